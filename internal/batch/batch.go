@@ -38,6 +38,9 @@ type Config struct {
 	// Templates returns the templates of batches by the numbers of their versions. It may be nil if
 	// there are no batches from templates.
 	Templates func(ctx context.Context, institutionID int64, versionIDs []int64) (map[int64]TemplateName, error)
+	// Signatories returns those who must approve the certificates of a version of a template. It may be nil
+	// if there are none.
+	Signatories func(ctx context.Context, q db.Queryer, institutionID, versionID int64) (cert.Signatories, error)
 	// Quota is the limit of staged files per institution, in bytes.
 	Quota int64
 	Now   func() time.Time
@@ -46,13 +49,14 @@ type Config struct {
 
 // Service provides the operations on batches.
 type Service struct {
-	db        *db.DB
-	certs     *cert.Service
-	queue     *job.Queue
-	templates func(ctx context.Context, institutionID int64, versionIDs []int64) (map[int64]TemplateName, error)
-	quota     int64
-	now       func() time.Time
-	log       *slog.Logger
+	db          *db.DB
+	certs       *cert.Service
+	queue       *job.Queue
+	templates   func(ctx context.Context, institutionID int64, versionIDs []int64) (map[int64]TemplateName, error)
+	signatories func(ctx context.Context, q db.Queryer, institutionID, versionID int64) (cert.Signatories, error)
+	quota       int64
+	now         func() time.Time
+	log         *slog.Logger
 
 	batchCursors, entryCursors listing.Cursors
 	// reserved is the memory that all drafts have reserved, in bytes.
@@ -62,7 +66,7 @@ type Service struct {
 // New returns a service and registers its worker with the queue.
 func New(c Config) *Service {
 	s := &Service{
-		db: c.DB, certs: c.Certs, queue: c.Queue, templates: c.Templates, quota: c.Quota, now: c.Now, log: c.Log,
+		db: c.DB, certs: c.Certs, queue: c.Queue, templates: c.Templates, signatories: c.Signatories, quota: c.Quota, now: c.Now, log: c.Log,
 		batchCursors: listing.NewCursors(c.Keyring, "batches"), entryCursors: listing.NewCursors(c.Keyring, "entries"),
 	}
 	job.Add(c.Queue, &expandWorker{service: s})

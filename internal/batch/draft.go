@@ -78,7 +78,7 @@ func (d *Draft) Close() {
 func (d *Draft) reserve(n int) error {
 	d.reserved += int64(n)
 	if d.service.reserved.Add(int64(n)) > maxReserved {
-		return &fault.Error{Kind: fault.Unavailable, Message: "Too many bulk uploads are being received at the same time.", RetryAfter: busyRetry}
+		return &fault.Error{Kind: fault.Unavailable, Message: "Too many bulk uploads are being received at the same time. Try again in a moment.", RetryAfter: busyRetry}
 	}
 	return nil
 }

@@ -158,6 +158,11 @@ func (s *Service) expandTx(ctx context.Context, tx *db.Tx, institution int64) er
 	}
 	if version.Valid {
 		u.Template, u.BaseKey = &cert.TemplateUse{VersionID: version.Int64}, base.String
+		if s.signatories != nil {
+			if u.Signatories, err = s.signatories(ctx, tx, institution, version.Int64); err != nil {
+				return err
+			}
+		}
 	}
 	if u.Institution, err = account.InstitutionByID(ctx, tx, institution); err != nil {
 		return err

@@ -40,7 +40,9 @@ type Batch struct {
 	Template *TemplateName
 	// Total is the number of entries. It is the sum of the other numbers.
 	Total, Processing, Approved, Failed, Rejected, Revoked int
-	CreatedAt                                              time.Time
+	// Pending is the number of those of Processing that wait for their signatories.
+	Pending   int
+	CreatedAt time.Time
 	// CompletedAt is the time at which the last entry finished. It is nil while an entry is
 	// unfinished, also during a retry.
 	CompletedAt *time.Time
@@ -337,6 +339,9 @@ func (s *Service) count(ctx context.Context, list []*Batch) (err error) {
 		}
 		b := byUUID[uuid]
 		*b.number(status) += n
+		if status == string(cert.Pending) {
+			b.Pending += n
+		}
 		ends[b] = max(ends[b], at)
 	}
 	for b, at := range ends {

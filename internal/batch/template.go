@@ -2,7 +2,6 @@ package batch
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"maps"
 	"slices"
@@ -46,26 +45,12 @@ func (s *Service) nameTemplates(ctx context.Context, institutionID int64, byVers
 // Issued returns the number of entries of all batches of an institution by the version of their
 // template. Versions without batches are not in the map.
 func (s *Service) Issued(ctx context.Context, institutionID int64, versionIDs []int64) (map[int64]int, error) {
-	counts := map[int64]int{}
-	for some := range slices.Chunk(versionIDs, rowsAtOnce) {
-		args := []any{institutionID}
-		for _, id := range some {
-			args = append(args, id)
-		}
-		rows, err := s.db.QueryContext(ctx, `
-			SELECT template_version_id, sum(total) FROM batches
-			WHERE institution_id = $1 AND template_version_id IN (`+db.Placeholders(2, len(some))+`) GROUP BY template_version_id`, args...)
-		if err != nil {
-			return nil, fmt.Errorf("counting the entries of templates: %w", err)
-		}
-		if _, err := db.Collect(rows, func(rows *sql.Rows) (id int64, err error) {
-			var n int
-			err = rows.Scan(&id, &n)
-			counts[id] = n
-			return id, err
-		}); err != nil {
-			return nil, fmt.Errorf("counting the entries of templates: %w", err)
-		}
+	counts, err := db.ByID(ctx, s.db, institutionID, versionIDs, func(list string) string {
+		return `SELECT template_version_id, sum(total) FROM batches
+			WHERE institution_id = $1 AND template_version_id IN (` + list + `) GROUP BY template_version_id`
+	}, db.ScanCount)
+	if err != nil {
+		return nil, fmt.Errorf("counting the entries of templates: %w", err)
 	}
 	return counts, nil
 }

@@ -43,7 +43,7 @@ func ReadEntries(ctx context.Context, r io.Reader, columns []client.TemplateColu
 			}
 		}
 	}
-	places := sheet.Detect(header, table.Rows, nil, now)
+	places := sheet.Detect(header, table.Rows, nil, nil, now)
 	for i := range values {
 		for meaning, at := range places {
 			if at == i {

@@ -92,7 +92,7 @@ func cleanPath(name string) (clean, problem string) {
 	case path.IsAbs(clean) || len(clean) > 1 && clean[1] == ':' || clean == ".." || strings.HasPrefix(clean, "../"):
 		return "", "The file's path leads out of its folder."
 	case len([]rune(clean)) > maxPath:
-		return "", "The file's name is too long."
+		return "", "The file's name is too long. Shorten it."
 	}
 	return clean, ""
 }

@@ -105,7 +105,7 @@ func (s *Service) readyTx(ctx context.Context, tx *db.Tx, d *Draft) error {
 	case busy:
 		return fault.New(fault.BadRequest, "A ZIP file is still being unpacked. Submit the list when it is unpacked.")
 	case len(review.Rows) == 0:
-		return fault.New(fault.BadRequest, "There is no list yet.")
+		return fault.New(fault.BadRequest, "There is no list yet. Upload it first.")
 	case !now.Mapped:
 		return fault.New(fault.BadRequest, "Confirm the columns first.")
 	case review.Invalid == 1:

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -116,7 +117,7 @@ func (s *Service) CreateForTemplate(ctx context.Context, inst *account.Instituti
 
 var errNoTemplate = fault.New(fault.BadRequest, "The certificates of this bulk upload are not made from a template.")
 
-var errArchived = fault.New(fault.BadRequest, "The template is archived, so no more certificates are issued from it.")
+var errArchived = fault.New(fault.BadRequest, "The template is archived, so no more certificates are issued from it. Restore it first.")
 
 // UsePublished binds an open draft to the published version of its template.
 func (s *Service) UsePublished(ctx context.Context, d *Draft) error {
@@ -175,17 +176,44 @@ func (s *Service) nameTemplates(ctx context.Context, institutionID int64, list [
 	return nil
 }
 
-// detectColumns returns the meanings of the columns of a list that their names and its content suggest. A column of the list
-// with the name of a column of the template has this meaning, although its name may also be a common
-// one for a title or for details.
+// detectColumns returns the meanings of the columns of a list that their names and its content suggest. A
+// column of the list with the name of a column of the template has this meaning, although its name may
+// also be a common one for a title or for details.
 func detectColumns(d *Draft, header []string, rows []sheet.Row, isFile func(string) bool, now time.Time) map[sheet.Column]int {
-	columns := sheet.Detect(header, rows, isFile, now)
 	if d.Template == nil {
-		return columns
+		return sheet.Detect(header, rows, nil, isFile, now)
 	}
+	own := map[sheet.Column]int{}
+	d.Template.addColumns(own, header)
+	columns := sheet.Detect(header, rows, slices.Collect(maps.Values(own)), nil, now)
 	delete(columns, sheet.File)
 	d.Template.addColumns(columns, header)
+	d.Template.addByContent(columns, header, rows)
 	return columns
+}
+
+// addByContent adds the columns of the template whose names mention e-mail, a date or a person, if
+// exactly one such column is left, and exactly one column of the list that has such values and no meaning.
+func (t *Template) addByContent(columns map[sheet.Column]int, header []string, rows []sheet.Row) {
+	wanted := map[sheet.Form][]sheet.Column{}
+	for _, use := range t.Columns {
+		if _, found := columns[ValueColumn(use.Name)]; !found {
+			form := sheet.FormOfName(use.Name)
+			wanted[form] = append(wanted[form], ValueColumn(use.Name))
+		}
+	}
+	used := slices.Collect(maps.Values(columns))
+	found := map[sheet.Form][]int{}
+	for i, form := range sheet.Forms(header, rows) {
+		if !slices.Contains(used, i) {
+			found[form] = append(found[form], i)
+		}
+	}
+	for _, form := range []sheet.Form{sheet.Emails, sheet.Dates, sheet.People} {
+		if len(wanted[form]) == 1 && len(found[form]) == 1 {
+			columns[wanted[form][0]] = found[form][0]
+		}
+	}
 }
 
 // addColumns adds the columns of the template whose names are in a header, and those that are the only

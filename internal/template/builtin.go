@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/certvault/certvault/internal/account"
@@ -12,9 +13,11 @@ import (
 	"github.com/certvault/certvault/internal/design"
 	"github.com/certvault/certvault/internal/design/builtin"
 	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/locale"
 )
 
-// builtIn returns a built-in design with its layout, in the accent or the colour of the institution.
+// builtIn returns a built-in design with its layout, in the accent or the colour of the institution. If no
+// font has the letters of the language, the texts are in English.
 func (s *Service) builtIn(ctx context.Context, n *NewTemplate) (*design.Design, *design.Layout, error) {
 	b, ok := builtin.Find(n.BuiltIn)
 	if !ok {
@@ -28,15 +31,47 @@ func (s *Service) builtIn(ctx context.Context, n *NewTemplate) (*design.Design, 
 	if err != nil {
 		return nil, nil, err
 	}
-	file, layout, err := b.With(accent, cmp.Or(n.Paper, builtin.A4))
-	if errors.Is(err, builtin.ErrPaper) {
-		return nil, nil, fault.OfField("paper", "The paper must be a4 or letter.")
+	file, layout, err := b.With(accent, cmp.Or(n.Paper, builtin.A4), cmp.Or(n.Language, english))
+	if err == nil && n.Language != "" && n.Language != english && !s.canWrite(ctx, n.Institution.ID, &layout) {
+		file, layout, err = b.With(accent, cmp.Or(n.Paper, builtin.A4), english)
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, builtin.ErrPaper):
+		return nil, nil, fault.OfField("paper", "The paper must be a4 or letter.")
+	case errors.Is(err, builtin.ErrLanguage):
+		return nil, nil, fault.OfField("language", "The texts of built-in designs do not exist in this language.")
+	case err != nil:
 		return nil, nil, fmt.Errorf("drawing a built-in design: %w", err)
 	}
 	d, err := prepare(ctx, file, "")
 	return d, &layout, err
+}
+
+// english is the language of the texts of built-in designs for which the vault has no font.
+const english = "en"
+
+// canWrite reports whether the fonts of an institution have all characters of the texts of a layout.
+func (s *Service) canWrite(ctx context.Context, institutionID int64, l *design.Layout) bool {
+	shaped, err := s.Shape(ctx, institutionID, l, design.Values{})
+	return err == nil && !slices.ContainsFunc(shaped, func(one design.Shaped) bool {
+		return one.Problem != nil && one.Problem.Code == design.CodeMissingCharacters
+	})
+}
+
+// WithoutFont returns the tags of the languages of the vault for which an institution has no font. The
+// texts of built-in designs are in English then.
+func (s *Service) WithoutFont(ctx context.Context, institutionID int64) (list []string, err error) {
+	catalog, err := locale.Load()
+	if err != nil {
+		return nil, err
+	}
+	for _, l := range catalog.Languages() {
+		name := design.Field{ID: "name", Kind: design.Text, Page: 1, Text: l.Name, Box: design.Box{0, 0, 500, 50}, Font: design.Font{Family: "Inter"}, Size: 10}
+		if !s.canWrite(ctx, institutionID, &design.Layout{Fields: []design.Field{name}, Language: l.Tag}) {
+			list = append(list, l.Tag)
+		}
+	}
+	return list, nil
 }
 
 // accent returns the colour of a built-in design.

@@ -145,11 +145,19 @@ func recordTx(ctx context.Context, tx *db.Tx, action audit.Action, institutionID
 	})
 }
 
-// maxLayout is the maximum size of a stored layout in bytes.
-const maxLayout = 1 << 20
+const (
+	// maxLayout is the maximum size of a stored layout in bytes.
+	maxLayout = 1 << 20
+	// maxFields is the maximum number of fields of a draft. It is above the maximum of a version that is
+	// published, so that a person can save a draft and then delete fields.
+	maxFields = 200
+)
 
 // encode returns the layout as it is stored. The error is fault.Invalid if the layout is too large.
 func encode(l *design.Layout) (string, error) {
+	if len(l.Fields) > maxFields {
+		return "", fault.New(fault.Invalid, fmt.Sprintf("A draft has at most %d fields.", maxFields))
+	}
 	text, err := json.Marshal(l)
 	if err != nil {
 		return "", fault.Wrap(fault.Invalid, "The layout has a number that is not finite.", err)
@@ -160,26 +168,18 @@ func encode(l *design.Layout) (string, error) {
 	return string(text), nil
 }
 
-// insertDraftTx stores a version as a draft.
+// insertDraftTx stores a version as a draft, with its signatories.
 func (s *Service) insertDraftTx(ctx context.Context, tx *db.Tx, v *Version, now time.Time) error {
-	if v.Layout.Fields == nil {
-		v.Layout.Fields = []design.Field{}
-	}
-	layout, err := encode(&v.Layout)
+	stored, err := v.encode()
 	if err != nil {
 		return err
 	}
-	pages, err := json.Marshal(convert(v.Pages, func(p design.Page) storedPage { return storedPage(p) }))
-	if err != nil {
-		return fmt.Errorf("encoding pages: %w", err)
+	var id int64
+	if err := tx.QueryRowContext(ctx, `
+		INSERT INTO template_versions (template_id, institution_id, number, state, revision, design_key, pages, layout, warnings, in_order, created_at, updated_at)
+		VALUES ($1, $2, $3, 'draft', $4, $5, $6, $7, $8, $9, $10, $10) RETURNING id`,
+		v.templateID, v.institutionID, v.Number, v.Revision, v.designKey, stored.pages, stored.layout, stored.warnings, v.InOrder, db.Micros(now)).Scan(&id); err != nil {
+		return err
 	}
-	warnings, err := json.Marshal(convert(v.Warnings, func(w design.Warning) storedWarning { return storedWarning(w) }))
-	if err != nil {
-		return fmt.Errorf("encoding warnings: %w", err)
-	}
-	_, err = tx.ExecContext(ctx, `
-		INSERT INTO template_versions (template_id, institution_id, number, state, revision, design_key, pages, layout, warnings, created_at, updated_at)
-		VALUES ($1, $2, $3, 'draft', $4, $5, $6, $7, $8, $9, $9)`,
-		v.templateID, v.institutionID, v.Number, v.Revision, v.designKey, string(pages), layout, string(warnings), db.Micros(now))
-	return err
+	return insertSignatoriesTx(ctx, tx, v.institutionID, id, v.Signatories)
 }

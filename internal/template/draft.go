@@ -59,31 +59,18 @@ func (s *Service) change(ctx context.Context, inst *account.Institution, uuid, w
 // stored.
 func (s *Service) Save(ctx context.Context, inst *account.Institution, uuid string, d Draft) (*Template, error) {
 	return s.change(ctx, inst, uuid, "saving a template", func(tx *db.Tx, t *Template, now time.Time) error {
-		latest := t.Latest()
-		switch {
-		case t.ArchivedAt != nil:
-			return errArchived
-		case latest == nil || latest.Revision != d.Revision:
-			return errRevision
+		if err := t.basedOn(d.Revision); err != nil {
+			return err
 		}
 		if err := renameTx(ctx, tx, t, d.Name, now); err != nil {
 			return err
 		}
-		if reflect.DeepEqual(latest.Layout, d.Layout) {
+		next := *t.Latest()
+		if reflect.DeepEqual(next.Layout, d.Layout) {
 			return nil
 		}
-		layout, err := encode(&d.Layout)
-		if err != nil {
-			return err
-		}
-		if t.Draft == nil {
-			next := *t.Published
-			next.Layout, next.Number, next.Revision = d.Layout, t.Published.Number+1, t.Published.Revision+1
-			return s.insertDraftTx(ctx, tx, &next, now)
-		}
-		_, err = tx.ExecContext(ctx, `UPDATE template_versions SET layout = $1, revision = revision + 1, updated_at = $2 WHERE id = $3`,
-			layout, db.Micros(now), t.Draft.ID)
-		return err
+		next.Layout = d.Layout
+		return s.storeDraftTx(ctx, tx, t, &next)
 	})
 }
 
@@ -167,6 +154,9 @@ func (s *Service) DeleteDraft(ctx context.Context, inst *account.Institution, uu
 			return err
 		case t.Draft == nil:
 			return errNoDraft
+		}
+		if err := deleteSignatoriesTx(ctx, tx, t.Draft.ID); err != nil {
+			return err
 		}
 		if _, err := tx.ExecContext(ctx, `DELETE FROM template_versions WHERE id = $1`, t.Draft.ID); err != nil {
 			return err

@@ -40,9 +40,13 @@ func (s *Service) Draw(ctx context.Context, c *cert.Certificate) (*cert.Drawn, e
 	if err := json.Unmarshal(c.Template.Values, &stored); err != nil {
 		return nil, fmt.Errorf("reading the values of a certificate: %w", err)
 	}
+	signers, err := s.signersOf(ctx, c)
+	if err != nil {
+		return nil, err
+	}
 	fields, err := o.template.Draw(&design.Values{
 		Name: c.FullName, Title: c.Title, Reference: c.ReferenceID, Details: c.Details, IssueDate: c.IssueDate,
-		Institution: stored.Institution, Columns: stored.Columns,
+		Institution: stored.Institution, Columns: stored.Columns, Signatories: signers,
 	})
 	if problems, ok := errors.AsType[design.Problems](err); ok {
 		return nil, refusal(problems[0], &o.version.Layout)
@@ -85,7 +89,7 @@ func extend(state, tail []byte) (sum [sha256.Size]byte, next []byte, err error) 
 func refusal(p design.Problem, l *design.Layout) error {
 	name := fieldName(l, p.Field)
 	reason := map[string]string{
-		design.CodeMissingCharacters: "No font of this template can write " + p.Detail + ". Upload a font that can, publish the template again and issue a new certificate.",
+		design.CodeMissingCharacters: design.MissingCharacters(p.Detail),
 		design.CodeNoRoom:            "The text of the field " + name + " does not fit at its smallest size.",
 		design.CodeValueMissing:      "The field " + name + " requires a value for " + p.Detail + ".",
 	}[p.Code]
@@ -110,6 +114,8 @@ type open struct {
 	version  *Version
 	template *design.Template
 	base     []byte
+	// signers are the current signatories with a sample of a signature.
+	signers []design.Signatory
 }
 
 // cost returns the approximate memory in bytes.
@@ -165,7 +171,7 @@ func (o *opened) put(v *open) {
 // open returns a published or retired version of an institution.
 func (s *Service) open(ctx context.Context, institutionID, versionID int64) (*open, error) {
 	if o := s.opened.get(versionID); o != nil {
-		return o.of(institutionID)
+		return s.current(ctx, o, institutionID)
 	}
 	// Several workers draw certificates of one batch at the same time. Reading must not end because one
 	// of them ends.
@@ -184,20 +190,24 @@ func (s *Service) open(ctx context.Context, institutionID, versionID int64) (*op
 		if r.Err != nil {
 			return nil, fmt.Errorf("opening a template: %w", r.Err)
 		}
-		return o.of(institutionID)
+		return s.current(ctx, o, institutionID)
 	}
 }
 
-// of returns o, or fault.NotFound if it belongs to another institution.
-func (o *open) of(institutionID int64) (*open, error) {
+// current returns o with its current signatories, or fault.NotFound if it belongs to another institution.
+func (s *Service) current(ctx context.Context, o *open, institutionID int64) (*open, error) {
 	if o.version.institutionID != institutionID {
 		return nil, errNotFound
 	}
-	return o, nil
+	if len(o.version.Signatories) == 0 {
+		return o, nil
+	}
+	version := *o.version
+	if err := addSignatories(ctx, s.db, []*Version{&version}); err != nil {
+		return nil, err
+	}
+	return &open{version: &version, template: o.template, base: o.base, signers: version.signers()}, nil
 }
-
-// errOtherBase reports a base whose bytes have changed.
-var errOtherBase = errors.New("the stored base of the template has another digest than at its publication")
 
 // read opens a version.
 func (s *Service) read(ctx context.Context, versionID int64) (*open, error) {
@@ -225,11 +235,9 @@ func (s *Service) read(ctx context.Context, versionID int64) (*open, error) {
 	if o.base, err = s.load(ctx, o.version.baseKey); err != nil {
 		return nil, err
 	}
-	if o.template, err = design.Open(o.base, []byte(plan.String), &o.version.Layout, fonts); err != nil {
+	if err := checkDigest(o.base, digest); err != nil {
 		return nil, err
 	}
-	if sum := o.template.SHA256(); !bytes.Equal(sum[:], digest) {
-		return nil, errOtherBase
-	}
-	return o, nil
+	o.template, err = design.Open(o.base, []byte(plan.String), &o.version.Layout, fonts)
+	return o, err
 }

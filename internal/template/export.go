@@ -164,6 +164,9 @@ func (s *Service) Import(ctx context.Context, inst *account.Institution, name st
 	if err := json.Unmarshal(members[memberTemplate], &in); err != nil || in.Format < 1 {
 		return nil, errExport
 	}
+	if len(in.Fonts) > maxFonts {
+		return nil, errExport
+	}
 	if in.Format > exportFormat {
 		return nil, fault.OfField("file", "The template was exported by a newer version of Certvault. Update this vault first.")
 	}
@@ -207,7 +210,7 @@ func (s *Service) missingFonts(ctx context.Context, institutionID int64, fonts [
 	}
 	for _, f := range fonts {
 		if !slices.ContainsFunc(own, func(have *Font) bool { return have.ID == f.SHA256 }) {
-			text := fmt.Sprintf("The template uses the uploaded font %s. Upload its file %s, or choose another font.", f.Family, f.FileName)
+			text := fmt.Sprintf("The template uses the uploaded font %s. Upload its file %s, or choose another font.", cleanFileName(f.Family), cleanFileName(f.FileName))
 			list = append(list, design.Warning{Code: "font_missing", Text: text})
 		}
 	}

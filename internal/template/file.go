@@ -3,11 +3,13 @@ package template
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
 
 	"github.com/certvault/certvault/internal/blob"
+	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/fault"
 )
@@ -25,15 +27,29 @@ func readAll(r io.Reader, limit int, field, message string) ([]byte, error) {
 	return file, nil
 }
 
+// restore is what to do about a missing or damaged file.
+const restore = "Restore it from a backup. The command certvault doctor --files names the file."
+
+// checkDigest returns fault.Damaged that wraps cert.ErrDamagedTemplate if a stored file has another digest.
+func checkDigest(file, digest []byte) error {
+	if sum := sha256.Sum256(file); !bytes.Equal(sum[:], digest) {
+		return fault.Wrap(fault.Damaged, "A file of the template is damaged in the vault's storage. "+restore, cert.ErrDamagedTemplate)
+	}
+	return nil
+}
+
 // store stores a file under a new key and then runs use in a transaction, which makes the row that
 // refers to the file. If that fails, the file is deleted, unless the commit may have succeeded.
 func (s *Service) store(ctx context.Context, key string, file []byte, use func(tx *db.Tx) error) error {
 	return blob.Receive(ctx, s.blobs, key, bytes.NewReader(file), func(int64) error { return nil }, func() error { return s.db.Tx(ctx, use) })
 }
 
-// load returns a stored file. The error wraps blob.ErrNotFound if the file is missing.
+// load returns a stored file. The error is fault.Damaged and wraps blob.ErrNotFound if the file is missing.
 func (s *Service) load(ctx context.Context, key string) (_ []byte, err error) {
 	o, err := s.blobs.Open(ctx, key)
+	if errors.Is(err, blob.ErrNotFound) {
+		return nil, fault.Wrap(fault.Damaged, "A file of the template is missing from the vault's storage. "+restore, err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("opening a file of a template: %w", err)
 	}

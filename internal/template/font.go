@@ -86,7 +86,13 @@ func (s *Service) with(list []*Font) (*typeset.Fonts, error) {
 		uploaded[i] = typeset.Uploaded{
 			SHA256: [sha256.Size]byte(digest), Size: f.Size, Info: f.Info,
 			// The font may be read long after the request, and again after it was removed from memory.
-			Read: func() ([]byte, error) { return s.load(context.Background(), f.key) },
+			Read: func() ([]byte, error) {
+				file, err := s.load(context.Background(), f.key)
+				if err != nil {
+					return nil, err
+				}
+				return file, checkDigest(file, digest)
+			},
 		}
 	}
 	return s.fonts.With(uploaded...), nil
@@ -240,16 +246,16 @@ func (s *Service) DeleteFont(ctx context.Context, inst *account.Institution, id 
 		return errNoFont
 	}
 	err = s.db.Tx(ctx, func(tx *db.Tx) error {
+		// The font is locked before the look-up, which then sees the versions that were published with it,
+		// and Publish, which locks its fonts too, sees that the font is deleted.
 		f, err := scanFont(tx.QueryRowContext(ctx, `
-			SELECT `+fontColumns+` FROM institution_fonts WHERE institution_id = $1 AND sha256 = $2 AND deleted_at IS NULL`, inst.ID, digest))
+			UPDATE institution_fonts SET size = size WHERE institution_id = $1 AND sha256 = $2 AND deleted_at IS NULL RETURNING `+fontColumns, inst.ID, digest))
 		if errors.Is(err, sql.ErrNoRows) {
 			return errNoFont
 		}
 		if err != nil {
 			return err
 		}
-		// The version that is published at the same time as the font is deleted keeps the font too:
-		// Publish checks in its transaction that all its fonts are stored.
 		used, err := fontUsedTx(ctx, tx, inst.ID, f.ID)
 		if err != nil {
 			return err

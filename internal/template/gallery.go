@@ -1,28 +1,45 @@
 package template
 
 import (
-	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/json"
 	"fmt"
-	"slices"
+	"strings"
+	"sync"
 
 	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/design"
+	"github.com/certvault/certvault/internal/design/builtin"
 )
 
-// BuiltInPicture draws the first page of a built-in design with a sample as PNG, in a paper and an accent
-// as in NewTemplate. The error is fault.Invalid if there is no such design, paper or color.
-func (s *Service) BuiltInPicture(ctx context.Context, inst *account.Institution, name, paper, accent string, side int) ([]byte, error) {
+// BuiltInPicture draws the first page of a built-in design with a sample as PNG, in the paper, the accent
+// and the language of n. The error is fault.Invalid if there is no such design, paper, color or language.
+func (s *Service) BuiltInPicture(ctx context.Context, n NewTemplate, side int) ([]byte, error) {
+	inst := n.Institution
+	fonts, ids, err := s.institutionFonts(ctx, inst.ID)
+	if err != nil {
+		return nil, err
+	}
+	mark, err := account.LogoPNG(ctx, s.db, inst.ID)
+	if err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal([]any{inst.ID, inst.Name, inst.Prefix, sha256.Sum256(mark), ids, n.BuiltIn, n.Paper, n.Accent, n.Language, side})
+	if err != nil {
+		return nil, fmt.Errorf("encoding what a picture shows: %w", err)
+	}
+	key := sha256.Sum256(text)
+	if picture := s.gallery.get(key); picture != nil {
+		return picture, nil
+	}
 	release, err := s.acquire(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer release()
-	d, l, err := s.builtIn(ctx, &NewTemplate{Institution: inst, BuiltIn: name, Paper: paper, Accent: accent})
-	if err != nil {
-		return nil, err
-	}
-	fonts, _, err := s.institutionFonts(ctx, inst.ID)
+	d, l, err := s.builtIn(ctx, &n)
 	if err != nil {
 		return nil, err
 	}
@@ -34,11 +51,53 @@ func (s *Service) BuiltInPicture(ctx context.Context, inst *account.Institution,
 	if err != nil {
 		return nil, fmt.Errorf("opening a built-in design: %w", err)
 	}
-	values := design.Samples()[0].Values
-	values.Institution, values.Title = inst.Name, cmp.Or(l.Title, values.Title)
-	fields, err := t.Draw(l.Fill(values))
+	language, _, _ := strings.Cut(l.Language, "-")
+	values := design.SampleIn(language).Values
+	values.Institution, values.Reference, values.Language = inst.Name, cert.SampleReference(inst.Prefix), ""
+	values.Title, values.Details = builtin.Sample(language)
+	file, err := s.sealed(ctx, inst, t, base.PDF, l.Fill(values), true)
 	if err != nil {
-		return nil, publishError(err)
+		return nil, err
 	}
-	return s.render(ctx, slices.Concat(base.PDF, fields), 1, side)
+	picture, err := s.render(ctx, file, 1, side)
+	if err == nil {
+		s.gallery.put(key, picture)
+	}
+	return picture, err
+}
+
+// gallery are the pictures of built-in designs that were drawn last: those of the current generation and
+// of the one before. The key is a digest of what a picture shows.
+type gallery struct {
+	mu           sync.Mutex
+	young, older map[[sha256.Size]byte][]byte
+}
+
+// maxGallery is the number of pictures of a generation. A picture has about 60 kB.
+const maxGallery = 64
+
+func (g *gallery) get(key [sha256.Size]byte) []byte {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if picture := g.young[key]; picture != nil {
+		return picture
+	}
+	picture := g.older[key]
+	if picture != nil {
+		g.store(key, picture)
+	}
+	return picture
+}
+
+func (g *gallery) put(key [sha256.Size]byte, picture []byte) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.store(key, picture)
+}
+
+func (g *gallery) store(key [sha256.Size]byte, picture []byte) {
+	if g.young == nil || len(g.young) >= maxGallery {
+		g.older, g.young = g.young, make(map[[sha256.Size]byte][]byte, maxGallery)
+	}
+	g.young[key] = picture
 }

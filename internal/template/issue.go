@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"runtime"
@@ -16,6 +17,7 @@ import (
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/batch"
 	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/design"
 	"github.com/certvault/certvault/internal/search"
 )
@@ -34,13 +36,11 @@ func (s *Service) published(ctx context.Context, institutionID int64, uuid strin
 // version.
 func (s *Service) issuable(ctx context.Context, institutionID int64, uuid string, versionID int64) (*open, error) {
 	t, err := s.ByUUID(ctx, institutionID, uuid)
-	switch {
-	case err != nil:
+	if err == nil {
+		err = t.usable()
+	}
+	if err != nil {
 		return nil, err
-	case t.ArchivedAt != nil:
-		return nil, unusable(CodeArchived, "The template is archived, so no more certificates are issued from it.")
-	case t.Published == nil:
-		return nil, unusable(CodeNotPublished, "The template is not published. Publish it first.")
 	}
 	if versionID == 0 {
 		versionID = t.Published.ID
@@ -50,6 +50,26 @@ func (s *Service) issuable(ctx context.Context, institutionID int64, uuid string
 		return nil, errNotFound
 	}
 	return o, err
+}
+
+// Usable returns fault.Invalid with the cause *Unusable if no certificate can be issued from a template,
+// and fault.NotFound if there is no such template.
+func (s *Service) Usable(ctx context.Context, institutionID int64, uuid string) error {
+	t, err := s.ByUUID(ctx, institutionID, uuid)
+	if err == nil {
+		err = t.usable()
+	}
+	return err
+}
+
+func (t *Template) usable() error {
+	switch {
+	case t.ArchivedAt != nil:
+		return errArchivedTemplate
+	case t.Published == nil:
+		return unusable(CodeNotPublished, "The template is not published. Publish it first.")
+	}
+	return nil
 }
 
 // Check returns the problems of certificates that are to be issued: texts that break a rule or do not
@@ -118,6 +138,7 @@ func (o *open) checkEntry(i int, e *Entry, inst *account.Institution, reference,
 	}
 	v := &design.Values{
 		Name: text.FullName, Title: text.Title, Reference: reference, Details: text.Details, IssueDate: text.IssueDate, Institution: inst.Name, Columns: e.Values,
+		Signatories: o.signers,
 	}
 	for _, p := range o.template.Check(v) {
 		// A text that breaks a rule is empty here. Each field has at most one problem.
@@ -248,6 +269,49 @@ func (s *Service) addDuplicates(ctx context.Context, institutionID int64, texts 
 	return nil
 }
 
+// Prepare is ForOne without the values of columns that the template does not have. The error is
+// fault.Invalid with the cause cert.Problems if a text breaks a rule or does not fit.
+func (s *Service) Prepare(ctx context.Context, inst *account.Institution, uuid string, e Entry) (*One, error) {
+	o, err := s.published(ctx, inst.ID, uuid)
+	if err != nil {
+		return nil, err
+	}
+	e.Values = known(&o.version.Layout, e.Values)
+	one, problems, err := o.one(inst, e, cert.Today(s.now()))
+	if err != nil {
+		return nil, err
+	}
+	var bad cert.Problems
+	for _, p := range problems {
+		bad = append(bad, p.Problem)
+	}
+	return one, bad.Err()
+}
+
+// KnownColumns returns the values of the columns that the published version of a template has. The error
+// is as for Issue.
+func (s *Service) KnownColumns(ctx context.Context, institutionID int64, uuid string, values map[string]string) (map[string]string, error) {
+	t, err := s.ByUUID(ctx, institutionID, uuid)
+	if err == nil {
+		err = t.usable()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return known(&t.Published.Layout, values), nil
+}
+
+// known returns the values of the columns of a layout.
+func known(l *design.Layout, values map[string]string) map[string]string {
+	columns := map[string]string{}
+	for _, c := range l.Columns() {
+		if value, ok := values[c.Name]; ok {
+			columns[c.Name] = value
+		}
+	}
+	return columns
+}
+
 // Issue issues certificates from a template, as a batch. It stores all entries or none: the error is
 // fault.Invalid with the cause batch.Problems if an entry has a problem or if there are too many or no
 // entries, and with the cause *Unusable if the template is archived or not published. It is
@@ -280,12 +344,34 @@ func (s *Service) Issue(ctx context.Context, uuid string, i Issue) (*batch.Batch
 	}
 	b, err := s.batches.Submit(ctx, batch.Submission{
 		Institution: i.Institution, Creator: i.Creator, Context: cmp.Or(i.Context, cert.FromTemplate), Name: i.Name, Draft: draft,
-		Template: &batch.Template{VersionID: o.version.ID, BaseKey: o.version.baseKey}, Then: i.Then,
+		Template: &batch.Template{VersionID: o.version.ID, BaseKey: o.version.baseKey},
+		Then: func(ctx context.Context, tx *db.Tx, b *batch.Batch) error {
+			if err := availableTx(ctx, tx, i.Institution.ID, uuid); err != nil || i.Then == nil {
+				return err
+			}
+			return i.Then(ctx, tx, b)
+		},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("issuing certificates: %w", err)
 	}
 	return b, nil
+}
+
+// errArchivedTemplate is the error for issuing from an archived template.
+var errArchivedTemplate = unusable(CodeArchived, "The template is archived, so no more certificates are issued from it.")
+
+// availableTx returns errArchivedTemplate if a template is archived. The template may have been archived
+// since the check of the entries began. It cannot be archived until the transaction ends.
+func availableTx(ctx context.Context, tx *db.Tx, institutionID int64, uuid string) error {
+	changed, err := tx.ExecContext(ctx, `UPDATE templates SET updated_at = updated_at WHERE institution_id = $1 AND uuid = $2 AND archived_at IS NULL`, institutionID, uuid)
+	if err != nil {
+		return fmt.Errorf("locking a template: %w", err)
+	}
+	if n, err := changed.RowsAffected(); err != nil || n == 0 {
+		return errors.Join(err, errArchivedTemplate)
+	}
+	return nil
 }
 
 // add adds an entry to the draft of a batch.

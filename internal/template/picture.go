@@ -32,23 +32,34 @@ const (
 
 var errPicture = fault.OfField("picture", fmt.Sprintf("The picture must be a PNG or JPEG file of at most %d MB and %d megapixels.", maxPictureFile>>20, maxPicturePixels/1_000_000))
 
-// AddPicture stores a picture, PNG or JPEG, and returns its id for design.Field.Image. The error is
-// fault.Invalid if the file cannot be used.
+// AddPicture stores a picture, PNG or JPEG, and returns its id for design.Field.Image. It replaces a stored
+// file that is missing or damaged. The error is fault.Invalid if the file cannot be used.
 func (s *Service) AddPicture(ctx context.Context, inst *account.Institution, r io.Reader) (string, error) {
 	file, err := readAll(r, maxPictureFile, "picture", errPicture.Fields[0].Messages[0])
 	if err != nil {
 		return "", err
 	}
-	if err := checkPicture(file); err != nil {
+	if err := s.decoding.Acquire(ctx, 1); err != nil {
+		return "", fmt.Errorf("waiting to read a picture: %w", err)
+	}
+	err = checkPicture(file)
+	s.decoding.Release(1)
+	if err != nil {
 		return "", err
 	}
 	digest := sha256.Sum256(file)
 	id := hex.EncodeToString(digest[:])
-	if _, err := s.picture(ctx, inst.ID, id); err == nil || !errors.Is(err, design.ErrNoPicture) {
+	_, err = s.picture(ctx, inst.ID, id)
+	if err == nil || !errors.Is(err, design.ErrNoPicture) && !fault.Is(err, fault.Damaged) {
 		return id, err
 	}
+	damaged := fault.Is(err, fault.Damaged)
 	key := cert.NewKey(inst.UUID, cert.PictureKind)
 	err = s.store(ctx, key, file, func(tx *db.Tx) error {
+		if damaged {
+			_, err := tx.ExecContext(ctx, `UPDATE template_pictures SET picture_key = $1 WHERE institution_id = $2 AND sha256 = $3`, key, inst.ID, digest[:])
+			return err
+		}
 		if err := s.removePicturesTx(ctx, tx, inst.ID); err != nil {
 			return err
 		}
@@ -155,7 +166,11 @@ func (s *Service) picture(ctx context.Context, institutionID int64, id string) (
 	if err != nil {
 		return nil, fmt.Errorf("reading a picture: %w", err)
 	}
-	return s.load(ctx, key)
+	file, err := s.load(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	return file, checkDigest(file, digest)
 }
 
 // pictures returns the pictures of an institution for package design.

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"slices"
 	"time"
 
 	"github.com/certvault/certvault/internal/account"
@@ -102,17 +104,21 @@ func (s *Service) prepared(ctx context.Context, inst *account.Institution, v *Ve
 		return nil, fmt.Errorf("waiting to publish a template: %w", err)
 	}
 	defer s.designing.Release(1)
+	if problems := checkSignatories(v); len(problems) > 0 {
+		return nil, cannotPublish(problems)
+	}
 	ready, err := s.draw(ctx, inst.ID, v, &v.Layout)
 	if err != nil {
 		return nil, err
 	}
-	return ready, s.prove(ctx, inst, &v.Layout, ready)
+	return ready, s.prove(ctx, inst, v, ready)
 }
 
 // prove checks that reference ids fit, and that the QR code can be read on the certificates with the
 // longest texts.
-func (s *Service) prove(ctx context.Context, inst *account.Institution, l *design.Layout, d *drawable) error {
-	reference := cert.WidestReference(inst.Prefix)
+func (s *Service) prove(ctx context.Context, inst *account.Institution, version *Version, d *drawable) error {
+	reference, l := cert.WidestReference(inst.Prefix), &version.Layout
+	signers := version.signers()
 	samples := d.template.Worst()
 	if len(samples) == 0 {
 		samples = []*design.Values{l.Fill(design.Samples()[0].Values)}
@@ -124,43 +130,48 @@ func (s *Service) prove(ctx context.Context, inst *account.Institution, l *desig
 		}
 	}
 	for _, v := range samples {
-		v.Reference, v.Institution = reference, inst.Name
+		v.Reference, v.Institution, v.Signatories = reference, inst.Name, signers
 		if problems := d.template.Check(v); len(problems) > 0 {
 			return cannotPublish(problems)
 		}
-		err := s.proveOne(ctx, inst, d, v, reference)
+		_, err := s.sealed(ctx, inst, d.template, d.base.PDF, v, false)
 		if refusal, ok := errors.AsType[*seal.Refusal](err); ok {
 			return cannotPublish(design.Problems{{Field: code, Code: CodeQRNotReadable, Detail: refusal.Reason}})
 		}
 		if err != nil {
-			return err
+			return fmt.Errorf("proving the QR code of a template: %w", err)
 		}
 	}
 	return nil
 }
 
-// proveOne seals a certificate with the values, without a signature.
-func (s *Service) proveOne(ctx context.Context, inst *account.Institution, d *drawable, v *design.Values, reference string) error {
-	fields, err := d.template.Draw(v)
+// sealed returns the certificate with the values, with its QR code and without a signature. If trusted is
+// true, it does not check that the QR code can be read.
+func (s *Service) sealed(ctx context.Context, inst *account.Institution, t *design.Template, base []byte, v *design.Values, trusted bool) ([]byte, error) {
+	fields, err := t.Draw(v)
 	if err != nil {
-		return publishError(err)
+		return nil, publishError(err)
 	}
-	sum, state, err := extend(d.template.State(), fields)
+	sum, state, err := extend(t.State(), fields)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	file := append(append(make([]byte, 0, len(d.base.PDF)+len(fields)), d.base.PDF...), fields...)
-	page, box := d.template.QR()
-	_, err = s.sealer.Seal(ctx, seal.Original{
+	file := slices.Concat(base, fields)
+	page, box := t.QR()
+	verified, err := s.sealer.Seal(ctx, seal.Original{
 		Name: "template.pdf", Type: seal.PDF, R: bytes.NewReader(file), Size: int64(len(file)), SHA256: sum, State: state,
 	}, seal.Stamp{
-		ReferenceID: reference, VerifyURL: s.verifyURL(reference), Institution: inst.Name,
-		Placement: seal.Placement{Mode: seal.Exact, Page: page, Box: seal.Box(box), Figure: seal.CodeOnly},
+		ReferenceID: v.Reference, VerifyURL: s.verifyURL(v.Reference), Institution: inst.Name,
+		Placement: seal.Placement{Mode: seal.Exact, Page: page, Box: seal.Box(box), Figure: seal.CodeOnly, Trusted: trusted},
 	})
 	if err != nil {
-		return fmt.Errorf("proving the QR code of a template: %w", err)
+		return nil, err
 	}
-	return nil
+	tail, err := io.ReadAll(io.NewSectionReader(verified.Body, 0, verified.Body.Size()))
+	if err != nil {
+		return nil, fmt.Errorf("reading a sealed certificate: %w", err)
+	}
+	return append(file, tail...), nil
 }
 
 // publishTx publishes a draft if it has not changed.

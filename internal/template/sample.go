@@ -3,6 +3,7 @@ package template
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -112,8 +113,21 @@ func (s *Service) Picture(ctx context.Context, inst *account.Institution, uuid s
 	if err != nil {
 		return nil, err
 	}
-	v.Institution = inst.Name
-	file, err := d.template.Sample(d.base.PDF, l.Fill(v), sampleMark)
+	v.Institution, v.Signatories = inst.Name, version.signers()
+	return s.drawSample(ctx, inst, d.template, d.base.PDF, l.Fill(v), page, side)
+}
+
+// drawSample draws a page of the certificate with values, marked as a sample. Its reference id and its QR
+// code look like those of a certificate, and lead to none.
+func (s *Service) drawSample(ctx context.Context, inst *account.Institution, t *design.Template, base []byte, v *design.Values, page, side int) ([]byte, error) {
+	v.Reference = cert.SampleReference(inst.Prefix)
+	file, err := s.sealed(ctx, inst, t, base, v, true)
+	if _, refused := errors.AsType[*seal.Refusal](err); refused {
+		// The QR code cannot be drawn where it is, which publishing reports.
+		file, err = t.Sample(base, v, sampleMark)
+	} else if err == nil {
+		file, err = t.MarkSample(file, sampleMark)
+	}
 	if err != nil {
 		return nil, publishError(err)
 	}
@@ -137,11 +151,52 @@ func (s *Service) Preview(ctx context.Context, inst *account.Institution, uuid s
 	}
 	file, err := o.template.Sample(o.base, &design.Values{
 		Name: text.FullName, Title: text.Title, Details: text.Details, IssueDate: text.IssueDate, Institution: inst.Name, Columns: e.Values,
+		Signatories: o.signers,
 	}, sampleMark)
 	if err != nil {
 		return nil, publishError(err)
 	}
 	return file, nil
+}
+
+// CertificatePicture draws a page of a certificate that is not approved as PNG, marked as a sample: with its
+// own texts and a neutral scribble in place of each signature, without reference id and QR code. The error
+// is fault.BadRequest if the certificate is not made from a template, and fault.NotFound if it has no such
+// page.
+func (s *Service) CertificatePicture(ctx context.Context, c *cert.Certificate, page, side int) ([]byte, error) {
+	if c.Template == nil || c.Template.Values == nil {
+		return nil, fault.New(fault.BadRequest, "This certificate has no template.")
+	}
+	o, err := s.open(ctx, c.InstitutionID, c.Template.VersionID)
+	if err != nil {
+		return nil, err
+	}
+	if page < 1 || page > len(o.version.Pages) {
+		return nil, errNoPage
+	}
+	var stored values
+	if err := json.Unmarshal(c.Template.Values, &stored); err != nil {
+		return nil, fmt.Errorf("reading the values of a certificate: %w", err)
+	}
+	signers, err := s.signersOf(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	for i := range signers {
+		signers[i].Picture = design.SampleSignature()
+	}
+	release, err := s.acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	file, err := o.template.Sample(o.base, &design.Values{
+		Name: c.FullName, Title: c.Title, Details: c.Details, IssueDate: c.IssueDate, Institution: stored.Institution, Columns: stored.Columns, Signatories: signers,
+	}, sampleMark)
+	if err != nil {
+		return nil, publishError(err)
+	}
+	return s.render(ctx, file, page, side)
 }
 
 // Thumbnail draws the first page of the published version of a template with typical values, as PNG. The
@@ -157,13 +212,9 @@ func (s *Service) Thumbnail(ctx context.Context, inst *account.Institution, uuid
 	}
 	defer release()
 	v := design.Samples()[0].Values
-	v.Institution = inst.Name
+	v.Institution, v.Signatories = inst.Name, o.signers
 	if title := o.version.Layout.Title; title != "" {
 		v.Title = title
 	}
-	file, err := o.template.Sample(o.base, o.version.Layout.Fill(v), sampleMark)
-	if err != nil {
-		return nil, publishError(err)
-	}
-	return s.render(ctx, file, 1, side)
+	return s.drawSample(ctx, inst, o.template, o.base, o.version.Layout.Fill(v), 1, side)
 }

@@ -163,6 +163,14 @@ func TestSample(t *testing.T) {
 	if err == nil || len(out) > 0 {
 		t.Errorf("the sample has the QR code %q, want none", out)
 	}
+	// A picture in the panel has a QR code like that of a certificate, which leads to none.
+	drawn, err := f.Templates.Picture(t.Context(), f.inst, tmpl.UUID, nil, design.Samples()[0].Values, 1, 1800)
+	ok(t, err)
+	ok(t, os.WriteFile(picture+".png", drawn, 0o600))
+	code := strings.TrimSpace(tool(t, "zbarimg", "-q", "--raw", picture+".png"))
+	if want := cert.SampleReference(f.inst.Prefix); !strings.HasSuffix(code, "/"+want) || len(want) != len(cert.WidestReference(f.inst.Prefix)) {
+		t.Errorf("the picture has the QR code %q, want the reference id %s", code, want)
+	}
 	for name, draw := range map[string]func() ([]byte, error){
 		"page": func() ([]byte, error) { return f.Templates.Page(t.Context(), f.inst.ID, tmpl.UUID, 1, 400) },
 		"thumbnail": func() ([]byte, error) {

@@ -8,18 +8,16 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/certvault/certvault/internal/batch"
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
-	"github.com/certvault/certvault/internal/design"
 )
 
 const (
 	templateColumns = `id, uuid, institution_id, name, archived_at, created_at, updated_at`
 	versionColumns  = `id, template_id, institution_id, number, state, revision, design_key, pages, layout, warnings, fonts, base_key, published_at,
-		published_by, created_at, updated_at`
+		published_by, in_order, created_at, updated_at`
 )
 
 type scanner interface{ Scan(dest ...any) error }
@@ -42,41 +40,16 @@ func scanVersion(row scanner) (*Version, error) {
 	var published sql.NullInt64
 	var created, updated int64
 	if err := row.Scan(&v.ID, &v.templateID, &v.institutionID, &v.Number, &v.State, &v.Revision, &v.designKey, &pages, &layout, &warnings, &fonts, &base,
-		&published, &by, &created, &updated); err != nil {
+		&published, &by, &v.InOrder, &created, &updated); err != nil {
 		return nil, err
 	}
 	v.baseKey, v.PublishedBy = base.String, by.String
 	v.PublishedAt, v.CreatedAt, v.UpdatedAt = db.OptionalTime(published), db.Time(created), db.Time(updated)
-	var storedPages []storedPage
-	var storedWarnings []storedWarning
-	if err := errors.Join(json.Unmarshal([]byte(pages), &storedPages), json.Unmarshal([]byte(layout), &v.Layout),
-		json.Unmarshal([]byte(warnings), &storedWarnings), json.Unmarshal([]byte(fonts), &v.fonts)); err != nil {
+	if err := errors.Join(json.Unmarshal([]byte(pages), &v.Pages), json.Unmarshal([]byte(layout), &v.Layout),
+		json.Unmarshal([]byte(warnings), &v.Warnings), json.Unmarshal([]byte(fonts), &v.fonts)); err != nil {
 		return nil, fmt.Errorf("reading a version: %w", err)
 	}
-	v.Pages = convert(storedPages, func(p storedPage) design.Page { return design.Page(p) })
-	v.Warnings = convert(storedWarnings, func(w storedWarning) design.Warning { return design.Warning(w) })
 	return v, nil
-}
-
-// storedPage and storedWarning are the stored forms of a page and a warning.
-type (
-	storedPage struct {
-		Width  float64 `json:"width"`
-		Height float64 `json:"height"`
-	}
-	storedWarning struct {
-		Code string `json:"code"`
-		Text string `json:"text"`
-	}
-)
-
-// convert returns the results of f for all items. The result is not nil.
-func convert[A, B any](list []A, f func(A) B) []B {
-	out := make([]B, len(list))
-	for i, item := range list {
-		out[i] = f(item)
-	}
-	return out
 }
 
 // List returns the templates of an institution, newest first, with their draft and published versions.
@@ -85,7 +58,7 @@ func (s *Service) List(ctx context.Context, institutionID int64, f Filter) ([]*T
 	args := []any{institutionID, f.Archived}
 	if text := cert.FoldText(f.Search); text != "" {
 		query += ` AND name_folded LIKE $3 ESCAPE '\'`
-		args = append(args, "%"+strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(text)+"%")
+		args = append(args, "%"+db.EscapeLike(text)+"%")
 	}
 	rows, err := s.db.QueryContext(ctx, query+` ORDER BY id DESC`, args...)
 	if err != nil {
@@ -192,35 +165,21 @@ func versions(ctx context.Context, q db.Queryer, where string, args ...any) ([]*
 	if err != nil {
 		return nil, fmt.Errorf("listing versions: %w", err)
 	}
-	return list, nil
+	return list, addSignatories(ctx, q, list)
 }
 
 // Names returns the names of versions of an institution by their numbers. It is
 // batch.Config.Templates.
 func (s *Service) Names(ctx context.Context, institutionID int64, versionIDs []int64) (map[int64]batch.TemplateName, error) {
-	names := map[int64]batch.TemplateName{}
-	for some := range slices.Chunk(versionIDs, rowsAtOnce) {
-		args := []any{institutionID}
-		for _, id := range some {
-			args = append(args, id)
-		}
-		rows, err := s.db.QueryContext(ctx, `
-			SELECT v.id, t.uuid, t.name, v.number FROM template_versions v JOIN templates t ON t.id = v.template_id
-			WHERE v.institution_id = $1 AND v.id IN (`+db.Placeholders(2, len(some))+`)`, args...)
-		if err != nil {
-			return nil, fmt.Errorf("reading the names of templates: %w", err)
-		}
-		if _, err := db.Collect(rows, func(rows *sql.Rows) (id int64, err error) {
-			var n batch.TemplateName
-			err = rows.Scan(&id, &n.ID, &n.Name, &n.Version)
-			names[id] = n
-			return id, err
-		}); err != nil {
-			return nil, fmt.Errorf("reading the names of templates: %w", err)
-		}
+	names, err := db.ByID(ctx, s.db, institutionID, versionIDs, func(list string) string {
+		return `SELECT v.id, t.uuid, t.name, v.number FROM template_versions v JOIN templates t ON t.id = v.template_id
+			WHERE v.institution_id = $1 AND v.id IN (` + list + `)`
+	}, func(rows *sql.Rows) (id int64, n batch.TemplateName, err error) {
+		err = rows.Scan(&id, &n.ID, &n.Name, &n.Version)
+		return id, n, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("reading the names of templates: %w", err)
 	}
 	return names, nil
 }
-
-// rowsAtOnce is the maximum number of values in one statement.
-const rowsAtOnce = 500

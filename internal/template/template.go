@@ -13,6 +13,8 @@ package template
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"io"
 	"log/slog"
 	"time"
@@ -84,6 +86,10 @@ type Version struct {
 	Layout design.Layout
 	// Warnings are remarks about the design.
 	Warnings []design.Warning
+	// Signatories are the members who must approve each certificate, in the order of their index. InOrder
+	// asks each of them after the approval of the one before.
+	Signatories []Signatory
+	InOrder     bool
 	// PublishedAt is nil for a draft. PublishedBy is the name of the person who published the version.
 	PublishedAt *time.Time
 	PublishedBy string
@@ -95,6 +101,12 @@ type Version struct {
 	designKey     string
 	baseKey       string
 	fonts         []string // digests in hexadecimal
+}
+
+// DesignID identifies the design of the version. It changes with the design.
+func (v *Version) DesignID() string {
+	sum := sha256.Sum256([]byte(v.designKey))
+	return hex.EncodeToString(sum[:8])
 }
 
 // Sealer makes verified PDFs and pictures of pages. seal.Sealer implements it.
@@ -111,6 +123,7 @@ type Config struct {
 	Sealer Sealer
 	// Fonts are the fonts of the vault. If it is nil, templates cannot be drawn.
 	Fonts   *typeset.Fonts
+	Certs   *cert.Service
 	Batches *batch.Service
 	Search  *search.Service
 	// VerifyURL returns the address in the QR code of a reference id.
@@ -125,16 +138,21 @@ type Service struct {
 	blobs     blob.Store
 	sealer    Sealer
 	fonts     *typeset.Fonts
+	certs     *cert.Service
 	batches   *batch.Service
 	search    *search.Service
 	verifyURL func(string) string
 	now       func() time.Time
 	log       *slog.Logger
 
-	opened opened
+	opened     opened
+	gallery    gallery
+	signatures signatureCache
 	// designing limits the designs that are read, published or shown at a time, because each may need
 	// several times its size of memory.
 	designing *semaphore.Weighted
+	// decoding limits the uploaded pictures that are decoded at a time.
+	decoding *semaphore.Weighted
 }
 
 // maxDesigning is the maximum number of designs in memory that are not in the cache.
@@ -143,8 +161,8 @@ const maxDesigning = 2
 // New returns a service.
 func New(c Config) *Service {
 	return &Service{
-		db: c.DB, blobs: c.Blobs, sealer: c.Sealer, fonts: c.Fonts, batches: c.Batches, search: c.Search, verifyURL: c.VerifyURL, now: c.Now, log: c.Log,
-		designing: semaphore.NewWeighted(maxDesigning),
+		db: c.DB, blobs: c.Blobs, sealer: c.Sealer, fonts: c.Fonts, certs: c.Certs, batches: c.Batches, search: c.Search, verifyURL: c.VerifyURL, now: c.Now, log: c.Log,
+		designing: semaphore.NewWeighted(maxDesigning), decoding: semaphore.NewWeighted(1),
 	}
 }
 
@@ -154,7 +172,7 @@ var (
 	errNoFont      = fault.New(fault.NotFound, "No such font.")
 	errNoPicture   = fault.New(fault.NotFound, "No such picture.")
 	errNoPage      = fault.New(fault.NotFound, "No such page.")
-	errRevision    = fault.New(fault.Conflict, "Somebody else has changed the template in the meantime. Reload it to see the changes.")
+	errRevision    = fault.New(fault.Conflict, "Another person changed the template. Reload the page to see the changes.")
 	errNoDraft     = fault.New(fault.BadRequest, "The template has no draft.")
 	errUnavailable = fault.New(fault.Unavailable, "This vault cannot draw certificates.")
 	errArchived    = fault.New(fault.BadRequest, "The template is archived.")
@@ -204,6 +222,9 @@ type NewTemplate struct {
 	// colour as "#rrggbb", or "" for that of the institution. For a PNG or JPEG, Paper is the format of
 	// the page: "a4", "letter", "16:9", or "" for the size of the picture.
 	BuiltIn, Paper, Accent string
+	// Language is the language of the texts of a built-in design, one of the vault. The default is
+	// English.
+	Language string
 }
 
 // Draft is the input of Save.

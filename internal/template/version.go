@@ -2,12 +2,12 @@ package template
 
 import (
 	"context"
-	"errors"
 	"maps"
 
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/batch"
 	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/design"
 )
 
@@ -48,29 +48,60 @@ func (s *Service) Fit(ctx context.Context, inst *account.Institution, versionID 
 	return s.check(ctx, inst, o, entries, false)
 }
 
+// One is a single certificate from a version of a template.
+type One struct {
+	// Text are the texts of the certificate as they are stored. Title is that of the template if the entry
+	// has none.
+	Text cert.Text
+	Use  cert.TemplateUse
+	// BaseKey is the key of the base of the version.
+	BaseKey     string
+	Signatories cert.Signatories
+}
+
+// ForOne returns a single certificate from the published version of a template, or its problems. A
+// certificate that exists is no problem. The errors are those of Check.
+func (s *Service) ForOne(ctx context.Context, inst *account.Institution, uuid string, e Entry) (*One, []RowProblem, error) {
+	o, err := s.published(ctx, inst.ID, uuid)
+	if err != nil {
+		return nil, nil, err
+	}
+	return o.one(inst, e, cert.Today(s.now()))
+}
+
+// one returns a single certificate from a version, or its problems.
+func (o *open) one(inst *account.Institution, e Entry, today string) (*One, []RowProblem, error) {
+	text, problems := o.checkEntry(0, &e, inst, cert.WidestReference(inst.Prefix), today)
+	if len(problems) > 0 {
+		return nil, problems, nil
+	}
+	stored, err := e.stored(inst.Name)
+	if err != nil {
+		return nil, nil, err
+	}
+	return &One{
+		Text: text, Use: cert.TemplateUse{VersionID: o.version.ID, Values: stored}, BaseKey: o.version.baseKey, Signatories: o.version.required(),
+	}, nil, nil
+}
+
 // Upload returns the input for a single certificate from the published version, for cert.Upload. The
 // errors are those of Issue for one entry; a duplicate is an error only of cert.Upload.
 func (s *Service) Upload(ctx context.Context, inst *account.Institution, creator cert.Actor, uuid string, e Entry) (cert.Upload, error) {
-	o, err := s.published(ctx, inst.ID, uuid)
-	if err != nil {
-		return cert.Upload{}, err
-	}
-	problems, err := s.check(ctx, inst, o, []Entry{e}, false)
+	one, problems, err := s.ForOne(ctx, inst, uuid, e)
 	if err == nil {
 		err = batch.Problems(problems).Err()
 	}
 	if err != nil {
 		return cert.Upload{}, err
 	}
-	stored, err := e.stored(inst.Name)
-	if err != nil {
-		return cert.Upload{}, err
-	}
-	text := o.text(&e)
+	text := one.Text
 	return cert.Upload{
 		Institution: inst, Creator: creator, Context: cert.FromTemplate,
 		Title: text.Title, FullName: text.FullName, Email: text.Email, IssueDate: text.IssueDate, Details: text.Details,
-		Template: &cert.TemplateUse{VersionID: o.version.ID, Values: stored}, BaseKey: o.version.baseKey,
+		Template: &one.Use, BaseKey: one.BaseKey, Signatories: one.Signatories,
+		Then: func(ctx context.Context, tx *db.Tx, _ *cert.Certificate) error {
+			return availableTx(ctx, tx, inst.ID, uuid)
+		},
 	}, nil
 }
 
@@ -96,16 +127,10 @@ func (s *Service) EntryPicture(ctx context.Context, inst *account.Institution, v
 		return nil, err
 	}
 	defer release()
-	file, err := o.template.Sample(o.base, &design.Values{
+	return s.drawSample(ctx, inst, o.template, o.base, &design.Values{
 		Name: text.FullName, Title: text.Title, Details: text.Details, IssueDate: text.IssueDate, Institution: inst.Name, Columns: e.Values,
-	}, sampleMark)
-	if problems, ok := errors.AsType[design.Problems](err); ok {
-		return nil, publishError(problems)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return s.render(ctx, file, page, side)
+		Signatories: o.signers,
+	}, page, side)
 }
 
 // fill returns an entry with typical texts instead of missing ones that a certificate needs.

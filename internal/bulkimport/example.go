@@ -1,0 +1,58 @@
+package bulkimport
+
+import (
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/certvault/certvault/internal/design"
+	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/sheet"
+	"github.com/certvault/certvault/internal/template"
+)
+
+// MaxExamples is the maximum number of rows that Examples returns.
+const MaxExamples = 100
+
+// Examples returns the first rows of a list as entries for a layout, and the index of the entry with the
+// longest name of the whole list. The columns are recognised as those of a bulk upload, and nothing is
+// stored. The error is fault.Invalid if the list cannot be read.
+func (s *Service) Examples(ctx context.Context, l *design.Layout, r io.Reader) (list []template.Entry, longest int, err error) {
+	free, err := acquire(ctx, s.lists)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer free()
+	table, err := sheet.Read(ctx, r)
+	if refusal, ok := errors.AsType[*sheet.Refusal](err); ok {
+		return nil, 0, fault.OfField("list", refusal.Message)
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	d := &Draft{Header: table.Header, Template: &Template{Title: strings.TrimSpace(l.Title), Columns: l.Columns()}}
+	d.Mapping.Columns = detectColumns(d, table.Header, table.Rows, nil, s.now())
+	v := &Review{Draft: d}
+	for _, row := range table.Rows {
+		v.Rows = append(v.Rows, &Row{Number: row.Number, Cells: row.Cells})
+	}
+	order := sheet.DetectOrder(v.dates)
+	length, at := 0, 0
+	for i, row := range v.Rows {
+		row.read(d, order)
+		if n := utf8.RuneCountInString(row.Text.FullName); n > length {
+			length, at = n, i
+		}
+	}
+	shown := v.Rows[:min(len(v.Rows), MaxExamples)]
+	if at >= len(shown) {
+		shown, at = append(slices.Clone(shown), v.Rows[at]), len(shown)
+	}
+	for _, row := range shown {
+		list = append(list, row.entry())
+	}
+	return list, at, nil
+}

@@ -1,0 +1,9 @@
+package template
+
+// Forget removes all versions from memory, as a restart does.
+func (s *Service) Forget() {
+	s.opened.mu.Lock()
+	defer s.opened.mu.Unlock()
+	s.opened.byID, s.opened.size = nil, 0
+	s.opened.order.Init()
+}
