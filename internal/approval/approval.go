@@ -1,0 +1,339 @@
+// Package approval is the work of signatories: what waits for them, how it will look, their approvals and
+// refusals, and the mail about it. Package template knows which members sign, and package cert has the
+// signatures of certificates.
+package approval
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"time"
+	"unicode/utf8"
+
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/batch"
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/locale"
+	"github.com/certvault/certvault/internal/mail"
+	"github.com/certvault/certvault/internal/template"
+)
+
+// Config has the dependencies of a Service.
+type Config struct {
+	DB        *db.DB
+	Certs     *cert.Service
+	Batches   *batch.Service
+	Templates *template.Service
+	// Send queues a message.
+	Send      func(ctx context.Context, tx *db.Tx, m mail.Message) (string, error)
+	Languages *locale.Catalog
+	// To returns the address of a path.
+	To  func(path string) string
+	Now func() time.Time
+	Log *slog.Logger
+}
+
+// Service provides the operations of signatories.
+type Service struct {
+	Config
+}
+
+// New returns a service.
+func New(c Config) *Service { return &Service{c} }
+
+// errNothing is the error for certificates that do not wait for the signatory.
+var errNothing = fault.New(fault.Conflict, "Nothing of this waits for your approval anymore. Reload the list to see the current state.")
+
+// Group are certificates that wait for a signatory: those of a batch, or all single ones.
+type Group struct {
+	cert.Waiting
+
+	// Name is the name of the batch, or "" for single certificates.
+	Name string
+	// Template is the template of the batch, or nil.
+	Template *batch.TemplateName
+}
+
+// Groups returns what waits for a member, the oldest first.
+func (s *Service) Groups(ctx context.Context, institutionID, userID int64) ([]Group, error) {
+	waiting, err := s.Certs.WaitingFor(ctx, institutionID, userID)
+	if err != nil {
+		return nil, err
+	}
+	var uuids []string
+	for _, w := range waiting {
+		if w.BatchID != "" {
+			uuids = append(uuids, w.BatchID)
+		}
+	}
+	batches := map[string]*batch.Batch{}
+	for some := range slices.Chunk(uuids, batchesAtOnce) {
+		list, err := s.Batches.ByUUIDs(ctx, institutionID, some)
+		if err != nil {
+			return nil, err
+		}
+		for _, b := range list {
+			batches[b.UUID] = b
+		}
+	}
+	groups := make([]Group, len(waiting))
+	for i, w := range waiting {
+		groups[i].Waiting = w
+		if b := batches[w.BatchID]; b != nil {
+			groups[i].Name, groups[i].Template = b.Name, b.Template
+		}
+	}
+	return groups, nil
+}
+
+// batchesAtOnce is the number of batches that Groups reads at once.
+const batchesAtOnce = 100
+
+// Review is a group with its certificates.
+type Review struct {
+	Group
+
+	// Certificates are all certificates of the group, in the order of their creation.
+	Certificates []*cert.Certificate
+	// Shown are the certificates to look at: three at random, those with the longest and the shortest
+	// name, and each certificate with a notice.
+	Shown []Shown
+}
+
+// Reason is the reason to show a certificate.
+type Reason string
+
+const (
+	// ReasonRandom is a certificate that was chosen at random.
+	ReasonRandom Reason = "random"
+	// ReasonLongest is the certificate with the longest name.
+	ReasonLongest Reason = "longest"
+	// ReasonShortest is the certificate with the shortest name.
+	ReasonShortest Reason = "shortest"
+	// ReasonNotice is a certificate with a notice.
+	ReasonNotice Reason = "notice"
+)
+
+// Shown is a certificate of a group with the reasons to show it.
+type Shown struct {
+	*cert.Certificate
+
+	Reasons []Reason
+}
+
+// random is the number of certificates that are shown at random.
+const random = 3
+
+// Review returns the certificates of a batch, or the single ones if batchID is "", that wait for a member.
+// The error is fault.NotFound if none wait.
+func (s *Service) Review(ctx context.Context, institutionID, userID int64, batchID string) (*Review, error) {
+	groups, err := s.Groups(ctx, institutionID, userID)
+	if err != nil {
+		return nil, err
+	}
+	at := slices.IndexFunc(groups, func(g Group) bool { return g.BatchID == batchID })
+	if at < 0 {
+		return nil, fault.New(fault.NotFound, "Nothing of this waits for your approval.")
+	}
+	ids, err := s.Certs.WaitingIDs(ctx, institutionID, userID, batchID)
+	if err != nil {
+		return nil, err
+	}
+	r := &Review{Group: groups[at]}
+	for some := range slices.Chunk(ids, idsAtOnce) {
+		list, err := s.Certs.ByIDs(ctx, some)
+		if err != nil {
+			return nil, err
+		}
+		r.Certificates = append(r.Certificates, list...)
+	}
+	r.Shown = choose(r.Certificates)
+	return r, nil
+}
+
+// idsAtOnce is the number of certificates that Review reads at once.
+const idsAtOnce = 500
+
+// choose returns the certificates of a list to look at, each once.
+func choose(list []*cert.Certificate) (out []Shown) {
+	if len(list) == 0 {
+		return nil
+	}
+	add := func(c *cert.Certificate, why Reason) {
+		if at := slices.IndexFunc(out, func(s Shown) bool { return s.Certificate == c }); at >= 0 {
+			out[at].Reasons = append(out[at].Reasons, why)
+			return
+		}
+		out = append(out, Shown{c, []Reason{why}})
+	}
+	for _, i := range rand.Perm(len(list))[:min(random, len(list))] { //nolint:gosec // the choice is no secret
+		add(list[i], ReasonRandom)
+	}
+	byName := func(a, b *cert.Certificate) int {
+		return cmp.Compare(utf8.RuneCountInString(a.FullName), utf8.RuneCountInString(b.FullName))
+	}
+	if len(list) > 1 {
+		add(slices.MaxFunc(list, byName), ReasonLongest)
+		add(slices.MinFunc(list, byName), ReasonShortest)
+	}
+	for _, c := range list {
+		if len(c.Notices) > 0 {
+			add(c, ReasonNotice)
+		}
+	}
+	return out
+}
+
+// Choice are certificates that a signatory chose: those of UUIDs, all of a batch, or all single ones.
+type Choice struct {
+	UUIDs   []string
+	BatchID string
+	Single  bool
+	// Count is the number of certificates that the signatory saw. If it is not 0 and another number waits
+	// now, nothing is approved or declined.
+	Count int
+}
+
+// errChanged is the error for a group to which certificates were added after the signatory saw it.
+var errChanged = fault.New(fault.Conflict, "The certificates that wait have changed in the meantime. Check them again.")
+
+// resolve sets the UUIDs of a choice of all single certificates.
+func (s *Service) resolve(ctx context.Context, institutionID, userID int64, c Choice) (Choice, error) {
+	if c.Single {
+		review, err := s.Review(ctx, institutionID, userID, "")
+		if fault.Is(err, fault.NotFound) {
+			return c, errNothing
+		}
+		if err != nil {
+			return c, err
+		}
+		c.UUIDs = uuidsOf(review.Certificates)
+	}
+	if len(c.UUIDs) > MaxChoice {
+		return c, fault.OfField("certificate", fmt.Sprintf("Choose at most %d certificates.", MaxChoice))
+	}
+	return c, nil
+}
+
+func uuidsOf(list []*cert.Certificate) []string {
+	uuids := make([]string, len(list))
+	for i, c := range list {
+		uuids[i] = c.UUID
+	}
+	return uuids
+}
+
+// MaxChoice is the maximum number of certificates of a choice.
+const MaxChoice = template.MaxEntries
+
+// Approve approves the chosen certificates that wait for a member, and returns their number. The error is
+// fault.Conflict if none of them wait for the member, and fault.Forbidden if the member may no longer sign.
+func (s *Service) Approve(ctx context.Context, institutionID, userID int64, c Choice) (n int, err error) {
+	if c, err = s.resolve(ctx, institutionID, userID, c); err != nil {
+		return 0, err
+	}
+	err = s.DB.Tx(ctx, func(tx *db.Tx) error {
+		name, err := signerTx(ctx, tx, institutionID, userID)
+		if err != nil {
+			return err
+		}
+		picture, err := template.SignatureDigest(ctx, tx, institutionID, userID)
+		if err != nil {
+			return err
+		}
+		n, err = s.Certs.ApproveTx(ctx, tx, cert.Approval{
+			InstitutionID: institutionID, UserID: userID, Name: name, Picture: picture, BatchID: c.BatchID, UUIDs: c.UUIDs,
+		})
+		switch {
+		case err != nil:
+			return err
+		case n == 0:
+			return errNothing
+		case c.Count > 0 && n != c.Count:
+			return errChanged
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, fmt.Errorf("approving certificates: %w", err)
+	}
+	return n, nil
+}
+
+// signerTx returns the name of a member who may sign.
+func signerTx(ctx context.Context, tx *db.Tx, institutionID, userID int64) (string, error) {
+	names, err := account.PersonNames(ctx, tx, institutionID, []int64{userID})
+	if err != nil {
+		return "", err
+	}
+	person := names[userID]
+	if !person.Role.Can(account.MaySign) {
+		return "", fault.New(fault.Forbidden, "Your role does not allow to sign.")
+	}
+	return person.Name, nil
+}
+
+// declinedAtOnce is the number of certificates that one transaction declines, each with its event.
+const declinedAtOnce = 50
+
+// Decline declines the chosen certificates that wait for a member, and returns their number. Each of them
+// fails with the reason. The errors are those of Approve, and fault.Invalid with cert.Problems for a bad
+// reason.
+func (s *Service) Decline(ctx context.Context, institutionID, userID int64, c Choice, reason string) (n int, err error) {
+	r := cert.Refusal{InstitutionID: institutionID, UserID: userID, Reason: reason}
+	var bad cert.Problems
+	if r.Check(&bad); bad.Err() != nil {
+		return 0, bad.Err()
+	}
+	if c.BatchID != "" {
+		review, err := s.Review(ctx, institutionID, userID, c.BatchID)
+		if err != nil {
+			return 0, err
+		}
+		c.UUIDs = uuidsOf(review.Certificates)
+	}
+	if c, err = s.resolve(ctx, institutionID, userID, c); err != nil {
+		return 0, err
+	}
+	if c.Count > 0 && c.Count != len(c.UUIDs) {
+		return 0, errChanged
+	}
+	for some := range slices.Chunk(c.UUIDs, declinedAtOnce) {
+		declined := 0
+		err := s.DB.Tx(ctx, func(tx *db.Tx) (err error) {
+			declined, err = s.declineTx(ctx, tx, r, some)
+			return err
+		})
+		if err != nil {
+			return n, fmt.Errorf("declining certificates: %w", err)
+		}
+		n += declined
+	}
+	if n == 0 {
+		return 0, errNothing
+	}
+	return n, nil
+}
+
+func (s *Service) declineTx(ctx context.Context, tx *db.Tx, r cert.Refusal, uuids []string) (n int, err error) {
+	if r.Name, err = signerTx(ctx, tx, r.InstitutionID, r.UserID); err != nil {
+		return 0, err
+	}
+	for _, uuid := range uuids {
+		_, err := s.Certs.DeclineTx(ctx, tx, uuid, r)
+		if errors.Is(err, cert.ErrInvalidState) {
+			continue // it does not wait for the member
+		}
+		if err != nil {
+			return 0, err
+		}
+		n++
+	}
+	return n, nil
+}

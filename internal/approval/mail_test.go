@@ -1,0 +1,92 @@
+package approval_test
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/certvault/certvault/internal/approval"
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/db/dbtest"
+)
+
+// A picture that was replaced is drawn on what was approved with it, and deleted afterwards. Before all have
+// approved, no file of the certificate shows it.
+func TestReplacedPictureIsDrawn(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, dbtest.Open(t, t.TempDir(), ""), false)
+	ctx := t.Context()
+	ok(t, f.Templates.SetSignature(ctx, f.inst, f.dean.UserID, bytes.NewReader(scribble(t))))
+	_, list := f.issue(t, "Amelia Hart")
+	one := approval.Choice{UUIDs: []string{list[0].UUID}}
+	_, err := f.Approvals.Approve(ctx, f.inst.ID, f.dean.UserID, one)
+	ok(t, err)
+	ok(t, f.Templates.DeleteSignature(ctx, f.inst.ID, f.dean.UserID))
+	ok(t, f.Approvals.Sweep(ctx))
+	pictures := func() int { return f.one(t, `SELECT count(*) FROM signature_pictures`) }
+	if pictures() != 1 {
+		t.Fatal("the picture of an approval was deleted before the certificate was drawn")
+	}
+	draw := func() []byte {
+		c, _ := f.get(t, list[0].UUID)
+		drawn, err := f.Templates.Draw(ctx, c)
+		ok(t, err)
+		return drawn.Fields
+	}
+	if bytes.Contains(draw(), []byte("/SMask")) {
+		t.Error("a certificate that waits shows the picture of a signature")
+	}
+	_, err = f.Approvals.Approve(ctx, f.inst.ID, f.rec.UserID, one)
+	ok(t, err)
+	signed := draw()
+	if !bytes.Contains(signed, []byte("/SMask")) || len(signed) > 20_000 {
+		t.Errorf("the approved certificate has fields of %d bytes without the picture, or too many", len(signed))
+	}
+	f.Settle()
+	ok(t, f.Approvals.Sweep(ctx))
+	if c, _ := f.get(t, list[0].UUID); c.Status != cert.Approved || pictures() != 0 {
+		t.Errorf("the certificate is %s (%+v) and %d pictures are left, want approved and 0", c.Status, c.Failure, pictures())
+	}
+}
+
+// The mail names no recipient. It comes once an hour at most, and not if nothing waits any more.
+func TestMail(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		f := newFixture(t, d, true)
+		ctx := t.Context()
+		f.Exec(`UPDATE users SET language = 'de' WHERE id = $1`, f.dean.UserID)
+		mails := func() int {
+			t.Helper()
+			ok(t, f.Approvals.Sweep(ctx))
+			return f.one(t, `SELECT count(*) FROM mails`)
+		}
+		b, _ := f.issue(t, "Amelia Hart", "Jo Li")
+		if n := mails(); n != 0 {
+			t.Errorf("%d mails at once, want 0", n)
+		}
+		f.Advance(3 * time.Minute)
+		if n := mails(); n != 1 {
+			t.Errorf("%d mails after three minutes, want 1 to the first signatory", n)
+		}
+		f.Run()
+		m := <-f.Mails
+		if !strings.Contains(m.Text, "warten auf Ihre Freigabe") || !strings.Contains(m.Text, b.Name) || strings.Contains(m.Text, "Amelia") || m.To.Email != "ada.obi@example.org" {
+			t.Errorf("the mail to %s is\n%s", m.To.Email, m.Text)
+		}
+		f.Advance(2 * time.Hour)
+		if n := mails(); n != 1 {
+			t.Errorf("%d mails without a new certificate, want 1", n)
+		}
+		_, err := f.Approvals.Approve(ctx, f.inst.ID, f.dean.UserID, approval.Choice{BatchID: b.UUID})
+		ok(t, err)
+		_, err = f.Approvals.Approve(ctx, f.inst.ID, f.rec.UserID, approval.Choice{BatchID: b.UUID})
+		ok(t, err)
+		f.Advance(2 * time.Hour)
+		if n := f.one(t, `SELECT count(*) FROM signature_mails`); n != 1 {
+			t.Errorf("%d signatories got mail, want 1: nothing waits for the other", n)
+		}
+	})
+}
