@@ -1,0 +1,190 @@
+package application_test
+
+import (
+	"archive/zip"
+	"bytes"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/certvault/certvault/internal/application"
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/db/dbtest"
+	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/vaulttest"
+)
+
+func TestRetention(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		f := newFixture(t, d)
+		o := f.offer("course")
+		open, rejected, approved := f.submitFile(o, f.applicant("Ann")), f.submitFile(o, f.applicant("Bea")), f.submitFile(o, f.applicant("Cid"))
+		_, err := f.Applications.Reject(t.Context(), f.by(f.ada), rejected.UUID, "No.", "")
+		f.ok(err)
+		_, err = f.approve(f.by(f.ada), approved.UUID)
+		f.ok(err)
+		f.Settle()
+		f.Advance(89 * 24 * time.Hour)
+		f.ok(f.Applications.Sweep(t.Context()))
+		if n := f.blobs(); n != 3 {
+			t.Errorf("%d attachments before the end of the retention, want 3", n)
+		}
+		f.Advance(2 * 24 * time.Hour)
+		f.ok(f.Applications.Sweep(t.Context()))
+		if n := f.blobs(); n != 1 {
+			t.Errorf("%d attachments after the retention, want that of the open application", n)
+		}
+		if a := f.get(open.UUID); a.FilesDeleted || a.Files[0].Deleted {
+			t.Error("the attachment of the open application was deleted")
+		}
+		a := f.get(approved.UUID)
+		if !a.FilesDeleted || len(a.Files) != 1 || !a.Files[0].Deleted || a.Status != cert.Approved {
+			t.Errorf("approved application = %+v", a)
+		}
+		_, _, err = f.Applications.OpenFile(t.Context(), f.inst.ID, a.UUID, a.Files[0].ID)
+		wantFault(t, "a deleted attachment", err, fault.NotFound)
+		_, err = f.Applications.ByUUID(t.Context(), f.inst.ID, rejected.UUID)
+		wantFault(t, "the rejected application", err, fault.NotFound)
+		if n := f.count(`SELECT count(*) FROM applications WHERE status = 'rejected' AND certificate_id IS NULL AND email_folded = '' AND field_values = '{}' AND reason IS NULL`); n != 1 {
+			t.Errorf("%d rows remain for the counts, want 1", n)
+		}
+		if n := f.count(`SELECT count(*) FROM certificates`); n != 2 {
+			t.Errorf("%d records, want 2", n)
+		}
+	})
+}
+
+// An erased person leaves counts only.
+func TestErasure(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		f := newFixture(t, d)
+		who, other := f.applicant("Chi Eze"), f.applicant("Dee Low")
+		var offers []*application.Offer
+		for _, slug := range []string{"one", "two", "three", "four"} {
+			offers = append(offers, f.offer(slug))
+		}
+		open, rejected, approved := f.submitFile(offers[0], who), f.submitFile(offers[1], who), f.submitFile(offers[2], who)
+		f.submitFile(offers[0], other)
+		_, err := f.Applications.AddDraftFile(t.Context(), who, offers[3], "proof", cert.NewIncoming("proof.pdf", bytes.NewReader(vaulttest.PDF)))
+		f.ok(err)
+		_, err = f.Applications.Hold(t.Context(), f.by(f.ada), open.UUID, application.Information, "Question to Chi Eze?")
+		f.ok(err)
+		_, err = f.Applications.Reject(t.Context(), f.by(f.ada), rejected.UUID, "Chi Eze did not attend.", "A note about Chi Eze")
+		f.ok(err)
+		_, err = f.approve(f.by(f.bob), approved.UUID)
+		f.ok(err)
+		f.Settle()
+		f.export(who, open, rejected, approved)
+
+		f.ok(f.People.Delete(t.Context(), who.UserID))
+		for _, a := range []*application.Application{open, rejected, approved} {
+			_, err := f.Applications.ByUUID(t.Context(), f.inst.ID, a.UUID)
+			wantFault(t, "an application of the erased person", err, fault.NotFound)
+		}
+		if n := f.blobs(); n != 1 {
+			t.Errorf("%d attachments remain, want that of the other person", n)
+		}
+		for table, query := range map[string]string{
+			"applications": `SELECT uuid, user_id, email_folded, name_folded, fields, field_values, hold_text, answer, claimed_by_name, decided_by_name, reason, note
+				FROM applications WHERE status <> 'pending'`,
+			"application_files":  `SELECT uuid, name, file_key, application_id, draft_id FROM application_files`,
+			"application_events": `SELECT by_name, text FROM application_events`,
+			"application_drafts": `SELECT uuid, full_name, field_values FROM application_drafts`,
+		} {
+			rows, err := f.DB.QueryContext(t.Context(), query)
+			f.ok(err)
+			if text := dump(t, rows); strings.Contains(strings.ToLower(text), "eze") || strings.Contains(text, approved.UUID) {
+				t.Errorf("the table %s has personal data: %s", table, text)
+			}
+		}
+		for status, want := range map[string]int{"withdrawn": 1, "rejected": 1, "accepted": 1, "pending": 1} {
+			if n := f.count(`SELECT count(*) FROM applications WHERE status = $1`, status); n != want {
+				t.Errorf("%d applications are counted as %s, want %d", n, status, want)
+			}
+		}
+		// The issued certificate belongs to the institution.
+		if c, err := f.Certs.ByUUID(t.Context(), f.inst.ID, approved.UUID); err != nil || c.Status != cert.Approved {
+			t.Errorf("the certificate: %v, err = %v", c, err)
+		}
+		if n := f.count(`SELECT count(*) FROM certificates`); n != 2 {
+			t.Errorf("%d records, want the certificate and the other application", n)
+		}
+	})
+}
+
+// export checks the export of a person with three applications.
+func (f *fixture) export(who application.Applicant, want ...*application.Application) {
+	f.TB.Helper()
+	e, err := f.Recipients.Export(f.TB.Context(), who.UserID)
+	f.ok(err)
+	var b bytes.Buffer
+	f.ok(e.Write(f.TB.Context(), &b))
+	z, err := zip.NewReader(bytes.NewReader(b.Bytes()), int64(b.Len()))
+	f.ok(err)
+	file, err := z.Open("export.json")
+	f.ok(err)
+	text, err := io.ReadAll(file)
+	f.ok(err)
+	var got struct {
+		Applications []struct {
+			UUID, Status string
+			Answers      []struct{ Question, Answer string }
+			Files        []struct{ File string }
+		}
+	}
+	f.ok(json.Unmarshal(text, &got))
+	if len(got.Applications) != len(want) {
+		f.TB.Fatalf("the export has %d applications, want %d", len(got.Applications), len(want))
+	}
+	for _, a := range got.Applications {
+		if !slices.ContainsFunc(want, func(w *application.Application) bool { return w.UUID == a.UUID }) || len(a.Files) != 1 || a.Answers[0].Answer != "M-1001" {
+			f.TB.Errorf("exported application = %+v", a)
+			continue
+		}
+		if x, err := z.Open(a.Files[0].File); err != nil {
+			f.TB.Errorf("the attachment %q: %v", a.Files[0].File, err)
+		} else {
+			f.ok(x.Close())
+		}
+	}
+	if strings.Contains(string(text), "A note about") || strings.Contains(string(text), "Member ") {
+		f.TB.Errorf("the export has notes or names of the institution: %s", text)
+	}
+}
+
+// dump returns all values of rows as text.
+func dump(t *testing.T, rows *sql.Rows) string {
+	t.Helper()
+	columns, err := rows.Columns()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	if _, err := db.Collect(rows, func(rows *sql.Rows) (struct{}, error) {
+		values := make([]any, len(columns))
+		dest := make([]any, len(columns))
+		for i := range values {
+			dest[i] = &values[i]
+		}
+		err := rows.Scan(dest...)
+		for i, v := range values {
+			if raw, ok := v.([]byte); ok {
+				v = string(raw)
+			}
+			fmt.Fprintf(&b, "%s=%v ", columns[i], v)
+		}
+		b.WriteByte('\n')
+		return struct{}{}, err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}

@@ -1,0 +1,318 @@
+package application
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/fault"
+)
+
+// maxFilter is the maximum length of a filter in bytes.
+const maxFilter = 1000
+
+// sorts are the columns of the orders of a list.
+var sorts = map[string]string{"created_at": "c.created_at", "updated_at": "c.updated_at", "name": "a.name_folded", "email": "a.email_folded"}
+
+// Statuses are the statuses of applications, in the order of their lives.
+var Statuses = []Status{
+	cert.Pending, cert.InReview, cert.Processing, cert.Approved, cert.Failed, cert.Revoked, cert.Rejected, cert.Withdrawn, cert.Lapsed,
+}
+
+// place is the position of an application in a list.
+type place struct {
+	Number int64  `json:"n,omitempty"`
+	Text   string `json:"t,omitempty"`
+	ID     int64  `json:"i"`
+}
+
+// selection is a checked filter. Its exported fields are what a cursor is bound to.
+type selection struct {
+	InstitutionID int64
+	Where         string
+	Args          []any
+	Sort          string
+	Ascending     bool
+}
+
+// arg adds an argument and returns its placeholder.
+func (v *selection) arg(value any) string {
+	v.Args = append(v.Args, value)
+	return fmt.Sprintf("$%d", len(v.Args))
+}
+
+func (v *selection) and(condition string) { v.Where += " AND " + condition }
+
+// List returns applications of an institution, newest first unless the filter has an order. The error is
+// fault.Invalid for a filter that is not valid.
+func (s *Service) List(ctx context.Context, institutionID int64, f Filter) (*List, error) {
+	v, err := s.selection(ctx, institutionID, f)
+	if err != nil {
+		return nil, err
+	}
+	l := &List{}
+	if !f.HasCursor() {
+		var total int
+		if err := s.db.QueryRowContext(ctx, `SELECT count(*)`+tables+v.Where, v.Args...).Scan(&total); err != nil {
+			return nil, fmt.Errorf("counting applications: %w", err)
+		}
+		l.Total = &total
+	}
+	back := f.IsBackward()
+	where, args, err := s.position(v, f, back)
+	if err != nil {
+		return nil, err
+	}
+	order := " DESC"
+	if v.Ascending != back {
+		order = " ASC"
+	}
+	list, err := s.all(ctx, fmt.Sprintf(`%s ORDER BY %s%s, c.id%s LIMIT %d OFFSET %d`, where, sorts[v.Sort], order, order, f.PerPage+1, f.Offset()), args...)
+	if err != nil {
+		return nil, err
+	}
+	if back && len(list) <= f.PerPage {
+		first := ""
+		f.Cursor, f.Back = &first, false
+		return s.List(ctx, institutionID, f)
+	}
+	l.More = len(list) > f.PerPage
+	if l.More {
+		list = list[:f.PerPage]
+	}
+	if back {
+		slices.Reverse(list)
+		l.More = true
+	}
+	l.Items = list
+	return l, s.addCursors(v, f, l)
+}
+
+// position returns the condition and the arguments of the part of a list that a range selects.
+func (s *Service) position(v *selection, f Filter, back bool) (string, []any, error) {
+	if !f.HasPosition() {
+		return v.Where, v.Args, nil
+	}
+	var at place
+	if err := s.cursors.Open(v, *f.Cursor, &at); err != nil {
+		return "", nil, err
+	}
+	sign := "<"
+	if v.Ascending != back {
+		sign = ">"
+	}
+	var key any = at.Number
+	if isText(v.Sort) {
+		key = at.Text
+	}
+	args := append(slices.Clone(v.Args), key, at.ID)
+	return v.Where + fmt.Sprintf(` AND (%s, c.id) %s ($%d, $%d)`, sorts[v.Sort], sign, len(args)-1, len(args)), args, nil
+}
+
+func isText(sort string) bool { return sort == "name" || sort == "email" }
+
+// addCursors sets the cursors of a part.
+func (s *Service) addCursors(v *selection, f Filter, l *List) (err error) {
+	if len(l.Items) == 0 {
+		return nil
+	}
+	if l.More {
+		if l.Next, err = s.cursors.Make(v, v.placeOf(l.Items[len(l.Items)-1])); err != nil {
+			return err
+		}
+	}
+	if f.HasPosition() {
+		l.Prev, err = s.cursors.Make(v, v.placeOf(l.Items[0]))
+	}
+	return err
+}
+
+func (v *selection) placeOf(a *Application) place {
+	switch v.Sort {
+	case "name":
+		return place{Text: cert.FoldText(a.FullName), ID: a.ID}
+	case "email":
+		return place{Text: a.emailFolded, ID: a.ID}
+	case "updated_at":
+		return place{Number: db.Micros(a.UpdatedAt), ID: a.ID}
+	}
+	return place{Number: db.Micros(a.CreatedAt), ID: a.ID}
+}
+
+// selection checks a filter.
+func (s *Service) selection(ctx context.Context, institutionID int64, f Filter) (*selection, error) {
+	var bad fault.Fields
+	f.Check(&bad)
+	v := &selection{InstitutionID: institutionID, Sort: f.Sort, Ascending: f.Ascending}
+	if v.Sort == "" {
+		v.Sort = "created_at"
+	}
+	if sorts[v.Sort] == "" {
+		bad.Add("sort", "The order must be created_at, updated_at, name or email.")
+	}
+	v.Where = `WHERE a.institution_id = ` + v.arg(institutionID)
+	f.statuses(v, &bad)
+	if len(f.Search)+len(f.Email)+len(f.OfferUUID) > maxFilter || !account.CleanText(f.Search+f.Email+f.OfferUUID) {
+		bad.Add("search", fmt.Sprintf("The filters must be text of at most %d bytes.", maxFilter))
+		return nil, bad.Err()
+	}
+	if f.OfferUUID != "" {
+		v.and(`o.uuid = ` + v.arg(f.OfferUUID))
+	}
+	if f.Email != "" {
+		folded := cert.FoldText(f.Email)
+		if e, err := account.ParseEmail(f.Email); err == nil {
+			folded = e.Folded
+		}
+		v.and(`a.email_folded = ` + v.arg(folded))
+	}
+	if text := cert.FoldText(f.Search); text != "" {
+		v.and(`c.search_text LIKE ` + v.arg("%"+db.EscapeLike(text)+"%") + ` ESCAPE '\'`)
+	}
+	f.holds(v, &bad)
+	v.day(&bad, "created_from", f.CreatedFrom, `>=`, 0)
+	v.day(&bad, "created_to", f.CreatedTo, `<`, 1)
+	if f.ClaimedBy != 0 {
+		v.and(`a.claimed_by_type = 'user' AND a.claimed_by_id = ` + v.arg(f.ClaimedBy))
+	}
+	if err := bad.Err(); err != nil {
+		return nil, err
+	}
+	if f.For != 0 {
+		offers, err := s.reviewed(ctx, institutionID, f.For)
+		if err != nil {
+			return nil, err
+		}
+		v.and(`a.status IN ('pending', 'in_review')`)
+		v.offers(offers)
+	}
+	return v, nil
+}
+
+func (f *Filter) statuses(v *selection, bad *fault.Fields) {
+	if len(f.Statuses) == 0 {
+		return
+	}
+	list := make([]string, len(f.Statuses))
+	for i, status := range f.Statuses {
+		if !slices.Contains(Statuses, status) {
+			bad.Add("status", "There is no such status of applications.")
+		}
+		list[i] = v.arg(string(status))
+	}
+	v.and(`c.status IN (` + strings.Join(list, ", ") + `)`)
+}
+
+func (f *Filter) holds(v *selection, bad *fault.Fields) {
+	if f.Hold != "" {
+		if !slices.Contains(HoldKinds, f.Hold) {
+			bad.Add("hold", "The hold must be information, payment or identity.")
+		}
+		v.and(`a.hold_kind = ` + v.arg(string(f.Hold)))
+	}
+	for _, c := range []struct {
+		value  *bool
+		column string
+	}{{f.OnHold, "a.hold_kind"}, {f.Answered, "a.answered_at"}} {
+		switch {
+		case c.value == nil:
+		case *c.value:
+			v.and(c.column + ` IS NOT NULL`)
+		default:
+			v.and(c.column + ` IS NULL`)
+		}
+	}
+}
+
+// day adds the condition that an application was created on or after, or before, a day in UTC.
+func (v *selection) day(bad *fault.Fields, field, day, sign string, plus int) {
+	if day == "" {
+		return
+	}
+	at, err := time.Parse(time.DateOnly, day)
+	if err != nil {
+		bad.Add(field, "The date must have the form YYYY-MM-DD.")
+		return
+	}
+	v.and(`c.created_at ` + sign + ` ` + v.arg(db.Micros(at.AddDate(0, 0, plus))))
+}
+
+// offers adds the condition that an application is for one of the offers.
+func (v *selection) offers(ids []int64) {
+	list := make([]string, len(ids))
+	for i, id := range ids {
+		list[i] = v.arg(id)
+	}
+	if len(list) == 0 {
+		list = []string{"0"}
+	}
+	v.and(`a.offer_id IN (` + strings.Join(list, ", ") + `)`)
+}
+
+// reviewed returns the offers whose applications a member may review.
+func (s *Service) reviewed(ctx context.Context, institutionID, userID int64) (ids []int64, err error) {
+	rows, err := s.db.QueryContext(ctx, `SELECT id, reviewers FROM offers WHERE institution_id = $1 ORDER BY id`, institutionID)
+	if err != nil {
+		return nil, fmt.Errorf("reading the reviewers of offers: %w", err)
+	}
+	_, err = db.Collect(rows, func(rows *sql.Rows) (struct{}, error) {
+		var id int64
+		var text string
+		var reviewers []int64
+		if err := rows.Scan(&id, &text); err != nil {
+			return struct{}{}, err
+		}
+		if err := json.Unmarshal([]byte(text), &reviewers); err != nil {
+			return struct{}{}, err
+		}
+		if len(reviewers) == 0 || slices.Contains(reviewers, userID) {
+			ids = append(ids, id)
+		}
+		return struct{}{}, nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("reading the reviewers of offers: %w", err)
+	}
+	return ids, nil
+}
+
+// week is the period of Counts.DecidedThisWeek.
+const week = 7 * 24 * time.Hour
+
+// Counts returns the numbers of the applications that a member may review.
+func (s *Service) Counts(ctx context.Context, institutionID, userID int64) (*Counts, error) {
+	offers, err := s.reviewed(ctx, institutionID, userID)
+	if err != nil {
+		return nil, err
+	}
+	v := &selection{}
+	v.Where = `WHERE a.institution_id = ` + v.arg(institutionID)
+	v.offers(offers)
+	open := `a.status IN ('pending', 'in_review')`
+	n := &Counts{}
+	var oldest sql.NullInt64
+	if err := s.db.QueryRowContext(ctx, `
+		SELECT coalesce(sum(CASE WHEN a.status = 'pending' AND a.hold_kind IS NULL THEN 1 ELSE 0 END), 0),
+			coalesce(sum(CASE WHEN a.status = 'in_review' AND a.hold_kind IS NULL THEN 1 ELSE 0 END), 0),
+			coalesce(sum(CASE WHEN a.hold_kind IS NOT NULL AND a.answered_at IS NULL THEN 1 ELSE 0 END), 0),
+			coalesce(sum(CASE WHEN a.answered_at IS NOT NULL THEN 1 ELSE 0 END), 0),
+			coalesce(sum(CASE WHEN a.claimed_by_type = 'user' AND a.claimed_by_id = `+v.arg(userID)+` THEN 1 ELSE 0 END), 0),
+			min(a.created_at) FROM applications a `+v.Where+` AND `+open, v.Args...).
+		Scan(&n.Pending, &n.InReview, &n.OnHold, &n.Answered, &n.Mine, &oldest); err != nil {
+		return nil, fmt.Errorf("counting applications: %w", err)
+	}
+	n.OldestAt = db.OptionalTime(oldest)
+	v.Args = v.Args[:len(v.Args)-1]
+	if err := s.db.QueryRowContext(ctx, `SELECT count(*) FROM applications a `+v.Where+` AND a.decided_at >= `+v.arg(db.Micros(s.now().Add(-week))), v.Args...).
+		Scan(&n.DecidedThisWeek); err != nil {
+		return nil, fmt.Errorf("counting decided applications: %w", err)
+	}
+	return n, nil
+}

@@ -1,0 +1,78 @@
+package application
+
+import "github.com/certvault/certvault/internal/cert"
+
+// The codes of problems of this package, in addition to those of packages cert, template and design.
+const (
+	// CodeSlug is a text that is not a slug: lower-case letters, digits and hyphens between them.
+	CodeSlug cert.Code = "not_slug"
+	// CodeTaken is a slug that another offer of the institution has.
+	CodeTaken cert.Code = "taken"
+	// CodeRange is a number below 0 or 1, or above Limit.
+	CodeRange cert.Code = "out_of_range"
+	// CodeKey is a text that is not the key of a field: lower-case letters, digits and underscores.
+	CodeKey cert.Code = "not_key"
+	// CodeSameKey is a key that an earlier field has.
+	CodeSameKey cert.Code = "same_key"
+	// CodeType is an unknown type of fields.
+	CodeType cert.Code = "unknown_type"
+	// CodeChoices is a field of type Choice with fewer than 2 or more than Limit choices, or with equal
+	// or empty choices.
+	CodeChoices cert.Code = "wrong_choices"
+	// CodeTemplate is a template that does not exist.
+	CodeTemplate cert.Code = "template_unknown"
+	// CodeMember is a reviewer who is not a member of the institution.
+	CodeMember cert.Code = "not_member"
+	// CodeHoldKind is an unknown kind of holds.
+	CodeHoldKind cert.Code = "unknown_hold"
+	// CodeField is a value of a field that the offer does not have.
+	CodeField cert.Code = "unknown_field"
+	// CodeNumber is a text that is not a number.
+	CodeNumber cert.Code = "not_number"
+	// CodeChoice is a text that is not one of the choices.
+	CodeChoice cert.Code = "not_choice"
+	// CodeCheck is a value of a field of type Check that is neither yes nor no.
+	CodeCheck cert.Code = "not_check"
+	// CodeFiles means that there are more than Limit files or fields.
+	CodeFiles cert.Code = "too_many_files"
+	// CodeFields is an offer with more than Limit fields.
+	CodeFields cert.Code = "too_many_fields"
+	// CodeOpen means that there is an open application for the offer and the address. Detail is its UUID.
+	CodeOpen cert.Code = "application_open"
+	// CodeTooManyOpen means that the person has Limit open applications.
+	CodeTooManyOpen cert.Code = "too_many_open"
+	// CodeRows is a register with more than Limit rows, and CodeRow a row without a number and a name.
+	// Detail is the number of the row, from 1.
+	CodeRows cert.Code = "too_many_rows"
+	CodeRow  cert.Code = "empty_row"
+)
+
+// FieldOf returns the field of problems of the value of a field of an offer.
+func FieldOf(key string) cert.Field { return cert.Field("fields." + key) }
+
+// FileOf returns the field of problems of the files of a field of an offer.
+func FileOf(key string) cert.Field { return cert.Field("files." + key) }
+
+// add adds a problem to the list.
+func add(bad *cert.Problems, field cert.Field, code cert.Code, limit int) {
+	*bad = append(*bad, cert.Problem{Field: field, Code: code, Limit: limit})
+}
+
+// limited returns a text without surrounding space. It adds the problems of the text to bad.
+func limited(bad *cert.Problems, field cert.Field, text string, limit int, required bool) string {
+	valid, code := checkText(text, limit)
+	switch {
+	case code != "":
+		add(bad, field, code, limitOf(code, limit))
+	case valid == "" && required:
+		add(bad, field, cert.CodeRequired, 0)
+	}
+	return valid
+}
+
+func limitOf(code cert.Code, limit int) int {
+	if code == cert.CodeTooLong {
+		return limit
+	}
+	return 0
+}

@@ -1,0 +1,104 @@
+package application
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/listing"
+	"github.com/certvault/certvault/internal/search"
+)
+
+// maxEarlier is the maximum number of certificates, and of applications, that Earlier returns.
+const maxEarlier = 20
+
+// Earlier returns the latest certificates and applications of the same address in the institution, newest
+// first, without the application itself.
+func (s *Service) Earlier(ctx context.Context, a *Application) ([]*cert.Certificate, []*Application, error) {
+	list, err := s.search.List(ctx, a.InstitutionID, search.Filter{
+		Email: a.Email, Statuses: cert.VaultStatuses, Range: listing.Range{PerPage: maxEarlier + 1, Page: 1},
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	certificates := slices.DeleteFunc(list.Items, func(c *cert.Certificate) bool { return c.ID == a.ID })
+	applications, err := s.all(ctx, `WHERE a.institution_id = $1 AND a.email_folded = $2 AND a.id <> $3 ORDER BY a.id DESC LIMIT $4`,
+		a.InstitutionID, a.emailFolded, a.id, maxEarlier)
+	return certificates[:min(len(certificates), maxEarlier)], applications, err
+}
+
+// Duplicates returns, by the UUIDs of the applications, the numbers of other certificates and applications of
+// the same address in the institution. Applications without another one are not in the result.
+func (s *Service) Duplicates(ctx context.Context, institutionID int64, list []*Application) (map[string]int, error) {
+	found := map[string]int{}
+	for some := range slices.Chunk(list, listing.MaxPage) {
+		args := []any{institutionID}
+		for _, a := range some {
+			args = append(args, a.emailFolded)
+		}
+		addresses := db.Placeholders(2, len(some))
+		// Both parts have an index that begins with the institution and the address.
+		rows, err := s.db.QueryContext(ctx, `
+			SELECT email_folded, CAST(sum(n) AS BIGINT) FROM (
+				SELECT email_folded, count(*) AS n FROM certificates WHERE institution_id = $1 AND source IN ('vault', 'template') AND email_folded IN (`+addresses+`)
+				GROUP BY email_folded
+				UNION ALL SELECT email_folded, count(*) FROM applications WHERE institution_id = $1 AND email_folded IN (`+addresses+`) GROUP BY email_folded
+			) AS found GROUP BY email_folded`, args...)
+		if err != nil {
+			return nil, fmt.Errorf("counting the records of addresses: %w", err)
+		}
+		counts := map[string]int{}
+		if _, err := db.Collect(rows, func(rows *sql.Rows) (struct{}, error) {
+			var email string
+			var n int
+			err := rows.Scan(&email, &n)
+			counts[email] = n
+			return struct{}{}, err
+		}); err != nil {
+			return nil, fmt.Errorf("counting the records of addresses: %w", err)
+		}
+		for _, a := range some {
+			if n := counts[a.emailFolded] - 1; n > 0 && a.InstitutionID == institutionID {
+				found[a.UUID] = n
+			}
+		}
+	}
+	return found, nil
+}
+
+// Preview returns the certificate of an approval as it would look, as a PDF that is marked as a sample. The
+// error is fault.BadRequest if the offer has no template, and otherwise as for Approve.
+func (s *Service) Preview(ctx context.Context, a *Application, in Approval) (*cert.Content, error) {
+	o, err := s.Offer(ctx, a.InstitutionID, a.OfferUUID)
+	if err != nil {
+		return nil, err
+	}
+	if strings.TrimSpace(o.TemplateID) == "" {
+		return nil, fault.New(fault.BadRequest, "The offer has no template.")
+	}
+	inst, err := account.InstitutionByID(ctx, s.db, a.InstitutionID)
+	if err != nil {
+		return nil, err
+	}
+	// The check comes first, because its problems are those of the approval.
+	if _, err := s.acceptance(ctx, inst, o, a, in); err != nil {
+		return nil, err
+	}
+	entry := s.entry(ctx, o, a, in)
+	if entry.Values, err = s.templates.KnownColumns(ctx, inst.ID, o.TemplateID, entry.Values); err != nil {
+		return nil, err
+	}
+	file, err := s.templates.Preview(ctx, inst, o.TemplateID, entry)
+	if err != nil {
+		return nil, problemsOf(a, err)
+	}
+	return &cert.Content{SectionReader: io.NewSectionReader(bytes.NewReader(file), 0, int64(len(file)))}, nil
+}

@@ -1,0 +1,416 @@
+package application
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/audit"
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/template"
+)
+
+// maxHold is the maximum length of the text of a hold and of an answer, in code points.
+const maxHold = 2000
+
+// column is a column that a step sets.
+type column struct {
+	name  string
+	value any
+}
+
+// change is a step of an application.
+type change struct {
+	step *step
+	by   Person
+	role role
+	// revision is the revision that the person saw, or 0.
+	revision int64
+	// set are the columns that the step sets, and text the text of the timeline.
+	set  []column
+	text string
+	// record changes the record in certificates. It may be nil.
+	record func(tx *db.Tx) error
+	// files stores the files of an answer. It may be nil.
+	files func(tx *db.Tx, now time.Time) error
+	then  TxFunc
+}
+
+// apply takes a step of an application that was read before: it succeeds only if the application has not
+// changed since. The error is errState if the state does not allow the step, and errChanged if another
+// person was faster.
+func (s *Service) apply(ctx context.Context, a *Application, c change) (*Application, error) {
+	if c.revision != 0 && c.revision != a.Revision {
+		return nil, errChanged
+	}
+	if err := c.step.check(a, c.role); err != nil {
+		return nil, err
+	}
+	var changed *Application
+	err := s.db.Tx(ctx, func(tx *db.Tx) (err error) {
+		changed, err = s.applyTx(ctx, tx, a, &c)
+		return err
+	})
+	if errors.Is(err, cert.ErrInvalidState) {
+		return nil, errChanged
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the step %s of an application: %w", c.step.Trigger, err)
+	}
+	return changed, nil
+}
+
+// applyTx is apply for a step that check allows.
+func (s *Service) applyTx(ctx context.Context, tx *db.Tx, a *Application, c *change) (*Application, error) {
+	now := s.moment()
+	next := c.step.To
+	if next == none {
+		next = a.state
+	}
+	set := append([]column{{"status", string(next)}}, c.set...)
+	if !slices.Contains(openStates, next) {
+		o, err := offer(ctx, tx, a.InstitutionID, a.OfferUUID)
+		if err != nil {
+			return nil, err
+		}
+		set = append(set, column{"decided_at", db.Micros(now)}, column{"delete_at", db.Micros(now.AddDate(0, 0, o.RetentionDays))}, column{"hold_until", nil})
+		set = append(set, personColumns("decided_by", c.by)...)
+	}
+	args := []any{a.InstitutionID, a.id, a.Revision}
+	var b strings.Builder
+	for _, x := range set {
+		args = append(args, x.value)
+		fmt.Fprintf(&b, ", %s = $%d", x.name, len(args))
+	}
+	res, err := tx.ExecContext(ctx, `UPDATE applications SET revision = revision + 1`+b.String()+` WHERE institution_id = $1 AND id = $2 AND revision = $3`, args...)
+	if err != nil {
+		return nil, err
+	}
+	if n, err := res.RowsAffected(); err != nil || n == 0 {
+		return nil, cmp.Or(err, error(errChanged))
+	}
+	if c.files != nil {
+		if err := c.files(tx, now); err != nil {
+			return nil, err
+		}
+	}
+	if c.record != nil {
+		if err := c.record(tx); err != nil {
+			return nil, err
+		}
+	}
+	changed, err := byUUID(ctx, tx, a.InstitutionID, a.UUID)
+	if err != nil {
+		return nil, err
+	}
+	return changed, s.finishTx(ctx, tx, c.step, changed, c.by, c.text, c.then)
+}
+
+// personColumns returns the columns of a person.
+func personColumns(prefix string, p Person) []column {
+	if p.Type == "" {
+		return []column{{prefix + "_type", nil}, {prefix + "_id", nil}, {prefix + "_name", nil}}
+	}
+	return []column{{prefix + "_type", p.Type}, {prefix + "_id", p.ID}, {prefix + "_name", p.Name}}
+}
+
+// finishTx records a step in the timeline and in the audit log, queues its mail and runs then.
+func (s *Service) finishTx(ctx context.Context, tx *db.Tx, step *step, a *Application, by Person, text string, then TxFunc) error {
+	now := s.moment()
+	if err := eventTx(ctx, tx, a, step.Action, by, text, now); err != nil {
+		return err
+	}
+	if err := recordTx(ctx, tx, step.Audit, a, now, nil); err != nil {
+		return err
+	}
+	if step.Mail != "" {
+		if err := s.mailTx(ctx, tx, step.Mail, a); err != nil {
+			return err
+		}
+	}
+	if then == nil {
+		return nil
+	}
+	return then(ctx, tx, a)
+}
+
+func recordTx(ctx context.Context, tx *db.Tx, action audit.Action, a *Application, now time.Time, detail audit.Detail) error {
+	return audit.RecordTx(ctx, tx, audit.Entry{
+		InstitutionID: a.InstitutionID, At: now, Action: action, Subject: audit.Subject{Type: "application", ID: a.UUID, Name: a.ReferenceID}, Detail: detail,
+	})
+}
+
+// byReviewer returns an application that a reviewer may change, and its offer.
+func (s *Service) byReviewer(ctx context.Context, r Reviewer, uuid string) (*Application, *Offer, error) {
+	a, err := s.ByUUID(ctx, r.Institution.ID, uuid)
+	if err != nil {
+		return nil, nil, err
+	}
+	o, err := s.Offer(ctx, r.Institution.ID, a.OfferUUID)
+	if err != nil {
+		return nil, nil, err
+	}
+	if r.role() == reviewer && len(o.Reviewers) > 0 && !slices.Contains(o.Reviewers, r.Person.ID) {
+		return nil, nil, errReviewer
+	}
+	return a, o, nil
+}
+
+func (r *Reviewer) role() role {
+	if r.Person.Type == string(audit.Token) {
+		return apiToken
+	}
+	return reviewer
+}
+
+// of returns a change by a reviewer.
+func (r *Reviewer) of(t trigger) change {
+	return change{step: stepOf(t), by: r.Person, role: r.role(), revision: r.Revision, then: r.Then}
+}
+
+// updateRecord returns the change of the record for a step that keeps its status.
+func (s *Service) updateRecord(ctx context.Context, uuid string) func(tx *db.Tx) error {
+	return func(tx *db.Tx) error {
+		_, err := s.certs.UpdateTx(ctx, tx, uuid)
+		return err
+	}
+}
+
+// Claim records that a reviewer reviews a pending application.
+//
+// The errors of Claim, Hold, Release, Approve, Reject and Withdraw are faults: NotFound if there is no
+// such application, BadRequest if its state does not allow the step, Conflict if another person has
+// changed it in the meantime, Forbidden if the member is not a reviewer of the offer, and Invalid with
+// cert.Problems for an input that is not valid.
+func (s *Service) Claim(ctx context.Context, r Reviewer, uuid string) (*Application, error) {
+	a, _, err := s.byReviewer(ctx, r, uuid)
+	if err != nil {
+		return nil, err
+	}
+	c := r.of(triggerClaim)
+	c.set = append(personColumns("claimed_by", r.Person), column{"claimed_at", db.Micros(s.moment())})
+	c.record = func(tx *db.Tx) error {
+		_, err := s.certs.ClaimTx(ctx, tx, uuid)
+		return err
+	}
+	return s.apply(ctx, a, c)
+}
+
+// Hold asks the applicant a question. It replaces an earlier question. If the applicant does not answer
+// within the days of the offer, the application expires. Problems have the fields hold and text.
+func (s *Service) Hold(ctx context.Context, r Reviewer, uuid string, kind HoldKind, text string) (*Application, error) {
+	a, o, err := s.byReviewer(ctx, r, uuid)
+	if err != nil {
+		return nil, err
+	}
+	var bad cert.Problems
+	if !slices.Contains(HoldKinds, kind) {
+		add(&bad, "hold", CodeHoldKind, 0)
+	}
+	text = limited(&bad, "text", text, maxHold, true)
+	if err := bad.Err(); err != nil {
+		return nil, err
+	}
+	now := s.moment()
+	c := r.of(triggerHold)
+	c.text = text
+	c.set = []column{
+		{"hold_kind", string(kind)}, {"hold_text", text}, {"held_at", db.Micros(now)}, {"hold_until", db.Micros(now.AddDate(0, 0, o.HoldDays))},
+		{"answer", nil}, {"answered_at", nil},
+	}
+	c.record = s.updateRecord(ctx, uuid)
+	return s.apply(ctx, a, c)
+}
+
+// noHold are the columns of an application without a hold.
+var noHold = []column{{"hold_kind", nil}, {"hold_text", nil}, {"held_at", nil}, {"hold_until", nil}, {"answer", nil}, {"answered_at", nil}}
+
+// Release ends the hold of an application, answered or not. The timeline keeps the question and the answer.
+func (s *Service) Release(ctx context.Context, r Reviewer, uuid string) (*Application, error) {
+	a, _, err := s.byReviewer(ctx, r, uuid)
+	if err != nil {
+		return nil, err
+	}
+	c := r.of(triggerRelease)
+	c.set, c.record = noHold, s.updateRecord(ctx, uuid)
+	return s.apply(ctx, a, c)
+}
+
+// Reject ends an application without a certificate. The applicant sees the reason, and no one outside the
+// institution the note. Problems have the fields cert.FieldReason and cert.FieldNote.
+func (s *Service) Reject(ctx context.Context, r Reviewer, uuid, reason, note string) (*Application, error) {
+	a, _, err := s.byReviewer(ctx, r, uuid)
+	if err != nil {
+		return nil, err
+	}
+	var bad cert.Problems
+	reason, note = checkField(&bad, cert.FieldReason, reason), checkField(&bad, cert.FieldNote, note)
+	if err := bad.Err(); err != nil {
+		return nil, err
+	}
+	c := r.of(triggerReject)
+	c.text, c.set = reason, []column{{"reason", reason}}
+	if note != "" {
+		c.set = append(c.set, column{"note", note})
+	}
+	c.record = s.closeRecord(ctx, uuid, cert.Rejected, reason)
+	return s.apply(ctx, a, c)
+}
+
+// closeRecord returns the change of the record for a step that ends an application without a certificate.
+func (s *Service) closeRecord(ctx context.Context, uuid string, to Status, reason string) func(tx *db.Tx) error {
+	return func(tx *db.Tx) error {
+		_, err := s.certs.CloseTx(ctx, tx, uuid, to, reason)
+		return err
+	}
+}
+
+// checkField returns a text in its stored form, and adds its problem to bad.
+func checkField(bad *cert.Problems, f cert.Field, text string) string {
+	valid, problem := f.Check(text)
+	if problem != nil {
+		*bad = append(*bad, *problem)
+	}
+	return valid
+}
+
+// Withdraw ends an application at the request of the applicant to the institution.
+func (s *Service) Withdraw(ctx context.Context, r Reviewer, uuid string) (*Application, error) {
+	a, _, err := s.byReviewer(ctx, r, uuid)
+	if err != nil {
+		return nil, err
+	}
+	c := r.of(triggerWithdraw)
+	c.record = s.closeRecord(ctx, uuid, cert.Withdrawn, "")
+	return s.apply(ctx, a, c)
+}
+
+// SetNote changes the private note of an application in any state.
+func (s *Service) SetNote(ctx context.Context, r Reviewer, uuid, note string) (*Application, error) {
+	a, _, err := s.byReviewer(ctx, r, uuid)
+	if err != nil {
+		return nil, err
+	}
+	var bad cert.Problems
+	note = checkField(&bad, cert.FieldNote, note)
+	if err := bad.Err(); err != nil {
+		return nil, err
+	}
+	if r.Revision != 0 && r.Revision != a.Revision {
+		return nil, errChanged
+	}
+	err = s.db.Tx(ctx, func(tx *db.Tx) error {
+		res, err := tx.ExecContext(ctx, `UPDATE applications SET note = $1, revision = revision + 1 WHERE institution_id = $2 AND id = $3 AND revision = $4`,
+			optional(note), a.InstitutionID, a.id, a.Revision)
+		if err != nil {
+			return err
+		}
+		if n, err := res.RowsAffected(); err != nil || n == 0 {
+			return cmp.Or(err, error(errChanged))
+		}
+		if a, err = byUUID(ctx, tx, a.InstitutionID, uuid); err != nil {
+			return err
+		}
+		if err := recordTx(ctx, tx, audit.ApplicationNoted, a, s.moment(), nil); err != nil || r.Then == nil {
+			return err
+		}
+		return r.Then(ctx, tx, a)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("changing the note of an application: %w", err)
+	}
+	return a, nil
+}
+
+// Approve approves an application: its certificate is processed from then on. If the offer requires two
+// people, the error is ErrNotClaimed for an application that no one has claimed, and ErrFourEyes for the
+// person who claimed it. Problems have the fields of cert.Field, and FieldOf for answers that do not fit
+// the template.
+func (s *Service) Approve(ctx context.Context, r Reviewer, uuid string, in Approval) (*Application, error) {
+	a, o, err := s.byReviewer(ctx, r, uuid)
+	if err != nil {
+		return nil, err
+	}
+	c := r.of(triggerApprove)
+	if r.Revision != 0 && r.Revision != a.Revision {
+		return nil, errChanged
+	}
+	if err := c.step.check(a, c.role); err != nil {
+		return nil, err
+	}
+	if o.FourEyes {
+		switch {
+		case a.ClaimedBy.Type == "":
+			return nil, ErrNotClaimed
+		case a.ClaimedBy.Type == r.Person.Type && a.ClaimedBy.ID == r.Person.ID:
+			return nil, ErrFourEyes
+		}
+	}
+	acceptance, err := s.acceptance(ctx, r.Institution, o, a, in)
+	if err != nil {
+		return nil, err
+	}
+	c.record = func(tx *db.Tx) error {
+		_, err := s.certs.AcceptTx(ctx, tx, uuid, *acceptance)
+		return err
+	}
+	return s.apply(ctx, a, c)
+}
+
+// acceptance returns the certificate of an approval, after all its texts were checked.
+func (s *Service) acceptance(ctx context.Context, inst *account.Institution, o *Offer, a *Application, in Approval) (*cert.Acceptance, error) {
+	out := &cert.Acceptance{Title: in.Title, FullName: a.FullName, IssueDate: in.IssueDate, Details: in.Details, File: in.File}
+	if o.TemplateID == "" || in.File != nil {
+		out.Title = cmp.Or(strings.TrimSpace(in.Title), a.Title)
+		var bad cert.Problems
+		out.Check(&bad, a.Email, s.now())
+		return out, bad.Err()
+	}
+	p, err := s.templates.Prepare(ctx, inst, o.TemplateID, s.entry(ctx, o, a, in))
+	if err != nil {
+		return nil, problemsOf(a, err)
+	}
+	out.Title, out.FullName, out.IssueDate, out.Details = p.Text.Title, p.Text.FullName, p.Text.IssueDate, p.Text.Details
+	// The signatories of the template, if it has any, approve the certificate after the reviewer.
+	out.Template, out.BaseKey, out.Signatories = &p.Use, p.BaseKey, p.Signatories
+	return out, nil
+}
+
+// entry returns the certificate of an approval as an entry for the template. The default title is that of
+// the template, and then that of the application.
+func (s *Service) entry(ctx context.Context, o *Offer, a *Application, in Approval) template.Entry {
+	title := strings.TrimSpace(in.Title)
+	if title == "" {
+		if t, err := s.templates.ByUUID(ctx, o.InstitutionID, o.TemplateID); err != nil || t.Published == nil || t.Published.Layout.Title == "" {
+			title = a.Title
+		}
+	}
+	return template.Entry{FullName: a.FullName, Email: a.Email, Title: title, IssueDate: in.IssueDate, Details: in.Details, Values: columnsOf(a.Fields, a.Values)}
+}
+
+// problemsOf returns an error with the problems of columns as problems of the answers that fill them.
+func problemsOf(a *Application, err error) error {
+	problems := cert.ProblemsOf(err)
+	if problems == nil {
+		return err
+	}
+	bad := slices.Clone(problems)
+	for i := range bad {
+		column, ok := strings.CutPrefix(string(bad[i].Field), string(template.ValueField("")))
+		if !ok {
+			continue
+		}
+		for j := range a.Fields {
+			if a.Fields[j].Column == column {
+				bad[i].Field = FieldOf(a.Fields[j].Key)
+			}
+		}
+	}
+	return bad.Err()
+}

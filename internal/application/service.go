@@ -1,0 +1,97 @@
+package application
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/deletion"
+	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/keyring"
+	"github.com/certvault/certvault/internal/limit"
+	"github.com/certvault/certvault/internal/listing"
+	"github.com/certvault/certvault/internal/locale"
+	"github.com/certvault/certvault/internal/mail"
+	"github.com/certvault/certvault/internal/search"
+	"github.com/certvault/certvault/internal/template"
+)
+
+// Config has the dependencies of a Service.
+type Config struct {
+	DB        *db.DB
+	Keyring   *keyring.Ring
+	Accounts  *account.Service
+	Certs     *cert.Service
+	Search    *search.Service
+	Templates *template.Service
+	Deletions *deletion.Service
+	Mailer    *mail.Mailer
+	Catalog   *locale.Catalog
+	// To returns the address of a path.
+	To  func(path string) string
+	Now func() time.Time
+	Log *slog.Logger
+}
+
+// Service provides the operations on offers and applications.
+type Service struct {
+	db        *db.DB
+	keyring   *keyring.Ring
+	accounts  *account.Service
+	certs     *cert.Service
+	search    *search.Service
+	templates *template.Service
+	deletions *deletion.Service
+	mailer    *mail.Mailer
+	catalog   *locale.Catalog
+	to        func(string) string
+	now       func() time.Time
+	log       *slog.Logger
+
+	cursors listing.Cursors
+	// networks counts the submissions and uploads of applicants by their network.
+	networks *limit.Counter
+}
+
+// perNetwork is the maximum number of submissions and uploads of applicants from one network in a
+// minute. It is large enough for a class that applies from one room.
+const perNetwork = 120
+
+// New returns a service.
+func New(c Config) *Service {
+	return &Service{
+		db: c.DB, keyring: c.Keyring, accounts: c.Accounts, certs: c.Certs, search: c.Search, templates: c.Templates, deletions: c.Deletions,
+		mailer: c.Mailer, catalog: c.Catalog, to: c.To, now: c.Now, log: c.Log,
+		cursors: listing.NewCursors(c.Keyring, "applications"), networks: limit.NewCounter(perNetwork, c.Now),
+	}
+}
+
+// moment returns the current time as it is stored.
+func (s *Service) moment() time.Time { return s.now().UTC().Truncate(time.Microsecond) }
+
+// These are the errors of operations. Their kind is in the name of the fault.
+var (
+	errNotFound = fault.New(fault.NotFound, "No such application.")
+	errNoOffer  = fault.New(fault.NotFound, "No such offer.")
+	errNoFile   = fault.New(fault.NotFound, "No such file.")
+	errNoDraft  = fault.New(fault.NotFound, "There is no saved application for this offer.")
+	// errState is the error of a step that the state of an application does not allow.
+	errState    = fault.New(fault.BadRequest, "Invalid operation")
+	errChanged  = fault.New(fault.Conflict, "Another person has changed the application in the meantime. Reload it to see the changes.")
+	errRevision = fault.New(fault.Conflict, "Another person has changed the offer in the meantime. Reload it to see the changes.")
+	// errVerify is the error for an applicant without a verified address.
+	errVerify = fault.New(fault.Forbidden, "Confirm your e-mail address first.")
+	// errReviewer is the error of a member who is not a reviewer of the offer.
+	errReviewer = fault.New(fault.Forbidden, "Only the reviewers of this offer may do this.")
+	errFast     = fault.New(fault.TooMany, "Too many requests from this network. Try again in a minute.")
+)
+
+// ErrFourEyes is the cause of the fault of kind Forbidden if a person approves the application that the
+// person claimed, although the offer requires two people.
+var ErrFourEyes = fault.New(fault.Forbidden, "This offer requires two people: another person must approve the application.")
+
+// ErrNotClaimed is the cause of a fault of kind BadRequest if an offer requires two people and no one
+// has claimed the application.
+var ErrNotClaimed = fault.New(fault.BadRequest, "Claim the application first. This offer requires two people.")
