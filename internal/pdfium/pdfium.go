@@ -16,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime/debug"
 	"sync"
 	"time"
 )
@@ -137,6 +138,9 @@ func (r *Renderer) Compile(ctx context.Context) error {
 		go func() {
 			defer close(r.started)
 			r.engine, r.startErr = newEngine(r.closing, r.opts.CacheDir, r.opts.MemoryLimit)
+			// Loading or compiling PDFium leaves more garbage than the memory that an idle vault needs.
+			// Files that wait for the renderer must not add to it.
+			debug.FreeOSMemory()
 		}()
 	})
 	select {

@@ -24,9 +24,9 @@ func (s *Service) Resend(ctx context.Context, institutionID int64, uuid string, 
 		return fmt.Errorf("reading the address of a certificate: %w", err)
 	}
 	if c.Status != cert.Approved {
-		return fault.New(fault.BadRequest, "Only an approved certificate is mailed.")
+		return fault.New(fault.BadRequest, "Mail can only be sent for an approved certificate.")
 	}
-	isUnsubscribed, err := unsubscribed(ctx, s.db, institutionID, email.Folded)
+	isUnsubscribed, err := IsUnsubscribed(ctx, s.db, institutionID, email.Folded)
 	if err != nil {
 		return err
 	}

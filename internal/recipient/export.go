@@ -44,11 +44,50 @@ type exported struct {
 	ExportedAt   time.Time             `json:"exported_at"`
 	Account      exportedAccount       `json:"account"`
 	Certificates []exportedCertificate `json:"certificates"`
+	Applications []ExportedApplication `json:"applications"`
 	Sessions     []exportedSession     `json:"sessions"`
 	Passkeys     []exportedPasskey     `json:"passkeys"`
 	// Unsubscribed has the institutions from whose mail the address is unsubscribed. It is empty
 	// unless the person has verified the address.
 	Unsubscribed []exportedUnsubscribe `json:"unsubscribed"`
+}
+
+// ExportedApplication is an application of the person in export.json. Package application makes it.
+type ExportedApplication struct {
+	UUID        string           `json:"uuid"`
+	ReferenceID string           `json:"reference_id"`
+	Institution string           `json:"institution"`
+	Offer       string           `json:"offer"`
+	FullName    string           `json:"full_name"`
+	Email       string           `json:"applicant_email"`
+	Status      string           `json:"status"`
+	Answers     []ExportedAnswer `json:"answers"`
+	Steps       []ExportedStep   `json:"steps"`
+	Files       []ExportedFile   `json:"files"`
+	CreatedAt   time.Time        `json:"created_at"`
+	DecidedAt   *time.Time       `json:"decided_at"`
+}
+
+// ExportedAnswer is the answer to a question of an offer.
+type ExportedAnswer struct {
+	Question string `json:"question"`
+	Answer   string `json:"answer"`
+}
+
+// ExportedStep is a step of an application, with its text that the person sees.
+type ExportedStep struct {
+	At     time.Time `json:"at"`
+	Action string    `json:"action"`
+	Text   string    `json:"text"`
+}
+
+// ExportedFile is an attachment of an application. File is its name in the archive, or "" if it was
+// deleted.
+type ExportedFile struct {
+	Name string `json:"name"`
+	File string `json:"file"`
+	// Open opens the attachment. It is nil if it was deleted.
+	Open func(ctx context.Context) (*cert.Content, error) `json:"-"`
 }
 
 type exportedUnsubscribe struct {
@@ -228,6 +267,9 @@ func (e *Export) Write(ctx context.Context, w io.Writer) error {
 			e.about.Certificates = append(e.about.Certificates, *x)
 		}
 	}
+	if err := e.applications(ctx, z); err != nil {
+		return err
+	}
 	f, err := z.CreateHeader(&zip.FileHeader{Name: "export.json", Method: zip.Deflate, Modified: e.about.ExportedAt})
 	if err != nil {
 		return fmt.Errorf("writing an export: %w", err)
@@ -240,6 +282,41 @@ func (e *Export) Write(ctx context.Context, w io.Writer) error {
 	}
 	if err := errors.Join(err, z.Close()); err != nil {
 		return fmt.Errorf("writing an export: %w", err)
+	}
+	return nil
+}
+
+// applications writes the attachments of the person's applications and adds their entries.
+func (e *Export) applications(ctx context.Context, z *zip.Writer) error {
+	e.about.Applications = []ExportedApplication{}
+	if e.service.applied == nil {
+		return nil
+	}
+	list, err := e.service.applied(ctx, e.userID)
+	if err != nil {
+		return err
+	}
+	for _, a := range list {
+		for i := range a.Files {
+			f := &a.Files[i]
+			if f.Open == nil {
+				continue
+			}
+			name := fmt.Sprintf("applications/%s/%d%s", a.UUID, i+1, path.Ext(f.Name))
+			content, err := f.Open(ctx)
+			if fault.Is(err, fault.Damaged) {
+				e.missing = append(e.missing, name)
+				continue
+			}
+			if err == nil {
+				err = addContent(z, name, a.CreatedAt, content)
+			}
+			if err != nil {
+				return err
+			}
+			f.File = name
+		}
+		e.about.Applications = append(e.about.Applications, a)
 	}
 	return nil
 }
@@ -333,13 +410,21 @@ func (e *Export) addFile(ctx context.Context, z *zip.Writer, x *exportedCertific
 	if err != nil {
 		return "", err
 	}
-	defer func() { err = errors.Join(err, content.Close()) }()
-	f, err := z.CreateHeader(&zip.FileHeader{Name: name, Method: zip.Store, Modified: c.CreatedAt})
-	if err != nil {
-		return "", fmt.Errorf("writing an export: %w", err)
-	}
-	if _, err := io.Copy(f, content); err != nil {
-		return "", fmt.Errorf("writing an export: %w", err)
+	if err := addContent(z, name, c.CreatedAt, content); err != nil {
+		return "", err
 	}
 	return name, nil
+}
+
+// addContent adds a file to the archive and closes it.
+func addContent(z *zip.Writer, name string, modified time.Time, content *cert.Content) (err error) {
+	defer func() { err = errors.Join(err, content.Close()) }()
+	f, err := z.CreateHeader(&zip.FileHeader{Name: name, Method: zip.Store, Modified: modified})
+	if err != nil {
+		return fmt.Errorf("writing an export: %w", err)
+	}
+	if _, err := io.Copy(f, content); err != nil {
+		return fmt.Errorf("writing an export: %w", err)
+	}
+	return nil
 }

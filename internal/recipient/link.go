@@ -161,7 +161,7 @@ func (s *Service) Unsubscribe(ctx context.Context, secret string) (*Unsubscribe,
 		return nil, err
 	}
 	u.Institution = institution.Name
-	u.Done, err = unsubscribed(ctx, s.db, u.institution, u.folded)
+	u.Done, err = IsUnsubscribed(ctx, s.db, u.institution, u.folded)
 	return &u, err
 }
 
@@ -189,7 +189,8 @@ func (s *Service) SetUnsubscribed(ctx context.Context, secret string, done bool)
 	return u, nil
 }
 
-func unsubscribed(ctx context.Context, q db.Queryer, institutionID int64, emailFolded string) (is bool, err error) {
+// IsUnsubscribed reports whether an address is unsubscribed from the mail of an institution.
+func IsUnsubscribed(ctx context.Context, q db.Queryer, institutionID int64, emailFolded string) (is bool, err error) {
 	if err := q.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM unsubscribes WHERE institution_id = $1 AND email_folded = $2)`,
 		institutionID, emailFolded).Scan(&is); err != nil {
 		return false, fmt.Errorf("reading an unsubscription: %w", err)

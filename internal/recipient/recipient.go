@@ -39,8 +39,10 @@ type Config struct {
 	To func(path string) string
 	// Verify returns the URL of the public page of a reference id.
 	Verify func(referenceID string) string
-	Now    func() time.Time
-	Log    *slog.Logger
+	// Applications returns the applications of a person, for the export. It may be nil.
+	Applications func(ctx context.Context, userID int64) ([]ExportedApplication, error)
+	Now          func() time.Time
+	Log          *slog.Logger
 }
 
 // Service provides the operations for recipients.
@@ -53,6 +55,7 @@ type Service struct {
 	catalog  *locale.Catalog
 	to       func(string) string
 	verify   func(string) string
+	applied  func(ctx context.Context, userID int64) ([]ExportedApplication, error)
 	now      func() time.Time
 	log      *slog.Logger
 	// maxShown is maxLinkCertificates; tests set a lower value.
@@ -64,7 +67,7 @@ type Service struct {
 func New(c Config) *Service {
 	s := &Service{
 		db: c.DB, certs: c.Certs, accounts: c.Accounts, mailer: c.Mailer, queue: c.Queue,
-		catalog: c.Catalog, to: c.To, verify: c.Verify, now: c.Now, log: c.Log, maxShown: maxLinkCertificates,
+		catalog: c.Catalog, to: c.To, verify: c.Verify, applied: c.Applications, now: c.Now, log: c.Log, maxShown: maxLinkCertificates,
 	}
 	job.Add(c.Queue, &noticeWorker{service: s})
 	job.Add(c.Queue, &claimWorker{service: s})

@@ -143,7 +143,7 @@ func (s *Service) writeOneTx(ctx context.Context, tx *db.Tx, items []item) error
 			d.download = d.url + "/" + downloadFile
 		}
 	} else {
-		isUnsubscribed, err := unsubscribed(ctx, tx, first.institution, first.folded)
+		isUnsubscribed, err := IsUnsubscribed(ctx, tx, first.institution, first.folded)
 		if err != nil {
 			return err
 		}

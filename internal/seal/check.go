@@ -115,9 +115,9 @@ var refusals = []struct {
 	{pdf.ErrTruncated, "truncated", "The PDF is cut off: its end is missing."},
 	{pdf.ErrPassword, "password", "The PDF needs a password to be opened. Remove the password and upload it again."},
 	{pdf.ErrEncryption, "unsupported_encryption", "The PDF is encrypted in a way that is not supported. Save it without encryption."},
-	{pdf.ErrNoPages, "no_pages", "The PDF has no page."},
+	{pdf.ErrNoPages, "no_pages", "The PDF has no pages."},
 	{pdf.ErrLimit, "too_complex", "The PDF expands to far more data than any certificate needs."},
-	{pdf.ErrDamaged, "damaged", "The PDF is damaged beyond repair."},
+	{pdf.ErrDamaged, "damaged", "The PDF is damaged and cannot be repaired. Save or export it again."},
 }
 
 // pdfError converts an error of package pdf to a *Refusal, unless the error is temporary.

@@ -113,7 +113,7 @@ func (j *job) run(ctx context.Context) (*Verified, error) {
 	case j.signed():
 		return j.cover(ctx, "The PDF is signed and has no blank place for the QR code.")
 	}
-	return nil, refuse("not_readable", "The PDF cannot be drawn, so no QR code on it could be read.")
+	return nil, refuse("not_readable", "The PDF cannot be drawn, so the QR code on it cannot be checked.")
 }
 
 // tryAll returns the result of the first attempt whose stamp is readable.
@@ -194,7 +194,7 @@ func (j *job) attempts(ctx context.Context) ([]attempt, error) {
 		}
 		if isPermanent(ctx, err) {
 			// If a page cannot be rendered, the result cannot be checked: leave the page unchanged.
-			j.note("page_not_rendered", "The page could not be drawn, so no place on it was chosen.")
+			j.note("page_not_rendered", "The page could not be drawn, so no position on it was chosen.")
 			return []attempt{appended}, nil
 		}
 		return nil, err

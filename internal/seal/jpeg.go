@@ -316,7 +316,7 @@ func (j *jpegImage) rgb() bool {
 
 func checkPixels(width, height int) error {
 	if int64(width)*int64(height) > maxPixels {
-		return refuse("too_many_pixels", fmt.Sprintf("The image has %d x %d pixels; at most 128 megapixels are possible.", width, height))
+		return refuse("too_many_pixels", fmt.Sprintf("The image has %d x %d pixels. The limit is 128 megapixels.", width, height))
 	}
 	return nil
 }

@@ -29,7 +29,8 @@ type Event struct {
 	Status         string
 	FullName       string
 	IssueDate      string
-	// FailureCode and FailureMessage belong to a failed certificate, Reason to a revoked certificate.
+	// FailureCode and FailureMessage belong to a failed certificate, Reason to a revoked certificate or
+	// a rejected application.
 	FailureCode, FailureMessage, Reason string
 }
 
@@ -52,6 +53,7 @@ type payload struct {
 	IssueDate        string   `json:"issue_date"`
 	Failure          *failure `json:"failure,omitempty"`
 	RevocationReason string   `json:"revocation_reason,omitempty"`
+	RejectionReason  string   `json:"rejection_reason,omitempty"`
 	// Test is true if the event is an example without a certificate.
 	Test bool `json:"test,omitempty"`
 }
@@ -70,7 +72,12 @@ func (s *Service) EmitTx(ctx context.Context, tx *db.Tx, e Event) error {
 		Event: e.Name, Timestamp: e.OccurredAt.UTC().Format(time.RFC3339Nano), ApplicationID: e.CertificateID, UUID: e.UUID,
 		CertificateTitle: e.Title, ApplicantEmail: e.ApplicantEmail, Source: e.Source, TriggerContext: e.TriggerContext,
 		EventID: uuid.Must(uuid.NewV7()).String(), ReferenceID: e.ReferenceID, Status: e.Status, FullName: e.FullName,
-		IssueDate: e.IssueDate, RevocationReason: e.Reason,
+		IssueDate: e.IssueDate,
+	}
+	if e.Name == Rejected {
+		p.RejectionReason = e.Reason
+	} else {
+		p.RevocationReason = e.Reason
 	}
 	if e.FailureCode != "" {
 		p.Failure = &failure{Code: e.FailureCode, Message: e.FailureMessage}

@@ -10,8 +10,12 @@ import (
 
 // statusOf maps an event to the certificate status in its payload.
 var statusOf = map[Name]string{
-	Created: "processing", Processing: "processing", Approved: "approved", Rejected: "rejected", Failed: "failed", Retried: "processing", Revoked: "revoked",
+	Created: "processing", Updated: "pending", Processing: "processing", Approved: "approved", Rejected: "rejected", Failed: "failed", Retried: "processing",
+	Revoked: "revoked",
 }
+
+// customer is the source of applications.
+const customer = "customer"
 
 // example returns the payload of an event for an example certificate.
 func example(name Name, endpoint, event string, at time.Time) *payload {
@@ -22,9 +26,13 @@ func example(name Name, endpoint, event string, at time.Time) *payload {
 	}
 	switch name {
 	case Failed:
-		p.Failure = &failure{Code: "timeout", Message: "Making the verified PDF took too long."}
+		p.Failure = &failure{Code: "timeout", Message: "Creating the verified PDF took too long. Retry."}
 	case Revoked:
 		p.RevocationReason = "An example of a reason."
+	case Updated, Processing:
+		p.Source = customer
+	case Rejected:
+		p.Source, p.RejectionReason = customer, "An example of a reason."
 	default:
 	}
 	return p

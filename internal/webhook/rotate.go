@@ -34,7 +34,7 @@ func (s *Service) Rotate(ctx context.Context, institutionID int64, uuid string) 
 		}
 		// A third secret would replace a secret that a receiver may still use.
 		if e.OverlapUntil != nil && now.Before(*e.OverlapUntil) && !e.Promoted {
-			return fault.New(fault.BadRequest, "A rotation is under way until "+e.OverlapUntil.Format(time.RFC3339)+": promote the new secret first.")
+			return fault.New(fault.BadRequest, "The secret is being rotated until "+e.OverlapUntil.Format(time.RFC3339)+". Promote the new secret first.")
 		}
 		var id int64
 		err = tx.QueryRowContext(ctx, `

@@ -22,6 +22,9 @@ const (
 	// Processing means that an institution approved a customer's application and that processing
 	// begins.
 	Processing Name = "certificate_application.processing"
+	// Updated means that an application changed without a decision: it is on hold, was answered or
+	// released, withdrawn or expired.
+	Updated Name = "certificate_application.updated"
 	// Approved means that a certificate was processed and approved.
 	Approved Name = "certificate_application.approved"
 	// Rejected means that an institution rejected a customer's application.
@@ -35,7 +38,7 @@ const (
 )
 
 // Names lists all events, in the order of a certificate's life cycle.
-var Names = []Name{Created, Processing, Approved, Rejected, Failed, Retried, Revoked}
+var Names = []Name{Created, Updated, Processing, Approved, Rejected, Failed, Retried, Revoked}
 
 // Service manages endpoints and the outbox.
 type Service struct {

@@ -60,3 +60,10 @@ func page(text string) []string {
 		"<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>",
 	}
 }
+
+// Blank returns a file of one empty page of a size in points.
+func Blank(width, height int) []byte {
+	objects := page("")
+	objects[2] = fmt.Sprintf("<</Type/Page/Parent 2 0 R/MediaBox[0 0 %d %d]/Resources<<>>>>", width, height)
+	return File("", objects[:3]...)
+}
