@@ -114,6 +114,18 @@ func TestPermissionMatrix(t *testing.T) {
 		"GET /business/certificates/" + unknownID:                                {"certificate:view", "certificate-vault:view"},
 		"GET /business/certificates/not-a-uuid":                                  {"certificate:view", "certificate-vault:view"},
 		"GET /business/certificates/" + unknownID + "/download":                  {"certificate:download", "certificate-vault:download"},
+		"GET /business/certificate-offers":                                       {"certificate-offer:list"},
+		"GET /business/certificate-offers/" + unknownID:                          {"certificate-offer:view"},
+		"GET /business/certificate-applications":                                 {"certificate-application:list"},
+		"POST /business/certificate-applications":                                {"certificate-application:create"},
+		"GET /business/certificate-applications/" + unknownID:                    {"certificate-application:view"},
+		"GET /business/certificate-applications/" + unknownID + "/files/x":       {"certificate-application:view"},
+		"POST /business/certificate-applications/" + unknownID + "/claim":        {"certificate-application:review"},
+		"POST /business/certificate-applications/" + unknownID + "/approve":      {"certificate-application:review"},
+		"POST /business/certificate-applications/" + unknownID + "/reject":       {"certificate-application:review"},
+		"POST /business/certificate-applications/" + unknownID + "/hold":         {"certificate-application:review"},
+		"POST /business/certificate-applications/" + unknownID + "/release":      {"certificate-application:review"},
+		"POST /business/certificate-applications/" + unknownID + "/withdraw":     {"certificate-application:review"},
 	} {
 		method, path, _ := strings.Cut(target, " ")
 		for permission, secret := range secrets {

@@ -13,11 +13,13 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/application"
 	"github.com/certvault/certvault/internal/audit"
 	"github.com/certvault/certvault/internal/batch"
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/limit"
+	"github.com/certvault/certvault/internal/listing"
 	"github.com/certvault/certvault/internal/search"
 	"github.com/certvault/certvault/internal/template"
 	"github.com/certvault/certvault/internal/token"
@@ -32,11 +34,14 @@ type API struct {
 	Batches *batch.Service
 	// Templates issues certificates.
 	Templates *template.Service
-	Tokens    *token.Service
-	Links     *web.Links
-	Limit     *limit.Counter
-	Keys      *limit.Keys
-	Log       *slog.Logger
+	// Applications has the offers, and the applications of people.
+	Applications *application.Service
+	OfferCursors listing.Cursors
+	Tokens       *token.Service
+	Links        *web.Links
+	Limit        *limit.Counter
+	Keys         *limit.Keys
+	Log          *slog.Logger
 
 	patterns []string
 }
@@ -86,6 +91,21 @@ func (a *API) Handler() http.Handler {
 	route("GET /business/certificate-templates/{id}/preview", a.thumbnail, token.TemplateList, token.TemplateIssue)
 	route("POST /business/certificate-templates/{id}/preview", a.previewTemplate, token.TemplateList, token.TemplateIssue)
 	route("POST /business/certificate-templates/{id}/issue", a.issue, token.TemplateIssue)
+	route("GET /business/certificate-offers", a.offers, token.OfferList)
+	route("GET /business/certificate-offers/{id}", a.offer, token.OfferView)
+	route("GET /business/certificate-applications", a.applications, token.ApplicationList)
+	route("POST /business/certificate-applications", a.createApplication, token.ApplicationCreate)
+	route("GET /business/certificate-applications/{uuid}", a.application, token.ApplicationView)
+	route("GET /business/certificate-applications/{uuid}/files/{id}", a.applicationFile, token.ApplicationView)
+	review := func(name, text string, read stepReader) {
+		route("POST /business/certificate-applications/{uuid}/"+name, a.applicationStep(text, read), token.ApplicationReview)
+	}
+	review("claim", "Application claimed.", bare(a.Applications.Claim))
+	review("approve", "Application approved.", a.readApproval)
+	review("reject", "Application rejected.", a.readRejection)
+	review("hold", "Application put on hold.", a.readHold)
+	review("release", "Application released.", bare(a.Applications.Release))
+	review("withdraw", "Application withdrawn.", bare(a.Applications.Withdraw))
 	return a.authenticate(onlyPost(web.Routes(mux, web.WriteJSONError)))
 }
 

@@ -2,8 +2,6 @@ package api
 
 import (
 	"encoding/json"
-	"errors"
-	"fmt"
 	"io"
 	"unicode/utf8"
 
@@ -12,90 +10,25 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-const (
-	// maxToken is the maximum number of encoded bytes of one name or value of a JSON body: JSON may
-	// encode a byte in six bytes, and the rest is room for white space.
-	maxToken      = 8 * maxBulkValue
-	malformedJSON = "The request body is not a JSON object, or incomplete."
-)
+// maxToken is the maximum number of encoded bytes of one name or value of a JSON body: JSON may encode a
+// byte in six bytes, and the rest is room for white space.
+const maxToken = 8 * maxBulkValue
 
 // json reads {"entries": [{...}, ...]} or {"entries": {"<n>": {...}, ...}}, one field at a time. It
 // ignores unknown members. The error is fault.Invalid if the body is malformed.
 func (in *bulkInput) json(body io.Reader) error {
-	guard := &tokenGuard{r: body, left: maxToken}
-	d := &jsonInput{bulkInput: in, guard: guard, dec: json.NewDecoder(guard)}
-	err := d.document()
-	if _, ok := errors.AsType[*fault.Error](err); ok || err == nil {
-		return err
-	}
-	return fault.Wrap(fault.Invalid, malformedJSON, err)
+	d := &jsonInput{in, newJSONReader(body, maxToken)}
+	return d.document(map[string]func() error{"entries": d.list})
 }
 
 // jsonInput is the JSON body of a bulk upload.
 type jsonInput struct {
 	*bulkInput
-
-	guard *tokenGuard
-	dec   *json.Decoder
-	// seen reports whether the member entries was read before.
-	seen bool
+	jsonReader
 }
 
-var errShape = errors.New("the document is not an object")
-
-func (d *jsonInput) document() error {
-	open, err := d.token()
-	if err != nil {
-		return err
-	}
-	if open != json.Delim('{') {
-		return errShape
-	}
-	for d.dec.More() {
-		name, err := d.name()
-		if err != nil {
-			return err
-		}
-		if err := d.member(name); err != nil {
-			return err
-		}
-	}
-	if _, err := d.token(); err != nil {
-		return err
-	}
-	if _, err := d.token(); !errors.Is(err, io.EOF) {
-		return errors.Join(errShape, err)
-	}
-	return nil
-}
-
-// token reads the next token. The guard limits its size.
-func (d *jsonInput) token() (json.Token, error) {
-	d.guard.left = maxToken
-	return d.dec.Token()
-}
-
-// name reads the name of a member.
-func (d *jsonInput) name() (string, error) {
-	token, err := d.token()
-	if err != nil {
-		return "", err
-	}
-	name, ok := token.(string)
-	if !ok {
-		return "", errShape
-	}
-	return name, nil
-}
-
-func (d *jsonInput) member(name string) error {
-	if name != "entries" {
-		return d.skip()
-	}
-	if d.seen {
-		return fault.OfField(name, "The entries field is given more than once.")
-	}
-	d.seen = true
+// list reads the entries.
+func (d *jsonInput) list() error {
 	open, err := d.token()
 	if err != nil {
 		return err
@@ -115,7 +48,7 @@ func (d *jsonInput) member(name string) error {
 			}
 		}
 	default:
-		return fault.OfField(name, "The entries field must be an array, or an object by the numbers of entries.")
+		return fault.OfField("entries", "The entries field must be an array, or an object by the numbers of entries.")
 	}
 	_, err = d.token()
 	return err
@@ -123,7 +56,7 @@ func (d *jsonInput) member(name string) error {
 
 // numbered reads a number and the entry that follows it.
 func (d *jsonInput) numbered(indexes map[int]bool) error {
-	name, err := d.name()
+	name, err := d.memberName()
 	if err != nil {
 		return err
 	}
@@ -163,7 +96,7 @@ func (d *jsonInput) entry(index int) error {
 		if err := d.count(); err != nil {
 			return err
 		}
-		field, err := d.name()
+		field, err := d.memberName()
 		if err != nil {
 			return err
 		}
@@ -203,20 +136,6 @@ func (d *jsonInput) field(index int, name string, field cert.Field) error {
 	return d.set(fieldName{index: index, field: name}, []byte(value))
 }
 
-// value reads a value of any type. The guard limits its size.
-func (d *jsonInput) value() (raw json.RawMessage, err error) {
-	d.guard.left = maxToken
-	if err := d.dec.Decode(&raw); err != nil {
-		return nil, err
-	}
-	return raw, nil
-}
-
-func (d *jsonInput) skip() error {
-	_, err := d.value()
-	return err
-}
-
 // skipRest reads the rest of a value that begins with open.
 func (d *jsonInput) skipRest(open json.Token) error {
 	depth := 0
@@ -235,23 +154,4 @@ func (d *jsonInput) skipRest(open json.Token) error {
 			return err
 		}
 	}
-}
-
-var errToken = fault.New(fault.Invalid, fmt.Sprintf("A value in the JSON body is longer than %d bytes.", maxToken))
-
-// tokenGuard limits the memory for one value. Before a value is read, left is set to the maximum
-// number of bytes to read.
-type tokenGuard struct {
-	r    io.Reader
-	left int
-}
-
-// Read implements io.Reader.
-func (g *tokenGuard) Read(p []byte) (int, error) {
-	if g.left <= 0 {
-		return 0, errToken
-	}
-	n, err := g.r.Read(p[:min(len(p), g.left)])
-	g.left -= n
-	return n, err
 }

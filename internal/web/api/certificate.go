@@ -11,22 +11,23 @@ import (
 
 // certificate is the wire type of a vault certificate.
 type certificate struct {
-	ID               int64         `json:"id"`
-	UUID             string        `json:"uuid"`
-	ReferenceID      string        `json:"reference_id"`
-	CertificateTitle string        `json:"certificate_title"`
-	FullName         string        `json:"full_name"`
-	ApplicantEmail   string        `json:"applicant_email"`
-	Source           labelled      `json:"source"`
-	Status           status        `json:"status"`
-	IssueDate        string        `json:"issue_date"`
-	Details          *string       `json:"details"`
-	TriggerContext   string        `json:"trigger_context"`
-	BatchID          *string       `json:"batch_id"`
-	CustomerID       *int64        `json:"customer_id"`
-	Institution      institution   `json:"institution"`
-	Failure          *failure      `json:"failure"`
-	File             file          `json:"file"`
+	ID               int64       `json:"id"`
+	UUID             string      `json:"uuid"`
+	ReferenceID      string      `json:"reference_id"`
+	CertificateTitle string      `json:"certificate_title"`
+	FullName         string      `json:"full_name"`
+	ApplicantEmail   string      `json:"applicant_email"`
+	Source           labelled    `json:"source"`
+	Status           status      `json:"status"`
+	IssueDate        string      `json:"issue_date"`
+	Details          *string     `json:"details"`
+	TriggerContext   string      `json:"trigger_context"`
+	BatchID          *string     `json:"batch_id"`
+	CustomerID       *int64      `json:"customer_id"`
+	Institution      institution `json:"institution"`
+	Failure          *failure    `json:"failure"`
+	// File is nil for an application that is not approved.
+	File             *file         `json:"file"`
 	VerifiedSHA256   *string       `json:"verified_sha256"`
 	Placement        *string       `json:"placement"`
 	PlacementPage    *int          `json:"placement_page"`
@@ -74,13 +75,15 @@ type file struct {
 }
 
 var statuses = map[cert.Status]status{
-	cert.Processing: {Label: "Processing", Description: "The verified PDF is being made."},
+	cert.Pending:    {Label: "Pending", Description: "The certificate waits for the institution's approval."},
+	cert.InReview:   {Label: "In review", Description: "A reviewer has claimed the application."},
+	cert.Processing: {Label: "Processing", Description: "The verified PDF is being created."},
 	cert.Approved:   {Label: "Approved", Description: "The certificate is valid and its verified PDF can be downloaded."},
 	cert.Failed:     {Label: "Failed", Description: "The verified PDF could not be made. See failure, then retry."},
 	cert.Revoked:    {Label: "Revoked", Description: "The institution has taken the certificate back."},
 }
 
-var sourceLabels = map[cert.Source]string{cert.Vault: "Vault", cert.Template: "Template"}
+var sourceLabels = map[cert.Source]string{cert.Vault: "Vault", cert.Template: "Template", cert.Customer: "Customer"}
 
 // sourceOf returns the source of a certificate with its label.
 func sourceOf(c *cert.Certificate) labelled {
@@ -96,7 +99,6 @@ func (a *API) wire(c *cert.Certificate, inst *account.Institution) (*certificate
 		Source: sourceOf(c), Status: s, IssueDate: c.IssueDate, Details: optional(c.Details),
 		TriggerContext: string(c.TriggerContext), BatchID: optional(c.BatchID), CustomerID: optional(c.CustomerID),
 		Institution: institution{UUID: inst.UUID, Name: inst.Name, Slug: inst.Slug},
-		File:        file{Name: c.File.Name, MIMEType: string(c.File.Type), Size: c.File.Size, SHA256: c.OriginalDigest()},
 		Placement:   optional(c.Placement), PlacementPage: optional(c.PlacementPage), PlacementBox: c.PlacementBox,
 		Notices:          append([]seal.Notice{}, c.Notices...),
 		VerificationURL:  a.Links.Verify(c.ReferenceID),
@@ -107,6 +109,9 @@ func (a *API) wire(c *cert.Certificate, inst *account.Institution) (*certificate
 		ApprovedAt:       web.Timestamp(c.ApprovedAt),
 		RevokedAt:        web.Timestamp(c.RevokedAt),
 		RevocationReason: optional(c.RevocationReason),
+	}
+	if c.File.Name != "" {
+		out.File = &file{Name: c.File.Name, MIMEType: string(c.File.Type), Size: c.File.Size, SHA256: c.OriginalDigest()}
 	}
 	if c.Failure != nil {
 		out.Failure = &failure{Code: c.Failure.Code, Message: c.Failure.Message}

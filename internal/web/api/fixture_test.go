@@ -23,6 +23,7 @@ import (
 	"github.com/certvault/certvault/internal/cert/certtest"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/limit"
+	"github.com/certvault/certvault/internal/listing"
 	"github.com/certvault/certvault/internal/pdf/pdftest"
 	"github.com/certvault/certvault/internal/seal"
 	"github.com/certvault/certvault/internal/token"
@@ -76,7 +77,7 @@ func newVault(tb testing.TB, d *db.DB, rate int, changes ...func(*wiring.Deps)) 
 	v.Sealer.Notices = []seal.Notice{{Code: "form", Message: "The PDF has form fields."}}
 	v.api = &API{
 		Tokens: v.Tokens, Links: v.Links, Limit: limit.NewCounter(rate, v.Now), Keys: v.IdempotencyKeys, Log: log, Certs: v.Certs, Search: v.Search, Batches: v.Batches,
-		Templates: v.Templates,
+		Templates: v.Templates, Applications: v.Applications, OfferCursors: listing.NewCursors(v.Keyring, "offers"),
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/business/", v.api.Handler())

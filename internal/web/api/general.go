@@ -34,10 +34,43 @@ type general struct {
 	ImagePath        *string    `json:"image_path"`
 	QRCodePath       string     `json:"qrcode_path"`
 	BarcodePath      string     `json:"barcode_path"`
-	// Signatures is empty, because vault certificates were signed before the upload.
-	Signatures []struct{} `json:"signatures"`
-	CreatedAt  string     `json:"created_at"`
-	UpdatedAt  string     `json:"updated_at"`
+	// TotalSignatures and ApprovedSignatures are absent for a certificate without signatories. Vault
+	// certificates were signed before the upload.
+	TotalSignatures    *int        `json:"total_signatures,omitempty"`
+	ApprovedSignatures *int        `json:"approved_signatures,omitempty"`
+	Signatures         []signature `json:"signatures"`
+	CreatedAt          string      `json:"created_at"`
+	UpdatedAt          string      `json:"updated_at"`
+}
+
+// signature is the wire type of the approval of a signatory.
+type signature struct {
+	ID                int64   `json:"id"`
+	InstitutionUserID int64   `json:"institution_user_id"`
+	DisplayName       *string `json:"display_name"`
+	Designation       *string `json:"designation"`
+	SignatoryIndex    int     `json:"signatory_index"`
+	Status            string  `json:"status"`
+	ApprovedAt        *string `json:"approved_at"`
+}
+
+// sign sets the signatures of a certificate.
+func (g *general) sign(list []*cert.Signature) {
+	g.Signatures = []signature{}
+	if len(list) == 0 {
+		return
+	}
+	total, approved := len(list), 0
+	for _, s := range list {
+		if s.Status == cert.SignatureApproved {
+			approved++
+		}
+		g.Signatures = append(g.Signatures, signature{
+			ID: s.ID, InstitutionUserID: s.UserID, DisplayName: optional(s.Name), Designation: optional(s.Designation), SignatoryIndex: s.Index,
+			Status: string(s.Status), ApprovedAt: web.Timestamp(s.ApprovedAt),
+		})
+	}
+	g.TotalSignatures, g.ApprovedSignatures = &total, &approved
 }
 
 type batchName struct {
@@ -60,11 +93,11 @@ type generalStatus struct {
 }
 
 // generalStatuses has the statuses in the sort order of a list. Only certificates that customers
-// submit can be pending.
+// submit, and certificates with signatories, can be pending.
 var generalStatuses = []generalStatus{
 	{status{"failed", "Failed", "The certificate could not be generated. It can be retried."}, []cert.Status{cert.Failed}},
 	{status{"generated", "Generated", "The certificate is valid and its PDF can be downloaded."}, []cert.Status{cert.Approved}},
-	{status{"pending", "Pending", "The certificate waits for the institution's approval."}, []cert.Status{"in_review", "pending"}},
+	{status{"pending", "Pending", "The certificate waits for the approval of the institution or of its signatories."}, []cert.Status{"in_review", "pending"}},
 	{status{"processing", "Processing", "The certificate is being generated."}, []cert.Status{cert.Processing}},
 	{status{"revoked", "Revoked", "The institution has taken the certificate back."}, []cert.Status{cert.Revoked}},
 }
@@ -128,6 +161,10 @@ func (a *API) wireGeneral(c *call, list []*cert.Certificate) ([]*general, error)
 	if err != nil {
 		return nil, err
 	}
+	signatures, err := a.signatures(c.Context(), c.institution.ID, list)
+	if err != nil {
+		return nil, err
+	}
 	out := make([]*general, len(list))
 	for i, item := range list {
 		g := &general{
@@ -135,9 +172,10 @@ func (a *API) wireGeneral(c *call, list []*cert.Certificate) ([]*general, error)
 			Status: generalStatusOf(item.Status), Source: sourceOf(item), IssueDate: item.IssueDate,
 			GeneratedAt: web.Timestamp(item.ApprovedAt), BatchID: optional(item.BatchID), CustomerID: optional(item.CustomerID),
 			Creator:    creator{Type: item.Creator.Type, ID: optional(item.Creator.ID), Name: item.Creator.Name},
-			QRCodePath: a.Links.QRCode(item.ReferenceID), BarcodePath: a.Links.Barcode(item.ReferenceID), Signatures: []struct{}{},
+			QRCodePath: a.Links.QRCode(item.ReferenceID), BarcodePath: a.Links.Barcode(item.ReferenceID),
 			CreatedAt: *web.Timestamp(&item.CreatedAt), UpdatedAt: *web.Timestamp(&item.UpdatedAt),
 		}
+		g.sign(signatures[item.ID])
 		if name, ok := names[item.BatchID]; ok {
 			g.Batch = &batchName{ID: item.BatchID, Name: name}
 		}
@@ -156,6 +194,20 @@ func generalStatusOf(s cert.Status) status {
 		}
 	}
 	return status{Value: string(s)}
+}
+
+// signatures returns the signatures of those certificates that may have signatories, by id.
+func (a *API) signatures(ctx context.Context, institutionID int64, list []*cert.Certificate) (map[int64][]*cert.Signature, error) {
+	var ids []int64
+	for _, c := range list {
+		if c.Template != nil {
+			ids = append(ids, c.ID)
+		}
+	}
+	if len(ids) == 0 {
+		return nil, nil //nolint:nilnil // an empty map
+	}
+	return a.Certs.Signatures(ctx, institutionID, ids...)
 }
 
 // batchNames returns the names of the certificates' batches by batch id.

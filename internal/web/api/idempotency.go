@@ -144,7 +144,7 @@ func (x *exchange) end(w http.ResponseWriter, err error) error {
 // Otherwise replay returns fault.Invalid.
 func (x *exchange) replay(w http.ResponseWriter) error {
 	if x.fingerprint() != x.stored.Fingerprint {
-		return fault.OfField(keyHeader, "This Idempotency-Key was used with other content. Another request needs another key.")
+		return fault.OfField(keyHeader, "This Idempotency-Key was used with other content. Use a new key for a new request.")
 	}
 	w.Header().Set("Idempotency-Replayed", "true")
 	w.Header().Set("Cache-Control", "no-store")

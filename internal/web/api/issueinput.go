@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"mime"
@@ -13,6 +12,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/batch"
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/fault"
@@ -39,12 +39,15 @@ type issueInput struct {
 	problems batch.Problems
 }
 
+// fieldValues is the field of problems of all values of an entry.
+const fieldValues cert.Field = "values"
+
 // issueName returns the name of a field in requests.
 func issueName(f cert.Field) string {
-	if strings.HasPrefix(string(f), valuesPrefix) {
-		return string(f)
+	if name, ok := names[f]; ok {
+		return name
 	}
-	return names[f]
+	return string(f)
 }
 
 // merge returns the problems of reading and those of the content, by entry. A field that is not text has
@@ -84,13 +87,9 @@ func readIssue(w http.ResponseWriter, x *exchange) (*issueInput, error) {
 	if err := openJSON(w, x.call.Request, maxIssue); err != nil {
 		return nil, err
 	}
-	guard := &tokenGuard{r: x.call.Body}
-	d := &issueReader{exchange: x, guard: guard, dec: json.NewDecoder(guard)}
-	err := d.document()
-	if _, ok := errors.AsType[*fault.Error](err); ok || err == nil {
-		return &d.issueInput, err
-	}
-	return nil, fault.Wrap(fault.Invalid, malformedJSON, err)
+	d := &issueReader{exchange: x, jsonReader: newJSONReader(x.call.Body, maxEntry)}
+	err := d.document(map[string]func() error{"name": d.batchName, "entries": d.list})
+	return &d.issueInput, err
 }
 
 // readEntry reads the body of a preview, which is one entry.
@@ -115,79 +114,34 @@ func (a *API) readEntry(w http.ResponseWriter, c *call) (template.Entry, error) 
 // issueReader reads a request to issue certificates.
 type issueReader struct {
 	issueInput
+	jsonReader
 
 	exchange *exchange
-	guard    *tokenGuard
-	dec      *json.Decoder
-	seen     map[string]bool
 }
 
-func (d *issueReader) token() (json.Token, error) {
-	d.guard.left = maxEntry
-	return d.dec.Token()
-}
+// maxBatchName is the maximum length of the name of a batch in characters.
+const maxBatchName = 255
 
-func (d *issueReader) value() (raw json.RawMessage, err error) {
-	d.guard.left = maxEntry
-	err = d.dec.Decode(&raw)
-	return raw, err
-}
-
-func (d *issueReader) document() error {
-	open, err := d.token()
-	if err != nil {
-		return err
-	}
-	if open != json.Delim('{') {
-		return errShape
-	}
-	d.seen = map[string]bool{}
-	for d.dec.More() {
-		token, err := d.token()
-		if err != nil {
-			return err
-		}
-		name, _ := token.(string)
-		if d.seen[name] {
-			return fault.OfField(shorten(name), "The field is given more than once.")
-		}
-		d.seen[name] = true
-		if err := d.member(name); err != nil {
-			return err
-		}
-	}
-	if _, err := d.token(); err != nil {
-		return err
-	}
-	if _, err := d.token(); !errors.Is(err, io.EOF) {
-		return errors.Join(errShape, err)
-	}
-	return nil
-}
-
-func (d *issueReader) member(name string) error {
-	if name == "entries" {
-		return d.list()
-	}
+// batchName reads the name of the batch: text, or null for none.
+func (d *issueReader) batchName() error {
+	const name = "name"
 	raw, err := d.value()
 	if err != nil {
 		return err
 	}
 	d.fingerprint(name, raw)
-	if name != "name" {
-		return nil
-	}
 	if raw[0] == 'n' {
 		return nil
 	}
 	text, ok := readText(raw)
-	if !ok || len(text) > maxBulkValue {
-		return fault.OfField(name, "The name field must be text of at most 255 characters.")
+	if !ok || !account.CleanText(text) || utf8.RuneCountInString(text) > maxBatchName {
+		return fault.OfField(name, fmt.Sprintf("The name field must be text of at most %d characters.", maxBatchName))
 	}
-	d.name = text
+	d.name = strings.TrimSpace(text)
 	return nil
 }
 
+// list reads the entries.
 func (d *issueReader) list() error {
 	open, err := d.token()
 	if err != nil {
@@ -240,7 +194,7 @@ func (d *issueReader) entry(i int, raw json.RawMessage) error {
 		switch field := entryFields[m.name]; {
 		case m.name == "values":
 			if given[m.name] {
-				d.add(i, template.ValueField(""), batch.CodeRepeated)
+				d.add(i, fieldValues, batch.CodeRepeated)
 			}
 			if err := d.values(i, &e, m.raw); err != nil {
 				return err
@@ -281,7 +235,7 @@ func (d *issueReader) values(i int, e *template.Entry, raw json.RawMessage) erro
 		return nil
 	case '{':
 	default:
-		d.add(i, "values.", codeNotValues)
+		d.add(i, fieldValues, codeNotValues)
 		return nil
 	}
 	members, err := objectOf(raw)

@@ -20,16 +20,14 @@ import (
 // maxJSON is the maximum size of a JSON body in bytes.
 const maxJSON = 64 << 10
 
-var jsonLimits = body.Limits{
-	Size: maxJSON, TooLarge: fault.New(fault.TooLarge, fmt.Sprintf("The request body is larger than %d KiB.", maxJSON>>10)),
-	Broken: fault.New(fault.Invalid, "The request body could not be read to its end."),
-}
-
 // readJSON reads the JSON object of a request into v, and its fields into the fingerprint. If a
 // field has the wrong type, the error contains the name of the field. readJSON also rejects invalid
 // UTF-8, half surrogate pairs and repeated fields. Package json would replace the invalid
 // characters, and would use the last of the repeated fields.
-func readJSON(w http.ResponseWriter, x *exchange, v any) error {
+func readJSON(w http.ResponseWriter, x *exchange, v any) error { return readJSONUpTo(w, x, maxJSON, v) }
+
+// readJSONUpTo is readJSON for a body of at most size bytes.
+func readJSONUpTo(w http.ResponseWriter, x *exchange, size int64, v any) error {
 	r := x.call.Request
 	mediaType, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || mediaType != "application/json" {
@@ -38,13 +36,16 @@ func readJSON(w http.ResponseWriter, x *exchange, v any) error {
 	if err := body.CheckEncoding(r); err != nil {
 		return err
 	}
-	body.Limit(w, r, jsonLimits)
+	body.Limit(w, r, body.Limits{
+		Size: size, TooLarge: fault.New(fault.TooLarge, fmt.Sprintf("The request body is larger than %d KiB.", size>>10)),
+		Broken: fault.New(fault.Invalid, "The request body could not be read to its end."),
+	})
 	text, err := io.ReadAll(r.Body)
 	if err != nil {
 		return err
 	}
 	if !utf8.Valid(text) || loneSurrogate(text) {
-		return fault.New(fault.Invalid, "The request body must be text in UTF-8 without half surrogate pairs.")
+		return fault.New(fault.Invalid, "The request body must be text in UTF-8 without unpaired surrogates.")
 	}
 	if !json.Valid(text) {
 		return fault.New(fault.Invalid, notObject)

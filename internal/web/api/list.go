@@ -42,15 +42,18 @@ type meta struct {
 	NextCursor   *string `json:"next_cursor"`
 }
 
-// parameter parses the value of a query parameter into a filter. It returns a message if the value
-// is invalid, and "" otherwise.
-type parameter func(f *search.Filter, value string) string
+// filterParameter parses the value of a query parameter into a filter. It returns a message if the
+// value is invalid, and "" otherwise.
+type filterParameter[F any] func(f *F, value string) string
+
+// parameter is a parameter of a list of certificates.
+type parameter = filterParameter[search.Filter]
 
 // vaultParameters are the parameters of the list of vault certificates.
 var vaultParameters = map[string]parameter{
 	"status": func(f *search.Filter, value string) string {
 		f.Statuses = []cert.Status{cert.Status(value)}
-		return oneOf(cert.Statuses, cert.Status(value))
+		return oneOf(cert.VaultStatuses, cert.Status(value))
 	},
 	"applicant_email": func(f *search.Filter, value string) string { f.Email = value; return "" },
 	"search":          func(f *search.Filter, value string) string { f.Search = value; return "" },
@@ -86,17 +89,23 @@ func (a *API) list(w http.ResponseWriter, c *call) error {
 	return web.WriteJSON(w, http.StatusOK, paged(a.Links.To(c.URL.Path), query, filter.Range, list.Part, len(data), data))
 }
 
-// readFilter parses a query with the given parameters and the parameters that every list has. It
-// ignores empty values of the given parameters. An empty cursor selects the first page of a list
-// with cursors. The error is fault.Invalid with each parameter that is unknown, repeated or
-// invalid.
+// readFilter is readParameters for a list of certificates.
 func readFilter(c *call, parameters map[string]parameter, f search.Filter) (search.Filter, url.Values, error) {
+	query, err := readParameters(c, parameters, &f, &f.Range)
+	return f, query, err
+}
+
+// readParameters parses a query with the given parameters into f, and the parameters that every list has
+// into r. It ignores empty values of the given parameters. An empty cursor selects the first page of a
+// list with cursors. The error is fault.Invalid with each parameter that is unknown, repeated or
+// invalid.
+func readParameters[F any](c *call, parameters map[string]filterParameter[F], f *F, r *listing.Range) (url.Values, error) {
 	query, err := url.ParseQuery(c.URL.RawQuery)
 	if err != nil {
-		return f, nil, fault.Wrap(fault.Invalid, "The query string is malformed.", err)
+		return nil, fault.Wrap(fault.Invalid, "The query string is malformed.", err)
 	}
 	var bad fault.Fields
-	f.Page, f.PerPage = 1, listing.DefaultPage
+	r.Page, r.PerPage = 1, listing.DefaultPage
 	for _, name := range slices.Sorted(maps.Keys(query)) {
 		values := query[name]
 		read, known := parameters[name]
@@ -105,26 +114,26 @@ func readFilter(c *call, parameters map[string]parameter, f search.Filter) (sear
 			bad.Add(name, "The parameter is given more than once.")
 		case name == "page":
 			if n, err := strconv.Atoi(value); err == nil && n > listing.MaxDepth {
-				f.Page = n // Range.Check rejects it and points to the cursor.
+				r.Page = n // Range.Check rejects it and points to the cursor.
 			} else {
-				f.Page = number(&bad, name, value, listing.MaxDepth)
+				r.Page = number(&bad, name, value, listing.MaxDepth)
 			}
 		case name == "per_page":
-			f.PerPage = number(&bad, name, value, listing.MaxPage)
+			r.PerPage = number(&bad, name, value, listing.MaxPage)
 		case name == "cursor":
-			f.Cursor = &value
+			r.Cursor = &value
 		case !known:
 			bad.Add(name, "There is no such filter.")
 		case value != "":
-			if message := read(&f, value); message != "" {
+			if message := read(f, value); message != "" {
 				bad.Add(name, message)
 			}
 		}
 	}
-	if f.HasCursor() && query.Has("page") {
+	if r.HasCursor() && query.Has("page") {
 		bad.Add("page", "A list has pages or a cursor, not both.")
 	}
-	return f, query, bad.Err()
+	return query, bad.Err()
 }
 
 func number(bad *fault.Fields, name, value string, limit int) int {

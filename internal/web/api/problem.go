@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/certvault/certvault/internal/application"
 	"github.com/certvault/certvault/internal/batch"
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/design"
@@ -21,7 +22,11 @@ import (
 var names = map[cert.Field]string{
 	cert.FieldTitle: "certificate_title", cert.FieldName: "full_name", cert.FieldEmail: "applicant_email", cert.FieldIssueDate: "issue_date",
 	cert.FieldDetails: "details", cert.FieldFile: "certificate_file", cert.FieldReason: "reason", cert.FieldNote: "note",
+	holdField: "kind",
 }
+
+// holdField is the field of the kind of a hold.
+const holdField cert.Field = "hold"
 
 // fileID is the field of the file in an entry of a bulk upload.
 const fileID = "file_id"
@@ -61,12 +66,20 @@ var messages = map[cert.Code]string{
 	cert.CodeDuplicate:           "A vault certificate with this email, title, and issue date already exists",
 	batch.CodeTooManyEntries:     "The {field} field must not have more than {limit} entries.",
 	batch.CodeRepeated:           "The {field} field is given more than once.",
-	batch.CodeUnknownFile:        "The selected {field} is invalid: upload the file first; it can be referred to for 24 hours.",
+	batch.CodeUnknownFile:        "The selected {field} is invalid: upload the file first, and refer to it within 24 hours.",
 	template.CodeSameEntry:       "The entry would become the same certificate as entry {limit}: it has the same email, title, and issue date.",
-	design.CodeMissingCharacters: "No font of this template can write {detail}.",
+	design.CodeMissingCharacters: "{detail}",
 	design.CodeNoRoom:            "The {field} field does not fit the template at its smallest size, in the field {detail}.",
 	design.CodeValueMissing:      "The template requires the {field} field.",
 	design.CodeValueUnknown:      "The template has no value named {detail}.",
+	application.CodeHoldKind:     "The {field} field must be information, payment or identity.",
+	application.CodeField:        "The offer has no field with this key.",
+	application.CodeNumber:       "The {field} field must be a number.",
+	application.CodeChoice:       "The {field} field must be one of the choices of the offer.",
+	application.CodeCheck:        "The {field} field must be yes or no.",
+	application.CodeFiles:        "An application for this offer can have at most {limit} files.",
+	application.CodeOpen:         "There is already an open application of this person for this offer.",
+	application.CodeTooManyOpen:  "This person has {limit} open applications. Decide one of them first.",
 	codeNotString:                "The {field} field must be text.",
 	codeNotEntry:                 "The entry must be an object with its fields.",
 	codeNotArray:                 "The {field} field must be an array.",
@@ -78,7 +91,12 @@ var messages = map[cert.Code]string{
 // problemText returns the message of a problem of a field. name is the name of the field in
 // requests.
 func problemText(name string, p cert.Problem) string {
-	name = strings.TrimPrefix(name, valuesPrefix)
+	for _, prefix := range []string{valuesPrefix, fieldsPrefix, filesPrefix} {
+		name = strings.TrimPrefix(name, prefix)
+	}
+	if p.Code == design.CodeMissingCharacters {
+		p.Detail = design.MissingCharacters(p.Detail)
+	}
 	return strings.NewReplacer("{field}", strings.ReplaceAll(name, "_", " "), "{limit}", strconv.Itoa(p.Limit), "{detail}", p.Detail).
 		Replace(cmp.Or(messages[p.Code], "The {field} field is invalid."))
 }
@@ -95,10 +113,10 @@ func withMessages(err error) error {
 		return bad.Err()
 	}
 	for _, p := range cert.ProblemsOf(err) {
-		name := names[p.Field]
+		name := issueName(p.Field)
 		bad.Add(name, problemText(name, p))
-		if p.Code == cert.CodeDuplicate {
-			// This response also has the UUID of the existing certificate.
+		if p.Code == cert.CodeDuplicate || p.Code == application.CodeOpen {
+			// This response also has the UUID of the existing certificate or application.
 			bad.Add("existing_uuid", p.Detail)
 			return &fault.Error{Kind: fault.Invalid, Message: problemText(name, p), Fields: bad.List()}
 		}

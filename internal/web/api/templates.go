@@ -31,11 +31,18 @@ type templateRecord[F any] struct {
 	Title       *string          `json:"certificate_title"`
 	Fields      []F              `json:"fields"`
 	Columns     []templateColumn `json:"columns"`
-	Signatories []struct{}       `json:"signatories"`
+	Signatories []signatory      `json:"signatories"`
 	PreviewPath string           `json:"preview_path"`
 	CreatedAt   string           `json:"created_at"`
 	UpdatedAt   string           `json:"updated_at"`
 	PublishedAt *string          `json:"published_at"`
+}
+
+// signatory is a member who must approve the certificates of a template.
+type signatory struct {
+	Index       int     `json:"signatory_index"`
+	DisplayName *string `json:"display_name"`
+	Designation *string `json:"designation"`
 }
 
 // templateField is a field of a template in a list.
@@ -94,11 +101,14 @@ func templateWire[F any](t *template.Template, field func(*design.Field) F) temp
 	}
 	out := templateRecord[F]{
 		ID: t.UUID, Name: t.Name, Status: status, Version: v.Number, Pages: len(v.Pages), Width: v.Pages[0].Width, Height: v.Pages[0].Height,
-		Title: optional(v.Layout.Title), Fields: []F{}, Columns: []templateColumn{}, Signatories: []struct{}{}, PreviewPath: templatesPath + "/" + t.UUID + "/preview",
+		Title: optional(v.Layout.Title), Fields: []F{}, Columns: []templateColumn{}, Signatories: []signatory{}, PreviewPath: templatesPath + "/" + t.UUID + "/preview",
 		CreatedAt: *web.Timestamp(&t.CreatedAt), UpdatedAt: *web.Timestamp(&t.UpdatedAt), PublishedAt: web.Timestamp(v.PublishedAt),
 	}
 	for i := range v.Layout.Fields {
 		out.Fields = append(out.Fields, field(&v.Layout.Fields[i]))
+	}
+	for i, s := range v.Signatories {
+		out.Signatories = append(out.Signatories, signatory{i + 1, optional(s.Name), optional(s.Designation)})
 	}
 	for _, c := range v.Layout.Columns() {
 		out.Columns = append(out.Columns, templateColumn{c.Name, c.Required})

@@ -156,7 +156,7 @@ func TestIssueRefusesRows(t *testing.T) {
 		`{"full_name": "Half", "applicant_email": "h@example.org", "values": {"Grade": "\ud800"}}`,
 	}, ", ") + `]}`
 	want := map[string]string{
-		"entries.1.full_name":       "No font of this template can write \U00013000 (U+13000).",
+		"entries.1.full_name":       "No font of this template has the characters \U00013000 (U+13000). Install the package fonts-noto-core on the server, name a folder with such fonts with --fonts DIR,",
 		"entries.2.full_name":       "The full name field does not fit the template at its smallest size",
 		"entries.3.values.Grade":    "The template requires the Grade field.",
 		"entries.4.values.Rank":     "The template has no value named Rank.",
@@ -189,7 +189,9 @@ func TestIssueRefusesRows(t *testing.T) {
 		`[]`:                             http.StatusUnprocessableEntity,
 		`{"entries": [`:                  http.StatusUnprocessableEntity,
 		`{"entries": [], "entries": []}`: http.StatusUnprocessableEntity,
-		`{"entries": [` + strings.Repeat(`{},`, 5000) + `{}]}`: http.StatusUnprocessableEntity,
+		`{"name": "` + strings.Repeat("n", 256) + `", "entries": [` + issued("Bo Ek", "A") + `]}`: http.StatusUnprocessableEntity,
+		`{"name": "a", "name": "b", "entries": [` + issued("Bo Ek", "A") + `]}`:                   http.StatusUnprocessableEntity,
+		`{"entries": [` + strings.Repeat(`{},`, 5000) + `{}]}`:                                    http.StatusUnprocessableEntity,
 	} {
 		for _, query := range []string{"", "?dry_run=1"} {
 			if a := v.postJSON(path+"/issue"+query, body); a.Status != status || a.problem(t).Message == "" {
@@ -199,6 +201,15 @@ func TestIssueRefusesRows(t *testing.T) {
 	}
 	if a := v.postJSON(path+"/issue", `{"entries": [`+strings.Repeat(`{},`, 5000)+`{}]}`); !strings.Contains(string(a.Body), "5000 entries") {
 		t.Errorf("5,001 entries: %.300s, want the limit", a.Body)
+	}
+	for values, want := range map[string]string{
+		`"values": [1]`: "The values field must be an object",
+		`"values": {"Grade": "A"}, "values": {"Grade": "B"}`: "The values field is given more than once.",
+	} {
+		a := v.postJSON(path+"/issue", `{"entries": [{"full_name": "Bo Ek", "applicant_email": "b@example.org", `+values+`}]}`)
+		if got := a.problem(t).Errors["entries.0.values"]; len(got) != 1 || !strings.HasPrefix(got[0], want) {
+			t.Errorf("%s: %q, want %q", values, got, want)
+		}
 	}
 	if n := v.count(`SELECT (SELECT count(*) FROM batches) + (SELECT count(*) FROM certificates)`); n != 0 {
 		t.Errorf("%d batches and certificates are stored, want none", n)

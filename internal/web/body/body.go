@@ -88,7 +88,7 @@ func watch(w http.ResponseWriter, r *http.Request) *reader {
 }
 
 // tooLate is the message of fault.TimedOut.
-const tooLate = "The request did not arrive in time."
+const tooLate = "The request did not arrive in time. Try again."
 
 var errNoLimits = errors.New("the body was read before its limits were set")
 

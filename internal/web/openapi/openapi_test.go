@@ -185,6 +185,7 @@ func TestPageContents(t *testing.T) {
 		"/docs/listCertificates":      {"Any of these permissions", "certificate:list", "certificate-vault:list", "sort_field", "<code>generated_at</code>", "data[].signatures[].signatory_index"},
 		"/docs/submitBatch":           {"entries[&lt;n&gt;][file_id]", "application/json", "entries[].full_name"},
 		"/docs/getBatch":              {"data.entries[].reference_id"},
+		"/docs/createApplication":     {"fields[&lt;key&gt;]", "files[&lt;key&gt;]", "fields.student_number", "application/json"},
 		"/docs/verify":                {"No token is needed."},
 		"/docs/certificateFailed":     {"webhook-signature", "always <code>certificate_application.failed</code>", "failure.code", "Your response"},
 		"/docs/certificateApproved":   {"always <code>certificate_application.approved</code>"},

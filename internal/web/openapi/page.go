@@ -214,7 +214,7 @@ func (d *document) fields(prefix string, s *schema, depth int) []field {
 
 // plainPattern returns the pattern of the name of a form field in a readable form.
 func plainPattern(pattern string) string {
-	return strings.NewReplacer(`[0-9]{1,6}`, "<n>", `\`, "", "^", "", "$", "").Replace(pattern)
+	return strings.NewReplacer(`[0-9]{1,6}`, "<n>", `[a-z0-9_]+`, "<key>", `\`, "", "^", "", "$", "").Replace(pattern)
 }
 
 // typeOf returns the type of a schema in a readable form.
