@@ -230,6 +230,10 @@ func (t texts) formatDetail(name string, value any) string {
 	case bool:
 		return t.of(map[bool]string{true: "audit_detail.yes", false: "audit_detail.no"}[v])
 	case []any:
+		if len(v) == 0 {
+			// An endpoint without a list of events receives all events.
+			return t.of(map[bool]string{true: "webhooks.all_events", false: "audit_detail.none"}[name == "events"])
+		}
 		list := make([]string, len(v))
 		for i, item := range v {
 			list[i] = t.formatDetail(name, item)

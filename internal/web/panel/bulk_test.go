@@ -168,7 +168,7 @@ func (o *panelTest) checkPlacements(t *testing.T, draft string) {
 	checkPage(t, "an unknown placement", o.post("issuer", draft+"/placement", url.Values{"placement": {"middle"}}), http.StatusUnprocessableEntity, "placement must be one of")
 	o.followRedirect(t, "issuer", o.post("issuer", draft+"/placement", url.Values{"placement": {"strip"}}), draft+"/submit")
 	w = o.get("issuer", draft+"/rows/2")
-	checkPage(t, "the placement of a row", w, http.StatusOK, "As for all rows (strip below the page)", "Position of the QR code")
+	checkPage(t, "the placement of a row", w, http.StatusOK, "Same as all rows (strip below the page)", "Position of the QR code")
 	_, rest, _ := strings.Cut(w.Body.String(), `<noscript><img src="`)
 	picture, _, _ := strings.Cut(rest, `"`)
 	picture = html.UnescapeString(picture)

@@ -43,16 +43,16 @@ func TestRowsAreCheckedByKind(t *testing.T) {
 		checkPage(t, "the errors", o.get("issuer", draft+"/rows?show=problems"), http.StatusOK, "No errors", "3 rows should be checked before you continue.", "Check 3 rows Continue")
 
 		w = o.get("issuer", draft+"/rows?show=doubtful-names")
-		checkPage(t, "the names", w, http.StatusOK, "Row 2 Grace Hopper", "These are fine")
+		checkPage(t, "the names", w, http.StatusOK, "Row 2 Grace Hopper", "Mark all as checked")
 		checkLacks(t, "the names", visibleText(t, w), "Row 3", "Row 5")
 		w = o.followRedirect(t, "issuer", o.post("issuer", draft+"/rows", url.Values{"do": {"accept"}, "show": {"doubtful-names"}}), draft+"/rows?show=doubtful")
-		checkPage(t, "after the names", w, http.StatusOK, "1 row was marked as fine.", "To check 2", "Ready 2", "1 row was checked and is fine. Check again")
+		checkPage(t, "after the names", w, http.StatusOK, "1 row was marked as checked.", "To check 2", "Ready 2", "1 row is marked as checked. Check again")
 		checkLacks(t, "after the names", visibleText(t, w), "Row 2 Grace")
 		checkLacks(t, "the summary after the names", visibleText(t, o.get("issuer", draft+"/submit")), "does not appear")
 
 		form := url.Values{"do": {"fix"}, "show": {"doubtful"}, "fine_row": {"3"}, "r3-email": {"bea@gmial.com"}}
 		w = o.followRedirect(t, "issuer", o.post("issuer", draft+"/rows", form), draft+"/rows?show=doubtful")
-		checkPage(t, "after one row", w, http.StatusOK, "To check 1", "Ready 3", "2 rows were checked")
+		checkPage(t, "after one row", w, http.StatusOK, "To check 1", "Ready 3", "2 rows are marked as checked")
 		w = o.get("issuer", draft+"/rows?show=doubtful-duplicates")
 		checkPage(t, "the duplicates", w, http.StatusOK, "Skip 1 duplicate")
 		w = o.followRedirect(t, "issuer", o.post("issuer", draft+"/rows", url.Values{"skip": {"duplicates"}, "show": {"doubtful"}}), draft+"/rows?show=doubtful")

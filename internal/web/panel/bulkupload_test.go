@@ -78,7 +78,7 @@ func TestRowsWithoutFiles(t *testing.T) {
 
 		w = o.sendFields(draft+"/files", classFiles)
 		o.followRedirect(t, "issuer", w, draft+"/files")
-		checkPage(t, "the submission with one problem", o.get("issuer", draft+"/submit"), http.StatusOK, "1 row has errors. correct or skip")
+		checkPage(t, "the submission with one problem", o.get("issuer", draft+"/submit"), http.StatusOK, "1 row has errors. Correct or skip")
 		w = o.followRedirect(t, "issuer", o.post("issuer", draft+"/rows/3", url.Values{"email": {"bea@example.org"}}), draft+"/rows?show=problems")
 		checkPage(t, "after the correction", w, http.StatusOK, "Row 3 was saved. No errors are left.")
 		o.followRedirect(t, "issuer", o.post("issuer", draft+"/submit", nil), draft+"/progress")

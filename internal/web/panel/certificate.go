@@ -35,7 +35,7 @@ type status struct{ Key, Tone string }
 
 var statuses = map[cert.Status]status{
 	cert.Processing: {"status.processing", "wait"}, cert.Approved: {"status.approved", "good"}, cert.Failed: {"status.failed", "bad"},
-	cert.Revoked: {"status.revoked", "bad"},
+	cert.Revoked: {"status.revoked", "bad"}, cert.Pending: {"status.pending", "wait"}, cert.InReview: {"status.in_review", "wait"},
 }
 
 func statusOf(s cert.Status) status { return statuses[s] }
@@ -52,6 +52,7 @@ var modes = map[seal.Mode]string{
 var sources = map[cert.TriggerContext]string{
 	cert.SingleUpload: "certificate.source_api", cert.BulkUpload: "certificate.source_api_bulk", cert.PanelUpload: "certificate.source_panel",
 	cert.PanelBulkUpload: "certificate.source_panel_bulk", cert.FromTemplate: "certificate.source_template",
+	cert.CustomerSubmission: "certificate.source_customer",
 }
 
 // checkNames are the keys of the labels of the checks.
@@ -81,7 +82,9 @@ type certificatePage struct {
 	// OriginalDamaged reports whether the last check of the original failed. An original that is a
 	// part of the verified PDF has no such check.
 	OriginalDamaged bool
-	Now             time.Time
+	// Signatures are the signatures of a certificate with signatories.
+	Signatures []signatureView
+	Now        time.Time
 }
 
 // Verdict returns the verdict of the certificate's public page. The verdict selects the text of the
@@ -305,6 +308,9 @@ func (p *Panel) certificate(w http.ResponseWriter, r *http.Request, v *Visit) er
 	if err != nil {
 		return err
 	}
+	if to := recordPath(v, page.C); to != v.Path("certificates/"+page.C.UUID) {
+		return p.view.Redirect(w, r, to, "")
+	}
 	if r.URL.Query().Get("signature") != "" && page.HasFile() {
 		report, err := p.Certs.Signature(r.Context(), page.C)
 		if err != nil {
@@ -329,6 +335,9 @@ func (p *Panel) certificatePage(r *http.Request, v *Visit) (*certificatePage, er
 	}
 	page := &certificatePage{Visit: v, C: c, Verify: p.Links.Verify(c.ReferenceID), Now: p.Now().UTC()}
 	if page.Checks, err = p.Certs.Checks(ctx, c); err != nil {
+		return nil, err
+	}
+	if page.Signatures, err = p.signaturesOf(r, c); err != nil {
 		return nil, err
 	}
 	if page.OriginalDamaged, err = p.Certs.OriginalDamaged(ctx, c); err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/batch"
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/fault"
@@ -146,7 +147,7 @@ func (l *certificateList) Matching() int {
 func (*certificateList) Statuses() []cert.Status { return cert.Statuses }
 
 // sourceLabels are the keys of the names of sources.
-var sourceLabels = map[cert.Source]string{cert.Vault: "list.source_vault", cert.Template: "list.source_template"}
+var sourceLabels = map[cert.Source]string{cert.Vault: "list.source_vault", cert.Template: "list.source_template", cert.Customer: "list.source_customer"}
 
 // sourceChoice is a source that can be chosen as a filter. Label is the key of its name.
 type sourceChoice struct {
@@ -197,6 +198,20 @@ func (l *certificateList) Fields() [][2]string {
 		}
 	}
 	return list
+}
+
+// recordPath returns the address of the page of a record: that of its application while a reviewer has to
+// decide it, or else that of the certificate.
+func recordPath(v *Visit, c *cert.Certificate) string {
+	if isUndecided(c) && v.Can(account.MayReview) {
+		return v.Path("applications/" + c.UUID)
+	}
+	return v.Path("certificates/" + c.UUID)
+}
+
+// isUndecided reports whether a record is an application without a decision.
+func isUndecided(c *cert.Certificate) bool {
+	return c.Source == cert.Customer && slices.Contains(openStatuses, c.Status) && c.File.Name == ""
 }
 
 // filterOf parses the filter and the order in a query string or a form. An unknown order means the

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/application"
 	"github.com/certvault/certvault/internal/batch"
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/listing"
@@ -58,9 +59,13 @@ type dashboard struct {
 	// open correction requests.
 	Corrections     []*recipient.Correction
 	OpenCorrections int
+	// Applications are the numbers of applications, or nil if the visitor does not review any.
+	Applications *application.Counts
 	// Key is the signing key if its certificate expires soon or has expired, otherwise nil.
 	Key   *keyRow
 	Steps []step
+	// MissingSignatories are the signatories for whom an owner must name a replacement.
+	MissingSignatories []template.Missing
 }
 
 // step is a suggested next step for a new institution. Text and Description are keys of messages.
@@ -87,8 +92,16 @@ func (*dashboard) NeedsAttention(e *webhook.Endpoint) bool {
 
 // AllClear reports whether nothing needs attention and no batch is in progress.
 func (d *dashboard) AllClear() bool {
-	return d.Key == nil && len(d.Failures) == 0 && d.OpenCorrections == 0 && d.Bounces == 0 && len(d.Batches) == 0 &&
+	return d.Key == nil && len(d.MissingSignatories) == 0 && len(d.Failures) == 0 && d.OpenCorrections == 0 && d.Bounces == 0 && len(d.Batches) == 0 &&
 		!slices.ContainsFunc(d.Endpoints, func(e webhook.Endpoint) bool { return d.NeedsAttention(&e) })
+}
+
+// WaitingApplications returns the number of open applications, and of those that were decided this week.
+func (d *dashboard) WaitingApplications() int {
+	if c := d.Applications; c != nil {
+		return c.Pending + c.InReview + c.OnHold + c.Answered + c.DecidedThisWeek
+	}
+	return 0
 }
 
 // MoreCorrections returns the number of open correction requests that the dashboard does not show.
@@ -159,7 +172,17 @@ func (p *Panel) load(r *http.Request, v *Visit, d *dashboard, days int) error {
 	if d.Corrections, d.OpenCorrections, err = p.Mail.OpenCorrections(ctx, id, shownCorrections); err != nil {
 		return err
 	}
+	if v.Can(account.MayReview) {
+		if d.Applications, err = p.Applications.Counts(ctx, id, v.Person.ID); err != nil {
+			return err
+		}
+	}
 	d.Key = p.expiringKey(ctx, v)
+	if v.Can(account.MayManageOwners) {
+		if d.MissingSignatories, err = p.Templates.MissingSignatories(ctx, id); err != nil {
+			return err
+		}
+	}
 	return p.steps(r, v, d)
 }
 

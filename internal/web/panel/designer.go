@@ -8,6 +8,7 @@ import (
 	"math"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -82,18 +83,15 @@ type designerStart struct {
 	Design    string            `json:"design"`
 	Name      string            `json:"name"`
 	Layout    *design.Layout    `json:"layout"`
-	Pages     []pageView        `json:"pages"`
+	Pages     []design.Page     `json:"pages"`
 	Families  []familyView      `json:"families"`
 	Samples   []sampleView      `json:"samples"`
+	Sample    string            `json:"sample"`
 	Languages []string          `json:"languages"`
 	Logo      bool              `json:"logo"`
 	Problems  []problemView     `json:"problems"`
+	Warnings  []problemView     `json:"warnings"`
 	Texts     map[string]string `json:"texts"`
-}
-
-type pageView struct {
-	Width  float64 `json:"width"`
-	Height float64 `json:"height"`
 }
 
 // fieldLanguages are the languages that the designer offers for texts.
@@ -110,6 +108,8 @@ type designerPage struct {
 	Field    *design.Field
 	Families []familyView
 	Picture  string
+	// Moved are the names of the fields that had to move to another place on a new design.
+	Moved []string
 	// Version and Publish are the label of the version and that of the button.
 	Version, Publish string
 }
@@ -126,7 +126,7 @@ func (d *designerPage) FieldTitle() string {
 
 // Kinds returns the kinds of fields that can be added without a script.
 func (*designerPage) Kinds() []string {
-	return []string{"name", "title", "date", "expiry", "reference", "details", "column", "institution", "text", "logo", "qr"}
+	return []string{"name", "title", "date", "expiry", "reference", "details", "column", "institution", "text", "logo", "signature", "qr"}
 }
 
 // mm returns a length in millimeters for a number control.
@@ -186,13 +186,15 @@ func (p *Panel) designerPage(r *http.Request, v *Visit) (*designerPage, error) {
 		if f.ID == r.URL.Query().Get("field") {
 			d.Field = f
 		}
+		if slices.Contains(r.URL.Query()["moved"], f.ID) {
+			d.Moved = append(d.Moved, words.fieldTitle(f))
+		}
 	}
 	d.Start = &designerStart{
-		Base: base, Revision: latest.Revision, Design: strconv.FormatInt(latest.ID, 10), Name: t.Name, Layout: &layout, Families: d.Families, Samples: words.samples(),
-		Languages: fieldLanguages, Logo: profile.Logo != "", Problems: words.problemViews(layout.Check(latest.Pages), &layout), Texts: designerTexts(words),
-	}
-	for _, page := range latest.Pages {
-		d.Start.Pages = append(d.Start.Pages, pageView(page))
+		Base: base, Revision: latest.Revision, Design: latest.DesignID(), Name: t.Name, Layout: &layout, Pages: latest.Pages, Families: d.Families,
+		Samples: words.samples(), Sample: design.SampleIn(layout.Language).Name,
+		Languages: fieldLanguages, Logo: profile.Logo != "", Problems: words.problemViews(layout.Check(latest.Pages), &layout),
+		Warnings: words.problemViews(layout.Overlaps(latest.Pages), &layout), Texts: designerTexts(words),
 	}
 	return d, nil
 }
@@ -256,6 +258,18 @@ func checkFields(fields []design.Field) error {
 	return nil
 }
 
+// readDesign reads a request of the designer of the template in the path. fields are the fields in the
+// request.
+func (p *Panel) readDesign(r *http.Request, v *Visit, in any, fields *[]design.Field) error {
+	if _, err := p.templateOf(r, v); err != nil {
+		return err
+	}
+	if err := readJSON(r, in); err != nil {
+		return err
+	}
+	return checkFields(*fields)
+}
+
 // saveDesign saves the layout. If another person has changed it, the status is 409.
 func (p *Panel) saveDesign(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	var in struct {
@@ -263,14 +277,7 @@ func (p *Panel) saveDesign(w http.ResponseWriter, r *http.Request, v *Visit) err
 		Name     string        `json:"name"`
 		Layout   design.Layout `json:"layout"`
 	}
-	_, err := p.templateOf(r, v)
-	if err == nil {
-		err = readJSON(r, &in)
-	}
-	if err == nil {
-		err = checkFields(in.Layout.Fields)
-	}
-	if err != nil {
+	if err := p.readDesign(r, v, &in, &in.Layout.Fields); err != nil {
 		return p.sendError(w, r, err, nil)
 	}
 	t, err := p.Templates.Save(r.Context(), v.Institution(), r.PathValue("template"), template.Draft{Revision: in.Revision, Name: in.Name, Layout: in.Layout})
@@ -284,7 +291,8 @@ func (p *Panel) saveDesign(w http.ResponseWriter, r *http.Request, v *Visit) err
 		Version  string        `json:"version"`
 		Publish  string        `json:"publish"`
 		Problems []problemView `json:"problems"`
-	}{latest.Revision, version, publish, words.problemViews(latest.Layout.Check(latest.Pages), &latest.Layout)})
+		Warnings []problemView `json:"warnings"`
+	}{latest.Revision, version, publish, words.problemViews(latest.Problems(), &latest.Layout), words.problemViews(latest.Layout.Overlaps(latest.Pages), &latest.Layout)})
 }
 
 // shapedView is the text of a field as the vault draws it.
@@ -305,18 +313,11 @@ func (p *Panel) shapeDesign(w http.ResponseWriter, r *http.Request, v *Visit) er
 		Sample   string         `json:"sample"`
 		Values   *ownValues     `json:"values"`
 	}
-	_, err := p.templateOf(r, v)
-	if err == nil {
-		err = readJSON(r, &in)
-	}
-	if err == nil {
-		err = checkFields(in.Fields)
-	}
-	if err != nil {
+	if err := p.readDesign(r, v, &in, &in.Fields); err != nil {
 		return p.sendError(w, r, err, nil)
 	}
 	l := &design.Layout{Fields: in.Fields, Language: in.Language, Title: in.Title}
-	values := l.Fill(sampleValues(in.Sample, v.Institution(), in.Title, in.Values))
+	values := l.Fill(sampleValues(in.Sample, v.Institution(), l, in.Values))
 	shaped, err := p.Templates.Shape(r.Context(), v.Institution().ID, l, *values)
 	if err != nil {
 		return p.sendError(w, r, err, nil)
@@ -342,21 +343,14 @@ func (p *Panel) drawDesign(w http.ResponseWriter, r *http.Request, v *Visit) err
 		Sample string        `json:"sample"`
 		Values *ownValues    `json:"values"`
 	}
-	_, err := p.templateOf(r, v)
-	if err == nil {
-		err = readJSON(r, &in)
-	}
-	if err == nil {
-		err = checkFields(in.Layout.Fields)
-	}
-	if err != nil {
+	if err := p.readDesign(r, v, &in, &in.Layout.Fields); err != nil {
 		return p.sendError(w, r, err, nil)
 	}
 	page, err := strconv.Atoi(cmp.Or(r.URL.Query().Get("page"), "1"))
 	if err != nil {
 		page = 1
 	}
-	values := sampleValues(in.Sample, v.Institution(), in.Layout.Title, in.Values)
+	values := sampleValues(in.Sample, v.Institution(), &in.Layout, in.Values)
 	picture, err := p.Templates.Picture(r.Context(), v.Institution(), r.PathValue("template"), &in.Layout, values, page, drawSide)
 	if err != nil {
 		return p.sendError(w, r, err, &in.Layout)

@@ -113,6 +113,8 @@ func addField(l *design.Layout, kind string) string {
 		f.Box = design.Box{60, 60, 72, 72}
 	case "logo":
 		f.Kind, f.Image, f.Align, f.VAlign = design.Image, "logo", "center", "middle"
+	case "signature":
+		f.Text, f.Box, f.Align, f.VAlign = "{signatory:1}", design.Box{100, 100, 150, 50}, "center", "bottom"
 	default:
 		f.Text, f.Font, f.Size, f.MinSize, f.Lines, f.Align, f.VAlign, f.Color = "{"+kind+"}", design.Font{Family: "Inter"}, 16, 8, 1, "center", "middle", "#1a1a1a"
 		for i := range l.Fields {

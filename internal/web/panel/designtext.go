@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/design"
 	"github.com/certvault/certvault/internal/template"
 )
@@ -43,30 +45,45 @@ func (t texts) samples() []sampleView {
 	return append(list, sampleView{missingSample, t.of("template_sample." + missingSample), missingName, "en"})
 }
 
-// ownValues are values that replace those of a sample.
+// ownValues are values that replace those of a sample: a name, or the values of a row of a list.
 type ownValues struct {
-	Name string `json:"name"`
+	Name string     `json:"name"`
+	Row  *listedRow `json:"row"`
 }
 
-// sampleValues returns the values of a sample for an institution. The typical sample has the
-// language and the title of the template.
-func sampleValues(name string, inst *account.Institution, title string, own *ownValues) design.Values {
+// listedRow are the values of a row of a list. Columns has the columns of the template.
+type listedRow struct {
+	Name      string            `json:"name"`
+	Title     string            `json:"title"`
+	IssueDate string            `json:"issue_date"`
+	Details   string            `json:"details"`
+	Columns   map[string]string `json:"columns"`
+}
+
+// sampleValues returns the values of a sample for an institution and a layout. The default is the sample
+// of the language of the layout. The typical sample has the language and the title of the layout.
+func sampleValues(name string, inst *account.Institution, l *design.Layout, own *ownValues) design.Values {
+	sample := design.SampleIn(l.Language)
 	all := design.Samples()
-	values := all[0].Values
-	typical := true
-	for _, s := range all[1:] {
-		if s.Name == name {
-			values, typical = s.Values, false
-		}
+	if i := slices.IndexFunc(all, func(s design.Sample) bool { return s.Name == name }); i >= 0 {
+		sample = all[i]
+	} else if name != "" {
+		sample = all[0]
 	}
-	if typical {
+	values := sample.Values
+	if sample.Name == all[0].Name {
 		values.Language = ""
-		values.Title = cmp.Or(title, values.Title)
+		values.Title = cmp.Or(l.Title, values.Title)
 	}
 	if name == missingSample {
 		values.Name = missingName
 	}
-	if own != nil && own.Name != "" {
+	switch {
+	case own != nil && own.Row != nil:
+		r := own.Row
+		values.Name, values.Title, values.Details, values.Columns = r.Name, r.Title, r.Details, r.Columns
+		values.IssueDate, values.Language = cmp.Or(r.IssueDate, cert.Today(time.Now())), ""
+	case own != nil && own.Name != "":
 		values.Name = own.Name
 	}
 	values.Institution = inst.Name
@@ -104,17 +121,15 @@ func (t texts) problemText(p design.Problem, l *design.Layout) string {
 			return t.of(section + "invalid_" + p.Detail)
 		}
 		return t.of(section + "invalid")
-	case design.CodeQRCovered:
+	case design.CodeQRCovered, design.CodeFieldsOverlap:
 		if i := slices.IndexFunc(l.Fields, func(f design.Field) bool { return f.ID == p.Detail }); i >= 0 {
-			return t.of(section+"qr_covered", "field", t.fieldTitle(&l.Fields[i]))
+			return t.of(section+p.Code, "field", t.fieldTitle(&l.Fields[i]))
 		}
 		return t.of(section + "qr_covered_other")
 	case design.CodeMissingCharacters:
-		text := t.of(section+"missing_characters", "characters", p.Detail)
-		if p.Package != "" {
-			text += " " + t.of(section+"install", "package", p.Package)
-		}
-		return text
+		return t.missingCharacters(p.Detail)
+	case design.CodeSignatoryMissing, template.CodeSignatoryLeft:
+		return t.of(section+p.Code, "n", p.Detail)
 	case design.CodePlaceholder, design.CodeValueMissing, design.CodeValueUnknown:
 		return t.of(section+p.Code, "name", p.Detail)
 	case design.CodeNoRoom, design.CodeQRMissing, design.CodeQRTooSmall, design.CodeNameMissing, template.CodeQRNotReadable:
@@ -122,6 +137,11 @@ func (t texts) problemText(p design.Problem, l *design.Layout) string {
 	default:
 		return t.of(section + "invalid")
 	}
+}
+
+// missingCharacters is design.MissingCharacters in the language of the page.
+func (t texts) missingCharacters(characters string) string {
+	return t.domain(design.MissingCharacters(characters))
 }
 
 func (t texts) problemViews(problems design.Problems, l *design.Layout) []problemView {

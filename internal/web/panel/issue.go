@@ -15,7 +15,6 @@ import (
 	"github.com/certvault/certvault/internal/design"
 	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/template"
-	"github.com/certvault/certvault/internal/web"
 )
 
 // issueRoutes returns the routes for certificates from templates: one by a form, many by a list.
@@ -159,6 +158,9 @@ func (p *Panel) issue(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	if err != nil {
 		return p.showAgain(w, r, "issue.html", d, err)
 	}
+	if c.Status == cert.Pending {
+		return p.redirect(w, r, v, "certificates/"+c.UUID, "")
+	}
 	return p.redirect(w, r, v, "certificates/"+c.UUID+"/uploaded", "")
 }
 
@@ -190,17 +192,7 @@ func (p *Panel) drawIssue(w http.ResponseWriter, r *http.Request, v *Visit) erro
 	if r.Header.Get(scriptHeader) == "" {
 		return p.showAgain(w, r, "issue.html", d, err)
 	}
-	status, message := web.Explain(w, r, err)
-	answer := struct {
-		Message  string         `json:"message"`
-		Problems []entryProblem `json:"problems,omitempty"`
-	}{Message: t.domain(message)}
-	if e, ok := errors.AsType[*fault.Error](err); ok {
-		for _, f := range e.Fields {
-			answer.Problems = append(answer.Problems, entryProblem{f.Name, t.domain(strings.Join(f.Messages, " "))})
-		}
-	}
-	return sendJSON(w, status, answer)
+	return p.sendProblems(w, r, err)
 }
 
 // entryError replaces the problems of one entry by messages at the controls of its form. It returns an
@@ -226,7 +218,7 @@ func (t texts) templateMessage(p cert.Problem, text string) string {
 	field := t.fieldLabel(p.Field)
 	switch string(p.Code) {
 	case design.CodeMissingCharacters:
-		return t.of("issue_problem.missing_characters", "field", field, "characters", sample(p.Detail))
+		return t.of("designer.problem_of", "field", field, "problem", t.missingCharacters(p.Detail))
 	case design.CodeNoRoom:
 		return t.of("issue_problem.no_room", "field", field)
 	case design.CodeValueMissing:

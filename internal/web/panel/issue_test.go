@@ -62,7 +62,7 @@ func TestIssueOneCertificate(t *testing.T) {
 		}
 		form := url.Values{"full_name": {"Zoë 𓀀"}, "applicant_email": {"zoe"}, "certificate_title": {"Bachelor of Arts"}, "issue_date": {"2026-06-30"}}
 		w := o.post("issuer", path+"/issue", form)
-		checkPage(t, "a form with problems", w, http.StatusUnprocessableEntity, "Name: the fonts of the template do not have these characters", "Final grade is missing", "This e-mail address has no @")
+		checkPage(t, "a form with problems", w, http.StatusUnprocessableEntity, "Name: No font of this template has the characters", "Final grade is missing", "This e-mail address has no @")
 		if !strings.Contains(w.Body.String(), `id="`+gradeControl+`-problem"`) {
 			t.Error("the problem of a column is not beside its field")
 		}
@@ -74,7 +74,7 @@ func TestIssueOneCertificate(t *testing.T) {
 		if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil || w.Code != http.StatusUnprocessableEntity || len(answer.Problems) != 1 || answer.Problems[0].Control != "full_name" {
 			t.Errorf("the answer to the script = %d %s", w.Code, w.Body)
 		}
-		checkPage(t, "the picture without a script", o.post("issuer", path+"/issue/draw.png", form), http.StatusUnprocessableEntity, "the fonts of the template")
+		checkPage(t, "the picture without a script", o.post("issuer", path+"/issue/draw.png", form), http.StatusUnprocessableEntity, "No font of this template")
 		if w := o.post("issuer", path+"/issue/draw.png", url.Values{"full_name": {"Zoë"}}); w.Code != http.StatusOK || w.Body.String() != vaulttest.Picture {
 			t.Errorf("the picture with a missing column: status %d, body %.80s", w.Code, w.Body)
 		}
@@ -132,8 +132,8 @@ func TestListOfTemplate(t *testing.T) {
 	if w := o.post("owner", draft+"/columns", columns); w.Code != http.StatusSeeOther {
 		t.Fatalf("status %d: %s", w.Code, visibleText(t, w))
 	}
-	checkPage(t, "rows", o.get("owner", draft+"/rows?show=problems"), http.StatusOK, "do not have these characters", "𓀀")
-	if csv := o.get("owner", draft+"/errors.csv").Body.String(); !strings.Contains(csv, "do not have these characters") || strings.Contains(csv, "Ada") {
+	checkPage(t, "rows", o.get("owner", draft+"/rows?show=problems"), http.StatusOK, "No font of this template has the characters", "𓀀")
+	if csv := o.get("owner", draft+"/errors.csv").Body.String(); !strings.Contains(csv, "No font of this template has the characters") || strings.Contains(csv, "Ada") {
 		t.Errorf("errors.csv = %q", csv)
 	}
 	fix := url.Values{"do": {"fix"}, "show": {"problems"}, "r3-full_name": {"Zoë Smith"}, "r3-" + gradeControl: {"B+"}}

@@ -121,9 +121,9 @@ func TestLanguageOfThePerson(t *testing.T) {
 func TestDetailsOfTheAuditLog(t *testing.T) {
 	t.Parallel()
 	row := english(t).auditRow(&audit.Entry{Action: audit.SignedIn, Detail: audit.Detail{
-		"by": "set-up link", "role": map[string]any{"from": "issuer", "to": ""}, "placement": "top-left", "public_image": true, "made_up": nil, "reason": "gone",
+		"by": "set-up link", "role": map[string]any{"from": "issuer", "to": ""}, "placement": "top-left", "public_image": true, "made_up": nil, "reason": "gone", "events": []any{}, "selected": []any{},
 	}}, "/audit")
-	want := []string{"Method: set-up link", "made up: none", "Position of the QR code: Top left", "Public image: yes", "Reason: gone", "Role: Issuer"}
+	want := []string{"Method: set-up link", "Events: All events", "made up: none", "Position of the QR code: Top left", "Public image: yes", "Reason: gone", "Role: Issuer", "Selected: none"}
 	for i, text := range want {
 		if i >= len(row.Details) || !strings.HasPrefix(row.Details[i], text) {
 			t.Fatalf("the details are %q, want %q", row.Details, want)

@@ -89,7 +89,7 @@ func TestInvitationsPages(t *testing.T) {
 	checkPage(t, "resending after an hour", o.followRedirect(t, "admin", o.post("admin", at+"/resend", nil), "/panel/nwu/members"), http.StatusOK, "with a new link")
 	o.Advance(8 * 24 * time.Hour)
 	checkPage(t, "an expired invitation", o.get("admin", "/panel/nwu/members"), http.StatusOK, "Expired")
-	checkPage(t, "the page that asks for confirmation", o.get("admin", at+"/revoke"), http.StatusOK, "Cancel the invitation of “ new@example.org ”?")
+	checkPage(t, "the page that asks for confirmation", o.get("admin", at+"/revoke"), http.StatusOK, "Cancel the invitation to “ new@example.org ”?")
 	checkPage(t, "after withdrawing the invitation", o.followRedirect(t, "admin", o.post("admin", at+"/revoke", nil), "/panel/nwu/members"), http.StatusOK, "The invitation was canceled.")
 }
 

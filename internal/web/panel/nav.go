@@ -1,6 +1,7 @@
 package panel
 
 import (
+	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
@@ -27,6 +28,9 @@ var entries = [][]entry{
 		{"bulk", "nav.bulk", "bulk", account.MayUpload},
 		{"batches", "nav.batches", "batches", account.MayView},
 		{"templates", "nav.templates", "templates", account.MayView},
+		{"applications", "nav.applications", "applications", account.MayReview},
+		{"offers", "nav.offers", "offers", account.MayManageOffers},
+		{"approvals", "nav.approvals", "approvals", account.MaySign},
 	},
 	{
 		{"members", "nav.members", "members", account.MaySeeMembers},
@@ -39,7 +43,7 @@ var entries = [][]entry{
 
 // elsewhere maps the path of an entry to the path of pages that belong to the entry but are not
 // below the entry's path.
-var elsewhere = map[string]string{"webhooks": "deliveries", "certificates": "tasks", "members": "invitations", "templates": "fonts"}
+var elsewhere = map[string]string{"webhooks": "deliveries", "certificates": "tasks", "members": "invitations", "templates": "fonts", "approvals": "signature"}
 
 // operatorEntries are the lines of the installation's navigation.
 var operatorEntries = [][]entry{{
@@ -53,6 +57,8 @@ var operatorEntries = [][]entry{{
 type item struct {
 	Path, Label, Icon string
 	Current           bool
+	// Count is the number of records that wait for the person, or 0.
+	Count int
 	// also is another path whose pages belong to the entry, or empty.
 	also string
 }
@@ -91,17 +97,34 @@ func (p *Panel) frame(r *http.Request) any {
 		if v.Can(account.MayView) {
 			f.Find = v.Path("certificates/find")
 		}
+		waiting, signs := 0, false
+		if v.Can(account.MaySign) {
+			waiting, signs = p.waitingFor(r, v)
+		}
 		f.Groups = p.groups(r, entries, func(e entry) (string, string, bool) {
 			pattern := "GET /panel/{institution}"
 			if e.path != "" {
 				pattern += "/" + e.path
 			}
-			return v.Path(e.path), pattern, v.Can(e.may)
+			return v.Path(e.path), pattern, v.Can(e.may) && (e.may != account.MaySign || signs || waiting > 0)
 		})
+		p.countWaiting(r, v, f.Groups)
+		f.count(v.Path("approvals"), waiting)
 	case strings.HasPrefix(r.URL.Path, "/operator") && v.Person.Operator:
 		f.Groups = p.groups(r, operatorEntries, func(e entry) (string, string, bool) { return e.path, "GET " + e.path, true })
 	}
 	return f
+}
+
+// count sets the number of an entry.
+func (f *frame) count(path string, n int) {
+	for _, group := range f.Groups {
+		for i := range group {
+			if group[i].Path == path {
+				group[i].Count = n
+			}
+		}
+	}
 }
 
 // groups returns the entries that the visitor may use and whose routes exist and are not hidden. It
@@ -167,4 +190,24 @@ func (p *Panel) redirectToFirst(w http.ResponseWriter, r *http.Request, v *Visit
 		return nil
 	}
 	return p.draw(w, r, "nothing.html", v)
+}
+
+// countWaiting sets the counts of the navigation: the applications that wait for a reviewer. A failure
+// is logged only, because the navigation works without counts.
+func (p *Panel) countWaiting(r *http.Request, v *Visit, groups [][]item) {
+	if !v.Can(account.MayReview) {
+		return
+	}
+	counts, err := p.Applications.Counts(r.Context(), v.Institution().ID, v.Person.ID)
+	if err != nil {
+		p.Log.WarnContext(r.Context(), "the waiting applications could not be counted", slog.Any("error", err))
+		return
+	}
+	for _, group := range groups {
+		for i := range group {
+			if group[i].Path == v.Path("applications") {
+				group[i].Count = counts.Pending + counts.InReview + counts.Answered
+			}
+		}
+	}
 }

@@ -6,19 +6,22 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/certvault/certvault/internal/design"
 	"github.com/certvault/certvault/internal/design/builtin"
 	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/locale"
 	"github.com/certvault/certvault/internal/template"
 	"github.com/certvault/certvault/internal/typeset"
 	"github.com/certvault/certvault/internal/web/body"
 	"github.com/certvault/certvault/internal/web/page"
 )
 
-// newTemplateForm is the data of the page for a new template. From is the form that was submitted:
-// "design", "upload" or "import".
+// newTemplateForm is the data of the page for a new template, and of the page for another design of a
+// template. From is the form that was submitted: "design", "upload" or "import".
 type newTemplateForm struct {
 	Visit                             *Visit
 	BuiltIns                          []builtin.Builtin
@@ -27,11 +30,20 @@ type newTemplateForm struct {
 	OwnAccent bool
 	// Page is the paper for a picture.
 	Page string
+	// Language is the tag of the language of the texts, one of Languages. WithoutFont are the names of
+	// those languages that no font of the institution can write.
+	Language    string
+	Languages   []*locale.Language
+	WithoutFont string
+
+	// T is the template that gets another design, or nil. Revision is the revision of the form.
+	T        *template.Template
+	Revision int64
 }
 
 // Picture returns the address of the picture of a built-in design.
 func (f *newTemplateForm) Picture(design string) string {
-	q := url.Values{"design": {design}, "paper": {f.Paper}}
+	q := url.Values{"design": {design}, "paper": {f.Paper}, "language": {f.Language}}
 	if f.OwnAccent {
 		q.Set("accent", strings.TrimPrefix(f.Accent, "#"))
 	}
@@ -43,10 +55,23 @@ func (p *Panel) newTemplateForm(r *http.Request, v *Visit) (*newTemplateForm, er
 	if err != nil {
 		return nil, err
 	}
+	without, err := p.Templates.WithoutFont(r.Context(), v.Institution().ID)
+	if err != nil {
+		return nil, err
+	}
 	all := builtin.All()
-	return &newTemplateForm{
+	f := &newTemplateForm{
 		Visit: v, BuiltIns: all, Design: all[0].Name, Paper: builtin.A4, Accent: cmp.Or(profile.Colour, all[0].Accent.String()), OwnAccent: profile.Colour != "",
-	}, nil
+		Language: p.texts(r).language.Tag, Languages: p.view.Languages(),
+	}
+	var names []string
+	for _, l := range f.Languages {
+		if slices.Contains(without, l.Tag) {
+			names = append(names, l.Name)
+		}
+	}
+	f.WithoutFont = strings.Join(names, ", ")
+	return f, nil
 }
 
 // newTemplate shows the form for a new template.
@@ -64,11 +89,23 @@ func (p *Panel) createTemplate(w http.ResponseWriter, r *http.Request, v *Visit)
 	if err != nil {
 		return err
 	}
-	t, err := p.receiveTemplate(r, v, f)
+	var t *template.Template
+	err = f.receive(r, func(n template.NewTemplate) (err error) {
+		if f.From == "import" {
+			t, err = p.Templates.Import(r.Context(), n.Institution, strings.TrimSpace(f.Name), n.Design)
+			return err
+		}
+		t, err = p.Templates.Create(r.Context(), n)
+		return err
+	})
 	if err != nil {
 		return p.showAgain(w, r, "template_new.html", f, controlsOf(f.From, p.texts(r).refusal(err)))
 	}
-	return p.redirect(w, r, v, "templates/"+t.UUID+"/design", "template_created")
+	notice := "template_created"
+	if f.From == "design" && f.Language != "en" && t.Draft.Layout.Language == "en" {
+		notice = "template_created_english"
+	}
+	return p.redirect(w, r, v, "templates/"+t.UUID+"/design", notice)
 }
 
 // refusal translates the reason why a design or a font cannot be used.
@@ -114,56 +151,114 @@ func controlsOf(from string, err error) error {
 	return &renamed
 }
 
-// receiveTemplate reads the form for a new template. Its file is the last part.
-func (p *Panel) receiveTemplate(r *http.Request, v *Visit, f *newTemplateForm) (*template.Template, error) {
+// receive reads the form of a design, and calls use with the design. A file is the last part of the form.
+func (f *newTemplateForm) receive(r *http.Request, use func(template.NewTemplate) error) error {
 	form, err := body.OpenForm(r)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	ctx, inst := r.Context(), v.Institution()
+	n := template.NewTemplate{Institution: f.Visit.Institution()}
 	for form.Next() {
 		part := form.Part()
 		if part.FormName() == "file" {
 			if part.FileName() == "" {
 				break
 			}
-			name := cmp.Or(strings.TrimSpace(f.Name), nameOfFile(part.FileName()))
-			if f.From == "import" {
-				return p.Templates.Import(ctx, inst, strings.TrimSpace(f.Name), part)
-			}
-			return p.Templates.Create(ctx, template.NewTemplate{Institution: inst, Name: name, Design: part, Paper: f.Page})
+			n.Name, n.Design, n.Paper = cmp.Or(strings.TrimSpace(f.Name), nameOfFile(part.FileName())), part, f.Page
+			return use(n)
 		}
-		value := string(part.Value(maxForm, io.Discard))
-		switch part.FormName() {
-		case "from":
-			f.From, f.OwnAccent = value, false
-		case "name":
-			f.Name = value
-		case "design":
-			f.Design = value
-		case "paper":
-			f.Paper = value
-		case "accent":
-			f.Accent = value
-		case "own_accent":
-			f.OwnAccent = true
-		case "page":
-			f.Page = value
-		default:
-		}
+		f.set(part.FormName(), string(part.Value(maxForm, io.Discard)))
 	}
 	if err := form.Err(); err != nil {
-		return nil, err
+		return err
 	}
 	if f.From != "design" {
-		return nil, fault.OfField("file", "templates.no_file")
+		return fault.OfField("file", "templates.no_file")
 	}
-	accent := f.Accent
+	n.Name, n.BuiltIn, n.Paper, n.Accent, n.Language = f.Name, f.Design, f.Paper, f.Accent, f.Language
 	if b, ok := builtin.Find(f.Design); ok && !f.OwnAccent {
-		accent = b.Accent.String()
+		n.Accent = b.Accent.String()
 	}
-	return p.Templates.Create(ctx, template.NewTemplate{Institution: inst, Name: f.Name, BuiltIn: f.Design, Paper: f.Paper, Accent: accent})
+	return use(n)
 }
+
+// set sets the value of a control.
+func (f *newTemplateForm) set(control, value string) {
+	switch control {
+	case "from":
+		f.From, f.OwnAccent = value, false
+	case "name":
+		f.Name = value
+	case "design":
+		f.Design = value
+	case "paper":
+		f.Paper = value
+	case "accent":
+		f.Accent = value
+	case "own_accent":
+		f.OwnAccent = true
+	case "language":
+		f.Language = value
+	case "page":
+		f.Page = value
+	case "revision":
+		f.Revision, _ = strconv.ParseInt(value, 10, 64) // 0 is no revision
+	default:
+	}
+}
+
+// replaceForm returns the form for another design of the template in the path.
+func (p *Panel) replaceForm(r *http.Request, v *Visit) (*newTemplateForm, error) {
+	t, err := p.templateOf(r, v)
+	if err != nil {
+		return nil, err
+	}
+	if t.ArchivedAt != nil {
+		return nil, fault.New(fault.BadRequest, "designer.archived")
+	}
+	f, err := p.newTemplateForm(r, v)
+	if err != nil {
+		return nil, err
+	}
+	f.T, f.Revision = t, t.Latest().Revision
+	if base, _, _ := strings.Cut(t.Latest().Layout.Language, "-"); locale.Supported(base) {
+		f.Language = base
+	}
+	return f, nil
+}
+
+// askReplaceDesign shows the form for another design of a template.
+func (p *Panel) askReplaceDesign(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	f, err := p.replaceForm(r, v)
+	if err != nil {
+		return err
+	}
+	return p.draw(w, r, "template_design.html", f)
+}
+
+// replaceDesign replaces the design of a template. The designer then shows which fields had to move.
+func (p *Panel) replaceDesign(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	f, err := p.replaceForm(r, v)
+	if err != nil {
+		return err
+	}
+	var moved []string
+	err = f.receive(r, func(n template.NewTemplate) (err error) {
+		_, moved, err = p.Templates.ReplaceDesign(r.Context(), f.T.UUID, f.Revision, n)
+		return err
+	})
+	if err != nil {
+		return p.showAgain(w, r, "template_design.html", f, controlsOf(f.From, p.texts(r).refusal(err)))
+	}
+	path := "templates/" + f.T.UUID + "/design"
+	if len(moved) > 0 {
+		path += "?" + url.Values{"moved": moved[:min(len(moved), maxMoved)]}.Encode()
+	}
+	return p.redirect(w, r, v, path, "template_design_replaced")
+}
+
+// maxMoved is the maximum number of fields in the address of the designer.
+const maxMoved = 50
 
 // nameOfFile returns the name of a file without its ending.
 func nameOfFile(name string) string {
@@ -184,7 +279,9 @@ func (p *Panel) builtInPicture(w http.ResponseWriter, r *http.Request, v *Visit)
 	if own := q.Get("accent"); own != "" {
 		accent = "#" + own
 	}
-	picture, err := p.Templates.BuiltInPicture(r.Context(), v.Institution(), b.Name, cmp.Or(q.Get("paper"), builtin.A4), accent, thumbSide)
+	picture, err := p.Templates.BuiltInPicture(r.Context(), template.NewTemplate{
+		Institution: v.Institution(), BuiltIn: b.Name, Paper: cmp.Or(q.Get("paper"), builtin.A4), Accent: accent, Language: q.Get("language"),
+	}, thumbSide)
 	if err != nil {
 		return err
 	}

@@ -41,6 +41,8 @@ import (
 	"time"
 
 	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/application"
+	"github.com/certvault/certvault/internal/approval"
 	"github.com/certvault/certvault/internal/authority"
 	"github.com/certvault/certvault/internal/batch"
 	"github.com/certvault/certvault/internal/bulkimport"
@@ -119,6 +121,10 @@ type Panel struct {
 	BulkImports *bulkimport.Service
 	// Templates is the service for templates of certificates.
 	Templates *certtemplate.Service
+	// Applications is the service for offers and applications.
+	Applications *application.Service
+	// Approvals is the service for signatories.
+	Approvals *approval.Service
 	// Links creates public addresses.
 	Links *web.Links
 	Find  Finder
@@ -147,13 +153,14 @@ var Prefixes = []string{"/panel", "/operator", "/invitation", "/setup"}
 
 // Handler prepares the table of routes and the pages, and returns the handler for all routes.
 func (p *Panel) Handler() (http.Handler, error) {
-	p.table = slices.Concat(p.routes(), p.accessRoutes(), p.vaultRoutes(), p.templateRoutes(), p.issueRoutes())
+	p.table = slices.Concat(p.routes(), p.accessRoutes(), p.vaultRoutes(), p.templateRoutes(), p.issueRoutes(), p.applicationRoutes(), p.approvalRoutes())
 	var err error
 	if p.view, err = p.Site.Set(page.Options{
 		Templates: templates, Styles: []string{"form.css", "panel.css"}, Modules: []string{"panel.js", "palette.js"},
 		Funcs: withBulkFuncs(template.FuncMap{
 			"host": host, "status": statusOf, "breaks": breaks, "addressBreaks": addressBreaks, "shown": shown, "sample": sample,
 			"styleNames": styleNames, "mm": mm, "decimal": decimal,
+			"applicationState": applicationState, "offerState": offerState, "isOpen": isOpen, "recordPath": recordPath,
 			"templateState": stateOfTemplate, "templateKey": templateKey, "sizeOfPage": sizeOfPage,
 			"testVault": func() bool { return web.IsLocal(p.BaseURL) }, "baseURL": func() string { return p.BaseURL },
 		}),

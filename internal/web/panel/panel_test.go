@@ -115,6 +115,19 @@ func (s *samples) create(name string) (string, error) {
 			return "", err
 		}
 		return started.UUID, nil
+	case "group":
+		c := o.approvedCertificate(s.inst)
+		for _, person := range o.people.persons {
+			if err := o.DB.Tx(ctx, func(tx *db.Tx) error {
+				_, err := tx.ExecContext(ctx, `
+					INSERT INTO certificate_signatures (certificate_id, institution_id, batch_id, signatory_index, user_id, designation, in_order, digest, status, asked_at)
+					VALUES ($1, $2, $3, $4, $4, '', $5, $6, 'pending', 1)`, c.ID, s.inst.ID, c.UUID, person.ID, false, []byte{})
+				return err
+			}); err != nil {
+				return "", err
+			}
+		}
+		return c.UUID, nil
 	case "certificate":
 		return o.approvedCertificate(s.inst).UUID, nil
 	case "correction":
@@ -143,6 +156,16 @@ func (s *samples) create(name string) (string, error) {
 			return "", err
 		}
 		return font.ID, nil
+	case "offer":
+		return o.openOffer(s.inst).UUID, nil
+	case "application":
+		return o.apply(s.inst, "Chi Eze", vaulttest.PDF).UUID, nil
+	case "attachment":
+		a, err := o.Applications.ByUUID(ctx, id, s.of("application"))
+		if err != nil {
+			return "", err
+		}
+		return a.Files[0].ID, nil
 	case "upload":
 		return o.stageFile(s.inst), nil
 	case "draft":

@@ -310,8 +310,11 @@ func queryOf(r *http.Request) url.Values {
 }
 
 // pageOf returns the page in the query of a picture.
-func pageOf(r *http.Request) int {
-	n, err := strconv.Atoi(r.URL.Query().Get("placement_page"))
+func pageOf(r *http.Request) int { return queryNumber(r, "placement_page") }
+
+// queryNumber returns a parameter of a query as a number of at least 1. The default is 1.
+func queryNumber(r *http.Request, name string) int {
+	n, err := strconv.Atoi(r.URL.Query().Get(name))
 	if err != nil {
 		return 1
 	}

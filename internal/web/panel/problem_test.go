@@ -23,9 +23,9 @@ func TestProblemMessages(t *testing.T) {
 		{cert.FieldEmail, "ada.example.org", "This e-mail address has no @."},
 		{cert.FieldEmail, "ada@", "This is not an e-mail address. It must look like name@example.org."},
 		{cert.FieldIssueDate, "", ""},
-		{cert.FieldIssueDate, "2026-02-31", "The date 2026-02-31 does not exist."},
+		{cert.FieldIssueDate, "2026-02-31", "The date 2026-02-31 does not exist. Enter another date."},
 		{cert.FieldIssueDate, "in June", "“in June” is not a date. Write it as 2026-06-30."},
-		{cert.FieldDetails, strings.Repeat("x", 1001), "Details: this text is too long. It has 1,001 characters, and can have 1,000."},
+		{cert.FieldDetails, strings.Repeat("x", 1001), "Details: this text is too long. It has 1,001 characters. The limit is 1,000."},
 		{cert.FieldReason, "", "The reason is missing."},
 	} {
 		got := ""

@@ -37,11 +37,14 @@ func (p *Panel) templateRoutes() []route {
 		{pattern: "POST " + designer, may: may, handler: p.saveDesign, limits: jsonLimits},
 		{pattern: "POST " + designer + "/shape", may: may, handler: p.shapeDesign, limits: jsonLimits},
 		{pattern: "POST " + designer + "/draw.png", may: may, handler: p.drawDesign, limits: jsonLimits},
+		{pattern: "POST " + designer + "/list", may: may, handler: p.listForDesign, limits: exampleLimits},
 		{pattern: "GET " + designer + "/page.png", may: may, handler: p.designPage},
 		{pattern: "POST " + designer + "/pictures", may: may, handler: p.addPicture, limits: pictureLimits},
 		{pattern: "GET " + designer + "/pictures/{picture}", may: may, handler: p.designPicture},
 		{pattern: "POST " + designer + "/publish", may: may, handler: p.publishTemplate, limits: jsonLimits},
 		{pattern: "POST " + designer + "/fields", may: may, handler: p.changeField},
+		{pattern: "GET " + designer + "/replace", may: may, handler: p.askReplaceDesign},
+		{pattern: "POST " + designer + "/replace", may: may, handler: p.replaceDesign, limits: designLimits},
 
 		{pattern: "GET /panel/{institution}/fonts", may: may, handler: p.fonts},
 		{pattern: "POST /panel/{institution}/fonts", may: may, handler: p.addFont, limits: fontLimits},
@@ -54,6 +57,7 @@ func (p *Panel) templateRoutes() []route {
 var (
 	designLimits  = &body.Limits{Size: 128 << 20, Time: 10 * time.Minute, Parts: 12, TooLarge: fault.New(fault.TooLarge, "templates.too_large"), Broken: errUpload}
 	pictureLimits = &body.Limits{Size: 6 << 20, Time: 5 * time.Minute, Parts: 4, TooLarge: fault.New(fault.TooLarge, "templates.picture_too_large"), Broken: errUpload}
+	exampleLimits = &body.Limits{Size: 5 << 20, Time: 5 * time.Minute, Parts: 2, TooLarge: fault.New(fault.TooLarge, "templates.list_too_large"), Broken: errUpload}
 	fontLimits    = &body.Limits{Size: 33 << 20, Time: 10 * time.Minute, Parts: 4, TooLarge: fault.New(fault.TooLarge, "fonts.too_large"), Broken: errUpload}
 )
 
@@ -142,7 +146,7 @@ func sendLasting(w http.ResponseWriter, picture []byte) error {
 	h.Set("Content-Security-Policy", filePolicy)
 	h.Set("Cache-Control", "private, max-age=86400")
 	h.Set("Content-Length", strconv.Itoa(len(picture)))
-	_, _ = w.Write(picture) //nolint:gosec // a picture that the vault drew; it fails only if the client has closed the connection
+	_, _ = w.Write(picture) // fails only if the client has closed the connection
 	return nil
 }
 
@@ -162,6 +166,8 @@ type templatePage struct {
 	Pages []int
 	// Problems are the reasons why the draft cannot be published.
 	Problems []problemView
+	// Warnings are remarks about the draft that do not prevent its publication.
+	Warnings []problemView
 	// Fields are the names of the fields and Columns those of the columns that lists need.
 	Fields  []fieldView
 	Columns []design.ColumnUse
@@ -197,7 +203,7 @@ func (p *Panel) templatePage(r *http.Request, v *Visit) (*templatePage, error) {
 		return nil, err
 	}
 	latest := t.Latest()
-	d.Sample = d.Samples[0].Name
+	d.Sample = design.SampleIn(latest.Layout.Language).Name
 	for _, s := range d.Samples {
 		if s.Name == q.Get("sample") {
 			d.Sample = s.Name
@@ -216,7 +222,8 @@ func (p *Panel) templatePage(r *http.Request, v *Visit) (*templatePage, error) {
 	}
 	d.Columns = latest.Layout.Columns()
 	if t.Draft != nil {
-		d.Problems = texts.problemViews(latest.Layout.Check(latest.Pages), &latest.Layout)
+		d.Problems = texts.problemViews(latest.Problems(), &latest.Layout)
+		d.Warnings = texts.problemViews(latest.Layout.Overlaps(latest.Pages), &latest.Layout)
 	}
 	return d, nil
 }
@@ -236,7 +243,7 @@ func (p *Panel) templatePicture(w http.ResponseWriter, r *http.Request, v *Visit
 	if q.Get("size") == "small" {
 		side = thumbSide
 	}
-	values := sampleValues(q.Get("sample"), inst, t.Latest().Layout.Title, nil)
+	values := sampleValues(q.Get("sample"), inst, &t.Latest().Layout, nil)
 	picture, err := p.Templates.Picture(ctx, inst, t.UUID, nil, values, number, side)
 	if fault.Is(err, fault.Invalid) {
 		picture, err = p.Templates.Page(ctx, inst.ID, t.UUID, number, side)

@@ -371,7 +371,7 @@ func TestDesignerWithoutScript(t *testing.T) {
 		t.Errorf("the field is %+v", f)
 	}
 	form.Set("x", "left")
-	if w := change(form); w.Code != http.StatusUnprocessableEntity || !strings.Contains(w.Body.String(), "This is not a number.") {
+	if w := change(form); w.Code != http.StatusUnprocessableEntity || !strings.Contains(w.Body.String(), "Enter a number.") {
 		t.Errorf("a word as a position: status = %d, want 422", w.Code)
 	}
 	change(url.Values{"action": {"up"}, "field": {id}})
@@ -460,10 +460,19 @@ func TestTextsOfTemplateProblems(t *testing.T) {
 	words, l := english(t), &design.Layout{}
 	for _, code := range []string{
 		design.CodeMissingCharacters, design.CodeNoRoom, design.CodeValueMissing, design.CodeValueUnknown, design.CodePlaceholder, design.CodeQRMissing, design.CodeQRTooSmall,
-		design.CodeQRCovered, design.CodeNameMissing, template.CodeQRNotReadable, design.CodeFieldInvalid,
+		design.CodeQRCovered, design.CodeNameMissing, design.CodeFieldsOverlap, template.CodeQRNotReadable, design.CodeFieldInvalid,
 	} {
-		if text := words.problemText(design.Problem{Code: code, Detail: "x", Package: "fonts"}, l); strings.HasPrefix(text, "template_problem.") {
+		if text := words.problemText(design.Problem{Code: code, Detail: "x"}, l); strings.HasPrefix(text, "template_problem.") {
 			t.Errorf("the catalog lacks %s", text)
+		}
+	}
+	// The API and the command line have the same texts in English.
+	for _, characters := range []string{"王 (U+738B)", "😀 (U+1F600)"} {
+		if got, want := words.missingCharacters(characters), design.MissingCharacters(characters); got != want {
+			t.Errorf("the text is %q, want %q", got, want)
+		}
+		if key, _, _ := findDomain(design.MissingCharacters(characters)); key == "" {
+			t.Errorf("the catalog does not translate the text for %s", characters)
 		}
 	}
 	for _, property := range fieldProperties {

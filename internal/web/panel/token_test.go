@@ -41,7 +41,7 @@ func TestProblemsInATokenForm(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
 	w := o.post("owner", "/panel/nwu/tokens", url.Values{"name": {" "}, "permissions": {"batch:list", "no:such"}, "end": {"date"}, "date": {"2020-01-01"}})
-	checkPage(t, "an invalid form", w, http.StatusUnprocessableEntity, "Please correct the following", "The name must have", "There is no permission", "The end must be in the future")
+	checkPage(t, "an invalid form", w, http.StatusUnprocessableEntity, "Please correct the following", "The name must have", "There is no permission", "The expiry must be in the future")
 	body := w.Body.String()
 	for _, want := range []string{
 		`<a href="#name">`, `<a href="#permissions">`, `<a href="#date">`, `id="date-problem"`, `aria-invalid="true" aria-describedby="date-problem date-hint"`,

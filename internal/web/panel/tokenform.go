@@ -181,6 +181,7 @@ func (p *Panel) curlExample(t *token.Token, secret string) string {
 	}{
 		{token.VaultList, "/business/certificate-vault?per_page=5"}, {token.TemplateList, "/business/certificate-templates"},
 		{token.BatchList, "/business/batches"}, {token.CertificateList, "/business/certificates"},
+		{token.ApplicationList, "/business/certificate-applications?per_page=5"}, {token.OfferList, "/business/certificate-offers"},
 	} {
 		if t.Has(example.may) {
 			path, form = example.path, ""

@@ -184,7 +184,7 @@ func TestSettings(t *testing.T) {
 			"The name must have 1 to 255 characters.": {"name": {" "}, "mail_language": {"de"}},
 			"The language must be one":                {"name": {"Northern University"}, "mail_language": {"xx"}},
 			"looks the same as the name of another institution of this vault, with the prefix SEC": {"name": {"S\u03bfuth East College"}, "mail_language": {"de"}, "allow_same_name": {"1"}},
-			"The name has a character that cannot be seen":                                         {"name": {"Northern\u200bUniversity"}, "mail_language": {"de"}},
+			"The name has an invisible character":                                                  {"name": {"Northern\u200bUniversity"}, "mail_language": {"de"}},
 		} {
 			checkPage(t, name, o.send(o.settingsForm(form, nil)), http.StatusUnprocessableEntity, name)
 		}
@@ -236,10 +236,10 @@ func TestSettings(t *testing.T) {
 
 		stamps := page + "/stamps"
 		for problem, form := range map[string]url.Values{
-			"The placement must be one of": {"placement": {"middle"}, "placement_page": {"1"}},
-			"The page must be a number":    {"placement": {"auto"}, "placement_page": {"x"}},
-			"four numbers from 0 to 100":   {"placement": {"exact"}, "placement_page": {"1"}, "x": {"x"}, "y": {"1"}, "width": {"2"}, "height": {"3"}},
-			"must be greater than 0":       {"placement": {"exact"}, "placement_page": {"1"}, "x": {"80"}, "y": {"80"}, "width": {"0"}, "height": {"10"}},
+			"The placement must be one of":     {"placement": {"middle"}, "placement_page": {"1"}},
+			"Enter a page number of 1 or more": {"placement": {"auto"}, "placement_page": {"x"}},
+			"four numbers from 0 to 100":       {"placement": {"exact"}, "placement_page": {"1"}, "x": {"x"}, "y": {"1"}, "width": {"2"}, "height": {"3"}},
+			"must be greater than 0":           {"placement": {"exact"}, "placement_page": {"1"}, "x": {"80"}, "y": {"80"}, "width": {"0"}, "height": {"10"}},
 		} {
 			checkPage(t, problem, o.post("admin", stamps, form), http.StatusUnprocessableEntity, problem)
 		}

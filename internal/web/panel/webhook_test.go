@@ -128,7 +128,7 @@ func TestPauseEndpointAndRotateSecret(t *testing.T) {
 		t.Error("the page lacks the new secret")
 	}
 	checkPage(t, "during the overlap", o.get("owner", at), http.StatusOK, "X-Webhook-Signature still uses the old secret", "Promote new secret")
-	checkPage(t, "a second rotation during the overlap", o.post("owner", at+"/rotate", nil), http.StatusBadRequest, "A rotation is under way")
+	checkPage(t, "a second rotation during the overlap", o.post("owner", at+"/rotate", nil), http.StatusBadRequest, "The secret is being rotated until")
 	checkPage(t, "after promoting the new secret", o.followRedirect(t, "owner", o.post("owner", at+"/promote", nil), at), http.StatusOK, "X-Webhook-Signature now uses only the new secret")
 	for status, want := range map[string]string{
 		"status = 'switched_off', stop_reason = 'gone', stopped_at = 1": "answered 410 Gone", "status = 'switched_off', stop_reason = 'failing', stopped_at = 1": "No delivery succeeded for five days",

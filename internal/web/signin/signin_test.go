@@ -43,6 +43,11 @@ func TestSignUpSignOutAndSignIn(t *testing.T) {
 	b.checkRedirect("the sign-in page for a signed-in person", b.get("/sign-in"), "/account")
 	b.checkRedirect("signing out", b.post("/sign-out"), "/sign-in")
 	b.checkPage("signed out", b.get("/sign-in"), http.StatusOK, "You are signed out.")
+	for from, to := range map[string]string{"/sign-in": "/sign-up", "/sign-up": "/sign-in"} {
+		if body := b.get(from + "?next=%2Faccount%2Fapply%2Fa%2Fb&lang=de").Body.String(); !strings.Contains(body, `href="`+to+`?next=%2faccount%2fapply%2fa%2fb&amp;lang=de"`) {
+			t.Errorf("the link from %s to %s loses the next page", from, to)
+		}
+	}
 	if body := b.get("/sign-up?lang=de").Body.String(); !strings.Contains(body, `<a class="enter" href="/sign-in?lang=de">Anmelden</a>`) {
 		t.Error("the page for signing up has no link to the sign-in")
 	}

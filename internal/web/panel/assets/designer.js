@@ -39,14 +39,15 @@ const icons = {
 };
 const icon = (name) => svg("svg", { viewBox: "0 0 24 24", "aria-hidden": "true" }, svg("path", { d: icons[name] ?? icons.text }));
 
-// The state. shapes are the drawn texts, problems those of the saved layout. locked and hidden are
+// The state. shapes are the drawn texts, problems and warnings those of the saved layout. locked and hidden are
 // only for this page in this window.
 let layout = data.layout;
-let { name, revision, problems } = data;
+let { name, revision, problems, warnings } = data;
 let page = 1;
 let zoom = 1;
-let sample = data.samples[0].name;
+let { sample } = data;
 let own = "";
+let row = null; // of the person's own list
 let isReal = false;
 let stopped = false;
 const shapes = new Map();
@@ -62,6 +63,11 @@ const isPicture = (f) => f.kind === "image" || f.kind === "signature";
 const isText = (f) => f.kind !== "qr" && !isPicture(f);
 const titleOf = (f) => f.label || (f.kind === "column" && f.text?.match(/\{column:([^{}]+)\}/)?.[1]) || (f.kind === "text" && f.text && !/^\{\w+\}$/.test(f.text) ? f.text.slice(0, 40) : t(`kind_${f.kind}`));
 const iconOf = (f) => (f.kind === "image" && f.image === "logo" ? "logo" : f.kind === "date" && f.text === "{expiry}" ? "expiry" : f.kind);
+
+// The notice about the last action stays until the first change. Each note can be closed.
+for (const note of document.querySelectorAll("#main > .note")) {
+  note.append(html("button", { type: "button", class: "quiet small d-close", onclick: () => note.remove() }, t("close")));
+}
 
 let announcing = 0;
 function announce(text) {
@@ -84,6 +90,7 @@ function remember(state = snapshot()) {
 
 // change changes the layout. Changes with the same key in quick succession are undone together.
 function change(f, key = "") {
+  document.querySelector("#main > .note[role=status]")?.remove();
   const now = performance.now();
   if (!key || key !== merging.key || now - merging.time > 1000) remember();
   merging = { key, time: now };
@@ -148,7 +155,7 @@ async function send() {
     }
     const answer = isJSON(response) ? await response.json() : null;
     if (response.ok && answer) {
-      ({ revision, problems } = answer);
+      ({ revision, problems, warnings } = answer);
       at("version").textContent = answer.version;
       at("publish").textContent = answer.publish;
       if (unsaved === sent) {
@@ -179,7 +186,7 @@ const looks = (f) => JSON.stringify({ ...f, box: [0, 0, f.box[2], f.box[3]], lab
 const waiting = new Set();
 const asked = new Map();
 let askTimer = 0;
-const values = () => (own ? { name: own } : undefined);
+const values = () => (row ? { row } : own ? { name: own } : undefined);
 function shape(fields = layout.fields) {
   for (const f of fields) if (isText(f)) waiting.add(f.id);
   clearTimeout(askTimer);
@@ -235,7 +242,8 @@ const code = (() => {
 
 function createGroup(f) {
   const hit = svg("rect", { class: "hit" });
-  const ink = isPicture(f) ? svg("image") : svg("path", { class: "ink" });
+  // A signature shows a scribble, because only its owner may see the picture.
+  const ink = f.kind === "signature" ? svg("path", { d: icons.signature, fill: "none", stroke: "#1a1a1a" }) : isPicture(f) ? svg("image") : svg("path", { class: "ink" });
   const node = svg("g", { class: "f", tabindex: "0", role: "button", "data-id": f.id });
   if (f.kind === "qr") {
     node.append(svg("rect", { class: "white" }));
@@ -285,6 +293,9 @@ function resizeGroup(f, g) {
     g.node.firstChild.setAttribute("width", w);
     g.node.firstChild.setAttribute("height", h);
     g.ink.setAttribute("transform", `translate(${round((w - side) / 2 + 4 * unit)} ${round((h - side) / 2 + 4 * unit)}) scale(${unit})`);
+  } else if (f.kind === "signature") {
+    const scale = Math.min(w / 24, h / 24), free = { center: .5, right: 1 }[f.align] ?? 0, down = { top: 0, bottom: 1 }[f.valign] ?? .5;
+    g.ink.setAttribute("transform", `translate(${round(free * (w - 24 * scale))} ${round(down * (h - 24 * scale))}) scale(${scale})`);
   } else if (isPicture(f)) {
     g.ink.setAttribute("width", w);
     g.ink.setAttribute("height", h);
@@ -636,10 +647,11 @@ function insert(fields) {
 }
 function add(kind) {
   const like = chosen().find(isText) ?? layout.fields.find(isText), s = size();
-  const side = Math.max(MIN_QR, Math.min(s.width, s.height) * .14), isCode = kind === "qr", picture = kind === "image" || kind === "logo";
+  const side = Math.max(MIN_QR, Math.min(s.width, s.height) * .14), isCode = kind === "qr", picture = kind === "image" || kind === "logo" || kind === "signature";
   const [w, h] = isCode ? [side, side] : picture ? [Math.min(120, s.width * .25), Math.min(60, s.height * .2)] : [Math.min(s.width * .6, 320), kind === "name" ? 44 : 24];
   const f = { id: "", kind: { expiry: "date", institution: "text", logo: "image" }[kind] ?? kind, page, box: [round((s.width - w) / 2), round((s.height - h) / 2), round(w), round(h)] };
-  if (picture) Object.assign(f, { image: "logo", align: "center", valign: "middle" });
+  if (kind === "signature") Object.assign(f, { text: "{signatory:1}", align: "center", valign: "bottom" });
+  else if (picture) Object.assign(f, { image: "logo", align: "center", valign: "middle" });
   else if (!isCode) {
     const text = { column: `{column:${t("column_name")}}`, text: t("new_text") }[kind] ?? `{${kind}}`, big = kind === "name" ? 32 : kind === "title" ? 20 : 14;
     Object.assign(f, { text, font: { ...like?.font ?? { family: data.families[0].name } }, size: big, min_size: Math.max(6, Math.round(big * .4)), lines: kind === "details" ? 3 : kind === "title" ? 2 : 1, align: "center", valign: "middle", color: like?.color ?? "#1a1a1a" });
@@ -718,7 +730,7 @@ function arrange(how) {
 }
 
 // ---- The lists: what can be added, pages, fields, samples
-at("kinds").append(...["name", "title", "date", "expiry", "reference", "details", "column", "institution", "text", "image", "logo", "qr"].map((kind) =>
+at("kinds").append(...["name", "title", "date", "expiry", "reference", "details", "column", "institution", "text", "image", "logo", "signature", "qr"].map((kind) =>
   html("li", {}, html("button", { type: "button", class: "quiet", "data-add": kind, onclick: () => { if (kind !== "qr" || !layout.fields.some((f) => f.kind === "qr")) add(kind); else select([layout.fields.find((f) => f.kind === "qr").id], { focus: true }); } }, icon(kind), t(`add_${kind}`)))));
 function setPage(n) {
   page = n;
@@ -815,17 +827,22 @@ function drawProblems() {
   const list = at("todo");
   if (!list) return;
   // A problem with a sample alone does not prevent publishing.
-  list.replaceChildren(...problems.map((p) => html("li", {}, p.field ? html("button", { type: "button", class: "link", onclick: () => select([p.field], { focus: true }) }, labelled(p)) : labelled(p))));
+  const items = (found) => found.map((p) => html("li", {}, p.field ? html("button", { type: "button", class: "link", onclick: () => select([p.field], { focus: true }) }, labelled(p)) : labelled(p)));
+  list.replaceChildren(...items(problems));
   at("todo-part").hidden = !problems.length;
+  at("worth").replaceChildren(...items(warnings));
+  at("worth-part").hidden = !warnings.length;
 }
 const labelled = (p) => (p.field && find(p.field) ? t("problem_of", { field: titleOf(find(p.field)), problem: p.text }) : p.text);
-function setSample(name, text = "") {
+function setSample(name, text = "", listed = null) {
   sample = name;
   own = text;
+  row = listed;
+  if (!row) at("rows").value = "";
   for (const b of at("samples").children) {
-    const on = !own && b.dataset.sample === sample;
+    const on = !own && !row && b.dataset.sample === sample;
     b.setAttribute("aria-checked", on);
-    b.tabIndex = on || own && b === at("samples").firstChild ? 0 : -1;
+    b.tabIndex = on || (own || row) && b === at("samples").firstChild ? 0 : -1;
   }
   shape();
   if (isReal) real();
@@ -847,6 +864,45 @@ at("own").addEventListener("input", () => {
   clearTimeout(ownTimer);
   ownTimer = setTimeout(() => setSample(data.samples[0].name, at("own").value.trim()), 250);
 });
+
+// ---- The rows of a list. The vault reads it, and does not store it.
+const dialog = at("list-dialog");
+at("own-list").onclick = () => dialog.showModal();
+at("list-close").onclick = () => dialog.close();
+at("list-form").addEventListener("submit", async (e) => {
+  e.preventDefault();
+  const problem = at("list-problem"), submit = e.submitter ?? at("list-form").querySelector("[type=submit]");
+  const [file] = at("list-file").files, form = new FormData();
+  form.append("list", file ?? new Blob([at("list-text").value]), file?.name ?? "list.csv");
+  submit.disabled = true;
+  problem.hidden = true;
+  try {
+    await saveNow(); // the vault looks for the columns of the saved fields
+    const response = await fetch(`${base}/list`, { method: "POST", headers: { Accept: "application/json" }, body: form });
+    const answer = isJSON(response) ? await response.json() : {};
+    if (response.ok && answer.rows) {
+      showRows(answer);
+      dialog.close();
+      at("rows").focus();
+    } else problem.textContent = answer.message ?? t("upload_failed");
+    problem.hidden = response.ok;
+  } catch {
+    problem.textContent = t("offline");
+    problem.hidden = false;
+  }
+  submit.disabled = false;
+});
+function showRows({ rows, longest }) {
+  const menu = at("rows");
+  menu.replaceChildren(html("option", { value: "" }, t("list_none")), ...rows.map((one, i) => html("option", { value: i }, i === longest ? t("list_longest", { name: one.name }) : one.name || t("list_unnamed", { n: numbers.format(i + 1) }))));
+  menu.onchange = () => {
+    at("own").value = "";
+    setSample(menu.value === "" ? data.sample : sample, "", menu.value === "" ? null : rows[Number(menu.value)]);
+  };
+  at("rows-part").hidden = false;
+  menu.value = longest;
+  menu.onchange();
+}
 
 // ---- Properties
 let shown = "";
@@ -909,11 +965,17 @@ function templateProps() {
   const text = (key) => (e) => { const { value } = e.currentTarget; change(() => { layout[key] = value; }, `doc-${key}`); if (key !== "alt") shape(); };
   return [
     html("section", { id: "todo-part", class: "todo", hidden: true }, html("h2", { tabindex: "-1", id: "todo-title" }, t("before_publishing")), html("ul", { id: "todo" })),
+    html("section", { id: "worth-part", class: "todo", hidden: true }, html("h2", {}, t("worth_checking")), html("ul", { id: "worth" })),
     part(t("template"),
       control(t("template_name"), "name", html("input", { type: "text", maxlength: "100", oninput: (e) => { const { value } = e.currentTarget; change(() => { name = value; }, "doc-name"); at("heading").textContent = value || t("template"); } }), () => name, { all: true }),
       control(t("default_title"), "title", html("input", { type: "text", maxlength: "255", oninput: text("title") }), () => layout.title ?? "", { all: true, after: [html("p", { class: "hint" }, t("default_title_hint"))] }),
       control(t("language"), "language", html("select", { onchange: text("language") }, ...languages(layout.language ?? "", t("language_none"))), () => layout.language ?? "", { all: true }),
-      control(t("alt"), "alt", html("textarea", { rows: "3", maxlength: "1000", oninput: text("alt") }), () => layout.alt ?? "", { all: true, after: [html("p", { class: "hint" }, t("alt_hint"))] })),
+      control(t("alt"), "alt", html("textarea", { rows: "3", maxlength: "1000", oninput: text("alt") }), () => layout.alt ?? "", { all: true, after: [html("p", { class: "hint" }, t("alt_hint"))] }),
+      html("p", { class: "all" }, html("a", { class: "button quiet small", href: `${base}/replace`, onclick: async (e) => {
+        if (!unsaved) return;
+        e.preventDefault();
+        if (await saveNow()) location.href = `${base}/replace`;
+      } }, t("replace")))),
     html("details", { class: "keyboard" }, html("summary", {}, t("keys")), html("dl", {}, ...Object.entries({
       tab: t("key_tab"), arrows: t("key_arrows"), alt: `Alt + ${t("key_arrows")}`, select: `${t("key_shift")} + ${t("key_click")}`, duplicate: `${t("key_ctrl")} + D`, copy: `${t("key_ctrl")} + C, V`,
       undo: `${t("key_ctrl")} + Z, Y`, snap: `${t("key_ctrl")} + ${t("key_drag")}`, delete: t("key_delete"), zoom: `${t("key_ctrl")} + +, −, 0`,
@@ -1013,12 +1075,15 @@ function picturePart(f) {
     html("p", { class: "all" }, button(t("use_logo"), () => set("image", "logo", isPicture)), data.logo ? "" : html("span", { class: "hint" }, ` ${t("no_logo")}`)),
     control(t("picture"), "image", file, () => "", { all: true, id: "picture", after: [note] }), alignment());
 }
+function signaturePart(f) {
+  return part(titleOf(f), control(t("signatory"), "text", html("select", { onchange: (e) => set("text", e.currentTarget.value, (one) => one.kind === "signature") }, ...choices([1, 2, 3, 4, 5, 6, 7, 8].map((n) => [`{signatory:${n}}`, numbers.format(n)]))), () => find(f.id)?.text, { all: true, after: [html("p", { class: "hint" }, t("signatory_hint"))] }), alignment());
+}
 function fieldProps(fields) {
   const [f] = fields, many = fields.length > 1, parts = [];
   if (many) parts.push(html("h2", { class: "count-title" }, t("says_many", { n: numbers.format(fields.length) })));
   if (!many) {
     if (f.kind === "qr") parts.push(part(titleOf(f), html("p", { class: "hint all" }, t("qr_hint")), html("p", { class: "fits all", id: "fits" })));
-    else parts.push(isPicture(f) ? picturePart(f) : textPart(f));
+    else parts.push(f.kind === "signature" ? signaturePart(f) : isPicture(f) ? picturePart(f) : textPart(f));
   }
   if (fields.some(isText)) parts.push(fontPart());
   parts.push(boxPart(f), arrangePart(many));

@@ -1,21 +1,13 @@
 // The form for one certificate from a template: a picture of the certificate with the typed texts, drawn
 // by the vault, and the problems of the texts beside their fields.
 
+import "./sendlabel.js";
+
 const form = document.querySelector("form[data-issue]");
 const canvas = form.querySelector("canvas");
 const sample = form.querySelector(".stage img");
 const says = form.querySelector("[data-says]");
-const issue = document.getElementById("issue");
-const email = document.getElementById("applicant_email");
-const plain = issue.textContent;
 form.querySelector("[data-show]").hidden = true;
-
-// The button names the address to which the certificate is sent.
-const label = () => {
-  const address = email.value.trim();
-  const send = issue.dataset.send && address && email.validity.valid;
-  issue.textContent = send ? issue.dataset.send.replace("{email}", () => address) : plain;
-};
 
 // mark shows the problems of texts beside their controls, and removes those of the last picture.
 const mark = (problems) => {
@@ -60,7 +52,7 @@ const draw = async () => {
     canvas.height = picture.height;
     canvas.getContext("2d").drawImage(picture, 0, 0);
     canvas.hidden = false;
-    sample.hidden = true;
+    if (sample) sample.hidden = true;
     mark([]);
     says.textContent = "";
   } catch (error) {
@@ -75,11 +67,7 @@ form.addEventListener("input", (event) => {
     old.remove();
     event.target.removeAttribute("aria-invalid");
   }
-  label();
   clearTimeout(timer);
   timer = setTimeout(draw, 350);
 });
-addEventListener("pageshow", () => {
-  label();
-  draw();
-});
+addEventListener("pageshow", draw);

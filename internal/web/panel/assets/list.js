@@ -9,11 +9,12 @@ for (const form of document.querySelectorAll("form.many")) {
   let last = null;
   const show = () => {
     const n = rows.filter((row) => row.checked).length;
+    if (!all) return; // a list of which nothing can be selected
     all.checked = n === rows.length;
     all.indeterminate = n > 0 && n < rows.length;
     count.textContent = form.dataset.selected.replace("{n}", n.toLocaleString(document.documentElement.lang));
   };
-  all.hidden = false;
+  if (all) all.hidden = false;
   form.addEventListener("change", (event) => {
     if (event.target === all) for (const row of rows) row.checked = all.checked;
     show();
@@ -43,7 +44,7 @@ for (const form of document.querySelectorAll("form.many")) {
       links[at < 0 ? 0 : Math.min(links.length - 1, Math.max(0, at + step))]?.focus();
     } else if (event.key === "x" && at >= 0) {
       event.preventDefault();
-      rows[at].click();
+      rows[at]?.click();
     }
   });
 }

@@ -23,7 +23,11 @@ export const singleKeys = () => {
 if (palette) {
   const text = palette.querySelector("input");
   const list = palette.querySelector("[role=listbox]");
-  const pages = Array.from(document.querySelectorAll("#nav a"), (a) => ({ label: a.textContent.trim(), href: a.href }));
+  const pages = Array.from(document.querySelectorAll("#nav a"), (a) => {
+    const label = a.cloneNode(true);
+    label.querySelector(".count")?.remove();
+    return { label: label.textContent.trim(), href: a.href };
+  });
   const find = document.body.dataset.find;
   let options = [];
   let at = 0;

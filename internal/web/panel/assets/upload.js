@@ -2,6 +2,7 @@
 // page is shown beside the fields. The page after the upload shows the state of the certificate.
 
 import { start } from "./placement.js";
+import { label } from "./sendlabel.js";
 
 const fill = (text, values) => text.replace(/\{(\w+)\}/g, (all, name) => values[name] ?? all);
 
@@ -18,18 +19,7 @@ function upload(fields) {
   const says = sending.querySelector(".says");
   const veil = main.querySelector(".dropveil");
   const issue = document.getElementById("issue");
-  const email = document.getElementById("applicant_email");
-  const plain = issue.textContent;
   let request = null;
-
-  // The button names the address to which the certificate is sent.
-  const label = () => {
-    const address = email.value.trim();
-    const send = issue.dataset.send && address && email.validity.valid;
-    issue.textContent = send ? fill(issue.dataset.send, { email: address }) : plain;
-  };
-  email.addEventListener("input", label);
-  label();
 
   document.getElementById("details-card").hidden = false;
   const input = () => document.getElementById("file");

@@ -1,0 +1,376 @@
+package panel
+
+import (
+	"cmp"
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/certvault/certvault/internal/application"
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/pdf"
+	"github.com/certvault/certvault/internal/template"
+	"github.com/certvault/certvault/internal/web"
+)
+
+// errNoApplication is the error for an application that the institution does not have.
+var errNoApplication = fault.New(fault.NotFound, "This institution has no such application.")
+
+// applicationPage is one application with everything that a reviewer needs to decide.
+type applicationPage struct {
+	Visit *Visit
+	A     *application.Application
+	Offer *application.Offer
+	View  queueView
+	// Template is the template of the certificate, or nil if the reviewer attaches a file.
+	Template *template.Template
+	// Certificates and Applications are the earlier ones of the same address.
+	Certificates []*cert.Certificate
+	Applications []*application.Application
+	Events       []application.Event
+	// Next is the next application of the view, or nil.
+	Next *application.Application
+	// Shown is the attachment that the page shows, or nil. Page is its page, and Pages the number of its
+	// pages.
+	Shown       *application.File
+	Page, Pages int
+	// Reviewer reports whether the visitor may decide applications of the offer.
+	Reviewer bool
+	// Form is the submitted form, or the fields that the vault knows.
+	Form url.Values
+	// Open is the part of the page that is open: "hold", "reject", "withdraw" or "".
+	Open string
+	// Size is the size of the picture of the certificate in pixels.
+	Size [2]int
+	// Mails reports whether the vault has a mail server.
+	Mails bool
+}
+
+// Path returns the address of a page of the application.
+func (d *applicationPage) Path(page string) string {
+	address := d.Visit.Path("applications/" + d.A.UUID)
+	if page != "" {
+		address += "/" + page
+	}
+	return address
+}
+
+// Self returns the address of the application in its view.
+func (d *applicationPage) Self() string { return d.Path("") + d.View.Query() }
+
+// NextPath returns the address of the next application.
+func (d *applicationPage) NextPath() string {
+	return d.Visit.Path("applications/"+d.Next.UUID) + d.View.Query()
+}
+
+// Decidable reports whether the visitor may take a step.
+func (d *applicationPage) Decidable() bool { return d.Reviewer && isOpen(d.A) }
+
+// Mine reports whether the visitor claimed the application.
+func (d *applicationPage) Mine() bool {
+	return d.A.ClaimedBy.Type == "user" && d.A.ClaimedBy.ID == d.Visit.Person.ID
+}
+
+// NeedsOther reports whether another person must approve, because the offer requires two people.
+func (d *applicationPage) NeedsOther() bool { return d.Offer.FourEyes && d.Mine() }
+
+// NeedsClaim reports whether a first person must claim the application before it can be approved.
+func (d *applicationPage) NeedsClaim() bool { return d.Offer.FourEyes && d.A.ClaimedBy.ID == 0 }
+
+// Record reports whether the application became a certificate, which has a page of its own.
+func (d *applicationPage) Record() bool {
+	switch d.A.Status { //nolint:exhaustive // applications have the other statuses too
+	case cert.Processing, cert.Approved, cert.Failed, cert.Revoked:
+		return true
+	}
+	return d.A.DecidedAt != nil && slices.Contains(openStatuses, d.A.Status)
+}
+
+// Details reports whether the certificate can have details: those of a template that shows them, or of a file.
+func (d *applicationPage) Details() bool {
+	return d.Template == nil || d.Template.Published.Layout.Uses("details")
+}
+
+// answer is a question of the offer with its answer. Files are the files of a question for files.
+type answer struct {
+	Field application.Field
+	Value string
+	Files []application.File
+}
+
+// Answers returns the questions of the offer with their answers.
+func (d *applicationPage) Answers() []answer {
+	list := make([]answer, 0, len(d.A.Fields))
+	for _, f := range d.A.Fields {
+		one := answer{Field: f, Value: d.A.Values[f.Key]}
+		for _, file := range d.A.Files {
+			if file.Field == f.Key {
+				one.Files = append(one.Files, file)
+			}
+		}
+		list = append(list, one)
+	}
+	return list
+}
+
+// Compared reports whether a field is compared with the register.
+func (d *applicationPage) Compared(key string) bool {
+	return d.A.Advice != application.NoRegister && slices.Contains([]string{d.Offer.RegisterNumber, d.Offer.RegisterName, d.Offer.RegisterBirth}, key)
+}
+
+// HoldText returns the text that the offer suggests for a kind of hold.
+func (d *applicationPage) HoldText(kind string) string {
+	return d.Offer.HoldTexts[application.HoldKind(kind)]
+}
+
+// HoldKinds are the kinds of holds that can be chosen.
+func (*applicationPage) HoldKinds() []application.HoldKind { return application.HoldKinds }
+
+// FileHref returns the address of the page that shows an attachment.
+func (d *applicationPage) FileHref(id string, page int) string {
+	values := url.Values{"file": {id}}
+	if page > 1 {
+		values.Set("page", strconv.Itoa(page))
+	}
+	for _, f := range d.View.Fields() {
+		values.Set(f[0], f[1])
+	}
+	return d.Path("") + "?" + values.Encode() + "#evidence"
+}
+
+// PrevPage and NextPage return the addresses of the previous and the next page of the shown attachment, or "".
+func (d *applicationPage) PrevPage() string {
+	if d.Page <= 1 {
+		return ""
+	}
+	return d.FileHref(d.Shown.ID, d.Page-1)
+}
+
+// NextPage returns the address of the next page of the shown attachment, or "".
+func (d *applicationPage) NextPage() string {
+	if d.Page >= d.Pages {
+		return ""
+	}
+	return d.FileHref(d.Shown.ID, d.Page+1)
+}
+
+// eventActions are the actions of the timeline with their tones.
+var eventActions = map[string]string{
+	"submitted": "", "claimed": "", "held": "wait", "answered": "wait", "released": "", "approved": "good", "rejected": "bad", "withdrawn": "", "expired": "",
+	"certificate_approved": "good", "failed": "bad", "retried": "wait", "revoked": "bad",
+}
+
+// EventLabel returns the label of an entry of the timeline.
+func (*applicationPage) EventLabel(e application.Event) status {
+	return status{"application.event_" + e.Action, eventActions[e.Action]}
+}
+
+// Timeline returns the entries of the timeline, the latest first.
+func (d *applicationPage) Timeline() []application.Event {
+	list := slices.Clone(d.Events)
+	slices.Reverse(list)
+	return list
+}
+
+// applicationOf returns the application in the path.
+func (p *Panel) applicationOf(r *http.Request, v *Visit) (*application.Application, error) {
+	id, err := uuid.Parse(r.PathValue("application"))
+	if err != nil {
+		return nil, errNoApplication
+	}
+	return p.Applications.ByUUID(r.Context(), v.Institution().ID, id.String())
+}
+
+// applicationPage reads the page of the application in the path. query has the view of the queue, and
+// form the submitted form or nil.
+func (p *Panel) applicationPage(r *http.Request, v *Visit, query, form url.Values) (*applicationPage, error) {
+	ctx, id := r.Context(), v.Institution().ID
+	a, err := p.applicationOf(r, v)
+	if err != nil {
+		return nil, err
+	}
+	d := &applicationPage{Visit: v, A: a, View: viewOf(query), Form: form, Mails: p.Outbox == ""}
+	if d.Offer, err = p.Applications.Offer(ctx, id, a.OfferUUID); err != nil {
+		return nil, err
+	}
+	d.Reviewer = len(d.Offer.Reviewers) == 0 || slices.Contains(d.Offer.Reviewers, v.Person.ID)
+	if d.Offer.TemplateID != "" && isOpen(a) {
+		t, err := p.Templates.ByUUID(ctx, id, d.Offer.TemplateID)
+		if err != nil && !fault.Is(err, fault.NotFound) {
+			return nil, err
+		}
+		if err == nil && t.Published != nil {
+			d.Template, d.Size = t, sizeOfPages(t.Published.Pages, pictureSide)
+		}
+	}
+	if d.Certificates, d.Applications, err = p.Applications.Earlier(ctx, a); err != nil {
+		return nil, err
+	}
+	if d.Events, err = p.Applications.Timeline(ctx, a); err != nil {
+		return nil, err
+	}
+	if d.Next, err = p.nextOf(r, v, d.View, a); err != nil {
+		return nil, err
+	}
+	if d.Form == nil {
+		d.Form = d.known()
+	}
+	return d, p.showFile(r, d, query)
+}
+
+// known returns the fields of the certificate that the vault knows.
+func (d *applicationPage) known() url.Values {
+	title := d.A.Title
+	if d.Template != nil {
+		title = cmp.Or(d.Template.Published.Layout.Title, title)
+	}
+	return url.Values{"certificate_title": {cmp.Or(title, d.Offer.Name)}, "note": {d.A.Note}}
+}
+
+// showFile chooses the attachment that the page shows, and counts its pages.
+func (p *Panel) showFile(r *http.Request, d *applicationPage, query url.Values) error {
+	for i, f := range d.A.Files {
+		if !f.Deleted && (d.Shown == nil || f.ID == query.Get("file")) {
+			d.Shown = &d.A.Files[i]
+		}
+	}
+	d.Page, d.Pages = 1, 1
+	if d.Shown == nil || d.Shown.Type != "application/pdf" {
+		return nil
+	}
+	content, _, err := p.Applications.OpenFile(r.Context(), d.Visit.Institution().ID, d.A.UUID, d.Shown.ID)
+	if err != nil {
+		if fault.Is(err, fault.Damaged) || fault.Is(err, fault.NotFound) {
+			return nil // the picture is missing, and the page shows the rest
+		}
+		return err
+	}
+	defer func() { _ = content.Close() }()
+	document, err := pdf.Open(content, content.Size())
+	if err != nil {
+		return nil // the renderer can repair more files
+	}
+	d.Pages = max(1, document.PageCount())
+	if n, err := strconv.Atoi(query.Get("page")); err == nil && n >= 1 && n <= d.Pages {
+		d.Page = n
+	}
+	return nil
+}
+
+// application shows one application.
+func (p *Panel) application(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	d, err := p.applicationPage(r, v, r.URL.Query(), nil)
+	if err != nil {
+		return err
+	}
+	d.Open = r.URL.Query().Get("open")
+	return p.draw(w, r, "application.html", d)
+}
+
+// attachment sends an attachment. A browser shows a picture without access to the vault, and saves any
+// other file.
+func (p *Panel) attachment(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	a, err := p.applicationOf(r, v)
+	if err != nil {
+		return err
+	}
+	content, f, err := p.Applications.OpenFile(r.Context(), v.Institution().ID, a.UUID, r.PathValue("attachment"))
+	if err != nil {
+		return p.sendFile(w, r, nil, err, file{})
+	}
+	sent := file{mediaType: f.Type, tag: f.ID, name: f.Name}
+	return p.sendFile(w, r, content, nil, sent)
+}
+
+// attachmentPicture sends a picture of a page of an attachment, which the sandboxed renderer draws.
+func (p *Panel) attachmentPicture(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	a, err := p.applicationOf(r, v)
+	if err != nil {
+		return err
+	}
+	picture, err := p.Applications.FilePicture(r.Context(), v.Institution().ID, a.UUID, r.PathValue("attachment"), queryNumber(r, "page"))
+	if err != nil {
+		return err
+	}
+	return sendPicture(w, r, picture)
+}
+
+// entry returns the certificate that the form describes, as an entry of its template.
+func (d *applicationPage) entry() template.Entry {
+	e := template.Entry{
+		FullName: d.A.FullName, Title: strings.TrimSpace(d.Form.Get("certificate_title")),
+		IssueDate: strings.TrimSpace(d.Form.Get("issue_date")), Details: strings.TrimSpace(d.Form.Get("details")), Values: map[string]string{},
+	}
+	for _, use := range d.Template.Published.Layout.Columns() {
+		for _, f := range d.A.Fields {
+			if value := d.A.Values[f.Key]; f.Column == use.Name && value != "" {
+				e.Values[use.Name] = value
+			}
+		}
+	}
+	return e
+}
+
+// applicationPicture sends a picture of the certificate that would be approved, for pages without a script.
+// If the answers do not fit the template, the picture is that of its design.
+func (p *Panel) applicationPicture(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	d, err := p.applicationPage(r, v, url.Values{}, nil)
+	if err != nil {
+		return err
+	}
+	if d.Template == nil {
+		return errForm
+	}
+	picture, err := p.Templates.EntryPicture(r.Context(), v.Institution(), d.Template.Published.ID, d.entry(), 1, pictureSide)
+	if fault.Is(err, fault.Invalid) {
+		picture, err = p.Templates.Page(r.Context(), v.Institution().ID, d.Template.UUID, 1, pictureSide)
+	}
+	if err != nil {
+		return err
+	}
+	return sendPicture(w, r, picture)
+}
+
+// drawApplication sends a picture of the certificate that the form would approve. The script of the page
+// receives the problems as JSON.
+func (p *Panel) drawApplication(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	d, err := p.applicationPage(r, v, r.PostForm, r.PostForm)
+	if err != nil {
+		return err
+	}
+	if d.Template == nil {
+		return p.redirect(w, r, v, "applications/"+d.A.UUID, "")
+	}
+	picture, err := p.Templates.EntryPicture(r.Context(), v.Institution(), d.Template.Published.ID, d.entry(), 1, pictureSide)
+	if err == nil {
+		return sendPicture(w, r, picture)
+	}
+	t := p.texts(r)
+	err = t.approvalError(err, d)
+	if r.Header.Get(scriptHeader) == "" {
+		return p.showAgain(w, r, "application.html", d, err)
+	}
+	return p.sendProblems(w, r, err)
+}
+
+// sendProblems sends the problems of a form to the script that draws its picture.
+func (p *Panel) sendProblems(w http.ResponseWriter, r *http.Request, err error) error {
+	t := p.texts(r)
+	status, message := web.Explain(w, r, err)
+	answer := struct {
+		Message  string         `json:"message"`
+		Problems []entryProblem `json:"problems,omitempty"`
+	}{Message: t.domain(message)}
+	if e, ok := errors.AsType[*fault.Error](err); ok {
+		for _, f := range e.Fields {
+			answer.Problems = append(answer.Problems, entryProblem{f.Name, t.domain(strings.Join(f.Messages, " "))})
+		}
+	}
+	return sendJSON(w, status, answer)
+}

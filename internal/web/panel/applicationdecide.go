@@ -1,0 +1,344 @@
+package panel
+
+import (
+	"context"
+	"errors"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/certvault/certvault/internal/application"
+	"github.com/certvault/certvault/internal/batch"
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/template"
+	"github.com/certvault/certvault/internal/web/body"
+)
+
+// reviewer returns the visitor as the reviewer of a submitted form, with the revision that the form shows.
+func reviewer(v *Visit, form url.Values) application.Reviewer {
+	revision, _ := strconv.ParseInt(form.Get("revision"), 10, 64) // 0 for a form without a revision
+	return application.Reviewer{Institution: v.Institution(), Person: application.Person{ID: v.Person.ID, Type: "user", Name: v.Person.Name}, Revision: revision}
+}
+
+// reviewStep is a step of a reviewer.
+type reviewStep func(ctx context.Context, by application.Reviewer, uuid string) (*application.Application, error)
+
+// review takes a step with the application in the path. open is the part of the page that has the form.
+// If the step leaves nothing to do, the next application opens, with the notice; otherwise the page stays.
+func (p *Panel) review(w http.ResponseWriter, r *http.Request, v *Visit, open, notice string, leaves bool, step reviewStep) error {
+	a, err := p.applicationOf(r, v)
+	if err != nil {
+		return err
+	}
+	if a, err = step(r.Context(), reviewer(v, r.PostForm), a.UUID); err != nil {
+		return p.reviewAgain(w, r, v, open, err)
+	}
+	view := viewOf(r.PostForm)
+	if !leaves {
+		return p.redirect(w, r, v, "applications/"+a.UUID+view.Query(), notice)
+	}
+	next, err := p.nextOf(r, v, view, a)
+	if err != nil {
+		return err
+	}
+	if next == nil {
+		return p.redirect(w, r, v, "applications"+view.Query(), notice)
+	}
+	return p.redirect(w, r, v, "applications/"+next.UUID+view.Query(), notice+"_next")
+}
+
+// reviewAgain shows the application again after a step that failed.
+func (p *Panel) reviewAgain(w http.ResponseWriter, r *http.Request, v *Visit, open string, err error) error {
+	d, e := p.applicationPage(r, v, r.PostForm, r.PostForm)
+	if e != nil {
+		return e
+	}
+	form := d.known()
+	maps.Copy(form, r.PostForm)
+	d.Form, d.Open = form, open
+	return p.showAgain(w, r, "application.html", d, p.texts(r).approvalError(p.texts(r).reviewError(err, d.A), d))
+}
+
+// reviewError words an error of a step that another person or the state of the application prevents: who
+// did what in the meantime. It returns any other error unchanged.
+func (t texts) reviewError(err error, a *application.Application) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, application.ErrFourEyes):
+		return fault.Wrap(fault.Conflict, "application.four_eyes", err)
+	case errors.Is(err, application.ErrNotClaimed):
+		return fault.Wrap(fault.BadRequest, "application.claim_first", err)
+	case fault.Is(err, fault.Conflict), fault.Is(err, fault.BadRequest):
+		return fault.Wrap(fault.Conflict, t.whatHappened(a), err)
+	}
+	return err
+}
+
+// whatHappened returns a sentence about the step that prevented another one.
+func (t texts) whatHappened(a *application.Application) string {
+	key, by := "application.was_changed", ""
+	switch {
+	case a.Status == cert.Withdrawn:
+		key = "application.was_withdrawn"
+	case a.Status == cert.Lapsed:
+		key = "application.was_expired"
+	case a.Status == cert.Rejected:
+		key, by = "application.was_rejected", a.DecidedBy.Name
+	case !isOpen(a):
+		key, by = "application.was_approved", a.DecidedBy.Name
+	case a.Status == cert.InReview && a.ClaimedBy.Name != "":
+		key, by = "application.was_claimed", a.ClaimedBy.Name
+	}
+	if by == "" && (strings.HasSuffix(key, "_rejected") || strings.HasSuffix(key, "_approved")) {
+		key += "_other"
+	}
+	if by == "" {
+		return t.of(key)
+	}
+	return t.of(key, "name", by)
+}
+
+// reviewControls are the controls of the fields of steps that certificates do not have.
+var reviewControls = map[cert.Field]string{"text": "text", "hold": "hold"}
+
+// approvalError replaces the problems of a certificate to approve, or of a hold, by messages. A problem
+// of an answer has no control, because the applicant typed it.
+func (t texts) approvalError(err error, d *applicationPage) error {
+	problems := slices.Clone(cert.ProblemsOf(err))
+	if list, ok := errors.AsType[batch.Problems](err); ok {
+		for _, p := range list {
+			problems = append(problems, p.Problem)
+		}
+	}
+	if len(problems) == 0 {
+		return err
+	}
+	var bad fault.Fields
+	for _, p := range problems {
+		control, ok := reviewControls[p.Field]
+		switch {
+		case ok && p.Code == cert.CodeRequired:
+			bad.Add(control, t.of("application.text_required"))
+		case ok:
+			bad.Add(control, t.of("application.text_invalid", "limit", t.language.Number(max(p.Limit, 1))))
+		default:
+			for _, f := range d.A.Fields {
+				if p.Field == application.FieldOf(f.Key) {
+					p.Field = template.ValueField(f.Label)
+				}
+			}
+			if control = controlOf[p.Field]; p.Field == cert.FieldName || p.Field == cert.FieldEmail {
+				control = ""
+			}
+			bad.Add(control, t.templateMessage(p, d.Form.Get(control)))
+		}
+	}
+	return bad.Err()
+}
+
+// claimApplication lets the visitor review the application.
+func (p *Panel) claimApplication(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	return p.review(w, r, v, "", "application_claimed", false, p.Applications.Claim)
+}
+
+// holdApplication asks the applicant for something, and waits for the answer.
+func (p *Panel) holdApplication(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	kind, text := application.HoldKind(r.PostForm.Get("hold")), r.PostForm.Get("text")
+	return p.review(w, r, v, "hold", "application_held", true, func(ctx context.Context, by application.Reviewer, id string) (*application.Application, error) {
+		return p.Applications.Hold(ctx, by, id, kind, text)
+	})
+}
+
+// releaseApplication ends a hold without waiting for the answer.
+func (p *Panel) releaseApplication(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	return p.review(w, r, v, "", "application_released", false, p.Applications.Release)
+}
+
+// rejectApplication rejects the application.
+func (p *Panel) rejectApplication(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	return p.review(w, r, v, "reject", "application_rejected", true, func(ctx context.Context, by application.Reviewer, id string) (*application.Application, error) {
+		return p.Applications.Reject(ctx, by, id, r.PostForm.Get("reason"), r.PostForm.Get("note"))
+	})
+}
+
+// withdrawApplication withdraws the application at the request of its applicant.
+func (p *Panel) withdrawApplication(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	return p.review(w, r, v, "withdraw", "application_withdrawn", true, p.Applications.Withdraw)
+}
+
+// noteApplication saves the private note.
+func (p *Panel) noteApplication(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	return p.review(w, r, v, "note", "application_noted", false, func(ctx context.Context, by application.Reviewer, id string) (*application.Application, error) {
+		by.Revision = 0 // the note does not depend on the rest
+		return p.Applications.SetNote(ctx, by, id, r.PostForm.Get("note"))
+	})
+}
+
+// maxFormText is the maximum size of a text of a form with a file in bytes.
+const maxFormText = 16 << 10
+
+// approveApplication approves the application. The form may have the file of the certificate, which
+// follows the texts.
+func (p *Panel) approveApplication(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	a, err := p.applicationOf(r, v)
+	if err != nil {
+		return err
+	}
+	form, err := body.OpenForm(r)
+	if err != nil {
+		return err
+	}
+	r.PostForm = url.Values{}
+	approve := func(ctx context.Context, file *cert.File) error {
+		f := r.PostForm
+		_, err := p.Applications.Approve(ctx, reviewer(v, f), a.UUID, application.Approval{
+			Title: f.Get("certificate_title"), IssueDate: f.Get("issue_date"), Details: f.Get("details"), File: file,
+		})
+		return err
+	}
+	approved := false
+	for err == nil && !approved && form.Next() {
+		part := form.Part()
+		switch {
+		case part.FormName() != "file":
+			r.PostForm.Add(part.FormName(), string(part.Value(maxFormText, io.Discard)))
+		case part.FileName() != "":
+			err = p.Certs.Receive(r.Context(), v.Institution().UUID, cert.NewIncoming(part.FileName(), part), func(f *cert.File) error {
+				return approve(r.Context(), f)
+			})
+			if problem := cert.RefusedFile(err); problem != nil {
+				err = cert.Problems{*problem}.Err()
+			}
+			approved = err == nil
+		}
+	}
+	if err == nil && !approved {
+		if err = form.Err(); err == nil {
+			err = approve(r.Context(), nil)
+		}
+	}
+	return p.review(w, r, v, "", "application_approved", true, func(ctx context.Context, _ application.Reviewer, id string) (*application.Application, error) {
+		if err != nil {
+			return nil, err
+		}
+		return p.Applications.ByUUID(ctx, v.Institution().ID, id)
+	})
+}
+
+// manyDecisions are the decisions about many applications. The value reports whether a page asks for
+// confirmation and for a text.
+var manyDecisions = map[string]bool{"claim": false, "approve": true, "hold": true, "reject": true}
+
+// maxMany is the maximum number of applications of a decision.
+const maxMany = 100
+
+// manyPage is the data of the pages for a decision about many applications: the confirmation and the
+// results.
+type manyPage struct {
+	Visit    *Visit
+	View     queueView
+	Decision string
+	Selected []*application.Application
+	Text     string
+	// Results are the outcomes, or nil before the decision.
+	Results []manyOutcome
+	Done    int
+}
+
+// manyOutcome is the outcome of a decision about one application. Message is empty if it succeeded.
+type manyOutcome struct {
+	UUID, Message string
+	A             *application.Application
+}
+
+// Key returns the key of a message about the decision.
+func (d *manyPage) Key(name string) string { return "applications_many." + d.Decision + "_" + name }
+
+// Failed returns the number of applications that were not changed.
+func (d *manyPage) Failed() int { return len(d.Results) - d.Done }
+
+// decideMany takes a decision about many applications, each on its own, and shows the results.
+func (p *Panel) decideMany(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	f := r.PostForm
+	asks, known := manyDecisions[f.Get("decision")]
+	if !known {
+		return errForm
+	}
+	d := &manyPage{Visit: v, View: viewOf(f), Decision: f.Get("decision"), Text: strings.TrimSpace(f.Get("text"))}
+	ids := f["selected"]
+	if len(ids) == 0 {
+		return p.redirect(w, r, v, "applications"+d.View.Query(), "no_application")
+	}
+	if len(ids) > maxMany {
+		return errForm
+	}
+	for _, id := range ids {
+		a, err := p.Applications.ByUUID(r.Context(), v.Institution().ID, id)
+		if err != nil {
+			return err
+		}
+		d.Selected = append(d.Selected, a)
+	}
+	if asks && f.Get("sure") == "" {
+		return p.draw(w, r, "applications_many.html", d)
+	}
+	if d.Text == "" && (d.Decision == "hold" || d.Decision == "reject") {
+		return p.showAgain(w, r, "applications_many.html", d, fault.OfField("text", "application.text_required"))
+	}
+	result, err := p.Applications.DecideMany(r.Context(), reviewer(v, url.Values{}), ids, d.Decision, d.Text)
+	if err != nil {
+		return p.showAgain(w, r, "applications_many.html", d, err)
+	}
+	if err := p.fillOutcomes(r, d, result); err != nil {
+		return err
+	}
+	return p.draw(w, r, "applications_many.html", d)
+}
+
+// fillOutcomes words the outcomes of a decision.
+func (p *Panel) fillOutcomes(r *http.Request, d *manyPage, result *application.ManyResult) error {
+	t := p.texts(r)
+	for _, o := range result.Results {
+		out := manyOutcome{UUID: o.UUID, A: o.Application}
+		if o.Err == nil {
+			d.Done++
+		} else {
+			now, err := p.Applications.ByUUID(r.Context(), d.Visit.Institution().ID, o.UUID)
+			if err != nil && !fault.Is(err, fault.NotFound) {
+				return err
+			}
+			out.A, out.Message = now, t.outcome(o.Err, now)
+		}
+		d.Results = append(d.Results, out)
+	}
+	return nil
+}
+
+// outcome words the reason why an application was not changed by a decision about many.
+func (t texts) outcome(err error, a *application.Application) string {
+	if a == nil {
+		return t.of("applications_many.unknown")
+	}
+	form := &applicationPage{A: a, Form: url.Values{}}
+	if e, ok := errors.AsType[*fault.Error](t.approvalError(t.reviewError(err, a), form)); ok {
+		switch {
+		case e.Kind == fault.Forbidden:
+			return t.of("application.not_reviewer")
+		case e.Kind == fault.Internal:
+		case e.Message != "":
+			return t.domain(e.Message)
+		case len(e.Fields) > 0:
+			if e.Fields[0].Name == controlOf[cert.FieldFile] {
+				return t.of("applications_many.needs_file")
+			}
+			return t.domain(strings.Join(e.Fields[0].Messages, " "))
+		}
+	}
+	return t.of("applications_many.failed")
+}

@@ -1,0 +1,314 @@
+package panel
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/application"
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/listing"
+)
+
+// applicationRoutes returns the routes of offers and applications.
+func (p *Panel) applicationRoutes() []route {
+	const (
+		offer = "/panel/{institution}/offers/{offer}"
+		one   = "/panel/{institution}/applications/{application}"
+	)
+	manage, review := account.MayManageOffers, account.MayReview
+	return []route{
+		{pattern: "GET /panel/{institution}/offers", may: manage, handler: p.offers},
+		{pattern: "POST /panel/{institution}/offers", may: manage, handler: p.createOffer},
+		{pattern: "GET /panel/{institution}/offers/new", may: manage, handler: p.newOffer},
+		{pattern: "GET " + offer, may: manage, handler: p.offer},
+		{pattern: "POST " + offer, may: manage, handler: p.changeOffer},
+		{pattern: "GET " + offer + "/delete", may: manage, handler: p.askDeleteOffer},
+		{pattern: "POST " + offer + "/delete", may: manage, handler: p.deleteOffer},
+		{pattern: "POST " + offer + "/status", may: manage, handler: p.setOfferStatus},
+		{pattern: "POST " + offer + "/register", may: manage, handler: p.uploadRegister, limits: registerLimits},
+		{pattern: "POST " + offer + "/register/delete", may: manage, handler: p.deleteRegister},
+
+		{pattern: "GET /panel/{institution}/applications", may: review, handler: p.applications},
+		{pattern: "POST /panel/{institution}/applications/decide", may: review, handler: p.decideMany},
+		{pattern: "GET " + one, may: review, handler: p.application},
+		{pattern: "GET " + one + "/files/{attachment}", may: review, handler: p.attachment},
+		{pattern: "GET " + one + "/files/{attachment}/page.png", may: review, handler: p.attachmentPicture},
+		{pattern: "GET " + one + "/picture.png", may: review, handler: p.applicationPicture},
+		{pattern: "POST " + one + "/draw.png", may: review, handler: p.drawApplication},
+		{pattern: "POST " + one + "/claim", may: review, handler: p.claimApplication},
+		{pattern: "POST " + one + "/approve", may: review, handler: p.approveApplication, limits: uploadLimits},
+		{pattern: "POST " + one + "/hold", may: review, handler: p.holdApplication},
+		{pattern: "POST " + one + "/release", may: review, handler: p.releaseApplication},
+		{pattern: "POST " + one + "/reject", may: review, handler: p.rejectApplication},
+		{pattern: "POST " + one + "/withdraw", may: review, handler: p.withdrawApplication},
+		{pattern: "POST " + one + "/note", may: review, handler: p.noteApplication},
+	}
+}
+
+// openStatuses are the statuses of applications that wait for a decision, and endedStatuses those of
+// applications that are decided or have ended.
+var (
+	openStatuses  = []application.Status{cert.Pending, cert.InReview}
+	endedStatuses = []application.Status{cert.Processing, cert.Approved, cert.Failed, cert.Revoked, cert.Rejected, cert.Withdrawn, cert.Lapsed}
+)
+
+// applicationsPerPage is the number of applications on a page of the queue.
+const applicationsPerPage = 50
+
+// queueView is the part of the queue that an address selects: a tab, an offer, a search and the order.
+// The pages of applications keep it, so that the next application comes from the same part.
+type queueView struct{ Tab, Offer, Search, Sort string }
+
+// queueTabs are the tabs of the queue. The tab "" has all open applications.
+var queueTabs = []string{"mine", "new", "review", "hold", "answered", "", "ended"}
+
+// viewOf parses the part of the queue in a query or a form. An unknown tab is that of all open
+// applications.
+func viewOf(q url.Values) queueView {
+	view := queueView{Tab: q.Get("tab"), Offer: q.Get("offer"), Search: strings.TrimSpace(q.Get("q")), Sort: q.Get("sort")}
+	if !slices.Contains(queueTabs, view.Tab) {
+		view.Tab = ""
+	}
+	if view.Sort != "newest" {
+		view.Sort = ""
+	}
+	return view
+}
+
+// Fields returns the parameters of the view that are not empty, for hidden fields and addresses.
+func (q queueView) Fields() (list [][2]string) {
+	for _, f := range [][2]string{{"tab", q.Tab}, {"offer", q.Offer}, {"q", q.Search}, {"sort", q.Sort}} {
+		if f[1] != "" {
+			list = append(list, f)
+		}
+	}
+	return list
+}
+
+// Query returns the view as the query of an address, with its question mark, or "".
+func (q queueView) Query() string {
+	values := url.Values{}
+	for _, f := range q.Fields() {
+		values.Set(f[0], f[1])
+	}
+	if len(values) == 0 {
+		return ""
+	}
+	return "?" + values.Encode()
+}
+
+// filter returns the filter of the applications of the view that a member may review.
+func (q queueView) filter(member int64) application.Filter {
+	yes, no := true, false
+	f := application.Filter{OfferUUID: q.Offer, Search: q.Search, Statuses: openStatuses, For: member, Ascending: q.Sort == ""}
+	switch q.Tab {
+	case "mine":
+		f.ClaimedBy = member
+	case "new":
+		f.Statuses, f.OnHold = []application.Status{cert.Pending}, &no
+	case "review":
+		f.Statuses, f.OnHold = []application.Status{cert.InReview}, &no
+	case "hold":
+		f.OnHold, f.Answered = &yes, &no
+	case "answered":
+		f.OnHold, f.Answered = &yes, &yes
+	case "ended":
+		f.Statuses, f.For = endedStatuses, 0
+		f.Ascending = q.Sort == "oldest"
+	}
+	return f
+}
+
+// queuePage is one page of the queue.
+type queuePage struct {
+	queueView
+
+	Visit  *Visit
+	List   *application.List
+	Counts *application.Counts
+	Offers []*application.Offer
+	// Same are the numbers of other certificates and applications of the same address, by UUID.
+	Same map[string]int
+}
+
+// queueTab is a tab of the queue. Count is nil if the applications are not counted.
+type queueTab struct {
+	Label, Href string
+	Count       *int
+	Current     bool
+}
+
+// Tabs returns the tabs with their counts. The counts do not depend on the search and the offer.
+func (l *queuePage) Tabs() []queueTab {
+	all := l.Counts.Pending + l.Counts.InReview + l.Counts.OnHold + l.Counts.Answered
+	counts := map[string]*int{"mine": &l.Counts.Mine, "new": &l.Counts.Pending, "review": &l.Counts.InReview, "hold": &l.Counts.OnHold, "answered": &l.Counts.Answered, "": &all}
+	list := make([]queueTab, len(queueTabs))
+	for i, name := range queueTabs {
+		list[i] = queueTab{Label: "applications.tab_" + name, Href: l.with(func(q *queueView) { q.Tab = name }), Count: counts[name], Current: name == l.Tab}
+		if name == "" {
+			list[i].Label = "applications.tab_all"
+		}
+	}
+	return list
+}
+
+// with returns the address of the first page of a changed view.
+func (l *queuePage) with(change func(q *queueView)) string {
+	q := l.queueView
+	change(&q)
+	return l.Visit.Path("applications") + q.Query()
+}
+
+// Reordered returns the address of the view in the other order.
+func (l *queuePage) Reordered() string {
+	return l.with(func(q *queueView) {
+		if q.Sort = ""; l.Sort == "" {
+			q.Sort = "newest"
+		}
+	})
+}
+
+// Oldest reports whether the oldest application is the first.
+func (l *queuePage) Oldest() bool { return l.filter(0).Ascending }
+
+// Cleared returns the address of the tab without a search and an offer.
+func (l *queuePage) Cleared() string {
+	return l.with(func(q *queueView) { q.Search, q.Offer = "", "" })
+}
+
+// Path returns the address of an application.
+func (l *queuePage) Path(a *application.Application) string {
+	return l.Visit.Path("applications/"+a.UUID) + l.Query()
+}
+
+// Ended reports whether the applications of the tab have ended, so that nothing can be decided.
+func (l *queuePage) Ended() bool { return l.Tab == "ended" }
+
+// SameOf returns the number of other certificates and applications of the same address.
+func (l *queuePage) SameOf(a *application.Application) int { return l.Same[a.UUID] }
+
+// Prev and Next return the addresses of the previous and the next page, or "".
+func (l *queuePage) Prev() string { return l.position("before", l.List.Prev) }
+
+// Next returns the address of the next page, or "".
+func (l *queuePage) Next() string { return l.position("cursor", l.List.Next) }
+
+func (l *queuePage) position(name, cursor string) string {
+	if cursor == "" {
+		return ""
+	}
+	values := url.Values{name: {cursor}}
+	for _, f := range l.Fields() {
+		values.Set(f[0], f[1])
+	}
+	return l.Visit.Path("applications") + "?" + values.Encode()
+}
+
+// queuePage reads a page of the queue.
+func (p *Panel) queuePage(r *http.Request, v *Visit, q url.Values) (*queuePage, error) {
+	ctx, id := r.Context(), v.Institution().ID
+	l := &queuePage{queueView: viewOf(q), Visit: v, List: &application.List{}, Counts: &application.Counts{}}
+	var err error
+	if l.Offers, err = p.Applications.Offers(ctx, id, ""); err != nil {
+		return nil, err
+	}
+	if l.Counts, err = p.Applications.Counts(ctx, id, v.Person.ID); err != nil {
+		return nil, err
+	}
+	f := l.filter(v.Person.ID)
+	f.Range, f.PerPage = rangeOf(q), applicationsPerPage
+	list, err := p.Applications.List(ctx, id, f)
+	if err != nil {
+		return l, renameFields(err, map[string]string{"search": "q"})
+	}
+	l.List = list
+	l.Same, err = p.Applications.Duplicates(ctx, id, list.Items)
+	return l, err
+}
+
+// applications shows the queue.
+func (p *Panel) applications(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	q := r.URL.Query()
+	l, err := p.queuePage(r, v, q)
+	if fault.Is(err, fault.Invalid) && l != nil {
+		return p.showAgain(w, r, "applications.html", l, err)
+	}
+	if err != nil {
+		return err
+	}
+	if len(l.List.Items) == 0 && rangeOf(q).HasPosition() {
+		// The applications of this page were decided, or no longer match the filter.
+		return p.redirect(w, r, v, "applications"+l.Query(), "")
+	}
+	return p.draw(w, r, "applications.html", l)
+}
+
+// nextLimit is the number of applications among which the next one is searched.
+const nextLimit = 100
+
+// nextOf returns the application that follows another one in a view of the queue, or the first one of
+// the view if none follows. It returns nil if the view has no other application.
+func (p *Panel) nextOf(r *http.Request, v *Visit, view queueView, a *application.Application) (*application.Application, error) {
+	if view.Tab == "ended" {
+		view.Tab = ""
+	}
+	f := view.filter(v.Person.ID)
+	f.Range = listing.Range{Cursor: new(string), PerPage: nextLimit}
+	list, err := p.Applications.List(r.Context(), v.Institution().ID, f)
+	if err != nil {
+		return nil, err
+	}
+	follows := func(b *application.Application) bool {
+		if f.Ascending {
+			return b.ID > a.ID
+		}
+		return b.ID < a.ID
+	}
+	var first *application.Application
+	for _, b := range list.Items {
+		if b.UUID == a.UUID {
+			continue
+		}
+		if follows(b) {
+			return b, nil
+		}
+		if first == nil {
+			first = b
+		}
+	}
+	return first, nil
+}
+
+// applicationState is the label of the state of an application: the key of its text, and its tone.
+func applicationState(a *application.Application) status {
+	switch a.Status { //nolint:exhaustive // the other statuses are those of certificates
+	case cert.Rejected:
+		return status{"applications.state_rejected", "bad"}
+	case cert.Withdrawn:
+		return status{"applications.state_withdrawn", ""}
+	case cert.Lapsed:
+		return status{"applications.state_expired", ""}
+	case cert.Pending, cert.InReview:
+		switch {
+		case a.DecidedAt != nil:
+			return status{"applications.state_signatures", "wait"}
+		case a.Hold != nil && a.Hold.AnsweredAt != nil:
+			return status{"applications.state_answered", "wait"}
+		case a.Hold != nil:
+			return status{"applications.state_hold_" + string(a.Hold.Kind), ""}
+		case a.Status == cert.InReview:
+			return status{"status.in_review", "wait"}
+		}
+		return status{"applications.state_new", "wait"}
+	}
+	return statusOf(a.Status)
+}
+
+// isOpen reports whether an application waits for a decision.
+func isOpen(a *application.Application) bool {
+	return slices.Contains(openStatuses, a.Status) && a.DecidedAt == nil
+}
