@@ -16,7 +16,7 @@ import (
 // different means that a file is not a file of the certificate that it was compared with.
 const different cert.Match = "different"
 
-var errUnknownFile = fault.New(fault.NotFound, "No such file here.")
+var errUnknownFile = fault.New(fault.NotFound, "File not found.")
 
 // fileMatch is the result of a lookup of a file.
 type fileMatch struct {

@@ -56,7 +56,7 @@ func newVault(tb testing.TB, d *db.DB) *vault {
 		tb.Fatal(err)
 	}
 	v.pages = &Pages{
-		Site: site, Accounts: v.Accounts, Links: v.Links, Limit: limit.NewCounter(0, v.Now), Now: v.Now, Keys: v.Keys, Certs: v.Certs,
+		Site: site, Accounts: v.Accounts, Links: v.Links, Limit: limit.NewCounter(0, v.Now), Now: v.Now, Keys: v.Keys, Certs: v.Certs, Applications: v.Applications,
 	}
 	v.newHandler()
 	v.inst = v.Institution("NWU", "Northern & Western University")

@@ -1,7 +1,7 @@
 // Package public owns the public pages: the verification of a certificate as a page and as JSON,
-// its QR code and barcode, and the files with capability URLs. Responses never contain a
-// recipient's e-mail address. The response for a failed certificate is the same as for an unknown
-// certificate.
+// its QR code and barcode, the files with capability URLs, and the offers for which people can apply.
+// Responses never contain a recipient's e-mail address. The response for a failed certificate is the
+// same as for an unknown certificate.
 package public
 
 import (
@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/application"
 	"github.com/certvault/certvault/internal/authority"
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/limit"
@@ -41,9 +42,11 @@ type Pages struct {
 	Site     *page.Site
 	Accounts *account.Service
 	Certs    *cert.Service
-	Links    *web.Links
-	Limit    *limit.Counter
-	Now      func() time.Time
+	// Applications has the offers for which people can apply.
+	Applications *application.Service
+	Links        *web.Links
+	Limit        *limit.Counter
+	Now          func() time.Time
 	// Keys has the root certificates of the signatures.
 	Keys *authority.Authority
 
@@ -61,7 +64,7 @@ const maxCards = 2
 func (p *Pages) Handler() (http.Handler, error) {
 	var err error
 	if p.view, err = p.Site.Set(page.Options{
-		Templates: templates, Indexed: []string{"lookup.html", "signatures.html"},
+		Templates: templates, Indexed: []string{"lookup.html", "signatures.html", "offers.html", "offer.html"},
 		Funcs: template.FuncMap{
 			"example": func() template.HTML { return page.Code(example) }, "maxMegabytes": func() int { return maxMegabytes },
 			"anchor": anchor, "checkLine": p.checkLine,
@@ -88,6 +91,8 @@ func (p *Pages) Handler() (http.Handler, error) {
 	route(belowPattern, p.below)
 	route("GET /logos/{slug}/{digest}", p.logo)
 	route("GET /files/{uuid}/{kind}", p.file)
+	route("GET /apply/{institution}", p.offers)
+	route("GET /apply/{institution}/{offer}", p.offer)
 	route("GET /signatures", p.signatures)
 	route("GET "+rootPath, p.root)
 	return web.Throttled(p.Limit, p.view.Render, web.Routes(mux, p.view.Render)), nil

@@ -73,7 +73,7 @@ const (
 	damaged   = "damaged"
 )
 
-var errUnknown = fault.New(fault.NotFound, "No such certificate here.")
+var errUnknown = fault.New(fault.NotFound, "Certificate not found.")
 
 // recently is the age up to which a check was made "just now".
 const recently = time.Minute

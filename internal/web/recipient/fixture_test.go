@@ -82,8 +82,8 @@ func newHarness(t *testing.T, perMinute int) *harness {
 	h.limit = limit.NewCounter(perMinute, time.Now)
 	log := slog.New(slog.NewJSONHandler(&h.log, nil))
 	pages := &Pages{
-		Site: site, Gate: h, Recipients: h.Recipients, People: h.People, Accounts: h.Accounts, Certs: h.Certs, Mailer: h.Mailer, Links: h.Links,
-		Limit: h.limit, BounceToken: "0123456789abcdef", Now: h.Now, Log: log,
+		Site: site, Gate: h, Recipients: h.Recipients, People: h.People, Accounts: h.Accounts, Certs: h.Certs, Applications: h.Applications,
+		Mailer: h.Mailer, Links: h.Links, Limit: h.limit, BounceToken: "0123456789abcdef", Now: h.Now, Log: log,
 	}
 	inner, err := pages.Handler()
 	if err != nil {

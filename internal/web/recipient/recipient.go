@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/application"
+	"github.com/certvault/certvault/internal/audit"
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/identity"
@@ -52,8 +54,10 @@ type Pages struct {
 	People     *identity.Service
 	Accounts   *account.Service
 	Certs      *cert.Service
-	Mailer     *mail.Mailer
-	Links      *web.Links
+	// Applications has the offers for which people apply, and their applications.
+	Applications *application.Service
+	Mailer       *mail.Mailer
+	Links        *web.Links
 	// Limit counts the requests of each address.
 	Limit *limit.Counter
 	// BounceToken is the secret for reports of failed deliveries; if it is empty, no reports are
@@ -79,11 +83,15 @@ const (
 )
 
 // notices maps the names of notices after a redirect to the keys of their messages.
-var notices = map[string]string{"share_revoked": "recipient.share_was_revoked", "correction_sent": "recipient.correction_sent", "mailed_ended": "recipient.mailed_ended"}
+var notices = map[string]string{
+	"share_revoked": "recipient.share_was_revoked", "correction_sent": "recipient.correction_sent", "mailed_ended": "recipient.mailed_ended",
+	"application_saved": "my_application.draft_saved", "application_file_removed": "my_application.file_removed", "application_open": "my_application.problem_open",
+	"application_answered": "my_application.answer_sent", "application_withdrawn": "my_application.was_withdrawn",
+}
 
 // Handler loads the templates and returns the handler of all routes.
 func (p *Pages) Handler() (http.Handler, error) {
-	options := page.Options{Templates: templates, Styles: []string{"form.css", "recipient.css"}, Notices: notices, Indexed: []string{"share_public.html"}}
+	options := page.Options{Templates: templates, Styles: []string{"form.css", "recipient.css"}, Notices: notices, Funcs: applyFuncs, Indexed: []string{"share_public.html"}}
 	var err error
 	if p.secret, err = p.Site.Set(options); err != nil {
 		return nil, err
@@ -125,6 +133,7 @@ func (p *Pages) Handler() (http.Handler, error) {
 	route(p.secret, "GET /account/deleted", func(w http.ResponseWriter, r *http.Request) error {
 		return p.secret.Draw(w, r, http.StatusOK, "deleted.html", nil)
 	})
+	p.applyRoutes(route)
 	for _, pattern := range []string{"POST /hooks/bounce", "POST /hooks/bounce/{token}"} {
 		p.patterns = append(p.patterns, pattern)
 		mux.Handle(pattern, web.Handler(web.WriteJSONError, p.bounce))
@@ -132,18 +141,37 @@ func (p *Pages) Handler() (http.Handler, error) {
 	return web.Throttled(p.Limit, p.secret.Render, web.SameOrigin(p.secret.Render, web.Routes(mux, p.secret.Render))), nil
 }
 
+// applyRoutes adds the routes for people who apply for a certificate.
+func (p *Pages) applyRoutes(route func(view *page.Set, pattern string, f web.Func)) {
+	// A person without a session sees how to begin.
+	route(p.signedIn, "GET /account/apply/{institution}/{offer}", p.forOffer(p.apply))
+	for pattern, f := range map[string]func(http.ResponseWriter, *http.Request, *offering) error{
+		"POST /account/apply/{institution}/{offer}": p.saveApplication, "GET /account/apply/{institution}/{offer}/review": p.reviewApplication,
+		"POST /account/apply/{institution}/{offer}/send": p.sendApplication,
+	} {
+		route(p.signedIn, pattern, p.Gate.Require(p.forVerified(p.forOffer(f))))
+	}
+	for pattern, f := range map[string]web.Func{
+		"GET /account/applications": p.applications, "GET /account/applications/{uuid}": p.applicationPage, "GET /account/applications/{uuid}/sent": p.applicationSent,
+		"POST /account/applications/{uuid}/answer": p.answer, "GET /account/applications/{uuid}/withdraw": p.withdrawPage,
+		"POST /account/applications/{uuid}/withdraw": p.withdraw, "GET /account/applications/{uuid}/files/{file}": p.applicationFile,
+	} {
+		route(p.signedIn, pattern, p.Gate.Require(f))
+	}
+}
+
 // Patterns returns the routes of Handler.
 func (p *Pages) Patterns() []string { return p.patterns }
 
-// limited reads a form of limited size before the handler runs, and prevents caching of the
-// response.
+// limited reads a form of limited size before the handler runs, prevents caching of the response, and
+// adds the origin of the request. It reads nothing of a form with files.
 func (p *Pages) limited(maxSize int64, f web.Func) web.Func {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		w.Header().Set("Cache-Control", "no-store")
 		if err := body.ParseForm(w, r, maxSize); err != nil {
 			return err
 		}
-		return f(w, r)
+		return f(w, r.WithContext(audit.WithActor(r.Context(), audit.Actor{Type: audit.User, Address: web.Client(r), RequestID: web.RequestID(r)})))
 	}
 }
 

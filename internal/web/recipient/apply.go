@@ -1,0 +1,362 @@
+package recipient
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/application"
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/identity"
+	"github.com/certvault/certvault/internal/seal"
+	"github.com/certvault/certvault/internal/web"
+	"github.com/certvault/certvault/internal/web/body"
+	"github.com/certvault/certvault/internal/web/page"
+)
+
+// applyLimits bounds a form with files: ten files of 20 MB and the texts.
+var applyLimits = body.Limits{
+	Size: 10*cert.MaxFile + 4<<20, Time: 20 * time.Minute, Parts: 300,
+	TooLarge: fault.New(fault.TooLarge, "my_application.problem_too_large"), Broken: fault.New(fault.BadRequest, "my_application.problem_interrupted"),
+}
+
+// maxValue is the maximum size in bytes of a text that a form with files sends. The domain has stricter
+// limits.
+const maxValue = 64 << 10
+
+// offering is an open offer and its institution.
+type offering struct {
+	Institution *account.Institution
+	Profile     *account.PublicProfile
+	Offer       *application.Offer
+}
+
+// Base returns the path of the form.
+func (o *offering) Base() string {
+	return "/account/apply/" + o.Institution.Slug + "/" + o.Offer.Slug
+}
+
+// Public returns the path of the public page of the offer.
+func (o *offering) Public() string { return "/apply/" + o.Institution.Slug + "/" + o.Offer.Slug }
+
+// Megabytes returns the maximum size of a file.
+func (*offering) Megabytes() int { return cert.MaxFile >> 20 }
+
+// applyStart is the data of the page that asks for an e-mail address. Email is the address of the
+// account if the address is not verified, and "" if no person is signed in.
+type applyStart struct {
+	*offering
+
+	Email string
+}
+
+// applyForm is the data of the form of an application, and of its review.
+type applyForm struct {
+	*offering
+
+	Email, FullName string
+	Values          map[string]string
+	Files           []application.File
+	// Saved is the time at which the draft was saved, or nil.
+	Saved *time.Time
+}
+
+// Control returns the name of the control of a field.
+func (*applyForm) Control(f application.Field) string { return controlOf(f.Key) }
+
+func controlOf(key string) string { return "field_" + key }
+
+// FilesOf returns the files of a field.
+func (a *applyForm) FilesOf(f application.Field) []application.File { return filesOf(a.Files, f.Key) }
+
+func filesOf(all []application.File, key string) []application.File {
+	var files []application.File
+	for _, file := range all {
+		if file.Field == key {
+			files = append(files, file)
+		}
+	}
+	return files
+}
+
+// Room reports whether another file can be added.
+func (a *applyForm) Room() bool { return len(a.Files) < a.Offer.MaxFiles }
+
+// Uploads reports whether the form has controls for files.
+func (a *applyForm) Uploads() bool {
+	for _, f := range a.Offer.Fields {
+		if f.Type == application.Upload {
+			return true
+		}
+	}
+	return false
+}
+
+// offering returns the open offer in the path of a request. If the institution is unknown, it returns
+// page.ErrUnknown. If the offer is not open, it returns an offering without the offer, and
+// fault.NotFound.
+func (p *Pages) offering(r *http.Request) (*offering, error) {
+	inst, err := p.Accounts.InstitutionBySlug(r.Context(), r.PathValue("institution"))
+	if fault.Is(err, fault.NotFound) {
+		return nil, page.ErrUnknown
+	}
+	if err != nil {
+		return nil, err
+	}
+	o := &offering{Institution: inst}
+	if o.Profile, err = p.Accounts.PublicProfile(r.Context(), inst.ID); err != nil {
+		return nil, err
+	}
+	o.Offer, err = p.Applications.OpenOffer(r.Context(), inst.ID, r.PathValue("offer"))
+	return o, err
+}
+
+// forOffer returns a handler that calls f with the open offer of a request, and shows a page if the
+// offer is not open.
+func (p *Pages) forOffer(f func(http.ResponseWriter, *http.Request, *offering) error) web.Func {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		o, err := p.offering(r)
+		if o != nil && fault.Is(err, fault.NotFound) {
+			return p.signedIn.Draw(w, r, http.StatusNotFound, "apply_closed.html", o)
+		}
+		if err != nil {
+			return err
+		}
+		return f(w, r, o)
+	}
+}
+
+// forVerified returns a handler that calls f for a person with a verified address, and redirects other
+// people to the first page, which asks for the address.
+func (p *Pages) forVerified(f web.Func) web.Func {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		if s, ok := p.Gate.Person(r); ok && s.Person.Verified {
+			return f(w, r)
+		}
+		return p.signedIn.Redirect(w, r, "/account/apply/"+url.PathEscape(r.PathValue("institution"))+"/"+url.PathEscape(r.PathValue("offer")), "")
+	}
+}
+
+// applicant returns the signed-in person as an applicant.
+func applicant(s *identity.Session) application.Applicant {
+	return application.Applicant{UserID: s.Person.ID, Email: s.Person.Email, Name: s.Person.Name, Language: s.Person.Language}
+}
+
+// applyForm returns the form with the draft of the signed-in person.
+func (p *Pages) applyForm(r *http.Request, o *offering, s *identity.Session) (*applyForm, error) {
+	d, err := p.Applications.DraftOf(r.Context(), applicant(s), o.Offer)
+	if err != nil {
+		return nil, err
+	}
+	a := &applyForm{offering: o, Email: s.Person.Email, FullName: s.Person.Name, Values: map[string]string{}}
+	if d != nil {
+		a.Files, a.Saved = d.Files, &d.UpdatedAt
+		if d.FullName != "" {
+			a.FullName = d.FullName
+		}
+		if d.Values != nil {
+			a.Values = d.Values
+		}
+	}
+	return a, nil
+}
+
+// apply shows the form of an application to a person with a verified address. It asks other people
+// for their address first: nothing is stored before the address is verified. A person with an open
+// application for the offer sees that application.
+func (p *Pages) apply(w http.ResponseWriter, r *http.Request, o *offering) error {
+	s, ok := p.Gate.Person(r)
+	if !ok || !s.Person.Verified {
+		start := applyStart{offering: o}
+		if ok {
+			start.Email = s.Person.Email
+		}
+		return p.signedIn.Draw(w, r, http.StatusOK, "apply_start.html", start)
+	}
+	mine, err := p.Applications.OfApplicant(r.Context(), s.Person.ID)
+	if err != nil {
+		return err
+	}
+	for _, a := range mine {
+		if a.OfferID == o.Offer.ID && isOpen(a) {
+			return p.signedIn.Redirect(w, r, p.signedIn.Reader(r).Link(pathOf(a)), "application_open")
+		}
+	}
+	a, err := p.applyForm(r, o, s)
+	if err != nil {
+		return err
+	}
+	return p.signedIn.Draw(w, r, http.StatusOK, "apply.html", a)
+}
+
+// scriptHeader is the header of the requests of a script that shows the progress of an upload. See
+// asScript.
+const scriptHeader = "Upload-Script"
+
+// saveApplication saves the draft with its files. Then it removes a file, shows the review, or shows
+// the form again. For the script that uploads a file, the response is the form.
+func (p *Pages) saveApplication(w http.ResponseWriter, r *http.Request, o *offering) error {
+	s, _ := p.Gate.Person(r)
+	values, refused, err := p.receiveDraft(w, r, o, s)
+	if err == nil {
+		_, err = p.Applications.SaveDraft(r.Context(), applicant(s), o.Offer, values.Get("full_name"), answers(o.Offer, values))
+	}
+	if err == nil {
+		err = refused.Err()
+	}
+	remove := values.Get("remove")
+	if err == nil && remove != "" {
+		err = p.Applications.RemoveDraftFile(r.Context(), applicant(s), o.Offer, remove)
+		if fault.Is(err, fault.NotFound) {
+			err = nil // a second click
+		}
+	}
+	if err == nil && values.Get("step") == "review" {
+		err = p.Applications.CheckDraft(r.Context(), applicant(s), o.Offer)
+	}
+	if err != nil {
+		return p.applyAgain(w, r, o, s, values, err)
+	}
+	base := p.signedIn.Reader(r).Link(o.Base())
+	switch {
+	case r.Header.Get(scriptHeader) != "":
+		a, err := p.applyForm(r, o, s)
+		if err != nil {
+			return err
+		}
+		return p.signedIn.Draw(w, r, http.StatusOK, "apply.html", a)
+	case remove != "":
+		return p.signedIn.Redirect(w, r, base, "application_file_removed")
+	case values.Get("step") == "review":
+		return p.signedIn.Redirect(w, r, p.signedIn.Reader(r).Link(o.Base()+"/review"), "")
+	}
+	return p.signedIn.Redirect(w, r, base, "application_saved")
+}
+
+// applyAgain shows the form again with the problems in err. The texts are those of values, or those of
+// the draft if values is nil.
+func (p *Pages) applyAgain(w http.ResponseWriter, r *http.Request, o *offering, s *identity.Session, values url.Values, err error) error {
+	a, draftErr := p.applyForm(r, o, s)
+	if draftErr != nil {
+		return draftErr
+	}
+	if values != nil {
+		a.FullName, a.Values = values.Get("full_name"), answers(o.Offer, values)
+	}
+	return p.signedIn.ShowAgain(w, r, "apply.html", a, p.texts(r).applicationError(err, o.Offer.Fields))
+}
+
+// answers returns the texts of the fields of an offer.
+func answers(o *application.Offer, values url.Values) map[string]string {
+	texts := map[string]string{}
+	for _, f := range o.Fields {
+		if text := values.Get(controlOf(f.Key)); text != "" && f.Type != application.Upload {
+			texts[f.Key] = text
+		}
+	}
+	return texts
+}
+
+// receiveDraft reads the form of an application: it adds the files to the draft and returns the texts.
+// refused has the problems of files that cannot be used.
+func (p *Pages) receiveDraft(w http.ResponseWriter, r *http.Request, o *offering, s *identity.Session) (values url.Values, refused cert.Problems, err error) {
+	if !isMultipart(r) {
+		return r.PostForm, nil, nil
+	}
+	body.Limit(w, r, applyLimits)
+	form, err := body.OpenForm(r)
+	if err != nil {
+		return nil, nil, err
+	}
+	fields := map[string]*application.Field{"full_name": {}, "step": {}, "remove": {}}
+	for i, f := range o.Offer.Fields {
+		fields[controlOf(f.Key)] = &o.Offer.Fields[i]
+	}
+	values = url.Values{}
+	for form.Next() {
+		part := form.Part()
+		f := fields[part.FormName()]
+		switch {
+		case f == nil: // a part that the form does not have
+		case f.Type != application.Upload:
+			values.Set(part.FormName(), string(part.Value(maxValue, io.Discard)))
+		case part.FileName() != "":
+			_, err := p.Applications.AddDraftFile(r.Context(), applicant(s), o.Offer, f.Key, cert.NewIncoming(part.FileName(), part))
+			problems := fileProblems(err, application.FileOf(f.Key))
+			if err != nil && problems == nil {
+				return values, nil, err
+			}
+			refused = append(refused, problems...)
+		}
+	}
+	return values, refused, form.Err()
+}
+
+func isMultipart(r *http.Request) bool {
+	return strings.HasPrefix(r.Header.Get("Content-Type"), "multipart/form-data")
+}
+
+// fileProblems returns the problems of a file for its field, or nil for an error of another kind.
+func fileProblems(err error, field cert.Field) cert.Problems {
+	if err == nil {
+		return nil
+	}
+	problems := cert.ProblemsOf(err)
+	if r, ok := errors.AsType[*seal.Refusal](err); ok && problems == nil {
+		problems = cert.Problems{{Code: cert.CodeRefusedFile, Detail: r.Code}}
+	}
+	var list cert.Problems
+	for _, p := range problems {
+		p.Field = field
+		list = append(list, p)
+	}
+	return list
+}
+
+// reviewApplication shows the draft before it is sent, or the form if the draft has problems.
+func (p *Pages) reviewApplication(w http.ResponseWriter, r *http.Request, o *offering) error {
+	s, _ := p.Gate.Person(r)
+	a, err := p.applyForm(r, o, s)
+	if err != nil {
+		return err
+	}
+	if a.Saved == nil {
+		return p.signedIn.Redirect(w, r, p.signedIn.Reader(r).Link(o.Base()), "")
+	}
+	if err := p.Applications.CheckDraft(r.Context(), applicant(s), o.Offer); err != nil {
+		return p.applyAgain(w, r, o, s, nil, err)
+	}
+	return p.signedIn.Draw(w, r, http.StatusOK, "apply_review.html", a)
+}
+
+// sendApplication submits the draft. If the draft was already submitted, for example by a second
+// click, it shows the application.
+func (p *Pages) sendApplication(w http.ResponseWriter, r *http.Request, o *offering) error {
+	s, _ := p.Gate.Person(r)
+	a, err := p.Applications.SubmitDraft(r.Context(), o.Institution, applicant(s), o.Offer)
+	link := p.signedIn.Reader(r).Link
+	switch id := openApplication(err); {
+	case err == nil:
+		return p.signedIn.Redirect(w, r, link(pathOf(a)+"/sent"), "")
+	case id != "":
+		return p.signedIn.Redirect(w, r, link("/account/applications/"+id), "application_open")
+	case fault.Is(err, fault.NotFound):
+		return p.signedIn.Redirect(w, r, link(o.Base()), "")
+	}
+	return p.applyAgain(w, r, o, s, nil, err)
+}
+
+// openApplication returns the UUID of the open application that prevents another one, or "".
+func openApplication(err error) string {
+	for _, p := range cert.ProblemsOf(err) {
+		if p.Code == application.CodeOpen {
+			return p.Detail
+		}
+	}
+	return ""
+}
