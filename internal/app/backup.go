@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/certvault/certvault/internal/application"
 	"github.com/certvault/certvault/internal/backup"
 	"github.com/certvault/certvault/internal/batch"
 	"github.com/certvault/certvault/internal/blob"
@@ -23,7 +24,8 @@ import (
 // backupConfig returns the configuration of a backup of the storage.
 func (s *Storage) backupConfig(data string, files blob.Store) backup.Config {
 	return backup.Config{
-		DB: s.DB, Keyring: s.Keyring, Data: data, Files: files, Version: Version(), Keys: []backup.Keys{cert.BlobKeys, batch.BlobKeys, template.BlobKeys, bulkimport.BlobKeys},
+		DB: s.DB, Keyring: s.Keyring, Data: data, Files: files, Version: Version(),
+		Keys: []backup.Keys{cert.BlobKeys, batch.BlobKeys, template.BlobKeys, bulkimport.BlobKeys, application.BlobKeys},
 	}
 }
 

@@ -30,8 +30,9 @@ func (a *App) peoplePages(site *page.Site, publicLimit *limit.Counter, public ht
 	panelPages := &panel.Panel{
 		Access: a.access(signInPages),
 		Site:   site, Gate: gate{signInPages}, Members: a.Accounts, Tokens: a.Tokens, Hooks: a.Hooks, Find: a.Certs,
-		Certs: a.Certs, Search: a.Search, Tasks: a.Tasks, Batches: a.Batches, BulkImports: a.BulkImports, Templates: a.Templates,
-		Links: a.links, Keys: a.Keys, RotateKey: a.rotateKey, Mail: a.Recipients,
+		Certs: a.Certs, Search: a.Search, Tasks: a.Tasks, Batches: a.Batches, BulkImports: a.BulkImports, Templates: a.Templates, Applications: a.Applications,
+		Approvals: a.Approvals,
+		Links:     a.links, Keys: a.Keys, RotateKey: a.rotateKey, Mail: a.Recipients,
 		Limit: limit.NewCounter(a.cfg.RateLimit, time.Now), BaseURL: a.cfg.BaseURL, Now: time.Now, Log: a.log,
 		Stopping: stopping.Done(),
 	}
@@ -40,8 +41,8 @@ func (a *App) peoplePages(site *page.Site, publicLimit *limit.Counter, public ht
 		return nil, err
 	}
 	wallet := &recipientpages.Pages{
-		Site: site, Gate: signInPages, Recipients: a.Recipients, People: a.People, Accounts: a.Accounts, Certs: a.Certs, Mailer: a.Mailer, Links: a.links,
-		Limit: publicLimit, BounceToken: a.cfg.BounceToken, Now: time.Now, Log: a.log,
+		Site: site, Gate: signInPages, Recipients: a.Recipients, People: a.People, Accounts: a.Accounts, Certs: a.Certs, Applications: a.Applications,
+		Mailer: a.Mailer, Links: a.links, Limit: publicLimit, BounceToken: a.cfg.BounceToken, Now: time.Now, Log: a.log,
 	}
 	walletHandler, err := wallet.Handler()
 	if err != nil {

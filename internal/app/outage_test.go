@@ -123,7 +123,8 @@ func TestOutageIsUnavailableEverywhere(t *testing.T) {
 		}
 	}
 	for _, target := range []string{
-		"/panel", panel, panel + "/certificates", panel + "/settings", panel + "/upload", "/operator", "/account", "/account/security", "/account/export",
+		"/panel", panel, panel + "/certificates", panel + "/settings", panel + "/upload", "/operator", "/account", "/account/security", "/account/export", "/account/applications",
+		"/account/apply/" + d.inst.Slug + "/diploma", "/apply/" + d.inst.Slug, "/apply/" + d.inst.Slug + "/diploma",
 		"/verify/NWU-0123456789ABCDEF", "/c/" + strings.Repeat("a", 26), "/s/" + strings.Repeat("a", 26),
 	} {
 		d.expectUnavailable(target, d.get(target))

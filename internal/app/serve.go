@@ -21,6 +21,7 @@ import (
 	"github.com/certvault/certvault/internal/authority"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/limit"
+	"github.com/certvault/certvault/internal/listing"
 	"github.com/certvault/certvault/internal/web"
 	"github.com/certvault/certvault/internal/web/api"
 	"github.com/certvault/certvault/internal/web/openapi"
@@ -107,7 +108,7 @@ func (a *App) handler() (http.Handler, error) {
 		site.ShowTest()
 	}
 	pages := &public.Pages{
-		Site: site, Accounts: a.Accounts, Certs: a.Certs, Links: a.links, Limit: publicLimit, Now: time.Now,
+		Site: site, Accounts: a.Accounts, Certs: a.Certs, Applications: a.Applications, Links: a.links, Limit: publicLimit, Now: time.Now,
 		Keys: a.Keys,
 	}
 	pagesHandler, err := pages.Handler()
@@ -116,6 +117,7 @@ func (a *App) handler() (http.Handler, error) {
 	}
 	business := &api.API{
 		Certs: a.Certs, Search: a.Search, Batches: a.Batches, Templates: a.Templates, Tokens: a.Tokens, Links: a.links,
+		Applications: a.Applications, OfferCursors: listing.NewCursors(a.Keyring, "offers"),
 		Limit: limit.NewCounter(a.cfg.RateLimit, time.Now), Keys: a.IdempotencyKeys, Log: a.log,
 	}
 	compress, err := web.Compress()

@@ -4,9 +4,10 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"runtime/debug"
 	"time"
 
+	"github.com/certvault/certvault/internal/application"
+	"github.com/certvault/certvault/internal/approval"
 	"github.com/certvault/certvault/internal/batch"
 	"github.com/certvault/certvault/internal/bulkimport"
 	"github.com/certvault/certvault/internal/cert"
@@ -36,11 +37,13 @@ func (a *App) startTasks(ctx context.Context) {
 	a.every(ctx, "sweep of tasks", cert.SweepInterval, a.Tasks.Sweep)
 	a.every(ctx, "sweep of bulk uploads", bulkimport.SweepInterval, a.BulkImports.Sweep)
 	a.every(ctx, "sweep of batches", batch.SweepInterval, a.Batches.Sweep)
+	a.every(ctx, "sweep of applications", application.SweepInterval, a.withStore(a.Applications.Sweep))
 	a.every(ctx, "sweep of idempotency keys", limit.SweepInterval, a.IdempotencyKeys.Sweep)
 	a.every(ctx, "check of stored files", cert.RehashEvery, a.withStore(a.Certs.Rehash))
 	a.every(ctx, "creation of signing keys", keysEvery, a.CreateKeys)
 	a.every(ctx, "sweep of sign-ins", identity.SweepInterval, a.People.Sweep)
 	a.every(ctx, "sweep of mail", mail.SweepInterval, a.Mailer.Sweep)
+	a.every(ctx, "sweep of approvals", approval.SweepInterval, a.Approvals.Sweep)
 	a.every(ctx, "sweep of notices", recipient.SweepInterval, a.Recipients.Sweep)
 	a.every(ctx, "sweep of webhooks", webhook.SweepInterval, a.Deliverer.Sweep)
 	a.every(ctx, "heartbeat", job.HeartbeatInterval, a.heartbeat)
@@ -92,7 +95,5 @@ func (a *App) warmRenderer(ctx context.Context) {
 		if err := a.renderer.Compile(context.WithoutCancel(ctx)); err != nil {
 			a.log.ErrorContext(ctx, "preparing the PDF renderer failed", slog.Any("error", err))
 		}
-		// Loading or compiling PDFium leaves more garbage than the memory that an idle vault needs.
-		debug.FreeOSMemory()
 	})
 }

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/application"
+	"github.com/certvault/certvault/internal/approval"
 	"github.com/certvault/certvault/internal/authority"
 	"github.com/certvault/certvault/internal/batch"
 	"github.com/certvault/certvault/internal/blob"
@@ -117,8 +119,10 @@ type Services struct {
 	Tasks           *task.Service
 	Batches         *batch.Service
 	Templates       *template.Service
+	Approvals       *approval.Service
 	BulkImports     *bulkimport.Service
 	Recipients      *recipient.Service
+	Applications    *application.Service
 	People          *identity.Service
 	Deliverer       *webhook.Deliverer
 }
@@ -157,27 +161,40 @@ func Wire(d Deps) (*Services, error) {
 		},
 		Sheet: func(ctx context.Context, c *cert.Certificate) (*seal.Sheet, error) { return s.sheet(ctx, d, c) },
 		StatusChanged: func(ctx context.Context, tx *db.Tx, c *cert.Certificate) error {
-			return s.Recipients.MovedTx(ctx, tx, c)
+			return errors.Join(s.Recipients.MovedTx(ctx, tx, c), s.Applications.MovedTx(ctx, tx, c))
 		},
 		Purged: PurgedTx,
 	})
 	s.Search = search.New(d.DB, d.Keyring, d.Now)
 	s.Tasks = task.New(task.Config{DB: d.DB, Queue: s.Queue, Certs: s.Certs, Search: s.Search, VerifyURL: d.Links.Verify, Now: d.Now, Log: d.Log})
-	s.Batches = batch.New(batch.Config{DB: d.DB, Keyring: d.Keyring, Certs: s.Certs, Queue: s.Queue, Templates: d.Templates, Quota: d.StagedQuota, Now: d.Now, Log: d.Log})
+	s.Batches = batch.New(batch.Config{
+		DB: d.DB, Keyring: d.Keyring, Certs: s.Certs, Queue: s.Queue, Templates: d.Templates, Signatories: template.SignatoriesOf, Quota: d.StagedQuota,
+		Now: d.Now, Log: d.Log,
+	})
 	s.Templates = templates(d, s)
+	s.Approvals = approval.New(approval.Config{
+		DB: d.DB, Certs: s.Certs, Batches: s.Batches, Templates: s.Templates, Send: s.Mailer.EnqueueTx, Languages: s.Languages, To: d.Links.To, Now: d.Now, Log: d.Log,
+	})
 	s.BulkImports = bulkimport.New(bulkimport.Config{
 		DB: d.DB, Certs: s.Certs, Search: s.Search, Tasks: s.Tasks, Batches: s.Batches, Templates: s.Templates, Blobs: d.Blobs, Queue: s.Queue, Now: d.Now, Log: d.Log,
 	})
 	s.Recipients = recipient.New(recipient.Config{
 		DB: d.DB, Certs: s.Certs, Accounts: s.Accounts, Mailer: s.Mailer, Queue: s.Queue, Catalog: s.Languages, To: d.Links.To, Verify: d.Links.Verify, Now: d.Now, Log: d.Log,
+		Applications: func(ctx context.Context, userID int64) ([]recipient.ExportedApplication, error) {
+			return s.Applications.Exported(ctx, userID)
+		},
+	})
+	s.Applications = application.New(application.Config{
+		DB: d.DB, Keyring: d.Keyring, Accounts: s.Accounts, Certs: s.Certs, Search: s.Search, Templates: s.Templates, Deletions: s.Deletions, Mailer: s.Mailer,
+		Catalog: s.Languages, To: d.Links.To, Now: d.Now, Log: d.Log,
 	})
 	s.People, err = identity.New(identity.Config{
 		DB: d.DB, Keyring: d.Keyring, Queue: s.Queue, Mailer: s.Mailer, Languages: s.Languages, BaseURL: d.BaseURL,
 		OnVerified: func(ctx context.Context, tx *db.Tx, p identity.Person) error {
-			return s.Recipients.ClaimTx(ctx, tx, p.ID, p.EmailFolded)
+			return errors.Join(s.Recipients.ClaimTx(ctx, tx, p.ID, p.EmailFolded), s.Applications.AssignTx(ctx, tx, p.ID, p.EmailFolded))
 		},
 		OnDeleted: func(ctx context.Context, tx *db.Tx, p identity.Person) error {
-			return s.Recipients.ForgetTx(ctx, tx, p.ID)
+			return errors.Join(s.Applications.ForgetTx(ctx, tx, p.ID), s.Recipients.ForgetTx(ctx, tx, p.ID))
 		},
 		PasswordCost: d.PasswordCost, Now: d.Now, Log: d.Log,
 	})
@@ -212,7 +229,7 @@ func (d *Deps) useTemplates(s *Services) {
 func templates(d Deps, s *Services) *template.Service {
 	sealer, _ := d.Sealer.(template.Sealer)
 	return template.New(template.Config{
-		DB: d.DB, Blobs: d.Blobs, Sealer: sealer, Fonts: d.Fonts, Batches: s.Batches, Search: s.Search, VerifyURL: d.Links.Verify, Now: d.Now, Log: d.Log,
+		DB: d.DB, Blobs: d.Blobs, Sealer: sealer, Fonts: d.Fonts, Certs: s.Certs, Batches: s.Batches, Search: s.Search, VerifyURL: d.Links.Verify, Now: d.Now, Log: d.Log,
 	})
 }
 
@@ -222,14 +239,14 @@ func Deletions(c deletion.Config) *deletion.Service {
 	// The look-up of certificates comes last, because the key of a staged file may become the key of
 	// a certificate during the look-ups. The key of a base passes from a template to a batch and then
 	// to certificates.
-	c.References = []deletion.References{bulkimport.ReferencedBlobs, template.ReferencedBlobs, batch.ReferencedBlobs, cert.ReferencedBlobs}
+	c.References = []deletion.References{application.ReferencedBlobs, bulkimport.ReferencedBlobs, template.ReferencedBlobs, batch.ReferencedBlobs, cert.ReferencedBlobs}
 	return deletion.New(c)
 }
 
 // PurgedTx removes what other packages store about a certificate that is about to be deleted. It is
 // the callback cert.Config.Purged.
 func PurgedTx(ctx context.Context, tx *db.Tx, c *cert.Certificate) error {
-	return errors.Join(batch.PurgedTx(ctx, tx, c), recipient.PurgedTx(ctx, tx, c))
+	return errors.Join(batch.PurgedTx(ctx, tx, c), application.PurgedTx(ctx, tx, c), recipient.PurgedTx(ctx, tx, c))
 }
 
 // queue creates the queue with the workers of this process.

@@ -21,6 +21,8 @@ const Picture = "\x89PNG\r\n\x1a\n"
 type Sealer struct {
 	// Notices are the notices of each verified PDF.
 	Notices []seal.Notice
+	// Pictured is the page of which Picture made the last picture.
+	Pictured atomic.Int64
 
 	done atomic.Int64
 }
@@ -42,7 +44,8 @@ func (s *Sealer) Seal(_ context.Context, o seal.Original, _ seal.Stamp) (*seal.V
 func (*Sealer) PNG(context.Context, io.ReaderAt, int64) ([]byte, error) { return []byte(Picture), nil }
 
 // Picture returns Picture.
-func (*Sealer) Picture(context.Context, seal.Original, int) ([]byte, error) {
+func (s *Sealer) Picture(_ context.Context, _ seal.Original, page int) ([]byte, error) {
+	s.Pictured.Store(int64(page))
 	return []byte(Picture), nil
 }
 
