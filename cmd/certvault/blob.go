@@ -18,8 +18,8 @@ type blobCommand struct {
 }
 
 type blobCopy struct {
-	From string `arg:"" help:"The source: the folder files of a data folder."`
-	To   string `arg:"" help:"The target: a new folder, or a folder that already has some of the files."`
+	From string `arg:"" help:"Source: the file store of a data folder, such as certvault-data/files."`
+	To   string `arg:"" help:"Target: a new folder, or a folder that already has some of the files."`
 }
 
 // Run copies the files and prints the counts. It returns an error if a file could not be copied or

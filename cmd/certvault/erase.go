@@ -36,7 +36,7 @@ func (e *eraseCommand) Run(c *console) error {
 }
 
 func (r *erasureRow) write(w io.Writer) {
-	record := "The record remains, and the file is still recognised as revoked."
+	record := "The record remains, and the file is still recognized as revoked."
 	if r.RecordDeleted {
 		record = "The record was deleted."
 	}

@@ -10,7 +10,7 @@ import (
 
 // mailFlags are the flags for the settings of mail to an institution's recipients.
 type mailFlags struct {
-	MailLanguage  *string `help:"Language of mail to recipients who have chosen no language: en, es, fr, de, pt, ar, hi or zh." placeholder:"TAG"`
+	MailLanguage  *string `help:"Language of mail to recipients who have not chosen a language: en, es, fr, de, pt, ar, hi or zh." placeholder:"TAG"`
 	MailSender    *string `help:"Sender name of mail to recipients; empty means the institution's name." placeholder:"NAME"`
 	ReplyTo       *string `help:"E-mail address for recipients' replies; empty means the vault's address." placeholder:"EMAIL"`
 	MailParagraph *string `help:"Paragraph in the mail about a new certificate; it may contain {name}, {title}, {institution}." placeholder:"TEXT"`
@@ -36,7 +36,7 @@ func (m *mailFlags) apply(c *account.Changes) {
 
 // printMail prints the settings of mail as text.
 func printMail(w io.Writer, a *account.Changes) {
-	printf(w, "Language of mail to recipients who have chosen no language: %s; sender: %s; replies to: %s.\n",
+	printf(w, "Language of mail to recipients who have not chosen a language: %s; sender: %s; replies to: %s.\n",
 		a.MailLanguage, cmp.Or(a.Sender, "the institution"), cmp.Or(a.ReplyTo, "the vault"))
 	var tags []string
 	for tag := range a.MailTexts {

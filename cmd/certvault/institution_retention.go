@@ -15,9 +15,9 @@ import (
 
 // retentionFlags are the flags for the retention periods of an institution.
 type retentionFlags struct {
-	KeepFailed  *int `help:"Days to keep failed certificates, 30 to 3653; 0 means forever." placeholder:"DAYS"`
-	KeepRevoked *int `help:"Days to keep files of revoked certificates, 30 to 3653; 0 means forever." placeholder:"DAYS"`
-	KeepMail    *int `help:"Days to keep addresses of mail and webhook events, 30 to 3653; 0 means forever." placeholder:"DAYS"`
+	KeepFailed  *int `help:"Days to keep failed certificates, 30 to 3653; 0 keeps them indefinitely." placeholder:"DAYS"`
+	KeepRevoked *int `help:"Days to keep files of revoked certificates, 30 to 3653; 0 keeps them indefinitely." placeholder:"DAYS"`
+	KeepMail    *int `help:"Days to keep addresses of mail and webhook events, 30 to 3653; 0 keeps them indefinitely." placeholder:"DAYS"`
 	Yes         bool `help:"Delete expired data. Without this flag, the command only counts it."`
 }
 
@@ -64,7 +64,7 @@ func (k *retentionFlags) confirm(ctx context.Context, base *app.Base, id int64) 
 func printRetention(w io.Writer, k account.Retention) {
 	days := func(n int) string {
 		if n == 0 {
-			return "forever"
+			return "indefinitely"
 		}
 		return fmt.Sprintf("%d days", n)
 	}

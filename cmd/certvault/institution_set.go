@@ -97,7 +97,7 @@ func (i *institutionSet) Run(c *console) error {
 			if v.PlainStamp {
 				printf(w, ", plain")
 			}
-			printf(w, "; active PDF files are %s.\n", map[bool]string{true: "rejected", false: "accepted and made harmless"}[v.RefuseActive])
+			printf(w, "; PDF files with active content are %s.\n", map[bool]string{true: "rejected", false: "accepted, and the content is disabled"}[v.RefuseActive])
 			text := map[bool]string{true: "yes", false: "no"}
 			printf(w, "Public name: %s; image: %s; download: %s; logo: %s; color: %s; contact: %s; LinkedIn page: %s.\n",
 				text[!v.HideName], text[v.AllowImage], text[v.AllowDownload], text[profile.Logo != ""],

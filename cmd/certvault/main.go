@@ -49,6 +49,7 @@ type commands struct {
 	Upload      uploadCommand      `cmd:"" help:"Upload one certificate through the API."`
 	Bulk        bulkCommand        `cmd:"" help:"Upload a list of certificates through the API."`
 	Template    templateCommand    `cmd:"" help:"Manage templates, and issue certificates from them."`
+	Offer       offerCommand       `cmd:"" help:"Manage offers, for which people apply."`
 	Erase       eraseCommand       `cmd:"" help:"Delete the files of a revoked certificate, or a failed certificate, immediately."`
 	Blob        blobCommand        `cmd:"" help:"Copy the stored files."`
 	Doctor      doctorCommand      `cmd:"" help:"Check the installation and report problems."`
@@ -151,8 +152,12 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		printError(stderr, err)
 		return exitUsage
 	}
-	if len(args) == 0 {
+	parser.Model.HelpFlag.Help = "Show this help."
+	switch {
+	case len(args) == 0:
 		args = []string{"--help"}
+	case args[0] == "help": // the parser knows only the flag
+		args = append(args[1:len(args):len(args)], "--help")
 	}
 	parsed, err := parser.Parse(args)
 	if exited >= 0 {

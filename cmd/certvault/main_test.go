@@ -262,6 +262,20 @@ func TestExitCodesAndMessages(t *testing.T) {
 	}
 }
 
+func TestHelp(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{}, {"token", "create"}, {"backup"}} {
+		_, want, _ := certvault(t, "", append(args, "--help")...)
+		code, out, errs := certvault(t, "", append([]string{"help"}, args...)...)
+		if code != exitDone || out != want || errs != "" || !strings.Contains(out, "Usage: certvault") {
+			t.Errorf("help %v: exit code = %d, stdout = %q, stderr = %q, want the output of --help", args, code, out, errs)
+		}
+	}
+	if code, _, errs := certvault(t, "", "help", "unknown"); code != exitUsage || !strings.Contains(errs, "unknown") {
+		t.Errorf("help of an unknown command: exit code = %d, stderr = %q, want exit code %d", code, errs, exitUsage)
+	}
+}
+
 func TestDoctor(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -357,7 +371,7 @@ func TestWebhookAdministration(t *testing.T) {
 		code int
 		want string
 	}{
-		"rotated again":       {[]string{"rotate", hook.ID}, exitRefused, "promote"},
+		"rotated again":       {[]string{"rotate", hook.ID}, exitRefused, "Promote"},
 		"resumed again":       {[]string{"resume", hook.ID}, exitRefused, "already active"},
 		"reserved header":     {[]string{"create", "--url", "https://a.example", "--header", "X-Webhook-ID: x"}, exitRefused, "set by the vault"},
 		"invalid header name": {[]string{"create", "--url", "https://a.example", "--header", "invalid name: x"}, exitRefused, "not a valid header name"},

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -49,6 +50,9 @@ func templateError(err error) error {
 	lines := make([]string, len(problems))
 	for i, p := range problems {
 		lines[i] = p.String()
+		if p.Code == design.CodeMissingCharacters {
+			lines[i] = "field " + p.Field + ": " + design.MissingCharacters(p.Detail)
+		}
 	}
 	return fmt.Errorf("the template cannot be published; change it in the panel:\n  %s", strings.Join(lines, "\n  "))
 }
@@ -61,13 +65,22 @@ type templateList struct {
 	Archived    bool   `help:"List archived templates instead of the others."`
 }
 
+// printOverlaps prints a warning for fields of a published template that overlap.
+func (c *console) printOverlaps(t *template.Template) {
+	for _, p := range t.Published.Layout.Overlaps(t.Published.Pages) {
+		printf(c.stderr, "certvault: warning: the fields %s and %s overlap; if long texts can meet there, move one of them in the panel\n", p.Detail, p.Field)
+	}
+}
+
 type templateRow struct {
-	ID          string     `json:"id"`
-	Name        string     `json:"name"`
-	State       string     `json:"state"`
-	Version     int        `json:"version"`
-	Draft       bool       `json:"draft"`
-	Issued      int        `json:"issued"`
+	ID      string `json:"id"`
+	Name    string `json:"name"`
+	State   string `json:"state"`
+	Version int    `json:"version"`
+	Draft   bool   `json:"draft"`
+	Issued  int    `json:"issued"`
+	// Signatories are the names of those who must approve each certificate of the version.
+	Signatories []string   `json:"signatories"`
 	PublishedAt *time.Time `json:"published_at"`
 	ArchivedAt  *time.Time `json:"archived_at"`
 }
@@ -86,6 +99,14 @@ func templateRows(c *console, s *template.Service, inst *account.Institution, li
 
 func templateRowOf(t *template.Template) templateRow {
 	r := templateRow{ID: t.UUID, Name: t.Name, State: "draft", Version: t.Latest().Number, Draft: t.Draft != nil, Issued: t.Issued, ArchivedAt: t.ArchivedAt}
+	named := t.Latest()
+	if t.Published != nil {
+		named = t.Published
+	}
+	r.Signatories = []string{}
+	for _, s := range named.Signatories {
+		r.Signatories = append(r.Signatories, s.Name)
+	}
 	if t.Published != nil {
 		r.State, r.Version, r.PublishedAt = "published", t.Published.Number, t.Published.PublishedAt
 	}
@@ -119,14 +140,14 @@ func (l *templateList) Run(c *console) error {
 			return err
 		}
 		return c.print(rows, func(w io.Writer) {
-			table := newTable(w, "ID", "NAME", "STATE", "VERSION", "DRAFT", "ISSUED", "PUBLISHED")
+			table := newTable(w, "ID", "NAME", "STATE", "VERSION", "DRAFT", "ISSUED", "SIGNATORIES", "PUBLISHED")
 			for i := range rows {
 				r := &rows[i]
 				draft := "-"
 				if r.Draft {
 					draft = "yes"
 				}
-				table.row(r.ID, r.Name, r.State, r.Version, draft, r.Issued, formatTime(r.PublishedAt))
+				table.row(r.ID, r.Name, r.State, r.Version, draft, r.Issued, cmp.Or(strings.Join(r.Signatories, ", "), "-"), formatTime(r.PublishedAt))
 			}
 			table.flush()
 		})
@@ -160,6 +181,7 @@ type templateImport struct {
 	Name        string   `help:"Name of the template. Default: the name in the file, or that of the design." placeholder:"NAME"`
 	Paper       string   `help:"Paper of a built-in design, a4 or letter; for a picture also 16:9. Default: a4, or the size of the picture." placeholder:"a4|letter"`
 	Accent      string   `help:"Color of a built-in design, as #rrggbb. Default: the institution's color." placeholder:"COLOR"`
+	Language    string   `help:"Language of the texts of a built-in design. Default: en, also if no font can write the language." placeholder:"ar|de|en|es|fr|hi|pt|zh"`
 	Publish     bool     `help:"Also publish the template."`
 	Fonts       []string `help:"Folders with fonts for further scripts. Default: DATA/fonts and /usr/share/fonts." placeholder:"DIR" type:"path"`
 }
@@ -183,6 +205,7 @@ func (i *templateImport) Run(c *console) error {
 				return fmt.Errorf("the template %s was created as a draft: %w", t.UUID, templateError(err))
 			}
 			t = published
+			c.printOverlaps(t)
 		}
 		return c.print(templateRowOf(t), func(w io.Writer) {
 			printf(w, "%s\n", t.UUID)
@@ -200,7 +223,7 @@ func (i *templateImport) create(c *console, s *template.Service, inst *account.I
 		if name == "" {
 			name = i.BuiltIn // the error names the built-in designs
 		}
-		return s.Create(c.ctx, template.NewTemplate{Institution: inst, Name: name, BuiltIn: i.BuiltIn, Paper: i.Paper, Accent: i.Accent})
+		return s.Create(c.ctx, template.NewTemplate{Institution: inst, Name: name, BuiltIn: i.BuiltIn, Paper: i.Paper, Accent: i.Accent, Language: i.Language})
 	}
 	file, err := os.Open(i.File)
 	if err != nil {
@@ -242,6 +265,7 @@ func (p *templatePublish) Run(c *console) error {
 		if t, err = s.Publish(c.ctx, inst, p.ID, t.Latest().Revision); err != nil {
 			return err
 		}
+		c.printOverlaps(t)
 		rows, err := templateRows(c, s, inst, t)
 		if err != nil {
 			return err

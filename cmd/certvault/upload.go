@@ -17,7 +17,7 @@ type uploadCommand struct {
 
 	File      string `arg:"" help:"The certificate: PDF, JPG, JPEG or PNG, up to 20 MB." type:"path"`
 	Title     string `help:"Title of the certificate." placeholder:"TITLE" required:""`
-	Name      string `help:"The recipient's name, as it is in the file." placeholder:"NAME" required:""`
+	Name      string `help:"The recipient's name, as it appears in the file." placeholder:"NAME" required:""`
 	Email     string `help:"The recipient's e-mail address." placeholder:"ADDRESS" required:""`
 	IssueDate string `help:"Issue date. Default: today, UTC." placeholder:"YYYY-MM-DD"`
 	Details   string `help:"Details that the recipient sees, but the public does not." placeholder:"TEXT"`

@@ -153,7 +153,9 @@ func TestVerifyCorpus(t *testing.T) {
 		if err != nil || d.IsDir() {
 			return err
 		}
-		seen++
+		if seen++; testing.Short() && seen%8 != 0 {
+			return nil
+		}
 		code, out, errs := certvault(t, "", "verify", path, "--data", v.data)
 		if code != exitInvalid && code != exitUnknown || errs != "" || !strings.HasPrefix(out, "NOT VALID: ") && !strings.HasPrefix(out, "CANNOT TELL: ") {
 			t.Errorf("%s: exit code = %d, want a verdict that is not VALID, and no error: %s%s", path, code, out, errs)

@@ -119,7 +119,7 @@ var certificationWords = map[int]string{
 
 // when writes the time of signing, and whether a time stamp proves it.
 func (t *textReport) when(s *pades.Signature) {
-	claimed := "The signature has no time of the signer."
+	claimed := "The signature contains no signing time."
 	if !s.ClaimedTime.IsZero() {
 		claimed = fmt.Sprintf("The signer claims %s.", moment(s.ClaimedTime))
 	}

@@ -21,7 +21,7 @@ type webhookCommand struct {
 	Rotate    webhookRotate    `cmd:"" help:"Create a new signing secret for an endpoint, or promote the new secret."`
 	Log       webhookLog       `cmd:"" help:"List an endpoint's deliveries, or print one delivery with its attempts."`
 	Redeliver webhookRedeliver `cmd:"" help:"Send one delivery again."`
-	Replay    webhookReplay    `cmd:"" help:"Resend the exhausted deliveries that were created since a time."`
+	Replay    webhookReplay    `cmd:"" help:"Resend the failed deliveries (status exhausted) that were created since a time."`
 }
 
 // endpointCommand is a command for one endpoint.
