@@ -26,7 +26,7 @@ type UploadedFile struct {
 
 // UploadFile stores a file for entries of batches.
 func (c *Client) UploadFile(ctx context.Context, f *File, options ...Option) (*UploadedFile, error) {
-	b, err := newFileBody(nil, "file", f)
+	b, err := newFormBody(nil, formFile{"file", f})
 	if err != nil {
 		return nil, err
 	}

@@ -114,10 +114,10 @@ type NewCertificate struct {
 // Upload uploads one certificate. The status of the new certificate is Processing; Await waits
 // until the processing ends. If the certificate already exists, the error is ErrDuplicate.
 func (c *Client) Upload(ctx context.Context, n NewCertificate, options ...Option) (*VaultCertificate, error) {
-	b, err := newFileBody([]formField{
+	b, err := newFormBody([]formField{
 		{"certificate_title", n.CertificateTitle}, {"full_name", n.FullName}, {"applicant_email", n.ApplicantEmail},
 		{"issue_date", n.IssueDate}, {"details", n.Details},
-	}, "certificate_file", n.File)
+	}, formFile{"certificate_file", n.File})
 	if err != nil {
 		return nil, err
 	}

@@ -23,14 +23,15 @@ var (
 	ErrForbidden = errors.New("forbidden")
 	// ErrNotFound is 404: the record, or its PDF, does not exist.
 	ErrNotFound = errors.New("not found")
-	// ErrConflict is 409: the same call is still in progress.
-	ErrConflict = errors.New("the same call is in progress")
+	// ErrConflict is 409: the same call is still in progress, or another reviewer changed the
+	// application at the same time.
+	ErrConflict = errors.New("conflict with another call")
 	// ErrTooLarge is 413: the body exceeds the vault's limit.
 	ErrTooLarge = errors.New("too large")
 	// ErrInvalid is 422: Error.Fields names the invalid fields.
 	ErrInvalid = errors.New("invalid input")
-	// ErrDuplicate is 422 for a certificate that already exists; such an error is also ErrInvalid.
-	// Error.Existing returns the UUID of the existing certificate.
+	// ErrDuplicate is 422 for a certificate or an open application that already exists; such an error is
+	// also ErrInvalid. Error.Existing returns its UUID.
 	ErrDuplicate = errors.New("duplicate")
 	// ErrTooManyRequests is 429.
 	ErrTooManyRequests = errors.New("too many requests")

@@ -155,3 +155,43 @@ func ExampleVerifyWebhook() {
 	// 200
 	// 401
 }
+
+func ExampleClient_Approve() {
+	url, roots, end := vault(map[string]string{
+		"GET /business/certificate-applications/u-1":          `{"data": {"uuid": "u-1", "full_name": "Ada Lovelace", "fields": [{"key": "student_number", "value": "4711"}]}}`,
+		"POST /business/certificate-applications/u-1/approve": `{"data": {"uuid": "u-1", "reference_id": "NWU-7Q4M2H9K3XBT05VC", "status": {"value": "processing"}}}`,
+		"POST /business/certificate-applications/u-1/reject":  `{"data": {"uuid": "u-1", "status": {"value": "rejected"}}}`,
+	})
+	defer end()
+
+	c, err := client.New(client.Config{URL: url, Token: "cvt_...", RootCAs: roots})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	ctx := context.Background()
+	event := client.Event{Event: "certificate_application.created", EventID: "e-1", UUID: "u-1", Source: "customer"} // from client.VerifyWebhook
+	application, err := c.Application(ctx, event.UUID)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	if application.Value("student_number") == "4711" && application.FullName == "Ada Lovelace" {
+		file, err := client.SeekFile("transcript.pdf", strings.NewReader("%PDF-1.7 ...")) // or client.OpenFile
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		// The key makes a repeated delivery of the event harmless.
+		application, err = c.Approve(ctx, event.UUID, client.Approval{File: file}, client.IdempotencyKey("approve-"+event.EventID))
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+	} else if application, err = c.Reject(ctx, event.UUID, "There is no student with this number.", "", client.IdempotencyKey("reject-"+event.EventID)); err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(application.Status.Value, application.ReferenceID)
+	// Output: processing NWU-7Q4M2H9K3XBT05VC
+}

@@ -18,7 +18,7 @@ type Certificate struct {
 	Name               string        `json:"name"`
 	Email              string        `json:"email"`
 	Status             Label[string] `json:"status"`     // pending, processing, generated, failed, revoked
-	Source             Label[string] `json:"source"`     // vault or template
+	Source             Label[string] `json:"source"`     // vault, template or customer
 	IssueDate          string        `json:"issue_date"` // YYYY-MM-DD
 	GeneratedAt        *time.Time    `json:"generated_at"`
 	BatchID            *string       `json:"batch_id"`
@@ -56,7 +56,7 @@ type Signature struct {
 	DisplayName       *string    `json:"display_name"`
 	Designation       *string    `json:"designation"`
 	SignatoryIndex    int        `json:"signatory_index"` // counts from 1
-	Status            string     `json:"status"`          // approved or pending
+	Status            string     `json:"status"`          // approved, declined or pending
 	ApprovedAt        *time.Time `json:"approved_at"`
 }
 
@@ -67,7 +67,7 @@ type CertificateFilter struct {
 	Search string
 	// Status is pending, processing, generated, failed or revoked.
 	Status string
-	// Source is vault or template.
+	// Source is vault, template or customer.
 	Source string
 	// The dates are YYYY-MM-DD and inclusive.
 	IssueDateFrom, IssueDateTo, GeneratedFrom, GeneratedTo string

@@ -57,11 +57,13 @@ func (r *Retry) longest(attempt int) time.Duration {
 	return r.MaxWait
 }
 
-// temporary reports whether a later attempt may succeed. 409 means that the same call is still in
-// progress.
+// temporary reports whether a later attempt may succeed. 409 with Retry-After means that the same call
+// is still in progress; without Retry-After, another change was first.
 func (e *Error) temporary() bool {
 	switch e.Status {
-	case http.StatusConflict, http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+	case http.StatusConflict:
+		return e.RetryAfter > 0
+	case http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		return true
 	default:
 		return false

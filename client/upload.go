@@ -77,35 +77,40 @@ func (r *seekReader) Read(p []byte) (int, error) {
 
 func (*seekReader) Close() error { return nil }
 
-// Progress calls f with the number of bytes of the file sent so far, and with the file's size. Each
-// attempt counts from 0. f is called on another goroutine, by one goroutine at a time. The option
-// has no effect on a call without a file.
+// Progress calls f with the number of bytes of the files sent so far, and with their size. Each attempt
+// counts from 0. f is called on another goroutine, by one goroutine at a time. The option has no effect
+// on a call without a file.
 func Progress(f func(sent, total int64)) Option {
 	return func(c *call) {
-		if b, ok := c.body.(*fileBody); ok {
+		if b, ok := c.body.(*formBody); ok {
 			b.progress = f
 		}
 	}
 }
 
-// fileBody is a multipart form that ends with a file.
-type fileBody struct {
-	kind       string
-	head, tail []byte
-	file       *File
-	progress   func(sent, total int64)
+// formBody is a multipart form that ends with its files.
+type formBody struct {
+	kind string
+	// heads has the bytes before each file, and tail those after the last one.
+	heads    [][]byte
+	tail     []byte
+	files    []*File
+	progress func(sent, total int64)
 }
 
-// formField is a field of a form.
+// formField is a field of a form, and formFile one with a file.
 type formField struct{ name, value string }
 
-// newFileBody returns a form with the fields and the file; it omits fields that have no value.
-func newFileBody(fields []formField, fileField string, file *File) (*fileBody, error) {
-	if file == nil || file.Open == nil {
-		return nil, errors.New("there is no file to upload")
-	}
+type formFile struct {
+	name string
+	file *File
+}
+
+// newFormBody returns a form with the fields and the files; it omits fields that have no value.
+func newFormBody(fields []formField, files ...formFile) (*formBody, error) {
 	var b bytes.Buffer
 	w := multipart.NewWriter(&b)
+	body := &formBody{kind: w.FormDataContentType()}
 	for _, f := range fields {
 		if f.value == "" {
 			continue
@@ -114,29 +119,76 @@ func newFileBody(fields []formField, fileField string, file *File) (*fileBody, e
 			return nil, fmt.Errorf("writing the form: %w", err)
 		}
 	}
-	if _, err := w.CreateFormFile(fileField, file.Name); err != nil {
-		return nil, fmt.Errorf("writing the form: %w", err)
+	for _, f := range files {
+		if f.file == nil || f.file.Open == nil {
+			return nil, errors.New("there is no file to upload")
+		}
+		if _, err := w.CreateFormFile(f.name, f.file.Name); err != nil {
+			return nil, fmt.Errorf("writing the form: %w", err)
+		}
+		body.heads, body.files = append(body.heads, bytes.Clone(b.Bytes())), append(body.files, f.file)
+		b.Reset()
 	}
-	split := b.Len()
 	if err := w.Close(); err != nil {
 		return nil, fmt.Errorf("writing the form: %w", err)
 	}
-	return &fileBody{kind: w.FormDataContentType(), head: b.Bytes()[:split], tail: b.Bytes()[split:], file: file}, nil
+	body.tail = b.Bytes()
+	return body, nil
 }
 
-func (b *fileBody) contentType() string { return b.kind }
-func (b *fileBody) size() int64         { return int64(len(b.head)) + b.file.Size + int64(len(b.tail)) }
+func (b *formBody) contentType() string { return b.kind }
 
-func (b *fileBody) open() (io.ReadCloser, error) {
-	content, err := b.file.Open()
-	if err != nil {
-		return nil, &sourceError{fmt.Errorf("opening %s: %w", b.file.Name, err)}
+func (b *formBody) size() int64 {
+	n := b.fileSize() + int64(len(b.tail))
+	for _, head := range b.heads {
+		n += int64(len(head))
 	}
-	r := &sourceReader{r: content, file: b.file, progress: b.progress}
-	return struct {
-		io.Reader
-		io.Closer
-	}{io.MultiReader(bytes.NewReader(b.head), r, bytes.NewReader(b.tail)), content}, nil
+	return n
+}
+
+// fileSize returns the size of all files.
+func (b *formBody) fileSize() (n int64) {
+	for _, f := range b.files {
+		n += f.Size
+	}
+	return n
+}
+
+func (b *formBody) open() (io.ReadCloser, error) {
+	r := &formReader{}
+	var parts []io.Reader
+	var before int64
+	for i, f := range b.files {
+		content, err := f.Open()
+		if err != nil {
+			return nil, errors.Join(&sourceError{fmt.Errorf("opening %s: %w", f.Name, err)}, r.Close())
+		}
+		r.files = append(r.files, content)
+		source := &sourceReader{r: content, file: f}
+		if b.progress != nil {
+			sent, total := before, b.fileSize()
+			source.progress = func(n int64) { b.progress(sent+n, total) }
+		}
+		before += f.Size
+		parts = append(parts, bytes.NewReader(b.heads[i]), source)
+	}
+	r.Reader = io.MultiReader(append(parts, bytes.NewReader(b.tail))...)
+	return r, nil
+}
+
+// formReader reads a form, and closes its files.
+type formReader struct {
+	io.Reader
+
+	files []io.Closer
+}
+
+// Close implements io.Closer.
+func (r *formReader) Close() (err error) {
+	for _, f := range r.files {
+		err = errors.Join(err, f.Close())
+	}
+	return err
 }
 
 // sourceError means that the file cannot be opened or read, or has changed; another attempt does
@@ -151,7 +203,7 @@ type sourceReader struct {
 	r        io.Reader
 	file     *File
 	sent     int64
-	progress func(sent, total int64)
+	progress func(sent int64)
 }
 
 func (s *sourceReader) Read(p []byte) (int, error) {
@@ -164,7 +216,7 @@ func (s *sourceReader) Read(p []byte) (int, error) {
 		return n, &sourceError{fmt.Errorf("%s changed while it was uploaded", s.file.Name)}
 	}
 	if n > 0 && s.progress != nil {
-		s.progress(s.sent, s.file.Size)
+		s.progress(s.sent)
 	}
 	return n, err
 }

@@ -33,6 +33,7 @@ type Event struct {
 	IssueDate        string   `json:"issue_date"`
 	Failure          *Failure `json:"failure"`
 	RevocationReason string   `json:"revocation_reason"`
+	RejectionReason  string   `json:"rejection_reason"`
 	// Test is true if the event is a test without a certificate.
 	Test bool `json:"test"`
 }
