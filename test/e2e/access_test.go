@@ -117,7 +117,7 @@ func outcome(method, path string, exists bool) int {
 // revoked tokens.
 func TestTokens(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, database string) {
+	eachInFull(t, func(t *testing.T, database string) {
 		f := start(t, database)
 		good := f.client.Token
 		expiring := f.token(t, "1s", vault.Permissions...)
@@ -196,7 +196,7 @@ func (f *fixture) revokedToken(t *testing.T) string {
 // and can create the same certificate.
 func TestOtherInstitution(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, database string) {
+	eachInFull(t, func(t *testing.T, database string) {
 		f := start(t, database)
 		mine := f.upload(t, form("Mine"))
 		f.await(t, mine.UUID, "approved")

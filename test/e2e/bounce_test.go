@@ -119,7 +119,7 @@ func TestUndeliverableMail(t *testing.T) {
 	t.Cleanup(func() { _ = x.Close() })
 	go func() { _ = x.Serve(l) }()
 
-	each(t, func(t *testing.T, database string) {
+	eachInFull(t, func(t *testing.T, database string) {
 		const secret = "0123456789abcdefgh"
 		f := start(t, database, "--smtp", "smtp://"+l.Addr().String()+"?tls=off", "--mail-from", "no-reply@vault.example",
 			"--bounce-domain", "bounces.vault.example", "--bounce-token", secret)

@@ -42,7 +42,7 @@ func (f *fixture) program(t *testing.T, token string) *client.Client {
 // TestClient uploads, downloads, verifies and revokes a certificate with package client.
 func TestClient(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, database string) {
+	eachInFull(t, func(t *testing.T, database string) {
 		f := start(t, database)
 		ctx := t.Context()
 		c := f.program(t, f.token(t, "", vault.Permissions...))
@@ -125,7 +125,7 @@ func TestUploadCommand(t *testing.T) {
 // TestBulkCommand uploads a list from the command line, twice.
 func TestBulkCommand(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, database string) {
+	eachInFull(t, func(t *testing.T, database string) {
 		f := start(t, database)
 		dir := t.TempDir()
 		var list strings.Builder

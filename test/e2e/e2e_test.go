@@ -61,9 +61,9 @@ func eachOf(t *testing.T, postgres func(testing.TB) string, f func(t *testing.T,
 	})
 }
 
-// eachInBrowser is like each. With -short, it runs the test only on SQLite, because the tests of the
-// packages that own the pages use both databases.
-func eachInBrowser(t *testing.T, f func(t *testing.T, database string)) {
+// eachInFull is like each. With -short, it runs the test only on SQLite, because the tests of the
+// packages that own the pages, the API and the texts use both databases.
+func eachInFull(t *testing.T, f func(t *testing.T, database string)) {
 	t.Helper()
 	if !testing.Short() {
 		each(t, f)

@@ -58,7 +58,7 @@ func TestMemory(t *testing.T) {
 	}
 	uploaded := peak(t, f.PID())
 	for _, uuid := range uuids {
-		f.await(t, uuid, "approved")
+		f.awaitFor(t, 4*approvalTime, uuid, "approved") // 1 GB is sealed
 	}
 	approved := peak(t, f.PID())
 	t.Logf("peak resident memory: %d MB after %d concurrent uploads, %d MB when all were approved", uploaded>>10, uploads, approved>>10)
@@ -98,7 +98,7 @@ func TestFullDisk(t *testing.T) {
 	}
 	f.client = f.as(t, f.token(t, "", vault.Permissions...))
 	first := f.upload(t, form("First"))
-	f.await(t, first.UUID, "approved") // the compiled renderer is on the disk now
+	f.awaitFor(t, 4*approvalTime, first.UUID, "approved") // the compiled renderer is on the disk now
 
 	// The upload of a file that is larger than the free space fails while the vault receives the
 	// file.

@@ -22,7 +22,7 @@ import (
 // rejected, and that the record, the verification and the page of each other certificate are valid.
 func TestUnusualNames(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, database string) {
+	eachInFull(t, func(t *testing.T, database string) {
 		f := start(t, database)
 		public := f.as(t, "")
 		var made []*client.VaultCertificate

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/certvault/certvault/client"
 	"github.com/certvault/certvault/test/vault"
@@ -60,9 +61,15 @@ func (f *fixture) upload(t *testing.T, form *vault.Form) *client.VaultCertificat
 // often than Client.Await, so that tests are fast.
 func (f *fixture) await(t *testing.T, uuid, status string) *client.VaultCertificate {
 	t.Helper()
+	return f.awaitFor(t, approvalTime, uuid, status)
+}
+
+// awaitFor is await with another limit of time.
+func (f *fixture) awaitFor(t *testing.T, limit time.Duration, uuid, status string) *client.VaultCertificate {
+	t.Helper()
 	api := f.api(t)
 	var c *client.VaultCertificate
-	eventually(t, approvalTime, "certificate "+uuid+" is no longer in processing", func() bool {
+	eventually(t, limit, "certificate "+uuid+" is no longer in processing", func() bool {
 		var err error
 		if c, err = api.VaultCertificate(t.Context(), uuid); err != nil {
 			t.Fatal(err)

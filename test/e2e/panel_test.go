@@ -49,7 +49,7 @@ func (f *fixture) tokenWorks(t *testing.T, token string) bool {
 // the token and revokes the new token, all without scripts.
 func TestTokensInBrowser(t *testing.T) {
 	t.Parallel()
-	eachInBrowser(t, func(t *testing.T, database string) {
+	eachInFull(t, func(t *testing.T, database string) {
 		f := start(t, database)
 		b := f.signInOwner(t)
 		b.scriptless()
@@ -113,7 +113,7 @@ func (f *fixture) secret(t *testing.T, b *tab) string {
 // that fail.
 func TestWebhooksInBrowser(t *testing.T) {
 	t.Parallel()
-	eachInBrowser(t, func(t *testing.T, database string) {
+	eachInFull(t, func(t *testing.T, database string) {
 		f := start(t, database, "--webhook-allow", "127.0.0.1", "--webhook-retry", "100ms")
 		r := receive(t, nil)
 		b := f.signInOwner(t)

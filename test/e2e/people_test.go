@@ -107,7 +107,7 @@ func setUp(t *testing.T, v *vault.Vault) *tab {
 // permissions of the member's role, that the last owner cannot leave, and the entries in the audit log.
 func TestPeople(t *testing.T) {
 	t.Parallel()
-	eachInBrowser(t, func(t *testing.T, database string) {
+	eachInFull(t, func(t *testing.T, database string) {
 		v := serve(t, vault.Options{Data: warm(t), Database: database, Args: unlimited(nil)})
 		owner := setUp(t, v)
 

@@ -72,7 +72,7 @@ func visit(t *testing.T, f *fixture, method, target, body string) (status int, h
 // revocation, and the deletion of the account.
 func TestRecipientInBrowser(t *testing.T) {
 	t.Parallel()
-	eachInBrowser(t, func(t *testing.T, database string) {
+	eachInFull(t, func(t *testing.T, database string) {
 		f := start(t, database)
 		const email = "zoe.obi@example.org"
 		first := f.upload(t, form("Zoe Obi"))

@@ -22,7 +22,7 @@ const duplicate = "A vault certificate with this email, title, and issue date al
 func TestDuplicates(t *testing.T) {
 	t.Parallel()
 	const uploads = 12
-	each(t, func(t *testing.T, database string) {
+	eachInFull(t, func(t *testing.T, database string) {
 		f := start(t, database)
 		for round := range 3 {
 			var wg sync.WaitGroup
@@ -104,7 +104,7 @@ type payload struct {
 // deliveries together with the state of the certificate that the event reports.
 func TestOutbox(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, database string) {
+	eachInFull(t, func(t *testing.T, database string) {
 		f := start(t, database)
 		all := f.webhook(t)
 		onlyApproved := f.webhook(t, "certificate_application.approved")
@@ -217,7 +217,7 @@ type list struct {
 // TestList follows the links between pages, filters the list, and sends invalid queries.
 func TestList(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, database string) {
+	eachInFull(t, func(t *testing.T, database string) {
 		f := start(t, database)
 		var uuids []string
 		for i := range 5 {

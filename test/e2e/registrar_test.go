@@ -91,7 +91,7 @@ func (b *tab) sendFiles(control, button string, files ...string) {
 // the file of results is complete. The test kills the vault twice during the upload.
 func TestRegistrar(t *testing.T) {
 	t.Parallel()
-	eachInBrowser(t, func(t *testing.T, database string) {
+	eachInFull(t, func(t *testing.T, database string) {
 		f := start(t, database)
 		b := f.signInOwner(t)
 		list, archive := registrarFiles(t)
@@ -208,7 +208,7 @@ func TestRegistrar(t *testing.T) {
 // scripts and then without scripts.
 func TestUploadInBrowser(t *testing.T) {
 	t.Parallel()
-	eachInBrowser(t, func(t *testing.T, database string) {
+	eachInFull(t, func(t *testing.T, database string) {
 		f := start(t, database)
 		b := f.signInOwner(t)
 		for i, script := range []bool{true, false} {

@@ -66,7 +66,7 @@ func TestSignature(t *testing.T) {
 	t.Parallel()
 	tool(t, "pdfsig")
 	tool(t, "certutil")
-	each(t, func(t *testing.T, database string) {
+	eachInFull(t, func(t *testing.T, database string) {
 		f := start(t, database)
 		c, file := f.uploadApproved(t, "Signed")
 		public := f.as(t, "")
@@ -240,7 +240,7 @@ ess_cert_id_alg = sha256
 // test has restored the keys.
 func TestLostKeys(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, database string) {
+	eachInFull(t, func(t *testing.T, database string) {
 		f := start(t, database, "--process-attempts", "1")
 		before, _ := f.uploadApproved(t, "Before")
 		d := f.openDatabase(t, "")

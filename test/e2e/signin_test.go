@@ -45,7 +45,7 @@ func signIn(b *tab, email, password string) {
 // TestSignUpInBrowser creates an account, and signs in by password and by link.
 func TestSignUpInBrowser(t *testing.T) {
 	t.Parallel()
-	eachInBrowser(t, func(t *testing.T, database string) {
+	eachInFull(t, func(t *testing.T, database string) {
 		f := start(t, database)
 		b := browse(t, f.Vault)
 		email := "ada@example.org"

@@ -21,7 +21,7 @@ func (f *fixture) template(t *testing.T, name string) string {
 func TestTemplateKill(t *testing.T) {
 	t.Parallel()
 	const n = 200
-	each(t, func(t *testing.T, database string) {
+	eachInFull(t, func(t *testing.T, database string) {
 		f := start(t, database)
 		f.client = f.as(t, f.token(t, "", "certificate-template:issue", "batch:view"))
 		id := f.template(t, "letterpress")

@@ -20,7 +20,7 @@ const maxFile = 20_971_520
 // greater length.
 func TestLimits(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, database string) {
+	eachInFull(t, func(t *testing.T, database string) {
 		f := start(t, database)
 		accepted := 0
 		for i, letter := range []string{"a", "é", "證", "🎓"} {
@@ -82,7 +82,7 @@ func uploadInvalid(t *testing.T, f *fixture, form *vault.Form, field string) str
 // checks the date of valid forms.
 func TestValidation(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, database string) {
+	eachInFull(t, func(t *testing.T, database string) {
 		f := start(t, database)
 		good := form("Jane Doe")
 		for field, values := range map[string][]string{
@@ -219,7 +219,7 @@ func encrypted(t *testing.T, pdf []byte, password string) []byte {
 // TestLargestFile uploads exactly 20 MB, and one byte more.
 func TestLargestFile(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, database string) {
+	eachInFull(t, func(t *testing.T, database string) {
 		f := start(t, database)
 		for size, good := range map[int]bool{maxFile: true, maxFile + 1: false} {
 			pdf, err := vault.Sample{Title: "Heavy", Name: "Jane Doe"}.PDFOfSize(size)

@@ -14,7 +14,7 @@ import (
 // text of the preview.
 func TestCertificatesInBrowser(t *testing.T) {
 	t.Parallel()
-	eachInBrowser(t, func(t *testing.T, database string) {
+	eachInFull(t, func(t *testing.T, database string) {
 		f := start(t, database)
 		c, _ := f.uploadApproved(t, "ada")
 		b := f.signInOwner(t)

@@ -246,7 +246,7 @@ func TestWebhookGone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"owner@nwu.example", "wurden deaktiviert", "410 Gone", "/webhooks/" + h.ID, "<no-reply@localhost>"} {
+	for _, want := range []string{"owner@nwu.example", "wurden nach Fehlern pausiert", "410 Gone", "/webhooks/" + h.ID, "<no-reply@localhost>"} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("the mail does not contain %q:\n%s", want, text)
 		}

@@ -1,6 +1,6 @@
-// Command long runs only the tests that call testing.Short, and runs them in full. CI runs all
-// tests with -short under the race detector, and runs this command without the race detector. The
-// arguments are flags of go test.
+// Command long runs the tests of which CI runs only a part, or none, under the race detector: those
+// that call testing.Short, in full, and all tests of the packages that the first arguments name. After
+// "--" follow flags of go test.
 package main
 
 import (
@@ -22,24 +22,42 @@ import (
 var roots = []string{"client", "cmd", "internal", "test/prose"}
 
 func main() {
-	tests, folders, err := find(roots)
-	if err == nil && len(tests) == 0 {
-		err = errors.New("no test calls testing.Short")
-	}
-	if err != nil {
+	if err := run(os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "long:", err)
 		os.Exit(1)
 	}
-	args := append([]string{"test", "-run", "^(" + strings.Join(tests, "|") + ")$"}, os.Args[1:]...)
-	for _, f := range folders {
-		args = append(args, "./"+f)
+}
+
+func run(args []string) error {
+	i := slices.Index(args, "--")
+	if i < 0 {
+		return errors.New("the arguments have no --")
 	}
-	c := exec.Command("go", args...) //nolint:gosec,noctx // the arguments are flags of go test
+	whole, flags := args[:i], args[i+1:]
+	tests, folders, err := find(roots)
+	if err != nil {
+		return err
+	}
+	if len(tests) == 0 {
+		return errors.New("no test calls testing.Short")
+	}
+	some := slices.Concat([]string{"test", "-run", "^(" + strings.Join(tests, "|") + ")$"}, flags)
+	for _, f := range folders {
+		if name := "./" + f; !slices.Contains(whole, name) {
+			some = append(some, name)
+		}
+	}
+	all := slices.Concat([]string{"test"}, flags, whole)
+	return errors.Join(goTool(some), goTool(all))
+}
+
+func goTool(args []string) error {
+	c := exec.Command("go", args...) //nolint:gosec,noctx // the arguments are flags of go test and packages
 	c.Stdout, c.Stderr = os.Stdout, os.Stderr
 	if err := c.Run(); err != nil {
-		fmt.Fprintln(os.Stderr, "long:", err)
-		os.Exit(1)
+		return fmt.Errorf("running the tests: %w", err)
 	}
+	return nil
 }
 
 // find returns the names of the tests that call testing.Short, directly or through test functions

@@ -90,6 +90,47 @@ export async function checkDesigner(step, plan) {
     assert.equal(await page.locator("#paper").evaluate((e) => getComputedStyle(e).visibility), "hidden");
     assert.ok(await page.locator("#real").evaluate((e) => e.width) > 1000);
   });
+  await step("a row of an own list is shown, first the one with the longest name", {}, async (page, messages) => {
+    await open(page);
+    const shaped = (name) => page.waitForResponse(async (r) => r.url().endsWith("/shape") && (await r.json()).shapes.name?.text === name);
+    await page.getByRole("button", { name: "Use own list" }).click();
+    await page.getByRole("button", { name: "Show list" }).click();
+    await page.locator("#list-problem").filter({ hasText: "The list is empty." }).waitFor();
+    await page.getByLabel("Or paste the rows with their header").fill("Name\tMail\nAda Obi\tada@example.org\nWilhelmina Montgomery\tw@example.org\n");
+    const longest = shaped("Wilhelmina Montgomery");
+    await page.getByRole("button", { name: "Show list" }).click();
+    await longest;
+    const rows = page.getByLabel("Row of your list");
+    assert.equal(await rows.locator("option:checked").textContent(), "Wilhelmina Montgomery (longest name)");
+    assert.equal(await page.evaluate(() => document.activeElement.id), "rows");
+    const other = shaped("Ada Obi");
+    await rows.selectOption("Ada Obi");
+    await other;
+    await page.locator('[data-sample="typical"]').click();
+    assert.equal(await rows.inputValue(), "");
+    messages.splice(0, messages.length, ...messages.filter((message) => !message.includes("status of 422")));
+  });
+  await step("another design keeps the fields, and notes disappear", {}, async (page) => {
+    await open(page);
+    const before = await page.locator(".f").count();
+    await field(page, "name").focus();
+    await page.keyboard.press("ArrowDown");
+    await page.keyboard.press("Escape");
+    await page.getByRole("link", { name: "Replace design" }).click(); // saves the change first
+    await page.waitForURL(/replace$/);
+    await page.getByRole("radio", { name: /Token/ }).check();
+    await page.getByRole("button", { name: "Replace design" }).last().click();
+    await page.locator('.f[data-id="name"] .ink[d^="M"]').waitFor({ state: "attached" });
+    assert.equal(await page.locator(".f").count(), before);
+    await page.locator("[data-moved]").filter({ hasText: "QR code" }).waitFor();
+    await page.getByText("The design was replaced.").waitFor();
+    await field(page, "name").focus();
+    await page.keyboard.press("ArrowDown");
+    await page.getByText("The design was replaced.").waitFor({ state: "detached" });
+    await page.locator("[data-moved]").getByRole("button", { name: "Close" }).click();
+    assert.equal(await page.locator("[data-moved]").count(), 0);
+    await saved(page);
+  });
   await step("the second of two people who change a template is told to reload it", {}, async (page, messages) => {
     await open(page);
     const other = await page.context().newPage();

@@ -54,6 +54,8 @@ type fixture struct {
 	Sample string `json:"sample"`
 	// Reference is the reference id of the verified PDF.
 	Reference string `json:"reference"`
+	// Apply is what the checks need to apply for a certificate.
+	Apply applying `json:"apply"`
 
 	dir    string
 	vaults []*vault.Vault
@@ -80,6 +82,9 @@ func newFixture(ctx context.Context) (_ *fixture, err error) {
 		return nil, err
 	}
 	if err := f.fill(ctx); err != nil {
+		return nil, err
+	}
+	if err := f.applicants(ctx); err != nil {
 		return nil, err
 	}
 	return f, nil

@@ -56,8 +56,8 @@ export async function checkPages(browser, plan, { quick }) {
       await page.evaluate(() => document.querySelectorAll("iframe[sandbox]").forEach((frame) => frame.remove()));
       const axe = await new AxeBuilder({ page }).withTags(rules).analyze();
       for (const v of axe.violations) faults.push(`${name}: axe ${v.id}: ${v.nodes.map((n) => n.target.join(" ")).join(", ")}`);
-      const overflow = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
-      if (overflow > 0) faults.push(`${name}: ${overflow} pixels wider than the window`);
+      const wider = await overflow(page);
+      if (wider > 0) faults.push(`${name}: ${wider} pixels wider than the window`);
       for (const host of hosts) if (host !== new URL(one.url).host) faults.push(`${name}: requests ${host}`);
       hosts.clear();
       for (const message of messages.splice(0)) {
@@ -68,8 +68,28 @@ export async function checkPages(browser, plan, { quick }) {
     await context.close();
   };
   await Promise.all(Array.from({ length: lanes }, lane));
+  faults.push(...(await checkFrames(browser, plan)));
   faults.push(...(await validate(markup)));
   console.log(`${plan.pages.length} pages and states, ${quick ? "two variants each, one for signed-in people" : `${variants.length} variants each`}`);
+  return faults;
+}
+
+// overflow returns by how many pixels a page is wider than the window.
+const overflow = (page) => page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+
+// checkFrames checks that the frames of the public pages and of the panel are not wider than a phone in
+// the other languages, whose words may be longer.
+async function checkFrames(browser, plan) {
+  const faults = [];
+  const { context, page } = await newPage(browser, { viewport: { width: 320, height: 800 } });
+  for (const one of plan.pages.filter(({ name }) => ["lookup", "wallet", "certificates"].includes(name))) {
+    for (const lang of ["es", "fr", "de", "pt", "hi", "zh"]) {
+      await visit(page, one, inLanguage(one.url, lang));
+      const wider = await overflow(page);
+      if (wider > 0) faults.push(`${one.name} (${lang}, 320): ${wider} pixels wider than the window`);
+    }
+  }
+  await context.close();
   return faults;
 }
 

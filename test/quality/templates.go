@@ -54,11 +54,18 @@ func (f *fixture) templates(ctx context.Context, v *vault.Vault, slug, session s
 	for name, path := range map[string]string{
 		"templates": panel + "/templates", "templates-archived": panel + "/templates?archived=1", "template-new": panel + "/templates/new",
 		"template": published, "template-draft": draft, "template-archived": archived, "template-delete": draft + "/delete",
-		"designer": edited + "/design", "designer-problems": draft + "/design?field=f1", "fonts": panel + "/fonts",
+		"designer": edited + "/design", "designer-moved": edited + "/design?moved=name&moved=qr",
+		"template-design": edited + "/design/replace", "designer-problems": draft + "/design?field=f1", "fonts": panel + "/fonts",
 	} {
 		f.show(name, v.URL+path, http.StatusOK, session)
 	}
-	return f.issue(ctx, v, c, published)
+	if err := f.approvals(ctx, v, c, panel); err != nil {
+		return err
+	}
+	if err := f.issue(ctx, v, c, published); err != nil {
+		return err
+	}
+	return f.applications(ctx, v, slug, session, lastPart(published))
 }
 
 // template creates a template from a built-in design, and returns its path.

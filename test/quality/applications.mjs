@@ -1,0 +1,72 @@
+import assert from "node:assert/strict";
+import { visit } from "./browser.mjs";
+
+// checkApplications decides several applications by keyboard alone.
+export async function checkApplications(step, plan) {
+  const one = plan.pages.find((page) => page.name === "applications");
+  const heading = async (page) => (await page.locator("h1 bdi").textContent()).trim();
+  const notice = (page, text) => page.locator(".note[role=status]").filter({ hasText: text }).waitFor();
+
+  await step("several applications are decided by keyboard alone", {}, async (page) => {
+    await visit(page, one, one.url);
+    const offer = await page.locator("#offer option", { hasText: "Bachelor of Arts" }).getAttribute("value");
+    await page.goto(`${one.url}?tab=new&offer=${offer}`);
+    const first = (await page.locator(".queue .c-name").nth(1).textContent()).trim();
+    await page.keyboard.press("j");
+    await page.keyboard.press("Enter");
+    await page.waitForURL(/\/applications\/[0-9a-f-]{36}/);
+    assert.equal(await heading(page), first);
+
+    // Approve: the key goes to the button, and Enter confirms.
+    await page.keyboard.press("a");
+    assert.equal(await page.evaluate(() => document.activeElement.id), "issue");
+    await page.keyboard.press("Enter");
+    await notice(page, "was approved");
+    const second = await heading(page);
+    assert.notEqual(second, first);
+
+    // Put on hold: the text is sent with Ctrl and Enter.
+    await page.keyboard.press("h");
+    assert.equal(await page.evaluate(() => document.activeElement.id), "text");
+    await page.keyboard.type("Which course did you complete?");
+    await page.keyboard.press("Control+Enter");
+    await notice(page, "question was sent");
+    const third = await heading(page);
+
+    await page.keyboard.press("r");
+    assert.equal(await page.evaluate(() => document.activeElement.id), "reason");
+    await page.keyboard.type("You did not complete the course.");
+    await page.keyboard.press("Control+Enter");
+    await notice(page, "was rejected");
+    const fourth = await heading(page);
+
+    // Skip one without a decision.
+    await page.keyboard.press("n");
+    await page.waitForFunction((name) => document.querySelector("h1 bdi").textContent.trim() !== name, fourth);
+    assert.equal(new Set([first, second, third, fourth, await heading(page)]).size, 5);
+  });
+  await step("applications are selected by keyboard, and claimed together", {}, async (page) => {
+    await visit(page, one, `${one.url}?tab=new`);
+    await page.keyboard.press("j");
+    await page.keyboard.press("x");
+    await page.keyboard.press("j");
+    await page.keyboard.press("x");
+    await page.getByText("2 selected").waitFor();
+    await page.locator(".selection button[value=claim]").press("Enter");
+    await page.getByText("2 applications were claimed.").waitFor();
+  });
+  await step("without JavaScript, a question is added to an offer, and an application is rejected", { javaScriptEnabled: false }, async (page) => {
+    const offer = plan.pages.find((found) => found.name === "offer-new");
+    await visit(page, offer, offer.url);
+    await page.getByRole("button", { name: "Add question" }).click();
+    await page.getByRole("button", { name: "Add question" }).click();
+    assert.equal(await page.locator(".questions > li").count(), 2);
+    await page.getByRole("button", { name: "Remove" }).first().click();
+    assert.equal(await page.locator(".questions > li").count(), 1);
+    const application = plan.pages.find((found) => found.name === "application-reject");
+    await visit(page, application, application.url);
+    await page.locator("#reason").fill("The proof is not readable.");
+    await page.getByRole("button", { name: "Reject application" }).click();
+    await notice(page, "was rejected");
+  });
+}
