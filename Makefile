@@ -72,13 +72,14 @@ demo: build ## show the main function: upload a certificate, get the verified PD
 deps: $(EMBEDDED) $(RECEIVERS) ## install the programs that the tests need besides Go
 	.ci/tools
 
-# Test binaries without debugging information link in two thirds of the time.
-# Stack traces do not need it.
-STRIPPED := -ldflags='-s -w'
+# Test binaries without debugging information link in two thirds of the time; stack traces
+# do not need it. GOTMPDIR is for build files. Tests must not inherit it, because T.TempDir
+# prefers it to TMPDIR.
+TESTFLAGS := -ldflags='-s -w' -exec='env -u GOTMPDIR'
 
 .PHONY: test
 test: deps ## run all tests, on SQLite and a private PostgreSQL
-	go run ./test/pgcluster -fsync=off -- go test $(STRIPPED) -timeout 8m ./...
+	go run ./test/pgcluster -fsync=off -- go test $(TESTFLAGS) -timeout 8m ./...
 
 # Packages that turn values into bytes or pixels. Under the race detector, their tests take a quarter of
 # the time of all tests, but all of them except CONCURRENT use one goroutine.
@@ -87,7 +88,7 @@ CONCURRENT := ^TestDeterministic$$
 
 .PHONY: test/long
 test/long: deps ## run in full the tests of which test/race runs only a part
-	go run ./test/pgcluster -fsync=off -- go run ./test/long $(DRAWING) -- $(STRIPPED) -vet=off -timeout 8m
+	go run ./test/pgcluster -fsync=off -- go run ./test/long $(DRAWING) -- $(TESTFLAGS) -vet=off -timeout 8m
 
 .PHONY: test/quick
 test/quick: $(EMBEDDED) ## test changed packages and their importers, on SQLite, in 20 s
@@ -102,14 +103,14 @@ UNWATCHED := $(foreach package,sqlite/lib libc memory,-gcflags='modernc.org/$(pa
 
 .PHONY: test/race
 test/race: deps ## run the tests under the race detector (-short: only a part of large corpora)
-	CGO_ENABLED=1 go test -race $(UNWATCHED) $(STRIPPED) -vet=off -short -run '$(CONCURRENT)' $(DRAWING)
-	go run ./test/pgcluster -fsync=off -- env CGO_ENABLED=1 go test -race $(UNWATCHED) $(STRIPPED) -vet=off -short -timeout 12m \
+	CGO_ENABLED=1 go test -race $(UNWATCHED) $(TESTFLAGS) -vet=off -short -run '$(CONCURRENT)' $(DRAWING)
+	go run ./test/pgcluster -fsync=off -- env CGO_ENABLED=1 go test -race $(UNWATCHED) $(TESTFLAGS) -vet=off -short -timeout 12m \
 		$$(go list ./... | grep -vxF $(foreach package,$(DRAWING),-e $(package:./%=github.com/certvault/certvault/%)))
 
 # The test cache is off, because Go does not detect that the binary changed. Four
 # tests run in parallel even on two cores, because tests that kill the server wait
 # most of the time.
-E2E := go run ./test/pgcluster -- go test $(STRIPPED) -vet=off -count=1 -parallel 4 -timeout 15m -tags e2e
+E2E := go run ./test/pgcluster -- go test $(TESTFLAGS) -vet=off -count=1 -parallel 4 -timeout 15m -tags e2e
 
 .PHONY: test/e2e
 test/e2e: deps build ## run the end-to-end tests on the built binary
