@@ -31,7 +31,7 @@ func TestTemplatesAreComplete(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := complete(page, frame, s.Languages()[0], nil); (err == nil) != ok {
+		if _, err := complete(page, frame, s.Languages()[0]); (err == nil) != ok {
 			t.Errorf("%s: error = %v, want an error: %v", text, err, !ok)
 		}
 	}

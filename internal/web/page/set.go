@@ -89,14 +89,15 @@ type Set struct {
 
 	options Options
 	// pages are the functions that return the templates, by language and name. The first call of a
-	// function creates its template, because most vaults use only a few languages.
+	// function creates its template, because most vaults use few pages in few languages. All templates
+	// in one language would need 10 MB.
 	pages map[string]map[string]func() (*template.Template, error)
 	// links is the markup of the links to the surface's styles and modules.
 	links template.HTML
 }
 
-// Set loads the templates of a surface, and checks them only in the first language, because the
-// catalogs of all languages have the same messages.
+// Set finds the templates of a surface. A template is loaded when a page is drawn for the first
+// time; [Site.Check] loads all.
 func (s *Site) Set(o Options) (*Set, error) {
 	set := &Set{Site: s, options: o, pages: map[string]map[string]func() (*template.Template, error){}}
 	if err := set.link(); err != nil {
@@ -105,11 +106,7 @@ func (s *Site) Set(o Options) (*Set, error) {
 	if err := set.load(); err != nil {
 		return nil, fmt.Errorf("reading templates: %w", err)
 	}
-	for _, page := range set.pages[set.Languages()[0].Tag] {
-		if _, err := page(); err != nil {
-			return nil, err
-		}
-	}
+	s.sets = append(s.sets, set)
 	return set, nil
 }
 
@@ -136,8 +133,8 @@ func (s *Set) link() error {
 	return nil
 }
 
-// load parses the templates. Each language has its own copies, so that constant messages are part
-// of the template and need no lookup later.
+// load parses the layout and the parts, and finds the pages. Each language has its own copies of a page,
+// so that constant messages are part of the template and need no lookup later.
 func (s *Set) load() error {
 	files := map[string]fs.FS{}
 	for _, from := range []fs.FS{templates, s.options.Templates} {
@@ -171,13 +168,13 @@ func (s *Set) load() error {
 		if name == layout || name == "parts.html" {
 			continue
 		}
-		parsed, err := template.New(name).Funcs(funcs).ParseFS(from, "templates/"+name)
-		if err != nil {
-			return err
-		}
 		for _, l := range s.Languages() {
 			s.pages[l.Tag][name] = sync.OnceValues(func() (*template.Template, error) {
-				t, err := complete(parsed, frame, l, s.languageFuncs(l))
+				page, err := template.New(name).Funcs(funcs).Funcs(s.languageFuncs(l)).ParseFS(from, "templates/"+name)
+				if err != nil {
+					return nil, err
+				}
+				t, err := complete(page, frame, l)
 				if err != nil {
 					return nil, fmt.Errorf("template %s in %s: %w", name, l.Tag, err)
 				}
@@ -196,15 +193,9 @@ func (s *Set) languageFuncs(l *locale.Language) template.FuncMap {
 	return s.options.LanguageFuncs(l)
 }
 
-// complete returns a copy of a page's own templates with the layout, the used parts, the messages
-// and the functions of a language. If each page had a copy of all parts, the templates would need more memory than the
-// rest of an idle vault.
-func complete(parsed, frame *template.Template, l *locale.Language, funcs template.FuncMap) (*template.Template, error) {
-	page, err := parsed.Clone()
-	if err != nil {
-		return nil, err
-	}
-	page.Funcs(funcs)
+// complete adds the layout, the used parts and the messages of a language to the templates of a page. If
+// each page had a copy of all parts, the templates would need more memory than the rest of an idle vault.
+func complete(page, frame *template.Template, l *locale.Language) (*template.Template, error) {
 	set := inserter{language: l, used: []string{layout}}
 	done := map[string]bool{}
 	for len(set.used) > 0 {
@@ -220,6 +211,7 @@ func complete(parsed, frame *template.Template, l *locale.Language, funcs templa
 			if part == nil {
 				return nil, fmt.Errorf("there is no template %s", name)
 			}
+			var err error
 			if t, err = page.AddParseTree(name, part.Tree.Copy()); err != nil {
 				return nil, err
 			}

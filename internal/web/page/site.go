@@ -30,6 +30,7 @@ type Site struct {
 	// browsers can cache assets forever, and modules can import each other by relative names.
 	version string
 	files   map[string][]byte
+	sets    []*Set
 	// drill shows the banner of a drill on every page.
 	drill bool
 	// test shows on every page outside the panel that the vault is a test vault.
@@ -72,6 +73,19 @@ func NewSite(languages *locale.Catalog, surfaces ...fs.FS) (*Site, error) {
 	}
 	s.version = base64.RawURLEncoding.EncodeToString(all.Sum(nil)[:9])
 	return s, nil
+}
+
+// Check loads the templates of all surfaces. It loads them only in the first language, because the
+// catalogs of all languages have the same messages. It is for tests.
+func (s *Site) Check() error {
+	for _, set := range s.sets {
+		for _, page := range set.pages[s.Languages()[0].Tag] {
+			if _, err := page(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // Languages returns all languages, English first.

@@ -216,6 +216,15 @@ func path(t *testing.T, pattern string, samples *samples) (method, target string
 	})
 }
 
+// TestTemplates checks that all templates of the surface can be loaded.
+func TestTemplates(t *testing.T) {
+	t.Parallel()
+	o := newPanelTest(t, dbtest.SQLite(t))
+	if err := o.panel.Site.Check(); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestAccess requests every route with every role, in the person's own institution and in another
 // institution. The role's permissions decide access to the person's own institution. Pages and
 // records of another institution are not found.

@@ -52,6 +52,15 @@ func checkPage(t *testing.T, name string, w *httptest.ResponseRecorder, status i
 	}
 }
 
+// TestTemplates checks that all templates of the surface can be loaded.
+func TestTemplates(t *testing.T) {
+	t.Parallel()
+	v := newVault(t, dbtest.SQLite(t))
+	if err := v.pages.Site.Check(); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestVerificationOfEachStatus(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -33,6 +33,7 @@ const base = vaulttest.BaseURL
 type harness struct {
 	*vaulttest.Vault
 
+	site    *page.Site
 	t       *testing.T
 	handler http.Handler
 	inst    *account.Institution
@@ -79,6 +80,7 @@ func newHarness(t *testing.T, perMinute int) *harness {
 	if err != nil {
 		t.Fatal(err)
 	}
+	h.site = site
 	h.limit = limit.NewCounter(perMinute, time.Now)
 	log := slog.New(slog.NewJSONHandler(&h.log, nil))
 	pages := &Pages{

@@ -13,6 +13,15 @@ import (
 	"github.com/certvault/certvault/internal/vaulttest"
 )
 
+// TestTemplates checks that all templates of the surface can be loaded.
+func TestTemplates(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, 0)
+	if err := h.site.Check(); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestMailLinkShowsCertificateAndFiles(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, 0)

@@ -19,6 +19,15 @@ import (
 	"github.com/certvault/certvault/internal/web"
 )
 
+// TestTemplates checks that all templates of the surface can be loaded.
+func TestTemplates(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	if err := h.pages.Site.Check(); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestSignUpSignOutAndSignIn(t *testing.T) {
 	t.Parallel()
 	b := newHarness(t).browser()
