@@ -111,8 +111,8 @@ test/race: deps ## run the tests under the race detector (-short: only a part of
 
 # The test cache is off, because Go does not detect that the binary changed. Four
 # tests run in parallel even on two cores, because tests that kill the server wait
-# most of the time.
-E2E := go run ./test/pgcluster -- go test $(STRIPPED) -exec='env -u GOTMPDIR' -vet=off -count=1 -parallel 4 -timeout 15m -tags e2e
+# most of the time. GOGC is for the compiler: the vault must have its own setting.
+E2E := go run ./test/pgcluster -- go test $(STRIPPED) -exec='env -u GOTMPDIR -u GOGC' -vet=off -count=1 -parallel 4 -timeout 15m -tags e2e
 
 .PHONY: test/e2e
 test/e2e: deps build ## run the end-to-end tests on the built binary
