@@ -1,6 +1,12 @@
 package application
 
-import "github.com/certvault/certvault/internal/cert"
+import (
+	"slices"
+	"strings"
+
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/template"
+)
 
 // The codes of problems of this package, in addition to those of packages cert, template and design.
 const (
@@ -52,6 +58,28 @@ func FieldOf(key string) cert.Field { return cert.Field("fields." + key) }
 
 // FileOf returns the field of problems of the files of a field of an offer.
 func FileOf(key string) cert.Field { return cert.Field("files." + key) }
+
+// ofAnswers returns an error with the problems of columns of the template as problems of the answers that
+// fill them.
+func ofAnswers(fields []Field, err error) error {
+	problems := cert.ProblemsOf(err)
+	if problems == nil {
+		return err
+	}
+	bad := slices.Clone(problems)
+	for i := range bad {
+		column, ok := strings.CutPrefix(string(bad[i].Field), string(template.ValueField("")))
+		if !ok {
+			continue
+		}
+		for j := range fields {
+			if fields[j].Column == column {
+				bad[i].Field = FieldOf(fields[j].Key)
+			}
+		}
+	}
+	return bad.Err()
+}
 
 // add adds a problem to the list.
 func add(bad *cert.Problems, field cert.Field, code cert.Code, limit int) {

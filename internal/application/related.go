@@ -98,7 +98,7 @@ func (s *Service) Preview(ctx context.Context, a *Application, in Approval) (*ce
 	}
 	file, err := s.templates.Preview(ctx, inst, o.TemplateID, entry)
 	if err != nil {
-		return nil, problemsOf(a, err)
+		return nil, ofAnswers(a.Fields, err)
 	}
 	return &cert.Content{SectionReader: io.NewSectionReader(bytes.NewReader(file), 0, int64(len(file)))}, nil
 }

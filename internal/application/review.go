@@ -374,7 +374,7 @@ func (s *Service) acceptance(ctx context.Context, inst *account.Institution, o *
 	}
 	p, err := s.templates.Prepare(ctx, inst, o.TemplateID, s.entry(ctx, o, a, in))
 	if err != nil {
-		return nil, problemsOf(a, err)
+		return nil, ofAnswers(a.Fields, err)
 	}
 	out.Title, out.FullName, out.IssueDate, out.Details = p.Text.Title, p.Text.FullName, p.Text.IssueDate, p.Text.Details
 	// The signatories of the template, if it has any, approve the certificate after the reviewer.
@@ -392,25 +392,4 @@ func (s *Service) entry(ctx context.Context, o *Offer, a *Application, in Approv
 		}
 	}
 	return template.Entry{FullName: a.FullName, Email: a.Email, Title: title, IssueDate: in.IssueDate, Details: in.Details, Values: columnsOf(a.Fields, a.Values)}
-}
-
-// problemsOf returns an error with the problems of columns as problems of the answers that fill them.
-func problemsOf(a *Application, err error) error {
-	problems := cert.ProblemsOf(err)
-	if problems == nil {
-		return err
-	}
-	bad := slices.Clone(problems)
-	for i := range bad {
-		column, ok := strings.CutPrefix(string(bad[i].Field), string(template.ValueField("")))
-		if !ok {
-			continue
-		}
-		for j := range a.Fields {
-			if a.Fields[j].Column == column {
-				bad[i].Field = FieldOf(a.Fields[j].Key)
-			}
-		}
-	}
-	return bad.Err()
 }

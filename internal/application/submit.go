@@ -135,24 +135,14 @@ func (s *Service) checkFits(ctx context.Context, n *newApplication) error {
 	_, err := s.templates.Prepare(ctx, n.Institution, n.offer.TemplateID, template.Entry{
 		FullName: n.FullName, Email: n.Email, Title: n.offer.Name, Values: columnsOf(n.offer.Fields, n.Values),
 	})
-	var bad cert.Problems
-	for _, p := range cert.ProblemsOf(err) {
-		if column, ok := strings.CutPrefix(string(p.Field), string(template.ValueField(""))); ok {
-			p.Field = ""
-			for i := range n.offer.Fields {
-				if f := &n.offer.Fields[i]; f.Column == column {
-					p.Field = FieldOf(f.Key)
-				}
-			}
-		}
-		// The reviewer can change the other texts.
-		if p.Field == cert.FieldName || strings.HasPrefix(string(p.Field), "fields.") {
-			bad = append(bad, p)
-		}
-	}
-	if cert.ProblemsOf(err) == nil && err != nil && !fault.Is(err, fault.Invalid) && !fault.Is(err, fault.NotFound) {
+	bad := cert.ProblemsOf(ofAnswers(n.offer.Fields, err))
+	if bad == nil && err != nil && !fault.Is(err, fault.Invalid) && !fault.Is(err, fault.NotFound) {
 		return err
 	}
+	// The reviewer can change the other texts.
+	bad = slices.DeleteFunc(bad, func(p cert.Problem) bool {
+		return p.Field != cert.FieldName && !strings.HasPrefix(string(p.Field), string(FieldOf("")))
+	})
 	return bad.Err()
 }
 
