@@ -102,15 +102,7 @@ func (s *Service) prepare(ctx context.Context, in Submission, counts map[string]
 		n.Email = in.Applicant.Email
 	}
 	var bad cert.Problems
-	for _, f := range []struct {
-		field cert.Field
-		text  *string
-	}{{cert.FieldName, &n.FullName}, {cert.FieldEmail, &n.Email}} {
-		valid, problem := f.field.Check(*f.text)
-		if *f.text = valid; problem != nil {
-			bad = append(bad, *problem)
-		}
-	}
+	n.FullName, n.Email = checkField(&bad, cert.FieldName, n.FullName), checkField(&bad, cert.FieldEmail, n.Email)
 	n.Values = readValues(&bad, o.Fields, in.Values, false)
 	checkFiles(&bad, o, counts)
 	if err := bad.Err(); err != nil {
