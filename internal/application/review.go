@@ -82,18 +82,8 @@ func (s *Service) applyTx(ctx context.Context, tx *db.Tx, a *Application, c *cha
 		set = append(set, column{"decided_at", db.Micros(now)}, column{"delete_at", db.Micros(now.AddDate(0, 0, o.RetentionDays))}, column{"hold_until", nil})
 		set = append(set, personColumns("decided_by", c.by)...)
 	}
-	args := []any{a.InstitutionID, a.id, a.Revision}
-	var b strings.Builder
-	for _, x := range set {
-		args = append(args, x.value)
-		fmt.Fprintf(&b, ", %s = $%d", x.name, len(args))
-	}
-	res, err := tx.ExecContext(ctx, `UPDATE applications SET revision = revision + 1`+b.String()+` WHERE institution_id = $1 AND id = $2 AND revision = $3`, args...)
-	if err != nil {
+	if err := setTx(ctx, tx, a, set); err != nil {
 		return nil, err
-	}
-	if n, err := res.RowsAffected(); err != nil || n == 0 {
-		return nil, cmp.Or(err, error(errChanged))
 	}
 	if c.files != nil {
 		if err := c.files(tx, now); err != nil {
@@ -110,6 +100,25 @@ func (s *Service) applyTx(ctx context.Context, tx *db.Tx, a *Application, c *cha
 		return nil, err
 	}
 	return changed, s.finishTx(ctx, tx, c.step, changed, c.by, c.text, c.then)
+}
+
+// setTx changes columns of an application that was read before. The error is errChanged if the application
+// has changed since.
+func setTx(ctx context.Context, tx *db.Tx, a *Application, set []column) error {
+	args := []any{a.InstitutionID, a.id, a.Revision}
+	var b strings.Builder
+	for _, x := range set {
+		args = append(args, x.value)
+		fmt.Fprintf(&b, ", %s = $%d", x.name, len(args))
+	}
+	res, err := tx.ExecContext(ctx, `UPDATE applications SET revision = revision + 1`+b.String()+` WHERE institution_id = $1 AND id = $2 AND revision = $3`, args...)
+	if err != nil {
+		return err
+	}
+	if n, err := res.RowsAffected(); err != nil || n == 0 {
+		return cmp.Or(err, error(errChanged))
+	}
+	return nil
 }
 
 // personColumns returns the columns of a person.
@@ -305,14 +314,9 @@ func (s *Service) SetNote(ctx context.Context, r Reviewer, uuid, note string) (*
 	if r.Revision != 0 && r.Revision != a.Revision {
 		return nil, errChanged
 	}
-	err = s.db.Tx(ctx, func(tx *db.Tx) error {
-		res, err := tx.ExecContext(ctx, `UPDATE applications SET note = $1, revision = revision + 1 WHERE institution_id = $2 AND id = $3 AND revision = $4`,
-			optional(note), a.InstitutionID, a.id, a.Revision)
-		if err != nil {
+	err = s.db.Tx(ctx, func(tx *db.Tx) (err error) {
+		if err := setTx(ctx, tx, a, []column{{"note", optional(note)}}); err != nil {
 			return err
-		}
-		if n, err := res.RowsAffected(); err != nil || n == 0 {
-			return cmp.Or(err, error(errChanged))
 		}
 		if a, err = byUUID(ctx, tx, a.InstitutionID, uuid); err != nil {
 			return err
