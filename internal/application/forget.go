@@ -99,13 +99,22 @@ func (s *Service) forgetTx(ctx context.Context, tx *db.Tx, a *Application) (err 
 			return err
 		}
 	}
+	if remains, err := s.removeTx(ctx, tx, a); err != nil || !remains {
+		return err
+	}
+	return clearTx(ctx, tx, a.id)
+}
+
+// removeTx deletes the attachments of an application that is decided or has ended, and the application if
+// it has no certificate. It reports whether the application remains.
+func (s *Service) removeTx(ctx context.Context, tx *db.Tx, a *Application) (remains bool, err error) {
 	keys, err := deleteFilesTx(ctx, tx, s.moment(), `application_id = $1`, a.id)
 	if err != nil {
-		return err
+		return false, err
 	}
 	s.erase(ctx, tx, keys)
 	if a.state != accepted {
-		return s.certs.ForgetTx(ctx, tx, a.UUID)
+		return false, s.certs.ForgetTx(ctx, tx, a.UUID)
 	}
-	return clearTx(ctx, tx, a.id)
+	return true, nil
 }

@@ -71,13 +71,8 @@ func (s *Service) purge(ctx context.Context) error {
 
 // purgeTx deletes the attachments of a decided application, and the application if it has no certificate.
 func (s *Service) purgeTx(ctx context.Context, tx *db.Tx, a *Application) error {
-	keys, err := deleteFilesTx(ctx, tx, s.moment(), `application_id = $1`, a.id)
-	if err != nil {
+	if remains, err := s.removeTx(ctx, tx, a); err != nil || !remains {
 		return err
-	}
-	s.erase(ctx, tx, keys)
-	if a.state != accepted {
-		return s.certs.ForgetTx(ctx, tx, a.UUID)
 	}
 	if _, err := tx.ExecContext(ctx, `UPDATE applications SET files_deleted = $1, delete_at = NULL, revision = revision + 1 WHERE id = $2`, true, a.id); err != nil {
 		return fmt.Errorf("recording the deletion of attachments: %w", err)
