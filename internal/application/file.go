@@ -64,40 +64,47 @@ func insertFileTx(ctx context.Context, tx *db.Tx, institutionID int64, of owner,
 	return stored, nil
 }
 
+// ofInstitution selects the files of the applications of an institution; see Service.file.
+const ofInstitution = `applications a ON a.id = f.application_id WHERE a.institution_id = $1`
+
 // OpenFile opens an attachment of an application of an institution. The error is fault.NotFound if there
 // is no such attachment or it was deleted, and fault.Damaged if the stored file is.
 func (s *Service) OpenFile(ctx context.Context, institutionID int64, uuid, fileID string) (*cert.Content, *File, error) {
-	return s.openFile(ctx, `a.institution_id = $1`, institutionID, uuid, fileID)
+	return s.openFrom(ctx, ofInstitution, institutionID, uuid, fileID)
 }
 
 // OpenOwnFile is OpenFile for the applicant. The UUID may be that of a draft.
 func (s *Service) OpenOwnFile(ctx context.Context, userID int64, uuid, fileID string) (*cert.Content, *File, error) {
-	content, f, err := s.openFile(ctx, `a.user_id = $1`, userID, uuid, fileID)
+	content, f, err := s.openFrom(ctx, `applications a ON a.id = f.application_id WHERE a.user_id = $1`, userID, uuid, fileID)
 	if errors.Is(err, errNoFile) {
 		return s.openFrom(ctx, `application_drafts a ON a.id = f.draft_id WHERE a.user_id = $1`, userID, uuid, fileID)
 	}
 	return content, f, err
 }
 
-func (s *Service) openFile(ctx context.Context, where string, of int64, uuid, fileID string) (*cert.Content, *File, error) {
-	return s.openFrom(ctx, `applications a ON a.id = f.application_id WHERE `+where, of, uuid, fileID)
-}
-
 // openFrom opens the file of a row a, which the text after JOIN selects.
 func (s *Service) openFrom(ctx context.Context, join string, of int64, uuid, fileID string) (*cert.Content, *File, error) {
-	f := &File{}
-	var key string
-	err := s.db.QueryRowContext(ctx, `
-		SELECT f.uuid, f.field, f.name, f.type, f.size, f.file_key FROM application_files f JOIN `+join+`
-		AND a.uuid = $2 AND f.uuid = $3 AND f.file_key IS NOT NULL`, of, uuid, fileID).Scan(&f.ID, &f.Field, &f.Name, &f.Type, &f.Size, &key)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, nil, errNoFile
-	}
+	f, key, err := s.file(ctx, join, of, uuid, fileID)
 	if err != nil {
-		return nil, nil, fmt.Errorf("reading an attachment: %w", err)
+		return nil, nil, err
 	}
 	content, err := s.certs.OpenAttachment(ctx, key, f.Size)
 	return content, f, err
+}
+
+// file returns the file of a row a, which the text after JOIN selects, and its key.
+func (s *Service) file(ctx context.Context, join string, of int64, uuid, fileID string) (f *File, key string, err error) {
+	f = &File{}
+	err = s.db.QueryRowContext(ctx, `
+		SELECT f.uuid, f.field, f.name, f.type, f.size, f.file_key FROM application_files f JOIN `+join+`
+		AND a.uuid = $2 AND f.uuid = $3 AND f.file_key IS NOT NULL`, of, uuid, fileID).Scan(&f.ID, &f.Field, &f.Name, &f.Type, &f.Size, &key)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, "", errNoFile
+	}
+	if err != nil {
+		return nil, "", fmt.Errorf("reading an attachment: %w", err)
+	}
+	return f, key, nil
 }
 
 // deleteFilesTx removes the references to the files that where selects, and returns their keys. The next
