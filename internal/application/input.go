@@ -78,9 +78,8 @@ func (f *Field) read(value string) (string, cert.Code) {
 	return value, ""
 }
 
-// readValues returns the values in their stored form, and adds their problems to bad. If draft is true,
-// values may be missing.
-func readValues(bad *cert.Problems, fields []Field, values map[string]string, draft bool) map[string]string {
+// readValues returns the values in their stored form, and adds their problems to bad.
+func readValues(bad *cert.Problems, fields []Field, values map[string]string) map[string]string {
 	stored := map[string]string{}
 	for i := range fields {
 		f := &fields[i]
@@ -93,7 +92,7 @@ func readValues(bad *cert.Problems, fields []Field, values map[string]string, dr
 			add(bad, FieldOf(f.Key), code, limitOf(code, f.limit()))
 		case value != "":
 			stored[f.Key] = value
-		case f.Required && !draft:
+		case f.Required:
 			add(bad, FieldOf(f.Key), cert.CodeRequired, 0)
 		}
 	}

@@ -103,7 +103,7 @@ func (s *Service) prepare(ctx context.Context, in Submission, counts map[string]
 	}
 	var bad cert.Problems
 	n.FullName, n.Email = checkField(&bad, cert.FieldName, n.FullName), checkField(&bad, cert.FieldEmail, n.Email)
-	n.Values = readValues(&bad, o.Fields, in.Values, false)
+	n.Values = readValues(&bad, o.Fields, in.Values)
 	checkFiles(&bad, o, counts)
 	if err := bad.Err(); err != nil {
 		return nil, err
