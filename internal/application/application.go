@@ -5,6 +5,7 @@ package application
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/certvault/certvault/internal/account"
@@ -65,6 +66,9 @@ type Application struct {
 	state       Status
 	emailFolded string
 }
+
+// IsOpen reports whether the application waits for a decision.
+func (a *Application) IsOpen() bool { return slices.Contains(openStates, a.state) }
 
 // Person is a member or a token that acted. ID is 0 if there is none.
 type Person struct {

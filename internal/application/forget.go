@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/certvault/certvault/internal/audit"
 	"github.com/certvault/certvault/internal/cert"
@@ -93,7 +92,7 @@ func (s *Service) ForgetTx(ctx context.Context, tx *db.Tx, userID int64) error {
 }
 
 func (s *Service) forgetTx(ctx context.Context, tx *db.Tx, a *Application) (err error) {
-	if slices.Contains(openStates, a.state) {
+	if a.IsOpen() {
 		c := change{step: stepOf(triggerWithdraw), role: system, record: s.closeRecord(ctx, a.UUID, cert.Withdrawn, "")}
 		if a, err = s.applyTx(ctx, tx, a, &c); err != nil {
 			return err

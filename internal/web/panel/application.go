@@ -70,7 +70,7 @@ func (d *applicationPage) NextPath() string {
 }
 
 // Decidable reports whether the visitor may take a step.
-func (d *applicationPage) Decidable() bool { return d.Reviewer && isOpen(d.A) }
+func (d *applicationPage) Decidable() bool { return d.Reviewer && d.A.IsOpen() }
 
 // Mine reports whether the visitor claimed the application.
 func (d *applicationPage) Mine() bool {
@@ -200,7 +200,7 @@ func (p *Panel) applicationPage(r *http.Request, v *Visit, query, form url.Value
 		return nil, err
 	}
 	d.Reviewer = len(d.Offer.Reviewers) == 0 || slices.Contains(d.Offer.Reviewers, v.Person.ID)
-	if d.Offer.TemplateID != "" && isOpen(a) {
+	if d.Offer.TemplateID != "" && a.IsOpen() {
 		t, err := p.Templates.ByUUID(ctx, id, d.Offer.TemplateID)
 		if err != nil && !fault.Is(err, fault.NotFound) {
 			return nil, err

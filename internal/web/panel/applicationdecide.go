@@ -90,7 +90,7 @@ func (t texts) whatHappened(a *application.Application) string {
 		key = "application.was_expired"
 	case a.Status == cert.Rejected:
 		key, by = "application.was_rejected", a.DecidedBy.Name
-	case !isOpen(a):
+	case !a.IsOpen():
 		key, by = "application.was_approved", a.DecidedBy.Name
 	case a.Status == cert.InReview && a.ClaimedBy.Name != "":
 		key, by = "application.was_claimed", a.ClaimedBy.Name

@@ -307,8 +307,3 @@ func applicationState(a *application.Application) status {
 	}
 	return statusOf(a.Status)
 }
-
-// isOpen reports whether an application waits for a decision.
-func isOpen(a *application.Application) bool {
-	return slices.Contains(openStatuses, a.Status) && a.DecidedAt == nil
-}

@@ -160,7 +160,7 @@ func (p *Panel) Handler() (http.Handler, error) {
 		Funcs: withBulkFuncs(template.FuncMap{
 			"host": host, "status": statusOf, "breaks": breaks, "addressBreaks": addressBreaks, "shown": shown, "sample": sample,
 			"styleNames": styleNames, "mm": mm, "decimal": decimal,
-			"applicationState": applicationState, "offerState": offerState, "isOpen": isOpen, "recordPath": recordPath,
+			"applicationState": applicationState, "offerState": offerState, "recordPath": recordPath,
 			"templateState": stateOfTemplate, "templateKey": templateKey, "sizeOfPage": sizeOfPage,
 			"testVault": func() bool { return web.IsLocal(p.BaseURL) }, "baseURL": func() string { return p.BaseURL },
 		}),

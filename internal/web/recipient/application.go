@@ -70,11 +70,6 @@ func stateOf(a *application.Application) string {
 	}
 }
 
-// isOpen reports whether an application waits for a decision.
-func isOpen(a *application.Application) bool {
-	return (a.Status == cert.Pending || a.Status == cert.InReview) && a.DecidedAt == nil
-}
-
 // pathOf returns the path of the page of an application.
 func pathOf(a *application.Application) string { return "/account/applications/" + a.UUID }
 
@@ -151,7 +146,7 @@ func (p *Pages) applicationView(r *http.Request, a *application.Application) (*a
 	return &applicationView{
 		UUID: a.UUID, Offer: a.OfferName, ReferenceID: a.ReferenceID, FullName: a.FullName, Email: a.Email, State: stateOf(a), Institution: profile,
 		SentAt: web.Timestamp(&a.CreatedAt), Reason: a.Reason, Hold: a.Hold, Fields: a.Fields, Values: a.Values, Files: a.Files, FilesDeleted: a.FilesDeleted,
-		Open: isOpen(a),
+		Open: a.IsOpen(),
 	}, nil
 }
 

@@ -183,7 +183,7 @@ func (p *Pages) apply(w http.ResponseWriter, r *http.Request, o *offering) error
 		return err
 	}
 	for _, a := range mine {
-		if a.OfferID == o.Offer.ID && isOpen(a) {
+		if a.OfferID == o.Offer.ID && a.IsOpen() {
 			return p.signedIn.Redirect(w, r, p.signedIn.Reader(r).Link(pathOf(a)), "application_open")
 		}
 	}
