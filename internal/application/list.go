@@ -263,17 +263,16 @@ func (s *Service) reviewed(ctx context.Context, institutionID, userID int64) (id
 		return nil, fmt.Errorf("reading the reviewers of offers: %w", err)
 	}
 	_, err = db.Collect(rows, func(rows *sql.Rows) (struct{}, error) {
-		var id int64
+		var o Offer
 		var text string
-		var reviewers []int64
-		if err := rows.Scan(&id, &text); err != nil {
+		if err := rows.Scan(&o.ID, &text); err != nil {
 			return struct{}{}, err
 		}
-		if err := json.Unmarshal([]byte(text), &reviewers); err != nil {
+		if err := json.Unmarshal([]byte(text), &o.Reviewers); err != nil {
 			return struct{}{}, err
 		}
-		if len(reviewers) == 0 || slices.Contains(reviewers, userID) {
-			ids = append(ids, id)
+		if o.ReviewedBy(userID) {
+			ids = append(ids, o.ID)
 		}
 		return struct{}{}, nil
 	})

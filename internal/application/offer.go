@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -102,6 +103,11 @@ type Offer struct {
 	RegisterNumber, RegisterName, RegisterBirth string
 	Revision                                    int64
 	CreatedAt, UpdatedAt                        time.Time
+}
+
+// ReviewedBy reports whether a member who may review decides the offer's applications.
+func (o *Offer) ReviewedBy(userID int64) bool {
+	return len(o.Reviewers) == 0 || slices.Contains(o.Reviewers, userID)
 }
 
 // OfferInput has the fields of an offer that a person can change.

@@ -165,7 +165,7 @@ func (s *Service) byReviewer(ctx context.Context, r Reviewer, uuid string) (*App
 	if err != nil {
 		return nil, nil, err
 	}
-	if r.role() == reviewer && len(o.Reviewers) > 0 && !slices.Contains(o.Reviewers, r.Person.ID) {
+	if r.role() == reviewer && !o.ReviewedBy(r.Person.ID) {
 		return nil, nil, errReviewer
 	}
 	return a, o, nil

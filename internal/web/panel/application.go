@@ -199,7 +199,7 @@ func (p *Panel) applicationPage(r *http.Request, v *Visit, query, form url.Value
 	if d.Offer, err = p.Applications.Offer(ctx, id, a.OfferUUID); err != nil {
 		return nil, err
 	}
-	d.Reviewer = len(d.Offer.Reviewers) == 0 || slices.Contains(d.Offer.Reviewers, v.Person.ID)
+	d.Reviewer = d.Offer.ReviewedBy(v.Person.ID)
 	if d.Offer.TemplateID != "" && a.IsOpen() {
 		t, err := p.Templates.ByUUID(ctx, id, d.Offer.TemplateID)
 		if err != nil && !fault.Is(err, fault.NotFound) {
