@@ -18,6 +18,16 @@ import (
 // answerKey is the Field of the files of an answer.
 const answerKey = "answer"
 
+// FilesOf returns the files of the field with a key.
+func FilesOf(files []File, key string) (list []File) {
+	for _, f := range files {
+		if f.Field == key {
+			list = append(list, f)
+		}
+	}
+	return list
+}
+
 // ReferencedBlobs returns those of the keys to which attachments of drafts and applications refer. It is a
 // deletion.References.
 func ReferencedBlobs(ctx context.Context, d *db.DB, keys []string) ([]string, error) {

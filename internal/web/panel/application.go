@@ -108,13 +108,7 @@ type answer struct {
 func (d *applicationPage) Answers() []answer {
 	list := make([]answer, 0, len(d.A.Fields))
 	for _, f := range d.A.Fields {
-		one := answer{Field: f, Value: d.A.Values[f.Key]}
-		for _, file := range d.A.Files {
-			if file.Field == f.Key {
-				one.Files = append(one.Files, file)
-			}
-		}
-		list = append(list, one)
+		list = append(list, answer{Field: f, Value: d.A.Values[f.Key], Files: application.FilesOf(d.A.Files, f.Key)})
 	}
 	return list
 }

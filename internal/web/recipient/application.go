@@ -129,7 +129,9 @@ func (v *applicationView) Certificate() string {
 }
 
 // FilesOf returns the files of a field.
-func (v *applicationView) FilesOf(key string) []application.File { return filesOf(v.Files, key) }
+func (v *applicationView) FilesOf(key string) []application.File {
+	return application.FilesOf(v.Files, key)
+}
 
 // Room returns the maximum number of files of an answer.
 func (v *applicationView) Room() int { return application.MaxFiles - len(v.Files) }

@@ -72,16 +72,8 @@ func (*applyForm) Control(f application.Field) string { return controlOf(f.Key) 
 func controlOf(key string) string { return "field_" + key }
 
 // FilesOf returns the files of a field.
-func (a *applyForm) FilesOf(f application.Field) []application.File { return filesOf(a.Files, f.Key) }
-
-func filesOf(all []application.File, key string) []application.File {
-	var files []application.File
-	for _, file := range all {
-		if file.Field == key {
-			files = append(files, file)
-		}
-	}
-	return files
+func (a *applyForm) FilesOf(f application.Field) []application.File {
+	return application.FilesOf(a.Files, f.Key)
 }
 
 // Room reports whether another file can be added.
