@@ -1,18 +1,13 @@
 package application
 
 import (
-	"bytes"
 	"context"
 	"database/sql"
 	"fmt"
-	"io"
 	"slices"
-	"strings"
 
-	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
-	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/listing"
 	"github.com/certvault/certvault/internal/search"
 )
@@ -72,33 +67,4 @@ func (s *Service) Duplicates(ctx context.Context, institutionID int64, list []*A
 		}
 	}
 	return found, nil
-}
-
-// Preview returns the certificate of an approval as it would look, as a PDF that is marked as a sample. The
-// error is fault.BadRequest if the offer has no template, and otherwise as for Approve.
-func (s *Service) Preview(ctx context.Context, a *Application, in Approval) (*cert.Content, error) {
-	o, err := s.Offer(ctx, a.InstitutionID, a.OfferUUID)
-	if err != nil {
-		return nil, err
-	}
-	if strings.TrimSpace(o.TemplateID) == "" {
-		return nil, fault.New(fault.BadRequest, "The offer has no template.")
-	}
-	inst, err := account.InstitutionByID(ctx, s.db, a.InstitutionID)
-	if err != nil {
-		return nil, err
-	}
-	// The check comes first, because its problems are those of the approval.
-	if _, err := s.acceptance(ctx, inst, o, a, in); err != nil {
-		return nil, err
-	}
-	entry := s.entry(ctx, o, a, in)
-	if entry.Values, err = s.templates.KnownColumns(ctx, inst.ID, o.TemplateID, entry.Values); err != nil {
-		return nil, err
-	}
-	file, err := s.templates.Preview(ctx, inst, o.TemplateID, entry)
-	if err != nil {
-		return nil, ofAnswers(a.Fields, err)
-	}
-	return &cert.Content{SectionReader: io.NewSectionReader(bytes.NewReader(file), 0, int64(len(file)))}, nil
 }

@@ -288,19 +288,6 @@ func (s *Service) Prepare(ctx context.Context, inst *account.Institution, uuid s
 	return one, bad.Err()
 }
 
-// KnownColumns returns the values of the columns that the published version of a template has. The error
-// is as for Issue.
-func (s *Service) KnownColumns(ctx context.Context, institutionID int64, uuid string, values map[string]string) (map[string]string, error) {
-	t, err := s.ByUUID(ctx, institutionID, uuid)
-	if err == nil {
-		err = t.usable()
-	}
-	if err != nil {
-		return nil, err
-	}
-	return known(&t.Published.Layout, values), nil
-}
-
 // known returns the values of the columns of a layout.
 func known(l *design.Layout, values map[string]string) map[string]string {
 	columns := map[string]string{}
