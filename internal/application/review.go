@@ -389,11 +389,20 @@ func (s *Service) acceptance(ctx context.Context, inst *account.Institution, o *
 // entry returns the certificate of an approval as an entry for the template. The default title is that of
 // the template, and then that of the application.
 func (s *Service) entry(ctx context.Context, o *Offer, a *Application, in Approval) template.Entry {
-	title := strings.TrimSpace(in.Title)
-	if title == "" {
+	e := a.Entry(in)
+	if e.Title == "" {
 		if t, err := s.templates.ByUUID(ctx, o.InstitutionID, o.TemplateID); err != nil || t.Published == nil || t.Published.Layout.Title == "" {
-			title = a.Title
+			e.Title = a.Title
 		}
 	}
-	return template.Entry{FullName: a.FullName, Email: a.Email, Title: title, IssueDate: in.IssueDate, Details: in.Details, Values: columnsOf(a.Fields, a.Values)}
+	return e
+}
+
+// Entry returns the certificate of an approval as an entry for a template. It has the answers of all fields
+// with a column, also of columns that the template does not have.
+func (a *Application) Entry(in Approval) template.Entry {
+	return template.Entry{
+		FullName: a.FullName, Email: a.Email, Title: strings.TrimSpace(in.Title), IssueDate: in.IssueDate, Details: in.Details,
+		Values: columnsOf(a.Fields, a.Values),
+	}
 }

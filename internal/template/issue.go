@@ -276,7 +276,7 @@ func (s *Service) Prepare(ctx context.Context, inst *account.Institution, uuid s
 	if err != nil {
 		return nil, err
 	}
-	e.Values = known(&o.version.Layout, e.Values)
+	e.Values = o.version.Known(e.Values)
 	one, problems, err := o.one(inst, e, cert.Today(s.now()))
 	if err != nil {
 		return nil, err
@@ -286,17 +286,6 @@ func (s *Service) Prepare(ctx context.Context, inst *account.Institution, uuid s
 		bad = append(bad, p.Problem)
 	}
 	return one, bad.Err()
-}
-
-// known returns the values of the columns of a layout.
-func known(l *design.Layout, values map[string]string) map[string]string {
-	columns := map[string]string{}
-	for _, c := range l.Columns() {
-		if value, ok := values[c.Name]; ok {
-			columns[c.Name] = value
-		}
-	}
-	return columns
 }
 
 // Issue issues certificates from a template, as a batch. It stores all entries or none: the error is

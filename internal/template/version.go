@@ -39,6 +39,17 @@ func (s *Service) ByVersion(ctx context.Context, institutionID, versionID int64)
 	return t, found[0], nil
 }
 
+// Known returns the values of the columns that the version has.
+func (v *Version) Known(values map[string]string) map[string]string {
+	columns := map[string]string{}
+	for _, c := range v.Layout.Columns() {
+		if value, ok := values[c.Name]; ok {
+			columns[c.Name] = value
+		}
+	}
+	return columns
+}
+
 // Fit is like Check for a published or retired version, but duplicates are no problem.
 func (s *Service) Fit(ctx context.Context, inst *account.Institution, versionID int64, entries []Entry) ([]RowProblem, error) {
 	o, err := s.open(ctx, inst.ID, versionID)

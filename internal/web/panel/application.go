@@ -295,19 +295,15 @@ func (p *Panel) attachmentPicture(w http.ResponseWriter, r *http.Request, v *Vis
 	return sendPicture(w, r, picture)
 }
 
+// approvalOf returns the certificate that the form describes, with a file or nil.
+func approvalOf(form url.Values, file *cert.File) application.Approval {
+	return application.Approval{Title: form.Get("certificate_title"), IssueDate: form.Get("issue_date"), Details: form.Get("details"), File: file}
+}
+
 // entry returns the certificate that the form describes, as an entry of its template.
 func (d *applicationPage) entry() template.Entry {
-	e := template.Entry{
-		FullName: d.A.FullName, Title: strings.TrimSpace(d.Form.Get("certificate_title")),
-		IssueDate: strings.TrimSpace(d.Form.Get("issue_date")), Details: strings.TrimSpace(d.Form.Get("details")), Values: map[string]string{},
-	}
-	for _, use := range d.Template.Published.Layout.Columns() {
-		for _, f := range d.A.Fields {
-			if value := d.A.Values[f.Key]; f.Column == use.Name && value != "" {
-				e.Values[use.Name] = value
-			}
-		}
-	}
+	e := d.A.Entry(approvalOf(d.Form, nil))
+	e.Values = d.Template.Published.Known(e.Values)
 	return e
 }
 

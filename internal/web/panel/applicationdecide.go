@@ -196,10 +196,7 @@ func (p *Panel) approveApplication(w http.ResponseWriter, r *http.Request, v *Vi
 	}
 	r.PostForm = url.Values{}
 	approve := func(ctx context.Context, file *cert.File) error {
-		f := r.PostForm
-		_, err := p.Applications.Approve(ctx, reviewer(v, f), a.UUID, application.Approval{
-			Title: f.Get("certificate_title"), IssueDate: f.Get("issue_date"), Details: f.Get("details"), File: file,
-		})
+		_, err := p.Applications.Approve(ctx, reviewer(v, r.PostForm), a.UUID, approvalOf(r.PostForm, file))
 		return err
 	}
 	approved := false
