@@ -190,7 +190,7 @@ func (s *Service) selection(ctx context.Context, institutionID int64, f Filter) 
 		if err != nil {
 			return nil, err
 		}
-		v.and(`a.status IN ('pending', 'in_review')`)
+		v.and(isOpen)
 		v.offers(offers)
 	}
 	return v, nil
@@ -282,6 +282,32 @@ func (s *Service) reviewed(ctx context.Context, institutionID, userID int64) (id
 	return ids, nil
 }
 
+// isOpen is the condition that an application waits for a decision.
+const isOpen = `a.status IN ('pending', 'in_review')`
+
+// ofOffers returns the selection of the applications for offers of an institution.
+func ofOffers(institutionID int64, offers []int64) *selection {
+	v := &selection{}
+	v.Where = `WHERE a.institution_id = ` + v.arg(institutionID)
+	v.offers(offers)
+	return v
+}
+
+// Waiting returns the number of open applications that a member may review and that do not wait for their
+// applicants: the sum of Counts.Pending, InReview and Answered, without the cost of Counts.
+func (s *Service) Waiting(ctx context.Context, institutionID, userID int64) (n int, err error) {
+	offers, err := s.reviewed(ctx, institutionID, userID)
+	if err != nil || len(offers) == 0 {
+		return 0, err
+	}
+	v := ofOffers(institutionID, offers)
+	v.and(isOpen + ` AND (a.hold_kind IS NULL OR a.answered_at IS NOT NULL)`)
+	if err := s.db.QueryRowContext(ctx, `SELECT count(*) FROM applications a `+v.Where, v.Args...).Scan(&n); err != nil {
+		return 0, fmt.Errorf("counting the applications that wait: %w", err)
+	}
+	return n, nil
+}
+
 // week is the period of Counts.DecidedThisWeek.
 const week = 7 * 24 * time.Hour
 
@@ -291,10 +317,7 @@ func (s *Service) Counts(ctx context.Context, institutionID, userID int64) (*Cou
 	if err != nil {
 		return nil, err
 	}
-	v := &selection{}
-	v.Where = `WHERE a.institution_id = ` + v.arg(institutionID)
-	v.offers(offers)
-	open := `a.status IN ('pending', 'in_review')`
+	v := ofOffers(institutionID, offers)
 	n := &Counts{}
 	var oldest sql.NullInt64
 	if err := s.db.QueryRowContext(ctx, `
@@ -303,7 +326,7 @@ func (s *Service) Counts(ctx context.Context, institutionID, userID int64) (*Cou
 			coalesce(sum(CASE WHEN a.hold_kind IS NOT NULL AND a.answered_at IS NULL THEN 1 ELSE 0 END), 0),
 			coalesce(sum(CASE WHEN a.answered_at IS NOT NULL THEN 1 ELSE 0 END), 0),
 			coalesce(sum(CASE WHEN a.claimed_by_type = 'user' AND a.claimed_by_id = `+v.arg(userID)+` THEN 1 ELSE 0 END), 0),
-			min(a.created_at) FROM applications a `+v.Where+` AND `+open, v.Args...).
+			min(a.created_at) FROM applications a `+v.Where+` AND `+isOpen, v.Args...).
 		Scan(&n.Pending, &n.InReview, &n.OnHold, &n.Answered, &n.Mine, &oldest); err != nil {
 		return nil, fmt.Errorf("counting applications: %w", err)
 	}

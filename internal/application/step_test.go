@@ -296,6 +296,24 @@ func TestCertificateLists(t *testing.T) {
 		if n.Pending != 1 || n.InReview != 1 || n.OnHold != 0 || n.Mine != 1 || n.OldestAt == nil || n.DecidedThisWeek != 1 {
 			t.Errorf("counts = %+v", n)
 		}
+		wantWaiting := func(what string, want int) {
+			t.Helper()
+			if got, err := f.Applications.Waiting(t.Context(), f.inst.ID, f.ada); err != nil || got != want {
+				t.Errorf("%s, %d applications wait (%v), want %d", what, got, err, want)
+			}
+		}
+		wantWaiting("with one new and one claimed application", 2)
+		_, err = f.Applications.Hold(t.Context(), f.by(f.ada), list[0].UUID, application.Information, "When?")
+		f.ok(err)
+		wantWaiting("after a question about one of them", 1)
+		_, err = f.Applications.Answer(t.Context(), list[0].ApplicantID, list[0].UUID, "Now.", nil)
+		f.ok(err)
+		wantWaiting("after the answer", 2)
+		in := input("course")
+		in.Reviewers = []int64{f.bob}
+		_, err = f.Applications.ChangeOffer(t.Context(), f.inst.ID, o.UUID, o.Revision, in)
+		f.ok(err)
+		wantWaiting("of an offer with another reviewer", 0)
 	})
 }
 
@@ -392,9 +410,11 @@ func TestTenantsAndPersonsAreIsolated(t *testing.T) {
 	f.ok(err)
 	n, err := svc.Counts(ctx, inst.ID, f.ada)
 	f.ok(err)
+	waiting, err := svc.Waiting(ctx, inst.ID, f.ada)
+	f.ok(err)
 	twins, err := svc.Duplicates(ctx, inst.ID, []*application.Application{a})
 	f.ok(err)
-	if len(list.Items)+len(offers)+len(own)+n.Pending+len(twins) != 0 {
+	if len(list.Items)+len(offers)+len(own)+n.Pending+waiting+len(twins) != 0 {
 		t.Errorf("another institution sees %d applications, %d offers and %+v, another person %d applications", len(list.Items), len(offers), n, len(own))
 	}
 	// A reviewer or a template of another institution cannot be used.

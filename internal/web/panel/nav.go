@@ -108,7 +108,9 @@ func (p *Panel) frame(r *http.Request) any {
 			}
 			return v.Path(e.path), pattern, v.Can(e.may) && (e.may != account.MaySign || signs || waiting > 0)
 		})
-		p.countWaiting(r, v, f.Groups)
+		if v.Can(account.MayReview) {
+			f.count(v.Path("applications"), p.waitingApplications(r, v))
+		}
 		f.count(v.Path("approvals"), waiting)
 	case strings.HasPrefix(r.URL.Path, "/operator") && v.Person.Operator:
 		f.Groups = p.groups(r, operatorEntries, func(e entry) (string, string, bool) { return e.path, "GET " + e.path, true })
@@ -192,22 +194,12 @@ func (p *Panel) redirectToFirst(w http.ResponseWriter, r *http.Request, v *Visit
 	return p.draw(w, r, "nothing.html", v)
 }
 
-// countWaiting sets the counts of the navigation: the applications that wait for a reviewer. A failure
-// is logged only, because the navigation works without counts.
-func (p *Panel) countWaiting(r *http.Request, v *Visit, groups [][]item) {
-	if !v.Can(account.MayReview) {
-		return
-	}
-	counts, err := p.Applications.Counts(r.Context(), v.Institution().ID, v.Person.ID)
+// waitingApplications returns the number of applications that wait for a reviewer. A failure is logged only,
+// because the navigation works without counts.
+func (p *Panel) waitingApplications(r *http.Request, v *Visit) int {
+	n, err := p.Applications.Waiting(r.Context(), v.Institution().ID, v.Person.ID)
 	if err != nil {
 		p.Log.WarnContext(r.Context(), "the waiting applications could not be counted", slog.Any("error", err))
-		return
 	}
-	for _, group := range groups {
-		for i := range group {
-			if group[i].Path == v.Path("applications") {
-				group[i].Count = counts.Pending + counts.InReview + counts.Answered
-			}
-		}
-	}
+	return n
 }
