@@ -40,7 +40,7 @@ func (s *Service) Draw(ctx context.Context, c *cert.Certificate) (*cert.Drawn, e
 	if err := json.Unmarshal(c.Template.Values, &stored); err != nil {
 		return nil, fmt.Errorf("reading the values of a certificate: %w", err)
 	}
-	signers, err := s.signersOf(ctx, c)
+	signers, err := s.signersOf(ctx, o.version, c)
 	if err != nil {
 		return nil, err
 	}

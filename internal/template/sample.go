@@ -178,7 +178,7 @@ func (s *Service) CertificatePicture(ctx context.Context, c *cert.Certificate, p
 	if err := json.Unmarshal(c.Template.Values, &stored); err != nil {
 		return nil, fmt.Errorf("reading the values of a certificate: %w", err)
 	}
-	signers, err := s.signersOf(ctx, c)
+	signers, err := s.signersOf(ctx, o.version, c)
 	if err != nil {
 		return nil, err
 	}
