@@ -36,18 +36,11 @@ func (s *Service) Draw(ctx context.Context, c *cert.Certificate) (*cert.Drawn, e
 	if err != nil {
 		return nil, err
 	}
-	var stored values
-	if err := json.Unmarshal(c.Template.Values, &stored); err != nil {
-		return nil, fmt.Errorf("reading the values of a certificate: %w", err)
-	}
-	signers, err := s.signersOf(ctx, o.version, c)
+	v, err := s.valuesOf(ctx, o.version, c)
 	if err != nil {
 		return nil, err
 	}
-	fields, err := o.template.Draw(&design.Values{
-		Name: c.FullName, Title: c.Title, Reference: c.ReferenceID, Details: c.Details, IssueDate: c.IssueDate,
-		Institution: stored.Institution, Columns: stored.Columns, Signatories: signers,
-	})
+	fields, err := o.template.Draw(v)
 	if problems, ok := errors.AsType[design.Problems](err); ok {
 		return nil, refusal(problems[0], &o.version.Layout)
 	}
@@ -60,6 +53,22 @@ func (s *Service) Draw(ctx context.Context, c *cert.Certificate) (*cert.Drawn, e
 	d.Box = seal.Box(box)
 	d.SHA256, d.State, err = extend(o.template.State(), fields)
 	return d, err
+}
+
+// valuesOf returns the values of a certificate of a version for drawing.
+func (s *Service) valuesOf(ctx context.Context, v *Version, c *cert.Certificate) (*design.Values, error) {
+	var stored values
+	if err := json.Unmarshal(c.Template.Values, &stored); err != nil {
+		return nil, fmt.Errorf("reading the values of a certificate: %w", err)
+	}
+	signers, err := s.signersOf(ctx, v, c)
+	if err != nil {
+		return nil, err
+	}
+	return &design.Values{
+		Name: c.FullName, Title: c.Title, Reference: c.ReferenceID, Details: c.Details, IssueDate: c.IssueDate,
+		Institution: stored.Institution, Columns: stored.Columns, Signatories: signers,
+	}, nil
 }
 
 // extend returns the digest, and the state of the hash, of a base followed by a tail. state is the state

@@ -3,7 +3,6 @@ package template
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -174,25 +173,19 @@ func (s *Service) CertificatePicture(ctx context.Context, c *cert.Certificate, p
 	if page < 1 || page > len(o.version.Pages) {
 		return nil, errNoPage
 	}
-	var stored values
-	if err := json.Unmarshal(c.Template.Values, &stored); err != nil {
-		return nil, fmt.Errorf("reading the values of a certificate: %w", err)
-	}
-	signers, err := s.signersOf(ctx, o.version, c)
+	v, err := s.valuesOf(ctx, o.version, c)
 	if err != nil {
 		return nil, err
 	}
-	for i := range signers {
-		signers[i].Picture = design.SampleSignature()
+	for i := range v.Signatories {
+		v.Signatories[i].Picture = design.SampleSignature()
 	}
 	release, err := s.acquire(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer release()
-	file, err := o.template.Sample(o.base, &design.Values{
-		Name: c.FullName, Title: c.Title, Details: c.Details, IssueDate: c.IssueDate, Institution: stored.Institution, Columns: stored.Columns, Signatories: signers,
-	}, sampleMark)
+	file, err := o.template.Sample(o.base, v, sampleMark)
 	if err != nil {
 		return nil, publishError(err)
 	}
