@@ -185,19 +185,15 @@ type Naming struct {
 // revision is not the current one, and fault.BadRequest if the template is archived.
 func (s *Service) SetSignatories(ctx context.Context, inst *account.Institution, uuid string, n Naming) (*Template, error) {
 	return s.change(ctx, inst, uuid, "changing the signatories of a template", func(tx *db.Tx, t *Template, now time.Time) error {
-		latest := t.Latest()
-		switch {
-		case t.ArchivedAt != nil:
-			return errArchived
-		case latest == nil || latest.Revision != n.Revision:
-			return errRevision
+		if err := t.basedOn(n.Revision); err != nil {
+			return err
 		}
 		list, err := namedTx(ctx, tx, inst.ID, n.Signatories)
 		if err != nil {
 			return err
 		}
 		same := func(a, b Signatory) bool { return a.UserID == b.UserID && a.Designation == b.Designation }
-		if latest.InOrder == n.InOrder && slices.EqualFunc(latest.Signatories, list, same) {
+		if latest := t.Latest(); latest.InOrder == n.InOrder && slices.EqualFunc(latest.Signatories, list, same) {
 			return nil
 		}
 		if t.Draft == nil {
