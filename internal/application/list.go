@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/listing"
 )
 
 // maxFilter is the maximum length of a filter in bytes.
@@ -70,11 +72,7 @@ func (s *Service) List(ctx context.Context, institutionID int64, f Filter) (*Lis
 	if err != nil {
 		return nil, err
 	}
-	order := " DESC"
-	if v.Ascending != back {
-		order = " ASC"
-	}
-	list, err := s.all(ctx, fmt.Sprintf(`%s ORDER BY %s%s, c.id%s LIMIT %d OFFSET %d`, where, sorts[v.Sort], order, order, f.PerPage+1, f.Offset()), args...)
+	list, err := s.all(ctx, where+v.order(back)+fmt.Sprintf(` LIMIT %d OFFSET %d`, f.PerPage+1, f.Offset()), args...)
 	if err != nil {
 		return nil, err
 	}
@@ -104,6 +102,13 @@ func (s *Service) position(v *selection, f Filter, back bool) (string, []any, er
 	if err := s.cursors.Open(v, *f.Cursor, &at); err != nil {
 		return "", nil, err
 	}
+	where, args := v.beyond(at, back)
+	return where, args, nil
+}
+
+// beyond returns the condition and the arguments of the part of a list after a place, or before it if back is
+// true.
+func (v *selection) beyond(at place, back bool) (string, []any) {
 	sign := "<"
 	if v.Ascending != back {
 		sign = ">"
@@ -113,7 +118,37 @@ func (s *Service) position(v *selection, f Filter, back bool) (string, []any, er
 		key = at.Text
 	}
 	args := append(slices.Clone(v.Args), key, at.ID)
-	return v.Where + fmt.Sprintf(` AND (%s, c.id) %s ($%d, $%d)`, sorts[v.Sort], sign, len(args)-1, len(args)), args, nil
+	return v.Where + fmt.Sprintf(` AND (%s, c.id) %s ($%d, $%d)`, sorts[v.Sort], sign, len(args)-1, len(args)), args
+}
+
+// order returns the order of a list, or the opposite order if back is true.
+func (v *selection) order(back bool) string {
+	direction := "DESC"
+	if v.Ascending != back {
+		direction = "ASC"
+	}
+	return fmt.Sprintf(` ORDER BY %s %s, c.id %s`, sorts[v.Sort], direction, direction)
+}
+
+// Next returns the UUID of the application that follows another one in a list, or of the first application
+// of the list if none follows. It is "" if the list has no other application. The range of the filter is
+// ignored. The error is fault.Invalid for a filter that is not valid.
+func (s *Service) Next(ctx context.Context, f Filter, a *Application) (uuid string, err error) {
+	f.Range = listing.Range{PerPage: 1, Page: 1}
+	v, err := s.selection(ctx, a.InstitutionID, f)
+	if err != nil {
+		return "", err
+	}
+	v.and(`c.id <> ` + v.arg(a.ID))
+	where, args := v.beyond(v.placeOf(a), false)
+	err = s.db.QueryRowContext(ctx, `SELECT a.uuid`+tables+where+v.order(false)+` LIMIT 1`, args...).Scan(&uuid)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = s.db.QueryRowContext(ctx, `SELECT a.uuid`+tables+v.Where+v.order(false)+` LIMIT 1`, v.Args...).Scan(&uuid)
+	}
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return "", fmt.Errorf("finding the next application: %w", err)
+	}
+	return uuid, nil
 }
 
 func isText(sort string) bool { return sort == "name" || sort == "email" }

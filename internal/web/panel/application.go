@@ -34,8 +34,8 @@ type applicationPage struct {
 	Certificates []*cert.Certificate
 	Applications []*application.Application
 	Events       []application.Event
-	// Next is the next application of the view, or nil.
-	Next *application.Application
+	// Next is the UUID of the next application of the view, or "".
+	Next string
 	// Shown is the attachment that the page shows, or nil. Page is its page, and Pages the number of its
 	// pages.
 	Shown       *application.File
@@ -66,7 +66,7 @@ func (d *applicationPage) Self() string { return d.Path("") + d.View.Query() }
 
 // NextPath returns the address of the next application.
 func (d *applicationPage) NextPath() string {
-	return d.Visit.Path("applications/"+d.Next.UUID) + d.View.Query()
+	return d.Visit.Path("applications/"+d.Next) + d.View.Query()
 }
 
 // Decidable reports whether the visitor may take a step.

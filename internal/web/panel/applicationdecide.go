@@ -46,10 +46,10 @@ func (p *Panel) review(w http.ResponseWriter, r *http.Request, v *Visit, open, n
 	if err != nil {
 		return err
 	}
-	if next == nil {
+	if next == "" {
 		return p.redirect(w, r, v, "applications"+view.Query(), notice)
 	}
-	return p.redirect(w, r, v, "applications/"+next.UUID+view.Query(), notice+"_next")
+	return p.redirect(w, r, v, "applications/"+next+view.Query(), notice+"_next")
 }
 
 // reviewAgain shows the application again after a step that failed.

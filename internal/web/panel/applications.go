@@ -10,7 +10,6 @@ import (
 	"github.com/certvault/certvault/internal/application"
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/fault"
-	"github.com/certvault/certvault/internal/listing"
 )
 
 // applicationRoutes returns the routes of offers and applications.
@@ -247,40 +246,13 @@ func (p *Panel) applications(w http.ResponseWriter, r *http.Request, v *Visit) e
 	return p.draw(w, r, "applications.html", l)
 }
 
-// nextLimit is the number of applications among which the next one is searched.
-const nextLimit = 100
-
-// nextOf returns the application that follows another one in a view of the queue, or the first one of
-// the view if none follows. It returns nil if the view has no other application.
-func (p *Panel) nextOf(r *http.Request, v *Visit, view queueView, a *application.Application) (*application.Application, error) {
+// nextOf returns the UUID of the application that follows another one in a view of the queue, or of the first
+// one of the view if none follows. It returns "" if the view has no other application.
+func (p *Panel) nextOf(r *http.Request, v *Visit, view queueView, a *application.Application) (string, error) {
 	if view.Tab == "ended" {
 		view.Tab = ""
 	}
-	f := view.filter(v.Person.ID)
-	f.Range = listing.Range{Cursor: new(string), PerPage: nextLimit}
-	list, err := p.Applications.List(r.Context(), v.Institution().ID, f)
-	if err != nil {
-		return nil, err
-	}
-	follows := func(b *application.Application) bool {
-		if f.Ascending {
-			return b.ID > a.ID
-		}
-		return b.ID < a.ID
-	}
-	var first *application.Application
-	for _, b := range list.Items {
-		if b.UUID == a.UUID {
-			continue
-		}
-		if follows(b) {
-			return b, nil
-		}
-		if first == nil {
-			first = b
-		}
-	}
-	return first, nil
+	return p.Applications.Next(r.Context(), view.filter(v.Person.ID), a)
 }
 
 // applicationState is the label of the state of an application: the key of its text, and its tone.
