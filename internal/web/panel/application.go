@@ -181,9 +181,10 @@ func (p *Panel) applicationOf(r *http.Request, v *Visit) (*application.Applicati
 	return p.Applications.ByUUID(r.Context(), v.Institution().ID, id.String())
 }
 
-// applicationPage reads the page of the application in the path. query has the view of the queue, and
-// form the submitted form or nil.
-func (p *Panel) applicationPage(r *http.Request, v *Visit, query, form url.Values) (*applicationPage, error) {
+// applicationForm reads the parts of the page of the application in the path that its certificate needs: the
+// application, its offer, the template and the form. query has the view of the queue, and form the submitted
+// form or nil.
+func (p *Panel) applicationForm(r *http.Request, v *Visit, query, form url.Values) (*applicationPage, error) {
 	ctx, id := r.Context(), v.Institution().ID
 	a, err := p.applicationOf(r, v)
 	if err != nil {
@@ -203,19 +204,34 @@ func (p *Panel) applicationPage(r *http.Request, v *Visit, query, form url.Value
 			d.Template, d.Size = t, sizeOfPages(t.Published.Pages, pictureSide)
 		}
 	}
-	if d.Certificates, d.Applications, err = p.Applications.Earlier(ctx, a); err != nil {
-		return nil, err
-	}
-	if d.Events, err = p.Applications.Timeline(ctx, a); err != nil {
-		return nil, err
-	}
-	if d.Next, err = p.nextOf(r, v, d.View, a); err != nil {
-		return nil, err
-	}
 	if d.Form == nil {
 		d.Form = d.known()
 	}
-	return d, p.showFile(r, d, query)
+	return d, nil
+}
+
+// applicationPage reads the page of the application in the path. The arguments are those of applicationForm.
+func (p *Panel) applicationPage(r *http.Request, v *Visit, query, form url.Values) (*applicationPage, error) {
+	d, err := p.applicationForm(r, v, query, form)
+	if err != nil {
+		return nil, err
+	}
+	return d, p.addReview(r, d, query)
+}
+
+// addReview reads the parts of a page that only the review needs: the earlier certificates and applications of
+// the address, the timeline, the next application and the attachment.
+func (p *Panel) addReview(r *http.Request, d *applicationPage, query url.Values) (err error) {
+	if d.Certificates, d.Applications, err = p.Applications.Earlier(r.Context(), d.A); err != nil {
+		return err
+	}
+	if d.Events, err = p.Applications.Timeline(r.Context(), d.A); err != nil {
+		return err
+	}
+	if d.Next, err = p.nextOf(r, d.Visit, d.View, d.A); err != nil {
+		return err
+	}
+	return p.showFile(r, d, query)
 }
 
 // known returns the fields of the certificate that the vault knows.
@@ -310,7 +326,7 @@ func (d *applicationPage) entry() template.Entry {
 // applicationPicture sends a picture of the certificate that would be approved, for pages without a script.
 // If the answers do not fit the template, the picture is that of its design.
 func (p *Panel) applicationPicture(w http.ResponseWriter, r *http.Request, v *Visit) error {
-	d, err := p.applicationPage(r, v, url.Values{}, nil)
+	d, err := p.applicationForm(r, v, url.Values{}, nil)
 	if err != nil {
 		return err
 	}
@@ -330,7 +346,7 @@ func (p *Panel) applicationPicture(w http.ResponseWriter, r *http.Request, v *Vi
 // drawApplication sends a picture of the certificate that the form would approve. The script of the page
 // receives the problems as JSON.
 func (p *Panel) drawApplication(w http.ResponseWriter, r *http.Request, v *Visit) error {
-	d, err := p.applicationPage(r, v, r.PostForm, r.PostForm)
+	d, err := p.applicationForm(r, v, r.PostForm, r.PostForm)
 	if err != nil {
 		return err
 	}
@@ -344,6 +360,9 @@ func (p *Panel) drawApplication(w http.ResponseWriter, r *http.Request, v *Visit
 	t := p.texts(r)
 	err = t.approvalError(err, d)
 	if r.Header.Get(scriptHeader) == "" {
+		if err := p.addReview(r, d, r.PostForm); err != nil {
+			return err
+		}
 		return p.showAgain(w, r, "application.html", d, err)
 	}
 	return p.sendProblems(w, r, err)
