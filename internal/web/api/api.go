@@ -6,6 +6,7 @@ package api
 import (
 	"context"
 	"log/slog"
+	"mime"
 	"net/http"
 	"strconv"
 	"strings"
@@ -192,6 +193,15 @@ func (c *call) pathUUID() (string, error) {
 		return "", fault.New(fault.NotFound, "No such certificate.")
 	}
 	return id, nil
+}
+
+// mediaType returns the media type of the body of a request, or "" if it has none.
+func mediaType(r *http.Request) string {
+	mediaType, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if err != nil {
+		return ""
+	}
+	return mediaType
 }
 
 // parseUUID parses an id. It accepts only the spelling that responses use, except for the case of

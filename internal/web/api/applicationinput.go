@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"mime"
 	"net/http"
 	"strings"
 
@@ -26,15 +25,6 @@ const (
 )
 
 var errFormOrJSON = fault.New(fault.Unsupported, "The request must be multipart/form-data or application/json.")
-
-// mediaType returns the media type of the body of a request, or "" if it has none.
-func mediaType(r *http.Request) string {
-	mediaType, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	if err != nil {
-		return ""
-	}
-	return mediaType
-}
 
 // applicationInput is the content of a request to submit an application.
 type applicationInput struct {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"mime"
 	"net/http"
 
 	"github.com/certvault/certvault/internal/batch"
@@ -73,11 +72,7 @@ type bulkInput struct {
 // reader returns the function that reads the body of the request, according to its media type. The
 // error is fault.Unsupported if the media type is not supported.
 func (in *bulkInput) reader(w http.ResponseWriter, r *http.Request) (read func() error, err error) {
-	mediaType, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	if err != nil {
-		mediaType = ""
-	}
-	switch mediaType {
+	switch mediaType(r) {
 	case "multipart/form-data":
 		l := limits(maxBulk, malformedForm)
 		l.Parts, l.TooMany = maxBulkParts, errParts

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"mime"
 	"net/http"
 	"slices"
 	"strings"
@@ -73,9 +72,8 @@ func (in *issueInput) merge(found []template.RowProblem) []template.RowProblem {
 
 // openJSON prepares reading a JSON body.
 func openJSON(w http.ResponseWriter, r *http.Request, size int64) error {
-	mediaType, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	if err != nil || mediaType != "application/json" {
-		return fault.New(fault.Unsupported, "The request must be application/json.")
+	if mediaType(r) != "application/json" {
+		return errNotJSON
 	}
 	body.Limit(w, r, limits(size, malformedJSON))
 	return body.CheckEncoding(r)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"mime"
 	"net/http"
 	"strconv"
 	"strings"
@@ -16,6 +15,8 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/web/body"
 )
+
+var errNotJSON = fault.New(fault.Unsupported, "The request must be application/json.")
 
 // maxJSON is the maximum size of a JSON body in bytes.
 const maxJSON = 64 << 10
@@ -29,9 +30,8 @@ func readJSON(w http.ResponseWriter, x *exchange, v any) error { return readJSON
 // readJSONUpTo is readJSON for a body of at most size bytes.
 func readJSONUpTo(w http.ResponseWriter, x *exchange, size int64, v any) error {
 	r := x.call.Request
-	mediaType, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	if err != nil || mediaType != "application/json" {
-		return fault.New(fault.Unsupported, "The request must be application/json.")
+	if mediaType(r) != "application/json" {
+		return errNotJSON
 	}
 	if err := body.CheckEncoding(r); err != nil {
 		return err
