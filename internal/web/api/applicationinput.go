@@ -16,8 +16,6 @@ import (
 const (
 	// maxApplication is the maximum size of an application in JSON, in bytes.
 	maxApplication = 1 << 20
-	// maxAttachments is the maximum number of files of an application. An offer may have a lower limit.
-	maxAttachments = 10
 
 	// fieldsPrefix and filesPrefix begin the names of answers and files in problems.
 	fieldsPrefix = "fields."
@@ -132,8 +130,8 @@ func (in *applicationInput) file(key string, incoming *cert.Incoming, next func(
 	if x.isRepeated() {
 		return rest()
 	}
-	if in.stored == maxAttachments {
-		in.bad.Add(filesPrefix+shorten(key), fmt.Sprintf("An application can have at most %d files.", maxAttachments))
+	if in.stored == application.MaxFiles {
+		in.bad.Add(filesPrefix+shorten(key), fmt.Sprintf("An application can have at most %d files.", application.MaxFiles))
 		return rest()
 	}
 	in.stored++

@@ -172,7 +172,7 @@ var applicationParameters = map[string]filterParameter[application.Filter]{
 		if isOnHold && value != anyHold {
 			f.Hold = application.HoldKind(value)
 		}
-		return oneOf([]string{string(application.Information), string(application.Payment), string(application.Identity), anyHold, noHold}, value)
+		return oneOf(append(slices.Clone(application.HoldKinds), anyHold, noHold), application.HoldKind(value))
 	},
 	"created_at_from": func(f *application.Filter, value string) string { f.CreatedFrom = value; return checkDay(value) },
 	"created_at_to":   func(f *application.Filter, value string) string { f.CreatedTo = value; return checkDay(value) },
