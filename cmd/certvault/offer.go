@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
 
 	"github.com/certvault/certvault/internal/account"
@@ -188,11 +187,11 @@ func (o *offerChange) change(c *console, status application.OfferStatus) error {
 		if err != nil {
 			return err
 		}
-		i := slices.IndexFunc(list, func(x *application.Offer) bool { return x.UUID == o.Offer || x.Slug == o.Offer })
-		if i < 0 {
+		found := application.OfferNamed(list, o.Offer)
+		if found == nil {
 			return errors.New("the institution has no offer with this id or slug")
 		}
-		changed, err := s.SetOfferStatus(c.ctx, inst.ID, list[i].UUID, status)
+		changed, err := s.SetOfferStatus(c.ctx, inst.ID, found.UUID, status)
 		if err != nil {
 			return err
 		}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -156,6 +157,16 @@ func (s *Service) offers(ctx context.Context, where string, args ...any) ([]*Off
 // first.
 func (s *Service) Offers(ctx context.Context, institutionID int64, status OfferStatus) ([]*Offer, error) {
 	return s.offers(ctx, `institution_id = $1 AND (status = $2 OR $2 = '') ORDER BY id DESC`, institutionID, string(status))
+}
+
+// OfferNamed returns the offer of a list that has a name as its UUID or as its slug, or nil if there is none.
+func OfferNamed(list []*Offer, name string) *Offer {
+	for _, o := range list {
+		if o.Slug == name || strings.EqualFold(o.UUID, name) {
+			return o
+		}
+	}
+	return nil
 }
 
 // Offer returns an offer of an institution, or fault.NotFound.

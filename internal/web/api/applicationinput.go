@@ -57,10 +57,11 @@ func (a *API) submit(x *exchange, in *applicationInput) error {
 	if name == "" {
 		in.bad.Add("offer", "The offer field is required.")
 	}
-	offer, err := a.namedOffer(c, name)
+	offers, err := a.Applications.Offers(c.Context(), c.institution.ID, "")
 	if err != nil {
 		return err
 	}
+	offer := application.OfferNamed(offers, name)
 	if name != "" && (offer == nil || offer.Status != application.Open) {
 		in.bad.Add("offer", "There is no open offer with this id or slug.")
 	}

@@ -135,19 +135,6 @@ func wirePerson(p application.Person) *creator {
 	return &creator{Type: p.Type, ID: optional(p.ID), Name: p.Name}
 }
 
-// offerSlugs returns the slugs of the offers of an institution by their UUIDs.
-func (a *API) offerSlugs(c *call) (map[string]string, error) {
-	list, err := a.Applications.Offers(c.Context(), c.institution.ID, "")
-	if err != nil {
-		return nil, err
-	}
-	slugs := make(map[string]string, len(list))
-	for _, o := range list {
-		slugs[o.UUID] = o.Slug
-	}
-	return slugs, nil
-}
-
 // These are the values of the parameter hold besides the kinds of holds.
 const (
 	anyHold = "any"
@@ -195,21 +182,19 @@ func checkDay(value string) string {
 }
 
 func (a *API) applications(w http.ResponseWriter, c *call) error {
-	slugs, err := a.offerSlugs(c)
+	offers, err := a.Applications.Offers(c.Context(), c.institution.ID, "")
 	if err != nil {
 		return err
 	}
 	f := application.Filter{}
 	parameters := maps.Clone(applicationParameters)
 	parameters["offer"] = func(f *application.Filter, value string) string {
-		id, _ := parseUUID(value)
-		for offer, slug := range slugs {
-			if slug == value || offer == id {
-				f.OfferUUID = offer
-				return ""
-			}
+		o := application.OfferNamed(offers, value)
+		if o == nil {
+			return "There is no offer with this id or slug."
 		}
-		return "There is no offer with this id or slug."
+		f.OfferUUID = o.UUID
+		return ""
 	}
 	query, err := readParameters(c, parameters, &f, &f.Range)
 	if err != nil {
@@ -218,6 +203,10 @@ func (a *API) applications(w http.ResponseWriter, c *call) error {
 	list, err := a.Applications.List(c.Context(), c.institution.ID, f)
 	if err != nil {
 		return err
+	}
+	slugs := make(map[string]string, len(offers))
+	for _, o := range offers {
+		slugs[o.UUID] = o.Slug
 	}
 	data := make([]*applicationRecord, len(list.Items))
 	for i, ap := range list.Items {

@@ -137,16 +137,3 @@ func (a *API) offer(w http.ResponseWriter, c *call) error {
 	}
 	return web.WriteJSON(w, http.StatusOK, recordResponse{Data: a.wireOffer(c, o)})
 }
-
-// namedOffer returns the offer with a UUID or a slug, or nil if there is none.
-func (a *API) namedOffer(c *call, name string) (*application.Offer, error) {
-	list, err := a.Applications.Offers(c.Context(), c.institution.ID, "")
-	if err != nil {
-		return nil, err
-	}
-	id, _ := parseUUID(name)
-	if i := slices.IndexFunc(list, func(o *application.Offer) bool { return o.Slug == name || o.UUID == id }); i >= 0 {
-		return list[i], nil
-	}
-	return nil, nil //nolint:nilnil // the caller words the problem for its field
-}
