@@ -14,6 +14,10 @@ import (
 // contentTime is the time limit for sending a response with a file.
 const contentTime = 10 * time.Minute
 
+// FilePolicy is the content security policy of files. It prevents a file that a browser opens from
+// running code in the vault's origin.
+const FilePolicy = "default-src 'none'; sandbox"
+
 // ServeContent sends a stored file with tag as its ETag. Different files must have different tags.
 // Package net/http handles ranges and conditions (RFC 9110, 13 and 14). The caller sets the headers
 // that describe the file. If the range is invalid or outside the file, or If-Match fails, ServeContent

@@ -239,9 +239,6 @@ func (a *API) application(w http.ResponseWriter, c *call) error {
 	return web.WriteJSON(w, http.StatusOK, recordResponse{Data: wireApplication(found, slug)})
 }
 
-// applicationFilePolicy prevents a file that is opened in a browser from running code.
-const applicationFilePolicy = "default-src 'none'; sandbox"
-
 // applicationFile responds with an attachment.
 func (a *API) applicationFile(w http.ResponseWriter, c *call) (err error) {
 	uuid, okUUID := parseUUID(c.PathValue("uuid"))
@@ -257,7 +254,7 @@ func (a *API) applicationFile(w http.ResponseWriter, c *call) (err error) {
 	h := w.Header()
 	h.Set("Content-Type", file.Type)
 	h.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": file.Name}))
-	h.Set("Content-Security-Policy", applicationFilePolicy)
+	h.Set("Content-Security-Policy", web.FilePolicy)
 	return web.ServeContent(w, c.Request, content, file.ID)
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/vaulttest"
+	"github.com/certvault/certvault/internal/web"
 )
 
 // openOffer creates an open offer of an institution, without a template. Each offer has another name.
@@ -252,7 +253,7 @@ func TestAttachmentsAreForReviewers(t *testing.T) {
 	a := o.apply(o.inst, "Ada Obi", vaulttest.PDF)
 	file := o.pathOf("applications/" + a.UUID + "/files/" + a.Files[0].ID)
 	w := o.get("reviewer", file)
-	if w.Code != http.StatusOK || !bytes.Equal(w.Body.Bytes(), vaulttest.PDF) || w.Header().Get("Content-Security-Policy") != filePolicy ||
+	if w.Code != http.StatusOK || !bytes.Equal(w.Body.Bytes(), vaulttest.PDF) || w.Header().Get("Content-Security-Policy") != web.FilePolicy ||
 		!strings.HasPrefix(w.Header().Get("Content-Disposition"), "attachment") || w.Header().Get("X-Content-Type-Options") != "nosniff" {
 		t.Errorf("attachment: status = %d, header = %v", w.Code, w.Header())
 	}

@@ -25,10 +25,6 @@ import (
 	"github.com/certvault/certvault/internal/webhook"
 )
 
-// filePolicy is the content security policy of files. It prevents a file that a browser opens from
-// running code in the vault's origin.
-const filePolicy = "default-src 'none'; sandbox"
-
 // status is the label of a certificate's status, of an entry of its history or of a mail. Key is the
 // key of its text, and Tone selects its colour.
 type status struct{ Key, Tone string }
@@ -468,7 +464,7 @@ func (p *Panel) sendFile(w http.ResponseWriter, r *http.Request, content *cert.C
 	defer func() { _ = content.Close() }()
 	h := w.Header()
 	h.Set("Content-Type", f.mediaType)
-	h.Set("Content-Security-Policy", filePolicy)
+	h.Set("Content-Security-Policy", web.FilePolicy)
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "no-referrer")
 	if f.name != "" {

@@ -19,6 +19,7 @@ import (
 	"github.com/certvault/certvault/internal/recipient"
 	"github.com/certvault/certvault/internal/search"
 	"github.com/certvault/certvault/internal/task"
+	"github.com/certvault/certvault/internal/web"
 )
 
 // certificatesPerPage is the number of certificates on a page of the list.
@@ -409,7 +410,7 @@ func download(w http.ResponseWriter, mediaType, name string) error {
 	h.Set("Content-Disposition", `attachment; filename="`+name+`"`)
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Content-Security-Policy", filePolicy)
+	h.Set("Content-Security-Policy", web.FilePolicy)
 	return nil
 }
 

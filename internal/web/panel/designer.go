@@ -389,7 +389,7 @@ func (p *Panel) designPicture(w http.ResponseWriter, r *http.Request, v *Visit) 
 	}
 	h := w.Header()
 	h.Set("Content-Type", http.DetectContentType(file))
-	h.Set("Content-Security-Policy", filePolicy)
+	h.Set("Content-Security-Policy", web.FilePolicy)
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Cache-Control", "private, no-cache")
 	h.Set("Content-Length", strconv.Itoa(len(file)))

@@ -370,7 +370,7 @@ func (p *Panel) ink(w http.ResponseWriter, r *http.Request, v *Visit, f *cert.Fi
 func sendPicture(w http.ResponseWriter, r *http.Request, picture []byte) error {
 	h := w.Header()
 	h.Set("Content-Type", "image/png")
-	h.Set("Content-Security-Policy", filePolicy)
+	h.Set("Content-Security-Policy", web.FilePolicy)
 	digest := sha256.Sum256(picture)
 	return web.ServeContent(w, r, bytes.NewReader(picture), hex.EncodeToString(digest[:12]))
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/certvault/certvault/internal/design"
 	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/template"
+	"github.com/certvault/certvault/internal/web"
 	"github.com/certvault/certvault/internal/web/body"
 )
 
@@ -143,7 +144,7 @@ func (p *Panel) templateOf(r *http.Request, v *Visit) (*template.Template, error
 func sendLasting(w http.ResponseWriter, picture []byte) error {
 	h := w.Header()
 	h.Set("Content-Type", "image/png")
-	h.Set("Content-Security-Policy", filePolicy)
+	h.Set("Content-Security-Policy", web.FilePolicy)
 	h.Set("Cache-Control", "private, max-age=86400")
 	h.Set("Content-Length", strconv.Itoa(len(picture)))
 	_, _ = w.Write(picture) // fails only if the client has closed the connection
