@@ -104,10 +104,7 @@ func (s *Invitations) MailOperatorsTx(ctx context.Context, tx *db.Tx, r Renaming
 		head.Name = mail.Host(u.Hostname())
 	}
 	for _, o := range readers {
-		l, ok := s.Languages.Get(o.language)
-		if !ok {
-			l = s.Languages.Languages()[0]
-		}
+		l := s.Languages.FirstOf(o.language)
 		say, failed := sectionTexts(l, "renamed.")
 		letter := mail.Letter{
 			Language: l.Tag, Direction: l.Direction, Heading: say("heading", "prefix", r.Prefix),

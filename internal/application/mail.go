@@ -49,7 +49,7 @@ func (s *Service) mailTx(ctx context.Context, tx *db.Tx, kind string, a *Applica
 	} else if isUnsubscribed, err := recipient.IsUnsubscribed(ctx, tx, a.InstitutionID, a.emailFolded); err != nil || isUnsubscribed {
 		return err
 	}
-	l := s.language(tag, settings.MailLanguage)
+	l := s.catalog.FirstOf(tag, settings.MailLanguage)
 	head, err := account.MailHeadOf(ctx, tx, a.InstitutionID)
 	if err != nil {
 		return err
@@ -65,16 +65,6 @@ func (s *Service) mailTx(ctx context.Context, tx *db.Tx, kind string, a *Applica
 	m.Sender, m.ReplyTo = settings.DisplayName(head.Name), settings.ReplyTo
 	_, err = s.mailer.EnqueueTx(ctx, tx, m)
 	return err
-}
-
-// language returns the first of the languages that the vault has, or its first language.
-func (s *Service) language(tags ...string) *locale.Language {
-	for _, tag := range tags {
-		if l, ok := s.catalog.Get(tag); ok {
-			return l
-		}
-	}
-	return s.catalog.Languages()[0]
 }
 
 // letter returns a mail and its subject.

@@ -107,12 +107,7 @@ func (s *Service) message(ctx context.Context, tx *db.Tx, institutionID int64, u
 	if err != nil {
 		return mail.Message{}, err
 	}
-	l, ok := s.Languages.Get(user.Language)
-	if !ok {
-		if l, ok = s.Languages.Get(settings.MailLanguage); !ok {
-			return mail.Message{}, fmt.Errorf("the language %q is unknown", settings.MailLanguage)
-		}
-	}
+	l := s.Languages.FirstOf(user.Language, settings.MailLanguage)
 	head, err := account.MailHeadOf(ctx, tx, institutionID)
 	if err != nil {
 		return mail.Message{}, err

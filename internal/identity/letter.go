@@ -28,10 +28,7 @@ func (s *Service) writeTx(ctx context.Context, tx *db.Tx, to Person, name, path 
 	if s.Mailer == nil {
 		return nil
 	}
-	l, ok := s.Languages.Get(to.Language)
-	if !ok {
-		l = s.Languages.Languages()[0]
-	}
+	l := s.Languages.FirstOf(to.Language)
 	var failed error
 	say := func(key string, args ...any) string {
 		text, err := l.Text(key, args...)
@@ -84,11 +81,8 @@ func (s *Service) notifyDeviceTx(ctx context.Context, tx *db.Tx, session *Sessio
 		return nil
 	}
 	device, address := cmp.Or(session.Device(), "?"), cmp.Or(session.Address, "?")
-	l, ok := s.Languages.Get(session.Person.Language)
-	if !ok {
-		l = s.Languages.Languages()[0]
-	}
-	return s.writeTx(ctx, tx, session.Person, "letter_device", "", "device", device, "address", address, "time", l.Time(session.CreatedAt))
+	at := s.Languages.FirstOf(session.Person.Language).Time(session.CreatedAt)
+	return s.writeTx(ctx, tx, session.Person, "letter_device", "", "device", device, "address", address, "time", at)
 }
 
 // change is a change of a person's credentials. The person is notified of it, and the audit log

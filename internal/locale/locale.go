@@ -183,6 +183,17 @@ func (c *Catalog) Get(tag string) (*Language, bool) {
 	return c.languages[i], true
 }
 
+// FirstOf returns the language of the first tag that the catalog has, or the first language if it has none of
+// them.
+func (c *Catalog) FirstOf(tags ...string) *Language {
+	for _, tag := range tags {
+		if l, ok := c.Get(tag); ok {
+			return l
+		}
+	}
+	return c.languages[0]
+}
+
 // maxAccept is the maximum number of bytes of an Accept-Language header that Match reads.
 const maxAccept = 500
 

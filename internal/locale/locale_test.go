@@ -69,6 +69,16 @@ func TestMatchSelectsLanguage(t *testing.T) {
 	}
 }
 
+func TestFirstOfPrefersEarlierTags(t *testing.T) {
+	t.Parallel()
+	c := load(t)
+	for want, tags := range map[string][]string{"de": {"", "xx", "de", "fr"}, "fr": {"fr", "de"}, "en": {"xx", ""}} {
+		if got := c.FirstOf(tags...).Tag; got != want {
+			t.Errorf("FirstOf(%q) = %s, want %s", tags, got, want)
+		}
+	}
+}
+
 func TestDatesAndTimesInEachLanguage(t *testing.T) {
 	t.Parallel()
 	c := load(t)

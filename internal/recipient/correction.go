@@ -80,7 +80,7 @@ func (s *Service) mailCorrectionTx(ctx context.Context, tx *db.Tx, h Holder, c *
 	if err != nil {
 		return err
 	}
-	w := &translator{language: s.language(settings.MailLanguage), maxLength: titleInText}
+	w := &translator{language: s.catalog.FirstOf(settings.MailLanguage), maxLength: titleInText}
 	name := h.Name
 	if name == "" {
 		name = c.FullName

@@ -323,7 +323,7 @@ func (e *Export) applications(ctx context.Context, z *zip.Writer) error {
 
 // writeMissing writes the list of the missing files in the language of the account.
 func (e *Export) writeMissing(z *zip.Writer) error {
-	text, err := e.service.language(e.about.Account.Language).Text("recipient.export_missing")
+	text, err := e.service.catalog.FirstOf(e.about.Account.Language).Text("recipient.export_missing")
 	if err != nil {
 		return err
 	}

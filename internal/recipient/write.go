@@ -136,7 +136,7 @@ func (s *Service) writeOneTx(ctx context.Context, tx *db.Tx, items []item) error
 	d.items, d.owner = items, first.owner
 	var link int64
 	if d.owner != nil {
-		d.language = s.language(d.owner.Language, d.fallback)
+		d.language = s.catalog.FirstOf(d.owner.Language, d.fallback)
 		d.url = s.to("/account")
 		if len(items) == 1 {
 			d.url = s.to("/account/certificates/" + url.PathEscape(first.uuid))
@@ -150,7 +150,7 @@ func (s *Service) writeOneTx(ctx context.Context, tx *db.Tx, items []item) error
 		if isUnsubscribed {
 			return s.settleTx(ctx, tx, items, Unsubscribed, "", 0)
 		}
-		d.language = s.language(d.fallback)
+		d.language = s.catalog.FirstOf(d.fallback)
 		secret := account.NewSecret()
 		unsubscribe := account.NewSecret()
 		if err := tx.QueryRowContext(ctx, `
@@ -188,17 +188,6 @@ func draftOf(ctx context.Context, q db.Queryer, institutionID int64) (d draft, e
 	d.profile = account.PublicProfile{Name: i.Name, Public: i.Public}
 	d.texts, err = account.MailTexts(ctx, q, institutionID)
 	return d, err
-}
-
-// language returns the first of the given languages that the vault supports, or the vault's first
-// language if it supports none of these.
-func (s *Service) language(tags ...string) *locale.Language {
-	for _, tag := range tags {
-		if l, ok := s.catalog.Get(tag); ok {
-			return l
-		}
-	}
-	return s.catalog.Languages()[0]
 }
 
 // draft has the data of a mail.

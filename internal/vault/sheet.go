@@ -50,20 +50,17 @@ func (s *Services) languageOf(ctx context.Context, d Deps, c *cert.Certificate) 
 	if err != nil {
 		return nil, err
 	}
-	tag := settings.MailLanguage
+	chosen := ""
 	if email, err := account.ParseEmail(c.Email); err == nil {
 		u, err := account.VerifiedUser(ctx, d.DB, email.Folded)
 		if err != nil && !fault.Is(err, fault.NotFound) {
 			return nil, err
 		}
-		if err == nil && u.Language != "" {
-			tag = u.Language
+		if err == nil {
+			chosen = u.Language
 		}
 	}
-	if l, ok := s.Languages.Get(tag); ok {
-		return l, nil
-	}
-	return s.Languages.Languages()[0], nil
+	return s.Languages.FirstOf(chosen, settings.MailLanguage), nil
 }
 
 // sheetTexts returns the texts of a sheet in a language. issueDate is a date, or "".

@@ -309,13 +309,7 @@ func notifyOwnersTx(ctx context.Context, tx *db.Tx, d Deps, s *Services, n webho
 		return err
 	}
 	for _, o := range owners {
-		l, ok := s.Languages.Get(o.Language)
-		if !ok {
-			l, ok = s.Languages.Get(settings.MailLanguage)
-		}
-		if !ok {
-			l = s.Languages.Languages()[0]
-		}
+		l := s.Languages.FirstOf(o.Language, settings.MailLanguage)
 		letter, subject, err := n.Letter(l, head.Name, d.Links.To("/panel/"+institution.Slug+"/webhooks/"+n.Endpoint))
 		if err != nil {
 			return err
