@@ -3,7 +3,6 @@ package account
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"net/url"
 	"time"
@@ -31,7 +30,7 @@ func (s *Invitations) mailTx(ctx context.Context, tx *db.Tx, i *Invitation, l *l
 
 // message returns the mail of an invitation.
 func (i *Invitation) message(head MailHead, l *locale.Language, link string) (mail.Message, error) {
-	say, failed := sectionTexts(l, "invitation.")
+	say, failed := l.Texts("invitation.")
 	role := say("role_" + string(i.Role))
 	letter := mail.Letter{
 		Language: l.Tag, Direction: l.Direction, Heading: say("heading", "institution", i.Institution),
@@ -57,7 +56,7 @@ func (s *Invitations) MailOwnerTx(ctx context.Context, tx *db.Tx, i *Institution
 	if !ok {
 		return fault.OfField("language", "Choose one of the languages.")
 	}
-	say, failed := sectionTexts(l, "opened.")
+	say, failed := l.Texts("opened.")
 	letter := mail.Letter{
 		Language: l.Tag, Direction: l.Direction, Heading: say("heading", "institution", i.Name),
 		Paragraphs: []string{say("text", "inviter", operator, "institution", i.Name), say("how", "email", owner.Email)},
@@ -105,7 +104,7 @@ func (s *Invitations) MailOperatorsTx(ctx context.Context, tx *db.Tx, r Renaming
 	}
 	for _, o := range readers {
 		l := s.Languages.FirstOf(o.language)
-		say, failed := sectionTexts(l, "renamed.")
+		say, failed := l.Texts("renamed.")
 		letter := mail.Letter{
 			Language: l.Tag, Direction: l.Direction, Heading: say("heading", "prefix", r.Prefix),
 			Paragraphs: []string{say("text", "prefix", r.Prefix, "before", r.Before, "after", r.After), say("what")},
@@ -125,19 +124,4 @@ func (s *Invitations) MailOperatorsTx(ctx context.Context, tx *db.Tx, r Renaming
 		}
 	}
 	return nil
-}
-
-// sectionTexts returns two functions: say returns a text of a section of the catalog, and failed
-// returns the errors of all calls of say.
-func sectionTexts(l *locale.Language, section string) (say func(key string, args ...any) string, failed func() error) {
-	var errs []error
-	return func(key string, args ...any) string {
-			text, err := l.Text(section+key, args...)
-			if err != nil {
-				errs = append(errs, err)
-			}
-			return text
-		}, func() error {
-			return errors.Join(errs...)
-		}
 }

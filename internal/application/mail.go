@@ -2,7 +2,6 @@ package application
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/url"
 	"strings"
@@ -69,15 +68,14 @@ func (s *Service) mailTx(ctx context.Context, tx *db.Tx, kind string, a *Applica
 
 // letter returns a mail and its subject.
 func (s *Service) letter(l *locale.Language, kind string, a *Application, institution string) (letter mail.Letter, subject string, err error) {
+	text, failed := l.Texts("application_mail.")
 	say := func(key string, args ...any) string {
 		for i := 1; i < len(args); i += 2 {
-			if text, ok := args[i].(string); ok {
-				args[i] = mail.Quote(text, maxQuoted, l.Direction)
+			if value, ok := args[i].(string); ok {
+				args[i] = mail.Quote(value, maxQuoted, l.Direction)
 			}
 		}
-		text, e := l.Text("application_mail."+key, args...)
-		err = errors.Join(err, e)
-		return text
+		return text(key, args...)
 	}
 	letter = mail.Letter{Language: l.Tag, Direction: l.Direction}
 	quote := func(text string) {
@@ -112,5 +110,5 @@ func (s *Service) letter(l *locale.Language, kind string, a *Application, instit
 		letter.Why = say("why", "institution", institution)
 	}
 	subject = say(kind+"_subject", "offer", a.OfferName)
-	return letter, subject, err
+	return letter, subject, failed()
 }

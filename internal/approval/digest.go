@@ -112,15 +112,10 @@ func (s *Service) message(ctx context.Context, tx *db.Tx, institutionID int64, u
 	if err != nil {
 		return mail.Message{}, err
 	}
-	var errs []error
-	say := func(key string, args ...any) string {
-		text, err := l.Text("approval_mail."+key, args...)
-		errs = append(errs, err)
-		return text
-	}
+	say, failed := l.Texts("approval_mail.")
 	letter, subject := letter(l, say, inst.Name, user.Email, groups)
 	letter.Button = &mail.Button{Label: say("button"), URL: s.To("/panel/" + inst.Slug + "/approvals")}
-	if err := errors.Join(errs...); err != nil {
+	if err := failed(); err != nil {
 		return mail.Message{}, err
 	}
 	return head.Write(letter, mail.Address{Name: user.Name, Email: user.Email}, subject)

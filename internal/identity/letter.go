@@ -29,14 +29,7 @@ func (s *Service) writeTx(ctx context.Context, tx *db.Tx, to Person, name, path 
 		return nil
 	}
 	l := s.Languages.FirstOf(to.Language)
-	var failed error
-	say := func(key string, args ...any) string {
-		text, err := l.Text(key, args...)
-		if err != nil && failed == nil {
-			failed = fmt.Errorf("queueing a mail: %w", err)
-		}
-		return text
-	}
+	say, failed := l.Texts("")
 	head, err := account.MailHeadFor(ctx, tx, to.ID, s.host)
 	if err != nil {
 		return err
@@ -64,8 +57,8 @@ func (s *Service) writeTx(ctx context.Context, tx *db.Tx, to Person, name, path 
 		}
 		letter.Paragraphs = append(letter.Paragraphs, say(notYou, "host", host))
 	}
-	if failed != nil {
-		return failed
+	if err := failed(); err != nil {
+		return fmt.Errorf("queueing a mail: %w", err)
 	}
 	m, err := head.Write(letter, mail.Address{Name: to.Name, Email: to.Email}, subject)
 	if err != nil {

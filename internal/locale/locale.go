@@ -220,6 +220,18 @@ func (l *Language) Text(key string, args ...any) (string, error) {
 	return l.fill(key, args, func(v any) string { return fmt.Sprint(v) })
 }
 
+// Texts returns two functions: say is Text for the keys that begin with a prefix, without the error, and
+// failed returns the errors of all calls of say.
+func (l *Language) Texts(prefix string) (say func(key string, args ...any) string, failed func() error) {
+	var errs []error
+	say = func(key string, args ...any) string {
+		text, err := l.Text(prefix+key, args...)
+		errs = append(errs, err)
+		return text
+	}
+	return say, func() error { return errors.Join(errs...) }
+}
+
 // HTML is like Text, but returns markup. Values are escaped, and isolated so that a value does not
 // change the direction of the surrounding text. A value of type template.HTML is used unchanged.
 func (l *Language) HTML(key string, args ...any) (template.HTML, error) {

@@ -1,7 +1,6 @@
 package webhook
 
 import (
-	"errors"
 	"fmt"
 	"net/url"
 	"time"
@@ -44,12 +43,7 @@ func (n Notice) Letter(l *locale.Language, institution, link string) (letter mai
 	if u, err := url.Parse(n.URL); err == nil {
 		host = u.Host
 	}
-	var errs []error
-	say := func(key string, args ...any) string {
-		text, err := l.Text("webhook_mail."+key, args...)
-		errs = append(errs, err)
-		return text
-	}
+	say, failed := l.Texts("webhook_mail.")
 	letter = mail.Letter{
 		Language: l.Tag, Direction: l.Direction, Button: &mail.Button{Label: say("button"), URL: link},
 		Why: say("why", "institution", institution, "endpoint", n.Endpoint),
@@ -74,7 +68,7 @@ func (n Notice) Letter(l *locale.Language, institution, link string) (letter mai
 		letter.Paragraphs = []string{say("recovered_text", "host", host, "time", since), say("recovered_again")}
 	}
 	letter.Heading = subject
-	if err := errors.Join(errs...); err != nil {
+	if err := failed(); err != nil {
 		return mail.Letter{}, "", fmt.Errorf("writing a mail about an endpoint: %w", err)
 	}
 	return letter, subject, nil
