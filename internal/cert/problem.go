@@ -26,7 +26,7 @@ const (
 	// CodeNotFile is a text in a field that must be a file.
 	CodeNotFile Code = "not_file"
 	// CodeRefusedFile is a file that can never be sealed. Detail is the reason of the seal.Refusal,
-	// with the same text on all surfaces.
+	// with the same text on all surfaces. Limit is MaxFile if the file is larger.
 	CodeRefusedFile Code = "refused_file"
 	// CodeDuplicate is a certificate with the address, title and date of another certificate.
 	// Detail is the UUID of that certificate, or "" if it is not known.

@@ -150,7 +150,11 @@ func RefusedFile(err error) *Problem {
 	if !ok {
 		return nil
 	}
-	return &Problem{Field: FieldFile, Code: CodeRefusedFile, Detail: r.Reason}
+	p := &Problem{Field: FieldFile, Code: CodeRefusedFile, Detail: r.Reason}
+	if errors.Is(err, errLarge) {
+		p.Limit = MaxFile
+	}
+	return p
 }
 
 func original(f *File, r io.ReaderAt) seal.Original {

@@ -312,8 +312,9 @@ func (p *Pages) receiveFiles(r *http.Request, form *body.Form, institutionUUID s
 		err := p.Applications.Receive(r.Context(), institutionUUID, cert.NewIncoming(part.FileName(), part), func(f *cert.File) error {
 			return p.receiveFiles(r, form, institutionUUID, v, append(files, f), store)
 		})
-		if problems := fileProblems(err, answerFiles); problems != nil && cert.ProblemsOf(err) == nil {
-			return problems.Err()
+		if problem := cert.RefusedFile(err); problem != nil {
+			problem.Field = answerFiles
+			return cert.Problems{*problem}.Err()
 		}
 		return err
 	}

@@ -1,7 +1,6 @@
 package recipient
 
 import (
-	"errors"
 	"io"
 	"net/http"
 	"net/url"
@@ -13,7 +12,6 @@ import (
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/identity"
-	"github.com/certvault/certvault/internal/seal"
 	"github.com/certvault/certvault/internal/web"
 	"github.com/certvault/certvault/internal/web/body"
 	"github.com/certvault/certvault/internal/web/page"
@@ -279,7 +277,7 @@ func (p *Pages) receiveDraft(w http.ResponseWriter, r *http.Request, o *offering
 			values.Set(part.FormName(), string(part.Value(maxValue, io.Discard)))
 		case part.FileName() != "":
 			_, err := p.Applications.AddDraftFile(r.Context(), applicant(s), o.Offer, f.Key, cert.NewIncoming(part.FileName(), part))
-			problems := fileProblems(err, application.FileOf(f.Key))
+			problems := cert.ProblemsOf(err)
 			if err != nil && problems == nil {
 				return values, nil, err
 			}
@@ -291,23 +289,6 @@ func (p *Pages) receiveDraft(w http.ResponseWriter, r *http.Request, o *offering
 
 func isMultipart(r *http.Request) bool {
 	return strings.HasPrefix(r.Header.Get("Content-Type"), "multipart/form-data")
-}
-
-// fileProblems returns the problems of a file for its field, or nil for an error of another kind.
-func fileProblems(err error, field cert.Field) cert.Problems {
-	if err == nil {
-		return nil
-	}
-	problems := cert.ProblemsOf(err)
-	if r, ok := errors.AsType[*seal.Refusal](err); ok && problems == nil {
-		problems = cert.Problems{{Code: cert.CodeRefusedFile, Detail: r.Code}}
-	}
-	var list cert.Problems
-	for _, p := range problems {
-		p.Field = field
-		list = append(list, p)
-	}
-	return list
 }
 
 // reviewApplication shows the draft before it is sent, or the form if the draft has problems.

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -61,8 +62,11 @@ func (h *harness) postFiles(target string, script bool, fields ...string) *httpt
 			h.t.Fatal(err)
 		}
 		content := vaulttest.PDF
-		if strings.HasSuffix(fields[i+1], ".txt") {
+		switch fields[i+1] {
+		case "list.txt", "passport.txt":
 			content = []byte("only text")
+		case "large.pdf":
+			content = append(slices.Clone(content), make([]byte, cert.MaxFile)...)
 		}
 		if _, err := part.Write(content); err != nil {
 			h.t.Fatal(err)
@@ -148,7 +152,9 @@ func TestPersonAppliesAndGetsCertificate(t *testing.T) {
 	h.signInToNewAccount()
 	h.checkPage("an empty form", h.get(applyPath), http.StatusOK, `value="Ada"`, "ada@example.org", "About you</bdi> (optional)", `<option>Physics</option>`)
 	h.checkRedirect("saving a part", h.postFiles(applyPath, false, "full_name", "Ada <i>Obi</i>", "field_about", "Two\nlines", "field_proof", "", "step", "save"), applyPath)
-	w := h.postFiles(applyPath, false, "full_name", "Ada <i>Obi</i>", "field_points", "1,5", "step", "review")
+	w := h.postFiles(applyPath, false, "@field_proof", "large.pdf", "step", "save")
+	h.checkPage("a large file", w, http.StatusUnprocessableEntity, "Proof: the file is larger than 20 MB.")
+	w = h.postFiles(applyPath, false, "full_name", "Ada <i>Obi</i>", "field_points", "1,5", "step", "review")
 	h.checkPage("an incomplete form", w, http.StatusUnprocessableEntity, "Student number: enter an answer.", `href="#field_agree"`, "Proof: add a file.", "Ada &lt;i&gt;Obi")
 	w = h.postFiles(applyPath, true, "full_name", "Ada <i>Obi</i>", "field_number", "N 1", "field_agree", "yes", "field_course", "Law", "field_born", "2001-02-03",
 		"field_about", "Two\nlines", "@field_proof", "first.pdf", "@field_proof", "list.txt", "@field_proof", "second.pdf")
@@ -185,6 +191,8 @@ func TestPersonAppliesAndGetsCertificate(t *testing.T) {
 	h.checkPage("a question", held, http.StatusOK, "Answer needed", "needs proof of your identity", "your passport.", `action="`+path+`/answer"`, "You sent the application.")
 	h.checkPage("an empty answer", h.postFiles(path+"/answer", false, "answer", " "), http.StatusUnprocessableEntity, "Your answer: enter an answer.")
 	h.checkPage("a refused file", h.postFiles(path+"/answer", false, "answer", "Here", "@files", "passport.txt"), http.StatusUnprocessableEntity, "Files: this file cannot be used", ">Here</textarea>")
+	h.checkPage("a large file of an answer", h.postFiles(path+"/answer", false, "answer", "Here", "@files", "large.pdf"), http.StatusUnprocessableEntity,
+		"Files: the file is larger than 20 MB.")
 	answered := h.postFiles(path+"/answer", true, "answer", "Here <i>Obi</i>", "@files", "passport.pdf", "@files", "back.pdf")
 	if answered.Code != http.StatusOK || answered.Header().Get("Location") != path {
 		t.Fatalf("answering by script: status = %d, Location = %q, want 200 and %q: %s", answered.Code, answered.Header().Get("Location"), path, answered.Body)
@@ -346,8 +354,10 @@ func TestCatalogHasMessagesOfApplications(t *testing.T) {
 		application.CodeField, application.CodeOpen, application.CodeTooManyOpen, "no_room",
 	} {
 		for _, field := range []cert.Field{cert.FieldName, application.FieldOf("a"), application.FileOf("b"), application.FieldOf("c"), "answer", "files", answerFiles} {
-			if _, text := l.problem(cert.Problem{Field: field, Code: code, Detail: "too_large"}, fields); !strings.Contains(text, " ") {
-				t.Errorf("the message about %s of %s is %q", code, field, text)
+			for _, limit := range []int{0, cert.MaxFile} {
+				if _, text := l.problem(cert.Problem{Field: field, Code: code, Limit: limit}, fields); !strings.Contains(text, " ") {
+					t.Errorf("the message about %s of %s with the limit %d is %q", code, field, limit, text)
+				}
 			}
 		}
 	}

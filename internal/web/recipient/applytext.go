@@ -112,8 +112,8 @@ func (t texts) about(p cert.Problem, label string, kind application.FieldType) s
 	case cert.CodeNotDate:
 		key = "problem_not_date"
 	case cert.CodeRefusedFile, cert.CodeNotFile:
-		if p.Detail == "too_large" {
-			return t.of("problem_large_file", "label", label, "size", cert.MaxFile>>20)
+		if p.Limit > 0 {
+			return t.of("problem_large_file", "label", label, "size", p.Limit>>20)
 		}
 		key = "problem_refused_file"
 	case application.CodeNumber:
