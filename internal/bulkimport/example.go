@@ -2,14 +2,12 @@ package bulkimport
 
 import (
 	"context"
-	"errors"
 	"io"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/certvault/certvault/internal/design"
-	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/sheet"
 	"github.com/certvault/certvault/internal/template"
 )
@@ -26,10 +24,7 @@ func (s *Service) Examples(ctx context.Context, l *design.Layout, r io.Reader) (
 		return nil, 0, err
 	}
 	defer free()
-	table, err := sheet.Read(ctx, r)
-	if refusal, ok := errors.AsType[*sheet.Refusal](err); ok {
-		return nil, 0, fault.OfField("list", refusal.Message)
-	}
+	table, err := readList(ctx, r)
 	if err != nil {
 		return nil, 0, err
 	}

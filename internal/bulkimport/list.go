@@ -75,10 +75,7 @@ func (s *Service) setList(ctx context.Context, d *Draft, name string, r io.Reade
 		return 0, err
 	}
 	defer free()
-	table, err := sheet.Read(ctx, r)
-	if refusal, ok := errors.AsType[*sheet.Refusal](err); ok {
-		return 0, fault.OfField("list", refusal.Message)
-	}
+	table, err := readList(ctx, r)
 	if err != nil {
 		return 0, err
 	}
@@ -86,6 +83,15 @@ func (s *Service) setList(ctx context.Context, d *Draft, name string, r io.Reade
 		return s.correct(ctx, d, table)
 	}
 	return 0, s.replaceList(ctx, d, name, table)
+}
+
+// readList reads a list. The error is fault.Invalid for the field list if the list cannot be read.
+func readList(ctx context.Context, r io.Reader) (*sheet.Table, error) {
+	table, err := sheet.Read(ctx, r)
+	if refusal, ok := errors.AsType[*sheet.Refusal](err); ok {
+		return nil, fault.OfField("list", refusal.Message)
+	}
+	return table, err
 }
 
 func (s *Service) replaceList(ctx context.Context, d *Draft, name string, table *sheet.Table) error {
