@@ -135,7 +135,7 @@ func TestRefusedArchives(t *testing.T) {
 	complete := zipOf(t, entry("a.pdf", vaulttest.PDF))
 	var many []zipFile
 	for i := range bulkimport.MaxFiles + 1 {
-		many = append(many, entry(fmt.Sprintf("%d", i), nil))
+		many = append(many, zipFile{FileHeader: zip.FileHeader{Name: fmt.Sprintf("%d", i)}, isStored: true})
 	}
 	for name, tc := range map[string]struct {
 		raw  []byte
