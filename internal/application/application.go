@@ -204,14 +204,3 @@ type List struct {
 
 	Items []*Application
 }
-
-// ManyResult has the result of a decision for each application, in the order of the input.
-type ManyResult struct{ Results []ManyOutcome }
-
-// ManyOutcome is the result for one application. Err is a fault or nil. Application is nil if there is
-// no such application.
-type ManyOutcome struct {
-	UUID        string
-	Application *Application
-	Err         error
-}

@@ -166,7 +166,7 @@ func (s *Service) byReviewer(ctx context.Context, r Reviewer, uuid string) (*App
 		return nil, nil, err
 	}
 	if r.role() == reviewer && !o.ReviewedBy(r.Person.ID) {
-		return nil, nil, errReviewer
+		return nil, nil, ErrReviewer
 	}
 	return a, o, nil
 }

@@ -83,10 +83,11 @@ var (
 	errRevision = fault.New(fault.Conflict, "Another person has changed the offer in the meantime. Reload it to see the changes.")
 	// errVerify is the error for an applicant without a verified address.
 	errVerify = fault.New(fault.Forbidden, "Confirm your e-mail address first.")
-	// errReviewer is the error of a member who is not a reviewer of the offer.
-	errReviewer = fault.New(fault.Forbidden, "Only the reviewers of this offer may do this.")
-	errFast     = fault.New(fault.TooMany, "Too many requests from this network. Try again in a minute.")
+	errFast   = fault.New(fault.TooMany, "Too many requests from this network. Try again in a minute.")
 )
+
+// ErrReviewer is the fault of kind Forbidden of a member who may not review applications of the offer.
+var ErrReviewer = fault.New(fault.Forbidden, "Only the reviewers of this offer may do this.")
 
 // ErrFourEyes is the cause of the fault of kind Forbidden if a person approves the application that the
 // person claimed, although the offer requires two people.

@@ -433,13 +433,25 @@ func TestTenantsAndPersonsAreIsolated(t *testing.T) {
 		"Answer":      func() error { _, err := svc.Answer(ctx, other.UserID, a.UUID, "x", nil); return err },
 		"WithdrawOwn": func() error { _, err := svc.WithdrawOwn(ctx, other.UserID, a.UUID); return err },
 		"OpenOwnFile": func() error { _, _, err := svc.OpenOwnFile(ctx, other.UserID, a.UUID, a.Files[0].ID); return err },
-		"DecideMany": func() error {
-			m, err := svc.DecideMany(ctx, r, []string{a.UUID}, "reject", "x")
+		"Decide": func() error {
+			_, err := svc.Decide(ctx, r, a.UUID, application.DecideReject, "x")
+			return err
+		},
+		"ByUUIDs": func() error {
+			found, err := svc.ByUUIDs(ctx, inst.ID, []string{a.UUID})
 			f.ok(err)
-			if m.Results[0].Application != nil {
-				t.Error("DecideMany returns the application of another institution")
+			if len(found) == 0 {
+				return fault.New(fault.NotFound, "")
 			}
-			return m.Results[0].Err
+			return nil
+		},
+		"Select": func() error {
+			list, err := svc.Select(ctx, inst.ID, application.Filter{})
+			f.ok(err)
+			if len(list) == 0 {
+				return fault.New(fault.NotFound, "")
+			}
+			return nil
 		},
 		"SubmitDraft":     func() error { _, err := svc.SubmitDraft(ctx, f.inst, other, o); return err },
 		"RemoveDraftFile": func() error { return svc.RemoveDraftFile(ctx, other, o, a.Files[0].ID) },
@@ -472,25 +484,39 @@ func TestTenantsAndPersonsAreIsolated(t *testing.T) {
 	}
 }
 
-func TestDecideMany(t *testing.T) {
+// A selection has the applications of a list in its order, with the revisions that the reviewer saw.
+func TestSelect(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, dbtest.SQLite(t))
-	o := f.offer("course")
+	o, other := f.offer("course"), f.offer("other", func(in *application.OfferInput) { in.Reviewers = []int64{f.bob} })
 	a, b := f.submit(o, f.applicant("Ann")), f.submit(o, f.applicant("Bea"))
-	_, err := f.Applications.Reject(t.Context(), f.by(f.ada), a.UUID, "No.", "")
+	f.submit(other, f.applicant("Cid"))
+	_, err := f.Applications.Claim(t.Context(), f.by(f.bob), a.UUID)
 	f.ok(err)
-	m, err := f.Applications.DecideMany(t.Context(), f.by(f.bob), []string{a.UUID, b.UUID, "unknown"}, "reject", "The course is full.")
+	got, err := f.Applications.Select(t.Context(), f.inst.ID, application.Filter{For: f.ada, Ascending: true})
 	f.ok(err)
-	if len(m.Results) != 3 || m.Results[1].Err != nil || m.Results[1].Application.Reason != "The course is full." {
-		t.Fatalf("results = %+v", m.Results)
+	if want := []application.Selected{{UUID: a.UUID, Revision: 2}, {UUID: b.UUID, Revision: 1}}; !slices.Equal(got, want) {
+		t.Errorf("selected = %v, want %v: those that the reviewer may decide, oldest first", got, want)
 	}
-	wantFault(t, "a decided application", m.Results[0].Err, fault.BadRequest)
-	wantFault(t, "an unknown application", m.Results[2].Err, fault.NotFound)
-	if m.Results[0].Application.Reason != "No." || m.Results[2].Application != nil {
-		t.Errorf("results = %+v", m.Results)
+	_, err = f.Applications.Select(t.Context(), f.inst.ID, application.Filter{Sort: "age"})
+	wantFault(t, "an unknown order", err, fault.Invalid)
+}
+
+// The text of a decision is checked before applications are decided.
+func TestDecisionText(t *testing.T) {
+	t.Parallel()
+	for decision, limit := range map[application.Decision]int{application.DecideHold: 2000, application.DecideReject: 1000} {
+		_, err := decision.Check(" ")
+		wantCode(t, string(decision)+" without a text", err, "text", cert.CodeRequired)
+		_, err = decision.Check(strings.Repeat("x", limit+1))
+		wantCode(t, string(decision)+" with a long text", err, "text", cert.CodeTooLong)
+		if got, err := decision.Check(" The course is full. "); err != nil || got != "The course is full." {
+			t.Errorf("%s: the stored text is %q, err = %v", decision, got, err)
+		}
 	}
-	_, err = f.Applications.DecideMany(t.Context(), f.by(f.bob), nil, "delete", "")
-	wantFault(t, "an unknown decision", err, fault.Invalid)
+	if got, err := application.DecideApprove.Check("ignored"); err != nil || got != "" {
+		t.Errorf("an approval has the text %q, err = %v, want none", got, err)
+	}
 }
 
 func TestEarlierRecordsOfAnAddress(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/certvault/certvault/internal/application"
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/fault"
@@ -22,8 +23,8 @@ type Outcome string
 const (
 	// Succeeded is the outcome of a certificate that was changed.
 	Succeeded Outcome = "succeeded"
-	// Skipped is the outcome of a certificate that does not exist in the institution, or whose
-	// status did not allow the operation.
+	// Skipped is the outcome of a certificate or an application that does not exist in the institution, or
+	// whose status did not allow the operation.
 	Skipped Outcome = "skipped"
 	// Failed is the outcome of a certificate that could not be changed because of a fault.
 	Failed Outcome = "failed"
@@ -32,7 +33,7 @@ const (
 // Outcomes are all outcomes.
 var Outcomes = []Outcome{Succeeded, Skipped, Failed}
 
-// Result is the result of a task for one certificate.
+// Result is the result of a task for one certificate or application.
 type Result struct {
 	// Number counts the results of a task from 1.
 	Number  int64
@@ -43,8 +44,12 @@ type Result struct {
 	PreviousStatus cert.Status
 	At             time.Time
 	// Certificate is the current state of the certificate. It is nil if the institution has no such
-	// certificate.
+	// certificate, and for a task that decides applications.
 	Certificate *cert.Certificate
+	// Refusal is the reason for which an application was skipped, and Application its current state. It is
+	// nil if the institution has no such application.
+	Refusal     *application.Refusal
+	Application *application.Application
 }
 
 // Reason explains why a certificate was not changed. It returns "" for a changed certificate.
@@ -106,7 +111,7 @@ func (s *Service) results(ctx context.Context, d *Task, q ResultQuery) (list []*
 		beyond, from, direction = ` < `, q.Before, ` DESC`
 	}
 	args = append(args, from, q.Limit)
-	rows, err := s.db.QueryContext(ctx, fmt.Sprintf(`SELECT number, uuid, outcome, status, at FROM certificate_task_results
+	rows, err := s.db.QueryContext(ctx, fmt.Sprintf(`SELECT number, uuid, outcome, status, refusal, at FROM certificate_task_results
 		WHERE `+where+` AND number`+beyond+`$%d ORDER BY number`+direction+` LIMIT $%d`, len(args)-1, len(args)), args...)
 	if err != nil {
 		return nil, fmt.Errorf("reading the results of a task: %w", err)
@@ -115,8 +120,12 @@ func (s *Service) results(ctx context.Context, d *Task, q ResultQuery) (list []*
 	for rows.Next() {
 		r := &Result{}
 		var at int64
-		if err := rows.Scan(&r.Number, &r.UUID, &r.Outcome, &r.PreviousStatus, &at); err != nil {
+		var refusal string
+		if err := rows.Scan(&r.Number, &r.UUID, &r.Outcome, &r.PreviousStatus, &refusal, &at); err != nil {
 			return nil, fmt.Errorf("reading the results of a task: %w", err)
+		}
+		if r.Refusal, err = decodeRefusal(refusal); err != nil {
+			return nil, err
 		}
 		r.At = db.Time(at)
 		list = append(list, r)
@@ -126,6 +135,9 @@ func (s *Service) results(ctx context.Context, d *Task, q ResultQuery) (list []*
 	}
 	if q.Before > 0 {
 		slices.Reverse(list)
+	}
+	if d.Kind.Decides() {
+		return list, s.readApplications(ctx, d, list)
 	}
 	return list, s.readCertificates(ctx, d, list)
 }
@@ -155,8 +167,8 @@ func (s *Service) readCertificates(ctx context.Context, d *Task, list []*Result)
 	return rows.Err()
 }
 
-// WriteResults writes all results of a task as CSV.
-func (s *Service) WriteResults(ctx context.Context, d *Task, out io.Writer) error {
+// WriteResults writes all results of a task as CSV. refused words the refusal of an application.
+func (s *Service) WriteResults(ctx context.Context, d *Task, refused func(*Result) string, out io.Writer) error {
 	w := sheet.NewWriter(out)
 	if err := w.Write("Number", "Result", "Why", "Reference id", "Certificate title", "Full name", "E-mail", "Status now", "Certificate", "At"); err != nil {
 		return err
@@ -168,10 +180,17 @@ func (s *Service) WriteResults(ctx context.Context, d *Task, out io.Writer) erro
 		}
 		for _, r := range list {
 			var c cert.Certificate
-			if r.Certificate != nil {
+			switch a := r.Application; {
+			case r.Certificate != nil:
 				c = *r.Certificate
+			case a != nil:
+				c = cert.Certificate{ReferenceID: a.ReferenceID, Title: a.Title, FullName: a.FullName, Email: a.Email, Status: a.Status}
 			}
-			if err := w.Write(fmt.Sprint(r.Number), string(r.Outcome), r.Reason(d.Kind), c.ReferenceID, c.Title, c.FullName, c.Email, string(c.Status), r.UUID,
+			why := r.Reason(d.Kind)
+			if r.Refusal != nil {
+				why = refused(r)
+			}
+			if err := w.Write(fmt.Sprint(r.Number), string(r.Outcome), why, c.ReferenceID, c.Title, c.FullName, c.Email, string(c.Status), r.UUID,
 				r.At.UTC().Format(time.RFC3339)); err != nil {
 				return err
 			}
@@ -188,14 +207,18 @@ func (s *Service) storeResultsTx(ctx context.Context, tx *db.Tx, d *Task, list [
 	if len(list) == 0 {
 		return nil
 	}
-	const perRow = 4
+	const perRow = 5
 	args := []any{d.id, db.Micros(s.now())}
 	rows := make([]string, len(list))
 	for i, r := range list {
+		refusal, err := encodeRefusal(r.Refusal)
+		if err != nil {
+			return err
+		}
 		rows[i] = "($1, " + db.Placeholders(len(args)+1, perRow) + ", $2)"
-		args = append(args, int64(d.Total()+i+1), r.UUID, string(r.Outcome), string(r.PreviousStatus))
+		args = append(args, int64(d.Total()+i+1), r.UUID, string(r.Outcome), string(r.PreviousStatus), refusal)
 	}
-	_, err := tx.ExecContext(ctx, `INSERT INTO certificate_task_results (task_id, number, uuid, outcome, status, at) VALUES `+strings.Join(rows, ", "), args...)
+	_, err := tx.ExecContext(ctx, `INSERT INTO certificate_task_results (task_id, number, uuid, outcome, status, refusal, at) VALUES `+strings.Join(rows, ", "), args...)
 	return err
 }
 
@@ -208,9 +231,12 @@ const (
 	purgeBatch = 5000
 )
 
+// listed are the columns of a task in a list, without what the task is about, which can be long.
+var listed = strings.Replace(columns, "filter", "'{}'", 1)
+
 // Tasks returns the newest tasks of an institution.
 func (s *Service) Tasks(ctx context.Context, institutionID int64) (list []*Task, err error) {
-	rows, err := s.db.QueryContext(ctx, `SELECT `+columns+` FROM certificate_tasks WHERE institution_id = $1 ORDER BY id DESC LIMIT $2`, institutionID, maxListed)
+	rows, err := s.db.QueryContext(ctx, `SELECT `+listed+` FROM certificate_tasks WHERE institution_id = $1 ORDER BY id DESC LIMIT $2`, institutionID, maxListed)
 	if err != nil {
 		return nil, fmt.Errorf("listing tasks: %w", err)
 	}

@@ -85,7 +85,7 @@ func TestResultsOfTask(t *testing.T) {
 			t.Errorf("previous page = %v, err = %v, want the first page", back, err)
 		}
 		var out bytes.Buffer
-		if err := v.WriteResults(t.Context(), task, &out); err != nil {
+		if err := v.WriteResults(t.Context(), task, nil, &out); err != nil {
 			t.Fatal(err)
 		}
 		rows, err := csv.NewReader(strings.NewReader(strings.TrimPrefix(out.String(), "\uFEFF"))).ReadAll()
@@ -126,7 +126,7 @@ func TestResultsAfterInterruptionAndPurge(t *testing.T) {
 		}
 		task = v.runAll(task, nil)
 		var out bytes.Buffer
-		if err := v.WriteResults(t.Context(), task, &out); err != nil {
+		if err := v.WriteResults(t.Context(), task, nil, &out); err != nil {
 			t.Fatal(err)
 		}
 		if n := strings.Count(out.String(), `"succeeded"`); task.Succeeded != 90 || n != 90 {

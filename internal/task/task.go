@@ -1,7 +1,7 @@
-// Package task performs bulk actions on certificates: tasks that retry or revoke many certificates
-// step by step in the queue, with a result for each certificate, and exports as CSV and ZIP.
-// Package search selects the certificates, and package cert performs the operation on each
-// certificate.
+// Package task performs bulk actions: tasks that retry or revoke many certificates, or decide many
+// applications, step by step in the queue, with a result for each, and exports as CSV and ZIP.
+// Package search selects the certificates, package cert performs the operation on each certificate,
+// and package application decides each application.
 package task
 
 import (
@@ -17,6 +17,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/riverqueue/river"
 
+	"github.com/certvault/certvault/internal/application"
 	"github.com/certvault/certvault/internal/audit"
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
@@ -34,6 +35,11 @@ const (
 	Retry Kind = "retry"
 	// Revoke revokes certificates.
 	Revoke Kind = "revoke"
+	// Claim, Approve, Hold and Reject decide applications.
+	Claim   = Kind(application.DecideClaim)
+	Approve = Kind(application.DecideApprove)
+	Hold    = Kind(application.DecideHold)
+	Reject  = Kind(application.DecideReject)
 )
 
 const (
@@ -56,6 +62,8 @@ type Config struct {
 	Queue  *job.Queue
 	Certs  *cert.Service
 	Search *search.Service
+	// Applications may be nil if no task decides applications.
+	Applications *application.Service
 	// VerifyURL returns the address in the QR code of a reference id.
 	VerifyURL func(referenceID string) string
 	Now       func() time.Time
@@ -71,11 +79,13 @@ type Service struct {
 	verifyURL func(string) string
 	now       func() time.Time
 	log       *slog.Logger
+
+	applications *application.Service
 }
 
 // New returns a service and registers its worker with the queue.
 func New(c Config) *Service {
-	s := &Service{db: c.DB, queue: c.Queue, certs: c.Certs, search: c.Search, verifyURL: c.VerifyURL, now: c.Now, log: c.Log}
+	s := &Service{db: c.DB, queue: c.Queue, certs: c.Certs, search: c.Search, verifyURL: c.VerifyURL, now: c.Now, log: c.Log, applications: c.Applications}
 	job.Add(c.Queue, &worker{service: s})
 	return s
 }
@@ -98,18 +108,19 @@ type Request struct {
 	Then func(ctx context.Context, tx *db.Tx) error
 }
 
-// Task is a bulk action on many certificates. It continues after a crash, and changes no
-// certificate twice.
+// Task is a bulk action on many certificates or applications. It continues after a crash, and changes
+// nothing twice.
 type Task struct {
 	UUID string
 	Kind Kind
-	// Succeeded, Skipped and Failed are the numbers of certificates with each Outcome.
+	// Succeeded, Skipped and Failed are the numbers of certificates or applications with each Outcome.
 	Succeeded, Skipped, Failed int
 	CreatedAt                  time.Time
 	FinishedAt                 *time.Time
 
 	id, institutionID int64
 	selection         Selection
+	decisions         decisions
 	reason, note      string
 	position          string
 	actor             audit.Actor
@@ -170,7 +181,12 @@ func (s *Service) Start(ctx context.Context, institutionID int64, n Request) (*T
 	if len(f.Statuses) == 0 {
 		return nil, fault.New(fault.BadRequest, "None of these certificates is in a status that allows this.")
 	}
-	text, err := json.Marshal(Selection{Selected: slices.Compact(n.Selected), Filter: f}) //nolint:musttag // the same type decodes it
+	return s.start(ctx, institutionID, n, Selection{Selected: slices.Compact(n.Selected), Filter: f})
+}
+
+// start stores a task and its job. content is the Selection of the task, or its decisions.
+func (s *Service) start(ctx context.Context, institutionID int64, n Request, content any) (*Task, error) {
+	text, err := json.Marshal(content) //nolint:musttag // the same type decodes it
 	if err != nil {
 		return nil, fmt.Errorf("encoding a task: %w", err)
 	}
@@ -208,7 +224,11 @@ func scan(row interface{ Scan(dest ...any) error }) (*Task, error) {
 		return nil, err
 	}
 	d.CreatedAt, d.FinishedAt = db.Time(created), db.OptionalTime(finished)
-	if err := errors.Join(json.Unmarshal([]byte(text), &d.selection), json.Unmarshal([]byte(actor), &d.actor)); err != nil { //nolint:musttag // the same types encode them
+	var content any = &d.selection
+	if d.Kind.Decides() {
+		content = &d.decisions
+	}
+	if err := errors.Join(json.Unmarshal([]byte(text), content), json.Unmarshal([]byte(actor), &d.actor)); err != nil { //nolint:musttag // the same types encode them
 		return nil, fmt.Errorf("reading a task: %w", err)
 	}
 	return d, nil
@@ -217,7 +237,7 @@ func scan(row interface{ Scan(dest ...any) error }) (*Task, error) {
 // By returns the name of the actor who started the task.
 func (d *Task) By() string { return d.actor.Name }
 
-// Total returns the number of certificates that have a result.
+// Total returns the number of certificates or applications that have a result.
 func (d *Task) Total() int { return d.Succeeded + d.Skipped + d.Failed }
 
 // Task returns a task of an institution, or a fault of kind NotFound.
@@ -256,20 +276,34 @@ type worker struct {
 // the step one at a time.
 func (w *worker) Work(ctx context.Context, j *river.Job[taskArgs]) error {
 	s := w.service
+	d, left, err := s.unfinished(ctx, j.Args.ID)
+	if err == nil && left && d.Kind.Decides() {
+		finished, err := s.decideAll(ctx, d)
+		return worked(ctx, finished, err)
+	}
 	for began := s.now(); s.now().Sub(began) < workTime; {
 		finished, err := s.step(ctx, j.Args.ID, stepSize)
 		if err != nil && ctx.Err() == nil && !errors.Is(err, cert.ErrInvalidState) {
 			s.log.WarnContext(ctx, "a step of a task failed; its certificates are changed one at a time", slog.Int64("task", j.Args.ID), slog.Any("error", err))
 			finished, err = s.oneByOne(ctx, j.Args.ID)
 		}
-		switch {
-		case ctx.Err() != nil:
-			return river.JobSnooze(0)
-		case err != nil:
-			return fmt.Errorf("running a task: %w", err)
-		case finished:
-			return nil
+		if finished || err != nil {
+			return worked(ctx, finished, err)
 		}
+	}
+	return river.JobSnooze(0)
+}
+
+// worked returns the result of a job that ran steps of a task. Unless the task is finished, the job runs
+// again.
+func worked(ctx context.Context, finished bool, err error) error {
+	switch {
+	case ctx.Err() != nil:
+		return river.JobSnooze(0)
+	case err != nil:
+		return fmt.Errorf("running a task: %w", err)
+	case finished:
+		return nil
 	}
 	return river.JobSnooze(0)
 }
@@ -309,13 +343,16 @@ func (s *Service) advanceTx(ctx context.Context, tx *db.Tx, d *Task, next string
 		n[results[i].Outcome]++
 	}
 	var end any
+	reason := d.reason
 	if next == "" {
-		end = db.Micros(s.now())
+		if end = db.Micros(s.now()); d.Kind.Decides() {
+			reason = "" // the applications have it, and may be erased
+		}
 	}
 	res, err := tx.ExecContext(ctx, `
-		UPDATE certificate_tasks SET position = $1, succeeded = succeeded + $2, skipped = skipped + $3, failed = failed + $4, finished_at = $5
+		UPDATE certificate_tasks SET position = $1, succeeded = succeeded + $2, skipped = skipped + $3, failed = failed + $4, finished_at = $5, reason = $9
 		WHERE id = $6 AND position = $7 AND succeeded + skipped + failed = $8 AND finished_at IS NULL`,
-		next, n[Succeeded], n[Skipped], n[Failed], end, d.id, d.position, d.Total())
+		next, n[Succeeded], n[Skipped], n[Failed], end, d.id, d.position, d.Total(), reason)
 	if err != nil {
 		return err
 	}

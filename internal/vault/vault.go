@@ -166,7 +166,6 @@ func Wire(d Deps) (*Services, error) {
 		Purged: PurgedTx,
 	})
 	s.Search = search.New(d.DB, d.Keyring, d.Now)
-	s.Tasks = task.New(task.Config{DB: d.DB, Queue: s.Queue, Certs: s.Certs, Search: s.Search, VerifyURL: d.Links.Verify, Now: d.Now, Log: d.Log})
 	s.Batches = batch.New(batch.Config{
 		DB: d.DB, Keyring: d.Keyring, Certs: s.Certs, Queue: s.Queue, Templates: d.Templates, Signatories: template.SignatoriesOf, Quota: d.StagedQuota,
 		Now: d.Now, Log: d.Log,
@@ -174,9 +173,6 @@ func Wire(d Deps) (*Services, error) {
 	s.Templates = templates(d, s)
 	s.Approvals = approval.New(approval.Config{
 		DB: d.DB, Certs: s.Certs, Batches: s.Batches, Templates: s.Templates, Send: s.Mailer.EnqueueTx, Languages: s.Languages, To: d.Links.To, Now: d.Now, Log: d.Log,
-	})
-	s.BulkImports = bulkimport.New(bulkimport.Config{
-		DB: d.DB, Certs: s.Certs, Search: s.Search, Tasks: s.Tasks, Batches: s.Batches, Templates: s.Templates, Blobs: d.Blobs, Queue: s.Queue, Now: d.Now, Log: d.Log,
 	})
 	s.Recipients = recipient.New(recipient.Config{
 		DB: d.DB, Certs: s.Certs, Accounts: s.Accounts, Mailer: s.Mailer, Queue: s.Queue, Catalog: s.Languages, To: d.Links.To, Verify: d.Links.Verify, Now: d.Now, Log: d.Log,
@@ -187,6 +183,12 @@ func Wire(d Deps) (*Services, error) {
 	s.Applications = application.New(application.Config{
 		DB: d.DB, Keyring: d.Keyring, Accounts: s.Accounts, Certs: s.Certs, Search: s.Search, Templates: s.Templates, Deletions: s.Deletions, Mailer: s.Mailer,
 		Catalog: s.Languages, To: d.Links.To, Now: d.Now, Log: d.Log,
+	})
+	s.Tasks = task.New(task.Config{
+		DB: d.DB, Queue: s.Queue, Certs: s.Certs, Search: s.Search, Applications: s.Applications, VerifyURL: d.Links.Verify, Now: d.Now, Log: d.Log,
+	})
+	s.BulkImports = bulkimport.New(bulkimport.Config{
+		DB: d.DB, Certs: s.Certs, Search: s.Search, Tasks: s.Tasks, Batches: s.Batches, Templates: s.Templates, Blobs: d.Blobs, Queue: s.Queue, Now: d.Now, Log: d.Log,
 	})
 	s.People, err = identity.New(identity.Config{
 		DB: d.DB, Keyring: d.Keyring, Queue: s.Queue, Mailer: s.Mailer, Languages: s.Languages, BaseURL: d.BaseURL,

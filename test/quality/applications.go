@@ -84,14 +84,24 @@ func (f *fixture) applications(ctx context.Context, v *vault.Vault, slug, sessio
 	} {
 		f.show(name, v.URL+page, http.StatusOK, session)
 	}
-	decide := v.URL + path + "/applications/decide"
+	decide := path + "/applications/decide"
 	for name, form := range map[string]url.Values{
-		"applications-approve": {"decision": {"approve"}, "selected": {lastPart(ids[4]), lastPart(ids[5])}},
-		"applications-reject":  {"decision": {"reject"}, "selected": {lastPart(ids[0]), lastPart(ids[4])}},
-		"applications-results": {"decision": {"hold"}, "selected": {lastPart(ids[2])}, "text": {"Which course?"}, "sure": {"1"}},
+		"applications-approve": {"decision": {"approve"}, "selected": {lastPart(ids[4]) + ".1", lastPart(ids[5]) + ".1"}},
+		"applications-reject":  {"decision": {"reject"}, "selected": {lastPart(ids[0]) + ".1", lastPart(ids[4]) + ".1"}},
 	} {
-		f.show(name, decide, http.StatusOK, session).Form = form
+		f.show(name, v.URL+decide, http.StatusOK, session).Form = form
 	}
+	a, err := panel.PostForm(ctx, decide, url.Values{
+		"decision": {"hold"}, "selected": {lastPart(ids[2]) + ".1", lastPart(ids[6]) + ".1"}, "text": {"Which course?"}, "sure": {"1"},
+	})
+	if err != nil || a.Status != http.StatusSeeOther {
+		return fmt.Errorf("starting a task: %+v: %w", a, err)
+	}
+	task := a.Header.Get("Location")
+	if err := awaitPage(ctx, panel, task, func(a *vault.Response) bool { return bytes.Contains(a.Body, []byte("1 application was put on hold.")) }); err != nil {
+		return err
+	}
+	f.show("applications-results", v.URL+task, http.StatusOK, session)
 	f.show("offer-problems", v.URL+path+"/offers", http.StatusUnprocessableEntity, session).Form = url.Values{
 		"name": {""}, "slug": {"Not a slug"}, "hold_days": {"0"}, "retention_days": {"90"}, "max_files": {"3"}, "questions": {"1"},
 		"fields.0.label": {""}, "fields.0.type": {"choice"},

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -218,32 +219,117 @@ func TestRulesOfOffers(t *testing.T) {
 	}
 }
 
-// A decision about many applications has a result for each.
+// selected returns the value with which the queue selects an application.
+func selected(a *application.Application) string { return selectedValue(a.UUID, a.Revision) }
+
+// decided waits for the task to which a form leads, and returns its page.
+func (o *panelTest) decided(t *testing.T, form url.Values) (path string, w *httptest.ResponseRecorder) {
+	t.Helper()
+	w = o.post("reviewer", o.pathOf("applications/decide"), form)
+	if path = w.Header().Get("Location"); w.Code != http.StatusSeeOther || !strings.Contains(path, "/tasks/") {
+		t.Fatalf("the decision has the status %d and leads to %q, want a task", w.Code, path)
+	}
+	o.Until("the task is finished", func() bool {
+		w = o.get("reviewer", path)
+		return !strings.Contains(visibleText(t, w), "In progress")
+	})
+	return path, w
+}
+
+// A decision about many applications is a task, which has a result for each with a link to it.
 func TestManyApplicationsAreDecided(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
 	offer := o.openOffer(o.inst)
-	a, b := o.applyFor(offer, o.inst, "Ada Obi", nil), o.applyFor(offer, o.inst, "Ben Cole", nil)
+	a, b, c := o.applyFor(offer, o.inst, "Ada Obi", nil), o.applyFor(offer, o.inst, "Ben Cole", nil), o.applyFor(offer, o.inst, "Chi Eze", nil)
 	foreign := o.apply(o.other, "Eve Else", nil)
+	checkPage(t, "the queue", o.get("reviewer", o.pathOf("applications")), http.StatusOK, "All 3 in this list", "at most 5,000")
 	decide := o.pathOf("applications/decide")
-	form := url.Values{"decision": {"reject"}, "selected": {a.UUID, b.UUID}}
-	checkPage(t, "the question", o.post("reviewer", decide, form), http.StatusOK, "2 applications", "Ada Obi", "Ben Cole", "cannot be undone")
+	form := url.Values{"decision": {"reject"}, "selected": {selected(a), selected(b), selected(c), selected(foreign)}}
+	checkPage(t, "the question", o.post("reviewer", decide, form), http.StatusOK, "4 applications", "Ada Obi", "Ben Cole", "cannot be undone", "and 1 more")
 	form.Set("sure", "1")
 	checkPage(t, "no reason", o.post("reviewer", decide, form), http.StatusUnprocessableEntity, "Enter the text for the applicant.")
 	o.post("admin", o.pathOf("applications/"+b.UUID)+"/withdraw", url.Values{})
+	if _, err := o.panel.Applications.Hold(t.Context(), application.Reviewer{Institution: &o.inst, Person: application.Person{ID: 1, Type: "user", Name: "Other Person"}},
+		c.UUID, application.Information, "Which group?"); err != nil {
+		t.Fatal(err)
+	}
 	form.Set("text", "The course was canceled.")
-	checkPage(t, "the results", o.post("reviewer", decide, form), http.StatusOK, "1 application was rejected. 1 application was not changed.", "This application was withdrawn.")
-	if o.applicationNow(a).Reason != "The course was canceled." {
-		t.Error("the rejected application does not have the reason")
+	path, w := o.decided(t, form)
+	checkPage(t, "the results", w, http.StatusOK, "Reject applications", "1 application was rejected. 3 applications were not changed.",
+		"Ada Obi", "This application was withdrawn.", "another person changed the application in the meantime", "The application does not exist any more.")
+	if got := o.applicationNow(a); got.Reason != "The course was canceled." || got.DecidedBy.Name != "Reviewer Person" {
+		t.Errorf("the application is rejected by %q because of %q, want the reviewer and the reason", got.DecidedBy.Name, got.Reason)
 	}
-	if w := o.post("reviewer", decide, url.Values{"decision": {"claim"}, "selected": {foreign.UUID}}); w.Code != http.StatusNotFound {
-		t.Errorf("a decision about an application of another institution: status = %d, want 404", w.Code)
+	if got := o.applicationNow(c); got.Hold == nil || got.Status != cert.Pending {
+		t.Errorf("an application that another person put on hold after the selection is %s, want it unchanged", got.Status)
 	}
-	c := o.applyFor(offer, o.inst, "Chi Eze", nil)
-	checkPage(t, "an approval without a template", o.post("reviewer", decide, url.Values{"decision": {"approve"}, "selected": {c.UUID}, "sure": {"1"}}), http.StatusOK,
-		"0 applications were approved. 1 application was not changed.", "Open the application and attach the file.")
-	w := o.post("reviewer", decide, url.Values{"decision": {"claim"}, "tab": {"new"}})
+	if !strings.Contains(w.Body.String(), `href="`+o.pathOf("applications/"+b.UUID)+`"`) || strings.Contains(visibleText(t, w), "Eve Else") {
+		t.Error("the results have no link to an application, or name one of another institution")
+	}
+	checkPage(t, "the skipped applications", o.get("reviewer", path+"?show=skipped"), http.StatusOK, "Ben Cole", "Skipped")
+	checkPage(t, "an outcome without results", o.get("reviewer", path+"?show=failed"), http.StatusOK, "No application of this task has this result.")
+	csv := o.get("reviewer", path+"/results.csv").Body.String()
+	if !strings.Contains(csv, "Ada Obi") || !strings.Contains(csv, "This application was withdrawn.") {
+		t.Errorf("results.csv = %s, want the names and the reasons", csv)
+	}
+	checkPage(t, "the list of tasks", o.get("reviewer", o.pathOf("tasks")), http.StatusOK, "Reject applications", "By Reviewer Person", "1 3 0")
+	// Only reviewers see who was rejected.
+	if text := visibleText(t, o.get("auditor", o.pathOf("tasks"))); !strings.Contains(text, "No tasks") {
+		t.Errorf("an auditor sees the tasks %s, want none", text)
+	}
+	for _, page := range []string{"", "/events", "/results.csv"} {
+		if w := o.get("auditor", path+page); w.Code != http.StatusNotFound {
+			t.Errorf("%s for an auditor: status = %d, want 404", page, w.Code)
+		}
+	}
+
+	_, w = o.decided(t, url.Values{"decision": {"approve"}, "selected": {selected(o.applicationNow(c))}, "sure": {"1"}})
+	checkPage(t, "an approval without a template", w, http.StatusOK, "0 applications were approved. 1 application was not changed.", "Open the application and attach the file.")
+	w = o.post("reviewer", decide, url.Values{"decision": {"claim"}, "tab": {"new"}})
 	checkPage(t, "nothing selected", o.followRedirect(t, "reviewer", w, o.pathOf("applications?tab=new")), http.StatusOK, "Select at least one application first.")
+	if w := o.post("reviewer", decide, url.Values{"decision": {"claim"}, "selected": {a.UUID}}); w.Code != http.StatusBadRequest {
+		t.Errorf("a selection without a revision: status = %d, want 400", w.Code)
+	}
+}
+
+// All applications of a part of the queue are decided together. The person types their number, and those
+// that arrive after the question are not decided.
+func TestWholeQueueIsDecided(t *testing.T) {
+	t.Parallel()
+	o := newPanelTest(t, dbtest.SQLite(t))
+	offer := o.openOffer(o.inst)
+	for i := range applicationsPerPage + 5 {
+		o.applyFor(offer, o.inst, fmt.Sprintf("Student %d", i), nil)
+	}
+	other := o.apply(o.inst, "Ada Obi", nil)
+	decide := o.pathOf("applications/decide")
+	form := url.Values{"decision": {"reject"}, "which": {"all"}, "q": {"Student"}}
+	w := o.post("reviewer", decide, form)
+	checkPage(t, "the question", w, http.StatusOK, "55 applications", "and 45 more", "Type 55 to confirm")
+	late := o.applyFor(offer, o.inst, "Student Late", nil)
+	form = url.Values{"decision": {"reject"}, "q": {"Student"}, "sure": {"1"}, "text": {"Closed."}, "selected": hiddenValues(w, "selected")}
+	checkPage(t, "no number", o.post("reviewer", decide, form), http.StatusUnprocessableEntity, "This is not the number of applications.")
+	form.Set("number", "55")
+	_, w = o.decided(t, form)
+	checkPage(t, "the results", w, http.StatusOK, "55 applications were rejected.", "All 55", "Next page")
+	for _, a := range []*application.Application{late, other} {
+		if got := o.applicationNow(a); got.Status != cert.Pending {
+			t.Errorf("%s is %s, want pending", got.FullName, got.Status)
+		}
+	}
+	checkPage(t, "claiming all", o.post("reviewer", decide, url.Values{"decision": {"claim"}, "which": {"all"}}), http.StatusOK, "2 applications", "Other reviewers see")
+	if w := o.post("auditor", decide, form); w.Code != http.StatusForbidden {
+		t.Errorf("a decision by an auditor: status = %d, want 403", w.Code)
+	}
+}
+
+// hiddenValues returns the values of the hidden fields with a name.
+func hiddenValues(w *httptest.ResponseRecorder, name string) (list []string) {
+	for _, m := range regexp.MustCompile(`type="hidden" name="`+name+`" value="([^"]*)"`).FindAllStringSubmatch(w.Body.String(), -1) {
+		list = append(list, m[1])
+	}
+	return list
 }
 
 // Attachments are for reviewers only, and a browser runs nothing in them.

@@ -32,7 +32,7 @@ func (p *Panel) applicationRoutes() []route {
 		{pattern: "POST " + offer + "/register/delete", may: manage, handler: p.deleteRegister},
 
 		{pattern: "GET /panel/{institution}/applications", may: review, handler: p.applications},
-		{pattern: "POST /panel/{institution}/applications/decide", may: review, handler: p.decideMany},
+		{pattern: "POST /panel/{institution}/applications/decide", may: review, handler: p.decideMany, form: decideForm},
 		{pattern: "GET " + one, may: review, handler: p.application},
 		{pattern: "GET " + one + "/files/{attachment}", may: review, handler: p.attachment},
 		{pattern: "GET " + one + "/files/{attachment}/page.png", may: review, handler: p.attachmentPicture},
@@ -186,6 +186,27 @@ func (l *queuePage) Path(a *application.Application) string {
 
 // Ended reports whether the applications of the tab have ended, so that nothing can be decided.
 func (l *queuePage) Ended() bool { return l.Tab == "ended" }
+
+// Selected returns the value of the field that selects an application.
+func (*queuePage) Selected(a *application.Application) string {
+	return selectedValue(a.UUID, a.Revision)
+}
+
+// Matching returns the number of applications of the view, or nil if a search or an offer limits it.
+func (l *queuePage) Matching() *int {
+	if l.Search != "" || l.Offer != "" {
+		return nil
+	}
+	for _, t := range l.Tabs() {
+		if t.Current {
+			return t.Count
+		}
+	}
+	return nil
+}
+
+// MaxMany is the maximum number of applications that are decided together.
+func (*queuePage) MaxMany() int { return application.MaxMany }
 
 // SameOf returns the number of other certificates and applications of the same address.
 func (l *queuePage) SameOf(a *application.Application) int { return l.Same[a.UUID] }

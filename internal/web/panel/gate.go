@@ -106,7 +106,7 @@ func (p *Panel) renderer(rt route) web.Renderer {
 			switch {
 			case rt.limits != nil || rt.scope == ofEveryone:
 				r.PostForm = nil
-			case r.PostForm == nil && body.ParseForm(w, r, maxForm) != nil:
+			case r.PostForm == nil && body.ParseForm(w, r, rt.maxForm()) != nil:
 				// The form cannot be read, so the page only explains the outage.
 				r.PostForm = nil
 			}
@@ -167,7 +167,7 @@ func (p *Panel) admit(w http.ResponseWriter, r *http.Request, v *Visit, rt route
 		body.Limit(w, r, *rt.limits)
 		return nil
 	}
-	if err := body.ParseForm(w, r, maxForm); err != nil {
+	if err := body.ParseForm(w, r, rt.maxForm()); err != nil {
 		return fmt.Errorf("reading the form: %w", errForm)
 	}
 	return nil

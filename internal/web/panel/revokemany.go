@@ -79,7 +79,7 @@ func (p *Panel) revokeMany(w http.ResponseWriter, r *http.Request, v *Visit) err
 	if r.PostForm.Get("sure") == "" {
 		return p.draw(w, r, "revoke_many.html", m)
 	}
-	if typed := strings.NewReplacer(",", "", ".", "", " ", "", "\u00a0", "", "\u202f", "").Replace(r.PostForm.Get("number")); m.Typed() != "" && typed != m.Typed() {
+	if m.Typed() != "" && digitsOf(r.PostForm.Get("number")) != m.Typed() {
 		return p.showAgain(w, r, "revoke_many.html", m, fault.OfField("number", "revoke_many.number_differs"))
 	}
 	started, err := p.Tasks.Start(r.Context(), v.Institution().ID, task.Request{Kind: task.Revoke, Selection: c, Reason: m.Reason, Note: m.Note})
@@ -87,6 +87,11 @@ func (p *Panel) revokeMany(w http.ResponseWriter, r *http.Request, v *Visit) err
 		return p.showAgain(w, r, "revoke_many.html", m, err)
 	}
 	return p.redirect(w, r, v, "tasks/"+started.UUID, "")
+}
+
+// digitsOf returns a typed number without the separators of thousands.
+func digitsOf(number string) string {
+	return strings.NewReplacer(",", "", ".", "", " ", "", "\u00a0", "", "\u202f", "").Replace(number)
 }
 
 // fillNames reads the first certificates that would be revoked.

@@ -1,6 +1,7 @@
 package panel
 
 import (
+	"cmp"
 	"net/http"
 
 	"github.com/certvault/certvault/internal/account"
@@ -42,7 +43,12 @@ type route struct {
 	// limits bounds a multipart form, which the handler reads itself. Without limits, the form is
 	// URL-encoded and is parsed before the handler is called.
 	limits *body.Limits
+	// form is the maximum size in bytes of a form without limits. If it is 0, it is maxForm.
+	form int64
 }
+
+// maxForm returns the maximum size in bytes of a form without limits.
+func (rt *route) maxForm() int64 { return cmp.Or(rt.form, maxForm) }
 
 // routes returns the routes for the start page, certificates, tasks, uploads, bulk uploads,
 // batches, tokens, webhooks and deliveries.

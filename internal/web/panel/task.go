@@ -7,6 +7,9 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/application"
+	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/task"
 )
 
@@ -21,14 +24,65 @@ type taskView struct {
 	// Outcome is the outcome of the shown results. If Outcome is empty, the page shows results with
 	// any outcome.
 	Outcome task.Outcome
-	Results []*task.Result
+	Results []taskResult
 	Tabs    []tab
 	// Prev and Next are the addresses of the previous and the next page, or "".
 	Prev, Next string
 }
 
-// Retries reports whether the task retries certificates. Other tasks revoke certificates.
-func (t *taskView) Retries() bool { return t.Kind == task.Retry }
+// taskResult is a result on a page. Why is the reason why a certificate or an application was not changed.
+type taskResult struct {
+	*task.Result
+
+	Why string
+}
+
+// Decides reports whether the task decides applications.
+func (t *taskView) Decides() bool { return t.Kind.Decides() }
+
+// taskKeys are the keys of messages about a kind of tasks: its name in the list, its title, and the result
+// of a certificate.
+var taskKeys = map[task.Kind]struct{ name, title, result string }{
+	task.Retry: {"task.retry", "task.retry_title", "task.retried"}, task.Revoke: {"task.revoke", "task.revoke_title", "task.revoked"},
+}
+
+// Name returns the key of the name of the task in the list.
+func (t *taskView) Name() string {
+	if t.Decides() {
+		return t.manyKey("title")
+	}
+	return taskKeys[t.Kind].name
+}
+
+// Title returns the key of the title of the task.
+func (t *taskView) Title() string {
+	if t.Decides() {
+		return t.manyKey("title")
+	}
+	return taskKeys[t.Kind].title
+}
+
+// Result returns the key of the result of what was changed.
+func (t *taskView) Result() string {
+	if t.Decides() {
+		return t.manyKey("result")
+	}
+	return taskKeys[t.Kind].result
+}
+
+// Done returns the key of the sentence, or of the phrase, about the number of what was changed, up to its
+// ending _one or _many.
+func (t *taskView) Done() string {
+	if t.Decides() {
+		return t.manyKey("done")
+	}
+	return taskKeys[t.Kind].result
+}
+
+func (t *taskView) manyKey(name string) string { return manyKey(application.Decision(t.Kind), name) }
+
+// Unchanged returns the number of applications that were not decided.
+func (t *taskView) Unchanged() int { return t.Skipped + t.Failed }
 
 // Path returns the address of the task.
 func (t *taskView) Path() string { return t.Visit.Path("tasks/" + t.UUID) }
@@ -50,15 +104,29 @@ func (t *taskView) at(outcome task.Outcome, side string, number int64) string {
 	return t.Path() + "?" + q.Encode()
 }
 
+// maySee reports whether the visitor may see a task. Only reviewers see which applications were decided.
+func maySee(v *Visit, d *task.Task) bool { return !d.Kind.Decides() || v.Can(account.MayReview) }
+
+// taskOf returns the task in the path, or fault.NotFound if the visitor may not see it.
+func (p *Panel) taskOf(ctx context.Context, r *http.Request, v *Visit) (*task.Task, error) {
+	d, err := p.Tasks.Task(ctx, v.Institution().ID, r.PathValue("task"))
+	if err == nil && !maySee(v, d) {
+		return nil, fault.New(fault.NotFound, "No such task.")
+	}
+	return d, err
+}
+
 // tasks lists the newest tasks.
 func (p *Panel) tasks(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	tasks, err := p.Tasks.Tasks(r.Context(), v.Institution().ID)
 	if err != nil {
 		return err
 	}
-	list := make([]*taskView, len(tasks))
-	for i, d := range tasks {
-		list[i] = &taskView{Task: d, Visit: v}
+	var list []*taskView
+	for _, d := range tasks {
+		if maySee(v, d) {
+			list = append(list, &taskView{Task: d, Visit: v})
+		}
 	}
 	return p.draw(w, r, "tasks.html", struct {
 		Visit *Visit
@@ -68,7 +136,7 @@ func (p *Panel) tasks(w http.ResponseWriter, r *http.Request, v *Visit) error {
 
 // task shows the progress of a task and its results.
 func (p *Panel) task(w http.ResponseWriter, r *http.Request, v *Visit) error {
-	found, err := p.Tasks.Task(r.Context(), v.Institution().ID, r.PathValue("task"))
+	found, err := p.taskOf(r.Context(), r, v)
 	if err != nil {
 		return err
 	}
@@ -77,15 +145,11 @@ func (p *Panel) task(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	if !slices.Contains(task.Outcomes, t.Outcome) {
 		t.Outcome = ""
 	}
-	done := "task.revoked"
-	if t.Retries() {
-		done = "task.retried"
-	}
 	for _, o := range []struct {
 		outcome task.Outcome
 		label   string
 		n       int
-	}{{"", "task.all", found.Total()}, {task.Succeeded, done, found.Succeeded}, {task.Skipped, "task.skipped", found.Skipped}, {task.Failed, "task.failed", found.Failed}} {
+	}{{"", "task.all", found.Total()}, {task.Succeeded, t.Result(), found.Succeeded}, {task.Skipped, "task.skipped", found.Skipped}, {task.Failed, "task.failed", found.Failed}} {
 		t.Tabs = append(t.Tabs, tab{Label: o.label, Path: t.at(o.outcome, "", 0), Count: strconv.Itoa(o.n), Current: o.outcome == t.Outcome})
 	}
 	if err := p.fillTask(r, t, query); err != nil {
@@ -96,11 +160,11 @@ func (p *Panel) task(w http.ResponseWriter, r *http.Request, v *Visit) error {
 
 // taskEvents streams the progress of a task as server-sent events.
 func (p *Panel) taskEvents(w http.ResponseWriter, r *http.Request, v *Visit) error {
-	if _, err := p.Tasks.Task(r.Context(), v.Institution().ID, r.PathValue("task")); err != nil {
+	if _, err := p.taskOf(r.Context(), r, v); err != nil {
 		return err
 	}
 	return p.events(w, r, func(ctx context.Context) (any, bool, error) {
-		now, err := p.Tasks.Task(ctx, v.Institution().ID, r.PathValue("task"))
+		now, err := p.taskOf(ctx, r, v)
 		if err != nil {
 			return nil, false, err
 		}
@@ -136,7 +200,11 @@ func (p *Panel) fillTask(r *http.Request, t *taskView, query url.Values) error {
 	case more:
 		list = list[:resultsPerPage]
 	}
-	if t.Results = list; len(list) == 0 {
+	words := p.texts(r)
+	for _, one := range list {
+		t.Results = append(t.Results, taskResult{one, words.why(t.Kind, one)})
+	}
+	if len(list) == 0 {
 		return nil
 	}
 	if more || q.Before > 0 {
@@ -148,14 +216,27 @@ func (p *Panel) fillTask(r *http.Request, t *taskView, query url.Values) error {
 	return nil
 }
 
+// why words the reason why a certificate or an application was not changed by a task.
+func (t texts) why(kind task.Kind, r *task.Result) string {
+	switch {
+	case !kind.Decides():
+		return t.domain(r.Reason(kind))
+	case r.Outcome == task.Failed:
+		return t.of("applications_many.failed")
+	case r.Refusal == nil:
+		return ""
+	}
+	return t.outcome(r.Refusal.Err(), r.Application)
+}
+
 // taskCSV sends the results of a task as a CSV file.
 func (p *Panel) taskCSV(w http.ResponseWriter, r *http.Request, v *Visit) error {
-	found, err := p.Tasks.Task(r.Context(), v.Institution().ID, r.PathValue("task"))
+	found, err := p.taskOf(r.Context(), r, v)
 	if err != nil {
 		return err
 	}
 	if err := download(w, "text/csv; charset=utf-8", "results.csv"); err != nil {
 		return err
 	}
-	return p.finishStream(r, p.Tasks.WriteResults(r.Context(), found, w))
+	return p.finishStream(r, p.Tasks.WriteResults(r.Context(), found, func(one *task.Result) string { return p.texts(r).why(found.Kind, one) }, w))
 }
