@@ -23,18 +23,23 @@ type HistoryEntry struct {
 	// revocation.
 	Failure *Failure
 	Reason  string
+	// Asks reports whether the signatories were asked, so that the certificate was not processed yet.
+	Asks bool
 	// Detail is the detail of the audit log.
 	Detail     audit.Detail
 	Deliveries []webhook.Delivery
 }
 
-// actionOfEvent has the action of the audit log for each event that has such an action.
-var actionOfEvent = map[webhook.Name]audit.Action{
-	webhook.Created: audit.CertificateUploaded, webhook.Retried: audit.CertificateRetried, webhook.Revoked: audit.CertificateRevoked,
+// actionsOfEvent has the actions of the audit log that belong to each event.
+var actionsOfEvent = map[webhook.Name][]audit.Action{
+	webhook.Created: {audit.CertificateUploaded, audit.ApplicationSubmitted}, webhook.Processing: {audit.ApplicationApproved},
+	webhook.Updated: {audit.ApplicationHeld, audit.ApplicationAnswered, audit.ApplicationReleased}, webhook.Failed: {audit.CertificateDeclined},
+	webhook.Retried: {audit.CertificateRetried}, webhook.Revoked: {audit.CertificateRevoked},
 }
 
-// History returns the history of a certificate, oldest first: its events with their deliveries, and
-// its entries in the audit log. An entry whose event is missing is built from the record.
+// History returns the history of a certificate, oldest first: its events with their deliveries, the
+// approvals of its signatories, and its entries in the audit log. An entry whose event is missing is built
+// from the record.
 func (s *Service) History(ctx context.Context, c *Certificate) ([]HistoryEntry, error) {
 	events, err := s.hooks.History(ctx, c.InstitutionID, c.ID)
 	if err != nil {
@@ -52,13 +57,24 @@ func (s *Service) History(ctx context.Context, c *Certificate) ([]HistoryEntry, 
 		}
 		list = append(list, m)
 	}
+	found, err := s.Signatures(ctx, c.InstitutionID, c.ID)
+	if err != nil {
+		return nil, err
+	}
+	signatures := found[c.ID]
 	list = c.withRecorded(list)
+	if len(signatures) > 0 {
+		list = c.withSignatures(list, signatures)
+	}
 	for _, e := range entries {
+		asks := e.Action == audit.ApplicationApproved && len(signatures) > 0
 		i := slices.IndexFunc(list, func(m HistoryEntry) bool {
-			return actionOfEvent[m.Event] == e.Action && m.Action == "" && sameOperation(m.At, e.At)
+			same := m.Action == "" && slices.Contains(actionsOfEvent[m.Event], e.Action)
+			signed := e.Action == audit.CertificateSigned && m.Action == e.Action && m.By.Name == e.Actor.Name
+			return (same && !asks || signed) && sameOperation(m.At, e.At)
 		})
 		if i < 0 {
-			list = append(list, HistoryEntry{At: e.At, Action: e.Action, By: e.Actor, Detail: e.Detail})
+			list = append(list, HistoryEntry{At: e.At, Action: e.Action, By: e.Actor, Detail: e.Detail, Asks: asks})
 			continue
 		}
 		if list[i].Action = e.Action; e.Actor.Type != audit.System || list[i].By.Name == "" {
@@ -92,6 +108,43 @@ func (c *Certificate) withRecorded(list []HistoryEntry) []HistoryEntry {
 		if m := &list[i]; m.Event == webhook.Created && m.By.Name == "" {
 			m.By = audit.Actor{Type: audit.ActorType(c.Creator.Type), ID: fmt.Sprint(c.Creator.ID), Name: c.Creator.Name}
 		}
+	}
+	return list
+}
+
+// withSignatures returns the list with an added entry for each approval of a signatory, and one for the
+// beginning of the processing after the last approval. An approval of a batch is not among the entries of
+// the audit log about the certificate. withSignatures marks the entries that asked the signatories.
+func (c *Certificate) withSignatures(list []HistoryEntry, signatures []*Signature) []HistoryEntry {
+	declined := false
+	for i := range list {
+		m := &list[i]
+		switch m.Event { //nolint:exhaustive // the other events do not ask
+		case webhook.Created:
+			m.Asks = c.Source == Template
+		case webhook.Failed:
+			declined = m.Failure != nil && m.Failure.Code == CodeDeclined
+		case webhook.Retried:
+			m.Asks = declined
+		}
+	}
+	var last *time.Time
+	for _, one := range signatures {
+		if one.Status != SignatureApproved || one.ApprovedAt == nil {
+			last = nil
+			break
+		}
+		if last == nil || one.ApprovedAt.After(*last) {
+			last = one.ApprovedAt
+		}
+	}
+	for _, one := range signatures {
+		if one.ApprovedAt != nil {
+			list = append(list, HistoryEntry{At: *one.ApprovedAt, Action: audit.CertificateSigned, By: audit.Actor{Type: audit.User, Name: one.Name}})
+		}
+	}
+	if last != nil && !slices.ContainsFunc(list, func(m HistoryEntry) bool { return m.Event == webhook.Processing }) {
+		list = append(list, HistoryEntry{At: *last, Event: webhook.Processing})
 	}
 	return list
 }

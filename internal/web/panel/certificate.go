@@ -189,7 +189,14 @@ func (c *certificatePage) Source() string { return sources[c.C.TriggerContext] }
 var eventLabels = map[webhook.Name]status{
 	webhook.Created: {Key: "certificate.event_created"}, webhook.Approved: {"certificate.event_approved", "good"},
 	webhook.Failed: {"certificate.event_failed", "bad"}, webhook.Retried: {"certificate.event_retried", "wait"},
-	webhook.Revoked: {"certificate.event_revoked", "bad"},
+	webhook.Revoked: {"certificate.event_revoked", "bad"}, webhook.Processing: {Key: "certificate.event_processing"},
+	webhook.Updated: {Key: "certificate.event_updated"},
+}
+
+// askLabels are the labels of entries that asked the signatories: the event of a certificate from a
+// template, that of a retry, and the approval of an application.
+var askLabels = map[webhook.Name]status{
+	webhook.Created: {"certificate.event_waits", "wait"}, webhook.Retried: {"certificate.event_asked", "wait"}, "": {"certificate.event_accepted", "wait"},
 }
 
 // actionLabels are the keys of the labels of actions on one certificate that the audit log records.
@@ -203,8 +210,19 @@ var actionLabels = map[audit.Action]string{
 
 // EventLabel returns the label of an entry of the history, which is an event or an action.
 func (c *certificatePage) EventLabel(m *cert.HistoryEntry) status {
-	if m.Event == webhook.Created && c.C.Source == cert.Template {
+	switch {
+	case m.Asks:
+		return askLabels[m.Event]
+	case m.Event == webhook.Created && c.C.Source == cert.Template:
 		return status{Key: "certificate.event_issued"}
+	case m.Event == webhook.Created && c.C.Source == cert.Customer:
+		return status{Key: "certificate.event_received"}
+	case m.Event == webhook.Updated && m.Action != "":
+		return status{Key: "audit_actions." + keyName(m.Action)}
+	case m.Action == audit.CertificateDeclined:
+		return status{"certificate.event_declined", "bad"}
+	case m.Action == audit.CertificateSigned:
+		return status{"certificate.event_signed", "good"}
 	}
 	if known, ok := eventLabels[m.Event]; ok {
 		return known

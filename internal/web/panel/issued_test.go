@@ -55,3 +55,31 @@ func TestCertificatesFromTemplates(t *testing.T) {
 		}
 	})
 }
+
+// The activity of a certificate that waits for signatories says so, and has their approvals.
+func TestActivityOfSignatories(t *testing.T) {
+	t.Parallel()
+	o := newPanelTest(t, dbtest.SQLite(t))
+	b := o.Issue(&o.inst, "Bo Ek")
+	o.processUntil("the certificate is approved", func() bool {
+		got, err := o.Batches.ByUUID(t.Context(), o.inst.ID, b.UUID, "")
+		return err == nil && got.Approved == 1
+	})
+	entries, err := o.Batches.AllEntries(t.Context(), b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := o.pathOf("certificates/" + entries[0].UUID)
+	for i, status := range []string{"approved", "pending"} {
+		o.Exec(`INSERT INTO certificate_signatures (certificate_id, institution_id, signatory_index, user_id, designation, in_order, digest, status, display_name, approved_at)
+			SELECT id, institution_id, $1, $2, 'Dean', 0, X'00', $3, 'Dean Person', CASE WHEN $3 = 'approved' THEN created_at + 60000000 END FROM certificates WHERE uuid = $4`,
+			i+1, 1000+i, status, entries[0].UUID)
+	}
+	w := o.get("issuer", page)
+	checkPage(t, "a certificate with one approval", w, http.StatusOK, "Issued from a template, waiting for signatories", "Approved by a signatory", "By Dean Person")
+	if strings.Contains(visibleText(t, w), "rocessing started") {
+		t.Error("the activity of a waiting certificate says that the processing started")
+	}
+	o.Exec(`UPDATE certificate_signatures SET status = 'approved', approved_at = (SELECT created_at + 120000000 FROM certificates WHERE id = certificate_id) WHERE status = 'pending'`)
+	checkPage(t, "a certificate with all approvals", o.get("issuer", page), http.StatusOK, "Processing started")
+}
