@@ -137,6 +137,25 @@ func Signatures(ctx context.Context, q db.Queryer, institutionID int64, ids ...i
 	return found, nameSignatories(ctx, q, institutionID, found)
 }
 
+// SignatureCount are the numbers of the signatures of a certificate, and of those that are approved.
+type SignatureCount struct{ Total, Approved int }
+
+// CountSignatures returns the numbers of signatures of certificates of an institution by the id of the
+// certificate. A certificate without signatories is not in the result.
+func (s *Service) CountSignatures(ctx context.Context, institutionID int64, ids ...int64) (map[int64]SignatureCount, error) {
+	found, err := db.ByID(ctx, s.db, institutionID, ids, func(list string) string {
+		return `SELECT certificate_id, count(*), sum(CASE WHEN status = 'approved' THEN 1 ELSE 0 END) FROM certificate_signatures
+			WHERE institution_id = $1 AND certificate_id IN (` + list + `) GROUP BY certificate_id`
+	}, func(rows *sql.Rows) (id int64, n SignatureCount, err error) {
+		err = rows.Scan(&id, &n.Total, &n.Approved)
+		return id, n, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("counting signatures: %w", err)
+	}
+	return found, nil
+}
+
 // nameSignatories sets the current names of the signatories who have not approved.
 func nameSignatories(ctx context.Context, q db.Queryer, institutionID int64, found map[int64][]*Signature) error {
 	var users []int64
