@@ -324,7 +324,7 @@ func TestReplace(t *testing.T) {
 		}
 		f.Exec(`DELETE FROM members WHERE user_id = $1`, f.dean.UserID)
 		missing, err := f.Templates.MissingSignatories(ctx, f.inst.ID)
-		if err != nil || len(missing) != 1 || missing[0] != (template.Missing{UserID: f.dean.UserID, Name: "Ada Obi", Templates: 1, Waiting: 1}) {
+		if err != nil || len(missing) != 1 || missing[0] != (template.Missing{UserID: f.dean.UserID, Name: "Ada Obi", Signing: template.Signing{Templates: 1, Waiting: 1}}) {
 			t.Errorf("missing signatories: %+v, %v", missing, err)
 		}
 		if _, err := f.Approvals.Approve(ctx, f.inst.ID, f.dean.UserID, approval.Choice{BatchID: b.UUID}); !fault.Is(err, fault.Forbidden) {

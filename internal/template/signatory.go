@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -267,14 +268,17 @@ type Missing struct {
 	UserID int64
 	// Name is empty if the person does not exist anymore.
 	Name string
-	// Templates is the number of templates that name the person, and Waiting the number of certificates
-	// that wait for their approval.
-	Templates, Waiting int
+
+	Signing
 }
 
-// MissingSignatories returns the signatories of an institution who may no longer sign: those of drafts and
-// of published versions, and those for whose approval certificates wait.
-func (s *Service) MissingSignatories(ctx context.Context, institutionID int64) ([]Missing, error) {
+// Signing is what a person is named for as a signatory: the number of templates whose draft or published
+// version names the person, and the number of certificates that wait for their approval.
+type Signing struct{ Templates, Waiting int }
+
+// Signatories returns the signatories of an institution by the ids of the persons, who may no longer be
+// members.
+func (s *Service) Signatories(ctx context.Context, institutionID int64) (map[int64]Signing, error) {
 	waiting, err := cert.AwaitedUsers(ctx, s.db, institutionID)
 	if err != nil {
 		return nil, err
@@ -285,25 +289,28 @@ func (s *Service) MissingSignatories(ctx context.Context, institutionID int64) (
 	if err != nil {
 		return nil, fmt.Errorf("listing signatories: %w", err)
 	}
-	byUser := map[int64]*Missing{}
+	byUser := map[int64]Signing{}
 	if _, err := db.Collect(rows, func(rows *sql.Rows) (struct{}, error) {
 		id, n, err := db.ScanCount(rows)
-		byUser[id] = &Missing{UserID: id, Templates: n}
+		byUser[id] = Signing{Templates: n}
 		return struct{}{}, err
 	}); err != nil {
 		return nil, fmt.Errorf("listing signatories: %w", err)
 	}
 	for id, n := range waiting {
-		if byUser[id] == nil {
-			byUser[id] = &Missing{UserID: id}
-		}
-		byUser[id].Waiting = n
+		byUser[id] = Signing{Templates: byUser[id].Templates, Waiting: n}
 	}
-	var ids []int64
-	for id := range byUser {
-		ids = append(ids, id)
+	return byUser, nil
+}
+
+// MissingSignatories returns the signatories of an institution who may no longer sign: those of drafts and
+// of published versions, and those for whose approval certificates wait.
+func (s *Service) MissingSignatories(ctx context.Context, institutionID int64) ([]Missing, error) {
+	byUser, err := s.Signatories(ctx, institutionID)
+	if err != nil {
+		return nil, err
 	}
-	slices.Sort(ids)
+	ids := slices.Sorted(maps.Keys(byUser))
 	names, err := account.PersonNames(ctx, s.db, institutionID, ids)
 	if err != nil {
 		return nil, err
@@ -311,8 +318,7 @@ func (s *Service) MissingSignatories(ctx context.Context, institutionID int64) (
 	var list []Missing
 	for _, id := range ids {
 		if person := names[id]; !person.Role.Can(account.MaySign) {
-			byUser[id].Name = person.Name
-			list = append(list, *byUser[id])
+			list = append(list, Missing{UserID: id, Name: person.Name, Signing: byUser[id]})
 		}
 	}
 	return list, nil

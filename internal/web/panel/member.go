@@ -1,6 +1,7 @@
 package panel
 
 import (
+	"errors"
 	"net/http"
 	"slices"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/locale"
+	"github.com/certvault/certvault/internal/template"
 )
 
 var errNoMember = fault.New(fault.NotFound, "This institution has no such member.")
@@ -19,7 +21,15 @@ type memberRow struct {
 	// Self reports whether the member is the visitor. MayChange reports whether the visitor may
 	// change the member.
 	Self, MayChange bool
+	// Signing is what the member is named for as a signatory, or the zero value.
+	Signing template.Signing
 }
+
+// Signs reports whether the member is named as a signatory.
+func (m memberRow) Signs() bool { return m.Signing != template.Signing{} }
+
+// MaySign reports whether the role of the member allows to sign.
+func (m memberRow) MaySign() bool { return m.Role.Can(account.MaySign) }
 
 type memberList struct {
 	Visit       *Visit
@@ -28,6 +38,8 @@ type memberList struct {
 	// Manage reports whether the visitor may invite people.
 	Manage bool
 	Table  roleTable
+	// Missing are the signatories who may no longer sign.
+	Missing []template.Missing
 }
 
 // roleTable is the table of roles on the page of the members.
@@ -77,8 +89,17 @@ func (p *Panel) members(w http.ResponseWriter, r *http.Request, v *Visit) error 
 		return err
 	}
 	list := memberList{Visit: v, Manage: v.Can(account.MayManageMembers), Table: newRoleTable()}
+	signing, err := p.Templates.Signatories(r.Context(), id)
+	if err != nil {
+		return err
+	}
 	for _, m := range members {
-		list.Members = append(list.Members, v.memberRow(m))
+		row := v.memberRow(m)
+		row.Signing = signing[m.UserID]
+		list.Members = append(list.Members, row)
+	}
+	if list.Missing, err = p.Templates.MissingSignatories(r.Context(), id); err != nil {
+		return err
 	}
 	for _, i := range invitations {
 		list.Invitations = append(list.Invitations, v.invitationRow(i, p.Now()))
@@ -119,7 +140,10 @@ func (p *Panel) memberOf(r *http.Request, v *Visit) (memberRow, error) {
 	if i < 0 {
 		return memberRow{}, errNoMember
 	}
-	return v.memberRow(list[i]), nil
+	row := v.memberRow(list[i])
+	signing, err := p.Templates.Signatories(r.Context(), v.Institution().ID)
+	row.Signing = signing[row.UserID]
+	return row, err
 }
 
 type memberForm struct {
@@ -174,13 +198,36 @@ func (p *Panel) removeMember(w http.ResponseWriter, r *http.Request, v *Visit) e
 	return p.redirect(w, r, v, "members", "member_removed")
 }
 
+// leavePage is the data of the page that asks whether the visitor wants to leave the institution.
+type leavePage struct {
+	*Visit
+
+	Signing template.Signing
+}
+
+// Signs reports whether the visitor is named as a signatory.
+func (d *leavePage) Signs() bool { return d.Signing != template.Signing{} }
+
+func (p *Panel) leavePage(r *http.Request, v *Visit) (*leavePage, error) {
+	signing, err := p.Templates.Signatories(r.Context(), v.Institution().ID)
+	return &leavePage{v, signing[v.Person.ID]}, err
+}
+
 func (p *Panel) askLeave(w http.ResponseWriter, r *http.Request, v *Visit) error {
-	return p.draw(w, r, "leave.html", v)
+	d, err := p.leavePage(r, v)
+	if err != nil {
+		return err
+	}
+	return p.draw(w, r, "leave.html", d)
 }
 
 func (p *Panel) leave(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	if err := p.Accounts.Leave(r.Context(), v.Institution().ID, v.Person.ID); err != nil {
-		return p.showAgain(w, r, "leave.html", v, err)
+		d, pageErr := p.leavePage(r, v)
+		if pageErr != nil {
+			return errors.Join(err, pageErr)
+		}
+		return p.showAgain(w, r, "leave.html", d, err)
 	}
 	return p.view.Redirect(w, r, "/panel", "member_left")
 }

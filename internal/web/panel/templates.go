@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"mime"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -172,6 +173,16 @@ type templatePage struct {
 	// Fields are the names of the fields and Columns those of the columns that lists need.
 	Fields  []fieldView
 	Columns []design.ColumnUse
+}
+
+// SignatoryLeft reports whether a signatory of the draft or of the published version may no longer sign.
+func (d *templatePage) SignatoryLeft() bool {
+	for _, version := range []*template.Version{d.T.Draft, d.T.Published} {
+		if version != nil && slices.ContainsFunc(version.Signatories, func(s template.Signatory) bool { return s.Left }) {
+			return true
+		}
+	}
+	return false
 }
 
 // fieldView is a field in a table.
