@@ -18,6 +18,7 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/vaulttest"
+	"github.com/certvault/certvault/internal/webhook"
 )
 
 func TestRetention(t *testing.T) {
@@ -71,9 +72,11 @@ func TestErasure(t *testing.T) {
 		for _, slug := range []string{"one", "two", "three", "four"} {
 			offers = append(offers, f.offer(slug))
 		}
+		_, _, err := f.Hooks.Create(t.Context(), f.inst.ID, "https://receiver.example/hooks", nil)
+		f.ok(err)
 		open, rejected, approved := f.submitFile(offers[0], who), f.submitFile(offers[1], who), f.submitFile(offers[2], who)
 		f.submitFile(offers[0], other)
-		_, err := f.Applications.AddDraftFile(t.Context(), who, offers[3], "proof", cert.NewIncoming("proof.pdf", bytes.NewReader(vaulttest.PDF)))
+		_, err = f.Applications.AddDraftFile(t.Context(), who, offers[3], "proof", cert.NewIncoming("proof.pdf", bytes.NewReader(vaulttest.PDF)))
 		f.ok(err)
 		_, err = f.Applications.Hold(t.Context(), f.by(f.ada), open.UUID, application.Information, "Question to Chi Eze?")
 		f.ok(err)
@@ -84,7 +87,11 @@ func TestErasure(t *testing.T) {
 		f.Settle()
 		f.export(who, open, rejected, approved)
 
+		// The events until now were delivered, except one.
+		f.Exec(`UPDATE webhook_deliveries SET status = 'delivered' WHERE event_id <> (SELECT max(id) FROM webhook_events WHERE certificate_id = $1)`, rejected.ID)
+
 		f.ok(f.People.Delete(t.Context(), who.UserID))
+		f.checkErasedEvents(t, open, rejected)
 		for _, a := range []*application.Application{open, rejected, approved} {
 			_, err := f.Applications.ByUUID(t.Context(), f.inst.ID, a.UUID)
 			wantFault(t, "an application of the erased person", err, fault.NotFound)
@@ -118,6 +125,49 @@ func TestErasure(t *testing.T) {
 			t.Errorf("%d records, want the certificate and the other application", n)
 		}
 	})
+}
+
+// checkErasedEvents checks what remains of the events of a withdrawn and of a rejected application: those that
+// are not delivered yet, without personal data. They are sent like any other event, not like a test.
+func (f *fixture) checkErasedEvents(t *testing.T, withdrawn, rejected *application.Application) {
+	t.Helper()
+	rows, err := f.DB.QueryContext(t.Context(), `SELECT e.name, e.payload, d.body, d.status FROM webhook_events e JOIN webhook_deliveries d ON d.event_id = e.id
+		WHERE e.certificate_id IS NULL ORDER BY e.id`)
+	f.ok(err)
+	var got []string
+	_, err = db.Collect(rows, func(rows *sql.Rows) (struct{}, error) {
+		var name, status string
+		var payload, body []byte
+		if err := rows.Scan(&name, &payload, &body, &status); err != nil {
+			return struct{}{}, err
+		}
+		var p struct {
+			UUID   string `json:"uuid"`
+			Status string `json:"status"`
+		}
+		for _, text := range [][]byte{payload, body} {
+			f.ok(json.Unmarshal(text, &p))
+			if strings.Contains(strings.ToLower(string(text)), "eze") || strings.Contains(string(text), "example.org") {
+				t.Errorf("an event of the erased person has personal data: %s", text)
+			}
+		}
+		got = append(got, name+" "+p.Status+" "+p.UUID+" "+status)
+		return struct{}{}, nil
+	})
+	f.ok(err)
+	want := []string{
+		"certificate_application.rejected rejected " + rejected.UUID + " pending", "certificate_application.updated withdrawn " + withdrawn.UUID + " pending",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("events = %q, want %q", got, want)
+	}
+	list, err := f.Hooks.Log(t.Context(), f.inst.ID, "", webhook.LogQuery{Status: webhook.DeliveryPending, Limit: 50})
+	f.ok(err)
+	for _, d := range list {
+		if d.Test {
+			t.Errorf("the delivery of %s is that of a test", d.Event)
+		}
+	}
 }
 
 // export checks the export of a person with three applications.

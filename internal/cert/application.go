@@ -149,7 +149,8 @@ func (s *Service) CloseTx(ctx context.Context, tx *db.Tx, uuid string, to Status
 	return s.moveTx(ctx, tx, closings[to], uuid, column{"source", string(closed)}, column{"revocation_reason", optional(reason)})
 }
 
-// ForgetTx deletes the record of a closed application, with its events. It returns ErrInvalidState if the
+// ForgetTx deletes the record of a closed application, with its events. An event that is not delivered yet
+// loses its personal data instead. ForgetTx returns ErrInvalidState if the
 // application is not closed.
 func (s *Service) ForgetTx(ctx context.Context, tx *db.Tx, uuid string) error {
 	c, err := byUUID(ctx, tx, uuid)
@@ -162,7 +163,7 @@ func (s *Service) ForgetTx(ctx context.Context, tx *db.Tx, uuid string) error {
 	if err := s.purged.runTx(ctx, tx, c); err != nil {
 		return err
 	}
-	if err := s.hooks.RemoveTx(ctx, tx, c.ID); err != nil {
+	if err := s.hooks.EraseTx(ctx, tx, c.ID); err != nil {
 		return err
 	}
 	if err := deleteSignaturesTx(ctx, tx, c.ID); err != nil {

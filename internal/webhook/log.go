@@ -87,7 +87,7 @@ type LogQuery struct {
 	CertificateID int64
 }
 
-const deliveryColumns = `d.id, p.uuid, e.uuid, e.name, e.certificate_id IS NULL, d.status, d.attempts, d.tries, d.replay, d.created_at, d.due_at, d.finished_at`
+const deliveryColumns = `d.id, p.uuid, e.uuid, e.name, ` + isTest + `, d.status, d.attempts, d.tries, d.replay, d.created_at, d.due_at, d.finished_at`
 
 const deliveryTables = `webhook_deliveries d JOIN webhook_events e ON e.id = d.event_id JOIN webhook_endpoints p ON p.id = d.endpoint_id`
 

@@ -29,6 +29,71 @@ func (*Service) RemoveTx(ctx context.Context, tx *db.Tx, certificateID int64) er
 	return nil
 }
 
+// EraseTx removes the events of a certificate whose record is about to be erased. An event that waits for
+// its delivery remains until then, without personal data: receivers learn what happened, and nothing about
+// the person. The id and the reference id still name the record that they know.
+func (s *Service) EraseTx(ctx context.Context, tx *db.Tx, certificateID int64) error {
+	const waiting = `SELECT e.id FROM webhook_events e WHERE e.certificate_id = $1
+		AND EXISTS (SELECT 1 FROM webhook_deliveries d WHERE d.event_id = e.id AND d.status = 'pending')`
+	for _, statement := range []string{
+		// A receiver may have answered with what it received.
+		`DELETE FROM webhook_attempts WHERE delivery_id IN (SELECT id FROM webhook_deliveries WHERE event_id IN (` + waiting + `))`,
+		`DELETE FROM webhook_deliveries WHERE status <> 'pending' AND event_id IN (` + waiting + `)`,
+	} {
+		if _, err := tx.ExecContext(ctx, statement, certificateID); err != nil {
+			return fmt.Errorf("removing the deliveries of a certificate: %w", err)
+		}
+	}
+	for _, t := range []struct{ read, write string }{
+		{`SELECT id, body FROM webhook_deliveries WHERE event_id IN (` + waiting + `) ORDER BY id`, `UPDATE webhook_deliveries SET body = $1 WHERE id = $2`},
+		{`SELECT id, payload FROM webhook_events WHERE id IN (` + waiting + `) ORDER BY id`,
+			`UPDATE webhook_events SET payload = $1, certificate_id = NULL, erased = true WHERE id = $2`},
+	} {
+		if err := eraseTextsTx(ctx, tx, certificateID, t.read, t.write); err != nil {
+			return fmt.Errorf("erasing the events of a certificate: %w", err)
+		}
+	}
+	return s.RemoveTx(ctx, tx, certificateID)
+}
+
+// eraseTextsTx removes the personal data from the payloads that the statement read selects.
+func eraseTextsTx(ctx context.Context, tx *db.Tx, certificateID int64, read, write string) error {
+	type stored struct {
+		id   int64
+		text []byte
+	}
+	rows, err := tx.QueryContext(ctx, read, certificateID)
+	if err != nil {
+		return err
+	}
+	list, err := db.Collect(rows, func(rows *sql.Rows) (one stored, err error) {
+		err = rows.Scan(&one.id, &one.text)
+		return one, err
+	})
+	if err != nil {
+		return err
+	}
+	for _, one := range list {
+		var p payload
+		if err := json.Unmarshal(one.text, &p); err != nil {
+			return err
+		}
+		p.ApplicantEmail, p.FullName, p.RejectionReason, p.RevocationReason = "", "", "", ""
+		text, err := json.Marshal(p)
+		if err != nil {
+			return err
+		}
+		if _, err := tx.ExecContext(ctx, write, string(text), one.id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// isTest is the condition that an event e is that of a test. The events of erased certificates have no
+// certificate either.
+const isTest = `(e.certificate_id IS NULL AND NOT e.erased)`
+
 // oldEvent is an event whose names and addresses are about to be removed.
 type oldEvent struct {
 	id, occurred int64
