@@ -1,0 +1,129 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/certvault/certvault/client"
+)
+
+// applyMany opens an offer with a template, and submits n applications for it.
+func (f *fixture) applyMany(t *testing.T, n int) {
+	t.Helper()
+	id := f.template(t, "heritage")
+	f.certvault(t, "", "offer", "create", "--institution", f.institution.Slug, "--name", "Summer school", "--slug", "summer-school", "--template", id, "--open")
+	website := f.program(t, f.token(t, "", "certificate-application:create", "certificate-application:view"))
+	for i := range n {
+		if _, err := website.Apply(t.Context(), client.NewApplication{
+			Offer: "summer-school", FullName: fmt.Sprintf("Student Number %d", i), ApplicantEmail: fmt.Sprintf("student%d@example.org", i),
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// keys presses keys in the control that has the focus.
+func (b *tab) keys(keys string) {
+	b.t.Helper()
+	b.do("pressing "+keys, chromedp.KeyEvent(keys))
+}
+
+// next waits until the page shows another application than the one with an address, and returns its address.
+func (b *tab) next(before string) string {
+	b.t.Helper()
+	b.until("the next application did not open", fmt.Sprintf(`document.readyState == "complete" && location.pathname != %q && document.querySelector("main h1") != null`, before))
+	return evaluate[string](b, "location.pathname")
+}
+
+// TestDecideByKeyboard decides fifty applications by keyboard alone, every fifth with a reason. It logs the
+// time that the vault and the browser need for one decision.
+func TestDecideByKeyboard(t *testing.T) {
+	t.Parallel()
+	eachInFull(t, func(t *testing.T, database string) {
+		const applications, rejectEvery = 50, 5
+		f := start(t, database)
+		f.applyMany(t, applications)
+		b := f.signInOwner(t)
+		queue := "/panel/" + f.institution.Slug + "/applications"
+		b.open(queue + "?tab=new")
+		b.see("Student Number 0")
+		b.keys("j")
+		b.keys("\r")
+		at := b.next(queue)
+		began := time.Now()
+		for i := range applications {
+			if i%rejectEvery == 0 {
+				b.keys("r")
+				b.until("the reason has no focus", `document.activeElement.id == "reason"`)
+				b.keys("The proof of attendance is missing.")
+				b.do("sending the reason", chromedp.KeyEvent("\r", chromedp.KeyModifiers(chromedp.ModifierCtrl)))
+			} else {
+				b.keys("a")
+				b.until("the approval has no focus", `document.activeElement.id == "issue"`)
+				b.keys("\r")
+			}
+			at = b.next(at)
+		}
+		took := time.Since(began)
+		t.Logf("%d decisions in %v, %v each", applications, took.Round(time.Millisecond), (took / applications).Round(time.Millisecond))
+		b.see("No other application waits in this list.")
+		d := f.database(t)
+		for status, want := range map[string]int{"rejected": applications / rejectEvery, "accepted": applications - applications/rejectEvery} {
+			if n := count(t, d, `SELECT count(*) FROM applications WHERE status = '`+status+`'`); n != want {
+				t.Errorf("%d applications are %s, want %d", n, status, want)
+			}
+		}
+	})
+}
+
+// TestKillDuringDecisions decides all applications of the queue in the browser without scripts, and kills the
+// vault in the middle. After the restart the task goes on, and each application is decided once.
+func TestKillDuringDecisions(t *testing.T) {
+	t.Parallel()
+	eachInFull(t, func(t *testing.T, database string) {
+		const applications = 300
+		f := start(t, database)
+		f.applyMany(t, applications)
+		b := f.signInOwner(t)
+		b.scriptless()
+		b.open("/panel/" + f.institution.Slug + "/applications")
+		b.press("All 300 in this list")
+		b.press("Approve…")
+		b.see("300 applications", "and 290 more", "Type 300 to confirm")
+		b.fill("number", "300")
+		b.press("Approve applications")
+		b.see("Approve applications", "Started by")
+		path := evaluate[string](b, "location.pathname")
+		d := f.database(t)
+		decided := func() int {
+			return count(t, d, `SELECT count(*) FROM applications WHERE status = 'accepted'`)
+		}
+		eventually(t, batchTime, "some applications are decided", func() bool { return decided() > applications/10 })
+		f.Kill()
+		f.restart(t)
+		b.base = f.URL
+		d = f.database(t)
+		t.Logf("killed after %d decisions", decided())
+		eventually(t, batchTime, "all applications are decided", func() bool { return decided() == applications })
+		for what, query := range map[string]string{
+			"approvals in the timelines": `SELECT count(*) FROM application_events WHERE action = 'approved'`,
+			"events processing":          `SELECT count(*) FROM webhook_events WHERE name = 'certificate_application.processing'`,
+			"results":                    `SELECT count(DISTINCT uuid) FROM certificate_task_results WHERE outcome = 'succeeded'`,
+			"entries of the person":      `SELECT count(*) FROM audit_entries WHERE action = 'application.approved' AND actor_type = 'user'`,
+		} {
+			if n := count(t, d, query); n != applications {
+				t.Errorf("%s: %d, want %d", what, n, applications)
+			}
+		}
+		b.open(path)
+		b.see("300 applications were approved.", "All 300", "Next page")
+		b.screenshot("results")
+		b.press("Student Number")
+		b.see("Student Number", "Open certificate")
+	})
+}
