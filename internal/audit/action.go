@@ -25,6 +25,7 @@ const (
 	MailExpired         Action = "certificate.mail-ended"
 	CertificateSigned   Action = "certificate.signed"
 	CertificateDeclined Action = "certificate.declined"
+	CertificateReplaced Action = "certificate.replaced"
 	BatchAccepted       Action = "batch.accepted"
 	BatchSigned         Action = "batch.signed"
 
@@ -135,6 +136,7 @@ var Actions = []struct {
 	{MailExpired, "removed names and addresses of old mail and events"},
 	{CertificateSigned, "approved a certificate as a signatory"},
 	{CertificateDeclined, "declined a certificate as a signatory"},
+	{CertificateReplaced, "replaced a certificate"},
 	{BatchAccepted, "uploaded a batch"},
 	{BatchSigned, "approved certificates of a batch as a signatory"},
 	{TemplateCreated, "created a template"},

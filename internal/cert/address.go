@@ -32,9 +32,10 @@ func (s *Service) SetEmailTx(ctx context.Context, tx *db.Tx, institutionID int64
 	if err != nil {
 		return nil, err
 	}
+	before := *c
 	c.Email = email.Text
 	c, err = Scan(tx.QueryRowContext(ctx, `
-		UPDATE certificates SET email = $1, email_folded = $2, search_text = $3, customer_id = NULL, updated_at = $4
+		UPDATE certificates SET email = $1, email_folded = $2, search_text = $3, customer_id = NULL, updated_at = $4, yields = FALSE
 		WHERE uuid = $5 AND status <> 'revoked' RETURNING `+Columns,
 		email.Text, email.Folded, SearchText(c, email), db.Micros(s.now()), uuid))
 	switch {
@@ -45,5 +46,5 @@ func (s *Service) SetEmailTx(ctx context.Context, tx *db.Tx, institutionID int64
 	case err != nil:
 		return nil, fmt.Errorf("changing the address of a certificate: %w", err)
 	}
-	return c, nil
+	return c, unyieldTx(ctx, tx, &before)
 }

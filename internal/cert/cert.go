@@ -121,9 +121,15 @@ type Certificate struct {
 	// retention ended. It is nil while the record refers to the files.
 	FilesDeletedAt *time.Time
 
+	// Replaces is the certificate that this one is made to replace, or nil. ReplacedBy is nil until
+	// another certificate replaced this one.
+	Replaces, ReplacedBy *Link
+
 	jobID    int64
 	crashes  int
 	imageKey string
+	// lineage is the UUID of the first certificate of the chain of replacements, or "" in the first one.
+	lineage string
 }
 
 // File is a stored original.

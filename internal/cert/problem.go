@@ -33,6 +33,8 @@ const (
 	CodeDuplicate Code = "duplicate"
 	// CodeUnchanged is a new value that equals the old one.
 	CodeUnchanged Code = "unchanged"
+	// CodeSameFile is a replacement with the file of the certificate that it replaces.
+	CodeSameFile Code = "same_file"
 	// CodeTooMany is a selection of more than Limit certificates.
 	CodeTooMany Code = "too_many"
 	// CodeNotCertificate is a selection with an id that belongs to no certificate.

@@ -159,8 +159,10 @@ func (s *Service) removeFailedTx(ctx context.Context, tx *db.Tx, id, before int6
 	if err := deleteSignaturesTx(ctx, tx, c.ID); err != nil {
 		return nil, err
 	}
-	_, err = tx.ExecContext(ctx, `DELETE FROM certificates WHERE id = $1`, c.ID)
-	return c, err
+	if _, err = tx.ExecContext(ctx, `DELETE FROM certificates WHERE id = $1`, c.ID); err != nil {
+		return nil, err
+	}
+	return c, forgetReplacedTx(ctx, tx, c)
 }
 
 // deleteFilesTx removes the expired files of a revoked certificate, and records the deletion in the

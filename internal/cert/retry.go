@@ -32,12 +32,16 @@ func (s *Service) Retry(ctx context.Context, institutionID int64, uuid string, t
 
 // RetryTx restarts the processing of a failed certificate of any institution. If a signatory declined
 // the certificate, RetryTx asks all its signatories again. It returns ErrInvalidState if the certificate is
-// not failed.
+// not failed, or if another replacement takes its place.
 func (s *Service) RetryTx(ctx context.Context, tx *db.Tx, uuid string) (*Certificate, error) {
-	var declined bool
-	err := tx.QueryRowContext(ctx, `SELECT coalesce(failure_code, '') = $1 FROM certificates WHERE uuid = $2`, CodeDeclined, uuid).Scan(&declined)
+	var declined, late bool
+	err := tx.QueryRowContext(ctx, `SELECT coalesce(c.failure_code, '') = $1, `+outdated+` FROM certificates c WHERE c.uuid = $2`, CodeDeclined, uuid).
+		Scan(&declined, &late)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return nil, fmt.Errorf("reading the failure of a certificate: %w", err)
+	}
+	if late {
+		return nil, ErrInvalidState
 	}
 	by := triggerRetry
 	if declined {
@@ -45,6 +49,9 @@ func (s *Service) RetryTx(ctx context.Context, tx *db.Tx, uuid string) (*Certifi
 	}
 	c, err := s.moveTx(ctx, tx, by, uuid,
 		column{"event_context", string(Retrying)}, column{"failure_code", nil}, column{"failure_message", nil}, column{"crashes", 0})
+	if db.UniqueOn(err, "certificates", "replaces") {
+		return nil, ErrInvalidState // another replacement began at the same time
+	}
 	if err != nil {
 		return nil, err
 	}

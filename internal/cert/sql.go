@@ -20,13 +20,14 @@ const Columns = `id, uuid, institution_id, reference_id, title, full_name, email
 	file_name, mime_type, size, sha256, sha256_state, original_key, tail_key, whole, verified_sha256, verified_size, image_key,
 	placement, placement_page, placement_box, notices, job_id, crashes,
 	created_at, updated_at, approved_at, revoked_at, revocation_reason, revocation_note, files_ended_at,
-	template_version_id, template_values, fields_size`
+	template_version_id, template_values, fields_size, replaces, replaces_reference, replaced_by, replaced_by_reference, lineage`
 
 // Scan reads a certificate from a row of Columns.
 func Scan(row interface{ Scan(dest ...any) error }) (*Certificate, error) {
 	var c Certificate
 	var details, failureCode, failureMessage, batch, tailKey, imageKey, placement, box, reason, note, values sql.NullString
 	var customer, creatorID, verifiedSize, page, jobID, approved, revoked, filesEnded, version, fieldsSize sql.NullInt64
+	var replaces, replacesReference, replacedBy, replacedByReference, lineage sql.NullString
 	var digest, verifiedDigest []byte
 	var whole bool
 	var notices string
@@ -37,7 +38,7 @@ func Scan(row interface{ Scan(dest ...any) error }) (*Certificate, error) {
 		&c.File.Name, &c.File.Type, &c.File.Size, &digest, &c.File.State, &c.File.Key, &tailKey, &whole, &verifiedDigest, &verifiedSize, &imageKey,
 		&placement, &page, &box, &notices, &jobID, &c.crashes,
 		&created, &updated, &approved, &revoked, &reason, &note, &filesEnded,
-		&version, &values, &fieldsSize); err != nil {
+		&version, &values, &fieldsSize, &replaces, &replacesReference, &replacedBy, &replacedByReference, &lineage); err != nil {
 		return nil, err
 	}
 	copy(c.File.SHA256[:], digest)
@@ -69,6 +70,7 @@ func Scan(row interface{ Scan(dest ...any) error }) (*Certificate, error) {
 	c.CreatedAt, c.UpdatedAt = db.Time(created), db.Time(updated)
 	c.ApprovedAt, c.RevokedAt = db.OptionalTime(approved), db.OptionalTime(revoked)
 	c.FilesDeletedAt = db.OptionalTime(filesEnded)
+	c.Replaces, c.ReplacedBy, c.lineage = linkOf(replaces, replacesReference), linkOf(replacedBy, replacedByReference), lineage.String
 	c.RevocationReason, c.RevocationNote = reason.String, note.String
 	return &c, nil
 }

@@ -65,6 +65,8 @@ const (
 	triggerRevoke trigger = "revoke"
 	// triggerCancel is the revocation of a certificate that waits for its signatories.
 	triggerCancel trigger = "cancel"
+	// triggerReplaced is the approval of a replacement, for the certificate that is replaced.
+	triggerReplaced trigger = "replaced"
 	// triggerSubmit is an application, or an issue from a template that has signatories.
 	triggerSubmit trigger = "submit"
 	// triggerClaim is the decision of a reviewer to review an application.
@@ -108,6 +110,7 @@ var transitions = []transition{
 	{Trigger: triggerRetry, From: []Status{Failed}, To: Processing, Event: webhook.Retried, Seals: true},
 	{Trigger: triggerRevoke, From: []Status{Processing, Approved, Failed}, To: Revoked, Event: webhook.Revoked},
 	{Trigger: triggerCancel, From: []Status{Pending}, To: Revoked, Event: webhook.Revoked, Source: Template},
+	{Trigger: triggerReplaced, From: []Status{Pending, Processing, Approved, Failed}, To: Revoked, Event: webhook.Revoked},
 	{Trigger: triggerSubmit, From: []Status{none}, To: Pending, Event: webhook.Created},
 	{Trigger: triggerClaim, From: []Status{Pending}, To: InReview, Source: Customer},
 	{Trigger: triggerAccept, From: []Status{Pending, InReview}, To: Processing, Event: webhook.Processing, Source: Customer, Seals: true},
@@ -181,6 +184,12 @@ func (s *Service) moveTx(ctx context.Context, tx *db.Tx, by trigger, uuid string
 			return nil, err
 		}
 	}
+	if row.To == Approved && c.Replaces != nil {
+		// The old certificate is revoked first: its recipient's mail depends on what was sent about it.
+		if err := s.endReplacedTx(ctx, tx, c); err != nil {
+			return nil, err
+		}
+	}
 	if err := s.movedTx(ctx, tx, row, c); err != nil {
 		return nil, err
 	}
@@ -251,6 +260,12 @@ func eventOf(c *Certificate, name webhook.Name) webhook.Event {
 	}
 	if c.Source == closed {
 		e.Source = string(Customer)
+	}
+	if c.Replaces != nil {
+		e.Replaces = &webhook.Link{UUID: c.Replaces.UUID, ReferenceID: c.Replaces.ReferenceID}
+	}
+	if c.ReplacedBy != nil {
+		e.ReplacedBy = &webhook.Link{UUID: c.ReplacedBy.UUID, ReferenceID: c.ReplacedBy.ReferenceID}
 	}
 	if c.Failure != nil {
 		e.FailureCode, e.FailureMessage = c.Failure.Code, c.Failure.Message

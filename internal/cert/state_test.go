@@ -65,7 +65,8 @@ type move struct {
 var moves = map[Source]map[Status]map[trigger]move{
 	Vault: {
 		Pending: {
-			triggerDecline: {to: Failed, event: "certificate_application.failed", eventContext: "single_upload"},
+			triggerDecline:  {to: Failed, event: "certificate_application.failed", eventContext: "single_upload"},
+			triggerReplaced: {to: Revoked, event: "certificate_application.revoked", eventContext: "single_upload"},
 		},
 		InReview:   {},
 		Processing: processingMoves,
@@ -75,10 +76,11 @@ var moves = map[Source]map[Status]map[trigger]move{
 	},
 	Template: {
 		Pending: {
-			triggerSigned:  {to: Processing, job: "seal"},
-			triggerDecline: {to: Failed, event: "certificate_application.failed", eventContext: "single_upload"},
-			triggerRevoke:  {to: Revoked, event: "certificate_application.revoked", eventContext: "single_upload"},
-			triggerCancel:  {to: Revoked, event: "certificate_application.revoked", eventContext: "single_upload"},
+			triggerSigned:   {to: Processing, job: "seal"},
+			triggerDecline:  {to: Failed, event: "certificate_application.failed", eventContext: "single_upload"},
+			triggerRevoke:   {to: Revoked, event: "certificate_application.revoked", eventContext: "single_upload"},
+			triggerCancel:   {to: Revoked, event: "certificate_application.revoked", eventContext: "single_upload"},
+			triggerReplaced: {to: Revoked, event: "certificate_application.revoked", eventContext: "single_upload"},
 		},
 		InReview:   {},
 		Processing: processingMoves,
@@ -88,8 +90,9 @@ var moves = map[Source]map[Status]map[trigger]move{
 	},
 	Customer: {
 		Pending: withDecisions(map[trigger]move{
-			triggerClaim:   {to: InReview},
-			triggerDecline: {to: Failed, event: "certificate_application.failed", eventContext: "single_upload"},
+			triggerClaim:    {to: InReview},
+			triggerDecline:  {to: Failed, event: "certificate_application.failed", eventContext: "single_upload"},
+			triggerReplaced: {to: Revoked, event: "certificate_application.revoked", eventContext: "single_upload"},
 		}),
 		InReview:   withDecisions(map[trigger]move{}),
 		Processing: processingMoves,
@@ -102,14 +105,17 @@ var moves = map[Source]map[Status]map[trigger]move{
 // These are the moves of certificates of every source.
 var (
 	processingMoves = map[trigger]move{
-		triggerSealed: {to: Approved, event: "certificate_application.approved", eventContext: "single_upload"},
-		triggerError:  {to: Failed, event: "certificate_application.failed", eventContext: "single_upload"},
-		triggerRevoke: {to: Revoked, event: "certificate_application.revoked", eventContext: "single_upload"},
+		triggerReplaced: {to: Revoked, event: "certificate_application.revoked", eventContext: "single_upload"},
+		triggerSealed:   {to: Approved, event: "certificate_application.approved", eventContext: "single_upload"},
+		triggerError:    {to: Failed, event: "certificate_application.failed", eventContext: "single_upload"},
+		triggerRevoke:   {to: Revoked, event: "certificate_application.revoked", eventContext: "single_upload"},
 	}
 	approvedMoves = map[trigger]move{
-		triggerRevoke: {to: Revoked, event: "certificate_application.revoked", eventContext: "single_upload"},
+		triggerReplaced: {to: Revoked, event: "certificate_application.revoked", eventContext: "single_upload"},
+		triggerRevoke:   {to: Revoked, event: "certificate_application.revoked", eventContext: "single_upload"},
 	}
 	failedMoves = map[trigger]move{
+		triggerReplaced: {to: Revoked, event: "certificate_application.revoked", eventContext: "single_upload"},
 		triggerRetry:    {to: Processing, event: "certificate_application.retried", eventContext: "retry", job: "seal"},
 		triggerRevoke:   {to: Revoked, event: "certificate_application.revoked", eventContext: "single_upload"},
 		triggerAskAgain: {to: Pending, event: "certificate_application.retried", eventContext: "single_upload"},
@@ -128,7 +134,7 @@ func withDecisions(m map[trigger]move) map[trigger]move {
 
 var triggers = []trigger{
 	triggerUpload, triggerSealed, triggerError, triggerRetry, triggerRevoke, triggerCancel, triggerSubmit, triggerClaim, triggerAccept, triggerAsk,
-	triggerSigned, triggerDecline, triggerAskAgain, triggerReject, triggerWithdraw, triggerExpire,
+	triggerSigned, triggerDecline, triggerAskAgain, triggerReject, triggerWithdraw, triggerExpire, triggerReplaced,
 }
 
 func TestEveryStatusWithEveryTrigger(t *testing.T) {

@@ -42,6 +42,9 @@ type Upload struct {
 	// Signatories must approve the certificate before it is processed.
 	Signatories Signatories
 
+	// replaced is the certificate that Replace replaces.
+	replaced *Certificate
+
 	// Then runs in the transaction of Upload. It may be nil. CreateTx does not use Then.
 	Then TxFunc
 }
@@ -129,6 +132,12 @@ func (s *Service) validate(u *Upload) (*Certificate, account.Email, error) {
 	default:
 		c.File, c.Notices = *u.File, u.File.Notices
 	}
+	if old := u.replaced; old != nil {
+		c.Replaces, c.lineage = &Link{UUID: old.UUID, ReferenceID: old.ReferenceID}, old.root()
+		if same := c.sameAs(old); same != nil {
+			bad = append(bad, *same)
+		}
+	}
 	if err := bad.Err(); err != nil {
 		return nil, account.Email{}, err
 	}
@@ -192,6 +201,10 @@ func (s *Service) insertTx(ctx context.Context, tx *db.Tx, c *Certificate, email
 	if t := c.Template; t != nil {
 		version, values = sql.NullInt64{Int64: t.VersionID, Valid: true}, sql.NullString{String: string(t.Values), Valid: t.Values != nil}
 	}
+	link := Link{}
+	if c.Replaces != nil {
+		link = *c.Replaces
+	}
 	// A conflict returns no row. An error of the statement would abort the transaction on
 	// PostgreSQL.
 	column, id := db.NewID(tx, "certificates")
@@ -199,15 +212,16 @@ func (s *Service) insertTx(ctx context.Context, tx *db.Tx, c *Certificate, email
 		INSERT INTO certificates (`+column+`uuid, institution_id, reference_id, reference_folded, title, full_name, email, email_folded, issue_date, details,
 			search_text, source, trigger_context, event_context, status, batch_id, creator_type, creator_id, creator_name,
 			file_name, mime_type, size, sha256, sha256_state, original_key, notices, job_id, created_at, updated_at, customer_id,
-			template_version_id, template_values)
-		VALUES (`+id+`$1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $28, $29, $30, $31)
-		ON CONFLICT (institution_id, email_folded, title, issue_date) WHERE source IN ('vault', 'template') DO NOTHING
+			template_version_id, template_values, replaces, replaces_reference, lineage)
+		VALUES (`+id+`$1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $28, $29, $30, $31, $32, $33, $34)
+		ON CONFLICT (institution_id, email_folded, title, issue_date) WHERE source IN ('vault', 'template') AND NOT yields DO NOTHING
 		RETURNING id`,
 		c.UUID, c.InstitutionID, c.ReferenceID, FoldReference(c.ReferenceID), c.Title, c.FullName, c.Email, email.Folded, c.IssueDate, optional(c.Details),
 		SearchText(c, email), string(c.Source), string(c.TriggerContext), string(c.EventContext), string(c.Status), optional(c.BatchID),
 		c.Creator.Type, c.Creator.ID, c.Creator.Name,
 		c.File.Name, string(c.File.Type), c.File.Size, digest, state, c.File.Key, string(notices), jobID, db.Micros(c.CreatedAt),
-		sql.NullInt64{Int64: c.CustomerID, Valid: c.CustomerID != 0}, version, values).Scan(&c.ID)
+		sql.NullInt64{Int64: c.CustomerID, Valid: c.CustomerID != 0}, version, values,
+		optional(link.UUID), optional(link.ReferenceID), optional(c.lineage)).Scan(&c.ID)
 	if errors.Is(err, sql.ErrNoRows) {
 		return duplicateTx(ctx, tx, c, email)
 	}
@@ -222,7 +236,7 @@ func (s *Service) insertTx(ctx context.Context, tx *db.Tx, c *Certificate, email
 func duplicateTx(ctx context.Context, tx *db.Tx, c *Certificate, email account.Email) error {
 	var existing string
 	if err := tx.QueryRowContext(ctx, `
-		SELECT uuid FROM certificates WHERE institution_id = $1 AND email_folded = $2 AND title = $3 AND issue_date = $4 AND source IN ('vault', 'template')`,
+		SELECT uuid FROM certificates WHERE institution_id = $1 AND email_folded = $2 AND title = $3 AND issue_date = $4 AND source IN ('vault', 'template') AND NOT yields`,
 		c.InstitutionID, email.Folded, c.Title, c.IssueDate).Scan(&existing); err != nil {
 		return fmt.Errorf("reading the existing certificate: %w", err)
 	}

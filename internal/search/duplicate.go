@@ -40,7 +40,7 @@ func (s *Service) existing(ctx context.Context, institutionID int64, keys []Key,
 	}
 	rows, err := s.db.QueryContext(ctx, `WITH wanted (email, title, issued) AS (VALUES `+strings.Join(values, ", ")+`)
 		SELECT c.uuid, c.email_folded, c.title, c.issue_date FROM wanted CROSS JOIN certificates c
-		WHERE c.institution_id = `+q.arg(institutionID)+` AND c.source IN ('vault', 'template')
+		WHERE c.institution_id = `+q.arg(institutionID)+` AND c.source IN ('vault', 'template') AND NOT c.yields
 		  AND c.email_folded = wanted.email AND c.title = wanted.title AND c.issue_date = wanted.issued`, q.args...)
 	if err != nil {
 		return err

@@ -32,6 +32,15 @@ type Event struct {
 	// FailureCode and FailureMessage belong to a failed certificate, Reason to a revoked certificate or
 	// a rejected application.
 	FailureCode, FailureMessage, Reason string
+	// Replaces is the certificate that this one is made to replace, and ReplacedBy the one that replaced
+	// it. They are nil for most certificates.
+	Replaces, ReplacedBy *Link
+}
+
+// Link is another certificate of the institution.
+type Link struct {
+	UUID        string `json:"uuid"`
+	ReferenceID string `json:"reference_id"`
 }
 
 // payload is the body of a delivery. The fields that the interface guarantees to every receiver
@@ -54,6 +63,8 @@ type payload struct {
 	Failure          *failure `json:"failure,omitempty"`
 	RevocationReason string   `json:"revocation_reason,omitempty"`
 	RejectionReason  string   `json:"rejection_reason,omitempty"`
+	Replaces         *Link    `json:"replaces,omitempty"`
+	ReplacedBy       *Link    `json:"replaced_by,omitempty"`
 	// Test is true if the event is an example without a certificate.
 	Test bool `json:"test,omitempty"`
 }
@@ -72,7 +83,7 @@ func (s *Service) EmitTx(ctx context.Context, tx *db.Tx, e Event) error {
 		Event: e.Name, Timestamp: e.OccurredAt.UTC().Format(time.RFC3339Nano), ApplicationID: e.CertificateID, UUID: e.UUID,
 		CertificateTitle: e.Title, ApplicantEmail: e.ApplicantEmail, Source: e.Source, TriggerContext: e.TriggerContext,
 		EventID: uuid.Must(uuid.NewV7()).String(), ReferenceID: e.ReferenceID, Status: e.Status, FullName: e.FullName,
-		IssueDate: e.IssueDate,
+		IssueDate: e.IssueDate, Replaces: e.Replaces, ReplacedBy: e.ReplacedBy,
 	}
 	if e.Name == Rejected {
 		p.RejectionReason = e.Reason

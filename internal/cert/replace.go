@@ -1,0 +1,219 @@
+package cert
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/audit"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/fault"
+)
+
+// A replacement is a certificate that is made in place of another one. The certificate that it replaces
+// stays as it is until the replacement is approved. The transaction of the approval then revokes it; see
+// endReplacedTx. A replacement that fails, or that is revoked before its approval, changes nothing, and the
+// certificate can be replaced again. See ADR 0043.
+
+// Link is a certificate as the record of another certificate refers to it.
+type Link struct{ UUID, ReferenceID string }
+
+// linkOf returns the link that two columns contain, or nil.
+func linkOf(uuid, reference sql.NullString) *Link {
+	if !uuid.Valid {
+		return nil
+	}
+	return &Link{UUID: uuid.String, ReferenceID: reference.String}
+}
+
+// Replaced reports whether the certificate was replaced by another one.
+func (c *Certificate) Replaced() bool { return c.Status == Revoked && c.ReplacedBy != nil }
+
+// root returns the UUID of the first certificate of the chain of replacements.
+func (c *Certificate) root() string {
+	if c.lineage != "" {
+		return c.lineage
+	}
+	return c.UUID
+}
+
+// Text returns the fields of the certificate other than its file. A replacement carries them over.
+func (c *Certificate) Text() Text {
+	return Text{Title: c.Title, FullName: c.FullName, Email: c.Email, IssueDate: c.IssueDate, Details: c.Details}
+}
+
+// Replaceable reports whether the certificate can be replaced if no other replacement of it is being made.
+// A replacement that is not approved cannot be replaced, since the certificate that it replaces can.
+func (c *Certificate) Replaceable() bool {
+	switch c.Status { //nolint:exhaustive // no other status allows a replacement
+	case Approved:
+		return true
+	case Processing, Failed:
+		return c.Replaces == nil
+	case Pending:
+		return c.Replaces == nil && c.Source == Template
+	default:
+		return false
+	}
+}
+
+var errInvalidOperation = fault.New(fault.BadRequest, "Invalid operation")
+
+// Replace creates the replacement of a certificate of u.Institution, as Upload creates a certificate.
+// The caller has set the fields of u that are carried over. Replace returns NotFound for an unknown
+// certificate, BadRequest if the certificate cannot be replaced or is being replaced, and Invalid with
+// Problems for bad input: the file of the replaced certificate is bad input, and a duplicate of any
+// certificate outside the chain of replacements.
+func (s *Service) Replace(ctx context.Context, uuid string, u Upload) (*Certificate, error) {
+	old, err := s.ByUUID(ctx, u.Institution.ID, uuid)
+	if err != nil {
+		return nil, err
+	}
+	if !old.Replaceable() {
+		return nil, errInvalidOperation
+	}
+	u.replaced = old
+	c, email, err := s.validate(&u)
+	if err != nil {
+		return nil, err
+	}
+	err = s.db.Tx(ctx, func(tx *db.Tx) error {
+		// The lock makes a concurrent revocation, approval or replacement of the certificate wait.
+		old, err := lockTx(ctx, tx, old.ID)
+		if err != nil {
+			return err
+		}
+		if !old.Replaceable() {
+			return errInvalidOperation
+		}
+		if err := yieldTx(ctx, tx, c, email, old); err != nil {
+			return err
+		}
+		switch err := s.insertUploadTx(ctx, tx, c, email, u.Signatories); {
+		case db.UniqueOn(err, "certificates", "replaces"):
+			return errInvalidOperation
+		case err != nil:
+			return err
+		}
+		if err := storePlacementTx(ctx, tx, c.ID, u.Wanted); err != nil {
+			return err
+		}
+		if err := recordTx(ctx, tx, audit.CertificateUploaded, c, audit.Detail{"replaces": old.ReferenceID}); err != nil {
+			return err
+		}
+		old.UpdatedAt = c.CreatedAt
+		if err := recordTx(ctx, tx, audit.CertificateReplaced, old, audit.Detail{"by": c.ReferenceID}); err != nil {
+			return err
+		}
+		return u.Then.runTx(ctx, tx, c)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// lockTx locks a certificate until the end of the transaction, and returns its current record.
+func lockTx(ctx context.Context, tx *db.Tx, id int64) (*Certificate, error) {
+	// An update locks the row on both databases. No trigger depends on this column.
+	return scanRow(tx.QueryRowContext(ctx, `UPDATE certificates SET customer_id = customer_id WHERE id = $1 RETURNING `+Columns, id))
+}
+
+// sameAs returns the problem of a replacement that has the file of the certificate that it replaces, or nil.
+// The verified PDF counts as its file too. A drawn replacement has the same file if its texts and values
+// and the version of the template are the same.
+func (c *Certificate) sameAs(old *Certificate) *Problem {
+	same := false
+	switch {
+	case c.Template == nil:
+		same = old.HasDigest() && c.File.SHA256 == old.File.SHA256 || old.Verified != nil && c.File.SHA256 == old.Verified.SHA256
+	case old.Template != nil:
+		same = c.Template.VersionID == old.Template.VersionID && bytes.Equal(c.Template.Values, old.Template.Values) && c.Text() == old.Text()
+	}
+	if !same {
+		return nil
+	}
+	return &Problem{Field: FieldFile, Code: CodeSameFile}
+}
+
+// yieldTx makes the certificate with the address, title and date of a replacement yield to it, if it
+// belongs to the same chain. Any other certificate with them is a duplicate, which the insertion finds.
+func yieldTx(ctx context.Context, tx *db.Tx, c *Certificate, email account.Email, old *Certificate) error {
+	_, err := tx.ExecContext(ctx, `
+		UPDATE certificates SET yields = TRUE
+		WHERE institution_id = $1 AND email_folded = $2 AND title = $3 AND issue_date = $4 AND source IN ('vault', 'template') AND NOT yields
+			AND coalesce(lineage, uuid) = $5`, c.InstitutionID, email.Folded, c.Title, c.IssueDate, old.root())
+	if err != nil {
+		return fmt.Errorf("preparing a replacement: %w", err)
+	}
+	return nil
+}
+
+// unyieldTx ends the yielding of the newest certificate of the chain that has the address, title and date
+// which c had until now, unless another certificate has them.
+func unyieldTx(ctx context.Context, tx *db.Tx, c *Certificate) error {
+	if c.lineage == "" {
+		return nil // no certificate yields to the first one of a chain
+	}
+	email, err := account.ParseEmail(c.Email)
+	if err != nil {
+		return fmt.Errorf("parsing a stored address: %w", err)
+	}
+	const values = `institution_id = $1 AND email_folded = $2 AND title = $3 AND issue_date = $4 AND source IN ('vault', 'template')`
+	_, err = tx.ExecContext(ctx, `
+		UPDATE certificates SET yields = FALSE
+		WHERE id = (SELECT max(id) FROM certificates WHERE `+values+` AND yields AND (uuid = $5 OR lineage = $5))
+			AND NOT EXISTS (SELECT 1 FROM certificates WHERE `+values+` AND NOT yields)`,
+		c.InstitutionID, email.Folded, c.Title, c.IssueDate, c.lineage)
+	if err != nil {
+		return fmt.Errorf("ending a replacement: %w", err)
+	}
+	return nil
+}
+
+// endReplacedTx revokes the certificate that the approved certificate c replaces. It runs in the
+// transaction of the approval, so that never both are valid, and never neither. If the institution revoked
+// the old certificate in the meantime, it stays revoked with its reason, and is replaced all the same.
+func (s *Service) endReplacedTx(ctx context.Context, tx *db.Tx, c *Certificate) error {
+	by := []column{{"replaced_by", c.UUID}, {"replaced_by_reference", c.ReferenceID}}
+	set := append([]column{{"revoked_at", db.Micros(s.now())}, {"failure_code", nil}, {"failure_message", nil}}, by...)
+	_, err := s.moveTx(ctx, tx, triggerReplaced, c.Replaces.UUID, set...)
+	if !errors.Is(err, ErrInvalidState) {
+		return err
+	}
+	// A failed certificate may also have been deleted at the end of its retention.
+	if _, err := tx.ExecContext(ctx, `
+		UPDATE certificates SET replaced_by = $1, replaced_by_reference = $2, updated_at = $3 WHERE uuid = $4 AND status = 'revoked' AND replaced_by IS NULL`,
+		c.UUID, c.ReferenceID, db.Micros(s.now()), c.Replaces.UUID); err != nil {
+		return fmt.Errorf("recording a replacement: %w", err)
+	}
+	return nil
+}
+
+// forgetReplacedTx removes a certificate that is deleted from the chain of its replacements.
+func forgetReplacedTx(ctx context.Context, tx *db.Tx, c *Certificate) error {
+	if _, err := tx.ExecContext(ctx, `UPDATE certificates SET replaces = NULL, replaces_reference = NULL WHERE lineage = $1 AND replaces = $2`,
+		c.root(), c.UUID); err != nil {
+		return fmt.Errorf("removing a certificate from its replacements: %w", err)
+	}
+	return unyieldTx(ctx, tx, c)
+}
+
+// outdated is the condition that certificate c replaces a certificate that another replacement replaced or
+// is about to replace.
+const outdated = `c.replaces IS NOT NULL AND EXISTS (SELECT 1 FROM certificates other
+	WHERE other.lineage = c.lineage AND other.replaces = c.replaces AND other.uuid <> c.uuid
+		AND (other.status IN ('pending', 'in_review', 'processing', 'approved') OR other.approved_at IS NOT NULL))`
+
+// Replacing returns the replacement of a certificate that is being made or failed, the newest one, or nil.
+func (s *Service) Replacing(ctx context.Context, c *Certificate) (*Certificate, error) {
+	found, err := scanRow(s.db.QueryRowContext(ctx, `SELECT `+Columns+` FROM certificates
+		WHERE lineage = $1 AND replaces = $2 AND status IN ('pending', 'in_review', 'processing', 'failed') ORDER BY id DESC LIMIT 1`, c.root(), c.UUID))
+	if fault.Is(err, fault.NotFound) {
+		return nil, nil //nolint:nilnil // most certificates have no replacement
+	}
+	return found, err
+}
