@@ -105,7 +105,7 @@ func (s *Service) Replace(ctx context.Context, uuid string, u Upload) (*Certific
 			return err
 		}
 		old.UpdatedAt = c.CreatedAt
-		if err := recordTx(ctx, tx, audit.CertificateReplaced, old, audit.Detail{"by": c.ReferenceID}); err != nil {
+		if err := recordTx(ctx, tx, audit.CertificateReplaced, old, audit.Detail{"replaced_by": c.ReferenceID}); err != nil {
 			return err
 		}
 		return u.Then.runTx(ctx, tx, c)

@@ -135,7 +135,9 @@ func TestReplacementThatFails(t *testing.T) {
 		old := v.approved(v.upload(nil))
 		first := v.replace(old, "one")
 		fail := v.sealer.seal
-		v.sealer.seal = func(context.Context, seal.Original, seal.Stamp) (*seal.Verified, error) { return nil, &seal.Refusal{Code: "x", Reason: "No."} }
+		v.sealer.seal = func(context.Context, seal.Original, seal.Stamp) (*seal.Verified, error) {
+			return nil, &seal.Refusal{Code: "x", Reason: "No."}
+		}
 		if err := v.work(t.Context(), first, 1); err != nil {
 			t.Fatal(err)
 		}

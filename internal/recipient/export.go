@@ -132,10 +132,13 @@ type exportedCertificate struct {
 	ApprovedAt       *time.Time `json:"approved_at"`
 	RevokedAt        *time.Time `json:"revoked_at"`
 	RevocationReason string     `json:"revocation_reason"`
-	VerificationURL  string     `json:"verification_url"`
-	VerifiedFile     string     `json:"verified_file"`
-	VerifiedSHA256   string     `json:"verified_sha256"`
-	OriginalFile     string     `json:"original_file"`
+	// Replaces and ReplacedBy are reference ids of other certificates.
+	Replaces        string `json:"replaces,omitempty"`
+	ReplacedBy      string `json:"replaced_by,omitempty"`
+	VerificationURL string `json:"verification_url"`
+	VerifiedFile    string `json:"verified_file"`
+	VerifiedSHA256  string `json:"verified_sha256"`
+	OriginalFile    string `json:"original_file"`
 	// FilesDeletedAt is the time at which the files of a revoked certificate were purged.
 	FilesDeletedAt *time.Time `json:"files_ended_at,omitempty"`
 	// MissingFiles are the names of the files that are not in the export, because the vault's stored
@@ -343,6 +346,12 @@ func (e *Export) certificate(ctx context.Context, z *zip.Writer, c *cert.Certifi
 		IssueDate: c.IssueDate, Details: c.Details, Status: string(c.Status), ApprovedAt: c.ApprovedAt, RevokedAt: c.RevokedAt,
 		RevocationReason: c.RevocationReason, VerificationURL: s.to("/verify/" + c.ReferenceID), OriginalSHA256: c.OriginalDigest(),
 		Mails: []exportedMail{}, ShareLinks: []exportedShare{}, Corrections: []exportedCorrection{},
+	}
+	if c.Replaces != nil {
+		x.Replaces = c.Replaces.ReferenceID
+	}
+	if c.ReplacedBy != nil {
+		x.ReplacedBy = c.ReplacedBy.ReferenceID
 	}
 	if c.FilesDeletedAt != nil {
 		x.FilesDeletedAt = c.FilesDeletedAt

@@ -27,13 +27,16 @@ type MailLink struct {
 	More bool
 
 	id int64
+	// former has the current certificates by the UUIDs of those that they replaced.
+	former map[string]*cert.Certificate
 }
 
 // errNoLink is the error for an unknown link and for a revoked link, so that a client cannot
 // distinguish the two cases.
 var errNoLink = fault.New(fault.NotFound, "No such link.")
 
-// MailLink returns the content of a mailed link. It omits certificates whose address was corrected
+// MailLink returns the content of a mailed link. In the place of a replaced certificate it has the
+// certificate that replaced it, if both are for the same address. It omits certificates whose address was corrected
 // or whose holder ended the mailed links. If no certificate is left, the error is fault.NotFound.
 func (s *Service) MailLink(ctx context.Context, secret string) (*MailLink, error) {
 	var l MailLink
@@ -59,6 +62,9 @@ func (s *Service) MailLink(ctx context.Context, secret string) (*MailLink, error
 	if l.Certificates, err = s.certs.ByIDs(ctx, list); err != nil {
 		return nil, err
 	}
+	if err := s.followReplacements(ctx, &l); err != nil {
+		return nil, err
+	}
 	if !opened {
 		err = s.recordOpening(ctx, l.id)
 	}
@@ -78,9 +84,9 @@ func (s *Service) recordOpening(ctx context.Context, id int64) error {
 	return nil
 }
 
-// HasMailLink reports whether any mailed link opens a certificate.
+// HasMailLink reports whether any mailed link opens a certificate or one that it replaces.
 func (s *Service) HasMailLink(ctx context.Context, c *cert.Certificate) (open bool, err error) {
-	if err := s.db.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM notices WHERE certificate_id = $1 AND link_id IS NOT NULL)`, c.ID).Scan(&open); err != nil {
+	if err := s.db.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM notices WHERE certificate_id IN (`+chain+`) AND link_id IS NOT NULL)`, c.ID).Scan(&open); err != nil {
 		return false, fmt.Errorf("reading a certificate's mailed links: %w", err)
 	}
 	return open, nil
@@ -93,19 +99,22 @@ func (s *Service) RevokeMailLinks(ctx context.Context, c *cert.Certificate) erro
 }
 
 func endMailedTx(ctx context.Context, tx *db.Tx, certificateID int64) error {
-	if _, err := tx.ExecContext(ctx, `UPDATE notices SET link_id = NULL WHERE certificate_id = $1`, certificateID); err != nil {
+	if _, err := tx.ExecContext(ctx, `UPDATE notices SET link_id = NULL WHERE certificate_id IN (`+chain+`)`, certificateID); err != nil {
 		return fmt.Errorf("revoking links: %w", err)
 	}
 	return nil
 }
 
-// Certificate returns the certificate with a UUID if the link shows it. Otherwise the error is
+// Certificate returns the certificate with a UUID, or the one that replaced it, if the link shows it. Otherwise the error is
 // fault.NotFound.
 func (l *MailLink) Certificate(uuid string) (*cert.Certificate, error) {
 	for _, c := range l.Certificates {
 		if c.UUID == uuid {
 			return c, nil
 		}
+	}
+	if c, ok := l.former[uuid]; ok {
+		return c, nil
 	}
 	return nil, errNoLink
 }

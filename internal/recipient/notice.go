@@ -94,7 +94,10 @@ func (s *Service) approvedTx(ctx context.Context, tx *db.Tx, c *cert.Certificate
 	if err != nil {
 		return fmt.Errorf("reading the address of a certificate: %w", err)
 	}
-	if _, err := s.insertTx(ctx, tx, c, email, Approval, c.BatchID); err != nil {
+	if err := s.insertFirstTx(ctx, tx, c, email); err != nil {
+		return err
+	}
+	if err := s.takeOverTx(ctx, tx, c, email.Folded); err != nil {
 		return err
 	}
 	if c.CustomerID == 0 {
@@ -126,12 +129,22 @@ func (s *Service) writeDueTx(ctx context.Context, tx *db.Tx, c *cert.Certificate
 	return s.writeTx(ctx, tx, `batch_id = $1 AND email_folded = $2`, c.BatchID, email.Folded)
 }
 
+// insertFirstTx inserts the first notice of an approved certificate, if there is none.
+func (s *Service) insertFirstTx(ctx context.Context, tx *db.Tx, c *cert.Certificate, email account.Email) error {
+	reason, err := firstReasonTx(ctx, tx, c, email.Folded)
+	if err != nil {
+		return err
+	}
+	_, err = s.insertTx(ctx, tx, c, email, reason, c.BatchID)
+	return err
+}
+
 // insertTx inserts a notice for a certificate's recipient and returns its id. A certificate has
 // one notice for its approval, and one more for each later mail. If the certificate already has a
 // notice for its approval, insertTx returns 0.
 func (s *Service) insertTx(ctx context.Context, tx *db.Tx, c *cert.Certificate, email account.Email, reason Reason, batch string) (id int64, err error) {
 	occasion := 1
-	if reason != Approval {
+	if reason != Approval && reason != Replacement {
 		if err := tx.QueryRowContext(ctx, `SELECT coalesce(max(occasion), 1) + 1 FROM notices WHERE certificate_id = $1`, c.ID).Scan(&occasion); err != nil {
 			return 0, fmt.Errorf("counting notices: %w", err)
 		}
@@ -241,7 +254,7 @@ func (s *Service) notify(ctx context.Context, uuid string) error {
 			return err
 		}
 		// A certificate that was approved by an earlier release has no notice.
-		if _, err := s.insertTx(ctx, tx, c, email, Approval, c.BatchID); err != nil {
+		if err := s.insertFirstTx(ctx, tx, c, email); err != nil {
 			return err
 		}
 		return s.writeDueTx(ctx, tx, c, email)

@@ -36,6 +36,8 @@ type item struct {
 	uuid, title, name                string
 	reference, issueDate             string
 	email, folded                    string
+	// replaces reports whether the certificate replaces one of which the recipient was told.
+	replaces bool
 	// owner is the user to whom the certificate is assigned, or nil.
 	owner *account.User
 }
@@ -92,14 +94,16 @@ func waitingTx(ctx context.Context, tx *db.Tx, where string, args ...any) ([]ite
 	for _, id := range waiting {
 		var i item
 		var owner sql.NullInt64
+		var reason Reason
 		if err := tx.QueryRowContext(ctx, `
-			SELECT n.id, c.id, c.institution_id, c.status, c.uuid, c.title, c.full_name, c.reference_id, c.issue_date, n.email, n.email_folded, k.user_id
+			SELECT n.id, c.id, c.institution_id, c.status, c.uuid, c.title, c.full_name, c.reference_id, c.issue_date, n.email, n.email_folded, k.user_id, n.reason
 			FROM notices n JOIN certificates c ON c.id = n.certificate_id
 				LEFT JOIN customers k ON k.institution_id = c.institution_id AND k.number = c.customer_id
 			WHERE n.id = $1`, id).Scan(&i.notice, &i.certificate, &i.institution, &i.status, &i.uuid, &i.title, &i.name, &i.reference, &i.issueDate,
-			&i.email, &i.folded, &owner); err != nil {
+			&i.email, &i.folded, &owner, &reason); err != nil {
 			return nil, err
 		}
+		i.replaces = reason == Replacement
 		if owner.Valid && owners[owner.Int64] == nil {
 			if owners[owner.Int64], err = account.UserByID(ctx, tx, owner.Int64); err != nil {
 				return nil, err
@@ -297,6 +301,10 @@ func (d *draft) sized(maxItems, maxTitle int) (mail.Message, error) {
 		subject = w.text("subject_one", "title", first.title, "institution", d.institution)
 		letter.Heading = w.text("heading_one")
 		letter.Paragraphs = []string{w.text("issued_one", "institution", d.institution, "name", first.name)}
+		if first.replaces {
+			subject, letter.Heading = w.text("replaced_subject", "title", first.title), w.text("replaced_heading")
+			letter.Paragraphs = []string{w.text("replaced_text", "institution", d.institution)}
+		}
 		letter.Certificate = &mail.Certificate{
 			Title: mail.Quote(first.title, maxTitle, d.language.Direction), Name: mail.Quote(first.name, maxTitle, d.language.Direction),
 			Picture: d.picture, PictureText: w.text("picture"),
