@@ -65,6 +65,10 @@ type VaultCertificate struct {
 	ApprovedAt       *time.Time    `json:"approved_at"`
 	RevokedAt        *time.Time    `json:"revoked_at"`
 	RevocationReason *string       `json:"revocation_reason"`
+	// Replaces is the certificate that this one is made to replace, and ReplacedBy the one that replaced
+	// it. Both may be nil.
+	Replaces   *Replacement `json:"replaces"`
+	ReplacedBy *Replacement `json:"replaced_by"`
 }
 
 // Institution is the issuer of a certificate.

@@ -34,6 +34,8 @@ type Certificate struct {
 	Signatures         []Signature   `json:"signatures"`
 	CreatedAt          time.Time     `json:"created_at"`
 	UpdatedAt          time.Time     `json:"updated_at"`
+	Replaces           *Replacement  `json:"replaces"`
+	ReplacedBy         *Replacement  `json:"replaced_by"`
 }
 
 // BatchName names the batch of a certificate.

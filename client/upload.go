@@ -8,6 +8,7 @@ import (
 	"mime/multipart"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 )
 
@@ -108,13 +109,16 @@ type formFile struct {
 
 // newFormBody returns a form with the fields and the files; it omits fields that have no value.
 func newFormBody(fields []formField, files ...formFile) (*formBody, error) {
+	empty := func(f formField) bool { return f.value == "" }
+	return newWholeFormBody(slices.DeleteFunc(slices.Clone(fields), empty), files...)
+}
+
+// newWholeFormBody returns a form with the fields, also those that have no value, and the files.
+func newWholeFormBody(fields []formField, files ...formFile) (*formBody, error) {
 	var b bytes.Buffer
 	w := multipart.NewWriter(&b)
 	body := &formBody{kind: w.FormDataContentType()}
 	for _, f := range fields {
-		if f.value == "" {
-			continue
-		}
 		if err := w.WriteField(f.name, f.value); err != nil {
 			return nil, fmt.Errorf("writing the form: %w", err)
 		}

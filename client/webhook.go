@@ -34,6 +34,9 @@ type Event struct {
 	Failure          *Failure `json:"failure"`
 	RevocationReason string   `json:"revocation_reason"`
 	RejectionReason  string   `json:"rejection_reason"`
+	// Replaces and ReplacedBy are nil for most certificates.
+	Replaces   *Replacement `json:"replaces"`
+	ReplacedBy *Replacement `json:"replaced_by"`
 	// Test is true if the event is a test without a certificate.
 	Test bool `json:"test"`
 }

@@ -80,6 +80,7 @@ func (a *API) Handler() http.Handler {
 	route("GET /business/certificate-vault/{uuid}/download", a.download, token.VaultDownload)
 	route("POST /business/certificate-vault/{uuid}/retry", a.retry, token.VaultUpdate)
 	route("POST /business/certificate-vault/{uuid}/revoke", a.revoke, token.VaultRevoke)
+	route("POST /business/certificate-vault/{uuid}/replace", a.replace, token.VaultCreate)
 	route("POST /business/certificate-vault/upload-file", a.uploadFile, token.VaultCreate)
 	route("POST /business/certificate-vault/bulk", a.bulk, token.VaultCreate)
 	route("GET /business/batches", a.batches, token.BatchList, token.VaultList)

@@ -43,6 +43,8 @@ type certificate struct {
 	ApprovedAt       *string       `json:"approved_at"`
 	RevokedAt        *string       `json:"revoked_at"`
 	RevocationReason *string       `json:"revocation_reason"`
+	Replaces         *replacement  `json:"replaces"`
+	ReplacedBy       *replacement  `json:"replaced_by"`
 }
 
 type labelled struct {
@@ -109,6 +111,8 @@ func (a *API) wire(c *cert.Certificate, inst *account.Institution) (*certificate
 		ApprovedAt:       web.Timestamp(c.ApprovedAt),
 		RevokedAt:        web.Timestamp(c.RevokedAt),
 		RevocationReason: optional(c.RevocationReason),
+		Replaces:         replacementOf(c.Replaces),
+		ReplacedBy:       replacementOf(c.ReplacedBy),
 	}
 	if c.File.Name != "" {
 		out.File = &file{Name: c.File.Name, MIMEType: string(c.File.Type), Size: c.File.Size, SHA256: c.OriginalDigest()}

@@ -64,6 +64,7 @@ var messages = map[cert.Code]string{
 	cert.CodeNotFile:             "The {field} field must be a file.",
 	cert.CodeRefusedFile:         "{detail}",
 	cert.CodeDuplicate:           "A vault certificate with this email, title, and issue date already exists",
+	cert.CodeSameFile:            "The {field} field must be another file than that of the certificate to replace.",
 	batch.CodeTooManyEntries:     "The {field} field must not have more than {limit} entries.",
 	batch.CodeRepeated:           "The {field} field is given more than once.",
 	batch.CodeUnknownFile:        "The selected {field} is invalid: upload the file first, and refer to it within 24 hours.",

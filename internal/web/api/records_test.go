@@ -27,7 +27,7 @@ var recordFields = map[string]string{
 	"issue_date": "", "details": "pafr", "trigger_context": "", "batch_id": "pafr", "customer_id": "pafr", "institution": "",
 	"failure": "par", "file": "", "verified_sha256": "pf", "placement": "pf", "placement_page": "pf", "placement_box": "pf", "notices": "",
 	"verification_url": "", "pdf_path": "pfr", "image_path": "pfr", "qrcode_path": "", "barcode_path": "",
-	"created_at": "", "updated_at": "", "approved_at": "pf", "revoked_at": "paf", "revocation_reason": "paf",
+	"created_at": "", "updated_at": "", "approved_at": "pf", "revoked_at": "paf", "revocation_reason": "paf", "replaces": "pafr", "replaced_by": "pafr",
 }
 
 func checkRecord(t *testing.T, status string, record map[string]any) {

@@ -1,0 +1,44 @@
+package client
+
+import (
+	"context"
+	"net/url"
+)
+
+// Replacement is another certificate of the institution.
+type Replacement struct {
+	UUID        string `json:"uuid"`
+	ReferenceID string `json:"reference_id"`
+}
+
+// ReplacementCertificate is the input for a certificate that replaces another one. Only the file is
+// required. A field that is nil is carried over from the replaced certificate; details can be emptied.
+type ReplacementCertificate struct {
+	CertificateTitle, FullName, ApplicantEmail, IssueDate, Details *string
+
+	File *File
+}
+
+// Replace uploads a certificate that replaces another one. The status of the new certificate is
+// Processing. When it becomes Approved, the replaced certificate is revoked at the same time. If it becomes
+// Failed, the other one stays as it is and can be replaced again. The file must differ from that of the
+// replaced certificate. The token needs the permissions to create and to revoke vault certificates.
+func (c *Client) Replace(ctx context.Context, uuid string, n ReplacementCertificate, options ...Option) (*VaultCertificate, error) {
+	var fields []formField
+	for _, f := range []struct {
+		name  string
+		value *string
+	}{
+		{"certificate_title", n.CertificateTitle}, {"full_name", n.FullName}, {"applicant_email", n.ApplicantEmail},
+		{"issue_date", n.IssueDate}, {"details", n.Details},
+	} {
+		if f.value != nil {
+			fields = append(fields, formField{f.name, *f.value})
+		}
+	}
+	b, err := newWholeFormBody(fields, formFile{"certificate_file", n.File})
+	if err != nil {
+		return nil, err
+	}
+	return one[VaultCertificate](ctx, c, post(vaultPath+"/"+url.PathEscape(uuid)+"/replace", b, options))
+}
