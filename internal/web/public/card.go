@@ -38,6 +38,7 @@ var (
 	cardMuted   = color.NRGBA{0x4d, 0x5b, 0x56, 0xff}
 	cardAccent  = color.NRGBA{0x0b, 0x5d, 0x4b, 0xff}
 	cardRevoked = color.NRGBA{0xa3, 0x15, 0x1d, 0xff}
+	cardWaiting = color.NRGBA{0x8a, 0x55, 0x00, 0xff}
 )
 
 // cardFonts are the Go fonts, which cover Latin, Greek and Cyrillic letters.
@@ -108,7 +109,11 @@ func drawCard(v *verification, l *locale.Language) ([]byte, error) {
 	d := &drawing{Image: image.NewNRGBA(image.Rect(0, 0, cardWidth, cardHeight))}
 	accent := cardAccent
 	action, err := l.Text("card.verify")
-	if v.Status == revoked {
+	switch v.Status {
+	case replaced:
+		accent = cardWaiting
+		action, err = l.Text("replaced.title")
+	case revoked:
 		accent = cardRevoked
 		action, err = l.Text("card.revoked", "date", (&page.Page{Language: l}).Day(v.RevokedAt))
 	}

@@ -27,6 +27,9 @@ type verification struct {
 	RevokedAt        *string `json:"revoked_at"`
 	Reason           *string `json:"reason"`
 	Checks           []check `json:"checks"`
+	// Replaces is the certificate that this one has replaced, and ReplacedBy the one that replaced it.
+	Replaces   *link `json:"replaces,omitempty"`
+	ReplacedBy *link `json:"replaced_by,omitempty"`
 
 	// The following fields are only for pages.
 
@@ -44,6 +47,20 @@ type verification struct {
 	ReadAt      *string `json:"-"`
 	CardURL     string  `json:"-"`
 	certificate *cert.Certificate
+}
+
+// link is another certificate.
+type link struct {
+	ReferenceID string `json:"reference_id"`
+	URL         string `json:"url"`
+}
+
+// linkTo returns the link to another certificate, or nil.
+func (p *Pages) linkTo(l *cert.Link) *link {
+	if l == nil {
+		return nil
+	}
+	return &link{ReferenceID: l.ReferenceID, URL: p.Links.Verify(l.ReferenceID)}
 }
 
 type check struct {
@@ -65,6 +82,7 @@ type check struct {
 const (
 	valid      = "valid"
 	revoked    = "revoked"
+	replaced   = "replaced"
 	processing = "processing"
 	// unchecked means that the record is valid, but the file or the signature could not be checked.
 	// damaged means that the record is valid, but a check of the file or the signature failed.
@@ -225,10 +243,15 @@ func (p *Pages) describe(ctx context.Context, c *cert.Certificate) (*verificatio
 		v.Status = processing
 		return v, nil
 	case cert.Approved:
-		v.Status = valid
+		v.Status, v.Replaces = valid, p.linkTo(c.Replaces)
 	case cert.Revoked:
 		v.Status = revoked
-		v.Reason = &c.RevocationReason
+		if c.Replaced() {
+			v.Status, v.ReplacedBy = replaced, p.linkTo(c.ReplacedBy)
+		}
+		if c.RevocationReason != "" {
+			v.Reason = &c.RevocationReason
+		}
 	case cert.Failed:
 		return nil, errUnknown
 	default:

@@ -85,6 +85,7 @@ const (
 // notices maps the names of notices after a redirect to the keys of their messages.
 var notices = map[string]string{
 	"share_revoked": "recipient.share_was_revoked", "correction_sent": "recipient.correction_sent", "mailed_ended": "recipient.mailed_ended",
+	"replaced":          "replaced.notice",
 	"application_saved": "my_application.draft_saved", "application_file_removed": "my_application.file_removed", "application_open": "my_application.problem_open",
 	"application_answered": "my_application.answer_sent", "application_withdrawn": "my_application.was_withdrawn",
 }

@@ -19,6 +19,7 @@ import (
 const (
 	valid     = "valid"
 	revoked   = "revoked"
+	replaced  = "replaced"
 	damaged   = "damaged"
 	unchecked = "unchecked"
 )
@@ -44,7 +45,7 @@ type certificateView struct {
 }
 
 // Downloadable reports whether the files of the certificate can be downloaded.
-func (s *certificateView) Downloadable() bool { return s.Verdict != revoked && s.Verified != nil }
+func (s *certificateView) Downloadable() bool { return s.Status == cert.Approved && s.Verified != nil }
 
 // Band returns the institution's colour for a valid certificate, or nil for any other certificate.
 func (s *certificateView) Band() *colour.Brand {
@@ -88,6 +89,9 @@ func (p *Pages) certificateView(ctx context.Context, c *cert.Certificate, base s
 	case cert.Approved:
 	case cert.Revoked:
 		s.Verdict = revoked
+		if c.Replaced() {
+			s.Verdict = replaced
+		}
 	default:
 		return nil, errNoLink
 	}
@@ -205,6 +209,15 @@ func (p *Pages) certificate(w http.ResponseWriter, r *http.Request) error {
 	h, err := p.holdingOf(r)
 	if err != nil {
 		return p.notFound(w, r, err)
+	}
+	if s, ok := p.Gate.Person(r); ok && h.link == nil {
+		next, err := p.Recipients.Successor(r.Context(), s.Person.ID, h.certificate)
+		if err != nil {
+			return err
+		}
+		if next != nil {
+			return h.view.Redirect(w, r, h.view.Reader(r).Link("/account/certificates/"+next.UUID), "replaced")
+		}
 	}
 	o, err := p.page(r, h)
 	if err != nil {

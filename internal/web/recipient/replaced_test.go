@@ -1,0 +1,150 @@
+package recipient
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/recipient"
+	"github.com/certvault/certvault/internal/vaulttest"
+)
+
+// replace replaces a certificate, and waits until the new one is approved and mailed. email is the address
+// of the new certificate, or "" for that of the old one.
+func (h *harness) replace(old *cert.Certificate, email string) *cert.Certificate {
+	h.t.Helper()
+	text := old.Text()
+	if email != "" {
+		text.Email = email
+	}
+	var c *cert.Certificate
+	content := strings.NewReader(string(vaulttest.PDF) + "% a replacement of " + old.UUID)
+	if err := h.Certs.Receive(h.t.Context(), h.inst.UUID, cert.NewIncoming("better.pdf", content), func(f *cert.File) (err error) {
+		c, err = h.Certs.Replace(h.t.Context(), old.UUID, cert.Upload{
+			Institution: h.inst, Creator: cert.Actor{Type: "token", ID: 7, Name: "Registry"}, Context: cert.SingleUpload,
+			Title: text.Title, FullName: text.FullName, Email: text.Email, IssueDate: text.IssueDate, Details: text.Details, File: f,
+		})
+		return err
+	}); err != nil {
+		h.t.Fatal(err)
+	}
+	h.finishWork()
+	c, err := h.Certs.BySignedLink(h.t.Context(), c.UUID)
+	if err != nil || c.Status != cert.Approved {
+		h.t.Fatalf("the replacement: %v, %v", c, err)
+	}
+	return c
+}
+
+func (h *harness) mailsOf(c *cert.Certificate) (reasons []recipient.Reason) {
+	h.t.Helper()
+	list, err := h.Recipients.Notices(h.t.Context(), c)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	for _, n := range list {
+		reasons = append(reasons, n.Reason)
+	}
+	return reasons
+}
+
+// The mailed link, share links and the account lead to the new certificate, and one mail says so.
+func TestReplacedCertificateLeadsToNewOne(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, 0)
+	old := h.approvedCertificate("ada@example.org", "BSc Physics")
+	token, _ := h.mailedSecrets()
+	link, err := h.Recipients.MailLink(t.Context(), token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, _, err := h.Recipients.CreateShare(t.Context(), link.Holder(), old, recipient.NewShare{Label: "For work"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Recipients.RequestCorrection(t.Context(), link.Holder(), old, "My name is wrong."); err != nil {
+		t.Fatal(err)
+	}
+	h.finishWork()
+	c := h.replace(old, "")
+
+	if !strings.Contains(h.last.Subject, "Your certificate was replaced") || !strings.Contains(h.last.Text, "has replaced your certificate with a new one") {
+		t.Errorf("the mail is %q: %s", h.last.Subject, h.last.Text)
+	}
+	if got := h.mailsOf(c); len(got) != 1 || got[0] != recipient.Replacement {
+		t.Errorf("the mails of the new certificate are %v, want one about the replacement", got)
+	}
+	if got := h.mailsOf(old); len(got) != 1 {
+		t.Errorf("the mails of the old certificate are %v, want the first one", got)
+	}
+	if open, _, err := h.Recipients.OpenCorrections(t.Context(), h.inst.ID, 10); err != nil || len(open) != 0 {
+		t.Errorf("the open requests are %v, %v, want none", open, err)
+	}
+	h.checkPage("the mailed link", h.get("/c/"+token), http.StatusOK, c.ReferenceID, `class="verdict valid"`, "For work")
+	h.checkPage("the old address below the mailed link", h.get("/c/"+token+"/"+old.UUID), http.StatusOK, c.ReferenceID)
+	if w := h.get("/c/" + token + "/" + old.UUID + "/certificate.pdf"); w.Code != http.StatusOK || !strings.Contains(w.Header().Get("Content-Disposition"), c.ReferenceID) {
+		t.Errorf("the file below the mailed link: status = %d, %v", w.Code, w.Header())
+	}
+	h.checkPage("the share link", h.get("/s/"+secret), http.StatusOK, c.ReferenceID, `class="verdict valid"`)
+
+	h.signInToNewAccount()
+	h.checkPage("the account", h.get("/account"), http.StatusOK, "Replaced", c.UUID, old.UUID)
+	if w := h.get("/account/certificates/" + old.UUID); w.Code != http.StatusSeeOther || !strings.HasSuffix(w.Header().Get("Location"), "/account/certificates/"+c.UUID) {
+		t.Errorf("the old certificate in the account: status = %d, Location %q; want the new one", w.Code, w.Header().Get("Location"))
+	}
+	// The holder of the account ends all mailed links, also those of the replaced certificate.
+	h.checkPage("the new certificate", h.get("/account/certificates/"+c.UUID), http.StatusOK, "/mailed/end")
+	h.post("/account/certificates/" + c.UUID + "/mailed/end")
+	if w := h.get("/c/" + token); w.Code != http.StatusNotFound {
+		t.Errorf("the mailed link after its end: status = %d, want 404", w.Code)
+	}
+}
+
+// A certificate that replaces one of another address is not shown to the reader of the old links.
+func TestReplacementForAnotherAddress(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, 0)
+	old := h.approvedCertificate("wrong@example.org", "BSc Physics")
+	token, _ := h.mailedSecrets()
+	link, err := h.Recipients.MailLink(t.Context(), token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, _, err := h.Recipients.CreateShare(t.Context(), link.Holder(), old, recipient.NewShare{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := h.replace(old, "right@example.org")
+	if !strings.Contains(h.last.Subject, "Your certificate from") || h.last.To.Email != "right@example.org" {
+		t.Errorf("the mail to %s is %q, want the usual mail", h.last.To.Email, h.last.Subject)
+	}
+	for _, target := range []string{"/c/" + token, "/s/" + secret} {
+		w := h.get(target)
+		h.checkPage(target, w, http.StatusOK, `class="verdict replaced"`, old.ReferenceID)
+		if strings.Contains(w.Body.String(), "/"+c.UUID) || strings.Contains(w.Body.String(), c.ReferenceID+".pdf") {
+			t.Errorf("%s leads to the files of the new certificate", target)
+		}
+	}
+}
+
+// A person who was never told of a certificate gets the usual mail about its replacement.
+func TestReplacementOfUnmailedCertificate(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, 0)
+	old := h.approvedCertificate("ada@example.org", "BSc Physics")
+	h.Tx(func(tx *db.Tx) error {
+		_, err := tx.ExecContext(t.Context(), `UPDATE notices SET status = 'unsubscribed' WHERE certificate_id = $1`, old.ID)
+		return err
+	})
+	c := h.replace(old, "")
+	if got := h.mailsOf(c); len(got) != 1 || got[0] != recipient.Approval || strings.Contains(h.last.Subject, "replaced") {
+		t.Errorf("the mails are %v, the last is %q; want the usual mail", got, h.last.Subject)
+	}
+	// The next replacement is of a certificate of which the person was told.
+	h.replace(c, "")
+	if !strings.Contains(h.last.Subject, "replaced") {
+		t.Errorf("the last mail is %q, want one about the replacement", h.last.Subject)
+	}
+}
