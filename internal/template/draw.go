@@ -27,6 +27,19 @@ type values struct {
 	Columns     map[string]string `json:"columns,omitempty"`
 }
 
+// ColumnsOf returns the values of the columns of a certificate from a template. It returns none if they
+// were erased.
+func ColumnsOf(c *cert.Certificate) (map[string]string, error) {
+	if c.Template == nil || c.Template.Values == nil {
+		return nil, nil //nolint:nilnil // an empty map
+	}
+	var stored values
+	if err := json.Unmarshal(c.Template.Values, &stored); err != nil {
+		return nil, fmt.Errorf("reading the values of a certificate: %w", err)
+	}
+	return stored.Columns, nil
+}
+
 // Draw draws the original of a certificate. It is cert.Drawer.
 func (s *Service) Draw(ctx context.Context, c *cert.Certificate) (*cert.Drawn, error) {
 	if c.Template == nil {

@@ -106,7 +106,7 @@ func TestCatalogHasMessagesOfConstants(t *testing.T) {
 			t.Errorf("the field %s has no control", field)
 		}
 	}
-	for _, code := range []cert.Code{cert.CodeDuplicate, cert.CodeUnchanged, cert.CodeNotCertificate, batch.CodeUnknownFile} {
+	for _, code := range []cert.Code{cert.CodeDuplicate, cert.CodeUnchanged, cert.CodeSameFile, cert.CodeNotCertificate, batch.CodeUnknownFile} {
 		keys = append(keys, "cert_problem."+string(code))
 	}
 	for _, key := range keys {

@@ -80,7 +80,9 @@ type certificatePage struct {
 	OriginalDamaged bool
 	// Signatures are the signatures of a certificate with signatories.
 	Signatures []signatureView
-	Now        time.Time
+	// Replacing is the replacement of the certificate that is being made or that failed, or nil.
+	Replacing *cert.Certificate
+	Now       time.Time
 }
 
 // Verdict returns the verdict of the certificate's public page. The verdict selects the text of the
@@ -88,6 +90,9 @@ type certificatePage struct {
 func (c *certificatePage) Verdict() string {
 	switch c.C.Status {
 	case cert.Revoked:
+		if c.C.Replaced() {
+			return "replaced"
+		}
 		return "revoked"
 	case cert.Processing:
 		return "processing"
@@ -258,6 +263,8 @@ func (c *certificatePage) Timeline() []moment {
 // CheckTone returns the tone of the line that sums up the checks.
 func (c *certificatePage) CheckTone() string {
 	switch {
+	case c.C.Replaced() && !c.Damaged():
+		return ""
 	case c.Damaged(), c.C.Status == cert.Revoked, c.Verdict() == "damaged":
 		return "bad"
 	case c.Verdict() == "valid":
@@ -272,6 +279,8 @@ func (c *certificatePage) CheckTone() string {
 // CheckKey returns the key of the line that sums up the checks.
 func (c *certificatePage) CheckKey() string {
 	switch {
+	case c.C.Replaced():
+		return "replace.checks"
 	case c.C.Status == cert.Revoked:
 		return "certificate.revoked_line"
 	case c.C.Status == cert.Failed:
@@ -374,6 +383,9 @@ func (p *Panel) certificatePage(r *http.Request, v *Visit) (*certificatePage, er
 		return nil, err
 	}
 	if page.Corrections, err = p.Mail.CorrectionsOf(ctx, c); err != nil {
+		return nil, err
+	}
+	if page.Replacing, err = p.Certs.Replacing(ctx, c); err != nil {
 		return nil, err
 	}
 	slices.Reverse(page.History)

@@ -43,8 +43,10 @@ type issuePage struct {
 	// shows the details.
 	Columns []columnControl
 	Details bool
-	Same    *cert.Certificate
-	Alike   []*cert.Certificate
+	// Replacing is the certificate to replace, or nil.
+	Replacing *replacing
+	Same      *cert.Certificate
+	Alike     []*cert.Certificate
 	// Mails reports whether the vault has a mail server.
 	Mails bool
 	// Size is the size of the picture of the first page in pixels.
@@ -90,6 +92,19 @@ func (p *Panel) issuePage(r *http.Request, v *Visit, form url.Values) (*issuePag
 	d := &issuePage{Visit: v, T: t, Fields: form, Details: layout.Uses("details"), Mails: p.Outbox == "", Size: sizeOfPages(t.Published.Pages, pictureSide)}
 	if form == nil {
 		d.Fields = url.Values{"certificate_title": {layout.Title}}
+	}
+	if d.Replacing, err = p.replacingOf(r, v); err != nil {
+		return nil, err
+	}
+	if d.Replacing != nil && form == nil {
+		d.Replacing.fill(d.Fields, cert.Today(p.Now()))
+		values, err := template.ColumnsOf(d.Replacing.Old)
+		if err != nil {
+			return nil, err
+		}
+		for name, value := range values {
+			d.Fields.Set(controlOfField(template.ValueField(name)), value)
+		}
 	}
 	for _, use := range layout.Columns() {
 		control := controlOfField(template.ValueField(use.Name))
@@ -148,13 +163,15 @@ func (p *Panel) issue(w http.ResponseWriter, r *http.Request, v *Visit) error {
 		return p.showAgain(w, r, "issue.html", d, p.texts(r).entryError(err, d.Fields))
 	}
 	text := cert.Text{Title: upload.Title, FullName: upload.FullName, Email: upload.Email, IssueDate: upload.IssueDate, Details: upload.Details}
-	if d.Same, d.Alike, err = p.Search.Duplicates(r.Context(), v.Institution().ID, text, [32]byte{}); err != nil {
-		return err
+	if d.Replacing == nil {
+		if d.Same, d.Alike, err = p.Search.Duplicates(r.Context(), v.Institution().ID, text, [32]byte{}); err != nil {
+			return err
+		}
 	}
 	if r.PostForm.Get("sure") == "" && (d.Same != nil || len(d.Alike) > 0) {
 		return p.showAgain(w, r, "issue.html", d, fault.New(fault.Conflict, "upload.look_first"))
 	}
-	c, err := p.Certs.Upload(r.Context(), upload)
+	c, err := p.create(r, d.Replacing, upload)
 	if err != nil {
 		return p.showAgain(w, r, "issue.html", d, err)
 	}

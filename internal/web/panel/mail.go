@@ -26,6 +26,7 @@ var mailStates = map[recipient.Status]status{
 // mailReasons are the keys of the labels of the reasons for mail.
 var mailReasons = map[recipient.Reason]string{
 	recipient.Approval: "mail_reason.approval", recipient.Resent: "mail_reason.resent", recipient.Corrected: "mail_reason.corrected",
+	recipient.Replacement: "mail_reason.replacement",
 }
 
 // unsentNotices replaces the notices about a sent mail if there is no mail server.

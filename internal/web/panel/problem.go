@@ -55,7 +55,7 @@ func (t texts) problemMessage(p cert.Problem, text string) string {
 		return t.domain(sheet.Excerpt(p.Detail, maxDetail))
 	case cert.CodeTooMany:
 		return t.of("cert_problem.too_many", "limit", t.language.Number(p.Limit))
-	case cert.CodeDuplicate, cert.CodeUnchanged, cert.CodeNotCertificate, batch.CodeUnknownFile:
+	case cert.CodeDuplicate, cert.CodeUnchanged, cert.CodeSameFile, cert.CodeNotCertificate, batch.CodeUnknownFile:
 		return t.of("cert_problem." + string(p.Code))
 	default:
 		return t.of("cert_problem.invalid", "field", field)

@@ -77,6 +77,7 @@ func (p *Panel) routes() []route {
 		{pattern: "POST /panel/{institution}/certificates/{certificate}/retry", may: account.MayRetry, handler: p.retryCertificate},
 		{pattern: "GET /panel/{institution}/certificates/{certificate}/revoke", may: account.MayRevoke, handler: p.askRevokeCertificate},
 		{pattern: "POST /panel/{institution}/certificates/{certificate}/revoke", may: account.MayRevoke, handler: p.revokeCertificate},
+		{pattern: "GET /panel/{institution}/certificates/{certificate}/replace", may: account.MayUpload, handler: p.replaceCertificate},
 
 		{pattern: "GET /panel/{institution}/upload", may: account.MayUpload, handler: p.newUpload},
 		{pattern: "POST /panel/{institution}/upload", may: account.MayUpload, handler: p.stageUpload, limits: uploadLimits},

@@ -40,11 +40,13 @@ type uploadPage struct {
 	File  *batch.StagedFile
 	// Fields are the values of the fields of the certificate.
 	Fields url.Values
-	// Like is the query that selects the certificate whose title and issue date fill the fields, or
-	// "".
-	Like  string
-	Same  *cert.Certificate
-	Alike []*cert.Certificate
+	// Like is the query that selects the certificate whose title and issue date fill the fields, or the
+	// certificate to replace, or "".
+	Like string
+	// Replacing is the certificate to replace, or nil.
+	Replacing *replacing
+	Same      *cert.Certificate
+	Alike     []*cert.Certificate
 	// Names are probable names of the recipient in the file. Found reports whether a field has a
 	// value from the file. NameWarning is the warning that the file does not contain the name, or "".
 	Names       []string
@@ -65,6 +67,14 @@ func (p *Panel) uploadPage(r *http.Request, v *Visit) (*uploadPage, error) {
 	var err error
 	if u.Templates, err = p.hasTemplate(r, v); err != nil {
 		return nil, err
+	}
+	if u.Replacing, err = p.replacingOf(r, v); err != nil {
+		return nil, err
+	}
+	if u.Replacing != nil {
+		u.Like = u.Replacing.Query()
+		u.Replacing.fill(u.Fields, cert.Today(p.Now()))
+		return u, nil
 	}
 	id := r.URL.Query().Get("like")
 	if uuid.Validate(id) != nil {
@@ -263,13 +273,15 @@ func (p *Panel) finishUpload(w http.ResponseWriter, r *http.Request, v *Visit) e
 		Title: r.PostForm.Get("certificate_title"), FullName: r.PostForm.Get("full_name"), Email: r.PostForm.Get("applicant_email"),
 		IssueDate: r.PostForm.Get("issue_date"), Details: r.PostForm.Get("details"),
 	}
-	if u.Same, u.Alike, err = p.Search.Duplicates(r.Context(), v.Institution().ID, text, u.File.File.SHA256); err != nil {
-		return err
+	if u.Replacing == nil {
+		if u.Same, u.Alike, err = p.Search.Duplicates(r.Context(), v.Institution().ID, text, u.File.File.SHA256); err != nil {
+			return err
+		}
 	}
 	if r.PostForm.Get("sure") == "" && (u.Same != nil || len(u.Alike) > 0) {
 		return p.showAgain(w, r, "upload.html", u, fault.New(fault.Conflict, "upload.look_first"))
 	}
-	c, err := p.Certs.Upload(r.Context(), cert.Upload{
+	c, err := p.create(r, u.Replacing, cert.Upload{
 		Institution: v.Institution(), Creator: cert.Actor{Type: "user", ID: v.Person.ID, Name: v.Person.Name}, Context: cert.PanelUpload,
 		Title: text.Title, FullName: text.FullName, Email: text.Email, IssueDate: text.IssueDate, Details: text.Details, File: &u.File.File, Wanted: wanted,
 		// After a second click, UseTx returns an error, because the file is already used.

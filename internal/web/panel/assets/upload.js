@@ -176,7 +176,7 @@ function upload(fields) {
   // A warning says when the file does not contain the name.
   const name = document.getElementById("full_name");
   const checkName = async () => {
-    const address = fields.getAttribute("action");
+    const address = fields.getAttribute("action")?.split("?")[0];
     const warning = document.getElementById("name-warning");
     if (!address) return;
     try {
