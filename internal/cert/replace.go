@@ -67,12 +67,46 @@ var errInvalidOperation = fault.New(fault.BadRequest, "Invalid operation")
 // certificate, BadRequest if the certificate cannot be replaced or is being replaced, and Invalid with
 // Problems for bad input: the file of the replaced certificate is bad input, and a duplicate of any
 // certificate outside the chain of replacements.
-func (s *Service) Replace(ctx context.Context, uuid string, u Upload) (*Certificate, error) {
-	old, err := s.ByUUID(ctx, u.Institution.ID, uuid)
+func (s *Service) Replace(ctx context.Context, uuid string, u Upload) (c *Certificate, err error) {
+	// The problems of the input are found before the transaction, which is short.
+	if c, err = s.ByUUID(ctx, u.Institution.ID, uuid); err != nil {
+		return nil, err
+	}
+	if !c.Replaceable() {
+		return nil, errInvalidOperation
+	}
+	u.replaced = c
+	if _, _, err := s.validate(&u); err != nil {
+		return nil, err
+	}
+	if err := s.db.Tx(ctx, func(tx *db.Tx) (err error) {
+		c, err = s.ReplaceTx(ctx, tx, uuid, u)
+		return err
+	}); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// ReplaceTx is Replace in the caller's transaction. The transaction can continue after an error of kind
+// NotFound, BadRequest or Invalid, unless u.Then returned it.
+func (s *Service) ReplaceTx(ctx context.Context, tx *db.Tx, uuid string, u Upload) (*Certificate, error) {
+	// The lock makes a concurrent revocation, approval or replacement of the certificate wait.
+	old, err := lockTx(ctx, tx, u.Institution.ID, uuid)
 	if err != nil {
 		return nil, err
 	}
 	if !old.Replaceable() {
+		return nil, errInvalidOperation
+	}
+	// The unique index on replaces has the same rule. Its error would end the transaction on PostgreSQL.
+	var going bool
+	if err := tx.QueryRowContext(ctx, `
+		SELECT EXISTS (SELECT 1 FROM certificates WHERE lineage = $1 AND replaces = $2 AND status IN ('pending', 'in_review', 'processing', 'approved'))`,
+		old.root(), old.UUID).Scan(&going); err != nil {
+		return nil, fmt.Errorf("reading the replacements of a certificate: %w", err)
+	}
+	if going {
 		return nil, errInvalidOperation
 	}
 	u.replaced = old
@@ -80,46 +114,31 @@ func (s *Service) Replace(ctx context.Context, uuid string, u Upload) (*Certific
 	if err != nil {
 		return nil, err
 	}
-	err = s.db.Tx(ctx, func(tx *db.Tx) error {
-		// The lock makes a concurrent revocation, approval or replacement of the certificate wait.
-		old, err := lockTx(ctx, tx, old.ID)
-		if err != nil {
-			return err
-		}
-		if !old.Replaceable() {
-			return errInvalidOperation
-		}
-		if err := yieldTx(ctx, tx, c, email, old); err != nil {
-			return err
-		}
-		switch err := s.insertUploadTx(ctx, tx, c, email, u.Signatories); {
-		case db.UniqueOn(err, "certificates", "replaces"):
-			return errInvalidOperation
-		case err != nil:
-			return err
-		}
-		if err := storePlacementTx(ctx, tx, c.ID, u.Wanted); err != nil {
-			return err
-		}
-		if err := recordTx(ctx, tx, audit.CertificateUploaded, c, audit.Detail{"replaces": old.ReferenceID}); err != nil {
-			return err
-		}
-		old.UpdatedAt = c.CreatedAt
-		if err := recordTx(ctx, tx, audit.CertificateReplaced, old, audit.Detail{"replaced_by": c.ReferenceID}); err != nil {
-			return err
-		}
-		return u.Then.runTx(ctx, tx, c)
-	})
-	if err != nil {
+	if err := yieldTx(ctx, tx, c, email, old); err != nil {
 		return nil, err
 	}
-	return c, nil
+	if err := s.insertUploadTx(ctx, tx, c, email, u.Signatories); err != nil {
+		return nil, err
+	}
+	if err := storePlacementTx(ctx, tx, c.ID, u.Wanted); err != nil {
+		return nil, err
+	}
+	if err := recordTx(ctx, tx, audit.CertificateUploaded, c, audit.Detail{"replaces": old.ReferenceID}); err != nil {
+		return nil, err
+	}
+	old.UpdatedAt = c.CreatedAt
+	if err := recordTx(ctx, tx, audit.CertificateReplaced, old, audit.Detail{"replaced_by": c.ReferenceID}); err != nil {
+		return nil, err
+	}
+	return c, u.Then.runTx(ctx, tx, c)
 }
 
-// lockTx locks a certificate until the end of the transaction, and returns its current record.
-func lockTx(ctx context.Context, tx *db.Tx, id int64) (*Certificate, error) {
+// lockTx locks a certificate of an institution until the end of the transaction, and returns its current
+// record.
+func lockTx(ctx context.Context, tx *db.Tx, institutionID int64, uuid string) (*Certificate, error) {
 	// An update locks the row on both databases. No trigger depends on this column.
-	return scanRow(tx.QueryRowContext(ctx, `UPDATE certificates SET customer_id = customer_id WHERE id = $1 RETURNING `+Columns, id))
+	return scanRow(tx.QueryRowContext(ctx, `UPDATE certificates SET customer_id = customer_id
+		WHERE uuid = $1 AND institution_id = $2 AND source <> 'closed' RETURNING `+Columns, uuid, institutionID))
 }
 
 // sameAs returns the problem of a replacement that has the file of the certificate that it replaces, or nil.

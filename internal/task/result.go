@@ -59,6 +59,10 @@ func (r *Result) Reason(kind Kind) string {
 		return ""
 	case r.Outcome == Failed:
 		return "A fault of the vault prevented the change. Try it again; the log of the server has the details."
+	case kind == Renew && r.PreviousStatus == cert.Approved:
+		return "It is not from a template that can issue it again, or it is being replaced."
+	case kind == Renew && r.PreviousStatus != "":
+		return "Only approved certificates can be renewed."
 	case slices.Contains(changeable[kind], r.PreviousStatus):
 		return "Another person or task changed it at the same time."
 	case r.PreviousStatus == cert.Revoked && kind == Revoke:

@@ -1,4 +1,4 @@
-// Package task performs bulk actions: tasks that retry or revoke many certificates, or decide many
+// Package task performs bulk actions: tasks that retry, revoke or renew many certificates, or decide many
 // applications, step by step in the queue, with a result for each, and exports as CSV and ZIP.
 // Package search selects the certificates, package cert performs the operation on each certificate,
 // and package application decides each application.
@@ -17,6 +17,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/riverqueue/river"
 
+	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/application"
 	"github.com/certvault/certvault/internal/audit"
 	"github.com/certvault/certvault/internal/cert"
@@ -35,6 +36,8 @@ const (
 	Retry Kind = "retry"
 	// Revoke revokes certificates.
 	Revoke Kind = "revoke"
+	// Renew replaces certificates from templates by ones with the same values and the current date.
+	Renew Kind = "renew"
 	// Claim, Approve, Hold and Reject decide applications.
 	Claim   = Kind(application.DecideClaim)
 	Approve = Kind(application.DecideApprove)
@@ -66,8 +69,10 @@ type Config struct {
 	Applications *application.Service
 	// VerifyURL returns the address in the QR code of a reference id.
 	VerifyURL func(referenceID string) string
-	Now       func() time.Time
-	Log       *slog.Logger
+	// Renewal returns the input for the renewal of a certificate from a template.
+	Renewal func(ctx context.Context, inst *account.Institution, creator cert.Actor, uuid string) (cert.Upload, error)
+	Now     func() time.Time
+	Log     *slog.Logger
 }
 
 // Service runs tasks and exports.
@@ -77,6 +82,7 @@ type Service struct {
 	certs     *cert.Service
 	search    *search.Service
 	verifyURL func(string) string
+	renewal   func(context.Context, *account.Institution, cert.Actor, string) (cert.Upload, error)
 	now       func() time.Time
 	log       *slog.Logger
 
@@ -85,7 +91,7 @@ type Service struct {
 
 // New returns a service and registers its worker with the queue.
 func New(c Config) *Service {
-	s := &Service{db: c.DB, queue: c.Queue, certs: c.Certs, search: c.Search, verifyURL: c.VerifyURL, now: c.Now, log: c.Log, applications: c.Applications}
+	s := &Service{db: c.DB, queue: c.Queue, certs: c.Certs, search: c.Search, verifyURL: c.VerifyURL, now: c.Now, log: c.Log, applications: c.Applications, renewal: c.Renewal}
 	job.Add(c.Queue, &worker{service: s})
 	return s
 }
@@ -124,6 +130,8 @@ type Task struct {
 	reason, note      string
 	position          string
 	actor             audit.Actor
+	// renewals has the input for the certificates of the current step that can be renewed, by UUID.
+	renewals map[string]cert.Upload
 }
 
 // checkSelected returns the selected UUIDs in their stored form. If there are too many, or one is
@@ -146,7 +154,7 @@ func checkSelected(bad *cert.Problems, selected []string) []string {
 }
 
 // changeable has the statuses that allow each operation.
-var changeable = map[Kind][]cert.Status{Retry: {cert.Failed}, Revoke: {cert.Processing, cert.Approved, cert.Failed}}
+var changeable = map[Kind][]cert.Status{Retry: {cert.Failed}, Revoke: {cert.Processing, cert.Approved, cert.Failed}, Renew: {cert.Approved}}
 
 // Start starts a task. The task includes the certificates that its filter selects while the task
 // runs. Start returns a fault of kind Invalid if the selection, the reason or the note is not
@@ -327,6 +335,12 @@ func (s *Service) step(ctx context.Context, id int64, size int) (finished bool, 
 	if err != nil {
 		return false, err
 	}
+	if d.Kind == Renew {
+		// Drawing is checked before the transaction, which must be short.
+		if d.renewals, err = s.renewals(ctx, d, uuids); err != nil {
+			return false, err
+		}
+	}
 	return next == "", s.db.Tx(ctx, func(tx *db.Tx) error {
 		results, err := s.changeTx(ctx, tx, d, uuids)
 		if err != nil {
@@ -415,6 +429,9 @@ func (s *Service) nextCertificates(ctx context.Context, d *Task, size int) (uuid
 		return nil, "", err
 	}
 	for _, c := range list.Items {
+		if d.Kind == Renew && c.Replaces != nil && !c.CreatedAt.Before(d.CreatedAt) {
+			continue // the task itself created it
+		}
 		uuids = append(uuids, c.UUID)
 	}
 	return uuids, list.Next, nil
@@ -442,9 +459,13 @@ func (s *Service) changeTx(ctx context.Context, tx *db.Tx, d *Task, uuids []stri
 }
 
 func (s *Service) changeOneTx(ctx context.Context, tx *db.Tx, d *Task, id string) error {
-	if d.Kind == Retry {
+	switch d.Kind {
+	case Retry:
 		_, err := s.certs.RetryTx(ctx, tx, id)
 		return err
+	case Renew:
+		return s.renewTx(ctx, tx, d, id)
+	case Revoke:
 	}
 	_, err := s.certs.RevokeTx(ctx, tx, id, cert.Revocation{Reason: d.reason, Note: d.note})
 	return err

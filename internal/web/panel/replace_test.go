@@ -137,3 +137,53 @@ func TestRenewFromTemplate(t *testing.T) {
 		}
 	})
 }
+
+// A selection is renewed by a task: certificates from templates get the current date, and the others are
+// skipped. The task does not renew what it created.
+func TestRenewMany(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		o := newPanelTest(t, d)
+		path := o.published(t)
+		var old []*cert.Certificate
+		for _, name := range []string{"Zoë Smith", "Ada Obi", "Grace Hopper"} {
+			old = append(old, o.created(o.post("issuer", path+"/issue", url.Values{
+				"full_name": {name}, "applicant_email": {"person@example.org"}, "certificate_title": {"Diploma of " + name}, "issue_date": {"2020-06-30"}, gradeControl: {"A"},
+			})))
+		}
+		o.processAll()
+		uploaded := o.approvedCertificate(o.inst)
+		form := url.Values{"which": {"all"}}
+		checkPage(t, "the question", o.post("issuer", o.pathOf("certificates/renew"), form), http.StatusOK, "Renew 4 certificates?", "Zoë Smith", "Only certificates from templates")
+		if w := o.post("auditor", o.pathOf("certificates/renew"), form); w.Code != http.StatusForbidden {
+			t.Errorf("a member who may not upload: status = %d, want 403", w.Code)
+		}
+		form.Set("sure", "1")
+		at := o.post("issuer", o.pathOf("certificates/renew"), form).Header().Get("Location")
+		o.processUntil("the task is finished", func() bool {
+			w := o.get("issuer", at)
+			return strings.Contains(visibleText(t, w), "Done")
+		})
+		o.processAll()
+		checkPage(t, "the task", o.get("issuer", at), http.StatusOK, "Renewing certificates", "3 certificates are being renewed", "1 skipped", "not from a template")
+		checkPage(t, "the tasks", o.get("issuer", o.pathOf("tasks")), http.StatusOK, "Renew")
+		for _, c := range old {
+			c = o.record(c.UUID)
+			if !c.Replaced() {
+				t.Errorf("%s is %s, want replaced", c.FullName, c.Status)
+				continue
+			}
+			if renewed := o.record(c.ReplacedBy.UUID); renewed.Status != cert.Approved || renewed.IssueDate != cert.Today(o.Now()) || renewed.Title != c.Title ||
+				string(renewed.Template.Values) != string(c.Template.Values) {
+				t.Errorf("the renewal of %s is %+v", c.FullName, renewed)
+			}
+		}
+		if c := o.record(uploaded.UUID); c.Status != cert.Approved {
+			t.Errorf("the uploaded certificate is %s, want approved", c.Status)
+		}
+		var n int
+		if err := d.QueryRowContext(t.Context(), `SELECT count(*) FROM certificates WHERE institution_id = $1`, o.inst.ID).Scan(&n); err != nil || n != 7 {
+			t.Errorf("there are %d certificates, %v; want 7", n, err)
+		}
+	})
+}

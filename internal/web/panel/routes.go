@@ -61,6 +61,7 @@ func (p *Panel) routes() []route {
 		{pattern: "POST /panel/{institution}/certificates/views", may: account.MayView, handler: p.saveView},
 		{pattern: "POST /panel/{institution}/certificates/views/{view}/delete", may: account.MayView, handler: p.deleteView},
 		{pattern: "POST /panel/{institution}/certificates/retry", may: account.MayRetry, handler: p.retryMany},
+		{pattern: "POST /panel/{institution}/certificates/renew", may: account.MayUpload, handler: p.renewMany},
 		{pattern: "POST /panel/{institution}/certificates/revoke", may: account.MayRevoke, handler: p.revokeMany},
 		{pattern: "POST /panel/{institution}/certificates/csv", may: account.MayView, handler: p.exportCSV},
 		{pattern: "POST /panel/{institution}/certificates/zip", may: account.MayView, handler: p.exportZIP},

@@ -44,6 +44,7 @@ func (t *taskView) Decides() bool { return t.Kind.Decides() }
 // of a certificate.
 var taskKeys = map[task.Kind]struct{ name, title, result string }{
 	task.Retry: {"task.retry", "task.retry_title", "task.retried"}, task.Revoke: {"task.revoke", "task.revoke_title", "task.revoked"},
+	task.Renew: {"task.renew", "task.renew_title", "task.renewed"},
 }
 
 // Name returns the key of the name of the task in the list.

@@ -1,0 +1,65 @@
+package task
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/fault"
+)
+
+// renewals returns the input for those certificates of a step that can be renewed, by UUID.
+func (s *Service) renewals(ctx context.Context, d *Task, uuids []string) (map[string]cert.Upload, error) {
+	inst, err := account.InstitutionByID(ctx, s.db, d.institutionID)
+	if err != nil {
+		return nil, err
+	}
+	id, _ := strconv.ParseInt(d.actor.ID, 10, 64) // an actor without a number has the number 0
+	creator := cert.Actor{Type: string(d.actor.Type), ID: id, Name: d.actor.Name}
+	list := map[string]cert.Upload{}
+	for _, uuid := range uuids {
+		u, err := s.renewal(ctx, inst, creator, uuid)
+		if isRefusal(err) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		list[uuid] = u
+	}
+	return list, nil
+}
+
+// renewTx replaces a certificate by its renewal. It returns cert.ErrInvalidState if the certificate cannot
+// be renewed.
+func (s *Service) renewTx(ctx context.Context, tx *db.Tx, d *Task, uuid string) error {
+	u, ok := d.renewals[uuid]
+	if !ok {
+		return cert.ErrInvalidState
+	}
+	// The step continues after a refusal, so nothing may refuse after the certificate was stored. The
+	// function checks only that the template is still available.
+	if then := u.Then; then != nil {
+		u.Then = nil
+		if err := then(ctx, tx, nil); err != nil {
+			return refused(err)
+		}
+	}
+	_, err := s.certs.ReplaceTx(ctx, tx, uuid, u)
+	return refused(err)
+}
+
+// refused returns cert.ErrInvalidState for an error that means that a certificate cannot be renewed.
+func refused(err error) error {
+	if isRefusal(err) {
+		return cert.ErrInvalidState
+	}
+	return err
+}
+
+// isRefusal reports whether an error means that a certificate cannot be renewed, and not a fault.
+func isRefusal(err error) bool {
+	return fault.Is(err, fault.BadRequest) || fault.Is(err, fault.Invalid) || fault.Is(err, fault.NotFound)
+}

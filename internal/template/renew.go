@@ -1,0 +1,36 @@
+package template
+
+import (
+	"context"
+
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/fault"
+)
+
+// Renewal returns the input for the renewal of a certificate from a template, for cert.ReplaceTx: the same
+// texts and values in the published version of the template, with the current date. Its Then does not read
+// the certificate. The errors are those of Upload; the error is also fault.BadRequest if the certificate is not from a template or its values were erased.
+func (s *Service) Renewal(ctx context.Context, inst *account.Institution, creator cert.Actor, uuid string) (cert.Upload, error) {
+	c, err := s.certs.ByUUID(ctx, inst.ID, uuid)
+	if err != nil {
+		return cert.Upload{}, err
+	}
+	if c.Template == nil || c.Template.Values == nil {
+		return cert.Upload{}, fault.New(fault.BadRequest, "This certificate has no template.")
+	}
+	t, _, err := s.ByVersion(ctx, inst.ID, c.Template.VersionID)
+	if err != nil {
+		return cert.Upload{}, err
+	}
+	values, err := ColumnsOf(c)
+	if err != nil {
+		return cert.Upload{}, err
+	}
+	if t.Published != nil { // otherwise Upload returns the error
+		values = t.Published.Known(values)
+	}
+	return s.Upload(ctx, inst, creator, t.UUID, Entry{
+		FullName: c.FullName, Email: c.Email, Title: c.Title, IssueDate: cert.Today(s.now()), Details: c.Details, Values: values,
+	})
+}
