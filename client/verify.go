@@ -15,7 +15,7 @@ import (
 // are set while the certificate is processed.
 type Verification struct {
 	ReferenceID      string     `json:"reference_id"`
-	Status           string     `json:"status"` // valid, revoked or processing
+	Status           string     `json:"status"` // valid, revoked, replaced or processing
 	Institution      *string    `json:"institution"`
 	CertificateTitle *string    `json:"certificate_title"`
 	FullName         *string    `json:"full_name"`
@@ -24,6 +24,16 @@ type Verification struct {
 	RevokedAt        *time.Time `json:"revoked_at"`
 	Reason           *string    `json:"reason"`
 	Checks           []Check    `json:"checks"`
+	// Replaces is the certificate that a valid one has replaced, and ReplacedBy the one that replaced a
+	// certificate. Both may be nil.
+	Replaces   *PublicLink `json:"replaces"`
+	ReplacedBy *PublicLink `json:"replaced_by"`
+}
+
+// PublicLink is another certificate, with its public page.
+type PublicLink struct {
+	ReferenceID string `json:"reference_id"`
+	URL         string `json:"url"`
 }
 
 // Check is the result of one check of a certificate.

@@ -36,11 +36,7 @@ func (d *driver) driveErrors() {
 		permissions := permissionsOf(o)
 		others := slices.DeleteFunc(slices.Clone(token.All), func(p token.Permission) bool { return slices.Contains(permissions, p) })
 		want("without the permission", o, d.send(o.Method, path, d.token(others...), nil, ""), http.StatusForbidden)
-		for _, p := range permissions {
-			if status := d.send(o.Method, path, d.token(p), nil, ""); status == http.StatusForbidden || status == http.StatusUnauthorized {
-				d.Errorf("%s with the permission %s: status = %d, want neither 401 nor 403", o.ID, p, status)
-			}
-		}
+		d.drivePermissions(o, path)
 		if path != o.Path {
 			want("with an unknown record", o, d.send(o.Method, path, all, nil, ""), http.StatusNotFound)
 			malformed := strings.NewReplacer("{uuid}", "1", "{batch_id}", "1", "{id}", "1").Replace(o.Path)
@@ -58,14 +54,39 @@ func (d *driver) driveErrors() {
 	want("", contract.Operation{ID: "an unknown route"}, d.send(http.MethodGet, "/business/no-such-thing", all, nil, ""), http.StatusNotFound)
 }
 
-// permissionsOf returns the permissions of an operation. A token with any one of these permissions
-// may call the operation.
-func permissionsOf(o contract.Operation) []token.Permission {
-	var list []token.Permission
-	for _, alternative := range *o.Security {
-		for _, p := range alternative["token"] {
-			list = append(list, token.Permission(p))
+// drivePermissions checks that the permissions of each alternative of an operation suffice, and that none
+// of several permissions suffices alone.
+func (d *driver) drivePermissions(o contract.Operation, path string) {
+	d.Helper()
+	for _, alternative := range alternativesOf(o) {
+		if status := d.send(o.Method, path, d.token(alternative...), nil, ""); status == http.StatusForbidden || status == http.StatusUnauthorized {
+			d.Errorf("%s with the permissions %v: status = %d, want neither 401 nor 403", o.ID, alternative, status)
 		}
+		if len(alternative) == 1 {
+			continue
+		}
+		for _, p := range alternative {
+			if status := d.send(o.Method, path, d.token(p), nil, ""); status != http.StatusForbidden {
+				d.Errorf("%s with only the permission %s: status = %d, want 403", o.ID, p, status)
+			}
+		}
+	}
+}
+
+// permissionsOf returns all permissions of an operation.
+func permissionsOf(o contract.Operation) []token.Permission {
+	return slices.Concat(alternativesOf(o)...)
+}
+
+// alternativesOf returns the alternatives of an operation. A token with all permissions of one alternative
+// may call the operation.
+func alternativesOf(o contract.Operation) (list [][]token.Permission) {
+	for _, requirement := range *o.Security {
+		var all []token.Permission
+		for _, p := range requirement["token"] {
+			all = append(all, token.Permission(p))
+		}
+		list = append(list, all)
 	}
 	return list
 }

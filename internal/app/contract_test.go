@@ -56,6 +56,7 @@ func (d *driver) drive() {
 	d.driveTemplates()
 	d.driveApplications()
 	d.drivePublic()
+	d.driveReplacement()
 	d.driveEvents()
 	driven := d.checker.Driven()
 	for _, o := range d.checker.Operations() {
