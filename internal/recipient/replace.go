@@ -11,8 +11,8 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// Replacement is the reason of the first notice of a certificate that replaces one of which the recipient
-// was told.
+// Replacement is the reason of the first notice of a certificate that replaces one about which the
+// recipient got mail.
 const Replacement Reason = "replacement"
 
 // maxReplacements bounds the certificates that Current follows.
@@ -21,24 +21,24 @@ const maxReplacements = 100
 // chain selects the ids of a certificate and of all certificates that it replaces or that replace it.
 const chain = `SELECT o.id FROM certificates c JOIN certificates o ON o.uuid = coalesce(c.lineage, c.uuid) OR o.lineage = coalesce(c.lineage, c.uuid) WHERE c.id = $1`
 
-// toldTx reports whether the recipient of a replacement was told of one of the certificates that it
+// mailedTx reports whether the recipient of a replacement got mail about one of the certificates that it
 // replaces. A message that can no longer be withdrawn counts as sent, and so does one in the outbox.
-func toldTx(ctx context.Context, tx *db.Tx, c *cert.Certificate, emailFolded string) (told bool, err error) {
+func mailedTx(ctx context.Context, tx *db.Tx, c *cert.Certificate, emailFolded string) (mailed bool, err error) {
 	if c.Replaces == nil {
 		return false, nil
 	}
 	if err := tx.QueryRowContext(ctx, `
 		SELECT EXISTS (SELECT 1 FROM notices WHERE certificate_id IN (`+chain+`) AND certificate_id <> $1 AND email_folded = $2 AND status IN ('queued', 'sent', 'unsent'))`,
-		c.ID, emailFolded).Scan(&told); err != nil {
+		c.ID, emailFolded).Scan(&mailed); err != nil {
 		return false, fmt.Errorf("reading the notices of a replaced certificate: %w", err)
 	}
-	return told, nil
+	return mailed, nil
 }
 
 // firstReasonTx returns the reason of the first notice of an approved certificate.
 func firstReasonTx(ctx context.Context, tx *db.Tx, c *cert.Certificate, emailFolded string) (Reason, error) {
-	told, err := toldTx(ctx, tx, c, emailFolded)
-	if told {
+	mailed, err := mailedTx(ctx, tx, c, emailFolded)
+	if mailed {
 		return Replacement, err
 	}
 	return Approval, err

@@ -36,7 +36,7 @@ type item struct {
 	uuid, title, name                string
 	reference, issueDate             string
 	email, folded                    string
-	// replaces reports whether the certificate replaces one of which the recipient was told.
+	// replaces reports whether the certificate replaces one about which the recipient got mail.
 	replaces bool
 	// owner is the user to whom the certificate is assigned, or nil.
 	owner *account.User

@@ -129,7 +129,7 @@ func TestReplacementForAnotherAddress(t *testing.T) {
 	}
 }
 
-// A person who was never told of a certificate gets the usual mail about its replacement.
+// A person who never got mail about a certificate gets the usual mail about its replacement.
 func TestReplacementOfUnmailedCertificate(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, 0)
@@ -142,7 +142,7 @@ func TestReplacementOfUnmailedCertificate(t *testing.T) {
 	if got := h.mailsOf(c); len(got) != 1 || got[0] != recipient.Approval || strings.Contains(h.last.Subject, "replaced") {
 		t.Errorf("the mails are %v, the last is %q; want the usual mail", got, h.last.Subject)
 	}
-	// The next replacement is of a certificate of which the person was told.
+	// The next replacement is of a certificate about which the person got mail.
 	h.replace(c, "")
 	if !strings.Contains(h.last.Subject, "replaced") {
 		t.Errorf("the last mail is %q, want one about the replacement", h.last.Subject)
