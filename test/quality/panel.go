@@ -25,6 +25,8 @@ func (f *fixture) panelPages(ctx context.Context, v *vault.Vault, slug string, m
 		{"certificates-problem", certificates + "?from=2026-13-01", http.StatusUnprocessableEntity},
 		{"certificate", certificates + "/" + made["valid"].UUID + "?signature=1", http.StatusOK}, {"certificate-revoked", certificates + "/" + made["revoked"].UUID, http.StatusOK},
 		{"certificate-damaged", certificates + "/" + made["damaged"].UUID, http.StatusOK}, {"certificate-arabic", certificates + "/" + made["arabic"].UUID, http.StatusOK},
+		{"certificate-replaced", certificates + "/" + made["replaced"].UUID, http.StatusOK}, {"certificate-replacement", certificates + "/" + made["replacement"].UUID, http.StatusOK},
+		{"upload-replace", at + "/upload?replaces=" + made["valid"].UUID, http.StatusOK},
 		{"certificate-revoke", certificates + "/" + made["valid"].UUID + "/revoke", http.StatusOK},
 		{"certificate-email", certificates + "/" + made["valid"].UUID + "/email", http.StatusOK},
 		{"settings", at + "/settings", http.StatusOK}, {"settings-public", at + "/settings/public", http.StatusOK}, {"settings-mail", at + "/settings/mail", http.StatusOK},

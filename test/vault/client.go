@@ -200,6 +200,15 @@ func (c *Client) Upload(ctx context.Context, f *Form) (*Response, error) {
 	return c.do(ctx, http.MethodPost, CertificatesPath, contentType, body)
 }
 
+// Replace uploads a certificate in the place of another one, and returns the response with any status.
+func (c *Client) Replace(ctx context.Context, uuid string, f *Form) (*Response, error) {
+	contentType, body, err := f.Encode()
+	if err != nil {
+		return nil, err
+	}
+	return c.do(ctx, http.MethodPost, CertificatesPath+"/"+uuid+"/replace", contentType, body)
+}
+
 func (c *Client) do(ctx context.Context, method, target, contentType string, body io.Reader) (*Response, error) {
 	req, err := c.Request(ctx, method, target, body)
 	if err != nil {
