@@ -52,6 +52,9 @@ func (s *Service) History(ctx context.Context, c *Certificate) ([]HistoryEntry, 
 	var list []HistoryEntry
 	for _, e := range events {
 		m := HistoryEntry{At: e.OccurredAt, Event: e.Name, Reason: e.Reason, Deliveries: e.Deliveries}
+		if e.Name == webhook.Revoked {
+			m.Reason = c.RevocationReason // the event of a replaced certificate has a reason for programs
+		}
 		if e.FailureCode != "" {
 			m.Failure = &Failure{Code: e.FailureCode, Message: e.FailureMessage}
 		}

@@ -266,6 +266,10 @@ func eventOf(c *Certificate, name webhook.Name) webhook.Event {
 	}
 	if c.ReplacedBy != nil {
 		e.ReplacedBy = &webhook.Link{UUID: c.ReplacedBy.UUID, ReferenceID: c.ReplacedBy.ReferenceID}
+		if e.Reason == "" && name == webhook.Revoked {
+			// Each event of a revocation has a reason, which receivers may show.
+			e.Reason = "Replaced by " + c.ReplacedBy.ReferenceID
+		}
 	}
 	if c.Failure != nil {
 		e.FailureCode, e.FailureMessage = c.Failure.Code, c.Failure.Message
