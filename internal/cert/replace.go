@@ -48,7 +48,7 @@ func (c *Certificate) Text() Text {
 // Replaceable reports whether the certificate can be replaced if no other replacement of it is being made.
 // A replacement that is not approved cannot be replaced, since the certificate that it replaces can.
 func (c *Certificate) Replaceable() bool {
-	switch c.Status { //nolint:exhaustive // no other status allows a replacement
+	switch c.Status {
 	case Approved:
 		return true
 	case Processing, Failed:

@@ -213,7 +213,8 @@ func (s *Service) insertTx(ctx context.Context, tx *db.Tx, c *Certificate, email
 			search_text, source, trigger_context, event_context, status, batch_id, creator_type, creator_id, creator_name,
 			file_name, mime_type, size, sha256, sha256_state, original_key, notices, job_id, created_at, updated_at, customer_id,
 			template_version_id, template_values, replaces, replaces_reference, lineage)
-		VALUES (`+id+`$1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $28, $29, $30, $31, $32, $33, $34)
+		VALUES (`+id+`$1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $28,
+			$29, $30, $31, $32, $33, $34)
 		ON CONFLICT (institution_id, email_folded, title, issue_date) WHERE source IN ('vault', 'template') AND NOT yields DO NOTHING
 		RETURNING id`,
 		c.UUID, c.InstitutionID, c.ReferenceID, FoldReference(c.ReferenceID), c.Title, c.FullName, c.Email, email.Folded, c.IssueDate, optional(c.Details),

@@ -79,13 +79,17 @@ func (s *Service) current(ctx context.Context, c *cert.Certificate) (*cert.Certi
 		}
 		next, err := s.certs.ByUUID(ctx, c.InstitutionID, c.ReplacedBy.UUID)
 		if fault.Is(err, fault.NotFound) {
-			break
+			return c, nil
 		}
 		if err != nil {
 			return nil, err
 		}
-		if e, err := account.ParseEmail(next.Email); err != nil || e.Folded != email.Folded {
-			break //nolint:nilerr // an address that cannot be read is another address
+		other, err := account.ParseEmail(next.Email)
+		if err != nil {
+			return nil, fmt.Errorf("reading the address of a certificate: %w", err)
+		}
+		if other.Folded != email.Folded {
+			break
 		}
 		c = next
 	}

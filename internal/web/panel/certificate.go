@@ -4,7 +4,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"log/slog"
-
 	"mime"
 	"net/http"
 	"slices"

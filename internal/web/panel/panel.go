@@ -158,7 +158,8 @@ func (p *Panel) Handler() (http.Handler, error) {
 	if p.view, err = p.Site.Set(page.Options{
 		Templates: templates, Styles: []string{"form.css", "panel.css"}, Modules: []string{"panel.js", "palette.js"},
 		Funcs: withBulkFuncs(template.FuncMap{
-			"host": host, "status": statusOf, "state": stateOf, "recordLink": recordLink, "linkTo": linkTo, "breaks": breaks, "addressBreaks": addressBreaks, "shown": shown, "sample": sample,
+			"state": stateOf, "recordLink": recordLink, "linkTo": linkTo,
+			"host": host, "status": statusOf, "breaks": breaks, "addressBreaks": addressBreaks, "shown": shown, "sample": sample,
 			"styleNames": styleNames, "mm": mm, "decimal": decimal,
 			"applicationState": applicationState, "offerState": offerState, "recordPath": recordPath,
 			"templateState": stateOfTemplate, "templateKey": templateKey, "sizeOfPage": sizeOfPage,
