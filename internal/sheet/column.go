@@ -20,10 +20,11 @@ const (
 	File       Column = "file"
 	IssueDate  Column = "issue_date"
 	Details    Column = "details"
+	ExpiresOn  Column = "expires_on"
 )
 
 // Columns lists all meanings in the order of the form.
-var Columns = []Column{Title, Name, GivenName, FamilyName, Email, File, IssueDate, Details}
+var Columns = []Column{Title, Name, GivenName, FamilyName, Email, File, IssueDate, Details, ExpiresOn}
 
 // meanings maps common names of columns to their meanings.
 var meanings = headerNames(map[Column][]string{
@@ -35,6 +36,7 @@ var meanings = headerNames(map[Column][]string{
 	File:      {"file", "file name", "certificate file", "path", "pdf", "document", "datei", "dateiname"},
 	IssueDate: {"issue date", "date", "issued", "issued on", "date of issue", "date of award", "award date", "datum", "ausstellungsdatum"},
 	Details:   {"details", "description"},
+	ExpiresOn: {"expires on", "expires", "expiry", "expiry date", "expiration date", "valid until", "ablaufdatum", "gültig bis"},
 })
 
 // broaderMeanings maps more names of columns, in many languages. Detect uses them for a meaning that
@@ -92,6 +94,15 @@ var broaderMeanings = headerNames(map[Column][]string{
 	Details: {
 		"details", "description", "remarks", "notes", "bemerkung", "bemerkungen", "beschreibung", "anmerkung", "remarque", "remarques", "détails", "mention",
 		"detalles", "observaciones", "descripción", "observações", "detalhes", "descrição", "ملاحظات", "التفاصيل", "备注", "विवरण",
+	},
+	ExpiresOn: {
+		"expires on", "expires", "expiry", "expiry date", "date of expiry", "expiration", "expiration date", "valid until", "valid to", "valid through", "end of validity",
+		"ablaufdatum", "läuft ab am", "gültig bis", "gültigkeit bis", "gültigkeitsende", "ende der gültigkeit", "verfallsdatum",
+		"date d'expiration", "expire le", "expiration le", "valable jusqu'au", "valide jusqu'au", "fin de validité", "date de fin de validité", "date d'échéance",
+		"fecha de vencimiento", "vencimiento", "vence el", "válido hasta", "válida hasta", "vigente hasta", "fecha de caducidad", "caducidad", "fecha de expiración",
+		"data de validade", "válido até", "válida até", "data de expiração", "data de vencimento", "expira em", "data di scadenza", "scadenza", "valido fino al",
+		"تاريخ الانتهاء", "تاريخ انتهاء الصلاحية", "تاريخ انتهاء الشهادة", "صالح حتى", "صالحة حتى", "ينتهي في", "تنتهي في",
+		"有效期至", "有效期限", "到期日", "到期日期", "失效日期", "समाप्ति तिथि", "समाप्ति की तिथि", "वैधता समाप्ति", "तक मान्य", "मान्य अवधि",
 	},
 })
 

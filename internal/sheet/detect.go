@@ -123,7 +123,7 @@ func (d *detector) contradicts(meaning Column, at int) bool {
 	switch meaning {
 	case Email:
 		return p.emails == 0 && slices.ContainsFunc(d.columns, func(p profile) bool { return p.share(p.emails) >= mostly })
-	case IssueDate:
+	case IssueDate, ExpiresOn:
 		return !d.anyDate(at) && slices.ContainsFunc(d.columns, func(p profile) bool { return p.share(p.dates) >= mostly })
 	case File:
 		return p.share(p.emails) >= mostly || p.share(p.dates) >= mostly
@@ -179,6 +179,10 @@ func (d *detector) detectByContent() {
 	d.add(Email, func(_ int, p *profile) bool { return p.share(p.emails) >= mostly })
 	d.add(File, func(_ int, p *profile) bool { return p.share(p.files) >= mostly || p.share(p.extensions) >= mostly })
 	d.addDate()
+	// The header must mention the expiry, because a list may have other dates after that of the issue.
+	d.add(ExpiresOn, func(i int, p *profile) bool {
+		return p.share(p.dates) >= mostly && containsAny(headerKey(d.header[i]), expiryWords)
+	})
 	_, given := d.places[GivenName]
 	_, family := d.places[FamilyName]
 	if !given || !family {
@@ -235,13 +239,18 @@ func (d *detector) free(fits func(int, *profile) bool) (list []int) {
 	return list
 }
 
-// issueWords are parts of headers of dates of issue. otherDates are parts of headers of other
-// dates: of birth, of enrolment, of the begin and the end of something.
+// issueWords are parts of headers of dates of issue, and expiryWords of the last days of validity.
+// otherDates are parts of headers of other dates: of birth, of enrolment, of the begin and the end of
+// something.
 var (
 	issueWords = headerKeys(
 		"issue", "award", "conferr", "graduat", "complet", "certificat", "diplom",
 		"ausstell", "ausgestellt", "verleih", "verliehen", "abschluss", "zeugnis", "délivr", "obtent", "émission", "remise",
 		"expedici", "emisi", "otorg", "entrega", "emissão", "conclus", "rilascio", "conseguim", "إصدار", "منح", "تخرج", "شهادة", "颁发", "签发", "发证", "जारी",
+	)
+	expiryWords = headerKeys(
+		"expir", "valid until", "valid to", "valid through", "gültig bis", "ablaufdatum", "fin de validité", "jusqu'au", "caduc", "vencim", "hasta", "válido até", "scadenza",
+		"انتهاء", "有效期至", "到期", "失效", "समाप्ति",
 	)
 	otherDates = headerKeys(
 		"birth", "born", "dob", "geburt", "geb.", "geboren", "naissance", "né le", "née le", "nacimiento", "nascimento", "nascita", "ميلاد", "出生", "生日", "जन्म",

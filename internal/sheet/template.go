@@ -26,6 +26,7 @@ var templateColumns = []templateColumn{
 	{File, "File name", "The name of the file that you upload for this row: PDF, JPG or PNG. Required.", "obi-ada.pdf", 26},
 	{IssueDate, "Issue date", "The date on the certificate. If it is empty, the day of the upload is used.", "2026-06-30", 14},
 	{Details, "Details", "Additional text for you and the person. Optional.", "With distinction", 36},
+	{ExpiresOn, "Expires on", "The last day on which the certificate is valid. If it is empty, the certificate does not expire.", "2029-06-30", 14},
 }
 
 const (
@@ -48,7 +49,7 @@ type Example struct {
 // has a title for rows without one.
 func Examples(hasTitle bool) []Example {
 	var list []Example
-	for _, column := range []Column{Name, Email, Title, IssueDate, Details} {
+	for _, column := range []Column{Name, Email, Title, IssueDate, Details, ExpiresOn} {
 		for _, c := range templateColumns {
 			if c.column != column {
 				continue
@@ -153,7 +154,7 @@ func fillTemplate(f *excelize.File, columns []templateColumn) error {
 			return err
 		}
 		style := text
-		if c.column == IssueDate {
+		if c.column == IssueDate || c.column == ExpiresOn {
 			style = date
 		}
 		if err := errors.Join(f.SetColStyle(listSheet, column, style), f.SetColWidth(listSheet, column, column, c.width)); err != nil {

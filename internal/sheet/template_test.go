@@ -39,10 +39,10 @@ func TestTemplateColumnsAreRecognised(t *testing.T) {
 			t.Fatalf("%s: Read: error = %v", name, err)
 		}
 		places := DetectColumns(table.Header)
-		if len(places) != len(table.Header) || len(places) != 6 {
-			t.Errorf("%s: %d of the columns %q are recognised, want all of 6 columns", name, len(places), table.Header)
+		if len(places) != len(table.Header) || len(places) != 7 {
+			t.Errorf("%s: %d of the columns %q are recognised, want all of 7 columns", name, len(places), table.Header)
 		}
-		want := map[Column]string{Title: "BSc", Name: "Ada Obi", Email: "ada@example.org", File: "007", IssueDate: "2026-06-30", Details: ""}
+		want := map[Column]string{Title: "BSc", Name: "Ada Obi", Email: "ada@example.org", File: "007", IssueDate: "2026-06-30", Details: "", ExpiresOn: ""}
 		for column, text := range want {
 			at, ok := places[column]
 			if cells := table.Rows[0].Cells; !ok || at < len(cells) && cells[at] != text || at >= len(cells) && text != "" {
@@ -72,8 +72,8 @@ func TestTemplateHasNoRows(t *testing.T) {
 		t.Errorf("rows of the first sheet = %q, error = %v; want only the header", rows, err)
 	}
 	guide, err := f.GetRows(f.GetSheetName(1))
-	if err != nil || len(guide) != 7 {
-		t.Fatalf("rows of the guide = %q, error = %v; want a header and 6 rows", guide, err)
+	if err != nil || len(guide) != 8 {
+		t.Fatalf("rows of the guide = %q, error = %v; want a header and 7 rows", guide, err)
 	}
 	for i, head := range rows[0] {
 		if !slices.Contains(guide[i+1], head) || len(guide[i+1]) != 3 {
