@@ -29,6 +29,7 @@ type Settings struct {
 	MailSender
 	Retention
 	Policy
+	Expiry
 }
 
 // Policy specifies where an institution's stamps are placed and which files the institution accepts.
@@ -68,10 +69,11 @@ func readSettings(ctx context.Context, q db.Queryer, id int64, lock string) (*Se
 	var box sql.NullString
 	err := q.QueryRowContext(ctx, `
 		SELECT name, colour, mail_language, hide_name, public_image, public_download, contact, linkedin, mail_sender, mail_reply,
-			keep_failed, keep_revoked, keep_mail, placement, placement_page, placement_box, refuse_active, plain_stamp
+			keep_failed, keep_revoked, keep_mail, placement, placement_page, placement_box, refuse_active, plain_stamp, expiry_days, expiry_mail
 		FROM institutions WHERE id = $1`+lock, id).
 		Scan(&v.Name, &v.Colour, &v.MailLanguage, &v.HideName, &v.AllowImage, &v.AllowDownload, &v.Contact, &v.LinkedIn, &v.Sender, &v.ReplyTo,
-			&v.Failed, &v.Revoked, &v.Mail, &v.Placement, &v.Page, &box, &v.RefuseActive, &v.PlainStamp)
+			&v.Failed, &v.Revoked, &v.Mail, &v.Placement, &v.Page, &box, &v.RefuseActive, &v.PlainStamp,
+			&v.ExpiryDays, &v.ExpiryMail)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, errNoInstitution
 	}
@@ -173,6 +175,9 @@ func (c *Changes) check(before *Settings, texts map[string]MailText) error {
 	if r := c.Retention; r != before.Retention {
 		failed = append(failed, collect(r.Check()))
 	}
+	if e := c.Expiry; e != before.Expiry {
+		failed = append(failed, collect(e.Check()))
+	}
 	for tag, w := range c.MailTexts {
 		if w == texts[tag] {
 			continue
@@ -214,9 +219,11 @@ func (c *Changes) storeTx(ctx context.Context, tx *db.Tx, at time.Time, id int64
 	if _, err := tx.ExecContext(ctx, `
 		UPDATE institutions SET name = $1, colour = $2, mail_language = $3, hide_name = $4, public_image = $5, public_download = $6, contact = $7,
 			mail_sender = $8, mail_reply = $9, keep_failed = $10, keep_revoked = $11, keep_mail = $12,
-			placement = $13, placement_page = $14, placement_box = $15, refuse_active = $16, plain_stamp = $17, linkedin = $18 WHERE id = $19`,
+			placement = $13, placement_page = $14, placement_box = $15, refuse_active = $16, plain_stamp = $17, linkedin = $18,
+			expiry_days = $19, expiry_mail = $20 WHERE id = $21`,
 		c.Name, c.Colour, c.MailLanguage, c.HideName, c.AllowImage, c.AllowDownload, c.Contact, c.Sender, c.ReplyTo,
-		c.Failed, c.Revoked, c.Mail, c.Placement, c.Page, box, c.RefuseActive, c.PlainStamp, c.LinkedIn, id); err != nil {
+		c.Failed, c.Revoked, c.Mail, c.Placement, c.Page, box, c.RefuseActive, c.PlainStamp, c.LinkedIn,
+		c.ExpiryDays, c.ExpiryMail, id); err != nil {
 		return err
 	}
 	for _, e := range entries {
@@ -236,7 +243,7 @@ func (v *Settings) groups() []any {
 			Colour       string `json:"colour"`
 			MailLanguage string `json:"mail_language"`
 		}{v.Name, v.Colour, v.MailLanguage},
-		v.Public, v.MailSender, v.Retention, v.Policy,
+		v.Public, v.MailSender, v.Retention, v.Policy, v.Expiry,
 	}
 }
 

@@ -33,6 +33,7 @@ var owners = map[string]string{
 	"certificate_checks":       "cert",
 	"certificate_counts":       "search",
 	"certificate_days":         "search",
+	"certificate_expiries":     "cert",
 	"certificate_signatures":   "cert",
 	"certificate_task_results": "task",
 	"certificate_tasks":        "task",
