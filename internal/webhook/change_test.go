@@ -230,7 +230,7 @@ func TestExamplesMatchTests(t *testing.T) {
 		}
 		for key, value := range example {
 			switch key {
-			case "webhook_id", "event_id", "timestamp", "issue_date", "failure":
+			case "webhook_id", "event_id", "timestamp", "issue_date", "expires_on", "failure":
 				if _, ok := sent[key]; !ok {
 					t.Errorf("%s: the body of the test delivery has no %s", name, key)
 				}

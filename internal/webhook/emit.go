@@ -32,6 +32,8 @@ type Event struct {
 	// FailureCode and FailureMessage belong to a failed certificate, Reason to a revoked certificate or
 	// a rejected application.
 	FailureCode, FailureMessage, Reason string
+	// ExpiresOn is the last day of validity, or "".
+	ExpiresOn string
 	// Replaces is the certificate that this one is made to replace, and ReplacedBy the one that replaced
 	// it. They are nil for most certificates.
 	Replaces, ReplacedBy *Link
@@ -65,8 +67,16 @@ type payload struct {
 	RejectionReason  string   `json:"rejection_reason,omitempty"`
 	Replaces         *Link    `json:"replaces,omitempty"`
 	ReplacedBy       *Link    `json:"replaced_by,omitempty"`
+	// ExpiresOn is null for a certificate that does not expire.
+	ExpiresOn *string `json:"expires_on"`
 	// Test is true if the event is an example without a certificate.
 	Test bool `json:"test,omitempty"`
+}
+
+// expiresOn sets the last day of validity of an example, whose issue date is a year earlier.
+func (p *payload) expiresOn(at time.Time) {
+	day := at.UTC().Format(time.DateOnly)
+	p.ExpiresOn, p.IssueDate = &day, at.UTC().AddDate(-1, 0, 0).Format(time.DateOnly)
 }
 
 type failure struct {
@@ -92,6 +102,9 @@ func (s *Service) EmitTx(ctx context.Context, tx *db.Tx, e Event) error {
 	}
 	if e.FailureCode != "" {
 		p.Failure = &failure{Code: e.FailureCode, Message: e.FailureMessage}
+	}
+	if e.ExpiresOn != "" {
+		p.ExpiresOn = &e.ExpiresOn
 	}
 	body, err := json.Marshal(p)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 // statusOf maps an event to the certificate status in its payload.
 var statusOf = map[Name]string{
 	Created: "processing", Updated: "pending", Processing: "processing", Approved: "approved", Rejected: "rejected", Failed: "failed", Retried: "processing",
-	Revoked: "revoked",
+	Revoked: "revoked", Expiring: "approved", Expired: "approved",
 }
 
 // customer is the source of applications.
@@ -29,6 +29,10 @@ func example(name Name, endpoint, event string, at time.Time) *payload {
 		p.Failure = &failure{Code: "timeout", Message: "Creating the verified PDF took too long. Retry."}
 	case Revoked:
 		p.RevocationReason = "An example of a reason."
+	case Expiring:
+		p.expiresOn(at.AddDate(0, 0, 30))
+	case Expired:
+		p.expiresOn(at.AddDate(0, 0, -1))
 	case Updated, Processing:
 		p.Source = customer
 	case Rejected:

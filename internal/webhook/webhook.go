@@ -35,10 +35,14 @@ const (
 	Retried Name = "certificate_application.retried"
 	// Revoked means that an institution revoked a certificate.
 	Revoked Name = "certificate_application.revoked"
+	// Expiring means that a certificate expires soon.
+	Expiring Name = "certificate_application.expiring"
+	// Expired means that a certificate has expired.
+	Expired Name = "certificate_application.expired"
 )
 
 // Names lists all events, in the order of a certificate's life cycle.
-var Names = []Name{Created, Updated, Processing, Approved, Rejected, Failed, Retried, Revoked}
+var Names = []Name{Created, Updated, Processing, Approved, Rejected, Failed, Retried, Revoked, Expiring, Expired}
 
 // Service manages endpoints and the outbox.
 type Service struct {
