@@ -170,8 +170,8 @@ type Filter struct {
 // Approval is the certificate that a reviewer approves. Empty texts are those of the application and its
 // offer. File is required if the offer has no template.
 type Approval struct {
-	Title, IssueDate, Details string
-	File                      *cert.File
+	Title, IssueDate, Details, ExpiresOn string
+	File                                 *cert.File
 }
 
 // Reviewer is the member or token that takes a step.

@@ -369,7 +369,7 @@ func (s *Service) Approve(ctx context.Context, r Reviewer, uuid string, in Appro
 
 // acceptance returns the certificate of an approval, after all its texts were checked.
 func (s *Service) acceptance(ctx context.Context, inst *account.Institution, o *Offer, a *Application, in Approval) (*cert.Acceptance, error) {
-	out := &cert.Acceptance{Title: in.Title, FullName: a.FullName, IssueDate: in.IssueDate, Details: in.Details, File: in.File}
+	out := &cert.Acceptance{Title: in.Title, FullName: a.FullName, IssueDate: in.IssueDate, Details: in.Details, ExpiresOn: in.ExpiresOn, File: in.File}
 	if o.TemplateID == "" || in.File != nil {
 		out.Title = cmp.Or(strings.TrimSpace(in.Title), a.Title)
 		var bad cert.Problems
@@ -381,6 +381,7 @@ func (s *Service) acceptance(ctx context.Context, inst *account.Institution, o *
 		return nil, ofAnswers(a.Fields, err)
 	}
 	out.Title, out.FullName, out.IssueDate, out.Details = p.Text.Title, p.Text.FullName, p.Text.IssueDate, p.Text.Details
+	out.ExpiresOn = p.Text.ExpiresOn
 	// The signatories of the template, if it has any, approve the certificate after the reviewer.
 	out.Template, out.BaseKey, out.Signatories = &p.Use, p.BaseKey, p.Signatories
 	return out, nil
@@ -403,6 +404,6 @@ func (s *Service) entry(ctx context.Context, o *Offer, a *Application, in Approv
 func (a *Application) Entry(in Approval) template.Entry {
 	return template.Entry{
 		FullName: a.FullName, Email: a.Email, Title: strings.TrimSpace(in.Title), IssueDate: in.IssueDate, Details: in.Details,
-		Values: columnsOf(a.Fields, a.Values),
+		ExpiresOn: in.ExpiresOn, Values: columnsOf(a.Fields, a.Values),
 	}
 }

@@ -221,6 +221,14 @@ func (d *Draft) sorted(template bool) []*entry {
 	return list
 }
 
+// checkExpiry records the problem of the last day of validity of an entry whose dates are valid.
+func (e *entry) checkExpiry(today string) {
+	_, noIssueDate := e.problems[cert.FieldIssueDate]
+	if problem := cert.CheckExpiry(e.text.IssueDate, e.text.ExpiresOn, today); problem != nil && !noIssueDate {
+		e.add(*problem)
+	}
+}
+
 // problemsOf returns all problems: first those of names without an entry, then those of the
 // entries, in the order of entries and fields. A draft with neither entries nor problems has the
 // problem that entries are required.

@@ -85,7 +85,8 @@ func (s *Service) entries(ctx context.Context, b *Batch, after, limit, offset in
 	rows, err := s.db.QueryContext(ctx, `
 		SELECT e.entry_index, coalesce(c.status, e.status), coalesce(c.uuid, ''), coalesce(c.reference_id, ''),
 			coalesce(c.failure_code, e.error_code, ''), coalesce(c.failure_message, e.error, ''), coalesce(e.problem, ''), coalesce(e.existing_uuid, ''),
-			coalesce(c.title, ''), coalesce(c.full_name, ''), coalesce(c.email, ''), coalesce(c.issue_date, ''), coalesce(c.details, '')
+			coalesce(c.title, ''), coalesce(c.full_name, ''), coalesce(c.email, ''), coalesce(c.issue_date, ''), coalesce(c.details, ''),
+			coalesce(c.expires_on, '')
 		FROM (SELECT entry_index, status, certificate_id, error_code, error, problem, existing_uuid FROM batch_entries
 				WHERE batch_id = $1 AND entry_index > $5 ORDER BY entry_index LIMIT $3 OFFSET $4) AS e
 			LEFT JOIN certificates c ON c.id = e.certificate_id AND c.institution_id = $2
@@ -98,7 +99,8 @@ func (s *Service) entries(ctx context.Context, b *Batch, after, limit, offset in
 		var e Entry
 		var problem string
 		if err := rows.Scan(&e.Index, &e.Status, &e.UUID, &e.ReferenceID, &e.ErrorCode, &e.Error, &problem, &e.ExistingUUID,
-			&e.Text.Title, &e.Text.FullName, &e.Text.Email, &e.Text.IssueDate, &e.Text.Details); err != nil {
+			&e.Text.Title, &e.Text.FullName, &e.Text.Email, &e.Text.IssueDate, &e.Text.Details,
+			&e.Text.ExpiresOn); err != nil {
 			return nil, fmt.Errorf("reading entries: %w", err)
 		}
 		switch {

@@ -62,6 +62,9 @@ type TemplateName struct {
 func (s *Service) Submit(ctx context.Context, u Submission) (*Batch, error) {
 	now := s.now().UTC().Truncate(time.Microsecond)
 	entries := u.Draft.sorted(u.Template != nil)
+	for _, e := range entries {
+		e.checkExpiry(cert.Today(now))
+	}
 	files, err := s.findFiles(ctx, u.Institution.ID, entries, now)
 	if err != nil {
 		return nil, err
@@ -191,6 +194,7 @@ type storedInput struct {
 	Email     string `json:"applicant_email,omitempty"`
 	IssueDate string `json:"issue_date,omitempty"`
 	Details   string `json:"details,omitempty"`
+	ExpiresOn string `json:"expires_on,omitempty"`
 	// Placement is a cert.RequestedPlacement in JSON, or "".
 	Placement string `json:"placement,omitempty"`
 	// Values are the values of a certificate from a template.
@@ -204,7 +208,7 @@ func (e *entry) input(today string) (string, error) {
 	if t.IssueDate == "" {
 		t.IssueDate = today
 	}
-	in := storedInput{Title: t.Title, FullName: t.FullName, Email: t.Email, IssueDate: t.IssueDate, Details: t.Details, Values: e.values}
+	in := storedInput{Title: t.Title, FullName: t.FullName, Email: t.Email, IssueDate: t.IssueDate, Details: t.Details, ExpiresOn: t.ExpiresOn, Values: e.values}
 	if e.wanted != nil {
 		placement, err := json.Marshal(e.wanted)
 		if err != nil {
@@ -231,6 +235,7 @@ func (in *storedInput) read(input string, u *cert.Upload) error {
 		}
 	}
 	u.Title, u.FullName, u.Email, u.IssueDate, u.Details = in.Title, in.FullName, in.Email, in.IssueDate, in.Details
+	u.ExpiresOn = in.ExpiresOn
 	if u.Template != nil {
 		u.Template = &cert.TemplateUse{VersionID: u.Template.VersionID, Values: in.Values}
 	}

@@ -74,10 +74,10 @@ func (s *Service) UpdateTx(ctx context.Context, tx *db.Tx, uuid string) (*Certif
 // Acceptance is the certificate that an approved application becomes. It has a File, or a Template with
 // the key of its base.
 type Acceptance struct {
-	Title, FullName, IssueDate, Details string
-	File                                *File
-	Template                            *TemplateUse
-	BaseKey                             string
+	Title, FullName, IssueDate, Details, ExpiresOn string
+	File                                           *File
+	Template                                       *TemplateUse
+	BaseKey                                        string
 	// Signatories must approve the certificate before it is processed. They require a Template.
 	Signatories Signatories
 }
@@ -85,8 +85,9 @@ type Acceptance struct {
 // Check returns the texts as they are stored, and adds the problems of the texts and of the file to bad.
 // email is the applicant's address, and now is the default issue date.
 func (a *Acceptance) Check(bad *Problems, email string, now time.Time) {
-	kept := (&Text{Title: a.Title, FullName: a.FullName, Email: email, IssueDate: a.IssueDate, Details: a.Details}).check(bad, now)
+	kept := (&Text{Title: a.Title, FullName: a.FullName, Email: email, IssueDate: a.IssueDate, Details: a.Details, ExpiresOn: a.ExpiresOn}).check(bad, now)
 	a.Title, a.FullName, a.IssueDate, a.Details = kept.Title, kept.FullName, kept.IssueDate, kept.Details
+	a.ExpiresOn = kept.ExpiresOn
 	if a.File == nil && a.Template == nil {
 		*bad = append(*bad, Problem{Field: FieldFile, Code: CodeRequired})
 	}
@@ -110,13 +111,14 @@ func (s *Service) AcceptTx(ctx context.Context, tx *db.Tx, uuid string, a Accept
 	if a.Check(&bad, c.Email, s.now()); bad.Err() != nil {
 		return nil, bad.Err()
 	}
-	c.Title, c.FullName, c.IssueDate, c.Details = a.Title, a.FullName, a.IssueDate, a.Details
+	c.Title, c.FullName, c.IssueDate, c.Details, c.ExpiresOn = a.Title, a.FullName, a.IssueDate, a.Details, a.ExpiresOn
 	email, err := account.ParseEmail(c.Email)
 	if err != nil {
 		return nil, fmt.Errorf("parsing a stored address: %w", err)
 	}
 	set := []column{
 		{"title", c.Title}, {"full_name", c.FullName}, {"issue_date", c.IssueDate}, {"details", optional(c.Details)}, {"search_text", SearchText(c, email)},
+		{"expires_on", optional(c.ExpiresOn)},
 	}
 	if t := a.Template; t != nil {
 		name := fileName(strings.ReplaceAll(c.Title, "/", "-") + ".pdf")

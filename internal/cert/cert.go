@@ -121,6 +121,8 @@ type Certificate struct {
 	// retention ended. It is nil while the record refers to the files.
 	FilesDeletedAt *time.Time
 
+	// ExpiresOn is the last day on which the certificate is valid, in UTC, as YYYY-MM-DD, or "".
+	ExpiresOn string
 	// Replaces is the certificate that this one is made to replace, or nil. ReplacedBy is nil until
 	// another certificate replaced this one.
 	Replaces, ReplacedBy *Link
@@ -193,6 +195,8 @@ type Config struct {
 	// StatusChanged is called when a certificate is created and for each change of its status, in
 	// the same transaction. It may be nil.
 	StatusChanged TxFunc
+	// Expiring is called when a certificate expires soon, in the transaction of the event. It may be nil.
+	Expiring TxFunc
 	// Purged is called before a certificate is deleted, in the same transaction. It may
 	// be nil.
 	Purged TxFunc
@@ -218,6 +222,7 @@ type Service struct {
 	sheet       func(context.Context, *Certificate) (*seal.Sheet, error)
 	recipient   func(ctx context.Context, tx *db.Tx, institutionID int64, emailFolded string) (int64, error)
 	moved       TxFunc
+	expiring    TxFunc
 	purged      TxFunc
 	now         func() time.Time
 	log         *slog.Logger
@@ -236,7 +241,7 @@ func New(c Config) *Service {
 	s := &Service{
 		db: c.DB, blobs: c.Blobs, deletions: c.Deletions, queue: c.Queue, hooks: c.Hooks, sealer: c.Sealer, keys: c.Keys, timeStamps: c.TimeStamps,
 		verify: c.Verify, verifyURL: c.VerifyURL, drawer: c.Drawer, attempts: c.Attempts, jobsPerNode: jobsPerWorker * max(1, c.BulkWorkers),
-		sheet: c.Sheet, recipient: c.Recipient, moved: c.StatusChanged, purged: c.Purged, now: c.Now, log: c.Log,
+		sheet: c.Sheet, recipient: c.Recipient, moved: c.StatusChanged, expiring: c.Expiring, purged: c.Purged, now: c.Now, log: c.Log,
 		sealing: semaphore.NewWeighted(wholeProcess), checking: semaphore.NewWeighted(maxChecks),
 		processors: newProcessors(c.Processors),
 	}

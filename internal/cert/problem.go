@@ -23,6 +23,10 @@ const (
 	CodeNotEmail Code = "not_email"
 	// CodeNotDate is a text that is not an existing date in the form YYYY-MM-DD.
 	CodeNotDate Code = "not_date"
+	// CodeNotAfterIssue is a last day of validity that is not after the issue date.
+	CodeNotAfterIssue Code = "not_after_issue"
+	// CodeTooLate is a last day of validity more than Limit years after the issue date.
+	CodeTooLate Code = "too_late"
 	// CodeNotFile is a text in a field that must be a file.
 	CodeNotFile Code = "not_file"
 	// CodeRefusedFile is a file that can never be sealed. Detail is the reason of the seal.Refusal,

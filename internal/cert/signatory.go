@@ -94,7 +94,11 @@ func (c *Certificate) signedDigest() []byte {
 	if t := c.Template; t != nil {
 		version, values = strconv.FormatInt(t.VersionID, 10), string(t.Values)
 	}
-	for _, text := range []string{version, c.FullName, c.Title, c.IssueDate, c.Details, c.ReferenceID, values} {
+	texts := []string{version, c.FullName, c.Title, c.IssueDate, c.Details, c.ReferenceID, values}
+	if c.ExpiresOn != "" { // the digests of other certificates remain as they were before there was this field
+		texts = append(texts, c.ExpiresOn)
+	}
+	for _, text := range texts {
 		h.Write(binary.BigEndian.AppendUint64(nil, uint64(len(text))))
 		h.Write([]byte(text))
 	}

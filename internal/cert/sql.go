@@ -20,12 +20,12 @@ const Columns = `id, uuid, institution_id, reference_id, title, full_name, email
 	file_name, mime_type, size, sha256, sha256_state, original_key, tail_key, whole, verified_sha256, verified_size, image_key,
 	placement, placement_page, placement_box, notices, job_id, crashes,
 	created_at, updated_at, approved_at, revoked_at, revocation_reason, revocation_note, files_ended_at,
-	template_version_id, template_values, fields_size, replaces, replaces_reference, replaced_by, replaced_by_reference, lineage`
+	template_version_id, template_values, fields_size, replaces, replaces_reference, replaced_by, replaced_by_reference, lineage, expires_on`
 
 // Scan reads a certificate from a row of Columns.
 func Scan(row interface{ Scan(dest ...any) error }) (*Certificate, error) {
 	var c Certificate
-	var details, failureCode, failureMessage, batch, tailKey, imageKey, placement, box, reason, note, values sql.NullString
+	var details, failureCode, failureMessage, batch, tailKey, imageKey, placement, box, reason, note, values, expires sql.NullString
 	var customer, creatorID, verifiedSize, page, jobID, approved, revoked, filesEnded, version, fieldsSize sql.NullInt64
 	var replaces, replacesReference, replacedBy, replacedByReference, lineage sql.NullString
 	var digest, verifiedDigest []byte
@@ -38,7 +38,7 @@ func Scan(row interface{ Scan(dest ...any) error }) (*Certificate, error) {
 		&c.File.Name, &c.File.Type, &c.File.Size, &digest, &c.File.State, &c.File.Key, &tailKey, &whole, &verifiedDigest, &verifiedSize, &imageKey,
 		&placement, &page, &box, &notices, &jobID, &c.crashes,
 		&created, &updated, &approved, &revoked, &reason, &note, &filesEnded,
-		&version, &values, &fieldsSize, &replaces, &replacesReference, &replacedBy, &replacedByReference, &lineage); err != nil {
+		&version, &values, &fieldsSize, &replaces, &replacesReference, &replacedBy, &replacedByReference, &lineage, &expires); err != nil {
 		return nil, err
 	}
 	copy(c.File.SHA256[:], digest)
@@ -72,6 +72,7 @@ func Scan(row interface{ Scan(dest ...any) error }) (*Certificate, error) {
 	c.FilesDeletedAt = db.OptionalTime(filesEnded)
 	c.Replaces, c.ReplacedBy, c.lineage = linkOf(replaces, replacesReference), linkOf(replacedBy, replacedByReference), lineage.String
 	c.RevocationReason, c.RevocationNote = reason.String, note.String
+	c.ExpiresOn = expires.String
 	return &c, nil
 }
 

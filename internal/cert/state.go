@@ -190,6 +190,11 @@ func (s *Service) moveTx(ctx context.Context, tx *db.Tx, by trigger, uuid string
 			return nil, err
 		}
 	}
+	// On PostgreSQL this waits for a sweep that is reporting the expiry, so the notices of a revoked
+	// certificate are withdrawn afterwards.
+	if err := trackExpiryTx(ctx, tx, c, s.now()); err != nil {
+		return nil, err
+	}
 	if err := s.movedTx(ctx, tx, row, c); err != nil {
 		return nil, err
 	}
@@ -256,7 +261,7 @@ func eventOf(c *Certificate, name webhook.Name) webhook.Event {
 	e := webhook.Event{
 		Name: name, InstitutionID: c.InstitutionID, CertificateID: c.ID, OccurredAt: c.UpdatedAt, UUID: c.UUID, Title: c.Title,
 		ApplicantEmail: c.Email, Source: string(c.Source), TriggerContext: string(c.EventContext), ReferenceID: c.ReferenceID,
-		Status: string(c.Status), FullName: c.FullName, IssueDate: c.IssueDate, Reason: c.RevocationReason,
+		Status: string(c.Status), FullName: c.FullName, IssueDate: c.IssueDate, Reason: c.RevocationReason, ExpiresOn: c.ExpiresOn,
 	}
 	if c.Source == closed {
 		e.Source = string(Customer)

@@ -15,7 +15,7 @@ const (
 )
 
 // Text has the fields of a certificate other than its file.
-type Text struct{ Title, FullName, Email, IssueDate, Details string }
+type Text struct{ Title, FullName, Email, IssueDate, Details, ExpiresOn string }
 
 // Field is an input of an operation on certificates. Each surface has its own names for fields.
 type Field string
@@ -31,10 +31,11 @@ const (
 	FieldReason    Field = "reason"
 	FieldNote      Field = "note"
 	FieldSelected  Field = "selected"
+	FieldExpiresOn Field = "expires_on"
 )
 
 // Fields has the fields of a Text, in the order in which problems are listed.
-var Fields = [...]Field{FieldTitle, FieldName, FieldEmail, FieldIssueDate, FieldDetails}
+var Fields = [...]Field{FieldTitle, FieldName, FieldEmail, FieldIssueDate, FieldDetails, FieldExpiresOn}
 
 // rule is the rule for the text of a field.
 type rule struct {
@@ -52,6 +53,7 @@ var rules = map[Field]rule{
 	FieldDetails:   {limit: maxDetails},
 	FieldReason:    {limit: maxDetails, required: true},
 	FieldNote:      {limit: maxDetails},
+	FieldExpiresOn: {limit: maxText, check: checkDate},
 }
 
 // Of returns a pointer to the field in a Text, or nil if a Text does not have the field.
@@ -67,6 +69,8 @@ func (f Field) Of(t *Text) *string {
 		return &t.IssueDate
 	case FieldDetails:
 		return &t.Details
+	case FieldExpiresOn:
+		return &t.ExpiresOn
 	default:
 		return nil
 	}
@@ -132,8 +136,12 @@ func (t *Text) check(bad *Problems, now time.Time) (valid Text) {
 	for _, f := range Fields {
 		*f.Of(&valid) = f.read(bad, *f.Of(t))
 	}
+	issued := valid.IssueDate != "" || strings.TrimSpace(t.IssueDate) == ""
 	if valid.IssueDate == "" {
 		valid.IssueDate = Today(now)
+	}
+	if problem := CheckExpiry(valid.IssueDate, valid.ExpiresOn, ""); problem != nil && issued {
+		*bad = append(*bad, *problem)
 	}
 	return valid
 }

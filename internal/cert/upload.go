@@ -27,7 +27,7 @@ type Upload struct {
 	// BatchID is the UUID of the batch of the certificate, or "" for a single upload.
 	BatchID string
 
-	Title, FullName, Email, IssueDate, Details string
+	Title, FullName, Email, IssueDate, Details, ExpiresOn string
 
 	// File is the received file, or nil. FileProblem is the problem of a file that was refused.
 	File        *File
@@ -119,8 +119,9 @@ func (s *Service) validate(u *Upload) (*Certificate, account.Email, error) {
 		UUID: uuid.Must(uuid.NewV7()).String(), InstitutionID: u.Institution.ID, Source: Vault,
 		TriggerContext: u.Context, EventContext: u.Context, BatchID: u.BatchID, Creator: u.Creator, CreatedAt: now, UpdatedAt: now,
 	}
-	kept := (&Text{Title: u.Title, FullName: u.FullName, Email: u.Email, IssueDate: u.IssueDate, Details: u.Details}).check(&bad, now)
+	kept := (&Text{Title: u.Title, FullName: u.FullName, Email: u.Email, IssueDate: u.IssueDate, Details: u.Details, ExpiresOn: u.ExpiresOn}).check(&bad, now)
 	c.Title, c.FullName, c.Email, c.IssueDate, c.Details = kept.Title, kept.FullName, kept.Email, kept.IssueDate, kept.Details
+	c.ExpiresOn = kept.ExpiresOn
 	switch {
 	case u.Template != nil:
 		c.Source, c.Template = Template, &TemplateUse{VersionID: u.Template.VersionID, Values: u.Template.Values}
@@ -212,9 +213,9 @@ func (s *Service) insertTx(ctx context.Context, tx *db.Tx, c *Certificate, email
 		INSERT INTO certificates (`+column+`uuid, institution_id, reference_id, reference_folded, title, full_name, email, email_folded, issue_date, details,
 			search_text, source, trigger_context, event_context, status, batch_id, creator_type, creator_id, creator_name,
 			file_name, mime_type, size, sha256, sha256_state, original_key, notices, job_id, created_at, updated_at, customer_id,
-			template_version_id, template_values, replaces, replaces_reference, lineage)
+			template_version_id, template_values, replaces, replaces_reference, lineage, expires_on)
 		VALUES (`+id+`$1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $28,
-			$29, $30, $31, $32, $33, $34)
+			$29, $30, $31, $32, $33, $34, $35)
 		ON CONFLICT (institution_id, email_folded, title, issue_date) WHERE source IN ('vault', 'template') AND NOT yields DO NOTHING
 		RETURNING id`,
 		c.UUID, c.InstitutionID, c.ReferenceID, FoldReference(c.ReferenceID), c.Title, c.FullName, c.Email, email.Folded, c.IssueDate, optional(c.Details),
@@ -222,7 +223,7 @@ func (s *Service) insertTx(ctx context.Context, tx *db.Tx, c *Certificate, email
 		c.Creator.Type, c.Creator.ID, c.Creator.Name,
 		c.File.Name, string(c.File.Type), c.File.Size, digest, state, c.File.Key, string(notices), jobID, db.Micros(c.CreatedAt),
 		sql.NullInt64{Int64: c.CustomerID, Valid: c.CustomerID != 0}, version, values,
-		optional(link.UUID), optional(link.ReferenceID), optional(c.lineage)).Scan(&c.ID)
+		optional(link.UUID), optional(link.ReferenceID), optional(c.lineage), optional(c.ExpiresOn)).Scan(&c.ID)
 	if errors.Is(err, sql.ErrNoRows) {
 		return duplicateTx(ctx, tx, c, email)
 	}

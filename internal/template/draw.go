@@ -80,7 +80,7 @@ func (s *Service) valuesOf(ctx context.Context, v *Version, c *cert.Certificate)
 	}
 	return &design.Values{
 		Name: c.FullName, Title: c.Title, Reference: c.ReferenceID, Details: c.Details, IssueDate: c.IssueDate,
-		Institution: stored.Institution, Columns: stored.Columns, Signatories: signers,
+		Institution: stored.Institution, Columns: stored.Columns, Signatories: signers, ExpiresOn: c.ExpiresOn,
 	}, nil
 }
 

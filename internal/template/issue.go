@@ -128,6 +128,10 @@ func (o *open) checkEntry(i int, e *Entry, inst *account.Institution, reference,
 		}
 		*f.Of(&text) = valid
 	}
+	dated := !slices.ContainsFunc(bad, func(p RowProblem) bool { return p.Field == cert.FieldIssueDate })
+	if problem := cert.CheckExpiry(text.IssueDate, text.ExpiresOn, today); problem != nil && dated {
+		bad = append(bad, RowProblem{Entry: i, Problem: *problem})
+	}
 	for _, column := range slices.Sorted(maps.Keys(e.Values)) {
 		if problem := checkValue(column, e.Values[column]); problem != nil {
 			bad = append(bad, RowProblem{Entry: i, Problem: *problem})
@@ -138,7 +142,7 @@ func (o *open) checkEntry(i int, e *Entry, inst *account.Institution, reference,
 	}
 	v := &design.Values{
 		Name: text.FullName, Title: text.Title, Reference: reference, Details: text.Details, IssueDate: text.IssueDate, Institution: inst.Name, Columns: e.Values,
-		Signatories: o.signers,
+		Signatories: o.signers, ExpiresOn: text.ExpiresOn,
 	}
 	for _, p := range o.template.Check(v) {
 		// A text that breaks a rule is empty here. Each field has at most one problem.
@@ -156,7 +160,7 @@ func (o *open) text(e *Entry) cert.Text {
 	if strings.TrimSpace(title) == "" {
 		title = o.version.Layout.Title
 	}
-	return cert.Text{Title: title, FullName: e.FullName, Email: e.Email, IssueDate: e.IssueDate, Details: e.Details}
+	return cert.Text{Title: title, FullName: e.FullName, Email: e.Email, IssueDate: e.IssueDate, Details: e.Details, ExpiresOn: e.ExpiresOn}
 }
 
 func checkValue(column, value string) *cert.Problem {
@@ -228,14 +232,14 @@ func fieldOf(p design.Placeholder) cert.Field {
 	if p.Name == "column" {
 		return ValueField(p.Column)
 	}
-	return map[string]cert.Field{"name": cert.FieldName, "title": cert.FieldTitle, "date": cert.FieldIssueDate, "details": cert.FieldDetails}[p.Name]
+	return map[string]cert.Field{"name": cert.FieldName, "title": cert.FieldTitle, "date": cert.FieldIssueDate, "details": cert.FieldDetails, "expiry": cert.FieldExpiresOn}[p.Name]
 }
 
 func valueOf(p design.Placeholder, v *design.Values) string {
 	if p.Name == "column" {
 		return v.Columns[p.Column]
 	}
-	return map[string]string{"name": v.Name, "title": v.Title, "date": v.IssueDate, "details": v.Details}[p.Name]
+	return map[string]string{"name": v.Name, "title": v.Title, "date": v.IssueDate, "details": v.Details, "expiry": v.ExpiresOn}[p.Name]
 }
 
 // addDuplicates adds the problems of entries that would become the same certificate as an earlier entry

@@ -150,7 +150,7 @@ func (s *Service) Preview(ctx context.Context, inst *account.Institution, uuid s
 	}
 	file, err := o.template.Sample(o.base, &design.Values{
 		Name: text.FullName, Title: text.Title, Details: text.Details, IssueDate: text.IssueDate, Institution: inst.Name, Columns: e.Values,
-		Signatories: o.signers,
+		Signatories: o.signers, ExpiresOn: text.ExpiresOn,
 	}, sampleMark)
 	if err != nil {
 		return nil, publishError(err)

@@ -252,7 +252,7 @@ type Font struct {
 
 // Entry is a row of a list: the texts of one certificate.
 type Entry struct {
-	FullName, Email, Title, IssueDate, Details string
+	FullName, Email, Title, IssueDate, Details, ExpiresOn string
 	// Values are the values of the columns by name.
 	Values map[string]string
 }
@@ -270,6 +270,8 @@ func (e *Entry) Of(f cert.Field) *string {
 		return &e.IssueDate
 	case cert.FieldDetails:
 		return &e.Details
+	case cert.FieldExpiresOn:
+		return &e.ExpiresOn
 	}
 	return nil
 }

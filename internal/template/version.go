@@ -3,6 +3,8 @@ package template
 import (
 	"context"
 	"maps"
+	"strings"
+	"time"
 
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/batch"
@@ -108,7 +110,7 @@ func (s *Service) Upload(ctx context.Context, inst *account.Institution, creator
 	text := one.Text
 	return cert.Upload{
 		Institution: inst, Creator: creator, Context: cert.FromTemplate,
-		Title: text.Title, FullName: text.FullName, Email: text.Email, IssueDate: text.IssueDate, Details: text.Details,
+		Title: text.Title, FullName: text.FullName, Email: text.Email, IssueDate: text.IssueDate, Details: text.Details, ExpiresOn: text.ExpiresOn,
 		Template: &one.Use, BaseKey: one.BaseKey, Signatories: one.Signatories,
 		Then: func(ctx context.Context, tx *db.Tx, _ *cert.Certificate) error {
 			return availableTx(ctx, tx, inst.ID, uuid)
@@ -128,7 +130,7 @@ func (s *Service) EntryPicture(ctx context.Context, inst *account.Institution, v
 	if page < 1 || page > len(o.version.Pages) {
 		return nil, errNoPage
 	}
-	e = o.fill(e)
+	e = o.fill(e, s.now())
 	text, problems := o.checkEntry(0, &e, inst, cert.WidestReference(inst.Prefix), cert.Today(s.now()))
 	if err := batch.Problems(problems).Err(); err != nil {
 		return nil, err
@@ -140,12 +142,22 @@ func (s *Service) EntryPicture(ctx context.Context, inst *account.Institution, v
 	defer release()
 	return s.drawSample(ctx, inst, o.template, o.base, &design.Values{
 		Name: text.FullName, Title: text.Title, Details: text.Details, IssueDate: text.IssueDate, Institution: inst.Name, Columns: e.Values,
-		Signatories: o.signers,
+		Signatories: o.signers, ExpiresOn: text.ExpiresOn,
 	}, page, side)
 }
 
+// typicalExpiry returns a last day of validity three years after an issue date, or after now if there is
+// none.
+func typicalExpiry(issueDate string, now time.Time) string {
+	issued, err := time.Parse(time.DateOnly, strings.TrimSpace(issueDate))
+	if err != nil {
+		issued = now
+	}
+	return issued.UTC().AddDate(3, 0, 0).Format(time.DateOnly)
+}
+
 // fill returns an entry with typical texts instead of missing ones that a certificate needs.
-func (o *open) fill(e Entry) Entry {
+func (o *open) fill(e Entry, now time.Time) Entry {
 	typical := design.Samples()[0].Values
 	set := func(text *string, value string) {
 		if *text == "" {
@@ -170,6 +182,9 @@ func (o *open) fill(e Entry) Entry {
 		for p := range f.Placeholders() {
 			if f.Required && p.Name == "details" {
 				set(&e.Details, typical.Details)
+			}
+			if f.Required && p.Name == "expiry" {
+				set(&e.ExpiresOn, typicalExpiry(e.IssueDate, now))
 			}
 		}
 	}

@@ -1,0 +1,251 @@
+package cert
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/db/dbtest"
+)
+
+func TestExpiryRules(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		issued, expires string
+		want            Code
+	}{
+		{"2026-06-30", "", ""},
+		{"2026-06-30", "2026-07-01", ""},
+		{"2026-06-30", "2026-06-30", CodeNotAfterIssue},
+		{"2026-06-30", "2026-06-29", CodeNotAfterIssue},
+		{"2026-06-30", "2126-06-30", ""},
+		{"2026-06-30", "2126-07-01", CodeTooLate},
+		{"2024-02-29", "2124-02-29", ""},
+		{"", "2026-07-02", ""},
+		{"", "2026-07-01", CodeNotAfterIssue}, // the issue date is today
+		{"", "2126-07-01", ""},
+		{"", "2126-07-02", CodeTooLate},
+		{"1990-01-01", "1995-01-01", ""}, // it has expired already
+	} {
+		got := CheckExpiry(c.issued, c.expires, "2026-07-01")
+		if c.want == "" && got != nil || c.want != "" && (got == nil || got.Code != c.want || got.Field != FieldExpiresOn) {
+			t.Errorf("issued %q, expires %q: problem = %v, want %q", c.issued, c.expires, got, c.want)
+		}
+	}
+}
+
+// A certificate is valid through its last day in UTC.
+func TestExpiresAtTheEndOfTheDay(t *testing.T) {
+	t.Parallel()
+	c := &Certificate{ExpiresOn: "2026-07-01"}
+	last := time.Date(2026, 7, 1, 23, 59, 59, 999_999_999, time.UTC)
+	if c.Expired(last) || !c.Expired(last.Add(time.Nanosecond)) {
+		t.Errorf("expired at the end of the day: %t, after it: %t, want false and true", c.Expired(last), c.Expired(last.Add(time.Nanosecond)))
+	}
+	if west := time.FixedZone("", -8*3600); !c.Expired(time.Date(2026, 7, 1, 20, 0, 0, 0, west)) {
+		t.Error("at 20:00 eight hours west of UTC, the certificate has not expired, although the day in UTC is over")
+	}
+	if (&Certificate{}).Expired(last) {
+		t.Error("a certificate without a last day has expired")
+	}
+}
+
+func TestUploadWithExpiry(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		v := newVault(t, d)
+		c := v.upload(func(u *Upload) { u.ExpiresOn = " 2029-06-30 " })
+		if got := v.get(c.UUID); got.ExpiresOn != "2029-06-30" || c.ExpiresOn != got.ExpiresOn {
+			t.Errorf("expires on %q, stored %q, want 2029-06-30", c.ExpiresOn, got.ExpiresOn)
+		}
+		for _, bad := range []struct {
+			issued, expires string
+			want            []Code
+		}{
+			{"2026-06-30", "2026-06-30", []Code{CodeNotAfterIssue}}, {"2026-06-30", "2126-07-01", []Code{CodeTooLate}}, {"2026-06-30", "tomorrow", []Code{CodeNotDate}},
+			{"yesterday", "2020-01-01", []Code{CodeNotDate}}, {"2026-06-30", "2026-02-30", []Code{CodeNotDate}}, {"x", "y", []Code{CodeNotDate, CodeNotDate}},
+		} {
+			u := v.input(v.inst)
+			u.Title, u.IssueDate, u.ExpiresOn = "Other", bad.issued, bad.expires
+			_, err := v.Upload(t.Context(), u)
+			var codes []Code
+			for _, p := range ProblemsOf(err) {
+				codes = append(codes, p.Code)
+			}
+			if !slices.Equal(codes, bad.want) {
+				t.Errorf("issued %q, expires %q: problems = %v, want %v", bad.issued, bad.expires, ProblemsOf(err), bad.want)
+			}
+		}
+	})
+}
+
+// inDays returns the date that is n days after the current day of the test.
+func (v *vault) inDays(n int) string { return Today(v.clock.Now().AddDate(0, 0, n)) }
+
+// expiring uploads and approves a certificate that expires in n days.
+func (v *vault) expiring(title string, n int) *Certificate {
+	v.tb.Helper()
+	return v.approved(v.upload(func(u *Upload) { u.Title, u.IssueDate, u.ExpiresOn = title, "2020-01-01", v.inDays(n) }))
+}
+
+// reported runs the sweep of expiries, and returns the events about expiry of a certificate without their
+// common beginning.
+func (v *vault) reported(c *Certificate) string {
+	v.tb.Helper()
+	if err := v.SweepExpiries(v.tb.Context()); err != nil {
+		v.tb.Fatal(err)
+	}
+	var names []string
+	for _, e := range v.events() {
+		if name := strings.TrimPrefix(e.Name, "certificate_application."); e.UUID == c.UUID && (name == "expiring" || name == "expired") {
+			names = append(names, name)
+		}
+	}
+	return strings.Join(names, " ")
+}
+
+func (v *vault) setExpiryDays(n int) {
+	v.tb.Helper()
+	if err := account.New(v.d, v.clock.Now).SetExpiry(v.tb.Context(), v.inst.ID, account.Expiry{ExpiryDays: n, ExpiryMail: true}); err != nil {
+		v.tb.Fatal(err)
+	}
+}
+
+func TestExpiryIsReportedOnce(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		v := newVault(t, d)
+		v.clock.Set(time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC))
+		c, near, past, never := v.expiring("a", 40), v.expiring("b", 10), v.expiring("c", -1), v.approved(v.upload(titled("d")))
+		revoked, failed := v.expiring("e", 40), v.upload(func(u *Upload) { u.Title, u.ExpiresOn = "f", v.inDays(1) })
+		v.force(failed, Failed)
+		if _, err := v.Revoke(t.Context(), v.inst.ID, revoked.UUID, Revocation{Reason: "x"}); err != nil {
+			t.Fatal(err)
+		}
+		check := func(when string, c *Certificate, want string) {
+			t.Helper()
+			for range 2 { // a second sweep, such as after a restart, reports nothing again
+				if got := v.reported(c); got != want {
+					t.Errorf("%s, %s: events = %q, want %q", when, c.Title, got, want)
+				}
+			}
+		}
+		check("at the approval", c, "")
+		check("at the approval", near, "expiring")
+		check("at the approval", past, "expired")
+		v.clock.Advance(9 * day)
+		check("31 days before", c, "")
+		v.clock.Advance(day)
+		check("30 days before", c, "expiring")
+		check("on the last day", near, "expiring")
+		v.clock.Advance(day)
+		check("after the last day", near, "expiring expired")
+		v.clock.Advance(100 * day)
+		check("later", c, "expiring expired")
+		for _, other := range []*Certificate{never, revoked, failed} {
+			check("later", other, "")
+		}
+		var rows int
+		if err := d.QueryRowContext(t.Context(), `SELECT count(*) FROM certificate_expiries`).Scan(&rows); err != nil || rows != 0 {
+			t.Errorf("%d expiries are left, want none; error %v", rows, err)
+		}
+	})
+}
+
+// A certificate that expires while no server runs is not reported as expiring soon afterwards.
+func TestExpiryAfterAnOutage(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		v := newVault(t, d)
+		c := v.expiring("a", 40)
+		v.clock.Advance(50 * day)
+		if got := v.reported(c); got != "expired" {
+			t.Errorf("events = %q, want expired", got)
+		}
+	})
+}
+
+// A change of the number of days applies to certificates that were not reported, and reports none twice.
+func TestChangedNumberOfDays(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		v := newVault(t, d)
+		reported, waiting, far := v.expiring("a", 20), v.expiring("b", 50), v.expiring("c", 80)
+		check := func(when string, c *Certificate, want string) {
+			t.Helper()
+			if got := v.reported(c); got != want {
+				t.Errorf("%s, %s: events = %q, want %q", when, c.Title, got, want)
+			}
+		}
+		check("30 days", reported, "expiring")
+		v.setExpiryDays(60)
+		check("60 days", reported, "expiring")
+		check("60 days", waiting, "expiring")
+		check("60 days", far, "")
+		v.setExpiryDays(5)
+		v.clock.Advance(25 * day)
+		check("5 days, 55 days before", far, "")
+		check("5 days", waiting, "expiring")
+		v.clock.Advance(50 * day)
+		check("5 days before", far, "expiring")
+		v.setExpiryDays(90)
+		check("90 days", far, "expiring")
+		if err := account.New(v.d, v.clock.Now).SetExpiry(t.Context(), v.inst.ID, account.Expiry{ExpiryDays: 366}); err == nil {
+			t.Error("366 days are accepted, want at most 365")
+		}
+	})
+}
+
+// Several servers report at the same time. Each event occurs once.
+func TestConcurrentSweepsOfExpiries(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		v := newVault(t, d)
+		const n = 2*expiryBatch + 7
+		c := v.expiring("a", 20)
+		v.exec(`DELETE FROM certificate_expiries`)
+		expires := dayNumber(v.clock.Now()) + 20
+		for i := range n {
+			other := v.upload(titled("copy " + strings.Repeat("x", i)))
+			v.force(other, Approved)
+			v.exec(`INSERT INTO certificate_expiries (certificate_id, institution_id, expires_day, due_day, days) VALUES ($1, $2, $3, $3 - 30, 30)`, other.ID, v.inst.ID, expires)
+		}
+		errs := make([]error, 4)
+		var sweeps sync.WaitGroup
+		for i := range errs {
+			sweeps.Go(func() { errs[i] = v.SweepExpiries(t.Context()) })
+		}
+		sweeps.Wait()
+		if err := errors.Join(errs...); err != nil {
+			t.Fatal(err)
+		}
+		seen := map[string]int{}
+		for _, e := range v.events() {
+			if e.Name == "certificate_application.expiring" {
+				seen[e.UUID]++
+			}
+		}
+		for uuid, times := range seen {
+			if times != 1 {
+				t.Errorf("the certificate %s has %d events, want 1", uuid, times)
+			}
+		}
+		if len(seen) != n || seen[c.UUID] != 0 {
+			t.Errorf("%d certificates have the event, want %d", len(seen), n)
+		}
+	})
+}
+
+func TestDayNumber(t *testing.T) {
+	t.Parallel()
+	for date, want := range map[string]int64{"1970-01-01": 0, "1970-01-02": 1, "1969-12-31": -1, "2026-07-01": 20635, "1900-01-01": -25567} {
+		if got, err := dayOf(date); err != nil || got != want {
+			t.Errorf("dayOf(%s) = %d, %v, want %d", date, got, err, want)
+		}
+	}
+}
