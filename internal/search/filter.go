@@ -3,6 +3,7 @@ package search
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -62,6 +63,9 @@ type Filter struct {
 	// times of generation are compared in UTC.
 	IssuedFrom, IssuedTo       string
 	GeneratedFrom, GeneratedTo string
+	// ExpiresFrom and ExpiresTo are a range of last days of validity, as the other ranges of days.
+	Expired                Expiry
+	ExpiresFrom, ExpiresTo string
 
 	// An empty Sort means ByCreated.
 	Sort      Sort
@@ -87,6 +91,7 @@ func (f *Filter) read(institutionID int64) (*view, error) {
 	v := &view{
 		InstitutionID: institutionID, Sources: f.Sources, Statuses: f.Statuses, CustomerID: f.CustomerID,
 		IssuedFrom: f.IssuedFrom, IssuedTo: f.IssuedTo, Sort: f.Sort, Ascending: f.Ascending, StatusOrder: f.StatusOrder, limit: f.PerPage,
+		Expired: f.Expired, ExpiresFrom: f.ExpiresFrom, ExpiresTo: f.ExpiresTo,
 	}
 	f.Range.Check(&bad)
 	v.offset = f.Offset()
@@ -119,6 +124,11 @@ func (f *Filter) read(institutionID int64) (*view, error) {
 	}
 	date(&bad, "issue_date_from", f.IssuedFrom)
 	date(&bad, "issue_date_to", f.IssuedTo)
+	date(&bad, "expires_from", f.ExpiresFrom)
+	date(&bad, "expires_to", f.ExpiresTo)
+	if f.Expired != AnyExpiry && !slices.Contains(Expiries, f.Expired) {
+		bad.Add("expired", "The value must be true or false.")
+	}
 	if at := date(&bad, "generated_at_from", f.GeneratedFrom); f.GeneratedFrom != "" {
 		// The time of a certificate without a verified PDF is 0.
 		v.GeneratedFrom = max(1, db.Micros(at))

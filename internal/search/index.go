@@ -17,6 +17,10 @@ const (
 	searchIndex
 	issuedIndex
 	generatedIndex
+	expiresIndex
+	// unexpiredIndex is no index. The certificates that have not expired are found in the order of the
+	// list, since most are among them.
+	unexpiredIndex
 )
 
 // narrowest returns the index that finds the matches of a filtered list. It prefers a batch, a
@@ -41,14 +45,23 @@ func (s *Service) narrowest(ctx context.Context, v *view) (index, error) {
 	if v.issued() {
 		ranges = append(ranges, issuedIndex)
 	}
+	if v.expires() {
+		ranges = append(ranges, expiresIndex)
+	}
+	if v.Search == "" && len(ranges) == 0 {
+		return unexpiredIndex, nil
+	}
 	if v.Search == "" && len(ranges) == 1 {
 		return ranges[0], nil
 	}
 	for _, by := range ranges {
 		alone := &view{InstitutionID: v.InstitutionID, Sources: v.ofSources(), Statuses: v.Statuses, Sort: ByCreated}
-		if by == generatedIndex {
+		switch by { //nolint:exhaustive // the others are not ranges
+		case generatedIndex:
 			alone.GeneratedFrom, alone.GeneratedBefore = v.GeneratedFrom, v.GeneratedBefore
-		} else {
+		case expiresIndex:
+			alone.Expired, alone.ExpiresFrom, alone.ExpiresTo, alone.today = v.Expired, v.ExpiresFrom, v.ExpiresTo, v.today
+		default:
 			alone.IssuedFrom, alone.IssuedTo = v.IssuedFrom, v.IssuedTo
 		}
 		if n, err := s.countBy(ctx, alone, by); err != nil || n <= s.bounds.count {
@@ -70,6 +83,8 @@ func (s *Service) candidates(q *statement, v *view, by index) string {
 		return v.foundSQLite(q)
 	case by == searchIndex:
 		return v.foundPostgres(q)
+	case by == unexpiredIndex:
+		return `certificates c WHERE ` + and(v.base(q), v.filters(q), v.afterCursor(q))
 	case v.covers(by):
 		return `certificates c WHERE ` + and(v.entry(q, by, "c"), v.afterCursor(q))
 	default:
@@ -104,6 +119,12 @@ func (v *view) entry(q *statement, by index, table string) []string {
 		return terms
 	case generatedIndex:
 		return append(append(terms, source(), in(q, table+".status", v.ofStatuses())), v.generatedTerms(q, table+".generated_at")...)
+	case expiresIndex:
+		terms = append(append(terms, source()), v.expiresTerms(q, table+".expires_on")...)
+		if len(v.Statuses) > 0 {
+			terms = append(terms, in(q, table+".status || ''", v.Statuses))
+		}
+		return terms
 	default:
 		return terms
 	}
@@ -123,6 +144,8 @@ func (v *view) only(by index) bool {
 		rest.IssuedFrom, rest.IssuedTo = "", ""
 	case generatedIndex:
 		rest.GeneratedFrom, rest.GeneratedBefore = 0, 0
+	case expiresIndex, unexpiredIndex:
+		rest.Expired, rest.ExpiresFrom, rest.ExpiresTo = AnyExpiry, "", ""
 	default:
 	}
 	return !rest.filtered()
@@ -131,6 +154,6 @@ func (v *view) only(by index) bool {
 // covers reports whether an index has all columns that the list needs. Each index has the source,
 // the creation and the id. All indexes except those of batches and customers have the status.
 func (v *view) covers(by index) bool {
-	order, ok := map[index]Sort{failureIndex: ByCreated, emailIndex: ByEmail, issuedIndex: ByIssueDate, generatedIndex: ByGenerated}[by]
+	order, ok := map[index]Sort{failureIndex: ByCreated, emailIndex: ByEmail, issuedIndex: ByIssueDate, generatedIndex: ByGenerated, expiresIndex: ByCreated}[by]
 	return ok && v.only(by) && (v.Sort == ByCreated || v.Sort == ByStatus || v.Sort == order)
 }

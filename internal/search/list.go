@@ -92,6 +92,9 @@ func (s *Service) open(ctx context.Context, institutionID int64, f Filter) (*vie
 // view returns the view of a filter.
 func (s *Service) view(ctx context.Context, institutionID int64, f Filter) (*view, error) {
 	v, err := f.read(institutionID)
+	if err == nil {
+		v.today = cert.Today(s.now())
+	}
 	if err == nil && len(v.Sources) == 0 {
 		v.present, err = s.present(ctx, institutionID)
 	}

@@ -21,10 +21,10 @@ import (
 
 // record has the fields of a certificate that the model uses.
 type record struct {
-	id, institution, created, updated, approved, customer int64
-	title, name, email, reference, issued, batch, failure string
-	status                                                cert.Status
-	source                                                cert.Source
+	id, institution, created, updated, approved, customer          int64
+	title, name, email, reference, issued, batch, failure, expires string
+	status                                                         cert.Status
+	source                                                         cert.Source
 }
 
 func (r *record) String() string { return fmt.Sprintf("%s(%d)", r.title, r.id) }
@@ -46,7 +46,10 @@ func (v *vault) insert(records []*record) {
 				return err
 			}
 			c := &cert.Certificate{FullName: r.name, Title: r.title, Email: r.email, ReferenceID: r.reference}
-			var batch, customer, approved, failure any
+			var batch, customer, approved, failure, expires any
+			if r.expires != "" {
+				expires = r.expires
+			}
 			if r.batch != "" {
 				batch = r.batch
 			}
@@ -62,11 +65,11 @@ func (v *vault) insert(records []*record) {
 			if _, err := tx.ExecContext(v.tb.Context(), `
 				INSERT INTO certificates (id, uuid, institution_id, reference_id, reference_folded, title, full_name, email, email_folded, issue_date,
 					search_text, source, trigger_context, event_context, status, batch_id, customer_id, creator_type, creator_name, file_name, mime_type, size,
-					sha256, sha256_state, original_key, created_at, updated_at, approved_at, failure_code) `+overriding+`
+					sha256, sha256_state, original_key, created_at, updated_at, approved_at, failure_code, expires_on) `+overriding+`
 				VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $20, 'single_upload', 'single_upload', $12, $13, $14, 'token', 'Registry', 'a.pdf',
-					'application/pdf', 1, $15, $15, $2, $16, $17, $18, $19)`,
+					'application/pdf', 1, $15, $15, $2, $16, $17, $18, $19, $21)`,
 				r.id, uuid.NewString(), r.institution, r.reference, r.reference, r.title, r.name, r.email, email.Folded, r.issued,
-				cert.SearchText(c, email), string(r.status), batch, customer, []byte{1}, r.created, r.updated, approved, failure, string(r.source)); err != nil {
+				cert.SearchText(c, email), string(r.status), batch, customer, []byte{1}, r.created, r.updated, approved, failure, string(r.source), expires); err != nil {
 				return err
 			}
 		}
@@ -107,6 +110,10 @@ func sampleRecords(n int, institutions ...int64) []*record {
 			rec.approved = db.Micros(created.Add(time.Duration(r.IntN(60)) * time.Hour))
 			rec.updated = rec.approved
 		}
+		// Days around the current one. Many certificates do not expire.
+		if i%3 > 0 {
+			rec.expires = time.Now().UTC().AddDate(0, 0, i%9-4).Format(time.DateOnly)
+		}
 		list = append(list, rec)
 	}
 	return list
@@ -131,6 +138,10 @@ func (r *record) selected(f *Filter) bool {
 	between := func(at int64, from, to string) bool {
 		date := db.Time(at).Format(time.DateOnly)
 		return (from == "" || at != 0 && date >= from) && (to == "" || at != 0 && date <= to)
+	}
+	if expired := r.expires != "" && r.expires < time.Now().UTC().Format(time.DateOnly); f.Expired != AnyExpiry && expired != (f.Expired == Expired) ||
+		f.ExpiresFrom != "" && (r.expires == "" || r.expires < f.ExpiresFrom) || f.ExpiresTo != "" && (r.expires == "" || r.expires > f.ExpiresTo) {
+		return false
 	}
 	return (len(f.Sources) == 0 || slices.Contains(f.Sources, r.source)) && (len(f.Statuses) == 0 || slices.Contains(f.Statuses, r.status)) && (f.Email == "" || strings.EqualFold(f.Email, r.email)) &&
 		(f.Search == "" || r.matches(f.Search)) && (f.BatchID == "" || f.BatchID == r.batch) && (f.FailureCode == "" || r.status == cert.Failed && f.FailureCode == r.failure) && (f.CustomerID == 0 || f.CustomerID == r.customer) &&
@@ -238,6 +249,9 @@ func (v *vault) checkBackwards(f Filter, where string, want []int64) {
 	}
 }
 
+// inDays returns the date that is n days after the current day.
+func inDays(n int) string { return time.Now().UTC().AddDate(0, 0, n).Format(time.DateOnly) }
+
 // TestListAgainstModel compares every filter in every order, by pages and by cursor, with a model
 // that sorts in memory. Every kind of query must return the same records.
 func TestListAgainstModel(t *testing.T) {
@@ -268,7 +282,14 @@ func TestListAgainstModel(t *testing.T) {
 			"issued in a status":       {IssuedFrom: "2024-02-28", Statuses: []cert.Status{cert.Revoked}},
 			"issued in an empty range": {IssuedFrom: "2024-03-02", IssuedTo: "2024-03-01"},
 			"generated from":           {GeneratedFrom: "2024-03-02"}, "generated to": {GeneratedTo: "2024-03-07"}, "generated on": {GeneratedFrom: "2024-03-01", GeneratedTo: "2024-03-01"},
-			"both ranges": {IssuedFrom: "2024-02-26", GeneratedTo: "2024-03-06"}, "all filters": {
+			"expired": {Expired: Expired}, "not expired": {Expired: Unexpired}, "expires from": {ExpiresFrom: inDays(-1)}, "expires to": {ExpiresTo: inDays(2)},
+			"expires soon": {ExpiresFrom: inDays(0), ExpiresTo: inDays(2), Statuses: []cert.Status{cert.Approved}}, "expired in a status": {Expired: Expired, Statuses: []cert.Status{cert.Revoked, cert.Approved}},
+			"not expired in a status": {Expired: Unexpired, Statuses: []cert.Status{cert.Approved}}, "not expired and expires to": {Expired: Unexpired, ExpiresTo: inDays(3)},
+			"expired and expires from": {Expired: Expired, ExpiresFrom: inDays(-3), ExpiresTo: inDays(4)}, "expired of a source": {Expired: Expired, Sources: []cert.Source{cert.Template}},
+			"expired and a search": {Expired: Expired, Search: "ada"}, "not expired and a search": {Expired: Unexpired, Search: "diploma"}, "not expired and an e-mail": {Expired: Unexpired, Email: "person1@example.org"},
+			"expired and issued": {Expired: Expired, IssuedFrom: "2024-03-01"}, "not expired and issued": {Expired: Unexpired, IssuedTo: "2024-03-03"}, "expired and generated": {Expired: Expired, GeneratedFrom: "2024-03-01"},
+			"expires in an empty range": {ExpiresFrom: inDays(2), ExpiresTo: inDays(1)},
+			"both ranges":               {IssuedFrom: "2024-02-26", GeneratedTo: "2024-03-06"}, "all filters": {
 				Search: "diploma", Statuses: []cert.Status{cert.Approved, cert.Revoked}, IssuedFrom: "2024-02-20", IssuedTo: "2024-12-31", GeneratedFrom: "2024-01-01", GeneratedTo: "2024-12-31",
 			},
 		}

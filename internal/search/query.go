@@ -52,6 +52,14 @@ func (s *Service) page(ctx context.Context, v *view) ([]item, int, error) {
 		items, _, err := s.fetch(ctx, v, q, v.branches(q, v.limit+1, v.offset))
 		return items, total, err
 	}
+	if v.onlyUnexpired() {
+		n, err := s.countUnexpired(ctx, v)
+		if err != nil {
+			return nil, 0, err
+		}
+		items, err := s.pageOfMany(ctx, v, unexpiredIndex)
+		return items, n, err
+	}
 	by, err := s.narrowest(ctx, v)
 	if err != nil {
 		return nil, 0, err
@@ -73,7 +81,12 @@ func (s *Service) page(ctx context.Context, v *view) ([]item, int, error) {
 func (s *Service) pageOfMany(ctx context.Context, v *view, by index) (items []item, err error) {
 	q := &statement{}
 	if v.only(issuedIndex) && v.Sort == ByCreated && len(v.Statuses) == 0 {
-		items, _, err = s.fetch(ctx, v, q, v.firstPerDay(q))
+		items, _, err = s.fetch(ctx, v, q, v.firstPerDay(q, dayRange{"c.issue_date", v.IssuedFrom, v.IssuedTo}))
+		return items, err
+	}
+	if v.only(expiresIndex) && v.expires() && v.Sort == ByCreated {
+		first, last := v.expiryRange()
+		items, _, err = s.fetch(ctx, v, q, v.firstPerDay(q, dayRange{"c.expires_on", first, last}))
 		return items, err
 	}
 	if by == searchIndex && v.Sort == ByCreated && s.db.Dialect == db.SQLite {
@@ -220,25 +233,42 @@ func (s *Service) bounded(q *statement, v *view, by index, columns string) strin
 	return `SELECT ` + columns + ` FROM ` + s.candidates(q, v, by) + limit
 }
 
-// firstPerDay returns a query for the page of a range of dates of issue in the order of creation.
-// No index has both the date and the order, and the records of the range may be anywhere in the
-// order. There are few days even if there are many certificates. The query therefore finds the
-// first record of each day, and selects the days whose first records are the earliest. These days
-// have all records of the page.
-func (v *view) firstPerDay(q *statement) string {
+// dayRange is a range of the days in a column. A bound may be "".
+type dayRange struct{ column, from, to string }
+
+// terms returns the terms of the range.
+func (d dayRange) terms(q *statement) (terms []string) {
+	if d.from != "" {
+		terms = append(terms, d.column+" >= "+q.arg(d.from))
+	}
+	if d.to != "" {
+		terms = append(terms, d.column+" <= "+q.arg(d.to))
+	}
+	return terms
+}
+
+// firstPerDay returns a query for the page of a range of days in the order of creation. No index has both
+// the day and the order, and the records of the range may be anywhere in the order. There are few days even if there are many
+// certificates. The query therefore finds the first record of each day, and selects the days whose first
+// records are the earliest. These days have all records of the page.
+func (v *view) firstPerDay(q *statement, days dayRange) string {
 	first, from, all := "max", " >= ", "0"
 	if v.Ascending {
 		first, from, all = "min", " <= ", "9223372036854775807"
 	}
 	institution := "c.institution_id = " + q.arg(v.InstitutionID)
-	terms := institution + " AND " + in(q, "c.source", v.ofSources())
+	terms := []string{institution, in(q, "c.source", v.ofSources())}
+	var statuses []string
+	if len(v.Statuses) > 0 {
+		statuses = []string{in(q, "c.status || ''", v.Statuses)}
+	}
 	// extreme returns a query for the first or last value of a column. With a condition on one source
 	// the database reads one entry of the index, and with a condition on several it would read all.
 	extreme := func(f, column string, conditions ...[]string) string {
 		var list []string
 		for _, source := range v.ofSources() {
 			own := []string{institution, "c.source = " + q.arg(string(source))}
-			list = append(list, `SELECT `+f+`(c.`+column+`) AS value FROM certificates c WHERE `+and(append([][]string{own}, conditions...)...))
+			list = append(list, `SELECT `+f+`(`+column+`) AS value FROM certificates c WHERE `+and(append([][]string{own, statuses}, conditions...)...))
 		}
 		if len(list) == 1 {
 			return list[0]
@@ -246,21 +276,20 @@ func (v *view) firstPerDay(q *statement) string {
 		return `SELECT ` + f + `(value) FROM (` + strings.Join(list, ` UNION ALL `) + `) AS extremes`
 	}
 	afterCursor := v.afterCursor(q)
-	later := *v
-	later.IssuedTo = "" // SQLite uses only one upper bound of an index, and c.issue_date < days.issued is this bound
+	later := dayRange{column: days.column, from: days.from} // SQLite uses only one upper bound of an index, and the day before is this bound
 	want := q.arg(v.offset + v.limit + 1)
-	return `WITH RECURSIVE days (issued) AS (
-			` + extreme("max", "issue_date", v.issuedTerms(q, "c.issue_date")) + `
+	return `WITH RECURSIVE days (day) AS (
+			` + extreme("max", days.column, days.terms(q)) + `
 			UNION ALL
-			SELECT (` + extreme("max", "issue_date", later.issuedTerms(q, "c.issue_date"), []string{"c.issue_date < days.issued"}) + `)
-			FROM days WHERE days.issued IS NOT NULL
-		), firsts (issued, at) AS MATERIALIZED (
-			SELECT issued, (` + extreme(first, "created_at", []string{"c.issue_date = days.issued"}, afterCursor) + `)
-			FROM days WHERE issued IS NOT NULL
+			SELECT (` + extreme("max", days.column, later.terms(q), []string{days.column + " < days.day"}) + `)
+			FROM days WHERE days.day IS NOT NULL
+		), firsts (day, at) AS MATERIALIZED (
+			SELECT day, (` + extreme(first, "c.created_at", []string{days.column + " = days.day"}, afterCursor) + `)
+			FROM days WHERE day IS NOT NULL
 		), edge (at) AS MATERIALIZED (
 			SELECT coalesce((SELECT at FROM firsts WHERE at IS NOT NULL` + v.order("at") + ` LIMIT 1 OFFSET ` + want + ` - 1), ` + all + `)
 		)
 		SELECT c.id, c.created_at AS k, c.created_at, 0 FROM edge CROSS JOIN firsts CROSS JOIN certificates c
-		WHERE firsts.at` + from + `edge.at AND ` + and([]string{terms, "c.issue_date = firsts.issued", "c.created_at" + from + "edge.at"}, afterCursor) +
+		WHERE firsts.at` + from + `edge.at AND ` + and(terms, statuses, []string{days.column + " = firsts.day", "c.created_at" + from + "edge.at"}, afterCursor) +
 		v.order("c.created_at", "c.id") + ` LIMIT ` + q.arg(v.limit+1) + ` OFFSET ` + q.arg(v.offset)
 }

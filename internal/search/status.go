@@ -31,13 +31,13 @@ func (s *Service) CountByStatus(ctx context.Context, institutionID int64, f Filt
 	if err != nil {
 		return nil, false, fmt.Errorf("counting certificates by status: %w", err)
 	}
-	return counts, !v.filtered() || total <= s.bounds.count, nil
+	return counts, !v.filtered() || v.onlyUnexpired() || total <= s.bounds.count, nil
 }
 
 func (s *Service) byStatuses(ctx context.Context, v *view, counts map[cert.Status]int) (total int, err error) {
 	q := &statement{}
 	query := `SELECT c.status, sum(c.n) FROM certificate_counts c WHERE ` + and(v.base(q)) + ` GROUP BY c.status`
-	if v.filtered() {
+	if v.filtered() && !v.onlyUnexpired() {
 		by, err := s.narrowest(ctx, v)
 		if err != nil {
 			return 0, err
@@ -45,19 +45,34 @@ func (s *Service) byStatuses(ctx context.Context, v *view, counts map[cert.Statu
 		q = &statement{}
 		query = `SELECT status, count(*) FROM (` + s.bounded(q, v, by, `c.status AS status`) + `) AS counted GROUP BY status`
 	}
-	rows, err := s.db.QueryContext(ctx, query, q.args...)
-	if err != nil {
+	if err := s.eachStatus(ctx, query, q.args, func(status cert.Status, n int) { counts[status] = n }); err != nil {
 		return 0, err
+	}
+	if v.onlyUnexpired() {
+		if err := s.unexpiredByStatus(ctx, v, counts); err != nil {
+			return 0, err
+		}
+	}
+	for _, n := range counts {
+		total += n
+	}
+	return total, nil
+}
+
+// eachStatus calls f with each row of a query, which has a status and a number.
+func (s *Service) eachStatus(ctx context.Context, query string, args []any, f func(cert.Status, int)) (err error) {
+	rows, err := s.db.QueryContext(ctx, query, args...)
+	if err != nil {
+		return err
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	for rows.Next() {
 		var status cert.Status
 		var n int
 		if err := rows.Scan(&status, &n); err != nil {
-			return 0, err
+			return err
 		}
-		counts[status] = n
-		total += n
+		f(status, n)
 	}
-	return total, rows.Err()
+	return rows.Err()
 }

@@ -29,9 +29,13 @@ type view struct {
 	Sort            Sort          `json:"sort"`
 	Ascending       bool          `json:"ascending"`
 	StatusOrder     []cert.Status `json:"status_order"`
+	Expired         Expiry        `json:"expired,omitempty"`
+	ExpiresFrom     string        `json:"expires_from,omitempty"`
+	ExpiresTo       string        `json:"expires_to,omitempty"`
 
 	// present are the sources of which the institution has certificates; see Service.present.
 	present       []cert.Source
+	today         string
 	limit, offset int
 	after         *position
 	// back is true if the page ends before the position in the field after, and false if the page
@@ -93,7 +97,8 @@ func (v *view) generated() bool { return v.GeneratedFrom != 0 }
 // filtered reports whether the list has filters other than source and status. The database has no
 // counts for such filters.
 func (v *view) filtered() bool {
-	return v.Email != "" || v.Search != "" || v.Title != "" || v.BatchID != "" || v.FailureCode != "" || v.CustomerID != 0 || v.issued() || v.generated()
+	return v.Email != "" || v.Search != "" || v.Title != "" || v.BatchID != "" || v.FailureCode != "" || v.CustomerID != 0 || v.issued() || v.generated() ||
+		v.Expired != AnyExpiry || v.expires()
 }
 
 // statement collects the arguments of a query. The parts of the query may be written in any order.
@@ -183,14 +188,8 @@ func (v *view) kinds(q *statement) []string {
 }
 
 // issuedTerms returns the terms of the range of dates of issue.
-func (v *view) issuedTerms(q *statement, column string) (terms []string) {
-	if v.IssuedFrom != "" {
-		terms = append(terms, column+" >= "+q.arg(v.IssuedFrom))
-	}
-	if v.IssuedTo != "" {
-		terms = append(terms, column+" <= "+q.arg(v.IssuedTo))
-	}
-	return terms
+func (v *view) issuedTerms(q *statement, column string) []string {
+	return dayRange{column, v.IssuedFrom, v.IssuedTo}.terms(q)
 }
 
 // generatedTerms returns the terms of the range of times of generation.
@@ -226,6 +225,7 @@ func (v *view) filters(q *statement) (terms []string) {
 		terms = append(terms, "c.email_folded <> "+q.arg(v.Title), `c.search_text LIKE `+q.arg("%\n "+db.EscapeLike(v.Title)+"\n%")+` ESCAPE '\'`)
 	}
 	terms = append(terms, v.issuedTerms(q, "c.issue_date")...)
+	terms = append(terms, v.expiryTerms(q)...)
 	return append(terms, v.generatedTerms(q, "c.generated_at")...)
 }
 
