@@ -33,6 +33,7 @@ func (a *App) startTasks(ctx context.Context) {
 	a.every(ctx, "sweep of counts", search.FoldEvery, a.Search.SweepCounts)
 	a.every(ctx, "sweep of files", deletion.TaskInterval, a.withStore(a.Deletions.Sweep))
 	a.every(ctx, "end of retention periods", cert.RetentionInterval, a.Certs.SweepExpired)
+	a.every(ctx, "sweep of expiries", cert.ExpiryInterval, a.Certs.SweepExpiries)
 	a.every(ctx, "removal of old addresses", cert.RetentionInterval, a.Recipients.SweepExpired)
 	a.every(ctx, "sweep of tasks", cert.SweepInterval, a.Tasks.Sweep)
 	a.every(ctx, "sweep of bulk uploads", bulkimport.SweepInterval, a.BulkImports.Sweep)

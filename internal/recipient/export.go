@@ -148,6 +148,8 @@ type exportedCertificate struct {
 	Mails          []exportedMail       `json:"mails"`
 	ShareLinks     []exportedShare      `json:"share_links"`
 	Corrections    []exportedCorrection `json:"correction_requests"`
+	// ExpiresOn is the last day of validity, or "".
+	ExpiresOn string `json:"expires_on"`
 }
 
 type exportedMail struct {
@@ -345,7 +347,7 @@ func (e *Export) certificate(ctx context.Context, z *zip.Writer, c *cert.Certifi
 		UUID: c.UUID, ReferenceID: c.ReferenceID, Institution: institution, CustomerID: c.CustomerID, Title: c.Title, FullName: c.FullName, Email: c.Email,
 		IssueDate: c.IssueDate, Details: c.Details, Status: string(c.Status), ApprovedAt: c.ApprovedAt, RevokedAt: c.RevokedAt,
 		RevocationReason: c.RevocationReason, VerificationURL: s.to("/verify/" + c.ReferenceID), OriginalSHA256: c.OriginalDigest(),
-		Mails: []exportedMail{}, ShareLinks: []exportedShare{}, Corrections: []exportedCorrection{},
+		Mails: []exportedMail{}, ShareLinks: []exportedShare{}, Corrections: []exportedCorrection{}, ExpiresOn: c.ExpiresOn,
 	}
 	if c.Replaces != nil {
 		x.Replaces = c.Replaces.ReferenceID

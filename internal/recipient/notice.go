@@ -58,6 +58,8 @@ const (
 	Resent Reason = "resent"
 	// Corrected notices go to an address that the institution has corrected.
 	Corrected Reason = "corrected"
+	// Expiring notices remind the recipient that the certificate expires soon.
+	Expiring Reason = "expiring"
 )
 
 // Notice is a mail about one certificate to its recipient.
@@ -120,7 +122,7 @@ func (s *Service) approvedTx(ctx context.Context, tx *db.Tx, c *cert.Certificate
 // transaction sees the other entry in processing, and Sweep writes the mail.
 func (s *Service) writeDueTx(ctx context.Context, tx *db.Tx, c *cert.Certificate, email account.Email) error {
 	if c.BatchID == "" {
-		return s.writeTx(ctx, tx, `certificate_id = $1`, c.ID)
+		return s.writeTx(ctx, tx, `certificate_id = $1 AND reason <> 'expiring'`, c.ID)
 	}
 	ready, err := s.readyTx(ctx, tx, c.BatchID, email.Folded)
 	if err != nil || !ready {
@@ -305,7 +307,7 @@ func (s *Service) Sweep(ctx context.Context) error {
 	}
 	withoutJob, err := db.Column[string](s.db.QueryContext(ctx, `
 		SELECT c.uuid FROM notices n JOIN certificates c ON c.id = n.certificate_id
-		WHERE n.status = 'waiting' AND n.batch_id IS NULL AND n.created_at <= $1 ORDER BY n.created_at LIMIT $2`,
+		WHERE n.status = 'waiting' AND n.batch_id IS NULL AND n.reason <> 'expiring' AND n.created_at <= $1 ORDER BY n.created_at LIMIT $2`,
 		db.Micros(now.Add(-jobWait)), sweepBatch))
 	if err != nil {
 		return fmt.Errorf("sweeping notices: %w", err)
@@ -314,6 +316,9 @@ func (s *Service) Sweep(ctx context.Context) error {
 		if err := s.notify(ctx, uuid); err != nil {
 			return fmt.Errorf("sweeping notices: %w", err)
 		}
+	}
+	if err := s.writeReminders(ctx); err != nil {
+		return err
 	}
 	return s.deleteAllowances(ctx)
 }

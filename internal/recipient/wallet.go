@@ -24,11 +24,14 @@ type Filter struct {
 	Text string
 	// Issuer is the slug of an institution, or "" for all.
 	Issuer string
-	// Status is approved, revoked, or "" for both.
+	// Status is approved, revoked, ExpiredStatus, or "" for all.
 	Status cert.Status
 	// Page counts from 1.
 	Page int
 }
+
+// ExpiredStatus selects the approved certificates that have expired. Approved selects the others.
+const ExpiredStatus cert.Status = "expired"
 
 // Wallet is a page of a person's certificates.
 type Wallet struct {
@@ -78,7 +81,13 @@ func (s *Service) Wallet(ctx context.Context, userID int64, f Filter) (*Wallet, 
 		}
 		add(` AND k.institution_id = $%d`, w.Issuers[of].ID)
 	}
-	if f.Status != "" {
+	switch today := cert.Today(s.now()); f.Status { //nolint:exhaustive // the others are no filter
+	case "":
+	case ExpiredStatus:
+		add(` AND c.status = 'approved' AND c.expires_on < $%d`, today)
+	case cert.Approved:
+		add(` AND c.status = 'approved' AND coalesce(c.expires_on, '~') >= $%d`, today)
+	default:
 		add(` AND c.status = $%d`, string(f.Status))
 	}
 	if err := s.db.QueryRowContext(ctx, `SELECT count(*)`+where, args...).Scan(&w.Total); err != nil {

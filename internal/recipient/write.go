@@ -34,7 +34,8 @@ type item struct {
 	notice, certificate, institution int64
 	status                           cert.Status
 	uuid, title, name                string
-	reference, issueDate             string
+	reference, issueDate, expiresOn  string
+	reason                           Reason
 	email, folded                    string
 	// replaces reports whether the certificate replaces one about which the recipient got mail.
 	replaces bool
@@ -94,16 +95,16 @@ func waitingTx(ctx context.Context, tx *db.Tx, where string, args ...any) ([]ite
 	for _, id := range waiting {
 		var i item
 		var owner sql.NullInt64
-		var reason Reason
 		if err := tx.QueryRowContext(ctx, `
-			SELECT n.id, c.id, c.institution_id, c.status, c.uuid, c.title, c.full_name, c.reference_id, c.issue_date, n.email, n.email_folded, k.user_id, n.reason
+			SELECT n.id, c.id, c.institution_id, c.status, c.uuid, c.title, c.full_name, c.reference_id, c.issue_date, coalesce(c.expires_on, ''), n.reason,
+				n.email, n.email_folded, k.user_id
 			FROM notices n JOIN certificates c ON c.id = n.certificate_id
 				LEFT JOIN customers k ON k.institution_id = c.institution_id AND k.number = c.customer_id
 			WHERE n.id = $1`, id).Scan(&i.notice, &i.certificate, &i.institution, &i.status, &i.uuid, &i.title, &i.name, &i.reference, &i.issueDate,
-			&i.email, &i.folded, &owner, &reason); err != nil {
+			&i.expiresOn, &i.reason, &i.email, &i.folded, &owner); err != nil {
 			return nil, err
 		}
-		i.replaces = reason == Replacement
+		i.replaces = i.reason == Replacement
 		if owner.Valid && owners[owner.Int64] == nil {
 			if owners[owner.Int64], err = account.UserByID(ctx, tx, owner.Int64); err != nil {
 				return nil, err
@@ -139,6 +140,15 @@ func (s *Service) writeOneTx(ctx context.Context, tx *db.Tx, items []item) error
 	}
 	d.items, d.owner = items, first.owner
 	var link int64
+	if first.reason == Expiring {
+		isUnsubscribed, err := IsUnsubscribed(ctx, tx, first.institution, first.folded)
+		if err != nil {
+			return err
+		}
+		if isUnsubscribed {
+			return s.settleTx(ctx, tx, items, Unsubscribed, "", 0)
+		}
+	}
 	if d.owner != nil {
 		d.language = s.catalog.FirstOf(d.owner.Language, d.fallback)
 		d.url = s.to("/account")
@@ -312,7 +322,13 @@ func (d *draft) sized(maxItems, maxTitle int) (mail.Message, error) {
 		if day, err := time.Parse(time.DateOnly, first.issueDate); err == nil {
 			letter.Certificate.Issued = w.text("issued_on", "date", d.language.Date(day))
 		}
+		if first.expiresOn != "" {
+			letter.Certificate.Issued += " · " + w.text("valid_through", "date", d.expiry())
+		}
 		letter.Button = &mail.Button{Label: w.text("open_one"), URL: d.url}
+		if first.reason == Expiring {
+			subject, d.linkedIn = d.remind(w, &letter), ""
+		}
 		if d.linkedIn != "" && len(d.linkedIn) <= maxLinkedIn {
 			letter.Links = append(letter.Links, mail.Button{Label: w.text("linkedin"), URL: d.linkedIn})
 		}

@@ -163,6 +163,9 @@ func Wire(d Deps) (*Services, error) {
 		StatusChanged: func(ctx context.Context, tx *db.Tx, c *cert.Certificate) error {
 			return errors.Join(s.Recipients.MovedTx(ctx, tx, c), s.Applications.MovedTx(ctx, tx, c))
 		},
+		Expiring: func(ctx context.Context, tx *db.Tx, c *cert.Certificate) error {
+			return s.Recipients.ExpiringTx(ctx, tx, c)
+		},
 		Purged: PurgedTx,
 	})
 	s.Search = search.New(d.DB, d.Keyring, d.Now)

@@ -26,4 +26,4 @@ ALTER TABLE institutions ADD COLUMN expiry_mail BOOLEAN NOT NULL DEFAULT true;
 CREATE INDEX institutions_expiry_idx ON institutions (id) WHERE expiry_days <> expiry_applied;
 
 -- An older binary would show an expired certificate as valid.
-UPDATE schema_floor SET version = 52, release = '0.2.0' WHERE version < 52;
+UPDATE schema_floor SET version = 55, release = '0.2.0' WHERE version < 55;
