@@ -298,7 +298,7 @@ func checkDefault(column sheet.Column, value string, order sheet.Order) *cert.Pr
 	if _, ok := ValueName(column); ok {
 		return nil // the rows are checked with it
 	}
-	if column == sheet.IssueDate {
+	if isDate(column) {
 		date, ambiguous := sheet.Date(value, order)
 		switch {
 		case ambiguous:
@@ -330,7 +330,7 @@ func (d *Draft) required() []sheet.Column {
 // canShare reports whether all rows may have the same value in a column.
 func (d *Draft) canShare(column sheet.Column) bool {
 	switch column { //nolint:exhaustive // the others differ between rows
-	case sheet.Title, sheet.IssueDate, sheet.Details:
+	case sheet.Title, sheet.IssueDate, sheet.Details, sheet.ExpiresOn:
 		return true
 	}
 	_, ok := ValueName(column)

@@ -159,7 +159,7 @@ func NotIssued(results []*Result) []*Result {
 }
 
 // issuedColumns are the names of the columns with the text of the certificates.
-var issuedColumns = []string{"Issued title", "Issued name", "Issued e-mail", "Issued date", "Issued details", "Issued file"}
+var issuedColumns = []string{"Issued title", "Issued name", "Issued e-mail", "Issued date", "Issued details", "Issued file", "Issued expiry"}
 
 // WriteResults writes the result of each row as CSV: the columns of the list as uploaded, the
 // result with its reason as formatted by format, and the text of the certificate.
@@ -185,9 +185,9 @@ func (s *Service) WriteResults(
 		}
 		issued := make([]string, len(issuedColumns))
 		if r.UUID != "" {
-			issued = []string{r.Issued.Title, r.Issued.FullName, r.Issued.Email, r.Issued.IssueDate, r.Issued.Details, r.FileName}
+			issued = []string{r.Issued.Title, r.Issued.FullName, r.Issued.Email, r.Issued.IssueDate, r.Issued.Details, r.FileName, r.Issued.ExpiresOn}
 			if r.File != nil {
-				issued[len(issued)-1] = r.File.Path
+				issued[len(issued)-2] = r.File.Path
 			}
 		}
 		result := []string{strconv.Itoa(r.Number), r.Status, r.ReferenceID, address, r.UUID, format(r), r.ExistingUUID}

@@ -20,11 +20,11 @@ import (
 // fieldOf maps a column to the field of the certificate that the column sets.
 var fieldOf = map[sheet.Column]cert.Field{
 	sheet.Title: cert.FieldTitle, sheet.Name: cert.FieldName, sheet.Email: cert.FieldEmail, sheet.IssueDate: cert.FieldIssueDate,
-	sheet.Details: cert.FieldDetails, sheet.File: cert.FieldFile,
+	sheet.Details: cert.FieldDetails, sheet.File: cert.FieldFile, sheet.ExpiresOn: cert.FieldExpiresOn,
 }
 
 // Fields are the columns of a row in the order in which they are shown. The name is one column.
-var Fields = []sheet.Column{sheet.Title, sheet.Name, sheet.Email, sheet.IssueDate, sheet.Details, sheet.File}
+var Fields = []sheet.Column{sheet.Title, sheet.Name, sheet.Email, sheet.IssueDate, sheet.Details, sheet.File, sheet.ExpiresOn}
 
 // Review is a checked draft: the certificate that each row would become, and the problems of each
 // row. A review is not stored. It is computed from the list and the corrections, so it is always up
@@ -177,6 +177,7 @@ func (s *Service) review(ctx context.Context, q db.Queryer, d *Draft) (*Review, 
 	}
 	for _, row := range v.Rows {
 		row.read(d, v.Order)
+		row.checkExpiry(cert.Today(v.now))
 	}
 	if err := s.fit(ctx, v); err != nil {
 		return nil, err
@@ -185,15 +186,18 @@ func (s *Service) review(ctx context.Context, q db.Queryer, d *Draft) (*Review, 
 	return v, nil
 }
 
-// dates iterates over the values of the date column.
+// dates iterates over the values of the columns with dates.
 func (v *Review) dates(yield func(string) bool) {
-	at := v.Mapping.column(sheet.IssueDate)
+	issued, expires := v.Mapping.column(sheet.IssueDate), v.Mapping.column(sheet.ExpiresOn)
 	for _, row := range v.Rows {
-		if !yield(row.cell(at)) {
+		if !yield(row.cell(issued)) || !yield(row.cell(expires)) {
 			return
 		}
 	}
 }
+
+// isDate reports whether the values of a column are dates.
+func isDate(column sheet.Column) bool { return column == sheet.IssueDate || column == sheet.ExpiresOn }
 
 func (r *Row) cell(at int) string {
 	if at < 0 || at >= len(r.Cells) {
@@ -349,7 +353,7 @@ func (r *Row) read(d *Draft, order sheet.Order) {
 			value = strings.TrimSpace(r.cell(m.column(sheet.GivenName)) + " " + r.cell(m.column(sheet.FamilyName)))
 		}
 		f := fieldOf[column]
-		if column == sheet.IssueDate && value != "" {
+		if isDate(column) && value != "" {
 			date, ambiguous := sheet.Date(value, order)
 			if ambiguous {
 				*f.Of(&r.Text) = value
@@ -373,6 +377,16 @@ func (r *Row) read(d *Draft, order sheet.Order) {
 	if email, err := account.ParseEmail(r.Text.Email); err == nil {
 		r.email = email
 		r.SuggestedDomain = account.SuggestedDomain(email)
+	}
+}
+
+// checkExpiry adds the problem of the last day of validity of a row whose dates are valid.
+func (r *Row) checkExpiry(today string) {
+	if slices.ContainsFunc(r.Problems, func(p Problem) bool { return isDate(p.Column) }) {
+		return
+	}
+	if problem := cert.CheckExpiry(r.Text.IssueDate, r.Text.ExpiresOn, today); problem != nil {
+		r.Problems = r.Problems.with(sheet.ExpiresOn, *problem)
 	}
 }
 

@@ -73,7 +73,7 @@ func TestFromListToResults(t *testing.T) {
 		}
 		// The results have the text of the list, the text of the certificate, and the reason for
 		// rows without a certificate.
-		if got := list[2]; got[1] != "Person 1" || !slices.Equal(got[12:], []string{"BSc Physics", "Persona Una", "person.1@example.org", "2026-06-30", "", "1.pdf"}) ||
+		if got := list[2]; got[1] != "Person 1" || !slices.Equal(got[12:], []string{"BSc Physics", "Persona Una", "person.1@example.org", "2026-06-30", "", "1.pdf", ""}) ||
 			strings.Join(list[1][12:], "") != "" || list[9][10] != "file: no_file: none.pdf" {
 			t.Errorf("the rows of results.csv are %q, want the issued text only for row 3, and the reason of the skipped row", list)
 		}

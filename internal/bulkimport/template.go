@@ -73,7 +73,7 @@ func columnFor(f cert.Field) sheet.Column {
 }
 
 // templateFields are the columns of a row without a file.
-var templateFields = []sheet.Column{sheet.Name, sheet.Email, sheet.Title, sheet.IssueDate, sheet.Details}
+var templateFields = []sheet.Column{sheet.Name, sheet.Email, sheet.Title, sheet.IssueDate, sheet.Details, sheet.ExpiresOn}
 
 // RowFields returns the columns of a row in the order in which they are shown.
 func (d *Draft) RowFields() []sheet.Column {
@@ -261,7 +261,7 @@ func (t *Template) addColumns(columns map[sheet.Column]int, header []string) {
 // entry returns the row as an entry of a list for the template.
 func (r *Row) entry() template.Entry {
 	return template.Entry{
-		FullName: r.Text.FullName, Email: r.Text.Email, Title: r.Text.Title, IssueDate: r.Text.IssueDate, Details: r.Text.Details, Values: r.Values,
+		FullName: r.Text.FullName, Email: r.Text.Email, Title: r.Text.Title, IssueDate: r.Text.IssueDate, Details: r.Text.Details, ExpiresOn: r.Text.ExpiresOn, Values: r.Values,
 	}
 }
 

@@ -186,7 +186,7 @@ func (p *Archive) missing() string {
 func (p *Archive) table() (string, error) {
 	var b strings.Builder
 	out := sheet.NewWriter(&b)
-	if err := out.Write("File", "Reference id", "Full name", "Title", "Issue date", "Status", "SHA-256", "Verification page"); err != nil {
+	if err := out.Write("File", "Reference id", "Full name", "Title", "Issue date", "Status", "SHA-256", "Verification page", "Expires on"); err != nil {
 		return "", err
 	}
 	for _, part := range [][]*cert.Certificate{p.list, p.others} {
@@ -201,7 +201,7 @@ func (p *Archive) table() (string, error) {
 			if p.damaged[c] {
 				name = "(none: the stored file is damaged or missing)"
 			}
-			if err := out.Write(name, c.ReferenceID, c.FullName, c.Title, c.IssueDate, string(c.Status), digest, p.service.verifyURL(c.ReferenceID)); err != nil {
+			if err := out.Write(name, c.ReferenceID, c.FullName, c.Title, c.IssueDate, string(c.Status), digest, p.service.verifyURL(c.ReferenceID), c.ExpiresOn); err != nil {
 				return "", err
 			}
 		}

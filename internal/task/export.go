@@ -56,7 +56,7 @@ func (s *Service) recordExport(ctx context.Context, institutionID int64, form st
 var exportHeader = []string{
 	"Reference id", "Status", "Certificate title", "Full name", "E-mail", "Issue date", "Details", "Verification address", "Certificate", "Batch",
 	"Failure", "Revocation reason", "File name", "SHA-256 of the original", "SHA-256 of the verified PDF", "Created", "Approved", "Revoked",
-	"Replaces", "Replaced by", "Total signatures", "Approved signatures",
+	"Expires on", "Replaces", "Replaced by", "Total signatures", "Approved signatures",
 }
 
 // exportedAtOnce is the number of certificates whose signatures an export counts at a time.
@@ -134,7 +134,7 @@ func (s *Service) exported(c *cert.Certificate) []string {
 	return []string{
 		c.ReferenceID, string(c.Status), c.Title, c.FullName, c.Email, c.IssueDate, c.Details, s.verifyURL(c.ReferenceID), c.UUID, c.BatchID,
 		failure, c.RevocationReason, c.File.Name, c.OriginalDigest(), verified, moment(&c.CreatedAt), moment(c.ApprovedAt), moment(c.RevokedAt),
-		referenceOf(c.Replaces), referenceOf(c.ReplacedBy),
+		c.ExpiresOn, referenceOf(c.Replaces), referenceOf(c.ReplacedBy),
 	}
 }
 
