@@ -336,13 +336,13 @@ func TestReviewOfApplications(t *testing.T) {
 		}
 		check("approve", "", 422, "certificate_file")
 		check("approve", `{"issue_date": "2026-02-30"}`, 422, "certificate_file issue_date")
-		check("approve", `{"expires_on": "2030-01-01"}`, 422, "expires_on")
+		check("approve", `{"expires_on": "2020-01-01"}`, 422, "certificate_file expires_on")
 		path := fmt.Sprint(applicationRoute, "/", ap["uuid"], "/approve")
 		broken := pdfFile([]byte("no PDF"))
 		if a := v.sendForm(path, "", broken); a.Status != http.StatusUnprocessableEntity || a.fields(t) != "certificate_file" {
 			t.Errorf("a broken file: status = %d, body %s", a.Status, a.Body)
 		}
-		parts := []part{text("certificate_title", "Transcript 2026"), text("issue_date", "2026-06-30"), pdfFile(samplePDF(0))}
+		parts := []part{text("certificate_title", "Transcript 2026"), text("issue_date", "2026-06-30"), text("expires_on", "2029-06-30"), pdfFile(samplePDF(0))}
 		first := v.sendForm(path, "key", parts...)
 		if first.Status != http.StatusOK || statusIn(data(t, first)) != "processing" || data(t, first)["certificate_title"] != "Transcript 2026" {
 			t.Fatalf("approve: status = %d, body %s", first.Status, first.Body)

@@ -122,11 +122,8 @@ func (a *API) approval(fields map[string]string, file *cert.File, problem *cert.
 		if problem != nil {
 			return nil, cert.Problems{*problem}.Err()
 		}
-		if fields["expires_on"] != "" {
-			return nil, fault.OfField("expires_on", "Certificates of this vault do not expire. Send the request without expires_on.")
-		}
 		return a.Applications.Approve(ctx, r, uuid, application.Approval{
-			Title: fields["certificate_title"], IssueDate: fields["issue_date"], Details: fields["details"], File: file,
+			Title: fields["certificate_title"], IssueDate: fields["issue_date"], Details: fields["details"], ExpiresOn: fields["expires_on"], File: file,
 		})
 	}
 }

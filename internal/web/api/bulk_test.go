@@ -88,7 +88,8 @@ func TestBulkAcceptsThreeMediaTypes(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d, 0)
 		file := v.stage("diploma.pdf")
-		third := append(entry(999_999, file), field{"entries[999999][issue_date]", "2024-02-29"}, field{"entries[999999][details]", "名誉 & =%"})
+		third := append(entry(999_999, file), field{"entries[999999][issue_date]", "2024-02-29"}, field{"entries[999999][details]", "名誉 & =%"},
+			field{"entries[999999][expires_on]", "2027-02-28"})
 		// The fields of the three entries are interleaved.
 		fields := []field{{"_token", "x"}}
 		for i := range third {
@@ -105,7 +106,7 @@ func TestBulkAcceptsThreeMediaTypes(t *testing.T) {
 			"multipart":  {multipartType, multipartOf(t, fields)},
 			"urlencoded": {"application/x-www-form-urlencoded; charset=utf-8", urlencodedOf(fields)},
 			"JSON": {"application/json", []byte(`{"x": [1, {"y": null}], "entries": {"999999": {"details": "名誉 & =%", "certificate_title": "BSc Physics", "full_name": "Person 999999",
-				"applicant_email": "person.999999@example.org", "file_id": "` + file + `", "issue_date": "2024-02-29"},
+				"applicant_email": "person.999999@example.org", "file_id": "` + file + `", "issue_date": "2024-02-29", "expires_on": "2027-02-28"},
 				"0": {"certificate_title": "BSc Physics", "full_name": "Person 0", "colour": ["blue"], "applicant_email": "person.0@example.org", "file_id": "` + file + `", "issue_date": null},
 				"4": {"certificate_title": "BSc \u0050hysics", "full_name": "Person 4", "applicant_email": "person.4@example.org", "file_id": "` + file + `", "details": ""}}, "y": 1} `)},
 		} {
@@ -135,7 +136,7 @@ func TestBulkAcceptsThreeMediaTypes(t *testing.T) {
 			}
 			rows.Close()
 			var last map[string]string
-			if err := json.Unmarshal([]byte(inputs[2]), &last); err != nil || last["details"] != "名誉 & =%" || last["issue_date"] != "2024-02-29" || last["full_name"] != "Person 999999" {
+			if err := json.Unmarshal([]byte(inputs[2]), &last); err != nil || last["details"] != "名誉 & =%" || last["issue_date"] != "2024-02-29" || last["expires_on"] != "2027-02-28" || last["full_name"] != "Person 999999" {
 				t.Errorf("%s: the stored inputs are %v, error %v, want the details, the date and the name of the last entry", name, inputs, err)
 			}
 		}

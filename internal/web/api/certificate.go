@@ -43,6 +43,8 @@ type certificate struct {
 	ApprovedAt       *string       `json:"approved_at"`
 	RevokedAt        *string       `json:"revoked_at"`
 	RevocationReason *string       `json:"revocation_reason"`
+	ExpiresOn        *string       `json:"expires_on"`
+	Expired          bool          `json:"expired"`
 	Replaces         *replacement  `json:"replaces"`
 	ReplacedBy       *replacement  `json:"replaced_by"`
 }
@@ -111,8 +113,9 @@ func (a *API) wire(c *cert.Certificate, inst *account.Institution) (*certificate
 		ApprovedAt:       web.Timestamp(c.ApprovedAt),
 		RevokedAt:        web.Timestamp(c.RevokedAt),
 		RevocationReason: optional(c.RevocationReason),
-		Replaces:         replacementOf(c.Replaces),
-		ReplacedBy:       replacementOf(c.ReplacedBy),
+		ExpiresOn:        optional(c.ExpiresOn), Expired: a.Certs.HasExpired(c),
+		Replaces:   replacementOf(c.Replaces),
+		ReplacedBy: replacementOf(c.ReplacedBy),
 	}
 	if c.File.Name != "" {
 		out.File = &file{Name: c.File.Name, MIMEType: string(c.File.Type), Size: c.File.Size, SHA256: c.OriginalDigest()}

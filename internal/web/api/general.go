@@ -41,6 +41,8 @@ type general struct {
 	Signatures         []signature `json:"signatures"`
 	CreatedAt          string      `json:"created_at"`
 	UpdatedAt          string      `json:"updated_at"`
+	ExpiresOn          *string     `json:"expires_on"`
+	Expired            bool        `json:"expired"`
 	// Replaces and ReplacedBy are absent for most certificates.
 	Replaces   *replacement `json:"replaces,omitempty"`
 	ReplacedBy *replacement `json:"replaced_by,omitempty"`
@@ -177,6 +179,7 @@ func (a *API) wireGeneral(c *call, list []*cert.Certificate) ([]*general, error)
 			Creator:    creator{Type: item.Creator.Type, ID: optional(item.Creator.ID), Name: item.Creator.Name},
 			QRCodePath: a.Links.QRCode(item.ReferenceID), BarcodePath: a.Links.Barcode(item.ReferenceID),
 			CreatedAt: *web.Timestamp(&item.CreatedAt), UpdatedAt: *web.Timestamp(&item.UpdatedAt),
+			ExpiresOn: optional(item.ExpiresOn), Expired: a.Certs.HasExpired(item),
 			Replaces: replacementOf(item.Replaces), ReplacedBy: replacementOf(item.ReplacedBy),
 		}
 		g.sign(signatures[item.ID])

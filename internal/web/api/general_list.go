@@ -45,6 +45,9 @@ var generalParameters = map[string]parameter{
 		f.Ascending = value == "asc"
 		return oneOf([]string{"asc", "desc"}, value)
 	},
+	"expired":      filterExpired,
+	"expires_from": func(f *search.Filter, value string) string { f.ExpiresFrom = value; return "" },
+	"expires_to":   func(f *search.Filter, value string) string { f.ExpiresTo = value; return "" },
 }
 
 func generalValues() []string {

@@ -22,7 +22,7 @@ import (
 // generalFields has the name of each field of a general certificate, and the statuses in which the
 // field is null, in the form of recordFields.
 var generalFields = map[string]string{
-	"id": "", "reference_id": "", "certificate_title": "", "name": "", "email": "", "status": "", "source": "", "issue_date": "", "generated_at": "pf",
+	"id": "", "reference_id": "", "certificate_title": "", "name": "", "email": "", "status": "", "source": "", "issue_date": "", "generated_at": "pf", "expires_on": "pafr", "expired": "",
 	"batch_id": "pafr", "batch": "pafr", "customer_id": "pafr", "creator": "", "pdf_path": "pfr", "image_path": "pfr", "qrcode_path": "", "barcode_path": "",
 	"signatures": "", "created_at": "", "updated_at": "",
 }

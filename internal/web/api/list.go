@@ -57,6 +57,15 @@ var vaultParameters = map[string]parameter{
 	},
 	"applicant_email": func(f *search.Filter, value string) string { f.Email = value; return "" },
 	"search":          func(f *search.Filter, value string) string { f.Search = value; return "" },
+	"expired":         filterExpired,
+	"expires_from":    func(f *search.Filter, value string) string { f.ExpiresFrom = value; return "" },
+	"expires_to":      func(f *search.Filter, value string) string { f.ExpiresTo = value; return "" },
+}
+
+// filterExpired is the parameter that selects by whether certificates have expired.
+func filterExpired(f *search.Filter, value string) string {
+	f.Expired = search.Expiry(value)
+	return oneOf(search.Expiries, f.Expired)
 }
 
 // oneOf returns a message with the valid values if value is not in list, and "" otherwise.

@@ -22,7 +22,8 @@ import (
 var names = map[cert.Field]string{
 	cert.FieldTitle: "certificate_title", cert.FieldName: "full_name", cert.FieldEmail: "applicant_email", cert.FieldIssueDate: "issue_date",
 	cert.FieldDetails: "details", cert.FieldFile: "certificate_file", cert.FieldReason: "reason", cert.FieldNote: "note",
-	holdField: "kind",
+	cert.FieldExpiresOn: "expires_on",
+	holdField:           "kind",
 }
 
 // holdField is the field of the kind of a hold.
@@ -34,7 +35,7 @@ const fileID = "file_id"
 // entryFields has the fields of an entry of a bulk upload, by their names in requests.
 var entryFields = map[string]cert.Field{
 	"certificate_title": cert.FieldTitle, "full_name": cert.FieldName, "applicant_email": cert.FieldEmail, "issue_date": cert.FieldIssueDate,
-	"details": cert.FieldDetails, fileID: cert.FieldFile,
+	"details": cert.FieldDetails, fileID: cert.FieldFile, "expires_on": cert.FieldExpiresOn,
 }
 
 // These are the codes of malformed requests for a bulk upload.
@@ -61,6 +62,8 @@ var messages = map[cert.Code]string{
 	cert.CodeTooLong:             "The {field} field must not be greater than {limit} characters.",
 	cert.CodeNotEmail:            "The {field} field must be a valid email address.",
 	cert.CodeNotDate:             "The {field} field must be a date that exists, as YYYY-MM-DD.",
+	cert.CodeNotAfterIssue:       "The {field} field must be a date after the issue date.",
+	cert.CodeTooLate:             "The {field} field must be at most {limit} years after the issue date.",
 	cert.CodeNotFile:             "The {field} field must be a file.",
 	cert.CodeRefusedFile:         "{detail}",
 	cert.CodeDuplicate:           "A vault certificate with this email, title, and issue date already exists",

@@ -58,6 +58,7 @@ func (r *recorder) recordBulk() {
 		{"a bad date", append(entry(7, file), at("issue_date", "2026-02-30"))},
 		{"a long date", append(entry(7, file), at("issue_date", long))},
 		{"long details", append(entry(7, file), at("details", strings.Repeat("x", 1001)))},
+		{"an expiry before the issue", append(entry(7, file), at("issue_date", "2026-06-30"), at("expires_on", "2026-06-29"))},
 		{"endless details", append(entry(7, file), at("details", strings.Repeat("x", 20_000)))},
 		{"an endless title", append(entry(7, file)[1:], at("certificate_title", strings.Repeat("x", 20_000)))},
 		{"an endless file id", append(entry(7, file)[:3], at("file_id", strings.Repeat("x", 20_000)))},
