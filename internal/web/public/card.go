@@ -113,6 +113,9 @@ func drawCard(v *verification, l *locale.Language) ([]byte, error) {
 	case replaced:
 		accent = cardWaiting
 		action, err = l.Text("replaced.title")
+	case expired:
+		accent = cardWaiting
+		action, err = l.Text("expiry.heading", "date", (&page.Page{Language: l}).Day(v.ExpiresOn))
 	case revoked:
 		accent = cardRevoked
 		action, err = l.Text("card.revoked", "date", (&page.Page{Language: l}).Day(v.RevokedAt))

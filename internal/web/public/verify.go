@@ -27,6 +27,7 @@ type verification struct {
 	RevokedAt        *string `json:"revoked_at"`
 	Reason           *string `json:"reason"`
 	Checks           []check `json:"checks"`
+	ExpiresOn        *string `json:"expires_on"`
 	// Replaces is the certificate that this one has replaced, and ReplacedBy the one that replaced it.
 	Replaces   *link `json:"replaces,omitempty"`
 	ReplacedBy *link `json:"replaced_by,omitempty"`
@@ -83,6 +84,7 @@ const (
 	valid      = "valid"
 	revoked    = "revoked"
 	replaced   = "replaced"
+	expired    = "expired"
 	processing = "processing"
 	// unchecked means that the record is valid, but the file or the signature could not be checked.
 	// damaged means that the record is valid, but a check of the file or the signature failed.
@@ -161,10 +163,10 @@ func (v *verification) Downloadable() bool { return v.filesPublic() && v.Profile
 // Pictured reports whether the public may see the picture.
 func (v *verification) Pictured() bool { return v.filesPublic() && v.Profile.AllowImage }
 
-// filesPublic reports whether the files may be public: the certificate is valid, its file is not
+// filesPublic reports whether the files may be public: the certificate is not revoked, its file is not
 // known to be damaged, and the institution does not hide the name, which the files show.
 func (v *verification) filesPublic() bool {
-	return v.Status == valid && v.Verdict != damaged && !v.Profile.HideName
+	return (v.Status == valid || v.Status == expired) && verdict(valid, v.Checks) != damaged && !v.Profile.HideName
 }
 
 // ContactLink returns the link to the institution's contact, or "" if the contact is neither an
@@ -244,6 +246,9 @@ func (p *Pages) describe(ctx context.Context, c *cert.Certificate) (*verificatio
 		return v, nil
 	case cert.Approved:
 		v.Status, v.Replaces = valid, p.linkTo(c.Replaces)
+		if p.Certs.HasExpired(c) {
+			v.Status = expired
+		}
 	case cert.Revoked:
 		v.Status = revoked
 		if c.Replaced() {
@@ -265,6 +270,9 @@ func (p *Pages) describe(ctx context.Context, c *cert.Certificate) (*verificatio
 	v.Institution, v.CertificateTitle, v.IssueDate = &profile.Name, &c.Title, &c.IssueDate
 	if !profile.HideName {
 		v.FullName = &c.FullName
+	}
+	if c.ExpiresOn != "" {
+		v.ExpiresOn = &c.ExpiresOn
 	}
 	v.ApprovedAt, v.RevokedAt = web.Timestamp(c.ApprovedAt), web.Timestamp(c.RevokedAt)
 	if c.HasDigest() {

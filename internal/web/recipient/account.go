@@ -50,7 +50,7 @@ func (p *Pages) accountCertificates(w http.ResponseWriter, r *http.Request) erro
 	if n, err := strconv.Atoi(q.Get("page")); err == nil && n > 0 {
 		f.Page = n
 	}
-	if status := cert.Status(q.Get("status")); status == cert.Approved || status == cert.Revoked {
+	if status := cert.Status(q.Get("status")); status == cert.Approved || status == cert.Revoked || status == recipient.ExpiredStatus {
 		f.Status = status
 	}
 	list, err := p.Recipients.Wallet(r.Context(), s.Person.ID, f)

@@ -11,6 +11,7 @@ import (
 	"embed"
 	"errors"
 	"log/slog"
+	"maps"
 	"net/http"
 	"time"
 
@@ -92,7 +93,9 @@ var notices = map[string]string{
 
 // Handler loads the templates and returns the handler of all routes.
 func (p *Pages) Handler() (http.Handler, error) {
-	options := page.Options{Templates: templates, Styles: []string{"form.css", "recipient.css"}, Notices: notices, Funcs: applyFuncs, Indexed: []string{"share_public.html"}}
+	funcs := maps.Clone(applyFuncs)
+	funcs["stateOf"] = p.stateOf
+	options := page.Options{Templates: templates, Styles: []string{"form.css", "recipient.css"}, Notices: notices, Funcs: funcs, Indexed: []string{"share_public.html"}}
 	var err error
 	if p.secret, err = p.Site.Set(options); err != nil {
 		return nil, err

@@ -20,6 +20,7 @@ const (
 	valid     = "valid"
 	revoked   = "revoked"
 	replaced  = "replaced"
+	expired   = "expired"
 	damaged   = "damaged"
 	unchecked = "unchecked"
 )
@@ -87,6 +88,9 @@ func (p *Pages) certificateView(ctx context.Context, c *cert.Certificate, base s
 	}
 	switch c.Status {
 	case cert.Approved:
+		if p.Certs.HasExpired(c) {
+			s.Verdict = expired
+		}
 	case cert.Revoked:
 		s.Verdict = revoked
 		if c.Replaced() {
