@@ -313,7 +313,9 @@ func (p *Panel) attachmentPicture(w http.ResponseWriter, r *http.Request, v *Vis
 
 // approvalOf returns the certificate that the form describes, with a file or nil.
 func approvalOf(form url.Values, file *cert.File) application.Approval {
-	return application.Approval{Title: form.Get("certificate_title"), IssueDate: form.Get("issue_date"), Details: form.Get("details"), File: file}
+	return application.Approval{
+		Title: form.Get("certificate_title"), IssueDate: form.Get("issue_date"), Details: form.Get("details"), ExpiresOn: form.Get("expires_on"), File: file,
+	}
 }
 
 // entry returns the certificate that the form describes, as an entry of its template.

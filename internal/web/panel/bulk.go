@@ -205,6 +205,7 @@ var columnLabels = []struct {
 	{sheet.File, "bulk_field.file", "bulk_columns.hint_file", false},
 	{sheet.IssueDate, "bulk_field.issue_date", "bulk_columns.hint_issue_date", true},
 	{sheet.Details, "bulk_field.details", "", true},
+	{sheet.ExpiresOn, "bulk_field.expires_on", "bulk_columns.hint_expires_on", true},
 }
 
 // columnPage is the data of the form for the meanings of the columns.

@@ -96,6 +96,9 @@ func (c *certificatePage) Verdict() string {
 	case cert.Processing:
 		return "processing"
 	case cert.Approved:
+		if c.ExpiredOn() != "" {
+			return "expired"
+		}
 		verdict := "valid"
 		for _, k := range c.Checks {
 			if k.Result == cert.FailedCheck {
@@ -194,7 +197,8 @@ var eventLabels = map[webhook.Name]status{
 	webhook.Created: {Key: "certificate.event_created"}, webhook.Approved: {"certificate.event_approved", "good"},
 	webhook.Failed: {"certificate.event_failed", "bad"}, webhook.Retried: {"certificate.event_retried", "wait"},
 	webhook.Revoked: {"certificate.event_revoked", "bad"}, webhook.Processing: {Key: "certificate.event_processing"},
-	webhook.Updated: {Key: "certificate.event_updated"},
+	webhook.Updated: {Key: "certificate.event_updated"}, webhook.Expiring: {"certificate.event_expiring", "wait"},
+	webhook.Expired: {"certificate.event_expired", "wait"},
 }
 
 // askLabels are the labels of entries that asked the signatories: the event of a certificate from a
@@ -268,7 +272,7 @@ func (c *certificatePage) CheckTone() string {
 		return "bad"
 	case c.Verdict() == "valid":
 		return "good"
-	case c.Verdict() == "unchecked":
+	case c.Verdict() == "unchecked", c.ExpiredOn() != "":
 		return "wait"
 	default:
 		return ""
@@ -286,6 +290,8 @@ func (c *certificatePage) CheckKey() string {
 		return "certificate.failed_line"
 	case c.C.Status == cert.Processing:
 		return "certificate.processing_line"
+	case c.ExpiredOn() != "":
+		return "certificate.expired_line"
 	case c.CheckTone() == "bad":
 		return "certificate.some_bad"
 	case c.CheckTone() == "good":

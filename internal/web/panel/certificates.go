@@ -59,7 +59,7 @@ var columns = map[string]struct{ first, again string }{
 type column struct{ Name, Href, Order string }
 
 // selectionFields are the parameters of an address that select certificates and their order.
-var selectionFields = []string{"status", "q", "title", "from", "to", "batch", "email", "failure", "source", "sort"}
+var selectionFields = []string{"status", "q", "title", "from", "to", "batch", "email", "failure", "source", "sort", "expired", "expires_from", "expires_to"}
 
 // certificateList is one page of the list of certificates.
 type certificateList struct {
@@ -111,7 +111,7 @@ func (*certificateList) Sorts() any { return sorts }
 
 // Filtered reports whether the list has a filter other than a status.
 func (l *certificateList) Filtered() bool {
-	return slices.ContainsFunc([]string{"q", "title", "from", "to", "batch", "email", "failure", "source"}, func(name string) bool { return l.Query.Get(name) != "" })
+	return slices.ContainsFunc([]string{"q", "title", "from", "to", "batch", "email", "failure", "source", "expired", "expires_from", "expires_to"}, func(name string) bool { return l.Query.Get(name) != "" })
 }
 
 // With returns the address of the list with one parameter changed and without the position of the
@@ -227,6 +227,10 @@ func filterOf(q url.Values) (search.Filter, error) {
 			return f, fault.OfField("status", "panel_error.no_status")
 		}
 		f.Statuses = []cert.Status{s}
+	}
+	f.ExpiresFrom, f.ExpiresTo = q.Get("expires_from"), q.Get("expires_to")
+	if e := search.Expiry(q.Get("expired")); slices.Contains(search.Expiries, e) {
+		f.Expired = e
 	}
 	if s := cert.Source(q.Get("source")); slices.Contains(cert.Sources, s) {
 		f.Sources = []cert.Source{s}

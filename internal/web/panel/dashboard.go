@@ -66,6 +66,8 @@ type dashboard struct {
 	Steps []step
 	// MissingSignatories are the signatories for whom an owner must name a replacement.
 	MissingSignatories []template.Missing
+	// Expiring are the certificates that expire soon, or nil if there are none.
+	Expiring *expirySoon
 }
 
 // step is a suggested next step for a new institution. Text and Description are keys of messages.
@@ -178,6 +180,9 @@ func (p *Panel) load(r *http.Request, v *Visit, d *dashboard, days int) error {
 		}
 	}
 	d.Key = p.expiringKey(ctx, v)
+	if d.Expiring, err = p.expiringSoon(ctx, v); err != nil {
+		return err
+	}
 	if v.Can(account.MayManageOwners) {
 		if d.MissingSignatories, err = p.Templates.MissingSignatories(ctx, id); err != nil {
 			return err

@@ -22,7 +22,7 @@ func (p *Panel) listForDesign(w http.ResponseWriter, r *http.Request, v *Visit) 
 	}
 	rows := make([]listedRow, len(list))
 	for i, e := range list {
-		rows[i] = listedRow{e.FullName, e.Title, e.IssueDate, e.Details, map[string]string{}}
+		rows[i] = listedRow{e.FullName, e.Title, e.IssueDate, e.Details, map[string]string{}, e.ExpiresOn}
 		for _, c := range columns {
 			rows[i].Columns[c.Name] = e.Values[c.Name] // a column without a value is empty, and has no sample
 		}

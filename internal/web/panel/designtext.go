@@ -58,6 +58,7 @@ type listedRow struct {
 	IssueDate string            `json:"issue_date"`
 	Details   string            `json:"details"`
 	Columns   map[string]string `json:"columns"`
+	ExpiresOn string            `json:"expires_on"`
 }
 
 // sampleValues returns the values of a sample for an institution and a layout. The default is the sample
@@ -83,6 +84,7 @@ func sampleValues(name string, inst *account.Institution, l *design.Layout, own 
 		r := own.Row
 		values.Name, values.Title, values.Details, values.Columns = r.Name, r.Title, r.Details, r.Columns
 		values.IssueDate, values.Language = cmp.Or(r.IssueDate, cert.Today(time.Now())), ""
+		values.ExpiresOn = r.ExpiresOn
 	case own != nil && own.Name != "":
 		values.Name = own.Name
 	}

@@ -127,6 +127,7 @@ func (d *issuePage) entry() template.Entry {
 	e := template.Entry{
 		FullName: strings.TrimSpace(d.Fields.Get("full_name")), Email: strings.TrimSpace(d.Fields.Get("applicant_email")),
 		Title: strings.TrimSpace(d.Fields.Get("certificate_title")), IssueDate: strings.TrimSpace(d.Fields.Get("issue_date")),
+		ExpiresOn: strings.TrimSpace(d.Fields.Get("expires_on")),
 	}
 	if d.Details {
 		e.Details = strings.TrimSpace(d.Fields.Get("details"))

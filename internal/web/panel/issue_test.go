@@ -116,7 +116,7 @@ func TestListOfTemplate(t *testing.T) {
 	if body := w.Body.String(); strings.Contains(body, "/files") || strings.Contains(body, "/placement") {
 		t.Error("a list for a template has steps for files or positions")
 	}
-	if csv := o.get("owner", draft+"/example.csv").Body.String(); !strings.Contains(csv, `"Full name","E-mail","Title","Issue date","Details","Final grade","Supervisor"`) {
+	if csv := o.get("owner", draft+"/example.csv").Body.String(); !strings.Contains(csv, `"Full name","E-mail","Title","Issue date","Details","Expires on","Final grade","Supervisor"`) {
 		t.Errorf("the empty list is %q", csv)
 	}
 	workbook := o.get("owner", draft+"/example.xlsx").Body.Bytes()

@@ -26,7 +26,7 @@ const (
 var (
 	// allColumns are the columns that can be chosen, in their order in the list. The name and the
 	// status are always shown.
-	allColumns = []string{"title", "reference", "email", "batch", "mail", "issued", "added"}
+	allColumns = []string{"title", "reference", "email", "batch", "mail", "issued", "added", "expires"}
 	// defaultColumns are the columns of a person who has not chosen any.
 	defaultColumns = []string{"title", "reference", "mail", "issued", "added"}
 	// rowChoices are the numbers of rows that can be chosen.
@@ -95,7 +95,7 @@ type chip struct{ Label, Value, ValueKey, Href string }
 // Chips returns the filters of the list, except the status, which the tabs show.
 func (l *certificateList) Chips() []chip {
 	var list []chip
-	for _, name := range []string{"q", "title", "email", "from", "to", "batch", "failure", "source"} {
+	for _, name := range []string{"q", "title", "email", "from", "to", "batch", "failure", "source", "expired", "expires_from", "expires_to"} {
 		value := l.Query.Get(name)
 		if value == "" {
 			continue
@@ -106,6 +106,11 @@ func (l *certificateList) Chips() []chip {
 		next := chip{Label: "list.filter_" + name, Value: value, Href: l.With(name, "")}
 		if name == "source" {
 			if next.ValueKey = sourceLabels[cert.Source(value)]; next.ValueKey == "" {
+				continue
+			}
+		}
+		if name == "expired" {
+			if next.ValueKey = l.ExpiryLabel(search.Expiry(value)); next.ValueKey == "" {
 				continue
 			}
 		}

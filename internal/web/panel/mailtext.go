@@ -4,6 +4,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 
 	"github.com/certvault/certvault/internal/account"
@@ -39,6 +40,11 @@ type mailSettings struct {
 	Unsaved     bool
 	// MaxParagraph and MaxClosing are the maximum lengths of the texts.
 	MaxParagraph, MaxClosing int
+	// Expiry are the settings for certificates that expire. ExpiryDays is the saved or submitted number
+	// of days, and MaxExpiryDays its maximum.
+	Expiry        account.Expiry
+	ExpiryDays    string
+	MaxExpiryDays int
 }
 
 // mailPage returns the data of the page, without a preview, for the language of the tag. If the
@@ -63,6 +69,10 @@ func (p *Panel) mailPage(r *http.Request, v *Visit, tag string) (*mailSettings, 
 	s := &mailSettings{
 		settingsPage: settingsPage{v, "settings/mail"}, From: from, Text: all[tag], MaxParagraph: account.MaxParagraph, MaxClosing: account.MaxClosing,
 	}
+	if s.Expiry, err = p.Accounts.Expiry(ctx, id); err != nil {
+		return nil, err
+	}
+	s.ExpiryDays, s.MaxExpiryDays = strconv.Itoa(s.Expiry.ExpiryDays), account.MaxExpiryDays
 	for _, l := range p.Site.Catalog().Languages() {
 		_, has := all[l.Tag]
 		s.Languages = append(s.Languages, mailLanguage{l, has, l.Tag == defaultTag, l.Tag == tag, v.Path("settings/mail?language=" + url.QueryEscape(l.Tag))})

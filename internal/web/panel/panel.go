@@ -161,7 +161,7 @@ func (p *Panel) Handler() (http.Handler, error) {
 			"state": stateOf, "recordLink": recordLink, "linkTo": linkTo,
 			"host": host, "status": statusOf, "breaks": breaks, "addressBreaks": addressBreaks, "shown": shown, "sample": sample,
 			"styleNames": styleNames, "mm": mm, "decimal": decimal,
-			"applicationState": applicationState, "offerState": offerState, "recordPath": recordPath,
+			"applicationState": applicationState, "offerState": offerState, "recordPath": recordPath, "expired": p.hasExpired,
 			"templateState": stateOfTemplate, "templateKey": templateKey, "sizeOfPage": sizeOfPage,
 			"testVault": func() bool { return web.IsLocal(p.BaseURL) }, "baseURL": func() string { return p.BaseURL },
 		}),

@@ -19,12 +19,14 @@ import (
 var controlOf = map[cert.Field]string{
 	cert.FieldTitle: "certificate_title", cert.FieldName: "full_name", cert.FieldEmail: "applicant_email", cert.FieldIssueDate: "issue_date",
 	cert.FieldDetails: "details", cert.FieldFile: "file", cert.FieldReason: "reason", cert.FieldNote: "note", cert.FieldSelected: "selected",
+	cert.FieldExpiresOn: "expires_on",
 }
 
 // fieldKeys are the names of fields in the keys of messages.
 var fieldKeys = map[cert.Field]string{
 	cert.FieldTitle: "title", cert.FieldName: "name", cert.FieldEmail: "email", cert.FieldIssueDate: "issue_date",
 	cert.FieldDetails: "details", cert.FieldFile: "file", cert.FieldReason: "reason", cert.FieldNote: "note",
+	cert.FieldExpiresOn: "expires_on",
 }
 
 // maxDetail is the maximum number of characters of the detail in a message, such as a file's path.
@@ -51,6 +53,10 @@ func (t texts) problemMessage(p cert.Problem, text string) string {
 			return t.of("cert_problem.no_date_exists", "text", text)
 		}
 		return t.of("cert_problem.not_date", "text", sample(text))
+	case cert.CodeNotAfterIssue:
+		return t.of("cert_problem.not_after_issue")
+	case cert.CodeTooLate:
+		return t.of("cert_problem.too_late", "years", t.language.Number(p.Limit))
 	case cert.CodeRefusedFile:
 		return t.domain(sheet.Excerpt(p.Detail, maxDetail))
 	case cert.CodeTooMany:

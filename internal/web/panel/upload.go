@@ -90,6 +90,7 @@ func (p *Panel) uploadPage(r *http.Request, v *Visit) (*uploadPage, error) {
 	u.Like = "?like=" + c.UUID
 	u.Fields.Set("certificate_title", c.Title)
 	u.Fields.Set("issue_date", c.IssueDate)
+	u.Fields.Set("expires_on", c.ExpiresOn)
 	return u, nil
 }
 
@@ -271,7 +272,7 @@ func (p *Panel) finishUpload(w http.ResponseWriter, r *http.Request, v *Visit) e
 	}
 	text := cert.Text{
 		Title: r.PostForm.Get("certificate_title"), FullName: r.PostForm.Get("full_name"), Email: r.PostForm.Get("applicant_email"),
-		IssueDate: r.PostForm.Get("issue_date"), Details: r.PostForm.Get("details"),
+		IssueDate: r.PostForm.Get("issue_date"), Details: r.PostForm.Get("details"), ExpiresOn: r.PostForm.Get("expires_on"),
 	}
 	if u.Replacing == nil {
 		if u.Same, u.Alike, err = p.Search.Duplicates(r.Context(), v.Institution().ID, text, u.File.File.SHA256); err != nil {
@@ -283,7 +284,7 @@ func (p *Panel) finishUpload(w http.ResponseWriter, r *http.Request, v *Visit) e
 	}
 	c, err := p.create(r, u.Replacing, cert.Upload{
 		Institution: v.Institution(), Creator: cert.Actor{Type: "user", ID: v.Person.ID, Name: v.Person.Name}, Context: cert.PanelUpload,
-		Title: text.Title, FullName: text.FullName, Email: text.Email, IssueDate: text.IssueDate, Details: text.Details, File: &u.File.File, Wanted: wanted,
+		Title: text.Title, FullName: text.FullName, Email: text.Email, IssueDate: text.IssueDate, Details: text.Details, ExpiresOn: text.ExpiresOn, File: &u.File.File, Wanted: wanted,
 		// After a second click, UseTx returns an error, because the file is already used.
 		Then: func(ctx context.Context, tx *db.Tx, _ *cert.Certificate) error {
 			return p.Batches.UseTx(ctx, tx, v.Institution().ID, u.File.UUID)

@@ -21,6 +21,7 @@ func (p *Panel) vaultRoutes() []route {
 		{pattern: "GET /panel/{institution}/settings/mail", may: account.MayManageSettings, handler: p.mailSettings},
 		{pattern: "GET /panel/{institution}/settings/mail/preview", may: account.MayManageSettings, handler: p.mailPreview},
 		{pattern: "POST /panel/{institution}/settings/mail", may: account.MayManageSettings, handler: p.setMailSender},
+		{pattern: "POST /panel/{institution}/settings/mail/expiry", may: account.MayManageSettings, handler: p.setExpiry},
 		{pattern: "POST /panel/{institution}/settings/mail/words", may: account.MayManageSettings, handler: p.setMailText},
 		{pattern: "POST /panel/{institution}/settings/mail/test", may: account.MayManageSettings, handler: p.tryMailText},
 		{pattern: "GET /panel/{institution}/settings/stamps", may: account.MayManageSettings, handler: p.stampSettings},
