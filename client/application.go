@@ -237,6 +237,7 @@ type Approval struct {
 	CertificateTitle string
 	IssueDate        string // YYYY-MM-DD; empty means today in UTC
 	Details          string
+	ExpiresOn        string // the last day of validity, YYYY-MM-DD, or empty
 	// File is the certificate. It is required if the offer has no template.
 	File *File
 }
@@ -250,13 +251,14 @@ func (c *Client) Approve(ctx context.Context, uuid string, a Approval, options .
 			Title     string `json:"certificate_title,omitempty"`
 			IssueDate string `json:"issue_date,omitempty"`
 			Details   string `json:"details,omitempty"`
-		}{a.CertificateTitle, a.IssueDate, a.Details})
+			ExpiresOn string `json:"expires_on,omitempty"`
+		}{a.CertificateTitle, a.IssueDate, a.Details, a.ExpiresOn})
 		if err != nil {
 			return nil, err
 		}
 		return one[Application](ctx, c, post(path, b, options))
 	}
-	b, err := newFormBody([]formField{{"certificate_title", a.CertificateTitle}, {"issue_date", a.IssueDate}, {"details", a.Details}}, formFile{"certificate_file", a.File})
+	b, err := newFormBody([]formField{{"certificate_title", a.CertificateTitle}, {"issue_date", a.IssueDate}, {"details", a.Details}, {"expires_on", a.ExpiresOn}}, formFile{"certificate_file", a.File})
 	if err != nil {
 		return nil, err
 	}

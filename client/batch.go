@@ -44,6 +44,8 @@ type Entry struct {
 	// IssueDate is YYYY-MM-DD; empty means today in UTC.
 	IssueDate string
 	Details   string
+	// ExpiresOn is the last day of validity, YYYY-MM-DD, or empty.
+	ExpiresOn string
 }
 
 // BatchAccepted reports that the vault processes a batch.
@@ -72,7 +74,7 @@ func entriesBody(entries []Entry) (*bytesBody, error) {
 		e := &entries[i]
 		for _, f := range []formField{
 			{"certificate_title", e.CertificateTitle}, {"full_name", e.FullName}, {"applicant_email", e.ApplicantEmail}, {"file_id", e.FileID},
-			{"issue_date", e.IssueDate}, {"details", e.Details},
+			{"issue_date", e.IssueDate}, {"details", e.Details}, {"expires_on", e.ExpiresOn},
 		} {
 			if f.value == "" {
 				continue

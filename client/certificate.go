@@ -65,6 +65,8 @@ type VaultCertificate struct {
 	ApprovedAt       *time.Time    `json:"approved_at"`
 	RevokedAt        *time.Time    `json:"revoked_at"`
 	RevocationReason *string       `json:"revocation_reason"`
+	ExpiresOn        *string       `json:"expires_on"` // YYYY-MM-DD, the last day of validity
+	Expired          bool          `json:"expired"`
 	// Replaces is the certificate that this one is made to replace, and ReplacedBy the one that replaced
 	// it. Both may be nil.
 	Replaces   *Replacement `json:"replaces"`
@@ -113,6 +115,9 @@ type NewCertificate struct {
 	// Details may be empty. The recipient sees the details, but the public does not.
 	Details string
 	File    *File
+	// ExpiresOn is the last day of validity, YYYY-MM-DD; empty means that the certificate does not
+	// expire.
+	ExpiresOn string
 }
 
 // Upload uploads one certificate. The status of the new certificate is Processing; Await waits
@@ -120,7 +125,7 @@ type NewCertificate struct {
 func (c *Client) Upload(ctx context.Context, n NewCertificate, options ...Option) (*VaultCertificate, error) {
 	b, err := newFormBody([]formField{
 		{"certificate_title", n.CertificateTitle}, {"full_name", n.FullName}, {"applicant_email", n.ApplicantEmail},
-		{"issue_date", n.IssueDate}, {"details", n.Details},
+		{"issue_date", n.IssueDate}, {"details", n.Details}, {"expires_on", n.ExpiresOn},
 	}, formFile{"certificate_file", n.File})
 	if err != nil {
 		return nil, err
@@ -134,6 +139,10 @@ type VaultFilter struct {
 	ApplicantEmail string
 	// Search is part of a name, an e-mail address, a title or a reference id.
 	Search string
+	// Expired is true or false, or empty for both.
+	Expired string
+	// ExpiresFrom and ExpiresTo are YYYY-MM-DD and inclusive.
+	ExpiresFrom, ExpiresTo string
 }
 
 func (f VaultFilter) query() url.Values {
@@ -141,6 +150,9 @@ func (f VaultFilter) query() url.Values {
 	set(q, "status", string(f.Status))
 	set(q, "applicant_email", f.ApplicantEmail)
 	set(q, "search", f.Search)
+	set(q, "expired", f.Expired)
+	set(q, "expires_from", f.ExpiresFrom)
+	set(q, "expires_to", f.ExpiresTo)
 	return q
 }
 

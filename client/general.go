@@ -34,6 +34,8 @@ type Certificate struct {
 	Signatures         []Signature   `json:"signatures"`
 	CreatedAt          time.Time     `json:"created_at"`
 	UpdatedAt          time.Time     `json:"updated_at"`
+	ExpiresOn          *string       `json:"expires_on"` // YYYY-MM-DD, the last day of validity
+	Expired            bool          `json:"expired"`
 	Replaces           *Replacement  `json:"replaces"`
 	ReplacedBy         *Replacement  `json:"replaced_by"`
 }
@@ -79,6 +81,10 @@ type CertificateFilter struct {
 	// SortField is name, email, status, issue_date, generated_at, created_at or
 	// updated_at; SortOrder is asc or desc.
 	SortField, SortOrder string
+	// Expired is true or false, or empty for both.
+	Expired string
+	// ExpiresFrom and ExpiresTo are YYYY-MM-DD and inclusive.
+	ExpiresFrom, ExpiresTo string
 }
 
 func (f CertificateFilter) query() url.Values {
@@ -96,6 +102,9 @@ func (f CertificateFilter) query() url.Values {
 	}
 	set(q, "sort_field", f.SortField)
 	set(q, "sort_order", f.SortOrder)
+	set(q, "expired", f.Expired)
+	set(q, "expires_from", f.ExpiresFrom)
+	set(q, "expires_to", f.ExpiresTo)
 	return q
 }
 

@@ -74,6 +74,8 @@ type IssueEntry struct {
 	// IssueDate is YYYY-MM-DD; empty means today in UTC.
 	IssueDate string `json:"issue_date,omitempty"`
 	Details   string `json:"details,omitempty"`
+	// ExpiresOn is the last day of validity, YYYY-MM-DD, or empty.
+	ExpiresOn string `json:"expires_on,omitempty"`
 	// Values are the values of the columns of the template by name.
 	Values map[string]string `json:"values,omitempty"`
 }

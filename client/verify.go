@@ -15,7 +15,7 @@ import (
 // are set while the certificate is processed.
 type Verification struct {
 	ReferenceID      string     `json:"reference_id"`
-	Status           string     `json:"status"` // valid, revoked, replaced or processing
+	Status           string     `json:"status"` // valid, revoked, replaced, expired or processing
 	Institution      *string    `json:"institution"`
 	CertificateTitle *string    `json:"certificate_title"`
 	FullName         *string    `json:"full_name"`
@@ -24,6 +24,7 @@ type Verification struct {
 	RevokedAt        *time.Time `json:"revoked_at"`
 	Reason           *string    `json:"reason"`
 	Checks           []Check    `json:"checks"`
+	ExpiresOn        *string    `json:"expires_on"` // YYYY-MM-DD, the last day of validity
 	// Replaces is the certificate that a valid one has replaced, and ReplacedBy the one that replaced a
 	// certificate. Both may be nil.
 	Replaces   *PublicLink `json:"replaces"`

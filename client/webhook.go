@@ -34,6 +34,8 @@ type Event struct {
 	Failure          *Failure `json:"failure"`
 	RevocationReason string   `json:"revocation_reason"`
 	RejectionReason  string   `json:"rejection_reason"`
+	// ExpiresOn is the last day of validity, YYYY-MM-DD, or nil.
+	ExpiresOn *string `json:"expires_on"`
 	// Replaces and ReplacedBy are nil for most certificates.
 	Replaces   *Replacement `json:"replaces"`
 	ReplacedBy *Replacement `json:"replaced_by"`

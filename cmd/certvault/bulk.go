@@ -24,7 +24,7 @@ type bulkCommand struct {
 
 // Help returns the details that do not fit into the one-line help.
 func (*bulkCommand) Help() string {
-	return `The list is CSV with commas, semicolons or tabs, in UTF-8 or UTF-16. The columns issue_date and details are optional. After an interruption, run the same
+	return `The list is CSV with commas, semicolons or tabs, in UTF-8 or UTF-16. The columns issue_date, details and expires_on are optional. After an interruption, run the same
 command again: it continues where it stopped, with the journal in the folder of the list. The results have the status of each row: approved, failed, rejected
 (the certificate already exists), refused (the row is invalid) or unfinished. A warning names each row whose file does not contain the recipient's name; this
 requires a token with certificate-vault:list.`

@@ -37,6 +37,7 @@ type institutionSet struct {
 
 	mailFlags
 	retentionFlags
+	expiryFlags
 }
 
 // Run changes the given settings in one transaction, does not change the others, and prints all
@@ -69,6 +70,7 @@ func (i *institutionSet) Run(c *console) error {
 			v.Logo = logo
 			i.mailFlags.apply(v)
 			i.retentionFlags.apply(&v.Retention)
+			i.expiryFlags.apply(&v.Expiry)
 			return i.policy(cert.PolicyOf(&v.Settings), box).Apply(v)
 		})
 		if err != nil {
@@ -89,7 +91,8 @@ func (i *institutionSet) Run(c *console) error {
 			// Words contains the texts of mail by language.
 			Words map[string]account.MailText `json:"mail_words"`
 			account.Retention
-		}{v.Policy, v.Public, profile.Logo, v.Colour, v.MailLanguage, v.MailSender, v.MailTexts, v.Retention}, func(w io.Writer) {
+			account.Expiry
+		}{v.Policy, v.Public, profile.Logo, v.Colour, v.MailLanguage, v.MailSender, v.MailTexts, v.Retention, v.Expiry}, func(w io.Writer) {
 			printf(w, "Stamps of %s: %s, page %d", v.Name, v.Placement, v.Page)
 			if v.Box != nil {
 				printf(w, ", box %v", *v.Box)
@@ -104,6 +107,7 @@ func (i *institutionSet) Run(c *console) error {
 				cmp.Or(v.Colour, "the vault's color"), cmp.Or(v.Contact, "none"), cmp.Or(v.LinkedIn, "none"))
 			printMail(w, v)
 			printRetention(w, v.Retention)
+			printExpiry(w, v.Expiry)
 		})
 	})
 }

@@ -21,6 +21,7 @@ type uploadCommand struct {
 	Email     string `help:"The recipient's e-mail address." placeholder:"ADDRESS" required:""`
 	IssueDate string `help:"Issue date. Default: today, UTC." placeholder:"YYYY-MM-DD"`
 	Details   string `help:"Details that the recipient sees, but the public does not." placeholder:"TEXT"`
+	ExpiresOn string `help:"Last day on which the certificate is valid, UTC. Default: it does not expire." placeholder:"YYYY-MM-DD"`
 	Wait      bool   `help:"Wait until the verified PDF exists. The exit code is 1 if processing fails."`
 }
 
@@ -41,7 +42,7 @@ func (u *uploadCommand) Run(c *console) error {
 		return &usageError{err}
 	}
 	created, err := vault.Upload(c.ctx, client.NewCertificate{
-		CertificateTitle: u.Title, FullName: u.Name, ApplicantEmail: u.Email, IssueDate: u.IssueDate, Details: u.Details, File: file,
+		CertificateTitle: u.Title, FullName: u.Name, ApplicantEmail: u.Email, IssueDate: u.IssueDate, Details: u.Details, ExpiresOn: u.ExpiresOn, File: file,
 	}, client.Progress(func(sent, total int64) { progress.set(sent, total, "sent") }))
 	progress.end()
 	if err == nil && u.Wait {
@@ -89,7 +90,7 @@ func (u *uploadCommand) warn(c *console, vault *client.Client, created *client.V
 // uploadFlags has the flag of each field of the interface, in the order of the command's help.
 var uploadFlags = []struct{ field, flag string }{
 	{"certificate_file", "FILE"}, {"certificate_title", "--title"}, {"full_name", "--name"}, {"applicant_email", "--email"}, {"issue_date", "--issue-date"},
-	{"details", "--details"},
+	{"details", "--details"}, {"expires_on", "--expires-on"},
 }
 
 // uploadError converts an error of an upload to an error that names the flags of the command in

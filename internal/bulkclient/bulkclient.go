@@ -24,15 +24,19 @@ const (
 // Row is one certificate of a list.
 type Row struct {
 	// Number is the number of the row in a spreadsheet, where the header is 1.
-	Number                                       int
-	Title, Name, Email, File, IssueDate, Details string
+	Number                                                  int
+	Title, Name, Email, File, IssueDate, Details, ExpiresOn string
 	// Problem is the reason why the row cannot be submitted, or "".
 	Problem string
 }
 
 // hash identifies a row by its content, independently of its position.
 func (r *Row) hash() string {
-	b, err := json.Marshal([]string{r.Title, r.Name, r.Email, r.File, r.IssueDate, r.Details})
+	texts := []string{r.Title, r.Name, r.Email, r.File, r.IssueDate, r.Details}
+	if r.ExpiresOn != "" { // the hashes of other rows are those in journals of earlier releases
+		texts = append(texts, r.ExpiresOn)
+	}
+	b, err := json.Marshal(texts)
 	if err != nil {
 		return "" // strings always marshal
 	}
@@ -65,9 +69,9 @@ func (r *Row) check() string {
 	if !strings.Contains(r.Email, "@") {
 		return "The email is not an e-mail address."
 	}
-	if r.IssueDate != "" {
-		if _, err := time.Parse(time.DateOnly, r.IssueDate); err != nil {
-			return "The issue_date must be an existing date in the form YYYY-MM-DD."
+	for _, d := range []struct{ name, value string }{{"issue_date", r.IssueDate}, {"expires_on", r.ExpiresOn}} {
+		if _, err := time.Parse(time.DateOnly, d.value); d.value != "" && err != nil {
+			return "The " + d.name + " must be an existing date in the form YYYY-MM-DD."
 		}
 	}
 	return ""

@@ -55,10 +55,12 @@ func ReadEntries(ctx context.Context, r io.Reader, columns []client.TemplateColu
 		return nil, err
 	}
 	order := sheet.DetectOrder(func(yield func(string) bool) {
-		at, ok := places[sheet.IssueDate]
-		for _, row := range table.Rows {
-			if ok && !yield(row.Cell(at)) {
-				return
+		for _, column := range []sheet.Column{sheet.IssueDate, sheet.ExpiresOn} {
+			at, ok := places[column]
+			for _, row := range table.Rows {
+				if ok && !yield(row.Cell(at)) {
+					return
+				}
 			}
 		}
 	})
@@ -111,13 +113,14 @@ func readEntry(row sheet.Row, places map[sheet.Column]int, values map[int]string
 	if e.FullName == "" {
 		e.FullName = strings.TrimSpace(cell(sheet.GivenName) + " " + cell(sheet.FamilyName))
 	}
-	if text := cell(sheet.IssueDate); text != "" {
+	for column, to := range map[sheet.Column]*string{sheet.IssueDate: &e.IssueDate, sheet.ExpiresOn: &e.ExpiresOn} {
+		text := cell(column)
 		date, ambiguous := sheet.Date(text, order)
 		if ambiguous {
 			return e, fmt.Errorf("row %d: the date %s has two meanings; write dates as YYYY-MM-DD", row.Number, text)
 		}
-		if e.IssueDate = date; date == "" {
-			e.IssueDate = text // the vault reports it
+		if *to = date; date == "" {
+			*to = text // the vault reports it
 		}
 	}
 	for at, name := range values {

@@ -121,7 +121,7 @@ func (l *List) header(header []string) (positions map[sheet.Column]int, err erro
 		}
 	}
 	if len(missing) > 0 {
-		return nil, fmt.Errorf("the list has no column %s; its first line must name the columns title, full_name, email, file and optionally issue_date and details",
+		return nil, fmt.Errorf("the list has no column %s; its first line must name the columns title, full_name, email, file and optionally issue_date, details and expires_on",
 			strings.Join(missing, ", "))
 	}
 	return positions, nil
@@ -146,7 +146,7 @@ func readRow(number int, record []string, positions map[sheet.Column]int, width 
 	}
 	row := &Row{
 		Number: number, Title: at(sheet.Title), Name: at(sheet.Name), Email: at(sheet.Email), File: at(sheet.File),
-		IssueDate: at(sheet.IssueDate), Details: at(sheet.Details),
+		IssueDate: at(sheet.IssueDate), Details: at(sheet.Details), ExpiresOn: at(sheet.ExpiresOn),
 	}
 	for i := width; i < len(record); i++ {
 		if strings.TrimSpace(record[i]) != "" {

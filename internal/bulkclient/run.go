@@ -207,6 +207,7 @@ func (r *Run) resubmit(ctx context.Context, b *batch, byHash map[string]*work) e
 func entryOf(row *Row, index int, fileID string) client.Entry {
 	return client.Entry{
 		Index: index, CertificateTitle: row.Title, FullName: row.Name, ApplicantEmail: row.Email, FileID: fileID, IssueDate: row.IssueDate, Details: row.Details,
+		ExpiresOn: row.ExpiresOn,
 	}
 }
 
