@@ -1,0 +1,81 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/certvault/certvault/client"
+	"github.com/certvault/certvault/test/vault"
+)
+
+// expiryTime is the maximum wait for the sweep of expiries.
+const expiryTime = 75 * time.Second
+
+// TestExpiry uploads certificates that have expired, that expire soon, and that expire later. The events are
+// sent once, also across a restart, and only the recipient of the second gets a reminder.
+func TestExpiry(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, database string) {
+		f := start(t, database, "--webhook-allow", "127.0.0.1")
+		r := receive(t, func(w http.ResponseWriter, _ *vault.Delivered) { _, _ = fmt.Fprint(w, "thank you") })
+		f.endpoint(t, r)
+		day := func(n int) string { return time.Now().UTC().AddDate(0, 0, n).Format(time.DateOnly) }
+		past := f.upload(t, form("Past Person").With("issue_date", "2020-01-31").With("expires_on", day(-1)))
+		soon := f.upload(t, form("Soon Person").With("expires_on", day(10)))
+		late := f.upload(t, form("Late Person").With("expires_on", day(100)))
+		for _, c := range []*client.VaultCertificate{past, soon, late} {
+			f.await(t, c.UUID, "approved")
+		}
+		has := func(c *client.VaultCertificate, name string) bool { return events(t, r, c.UUID)[name] != nil }
+		eventually(t, expiryTime, "both events have arrived", func() bool { return has(past, "expired") && has(soon, "expiring") })
+		eventually(t, expiryTime, "the reminder is in the outbox", func() bool { return reminders(t, f) == mailbox("Soon Person") })
+		f.Kill()
+		f.restart(t)
+		seen, err := f.api(t).Verify(t.Context(), past.ReferenceID)
+		if err != nil || seen.Status != "expired" || seen.ExpiresOn == nil || *seen.ExpiresOn != day(-1) {
+			t.Errorf("the public record is %+v, error %v, want the status expired and the last day", seen, err)
+		}
+		for c, want := range map[*client.VaultCertificate]string{past: "Expired on ", soon: "This certificate is valid"} {
+			if status, _, page := visit(t, f, http.MethodGet, c.VerificationURL, ""); status != http.StatusOK || !bytes.Contains(page, []byte(want)) {
+				t.Errorf("the page of %s: status = %d, want 200 with %q", c.FullName, status, want)
+			}
+		}
+		var expired []string
+		for c, err := range f.api(t).VaultCertificates(t.Context(), client.VaultFilter{Expired: "true"}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if expired = append(expired, c.FullName); !c.Expired || c.Status.Value != client.Approved {
+				t.Errorf("the record of %s has expired = %t and the status %s, want true and approved", c.FullName, c.Expired, c.Status.Value)
+			}
+		}
+		if strings.Join(expired, ", ") != "Past Person" {
+			t.Errorf("expired certificates = %v, want that of Past Person", expired)
+		}
+		if has(past, "expiring") || has(soon, "expired") || has(late, "expiring") || has(late, "expired") {
+			t.Error("an event about an expiry was sent that is not due")
+		}
+		d := f.database(t)
+		if n := count(t, d, `SELECT count(*) FROM webhook_events WHERE name IN ('certificate_application.expiring', 'certificate_application.expired')`); n != 2 {
+			t.Errorf("%d events about expiries exist, want 2", n)
+		}
+	})
+}
+
+// reminders returns the addresses of the reminders in the outbox.
+func reminders(t *testing.T, f *fixture) string {
+	t.Helper()
+	var to []string
+	for _, l := range letters(t, f.Vault) {
+		if strings.Contains(l.Subject, "expires on") {
+			to = append(to, l.To)
+		}
+	}
+	return strings.Join(to, " ")
+}
