@@ -213,7 +213,7 @@ func TestConcurrentSweepsOfExpiries(t *testing.T) {
 		for i := range n {
 			other := v.upload(titled("copy " + strings.Repeat("x", i)))
 			v.force(other, Approved)
-			v.exec(`INSERT INTO certificate_expiries (certificate_id, institution_id, expires_day, due_day, days) VALUES ($1, $2, $3, $3 - 30, 30)`, other.ID, v.inst.ID, expires)
+			v.exec(`INSERT INTO certificate_expiries (certificate_id, institution_id, expires_day, due_day, days) VALUES ($1, $2, $3, $4, 30)`, other.ID, v.inst.ID, expires, expires-30)
 		}
 		errs := make([]error, 4)
 		var sweeps sync.WaitGroup

@@ -42,7 +42,7 @@ func TestExpiry(t *testing.T) {
 			t.Errorf("the public record is %+v, error %v, want the status expired and the last day", seen, err)
 		}
 		for c, want := range map[*client.VaultCertificate]string{past: "Expired on ", soon: "This certificate is valid"} {
-			if status, _, page := visit(t, f, http.MethodGet, c.VerificationURL, ""); status != http.StatusOK || !bytes.Contains(page, []byte(want)) {
+			if status, _, page := visit(t, f, http.MethodGet, "/verify/"+c.ReferenceID, ""); status != http.StatusOK || !bytes.Contains(page, []byte(want)) {
 				t.Errorf("the page of %s: status = %d, want 200 with %q", c.FullName, status, want)
 			}
 		}

@@ -36,6 +36,7 @@ func certificate(t *testing.T, form *vault.Form) client.NewCertificate {
 	n := client.NewCertificate{File: file}
 	targets := map[string]*string{
 		"certificate_title": &n.CertificateTitle, "full_name": &n.FullName, "applicant_email": &n.ApplicantEmail, "issue_date": &n.IssueDate, "details": &n.Details,
+		"expires_on": &n.ExpiresOn,
 	}
 	for _, field := range form.Fields {
 		target, ok := targets[field.Name]
