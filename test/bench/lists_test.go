@@ -287,6 +287,10 @@ func queries() []query {
 				return "?" + field + "_from=" + d + "&" + field + "_to=" + d
 			})})
 	}
+	list = append(list, query{"filter/expired", listed, fixed("?expired=true")}, query{"filter/unexpired", listed, fixed("?expired=false")},
+		query{"filter/expired/generated", listed, fixed("?expired=true&status=generated")},
+		query{"filter/expires/soon", listed, fixed("?status=generated&expires_from=" + date(time.Now()) + "&expires_to=" + date(time.Now().AddDate(0, 0, 30)))},
+		query{"filter/expires/from", listed, valued(func(b *testing.B, n *institution) string { return "?expires_from=" + date(n.day(b, 1000)) })})
 	for _, field := range sortFields {
 		for _, order := range orders {
 			list = append(list, query{"sort/" + field + "/" + order, listed, fixed("?sort_field=" + field + "&sort_order=" + order)})

@@ -33,6 +33,8 @@ const (
 	// batch. single is the percentage of certificates in no batch.
 	batchSize = 2500
 	single    = 30
+	// validYears is the number of years after which every second certificate expires.
+	validYears = 3
 )
 
 // Fill stores certificates of an institution, spread evenly over the last years. The same count and
@@ -52,6 +54,7 @@ var columns = []string{
 	"trigger_context", "event_context", "status", "failure_code", "failure_message", "batch_id", "customer_id", "creator_type", "creator_id", "creator_name",
 	"file_name", "mime_type", "size", "sha256", "sha256_state", "original_key", "tail_key", "verified_sha256", "verified_size", "placement", "placement_page",
 	"placement_box", "created_at", "updated_at", "approved_at", "revoked_at", "revocation_reason", "job_id",
+	"expires_on",
 }
 
 // Run stores the certificates of an existing institution.
@@ -232,12 +235,17 @@ func (m *maker) row(i int) ([]any, error) {
 		failureCode, failureMessage = "no_room", "There is no room for the stamp."
 	default:
 	}
+	var expires any
+	if i%2 == 0 {
+		expires = created.AddDate(validYears, 0, 0).Format(time.DateOnly)
+	}
 	return []any{
 		m.id().String(), m.fill.InstitutionID, c.ReferenceID, cert.FoldReference(c.ReferenceID), c.Title, name, mail, email.Folded, issued,
 		cert.SearchText(c, email), string(cert.Vault), trigger, trigger, string(status), failureCode, failureMessage, batch, customer, "token", int64(1), "Registry",
 		fmt.Sprintf("certificate-%d.pdf", i), "application/pdf", int64(100_000 + r.IntN(50_000)), digest[:], make([]byte, 108), fmt.Sprintf("scale/%d.original", i), tail,
 		approvedDigest, verifiedSize, placement, page,
 		box, db.Micros(created), db.Micros(updated), approved, revoked, reason, m.job,
+		expires,
 	}, nil
 }
 
