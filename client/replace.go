@@ -12,9 +12,9 @@ type Replacement struct {
 }
 
 // ReplacementCertificate is the input for a certificate that replaces another one. Only the file is
-// required. A field that is nil is carried over from the replaced certificate; details can be emptied.
+// required. A field that is nil is carried over from the replaced certificate; details and the expiry can be emptied.
 type ReplacementCertificate struct {
-	CertificateTitle, FullName, ApplicantEmail, IssueDate, Details *string
+	CertificateTitle, FullName, ApplicantEmail, IssueDate, ExpiresOn, Details *string
 
 	File *File
 }
@@ -30,7 +30,7 @@ func (c *Client) Replace(ctx context.Context, uuid string, n ReplacementCertific
 		value *string
 	}{
 		{"certificate_title", n.CertificateTitle}, {"full_name", n.FullName}, {"applicant_email", n.ApplicantEmail},
-		{"issue_date", n.IssueDate}, {"details", n.Details},
+		{"issue_date", n.IssueDate}, {"expires_on", n.ExpiresOn}, {"details", n.Details},
 	} {
 		if f.value != nil {
 			fields = append(fields, formField{f.name, *f.value})

@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/audit"
@@ -42,7 +43,34 @@ func (c *Certificate) root() string {
 
 // Text returns the fields of the certificate other than its file. A replacement carries them over.
 func (c *Certificate) Text() Text {
-	return Text{Title: c.Title, FullName: c.FullName, Email: c.Email, IssueDate: c.IssueDate, Details: c.Details}
+	return Text{Title: c.Title, FullName: c.FullName, Email: c.Email, IssueDate: c.IssueDate, Details: c.Details, ExpiresOn: c.ExpiresOn}
+}
+
+// RenewedUntil returns the last day of validity of the renewal of the certificate on a day, which has the form
+// YYYY-MM-DD: the period of validity stays the same. RenewedUntil returns "" for a certificate that does not
+// expire.
+func (c *Certificate) RenewedUntil(day string) (string, error) {
+	if c.ExpiresOn == "" {
+		return "", nil
+	}
+	var dates [3]time.Time
+	for i, text := range []string{c.IssueDate, c.ExpiresOn, day} {
+		var err error
+		if dates[i], err = time.Parse(dateLayout, text); err != nil {
+			return "", fmt.Errorf("renewing the period of validity: %w", err)
+		}
+	}
+	issued, expires, renewed := dates[0], dates[1], dates[2]
+	// Periods are months or years in most cases, up to the same day or the day before it.
+	months := 12*(expires.Year()-issued.Year()) + int(expires.Month()-issued.Month())
+	for _, m := range []int{months, months + 1} {
+		for _, days := range []int{0, -1} {
+			if issued.AddDate(0, m, days).Equal(expires) {
+				return renewed.AddDate(0, m, days).Format(dateLayout), nil
+			}
+		}
+	}
+	return renewed.Add(expires.Sub(issued)).Format(dateLayout), nil
 }
 
 // Replaceable reports whether the certificate can be replaced if no other replacement of it is being made.

@@ -9,7 +9,7 @@ import (
 )
 
 // Renewal returns the input for the renewal of a certificate from a template, for cert.ReplaceTx: the same
-// texts and values in the published version of the template, with the current date. Its Then does not read
+// texts and values in the published version of the template, with the current date and the same period of validity. Its Then does not read
 // the certificate. The errors are those of Upload; the error is also fault.BadRequest if the certificate is not from a template or its values were erased.
 func (s *Service) Renewal(ctx context.Context, inst *account.Institution, creator cert.Actor, uuid string) (cert.Upload, error) {
 	c, err := s.certs.ByUUID(ctx, inst.ID, uuid)
@@ -30,7 +30,12 @@ func (s *Service) Renewal(ctx context.Context, inst *account.Institution, creato
 	if t.Published != nil { // otherwise Upload returns the error
 		values = t.Published.Known(values)
 	}
+	today := cert.Today(s.now())
+	until, err := c.RenewedUntil(today)
+	if err != nil {
+		return cert.Upload{}, err
+	}
 	return s.Upload(ctx, inst, creator, t.UUID, Entry{
-		FullName: c.FullName, Email: c.Email, Title: c.Title, IssueDate: cert.Today(s.now()), Details: c.Details, Values: values,
+		FullName: c.FullName, Email: c.Email, Title: c.Title, IssueDate: today, Details: c.Details, ExpiresOn: until, Values: values,
 	})
 }

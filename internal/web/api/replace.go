@@ -33,7 +33,7 @@ func (a *API) replace(w http.ResponseWriter, c *call) error {
 	if err != nil {
 		return err
 	}
-	form, err := openUpload(w, c.Request, "certificate_file", "certificate_title", "full_name", "applicant_email", "issue_date", "details")
+	form, err := openUpload(w, c.Request, "certificate_file", "certificate_title", "full_name", "applicant_email", "issue_date", "details", "expires_on")
 	if err != nil {
 		return err
 	}
@@ -46,6 +46,7 @@ func (a *API) replace(w http.ResponseWriter, c *call) error {
 		text := old.Text()
 		for name, target := range map[string]*string{
 			"certificate_title": &text.Title, "full_name": &text.FullName, "applicant_email": &text.Email, "issue_date": &text.IssueDate, "details": &text.Details,
+			"expires_on": &text.ExpiresOn,
 		} {
 			if value, given := form.values[name]; given {
 				*target = value
@@ -53,7 +54,7 @@ func (a *API) replace(w http.ResponseWriter, c *call) error {
 		}
 		_, err := a.Certs.Replace(c.Context(), old.UUID, cert.Upload{
 			Institution: c.institution, Creator: cert.Actor{Type: "token", ID: c.token.ID, Name: c.token.Name}, Context: cert.SingleUpload,
-			Title: text.Title, FullName: text.FullName, Email: text.Email, IssueDate: text.IssueDate, Details: text.Details,
+			Title: text.Title, FullName: text.FullName, Email: text.Email, IssueDate: text.IssueDate, Details: text.Details, ExpiresOn: text.ExpiresOn,
 			File: file, FileProblem: form.fileProblem,
 			Then: x.withCertificate(http.StatusCreated, "Replacement uploaded successfully and is being processed."),
 		})

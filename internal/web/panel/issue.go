@@ -97,7 +97,9 @@ func (p *Panel) issuePage(r *http.Request, v *Visit, form url.Values) (*issuePag
 		return nil, err
 	}
 	if d.Replacing != nil && form == nil {
-		d.Replacing.fill(d.Fields, cert.Today(p.Now()))
+		if err := d.Replacing.fill(d.Fields, cert.Today(p.Now())); err != nil {
+			return nil, err
+		}
 		values, err := template.ColumnsOf(d.Replacing.Old)
 		if err != nil {
 			return nil, err

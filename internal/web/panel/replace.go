@@ -23,7 +23,7 @@ import (
 type replacing struct {
 	Visit *Visit
 	Old   *cert.Certificate
-	// Renew reports whether the new certificate has the current date.
+	// Renew reports whether the new certificate has the current date, and the same period of validity.
 	Renew bool
 	// Requests are the open requests to correct the certificate.
 	Requests []*recipient.Correction
@@ -41,16 +41,22 @@ func (o *replacing) Query() string {
 }
 
 // fill fills in the fields of a form from the certificate.
-func (o *replacing) fill(fields url.Values, today string) {
+func (o *replacing) fill(fields url.Values, today string) error {
 	text := o.Old.Text()
 	fields.Set("certificate_title", text.Title)
 	fields.Set("full_name", text.FullName)
 	fields.Set("applicant_email", text.Email)
 	fields.Set("details", text.Details)
-	fields.Set("issue_date", text.IssueDate)
 	if o.Renew {
-		fields.Set("issue_date", today)
+		until, err := o.Old.RenewedUntil(today)
+		if err != nil {
+			return err
+		}
+		text.IssueDate, text.ExpiresOn = today, until
 	}
+	fields.Set("issue_date", text.IssueDate)
+	fields.Set("expires_on", text.ExpiresOn)
+	return nil
 }
 
 // errNotReplaceable is the error for a certificate that cannot be replaced now.

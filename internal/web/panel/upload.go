@@ -73,8 +73,7 @@ func (p *Panel) uploadPage(r *http.Request, v *Visit) (*uploadPage, error) {
 	}
 	if u.Replacing != nil {
 		u.Like = u.Replacing.Query()
-		u.Replacing.fill(u.Fields, cert.Today(p.Now()))
-		return u, nil
+		return u, u.Replacing.fill(u.Fields, cert.Today(p.Now()))
 	}
 	id := r.URL.Query().Get("like")
 	if uuid.Validate(id) != nil {
