@@ -258,7 +258,9 @@ func (c *Client) Approve(ctx context.Context, uuid string, a Approval, options .
 		}
 		return one[Application](ctx, c, post(path, b, options))
 	}
-	b, err := newFormBody([]formField{{"certificate_title", a.CertificateTitle}, {"issue_date", a.IssueDate}, {"details", a.Details}, {"expires_on", a.ExpiresOn}}, formFile{"certificate_file", a.File})
+	b, err := newFormBody([]formField{
+		{"certificate_title", a.CertificateTitle}, {"issue_date", a.IssueDate}, {"details", a.Details}, {"expires_on", a.ExpiresOn},
+	}, formFile{"certificate_file", a.File})
 	if err != nil {
 		return nil, err
 	}

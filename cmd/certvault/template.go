@@ -344,8 +344,8 @@ type templateIssue struct {
 
 // Help returns the details that do not fit into the one-line help.
 func (*templateIssue) Help() string {
-	return `The columns title, issue_date, details and expires_on are optional. Every row is checked before any certificate is issued: if a row has a problem, nothing is issued, and
-the results name the problem. After an interruption, run the same command again: it continues where it stopped. The token needs the permission
+	return `The columns title, issue_date, details and expires_on are optional. Every row is checked before any certificate is issued: if a row has a problem, nothing is issued,
+and the results name the problem. After an interruption, run the same command again: it continues where it stopped. The token needs the permission
 certificate-template:issue, and batch:view to wait for the certificates.`
 }
 

@@ -196,9 +196,6 @@ func (v *Review) dates(yield func(string) bool) {
 	}
 }
 
-// isDate reports whether the values of a column are dates.
-func isDate(column sheet.Column) bool { return column == sheet.IssueDate || column == sheet.ExpiresOn }
-
 func (r *Row) cell(at int) string {
 	if at < 0 || at >= len(r.Cells) {
 		return ""
@@ -377,16 +374,6 @@ func (r *Row) read(d *Draft, order sheet.Order) {
 	if email, err := account.ParseEmail(r.Text.Email); err == nil {
 		r.email = email
 		r.SuggestedDomain = account.SuggestedDomain(email)
-	}
-}
-
-// checkExpiry adds the problem of the last day of validity of a row whose dates are valid.
-func (r *Row) checkExpiry(today string) {
-	if slices.ContainsFunc(r.Problems, func(p Problem) bool { return isDate(p.Column) }) {
-		return
-	}
-	if problem := cert.CheckExpiry(r.Text.IssueDate, r.Text.ExpiresOn, today); problem != nil {
-		r.Problems = r.Problems.with(sheet.ExpiresOn, *problem)
 	}
 }
 

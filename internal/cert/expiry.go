@@ -16,7 +16,7 @@ func CheckExpiry(issueDate, expiresOn, today string) *Problem {
 	}
 	issued, err := time.Parse(dateLayout, issueDate)
 	if err != nil {
-		return nil // the issue date has its own problem
+		return nil //nolint:nilerr // the issue date has its own problem
 	}
 	expires, err := time.Parse(dateLayout, expiresOn)
 	switch {

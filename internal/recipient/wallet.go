@@ -81,7 +81,7 @@ func (s *Service) Wallet(ctx context.Context, userID int64, f Filter) (*Wallet, 
 		}
 		add(` AND k.institution_id = $%d`, w.Issuers[of].ID)
 	}
-	switch today := cert.Today(s.now()); f.Status { //nolint:exhaustive // the others are no filter
+	switch today := cert.Today(s.now()); f.Status {
 	case "":
 	case ExpiredStatus:
 		add(` AND c.status = 'approved' AND c.expires_on < $%d`, today)

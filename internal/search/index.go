@@ -56,7 +56,7 @@ func (s *Service) narrowest(ctx context.Context, v *view) (index, error) {
 	}
 	for _, by := range ranges {
 		alone := &view{InstitutionID: v.InstitutionID, Sources: v.ofSources(), Statuses: v.Statuses, Sort: ByCreated}
-		switch by { //nolint:exhaustive // the others are not ranges
+		switch by {
 		case generatedIndex:
 			alone.GeneratedFrom, alone.GeneratedBefore = v.GeneratedFrom, v.GeneratedBefore
 		case expiresIndex:

@@ -100,7 +100,8 @@ var broaderMeanings = headerNames(map[Column][]string{
 		"ablaufdatum", "läuft ab am", "gültig bis", "gültigkeit bis", "gültigkeitsende", "ende der gültigkeit", "verfallsdatum",
 		"date d'expiration", "expire le", "expiration le", "valable jusqu'au", "valide jusqu'au", "fin de validité", "date de fin de validité", "date d'échéance",
 		"fecha de vencimiento", "vencimiento", "vence el", "válido hasta", "válida hasta", "vigente hasta", "fecha de caducidad", "caducidad", "fecha de expiración",
-		"data de validade", "válido até", "válida até", "data de expiração", "data de vencimento", "expira em", "data di scadenza", "scadenza", "valido fino al",
+		"data de validade", //nolint:misspell // Portuguese
+		"válido até", "válida até", "data de expiração", "data de vencimento", "expira em", "data di scadenza", "scadenza", "valido fino al",
 		"تاريخ الانتهاء", "تاريخ انتهاء الصلاحية", "تاريخ انتهاء الشهادة", "صالح حتى", "صالحة حتى", "ينتهي في", "تنتهي في",
 		"有效期至", "有效期限", "到期日", "到期日期", "失效日期", "समाप्ति तिथि", "समाप्ति की तिथि", "वैधता समाप्ति", "तक मान्य", "मान्य अवधि",
 	},

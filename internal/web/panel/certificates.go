@@ -111,7 +111,7 @@ func (*certificateList) Sorts() any { return sorts }
 
 // Filtered reports whether the list has a filter other than a status.
 func (l *certificateList) Filtered() bool {
-	return slices.ContainsFunc([]string{"q", "title", "from", "to", "batch", "email", "failure", "source", "expired", "expires_from", "expires_to"}, func(name string) bool { return l.Query.Get(name) != "" })
+	return slices.ContainsFunc(selectionFields, func(name string) bool { return name != "status" && name != "sort" && l.Query.Get(name) != "" })
 }
 
 // With returns the address of the list with one parameter changed and without the position of the

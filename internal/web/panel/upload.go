@@ -283,7 +283,8 @@ func (p *Panel) finishUpload(w http.ResponseWriter, r *http.Request, v *Visit) e
 	}
 	c, err := p.create(r, u.Replacing, cert.Upload{
 		Institution: v.Institution(), Creator: cert.Actor{Type: "user", ID: v.Person.ID, Name: v.Person.Name}, Context: cert.PanelUpload,
-		Title: text.Title, FullName: text.FullName, Email: text.Email, IssueDate: text.IssueDate, Details: text.Details, ExpiresOn: text.ExpiresOn, File: &u.File.File, Wanted: wanted,
+		Title: text.Title, FullName: text.FullName, Email: text.Email, IssueDate: text.IssueDate, Details: text.Details, ExpiresOn: text.ExpiresOn,
+		File: &u.File.File, Wanted: wanted,
 		// After a second click, UseTx returns an error, because the file is already used.
 		Then: func(ctx context.Context, tx *db.Tx, _ *cert.Certificate) error {
 			return p.Batches.UseTx(ctx, tx, v.Institution().ID, u.File.UUID)
