@@ -57,6 +57,7 @@ func (d *driver) drive() {
 	d.driveApplications()
 	d.drivePublic()
 	d.driveReplacement()
+	d.driveExpiry()
 	d.driveEvents()
 	driven := d.checker.Driven()
 	for _, o := range d.checker.Operations() {
