@@ -86,17 +86,20 @@ func (s *Service) PublicProfile(ctx context.Context, id int64) (*PublicProfile, 
 func (f *PublicProfile) Issuer() string { return f.Name + " (" + f.Prefix + ")" }
 
 // AddToLinkedIn returns the address of LinkedIn's form that adds a certificate to a profile. If the
-// institution's page is known, LinkedIn shows its logo.
-func (f *PublicProfile) AddToLinkedIn(title, issueDate, verifyURL, referenceID string) string {
+// institution's page is known, LinkedIn shows its logo. expiresOn is "" for a certificate that does not
+// expire.
+func (f *PublicProfile) AddToLinkedIn(title, issueDate, expiresOn, verifyURL, referenceID string) string {
 	q := url.Values{
 		"startTask": {"CERTIFICATION_NAME"}, "name": {title}, "organizationName": {f.Name}, "certUrl": {verifyURL}, "certId": {referenceID},
 	}
 	if f.LinkedIn != "" {
 		q.Set("organizationId", f.LinkedIn)
 	}
-	if day, err := time.Parse(time.DateOnly, issueDate); err == nil {
-		q.Set("issueYear", strconv.Itoa(day.Year()))
-		q.Set("issueMonth", strconv.Itoa(int(day.Month())))
+	for name, date := range map[string]string{"issue": issueDate, "expiration": expiresOn} {
+		if day, err := time.Parse(time.DateOnly, date); err == nil {
+			q.Set(name+"Year", strconv.Itoa(day.Year()))
+			q.Set(name+"Month", strconv.Itoa(int(day.Month())))
+		}
 	}
 	return "https://www.linkedin.com/profile/add?" + q.Encode()
 }

@@ -157,9 +157,9 @@ func TestLogo(t *testing.T) {
 
 func TestAddToLinkedIn(t *testing.T) {
 	t.Parallel()
-	f := account.PublicProfile{Name: "A & B"}
+	f, expiresOn := account.PublicProfile{Name: "A & B"}, ""
 	address := func() url.Values {
-		u, err := url.Parse(f.AddToLinkedIn("BSc Physics", "2026-03-01", "https://vault.example/verify/NWU-1", "NWU-1"))
+		u, err := url.Parse(f.AddToLinkedIn("BSc Physics", "2026-03-01", expiresOn, "https://vault.example/verify/NWU-1", "NWU-1"))
 		if err != nil || u.Host != "www.linkedin.com" || u.Path != "/profile/add" {
 			t.Errorf("the address is %v, error %v, want LinkedIn's form", u, err)
 		}
@@ -176,5 +176,11 @@ func TestAddToLinkedIn(t *testing.T) {
 	want.Set("organizationId", "1234567")
 	if got := address(); !reflect.DeepEqual(got, want) {
 		t.Errorf("the form with a LinkedIn page = %v, want %v", got, want)
+	}
+	expiresOn = "2029-12-31"
+	want.Set("expirationYear", "2029")
+	want.Set("expirationMonth", "12")
+	if got := address(); !reflect.DeepEqual(got, want) {
+		t.Errorf("the form of a certificate that expires = %v, want %v", got, want)
 	}
 }

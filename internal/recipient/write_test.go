@@ -97,7 +97,7 @@ func TestMailInEveryLanguage(t *testing.T) {
 					for _, owner := range []*account.User{nil, {ID: 1, Name: text, Email: "ada@example.org"}} {
 						d := draft{institution: text, brand: account.BrandOf("#1a237e"), owner: owner, language: l, url: "https://vault.example/c/SECRET", logo: "logo:1", picture: "page:1"}
 						d.download = d.url + "/0197c2a0-0000-7000-8000-000000000001/certificate.pdf"
-						d.linkedIn = (&account.PublicProfile{Name: text, Public: account.Public{LinkedIn: "1234567890123456789"}}).AddToLinkedIn(text, "2026-06-30", "https://vault.example/verify/NWU-0123456789ABCDEF", "NWU-0123456789ABCDEF")
+						d.linkedIn = (&account.PublicProfile{Name: text, Public: account.Public{LinkedIn: "1234567890123456789"}}).AddToLinkedIn(text, "2026-06-30", "2030-12-31", "https://vault.example/verify/NWU-0123456789ABCDEF", "NWU-0123456789ABCDEF")
 						if owner == nil {
 							d.unsubscribe = "https://vault.example/unsubscribe/OTHER"
 						}
