@@ -333,6 +333,11 @@ func (d *driver) drivePublic() {
 	if _, err := public.Verify(ctx, "NWU-0000000000000000"); !errors.Is(err, client.ErrNotFound) {
 		d.Errorf("an unknown reference id: error = %v, want ErrNotFound", err)
 	}
+	for path, want := range map[string]int{created.ReferenceID: http.StatusOK, created.ReferenceID + "/badge.svg": http.StatusOK, "NWU-0000000000000000/badge.svg": http.StatusNotFound} {
+		if status := d.send(http.MethodGet, "/verify/"+path, "", nil, ""); status != want {
+			d.Errorf("/verify/%s: status = %d, want %d", path, status, want)
+		}
+	}
 	var pdf bytes.Buffer
 	d.must(d.client.Download(ctx, created.UUID, &pdf))
 	if !served("verifyFile") {

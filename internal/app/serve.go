@@ -109,7 +109,7 @@ func (a *App) handler() (http.Handler, error) {
 	}
 	pages := &public.Pages{
 		Site: site, Accounts: a.Accounts, Certs: a.Certs, Applications: a.Applications, Links: a.links, Limit: publicLimit, Now: time.Now,
-		Keys: a.Keys,
+		Keys: a.Keys, Fonts: a.fonts,
 	}
 	pagesHandler, err := pages.Handler()
 	if err != nil {

@@ -84,6 +84,15 @@ type certificatePage struct {
 	Now       time.Time
 }
 
+// Badge returns the badge of the certificate for other websites, or nil for a certificate without a
+// public page.
+func (c *certificatePage) Badge() *page.Badge {
+	if c.C.Status != cert.Approved && c.C.Status != cert.Revoked {
+		return nil
+	}
+	return &page.Badge{ReferenceID: c.C.ReferenceID, Address: c.Verify}
+}
+
 // Verdict returns the verdict of the certificate's public page. The verdict selects the text of the
 // preview.
 func (c *certificatePage) Verdict() string {

@@ -16,6 +16,7 @@ import (
 	"github.com/certvault/certvault/internal/authority"
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/limit"
+	"github.com/certvault/certvault/internal/typeset"
 	"github.com/certvault/certvault/internal/web"
 	"github.com/certvault/certvault/internal/web/page"
 )
@@ -49,6 +50,8 @@ type Pages struct {
 	Now          func() time.Time
 	// Keys has the root certificates of the signatures.
 	Keys *authority.Authority
+	// Fonts draws the texts of badges. It may be nil.
+	Fonts *typeset.Fonts
 
 	view *page.Set
 	// cards limits the number of cards that are drawn concurrently, because each of them requires
@@ -118,6 +121,7 @@ const belowPattern = "GET /verify/{reference_id}/{what}"
 var belowPatterns = []string{
 	"GET /verify/file/{sha256}", "GET /verify/{reference_id}/qrcode.svg", "GET /verify/{reference_id}/barcode.svg",
 	"GET /verify/{reference_id}/card.png", "GET /verify/{reference_id}/certificate.pdf", "GET /verify/{reference_id}/image.png",
+	"GET /verify/{reference_id}/badge.svg",
 }
 
 // below is the handler of belowPattern. The word "file" cannot be a reference id, because a
@@ -133,6 +137,8 @@ func (p *Pages) below(w http.ResponseWriter, r *http.Request) error {
 		return p.barcode(w, r)
 	case "card.png":
 		return p.card(w, r)
+	case "badge.svg":
+		return p.badge(w, r)
 	case "certificate.pdf":
 		return p.publicFile(w, r, web.PDFFile)
 	case "image.png":

@@ -48,6 +48,11 @@ type certificateView struct {
 // Downloadable reports whether the files of the certificate can be downloaded.
 func (s *certificateView) Downloadable() bool { return s.Status == cert.Approved && s.Verified != nil }
 
+// Badge returns the badge of the certificate for other websites.
+func (s *certificateView) Badge() *page.Badge {
+	return &page.Badge{ReferenceID: s.ReferenceID, Address: s.VerifyURL}
+}
+
 // Band returns the institution's colour for a valid certificate, or nil for any other certificate.
 func (s *certificateView) Band() *colour.Brand {
 	if s.Verdict != valid {
@@ -239,11 +244,11 @@ func (p *Pages) notFound(w http.ResponseWriter, r *http.Request, err error) erro
 	if !fault.Is(err, fault.NotFound) || page.WantsJSON(r) {
 		return err
 	}
-	view := p.secret
-	if r.PathValue("token") == "" {
-		view = p.signedIn
+	view, byLink := p.signedIn, false
+	if r.PathValue("token") != "" {
+		view, byLink = p.secret, true
 	}
-	return view.Draw(w, r, http.StatusNotFound, "nothing.html", r.PathValue("token") != "")
+	return view.Draw(w, r, http.StatusNotFound, "nothing.html", byLink)
 }
 
 // bundle is the data of the page of a mailed link to several certificates.
