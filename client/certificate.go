@@ -71,6 +71,16 @@ type VaultCertificate struct {
 	// it. Both may be nil.
 	Replaces   *Replacement `json:"replaces"`
 	ReplacedBy *Replacement `json:"replaced_by"`
+
+	Verifications Verifications `json:"verifications"`
+}
+
+// Verifications are the numbers of verifications of a certificate. If the institution hides the names
+// of its recipients, a number below 3 is nil.
+type Verifications struct {
+	Total *int `json:"total"`
+	// Last30Days is the number in the last 30 days, including today (UTC).
+	Last30Days *int `json:"last_30_days"`
 }
 
 // Institution is the issuer of a certificate.

@@ -45,7 +45,7 @@ const (
 	// requestTime limits how long running requests may continue after a signal, so that the jobs
 	// have time too.
 	requestTime = 12 * time.Second
-	// leaveTime limits the last write to the database.
+	// leaveTime limits the last writes to the database.
 	leaveTime = time.Second
 	// exitTime is the time after a signal at which the process ends, whatever still runs. Service
 	// managers and containers usually kill a process after 30 s.
@@ -460,6 +460,8 @@ func (a *App) close(ctx context.Context) error {
 		sending.Go(func() { a.Deliverer.Stop(ctx) })
 		add(a.Queue.Stop(ctx))
 		leave, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTime)
+		// All requests have ended, so that this stores the counts since the last minute.
+		add(a.Verifications.Fold(leave))
 		add(a.Queue.Leave(leave))
 		cancel()
 		add(a.store.removeMarks(time.Now()))

@@ -13,14 +13,16 @@ import (
 	"github.com/certvault/certvault/internal/limit"
 	"github.com/certvault/certvault/internal/web/page"
 	"github.com/certvault/certvault/internal/web/panel"
+	"github.com/certvault/certvault/internal/web/public"
 	recipientpages "github.com/certvault/certvault/internal/web/recipient"
 	"github.com/certvault/certvault/internal/web/signin"
 )
 
 // peoplePages returns the handler of all pages that require a sign-in. It passes other requests to
-// the public pages.
-func (a *App) peoplePages(site *page.Site, publicLimit *limit.Counter, public http.Handler) (http.Handler, error) {
+// the handler of the public pages.
+func (a *App) peoplePages(site *page.Site, publicLimit *limit.Counter, pages *public.Pages, publicHandler http.Handler) (http.Handler, error) {
 	signInPages := &signin.Pages{Site: site, People: a.People, Limit: publicLimit, Now: time.Now}
+	pages.IsMember = func(r *http.Request, institutionID int64) bool { return a.isMemberOf(signInPages, r, institutionID) }
 	signInHandler, err := signInPages.Handler()
 	if err != nil {
 		return nil, err
@@ -31,8 +33,8 @@ func (a *App) peoplePages(site *page.Site, publicLimit *limit.Counter, public ht
 		Access: a.access(signInPages),
 		Site:   site, Gate: gate{signInPages}, Members: a.Accounts, Tokens: a.Tokens, Hooks: a.Hooks, Find: a.Certs,
 		Certs: a.Certs, Search: a.Search, Tasks: a.Tasks, Batches: a.Batches, BulkImports: a.BulkImports, Templates: a.Templates, Applications: a.Applications,
-		Approvals: a.Approvals,
-		Links:     a.links, Keys: a.Keys, RotateKey: a.rotateKey, Mail: a.Recipients,
+		Approvals: a.Approvals, Verifications: a.Verifications,
+		Links: a.links, Keys: a.Keys, RotateKey: a.rotateKey, Mail: a.Recipients,
 		Limit: limit.NewCounter(a.cfg.RateLimit, time.Now), BaseURL: a.cfg.BaseURL, Now: time.Now, Log: a.log,
 		Stopping: stopping.Done(),
 	}
@@ -43,6 +45,7 @@ func (a *App) peoplePages(site *page.Site, publicLimit *limit.Counter, public ht
 	wallet := &recipientpages.Pages{
 		Site: site, Gate: signInPages, Recipients: a.Recipients, People: a.People, Accounts: a.Accounts, Certs: a.Certs, Applications: a.Applications,
 		Mailer: a.Mailer, Links: a.links, Limit: publicLimit, BounceToken: a.cfg.BounceToken, Now: time.Now, Log: a.log,
+		Verifications: a.Verifications,
 	}
 	walletHandler, err := wallet.Handler()
 	if err != nil {
@@ -63,7 +66,7 @@ func (a *App) peoplePages(site *page.Site, publicLimit *limit.Counter, public ht
 			w.Header().Set("Cache-Control", "no-store")
 			http.Redirect(w, r, "/panel", http.StatusSeeOther)
 		default:
-			public.ServeHTTP(w, r)
+			publicHandler.ServeHTTP(w, r)
 		}
 	})), nil
 }
@@ -73,6 +76,17 @@ func (a *App) peoplePages(site *page.Site, publicLimit *limit.Counter, public ht
 func isMember(pages *signin.Pages, r *http.Request) bool {
 	s, ok := pages.Person(r)
 	return ok && (s.Person.Member || s.Person.Operator)
+}
+
+// isMemberOf reports whether the request is from a signed-in member of an institution. It reads the
+// database only for a request with a session.
+func (a *App) isMemberOf(pages *signin.Pages, r *http.Request, institutionID int64) bool {
+	person, ok := pages.SignedIn(r)
+	if !ok || !person.Member {
+		return false
+	}
+	list, err := account.InstitutionsOf(r.Context(), a.DB, person.ID)
+	return err == nil && slices.Contains(list, institutionID)
 }
 
 // rotateKey creates a new signing key for an institution and records the rotation. It returns an

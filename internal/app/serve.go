@@ -109,7 +109,7 @@ func (a *App) handler() (http.Handler, error) {
 	}
 	pages := &public.Pages{
 		Site: site, Accounts: a.Accounts, Certs: a.Certs, Applications: a.Applications, Links: a.links, Limit: publicLimit, Now: time.Now,
-		Keys: a.Keys, Fonts: a.fonts,
+		Keys: a.Keys, Verified: a.Verifications.Count, Fonts: a.fonts,
 	}
 	pagesHandler, err := pages.Handler()
 	if err != nil {
@@ -119,12 +119,13 @@ func (a *App) handler() (http.Handler, error) {
 		Certs: a.Certs, Search: a.Search, Batches: a.Batches, Templates: a.Templates, Tokens: a.Tokens, Links: a.links,
 		Applications: a.Applications, OfferCursors: listing.NewCursors(a.Keyring, "offers"),
 		Limit: limit.NewCounter(a.cfg.RateLimit, time.Now), Keys: a.IdempotencyKeys, Log: a.log,
+		Verifications: a.Verifications,
 	}
 	compress, err := web.Compress()
 	if err != nil {
 		return nil, err
 	}
-	people, err := a.peoplePages(site, publicLimit, pagesHandler)
+	people, err := a.peoplePages(site, publicLimit, pages, pagesHandler)
 	if err != nil {
 		return nil, err
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/certvault/certvault/internal/mail"
 	"github.com/certvault/certvault/internal/recipient"
 	"github.com/certvault/certvault/internal/search"
+	"github.com/certvault/certvault/internal/verification"
 	"github.com/certvault/certvault/internal/webhook"
 )
 
@@ -50,6 +51,7 @@ func (a *App) startTasks(ctx context.Context) {
 	a.every(ctx, "heartbeat", job.HeartbeatInterval, a.heartbeat)
 	a.every(ctx, "probe of the file store", probeInterval, a.probeFiles)
 	a.every(ctx, "check of due times", pullBackInterval, a.pullBack)
+	a.every(ctx, "counts of verifications", verification.FoldEvery, a.Verifications.Fold)
 	a.startBackups(ctx)
 	if a.DB.Dialect == db.PostgreSQL {
 		a.every(ctx, "rescue", job.HeartbeatInterval, func(ctx context.Context) error { return a.Queue.Rescue(ctx, a.DB.Now(), a.Certs.Rescued) })

@@ -12,6 +12,7 @@ import (
 	"github.com/certvault/certvault/internal/audit"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/verification"
 )
 
 const (
@@ -159,6 +160,9 @@ func (s *Service) removeFailedTx(ctx context.Context, tx *db.Tx, id, before int6
 	if err := deleteSignaturesTx(ctx, tx, c.ID); err != nil {
 		return nil, err
 	}
+	if err := verification.DeleteTx(ctx, tx, c.ID); err != nil {
+		return nil, err
+	}
 	if _, err = tx.ExecContext(ctx, `DELETE FROM certificates WHERE id = $1`, c.ID); err != nil {
 		return nil, err
 	}
@@ -179,7 +183,8 @@ func (s *Service) deleteFilesTx(ctx context.Context, tx *db.Tx, id, before int64
 // time, so that package deletion deletes the files. The digests remain, so that the file is still
 // recognised as revoked. The checks are deleted, because the files no longer exist. The keys remain
 // in former_keys, for an erasure before the files are deleted. The base of a template is not a file
-// of the certificate, but the values are deleted, since the original could be drawn from them.
+// of the certificate, but the values are deleted, since the original could be drawn from them. The
+// counts of verifications are deleted too.
 func (s *Service) removeFilesTx(ctx context.Context, tx *db.Tx, id, before int64) (*Certificate, error) {
 	c, err := Scan(tx.QueryRowContext(ctx, `
 		UPDATE certificates SET files_ended_at = $3,
@@ -191,6 +196,9 @@ func (s *Service) removeFilesTx(ctx context.Context, tx *db.Tx, id, before int64
 		return nil, ErrInvalidState
 	}
 	if err != nil {
+		return nil, err
+	}
+	if err := verification.DeleteTx(ctx, tx, c.ID); err != nil {
 		return nil, err
 	}
 	return c, deleteChecksTx(ctx, tx, c.ID)

@@ -92,6 +92,7 @@ var owners = map[string]string{
 	"tokens":                   "token",
 	"unsubscribes":             "recipient",
 	"users":                    "account",
+	"verification_counts":      "verification",
 	"webhook_attempts":         "webhook",
 	"webhook_deliveries":       "webhook",
 	"webhook_endpoints":        "webhook",
@@ -109,6 +110,8 @@ var joins = map[string]map[string]string{
 		"recipient":   "wallets, links and notices are listed with their certificates",
 		"search":      "it finds, filters, orders and counts all certificates",
 		"task":        "the results of a task are listed with their certificates, and a task starts with the certificates that a search finds",
+
+		"verification": "a count is stored only for a certificate whose files exist, with one statement",
 	},
 	"institutions": {"token": "each API request reads its token and institution with one statement"},
 	"members":      {"identity": "each page for a signed-in person checks with one statement whether the person is a member"},

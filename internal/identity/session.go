@@ -128,6 +128,15 @@ func (s *Service) Session(ctx context.Context, from Origin) (*Session, error) {
 	return session, nil
 }
 
+// ReadSession is Session, but does not store the use of the session.
+func (s *Service) ReadSession(ctx context.Context, from Origin) (*Session, error) {
+	session, err := s.anySession(ctx, from)
+	if err == nil && session.Pending {
+		return nil, ErrNoSession
+	}
+	return session, err
+}
+
 // CheckSession returns ErrNoSession if Session would return it for a request. CheckSession does not
 // store the use of the session, so that an open event stream does not prolong the session.
 func (s *Service) CheckSession(ctx context.Context, from Origin) error {

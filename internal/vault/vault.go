@@ -36,6 +36,7 @@ import (
 	"github.com/certvault/certvault/internal/template"
 	"github.com/certvault/certvault/internal/token"
 	"github.com/certvault/certvault/internal/typeset"
+	"github.com/certvault/certvault/internal/verification"
 	"github.com/certvault/certvault/internal/webhook"
 )
 
@@ -125,6 +126,8 @@ type Services struct {
 	Applications    *application.Service
 	People          *identity.Service
 	Deliverer       *webhook.Deliverer
+	// Verifications counts how often certificates are verified.
+	Verifications *verification.Service
 }
 
 // Wire creates the services and starts none of them. Each service is created after the services
@@ -168,6 +171,7 @@ func Wire(d Deps) (*Services, error) {
 		},
 		Purged: PurgedTx,
 	})
+	s.Verifications = verification.New(verification.Config{DB: d.DB, Now: d.Now, Log: d.Log})
 	s.Search = search.New(d.DB, d.Keyring, d.Now)
 	s.Batches = batch.New(batch.Config{
 		DB: d.DB, Keyring: d.Keyring, Certs: s.Certs, Queue: s.Queue, Templates: d.Templates, Signatories: template.SignatoriesOf, Quota: d.StagedQuota,

@@ -24,6 +24,7 @@ import (
 	"github.com/certvault/certvault/internal/search"
 	"github.com/certvault/certvault/internal/template"
 	"github.com/certvault/certvault/internal/token"
+	"github.com/certvault/certvault/internal/verification"
 	"github.com/certvault/certvault/internal/web"
 	"github.com/certvault/certvault/internal/web/body"
 )
@@ -43,6 +44,8 @@ type API struct {
 	Limit        *limit.Counter
 	Keys         *limit.Keys
 	Log          *slog.Logger
+	// Verifications has the numbers of verifications.
+	Verifications *verification.Service
 
 	patterns []string
 }

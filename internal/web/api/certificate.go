@@ -1,11 +1,14 @@
 package api
 
 import (
+	"context"
 	"encoding/hex"
 
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/seal"
+	"github.com/certvault/certvault/internal/verification"
 	"github.com/certvault/certvault/internal/web"
 )
 
@@ -47,6 +50,15 @@ type certificate struct {
 	Expired          bool          `json:"expired"`
 	Replaces         *replacement  `json:"replaces"`
 	ReplacedBy       *replacement  `json:"replaced_by"`
+
+	Verifications verifications `json:"verifications"`
+}
+
+// verifications are the numbers of verifications of a certificate. A number below three is null if the
+// institution hides the names of its recipients.
+type verifications struct {
+	Total      *int `json:"total"`
+	Last30Days *int `json:"last_30_days"`
 }
 
 type labelled struct {
@@ -94,8 +106,27 @@ func sourceOf(c *cert.Certificate) labelled {
 	return labelled{Value: string(c.Source), Label: sourceLabels[c.Source]}
 }
 
+// wireAll converts certificates of an institution to their wire types. q is a transaction, or nil.
+func (a *API) wireAll(ctx context.Context, q db.Queryer, inst *account.Institution, list ...*cert.Certificate) ([]*certificate, error) {
+	ids := make([]int64, len(list))
+	for i, c := range list {
+		ids[i] = c.ID
+	}
+	counts, err := a.Verifications.Shown(ctx, q, inst.ID, ids...)
+	if err != nil {
+		return nil, err
+	}
+	data := make([]*certificate, len(list))
+	for i, c := range list {
+		if data[i], err = a.wire(c, inst, counts[c.ID]); err != nil {
+			return nil, err
+		}
+	}
+	return data, nil
+}
+
 // wire converts a certificate to its wire type.
-func (a *API) wire(c *cert.Certificate, inst *account.Institution) (*certificate, error) {
+func (a *API) wire(c *cert.Certificate, inst *account.Institution, counts verification.Shown) (*certificate, error) {
 	s := statuses[c.Status]
 	s.Value = string(c.Status)
 	out := &certificate{
@@ -114,8 +145,9 @@ func (a *API) wire(c *cert.Certificate, inst *account.Institution) (*certificate
 		RevokedAt:        web.Timestamp(c.RevokedAt),
 		RevocationReason: optional(c.RevocationReason),
 		ExpiresOn:        optional(c.ExpiresOn), Expired: a.Certs.HasExpired(c),
-		Replaces:   replacementOf(c.Replaces),
-		ReplacedBy: replacementOf(c.ReplacedBy),
+		Replaces:      replacementOf(c.Replaces),
+		ReplacedBy:    replacementOf(c.ReplacedBy),
+		Verifications: verifications{Total: counts.Total, Last30Days: counts.Recent},
 	}
 	if c.File.Name != "" {
 		out.File = &file{Name: c.File.Name, MIMEType: string(c.File.Type), Size: c.File.Size, SHA256: c.OriginalDigest()}

@@ -78,6 +78,7 @@ func newVault(tb testing.TB, d *db.DB, rate int, changes ...func(*wiring.Deps)) 
 	v.api = &API{
 		Tokens: v.Tokens, Links: v.Links, Limit: limit.NewCounter(rate, v.Now), Keys: v.IdempotencyKeys, Log: log, Certs: v.Certs, Search: v.Search, Batches: v.Batches,
 		Templates: v.Templates, Applications: v.Applications, OfferCursors: listing.NewCursors(v.Keyring, "offers"),
+		Verifications: v.Verifications,
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/business/", v.api.Handler())

@@ -102,11 +102,11 @@ func (x *exchange) respondTx(ctx context.Context, tx *db.Tx, status int, content
 // withCertificate returns a cert.TxFunc that sets the response to the certificate of an operation.
 func (x *exchange) withCertificate(status int, text string) cert.TxFunc {
 	return func(ctx context.Context, tx *db.Tx, c *cert.Certificate) error {
-		data, err := x.api.wire(c, x.call.institution)
+		data, err := x.api.wireAll(ctx, tx, x.call.institution, c)
 		if err != nil {
 			return err
 		}
-		return x.respondTx(ctx, tx, status, message{Message: text, Data: data})
+		return x.respondTx(ctx, tx, status, message{Message: text, Data: data[0]})
 	}
 }
 

@@ -89,11 +89,9 @@ func (a *API) list(w http.ResponseWriter, c *call) error {
 	if err != nil {
 		return err
 	}
-	data := make([]*certificate, len(list.Items))
-	for i, item := range list.Items {
-		if data[i], err = a.wire(item, c.institution); err != nil {
-			return err
-		}
+	data, err := a.wireAll(c.Context(), nil, c.institution, list.Items...)
+	if err != nil {
+		return err
 	}
 	return web.WriteJSON(w, http.StatusOK, paged(a.Links.To(c.URL.Path), query, filter.Range, list.Part, len(data), data))
 }

@@ -32,11 +32,11 @@ func (a *API) view(w http.ResponseWriter, c *call) error {
 	if err != nil {
 		return err
 	}
-	data, err := a.wire(found, c.institution)
+	data, err := a.wireAll(c.Context(), nil, c.institution, found)
 	if err != nil {
 		return err
 	}
-	return web.WriteJSON(w, http.StatusOK, recordResponse{Data: data})
+	return web.WriteJSON(w, http.StatusOK, recordResponse{Data: data[0]})
 }
 
 func (a *API) download(w http.ResponseWriter, c *call) error {

@@ -28,7 +28,7 @@ var recordFields = map[string]string{
 	"failure": "par", "file": "", "verified_sha256": "pf", "placement": "pf", "placement_page": "pf", "placement_box": "pf", "notices": "",
 	"verification_url": "", "pdf_path": "pfr", "image_path": "pfr", "qrcode_path": "", "barcode_path": "",
 	"created_at": "", "updated_at": "", "approved_at": "pf", "revoked_at": "paf", "revocation_reason": "paf", "replaces": "pafr", "replaced_by": "pafr",
-	"expires_on": "pafr", "expired": "",
+	"expires_on": "pafr", "expired": "", "verifications": "",
 }
 
 func checkRecord(t *testing.T, status string, record map[string]any) {

@@ -19,6 +19,7 @@ import (
 	"github.com/certvault/certvault/internal/pades"
 	"github.com/certvault/certvault/internal/recipient"
 	"github.com/certvault/certvault/internal/seal"
+	"github.com/certvault/certvault/internal/verification"
 	"github.com/certvault/certvault/internal/web"
 	"github.com/certvault/certvault/internal/web/page"
 	"github.com/certvault/certvault/internal/webhook"
@@ -82,6 +83,8 @@ type certificatePage struct {
 	// Replacing is the replacement of the certificate that is being made or that failed, or nil.
 	Replacing *cert.Certificate
 	Now       time.Time
+	// Verifications are the numbers of verifications. A nil number is not shown.
+	Verifications verification.Shown
 }
 
 // Badge returns the badge of the certificate for other websites, or nil for a certificate without a
@@ -402,6 +405,11 @@ func (p *Panel) certificatePage(r *http.Request, v *Visit) (*certificatePage, er
 	if page.Replacing, err = p.Certs.Replacing(ctx, c); err != nil {
 		return nil, err
 	}
+	counts, err := p.Verifications.Shown(ctx, nil, v.Institution().ID, c.ID)
+	if err != nil {
+		return nil, err
+	}
+	page.Verifications = counts[c.ID]
 	slices.Reverse(page.History)
 	return page, nil
 }

@@ -31,6 +31,7 @@ var entries = [][]entry{
 		{"applications", "nav.applications", "applications", account.MayReview},
 		{"offers", "nav.offers", "offers", account.MayManageOffers},
 		{"approvals", "nav.approvals", "approvals", account.MaySign},
+		{"verifications", "nav.verifications", "verifications", account.MayView},
 	},
 	{
 		{"members", "nav.members", "members", account.MaySeeMembers},

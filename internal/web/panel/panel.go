@@ -53,6 +53,7 @@ import (
 	"github.com/certvault/certvault/internal/task"
 	certtemplate "github.com/certvault/certvault/internal/template"
 	"github.com/certvault/certvault/internal/token"
+	"github.com/certvault/certvault/internal/verification"
 	"github.com/certvault/certvault/internal/web"
 	"github.com/certvault/certvault/internal/web/page"
 	"github.com/certvault/certvault/internal/webhook"
@@ -125,6 +126,8 @@ type Panel struct {
 	Applications *application.Service
 	// Approvals is the service for signatories.
 	Approvals *approval.Service
+	// Verifications has the numbers of verifications.
+	Verifications *verification.Service
 	// Links creates public addresses.
 	Links *web.Links
 	Find  Finder
@@ -153,7 +156,8 @@ var Prefixes = []string{"/panel", "/operator", "/invitation", "/setup"}
 
 // Handler prepares the table of routes and the pages, and returns the handler for all routes.
 func (p *Panel) Handler() (http.Handler, error) {
-	p.table = slices.Concat(p.routes(), p.accessRoutes(), p.vaultRoutes(), p.templateRoutes(), p.issueRoutes(), p.applicationRoutes(), p.approvalRoutes())
+	p.table = slices.Concat(p.routes(), p.accessRoutes(), p.vaultRoutes(), p.templateRoutes(), p.issueRoutes(), p.applicationRoutes(), p.approvalRoutes(),
+		p.verificationRoutes())
 	var err error
 	if p.view, err = p.Site.Set(page.Options{
 		Templates: templates, Styles: []string{"form.css", "panel.css"}, Modules: []string{"panel.js", "palette.js"},

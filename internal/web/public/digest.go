@@ -69,6 +69,7 @@ func (p *Pages) digest(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	p.count(r, append(result.Records, result.Data)...)
 	if page.WantsJSON(r) {
 		return web.WriteJSON(w, http.StatusOK, result)
 	}

@@ -52,6 +52,10 @@ type Pages struct {
 	Keys *authority.Authority
 	// Fonts draws the texts of badges. It may be nil.
 	Fonts *typeset.Fonts
+	// Verified counts a verification of a certificate. IsMember reports whether a request comes from a
+	// signed-in member of an institution, whose requests are not counted. Both are optional.
+	Verified func(certificateID int64)
+	IsMember func(r *http.Request, institutionID int64) bool
 
 	view *page.Set
 	// cards limits the number of cards that are drawn concurrently, because each of them requires

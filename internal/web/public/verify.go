@@ -206,6 +206,7 @@ func (p *Pages) verify(w http.ResponseWriter, r *http.Request) error {
 		}
 		return err
 	}
+	p.count(r, v)
 	if page.WantsJSON(r) {
 		return web.WriteJSON(w, http.StatusOK, struct {
 			Data *verification `json:"data"`

@@ -24,6 +24,7 @@ import (
 	"github.com/certvault/certvault/internal/limit"
 	"github.com/certvault/certvault/internal/mail"
 	"github.com/certvault/certvault/internal/recipient"
+	"github.com/certvault/certvault/internal/verification"
 	"github.com/certvault/certvault/internal/web"
 	"github.com/certvault/certvault/internal/web/body"
 	"github.com/certvault/certvault/internal/web/page"
@@ -59,6 +60,8 @@ type Pages struct {
 	Applications *application.Service
 	Mailer       *mail.Mailer
 	Links        *web.Links
+	// Verifications has the numbers of verifications.
+	Verifications *verification.Service
 	// Limit counts the requests of each address.
 	Limit *limit.Counter
 	// BounceToken is the secret for reports of failed deliveries; if it is empty, no reports are

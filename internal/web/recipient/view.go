@@ -11,6 +11,7 @@ import (
 	"github.com/certvault/certvault/internal/colour"
 	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/recipient"
+	"github.com/certvault/certvault/internal/verification"
 	"github.com/certvault/certvault/internal/web"
 	"github.com/certvault/certvault/internal/web/page"
 )
@@ -166,6 +167,8 @@ type holderPage struct {
 	Account bool
 	Invite  *invitation
 	More    string
+	// Verifications are the numbers of verifications of the certificate.
+	Verifications verification.Numbers
 	// Mailed reports whether a mailed link opens the certificate too. It is set only on the page of
 	// an account.
 	Mailed bool
@@ -197,6 +200,9 @@ func (p *Pages) page(r *http.Request, h *holding) (*holderPage, error) {
 	}
 	o := &holderPage{certificateView: s, Today: p.Now().UTC().Format(time.DateOnly), Account: h.link == nil}
 	if o.Shares, err = p.Recipients.Shares(r.Context(), h.certificate); err != nil {
+		return nil, err
+	}
+	if o.Verifications, err = p.Verifications.Of(r.Context(), h.certificate.InstitutionID, h.certificate.ID); err != nil {
 		return nil, err
 	}
 	if o.Account {

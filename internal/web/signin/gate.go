@@ -96,6 +96,19 @@ func (p *Pages) Person(r *http.Request) (*identity.Session, bool) {
 	return s, err == nil
 }
 
+// SignedIn returns the signed-in person, or false. Unlike Person, it stores no use of the session.
+func (p *Pages) SignedIn(r *http.Request) (identity.Person, bool) {
+	from := origin(r)
+	if from.Session == "" {
+		return identity.Person{}, false
+	}
+	s, err := p.People.ReadSession(r.Context(), from)
+	if err != nil {
+		return identity.Person{}, false
+	}
+	return s.Person, true
+}
+
 // reader returns the signed-in person for pages, or nil.
 func (p *Pages) reader(r *http.Request) *page.Person { return ReaderOf(p.Person(r)) }
 

@@ -80,10 +80,11 @@ async function lookUp(area, file, status) {
   location.assign(target);
 }
 
-// known reports whether the vault has a file with the fingerprint in target.
+// known reports whether the vault has a file with the fingerprint in target. The method is HEAD, because
+// the vault counts a GET request as a verification.
 async function known(target) {
   try {
-    return (await fetch(target, { headers: { Accept: "application/json" } })).ok;
+    return (await fetch(target, { method: "HEAD", headers: { Accept: "application/json" } })).ok;
   } catch {
     return true; // the page of target shows the error
   }

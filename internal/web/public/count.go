@@ -1,0 +1,54 @@
+package public
+
+import (
+	"net/http"
+	"regexp"
+	"strings"
+)
+
+// program matches the lower-case User-Agent of crawlers, of services that draw previews of links, and of
+// monitoring, which identify themselves. Their requests are not verifications.
+var program = regexp.MustCompile(`bot\b|bot[_/-]|crawl|spider|slurp|scrape|archiver|preview|facebookexternalhit|facebookcatalog|embedly|^whatsapp/|skypeuri|vkshare|` +
+	`w3c_validator|lighthouse|pagespeed|ptst/|headlesschrome|feedfetcher|mediapartners|googleother|inspectiontool|safebrowsing|virustotal|zgrab|` +
+	`monitor|uptime|pingdom|statuscake|site24x7|nagios|check_http|zabbix|datadog|newrelic|kube-probe|blackbox|prometheus|healthcheck|health-check`)
+
+// phone is the name of a make of phones, which contains the word bot.
+const phone = "cubot"
+
+// prefetchHeaders are the headers with which a browser announces that it loads a page in advance, or
+// for a preview.
+var prefetchHeaders = []string{"Sec-Purpose", "Purpose", "X-Purpose", "X-Moz"}
+
+// isVerification reports whether a request comes from a person or from a program that verifies a
+// certificate. HEAD requests, pages loaded in advance, and programs that identify themselves as
+// crawlers or as monitoring are not verifications.
+func isVerification(r *http.Request) bool {
+	if r.Method != http.MethodGet {
+		return false
+	}
+	for _, name := range prefetchHeaders {
+		switch value := strings.ToLower(r.Header.Get(name)); {
+		case strings.Contains(value, "prefetch"), strings.Contains(value, "prerender"), strings.Contains(value, "preview"):
+			return false
+		}
+	}
+	return !program.MatchString(strings.ReplaceAll(strings.ToLower(r.UserAgent()), phone, ""))
+}
+
+// count counts a request as a verification of the certificates in its response. A certificate in
+// processing is not public yet, and its page reloads itself. A member who looks at a certificate of
+// the own institution does not verify it.
+func (p *Pages) count(r *http.Request, list ...*verification) {
+	if p.Verified == nil || !isVerification(r) {
+		return
+	}
+	for _, v := range list {
+		if v == nil || v.Status == processing || v.certificate.FilesDeletedAt != nil {
+			continue
+		}
+		if p.IsMember != nil && p.IsMember(r, v.certificate.InstitutionID) {
+			continue
+		}
+		p.Verified(v.certificate.ID)
+	}
+}

@@ -1,0 +1,63 @@
+package bench
+
+import (
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+const (
+	// readers is the number of clients that read public pages at the same time.
+	readers = 8
+	// readTime is the length of a measurement of public pages.
+	readTime = 5 * time.Second
+	// shownPages is the number of certificates whose pages are read.
+	shownPages = 20
+)
+
+// BenchmarkVerifyPage measures the pages of certificates that a vault sends in a second, to clients
+// whose verifications are counted. To compare two versions, set CERTVAULT_BINARY and run them in turn.
+func BenchmarkVerifyPage(b *testing.B) {
+	each(b, func(b *testing.B, database string) {
+		v, c := start(b, database)
+		paths := make([]string, shownPages)
+		for i := range paths {
+			a, err := c.Upload(b.Context(), form(i))
+			if err != nil || a.Status != http.StatusCreated {
+				b.Fatalf("uploading: %+v, %v", a, err)
+			}
+			made, err := a.Certificate()
+			if err != nil {
+				b.Fatal(err)
+			}
+			if _, err := c.Await(b.Context(), made.UUID); err != nil {
+				b.Fatal(err)
+			}
+			paths[i] = "/verify/" + made.ReferenceID
+		}
+		for b.Loop() {
+			var sent atomic.Int64
+			var group sync.WaitGroup
+			end := time.Now().Add(readTime)
+			for r := range readers {
+				client, err := v.Client("")
+				if err != nil {
+					b.Fatal(err)
+				}
+				group.Go(func() {
+					for n := r; time.Now().Before(end); n++ {
+						if a, err := client.Get(b.Context(), paths[n%len(paths)]); err != nil || a.Status != http.StatusOK {
+							b.Errorf("reading a page: %+v, %v", a, err)
+							return
+						}
+						sent.Add(1)
+					}
+				})
+			}
+			group.Wait()
+			b.ReportMetric(float64(sent.Load())/readTime.Seconds(), "pages/s")
+		}
+	})
+}
