@@ -103,6 +103,9 @@ func (s *Service) CorrectEmail(ctx context.Context, institutionID int64, uuid, a
 		if err := s.revokeSharesTx(ctx, tx, c.ID); err != nil {
 			return err
 		}
+		if err := removeEntriesTx(ctx, tx, c.ID); err != nil {
+			return err
+		}
 		if c.Status == cert.Approved {
 			if err := s.mailAgainTx(ctx, tx, c, email, Corrected); err != nil {
 				return err

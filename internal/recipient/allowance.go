@@ -18,11 +18,12 @@ const (
 	exporting  limitedAction = "export"
 	resending  limitedAction = "resend"
 	trying     limitedAction = "try"
+	arranging  limitedAction = "arrange"
 )
 
 // dailyLimits has the number of actions that are allowed in a day: per certificate for resending,
 // per holder for the other actions.
-var dailyLimits = map[limitedAction]int{sharing: 50, correcting: 5, exporting: 5, resending: 10, trying: 30}
+var dailyLimits = map[limitedAction]int{sharing: 50, correcting: 5, exporting: 5, resending: 10, trying: 30, arranging: 300}
 
 // allowTx counts an action of a holder. For resending, holder is the certificate. The error is
 // fault.TooMany if the daily limit is exceeded.

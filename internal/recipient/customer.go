@@ -123,6 +123,9 @@ func (s *Service) ForgetTx(ctx context.Context, tx *db.Tx, userID int64) error {
 	if err != nil {
 		return fmt.Errorf("removing a person from the records: %w", err)
 	}
+	if err := s.deletePortfolioTx(ctx, tx, userID); err != nil {
+		return err
+	}
 	now := db.Micros(s.now())
 	for _, c := range list {
 		if _, err := tx.ExecContext(ctx, `

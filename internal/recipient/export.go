@@ -50,6 +50,8 @@ type exported struct {
 	// Unsubscribed has the institutions from whose mail the address is unsubscribed. It is empty
 	// unless the person has verified the address.
 	Unsubscribed []exportedUnsubscribe `json:"unsubscribed"`
+	// Portfolio is null if the person has none.
+	Portfolio *exportedPortfolio `json:"portfolio"`
 }
 
 // ExportedApplication is an application of the person in export.json. Package application makes it.
@@ -187,6 +189,9 @@ func (s *Service) Export(ctx context.Context, userID int64) (*Export, error) {
 		return nil, err
 	}
 	a.UUID, a.Name, a.Email, a.Language, a.CreatedAt, a.ProvedAt = u.UUID, u.Name, u.Email, u.Language, u.CreatedAt, u.VerifiedAt
+	if e.about.Portfolio, err = s.exportPortfolio(ctx, userID); err != nil {
+		return nil, err
+	}
 	if u.VerifiedAt == nil {
 		return e, nil
 	}

@@ -20,11 +20,12 @@ const (
 	purgeRounds = 20
 )
 
-// PurgedTx deletes the notices, shares and corrections of a certificate that is about to be
+// PurgedTx deletes the notices, shares, corrections and portfolio entries of a certificate that is about to be
 // deleted. Package vault calls PurgedTx in the callback cert.Config.Purged.
 func PurgedTx(ctx context.Context, tx *db.Tx, c *cert.Certificate) error {
 	for _, statement := range []string{
 		`DELETE FROM notices WHERE certificate_id = $1`, `DELETE FROM shares WHERE certificate_id = $1`, `DELETE FROM corrections WHERE certificate_id = $1`,
+		`DELETE FROM portfolio_entries WHERE certificate_id = $1`,
 	} {
 		if _, err := tx.ExecContext(ctx, statement, c.ID); err != nil {
 			return fmt.Errorf("removing a certificate's notices and links: %w", err)

@@ -77,7 +77,7 @@ type Pages struct {
 }
 
 // Prefixes are the path prefixes of these pages, except the pages for signing in.
-var Prefixes = []string{"/c", "/s", "/unsubscribe", "/account", "/hooks"}
+var Prefixes = []string{"/c", "/s", "/unsubscribe", "/account", "/hooks", "/p"}
 
 const (
 	// maxForm is the maximum size of a form in bytes. maxReport is the maximum size of a delivery
@@ -92,13 +92,17 @@ var notices = map[string]string{
 	"replaced":          "replaced.notice",
 	"application_saved": "my_application.draft_saved", "application_file_removed": "my_application.file_removed", "application_open": "my_application.problem_open",
 	"application_answered": "my_application.answer_sent", "application_withdrawn": "my_application.was_withdrawn",
+	"portfolio_saved": "portfolio.saved", "portfolio_add": "portfolio.added", "portfolio_remove": "portfolio.removed", "portfolio_up": "portfolio.moved", "portfolio_down": "portfolio.moved",
 }
 
 // Handler loads the templates and returns the handler of all routes.
 func (p *Pages) Handler() (http.Handler, error) {
 	funcs := maps.Clone(applyFuncs)
 	funcs["stateOf"] = p.stateOf
-	options := page.Options{Templates: templates, Styles: []string{"form.css", "recipient.css"}, Notices: notices, Funcs: funcs, Indexed: []string{"share_public.html"}}
+	options := page.Options{
+		Templates: templates, Styles: []string{"form.css", "recipient.css"}, Notices: notices, Funcs: funcs,
+		Indexed: []string{"share_public.html", "portfolio_public.html"},
+	}
 	var err error
 	if p.secret, err = p.Site.Set(options); err != nil {
 		return nil, err
@@ -141,6 +145,7 @@ func (p *Pages) Handler() (http.Handler, error) {
 		return p.secret.Draw(w, r, http.StatusOK, "deleted.html", nil)
 	})
 	p.applyRoutes(route)
+	p.portfolioRoutes(route)
 	for _, pattern := range []string{"POST /hooks/bounce", "POST /hooks/bounce/{token}"} {
 		p.patterns = append(p.patterns, pattern)
 		mux.Handle(pattern, web.Handler(web.WriteJSONError, p.bounce))
@@ -148,8 +153,11 @@ func (p *Pages) Handler() (http.Handler, error) {
 	return web.Throttled(p.Limit, p.secret.Render, web.SameOrigin(p.secret.Render, web.Routes(mux, p.secret.Render))), nil
 }
 
+// routeFunc adds a route.
+type routeFunc func(view *page.Set, pattern string, f web.Func)
+
 // applyRoutes adds the routes for people who apply for a certificate.
-func (p *Pages) applyRoutes(route func(view *page.Set, pattern string, f web.Func)) {
+func (p *Pages) applyRoutes(route routeFunc) {
 	// A person without a session sees how to begin.
 	route(p.signedIn, "GET /account/apply/{institution}/{offer}", p.forOffer(p.apply))
 	for pattern, f := range map[string]func(http.ResponseWriter, *http.Request, *offering) error{
@@ -194,7 +202,7 @@ func (p *Pages) reader(r *http.Request) *page.Person {
 // problems maps a field to the key of the message about its problem.
 var problems = map[string]string{
 	"label": "recipient.problem_label", "expires": "recipient.problem_expires", "text": "recipient.problem_text", "confirm": "recipient.problem_confirm",
-	"search": "recipient.problem_search",
+	"search": "recipient.problem_search", "display_name": "portfolio.problem_name", "slug": "portfolio.problem_slug",
 }
 
 // translate replaces the texts of an error by keys of the catalog. Texts without a key stay the

@@ -251,7 +251,7 @@ func (p *Pages) notFound(w http.ResponseWriter, r *http.Request, err error) erro
 		return err
 	}
 	view, byLink := p.signedIn, false
-	if r.PathValue("token") != "" {
+	if r.PathValue("token") != "" || r.PathValue("slug") != "" {
 		view, byLink = p.secret, true
 	}
 	return view.Draw(w, r, http.StatusNotFound, "nothing.html", byLink)
