@@ -33,8 +33,15 @@ func (f *fixture) panelPages(ctx context.Context, v *vault.Vault, slug string, m
 		{"settings-mail-arabic", at + "/settings/mail?language=ar", http.StatusOK}, {"settings-stamps", at + "/settings/stamps", http.StatusOK},
 		{"settings-retention", at + "/settings/retention", http.StatusOK},
 		{"settings-keys", at + "/settings/keys", http.StatusOK}, {"settings-key-rotate", at + "/settings/keys/rotate", http.StatusOK},
+		{"verifications", at + "/verifications", http.StatusOK}, {"verifications-quarter", at + "/verifications?days=90", http.StatusOK},
 	} {
 		f.show(p.name, p.address, p.status, session)
+	}
+	// The vault stores these verifications within a minute.
+	for _, c := range made {
+		if _, err := f.client.Get(ctx, "/verify/"+c.ReferenceID); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -93,6 +93,41 @@ func (f *fixture) accountPages(ctx context.Context, v *vault.Vault) error {
 	} {
 		f.show(name, v.URL+path, http.StatusOK, session)
 	}
+	return f.portfolio(ctx, v, session)
+}
+
+// certificateLink matches the path of a certificate in an account.
+var certificateLink = regexp.MustCompile(`/account/certificates/([0-9a-f-]{36})`)
+
+// portfolio creates a portfolio with all certificates of the account, and adds the page of one of them,
+// the form with problems and with entries, and the public page.
+func (f *fixture) portfolio(ctx context.Context, v *vault.Vault, session string) error {
+	const path, slug = "/account/portfolio", "olga-owner"
+	client, err := v.Client("")
+	if err != nil {
+		return err
+	}
+	client.Session = session
+	a, err := client.Get(ctx, "/account")
+	if err != nil || a.Status != http.StatusOK {
+		return fmt.Errorf("reading the certificates of an account: %+v: %w", a, err)
+	}
+	certificates := certificateLink.FindAllStringSubmatch(string(a.Body), -1)
+	f.show("wallet-certificate", v.URL+certificates[0][0], http.StatusOK, session)
+	f.show("portfolio-problem", v.URL+path, http.StatusUnprocessableEntity, session).Form = url.Values{"display_name": {""}, "slug": {"a"}}
+	forms := []string{path}
+	for _, c := range certificates {
+		forms = append(forms, path+"/"+c[1]+"/add")
+	}
+	for _, form := range forms {
+		values := url.Values{"display_name": {"Olga Owner"}, "slug": {slug}, "visible": {"1"}, "listed": {"1"}}
+		if a, err := client.PostForm(ctx, form, values); err != nil || a.Status != http.StatusSeeOther {
+			return fmt.Errorf("changing a portfolio: %+v: %w", a, err)
+		}
+	}
+	f.show("portfolio-edit", v.URL+path, http.StatusOK, session)
+	page := f.add("portfolio", v.URL+"/p/"+slug, http.StatusOK)
+	page.Scored, page.Indexed = true, true
 	return nil
 }
 
