@@ -176,7 +176,7 @@ func (s *Service) writeOneTx(ctx context.Context, tx *db.Tx, items []item) error
 		d.url, d.unsubscribe = s.to("/c/"+secret), s.to("/unsubscribe/"+unsubscribe)
 		d.download = d.url + "/" + url.PathEscape(first.uuid) + "/" + downloadFile
 	}
-	d.picture, d.linkedIn = pageSource+first.uuid, d.profile.AddToLinkedIn(first.title, first.issueDate, "", s.verify(first.reference), first.reference)
+	d.picture, d.linkedIn = pageSource+first.uuid, d.profile.AddToLinkedIn(first.title, first.issueDate, first.expiresOn, s.verify(first.reference), first.reference)
 	message, err := d.message()
 	if err != nil {
 		return err

@@ -105,7 +105,7 @@ func (p *Pages) certificateView(ctx context.Context, c *cert.Certificate, base s
 	default:
 		return nil, errNoLink
 	}
-	s.LinkedIn = profile.AddToLinkedIn(c.Title, c.IssueDate, "", s.VerifyURL, c.ReferenceID)
+	s.LinkedIn = profile.AddToLinkedIn(c.Title, c.IssueDate, c.ExpiresOn, s.VerifyURL, c.ReferenceID)
 	return s, nil
 }
 
