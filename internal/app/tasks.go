@@ -36,6 +36,7 @@ func (a *App) startTasks(ctx context.Context) {
 	a.every(ctx, "end of retention periods", cert.RetentionInterval, a.Certs.SweepExpired)
 	a.every(ctx, "sweep of expiries", cert.ExpiryInterval, a.Certs.SweepExpiries)
 	a.every(ctx, "removal of old addresses", cert.RetentionInterval, a.Recipients.SweepExpired)
+	a.every(ctx, "mail at a chosen time", recipient.SweepInterval, a.Recipients.SweepPlans)
 	a.every(ctx, "sweep of tasks", cert.SweepInterval, a.Tasks.Sweep)
 	a.every(ctx, "sweep of bulk uploads", bulkimport.SweepInterval, a.BulkImports.Sweep)
 	a.every(ctx, "sweep of batches", batch.SweepInterval, a.Batches.Sweep)

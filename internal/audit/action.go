@@ -18,6 +18,7 @@ const (
 	CertificateMailed   Action = "certificate.mailed"
 	CertificateChecked  Action = "certificate.checked"
 	CertificateAddress  Action = "certificate.address"
+	CertificatePlanned  Action = "certificate.mail-time"
 	CorrectionClosed    Action = "certificate.correction"
 	CertificateExpired  Action = "certificate.ended"
 	FilesExpired        Action = "certificate.files-ended"
@@ -28,6 +29,7 @@ const (
 	CertificateReplaced Action = "certificate.replaced"
 	BatchAccepted       Action = "batch.accepted"
 	BatchSigned         Action = "batch.signed"
+	BatchPlanned        Action = "batch.mail-time"
 
 	TemplateCreated    Action = "template.created"
 	TemplateImported   Action = "template.imported"
@@ -128,6 +130,7 @@ var Actions = []struct {
 	{CertificateExported, "exported certificates"},
 	{CertificateChecked, "checked the stored files of a certificate"},
 	{CertificateMailed, "sent the mail of a certificate again"},
+	{CertificatePlanned, "changed when the mail about a certificate is sent"},
 	{CertificateAddress, "corrected the address of a certificate"},
 	{CorrectionClosed, "closed a request to correct a certificate"},
 	{CertificateExpired, "removed a failed certificate after its retention period"},
@@ -139,6 +142,7 @@ var Actions = []struct {
 	{CertificateReplaced, "replaced a certificate"},
 	{BatchAccepted, "uploaded a batch"},
 	{BatchSigned, "approved certificates of a batch as a signatory"},
+	{BatchPlanned, "changed when the mail about a batch is sent"},
 	{TemplateCreated, "created a template"},
 	{TemplateImported, "imported a template"},
 	{TemplateDuplicated, "duplicated a template"},

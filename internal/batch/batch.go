@@ -41,6 +41,9 @@ type Config struct {
 	// Signatories returns those who must approve the certificates of a version of a template. It may be nil
 	// if there are none.
 	Signatories func(ctx context.Context, q db.Queryer, institutionID, versionID int64) (cert.Signatories, error)
+	// Planned stores when the recipients of a new batch get mail, if not at the approval. It is called in the
+	// transaction that accepts the batch. It may be nil.
+	Planned func(ctx context.Context, tx *db.Tx, institutionID int64, batchID string, n cert.Notify) error
 	// Quota is the limit of staged files per institution, in bytes.
 	Quota int64
 	Now   func() time.Time
@@ -54,6 +57,7 @@ type Service struct {
 	queue       *job.Queue
 	templates   func(ctx context.Context, institutionID int64, versionIDs []int64) (map[int64]TemplateName, error)
 	signatories func(ctx context.Context, q db.Queryer, institutionID, versionID int64) (cert.Signatories, error)
+	plan        func(ctx context.Context, tx *db.Tx, institutionID int64, batchID string, n cert.Notify) error
 	quota       int64
 	now         func() time.Time
 	log         *slog.Logger
@@ -66,7 +70,7 @@ type Service struct {
 // New returns a service and registers its worker with the queue.
 func New(c Config) *Service {
 	s := &Service{
-		db: c.DB, certs: c.Certs, queue: c.Queue, templates: c.Templates, signatories: c.Signatories, quota: c.Quota, now: c.Now, log: c.Log,
+		db: c.DB, certs: c.Certs, queue: c.Queue, templates: c.Templates, signatories: c.Signatories, plan: c.Planned, quota: c.Quota, now: c.Now, log: c.Log,
 		batchCursors: listing.NewCursors(c.Keyring, "batches"), entryCursors: listing.NewCursors(c.Keyring, "entries"),
 	}
 	job.Add(c.Queue, &expandWorker{service: s})

@@ -38,6 +38,8 @@ type Submission struct {
 	Draft *Draft
 	// Template is the template of the certificates. It is nil for a bulk upload of files.
 	Template *Template
+	// Notify is the time of the mail to the recipients.
+	Notify cert.Notify
 	// Then, which may be nil, runs in the transaction that accepts the batch.
 	Then func(ctx context.Context, tx *db.Tx, b *Batch) error
 }
@@ -69,7 +71,11 @@ func (s *Service) Submit(ctx context.Context, u Submission) (*Batch, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := u.Draft.problemsOf(entries).Err(); err != nil {
+	problems := u.Draft.problemsOf(entries)
+	if p := u.Notify.Problem; p != nil {
+		problems = append(Problems{{Entry: NoEntry, Problem: *p}}, problems...)
+	}
+	if err := problems.Err(); err != nil {
 		return nil, err
 	}
 	b := &Batch{
@@ -97,6 +103,11 @@ func (s *Service) Submit(ctx context.Context, u Submission) (*Batch, error) {
 		}
 		if err := s.enqueueTx(ctx, tx); err != nil {
 			return err
+		}
+		if !u.Notify.Now() && s.plan != nil {
+			if err := s.plan(ctx, tx, b.institutionID, b.UUID, u.Notify); err != nil {
+				return err
+			}
 		}
 		if err := audit.RecordTx(ctx, tx, audit.Entry{
 			InstitutionID: u.Institution.ID, At: now, Action: audit.BatchAccepted, Detail: audit.Detail{"certificates": b.Total},

@@ -197,6 +197,12 @@ type Config struct {
 	StatusChanged TxFunc
 	// Expiring is called when a certificate expires soon, in the transaction of the event. It may be nil.
 	Expiring TxFunc
+	// Planned stores when the recipient of a new certificate gets mail, if not at the approval. It is called
+	// in the transaction that creates the certificate. It may be nil.
+	Planned func(ctx context.Context, tx *db.Tx, c *Certificate, n Notify) error
+	// TellRevoked is called after the revocation of a certificate whose recipient gets mail about it, in the
+	// same transaction. It may be nil.
+	TellRevoked TxFunc
 	// Purged is called before a certificate is deleted, in the same transaction. It may
 	// be nil.
 	Purged TxFunc
@@ -223,6 +229,8 @@ type Service struct {
 	recipient   func(ctx context.Context, tx *db.Tx, institutionID int64, emailFolded string) (int64, error)
 	moved       TxFunc
 	expiring    TxFunc
+	plan        func(ctx context.Context, tx *db.Tx, c *Certificate, n Notify) error
+	tellRevoked TxFunc
 	purged      TxFunc
 	now         func() time.Time
 	log         *slog.Logger
@@ -241,7 +249,8 @@ func New(c Config) *Service {
 	s := &Service{
 		db: c.DB, blobs: c.Blobs, deletions: c.Deletions, queue: c.Queue, hooks: c.Hooks, sealer: c.Sealer, keys: c.Keys, timeStamps: c.TimeStamps,
 		verify: c.Verify, verifyURL: c.VerifyURL, drawer: c.Drawer, attempts: c.Attempts, jobsPerNode: jobsPerWorker * max(1, c.BulkWorkers),
-		sheet: c.Sheet, recipient: c.Recipient, moved: c.StatusChanged, expiring: c.Expiring, purged: c.Purged, now: c.Now, log: c.Log,
+		sheet: c.Sheet, recipient: c.Recipient, moved: c.StatusChanged, expiring: c.Expiring, plan: c.Planned, tellRevoked: c.TellRevoked,
+		purged: c.Purged, now: c.Now, log: c.Log,
 		sealing: semaphore.NewWeighted(wholeProcess), checking: semaphore.NewWeighted(maxChecks),
 		processors: newProcessors(c.Processors),
 	}

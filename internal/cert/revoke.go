@@ -12,6 +12,8 @@ import (
 // Revocation has the reason of a revocation, which is public, and a note, which is not public.
 type Revocation struct {
 	Reason, Note string
+	// Notify means that the recipient gets mail with the reason, if the recipient was told of the certificate.
+	Notify bool
 	// Then runs in the transaction of the revocation. It may be nil.
 	Then TxFunc
 }
@@ -63,6 +65,11 @@ func (s *Service) RevokeTx(ctx context.Context, tx *db.Tx, uuid string, r Revoca
 	}
 	if err != nil {
 		return nil, err
+	}
+	if r.Notify {
+		if err := s.tellRevoked.runTx(ctx, tx, c); err != nil {
+			return nil, err
+		}
 	}
 	return c, recordTx(ctx, tx, audit.CertificateRevoked, c, audit.Detail{"reason": r.Reason})
 }

@@ -41,6 +41,8 @@ type Upload struct {
 	BaseKey  string
 	// Signatories must approve the certificate before it is processed.
 	Signatories Signatories
+	// Notify is the time of the mail to the recipient. CreateTx does not use it: the batch has its own.
+	Notify Notify
 
 	// replaced is the certificate that Replace replaces.
 	replaced *Certificate
@@ -74,6 +76,9 @@ func (s *Service) Upload(ctx context.Context, u Upload) (*Certificate, error) {
 			return err
 		}
 		if err := storePlacementTx(ctx, tx, c.ID, u.Wanted); err != nil {
+			return err
+		}
+		if err := s.planTx(ctx, tx, c, u.Notify); err != nil {
 			return err
 		}
 		if err := recordTx(ctx, tx, audit.CertificateUploaded, c, nil); err != nil {
@@ -133,6 +138,7 @@ func (s *Service) validate(u *Upload) (*Certificate, account.Email, error) {
 	default:
 		c.File, c.Notices = *u.File, u.File.Notices
 	}
+	u.Notify.Check(&bad)
 	if old := u.replaced; old != nil {
 		c.Replaces, c.lineage = &Link{UUID: old.UUID, ReferenceID: old.ReferenceID}, old.root()
 		if same := c.sameAs(old); same != nil {

@@ -40,6 +40,9 @@ func (s *Service) Resend(ctx context.Context, institutionID int64, uuid string, 
 		if err := s.assignTx(ctx, tx, c, email.Folded); err != nil {
 			return err
 		}
+		if err := dropPlannedTx(ctx, tx, c.ID); err != nil {
+			return err
+		}
 		if err := s.mailAgainTx(ctx, tx, c, email, Resent); err != nil {
 			return err
 		}
@@ -106,7 +109,12 @@ func (s *Service) CorrectEmail(ctx context.Context, institutionID int64, uuid, a
 		if err := removeEntriesTx(ctx, tx, c.ID); err != nil {
 			return err
 		}
-		if c.Status == cert.Approved {
+		// Mail that waits for a plan goes to the new address when its time comes.
+		held, err := heldTx(ctx, tx, c.ID)
+		if err != nil {
+			return err
+		}
+		if c.Status == cert.Approved && !held {
 			if err := s.mailAgainTx(ctx, tx, c, email, Corrected); err != nil {
 				return err
 			}

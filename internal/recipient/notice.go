@@ -85,6 +85,9 @@ func (s *Service) MovedTx(ctx context.Context, tx *db.Tx, c *cert.Certificate) e
 	case cert.Approved:
 		return s.approvedTx(ctx, tx, c)
 	case cert.Revoked:
+		if err := dropPlanTx(ctx, tx, c.ID); err != nil {
+			return err
+		}
 		return s.withdrawTx(ctx, tx, c.ID)
 	default:
 		return nil
@@ -96,8 +99,14 @@ func (s *Service) approvedTx(ctx context.Context, tx *db.Tx, c *cert.Certificate
 	if err != nil {
 		return fmt.Errorf("reading the address of a certificate: %w", err)
 	}
-	if err := s.insertFirstTx(ctx, tx, c, email); err != nil {
+	held, err := s.holdTx(ctx, tx, c)
+	if err != nil {
 		return err
+	}
+	if !held {
+		if err := s.insertFirstTx(ctx, tx, c, email); err != nil {
+			return err
+		}
 	}
 	if err := s.takeOverTx(ctx, tx, c, email.Folded); err != nil {
 		return err
@@ -113,6 +122,9 @@ func (s *Service) approvedTx(ctx context.Context, tx *db.Tx, c *cert.Certificate
 		if !fault.Is(err, fault.NotFound) {
 			return err
 		}
+	}
+	if held {
+		return nil
 	}
 	return s.writeDueTx(ctx, tx, c, email)
 }
@@ -255,12 +267,27 @@ func (s *Service) notify(ctx context.Context, uuid string) error {
 		if err := s.assignTx(ctx, tx, c, email.Folded); err != nil {
 			return err
 		}
-		// A certificate that was approved by an earlier release has no notice.
-		if err := s.insertFirstTx(ctx, tx, c, email); err != nil {
+		if held, err := heldTx(ctx, tx, c.ID); err != nil || held {
+			return err
+		}
+		// A certificate that was approved by an earlier release has no notice. If its first notice waited for
+		// a plan, and was sent again instead, it has only later ones.
+		hasNotice, err := hasNoticeTx(ctx, tx, c.ID)
+		if err == nil && !hasNotice {
+			err = s.insertFirstTx(ctx, tx, c, email)
+		}
+		if err != nil {
 			return err
 		}
 		return s.writeDueTx(ctx, tx, c, email)
 	})
+}
+
+func hasNoticeTx(ctx context.Context, tx *db.Tx, certificateID int64) (has bool, err error) {
+	if err := tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM notices WHERE certificate_id = $1)`, certificateID).Scan(&has); err != nil {
+		return false, fmt.Errorf("reading notices: %w", err)
+	}
+	return has, nil
 }
 
 // readyTx reports whether the mail about a batch to an address can be written: the batch is

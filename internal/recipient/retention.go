@@ -26,6 +26,7 @@ func PurgedTx(ctx context.Context, tx *db.Tx, c *cert.Certificate) error {
 	for _, statement := range []string{
 		`DELETE FROM notices WHERE certificate_id = $1`, `DELETE FROM shares WHERE certificate_id = $1`, `DELETE FROM corrections WHERE certificate_id = $1`,
 		`DELETE FROM portfolio_entries WHERE certificate_id = $1`,
+		`DELETE FROM planned_notices WHERE certificate_id = $1`, `DELETE FROM notice_plans WHERE certificate_id = $1`,
 	} {
 		if _, err := tx.ExecContext(ctx, statement, c.ID); err != nil {
 			return fmt.Errorf("removing a certificate's notices and links: %w", err)

@@ -39,6 +39,8 @@ type item struct {
 	email, folded                    string
 	// replaces reports whether the certificate replaces one about which the recipient got mail.
 	replaces bool
+	// revocation is the public reason of a revocation.
+	revocation string
 	// owner is the user to whom the certificate is assigned, or nil.
 	owner *account.User
 }
@@ -56,7 +58,7 @@ func (s *Service) writeTx(ctx context.Context, tx *db.Tx, where string, args ...
 	groups := map[int64][]item{}
 	var order []int64
 	for _, i := range items {
-		if i.status != cert.Approved {
+		if i.status != cert.Approved && i.reason != Revocation {
 			if err := s.settleTx(ctx, tx, []item{i}, Dropped, "", 0); err != nil {
 				return err
 			}
@@ -96,12 +98,12 @@ func waitingTx(ctx context.Context, tx *db.Tx, where string, args ...any) ([]ite
 		var i item
 		var owner sql.NullInt64
 		if err := tx.QueryRowContext(ctx, `
-			SELECT n.id, c.id, c.institution_id, c.status, c.uuid, c.title, c.full_name, c.reference_id, c.issue_date, coalesce(c.expires_on, ''), n.reason,
+			SELECT n.id, c.id, c.institution_id, c.status, c.uuid, c.title, c.full_name, c.reference_id, c.issue_date, coalesce(c.expires_on, ''), n.reason, coalesce(c.revocation_reason, ''),
 				n.email, n.email_folded, k.user_id
 			FROM notices n JOIN certificates c ON c.id = n.certificate_id
 				LEFT JOIN customers k ON k.institution_id = c.institution_id AND k.number = c.customer_id
 			WHERE n.id = $1`, id).Scan(&i.notice, &i.certificate, &i.institution, &i.status, &i.uuid, &i.title, &i.name, &i.reference, &i.issueDate,
-			&i.expiresOn, &i.reason, &i.email, &i.folded, &owner); err != nil {
+			&i.expiresOn, &i.reason, &i.revocation, &i.email, &i.folded, &owner); err != nil {
 			return nil, err
 		}
 		i.replaces = i.reason == Replacement
@@ -335,6 +337,9 @@ func (d *draft) sized(maxItems, maxTitle int) (mail.Message, error) {
 		if d.download != "" {
 			letter.Links = append(letter.Links, mail.Button{Label: w.text("download"), URL: d.download})
 		}
+		if first.reason == Revocation {
+			subject = d.revoked(w, &letter)
+		}
 	} else {
 		subject = w.text("subject_many", "institution", d.institution, "count", len(d.items))
 		letter.Heading = w.text("heading_many")
@@ -367,6 +372,9 @@ func (d *draft) sized(maxItems, maxTitle int) (mail.Message, error) {
 	}
 	if w.err != nil {
 		return mail.Message{}, fmt.Errorf("writing a mail: %w", w.err)
+	}
+	if first.reason == Revocation {
+		letter.After = nil
 	}
 	m, err := letter.Message(to, subject)
 	m.Unsubscribe, m.Sender, m.ReplyTo = d.unsubscribe, d.sender.DisplayName(d.institution), d.sender.ReplyTo

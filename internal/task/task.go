@@ -110,6 +110,8 @@ type Request struct {
 	Kind Kind
 	// Reason and Note belong to a revocation.
 	Reason, Note string
+	// Notify means that the recipients of revoked certificates get mail with the reason.
+	Notify bool
 	// Then runs in the transaction that starts the task. It may be nil.
 	Then func(ctx context.Context, tx *db.Tx) error
 }
@@ -128,6 +130,7 @@ type Task struct {
 	selection         Selection
 	decisions         decisions
 	reason, note      string
+	notify            bool
 	position          string
 	actor             audit.Actor
 	// renewals has the input for the certificates of the current step that can be renewed, by UUID.
@@ -205,8 +208,8 @@ func (s *Service) start(ctx context.Context, institutionID int64, n Request, con
 	var d *Task
 	err = s.db.Tx(ctx, func(tx *db.Tx) (err error) {
 		if d, err = scan(tx.QueryRowContext(ctx, `
-			INSERT INTO certificate_tasks (uuid, institution_id, kind, filter, reason, note, actor, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8) RETURNING `+columns,
-			uuid.Must(uuid.NewV7()).String(), institutionID, string(n.Kind), string(text), n.Reason, n.Note, string(actor), db.Micros(s.now()))); err != nil {
+			INSERT INTO certificate_tasks (uuid, institution_id, kind, filter, reason, note, actor, created_at, notify) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) RETURNING `+columns,
+			uuid.Must(uuid.NewV7()).String(), institutionID, string(n.Kind), string(text), n.Reason, n.Note, string(actor), db.Micros(s.now()), n.Notify)); err != nil {
 			return err
 		}
 		if err := s.enqueueTx(ctx, tx, d.id); err != nil || n.Then == nil {
@@ -220,7 +223,7 @@ func (s *Service) start(ctx context.Context, institutionID int64, n Request, con
 	return d, nil
 }
 
-const columns = `id, uuid, institution_id, kind, filter, reason, note, actor, position, succeeded, skipped, failed, created_at, finished_at`
+const columns = `id, uuid, institution_id, kind, filter, reason, note, actor, position, succeeded, skipped, failed, created_at, finished_at, notify`
 
 func scan(row interface{ Scan(dest ...any) error }) (*Task, error) {
 	d := &Task{}
@@ -228,7 +231,7 @@ func scan(row interface{ Scan(dest ...any) error }) (*Task, error) {
 	var created int64
 	var finished sql.NullInt64
 	if err := row.Scan(&d.id, &d.UUID, &d.institutionID, &d.Kind, &text, &d.reason, &d.note, &actor, &d.position,
-		&d.Succeeded, &d.Skipped, &d.Failed, &created, &finished); err != nil {
+		&d.Succeeded, &d.Skipped, &d.Failed, &created, &finished, &d.notify); err != nil {
 		return nil, err
 	}
 	d.CreatedAt, d.FinishedAt = db.Time(created), db.OptionalTime(finished)
@@ -467,7 +470,7 @@ func (s *Service) changeOneTx(ctx context.Context, tx *db.Tx, d *Task, id string
 		return s.renewTx(ctx, tx, d, id)
 	case Revoke:
 	}
-	_, err := s.certs.RevokeTx(ctx, tx, id, cert.Revocation{Reason: d.reason, Note: d.note})
+	_, err := s.certs.RevokeTx(ctx, tx, id, cert.Revocation{Reason: d.reason, Note: d.note, Notify: d.notify})
 	return err
 }
 

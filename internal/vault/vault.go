@@ -169,12 +169,21 @@ func Wire(d Deps) (*Services, error) {
 		Expiring: func(ctx context.Context, tx *db.Tx, c *cert.Certificate) error {
 			return s.Recipients.ExpiringTx(ctx, tx, c)
 		},
+		Planned: func(ctx context.Context, tx *db.Tx, c *cert.Certificate, n cert.Notify) error {
+			return s.Recipients.PlanTx(ctx, tx, recipient.Subject{InstitutionID: c.InstitutionID, CertificateID: c.ID}, n)
+		},
+		TellRevoked: func(ctx context.Context, tx *db.Tx, c *cert.Certificate) error {
+			return s.Recipients.TellRevokedTx(ctx, tx, c)
+		},
 		Purged: PurgedTx,
 	})
 	s.Verifications = verification.New(verification.Config{DB: d.DB, Now: d.Now, Log: d.Log})
 	s.Search = search.New(d.DB, d.Keyring, d.Now)
 	s.Batches = batch.New(batch.Config{
 		DB: d.DB, Keyring: d.Keyring, Certs: s.Certs, Queue: s.Queue, Templates: d.Templates, Signatories: template.SignatoriesOf, Quota: d.StagedQuota,
+		Planned: func(ctx context.Context, tx *db.Tx, institutionID int64, batchID string, n cert.Notify) error {
+			return s.Recipients.PlanTx(ctx, tx, recipient.Subject{InstitutionID: institutionID, BatchID: batchID}, n)
+		},
 		Now: d.Now, Log: d.Log,
 	})
 	s.Templates = templates(d, s)

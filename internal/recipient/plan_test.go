@@ -1,0 +1,281 @@
+package recipient_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/certvault/certvault/internal/audit"
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/db/dbtest"
+	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/recipient"
+)
+
+func notify(n cert.Notify) change { return func(u *cert.Upload) { u.Notify = n } }
+
+// sendPlans runs the sweep as several nodes do.
+func (b *fixture) sendPlans() {
+	b.t.Helper()
+	var work sync.WaitGroup
+	errs := make([]error, 4)
+	for i := range errs {
+		work.Go(func() { errs[i] = b.SweepPlans(b.t.Context()) })
+	}
+	work.Wait()
+	if err := errors.Join(errs...); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// plan sets the time of the mail about the batch of certificates.
+func (b *fixture) plan(list []*cert.Certificate, n cert.Notify) *recipient.Plan {
+	b.t.Helper()
+	b.Tx(func(tx *db.Tx) error {
+		return b.PlanTx(b.t.Context(), tx, recipient.Subject{InstitutionID: b.inst.ID, BatchID: list[0].BatchID}, n)
+	})
+	p, err := b.PlanOfBatch(b.t.Context(), b.inst.ID, list[0].BatchID)
+	if err != nil || p == nil {
+		b.t.Fatalf("the batch has the plan %+v, want one; error %v", p, err)
+	}
+	return p
+}
+
+func TestMailWaitsForItsTime(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := open(t, d)
+		known := b.user("ada@example.org", true)
+		at := b.Now().Add(24 * time.Hour)
+		c := b.upload(notify(cert.Notify{At: at}))
+		late := b.upload(notify(cert.Notify{At: at}), to("late@example.org"))
+		b.approve(c)
+		if c = b.get(c.UUID); c.CustomerID == 0 {
+			t.Error("the certificate is not assigned to its recipient before the mail is sent")
+		}
+		if w, err := b.Wallet(t.Context(), known, recipient.Filter{Page: 1}); err != nil || w.Total != 1 {
+			t.Errorf("the wallet = %+v, error %v; want the certificate before the mail is sent", w, err)
+		}
+		p, err := b.PlanOf(t.Context(), c)
+		if err != nil || p == nil || p.At == nil || !p.At.Equal(at) || p.Certificate != c.UUID || p.Size != 1 {
+			t.Errorf("the plan of the certificate = %+v, error %v; want the time %s", p, err, at)
+		}
+		b.Set(at.Add(-time.Second))
+		b.sweep()
+		b.sendPlans()
+		b.wantSent()
+		b.Set(at)
+		b.sendPlans()
+		b.sweep()
+		b.sendPlans()
+		b.runJob(c)
+		b.wantSent("ada@example.org")
+		b.approve(late) // after its time
+		b.wantSent("ada@example.org", "late@example.org")
+		b.Advance(2 * time.Hour)
+		b.sendPlans()
+		b.sweep()
+		b.wantSent("ada@example.org", "late@example.org")
+		var plans int
+		if err := d.QueryRowContext(t.Context(), `SELECT count(*) FROM notice_plans`).Scan(&plans); err != nil || plans != 0 {
+			t.Errorf("%d plans are stored after their time, error %v; want 0", plans, err)
+		}
+	})
+}
+
+// A batch has one mail for each person, at the time of the batch.
+func TestMailOfABatchWaitsForItsTime(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := open(t, d)
+		list := b.batch(true, "a@example.org", "b@example.org", "A@Example.org", "b@example.org")
+		at := b.Now().Add(time.Hour)
+		p := b.plan(list, cert.Notify{At: at})
+		b.approve(list[:3]...)
+		b.sweep()
+		b.sendPlans()
+		b.wantSent()
+		waiting, more, err := b.Plans(t.Context(), b.inst.ID)
+		if err != nil || more || len(waiting) != 1 || waiting[0].UUID != p.UUID || waiting[0].Size != 4 || waiting[0].Batch != list[0].BatchID {
+			t.Errorf("the waiting mail = %+v, more %v, error %v; want one line for the batch of 4", waiting, more, err)
+		}
+		if other, _, err := b.Plans(t.Context(), b.institution("XYZ").ID); err != nil || len(other) != 0 {
+			t.Errorf("another institution sees %+v, error %v", other, err)
+		}
+		b.Set(at)
+		b.sendPlans()
+		b.sweep()
+		b.wantSent("a@example.org") // the mail to b waits for the last entry, as without a time
+		b.approve(list[3])
+		b.sweep()
+		b.wantSent("a@example.org", "b@example.org")
+		l, err := b.MailLink(t.Context(), b.link(0))
+		if err != nil || len(l.Certificates) != 2 {
+			t.Errorf("the mail to a shows %+v, error %v; want 2 certificates", l, err)
+		}
+	})
+}
+
+func TestNeverSendsNoMail(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := open(t, d)
+		b.user("ada@example.org", true)
+		c, other := b.upload(notify(cert.Notify{Never: true})), b.upload(notify(cert.Notify{Never: true}), to("other@example.org"))
+		b.approve(c, other)
+		if b.get(c.UUID).CustomerID == 0 {
+			t.Error("the certificate is not assigned to its recipient")
+		}
+		b.Advance(400 * 24 * time.Hour)
+		b.sweep()
+		b.sendPlans()
+		b.runJob(c)
+		b.wantSent()
+		if err := b.Resend(t.Context(), b.inst.ID, c.UUID, nil); err != nil {
+			t.Fatal(err)
+		}
+		b.runJob(c)
+		b.sweep()
+		b.wantSent("ada@example.org")
+		if p, err := b.PlanOf(t.Context(), c); err != nil || p != nil {
+			t.Errorf("the plan of a certificate that was mailed = %+v, error %v; want none", p, err)
+		}
+	})
+}
+
+// A person can change the time, send the mail at once, or stop it, until it leaves.
+func TestChangedTimes(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := open(t, d)
+		soon, later := b.Now().Add(time.Hour), b.Now().Add(48*time.Hour)
+		addresses := []string{"moved@example.org", "now@example.org", "stopped@example.org", "resumed@example.org"}
+		var plans []*recipient.Plan
+		for _, a := range addresses {
+			list := b.batch(true, a)
+			plans = append(plans, b.plan(list, cert.Notify{At: soon}))
+			b.approve(list...)
+		}
+		change := func(i int, n cert.Notify) {
+			t.Helper()
+			if err := b.ChangePlan(t.Context(), b.inst.ID, plans[i].UUID, n); err != nil {
+				t.Fatal(err)
+			}
+		}
+		change(0, cert.Notify{At: later})
+		change(1, cert.Notify{})
+		change(2, cert.Notify{Never: true})
+		change(3, cert.Notify{Never: true})
+		b.sendPlans()
+		b.wantSent("now@example.org")
+		b.Set(soon)
+		b.sendPlans()
+		b.wantSent("now@example.org")
+		change(3, cert.Notify{})
+		b.sendPlans()
+		b.wantSent("now@example.org", "resumed@example.org")
+		b.Set(later)
+		b.sendPlans()
+		b.wantSent("moved@example.org", "now@example.org", "resumed@example.org")
+		if err := b.ChangePlan(t.Context(), b.inst.ID, plans[0].UUID, cert.Notify{Never: true}); !fault.Is(err, fault.BadRequest) {
+			t.Errorf("changing mail that has left: error = %v, want fault.BadRequest", err)
+		}
+		if err := b.ChangePlan(t.Context(), b.institution("XYZ").ID, plans[2].UUID, cert.Notify{}); !fault.Is(err, fault.NotFound) {
+			t.Errorf("changing the mail of another institution: error = %v, want fault.NotFound", err)
+		}
+		if err := b.ChangePlan(t.Context(), b.inst.ID, plans[2].UUID, cert.NotifyAt(soon, b.Now())); len(cert.ProblemsOf(err)) != 1 {
+			t.Errorf("a time that has passed: error = %v, want one problem", err)
+		}
+		var entries int
+		if err := d.QueryRowContext(t.Context(), `SELECT count(*) FROM audit_entries WHERE action = $1`, string(audit.BatchPlanned)).Scan(&entries); err != nil || entries != 5 {
+			t.Errorf("the audit log has %d entries about the changes, error %v; want 5", entries, err)
+		}
+	})
+}
+
+// Mail that waits goes to the corrected address, and no mail leaves about a revoked certificate.
+func TestWaitingMailFollowsTheCertificate(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := open(t, d)
+		at := b.Now().Add(time.Hour)
+		corrected := b.upload(notify(cert.Notify{At: at}), to("wrong@example.org"))
+		revoked := b.upload(notify(cert.Notify{At: at}), to("revoked@example.org"))
+		b.approve(corrected, revoked)
+		if _, err := b.CorrectEmail(t.Context(), b.inst.ID, corrected.UUID, "right@example.org", nil); err != nil {
+			t.Fatal(err)
+		}
+		b.revoke(revoked, true)
+		b.wantSent()
+		b.Set(at)
+		b.sendPlans()
+		b.sweep()
+		b.wantSent("right@example.org")
+		if waiting, _, err := b.Plans(t.Context(), b.inst.ID); err != nil || len(waiting) != 0 {
+			t.Errorf("the waiting mail = %+v, error %v; want none", waiting, err)
+		}
+	})
+}
+
+// revoke revokes a certificate as the API does.
+func (b *fixture) revoke(c *cert.Certificate, notify bool) {
+	b.t.Helper()
+	if _, err := b.Certs.Revoke(b.t.Context(), b.inst.ID, c.UUID, cert.Revocation{Reason: "Issued in error", Notify: notify}); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func TestRevocationMail(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := open(t, d)
+		id := b.user("known@example.org", true)
+		b.Exec(`UPDATE users SET language = 'de' WHERE id = $1`, id)
+		for _, address := range []string{"known@example.org", "told@example.org", "quiet@example.org", "unsubscribed@example.org", "unsent@example.org"} {
+			b.approve(b.upload(to(address)))
+		}
+		untold := b.upload(to("untold@example.org"))
+		for _, m := range b.mails() {
+			if m.To.Email != "unsent@example.org" {
+				b.finish(m.uuid, "sent", "")
+			}
+		}
+		b.Exec(`INSERT INTO unsubscribes (institution_id, email_folded, created_at) VALUES ($1, 'unsubscribed@example.org', 0)`, b.inst.ID)
+		before := len(b.mails())
+		rows, err := d.QueryContext(t.Context(), `SELECT uuid FROM certificates ORDER BY id`)
+		uuids, err := db.Column[string](rows, err)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, id := range append(uuids, uuids...) { // the second revocation changes nothing
+			c := b.get(id)
+			b.revoke(c, c.Email != "quiet@example.org")
+		}
+		var got []string
+		for _, m := range b.mails()[before:] {
+			got = append(got, m.To.Email)
+			if !strings.Contains(m.Text, "Issued in error") || strings.Contains(m.Text, "LinkedIn") {
+				t.Errorf("the mail to %s does not show the reason, or offers the certificate: %s", m.To.Email, m.Text)
+			}
+			if m.To.Email == "known@example.org" && !strings.HasPrefix(m.Subject, "Ihr Zertifikat wurde widerrufen") {
+				t.Errorf("the subject of the mail to a German reader = %q", m.Subject)
+			}
+			if m.To.Email == "told@example.org" {
+				l, err := b.MailLink(t.Context(), mailLink.FindStringSubmatch(m.Text)[1])
+				if err != nil || len(l.Certificates) != 1 || l.Certificates[0].Status != cert.Revoked {
+					t.Errorf("the link in the mail shows %+v, error %v; want the revoked certificate", l, err)
+				}
+			}
+		}
+		if slices.Sort(got); !slices.Equal(got, []string{"known@example.org", "told@example.org"}) {
+			t.Errorf("mail about the revocations goes to %v, want known and told", got)
+		}
+		if list := b.statuses(b.get(untold.UUID)); len(list) != 0 {
+			t.Errorf("the recipient who was never told has notices %v, want none", list)
+		}
+	})
+}

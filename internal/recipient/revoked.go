@@ -1,0 +1,63 @@
+package recipient
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/mail"
+)
+
+// Revocation is the reason of the notice of a revoked certificate.
+const Revocation Reason = "revocation"
+
+// TellRevokedTx mails the recipient that a certificate was revoked, with the public reason, if the recipient
+// was told of the certificate. It is the callback cert.Config.TellRevoked, which runs after MovedTx has
+// withdrawn the mail that was not sent. A replacement does not call it, because the mail about the new
+// certificate tells the recipient.
+func (s *Service) TellRevokedTx(ctx context.Context, tx *db.Tx, c *cert.Certificate) error {
+	email, err := account.ParseEmail(c.Email)
+	if err != nil {
+		return fmt.Errorf("reading the address of a certificate: %w", err)
+	}
+	// A queued message is being sent, since it was not withdrawn. An unsent message is in the outbox.
+	var told bool
+	if err := tx.QueryRowContext(ctx, `
+		SELECT EXISTS (SELECT 1 FROM notices WHERE certificate_id = $1 AND email_folded = $2 AND status IN ('queued', 'sent', 'unsent'))`,
+		c.ID, email.Folded).Scan(&told); err != nil {
+		return fmt.Errorf("reading the notices of a revoked certificate: %w", err)
+	}
+	if !told {
+		return nil
+	}
+	id, err := s.insertTx(ctx, tx, c, email, Revocation, "")
+	if err != nil {
+		return err
+	}
+	return s.writeTx(ctx, tx, `id = $1`, id)
+}
+
+// revoked changes the letter about one certificate to a letter about its revocation, and returns the
+// subject. The letter has none of the institution's texts, which are about new certificates.
+func (d *draft) revoked(w *translator, letter *mail.Letter) (subject string) {
+	first := d.items[0]
+	letter.Heading = w.text("revoked_heading")
+	letter.Paragraphs = []string{w.text("revoked_text", "institution", d.institution), w.reason(first.revocation)}
+	letter.SenderText, letter.Links = nil, nil
+	letter.Certificate.Picture, letter.Certificate.PictureText = "", ""
+	return w.text("revoked_subject", "title", first.title)
+}
+
+// reason returns the reason of a revocation as a line of a mail.
+func (w *translator) reason(reason string) string {
+	limited := *w
+	limited.maxLength = max(w.maxLength, maxReason)
+	text := limited.text("revoked_reason", "reason", reason)
+	w.err = limited.err
+	return text
+}
+
+// maxReason is the maximum length of the reason of a revocation, in characters.
+const maxReason = 1000
