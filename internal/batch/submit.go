@@ -72,7 +72,7 @@ func (s *Service) Submit(ctx context.Context, u Submission) (*Batch, error) {
 		return nil, err
 	}
 	problems := u.Draft.problemsOf(entries)
-	if p := u.Notify.Problem; p != nil {
+	if p := u.Notify.Check(now); p != nil {
 		problems = append(Problems{{Entry: NoEntry, Problem: *p}}, problems...)
 	}
 	if err := problems.Err(); err != nil {

@@ -59,6 +59,8 @@ type Draft struct {
 	CreatedAt   time.Time
 	ExpiresAt   time.Time
 	SubmittedAt *time.Time
+	// Notify is the time of the mail about the certificates. It is set before the submission.
+	Notify cert.Notify
 
 	// actor is the person who submitted the draft, with the remote address.
 	actor audit.Actor
@@ -67,18 +69,19 @@ type Draft struct {
 }
 
 const draftColumns = `id, uuid, institution_id, creator_id, creator_name, status, list_name, header, notices, mapping, mapped, wanted, placed, total,
-	actor, created_at, expires_at, submitted_at, coalesce(template_version_id, 0)`
+	actor, created_at, expires_at, submitted_at, coalesce(template_version_id, 0), notify`
 
 func scanDraft(row interface{ Scan(dest ...any) error }) (*Draft, error) {
 	d := &Draft{Creator: cert.Actor{Type: "user"}}
-	var header, notices, mapping, actor string
+	var header, notices, mapping, actor, notify string
 	var created, expires int64
 	var submitted sql.NullInt64
 	var wanted sql.NullString
 	if err := row.Scan(&d.ID, &d.UUID, &d.InstitutionID, &d.Creator.ID, &d.Creator.Name, &d.Status, &d.ListName, &header, &notices, &mapping,
-		&d.Mapped, &wanted, &d.Placed, &d.Total, &actor, &created, &expires, &submitted, &d.versionID); err != nil {
+		&d.Mapped, &wanted, &d.Placed, &d.Total, &actor, &created, &expires, &submitted, &d.versionID, &notify); err != nil {
 		return nil, err
 	}
+	d.Notify = cert.ReadNotify(notify)
 	d.CreatedAt, d.ExpiresAt, d.SubmittedAt = db.Time(created), db.Time(expires), db.OptionalTime(submitted)
 	return d, errors.Join(decode(header, &d.Header), decode(notices, &d.Notices), decode(mapping, &d.Mapping), decode(actor, &d.actor), decodePlacement(wanted, &d.Wanted))
 }

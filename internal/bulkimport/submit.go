@@ -27,12 +27,15 @@ func (s *Service) enqueueTx(ctx context.Context, tx *db.Tx, args river.JobArgs) 
 }
 
 // Submit submits a draft. A job then creates the batches of the draft, and the draft no longer
-// changes. The parameter then is nil or a function that runs in the transaction of the submission.
+// changes. d.Notify is the time of the mail. The parameter then is nil or a function that runs in the transaction of the submission.
 // A second call of Submit returns nil and has no effect. The error is fault.BadRequest if the draft
-// is not ready, and fault.NotFound if the draft was deleted or has expired.
+// is not ready, fault.Invalid for a bad time of the mail, and fault.NotFound if the draft was deleted or has expired.
 func (s *Service) Submit(ctx context.Context, d *Draft, then func(ctx context.Context, tx *db.Tx) error) error {
 	if d.Status != Open {
 		return nil
+	}
+	if p := d.Notify.Check(s.now()); p != nil {
+		return cert.Problems{*p}.Err()
 	}
 	actor, err := encode(audit.ActorOf(ctx))
 	if err != nil {
@@ -47,8 +50,8 @@ func (s *Service) Submit(ctx context.Context, d *Draft, then func(ctx context.Co
 		now := s.now()
 		var id int64
 		err := tx.QueryRowContext(ctx, `
-			UPDATE bulk_import_drafts SET status = $1, submitted_at = $2, expires_at = $3, actor = $6 WHERE id = $4 AND status = $5 AND expires_at > $2 RETURNING id`,
-			string(Submitting), db.Micros(now), db.Micros(now.Add(ResultLifetime)), d.ID, string(Open), actor).Scan(&id)
+			UPDATE bulk_import_drafts SET status = $1, submitted_at = $2, expires_at = $3, actor = $6, notify = $7 WHERE id = $4 AND status = $5 AND expires_at > $2 RETURNING id`,
+			string(Submitting), db.Micros(now), db.Micros(now.Add(ResultLifetime)), d.ID, string(Open), actor, d.Notify.String()).Scan(&id)
 		if errors.Is(err, sql.ErrNoRows) {
 			return s.submittedTx(ctx, tx, d)
 		}
@@ -219,9 +222,18 @@ func (s *Service) uploadPart(ctx context.Context, inst *account.Institution, d *
 		}
 	}
 	_, err := s.batches.Submit(ctx, batch.Submission{
-		Institution: inst, Creator: d.Creator, Context: cert.PanelBulkUpload, Name: name, Draft: entries, Then: then,
+		Institution: inst, Creator: d.Creator, Context: cert.PanelBulkUpload, Name: name, Draft: entries, Notify: s.notifyOf(d), Then: then,
 	})
 	return err
+}
+
+// notifyOf returns the time of the mail about the certificates of a submitted draft. A time that has passed
+// since the submission means the approval.
+func (s *Service) notifyOf(d *Draft) cert.Notify {
+	if d.Notify.Check(s.now()) != nil {
+		return cert.Notify{}
+	}
+	return d.Notify
 }
 
 // fill adds a row to a draft of a batch. The index of the entry is the number of the row.

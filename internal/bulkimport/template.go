@@ -384,7 +384,7 @@ func (s *Service) Picture(ctx context.Context, v *Review, row *Row, page, side i
 
 // issuePart creates a batch of rows from the template of a draft.
 func (s *Service) issuePart(ctx context.Context, inst *account.Institution, d *Draft, name string, rows []*Row, then batchFunc) error {
-	i := template.Issue{Institution: inst, Creator: d.Creator, Name: name, VersionID: d.Template.VersionID, AllowDuplicates: true, Then: then}
+	i := template.Issue{Institution: inst, Creator: d.Creator, Name: name, VersionID: d.Template.VersionID, AllowDuplicates: true, Notify: s.notifyOf(d), Then: then}
 	for _, row := range rows {
 		i.Entries, i.Indexes = append(i.Entries, row.entry()), append(i.Indexes, row.Number)
 	}

@@ -28,13 +28,14 @@ type Notify struct {
 	Never bool
 	// At is the time of the mail, or the zero time.
 	At time.Time
-	// Problem is the problem of a choice that is not valid. Each operation with a choice checks it.
-	Problem *Problem
+
+	// problem is the problem of a text that is not a choice.
+	problem Code
 }
 
-// ReadNotify returns the choice in a text: "" or "now", "never", or a time as in RFC 3339 that is in the
-// future and at most a year ahead.
-func ReadNotify(text string, now time.Time) Notify {
+// ReadNotify returns the choice in a text: "" or "now", "never", or a time as in RFC 3339. The operation
+// that uses the choice checks it.
+func ReadNotify(text string) Notify {
 	text = strings.TrimSpace(text)
 	switch text {
 	case "", "now":
@@ -45,27 +46,28 @@ func ReadNotify(text string, now time.Time) Notify {
 	at, err := time.Parse(time.RFC3339, text)
 	switch {
 	case !account.CleanText(text):
-		return badNotify(CodeNotText)
+		return Notify{problem: CodeNotText}
 	case err != nil:
-		return badNotify(CodeNotNotify)
-	default:
-		return NotifyAt(at, now)
+		return Notify{problem: CodeNotNotify}
 	}
+	return Notify{At: at.UTC().Truncate(time.Microsecond)}
 }
 
-// NotifyAt returns the choice of a time, which must be in the future and at most a year ahead.
-func NotifyAt(at, now time.Time) Notify {
-	at = at.UTC().Truncate(time.Microsecond)
+// Check returns the problem of the choice, or nil. A time must be in the future and at most a year ahead.
+func (n Notify) Check(now time.Time) *Problem {
+	code := n.problem
 	switch {
-	case !at.After(now):
-		return badNotify(CodePastTime)
-	case at.After(now.UTC().AddDate(1, 0, 0)):
-		return badNotify(CodeFarTime)
+	case code != "" || n.At.IsZero():
+	case !n.At.After(now):
+		code = CodePastTime
+	case n.At.After(now.UTC().AddDate(1, 0, 0)):
+		code = CodeFarTime
 	}
-	return Notify{At: at}
+	if code == "" {
+		return nil
+	}
+	return &Problem{Field: FieldNotify, Code: code}
 }
-
-func badNotify(code Code) Notify { return Notify{Problem: &Problem{Field: FieldNotify, Code: code}} }
 
 // Now reports whether the mail is sent at the approval.
 func (n Notify) Now() bool { return !n.Never && n.At.IsZero() }
@@ -79,13 +81,6 @@ func (n Notify) String() string {
 		return "now"
 	default:
 		return n.At.UTC().Format(time.RFC3339Nano)
-	}
-}
-
-// Check adds the problem of the choice to bad.
-func (n Notify) Check(bad *Problems) {
-	if n.Problem != nil {
-		*bad = append(*bad, *n.Problem)
 	}
 }
 

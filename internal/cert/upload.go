@@ -138,7 +138,9 @@ func (s *Service) validate(u *Upload) (*Certificate, account.Email, error) {
 	default:
 		c.File, c.Notices = *u.File, u.File.Notices
 	}
-	u.Notify.Check(&bad)
+	if p := u.Notify.Check(now); p != nil {
+		bad = append(bad, *p)
+	}
 	if old := u.replaced; old != nil {
 		c.Replaces, c.lineage = &Link{UUID: old.UUID, ReferenceID: old.ReferenceID}, old.root()
 		if same := c.sameAs(old); same != nil {

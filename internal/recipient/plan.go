@@ -332,10 +332,8 @@ var (
 // Notify. The error is fault.Invalid with cert.Problems for a time that is not valid, fault.NotFound if there
 // is no such plan, and fault.BadRequest if its time has passed.
 func (s *Service) ChangePlan(ctx context.Context, institutionID int64, id string, n cert.Notify) error {
-	var bad cert.Problems
-	n.Check(&bad)
-	if err := bad.Err(); err != nil {
-		return err
+	if p := n.Check(s.now()); p != nil {
+		return cert.Problems{*p}.Err()
 	}
 	p, err := s.Plan(ctx, institutionID, id)
 	if err != nil {

@@ -187,7 +187,7 @@ func TestChangedTimes(t *testing.T) {
 		if err := b.ChangePlan(t.Context(), b.institution("XYZ").ID, plans[2].UUID, cert.Notify{}); !fault.Is(err, fault.NotFound) {
 			t.Errorf("changing the mail of another institution: error = %v, want fault.NotFound", err)
 		}
-		if err := b.ChangePlan(t.Context(), b.inst.ID, plans[2].UUID, cert.NotifyAt(soon, b.Now())); len(cert.ProblemsOf(err)) != 1 {
+		if err := b.ChangePlan(t.Context(), b.inst.ID, plans[2].UUID, cert.Notify{At: soon}); len(cert.ProblemsOf(err)) != 1 {
 			t.Errorf("a time that has passed: error = %v, want one problem", err)
 		}
 		var entries int

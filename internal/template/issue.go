@@ -308,6 +308,9 @@ func (s *Service) Issue(ctx context.Context, uuid string, i Issue) (*batch.Batch
 	if err != nil {
 		return nil, err
 	}
+	if p := i.Notify.Check(s.now()); p != nil {
+		problems = append([]RowProblem{{Entry: batch.NoEntry, Problem: *p}}, problems...)
+	}
 	if err := batch.Problems(problems).Err(); err != nil {
 		return nil, err
 	}
@@ -323,7 +326,7 @@ func (s *Service) Issue(ctx context.Context, uuid string, i Issue) (*batch.Batch
 		}
 	}
 	b, err := s.batches.Submit(ctx, batch.Submission{
-		Institution: i.Institution, Creator: i.Creator, Context: cmp.Or(i.Context, cert.FromTemplate), Name: i.Name, Draft: draft,
+		Notify: i.Notify, Institution: i.Institution, Creator: i.Creator, Context: cmp.Or(i.Context, cert.FromTemplate), Name: i.Name, Draft: draft,
 		Template: &batch.Template{VersionID: o.version.ID, BaseKey: o.version.baseKey},
 		Then: func(ctx context.Context, tx *db.Tx, b *batch.Batch) error {
 			if err := availableTx(ctx, tx, i.Institution.ID, uuid); err != nil || i.Then == nil {

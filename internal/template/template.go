@@ -304,6 +304,8 @@ type Issue struct {
 	// AllowDuplicates accepts entries whose certificate exists already, or would be that of another
 	// entry. The batch rejects them later, each by itself.
 	AllowDuplicates bool
+	// Notify is the time of the mail to the recipients.
+	Notify cert.Notify
 	// Then, which may be nil, runs in the transaction that accepts the batch.
 	Then func(ctx context.Context, tx *db.Tx, b *batch.Batch) error
 }

@@ -50,7 +50,7 @@ func (a *API) bulk(w http.ResponseWriter, c *call) error {
 	}
 	if err == nil {
 		_, err = a.Batches.Submit(c.Context(), batch.Submission{
-			Institution: c.institution, Creator: cert.Actor{Type: "token", ID: c.token.ID, Name: c.token.Name}, Context: cert.BulkUpload, Draft: draft,
+			Institution: c.institution, Creator: cert.Actor{Type: "token", ID: c.token.ID, Name: c.token.Name}, Context: cert.BulkUpload, Draft: draft, Notify: in.notify,
 			Then: func(ctx context.Context, tx *db.Tx, made *batch.Batch) error {
 				return x.respondTx(ctx, tx, http.StatusAccepted, message{
 					Message: "Bulk upload accepted and is being processed.",
@@ -67,6 +67,8 @@ type bulkInput struct {
 	draft    *batch.Draft
 	exchange *exchange
 	fields   int
+
+	notifyInput
 }
 
 // reader returns the function that reads the body of the request, according to its media type. The
@@ -116,6 +118,12 @@ func (in *bulkInput) part(part *body.Part) error {
 	name := part.FormName()
 	if name == "" {
 		return fault.New(fault.Invalid, "A part of the form has no name.")
+	}
+	if name == notifyName {
+		if part.FileName() != "" {
+			return errNotifyText
+		}
+		return in.setNotify(part.Value(maxBulkValue+1, io.Discard))
 	}
 	n := readName(name)
 	if !n.text() {

@@ -60,6 +60,13 @@ func (in *bulkInput) pair(pair string, long bool) error {
 	if err != nil {
 		return fault.Wrap(fault.Invalid, malformedPairs, err)
 	}
+	if name == notifyName {
+		value, err := url.QueryUnescape(rawValue)
+		if err != nil && !long {
+			return fault.Wrap(fault.Invalid, malformedPairs, err)
+		}
+		return in.setNotify([]byte(value))
+	}
 	n := readName(name)
 	switch {
 	case !n.text():

@@ -18,13 +18,26 @@ const maxToken = 8 * maxBulkValue
 // ignores unknown members. The error is fault.Invalid if the body is malformed.
 func (in *bulkInput) json(body io.Reader) error {
 	d := &jsonInput{in, newJSONReader(body, maxToken)}
-	return d.document(map[string]func() error{"entries": d.list})
+	return d.document(map[string]func() error{"entries": d.list, notifyName: d.notifyMember})
 }
 
 // jsonInput is the JSON body of a bulk upload.
 type jsonInput struct {
 	*bulkInput
 	jsonReader
+}
+
+// notifyMember reads when the recipients get mail: text, or null for the approval.
+func (d *jsonInput) notifyMember() error {
+	raw, err := d.value()
+	if err != nil || raw[0] == 'n' {
+		return err
+	}
+	text, ok := readText(raw)
+	if !ok {
+		return errNotifyText
+	}
+	return d.setNotify([]byte(text))
 }
 
 // list reads the entries.

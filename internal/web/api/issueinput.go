@@ -33,6 +33,7 @@ var errNoEntries = batch.Problems{{Entry: batch.NoEntry, Problem: cert.Problem{C
 // issueInput is the body of a request to issue certificates.
 type issueInput struct {
 	name    string
+	notify  cert.Notify
 	entries []template.Entry
 	// problems are those of values that are not text.
 	problems batch.Problems
@@ -86,7 +87,7 @@ func readIssue(w http.ResponseWriter, x *exchange) (*issueInput, error) {
 		return nil, err
 	}
 	d := &issueReader{exchange: x, jsonReader: newJSONReader(x.call.Body, maxEntry)}
-	err := d.document(map[string]func() error{"name": d.batchName, "entries": d.list})
+	err := d.document(map[string]func() error{"name": d.batchName, notifyName: d.notifyMember, "entries": d.list})
 	return &d.issueInput, err
 }
 
@@ -136,6 +137,24 @@ func (d *issueReader) batchName() error {
 		return fault.OfField(name, fmt.Sprintf("The name field must be text of at most %d characters.", maxBatchName))
 	}
 	d.name = strings.TrimSpace(text)
+	return nil
+}
+
+// notifyMember reads when the recipients get mail: text, or null for the approval.
+func (d *issueReader) notifyMember() error {
+	raw, err := d.value()
+	if err != nil {
+		return err
+	}
+	d.fingerprint(notifyName, raw)
+	if raw[0] == 'n' {
+		return nil
+	}
+	text, ok := readText(raw)
+	if !ok {
+		return errNotifyText
+	}
+	d.notify = cert.ReadNotify(text)
 	return nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"reflect"
 	"strconv"
 	"strings"
 	"unicode/utf16"
@@ -55,7 +56,11 @@ func readJSONUpTo(w http.ResponseWriter, x *exchange, size int64, v any) error {
 	}
 	err = json.Unmarshal(text, v)
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && wrong.Field != "" {
-		return fault.OfField(wrong.Field, "The "+wrong.Field+" field must be a "+wrong.Type.String()+".")
+		kind := "a " + wrong.Type.String()
+		if wrong.Type.Kind() == reflect.Bool {
+			kind = "true or false"
+		}
+		return fault.OfField(wrong.Field, "The "+wrong.Field+" field must be "+kind+".")
 	}
 	if err != nil {
 		return fault.Wrap(fault.Invalid, notObject, err)

@@ -22,8 +22,8 @@ import (
 var names = map[cert.Field]string{
 	cert.FieldTitle: "certificate_title", cert.FieldName: "full_name", cert.FieldEmail: "applicant_email", cert.FieldIssueDate: "issue_date",
 	cert.FieldDetails: "details", cert.FieldFile: "certificate_file", cert.FieldReason: "reason", cert.FieldNote: "note",
-	cert.FieldExpiresOn: "expires_on",
-	holdField:           "kind",
+	cert.FieldExpiresOn: "expires_on", cert.FieldNotify: notifyName,
+	holdField: "kind",
 }
 
 // holdField is the field of the kind of a hold.
@@ -84,6 +84,9 @@ var messages = map[cert.Code]string{
 	application.CodeFiles:        "An application for this offer can have at most {limit} files.",
 	application.CodeOpen:         "There is already an open application of this person for this offer.",
 	application.CodeTooManyOpen:  "This person has {limit} open applications. Decide one of them first.",
+	cert.CodeNotNotify:           "The {field} field must be now, never, or a time as in RFC 3339, such as 2026-07-01T09:00:00Z.",
+	cert.CodePastTime:            "The {field} field must be a time in the future.",
+	cert.CodeFarTime:             "The {field} field must be a time at most a year ahead.",
 	codeNotString:                "The {field} field must be text.",
 	codeNotEntry:                 "The entry must be an object with its fields.",
 	codeNotArray:                 "The {field} field must be an array.",
@@ -138,6 +141,8 @@ func entryProblemText(p batch.Problem) (name, text string) {
 		field = fileID
 	}
 	switch {
+	case p.Entry == batch.NoEntry && field != "":
+		return field, problemText(field, p.Problem)
 	case p.Entry == batch.NoEntry && p.Detail != "":
 		return p.Detail, problemText("entries", p.Problem)
 	case p.Entry == batch.NoEntry:

@@ -80,6 +80,7 @@ func TestRecordedProblems(t *testing.T) {
 		r.recordRecords()
 		r.recordKeys()
 		r.recordEntries()
+		r.recordNotify()
 		if *update {
 			if err := os.WriteFile(problemsFile, r.b.Bytes(), 0o600); err != nil {
 				t.Fatal(err)

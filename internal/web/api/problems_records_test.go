@@ -198,6 +198,7 @@ func (r *recorder) recordRecords() {
 	revoke("NUL", `{"reason": "a\u0000b", "note": "a\u0000b"}`)
 	revoke("a number", `{"reason": 5}`)
 	revoke("a note that is a list", `{"reason": "x", "note": []}`)
+	revoke("a notice that is text", `{"reason": "x", "notify": "no"}`)
 	revoke("a member twice", `{"reason": "x", "Reason": "y"}`)
 	revoke("half a surrogate pair", `{"reason": "\ud83c"}`)
 	revoke("not UTF-8", "{\"reason\": \"caf\xe9\"}")

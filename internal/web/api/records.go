@@ -78,10 +78,12 @@ func (a *API) revoke(w http.ResponseWriter, c *call) error {
 	var fields struct {
 		Reason string `json:"reason"`
 		Note   string `json:"note"`
+		Notify *bool  `json:"notify"`
 	}
 	if err = readJSON(w, x, &fields); err == nil {
 		_, err = a.Certs.Revoke(c.Context(), c.institution.ID, found.UUID, cert.Revocation{
-			Reason: fields.Reason, Note: fields.Note, Then: x.withCertificate(http.StatusOK, "Certificate revoked."),
+			Reason: fields.Reason, Note: fields.Note, Notify: fields.Notify == nil || *fields.Notify,
+			Then: x.withCertificate(http.StatusOK, "Certificate revoked."),
 		})
 	}
 	return x.end(w, err)

@@ -33,7 +33,7 @@ func (a *API) replace(w http.ResponseWriter, c *call) error {
 	if err != nil {
 		return err
 	}
-	form, err := openUpload(w, c.Request, "certificate_file", "certificate_title", "full_name", "applicant_email", "issue_date", "details", "expires_on")
+	form, err := openUpload(w, c.Request, "certificate_file", "certificate_title", "full_name", "applicant_email", "issue_date", "details", "expires_on", notifyName)
 	if err != nil {
 		return err
 	}
@@ -55,7 +55,7 @@ func (a *API) replace(w http.ResponseWriter, c *call) error {
 		_, err := a.Certs.Replace(c.Context(), old.UUID, cert.Upload{
 			Institution: c.institution, Creator: cert.Actor{Type: "token", ID: c.token.ID, Name: c.token.Name}, Context: cert.SingleUpload,
 			Title: text.Title, FullName: text.FullName, Email: text.Email, IssueDate: text.IssueDate, Details: text.Details, ExpiresOn: text.ExpiresOn,
-			File: file, FileProblem: form.fileProblem,
+			File: file, FileProblem: form.fileProblem, Notify: cert.ReadNotify(form.values[notifyName]),
 			Then: x.withCertificate(http.StatusCreated, "Replacement uploaded successfully and is being processed."),
 		})
 		return err

@@ -275,6 +275,7 @@ func (a *API) issueEntries(x *exchange, t *template.Template, in *issueInput) er
 	}
 	_, err := a.Templates.Issue(c.Context(), t.UUID, template.Issue{
 		Institution: c.institution, Creator: cert.Actor{Type: "token", ID: c.token.ID, Name: c.token.Name}, Name: in.name, Entries: in.entries,
+		Notify: in.notify,
 		Then: func(ctx context.Context, tx *db.Tx, made *batch.Batch) error {
 			return x.respondTx(ctx, tx, http.StatusAccepted, message{
 				Message: "The certificates are being issued.",

@@ -38,7 +38,7 @@ func limits(size int64, malformed string) body.Limits {
 
 // upload creates a certificate from a file and its text fields.
 func (a *API) upload(w http.ResponseWriter, c *call) error {
-	form, err := openUpload(w, c.Request, "certificate_file", "certificate_title", "full_name", "applicant_email", "issue_date", "details", "expires_on")
+	form, err := openUpload(w, c.Request, "certificate_file", "certificate_title", "full_name", "applicant_email", "issue_date", "details", "expires_on", notifyName)
 	if err != nil {
 		return err
 	}
@@ -52,7 +52,8 @@ func (a *API) upload(w http.ResponseWriter, c *call) error {
 			Institution: c.institution, Creator: cert.Actor{Type: "token", ID: c.token.ID, Name: c.token.Name}, Context: cert.SingleUpload,
 			Title: form.values["certificate_title"], FullName: form.values["full_name"], Email: form.values["applicant_email"],
 			IssueDate: form.values["issue_date"], Details: form.values["details"], ExpiresOn: form.values["expires_on"], File: file, FileProblem: form.fileProblem,
-			Then: x.withCertificate(http.StatusCreated, "Certificate uploaded successfully and is being processed."),
+			Notify: cert.ReadNotify(form.values[notifyName]),
+			Then:   x.withCertificate(http.StatusCreated, "Certificate uploaded successfully and is being processed."),
 		})
 		return err
 	})

@@ -27,4 +27,4 @@ ALTER TABLE certificate_tasks ADD COLUMN notify BOOLEAN NOT NULL DEFAULT false;
 ALTER TABLE bulk_import_drafts ADD COLUMN notify TEXT NOT NULL DEFAULT '';
 
 -- An older binary would send mail at the approval instead of the chosen time.
-UPDATE schema_floor SET version = 54, release = '0.2.0' WHERE version < 54;
+UPDATE schema_floor SET version = 58, release = '0.2.0' WHERE version < 58;
