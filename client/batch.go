@@ -60,16 +60,21 @@ type BatchAccepted struct {
 // entries.3.applicant_email. If the certificate of an entry already exists, the vault rejects only
 // that entry, and BatchEntries reports it.
 func (c *Client) SubmitBatch(ctx context.Context, entries []Entry, options ...Option) (*BatchAccepted, error) {
-	b, err := entriesBody(entries)
+	b, err := entriesBody(entries, notifyOf(options))
 	if err != nil {
 		return nil, err
 	}
 	return one[BatchAccepted](ctx, c, post(vaultPath+"/bulk", b, options))
 }
 
-func entriesBody(entries []Entry) (*bytesBody, error) {
+func entriesBody(entries []Entry, notify string) (*bytesBody, error) {
 	var b bytes.Buffer
 	w := multipart.NewWriter(&b)
+	if notify != "" {
+		if err := w.WriteField("notify", notify); err != nil {
+			return nil, fmt.Errorf("writing the entries: %w", err)
+		}
+	}
 	for i := range entries {
 		e := &entries[i]
 		for _, f := range []formField{

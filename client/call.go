@@ -32,6 +32,8 @@ type call struct {
 	// repeated.
 	key    string
 	accept string
+	// notify is the choice of the option Notify, or "".
+	notify string
 	// public calls send no token.
 	public bool
 	// prepare changes the request of each attempt.

@@ -136,6 +136,7 @@ func (c *Client) Upload(ctx context.Context, n NewCertificate, options ...Option
 	b, err := newFormBody([]formField{
 		{"certificate_title", n.CertificateTitle}, {"full_name", n.FullName}, {"applicant_email", n.ApplicantEmail},
 		{"issue_date", n.IssueDate}, {"details", n.Details}, {"expires_on", n.ExpiresOn},
+		{"notify", notifyOf(options)},
 	}, formFile{"certificate_file", n.File})
 	if err != nil {
 		return nil, err
@@ -194,12 +195,18 @@ func (c *Client) RetryProcessing(ctx context.Context, uuid string, options ...Op
 	return one[VaultCertificate](ctx, c, post(vaultPath+"/"+url.PathEscape(uuid)+"/retry", nil, options))
 }
 
-// Revoke revokes a certificate. The public sees the reason, but not the note, which may be empty.
+// Revoke revokes a certificate. The public sees the reason, but not the note, which may be empty. The
+// recipient gets mail with the reason, unless the option Notify has the value NotifyNever.
 func (c *Client) Revoke(ctx context.Context, uuid, reason, note string, options ...Option) (*VaultCertificate, error) {
+	var notify *bool
+	if notifyOf(options) == NotifyNever {
+		notify = new(bool)
+	}
 	b, err := jsonBody(struct {
 		Reason string `json:"reason"`
 		Note   string `json:"note,omitempty"`
-	}{reason, note})
+		Notify *bool  `json:"notify,omitempty"`
+	}{reason, note, notify})
 	if err != nil {
 		return nil, err
 	}

@@ -36,6 +36,9 @@ func (c *Client) Replace(ctx context.Context, uuid string, n ReplacementCertific
 			fields = append(fields, formField{f.name, *f.value})
 		}
 	}
+	if notify := notifyOf(options); notify != "" {
+		fields = append(fields, formField{"notify", notify})
+	}
 	b, err := newWholeFormBody(fields, formFile{"certificate_file", n.File})
 	if err != nil {
 		return nil, err

@@ -84,6 +84,7 @@ type IssueEntry struct {
 type issueBody struct {
 	Name    string       `json:"name,omitempty"`
 	Entries []IssueEntry `json:"entries"`
+	Notify  string       `json:"notify,omitempty"`
 }
 
 // Issue issues up to MaxEntries certificates from a template, as a batch. name is the name of the batch,
@@ -128,7 +129,7 @@ func (c *Client) CheckEntries(ctx context.Context, templateID string, entries []
 }
 
 func issueCall(templateID, name string, entries []IssueEntry, options []Option) (*call, error) {
-	content, err := json.Marshal(issueBody{name, entries})
+	content, err := json.Marshal(issueBody{name, entries, notifyOf(options)})
 	if err != nil {
 		return nil, fmt.Errorf("writing the entries: %w", err)
 	}

@@ -19,6 +19,7 @@ type bulkCommand struct {
 
 	List    string `arg:"" help:"CSV file with the columns title, full_name, email and file." name:"FILE.csv" type:"path"`
 	Files   string `help:"Folder of the files that the list names. Default: the folder of the list." placeholder:"DIR" type:"path"`
+	Notify  string `help:"Mail to the recipients: now, never, or a time such as 2026-07-01T09:00:00+02:00, at most a year ahead. Default: now." placeholder:"TIME"`
 	Results string `help:"File for the result of each row. Default: FILE.results.csv in the folder of the list." placeholder:"FILE" type:"path"`
 }
 
@@ -72,6 +73,7 @@ func (b *bulkCommand) Run(c *console) error {
 	}
 	run := &bulkclient.Run{
 		Client: vault, Vault: strings.TrimRight(b.URL, "/"), List: list, File: b.List, Dir: b.Files, Now: time.Now, Report: report(progress),
+		Notify: b.Notify,
 	}
 	if run.Dir == "" {
 		run.Dir = filepath.Dir(b.List)

@@ -339,6 +339,7 @@ type templateIssue struct {
 	List    string `arg:"" help:"Excel or CSV file with the columns full_name and email, and a column for each value of the template." name:"LIST" type:"path"`
 	Name    string `help:"Name of the batch." placeholder:"NAME"`
 	Check   bool   `help:"Only check the list, and issue nothing."`
+	Notify  string `help:"Mail to the recipients: now, never, or a time such as 2026-07-01T09:00:00+02:00, at most a year ahead. Default: now." placeholder:"TIME"`
 	Results string `help:"File for the result of each row. Default: LIST.results.csv in the folder of the list." placeholder:"FILE" type:"path"`
 }
 
@@ -376,7 +377,7 @@ func (t *templateIssue) Run(c *console) error {
 	if err != nil {
 		return &usageError{err}
 	}
-	run := &bulkclient.Issue{Client: vault, TemplateID: t.ID, Name: t.Name, Entries: entries, Report: report(progress)}
+	run := &bulkclient.Issue{Client: vault, TemplateID: t.ID, Name: t.Name, Entries: entries, Notify: t.Notify, Report: report(progress)}
 	refused, err := run.Check(c.ctx, t.Check)
 	if err != nil {
 		return t.userError(err)

@@ -22,6 +22,7 @@ type uploadCommand struct {
 	IssueDate string `help:"Issue date. Default: today, UTC." placeholder:"YYYY-MM-DD"`
 	Details   string `help:"Details that the recipient sees, but the public does not." placeholder:"TEXT"`
 	ExpiresOn string `help:"Last day on which the certificate is valid, UTC. Default: it does not expire." placeholder:"YYYY-MM-DD"`
+	Notify    string `help:"Mail to the recipient: now, never, or a time such as 2026-07-01T09:00:00+02:00, at most a year ahead. Default: now." placeholder:"TIME"`
 	Wait      bool   `help:"Wait until the verified PDF exists. The exit code is 1 if processing fails."`
 }
 
@@ -43,7 +44,7 @@ func (u *uploadCommand) Run(c *console) error {
 	}
 	created, err := vault.Upload(c.ctx, client.NewCertificate{
 		CertificateTitle: u.Title, FullName: u.Name, ApplicantEmail: u.Email, IssueDate: u.IssueDate, Details: u.Details, ExpiresOn: u.ExpiresOn, File: file,
-	}, client.Progress(func(sent, total int64) { progress.set(sent, total, "sent") }))
+	}, client.Progress(func(sent, total int64) { progress.set(sent, total, "sent") }), client.Notify(u.Notify))
 	progress.end()
 	if err == nil && u.Wait {
 		progress.text("Waiting for the verified PDF")
@@ -90,7 +91,7 @@ func (u *uploadCommand) warn(c *console, vault *client.Client, created *client.V
 // uploadFlags has the flag of each field of the interface, in the order of the command's help.
 var uploadFlags = []struct{ field, flag string }{
 	{"certificate_file", "FILE"}, {"certificate_title", "--title"}, {"full_name", "--name"}, {"applicant_email", "--email"}, {"issue_date", "--issue-date"},
-	{"details", "--details"}, {"expires_on", "--expires-on"},
+	{"details", "--details"}, {"expires_on", "--expires-on"}, {"notify", "--notify"},
 }
 
 // uploadError converts an error of an upload to an error that names the flags of the command in

@@ -141,6 +141,8 @@ type Issue struct {
 	// Name is the name of the batch, or "".
 	Name    string
 	Entries *Entries
+	// Notify is the time of the mail to the recipients, as in client.Notify, or "".
+	Notify string
 	// Report, which may be nil, is called with the progress.
 	Report func(Progress)
 }
@@ -190,11 +192,11 @@ func (i *Issue) Do(ctx context.Context) (results []*Result, err error) {
 
 // batch issues one batch.
 func (i *Issue) batch(ctx context.Context, rows []int, entries []client.IssueEntry) ([]*Result, error) {
-	key, err := keyOf(i.TemplateID, i.Name, entries)
+	key, err := keyOf(i.TemplateID, i.Name, i.Notify, entries)
 	if err != nil {
 		return nil, err
 	}
-	accepted, err := i.Client.Issue(ctx, i.TemplateID, i.Name, entries, client.IdempotencyKey(key))
+	accepted, err := i.Client.Issue(ctx, i.TemplateID, i.Name, entries, client.IdempotencyKey(key), client.Notify(i.Notify))
 	if err != nil {
 		return nil, err
 	}
@@ -240,12 +242,13 @@ func (r *Result) set(e *client.BatchEntry) {
 }
 
 // keyOf returns the idempotency key of a batch.
-func keyOf(templateID, name string, entries []client.IssueEntry) (string, error) {
+func keyOf(templateID, name, notify string, entries []client.IssueEntry) (string, error) {
 	content, err := json.Marshal(struct {
 		Template string              `json:"template"`
 		Name     string              `json:"name"`
 		Entries  []client.IssueEntry `json:"entries"`
-	}{templateID, name, entries})
+		Notify   string              `json:"notify,omitempty"`
+	}{templateID, name, entries, notify})
 	if err != nil {
 		return "", fmt.Errorf("writing the entries: %w", err)
 	}

@@ -52,6 +52,8 @@ type storedFile struct {
 type batch struct {
 	Key  string     `json:"key"`
 	Rows []batchRow `json:"rows"`
+	// Notify is the time of the mail. A repeated submission must be the same.
+	Notify string `json:"notify,omitempty"`
 	// id is the vault's id of the batch, or "" until the vault has accepted it.
 	id string
 }

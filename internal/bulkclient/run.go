@@ -66,6 +66,8 @@ type Run struct {
 	// File is the path of the list; the journal is stored in the same folder. Dir is the folder of
 	// the files that the list names.
 	File, Dir string
+	// Notify is the time of the mail to the recipients, as in client.Notify, or "".
+	Notify string
 	// Report is called with the progress; it may be nil.
 	Report func(Progress)
 	Now    func() time.Time
@@ -191,7 +193,7 @@ func (r *Run) resubmit(ctx context.Context, b *batch, byHash map[string]*work) e
 	for i, row := range b.Rows {
 		entries[i] = entryOf(byHash[row.Hash].row, row.Index, row.FileID)
 	}
-	created, err := r.Client.SubmitBatch(ctx, entries, client.IdempotencyKey(b.Key))
+	created, err := r.Client.SubmitBatch(ctx, entries, client.IdempotencyKey(b.Key), client.Notify(b.Notify))
 	if errors.Is(err, client.ErrInvalid) {
 		for _, row := range b.Rows {
 			r.journal.remove(row.FileID)
@@ -225,7 +227,7 @@ func (r *Run) submit(ctx context.Context, rows []*work) error {
 		if len(rows) == 0 {
 			return nil
 		}
-		b := &batch{Key: rand.Text(), Rows: make([]batchRow, len(rows))}
+		b := &batch{Key: rand.Text(), Rows: make([]batchRow, len(rows)), Notify: r.Notify}
 		entries := make([]client.Entry, len(rows))
 		for i, w := range rows {
 			entries[i] = entryOf(w.row, w.row.Number, w.fileID)
@@ -234,7 +236,7 @@ func (r *Run) submit(ctx context.Context, rows []*work) error {
 		if err := r.journal.record(&line{Batch: b}); err != nil {
 			return err
 		}
-		created, err := r.Client.SubmitBatch(ctx, entries, client.IdempotencyKey(b.Key))
+		created, err := r.Client.SubmitBatch(ctx, entries, client.IdempotencyKey(b.Key), client.Notify(b.Notify))
 		if err == nil {
 			r.advance(func(p *Progress) { p.Submitted += len(rows) })
 			return r.journal.record(&line{Accepted: &accepted{Key: b.Key, ID: created.BatchID}})
