@@ -151,6 +151,9 @@ func (s *Service) ReplaceTx(ctx context.Context, tx *db.Tx, uuid string, u Uploa
 	if err := storePlacementTx(ctx, tx, c.ID, u.Wanted); err != nil {
 		return nil, err
 	}
+	if err := s.planTx(ctx, tx, c, u.Notify); err != nil {
+		return nil, err
+	}
 	if err := recordTx(ctx, tx, audit.CertificateUploaded, c, audit.Detail{"replaces": old.ReferenceID}); err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package panel
 import (
 	"context"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/certvault/certvault/internal/batch"
 	"github.com/certvault/certvault/internal/bulkimport"
 	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/recipient"
 	"github.com/certvault/certvault/internal/seal"
 	"github.com/certvault/certvault/internal/sheet"
 )
@@ -38,6 +40,8 @@ type dryRunView struct {
 	Run *bulkimport.DryRun
 	// Default is the mode of the institution's default placement.
 	Default seal.Mode
+	// form is the submitted form, or nil.
+	form url.Values
 }
 
 // Rejected returns the number of valid rows that the submission would reject.
@@ -107,7 +111,7 @@ func (p *Panel) dryRunView(r *http.Request, v *Visit) (*dryRunView, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &dryRunView{page, run, policy.Placement}, nil
+	return &dryRunView{page, run, policy.Placement, r.PostForm}, nil
 }
 
 // submit submits the bulk upload. If the submission would create no certificate or is rejected,
@@ -126,6 +130,7 @@ func (p *Panel) submit(w http.ResponseWriter, r *http.Request, v *Visit) error {
 			return p.showAgain(w, r, "bulk_submit.html", view, fault.New(fault.BadRequest, "bulk_summary.nothing"))
 		}
 	}
+	d.Notify = notifyOf(r.PostForm)
 	if err := p.BulkImports.Submit(r.Context(), d, nil); err != nil {
 		view, e := p.dryRunView(r, v)
 		if e != nil {
@@ -141,6 +146,8 @@ type progressView struct {
 	*draftPage
 
 	Progress *bulkimport.Progress
+	// Plans are those of the batches whose mail waits, by the UUIDs of the batches.
+	Plans map[string]*recipient.Plan
 	// Rest is a text about the speed and the remaining time, or "" if all rows are finished.
 	Rest string
 	// NotIssued are the rows that became no certificate. The list is empty until all rows are
@@ -238,6 +245,12 @@ func (p *Panel) progress(w http.ResponseWriter, r *http.Request, v *Visit) error
 		return err
 	}
 	view.Rest = view.texts.rest(view.Progress)
+	view.Plans = map[string]*recipient.Plan{}
+	for _, b := range view.Progress.Batches {
+		if view.Plans[b.UUID], err = p.Mail.PlanOfBatch(r.Context(), v.Institution().ID, b.UUID); err != nil {
+			return err
+		}
+	}
 	if err := p.loadNotIssued(r, view); err != nil {
 		return err
 	}

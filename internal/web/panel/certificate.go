@@ -64,6 +64,10 @@ type certificatePage struct {
 	Checks  []cert.Check
 	History []cert.HistoryEntry
 	Mails   []*recipient.Notice
+	// Plan is not nil if the first mail waits for a time, or if none is sent.
+	Plan *recipient.Plan
+	// Notify reports whether the recipient gets mail about the revocation.
+	Notify bool
 	// Corrections are the correction requests for the certificate.
 	Corrections []*recipient.Correction
 	// Batch is the name of the certificate's batch, or "" if the certificate is in no batch. Verify
@@ -399,6 +403,9 @@ func (p *Panel) certificatePage(r *http.Request, v *Visit) (*certificatePage, er
 	if page.Mails, err = p.Mail.Notices(ctx, c); err != nil {
 		return nil, err
 	}
+	if page.Plan, err = p.Mail.PlanOf(ctx, c); err != nil {
+		return nil, err
+	}
 	if page.Corrections, err = p.Mail.CorrectionsOf(ctx, c); err != nil {
 		return nil, err
 	}
@@ -448,6 +455,7 @@ func (p *Panel) askRevokeCertificate(w http.ResponseWriter, r *http.Request, v *
 	if err != nil {
 		return err
 	}
+	page.Notify = true
 	return p.draw(w, r, "certificate_revoke.html", page)
 }
 
@@ -458,11 +466,11 @@ func (p *Panel) revokeCertificate(w http.ResponseWriter, r *http.Request, v *Vis
 	if err != nil {
 		return err
 	}
-	page.Reason, page.Note = r.PostForm.Get("reason"), r.PostForm.Get("note")
+	page.Reason, page.Note, page.Notify = r.PostForm.Get("reason"), r.PostForm.Get("note"), r.PostForm.Get("notify") != ""
 	if r.PostForm.Get("look") != "" {
 		return p.draw(w, r, "certificate_revoke.html", page)
 	}
-	if _, err := p.Certs.Revoke(r.Context(), v.Institution().ID, page.C.UUID, cert.Revocation{Reason: page.Reason, Note: page.Note}); err != nil {
+	if _, err := p.Certs.Revoke(r.Context(), v.Institution().ID, page.C.UUID, cert.Revocation{Reason: page.Reason, Note: page.Note, Notify: page.Notify}); err != nil {
 		return p.showAgain(w, r, "certificate_revoke.html", page, err)
 	}
 	return p.redirect(w, r, v, "certificates/"+page.C.UUID, "revoked")

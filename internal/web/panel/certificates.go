@@ -80,7 +80,9 @@ type certificateList struct {
 	Mails   map[int64]*recipient.Notice
 	Batches map[string]string
 	// Views are the member's saved views. Recent are the newest batches, for the filter.
-	Views  []search.SavedView
+	Views []search.SavedView
+	// Plan is that of the batch by which the list is filtered, or nil.
+	Plan   *recipient.Plan
 	Recent []*batch.Batch
 }
 
@@ -310,6 +312,9 @@ func (p *Panel) fill(r *http.Request, v *Visit, l *certificateList) error {
 			return err
 		}
 		l.BatchName = names[l.Filter.BatchID]
+		if l.Plan, err = p.Mail.PlanOfBatch(r.Context(), v.Institution().ID, l.Filter.BatchID); err != nil {
+			return err
+		}
 	}
 	if l.Views, err = p.Search.SavedViews(r.Context(), v.Institution().ID, v.Person.ID); err != nil {
 		return err

@@ -174,6 +174,7 @@ func (p *Panel) issue(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	if r.PostForm.Get("sure") == "" && (d.Same != nil || len(d.Alike) > 0) {
 		return p.showAgain(w, r, "issue.html", d, fault.New(fault.Conflict, "upload.look_first"))
 	}
+	upload.Notify = notifyOf(r.PostForm)
 	c, err := p.create(r, d.Replacing, upload)
 	if err != nil {
 		return p.showAgain(w, r, "issue.html", d, err)

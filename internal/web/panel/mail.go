@@ -28,6 +28,7 @@ var mailReasons = map[recipient.Reason]string{
 	recipient.Approval: "mail_reason.approval", recipient.Resent: "mail_reason.resent", recipient.Corrected: "mail_reason.corrected",
 	recipient.Replacement: "mail_reason.replacement",
 	recipient.Expiring:    "mail_reason.expiring",
+	recipient.Revocation:  "mail_reason.revocation",
 }
 
 // unsentNotices replaces the notices about a sent mail if there is no mail server.

@@ -44,7 +44,7 @@ var entries = [][]entry{
 
 // elsewhere maps the path of an entry to the path of pages that belong to the entry but are not
 // below the entry's path.
-var elsewhere = map[string]string{"webhooks": "deliveries", "certificates": "tasks", "members": "invitations", "templates": "fonts", "approvals": "signature"}
+var elsewhere = map[string]string{"webhooks": "deliveries", "certificates": "tasks", "members": "invitations", "templates": "fonts", "approvals": "signature", "batches": "mail"}
 
 // operatorEntries are the lines of the installation's navigation.
 var operatorEntries = [][]entry{{

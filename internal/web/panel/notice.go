@@ -92,6 +92,8 @@ var notices = map[string]string{ //nolint:gosec // the keys contain no tokens
 
 	"correction_done": "certificate.notice_correction",
 
+	"mail_moved": "notices.notice_changed", "mail_leaves": "notices.notice_sending", "mail_stopped": "notices.notice_stopped",
+
 	"mailed_again":  "certificate.notice_mailed",
 	"mailed_unsent": "mail_notice.mailed_unsent", "address_unsent": "mail_notice.address_unsent", "sample_unsent": "mail_notice.sample_unsent",
 	"invited_unsent": "mail_notice.invited_unsent", "institution_unsent": "mail_notice.institution_unsent",
@@ -140,6 +142,14 @@ func (t texts) ago(now time.Time, value any) (template.HTML, error) {
 	}
 	return template.HTML(`<time datetime="` + machine + `" data-at="` + kind + `" title="` + template.HTMLEscapeString(title) + `">` + //nolint:gosec // the texts are escaped
 		template.HTMLEscapeString(text) + `</time>`), nil
+}
+
+// exact returns an HTML time element with a time, which is in the future or recent.
+func (t texts) exact(at *time.Time) (template.HTML, error) {
+	if at == nil {
+		return "", nil
+	}
+	return t.ago(at.Add(2*recentTime), *at)
 }
 
 // recentTime is the time for which a page shows how long ago something happened. After it, the page

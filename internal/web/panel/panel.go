@@ -157,7 +157,7 @@ var Prefixes = []string{"/panel", "/operator", "/invitation", "/setup"}
 // Handler prepares the table of routes and the pages, and returns the handler for all routes.
 func (p *Panel) Handler() (http.Handler, error) {
 	p.table = slices.Concat(p.routes(), p.accessRoutes(), p.vaultRoutes(), p.templateRoutes(), p.issueRoutes(), p.applicationRoutes(), p.approvalRoutes(),
-		p.verificationRoutes())
+		p.verificationRoutes(), p.waitingRoutes())
 	var err error
 	if p.view, err = p.Site.Set(page.Options{
 		Templates: templates, Styles: []string{"form.css", "panel.css"}, Modules: []string{"panel.js", "palette.js"},

@@ -20,6 +20,7 @@ var controlOf = map[cert.Field]string{
 	cert.FieldTitle: "certificate_title", cert.FieldName: "full_name", cert.FieldEmail: "applicant_email", cert.FieldIssueDate: "issue_date",
 	cert.FieldDetails: "details", cert.FieldFile: "file", cert.FieldReason: "reason", cert.FieldNote: "note", cert.FieldSelected: "selected",
 	cert.FieldExpiresOn: "expires_on",
+	cert.FieldNotify:    "notify_at",
 }
 
 // fieldKeys are the names of fields in the keys of messages.
@@ -61,6 +62,8 @@ func (t texts) problemMessage(p cert.Problem, text string) string {
 		return t.domain(sheet.Excerpt(p.Detail, maxDetail))
 	case cert.CodeTooMany:
 		return t.of("cert_problem.too_many", "limit", t.language.Number(p.Limit))
+	case cert.CodeNotNotify, cert.CodePastTime, cert.CodeFarTime:
+		return t.of("cert_problem." + string(p.Code))
 	case cert.CodeDuplicate, cert.CodeUnchanged, cert.CodeSameFile, cert.CodeNotCertificate, batch.CodeUnknownFile:
 		return t.of("cert_problem." + string(p.Code))
 	default:

@@ -22,6 +22,8 @@ type revokeManyForm struct {
 	// are not revoked. N is "" if there are too many certificates to count.
 	N            string
 	Reason, Note string
+	// Notify reports whether the recipients get mail about the revocation.
+	Notify bool
 	// Names are the first certificates that would be revoked. More is the number of the others, or 0
 	// if there are none or too many to count.
 	Names []*cert.Certificate
@@ -76,13 +78,14 @@ func (p *Panel) revokeMany(w http.ResponseWriter, r *http.Request, v *Visit) err
 	if err := p.fillNames(r, v, m, c); err != nil {
 		return err
 	}
+	m.Notify = r.PostForm.Get("sure") == "" || r.PostForm.Get("notify") != ""
 	if r.PostForm.Get("sure") == "" {
 		return p.draw(w, r, "revoke_many.html", m)
 	}
 	if m.Typed() != "" && digitsOf(r.PostForm.Get("number")) != m.Typed() {
 		return p.showAgain(w, r, "revoke_many.html", m, fault.OfField("number", "revoke_many.number_differs"))
 	}
-	started, err := p.Tasks.Start(r.Context(), v.Institution().ID, task.Request{Kind: task.Revoke, Selection: c, Reason: m.Reason, Note: m.Note})
+	started, err := p.Tasks.Start(r.Context(), v.Institution().ID, task.Request{Kind: task.Revoke, Selection: c, Reason: m.Reason, Note: m.Note, Notify: m.Notify})
 	if err != nil {
 		return p.showAgain(w, r, "revoke_many.html", m, err)
 	}

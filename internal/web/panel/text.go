@@ -25,8 +25,9 @@ func (p *Panel) texts(r *http.Request) texts { return texts{p.view.Reader(r).Lan
 func (p *Panel) languageFuncs(l *locale.Language) template.FuncMap {
 	t := texts{l}
 	return template.FuncMap{
-		"ago":  func(at any) (template.HTML, error) { return t.ago(p.Now(), at) },
-		"date": t.date, "number": l.Number, "size": t.size, "upTo": t.upTo, "say": t.domain, "warning": t.warning,
+		"ago":   func(at any) (template.HTML, error) { return t.ago(p.Now(), at) },
+		"exact": t.exact,
+		"date":  t.date, "number": l.Number, "size": t.size, "upTo": t.upTo, "say": t.domain, "warning": t.warning,
 	}
 }
 

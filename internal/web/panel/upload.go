@@ -284,7 +284,7 @@ func (p *Panel) finishUpload(w http.ResponseWriter, r *http.Request, v *Visit) e
 	c, err := p.create(r, u.Replacing, cert.Upload{
 		Institution: v.Institution(), Creator: cert.Actor{Type: "user", ID: v.Person.ID, Name: v.Person.Name}, Context: cert.PanelUpload,
 		Title: text.Title, FullName: text.FullName, Email: text.Email, IssueDate: text.IssueDate, Details: text.Details, ExpiresOn: text.ExpiresOn,
-		File: &u.File.File, Wanted: wanted,
+		File: &u.File.File, Wanted: wanted, Notify: notifyOf(r.PostForm),
 		// After a second click, UseTx returns an error, because the file is already used.
 		Then: func(ctx context.Context, tx *db.Tx, _ *cert.Certificate) error {
 			return p.Batches.UseTx(ctx, tx, v.Institution().ID, u.File.UUID)
@@ -321,9 +321,15 @@ func (p *Panel) uploadState(r *http.Request, c *cert.Certificate) (*uploadState,
 	if err != nil {
 		return nil, err
 	}
+	plan, err := p.Mail.PlanOf(r.Context(), c)
+	if err != nil {
+		return nil, err
+	}
 	key, args := "upload_done."+doneKeys[c.Status]+"_text", []any(nil)
 	switch {
 	case c.Status != cert.Processing && c.Status != cert.Approved:
+	case plan != nil:
+		key = planKey(plan)
 	case p.Outbox != "":
 		key = "upload_done." + doneKeys[c.Status] + "_unmailed"
 	default:

@@ -8,6 +8,19 @@ for (const time of document.querySelectorAll("time[data-at]")) {
   else time.title = `${at} (${time.title})`;
 }
 
+// A time in a form is shown in the time zone of the browser, and sent in UTC. Without a script, it is in UTC.
+document.documentElement.dataset.zone = "local";
+for (const field of document.querySelectorAll("[data-utc]")) {
+  const utc = document.getElementById(field.dataset.utc);
+  if (field.value) {
+    const at = new Date(`${field.value}Z`);
+    field.value = new Date(at - at.getTimezoneOffset() * 60000).toISOString().slice(0, 16);
+  }
+  const send = () => { utc.value = field.value ? new Date(field.value).toISOString() : ""; };
+  field.addEventListener("input", send);
+  send();
+}
+
 // A tick in a list of choices selects the option to which the list belongs.
 for (const picker of document.querySelectorAll("[data-picks]")) {
   picker.addEventListener("change", () => {

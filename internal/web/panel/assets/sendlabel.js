@@ -6,8 +6,11 @@ const plain = issue?.textContent;
 
 export function label() {
   const address = email.value.trim();
-  issue.textContent = issue.dataset.send && address && email.validity.valid ? issue.dataset.send.replace("{email}", () => address) : plain;
+  const now = (document.querySelector("[name=notify]:checked")?.value ?? "now") === "now";
+  issue.textContent = now && issue.dataset.send && address && email.validity.valid ? issue.dataset.send.replace("{email}", () => address) : plain;
 }
 
 email?.addEventListener("input", label);
+for (const choice of document.querySelectorAll("[name=notify]")) choice.addEventListener("change", label);
+document.getElementById("notify_at")?.addEventListener("change", () => setTimeout(label));
 addEventListener("pageshow", () => { if (email) label(); });
