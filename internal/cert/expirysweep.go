@@ -14,11 +14,11 @@ import (
 
 const (
 	// ExpiryInterval is the interval of SweepExpiries.
-	ExpiryInterval = 30 * time.Second
+	ExpiryInterval = time.Minute
 	// expiryBatch bounds the events, and changeBatch the changed rows, of one transaction of
 	// SweepExpiries, because SQLite has one writer at a time.
 	expiryBatch = 25
-	changeBatch = 500
+	changeBatch = 150
 )
 
 // trackExpiryTx stores that the expiry of a certificate must be reported, from its approval to its
