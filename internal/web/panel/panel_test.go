@@ -104,6 +104,8 @@ func (s *samples) create(name string) (string, error) {
 			return "", err
 		}
 		return member.UUID, nil
+	case "plan":
+		return o.plannedMail(s.t, s.inst).UUID, nil
 	case "invitation":
 		return o.invitation(s.t, s.inst)
 	case "secret":
