@@ -40,7 +40,7 @@ func BenchmarkVerifyPage(b *testing.B) {
 		for b.Loop() {
 			var sent atomic.Int64
 			var group sync.WaitGroup
-			end := time.Now().Add(readTime)
+			spent, end := v.CPU(), time.Now().Add(readTime)
 			for r := range readers {
 				client, err := v.Client("")
 				if err != nil {
@@ -58,6 +58,7 @@ func BenchmarkVerifyPage(b *testing.B) {
 			}
 			group.Wait()
 			b.ReportMetric(float64(sent.Load())/readTime.Seconds(), "pages/s")
+			b.ReportMetric(float64((v.CPU()-spent).Microseconds())/float64(sent.Load()), "cpu-µs/page")
 		}
 	})
 }
