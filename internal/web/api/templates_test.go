@@ -106,7 +106,7 @@ func TestIssue(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d, 0, vaulttest.DrawTemplates)
 		path := v.published()
-		body := `{"name": "Class of 2026", "notify": true, "entries": [` + issued("Bo Ek", "A") + ", " + issued("محمد العلي", "B+") + `]}`
+		body := `{"name": "Class of 2026", "notify": "now", "entries": [` + issued("Bo Ek", "A") + ", " + issued("محمد العلي", "B+") + `]}`
 		first := v.issueWith("k1", path+"/issue", body)
 		if first.Status != http.StatusAccepted {
 			t.Fatalf("status = %d, want 202; body %s", first.Status, first.Body)

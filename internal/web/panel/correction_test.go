@@ -80,15 +80,16 @@ func TestCorrectionRequests(t *testing.T) {
 	})
 }
 
-// The vault sends no mail about a revocation. The forms for revocations and the page of the revoked
-// certificate say so.
-func TestRevocationSendsNoMail(t *testing.T) {
+// A recipient who was never told of the certificate gets no mail about its revocation. The forms for
+// revocations and the page of the revoked certificate say so.
+func TestRevocationOfAnUnknownCertificateSendsNoMail(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
 	c := o.approvedCertificate(o.inst)
 	at := o.pathOf("certificates/" + c.UUID)
-	checkPage(t, "the revocation form", o.get("issuer", at+"/revoke"), http.StatusOK, "The recipient is not notified.", "Write to "+c.Email, "Refresh preview")
-	checkPage(t, "the revocation form for many certificates", o.post("issuer", o.pathOf("certificates/revoke"), url.Values{"selected": {c.UUID}}), http.StatusOK, "The recipients are not notified.", "Write to them")
+	checkPage(t, "the revocation form", o.get("issuer", at+"/revoke"), http.StatusOK, "It is not sent if the recipient was never told of the certificate.", "Refresh preview")
+	checkPage(t, "the revocation form for many certificates", o.post("issuer", o.pathOf("certificates/revoke"), url.Values{"selected": {c.UUID}}), http.StatusOK,
+		"Recipients who were never told of their certificate get none.")
 	w := o.followRedirect(t, "issuer", o.post("issuer", at+"/revoke", url.Values{"reason": {"Issued in error."}}), at)
 	checkPage(t, "after the revocation", w, http.StatusOK, "The certificate was revoked, and the public page shows it.", "The recipient was not notified of the revocation. Write to "+c.Email)
 	var mails int
