@@ -79,12 +79,7 @@ func (s *Service) Select(ctx context.Context, institutionID int64, f Filter) ([]
 	if err != nil {
 		return nil, err
 	}
-	order := "DESC"
-	if v.Ascending {
-		order = "ASC"
-	}
-	rows, err := s.db.QueryContext(ctx, fmt.Sprintf(`SELECT a.uuid, a.revision%s%s ORDER BY %s %s, c.id %s LIMIT %d`,
-		tables, v.Where, sorts[v.Sort], order, order, MaxMany), v.Args...)
+	rows, err := s.db.QueryContext(ctx, `SELECT a.uuid, a.revision`+tables+v.Where+v.order(false)+fmt.Sprintf(` LIMIT %d`, MaxMany), v.Args...)
 	if err != nil {
 		return nil, fmt.Errorf("selecting applications: %w", err)
 	}

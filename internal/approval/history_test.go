@@ -1,12 +1,9 @@
 package approval_test
 
 import (
-	"bytes"
 	"context"
-	"encoding/csv"
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -15,7 +12,6 @@ import (
 	"github.com/certvault/certvault/internal/audit"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/db/dbtest"
-	"github.com/certvault/certvault/internal/task"
 )
 
 // The history of a certificate says that it waits for signatories, and has each approval and refusal once,
@@ -68,32 +64,5 @@ func TestHistoryOfSignatures(t *testing.T) {
 		f.Advance(time.Minute)
 		f.Settle()
 		check("the end", created, declined, retried, " certificate.signed Bo Li", " certificate.signed Ada Obi", p+"processing  ", p+"approved  ")
-	})
-}
-
-// An export has the numbers of signatures at its end. They are empty for a certificate without signatories.
-func TestExportOfSignatures(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		f := newFixture(t, d, false)
-		_, list := f.issue(t, "Amelia Hart", "Jo Li")
-		f.Upload(f.inst, "Zoe Day", "diploma.pdf")
-		_, err := f.Approvals.Approve(t.Context(), f.inst.ID, f.dean.UserID, approval.Choice{UUIDs: []string{list[0].UUID}})
-		ok(t, err)
-		var b bytes.Buffer
-		ok(t, f.Tasks.WriteCSV(t.Context(), f.inst.ID, task.Selection{}, &b))
-		rows, err := csv.NewReader(strings.NewReader(strings.TrimPrefix(b.String(), "\uFEFF"))).ReadAll()
-		ok(t, err)
-		total := slices.Index(rows[0], "Total signatures")
-		if total < 0 || slices.Index(rows[0], "Approved signatures") != total+1 {
-			t.Fatalf("columns = %q, want the numbers of signatures", rows[0])
-		}
-		got := map[string]string{}
-		for _, row := range rows[1:] {
-			got[row[3]] = row[total] + "/" + row[total+1]
-		}
-		if got["Amelia Hart"] != "2/1" || got["Jo Li"] != "2/0" || got["Zoe Day"] != "/" || len(got) != 3 {
-			t.Errorf("signatures = %v, want 2/1, 2/0 and none", got)
-		}
 	})
 }

@@ -18,7 +18,8 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// Decides reports whether the task decides applications. Other tasks change certificates.
+// Decides reports whether the task decides applications: its kind is an application.Decision. Other tasks
+// change certificates.
 func (k Kind) Decides() bool { return slices.Contains(application.Decisions, application.Decision(k)) }
 
 // Decisions is the data of a task that decides applications.
@@ -163,7 +164,7 @@ func encodeRefusal(r *application.Refusal) (string, error) {
 	if r == nil {
 		return "", nil
 	}
-	text, err := json.Marshal(r) //nolint:musttag // decodeRefusal reads the same type
+	text, err := json.Marshal(r)
 	if err != nil {
 		return "", fmt.Errorf("encoding a refusal: %w", err)
 	}
@@ -175,7 +176,7 @@ func decodeRefusal(text string) (*application.Refusal, error) {
 		return nil, nil //nolint:nilnil // most results have no refusal
 	}
 	r := &application.Refusal{}
-	if err := json.Unmarshal([]byte(text), r); err != nil { //nolint:musttag // encodeRefusal writes the same type
+	if err := json.Unmarshal([]byte(text), r); err != nil {
 		return nil, fmt.Errorf("reading a refusal: %w", err)
 	}
 	return r, nil

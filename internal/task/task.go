@@ -38,11 +38,6 @@ const (
 	Revoke Kind = "revoke"
 	// Renew replaces certificates from templates by ones with the same values and the current date.
 	Renew Kind = "renew"
-	// Claim, Approve, Hold and Reject decide applications.
-	Claim   = Kind(application.DecideClaim)
-	Approve = Kind(application.DecideApprove)
-	Hold    = Kind(application.DecideHold)
-	Reject  = Kind(application.DecideReject)
 )
 
 const (
@@ -197,7 +192,7 @@ func (s *Service) Start(ctx context.Context, institutionID int64, n Request) (*T
 
 // start stores a task and its job. content is the Selection of the task, or its decisions.
 func (s *Service) start(ctx context.Context, institutionID int64, n Request, content any) (*Task, error) {
-	text, err := json.Marshal(content) //nolint:musttag // the same type decodes it
+	text, err := json.Marshal(content)
 	if err != nil {
 		return nil, fmt.Errorf("encoding a task: %w", err)
 	}
