@@ -12,7 +12,7 @@ import (
 // Revocation has the reason of a revocation, which is public, and a note, which is not public.
 type Revocation struct {
 	Reason, Note string
-	// Notify means that the recipient gets mail with the reason, if the recipient was told of the certificate.
+	// Notify means that the recipient gets mail with the reason, if mail about the certificate was sent before.
 	Notify bool
 	// Then runs in the transaction of the revocation. It may be nil.
 	Then TxFunc

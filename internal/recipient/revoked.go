@@ -13,10 +13,10 @@ import (
 // Revocation is the reason of the notice of a revoked certificate.
 const Revocation Reason = "revocation"
 
-// TellRevokedTx mails the recipient that a certificate was revoked, with the public reason, if the recipient
-// was told of the certificate. It is the callback cert.Config.TellRevoked, which runs after MovedTx has
+// TellRevokedTx mails the recipient that a certificate was revoked, with the public reason, if mail about the
+// certificate was sent to the address before. It is the callback cert.Config.TellRevoked, which runs after MovedTx has
 // withdrawn the mail that was not sent. A replacement does not call it, because the mail about the new
-// certificate tells the recipient.
+// certificate reports the replacement.
 func (s *Service) TellRevokedTx(ctx context.Context, tx *db.Tx, c *cert.Certificate) error {
 	email, err := account.ParseEmail(c.Email)
 	if err != nil {

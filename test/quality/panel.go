@@ -43,5 +43,5 @@ func (f *fixture) panelPages(ctx context.Context, v *vault.Vault, slug string, m
 			return err
 		}
 	}
-	return nil
+	return f.waitingMail(ctx, v, at, session)
 }

@@ -59,8 +59,8 @@ func TestWaitingMail(t *testing.T) {
 	checkPage(t, "the audit log", o.get("owner", o.pathOf("audit")), http.StatusOK, "changed when the mail about a certificate is sent")
 }
 
-// tell stores that the recipient got mail about a certificate.
-func (o *panelTest) tell(c *cert.Certificate) {
+// recordMail stores that mail about a certificate was sent.
+func (o *panelTest) recordMail(c *cert.Certificate) {
 	o.tb.Helper()
 	o.Exec(`INSERT INTO notices (certificate_id, occasion, institution_id, reason, email, email_folded, status, created_at, updated_at)
 		VALUES ($1, 1, $2, 'approval', $3, $3, 'sent', 0, 0)`, c.ID, c.InstitutionID, c.Email)
@@ -81,13 +81,13 @@ func TestRevocationsNotify(t *testing.T) {
 	if body := o.get("owner", revoke).Body.String(); !strings.Contains(body, `name="notify" value="1" aria-describedby="notify-hint" checked`) {
 		t.Error("the form for a revocation does not notify the recipient by default")
 	}
-	o.tell(c)
+	o.recordMail(c)
 	if w := o.post("owner", revoke, url.Values{"reason": {"x"}, "notify": {"1"}}); w.Code != http.StatusSeeOther || mails() != 1 {
 		t.Errorf("a revocation with a notice: status = %d with %d mails, want 303 with 1", w.Code, mails())
 	}
 	checkPage(t, "the revoked certificate", o.get("owner", o.pathOf("certificates/"+c.UUID)), http.StatusOK, "About the revocation")
 	second := o.approvedCertificate(o.inst)
-	o.tell(second)
+	o.recordMail(second)
 	if w := o.post("owner", o.pathOf("certificates/"+second.UUID+"/revoke"), url.Values{"reason": {"x"}}); w.Code != http.StatusSeeOther || mails() != 1 {
 		t.Errorf("a revocation without a notice: status = %d with %d mails, want 303 with 1", w.Code, mails())
 	}
