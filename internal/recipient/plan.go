@@ -134,12 +134,22 @@ func (s *Service) SweepPlans(ctx context.Context) error {
 	if failed != nil {
 		return fmt.Errorf("sending waiting mail: %w", failed)
 	}
-	if err := s.db.Tx(ctx, func(tx *db.Tx) error {
-		_, err := tx.ExecContext(ctx, `
-			DELETE FROM notice_plans WHERE send_at IS NOT NULL AND send_at <= $1
-				AND NOT EXISTS (SELECT 1 FROM planned_notices n WHERE n.plan_id = notice_plans.id)`, db.Micros(now.Add(-planKept)))
-		return err
-	}); err != nil {
+	return s.deleteOldPlans(ctx, now.Add(-planKept))
+}
+
+// deleteOldPlans deletes the plans whose time was before a time and for which no notice waits. It writes
+// nothing if there are none.
+func (s *Service) deleteOldPlans(ctx context.Context, before time.Time) error {
+	const old = `send_at IS NOT NULL AND send_at <= $1 AND NOT EXISTS (SELECT 1 FROM planned_notices n WHERE n.plan_id = notice_plans.id)`
+	var found bool
+	err := s.db.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM notice_plans WHERE `+old+`)`, db.Micros(before)).Scan(&found)
+	if err == nil && found {
+		err = s.db.Tx(ctx, func(tx *db.Tx) error {
+			_, err := tx.ExecContext(ctx, `DELETE FROM notice_plans WHERE `+old, db.Micros(before))
+			return err
+		})
+	}
+	if err != nil {
 		return fmt.Errorf("deleting old times of mail: %w", err)
 	}
 	return nil
