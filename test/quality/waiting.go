@@ -30,9 +30,6 @@ func (f *fixture) waitingMail(ctx context.Context, v *vault.Vault, at, session s
 	if err != nil {
 		return err
 	}
-	if _, err := f.client.Await(ctx, made.UUID); err != nil {
-		return err
-	}
 	list, err := c.Get(ctx, path+"/mail")
 	if err != nil {
 		return err
