@@ -12,7 +12,7 @@ import (
 )
 
 // ExpiringTx creates a notice that a certificate expires soon, which a sweep mails. It creates none if the
-// institution does not send such mail, or if the recipient was not told of the certificate. ExpiringTx is
+// institution does not send such mail, or if no mail about the certificate was sent. ExpiringTx is
 // the callback cert.Config.Expiring.
 func (s *Service) ExpiringTx(ctx context.Context, tx *db.Tx, c *cert.Certificate) error {
 	settings, err := account.ReadExpiry(ctx, tx, c.InstitutionID)

@@ -80,7 +80,7 @@ func TestCorrectionRequests(t *testing.T) {
 	})
 }
 
-// A recipient who was never told of the certificate gets no mail about its revocation. The forms for
+// If no mail about a certificate was sent, its recipient gets none about its revocation. The forms for
 // revocations and the page of the revoked certificate say so.
 func TestRevocationOfAnUnknownCertificateSendsNoMail(t *testing.T) {
 	t.Parallel()

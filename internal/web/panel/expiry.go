@@ -55,7 +55,7 @@ func (p *Panel) expiringSoon(ctx context.Context, v *Visit) (*expirySoon, error)
 	return out, nil
 }
 
-// setExpiry changes when the institution is told that certificates expire, and whether recipients get a
+// setExpiry changes how long before the expiry of a certificate its event is sent, and whether recipients get a
 // mail.
 func (p *Panel) setExpiry(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	submitted := account.Expiry{ExpiryMail: r.PostForm.Get("expiry_mail") != ""}
