@@ -43,8 +43,8 @@ func (s *Service) Duplicates(ctx context.Context, institutionID int64, list []*A
 		// Both parts have an index that begins with the institution and the address.
 		rows, err := s.db.QueryContext(ctx, `
 			SELECT email_folded, CAST(sum(n) AS BIGINT) FROM (
-				SELECT email_folded, count(*) AS n FROM certificates WHERE institution_id = $1 AND source IN ('vault', 'template') AND NOT yields AND email_folded IN (`+addresses+`)
-				GROUP BY email_folded
+				SELECT email_folded, count(*) AS n FROM certificates
+				WHERE institution_id = $1 AND source IN ('vault', 'template') AND NOT yields AND email_folded IN (`+addresses+`) GROUP BY email_folded
 				UNION ALL SELECT email_folded, count(*) FROM applications WHERE institution_id = $1 AND email_folded IN (`+addresses+`) GROUP BY email_folded
 			) AS found GROUP BY email_folded`, args...)
 		if err != nil {

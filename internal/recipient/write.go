@@ -98,8 +98,8 @@ func waitingTx(ctx context.Context, tx *db.Tx, where string, args ...any) ([]ite
 		var i item
 		var owner sql.NullInt64
 		if err := tx.QueryRowContext(ctx, `
-			SELECT n.id, c.id, c.institution_id, c.status, c.uuid, c.title, c.full_name, c.reference_id, c.issue_date, coalesce(c.expires_on, ''), n.reason, coalesce(c.revocation_reason, ''),
-				n.email, n.email_folded, k.user_id
+			SELECT n.id, c.id, c.institution_id, c.status, c.uuid, c.title, c.full_name, c.reference_id, c.issue_date, coalesce(c.expires_on, ''),
+				n.reason, coalesce(c.revocation_reason, ''), n.email, n.email_folded, k.user_id
 			FROM notices n JOIN certificates c ON c.id = n.certificate_id
 				LEFT JOIN customers k ON k.institution_id = c.institution_id AND k.number = c.customer_id
 			WHERE n.id = $1`, id).Scan(&i.notice, &i.certificate, &i.institution, &i.status, &i.uuid, &i.title, &i.name, &i.reference, &i.issueDate,

@@ -205,7 +205,8 @@ func (s *Service) start(ctx context.Context, institutionID int64, n Request, con
 		if d, err = scan(tx.QueryRowContext(ctx, `
 			INSERT INTO certificate_tasks (uuid, institution_id, kind, filter, reason, note, actor, created_at, notify)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) RETURNING `+columns,
-			uuid.Must(uuid.NewV7()).String(), institutionID, string(n.Kind), string(text), n.Reason, n.Note, string(actor), db.Micros(s.now()), n.Notify)); err != nil {
+			uuid.Must(uuid.NewV7()).String(), institutionID, string(n.Kind), string(text), n.Reason, n.Note, string(actor), db.Micros(s.now()),
+			n.Notify)); err != nil {
 			return err
 		}
 		if err := s.enqueueTx(ctx, tx, d.id); err != nil || n.Then == nil {

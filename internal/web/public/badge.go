@@ -137,7 +137,8 @@ func (d *badgeDrawing) line(text string, y, size, least float64, weight int, col
 	if d.language.Direction == "rtl" {
 		x, direction = page.BadgeWidth-badgeStart, "rtl"
 	}
-	fmt.Fprintf(&d.out, `<text x="%g" y="%g" font-family="system-ui, sans-serif" font-size="%.2f" font-weight="%d" fill="%s" direction="%s" textLength="%.2f" lengthAdjust="spacingAndGlyphs">%s</text>`,
+	fmt.Fprintf(&d.out, `<text x="%g" y="%g" font-family="system-ui, sans-serif" font-size="%.2f" font-weight="%d" fill="%s" `+
+		`direction="%s" textLength="%.2f" lengthAdjust="spacingAndGlyphs">%s</text>`,
 		x, y, size, weight, colour, direction, ems(text)*size, template.HTMLEscapeString(text))
 }
 

@@ -92,7 +92,8 @@ var notices = map[string]string{
 	"replaced":          "replaced.notice",
 	"application_saved": "my_application.draft_saved", "application_file_removed": "my_application.file_removed", "application_open": "my_application.problem_open",
 	"application_answered": "my_application.answer_sent", "application_withdrawn": "my_application.was_withdrawn",
-	"portfolio_saved": "portfolio.saved", "portfolio_add": "portfolio.added", "portfolio_remove": "portfolio.removed", "portfolio_up": "portfolio.moved", "portfolio_down": "portfolio.moved",
+	"portfolio_saved": "portfolio.saved", "portfolio_add": "portfolio.added", "portfolio_remove": "portfolio.removed",
+	"portfolio_up": "portfolio.moved", "portfolio_down": "portfolio.moved",
 }
 
 // Handler loads the templates and returns the handler of all routes.

@@ -1,4 +1,4 @@
-package verification_test
+package vault_test
 
 import (
 	"slices"
