@@ -83,10 +83,11 @@ TESTFLAGS := $(STRIPPED) -exec='env -u GOTMPDIR GOMEMLIMIT=2GiB'
 test: deps ## run all tests, on SQLite and a private PostgreSQL
 	go run ./test/pgcluster -fsync=off -- go test $(TESTFLAGS) -timeout 8m ./...
 
-# Packages that turn values into bytes or pixels. Under the race detector, their tests take a quarter of
-# the time of all tests, but all of them except CONCURRENT use one goroutine.
-DRAWING := ./internal/typeset ./internal/design ./internal/design/builtin
-CONCURRENT := ^TestDeterministic$$
+# Packages that turn values into bytes or pixels. Under the race detector, their tests take a
+# third of the time of all tests, but all of them except CONCURRENT use one goroutine. The
+# tests of the vault check these packages too: they seal several certificates at once.
+DRAWING := ./internal/typeset ./internal/design ./internal/design/builtin ./internal/pdf ./internal/pades ./internal/sheet ./internal/seal
+CONCURRENT := ^(TestDeterministic|TestSnapshot|TestTimeStamp|TestFlippedByteIsNeverValid)$$
 
 .PHONY: test/long
 test/long: deps ## run in full the tests of which test/race runs only a part

@@ -308,7 +308,7 @@ func TestListAgainstModel(t *testing.T) {
 						if cases++; testing.Short() && cases%5 != 0 {
 							continue
 						}
-						f.PerPage, f.Page = 8, 1
+						f.PerPage, f.Page = 17, 1
 						want := model(all, v.inst.ID, &f)
 						where := fmt.Sprintf("%s by %s, ascending %v, low bounds %v", name, f.Sort, f.Ascending, low)
 						if got := v.byCursor(f); !slices.Equal(got, want) {
