@@ -83,6 +83,14 @@ func (s *Service) Check(ctx context.Context, inst *account.Institution, uuid str
 	return s.check(ctx, inst, o, entries, true)
 }
 
+// CheckNotify returns the error of Issue for the time of the mail, or nil.
+func (s *Service) CheckNotify(n cert.Notify) error {
+	if p := n.Check(s.now()); p != nil {
+		return batch.Problems{{Entry: batch.NoEntry, Problem: *p}}.Err()
+	}
+	return nil
+}
+
 // check is Check for an open version. If duplicates is false, duplicates of other entries and of
 // certificates are no problem.
 func (s *Service) check(ctx context.Context, inst *account.Institution, o *open, entries []Entry, duplicates bool) ([]RowProblem, error) {

@@ -307,6 +307,9 @@ func (a *API) dryRun(w http.ResponseWriter, c *call, t *template.Template) error
 	if err != nil {
 		return err
 	}
+	if err := a.Templates.CheckNotify(in.notify); err != nil {
+		return err
+	}
 	problems, err := a.checkEntries(c, t, in)
 	if err != nil {
 		return err

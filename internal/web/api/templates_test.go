@@ -191,6 +191,7 @@ func TestIssueRefusesRows(t *testing.T) {
 		`{"entries": [], "entries": []}`: http.StatusUnprocessableEntity,
 		`{"name": "` + strings.Repeat("n", 256) + `", "entries": [` + issued("Bo Ek", "A") + `]}`: http.StatusUnprocessableEntity,
 		`{"name": "a", "name": "b", "entries": [` + issued("Bo Ek", "A") + `]}`:                   http.StatusUnprocessableEntity,
+		`{"notify": "2020-01-01T09:00:00Z", "entries": [` + issued("Bo Ek", "A") + `]}`:           http.StatusUnprocessableEntity,
 		`{"entries": [` + strings.Repeat(`{},`, 5000) + `{}]}`:                                    http.StatusUnprocessableEntity,
 	} {
 		for _, query := range []string{"", "?dry_run=1"} {
