@@ -28,6 +28,9 @@ type Notify struct {
 	Never bool
 	// At is the time of the mail, or the zero time.
 	At time.Time
+	// Kept is only for a replacement. Its mail is sent when the mail about the replaced certificate would be
+	// sent, or at the approval if no such mail waits.
+	Kept bool
 
 	// problem is the problem of a text that is not a choice.
 	problem Code
@@ -70,7 +73,7 @@ func (n Notify) Check(now time.Time) *Problem {
 }
 
 // Now reports whether the mail is sent at the approval.
-func (n Notify) Now() bool { return !n.Never && n.At.IsZero() }
+func (n Notify) Now() bool { return !n.Never && n.At.IsZero() && !n.Kept }
 
 // String returns the text from which ReadNotify reads the choice.
 func (n Notify) String() string {

@@ -44,6 +44,12 @@ type Subject struct {
 // PlanTx stores when the recipients of a new certificate or batch get mail. It is the callback
 // cert.Config.Planned and batch.Config.Planned.
 func (s *Service) PlanTx(ctx context.Context, tx *db.Tx, of Subject, n cert.Notify) error {
+	if n.Kept {
+		var err error
+		if n, err = s.keptTx(ctx, tx, of.CertificateID); err != nil || n.Now() {
+			return err
+		}
+	}
 	now := db.Micros(s.now())
 	if _, err := tx.ExecContext(ctx, `
 		INSERT INTO notice_plans (uuid, institution_id, certificate_id, batch_id, send_at, created_at, updated_at) VALUES ($1, $2, $3, $4, $5, $6, $6)`,
@@ -52,6 +58,20 @@ func (s *Service) PlanTx(ctx context.Context, tx *db.Tx, of Subject, n cert.Noti
 		return fmt.Errorf("storing the time of mail: %w", err)
 	}
 	return nil
+}
+
+// keptTx returns when the mail about the certificate that a replacement replaces is sent. It returns the zero
+// value if no such mail waits.
+func (s *Service) keptTx(ctx context.Context, tx *db.Tx, replacement int64) (cert.Notify, error) {
+	old, err := cert.Scan(tx.QueryRowContext(ctx, `SELECT `+cert.Columns+` FROM certificates WHERE uuid = (SELECT replaces FROM certificates WHERE id = $1)`, replacement))
+	if err != nil {
+		return cert.Notify{}, fmt.Errorf("reading a replaced certificate: %w", err)
+	}
+	p, err := s.planOf(ctx, tx, old)
+	if err != nil || p == nil {
+		return cert.Notify{}, err
+	}
+	return p.Notify(), nil
 }
 
 // sendAt returns the stored form of a choice other than the approval.
@@ -249,6 +269,14 @@ type Plan struct {
 	institutionID int64
 }
 
+// Notify returns the choice of the plan.
+func (p *Plan) Notify() cert.Notify {
+	if p.At == nil {
+		return cert.Notify{Never: true}
+	}
+	return cert.Notify{At: *p.At}
+}
+
 const planQuery = `
 	SELECT p.uuid, p.institution_id, p.send_at, coalesce(c.uuid, ''), coalesce(c.reference_id, ''), coalesce(p.batch_id, ''), coalesce(b.name, c.title, ''), coalesce(b.total, 1)
 	FROM notice_plans p LEFT JOIN certificates c ON c.id = p.certificate_id LEFT JOIN batches b ON b.uuid = p.batch_id`
@@ -309,6 +337,10 @@ func (s *Service) PlanOfBatch(ctx context.Context, institutionID int64, batchID 
 // PlanOf returns the plan for which the mail about a certificate waits, or nil. The caller has checked the
 // access to the certificate.
 func (s *Service) PlanOf(ctx context.Context, c *cert.Certificate) (*Plan, error) {
+	return s.planOf(ctx, s.db, c)
+}
+
+func (s *Service) planOf(ctx context.Context, q db.Queryer, c *cert.Certificate) (*Plan, error) {
 	var where string
 	var args []any
 	switch c.Status {
@@ -323,7 +355,7 @@ func (s *Service) PlanOf(ctx context.Context, c *cert.Certificate) (*Plan, error
 	case cert.Revoked, cert.Rejected, cert.Withdrawn, cert.Lapsed:
 		return nil, nil //nolint:nilnil // no mail waits
 	}
-	p, err := s.scanPlan(s.db.QueryRowContext(ctx, planQuery+` WHERE `+where, args...))
+	p, err := s.scanPlan(q.QueryRowContext(ctx, planQuery+` WHERE `+where, args...))
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil //nolint:nilnil // most certificates have no plan
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/db/dbtest"
 	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/mail"
 	"github.com/certvault/certvault/internal/recipient"
 )
 
@@ -218,6 +219,39 @@ func TestWaitingMailFollowsTheCertificate(t *testing.T) {
 		if waiting, _, err := b.Plans(t.Context(), b.inst.ID); err != nil || len(waiting) != 0 {
 			t.Errorf("the waiting mail = %+v, error %v; want none", waiting, err)
 		}
+	})
+}
+
+// The mail about a replacement waits as the mail about the replaced certificate would have.
+func TestMailOfAReplacementWaits(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := open(t, d)
+		at := b.Now().Add(time.Hour)
+		list := []*cert.Certificate{
+			b.upload(notify(cert.Notify{At: at}), to("later@example.org")), b.upload(notify(cert.Notify{Never: true}), to("never@example.org")), b.upload(to("told@example.org")),
+		}
+		entry := b.batch(true, "entry@example.org")[0]
+		b.plan([]*cert.Certificate{entry}, cert.Notify{At: at})
+		b.approve(append(list, entry)...)
+		b.sweep()
+		b.wantSent("told@example.org")
+		b.finish(b.mails()[0].uuid, mail.Sent, "")
+		for _, old := range append(list, entry) {
+			c, err := b.Certs.Replace(t.Context(), old.UUID, b.input(notify(cert.Notify{Kept: true}), to(old.Email), func(u *cert.Upload) { u.File.SHA256[0] = 1 }))
+			if err != nil {
+				t.Fatal(err)
+			}
+			b.approve(c)
+			b.move(old, cert.Revoked)
+		}
+		b.sweep()
+		b.sendPlans()
+		b.wantSent("told@example.org", "told@example.org")
+		b.Set(at)
+		b.sendPlans()
+		b.sweep()
+		b.wantSent("entry@example.org", "later@example.org", "told@example.org", "told@example.org")
 	})
 }
 

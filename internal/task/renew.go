@@ -47,6 +47,7 @@ func (s *Service) renewTx(ctx context.Context, tx *db.Tx, d *Task, uuid string) 
 			return refused(err)
 		}
 	}
+	u.Notify = cert.Notify{Kept: true}
 	_, err := s.certs.ReplaceTx(ctx, tx, uuid, u)
 	return refused(err)
 }

@@ -2,6 +2,7 @@ package api
 
 import (
 	"fmt"
+	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/db/dbtest"
+	"github.com/certvault/certvault/internal/pdf/pdftest"
 	"github.com/certvault/certvault/internal/vaulttest"
 )
 
@@ -77,6 +79,15 @@ func TestNotify(t *testing.T) {
 				if got != want {
 					t.Errorf("%s, notify %s: the plan is %s, want %s", tc.name, notify, got, want)
 				}
+			}
+		}
+		// A replacement keeps the waiting time unless it has its own.
+		for name, parts := range map[string][]part{"absent": nil, "now": {text("notify", "now")}} {
+			old := data(t, v.post(form(t, append(v.validFields(), pdfFile(samplePDF(0)), text("notify", at.Format(time.RFC3339)))...)))
+			a := v.replace(old["uuid"], "", append(parts, pdfFile(pdftest.Sized("another diploma", 0)))...)
+			n := v.count(fmt.Sprintf(`SELECT count(*) FROM notice_plans WHERE send_at = %d AND certificate_id = (SELECT max(id) FROM certificates)`, at.UnixMicro()))
+			if a.Status != http.StatusCreated || n == 1 != (name == "absent") {
+				t.Errorf("a replacement, notify %s: status = %d with %d plans; body %s", name, a.Status, n, a.Body)
 			}
 		}
 	})

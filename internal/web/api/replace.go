@@ -23,7 +23,7 @@ func replacementOf(l *cert.Link) *replacement {
 }
 
 // replace creates a certificate from a file and its text fields, in place of the certificate in the path.
-// Absent text fields are carried over. The route has checked one of the two permissions.
+// Absent text fields and the time of mail that waits are carried over. The route has checked one of the two permissions.
 func (a *API) replace(w http.ResponseWriter, c *call) error {
 	if !c.token.Has(token.VaultRevoke) {
 		return fault.New(fault.Forbidden, "Forbidden - Insufficient permissions")
@@ -52,10 +52,14 @@ func (a *API) replace(w http.ResponseWriter, c *call) error {
 				*target = value
 			}
 		}
+		notify := cert.Notify{Kept: true}
+		if value, given := form.values[notifyName]; given {
+			notify = cert.ReadNotify(value)
+		}
 		_, err := a.Certs.Replace(c.Context(), old.UUID, cert.Upload{
 			Institution: c.institution, Creator: cert.Actor{Type: "token", ID: c.token.ID, Name: c.token.Name}, Context: cert.SingleUpload,
 			Title: text.Title, FullName: text.FullName, Email: text.Email, IssueDate: text.IssueDate, Details: text.Details, ExpiresOn: text.ExpiresOn,
-			File: file, FileProblem: form.fileProblem, Notify: cert.ReadNotify(form.values[notifyName]),
+			File: file, FileProblem: form.fileProblem, Notify: notify,
 			Then: x.withCertificate(http.StatusCreated, "Replacement uploaded successfully and is being processed."),
 		})
 		return err

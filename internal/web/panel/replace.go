@@ -29,6 +29,8 @@ type replacing struct {
 	Requests []*recipient.Correction
 	// Template is the template of the certificate, or nil if it cannot be issued from a template.
 	Template *certtemplate.Template
+	// Plan is the plan for which the mail about the certificate waits, or nil.
+	Plan *recipient.Plan
 }
 
 // Query returns the query that names the certificate.
@@ -56,6 +58,9 @@ func (o *replacing) fill(fields url.Values, today string) error {
 	}
 	fields.Set("issue_date", text.IssueDate)
 	fields.Set("expires_on", text.ExpiresOn)
+	if o.Plan != nil {
+		setNotify(fields, o.Plan.Notify())
+	}
 	return nil
 }
 
@@ -94,6 +99,9 @@ func (p *Panel) replacing(r *http.Request, v *Visit, c *cert.Certificate) (*repl
 	o := &replacing{Visit: v, Old: c, Renew: r.URL.Query().Get("renew") != ""}
 	requests, err := p.Mail.CorrectionsOf(ctx, c)
 	if err != nil {
+		return nil, err
+	}
+	if o.Plan, err = p.Mail.PlanOf(ctx, c); err != nil {
 		return nil, err
 	}
 	o.Requests = slices.DeleteFunc(requests, func(q *recipient.Correction) bool { return q.SettledAt != nil })

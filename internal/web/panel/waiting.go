@@ -42,6 +42,16 @@ func notifyOf(form url.Values) cert.Notify {
 	return cert.Notify{At: at}
 }
 
+// setNotify sets the choice of a form from which notifyOf reads it.
+func setNotify(form url.Values, n cert.Notify) {
+	if n.At.IsZero() {
+		form.Set("notify", n.String())
+		return
+	}
+	form.Set("notify", "at")
+	form.Set("notify_at", n.At.UTC().Format(inputTime))
+}
+
 // notifyChoice is the data of the controls for the time of mail.
 type notifyChoice struct {
 	// Choice is now, at or never. Time is the time in UTC for its control, or "".
@@ -128,10 +138,8 @@ func (p *Panel) planPage(r *http.Request, v *Visit, form url.Values) (*planPage,
 		return nil, err
 	}
 	if form == nil {
-		form = url.Values{"notify": {"never"}}
-		if plan.At != nil {
-			form = url.Values{"notify": {"at"}, "notify_at": {plan.At.Format(inputTime)}}
-		}
+		form = url.Values{}
+		setNotify(form, plan.Notify())
 	}
 	return &planPage{v, plan, notifyChoiceOf(form, "notices.change_of", "notices.send_now")}, nil
 }

@@ -3,6 +3,7 @@ package panel
 import (
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db/dbtest"
 	"github.com/certvault/certvault/internal/recipient"
+	"github.com/certvault/certvault/internal/vaulttest"
 )
 
 // plannedMail creates a certificate with mail in a week, and returns its plan.
@@ -44,6 +46,11 @@ func TestWaitingMail(t *testing.T) {
 		"This time is more than a year": {"notify": {"at"}, "notify_utc": {at.AddDate(2, 0, 0).Format(time.RFC3339)}},
 	} {
 		checkPage(t, name, o.post("issuer", form, bad), http.StatusUnprocessableEntity, name)
+	}
+	replace := o.get("issuer", o.pathOf("certificates/"+plan.Certificate+"/replace")).Header().Get("Location")
+	replace = o.sendFiles(replace, "file", formFile{"b.pdf", slices.Concat(vaulttest.PDF, []byte("% b"))}).Header().Get("Location")
+	if !strings.Contains(o.get("issuer", replace).Body.String(), `value="`+at.Format(inputTime)+`"`) {
+		t.Error("the form for a replacement does not have the time of the waiting mail")
 	}
 	later := at.Add(time.Hour)
 	w := o.post("issuer", form, url.Values{"notify": {"at"}, "notify_at": {"2020-01-01T09:00"}, "notify_utc": {later.Format(time.RFC3339)}})
