@@ -16,6 +16,7 @@ import (
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/db/dbtest"
 	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/vault"
 	"github.com/certvault/certvault/internal/vaulttest"
 )
 
@@ -53,6 +54,24 @@ func TestOpenApplicationsAreLimited(t *testing.T) {
 			t.Errorf("applicant = %d, want %d", b.ApplicantID, who.UserID)
 		}
 	})
+}
+
+// The files of drafts have a limit for each institution, and those of applications do not count.
+func TestQuotaOfDrafts(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, dbtest.SQLite(t), func(d *vault.Deps) { d.StagedQuota = 1 })
+	o, chi, dee := f.offer("course"), f.applicant("Chi Eze"), f.applicant("Dee Eze")
+	add := func(who application.Applicant) error {
+		_, err := f.Applications.AddDraftFile(t.Context(), who, o, "proof", cert.NewIncoming("proof.pdf", bytes.NewReader(vaulttest.PDF)))
+		return err
+	}
+	f.ok(add(chi))
+	wantFault(t, "a file above the quota", add(dee), fault.TooMany)
+	_, err := f.Applications.SaveDraft(t.Context(), chi, o, "Chi Eze", map[string]string{"matric": "M-1"})
+	f.ok(err)
+	_, err = f.Applications.SubmitDraft(t.Context(), f.inst, chi, o)
+	f.ok(err)
+	f.ok(add(dee))
 }
 
 func TestOnlyVerifiedPeopleApply(t *testing.T) {

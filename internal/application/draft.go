@@ -135,7 +135,7 @@ func (s *Service) AddDraftFile(ctx context.Context, who Applicant, o *Offer, fie
 		if err != nil {
 			return err
 		}
-		return roomTx(ctx, tx, id, o, field)
+		return s.roomTx(ctx, tx, id, o, field)
 	}); err != nil {
 		return nil, err
 	}
@@ -144,7 +144,7 @@ func (s *Service) AddDraftFile(ctx context.Context, who Applicant, o *Offer, fie
 		return s.db.Tx(ctx, func(tx *db.Tx) error {
 			id, now, err := s.draftTx(ctx, tx, who, o)
 			if err == nil {
-				err = roomTx(ctx, tx, id, o, field)
+				err = s.roomTx(ctx, tx, id, o, field)
 			}
 			if err == nil {
 				stored, err = insertFileTx(ctx, tx, o.InstitutionID, forDraft(id), field, f, now)
@@ -162,14 +162,25 @@ func (s *Service) AddDraftFile(ctx context.Context, who Applicant, o *Offer, fie
 	return stored, nil
 }
 
-// roomTx returns the problem of a draft that has as many files as its offer allows.
-func roomTx(ctx context.Context, tx *db.Tx, draft int64, o *Offer, field string) error {
+// roomTx returns the problem of a draft that has as many files as its offer allows. The error is fault.TooMany
+// if the drafts for the institution have more than the quota.
+func (s *Service) roomTx(ctx context.Context, tx *db.Tx, draft int64, o *Offer, field string) error {
 	var n int
 	if err := tx.QueryRowContext(ctx, `SELECT count(*) FROM application_files WHERE draft_id = $1`, draft).Scan(&n); err != nil {
 		return err
 	}
 	if n >= o.MaxFiles {
 		return cert.Problems{{Field: FileOf(field), Code: CodeFiles, Limit: o.MaxFiles}}.Err()
+	}
+	// Anyone with an address can save files, so those that are not sent have a limit of their own.
+	var saved int64
+	if err := tx.QueryRowContext(ctx, `
+		SELECT CAST(coalesce(sum(f.size), 0) AS BIGINT) FROM application_drafts d JOIN application_files f ON f.draft_id = d.id WHERE d.institution_id = $1`,
+		o.InstitutionID).Scan(&saved); err != nil {
+		return err
+	}
+	if saved >= s.quota {
+		return errFull
 	}
 	return nil
 }

@@ -30,9 +30,11 @@ type Config struct {
 	Mailer    *mail.Mailer
 	Catalog   *locale.Catalog
 	// To returns the address of a path.
-	To  func(path string) string
-	Now func() time.Time
-	Log *slog.Logger
+	To func(path string) string
+	// Quota is the number of bytes that the files of an institution's drafts may have.
+	Quota int64
+	Now   func() time.Time
+	Log   *slog.Logger
 }
 
 // Service provides the operations on offers and applications.
@@ -47,6 +49,7 @@ type Service struct {
 	mailer    *mail.Mailer
 	catalog   *locale.Catalog
 	to        func(string) string
+	quota     int64
 	now       func() time.Time
 	log       *slog.Logger
 
@@ -63,7 +66,7 @@ const perNetwork = 120
 func New(c Config) *Service {
 	return &Service{
 		db: c.DB, keyring: c.Keyring, accounts: c.Accounts, certs: c.Certs, search: c.Search, templates: c.Templates, deletions: c.Deletions,
-		mailer: c.Mailer, catalog: c.Catalog, to: c.To, now: c.Now, log: c.Log,
+		mailer: c.Mailer, catalog: c.Catalog, to: c.To, quota: c.Quota, now: c.Now, log: c.Log,
 		cursors: listing.NewCursors(c.Keyring, "applications"), networks: limit.NewCounter(perNetwork, c.Now),
 	}
 }
@@ -84,6 +87,8 @@ var (
 	// errVerify is the error for an applicant without a verified address.
 	errVerify = fault.New(fault.Forbidden, "Confirm your e-mail address first.")
 	errFast   = fault.New(fault.TooMany, "Too many requests from this network. Try again in a minute.")
+	// errFull is the error if the files of drafts for an institution have more than the quota.
+	errFull = &fault.Error{Kind: fault.TooMany, Message: "The files that applicants have not sent yet take up too much space. Try again later.", RetryAfter: time.Hour}
 )
 
 // ErrReviewer is the fault of kind Forbidden of a member who may not review applications of the offer.

@@ -198,7 +198,7 @@ func Wire(d Deps) (*Services, error) {
 	})
 	s.Applications = application.New(application.Config{
 		DB: d.DB, Keyring: d.Keyring, Accounts: s.Accounts, Certs: s.Certs, Search: s.Search, Templates: s.Templates, Deletions: s.Deletions, Mailer: s.Mailer,
-		Catalog: s.Languages, To: d.Links.To, Now: d.Now, Log: d.Log,
+		Catalog: s.Languages, To: d.Links.To, Quota: d.StagedQuota, Now: d.Now, Log: d.Log,
 	})
 	s.Tasks = task.New(task.Config{
 		DB: d.DB, Queue: s.Queue, Certs: s.Certs, Search: s.Search, Applications: s.Applications, Renewal: s.Templates.Renewal, VerifyURL: d.Links.Verify, Now: d.Now, Log: d.Log,
