@@ -74,6 +74,20 @@ func TestQuotaOfDrafts(t *testing.T) {
 	f.ok(add(dee))
 }
 
+// The address of an application is the verified one until the certificate is made.
+func TestAddressOfAnApplication(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, dbtest.SQLite(t))
+	o := f.offer("course")
+	a := f.submit(o, f.applicant("Chi Eze"))
+	_, err := f.Recipients.CorrectEmail(t.Context(), f.inst.ID, a.UUID, "other@example.org", nil)
+	wantFault(t, "CorrectEmail", err, fault.BadRequest)
+	a, err = f.approve(f.by(f.ada), a.UUID)
+	f.ok(err)
+	_, err = f.Recipients.CorrectEmail(t.Context(), f.inst.ID, a.UUID, "other@example.org", nil)
+	f.ok(err)
+}
+
 func TestOnlyVerifiedPeopleApply(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, dbtest.SQLite(t))

@@ -22,15 +22,36 @@ func ReadEmail(text string) (account.Email, error) {
 	return account.ParseEmail(valid)
 }
 
+// AddressCorrectable reports whether the address of the certificate can be corrected. The address of an
+// application is the one that the applicant has verified, until the certificate is made.
+func (c *Certificate) AddressCorrectable() bool {
+	switch c.Status {
+	case Processing, Approved, Failed:
+		return true
+	case Pending:
+		return c.Source == Template
+	default:
+		return false
+	}
+}
+
+var (
+	errRevokedAddress     = fault.New(fault.BadRequest, "The certificate is revoked: its address cannot change.")
+	errApplicationAddress = fault.New(fault.BadRequest, "The address of an application cannot change before the certificate is made.")
+)
+
 // SetEmailTx changes the address of a certificate of an institution, in the caller's transaction.
 // SetEmailTx also removes the customer of the certificate. The caller must update the other data
 // that depends on the old address. SetEmailTx returns NotFound for an unknown certificate,
-// BadRequest for a revoked certificate, and Invalid with CodeDuplicate if another certificate has
+// BadRequest for a revoked certificate and for an application without a certificate, and Invalid with CodeDuplicate if another certificate has
 // the new address, title and date. The caller must roll back after an Invalid error.
 func (s *Service) SetEmailTx(ctx context.Context, tx *db.Tx, institutionID int64, uuid string, email account.Email) (*Certificate, error) {
 	c, err := scanRow(tx.QueryRowContext(ctx, `SELECT `+Columns+` FROM certificates WHERE uuid = $1 AND institution_id = $2`, uuid, institutionID))
 	if err != nil {
 		return nil, err
+	}
+	if c.Status != Revoked && !c.AddressCorrectable() {
+		return nil, errApplicationAddress
 	}
 	before := *c
 	c.Email = email.Text
@@ -40,7 +61,7 @@ func (s *Service) SetEmailTx(ctx context.Context, tx *db.Tx, institutionID int64
 		email.Text, email.Folded, SearchText(c, email), db.Micros(s.now()), uuid))
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
-		return nil, fault.New(fault.BadRequest, "The certificate is revoked: its address cannot change.")
+		return nil, errRevokedAddress
 	case db.IsUnique(err):
 		return nil, Problems{{Field: FieldEmail, Code: CodeDuplicate}}.Err()
 	case err != nil:
