@@ -9,7 +9,7 @@ import (
 
 // table parses a list with one row per line and semicolons between cells.
 func table(text string) *Table {
-	t := &Table{}
+	t := &Table{maxRows: MaxRows}
 	for i, line := range strings.Split(strings.TrimSpace(text), "\n") {
 		if err := t.add(i+1, strings.Split(strings.TrimSpace(line), ";")); err != nil {
 			panic(err)

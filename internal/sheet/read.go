@@ -14,7 +14,7 @@ import (
 const (
 	// MaxFile is the maximum size of a list in bytes.
 	MaxFile = 32 << 20
-	// MaxRows is the maximum number of rows that are not empty, without the header.
+	// MaxRows is the maximum number of rows of Read that are not empty, without the header.
 	MaxRows = 10_000
 	// MaxColumns is the maximum number of columns.
 	MaxColumns = 100
@@ -44,7 +44,7 @@ type Table struct {
 	// Notices are remarks about the list for the user.
 	Notices []string
 
-	size int
+	size, maxRows int
 }
 
 // Row is a row of a table. Cells after the last non-empty cell are omitted.
@@ -76,12 +76,15 @@ func IsListName(name string) bool {
 // Read reads a list from an Excel workbook or from CSV. Read detects the format from the content.
 // The error is a *Refusal if the list is not valid; any other error means that r failed or that ctx
 // ended.
-func Read(ctx context.Context, r io.Reader) (*Table, error) {
+func Read(ctx context.Context, r io.Reader) (*Table, error) { return ReadUpTo(ctx, r, MaxRows) }
+
+// ReadUpTo is Read with another maximum number of rows.
+func ReadUpTo(ctx context.Context, r io.Reader, maxRows int) (*Table, error) {
 	raw, err := io.ReadAll(io.LimitReader(r, MaxFile+1))
 	if err != nil {
 		return nil, fmt.Errorf("reading a list: %w", err)
 	}
-	t := &Table{}
+	t := &Table{maxRows: maxRows}
 	switch {
 	case len(raw) > MaxFile:
 		return nil, refusal(fmt.Sprintf("The list is larger than %d MB. Split it.", MaxFile>>20))
@@ -162,8 +165,8 @@ func (t *Table) add(number int, cells []string) error {
 	case t.Header == nil:
 		t.Header = cells
 		return nil
-	case len(t.Rows) == MaxRows:
-		return refusal(fmt.Sprintf("The list has more than %d rows. Split it.", MaxRows))
+	case len(t.Rows) == t.maxRows:
+		return refusal(fmt.Sprintf("The list has more than %d rows. Split it.", t.maxRows))
 	}
 	t.Rows = append(t.Rows, Row{Number: number, Cells: cells})
 	return nil

@@ -282,6 +282,9 @@ func TestReadRefusesInvalidLists(t *testing.T) {
 			t.Errorf("%s: table = %v, error = %v; want a *Refusal with %q", name, table, err, tc.want)
 		}
 	}
+	if _, err := ReadUpTo(t.Context(), strings.NewReader(many), MaxRows+1); err != nil {
+		t.Errorf("the list with another maximum number of rows: error = %v, want a table", err)
+	}
 }
 
 func TestDates(t *testing.T) {

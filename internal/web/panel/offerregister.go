@@ -101,7 +101,7 @@ func (p *Panel) readRegister(r *http.Request, register *registerForm) ([]applica
 			continue
 		}
 		*register = registerForm{typed.Get("column_number"), typed.Get("column_name"), typed.Get("column_birth")}
-		table, err := sheet.Read(r.Context(), part)
+		table, err := sheet.ReadUpTo(r.Context(), part, application.MaxRegister)
 		if refusal, ok := errors.AsType[*sheet.Refusal](err); ok && form.Err() == nil {
 			return nil, fault.OfField("list", refusal.Message)
 		}
