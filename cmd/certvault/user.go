@@ -15,6 +15,7 @@ import (
 type userCommand struct {
 	ResetPassword  userResetPassword  `cmd:"" help:"Set the password of a person who cannot receive mail, and end all sessions of the person."`
 	RevokeSessions userRevokeSessions `cmd:"" help:"End all sessions of a person."`
+	RemoveAddress  userRemoveAddress  `cmd:"" help:"Remove a further address from the account that has it, for example because the mailbox has another owner."`
 	AcceptAddress  userAcceptAddress  `cmd:"" help:"Accept an account that doctor reports because earlier versions compared its address in another form."`
 }
 
@@ -130,5 +131,22 @@ func (u *userAcceptAddress) Run(c *console) error {
 			return err
 		}
 		return c.printPerson(p, "The account of "+p.Email+" was accepted.")
+	})
+}
+
+type userRemoveAddress struct {
+	config.Storage
+
+	Email string `help:"The further address." placeholder:"ADDRESS" required:""`
+}
+
+// Run removes the address.
+func (u *userRemoveAddress) Run(c *console) error {
+	return c.existing(u.Storage, func(base *app.Base) error {
+		p, err := base.People.TakeAddress(c.ctx, u.Email)
+		if err != nil {
+			return err
+		}
+		return c.printPerson(p, u.Email+" was removed from the account of "+p.Email+".")
 	})
 }

@@ -111,14 +111,14 @@ func (s *Invitations) endTx(ctx context.Context, tx *db.Tx, i *Invitation, colum
 }
 
 // Invitee is a signed-in person who accepts an invitation. Verified reports whether the person has
-// verified the address.
+// verified the invited address.
 type Invitee struct {
 	UserID   int64
 	Verified bool
 }
 
-// Accept adds a person as a member. The address of the person must be the invited address and must
-// be verified. If the person is already a member, the role does not change.
+// Accept adds a person as a member. The invited address must be an address of the person, the main one or a
+// further one, and must be verified. If the person is already a member, the role does not change.
 func (s *Invitations) Accept(ctx context.Context, secret string, g Invitee) (i *Invitation, err error) {
 	err = s.db.Tx(ctx, func(tx *db.Tx) error {
 		i, err = s.AcceptTx(ctx, tx, secret, g)
@@ -134,12 +134,12 @@ func (s *Invitations) AcceptTx(ctx context.Context, tx *db.Tx, secret string, g 
 	if err != nil {
 		return nil, fmt.Errorf("accepting an invitation: %w", err)
 	}
-	var folded string
-	if err := tx.QueryRowContext(ctx, `SELECT email_folded FROM users WHERE id = $1`, g.UserID).Scan(&folded); err != nil {
+	invited, err := UserByAddress(ctx, tx, i.folded)
+	if err != nil && !fault.Is(err, fault.NotFound) {
 		return nil, fmt.Errorf("accepting an invitation: %w", err)
 	}
 	switch {
-	case folded != i.folded:
+	case err != nil, invited.ID != g.UserID:
 		return nil, errNotYours
 	case !g.Verified:
 		return nil, errNotVerified

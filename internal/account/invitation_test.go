@@ -130,6 +130,27 @@ func TestInvitation(t *testing.T) {
 	})
 }
 
+// TestInvitationToFurtherAddress checks that a person accepts an invitation to a further address with the
+// account, because no other account can have the address.
+func TestInvitationToFurtherAddress(t *testing.T) {
+	t.Parallel()
+	d := dbtest.SQLite(t)
+	p, c := newOutbox(t, d)
+	if _, err := p.Invite(t.Context(), c.of[account.Admin].UserID, c.ID, account.NewInvitation{Email: "guest@work.example", Role: account.Issuer}); err != nil {
+		t.Fatal(err)
+	}
+	guest := person(t, d, "guest@example.org")
+	if err := d.Tx(t.Context(), func(tx *db.Tx) error {
+		_, err := account.AddAddressTx(t.Context(), tx, guest, account.Email{Text: "guest@work.example", Folded: "guest@work.example"}, time.Now())
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Accept(t.Context(), p.secret(t), account.Invitee{UserID: guest, Verified: true}); err != nil {
+		t.Errorf("accepting: error = %v, want none", err)
+	}
+}
+
 func TestInvitationPermissions(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -51,9 +51,14 @@ func UserByID(ctx context.Context, q db.Queryer, id int64) (*User, error) {
 	return scanUser(q.QueryRowContext(ctx, `SELECT `+userColumns+` FROM users WHERE id = $1`, id))
 }
 
-// VerifiedUser returns the user who has verified a folded address, or fault.NotFound.
+// VerifiedUser returns the user who has verified a folded address, as the main address or as a further
+// address, or fault.NotFound.
 func VerifiedUser(ctx context.Context, q db.Queryer, emailFolded string) (*User, error) {
-	return scanUser(q.QueryRowContext(ctx, `SELECT `+userColumns+` FROM users WHERE email_folded = $1 AND confirmed_at IS NOT NULL`, emailFolded))
+	u, err := UserByAddress(ctx, q, emailFolded)
+	if err == nil && u.EmailFolded == emailFolded && u.VerifiedAt == nil {
+		return nil, errNoUser
+	}
+	return u, err
 }
 
 // NewUser is the data of an account to create.
@@ -64,24 +69,25 @@ type NewUser struct {
 	Hash sql.NullString
 }
 
-// InsertUserTx creates an account for an address. If the address already has an account, it changes
-// nothing and returns the id of that account.
+// InsertUserTx creates an account for an address. If an account already has the address, as its main
+// address or as a further one, it changes nothing and returns the id of that account.
 func InsertUserTx(ctx context.Context, tx *db.Tx, n NewUser, at time.Time) (id int64, created bool, err error) {
+	if err := lockAddressTx(ctx, tx, n.Email.Folded); err != nil {
+		return 0, false, err
+	}
+	if u, err := UserByAddress(ctx, tx, n.Email.Folded); err == nil {
+		return u.ID, false, nil
+	} else if !fault.Is(err, fault.NotFound) {
+		return 0, false, err
+	}
 	column, next := db.NewID(tx, "users")
 	err = tx.QueryRowContext(ctx, `
-		INSERT INTO users (`+column+`uuid, email, email_folded, name, password_hash, language, created_at) VALUES (`+next+`$1, $2, $3, $4, $5, $6, $7)
-		ON CONFLICT (email_folded) DO NOTHING RETURNING id`,
+		INSERT INTO users (`+column+`uuid, email, email_folded, name, password_hash, language, created_at) VALUES (`+next+`$1, $2, $3, $4, $5, $6, $7) RETURNING id`,
 		uuid.Must(uuid.NewV7()).String(), n.Email.Text, n.Email.Folded, n.Name, n.Hash, n.Language, db.Micros(at)).Scan(&id)
-	if err == nil {
-		return id, true, nil
-	}
-	if errors.Is(err, sql.ErrNoRows) {
-		err = tx.QueryRowContext(ctx, `SELECT id FROM users WHERE email_folded = $1`, n.Email.Folded).Scan(&id)
-	}
 	if err != nil {
 		return 0, false, fmt.Errorf("creating an account: %w", err)
 	}
-	return id, false, nil
+	return id, true, nil
 }
 
 // VerifyUserTx records that a user has verified the address. It returns false if the address was
@@ -90,19 +96,25 @@ func VerifyUserTx(ctx context.Context, tx *db.Tx, id int64, at time.Time) (chang
 	return updateUserTx(ctx, tx, `UPDATE users SET confirmed_at = $2 WHERE id = $1 AND confirmed_at IS NULL`, id, db.Micros(at))
 }
 
-// SetEmailTx changes a user's address. The new address is not verified. SetEmailTx returns false if
-// another user has the address or if there is no such user.
+// SetEmailTx changes a user's main address. The new address is not verified. If it was a further address of the
+// user, it is one no more. SetEmailTx returns false if another user has the address or if there is no such
+// user.
 func SetEmailTx(ctx context.Context, tx *db.Tx, id int64, email Email) (changed bool, err error) {
-	// The condition detects an address in use without a failed statement. After a failed statement,
-	// PostgreSQL refuses all further statements of the transaction. The unique index detects
-	// conflicts between concurrent transactions.
-	changed, err = updateUserTx(ctx, tx, `
-		UPDATE users SET email = $2, email_folded = $3, email_folded_before = NULL, confirmed_at = NULL
-		WHERE id = $1 AND NOT EXISTS (SELECT 1 FROM users WHERE email_folded = $3 AND id <> $1)`, id, email.Text, email.Folded)
-	if db.UniqueOn(err, "users", "email_folded") {
+	if err := lockAddressTx(ctx, tx, email.Folded); err != nil {
+		return false, err
+	}
+	u, err := UserByAddress(ctx, tx, email.Folded)
+	if err == nil && u.ID != id {
 		return false, nil
 	}
-	return changed, err
+	if err != nil && !fault.Is(err, fault.NotFound) {
+		return false, err
+	}
+	if _, err := updateUserTx(ctx, tx, `DELETE FROM user_addresses WHERE email_folded = $1`, email.Folded); err != nil {
+		return false, err
+	}
+	return updateUserTx(ctx, tx, `UPDATE users SET email = $2, email_folded = $3, email_folded_before = NULL, confirmed_at = NULL WHERE id = $1`,
+		id, email.Text, email.Folded)
 }
 
 // SetUserNameTx changes a user's name.

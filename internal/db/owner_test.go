@@ -96,6 +96,7 @@ var owners = map[string]string{
 	"throttles":                "identity",
 	"tokens":                   "token",
 	"unsubscribes":             "recipient",
+	"user_addresses":           "account",
 	"users":                    "account",
 	"verification_counts":      "verification",
 	"webhook_attempts":         "webhook",

@@ -2,7 +2,6 @@ package identity
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/certvault/certvault/internal/account"
@@ -12,35 +11,14 @@ import (
 
 // RequestAddressChange mails a confirmation link to the new address of a signed-in person. Callers
 // must check first that the sign-in is recent. The requests of each person are limited. If the
-// address belongs to another account, the function mails a notice to the owner of that account
-// instead of the link, and returns the same result.
+// address belongs to another account, the function mails a notice to the address instead of the link, and
+// returns the same result.
 func (s *Service) RequestAddressChange(ctx context.Context, session *Session, address string, from Origin) error {
 	email, err := account.ParseEmail(address)
 	if err != nil {
 		return fault.OfField("email", err.Error())
 	}
-	if _, err := s.try(ctx, tryAddress, session.Person.EmailFolded, from); err != nil {
-		return err
-	}
-	return s.DB.Tx(ctx, func(tx *db.Tx) error {
-		if err := requireSessionTx(ctx, tx, session.ID); err != nil {
-			return err
-		}
-		owner, err := s.ByEmail(ctx, tx, email.Folded)
-		if err == nil && owner.ID != session.Person.ID {
-			return s.writeTx(ctx, tx, owner, "letter_taken", "")
-		}
-		if err != nil && !errors.Is(err, ErrNoPerson) {
-			return err
-		}
-		secret, err := s.newProofTx(ctx, tx, Proof{Purpose: ToChangeAddress, userID: session.Person.ID, Email: email.Text, EmailFolded: email.Folded})
-		if err != nil {
-			return err
-		}
-		to := session.Person
-		to.Email = email.Folded // as in sendLink
-		return s.writeTx(ctx, tx, to, "letter_address", paths[ToChangeAddress]+secret)
-	})
+	return s.confirmAddress(ctx, session, email, ToChangeAddress, from)
 }
 
 // ChangeAddress changes the address of a person to the address to which the link was mailed, and

@@ -106,8 +106,8 @@ type Config struct {
 	Languages *locale.Catalog
 	// BaseURL is the base of links in mail, and the origin of passkeys.
 	BaseURL string
-	// OnVerified is called after an address was verified, and OnDeleted before a person is deleted.
-	// Both may be nil.
+	// OnVerified is called after an address was verified, with this address as that of the person: it may be
+	// a further one. OnDeleted is called before a person is deleted. Both may be nil.
 	OnVerified, OnDeleted Hook
 	// PasswordCost is the cost of hashing passwords; zero means account.DefaultCost.
 	PasswordCost account.Cost
@@ -190,7 +190,7 @@ func (s *Service) Person(ctx context.Context, q db.Queryer, id int64) (Person, e
 	return s.person(ctx, q, `u.id = $1`, id)
 }
 
-// ByEmail returns the person whose address has the given folded form.
+// ByEmail returns the person whose main address has the given folded form.
 func (s *Service) ByEmail(ctx context.Context, q db.Queryer, folded string) (Person, error) {
 	return s.person(ctx, q, `u.email_folded = $1`, folded)
 }

@@ -15,6 +15,7 @@ import (
 // paths has the path of the page of each mailed link, without the secret.
 var paths = map[Purpose]string{
 	ToSignUp: "/sign-up/", ToSignIn: "/sign-in/link/", ToReset: "/reset/", ToChangeAddress: "/account/address/",
+	ToAddAddress: "/account/addresses/",
 }
 
 // maxHost is the maximum length of the name of the vault in a mail, in characters.
@@ -89,13 +90,15 @@ const (
 	codesOn         change = "letter_codes_on"
 	codesOff        change = "letter_codes_off"
 	addressChanged  change = "letter_moved"
+	addressAdded    change = "letter_address_added"
+	addressRemoved  change = "letter_address_removed"
 )
 
-// notifyTx notifies a person of a change. If the person is a member or an operator, notifyTx
+// notifyTx notifies a person of a change, with the arguments of its text. If the person is a member or an operator, notifyTx
 // records the change in the audit log.
-func (s *Service) notifyTx(ctx context.Context, tx *db.Tx, p Person, c change) error {
+func (s *Service) notifyTx(ctx context.Context, tx *db.Tx, p Person, c change, args ...any) error {
 	if err := recordTx(ctx, tx, p, audit.SecurityChanged, strings.TrimPrefix(string(c), "letter_")); err != nil {
 		return err
 	}
-	return s.writeTx(ctx, tx, p, string(c), "")
+	return s.writeTx(ctx, tx, p, string(c), "", args...)
 }

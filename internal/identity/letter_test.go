@@ -18,7 +18,8 @@ func TestLettersInEveryLanguage(t *testing.T) {
 	certtest.Institution(t, d, nil, "NWU", strings.Repeat("𐎀", 255))
 	names := []string{
 		"letter_sign_up", "letter_known", "letter_sign_in", "letter_reset", "letter_address", "letter_taken", "letter_moved", "letter_device", "letter_password",
-		"letter_passkey_added", "letter_passkey_removed", "letter_codes_on", "letter_codes_off",
+		"letter_passkey_added", "letter_passkey_removed", "letter_codes_on", "letter_codes_off", "letter_add_address", "letter_address_added",
+		"letter_address_removed", "letter_further",
 	}
 	b.host = "localhost"
 	for _, l := range b.Languages.Languages() {
@@ -26,6 +27,9 @@ func TestLettersInEveryLanguage(t *testing.T) {
 			path, args := "", []any(nil)
 			if l.Has(name + ".button") {
 				path = "/sign-in/link/" + strings.Repeat("X", 52)
+			}
+			if strings.HasPrefix(name, "letter_address_") {
+				args = []any{"address", strings.Repeat("a", maxAddress)}
 			}
 			if name == "letter_device" {
 				args = []any{"device", strings.Repeat("𐎀", 100), "address", "192.0.2.1", "time", "now"}

@@ -20,6 +20,8 @@ const (
 	ToSignIn        Purpose = "sign_in"
 	ToReset         Purpose = "reset"
 	ToChangeAddress Purpose = "address"
+	// ToAddAddress links verify a further address.
+	ToAddAddress Purpose = "add_address"
 )
 
 // These are the purposes of challenges for passkeys.
@@ -30,7 +32,7 @@ const (
 
 // lifetimes has the lifetime of one-time secrets for each purpose.
 var lifetimes = map[Purpose]time.Duration{
-	ToSignUp: 24 * time.Hour, ToSignIn: 15 * time.Minute, ToReset: time.Hour, ToChangeAddress: 24 * time.Hour,
+	ToSignUp: 24 * time.Hour, ToSignIn: 15 * time.Minute, ToReset: time.Hour, ToChangeAddress: 24 * time.Hour, ToAddAddress: 24 * time.Hour,
 	toUsePasskey: 5 * time.Minute, toAddPasskey: 5 * time.Minute,
 }
 

@@ -76,6 +76,11 @@ func (s *Service) sendLink(ctx context.Context, a requestArgs) error {
 		if err != nil && !unknown {
 			return err
 		}
+		if unknown {
+			if further, err := s.writeFurtherTx(ctx, tx, a.Purpose, email.Folded, a.Language); further || err != nil {
+				return err
+			}
+		}
 		if p.Language == "" {
 			p.Language = a.Language
 		}

@@ -47,8 +47,7 @@ type exported struct {
 	Applications []ExportedApplication `json:"applications"`
 	Sessions     []exportedSession     `json:"sessions"`
 	Passkeys     []exportedPasskey     `json:"passkeys"`
-	// Unsubscribed has the institutions from whose mail the address is unsubscribed. It is empty
-	// unless the person has verified the address.
+	// Unsubscribed has the institutions from whose mail the verified addresses are unsubscribed.
 	Unsubscribed []exportedUnsubscribe `json:"unsubscribed"`
 	// Portfolio is null if the person has none.
 	Portfolio *exportedPortfolio `json:"portfolio"`
@@ -118,6 +117,13 @@ type exportedAccount struct {
 	Language  string     `json:"language"`
 	CreatedAt time.Time  `json:"created_at"`
 	ProvedAt  *time.Time `json:"email_proved_at"`
+	// Addresses are the further addresses.
+	Addresses []exportedAddress `json:"further_addresses"`
+}
+
+type exportedAddress struct {
+	Email    string    `json:"email"`
+	ProvedAt time.Time `json:"email_proved_at"`
 }
 
 type exportedCertificate struct {
@@ -188,6 +194,7 @@ func (s *Service) Export(ctx context.Context, userID int64) (*Export, error) {
 	if err != nil {
 		return nil, err
 	}
+	a.Addresses = []exportedAddress{}
 	a.UUID, a.Name, a.Email, a.Language, a.CreatedAt, a.ProvedAt = u.UUID, u.Name, u.Email, u.Language, u.CreatedAt, u.VerifiedAt
 	if e.about.Portfolio, err = s.exportPortfolio(ctx, userID); err != nil {
 		return nil, err
@@ -195,8 +202,23 @@ func (s *Service) Export(ctx context.Context, userID int64) (*Export, error) {
 	if u.VerifiedAt == nil {
 		return e, nil
 	}
-	e.about.Unsubscribed, err = s.unsubscribes(ctx, u.EmailFolded)
-	return e, err
+	addresses := []string{u.EmailFolded}
+	further, err := account.Addresses(ctx, s.db, userID)
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range further {
+		a.Addresses = append(a.Addresses, exportedAddress{f.Text, f.VerifiedAt})
+		addresses = append(addresses, f.Folded)
+	}
+	for _, address := range addresses {
+		list, err := s.unsubscribes(ctx, address)
+		if err != nil {
+			return nil, err
+		}
+		e.about.Unsubscribed = append(e.about.Unsubscribed, list...)
+	}
+	return e, nil
 }
 
 // unsubscribes returns the institutions from which an address is unsubscribed.

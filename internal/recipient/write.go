@@ -12,6 +12,7 @@ import (
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/colour"
 	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/locale"
 	"github.com/certvault/certvault/internal/mail"
 )
@@ -41,8 +42,10 @@ type item struct {
 	replaces bool
 	// revocation is the public reason of a revocation.
 	revocation string
-	// owner is the user to whom the certificate is assigned, or nil.
-	owner *account.User
+	// owner is the user to whom the certificate is assigned, or nil. further reports whether the address of the
+	// certificate is a further address of the owner.
+	owner   *account.User
+	further bool
 }
 
 // writeTx writes the mail of the waiting notices that where selects, one mail for each owner of
@@ -113,6 +116,13 @@ func waitingTx(ctx context.Context, tx *db.Tx, where string, args ...any) ([]ite
 			}
 		}
 		i.owner = owners[owner.Int64]
+		if i.owner != nil && i.folded != i.owner.EmailFolded {
+			u, err := account.VerifiedUser(ctx, tx, i.folded)
+			if err != nil && !fault.Is(err, fault.NotFound) {
+				return nil, err
+			}
+			i.further = err == nil && u.ID == i.owner.ID
+		}
 		list = append(list, i)
 	}
 	return list, nil
@@ -357,13 +367,19 @@ func (d *draft) sized(maxItems, maxTitle int) (mail.Message, error) {
 		number = "_one"
 	}
 	to := mail.Address{Name: first.name, Email: first.email}
-	if d.owner != nil {
+	switch {
+	case d.owner != nil:
+		letter.After = []string{w.text("in_account" + number)}
+		if first.further {
+			to.Name = d.owner.Name
+			letter.Why = w.text("why_address", "email", first.email)
+			break
+		}
 		// The address of the account is verified. The address in the certificate may be an earlier
 		// address of the person.
 		to = mail.Address{Name: d.owner.Name, Email: d.owner.Email}
-		letter.After = []string{w.text("in_account" + number)}
 		letter.Why = w.text("why_account", "email", d.owner.Email)
-	} else {
+	default:
 		letter.After = []string{w.text("no_account" + number), w.text("sign_up", "email", first.email)}
 		letter.Why = w.text("why", "institution", d.institution, "email", first.email)
 		if d.unsubscribe != "" {

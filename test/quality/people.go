@@ -43,10 +43,36 @@ func (f *fixture) people(ctx context.Context, v *vault.Vault) error {
 	if err != nil || a.Status != http.StatusSeeOther {
 		return fmt.Errorf("setting up codes: %+v: %w", a, err)
 	}
+	if err := f.furtherAddress(ctx, v, client); err != nil {
+		return err
+	}
 	for name, path := range map[string]string{"security": "/account/security", "codes": "/account/security/codes", "confirm": "/account/confirm"} {
 		f.show(name, v.URL+path, http.StatusOK, session)
 	}
 	return f.access(ctx, v, client)
+}
+
+// furtherAddress adds an address to the account of a client, and requests a link for another one. It adds the page of
+// this link.
+func (f *fixture) furtherAddress(ctx context.Context, v *vault.Vault, client *vault.Client) error {
+	for _, address := range []string{"olga@work.example", "olga@home.example"} {
+		a, err := client.PostForm(ctx, "/account/security/addresses", url.Values{"further": {address}})
+		if err != nil || a.Status != http.StatusSeeOther {
+			return fmt.Errorf("requesting a further address: %+v: %w", a, err)
+		}
+		link, err := awaitLink(ctx, v, address, "/account/addresses/")
+		if err != nil {
+			return err
+		}
+		if address == "olga@home.example" {
+			f.show("address-link", link, http.StatusOK, client.Session)
+			return nil
+		}
+		if a, err = client.PostForm(ctx, strings.TrimPrefix(link, v.URL), url.Values{}); err != nil || a.Status != http.StatusSeeOther {
+			return fmt.Errorf("adding a further address: %+v: %w", a, err)
+		}
+	}
+	return nil
 }
 
 // signUpLink requests a link to sign up and returns the link.

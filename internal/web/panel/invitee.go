@@ -30,9 +30,12 @@ type inviteePage struct {
 	Yours, Other, Known bool
 	Person              Person
 	Name                string
+
+	// main reports whether the invited address is the main address of the signed-in person.
+	main bool
 }
 
-// invitee reads the invitation of a link, and compares the invited address with the address of the
+// invitee reads the invitation of a link, and compares the invited address with the addresses of the
 // signed-in person. The error is fault.NotFound if the invitation is no longer open.
 func (p *Panel) invitee(w http.ResponseWriter, r *http.Request, v *Visit) (*inviteePage, error) {
 	w.Header().Set("Referrer-Policy", "no-referrer")
@@ -44,15 +47,18 @@ func (p *Panel) invitee(w http.ResponseWriter, r *http.Request, v *Visit) (*invi
 		return nil, err
 	}
 	g := &inviteePage{Invitation: i, Path: account.InvitationPath + r.PathValue("secret"), Person: v.Person}
-	if v.Person.ID != 0 {
-		email, err := account.ParseEmail(v.Person.Email)
-		g.Yours = err == nil && i.For(email.Folded)
-		g.Other = !g.Yours
-		return g, nil
-	}
-	_, err = p.People.ByEmail(r.Context(), p.People.DB, i.Folded())
-	if g.Known = err == nil; err != nil && !fault.Is(err, fault.NotFound) {
+	invited, err := account.UserByAddress(r.Context(), p.People.DB, i.Folded())
+	if err != nil && !fault.Is(err, fault.NotFound) {
 		return nil, err
+	}
+	exists := err == nil
+	switch signedIn := v.Person.ID != 0; {
+	case !signedIn:
+		g.Known = exists
+	case exists && invited.ID == v.Person.ID:
+		g.Yours, g.main = true, i.For(invited.EmailFolded)
+	default:
+		g.Other = true
 	}
 	return g, nil
 }
@@ -71,8 +77,8 @@ func (p *Panel) invitation(w http.ResponseWriter, r *http.Request, v *Visit) err
 }
 
 // acceptInvitation makes the signed-in person a member. In the same transaction, acceptInvitation
-// verifies the person's address, because the link was mailed to that address. If the invitation is
-// for another address, acceptInvitation redirects to the page of the invitation.
+// verifies the person's main address if the link was mailed to that address. A further address is verified
+// already. If the invitation is for another person, acceptInvitation redirects to the page of the invitation.
 func (p *Panel) acceptInvitation(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	g, err := p.invitee(w, r, v)
 	if err != nil {
@@ -82,8 +88,10 @@ func (p *Panel) acceptInvitation(w http.ResponseWriter, r *http.Request, v *Visi
 		return p.view.Redirect(w, r, g.Path, "")
 	}
 	if err := p.People.DB.Tx(r.Context(), func(tx *db.Tx) error {
-		if err := p.People.VerifyAddressTx(r.Context(), tx, v.Person.ID); err != nil {
-			return err
+		if g.main {
+			if err := p.People.VerifyAddressTx(r.Context(), tx, v.Person.ID); err != nil {
+				return err
+			}
 		}
 		_, err := p.Invitations.AcceptTx(r.Context(), tx, r.PathValue("secret"), account.Invitee{UserID: v.Person.ID, Verified: true})
 		return err

@@ -57,7 +57,13 @@ func newHarness(tb testing.TB) *harness {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	h.handler = web.Wrap(web.Options{Log: h.logger, Now: time.Now}, h.pages.WithSession(inner))
+	// As in the server, these pages get only the requests below their prefixes.
+	mounted := http.NewServeMux()
+	for _, prefix := range Prefixes {
+		mounted.Handle(prefix, inner)
+		mounted.Handle(prefix+"/", inner)
+	}
+	h.handler = web.Wrap(web.Options{Log: h.logger, Now: time.Now}, h.pages.WithSession(mounted))
 	return h
 }
 

@@ -10,12 +10,14 @@ import (
 // problems maps the errors of the domain to the keys of their messages.
 var problems = map[error]string{
 	identity.ErrWrong: "problem.wrong", identity.ErrCode: "problem.code", identity.ErrPasskey: "problem.passkey",
-	identity.ErrTaken: "problem.taken", identity.ErrBusy: "problem.busy",
+	identity.ErrTaken: "problem.taken", identity.ErrBusy: "problem.busy", identity.ErrYours: "addresses.yours",
+	identity.ErrTooManyAddresses: "addresses.too_many", identity.ErrUnverified: "addresses.unverified",
 }
 
 // fields maps a field to the key of the message about its problem.
 var fields = map[string]string{
 	"email": "problem.email", "password": "problem.password", "new_password": "problem.password", "name": "problem.name", "passkey_name": "problem.name",
+	"further": "problem.email",
 }
 
 // translate returns err with its English messages replaced by keys of the catalog. If there is no key
@@ -73,5 +75,5 @@ var notices = map[string]string{
 	"signed_out": "notice.signed_out", "password_set": "notice.password_set", "address_changed": "notice.address_changed", "address_asked": "notice.address_asked",
 	"name_set": "notice.name_set", "language_set": "notice.language_set", "passkey_added": "notice.passkey_added", "passkey_removed": "notice.passkey_removed",
 	"codes_off": "notice.codes_off", "session_ended": "notice.session_ended", "others_ended": "notice.others_ended", "link_sent": "notice.link_sent",
-	"owner_known": "notice.owner_known",
+	"owner_known": "notice.owner_known", "further_asked": "addresses.asked", "further_added": "addresses.added", "further_removed": "addresses.removed",
 }

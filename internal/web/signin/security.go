@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strconv"
 
+	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/identity"
 	"github.com/certvault/certvault/internal/locale"
 	"github.com/certvault/certvault/internal/seal"
@@ -18,10 +19,13 @@ type security struct {
 	Passkeys  []identity.Passkey
 	Codes     identity.SecondFactor
 	Languages []*locale.Language
+	// Addresses are the further addresses of the account.
+	Addresses []account.Address
 	// PasskeysSupported reports whether browsers support passkeys for this vault.
 	PasskeysSupported bool
-	// Name is the person's name or the submitted name. Email is the submitted address.
-	Name, Email string
+	// Name is the person's name or the submitted name. Email and Further are the submitted addresses: the new
+	// main address, and a further one.
+	Name, Email, Further string
 }
 
 func (p *Pages) securityData(r *http.Request) (*security, error) {
@@ -29,6 +33,9 @@ func (p *Pages) securityData(r *http.Request) (*security, error) {
 	d := &security{Session: s, Languages: p.view.Languages(), PasskeysSupported: p.People.HasPasskeys(), Name: s.Person.Name}
 	var err error
 	if d.Sessions, err = p.People.Sessions(r.Context(), s.Person.ID); err != nil {
+		return nil, err
+	}
+	if d.Addresses, err = p.People.Addresses(r.Context(), s.Person.ID); err != nil {
 		return nil, err
 	}
 	if d.Passkeys, err = p.People.Passkeys(r.Context(), s.Person.ID); err != nil {
@@ -61,7 +68,7 @@ func (p *Pages) finishChange(w http.ResponseWriter, r *http.Request, notice stri
 	if name := r.PostFormValue("name"); name != "" {
 		d.Name = name
 	}
-	d.Email = r.PostFormValue("email")
+	d.Email, d.Further = r.PostFormValue("email"), r.PostFormValue("further")
 	return p.again(w, r, "security.html", d, err)
 }
 

@@ -43,7 +43,7 @@ type Pages struct {
 }
 
 // Prefixes are the path prefixes of these pages.
-var Prefixes = []string{"/sign-in", "/sign-up", "/sign-out", "/reset", "/account/security", "/account/confirm", "/account/address"}
+var Prefixes = []string{"/sign-in", "/sign-up", "/sign-out", "/reset", "/account/security", "/account/confirm", "/account/address", "/account/addresses"}
 
 // maxForm is the maximum size of a form, or of the response of a passkey, in bytes.
 const maxForm = 64 << 10
@@ -98,6 +98,10 @@ func (p *Pages) Handler() (http.Handler, error) {
 	route("POST /account/security/address", p.RequireRecent(p.requestAddressChange))
 	route("GET /account/address/{token}", p.Require(p.addressPage))
 	route("POST /account/address/{token}", p.Require(p.changeAddress))
+	route("POST /account/security/addresses", p.RequireRecent(p.requestAddress))
+	route("POST /account/security/addresses/remove", p.RequireRecent(p.removeAddress))
+	route("GET /account/addresses/{token}", p.Require(p.furtherPage))
+	route("POST /account/addresses/{token}", p.Require(p.addAddress))
 	route("POST /account/security/passkeys/options", p.RequireRecent(p.newPasskeyOptions))
 	route("POST /account/security/passkeys", p.RequireRecent(p.addPasskey))
 	route("POST /account/security/passkeys/remove", p.RequireRecent(p.removePasskey))

@@ -260,6 +260,20 @@ func TestSecurityPageChangesAccount(t *testing.T) {
 	b.checkRedirect("the link used by a signed-out visitor", h.browser().post(link), "/sign-in")
 	b.checkRedirect("using the link", b.post(link), "/account/security")
 	b.checkPage("after the change of address", b.get("/account/security"), http.StatusOK, "Your current address is lovelace@example.org .")
+
+	b.checkPage("adding the main address", b.post("/account/security/addresses", "further", "Lovelace@example.org"), http.StatusConflict, "Your account already has this address.")
+	b.checkPage("adding no address", b.post("/account/security/addresses", "further", "nobody"), http.StatusUnprocessableEntity, "such as name@example.org")
+	b.checkRedirect("adding an address", b.post("/account/security/addresses", "further", "ada@work.example"), "/account/security")
+	link = b.mailedLink()
+	b.checkPage("the link to the further address", b.get(link), http.StatusOK, "Confirm another address", "ada@work.example")
+	b.checkRedirect("using the link", b.post(link), "/account/security")
+	b.checkPage("after the addition", b.get("/account/security"), http.StatusOK, "The address was added.", "ada@work.example")
+	for range 2 { // a second click
+		b.checkRedirect("removing the address", b.post("/account/security/addresses/remove", "address", "ada@work.example"), "/account/security")
+	}
+	if w := b.get("/account/security"); strings.Contains(w.Body.String(), "ada@work.example") {
+		t.Error("the page shows the address after its removal")
+	}
 }
 
 // TestResponsesDoNotRevealAccounts checks that the responses for an unknown and for a known address
