@@ -26,3 +26,6 @@ func (s *Service) Notify(ctx context.Context, uuid string) error { return s.noti
 
 // SetMaxShown sets the maximum number of certificates that a link shows.
 func (s *Service) SetMaxShown(n int) { s.maxShown = n }
+
+// SetPlansAtOnce sets the maximum number of plans that a sweep handles.
+func (s *Service) SetPlansAtOnce(n int) { s.plansAtOnce = n }

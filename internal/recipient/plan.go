@@ -28,6 +28,9 @@ const (
 	// plansAtOnce is the maximum number of plans that one sweep handles, and peopleAtOnce the maximum number
 	// of certificates of each plan.
 	plansAtOnce, peopleAtOnce = 100, 500
+	// firstRetry is the time after which a mail that could not be written is tried again. It doubles with each
+	// try, up to maxRetry.
+	firstRetry, maxRetry = 30 * time.Second, time.Hour
 	// planKept is the time for which a plan is kept after its time. An approval that read the plan before its
 	// time is committed by then.
 	planKept = time.Hour
@@ -134,15 +137,18 @@ func dropPlanTx(ctx context.Context, tx *db.Tx, certificateID int64) error {
 	return nil
 }
 
+// dueNotices selects the notices n that a sweep sends if the time of their plan has come. A mail that could not
+// be written waits for its next try, and does not take the place of other mail in a sweep.
+const dueNotices = ` FROM planned_notices n WHERE n.plan_id = %s AND (n.retry_at IS NULL OR n.retry_at <= %s)`
+
 // SweepPlans sends the mail of plans whose time has come, each person's in its own transaction, and deletes
 // old plans. The rows of planned_notices determine the work, so that a sweep that is interrupted, or that
 // runs on several nodes, sends each mail once.
 func (s *Service) SweepPlans(ctx context.Context) error {
 	now := s.now()
 	due, err := db.Column[int64](s.db.QueryContext(ctx, `
-		SELECT id FROM notice_plans p WHERE send_at IS NOT NULL AND send_at <= $1
-			AND EXISTS (SELECT 1 FROM planned_notices n WHERE n.plan_id = p.id)
-		ORDER BY send_at LIMIT $2`, db.Micros(now), plansAtOnce))
+		SELECT id FROM notice_plans p WHERE send_at IS NOT NULL AND send_at <= $1 AND EXISTS (SELECT 1`+fmt.Sprintf(dueNotices, "p.id", "$1")+`)
+		ORDER BY send_at LIMIT $2`, db.Micros(now), s.plansAtOnce))
 	if err != nil {
 		return fmt.Errorf("sweeping waiting mail: %w", err)
 	}
@@ -152,9 +158,9 @@ func (s *Service) SweepPlans(ctx context.Context) error {
 		failed = errors.Join(failed, s.sendPlan(ctx, plan))
 	}
 	if failed != nil {
-		return fmt.Errorf("sending waiting mail: %w", failed)
+		failed = fmt.Errorf("sending waiting mail: %w", failed)
 	}
-	return s.deleteOldPlans(ctx, now.Add(-planKept))
+	return errors.Join(failed, s.deleteOldPlans(ctx, now.Add(-planKept)))
 }
 
 // deleteOldPlans deletes the plans whose time was before a time and for which no notice waits. It writes
@@ -175,20 +181,24 @@ func (s *Service) deleteOldPlans(ctx context.Context, before time.Time) error {
 	return nil
 }
 
+// planned is a person with mail in a plan. tries is how often the mail could not be written.
+type planned struct {
+	plan, institution int64
+	folded            string
+	tries             int
+}
+
 // sendPlan sends the mail of a plan to the next people.
 func (s *Service) sendPlan(ctx context.Context, plan int64) error {
 	rows, err := s.db.QueryContext(ctx, `
-		SELECT c.institution_id, c.email_folded FROM planned_notices p JOIN certificates c ON c.id = p.certificate_id
-		WHERE p.plan_id = $1 ORDER BY p.certificate_id LIMIT $2`, plan, peopleAtOnce)
+		SELECT c.institution_id, c.email_folded, p.tries FROM (SELECT n.certificate_id, n.tries`+fmt.Sprintf(dueNotices, "$1", "$2")+`
+			ORDER BY n.certificate_id LIMIT $3) p JOIN certificates c ON c.id = p.certificate_id ORDER BY p.certificate_id`, plan, db.Micros(s.now()), peopleAtOnce)
 	if err != nil {
 		return err
 	}
-	type person struct {
-		institution int64
-		folded      string
-	}
-	people, err := db.Collect(rows, func(rows *sql.Rows) (p person, err error) {
-		err = rows.Scan(&p.institution, &p.folded)
+	people, err := db.Collect(rows, func(rows *sql.Rows) (planned, error) {
+		p := planned{plan: plan}
+		err := rows.Scan(&p.institution, &p.folded, &p.tries)
 		return p, err
 	})
 	if err != nil {
@@ -201,9 +211,26 @@ func (s *Service) sendPlan(ctx context.Context, plan int64) error {
 			continue
 		}
 		done[p.folded] = true
-		failed = errors.Join(failed, s.db.Tx(ctx, func(tx *db.Tx) error { return s.sendPlannedTx(ctx, tx, plan, p.institution, p.folded) }))
+		if err := s.db.Tx(ctx, func(tx *db.Tx) error { return s.sendPlannedTx(ctx, tx, plan, p.institution, p.folded) }); err != nil {
+			failed = errors.Join(failed, err, s.delay(ctx, p))
+		}
 	}
 	return failed
+}
+
+// delay makes mail that could not be written wait for its next try.
+func (s *Service) delay(ctx context.Context, p planned) error {
+	wait := min(maxRetry, firstRetry<<min(p.tries, 10))
+	if err := s.db.Tx(ctx, func(tx *db.Tx) error {
+		_, err := tx.ExecContext(ctx, `
+			UPDATE planned_notices SET tries = tries + 1, retry_at = $1
+			WHERE plan_id = $2 AND certificate_id IN (SELECT id FROM certificates WHERE institution_id = $3 AND email_folded = $4)`,
+			db.Micros(s.now().Add(wait)), p.plan, p.institution, p.folded)
+		return err
+	}); err != nil {
+		return fmt.Errorf("delaying waiting mail: %w", err)
+	}
+	return nil
 }
 
 // sendPlannedTx creates the notices of a person's certificates in a plan whose time has come, and writes the

@@ -88,6 +88,39 @@ func TestMailWaitsForItsTime(t *testing.T) {
 	})
 }
 
+// TestFailingMailDoesNotBlockOther checks that mail which cannot be written waits longer with each try, although a
+// sweep has no place for more plans, and is sent once it can be written.
+func TestFailingMailDoesNotBlockOther(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := open(t, d)
+		b.SetPlansAtOnce(1)
+		at := b.Now().Add(time.Hour)
+		bad := b.upload(notify(cert.Notify{At: at}), to("bad@example.org"))
+		good := b.upload(notify(cert.Notify{At: at.Add(time.Second)}), to("good@example.org"))
+		b.approve(bad, good)
+		b.Exec(`UPDATE certificates SET email = 'no address' WHERE id = $1`, bad.ID)
+		b.Set(at.Add(time.Minute))
+		if err := b.SweepPlans(t.Context()); err == nil {
+			t.Error("the sweep reports no error for mail that cannot be written")
+		}
+		b.wantSent()
+		b.sendPlans()
+		b.wantSent("good@example.org")
+		b.Advance(30 * time.Second)
+		if err := b.SweepPlans(t.Context()); err == nil {
+			t.Error("the sweep does not try again after the wait")
+		}
+		b.Exec(`UPDATE certificates SET email = 'bad@example.org' WHERE id = $1`, bad.ID)
+		b.Advance(30 * time.Second)
+		b.sendPlans()
+		b.wantSent("good@example.org") // the second wait is longer
+		b.Advance(30 * time.Second)
+		b.sendPlans()
+		b.wantSent("bad@example.org", "good@example.org")
+	})
+}
+
 // A batch has one mail for each person, at the time of the batch.
 func TestMailOfABatchWaitsForItsTime(t *testing.T) {
 	t.Parallel()

@@ -58,8 +58,8 @@ type Service struct {
 	applied  func(ctx context.Context, userID int64) ([]ExportedApplication, error)
 	now      func() time.Time
 	log      *slog.Logger
-	// maxShown is maxLinkCertificates; tests set a lower value.
-	maxShown int
+	// maxShown is maxLinkCertificates, and plansAtOnce the constant with this name; tests set lower values.
+	maxShown, plansAtOnce int
 }
 
 // New returns a service and registers its workers with the queue. Packages cert, mail and identity
@@ -68,6 +68,7 @@ func New(c Config) *Service {
 	s := &Service{
 		db: c.DB, certs: c.Certs, accounts: c.Accounts, mailer: c.Mailer, queue: c.Queue,
 		catalog: c.Catalog, to: c.To, verify: c.Verify, applied: c.Applications, now: c.Now, log: c.Log, maxShown: maxLinkCertificates,
+		plansAtOnce: plansAtOnce,
 	}
 	job.Add(c.Queue, &noticeWorker{service: s})
 	job.Add(c.Queue, &claimWorker{service: s})
