@@ -154,6 +154,8 @@ type VaultFilter struct {
 	Expired string
 	// ExpiresFrom and ExpiresTo are YYYY-MM-DD and inclusive.
 	ExpiresFrom, ExpiresTo string
+	// Replaced is true or false, or empty for both.
+	Replaced string
 }
 
 func (f VaultFilter) query() url.Values {
@@ -164,6 +166,7 @@ func (f VaultFilter) query() url.Values {
 	set(q, "expired", f.Expired)
 	set(q, "expires_from", f.ExpiresFrom)
 	set(q, "expires_to", f.ExpiresTo)
+	set(q, "replaced", f.Replaced)
 	return q
 }
 

@@ -85,6 +85,8 @@ type CertificateFilter struct {
 	Expired string
 	// ExpiresFrom and ExpiresTo are YYYY-MM-DD and inclusive.
 	ExpiresFrom, ExpiresTo string
+	// Replaced is true or false, or empty for both.
+	Replaced string
 }
 
 func (f CertificateFilter) query() url.Values {
@@ -105,6 +107,7 @@ func (f CertificateFilter) query() url.Values {
 	set(q, "expired", f.Expired)
 	set(q, "expires_from", f.ExpiresFrom)
 	set(q, "expires_to", f.ExpiresTo)
+	set(q, "replaced", f.Replaced)
 	return q
 }
 

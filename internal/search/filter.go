@@ -66,6 +66,7 @@ type Filter struct {
 	// ExpiresFrom and ExpiresTo are a range of last days of validity, as the other ranges of days.
 	Expired                Expiry
 	ExpiresFrom, ExpiresTo string
+	Replaced               Replaced
 
 	// An empty Sort means ByCreated.
 	Sort      Sort
@@ -91,7 +92,7 @@ func (f *Filter) read(institutionID int64) (*view, error) {
 	v := &view{
 		InstitutionID: institutionID, Sources: f.Sources, Statuses: f.Statuses, CustomerID: f.CustomerID,
 		IssuedFrom: f.IssuedFrom, IssuedTo: f.IssuedTo, Sort: f.Sort, Ascending: f.Ascending, StatusOrder: f.StatusOrder, limit: f.PerPage,
-		Expired: f.Expired, ExpiresFrom: f.ExpiresFrom, ExpiresTo: f.ExpiresTo,
+		Expired: f.Expired, ExpiresFrom: f.ExpiresFrom, ExpiresTo: f.ExpiresTo, Replaced: f.Replaced,
 	}
 	f.Range.Check(&bad)
 	v.offset = f.Offset()
@@ -128,6 +129,9 @@ func (f *Filter) read(institutionID int64) (*view, error) {
 	date(&bad, "expires_to", f.ExpiresTo)
 	if f.Expired != AnyExpiry && !slices.Contains(Expiries, f.Expired) {
 		bad.Add("expired", "The value must be true or false.")
+	}
+	if f.Replaced != AnyReplaced && !slices.Contains(Replacements, f.Replaced) {
+		bad.Add("replaced", "The value must be true or false.")
 	}
 	if at := date(&bad, "generated_at_from", f.GeneratedFrom); f.GeneratedFrom != "" {
 		// The time of a certificate without a verified PDF is 0.

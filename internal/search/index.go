@@ -18,14 +18,15 @@ const (
 	issuedIndex
 	generatedIndex
 	expiresIndex
-	// unexpiredIndex is no index. The certificates that have not expired are found in the order of the
-	// list, since most are among them.
+	replacedIndex
+	// unexpiredIndex is no index. The certificates that have not expired, or that were not replaced, are found
+	// in the order of the list, since most are among them.
 	unexpiredIndex
 )
 
 // narrowest returns the index that finds the matches of a filtered list. It prefers a batch, a
-// failure, a customer or an e-mail address, in this order. Otherwise it prefers a range of dates
-// with at most bounds.count records to a search.
+// failure, a customer or an e-mail address, in this order. Otherwise it prefers a range of dates,
+// or the replaced certificates, with at most bounds.count records to a search.
 func (s *Service) narrowest(ctx context.Context, v *view) (index, error) {
 	switch {
 	case v.BatchID != "":
@@ -48,6 +49,9 @@ func (s *Service) narrowest(ctx context.Context, v *view) (index, error) {
 	if v.expires() {
 		ranges = append(ranges, expiresIndex)
 	}
+	if v.Replaced == OnlyReplaced {
+		ranges = append(ranges, replacedIndex)
+	}
 	if v.Search == "" && len(ranges) == 0 {
 		return unexpiredIndex, nil
 	}
@@ -61,6 +65,8 @@ func (s *Service) narrowest(ctx context.Context, v *view) (index, error) {
 			alone.GeneratedFrom, alone.GeneratedBefore = v.GeneratedFrom, v.GeneratedBefore
 		case expiresIndex:
 			alone.Expired, alone.ExpiresFrom, alone.ExpiresTo, alone.today = v.Expired, v.ExpiresFrom, v.ExpiresTo, v.today
+		case replacedIndex:
+			alone.Replaced = v.Replaced
 		default:
 			alone.IssuedFrom, alone.IssuedTo = v.IssuedFrom, v.IssuedTo
 		}
@@ -125,6 +131,12 @@ func (v *view) entry(q *statement, by index, table string) []string {
 			terms = append(terms, in(q, table+".status || ''", v.Statuses))
 		}
 		return terms
+	case replacedIndex:
+		terms = append(terms, source(), table+".replaced_by IS NOT NULL")
+		if len(v.Statuses) > 0 {
+			terms = append(terms, in(q, table+".status || ''", v.Statuses))
+		}
+		return terms
 	default:
 		return terms
 	}
@@ -146,6 +158,8 @@ func (v *view) only(by index) bool {
 		rest.GeneratedFrom, rest.GeneratedBefore = 0, 0
 	case expiresIndex, unexpiredIndex:
 		rest.Expired, rest.ExpiresFrom, rest.ExpiresTo = AnyExpiry, "", ""
+	case replacedIndex:
+		rest.Replaced = AnyReplaced
 	default:
 	}
 	return !rest.filtered()
@@ -154,6 +168,7 @@ func (v *view) only(by index) bool {
 // covers reports whether an index has all columns that the list needs. Each index has the source,
 // the creation and the id. All indexes except those of batches and customers have the status.
 func (v *view) covers(by index) bool {
-	order, ok := map[index]Sort{failureIndex: ByCreated, emailIndex: ByEmail, issuedIndex: ByIssueDate, generatedIndex: ByGenerated, expiresIndex: ByCreated}[by]
+	order, ok := map[index]Sort{failureIndex: ByCreated, emailIndex: ByEmail, issuedIndex: ByIssueDate, generatedIndex: ByGenerated, expiresIndex: ByCreated,
+		replacedIndex: ByCreated}[by]
 	return ok && v.only(by) && (v.Sort == ByCreated || v.Sort == ByStatus || v.Sort == order)
 }

@@ -25,6 +25,7 @@ type record struct {
 	title, name, email, reference, issued, batch, failure, expires string
 	status                                                         cert.Status
 	source                                                         cert.Source
+	replaced                                                       bool
 }
 
 func (r *record) String() string { return fmt.Sprintf("%s(%d)", r.title, r.id) }
@@ -46,7 +47,10 @@ func (v *vault) insert(records []*record) {
 				return err
 			}
 			c := &cert.Certificate{FullName: r.name, Title: r.title, Email: r.email, ReferenceID: r.reference}
-			var batch, customer, approved, failure, expires any
+			var batch, customer, approved, failure, expires, replacement any
+			if r.replaced {
+				replacement = uuid.NewString()
+			}
 			if r.expires != "" {
 				expires = r.expires
 			}
@@ -65,11 +69,11 @@ func (v *vault) insert(records []*record) {
 			if _, err := tx.ExecContext(v.tb.Context(), `
 				INSERT INTO certificates (id, uuid, institution_id, reference_id, reference_folded, title, full_name, email, email_folded, issue_date,
 					search_text, source, trigger_context, event_context, status, batch_id, customer_id, creator_type, creator_name, file_name, mime_type, size,
-					sha256, sha256_state, original_key, created_at, updated_at, approved_at, failure_code, expires_on) `+overriding+`
+					sha256, sha256_state, original_key, created_at, updated_at, approved_at, failure_code, expires_on, replaced_by) `+overriding+`
 				VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $20, 'single_upload', 'single_upload', $12, $13, $14, 'token', 'Registry', 'a.pdf',
-					'application/pdf', 1, $15, $15, $2, $16, $17, $18, $19, $21)`,
+					'application/pdf', 1, $15, $15, $2, $16, $17, $18, $19, $21, $22)`,
 				r.id, uuid.NewString(), r.institution, r.reference, r.reference, r.title, r.name, r.email, email.Folded, r.issued,
-				cert.SearchText(c, email), string(r.status), batch, customer, []byte{1}, r.created, r.updated, approved, failure, string(r.source), expires); err != nil {
+				cert.SearchText(c, email), string(r.status), batch, customer, []byte{1}, r.created, r.updated, approved, failure, string(r.source), expires, replacement); err != nil {
 				return err
 			}
 		}
@@ -101,7 +105,7 @@ func sampleRecords(n int, institutions ...int64) []*record {
 		if rec.institution == institutions[0] && i%5 < 2 {
 			rec.source = cert.Template // the other institutions have one source
 		}
-		rec.updated = rec.created
+		rec.updated, rec.replaced = rec.created, rec.status == cert.Revoked && i%2 == 0 || i%7 == 0
 		// A certificate that was revoked after a failure still has its failure code.
 		if rec.status == cert.Failed || rec.status == cert.Revoked && rec.customer == 3 {
 			rec.failure = []string{"no_room", "no_room", "no_room", "key_missing"}[i%4]
@@ -141,6 +145,9 @@ func (r *record) selected(f *Filter) bool {
 	}
 	if expired := r.expires != "" && r.expires < time.Now().UTC().Format(time.DateOnly); f.Expired != AnyExpiry && expired != (f.Expired == Expired) ||
 		f.ExpiresFrom != "" && (r.expires == "" || r.expires < f.ExpiresFrom) || f.ExpiresTo != "" && (r.expires == "" || r.expires > f.ExpiresTo) {
+		return false
+	}
+	if f.Replaced != AnyReplaced && r.replaced != (f.Replaced == OnlyReplaced) {
 		return false
 	}
 	return (len(f.Sources) == 0 || slices.Contains(f.Sources, r.source)) && (len(f.Statuses) == 0 || slices.Contains(f.Statuses, r.status)) && (f.Email == "" || strings.EqualFold(f.Email, r.email)) &&
@@ -288,6 +295,10 @@ func TestListAgainstModel(t *testing.T) {
 			"expired and expires from": {Expired: Expired, ExpiresFrom: inDays(-3), ExpiresTo: inDays(4)}, "expired of a source": {Expired: Expired, Sources: []cert.Source{cert.Template}},
 			"expired and a search": {Expired: Expired, Search: "ada"}, "not expired and a search": {Expired: Unexpired, Search: "diploma"}, "not expired and an e-mail": {Expired: Unexpired, Email: "person1@example.org"},
 			"expired and issued": {Expired: Expired, IssuedFrom: "2024-03-01"}, "not expired and issued": {Expired: Unexpired, IssuedTo: "2024-03-03"}, "expired and generated": {Expired: Expired, GeneratedFrom: "2024-03-01"},
+			"replaced": {Replaced: OnlyReplaced}, "not replaced": {Replaced: NotReplaced}, "replaced in a status": {Replaced: OnlyReplaced, Statuses: []cert.Status{cert.Revoked}},
+			"not replaced in a status": {Replaced: NotReplaced, Statuses: []cert.Status{cert.Revoked}}, "replaced and a search": {Replaced: OnlyReplaced, Search: "ada"},
+			"replaced and expired": {Replaced: OnlyReplaced, Expired: Expired}, "not replaced and not expired": {Replaced: NotReplaced, Expired: Unexpired},
+			"replaced of a source":      {Replaced: OnlyReplaced, Sources: []cert.Source{cert.Template}},
 			"expires in an empty range": {ExpiresFrom: inDays(2), ExpiresTo: inDays(1)},
 			"both ranges":               {IssuedFrom: "2024-02-26", GeneratedTo: "2024-03-06"}, "all filters": {
 				Search: "diploma", Statuses: []cert.Status{cert.Approved, cert.Revoked}, IssuedFrom: "2024-02-20", IssuedTo: "2024-12-31", GeneratedFrom: "2024-01-01", GeneratedTo: "2024-12-31",

@@ -32,6 +32,7 @@ type view struct {
 	Expired         Expiry        `json:"expired,omitempty"`
 	ExpiresFrom     string        `json:"expires_from,omitempty"`
 	ExpiresTo       string        `json:"expires_to,omitempty"`
+	Replaced        Replaced      `json:"replaced,omitempty"`
 
 	// present are the sources of which the institution has certificates; see Service.present.
 	present       []cert.Source
@@ -98,7 +99,7 @@ func (v *view) generated() bool { return v.GeneratedFrom != 0 }
 // counts for such filters.
 func (v *view) filtered() bool {
 	return v.Email != "" || v.Search != "" || v.Title != "" || v.BatchID != "" || v.FailureCode != "" || v.CustomerID != 0 || v.issued() || v.generated() ||
-		v.Expired != AnyExpiry || v.expires()
+		v.Expired != AnyExpiry || v.expires() || v.Replaced != AnyReplaced
 }
 
 // statement collects the arguments of a query. The parts of the query may be written in any order.
@@ -226,6 +227,7 @@ func (v *view) filters(q *statement) (terms []string) {
 	}
 	terms = append(terms, v.issuedTerms(q, "c.issue_date")...)
 	terms = append(terms, v.expiryTerms(q)...)
+	terms = append(terms, v.replacedTerms()...)
 	return append(terms, v.generatedTerms(q, "c.generated_at")...)
 }
 

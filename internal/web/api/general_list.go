@@ -48,6 +48,7 @@ var generalParameters = map[string]parameter{
 	"expired":      filterExpired,
 	"expires_from": func(f *search.Filter, value string) string { f.ExpiresFrom = value; return "" },
 	"expires_to":   func(f *search.Filter, value string) string { f.ExpiresTo = value; return "" },
+	"replaced":     filterReplaced,
 }
 
 func generalValues() []string {

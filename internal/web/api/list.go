@@ -60,6 +60,13 @@ var vaultParameters = map[string]parameter{
 	"expired":         filterExpired,
 	"expires_from":    func(f *search.Filter, value string) string { f.ExpiresFrom = value; return "" },
 	"expires_to":      func(f *search.Filter, value string) string { f.ExpiresTo = value; return "" },
+	"replaced":        filterReplaced,
+}
+
+// filterReplaced is the parameter that selects by whether certificates were replaced.
+func filterReplaced(f *search.Filter, value string) string {
+	f.Replaced = search.Replaced(value)
+	return oneOf(search.Replacements, f.Replaced)
 }
 
 // filterExpired is the parameter that selects by whether certificates have expired.

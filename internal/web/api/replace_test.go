@@ -64,6 +64,17 @@ func TestReplace(t *testing.T) {
 		if state["value"] != "revoked" || by["uuid"] != got["uuid"] || by["reference_id"] != got["reference_id"] || after["revocation_reason"] != nil {
 			t.Errorf("the replaced certificate is %v", after)
 		}
+		v.upload("another.pdf")
+		for _, list := range []string{"/business/certificate-vault", "/business/certificates"} {
+			for query, want := range map[string]int{"replaced=true": 1, "replaced=false": 2, "replaced=": 3, "replaced=true&search=lovelace": 0} {
+				if found := v.get(list + "?" + query).json(t)["data"].([]any); len(found) != want { //nolint:forcetypeassert // the OpenAPI document is checked
+					t.Errorf("%s?%s: %d certificates, want %d", list, query, len(found), want)
+				}
+			}
+			if a := v.get(list + "?replaced=yes"); a.Status != http.StatusUnprocessableEntity || a.fields(t) != "replaced" {
+				t.Errorf("%s?replaced=yes: status = %d, body %s, want 422", list, a.Status, a.Body)
+			}
+		}
 		if again := v.replace(old["uuid"], "key", text("full_name", "Ada Lovelace"), better); again.Status != http.StatusCreated || !bytes.Equal(again.Body, a.Body) {
 			t.Errorf("the same request after the approval: status = %d, body %s; want the first response", again.Status, again.Body)
 		}

@@ -59,7 +59,7 @@ var columns = map[string]struct{ first, again string }{
 type column struct{ Name, Href, Order string }
 
 // selectionFields are the parameters of an address that select certificates and their order.
-var selectionFields = []string{"status", "q", "title", "from", "to", "batch", "email", "failure", "source", "sort", "expired", "expires_from", "expires_to"}
+var selectionFields = []string{"status", "q", "title", "from", "to", "batch", "email", "failure", "source", "sort", "expired", "expires_from", "expires_to", "replaced"}
 
 // certificateList is one page of the list of certificates.
 type certificateList struct {
@@ -233,6 +233,9 @@ func filterOf(q url.Values) (search.Filter, error) {
 	f.ExpiresFrom, f.ExpiresTo = q.Get("expires_from"), q.Get("expires_to")
 	if e := search.Expiry(q.Get("expired")); slices.Contains(search.Expiries, e) {
 		f.Expired = e
+	}
+	if e := search.Replaced(q.Get("replaced")); slices.Contains(search.Replacements, e) {
+		f.Replaced = e
 	}
 	if s := cert.Source(q.Get("source")); slices.Contains(cert.Sources, s) {
 		f.Sources = []cert.Source{s}

@@ -95,7 +95,7 @@ type chip struct{ Label, Value, ValueKey, Href string }
 // Chips returns the filters of the list, except the status, which the tabs show.
 func (l *certificateList) Chips() []chip {
 	var list []chip
-	for _, name := range []string{"q", "title", "email", "from", "to", "batch", "failure", "source", "expired", "expires_from", "expires_to"} {
+	for _, name := range []string{"q", "title", "email", "from", "to", "batch", "failure", "source", "expired", "expires_from", "expires_to", "replaced"} {
 		value := l.Query.Get(name)
 		if value == "" {
 			continue
@@ -111,6 +111,11 @@ func (l *certificateList) Chips() []chip {
 		}
 		if name == "expired" {
 			if next.ValueKey = l.ExpiryLabel(search.Expiry(value)); next.ValueKey == "" {
+				continue
+			}
+		}
+		if name == "replaced" {
+			if next.ValueKey = l.ReplacedLabel(search.Replaced(value)); next.ValueKey == "" {
 				continue
 			}
 		}

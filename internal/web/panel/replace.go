@@ -12,6 +12,7 @@ import (
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/recipient"
+	"github.com/certvault/certvault/internal/search"
 	certtemplate "github.com/certvault/certvault/internal/template"
 	"github.com/certvault/certvault/internal/web/page"
 )
@@ -149,6 +150,15 @@ func (p *Panel) create(r *http.Request, o *replacing, u cert.Upload) (*cert.Cert
 	}
 	return c, err
 }
+
+// replacedSelectors are the keys of the names of the values of the filter by replacement.
+var replacedSelectors = map[search.Replaced]string{search.OnlyReplaced: "replaced.sign", search.NotReplaced: "replaced.not"}
+
+// Replacements returns the values of the filter by replacement.
+func (*certificateList) Replacements() []search.Replaced { return search.Replacements }
+
+// ReplacedLabel returns the key of the name of a value of the filter by replacement, or "" if it is unknown.
+func (*certificateList) ReplacedLabel(e search.Replaced) string { return replacedSelectors[e] }
 
 // stateOf returns the label of the status of a certificate. A replaced certificate has its own label.
 func stateOf(c *cert.Certificate) status {

@@ -72,6 +72,15 @@ func TestReplaceFromCorrectionRequest(t *testing.T) {
 		}
 		checkPage(t, "the new certificate", o.get("issuer", o.pathOf("certificates/"+c.UUID)), http.StatusOK, "Replaces "+old.ReferenceID)
 		checkPage(t, "the list", o.get("issuer", o.pathOf("certificates")), http.StatusOK, "Replaced")
+		for query, want := range map[string]string{"?replaced=true": old.ReferenceID, "?replaced=false": c.ReferenceID} {
+			w := o.get("issuer", o.pathOf("certificates")+query)
+			checkPage(t, "the list with "+query, w, http.StatusOK, "Replacement: ", want)
+			for _, other := range []*cert.Certificate{old, c} {
+				if other.ReferenceID != want && strings.Contains(w.Body.String(), other.UUID) {
+					t.Errorf("the list with %s has %s", query, other.ReferenceID)
+				}
+			}
+		}
 		checkPage(t, "the form for a replaced certificate", o.get("issuer", at+"/replace"), http.StatusBadRequest, "cannot be replaced")
 	})
 }
