@@ -12,16 +12,22 @@ import (
 	"github.com/certvault/certvault/internal/mail"
 )
 
-// sampleTitle is the title of a sample certificate, in the panel's language.
-const sampleTitle = "Bachelor of Science in Physics"
+// sampleTitle is the title of a sample certificate, and sampleReason the reason of its revocation, in the panel's language.
+const (
+	sampleTitle  = "Bachelor of Science in Physics"
+	sampleReason = "The certificate has a wrong grade."
+)
+
+// SampleReasons are the reasons of the mail that Sample and Try write.
+var SampleReasons = []Reason{Approval, Replacement, Revocation, Expiring}
 
 // Page returns a mail as a page that loads nothing.
 func (s *Service) Page(ctx context.Context, m *mail.Message) string { return s.mailer.Page(ctx, m) }
 
-// Sample returns the mail about a new certificate to a person without an account. The mail has the
+// Sample returns the mail about a certificate to a person without an account, for one of SampleReasons. The mail has the
 // given texts, or the institution's texts if texts is nil. The link in the mail opens the page that
 // verifies certificates.
-func (s *Service) Sample(ctx context.Context, institutionID int64, tag string, texts *account.MailText, to mail.Address) (mail.Message, error) {
+func (s *Service) Sample(ctx context.Context, institutionID int64, about Reason, tag string, texts *account.MailText, to mail.Address) (mail.Message, error) {
 	d, err := draftOf(ctx, s.db, institutionID)
 	if err != nil {
 		return mail.Message{}, err
@@ -32,10 +38,10 @@ func (s *Service) Sample(ctx context.Context, institutionID int64, tag string, t
 			delete(d.texts, tag)
 		}
 	}
-	return s.sample(&d, tag, to)
+	return s.sample(&d, about, tag, to)
 }
 
-func (s *Service) sample(d *draft, tag string, to mail.Address) (mail.Message, error) {
+func (s *Service) sample(d *draft, about Reason, tag string, to mail.Address) (mail.Message, error) {
 	l, ok := s.catalog.Get(tag)
 	if !ok {
 		return mail.Message{}, fault.OfField("language", "The vault does not support this language.")
@@ -47,13 +53,21 @@ func (s *Service) sample(d *draft, tag string, to mail.Address) (mail.Message, e
 		band = mail.Letter{}.DefaultBrand()
 	}
 	d.picture = sampleSource + band.Day.String()
-	d.items = []item{{title: sampleTitle, name: to.Name, email: to.Email, issueDate: s.now().UTC().Format(time.DateOnly)}}
+	today := s.now().UTC()
+	sample := item{title: sampleTitle, name: to.Name, email: to.Email, issueDate: today.Format(time.DateOnly), reason: about, replaces: about == Replacement}
+	switch about { //nolint:exhaustive // the other mails need nothing more
+	case Expiring:
+		sample.issueDate, sample.expiresOn = today.AddDate(-1, 0, d.expiryDays).Format(time.DateOnly), today.AddDate(0, 0, d.expiryDays).Format(time.DateOnly)
+	case Revocation:
+		sample.revocation = sampleReason
+	}
+	d.items = []item{sample}
 	return d.message()
 }
 
 // Try mails a sample to the person who requests it. The error is fault.TooMany if the daily limit
 // is reached.
-func (s *Service) Try(ctx context.Context, institutionID int64, tag string, userID int64, to mail.Address) error {
+func (s *Service) Try(ctx context.Context, institutionID int64, about Reason, tag string, userID int64, to mail.Address) error {
 	return s.db.Tx(ctx, func(tx *db.Tx) error {
 		if err := s.allowTx(ctx, tx, Holder{userID: userID}.key(), trying); err != nil {
 			return err
@@ -62,7 +76,7 @@ func (s *Service) Try(ctx context.Context, institutionID int64, tag string, user
 		if err != nil {
 			return err
 		}
-		m, err := s.sample(&d, tag, to)
+		m, err := s.sample(&d, about, tag, to)
 		if err != nil {
 			return err
 		}

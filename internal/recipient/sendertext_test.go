@@ -109,14 +109,14 @@ func TestSample(t *testing.T) {
 	}
 	s := &Service{catalog: catalog, to: func(path string) string { return "https://vault.example" + path }, now: time.Now}
 	d := draft{institution: "NWU", fallback: "en", texts: map[string]account.MailText{"en": {Paragraph: "Dear {name}"}}}
-	m, err := s.sample(&d, "en", mail.Address{Name: "Regina", Email: "r@example.org"})
+	m, err := s.sample(&d, Approval, "en", mail.Address{Name: "Regina", Email: "r@example.org"})
 	if m.Sender != "NWU" {
 		t.Errorf("the sender is %q, want NWU", m.Sender)
 	}
 	if err != nil || !strings.Contains(m.Text, "Dear Regina") || m.Unsubscribe != "" || strings.Contains(m.Text, "/c/") || strings.Contains(m.Text, "unsubscribe") {
 		t.Errorf("the text is %s, want the name Regina and no link of a recipient; error %v", m.Text, err)
 	}
-	if _, err := s.sample(&d, "tlh", mail.Address{}); err == nil {
+	if _, err := s.sample(&d, Approval, "tlh", mail.Address{}); err == nil {
 		t.Error("an unsupported language is accepted")
 	}
 }

@@ -211,6 +211,7 @@ func draftOf(ctx context.Context, q db.Queryer, institutionID int64) (d draft, e
 		return d, err
 	}
 	d.institution, d.fallback, d.brand, d.logo, d.sender = i.Name, i.MailLanguage, head.Brand, head.Logo, i.MailSender
+	d.expiryDays = i.ExpiryDays
 	d.profile = account.PublicProfile{Name: i.Name, Public: i.Public}
 	d.texts, err = account.MailTexts(ctx, q, institutionID)
 	return d, err
@@ -233,6 +234,8 @@ type draft struct {
 	language    *locale.Language
 	url         string
 	unsubscribe string
+	// expiryDays is the number of days before the expiry at which the institution sends reminders.
+	expiryDays int
 	// download and linkedIn are links of a mail about one certificate.
 	download, linkedIn string
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/listing"
+	"github.com/certvault/certvault/internal/recipient"
 	"github.com/certvault/certvault/internal/search"
 )
 
@@ -69,7 +70,7 @@ func (p *Panel) setExpiry(w http.ResponseWriter, r *http.Request, v *Visit) erro
 	if err == nil {
 		return p.redirect(w, r, v, "settings/mail", "settings_kept")
 	}
-	s, e := p.mailPage(r, v, "")
+	s, e := p.mailPage(r, v, "", recipient.Expiring)
 	if e != nil {
 		return e
 	}

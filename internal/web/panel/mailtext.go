@@ -4,6 +4,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/locale"
 	"github.com/certvault/certvault/internal/mail"
+	"github.com/certvault/certvault/internal/recipient"
 )
 
 // mailLanguage is a language on the page with the settings of mail.
@@ -24,6 +26,30 @@ type mailLanguage struct {
 	Path                  string
 }
 
+// mailKind is a mail that the preview can show.
+type mailKind struct {
+	About   recipient.Reason
+	Current bool
+	Path    string
+}
+
+// mailAbout returns the mail that a query or a form names.
+func mailAbout(name string) recipient.Reason {
+	if about := recipient.Reason(name); slices.Contains(recipient.SampleReasons, about) {
+		return about
+	}
+	return recipient.Approval
+}
+
+// mailQuery returns the query of the page with a language and a mail.
+func mailQuery(tag string, about recipient.Reason) url.Values {
+	q := url.Values{"language": {tag}}
+	if about != recipient.Approval {
+		q.Set("mail", string(about))
+	}
+	return q
+}
+
 type mailSettings struct {
 	settingsPage
 
@@ -32,6 +58,9 @@ type mailSettings struct {
 	// Language is the language of the texts.
 	Language  *locale.Language
 	Languages []mailLanguage
+	// About is the reason of the mail that the preview shows, and Kinds are all.
+	About recipient.Reason
+	Kinds []mailKind
 	// Preview is a preview of the mail, or nil if the page shows a problem of a form. PreviewPath is
 	// the address of the preview as a page. Unsaved reports whether the preview has texts that are
 	// not saved.
@@ -49,7 +78,7 @@ type mailSettings struct {
 
 // mailPage returns the data of the page, without a preview, for the language of the tag. If the
 // vault does not support that language, mailPage uses the default language of the institution.
-func (p *Panel) mailPage(r *http.Request, v *Visit, tag string) (*mailSettings, error) {
+func (p *Panel) mailPage(r *http.Request, v *Visit, tag string, about recipient.Reason) (*mailSettings, error) {
 	ctx, id := r.Context(), v.Institution().ID
 	from, err := p.Accounts.MailSender(ctx, id)
 	if err != nil {
@@ -68,6 +97,7 @@ func (p *Panel) mailPage(r *http.Request, v *Visit, tag string) (*mailSettings, 
 	}
 	s := &mailSettings{
 		settingsPage: settingsPage{v, "settings/mail"}, From: from, Text: all[tag], MaxParagraph: account.MaxParagraph, MaxClosing: account.MaxClosing,
+		About: about,
 	}
 	if s.Expiry, err = p.Accounts.Expiry(ctx, id); err != nil {
 		return nil, err
@@ -75,25 +105,28 @@ func (p *Panel) mailPage(r *http.Request, v *Visit, tag string) (*mailSettings, 
 	s.ExpiryDays, s.MaxExpiryDays = strconv.Itoa(s.Expiry.ExpiryDays), account.MaxExpiryDays
 	for _, l := range p.Site.Catalog().Languages() {
 		_, has := all[l.Tag]
-		s.Languages = append(s.Languages, mailLanguage{l, has, l.Tag == defaultTag, l.Tag == tag, v.Path("settings/mail?language=" + url.QueryEscape(l.Tag))})
+		s.Languages = append(s.Languages, mailLanguage{l, has, l.Tag == defaultTag, l.Tag == tag, v.Path("settings/mail?" + mailQuery(l.Tag, about).Encode())})
 		if l.Tag == tag {
 			s.Language = l
 		}
+	}
+	for _, kind := range recipient.SampleReasons {
+		s.Kinds = append(s.Kinds, mailKind{kind, kind == about, v.Path("settings/mail?" + mailQuery(tag, kind).Encode())})
 	}
 	return s, nil
 }
 
 // sample returns the mail about a sample to the visitor, in a language and with the given texts, or
 // the saved texts if text is nil.
-func (p *Panel) sample(r *http.Request, v *Visit, tag string, text *account.MailText) (mail.Message, error) {
-	return p.Mail.Sample(r.Context(), v.Institution().ID, tag, text, mail.Address{Name: v.Person.Name, Email: v.Person.Email})
+func (p *Panel) sample(r *http.Request, v *Visit, about recipient.Reason, tag string, text *account.MailText) (mail.Message, error) {
+	return p.Mail.Sample(r.Context(), v.Institution().ID, about, tag, text, mail.Address{Name: v.Person.Name, Email: v.Person.Email})
 }
 
 // preview adds a preview of the mail to the data of the page. The mail has the given texts, or the
 // saved texts if text is nil.
 func (p *Panel) preview(r *http.Request, s *mailSettings, text *account.MailText) error {
-	m, err := p.sample(r, s.Visit, s.Language.Tag, text)
-	q := url.Values{"language": {s.Language.Tag}}
+	m, err := p.sample(r, s.Visit, s.About, s.Language.Tag, text)
+	q := mailQuery(s.Language.Tag, s.About)
 	if text != nil {
 		q["paragraph"], q["closing"], q["draft"] = []string{text.Paragraph}, []string{text.Closing}, []string{"1"}
 	}
@@ -116,7 +149,7 @@ func (p *Panel) mailPreview(w http.ResponseWriter, r *http.Request, v *Visit) er
 		})
 		text = &draft
 	}
-	m, err := p.sample(r, v, q.Get("language"), text)
+	m, err := p.sample(r, v, mailAbout(q.Get("mail")), q.Get("language"), text)
 	if err != nil {
 		return err
 	}
@@ -151,7 +184,7 @@ func (f framingResponse) WriteHeader(status int) {
 
 // mailSettings shows the sender of mail and the institution's texts.
 func (p *Panel) mailSettings(w http.ResponseWriter, r *http.Request, v *Visit) error {
-	s, err := p.mailPage(r, v, r.URL.Query().Get("language"))
+	s, err := p.mailPage(r, v, r.URL.Query().Get("language"), mailAbout(r.URL.Query().Get("mail")))
 	if err != nil {
 		return err
 	}
@@ -180,7 +213,7 @@ func (p *Panel) saveMailSender(w http.ResponseWriter, r *http.Request, v *Visit,
 	if err == nil {
 		return p.redirect(w, r, v, "settings/mail", "settings_kept")
 	}
-	s, e := p.mailPage(r, v, "")
+	s, e := p.mailPage(r, v, "", recipient.Approval)
 	if e != nil {
 		return e
 	}
@@ -193,13 +226,14 @@ func (p *Panel) saveMailSender(w http.ResponseWriter, r *http.Request, v *Visit,
 func (p *Panel) setMailText(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	f := r.PostForm
 	tag, text, preview := f.Get("language"), account.MailText{Paragraph: f.Get("paragraph"), Closing: f.Get("closing")}, f.Get("look") != ""
+	about := mailAbout(f.Get("mail"))
 	var err error
 	if preview {
 		text, err = account.CheckMailText(text)
 	} else if err = p.Accounts.SetMailText(r.Context(), v.Institution().ID, tag, text); err == nil {
-		return p.redirect(w, r, v, "settings/mail?language="+url.QueryEscape(tag), "words_kept")
+		return p.redirect(w, r, v, "settings/mail?"+mailQuery(tag, about).Encode(), "words_kept")
 	}
-	s, e := p.mailPage(r, v, tag)
+	s, e := p.mailPage(r, v, tag, about)
 	if e != nil {
 		return e
 	}
@@ -216,15 +250,15 @@ func (p *Panel) setMailText(w http.ResponseWriter, r *http.Request, v *Visit) er
 
 // tryMailText mails a test message with the saved texts to the signed-in person.
 func (p *Panel) tryMailText(w http.ResponseWriter, r *http.Request, v *Visit) error {
-	tag := r.PostForm.Get("language")
-	err := p.Mail.Try(r.Context(), v.Institution().ID, tag, v.Person.ID, mail.Address{Name: v.Person.Name, Email: v.Person.Email})
+	tag, about := r.PostForm.Get("language"), mailAbout(r.PostForm.Get("mail"))
+	err := p.Mail.Try(r.Context(), v.Institution().ID, about, tag, v.Person.ID, mail.Address{Name: v.Person.Name, Email: v.Person.Email})
 	if err == nil {
-		return p.redirect(w, r, v, "settings/mail?language="+url.QueryEscape(tag), "sample_mailed")
+		return p.redirect(w, r, v, "settings/mail?"+mailQuery(tag, about).Encode(), "sample_mailed")
 	}
 	if fault.Is(err, fault.Internal) {
 		return err
 	}
-	s, e := p.mailPage(r, v, tag)
+	s, e := p.mailPage(r, v, tag, about)
 	if e != nil {
 		return e
 	}

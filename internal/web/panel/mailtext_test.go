@@ -18,6 +18,17 @@ func TestMailSettings(t *testing.T) {
 		o := newPanelTest(t, d)
 		page := o.pathOf("settings/mail")
 		checkPage(t, "the initial settings", o.get("admin", page), http.StatusOK, "Sender's name", "Your certificate from Northern & Western University", "Send test mail", "English default")
+		for kind, want := range map[string]struct{ heading, subject, text string }{
+			"replacement": {"Your certificate was replaced", "Your certificate was replaced: Bachelor", "Links that you shared now show the new one."},
+			"revocation":  {"Your certificate was revoked", "Your certificate was revoked: Bachelor", "The certificate has a wrong grade."},
+			"expiring":    {"Your certificate expires soon", "Your certificate expires on", "Bachelor of Science in Physics"},
+			"unknown":     {"Your certificate is ready", "Your certificate from Northern & Western University", "Bachelor of Science in Physics"},
+		} {
+			checkPage(t, "the mail "+kind, o.get("admin", page+"?mail="+kind), http.StatusOK, want.subject, want.text)
+			if frame := o.get("admin", page+"/preview?language=en&mail="+kind); !strings.Contains(frame.Body.String(), "<title>"+want.heading+"</title>") {
+				t.Errorf("the frame of the mail %s does not have the title %q", kind, want.heading)
+			}
+		}
 		checkPage(t, "a changed sender", o.followRedirect(t, "admin", o.post("admin", page, url.Values{"mail_sender": {"Registrar"}, "reply_to": {"registry@example.org"}}), page),
 			http.StatusOK, "The settings were saved.", "Registrar , at the address of the vault", "registry@example.org")
 		checkPage(t, "an invalid sender", o.post("admin", page, url.Values{"mail_sender": {"a@b"}, "reply_to": {"x"}}), http.StatusUnprocessableEntity, "without @, < and >")
