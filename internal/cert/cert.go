@@ -200,9 +200,9 @@ type Config struct {
 	// Planned stores when the recipient of a new certificate gets mail, if not at the approval. It is called
 	// in the transaction that creates the certificate. It may be nil.
 	Planned func(ctx context.Context, tx *db.Tx, c *Certificate, n Notify) error
-	// TellRevoked is called after the revocation of a certificate whose recipient gets mail about it, in the
-	// same transaction. It may be nil.
-	TellRevoked TxFunc
+	// TellRevoked is called after the revocation of certificates of an institution whose recipients get mail about it, in
+	// the same transaction. It may be nil.
+	TellRevoked func(ctx context.Context, tx *db.Tx, list []*Certificate) error
 	// Purged is called before a certificate is deleted, in the same transaction. It may
 	// be nil.
 	Purged TxFunc
@@ -230,7 +230,7 @@ type Service struct {
 	moved       TxFunc
 	expiring    TxFunc
 	plan        func(ctx context.Context, tx *db.Tx, c *Certificate, n Notify) error
-	tellRevoked TxFunc
+	tellRevoked func(ctx context.Context, tx *db.Tx, list []*Certificate) error
 	purged      TxFunc
 	now         func() time.Time
 	log         *slog.Logger

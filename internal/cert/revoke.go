@@ -67,9 +67,18 @@ func (s *Service) RevokeTx(ctx context.Context, tx *db.Tx, uuid string, r Revoca
 		return nil, err
 	}
 	if r.Notify {
-		if err := s.tellRevoked.runTx(ctx, tx, c); err != nil {
+		if err := s.TellRevokedTx(ctx, tx, []*Certificate{c}); err != nil {
 			return nil, err
 		}
 	}
 	return c, recordTx(ctx, tx, audit.CertificateRevoked, c, audit.Detail{"reason": r.Reason})
+}
+
+// TellRevokedTx mails the recipients of certificates that were revoked in the same transaction without Notify. The
+// certificates of one recipient are in one mail.
+func (s *Service) TellRevokedTx(ctx context.Context, tx *db.Tx, list []*Certificate) error {
+	if s.tellRevoked == nil {
+		return nil
+	}
+	return s.tellRevoked(ctx, tx, list)
 }

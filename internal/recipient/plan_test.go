@@ -346,3 +346,47 @@ func TestRevocationMail(t *testing.T) {
 		}
 	})
 }
+
+// TestRevocationOfSeveralIsOneMail checks that a person whose certificates are revoked in one action gets one mail, and
+// nobody sees the certificates of another person.
+func TestRevocationOfSeveralIsOneMail(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := open(t, d)
+		var list []*cert.Certificate
+		for _, c := range []*cert.Certificate{b.upload(titled("MSc")), b.upload(to("eve@example.org"), titled("BA")), b.upload(titled("PhD"))} {
+			b.approve(c)
+			list = append(list, c)
+		}
+		for _, m := range b.mails() {
+			b.finish(m.uuid, "sent", "")
+		}
+		before := len(b.mails())
+		b.Tx(func(tx *db.Tx) error {
+			var revoked []*cert.Certificate
+			for _, c := range list {
+				r, err := b.Certs.RevokeTx(t.Context(), tx, c.UUID, cert.Revocation{Reason: "Issued in error"})
+				if err != nil {
+					return err
+				}
+				revoked = append(revoked, r)
+			}
+			return b.Certs.TellRevokedTx(t.Context(), tx, revoked)
+		})
+		mails := b.mails()[before:]
+		if len(mails) != 2 || mails[0].To.Email != "ada@example.org" || mails[1].To.Email != "eve@example.org" {
+			t.Fatalf("the mails are %+v, want one to each person", mails)
+		}
+		both := mails[0]
+		if both.Subject != "Your certificates from University NWU were revoked" || !strings.Contains(both.Text, "Issued in error") || !strings.Contains(both.Text, "MSc") ||
+			!strings.Contains(both.Text, "PhD") || strings.Contains(both.Text, "BA") {
+			t.Errorf("the mail about two certificates is %q: %s", both.Subject, both.Text)
+		}
+		if l, err := b.MailLink(t.Context(), mailLink.FindStringSubmatch(both.Text)[1]); err != nil || len(l.Certificates) != 2 {
+			t.Errorf("the link shows %+v, %v, want both certificates", l, err)
+		}
+		if !strings.Contains(mails[1].Subject, "was revoked: BA") {
+			t.Errorf("the mail about one certificate has the subject %q", mails[1].Subject)
+		}
+	})
+}

@@ -13,30 +13,53 @@ import (
 // Revocation is the reason of the notice of a revoked certificate.
 const Revocation Reason = "revocation"
 
-// TellRevokedTx mails the recipient that a certificate was revoked, with the public reason, if mail about the
-// certificate was sent to the address before. It is the callback cert.Config.TellRevoked, which runs after MovedTx has
-// withdrawn the mail that was not sent. A replacement does not call it, because the mail about the new
-// certificate reports the replacement.
-func (s *Service) TellRevokedTx(ctx context.Context, tx *db.Tx, c *cert.Certificate) error {
-	email, err := account.ParseEmail(c.Email)
-	if err != nil {
-		return fmt.Errorf("reading the address of a certificate: %w", err)
+// TellRevokedTx mails the recipients of revoked certificates of an institution, with the public reason, if mail about
+// the certificate was sent to the address before. The certificates of one address are in one mail. It is the callback
+// cert.Config.TellRevoked, which runs after MovedTx has withdrawn the mail that was not sent. A replacement does not
+// call it, because the mail about the new certificate reports the replacement.
+func (s *Service) TellRevokedTx(ctx context.Context, tx *db.Tx, list []*cert.Certificate) error {
+	notices := map[string][]any{}
+	var addresses []string
+	for _, c := range list {
+		email, err := account.ParseEmail(c.Email)
+		if err != nil {
+			return fmt.Errorf("reading the address of a certificate: %w", err)
+		}
+		// A queued message is being sent, since it was not withdrawn. An unsent message is in the outbox.
+		var told bool
+		if err := tx.QueryRowContext(ctx, `
+			SELECT EXISTS (SELECT 1 FROM notices WHERE certificate_id = $1 AND email_folded = $2 AND status IN ('queued', 'sent', 'unsent'))`,
+			c.ID, email.Folded).Scan(&told); err != nil {
+			return fmt.Errorf("reading the notices of a revoked certificate: %w", err)
+		}
+		if !told {
+			continue
+		}
+		id, err := s.insertTx(ctx, tx, c, email, Revocation, "")
+		if err != nil {
+			return err
+		}
+		if notices[email.Folded] == nil {
+			addresses = append(addresses, email.Folded)
+		}
+		notices[email.Folded] = append(notices[email.Folded], id)
 	}
-	// A queued message is being sent, since it was not withdrawn. An unsent message is in the outbox.
-	var told bool
-	if err := tx.QueryRowContext(ctx, `
-		SELECT EXISTS (SELECT 1 FROM notices WHERE certificate_id = $1 AND email_folded = $2 AND status IN ('queued', 'sent', 'unsent'))`,
-		c.ID, email.Folded).Scan(&told); err != nil {
-		return fmt.Errorf("reading the notices of a revoked certificate: %w", err)
+	for _, address := range addresses {
+		ids := notices[address]
+		if err := s.writeTx(ctx, tx, `id IN (`+db.Placeholders(1, len(ids))+`)`, ids...); err != nil {
+			return err
+		}
 	}
-	if !told {
-		return nil
-	}
-	id, err := s.insertTx(ctx, tx, c, email, Revocation, "")
-	if err != nil {
-		return err
-	}
-	return s.writeTx(ctx, tx, `id = $1`, id)
+	return nil
+}
+
+// revokedMany changes the letter about several certificates to a letter about their revocation, and returns the
+// subject.
+func (d *draft) revokedMany(w *translator, letter *mail.Letter) (subject string) {
+	letter.Heading = w.text("revoked_heading_many")
+	letter.Paragraphs = []string{w.text("revoked_text_many", "institution", d.institution), w.reason(d.items[0].revocation)}
+	letter.SenderText = nil
+	return w.text("revoked_subject_many", "institution", d.institution)
 }
 
 // revoked changes the letter about one certificate to a letter about its revocation, and returns the

@@ -364,6 +364,9 @@ func (d *draft) sized(maxItems, maxTitle int) (mail.Message, error) {
 			letter.List = append(letter.List, w.text("more", "count", more))
 		}
 		letter.Button = &mail.Button{Label: w.text("open_many"), URL: d.url}
+		if first.reason == Revocation {
+			subject = d.revokedMany(w, &letter)
+		}
 	}
 	number := "_many"
 	if len(d.items) == 1 {

@@ -172,8 +172,8 @@ func Wire(d Deps) (*Services, error) {
 		Planned: func(ctx context.Context, tx *db.Tx, c *cert.Certificate, n cert.Notify) error {
 			return s.Recipients.PlanTx(ctx, tx, recipient.Subject{InstitutionID: c.InstitutionID, CertificateID: c.ID}, n)
 		},
-		TellRevoked: func(ctx context.Context, tx *db.Tx, c *cert.Certificate) error {
-			return s.Recipients.TellRevokedTx(ctx, tx, c)
+		TellRevoked: func(ctx context.Context, tx *db.Tx, list []*cert.Certificate) error {
+			return s.Recipients.TellRevokedTx(ctx, tx, list)
 		},
 		Purged: PurgedTx,
 	})
