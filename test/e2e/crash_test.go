@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -123,8 +124,8 @@ func TestKill(t *testing.T) {
 	})
 }
 
-// TestTerminate sends SIGTERM during uploads: the vault completes the requests in progress and
-// exits with 0.
+// TestTerminate sends SIGTERM during uploads: the vault completes the requests in progress, stores the numbers of
+// verifications that it counted since the last minute, and exits with 0.
 func TestTerminate(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {
@@ -142,6 +143,18 @@ func TestTerminate(t *testing.T) {
 			defer u.mu.Unlock()
 			return len(u.acked) >= 8
 		})
+		u.mu.Lock()
+		verified := u.acked[0]
+		u.mu.Unlock()
+		f.await(t, verified, "approved")
+		record, err := api.VaultCertificate(t.Context(), verified)
+		if err != nil {
+			t.Fatal(err)
+		}
+		const verifications = 3
+		for range verifications {
+			get(t, f.as(t, ""), "/verify/"+record.ReferenceID, http.StatusOK)
+		}
 		began := time.Now()
 		code, err := f.Stop()
 		took := time.Since(began)
@@ -152,6 +165,9 @@ func TestTerminate(t *testing.T) {
 		<-run
 		t.Logf("exited after %v, %d acknowledged", took.Round(time.Millisecond), len(u.acked))
 		f.restart(t)
+		if record, err = f.api(t).VaultCertificate(t.Context(), verified); err != nil || record.Verifications.Total == nil || *record.Verifications.Total != verifications {
+			t.Errorf("after the restart, the verifications are %+v, %v; want %d", record.Verifications, err, verifications)
+		}
 		u.checkAll(t, f)
 	})
 }

@@ -226,6 +226,9 @@ func (f *fixture) fill(ctx context.Context) error {
 	if err := f.replace(ctx, made); err != nil {
 		return err
 	}
+	if made["expired"], err = f.expired(ctx); err != nil {
+		return err
+	}
 	if err := f.saveFiles(ctx, made["valid"]); err != nil {
 		return err
 	}
@@ -372,7 +375,7 @@ func (f *fixture) list(base string, made map[string]*vault.Certificate, twice [s
 	p.Scored, p.Indexed = true, true
 	p = f.add("signatures", base+"/signatures", http.StatusOK)
 	p.Scored, p.Indexed = true, true
-	for _, name := range []string{"valid", "revoked", "unchecked", "replaced", "replacement"} {
+	for _, name := range []string{"valid", "revoked", "unchecked", "replaced", "replacement", "expired"} {
 		f.add(name, verify(name), http.StatusOK).Scored = true
 	}
 	for _, name := range []string{"damaged", "long", "arabic", "processing"} {

@@ -8,6 +8,21 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
+// expired creates a certificate whose last day has passed.
+func (f *fixture) expired(ctx context.Context) (*vault.Certificate, error) {
+	file := vault.Sample{Institution: "Northern & Western University", Title: "First Aid", Name: "Amina Okafor", Date: "31 January 2020"}.PDF()
+	form := vault.NewForm("First Aid", "Amina Okafor", "person@example.org", "diploma.pdf", file).With("issue_date", "2020-01-31").With("expires_on", "2022-01-31")
+	a, err := f.client.Upload(ctx, form)
+	if err != nil {
+		return nil, err
+	}
+	made, err := a.Certificate()
+	if err != nil {
+		return nil, err
+	}
+	return f.client.Await(ctx, made.UUID)
+}
+
 // replace creates a certificate and the certificate that replaces it.
 func (f *fixture) replace(ctx context.Context, made map[string]*vault.Certificate) (err error) {
 	if made["replaced"], err = f.make(ctx, "Diploma in Botany", "Amina Okafor"); err != nil {
