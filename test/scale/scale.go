@@ -44,6 +44,9 @@ type Fill struct {
 	InstitutionID int64
 	Count         int
 	Seed          uint64
+	// Yearly makes the certificates expire within a year from now, as many on each day, in the order of
+	// their creation. Otherwise every second certificate expires validYears after its creation.
+	Yearly bool
 	// Progress is called after each transaction, unless Progress is nil.
 	Progress func(done int)
 }
@@ -57,8 +60,10 @@ var columns = []string{
 	"expires_on",
 }
 
-// Run stores the certificates of an existing institution.
+// Run stores the certificates of an existing institution. Its statements and transactions may take longer
+// than those of a vault.
 func (f Fill) Run(ctx context.Context, d *db.DB) error {
+	ctx = db.Unlimited(ctx)
 	var prefix string
 	if err := d.QueryRowContext(ctx, `SELECT prefix FROM institutions WHERE id = $1`, f.InstitutionID).Scan(&prefix); err != nil {
 		return fmt.Errorf("reading the institution: %w", err)
@@ -93,7 +98,8 @@ func (f Fill) Run(ctx context.Context, d *db.DB) error {
 // stores the certificates of the institution with a slug. If there is no such institution, Into
 // creates an institution. Finally it updates the search index.
 func (f Fill) Into(ctx context.Context, data, database, slug string) (err error) {
-	d, err := db.Open(db.Unlimited(ctx), data, database)
+	ctx = db.Unlimited(ctx)
+	d, err := db.Open(ctx, data, database)
 	if err != nil {
 		return err
 	}
@@ -141,8 +147,7 @@ func farJob(ctx context.Context, d *db.DB) (id int64, err error) {
 
 func store(ctx context.Context, d *db.DB, rows [][]any) error {
 	if d.Dialect == db.PostgreSQL && len(rows) > 1 {
-		_, err := d.Pool().CopyFrom(ctx, pgx.Identifier{"certificates"}, columns, pgx.CopyFromRows(rows))
-		return err
+		return copyRows(ctx, d, rows)
 	}
 	return d.Tx(ctx, func(tx *db.Tx) (err error) {
 		marks := make([]string, len(columns))
@@ -167,6 +172,18 @@ func store(ctx context.Context, d *db.DB, rows [][]any) error {
 			}
 		}
 		return nil
+	})
+}
+
+// copyRows stores rows on PostgreSQL. The server ends a statement that takes longer than statement_timeout,
+// unless the database was opened without limits.
+func copyRows(ctx context.Context, d *db.DB, rows [][]any) error {
+	return pgx.BeginFunc(ctx, d.Pool(), func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, `SET LOCAL statement_timeout = 0`); err != nil {
+			return err
+		}
+		_, err := tx.CopyFrom(ctx, pgx.Identifier{"certificates"}, columns, pgx.CopyFromRows(rows))
+		return err
 	})
 }
 
@@ -236,7 +253,10 @@ func (m *maker) row(i int) ([]any, error) {
 	default:
 	}
 	var expires any
-	if i%2 == 0 {
+	switch {
+	case m.fill.Yearly:
+		expires = m.now.AddDate(0, 0, 1+i*365/m.fill.Count).Format(time.DateOnly)
+	case i%2 == 0:
 		expires = created.AddDate(validYears, 0, 0).Format(time.DateOnly)
 	}
 	return []any{
