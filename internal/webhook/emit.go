@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -84,12 +85,103 @@ type failure struct {
 	Message string `json:"message"`
 }
 
-// EmitTx writes an event, and a delivery with its final body for each subscribed endpoint of the
-// institution. EmitTx writes the event and the deliveries in the transaction of the change: after a
+// EmitTx writes events, and a delivery with its final body for each subscribed endpoint of their
+// institutions. EmitTx writes the events and the deliveries in the transaction of the change: after a
 // rollback none of them exists, after a commit all do. Paused and switched-off endpoints get
 // deliveries too, which wait until the endpoint is active again.
-func (s *Service) EmitTx(ctx context.Context, tx *db.Tx, e Event) error {
-	p := payload{
+func (s *Service) EmitTx(ctx context.Context, tx *db.Tx, events ...Event) error {
+	var list []newDelivery
+	for some := range slices.Chunk(events, emitBatch) {
+		deliveries, err := insertEventsTx(ctx, tx, some)
+		if err != nil {
+			return err
+		}
+		list = append(list, deliveries...)
+	}
+	for some := range slices.Chunk(list, emitBatch) {
+		if err := deliverTx(ctx, tx, some); err != nil {
+			return fmt.Errorf("writing deliveries: %w", err)
+		}
+	}
+	if len(list) > 0 {
+		s.wakeTx(tx)
+	}
+	return nil
+}
+
+// emitBatch is the maximum number of rows that one statement inserts.
+const emitBatch = 50
+
+// newDelivery is an event for one endpoint.
+type newDelivery struct {
+	eventID  int64
+	endpoint Endpoint
+	payload  *payload
+	at       time.Time
+}
+
+// insertEventsTx inserts events, and returns their deliveries, which are not inserted.
+func insertEventsTx(ctx context.Context, tx *db.Tx, events []Event) ([]newDelivery, error) {
+	const columns = 6
+	var values strings.Builder
+	payloads, args := make([]*payload, len(events)), make([]any, 0, columns*len(events))
+	for i, e := range events {
+		payloads[i] = payloadOf(e)
+		body, err := json.Marshal(payloads[i])
+		if err != nil {
+			return nil, fmt.Errorf("writing the event: %w", err)
+		}
+		if i > 0 {
+			values.WriteString(", ")
+		}
+		fmt.Fprintf(&values, "(%s)", db.Placeholders(len(args)+1, columns))
+		args = append(args, payloads[i].EventID, e.InstitutionID, e.CertificateID, string(e.Name), string(body), db.Micros(e.OccurredAt))
+	}
+	// The count saves a query for institutions without endpoints, which are the majority.
+	rows, err := tx.QueryContext(ctx, `
+		INSERT INTO webhook_events (uuid, institution_id, certificate_id, name, payload, occurred_at) VALUES `+values.String()+`
+		RETURNING id, uuid, (SELECT count(*) FROM webhook_endpoints WHERE institution_id = webhook_events.institution_id)`, args...)
+	if err != nil {
+		return nil, fmt.Errorf("writing the event: %w", err)
+	}
+	// The order of the returned rows is not specified.
+	type row struct{ id, endpoints int64 }
+	inserted := map[string]row{}
+	if _, err := db.Collect(rows, func(rows *sql.Rows) (_ struct{}, err error) {
+		var r row
+		var uuid string
+		err = rows.Scan(&r.id, &uuid, &r.endpoints)
+		inserted[uuid] = r
+		return struct{}{}, err
+	}); err != nil {
+		return nil, fmt.Errorf("writing the event: %w", err)
+	}
+	type topic struct {
+		institution int64
+		name        Name
+	}
+	subscribers := map[topic][]Endpoint{}
+	var list []newDelivery
+	for i, e := range events {
+		r := inserted[payloads[i].EventID]
+		if r.endpoints == 0 {
+			continue
+		}
+		t := topic{e.InstitutionID, e.Name}
+		if _, known := subscribers[t]; !known {
+			if subscribers[t], err = subscribersTx(ctx, tx, e.InstitutionID, e.Name); err != nil {
+				return nil, err
+			}
+		}
+		for _, endpoint := range subscribers[t] {
+			list = append(list, newDelivery{r.id, endpoint, payloads[i], e.OccurredAt})
+		}
+	}
+	return list, nil
+}
+
+func payloadOf(e Event) *payload {
+	p := &payload{
 		Event: e.Name, Timestamp: e.OccurredAt.UTC().Format(time.RFC3339Nano), ApplicationID: e.CertificateID, UUID: e.UUID,
 		CertificateTitle: e.Title, ApplicantEmail: e.ApplicantEmail, Source: e.Source, TriggerContext: e.TriggerContext,
 		EventID: uuid.Must(uuid.NewV7()).String(), ReferenceID: e.ReferenceID, Status: e.Status, FullName: e.FullName,
@@ -106,51 +198,19 @@ func (s *Service) EmitTx(ctx context.Context, tx *db.Tx, e Event) error {
 	if e.ExpiresOn != "" {
 		p.ExpiresOn = &e.ExpiresOn
 	}
-	body, err := json.Marshal(p)
-	if err != nil {
-		return fmt.Errorf("writing the event: %w", err)
-	}
-	// The count saves a query for institutions without endpoints, which are the majority.
-	var eventID, endpoints int64
-	if err := tx.QueryRowContext(ctx, `
-		INSERT INTO webhook_events (uuid, institution_id, certificate_id, name, payload, occurred_at)
-		VALUES ($1, $2, $3, $4, $5, $6)
-		RETURNING id, (SELECT count(*) FROM webhook_endpoints WHERE institution_id = $2)`,
-		p.EventID, e.InstitutionID, e.CertificateID, string(e.Name), string(body), db.Micros(e.OccurredAt)).
-		Scan(&eventID, &endpoints); err != nil {
-		return fmt.Errorf("writing the event: %w", err)
-	}
-	if endpoints == 0 {
-		return nil
-	}
-	subscribers, err := subscribersTx(ctx, tx, e.InstitutionID, e.Name)
-	if err != nil {
-		return err
-	}
-	for some := range slices.Chunk(subscribers, emitBatch) {
-		if err := deliverTx(ctx, tx, eventID, &p, e.OccurredAt, some); err != nil {
-			return fmt.Errorf("writing deliveries: %w", err)
-		}
-	}
-	if len(subscribers) > 0 {
-		s.wakeTx(tx)
-	}
-	return nil
+	return p
 }
 
-// emitBatch is the maximum number of rows that one statement inserts.
-const emitBatch = 50
-
-// deliverTx writes the deliveries of an event to endpoints. Each delivery has its own body, because
-// the body contains the id of the endpoint.
-func deliverTx(ctx context.Context, tx *db.Tx, eventID int64, p *payload, at time.Time, endpoints []Endpoint) error {
+// deliverTx writes deliveries. Each delivery has its own body, because the body contains the id of
+// the endpoint.
+func deliverTx(ctx context.Context, tx *db.Tx, list []newDelivery) error {
 	const columns = 6
 	column, id := db.NewID(tx, "webhook_deliveries")
 	var rows strings.Builder
-	args := make([]any, 0, columns*len(endpoints))
-	for i, endpoint := range endpoints {
-		p.WebhookID = endpoint.UUID
-		body, err := json.Marshal(p)
+	args := make([]any, 0, columns*len(list))
+	for i, d := range list {
+		d.payload.WebhookID = d.endpoint.UUID
+		body, err := json.Marshal(d.payload)
 		if err != nil {
 			return err
 		}
@@ -161,7 +221,7 @@ func deliverTx(ctx context.Context, tx *db.Tx, eventID int64, p *payload, at tim
 			}
 		}
 		fmt.Fprintf(&rows, "(%s%s)", id, db.Placeholders(len(args)+1, columns))
-		args = append(args, eventID, endpoint.ID, string(body), string(DeliveryPending), db.Micros(at), db.Micros(at))
+		args = append(args, d.eventID, d.endpoint.ID, string(body), string(DeliveryPending), db.Micros(d.at), db.Micros(d.at))
 	}
 	_, err := tx.ExecContext(ctx, `INSERT INTO webhook_deliveries (`+column+`event_id, endpoint_id, body, status, due_at, created_at) VALUES `+rows.String(), args...)
 	return err
