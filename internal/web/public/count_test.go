@@ -121,3 +121,34 @@ func TestProgramsAreNotCounted(t *testing.T) {
 		t.Errorf("%d verifications after a look by a member, want %d", got, before)
 	}
 }
+
+// A look at a certificate changes only the memory. The counts of a minute are one change of the database for
+// each certificate.
+func TestVerificationsAreNotWrittenAtOnce(t *testing.T) {
+	t.Parallel()
+	d := dbtest.SQLite(t)
+	v := newVault(t, d)
+	c := v.upload("BSc Physics", "Ada Obi", "diploma.pdf")
+	v.Work(1)
+	changed := func() (n int) {
+		t.Helper()
+		if err := d.Writer().QueryRowContext(t.Context(), `SELECT total_changes()`).Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	before := changed()
+	for range 10 {
+		v.get("/verify/" + c.ReferenceID)
+		v.getJSON("/verify/" + c.ReferenceID)
+	}
+	if n := changed() - before; n != 0 {
+		t.Errorf("20 looks at a certificate change %d rows of the database, want 0", n)
+	}
+	if n := v.counted(c); n != 20 {
+		t.Errorf("%d verifications, want 20", n)
+	}
+	if n := changed() - before; n != 1 {
+		t.Errorf("storing the counts changes %d rows of the database, want 1", n)
+	}
+}
