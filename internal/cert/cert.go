@@ -195,8 +195,8 @@ type Config struct {
 	// StatusChanged is called when a certificate is created and for each change of its status, in
 	// the same transaction. It may be nil.
 	StatusChanged TxFunc
-	// Expiring is called when a certificate expires soon, in the transaction of the event. It may be nil.
-	Expiring TxFunc
+	// Expiring is called for certificates that expire soon, in the transaction of their events. It may be nil.
+	Expiring func(ctx context.Context, tx *db.Tx, list []*Certificate) error
 	// Planned stores when the recipient of a new certificate gets mail, if not at the approval. It is called
 	// in the transaction that creates the certificate. It may be nil.
 	Planned func(ctx context.Context, tx *db.Tx, c *Certificate, n Notify) error
@@ -228,7 +228,7 @@ type Service struct {
 	sheet       func(context.Context, *Certificate) (*seal.Sheet, error)
 	recipient   func(ctx context.Context, tx *db.Tx, institutionID int64, emailFolded string) (int64, error)
 	moved       TxFunc
-	expiring    TxFunc
+	expiring    func(ctx context.Context, tx *db.Tx, list []*Certificate) error
 	plan        func(ctx context.Context, tx *db.Tx, c *Certificate, n Notify) error
 	tellRevoked func(ctx context.Context, tx *db.Tx, list []*Certificate) error
 	purged      TxFunc

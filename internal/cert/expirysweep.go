@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/certvault/certvault/internal/account"
@@ -17,8 +18,10 @@ const (
 	ExpiryInterval = time.Minute
 	// expiryBatch bounds the events, and changeBatch the changed rows, of one transaction of
 	// SweepExpiries, because SQLite has one writer at a time.
-	expiryBatch = 25
+	expiryBatch = 50
 	changeBatch = 150
+	// changesFound is the number of rows that one statement finds before they are changed.
+	changesFound = 100 * changeBatch
 )
 
 // trackExpiryTx stores that the expiry of a certificate must be reported, from its approval to its
@@ -59,15 +62,19 @@ func trackExpiryTx(ctx context.Context, tx *db.Tx, c *Certificate, now time.Time
 // certificate has each of the events at most once, since the event and the change of its row are committed
 // together. A certificate that has expired gets no event for expiring soon.
 func (s *Service) SweepExpiries(ctx context.Context) error {
-	if err := s.applyExpiryDays(ctx); err != nil {
-		return fmt.Errorf("changing when expiries are reported: %w", err)
-	}
-	// Nearly all sweeps find nothing to do, and need no lock for it.
-	var more bool
-	if err := s.db.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM certificate_expiries WHERE due_day <= $1)`, dayNumber(s.now())).Scan(&more); err != nil {
+	// Nearly all sweeps find nothing to do. They need one statement and no lock.
+	var changed, due bool
+	if err := s.db.QueryRowContext(ctx, `
+		SELECT EXISTS (SELECT 1 FROM institutions WHERE expiry_days <> expiry_applied), EXISTS (SELECT 1 FROM certificate_expiries WHERE due_day <= $1)`,
+		dayNumber(s.now())).Scan(&changed, &due); err != nil {
 		return fmt.Errorf("finding expiries that are due: %w", err)
 	}
-	for more {
+	if changed {
+		if err := s.applyExpiryDays(ctx); err != nil {
+			return fmt.Errorf("changing when expiries are reported: %w", err)
+		}
+	}
+	for more := changed || due; more; {
 		if err := s.db.Tx(ctx, func(tx *db.Tx) error {
 			n, err := s.reportExpiriesTx(ctx, tx)
 			more = n == expiryBatch
@@ -88,6 +95,55 @@ type dueExpiry struct {
 // reportExpiriesTx creates up to expiryBatch events that are due, and returns their number.
 func (s *Service) reportExpiriesTx(ctx context.Context, tx *db.Tx) (int, error) {
 	today := dayNumber(s.now())
+	due, err := dueExpiriesTx(ctx, tx, today)
+	if err != nil {
+		return 0, err
+	}
+	var all, expired, soon []int64
+	for _, d := range due {
+		switch all = append(all, d.id); {
+		case d.expires < today:
+			expired = append(expired, d.id)
+		case d.soon:
+			soon = append(soon, d.id)
+		default:
+			return 0, errors.New("the expiry of a certificate is due before the certificate has expired")
+		}
+	}
+	certificates, err := byIDs(ctx, tx, all)
+	if err != nil {
+		return 0, err
+	}
+	if err := reportedTx(ctx, tx, `DELETE FROM certificate_expiries`, expired); err != nil {
+		return 0, err
+	}
+	if err := reportedTx(ctx, tx, `UPDATE certificate_expiries SET due_day = expires_day + 1, days = NULL`, soon); err != nil {
+		return 0, err
+	}
+	var events []webhook.Event
+	var reminders []*Certificate
+	for _, c := range certificates {
+		name := webhook.Expired
+		if slices.Contains(soon, c.ID) {
+			name, reminders = webhook.Expiring, append(reminders, c)
+		}
+		e := eventOf(c, name)
+		e.OccurredAt = s.now()
+		events = append(events, e)
+	}
+	if err := s.hooks.EmitTx(ctx, tx, events...); err != nil {
+		return 0, err
+	}
+	if s.expiring != nil && len(reminders) > 0 {
+		if err := s.expiring(ctx, tx, reminders); err != nil {
+			return 0, err
+		}
+	}
+	return len(due), nil
+}
+
+// dueExpiriesTx returns up to expiryBatch rows whose events are due, and locks them.
+func dueExpiriesTx(ctx context.Context, tx *db.Tx, today int64) ([]dueExpiry, error) {
 	query := `SELECT certificate_id, expires_day, days IS NOT NULL FROM certificate_expiries WHERE due_day <= $1 ORDER BY due_day, certificate_id LIMIT $2`
 	if tx.Dialect() == db.PostgreSQL {
 		// Another server reports the rows that it has locked.
@@ -95,47 +151,25 @@ func (s *Service) reportExpiriesTx(ctx context.Context, tx *db.Tx) (int, error) 
 	}
 	rows, err := tx.QueryContext(ctx, query, today, expiryBatch)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	list, err := db.Collect(rows, func(rows *sql.Rows) (d dueExpiry, err error) {
+	return db.Collect(rows, func(rows *sql.Rows) (d dueExpiry, err error) {
 		err = rows.Scan(&d.id, &d.expires, &d.soon)
 		return d, err
 	})
-	if err != nil {
-		return 0, err
-	}
-	for _, d := range list {
-		if err := s.reportExpiryTx(ctx, tx, d, today); err != nil {
-			return 0, err
-		}
-	}
-	return len(list), nil
 }
 
-func (s *Service) reportExpiryTx(ctx context.Context, tx *db.Tx, d dueExpiry, today int64) error {
-	c, err := scanRow(tx.QueryRowContext(ctx, `SELECT `+Columns+` FROM certificates WHERE id = $1`, d.id))
-	if err != nil {
-		return err
+// reportedTx executes a statement for the rows of certificates whose events are created.
+func reportedTx(ctx context.Context, tx *db.Tx, statement string, certificates []int64) error {
+	if len(certificates) == 0 {
+		return nil
 	}
-	event := webhook.Expiring
-	switch {
-	case d.expires < today:
-		event = webhook.Expired
-		_, err = tx.ExecContext(ctx, `DELETE FROM certificate_expiries WHERE certificate_id = $1`, d.id)
-	case d.soon:
-		_, err = tx.ExecContext(ctx, `UPDATE certificate_expiries SET due_day = expires_day + 1, days = NULL WHERE certificate_id = $1`, d.id)
-	default:
-		return errors.New("the expiry of a certificate is due before the certificate has expired")
+	args := make([]any, len(certificates))
+	for i, id := range certificates {
+		args[i] = id
 	}
-	if err != nil {
-		return err
-	}
-	e := eventOf(c, event)
-	e.OccurredAt = s.now()
-	if err := s.hooks.EmitTx(ctx, tx, e); err != nil || event != webhook.Expiring {
-		return err
-	}
-	return s.expiring.runTx(ctx, tx, c)
+	_, err := tx.ExecContext(ctx, statement+` WHERE certificate_id IN (`+db.Placeholders(1, len(args))+`)`, args...)
+	return err
 }
 
 // applyExpiryDays changes when the rows of institutions are due whose number of days changed.
@@ -157,23 +191,24 @@ func (s *Service) applyExpiryDays(ctx context.Context) error {
 	return nil
 }
 
-// applyDays changes the rows of an institution whose number of days is less or more than the new one.
+// applyDays changes the rows of an institution whose number of days is less or more than the new one. It
+// finds many rows at once, without a lock: on PostgreSQL, each search passes the entries of the index that
+// earlier changes left.
 func (s *Service) applyDays(ctx context.Context, c account.ExpiryChange, operator string) error {
-	for more := true; more; {
-		if err := s.db.Tx(ctx, func(tx *db.Tx) error {
-			changed, err := tx.ExecContext(ctx, `
-				UPDATE certificate_expiries SET due_day = expires_day - $1, days = $1 WHERE certificate_id IN (
-					SELECT certificate_id FROM certificate_expiries WHERE institution_id = $2 AND days `+operator+` $1 LIMIT $3)`,
-				c.Days, c.InstitutionID, changeBatch)
-			if err != nil {
-				return err
-			}
-			n, err := changed.RowsAffected()
-			more = n == changeBatch
-			return err
-		}); err != nil {
+	for {
+		list, err := db.Column[any](s.db.QueryContext(ctx,
+			`SELECT certificate_id FROM certificate_expiries WHERE institution_id = $1 AND days `+operator+` $2 LIMIT $3`, c.InstitutionID, c.Days, changesFound))
+		if err != nil || len(list) == 0 {
 			return err
 		}
+		for some := range slices.Chunk(list, changeBatch) {
+			if err := s.db.Tx(ctx, func(tx *db.Tx) error {
+				_, err := tx.ExecContext(ctx, `UPDATE certificate_expiries SET due_day = expires_day - $1, days = $1
+					WHERE days `+operator+` $1 AND certificate_id IN (`+db.Placeholders(2, len(some))+`)`, append([]any{c.Days}, some...)...)
+				return err
+			}); err != nil {
+				return err
+			}
+		}
 	}
-	return nil
 }

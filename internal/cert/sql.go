@@ -106,7 +106,11 @@ func (s *Service) BySignedLink(ctx context.Context, uuid string) (*Certificate, 
 
 // ByIDs returns certificates of any institution in the order of the ids. It ignores unknown ids.
 // Callers check permissions.
-func (s *Service) ByIDs(ctx context.Context, ids []int64) (list []*Certificate, err error) {
+func (s *Service) ByIDs(ctx context.Context, ids []int64) ([]*Certificate, error) {
+	return byIDs(ctx, s.db, ids)
+}
+
+func byIDs(ctx context.Context, q db.Queryer, ids []int64) (list []*Certificate, err error) {
 	if len(ids) == 0 {
 		return nil, nil
 	}
@@ -114,7 +118,7 @@ func (s *Service) ByIDs(ctx context.Context, ids []int64) (list []*Certificate, 
 	for i, id := range ids {
 		args[i] = id
 	}
-	rows, err := s.db.QueryContext(ctx, `SELECT `+Columns+` FROM certificates WHERE id IN (`+db.Placeholders(1, len(args))+`)`, args...)
+	rows, err := q.QueryContext(ctx, `SELECT `+Columns+` FROM certificates WHERE id IN (`+db.Placeholders(1, len(args))+`)`, args...)
 	if err != nil {
 		return nil, fmt.Errorf("reading certificates: %w", err)
 	}

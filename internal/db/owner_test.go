@@ -119,7 +119,10 @@ var joins = map[string]map[string]string{
 
 		"verification": "a count is stored only for a certificate whose files exist, with one statement",
 	},
-	"institutions": {"token": "each API request reads its token and institution with one statement"},
+	"institutions": {
+		"cert":  "one statement finds out whether the sweep of expiries has work, which is nearly never the case",
+		"token": "each API request reads its token and institution with one statement",
+	},
 	"members":      {"identity": "each page for a signed-in person checks with one statement whether the person is a member"},
 	"staged_files": {"bulkimport": "a copied list reuses all files that are still stored, with one statement"},
 	"users":        {"identity": "each page for a signed-in person reads the session and the person with one statement"},

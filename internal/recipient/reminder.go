@@ -3,6 +3,8 @@ package recipient
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/certvault/certvault/internal/account"
@@ -11,28 +13,33 @@ import (
 	"github.com/certvault/certvault/internal/mail"
 )
 
-// ExpiringTx creates a notice that a certificate expires soon, which a sweep mails. It creates none if the
-// institution does not send such mail, or if no mail about the certificate was sent. ExpiringTx is
-// the callback cert.Config.Expiring.
-func (s *Service) ExpiringTx(ctx context.Context, tx *db.Tx, c *cert.Certificate) error {
-	settings, err := account.ReadExpiry(ctx, tx, c.InstitutionID)
-	if err != nil || !settings.ExpiryMail {
-		return err
+// ExpiringTx creates notices that certificates expire soon, which a sweep mails. It creates none for an
+// institution that does not send such mail, and none if no mail about the certificate was sent. ExpiringTx
+// is the callback cert.Config.Expiring.
+func (s *Service) ExpiringTx(ctx context.Context, tx *db.Tx, list []*cert.Certificate) error {
+	ids := map[int64][]any{}
+	for _, c := range list {
+		ids[c.InstitutionID] = append(ids[c.InstitutionID], c.ID)
 	}
-	var told bool
-	if err := tx.QueryRowContext(ctx, `
-		SELECT EXISTS (SELECT 1 FROM notices WHERE certificate_id = $1 AND status IN ('waiting', 'queued', 'sent', 'unsent'))`, c.ID).Scan(&told); err != nil {
-		return fmt.Errorf("reading the notices of a certificate: %w", err)
+	for _, institution := range slices.Sorted(maps.Keys(ids)) {
+		settings, err := account.ReadExpiry(ctx, tx, institution)
+		if err != nil {
+			return err
+		}
+		if !settings.ExpiryMail {
+			continue
+		}
+		some := ids[institution]
+		if _, err := tx.ExecContext(ctx, `
+			INSERT INTO notices (certificate_id, occasion, institution_id, reason, email, email_folded, status, created_at, updated_at)
+			SELECT id, (SELECT max(occasion) + 1 FROM notices WHERE certificate_id = c.id), institution_id, 'expiring', email, email_folded, 'waiting', $2, $2
+			FROM certificates c WHERE institution_id = $1 AND id IN (`+db.Placeholders(3, len(some))+`)
+				AND EXISTS (SELECT 1 FROM notices WHERE certificate_id = c.id AND status IN ('waiting', 'queued', 'sent', 'unsent'))
+			ON CONFLICT (certificate_id, occasion) DO NOTHING`, append([]any{institution, db.Micros(s.now())}, some...)...); err != nil {
+			return fmt.Errorf("creating notices: %w", err)
+		}
 	}
-	if !told {
-		return nil
-	}
-	email, err := account.ParseEmail(c.Email)
-	if err != nil {
-		return fmt.Errorf("reading the address of a certificate: %w", err)
-	}
-	_, err = s.insertTx(ctx, tx, c, email, Expiring, "")
-	return err
+	return nil
 }
 
 // writeReminders writes the mail of certificates that expire soon. The sweep of expiries does not write

@@ -16,9 +16,7 @@ import (
 // mail.
 func (b *fixture) expiring(list ...*cert.Certificate) {
 	b.t.Helper()
-	for _, c := range list {
-		b.Tx(func(tx *db.Tx) error { return b.ExpiringTx(b.t.Context(), tx, c) })
-	}
+	b.Tx(func(tx *db.Tx) error { return b.ExpiringTx(b.t.Context(), tx, list) })
 	b.sweep()
 }
 
@@ -69,7 +67,7 @@ func TestNoReminderOfExpiry(t *testing.T) {
 			b.Exec(`INSERT INTO unsubscribes (institution_id, email_folded, created_at) VALUES ($1, $2, 1)`, b.inst.ID, c.Email)
 		}
 		b.verify(b.user("member@example.org", false), "member@example.org")
-		b.Tx(func(tx *db.Tx) error { return b.ExpiringTx(t.Context(), tx, revoked) })
+		b.Tx(func(tx *db.Tx) error { return b.ExpiringTx(t.Context(), tx, []*cert.Certificate{revoked}) })
 		b.move(revoked, cert.Revoked)
 		b.expiring(untold, unsubscribed, b.get(member.UUID))
 		if err := b.Accounts.SetExpiry(t.Context(), b.inst.ID, account.Expiry{ExpiryDays: 30}); err != nil {
@@ -91,7 +89,7 @@ func TestReminderBesideTheFirstMail(t *testing.T) {
 		b := open(t, d)
 		c := b.upload(expires("2026-07-10"))
 		b.move(c, cert.Approved)
-		b.Tx(func(tx *db.Tx) error { return b.ExpiringTx(t.Context(), tx, c) })
+		b.Tx(func(tx *db.Tx) error { return b.ExpiringTx(t.Context(), tx, []*cert.Certificate{c}) })
 		b.runJob(c)
 		if n := len(b.mails()); n != 1 {
 			t.Fatalf("%d mails were written, want the first mail only", n)

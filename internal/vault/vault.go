@@ -166,8 +166,8 @@ func Wire(d Deps) (*Services, error) {
 		StatusChanged: func(ctx context.Context, tx *db.Tx, c *cert.Certificate) error {
 			return errors.Join(s.Recipients.MovedTx(ctx, tx, c), s.Applications.MovedTx(ctx, tx, c))
 		},
-		Expiring: func(ctx context.Context, tx *db.Tx, c *cert.Certificate) error {
-			return s.Recipients.ExpiringTx(ctx, tx, c)
+		Expiring: func(ctx context.Context, tx *db.Tx, list []*cert.Certificate) error {
+			return s.Recipients.ExpiringTx(ctx, tx, list)
 		},
 		Planned: func(ctx context.Context, tx *db.Tx, c *cert.Certificate, n cert.Notify) error {
 			return s.Recipients.PlanTx(ctx, tx, recipient.Subject{InstitutionID: c.InstitutionID, CertificateID: c.ID}, n)
