@@ -3,6 +3,9 @@ package bench
 import (
 	"context"
 	"fmt"
+	"os"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -10,40 +13,54 @@ import (
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/db/dbtest"
+	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/vaulttest"
 	"github.com/certvault/certvault/test/scale"
 )
 
-// BenchmarkExpiries measures the sweep of expiries with many certificates, half of which expire: all sweeps of
-// a day without work, the sweep of a day with the events of that day, and the change of the number of days. The
-// longest wait is that of another writer.
+// BenchmarkExpiries measures the sweep of expiries with many certificates, of which one in 365 expires on each
+// day: all sweeps of a day without work, the sweep of a day with the events of that day, and the change of the
+// number of days. There is an endpoint for the events, and recipients get reminders. The times are medians of
+// all iterations. The waits are the longest of all, on other days, because measuring them takes time.
+//
+// To measure two versions with the same data, set CERTVAULT_BENCH_FOLDER or CERTVAULT_BENCH_DATABASE to a copy
+// of a database that this benchmark filled.
 func BenchmarkExpiries(b *testing.B) {
-	for name, open := range map[string]func() *db.DB{
-		"sqlite":   func() *db.DB { return dbtest.SQLite(b) },
-		"postgres": func() *db.DB { return dbtest.Open(b, "", dbtest.PostgresURL(b)) },
-	} {
-		b.Run(name, func(b *testing.B) { benchmarkExpiries(b, open()) })
-	}
+	b.Run("sqlite", func(b *testing.B) {
+		folder := os.Getenv(folderVariable)
+		if folder == "" {
+			folder = b.TempDir()
+		}
+		benchmarkExpiries(b, folder, "")
+	})
+	b.Run("postgres", func(b *testing.B) {
+		database := os.Getenv(databaseVariable)
+		if database == "" {
+			database = dbtest.PostgresURL(b)
+		}
+		benchmarkExpiries(b, b.TempDir(), database)
+	})
 }
 
-func benchmarkExpiries(b *testing.B, d *db.DB) {
+// reminded is the number of days before the last day of validity.
+const reminded = 30
+
+func benchmarkExpiries(b *testing.B, data, database string) {
 	b.Helper()
-	ctx := db.Unlimited(b.Context())
+	ctx := b.Context()
+	d := dbtest.Open(b, data, database)
 	v := vaulttest.New(b, d)
-	inst := v.Institution("NWU", "Northern & Western University")
-	if err := (scale.Fill{InstitutionID: inst.ID, Count: records(b), Seed: 1}).Run(ctx, d); err != nil {
+	inst, err := v.Accounts.InstitutionBySlug(ctx, slug)
+	if fault.Is(err, fault.NotFound) {
+		inst, err = v.Institution(strings.ToUpper(slug), "Northern & Western University"), nil
+		if _, _, err := v.Hooks.Create(ctx, inst.ID, "https://receiver.example/events", nil); err != nil {
+			b.Fatal(err)
+		}
+		fillExpiries(b, data, database, inst.ID)
+	}
+	if err != nil {
 		b.Fatal(err)
 	}
-	// The rows of the certificates that were approved, as if the sweep had run until today.
-	day := `CAST(julianday(expires_on) - 2440587.5 AS INTEGER)`
-	if d.Dialect == db.PostgreSQL {
-		day = `(expires_on::date - DATE '1970-01-01')`
-	}
-	const days = 30
-	v.Exec(fmt.Sprintf(`
-		INSERT INTO certificate_expiries (certificate_id, institution_id, expires_day, due_day, days)
-		SELECT id, institution_id, %[1]s, CASE WHEN expires_on > $2 THEN %[1]s - %[2]d ELSE %[1]s + 1 END, CASE WHEN expires_on > $2 THEN %[2]d END
-		FROM certificates WHERE status = 'approved' AND expires_on >= $1`, day, days), cert.Today(v.Now()), cert.Today(v.Now().AddDate(0, 0, days)))
 	var rows int
 	if err := d.QueryRowContext(ctx, `SELECT count(*) FROM certificate_expiries`).Scan(&rows); err != nil {
 		b.Fatal(err)
@@ -53,33 +70,81 @@ func benchmarkExpiries(b *testing.B, d *db.DB) {
 			b.Fatal(err)
 		}
 	}
+	timed := func() time.Duration {
+		began := time.Now()
+		sweep()
+		return time.Since(began)
+	}
+	setDays := func(n int) {
+		if err := v.Accounts.SetExpiry(ctx, inst.ID, account.Expiry{ExpiryDays: n, ExpiryMail: true}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	// No certificate expires on the first day.
+	v.Advance(24 * time.Hour)
 	sweep()
+	var idle, reports, reportWaits, changes, changeWaits []time.Duration
 	for b.Loop() {
 		const sweeps = int(24 * time.Hour / cert.ExpiryInterval)
 		began := time.Now()
 		for range sweeps {
 			sweep()
 		}
-		b.ReportMetric(float64(time.Since(began).Milliseconds()), "ms/idle-day")
+		idle = append(idle, time.Since(began))
 		v.Advance(24 * time.Hour)
 		before := events(b, d)
-		took, wait := beside(b, d, sweep)
-		b.ReportMetric(float64(took.Milliseconds()), "ms/events-of-day")
+		reports = append(reports, timed())
 		b.ReportMetric(float64(events(b, d)-before), "events")
-		b.ReportMetric(float64(wait.Microseconds())/1000, "ms-longest-wait")
-		if err := v.Accounts.SetExpiry(ctx, inst.ID, account.Expiry{ExpiryDays: 31}); err != nil {
-			b.Fatal(err)
-		}
-		took, wait = beside(b, d, sweep)
-		b.ReportMetric(float64(took.Milliseconds()), "ms/change")
-		b.ReportMetric(float64(wait.Microseconds())/1000, "ms-longest-wait-of-change")
-		if err := v.Accounts.SetExpiry(ctx, inst.ID, account.Expiry{ExpiryDays: days}); err != nil {
-			b.Fatal(err)
-		}
-		sweep()
+		v.Advance(24 * time.Hour)
+		reportWaits = append(reportWaits, beside(b, d, sweep))
+		// With fewer days, no reminder is due earlier, so the next day has as many events as this one.
+		setDays(reminded - 1)
+		changes = append(changes, timed())
+		setDays(reminded)
+		changeWaits = append(changeWaits, beside(b, d, sweep))
 	}
 	b.ReportMetric(0, "ns/op") // hides the time of all of them
 	b.ReportMetric(float64(rows), "rows")
+	b.ReportMetric(millis(quantile(idle, 0.5)), "ms/idle-day")
+	b.ReportMetric(millis(quantile(reports, 0.5)), "ms/events-of-day")
+	b.ReportMetric(millis(slices.Max(reportWaits)), "ms-longest-wait")
+	b.ReportMetric(millis(quantile(changes, 0.5)), "ms/change")
+	b.ReportMetric(millis(slices.Max(changeWaits)), "ms-longest-wait-of-change")
+	b.Logf("idle %v, events %v, waits %v, changes %v, waits %v", idle, reports, reportWaits, changes, changeWaits)
+}
+
+// fillExpiries stores certificates, and what the approval of each stored: its expiry, as if the sweep had run
+// until today, and a mail.
+func fillExpiries(b *testing.B, data, database string, institution int64) {
+	b.Helper()
+	ctx := db.Unlimited(b.Context())
+	d := open(b, data, database)
+	if err := (scale.Fill{InstitutionID: institution, Count: records(b), Seed: 1, Yearly: true}).Run(ctx, d); err != nil {
+		b.Fatal(err)
+	}
+	day := `CAST(julianday(expires_on) - 2440587.5 AS INTEGER)`
+	analyze := `ANALYZE`
+	if d.Dialect == db.PostgreSQL {
+		day, analyze = `(expires_on::date - DATE '1970-01-01')`, `VACUUM (ANALYZE)`
+	}
+	now := time.Now()
+	if err := d.Tx(ctx, func(tx *db.Tx) error {
+		if _, err := tx.ExecContext(ctx, fmt.Sprintf(`
+			INSERT INTO certificate_expiries (certificate_id, institution_id, expires_day, due_day, days)
+			SELECT id, institution_id, %[1]s, CASE WHEN expires_on > $1 THEN %[1]s - %[2]d ELSE %[1]s + 1 END, CASE WHEN expires_on > $1 THEN %[2]d END
+			FROM certificates WHERE status = 'approved'`, day, reminded), cert.Today(now.AddDate(0, 0, reminded))); err != nil {
+			return err
+		}
+		_, err := tx.ExecContext(ctx, `
+			INSERT INTO notices (certificate_id, occasion, institution_id, reason, email, email_folded, status, created_at, updated_at)
+			SELECT id, 1, institution_id, 'approval', email, email_folded, 'sent', approved_at, approved_at FROM certificates WHERE status = 'approved'`)
+		return err
+	}); err != nil {
+		b.Fatal(err)
+	}
+	if _, err := d.Writer().ExecContext(ctx, analyze); err != nil {
+		b.Fatal(err)
+	}
 }
 
 func events(b *testing.B, d *db.DB) (n int) {
@@ -90,9 +155,14 @@ func events(b *testing.B, d *db.DB) (n int) {
 	return n
 }
 
-// beside calls f, and returns its time and the longest wait of another writer in the meantime.
-func beside(b *testing.B, d *db.DB, f func()) (took, wait time.Duration) {
+// beside calls f, and returns the longest time for which another writer could wait in the meantime: on SQLite
+// the longest wait of one, and on PostgreSQL, which locks rows, the longest transaction.
+func beside(b *testing.B, d *db.DB, f func()) time.Duration {
 	b.Helper()
+	sample := waited
+	if d.Dialect == db.PostgreSQL {
+		sample = age
+	}
 	done, longest := make(chan struct{}), make(chan time.Duration)
 	go func() {
 		var most time.Duration
@@ -103,19 +173,33 @@ func beside(b *testing.B, d *db.DB, f func()) (took, wait time.Duration) {
 				return
 			case <-time.After(time.Millisecond):
 			}
-			began := time.Now()
-			if err := d.Tx(context.WithoutCancel(b.Context()), func(tx *db.Tx) error {
-				_, err := tx.ExecContext(b.Context(), `UPDATE institutions SET name = name WHERE id = -1`)
-				return err
-			}); err != nil {
+			t, err := sample(context.WithoutCancel(b.Context()), d)
+			if err != nil {
 				b.Error(err)
 			}
-			most = max(most, time.Since(began))
+			most = max(most, t)
 		}
 	}()
-	began := time.Now()
 	f()
-	took = time.Since(began)
 	close(done)
-	return took, <-longest
+	return <-longest
+}
+
+// waited returns the time of a transaction that changes nothing.
+func waited(ctx context.Context, d *db.DB) (time.Duration, error) {
+	began := time.Now()
+	err := d.Tx(ctx, func(tx *db.Tx) error {
+		_, err := tx.ExecContext(ctx, `UPDATE institutions SET name = name WHERE id = -1`)
+		return err
+	})
+	return time.Since(began), err
+}
+
+// age returns the time since the beginning of the oldest transaction of another connection.
+func age(ctx context.Context, d *db.DB) (time.Duration, error) {
+	var micros int64
+	err := d.QueryRowContext(ctx, `
+		SELECT coalesce(max(extract(epoch FROM clock_timestamp() - xact_start) * 1000000), 0)::bigint FROM pg_stat_activity
+		WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'`).Scan(&micros)
+	return time.Duration(micros) * time.Microsecond, err
 }
