@@ -19,6 +19,7 @@ import (
 var owners = map[string]string{
 	"allowances":               "recipient",
 	"application_drafts":       "application",
+	"acme_cache":               "acme",
 	"application_events":       "application",
 	"application_files":        "application",
 	"applications":             "application",

@@ -46,6 +46,8 @@ const (
 	CodeSecret Use = "one-time password secret"
 	// RegisterDigest is the key of the digests of registers with which applications are compared.
 	RegisterDigest Use = "register digest"
+	// ACMECache encrypts the TLS certificates of ACME and their keys.
+	ACMECache Use = "acme cache"
 	// BackupManifest signs the manifests of backups.
 	BackupManifest Use = "backup manifest"
 	// Check identifies a master key without revealing it.
