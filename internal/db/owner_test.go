@@ -73,6 +73,7 @@ var owners = map[string]string{
 	"portfolio_entries":        "recipient",
 	"portfolios":               "recipient",
 	"proofs":                   "identity",
+	"rate_counts":              "limit",
 	"recovery_codes":           "identity",
 	"restores":                 "db",
 	"river_job":                "job",

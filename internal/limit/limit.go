@@ -2,8 +2,8 @@
 // to requests that must not run twice.
 //
 // Requests are counted in memory, per process and for the current minute. A count needs no durable
-// write, and a restart resets it. Idempotency keys are in the database, because they must survive a
-// crash.
+// write, and a restart resets it. Several processes share the counts of frequent keys. Idempotency
+// keys are in the database, because they must survive a crash.
 package limit
 
 import (
@@ -35,6 +35,14 @@ type Counter struct {
 	mu    sync.Mutex
 	end   time.Time
 	count map[string]int
+
+	// name is the name under which the counts are shared, or "" if they are not.
+	name string
+	// others has the counts of the other processes, and shared those of this process that the others
+	// can read. Both are of this window, and their keys are digests.
+	others, shared map[digest]int
+	// changed reports whether a request was counted since the last exchange.
+	changed bool
 }
 
 // NewCounter returns a counter of at most limit requests per window and key; 0
@@ -61,8 +69,7 @@ func (c *Counter) Take(key string) Decision {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !now.Before(c.end) {
-		clear(c.count)
-		c.end = now.Add(Window)
+		c.begin(now)
 	}
 	if _, ok := c.count[key]; !ok && len(c.count) >= maxKeys {
 		key = wideKey(key)
@@ -73,8 +80,23 @@ func (c *Counter) Take(key string) Decision {
 		}
 	}
 	c.count[key]++
+	c.changed = true
 	n := c.count[key]
+	if len(c.others) > 0 {
+		n += c.others[c.digest(key)]
+	}
 	return Decision{Limit: c.max, Remaining: max(0, c.max-n), Allowed: n <= c.max, RetryAfter: c.end.Sub(now)}
+}
+
+// begin begins a new window. The windows of processes that share their counts begin at the same time.
+func (c *Counter) begin(now time.Time) {
+	clear(c.count)
+	clear(c.others)
+	clear(c.shared)
+	c.end = now.Add(Window)
+	if c.name != "" {
+		c.end = now.Truncate(Window).Add(Window)
+	}
 }
 
 // AddressKey returns the key of a client's address. The key of an IPv6 address is its /64 network,

@@ -1,0 +1,148 @@
+package limit
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"fmt"
+	"time"
+
+	"github.com/certvault/certvault/internal/db"
+)
+
+const (
+	// ShareInterval is the interval at which processes share their counts. A key can therefore exceed
+	// its limit by the requests of one interval.
+	ShareInterval = time.Second
+	// sharedPart divides the limit: keys with more requests in one process are shared. Rarer keys
+	// would cost more than they are worth.
+	sharedPart = 10
+	// maxShared limits the keys that a process shares at once, for the case of an attack from many
+	// addresses.
+	maxShared = 1000
+)
+
+// digest identifies a key in the database, which does not store addresses.
+type digest [16]byte
+
+func (c *Counter) digest(key string) digest {
+	sum := sha256.Sum256([]byte(c.name + "\x00" + key))
+	return digest(sum[:])
+}
+
+// Shared lets the processes on a PostgreSQL database share the counts of frequent keys. While no
+// requests arrive, it uses no database.
+type Shared struct {
+	db   *db.DB
+	node string
+	now  func() time.Time
+
+	counters []*Counter
+	// window is the window of the last exchange.
+	window time.Time
+}
+
+// NewShared returns a Shared without counters. node is the id of this process; all processes on the
+// database compare the times of now.
+func NewShared(d *db.DB, node string, now func() time.Time) *Shared {
+	return &Shared{db: d, node: node, now: now}
+}
+
+// Add shares the counts of a counter under a name. Call Add before the first request.
+func (s *Shared) Add(name string, c *Counter) {
+	c.name, c.now = name, s.now
+	c.others, c.shared = map[digest]int{}, map[digest]int{}
+	s.counters = append(s.counters, c)
+}
+
+// Exchange stores the counts of this process and reads those of the others.
+func (s *Shared) Exchange(ctx context.Context) error {
+	now := s.now()
+	window := now.Truncate(Window)
+	var keys [][]byte
+	var counts []int64
+	changed := false
+	for _, c := range s.counters {
+		for key, n := range c.frequent(now, &changed) {
+			keys, counts = append(keys, key[:]), append(counts, int64(n))
+		}
+	}
+	if !changed {
+		return nil
+	}
+	others := map[digest]int{}
+	err := s.db.TxRelaxed(ctx, func(tx *db.Tx) error {
+		clear(others)
+		if !window.Equal(s.window) {
+			if _, err := tx.ExecContext(ctx, `DELETE FROM rate_counts WHERE window_at < $1`, db.Micros(window)); err != nil {
+				return err
+			}
+		}
+		if len(keys) > 0 {
+			if _, err := tx.ExecContext(ctx, `
+				INSERT INTO rate_counts (window_at, key, node, n)
+				SELECT $1, k, $2, c FROM unnest($3::bytea[], $4::bigint[]) AS shared (k, c) ORDER BY k
+				ON CONFLICT (window_at, key, node) DO UPDATE SET n = excluded.n`, db.Micros(window), s.node, keys, counts); err != nil {
+				return err
+			}
+		}
+		rows, err := tx.QueryContext(ctx, `SELECT key, sum(n)::bigint FROM rate_counts WHERE window_at = $1 AND node <> $2 GROUP BY key`, db.Micros(window), s.node)
+		if err != nil {
+			return err
+		}
+		_, err = db.Collect(rows, func(rows *sql.Rows) (none struct{}, err error) {
+			var key []byte
+			var n int
+			if err := rows.Scan(&key, &n); err != nil {
+				return none, err
+			}
+			others[digest(key)] = n
+			return none, nil
+		})
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("sharing the counts of requests: %w", err)
+	}
+	s.window = window
+	for _, c := range s.counters {
+		c.learn(window, others)
+	}
+	return nil
+}
+
+// frequent returns the counts that changed since the last exchange, of keys that are shared. It sets
+// changed if any request was counted since then.
+func (c *Counter) frequent(now time.Time, changed *bool) map[digest]int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.changed || !now.Before(c.end) {
+		return nil
+	}
+	c.changed, *changed = false, true
+	found := map[digest]int{}
+	for key, n := range c.count {
+		if n*sharedPart <= c.max {
+			continue
+		}
+		id := c.digest(key)
+		// Above its limit a key is refused here and elsewhere, so its exact count does not matter.
+		if known := c.shared[id]; known >= n || known > c.max {
+			continue
+		}
+		c.shared[id], found[id] = n, n
+		if len(found) == maxShared {
+			break
+		}
+	}
+	return found
+}
+
+// learn replaces the counts of the other processes, unless another window has begun.
+func (c *Counter) learn(window time.Time, others map[digest]int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.end.Equal(window.Add(Window)) {
+		c.others = others
+	}
+}

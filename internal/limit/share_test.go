@@ -1,0 +1,82 @@
+package limit_test
+
+import (
+	"testing"
+
+	"github.com/certvault/certvault/internal/db/dbtest"
+	"github.com/certvault/certvault/internal/limit"
+)
+
+// Two processes allow a key together as many requests as one, within one exchange.
+func TestProcessesShareTheirCounts(t *testing.T) {
+	t.Parallel()
+	d := dbtest.Open(t, "", dbtest.MigratedURL(t))
+	at := newClock()
+	type process struct {
+		*limit.Shared
+
+		tokens, addresses *limit.Counter
+	}
+	open := func(node string) process {
+		p := process{limit.NewShared(d, node, at.now), limit.NewCounter(100, at.now), limit.NewCounter(100, at.now)}
+		p.Add("token", p.tokens)
+		p.Add("address", p.addresses)
+		return p
+	}
+	exchange := func(list ...process) {
+		t.Helper()
+		for _, p := range list {
+			if err := p.Exchange(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	take := func(c *limit.Counter, key string, n int) (last limit.Decision) {
+		for range n {
+			last = c.Take(key)
+		}
+		return last
+	}
+	rows := func() (n int) {
+		t.Helper()
+		if err := d.QueryRowContext(t.Context(), `SELECT count(*) FROM rate_counts`).Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	first, second := open("first"), open("second")
+	take(first.tokens, "7", 60)
+	take(first.tokens, "rare", 10)
+	take(second.tokens, "7", 30)
+	exchange(first, second, first)
+	if n := rows(); n != 2 {
+		t.Errorf("%d counts are stored, want those of the frequent key by two processes", n)
+	}
+	if got := take(first.tokens, "7", 1); got.Remaining != 9 || !got.Allowed {
+		t.Errorf("the first process decides %+v, want 9 remaining requests of 100 after 91", got)
+	}
+	if got := take(second.tokens, "7", 10); got.Allowed {
+		t.Errorf("the second process decides %+v after 100 requests to both, want a refusal", got)
+	}
+	if got := take(second.tokens, "rare", 1); got.Remaining != 99 {
+		t.Errorf("a key that is rare in each process has %d remaining requests, want 99", got.Remaining)
+	}
+	if got := take(second.addresses, "7", 1); got.Remaining != 99 {
+		t.Errorf("the same key of another counter has %d remaining requests, want 99", got.Remaining)
+	}
+	// A process that counted no request of the key refuses it too.
+	third := open("third")
+	take(third.tokens, "other", 1)
+	exchange(third)
+	if got := take(third.tokens, "7", 11); got.Allowed {
+		t.Errorf("a third process decides %+v, want a refusal", got)
+	}
+	at.advance(limit.Window)
+	if got := take(third.tokens, "7", 1); got.Remaining != 99 {
+		t.Errorf("in the next window %d requests remain, want 99", got.Remaining)
+	}
+	exchange(third)
+	if n := rows(); n != 0 {
+		t.Errorf("%d counts of the last window are stored, want none", n)
+	}
+}
