@@ -1,0 +1,58 @@
+package db
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+const (
+	// poolSize is the number of connections of a process to PostgreSQL, unless the URL sets another.
+	poolSize = 16
+	// minPoolSize is the smallest number of connections with which a server works: one listens for
+	// notifications, one may hold the lock of migrations.
+	minPoolSize = 4
+	// poolParameter is the parameter of the URL that sets the number of connections.
+	poolParameter = "pool_max_conns"
+)
+
+// errPooler means that the URL leads to a connection pooler that assigns another session to each
+// transaction. Prepared statements, notifications, advisory locks and the settings of a session need
+// a session of their own.
+var errPooler = errors.New("the database URL leads to a connection pooler that does not keep sessions, such as pgbouncer in transaction mode; " +
+	"set --database to the address of PostgreSQL itself, or of a pooler in session mode that passes on startup parameters")
+
+// setPoolSize sets the number of connections.
+func setPoolSize(cfg *pgxpool.Config, databaseURL string) error {
+	u, err := url.Parse(databaseURL)
+	if err != nil || !u.Query().Has(poolParameter) {
+		cfg.MaxConns = poolSize
+		return nil //nolint:nilerr // the driver accepts URLs of several hosts, which url.Parse does not
+	}
+	if cfg.MaxConns < minPoolSize {
+		return fmt.Errorf("%s in the database URL must be %d or more", poolParameter, minPoolSize)
+	}
+	return nil
+}
+
+// checkSession connects, and returns errPooler if the connection has no session of its own.
+func checkSession(ctx context.Context, pool *pgxpool.Pool) error {
+	var mode string
+	err := pool.QueryRow(ctx, `SHOW plan_cache_mode`).Scan(&mode)
+	if e, ok := errors.AsType[*pgconn.PgError](err); ok && strings.Contains(e.Message, "unsupported startup parameter") {
+		return fmt.Errorf("%w: %w", errPooler, err)
+	}
+	if err != nil {
+		return err
+	}
+	// The parameters of this process were ignored, and a session would lack them.
+	if mode != planCacheMode {
+		return errPooler
+	}
+	return nil
+}

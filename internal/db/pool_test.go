@@ -1,0 +1,142 @@
+package db_test
+
+import (
+	"errors"
+	"io"
+	"net"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgproto3"
+
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/db/dbtest"
+)
+
+// pooler accepts connections on a local port, and calls f for each with its startup message. It
+// returns the port.
+func pooler(t *testing.T, f func(conn net.Conn, start *pgproto3.StartupMessage) error) string {
+	t.Helper()
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer func() { _ = conn.Close() }()
+				message, err := pgproto3.NewBackend(conn, conn).ReceiveStartupMessage()
+				start, ok := message.(*pgproto3.StartupMessage)
+				if err == nil && ok {
+					err = f(conn, start)
+				}
+				if err != nil && !errors.Is(err, net.ErrClosed) && !errors.Is(err, io.EOF) {
+					t.Log(err)
+				}
+			}()
+		}
+	}()
+	return l.Addr().String()
+}
+
+func expectPooler(t *testing.T, databaseURL string) {
+	t.Helper()
+	d, err := db.Open(t.Context(), "", databaseURL)
+	if err == nil {
+		err = errors.Join(errors.New("no error"), d.Close())
+	}
+	if !strings.Contains(err.Error(), "pgbouncer in transaction mode") || strings.Contains(err.Error(), "hidden-password") {
+		t.Errorf("error = %v, want one about the pooler, without the password", err)
+	}
+}
+
+// pgbouncer refuses the startup parameters of this program by default.
+func TestPoolerThatRefusesParametersIsRefused(t *testing.T) {
+	t.Parallel()
+	address := pooler(t, func(conn net.Conn, _ *pgproto3.StartupMessage) error {
+		text, err := (&pgproto3.ErrorResponse{Severity: "FATAL", Code: "08P01", Message: "unsupported startup parameter: plan_cache_mode"}).Encode(nil)
+		if err != nil {
+			return err
+		}
+		_, err = conn.Write(text)
+		return err
+	})
+	expectPooler(t, "postgres://me:hidden-password@"+address+"/vault?sslmode=disable")
+}
+
+// With ignore_startup_parameters, pgbouncer drops the parameters. Later, the pooler would also mix up
+// the prepared statements of sessions.
+func TestPoolerThatIgnoresParametersIsRefused(t *testing.T) {
+	t.Parallel()
+	target := dbtest.PostgresURL(t)
+	_, proxied := dbtest.NewProxy(t, target)
+	u, err := url.Parse(proxied)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := u.Host
+	u.Host = pooler(t, func(conn net.Conn, start *pgproto3.StartupMessage) error {
+		for name := range start.Parameters {
+			if name != "user" && name != "database" {
+				delete(start.Parameters, name)
+			}
+		}
+		up, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", server)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = up.Close() }()
+		text, err := start.Encode(nil)
+		if err != nil {
+			return err
+		}
+		if _, err := up.Write(text); err != nil {
+			return err
+		}
+		go func() { _, _ = io.Copy(up, conn) }()
+		_, err = io.Copy(conn, up)
+		return err
+	})
+	expectPooler(t, u.String())
+}
+
+func TestPoolSizeOfTheURL(t *testing.T) {
+	t.Parallel()
+	target := dbtest.PostgresURL(t)
+	open := func(size string) (*db.DB, error) {
+		u, err := url.Parse(target)
+		if err != nil {
+			t.Fatal(err)
+		}
+		query := u.Query()
+		if size != "" {
+			query.Set("pool_max_conns", size)
+		}
+		u.RawQuery = query.Encode()
+		return db.Open(t.Context(), "", u.String())
+	}
+	for size, want := range map[string]int32{"": 16, "6": 6, "40": 40} {
+		d, err := open(size)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := d.Pool().Config().MaxConns; got != want {
+			t.Errorf("with pool_max_conns %q, the pool has %d connections, want %d", size, got, want)
+		}
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if d, err := open("3"); err == nil || !strings.Contains(err.Error(), "pool_max_conns in the database URL must be 4 or more") {
+		t.Errorf("with 3 connections: error = %v, want a refusal", err)
+		if d != nil {
+			_ = d.Close()
+		}
+	}
+}
