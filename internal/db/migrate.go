@@ -21,7 +21,8 @@ import (
 // migrations contains one folder per dialect, with files NNNN_name.sql that are applied in the
 // order of their numbers. There are no down migrations. The binary of the previous release must
 // work with the new schema, or the migration must raise the version in the table schema_floor (see
-// CheckSchema).
+// CheckSchema). On PostgreSQL, an index on a large table is created by a migration that begins with
+// outsideTransaction.
 //
 //go:embed migrations
 var migrations embed.FS
@@ -59,8 +60,8 @@ type migration struct {
 	sql     string
 }
 
-// Migrate applies the migrations that the database lacks, each in its own transaction, and the
-// migrations of the queue. Other processes may use the database in the meantime. If the schema is
+// Migrate applies the migrations that the database lacks, each in its own transaction, except
+// indexes that are created concurrently, and the migrations of the queue. Other processes may use the database in the meantime. If the schema is
 // too new for this binary, the error is ErrNewSchema.
 func (d *DB) Migrate(ctx context.Context) (err error) {
 	if err := d.CheckSchema(ctx); !errors.Is(err, ErrOldSchema) {
@@ -165,6 +166,9 @@ func patiently(ctx context.Context, f func() error) error {
 
 // apply applies a migration, unless the database already has it.
 func (d *DB) apply(ctx context.Context, m migration) error {
+	if strings.HasPrefix(m.sql, outsideTransaction) {
+		return d.indexes(ctx, m)
+	}
 	return d.Tx(ctx, func(tx *Tx) error {
 		var applied bool
 		err := tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM schema_migrations WHERE version = $1)`, m.version).Scan(&applied)

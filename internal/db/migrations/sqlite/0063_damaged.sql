@@ -1,0 +1,2 @@
+-- The number of damaged files is a metric, which is read all the time.
+CREATE INDEX certificate_checks_failed_idx ON certificate_checks (certificate_id) WHERE result = 'failed';
