@@ -89,6 +89,7 @@ type Serve struct {
 	Mail
 	Webhooks
 	Backups
+	Node
 
 	Fonts []string `help:"Folders with fonts for further scripts, such as Chinese. Default: DATA/fonts and /usr/share/fonts." name:"fonts" placeholder:"DIR" type:"path"`
 
@@ -163,6 +164,9 @@ func (c *Serve) Finish() error {
 		return err
 	}
 	if err := c.checkBackups(); err != nil {
+		return err
+	}
+	if err := c.Node.check(); err != nil {
 		return err
 	}
 	return c.checkOutgoing()
