@@ -12,12 +12,12 @@ import (
 
 // NewSetupLink returns the secret of a one-time set-up link. The link is valid for an hour, but not
 // after there is an owner. The secret has at least 128 random bits and is stored as a hash. Earlier
-// links stop working.
+// links remain valid, because several nodes may print a link when they start.
 func (s *Service) NewSetupLink(ctx context.Context) (secret string, err error) {
 	secret = NewSecret()
 	now := s.now()
 	err = s.db.Tx(ctx, func(tx *db.Tx) error {
-		if _, err := tx.ExecContext(ctx, `DELETE FROM setup_links`); err != nil {
+		if _, err := tx.ExecContext(ctx, `DELETE FROM setup_links WHERE expires_at <= $1`, db.Micros(now)); err != nil {
 			return err
 		}
 		_, err := tx.ExecContext(ctx, `INSERT INTO setup_links (hash, created_at, expires_at) VALUES ($1, $2, $3)`,
@@ -61,7 +61,7 @@ func (s *Service) Setup(ctx context.Context, secret string, n NewInstitution) (i
 	return inst, ownerID, err
 }
 
-var errSetupLink = fault.New(fault.NotFound, "This set-up link was already used or has expired. Restart the server to get a new one.")
+var errSetupLink = fault.New(fault.NotFound, "This set-up link was already used or has expired. Run certvault setup-link to get a new one.")
 
 // SetupLinkWorks reports whether a set-up link's secret is valid.
 func (s *Service) SetupLinkWorks(ctx context.Context, secret string) (bool, error) {
