@@ -91,6 +91,7 @@ var owners = map[string]string{
 	"staged_files":             "batch",
 	"staged_usage":             "batch",
 	"stamp_layouts":            "cert",
+	"tasks":                    "job",
 	"template_pictures":        "template",
 	"template_signatories":     "template",
 	"template_versions":        "template",

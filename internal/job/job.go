@@ -14,11 +14,13 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"runtime"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/riverdriver"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 	"github.com/riverqueue/river/rivertype"
 
@@ -29,11 +31,10 @@ const (
 	// fetchCooldown is the minimum time between two fetches of jobs. River's default, 100 ms, limits
 	// the throughput to about 1,000 jobs per second; 2 ms allows about 7,000.
 	fetchCooldown = 2 * time.Millisecond
-	// pollInterval is the longest delay of a job if no notification arrives.
-	pollInterval = 200 * time.Millisecond
-	// sqlitePollInterval is the poll interval on SQLite. It applies to jobs that other processes,
-	// such as commands, enqueue, and to scheduled jobs that become due.
-	sqlitePollInterval = time.Second
+	// pollInterval is the longest delay of a job if no notification arrives: for scheduled jobs that
+	// become due, and on SQLite for jobs that other processes, such as commands, enqueue. On
+	// PostgreSQL, seven queues that poll each 200 ms would be most of the work of an idle vault.
+	pollInterval = time.Second
 	// keepCompleted is the minimum time for which completed jobs are stored.
 	keepCompleted = time.Hour
 	// stuckAfter is the minimum time after which River considers a running job dead. Rescue finds the jobs
@@ -45,6 +46,8 @@ const (
 type Config struct {
 	// NodeID identifies this process among the processes on the same database.
 	NodeID string
+	// Info describes this process to operators.
+	Info NodeInfo
 	// Queues is the number of workers of each queue. If Queues is empty, this process only enqueues
 	// jobs.
 	Queues map[string]int
@@ -65,8 +68,14 @@ type Queue struct {
 	now     func() time.Time
 	workers *river.Workers
 	client  client
+	// works is false if this process only enqueues jobs.
+	works bool
+	info  NodeInfo
 	// nodes is the number of nodes that were alive at the last heartbeat.
 	nodes atomic.Int64
+
+	mu    sync.Mutex
+	beats beats
 }
 
 // client is River's client, whose type depends on the driver.
@@ -75,6 +84,8 @@ type client interface {
 	Stop(ctx context.Context) error
 	StopAndCancel(ctx context.Context) error
 	insertTx(ctx context.Context, tx *db.Tx, args river.JobArgs, opts *river.InsertOpts) (int64, error)
+	// notifyTx wakes the workers of queues after the commit.
+	notifyTx(ctx context.Context, tx *db.Tx, queues []string) error
 }
 
 // New returns a queue. Register workers with Add, then call Start.
@@ -103,7 +114,7 @@ func New(d *db.DB, cfg Config) (*Queue, error) {
 			rc.Queues[name] = river.QueueConfig{MaxWorkers: n}
 		}
 	}
-	q := &Queue{db: d, nodeID: cfg.NodeID, now: cfg.Now, workers: workers}
+	q := &Queue{db: d, nodeID: cfg.NodeID, info: cfg.Info, now: cfg.Now, workers: workers, works: len(cfg.Queues) > 0}
 	switch d.Dialect {
 	case db.PostgreSQL:
 		c, err := river.NewClient(steadyPostgres{riverpgxv5.New(d.Pool())}, rc)
@@ -112,7 +123,6 @@ func New(d *db.DB, cfg Config) (*Queue, error) {
 		}
 		q.client = postgresClient{c}
 	case db.SQLite:
-		rc.FetchPollInterval = sqlitePollInterval
 		driver := newQuietSQLite(d)
 		c, err := river.NewClient(driver, rc)
 		if err != nil {
@@ -139,8 +149,12 @@ func (q *Queue) InsertTx(ctx context.Context, tx *db.Tx, args river.JobArgs, opt
 	return id, nil
 }
 
-// Start begins to run jobs and returns. Jobs run until Stop is called.
+// Start begins to run jobs and returns. Jobs run until Stop is called. If this process only enqueues
+// jobs, Start does nothing.
 func (q *Queue) Start(ctx context.Context) error {
+	if !q.works {
+		return nil
+	}
 	// If River's context is cancelled, River cancels running jobs at once. Only Stop should end the
 	// work.
 	if err := q.client.Start(context.WithoutCancel(ctx)); err != nil {
@@ -179,6 +193,15 @@ func (c sqliteClient) insertTx(ctx context.Context, tx *db.Tx, args river.JobArg
 	return res.Job.ID, nil
 }
 
+func (c sqliteClient) notifyTx(_ context.Context, tx *db.Tx, queues []string) error {
+	tx.AfterCommit(func() {
+		for _, queue := range queues {
+			c.listener.notify(queue)
+		}
+	})
+	return nil
+}
+
 type postgresClient struct{ *river.Client[pgx.Tx] }
 
 func (c postgresClient) insertTx(ctx context.Context, tx *db.Tx, args river.JobArgs, opts *river.InsertOpts) (id int64, err error) {
@@ -195,6 +218,23 @@ func (c postgresClient) insertTx(ctx context.Context, tx *db.Tx, args river.JobA
 		return nil
 	})
 	return id, err
+}
+
+func (postgresClient) notifyTx(ctx context.Context, tx *db.Tx, queues []string) error {
+	if len(queues) == 0 {
+		return nil
+	}
+	params := &riverdriver.NotifyManyParams{Topic: insertTopic}
+	for _, queue := range queues {
+		params.Payload = append(params.Payload, notice(queue))
+	}
+	return tx.Raw(func(driverConn any) error {
+		b, err := newBridge(driverConn)
+		if err != nil {
+			return err
+		}
+		return riverpgxv5.New(nil).UnwrapExecutor(b).NotifyMany(ctx, params)
+	})
 }
 
 // waits are the pauses after the first, second, ... failed attempt; the last pause repeats. Eight

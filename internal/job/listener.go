@@ -11,6 +11,9 @@ import (
 // insertTopic is the topic of River's notifications about new jobs.
 const insertTopic = "river_insert"
 
+// notice returns the payload of a notification about new jobs of a queue.
+func notice(queue string) string { return fmt.Sprintf(`{"queue":%q}`, queue) }
+
 // listener passes notifications about new jobs within this process, as PostgreSQL does between
 // processes. On SQLite one process runs all jobs, so no other notifications are necessary.
 type listener struct {
@@ -53,7 +56,7 @@ func (l *listener) take() string {
 func (l *listener) WaitForNotification(ctx context.Context) (*riverdriver.Notification, error) {
 	for {
 		if queue := l.take(); queue != "" {
-			return &riverdriver.Notification{Topic: insertTopic, Payload: fmt.Sprintf(`{"queue":%q}`, queue)}, nil
+			return &riverdriver.Notification{Topic: insertTopic, Payload: notice(queue)}, nil
 		}
 		select {
 		case <-l.added:

@@ -25,7 +25,7 @@ const (
 	// longer than the time limit of any request.
 	claimLife = 20 * time.Minute
 	// inFlightRetry is the Retry-After of a request whose key another request has claimed.
-	inFlightRetry = 2 * time.Second
+	inFlightRetry = time.Second
 	// SweepInterval is the interval of sweeps that remove expired keys.
 	SweepInterval = time.Minute
 	// sweepBatch limits the work of one transaction of a sweep.

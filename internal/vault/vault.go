@@ -65,6 +65,10 @@ type Deps struct {
 	Drill bool
 	// NodeID identifies this process among the processes on the same database.
 	NodeID string
+	// Node describes this process to operators.
+	Node job.NodeInfo
+	// NoWork means that this process runs no jobs and sends no webhooks. Another process does.
+	NoWork bool
 
 	Sealer cert.Sealer
 	Verify cert.Verifier
@@ -272,11 +276,13 @@ func queue(d Deps) (*job.Queue, error) {
 	queues := map[string]int{
 		cert.SealQueue: d.SealWorkers, cert.BulkQueue: d.BulkWorkers, batch.Queue: 1, bulkimport.Queue: 1, task.Queue: 1, recipient.Queue: recipient.Workers,
 	}
-	if !d.Drill {
+	if d.NoWork {
+		queues = nil
+	} else if !d.Drill {
 		queues[mail.QueueName] = mailWorkers
 	}
 	return job.New(d.DB, job.Config{
-		NodeID: d.NodeID, Queues: queues,
+		NodeID: d.NodeID, Info: d.Node, Queues: queues,
 		MaxAttempts: d.Attempts, Timeout: cert.SealTimeout, Now: d.LeaseNow, Logger: queueLogger(d.Log),
 	})
 }
@@ -302,7 +308,7 @@ func mailer(d Deps, s *Services) (*mail.Mailer, error) {
 // of the institution.
 func deliverer(d Deps, s *Services) *webhook.Deliverer {
 	c := d.Delivery
-	c.Log, c.Off = d.Log, d.Drill
+	c.Log, c.Node, c.Off = d.Log, d.NodeID, d.Drill || d.NoWork
 	c.Notify = func(ctx context.Context, tx *db.Tx, n webhook.Notice) error { return notifyOwnersTx(ctx, tx, d, s, n) }
 	return webhook.NewDeliverer(s.Hooks, c)
 }

@@ -15,8 +15,10 @@ const (
 	// lanes is the default of DelivererConfig.Lanes.
 	lanes = 64
 	// pollTime is the interval between two searches for due deliveries without a wake-up. It
-	// applies to retries, and to deliveries that other processes wrote.
-	pollTime = 200 * time.Millisecond
+	// applies to retries, and to deliveries that other processes wrote. A search on PostgreSQL is a
+	// request to the server, also while nothing happens.
+	pollTime         = 200 * time.Millisecond
+	postgresPollTime = time.Second
 	// gatherTime is the minimum time between two searches, and restTime the minimum time after a
 	// search that found deliveries. Deliveries that are committed in this time are read and
 	// recorded together. A single event is found at once.
@@ -33,13 +35,16 @@ type DelivererConfig struct {
 	Waits []time.Duration
 	// Lanes is the maximum number of endpoints that are served concurrently; 0 means 64.
 	Lanes int
-	// Poll is the interval between two searches for due deliveries; 0 means 200 ms.
+	// Poll is the interval between two searches for due deliveries; 0 means 200 ms, or 1 s on
+	// PostgreSQL.
 	Poll time.Duration
 	// Notify informs the owners of an endpoint about the endpoint's health, in the transaction that
 	// records the health. If Notify is nil, owners get no notices.
 	Notify  func(ctx context.Context, tx *db.Tx, n Notice) error
 	Metrics *Metrics
 	Log     *slog.Logger
+	// Node is the name under which this process sends heartbeats.
+	Node string
 	// Off means that the deliverer sends nothing. Deliveries stay due.
 	Off bool
 }
@@ -56,6 +61,7 @@ type Deliverer struct {
 	notify    func(ctx context.Context, tx *db.Tx, n Notice) error
 	metrics   *Metrics
 	log       *slog.Logger
+	node      string
 	off       bool
 
 	// soft ends when no new attempt may begin. hard ends when running attempts are cancelled.
@@ -75,7 +81,7 @@ type Deliverer struct {
 // NewDeliverer returns a Deliverer; call Start to run it.
 func NewDeliverer(s *Service, c DelivererConfig) *Deliverer {
 	d := &Deliverer{
-		hooks: s, transport: c.Transport, waits: c.Waits, lanes: c.Lanes, poll: c.Poll, notify: c.Notify, metrics: c.Metrics, log: c.Log, off: c.Off,
+		hooks: s, transport: c.Transport, waits: c.Waits, lanes: c.Lanes, poll: c.Poll, notify: c.Notify, metrics: c.Metrics, log: c.Log, node: c.Node, off: c.Off,
 		freed: make(chan struct{}, 1),
 	}
 	if len(d.waits) == 0 {
@@ -86,6 +92,9 @@ func NewDeliverer(s *Service, c DelivererConfig) *Deliverer {
 	}
 	if d.poll == 0 {
 		d.poll = pollTime
+		if s.db.Dialect == db.PostgreSQL {
+			d.poll = postgresPollTime
+		}
 	}
 	return d
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/job"
 	"github.com/certvault/certvault/internal/keyring"
 )
 
@@ -121,11 +122,11 @@ func (d *Deliverer) leaseTx(ctx context.Context, tx *db.Tx, f dueEndpoint, now t
 	var inBackoff int64
 	var r rotation
 	err := tx.QueryRowContext(ctx, `
-		UPDATE webhook_endpoints SET lease = lease + 1, leased_until = $2, served_at = $3
+		UPDATE webhook_endpoints SET lease = lease + 1, leased_until = $2, served_at = $3, leased_by = $4
 		WHERE id = $1 AND status = 'active' AND leased_until <= $3 AND held_until <= $3
 		RETURNING uuid, institution_id, url, lease, secret, previous_secret, previous_until, promoted, headers,
 			failures, openings, held_until, failing_since, failed_at, delivered_at`,
-		f.id, db.Micros(now.Add(leaseTime)), db.Micros(now)).
+		f.id, db.Micros(now.Add(leaseTime)), db.Micros(now), d.node).
 		Scan(&l.uuid, &l.institutionID, &l.url, &l.number, &sealed, &previous, &until, &r.promoted, &custom,
 			&l.health.failures, &l.health.openings, &inBackoff, &since, &failed, &delivered)
 	if err != nil {
@@ -183,8 +184,31 @@ func (s *Service) FreeLeases(ctx context.Context) error {
 
 // FreeLeasesTx is FreeLeases in the caller's transaction.
 func FreeLeasesTx(ctx context.Context, tx *db.Tx) error {
-	if _, err := tx.ExecContext(ctx, `UPDATE webhook_endpoints SET lease = lease + 1, leased_until = 0 WHERE leased_until <> 0`); err != nil {
+	if _, err := tx.ExecContext(ctx, `UPDATE webhook_endpoints SET lease = lease + 1, leased_until = 0, leased_by = '' WHERE leased_until <> 0`); err != nil {
 		return fmt.Errorf("ending leases: %w", err)
+	}
+	return nil
+}
+
+// FreeDeadLeases ends the leases of dead nodes, so that this deliverer need not wait for their
+// expiry.
+func (d *Deliverer) FreeDeadLeases(ctx context.Context) error {
+	var freed int64
+	err := d.hooks.db.Tx(ctx, func(tx *db.Tx) error {
+		res, err := tx.ExecContext(ctx, `
+			UPDATE webhook_endpoints SET lease = lease + 1, leased_until = 0, leased_by = ''
+			WHERE leased_until <> 0 AND leased_by <> '' AND NOT `+job.NodeAlive(`leased_by`, `$1`), db.Micros(d.hooks.now().Add(-job.DeadAfter)))
+		if err != nil {
+			return err
+		}
+		freed, err = res.RowsAffected()
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("ending the leases of dead nodes: %w", err)
+	}
+	if freed > 0 {
+		d.hooks.wakeUp()
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/db/dbtest"
+	"github.com/certvault/certvault/internal/job"
 	"github.com/certvault/certvault/internal/keyring"
 )
 
@@ -208,6 +209,56 @@ func TestFreeLeases(t *testing.T) {
 	if len(again) != 1 || again[0].number <= l.number {
 		t.Errorf("after FreeLeases: leased %+v, want one endpoint with a higher lease number", again)
 	}
+}
+
+// The endpoints of a dead node can be leased as soon as the node is known to be dead, and the node
+// records nothing afterwards. The leases of other nodes stay.
+func TestLeasesOfDeadNodeAreFreed(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		ring := createDelivery(t, d)
+		dead, next := newNode(t, d, ring), newNode(t, d, ring)
+		dead.node, next.node = "dead", "next"
+		heartbeat := func(node string, at time.Time) {
+			t.Helper()
+			if err := d.Tx(t.Context(), func(tx *db.Tx) error {
+				_, err := tx.ExecContext(t.Context(), `INSERT INTO nodes (id, started_at, heartbeat_at) VALUES ($1, 0, $2)
+					ON CONFLICT (id) DO UPDATE SET heartbeat_at = excluded.heartbeat_at`, node, db.Micros(at))
+				return err
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		free := func() []*lease {
+			t.Helper()
+			if err := next.FreeDeadLeases(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			return next.leaseDue(t)
+		}
+		heartbeat("dead", epoch)
+		l := dead.leaseDue(t)[0]
+		serving, results := dead.sendAll(t, l)
+		next.at = epoch.Add(job.DeadAfter)
+		if again := free(); len(again) != 0 {
+			t.Fatal("the lease of a node that is alive was ended")
+		}
+		next.at = next.at.Add(time.Microsecond)
+		again := free()
+		if len(again) != 1 || again[0].number <= l.number {
+			t.Fatalf("leased %+v after the node died, want one endpoint with a higher lease number", again)
+		}
+		if err := serving.record(results, true); err != nil || count(t, d, `webhook_attempts`) != 0 {
+			t.Errorf("the dead node recorded its attempts: %v", err)
+		}
+		// A lease that has ended in order names no node, so that it cannot end a lease of a node of an
+		// earlier release.
+		heartbeat("next", next.at)
+		serving, results = next.sendAll(t, again[0])
+		if err := serving.record(results, true); err != nil || count(t, d, `webhook_endpoints WHERE leased_by = ''`) != 1 {
+			t.Errorf("a free endpoint names a node: %v", err)
+		}
+	})
 }
 
 // brokenResult is the result of a statement whose response was lost.

@@ -26,14 +26,15 @@ const (
 var DeliveryStatuses = []DeliveryStatus{DeliveryPending, DeliveryDelivered, DeliveryExhausted}
 
 func (n *lane) recordTx(ctx context.Context, tx *db.Tx, results []*result, leave bool, now time.Time) error {
-	h, until := &n.lease.health, int64(0)
+	h, until, holder := &n.lease.health, int64(0), ""
 	if !leave {
-		until = db.Micros(now.Add(leaseTime))
+		until, holder = db.Micros(now.Add(leaseTime)), n.node
 	}
 	res, err := tx.ExecContext(ctx, `
-		UPDATE webhook_endpoints SET leased_until = $3, failures = $4, openings = $5, held_until = $6, failing_since = $7, failed_at = $8, delivered_at = $9
+		UPDATE webhook_endpoints SET leased_until = $3, failures = $4, openings = $5, held_until = $6, failing_since = $7, failed_at = $8, delivered_at = $9,
+			leased_by = $10
 		WHERE id = $1 AND lease = $2`,
-		n.lease.id, n.lease.number, until, h.failures, h.openings, zeroed(h.backoffUntil), optional(h.failingSince), optional(h.failedAt), optional(h.deliveredAt))
+		n.lease.id, n.lease.number, until, h.failures, h.openings, zeroed(h.backoffUntil), optional(h.failingSince), optional(h.failedAt), optional(h.deliveredAt), holder)
 	if err != nil {
 		return err
 	}

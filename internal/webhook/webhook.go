@@ -64,9 +64,13 @@ func New(d *db.DB, ring *keyring.Ring, now func() time.Time) *Service {
 func (s *Service) wakeTx(tx *db.Tx) {
 	tx.AfterCommit(func() {
 		s.generation.Add(1)
-		select {
-		case s.wake <- struct{}{}:
-		default:
-		}
+		s.wakeUp()
 	})
+}
+
+func (s *Service) wakeUp() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
 }

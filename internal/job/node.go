@@ -1,0 +1,188 @@
+package job
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/certvault/certvault/internal/db"
+)
+
+const (
+	// HeartbeatInterval is the interval of heartbeats.
+	HeartbeatInterval = time.Second
+	// DeadAfter is the time without a heartbeat after which a node is considered dead. Other nodes
+	// then continue its work, within 5 s after its last heartbeat.
+	DeadAfter = 4 * HeartbeatInterval
+	// maxGap is the longest time between two heartbeats of a node that runs without interruption.
+	maxGap = DeadAfter / 2
+	// nodeLife is the time for which a dead node is listed.
+	nodeLife = time.Hour
+	// rescueInterval is the interval of rescues that no dead node causes. Such a rescue finds the
+	// jobs of nodes that are not listed.
+	rescueInterval = 30 * time.Second
+)
+
+// NodeInfo describes a node to operators.
+type NodeInfo struct {
+	// Name is the name that the operator chose, or the name of the host.
+	Name string
+	// Roles is a list such as "web,work".
+	Roles   string
+	Release string
+	// Outbox means that the node writes mail to a folder of its own.
+	Outbox bool
+}
+
+// Node is a process that uses the database, or used it in the last hour.
+type Node struct {
+	NodeInfo
+
+	ID                     string
+	StartedAt, HeartbeatAt time.Time
+	Alive                  bool
+}
+
+// Heartbeat records that this node is alive, and finds out how many nodes are alive and whether
+// other nodes have died.
+func (q *Queue) Heartbeat(ctx context.Context, now time.Time) error {
+	var alive, dead int64
+	err := q.db.Tx(ctx, func(tx *db.Tx) error {
+		if _, err := tx.ExecContext(ctx, `
+			INSERT INTO nodes (id, started_at, heartbeat_at, name, roles, release, outbox) VALUES ($1, $2, $2, $3, $4, $5, $6)
+			ON CONFLICT (id) DO UPDATE SET heartbeat_at = excluded.heartbeat_at, rescued_at = NULL`,
+			q.nodeID, db.Micros(now), q.info.Name, q.info.Roles, q.info.Release, q.info.Outbox); err != nil {
+			return err
+		}
+		return tx.QueryRowContext(ctx, `
+			SELECT count(*) FILTER (WHERE heartbeat_at >= $1), count(*) FILTER (WHERE heartbeat_at < $1 AND rescued_at IS NULL) FROM nodes`,
+			db.Micros(now.Add(-DeadAfter))).Scan(&alive, &dead)
+	})
+	if err != nil {
+		return fmt.Errorf("writing the heartbeat: %w", err)
+	}
+	q.nodes.Store(alive)
+	q.recordBeat(time.Now(), dead > 0)
+	return nil
+}
+
+// beats is what a node knows about its own heartbeats.
+type beats struct {
+	// last is the time of the last heartbeat, and since that of the first heartbeat after which no
+	// two heartbeats were more than maxGap apart.
+	last, since time.Time
+	// dead reports whether the last heartbeat found a dead node whose work nobody has continued yet.
+	dead bool
+	// rescued is the time of the last rescue.
+	rescued time.Time
+}
+
+func (q *Queue) recordBeat(at time.Time, dead bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if at.Sub(q.beats.last) > maxGap {
+		q.beats.since = at
+	}
+	q.beats.last, q.beats.dead = at, dead
+}
+
+// MustRescue reports whether this node should call Rescue: a node is dead, or the last call was long
+// ago. After an interruption of its own heartbeats, a node first waits for DeadAfter. The
+// interruption may have been one of the database, and the other nodes may be alive.
+func (q *Queue) MustRescue() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.beats.last.Sub(q.beats.since) >= DeadAfter && (q.beats.dead || q.beats.last.Sub(q.beats.rescued) >= rescueInterval)
+}
+
+// buryTx records that the work of dead nodes is continued, and removes nodes that have been dead
+// for long.
+func (q *Queue) buryTx(ctx context.Context, tx *db.Tx, now time.Time) error {
+	for _, s := range []struct {
+		statement string
+		at        time.Time
+	}{
+		{`DELETE FROM river_leader WHERE leader_id IN (SELECT id FROM nodes WHERE heartbeat_at < $1)`, now.Add(-DeadAfter)},
+		{`UPDATE nodes SET rescued_at = heartbeat_at WHERE heartbeat_at < $1 AND rescued_at IS NULL`, now.Add(-DeadAfter)},
+		{`DELETE FROM nodes WHERE heartbeat_at < $1`, now.Add(-nodeLife)},
+	} {
+		if _, err := tx.ExecContext(ctx, s.statement, db.Micros(s.at)); err != nil {
+			return err
+		}
+	}
+	tx.AfterCommit(func() {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		q.beats.dead, q.beats.rescued = false, q.beats.last
+	})
+	return nil
+}
+
+// ListNodes returns all nodes with a heartbeat in the last hour, sorted by name.
+func ListNodes(ctx context.Context, q db.Queryer, now time.Time) (list []Node, err error) {
+	rows, err := q.QueryContext(ctx, `
+		SELECT id, name, roles, release, outbox, started_at, heartbeat_at FROM nodes WHERE heartbeat_at >= $1 ORDER BY name, started_at, id`,
+		db.Micros(now.Add(-nodeLife)))
+	if err != nil {
+		return nil, fmt.Errorf("listing nodes: %w", err)
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		var n Node
+		var started, beat int64
+		if err := rows.Scan(&n.ID, &n.Name, &n.Roles, &n.Release, &n.Outbox, &started, &beat); err != nil {
+			return nil, fmt.Errorf("listing nodes: %w", err)
+		}
+		n.StartedAt, n.HeartbeatAt = db.Time(started), db.Time(beat)
+		n.Alive = !n.HeartbeatAt.Before(now.Add(-DeadAfter))
+		list = append(list, n)
+	}
+	return list, rows.Err()
+}
+
+// Others returns the times of the last heartbeats of the other nodes that may be alive, in
+// microseconds. The keys of the map are the ids of the nodes.
+func (q *Queue) Others(ctx context.Context, now time.Time) (map[string]int64, error) {
+	rows, err := q.db.QueryContext(ctx, `SELECT id, heartbeat_at FROM nodes WHERE id <> $1 AND heartbeat_at >= $2`, q.nodeID, db.Micros(now.Add(-DeadAfter)))
+	if err != nil {
+		return nil, fmt.Errorf("reading heartbeats: %w", err)
+	}
+	type node struct {
+		id string
+		at int64
+	}
+	list, err := db.Collect(rows, func(rows *sql.Rows) (n node, err error) {
+		err = rows.Scan(&n.id, &n.at)
+		return n, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("reading heartbeats: %w", err)
+	}
+	others := map[string]int64{}
+	for _, n := range list {
+		others[n.id] = n.at
+	}
+	return others, nil
+}
+
+// Nodes returns the number of nodes that were alive at the last heartbeat, including this node.
+func (q *Queue) Nodes() int { return max(1, int(q.nodes.Load())) }
+
+// Leave removes this node from the list of nodes when it stops. Other nodes then continue its work at
+// once.
+func (q *Queue) Leave(ctx context.Context) error { return q.Remove(ctx, q.nodeID) }
+
+// Remove removes a node that is known to be dead from the list of nodes, so that its work is
+// rescued before DeadAfter has passed.
+func (q *Queue) Remove(ctx context.Context, node string) error {
+	err := q.db.Tx(ctx, func(tx *db.Tx) error {
+		_, err := tx.ExecContext(ctx, `DELETE FROM nodes WHERE id = $1`, node)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("removing node %s: %w", node, err)
+	}
+	return nil
+}
