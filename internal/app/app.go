@@ -13,12 +13,14 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gofrs/flock"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/acme"
 	"github.com/certvault/certvault/internal/authority"
 	"github.com/certvault/certvault/internal/backup"
 	"github.com/certvault/certvault/internal/batch"
@@ -28,6 +30,7 @@ import (
 	"github.com/certvault/certvault/internal/identity"
 	"github.com/certvault/certvault/internal/job"
 	"github.com/certvault/certvault/internal/keyring"
+	"github.com/certvault/certvault/internal/limit"
 	"github.com/certvault/certvault/internal/pades"
 	"github.com/certvault/certvault/internal/pdfium"
 	"github.com/certvault/certvault/internal/seal"
@@ -213,6 +216,14 @@ type App struct {
 	// compares the routes with the OpenAPI document.
 	patterns []string
 
+	gate *startGate
+	// acme is the cache of TLS certificates; it is nil without --acme-domain.
+	acme *lateCache
+	// shared shares the counts of requests with other servers; it is nil on SQLite.
+	shared *limit.Shared
+	// draining means that the vault will stop soon and should get no more requests.
+	draining atomic.Bool
+
 	// onStop contains functions that are called at the start of shutdown and end responses that
 	// would otherwise not end.
 	onStop   []func()
@@ -241,15 +252,21 @@ var ErrRunning = errors.New("another certvault serve is using this data folder")
 func New(ctx context.Context, cfg *config.Serve, log *slog.Logger, stdout io.Writer) (_ *App, err error) {
 	a := &App{
 		cfg: cfg, log: log, stdout: stdout, fatal: make(chan error, 3), registry: prometheus.NewRegistry(), startedAt: time.Now(),
-		requestTime: requestTime, exitTime: exitTime,
+		requestTime: requestTime, exitTime: exitTime, gate: newStartGate(),
 	}
-	a.store = store{dir: filesDir(cfg.Storage), node: nodeID()}
+	if cfg.Node.Node != "" {
+		a.log = log.With(slog.String("node", cfg.Node.Node))
+	}
+	a.store = store{dir: filesDir(cfg.Storage), node: nodeID(cfg.NodeName())}
 	defer func() {
 		if err != nil {
 			err = errors.Join(explainDamage(cfg.Storage, err), a.close(context.WithoutCancel(ctx)))
 		}
 	}()
 	if err := backup.CheckInterrupted(ctx, cfg.Data, nil); err != nil {
+		return nil, err
+	}
+	if err := checkRoles(cfg); err != nil {
 		return nil, err
 	}
 	if err := a.lockData(ctx); err != nil {
@@ -268,6 +285,10 @@ func New(ctx context.Context, cfg *config.Serve, log *slog.Logger, stdout io.Wri
 	}
 	if a.Storage, err = openStorage(ctx, cfg.Storage, cfg.BaseURL, migrateSchema); err != nil {
 		return nil, err
+	}
+	a.gate.phase.Store(starting)
+	if a.acme != nil {
+		a.acme.open(acme.NewCache(a.DB, a.Keyring, a.acmeFolder()))
 	}
 	if err := a.readRestore(ctx); err != nil {
 		return nil, err
@@ -322,6 +343,7 @@ func (a *App) wire() error {
 	a.links = web.NewLinks(a.cfg.BaseURL, a.Keyring, time.Now)
 	d := vault.Deps{
 		DB: a.DB, Keyring: a.Keyring, Keys: a.Keys, Blobs: a.blobs, BaseURL: a.cfg.BaseURL, Links: a.links, Drill: a.drill, NodeID: a.store.node,
+		Node: a.nodeInfo(), NoWork: !a.cfg.Has(config.Work),
 		Sealer: seal.New(a.renderer, a.fonts), Fonts: a.fonts, Verify: pades.Verify,
 		// A worker waits for the disk about as long as it uses a processor.
 		SealWorkers: 3 * job.DefaultWorkers(), BulkWorkers: 2*job.DefaultWorkers() - 1, Processors: job.DefaultWorkers(),
@@ -358,6 +380,7 @@ func (a *App) Run(ctx context.Context) (err error) {
 	}
 	select {
 	case <-ctx.Done():
+		a.drain(context.WithoutCancel(ctx))
 		a.log.InfoContext(ctx, "stopping")
 		return nil
 	case err := <-a.fatal:
@@ -369,10 +392,14 @@ func (a *App) start(ctx context.Context) error {
 	if err := a.checkStore(ctx); err != nil {
 		return err
 	}
-	// The jobs of a process that died are rescued before the queue starts.
 	if err := a.heartbeat(ctx); err != nil {
 		return err
 	}
+	// Of two servers that start at the same time, each sees the heartbeat of the other.
+	if err := a.checkOutbox(ctx); err != nil {
+		return err
+	}
+	// The jobs of a process that died are rescued before the queue starts.
 	if err := a.Queue.Rescue(ctx, a.DB.Now(), a.Certs.Rescued); err != nil {
 		return err
 	}
@@ -391,7 +418,9 @@ func (a *App) start(ctx context.Context) error {
 	}
 	a.startTasks(ctx)
 	a.serve()
-	a.warmRenderer(ctx)
+	if a.cfg.Has(config.Work) {
+		a.warmRenderer(ctx)
+	}
 	a.log.InfoContext(ctx, "serving", slog.String("address", a.listener.Addr().String()), slog.String("base_url", a.cfg.BaseURL),
 		slog.String("database", string(a.DB.Dialect)))
 	return a.printSetupLink(ctx)
@@ -401,6 +430,9 @@ func (a *App) start(ctx context.Context) error {
 // warning of browsers. If the vault has no owner yet, printSetupLink also prints a new one-time
 // set-up link, in the last line. The vault also serves if nothing reads its output.
 func (a *App) printSetupLink(ctx context.Context) error {
+	if !a.cfg.Has(config.Web) {
+		return nil
+	}
 	text := fmt.Sprintf("Certvault is available at %s\n", a.cfg.BaseURL)
 	if a.drill {
 		text += "This vault is a drill of a restore. It sends no mail and no webhooks.\n"

@@ -106,6 +106,9 @@ func (a *App) startBackups(ctx context.Context) {
 		a.every(ctx, "backup", a.backups.Poll(), a.backups.Run)
 		return
 	}
+	if a.Queue.Nodes() > 1 { // another node may make the backups
+		return
+	}
 	a.tasks.Go(func() {
 		if err := backup.Stop(ctx, a.DB); err != nil {
 			a.log.WarnContext(ctx, "the schedule of backups was not removed", "error", err)

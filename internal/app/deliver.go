@@ -70,13 +70,15 @@ func (a *App) delivery() (webhook.DelivererConfig, error) {
 	}, nil
 }
 
-// startDelivery starts the delivery of events. On SQLite no other process uses the data folder, so
-// startDelivery frees the leases of a dead process at once and does not wait for their expiry.
+// startDelivery starts the delivery of events. It first frees the leases of dead processes and does
+// not wait for their expiry. On SQLite no other process uses the data folder.
 func (a *App) startDelivery(ctx context.Context) error {
+	free := a.Deliverer.FreeDeadLeases
 	if a.DB.Dialect == db.SQLite {
-		if err := a.Hooks.FreeLeases(ctx); err != nil {
-			return err
-		}
+		free = a.Hooks.FreeLeases
+	}
+	if err := free(ctx); err != nil {
+		return err
 	}
 	a.Deliverer.Start(ctx)
 	return nil

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 
 	"github.com/gofrs/flock"
-	"github.com/google/uuid"
 )
 
 // lockData makes the data folder private, locks it for this process, and writes the id of this node
@@ -47,12 +46,4 @@ func (a *App) lockData(ctx context.Context) error {
 			"run certvault doctor --files, and use certvault backup for backups")
 	}
 	return signLock(lock.Path(), a.store.node)
-}
-
-func nodeID() string {
-	host, err := os.Hostname()
-	if err != nil {
-		host = "node"
-	}
-	return fmt.Sprintf("%.50s_%s", host, uuid.NewString())
 }

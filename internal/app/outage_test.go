@@ -66,7 +66,7 @@ func (d *direct) serve(method, target, contentType string, body io.Reader) *http
 		r.AddCookie(&http.Cookie{Name: vault.SessionCookie, Value: d.session})
 	}
 	w := httptest.NewRecorder()
-	d.app.public.Handler.ServeHTTP(w, r)
+	d.app.gate.handler.ServeHTTP(w, r)
 	return w
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/job"
 	"github.com/certvault/certvault/internal/web"
 )
 
@@ -25,6 +26,8 @@ const (
 	probeLate = 20 * time.Second
 	// heartbeatTime limits a heartbeat.
 	heartbeatTime = 15 * time.Second
+	// sqliteHeartbeat is the interval of heartbeats on SQLite.
+	sqliteHeartbeat = 3 * time.Second
 )
 
 var errProbeLate = errors.New("the last write did not finish in time")
@@ -58,6 +61,26 @@ func (p *probe) check() error {
 	}
 }
 
+// heartbeatInterval returns the interval of heartbeats. On SQLite no other node waits for them, and
+// each is a write to the disk.
+func heartbeatInterval(d db.Dialect) time.Duration {
+	if d == db.SQLite {
+		return sqliteHeartbeat
+	}
+	return job.HeartbeatInterval
+}
+
+// beat sends a heartbeat, and continues the work of nodes that have died.
+func (a *App) beat(ctx context.Context) error {
+	if err := a.heartbeat(ctx); err != nil {
+		return err
+	}
+	if a.DB.Dialect == db.SQLite || !a.Queue.MustRescue() {
+		return nil
+	}
+	return errors.Join(a.Deliverer.FreeDeadLeases(ctx), a.Queue.Rescue(ctx, a.DB.Now(), a.Certs.Rescued))
+}
+
 // heartbeat records that this node is alive, in the database and, with PostgreSQL, in the folder of
 // files. The write to the database is also the probe of the database.
 func (a *App) heartbeat(ctx context.Context) error {
@@ -85,6 +108,11 @@ func (a *App) probeFiles(context.Context) error {
 // ready reports whether the vault can handle requests: the database responds, and the last writes to
 // the database and to the file store succeeded.
 func (a *App) ready(w http.ResponseWriter, r *http.Request) {
+	if a.draining.Load() {
+		w.Header().Set("Retry-After", web.RetryAfter(readyRetry))
+		plain(w, http.StatusServiceUnavailable, "stopping\n")
+		return
+	}
 	ctx, cancel := context.WithTimeout(r.Context(), readyTime)
 	defer cancel()
 	for _, c := range []struct {

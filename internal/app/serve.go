@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -19,6 +18,7 @@ import (
 	"golang.org/x/crypto/acme/autocert"
 
 	"github.com/certvault/certvault/internal/authority"
+	"github.com/certvault/certvault/internal/config"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/limit"
 	"github.com/certvault/certvault/internal/listing"
@@ -41,8 +41,9 @@ const (
 	maxHeader    = 64 << 10
 )
 
-// listen opens the ports before any other part starts, so that a port in use is reported early.
-// Then listen completes the base URL with the number of a port that the system chose.
+// listen opens the ports before any other part starts, so that a port in use is reported early, and
+// completes the base URL with the number of a port that the system chose. Then the public port
+// responds, so that health checks succeed while the database is migrated.
 func (a *App) listen(ctx context.Context) (err error) {
 	var l net.ListenConfig
 	if a.listener, err = l.Listen(ctx, "tcp", a.cfg.Listen); err != nil {
@@ -57,25 +58,38 @@ func (a *App) listen(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("--listen: %w", err)
 	}
-	return a.cfg.FinishBaseURL(port)
-}
-
-// prepareServers creates the servers with their handlers.
-func (a *App) prepareServers() error {
-	handler, err := a.handler()
-	if err != nil {
+	if err := a.cfg.FinishBaseURL(port); err != nil {
 		return err
 	}
+	return a.openPublic()
+}
+
+// openPublic starts the server of the public port. Its gate opens when the vault has started.
+func (a *App) openPublic() error {
 	tlsConfig, err := a.tlsConfig()
 	if err != nil {
 		return err
 	}
 	a.public = &http.Server{
-		Handler: handler, TLSConfig: tlsConfig, ReadHeaderTimeout: headerTime, ReadTimeout: bodyTime, WriteTimeout: responseTime,
+		Handler: a.gate, TLSConfig: tlsConfig, ReadHeaderTimeout: headerTime, ReadTimeout: bodyTime, WriteTimeout: responseTime,
 		IdleTimeout: idleTime, MaxHeaderBytes: maxHeader, ErrorLog: slog.NewLogLogger(a.log.Handler(), slog.LevelDebug),
 		// OPTIONS * is handled like any other request, with a request id and a log entry.
 		DisableGeneralOptionsHandler: true,
 		BaseContext:                  func(net.Listener) context.Context { return db.Urgent(context.Background()) },
+	}
+	a.runServer(func() error {
+		if tlsConfig == nil {
+			return a.public.Serve(a.listener)
+		}
+		return a.public.ServeTLS(a.listener, "", "")
+	})
+	return nil
+}
+
+// prepareServers creates the handler of the public port and the server of metrics.
+func (a *App) prepareServers() (err error) {
+	if a.gate.handler, err = a.handler(); err != nil {
+		return err
 	}
 	if a.metricsAt == nil {
 		return nil
@@ -92,7 +106,8 @@ func (a *App) handler() (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	publicLimit := limit.NewCounter(a.cfg.PublicRateLimit, time.Now)
+	publicLimit, tokenLimit := limit.NewCounter(a.cfg.PublicRateLimit, time.Now), limit.NewCounter(a.cfg.RateLimit, time.Now)
+	a.shareLimits(publicLimit, tokenLimit)
 	docs, err := openapi.New(a.cfg.BaseURL, publicLimit, a.drill)
 	if err != nil {
 		return nil, err
@@ -118,7 +133,7 @@ func (a *App) handler() (http.Handler, error) {
 	business := &api.API{
 		Certs: a.Certs, Search: a.Search, Batches: a.Batches, Templates: a.Templates, Tokens: a.Tokens, Links: a.links,
 		Applications: a.Applications, OfferCursors: listing.NewCursors(a.Keyring, "offers"),
-		Limit: limit.NewCounter(a.cfg.RateLimit, time.Now), Keys: a.IdempotencyKeys, Log: a.log,
+		Limit: tokenLimit, Keys: a.IdempotencyKeys, Log: a.log,
 		Verifications: a.Verifications,
 	}
 	compress, err := web.Compress()
@@ -142,13 +157,29 @@ func (a *App) handler() (http.Handler, error) {
 			}),
 		a.gauge("certvault_files_damaged", "Certificates whose stored file failed its last check; the value should be 0.", a.Certs.Damaged),
 		a.gauge("certvault_backup_age_seconds", "Age of the last complete backup; -1 if there is none.", a.backupAge),
+		newNodeMetrics(a), a.nodeGauge(),
 		a.gauge("certvault_backup_problems", "1 if the last scheduled backup failed, is late or lacks files; the value should be 0.", a.backupProblems),
 	)
+	health := web.Routes(mux, web.WriteJSONError)
+	if !a.cfg.Has(config.Web) {
+		none := http.HandlerFunc(withoutWeb)
+		return surfaces(none, health, none, none, none), nil
+	}
 	return web.Wrap(web.Options{
 		Log: a.log, Proxies: proxies, HSTS: a.cfg.TLSCert != "" || a.cfg.ACMEDomain != "" || len(proxies) > 0,
 		Drill: a.drill, Metrics: web.NewMetrics(a.registry), Now: time.Now,
-	}, surfaces(web.CORS(a.cfg.CORSOrigin, compress(businessHandler)), web.Routes(mux, web.WriteJSONError), compress(docsHandler),
+	}, surfaces(web.CORS(a.cfg.CORSOrigin, compress(businessHandler)), health, compress(docsHandler),
 		compress(site.Assets(pages.Render)), compress(people))), nil
+}
+
+// shareLimits shares the counts of requests with the other servers on the database.
+func (a *App) shareLimits(public, token *limit.Counter) {
+	if a.DB.Dialect == db.SQLite {
+		return
+	}
+	a.shared = limit.NewShared(a.DB, a.store.node, a.DB.Now)
+	a.shared.Add("public", public)
+	a.shared.Add("token", token)
 }
 
 // surfaces passes each request to the handler of its interface. It is not a mux, because a mux
@@ -192,8 +223,9 @@ func (a *App) tlsConfig() (*tls.Config, error) {
 	case len(a.cfg.BehindProxy) > 0:
 		return nil, nil //nolint:nilnil // no TLS is a configuration too
 	case a.cfg.ACMEDomain != "":
+		a.acme = newLateCache()
 		manager := &autocert.Manager{
-			Prompt: autocert.AcceptTOS, HostPolicy: autocert.HostWhitelist(a.cfg.ACMEDomain), Cache: autocert.DirCache(filepath.Join(a.cfg.Data, "tls", "acme")),
+			Prompt: autocert.AcceptTOS, HostPolicy: autocert.HostWhitelist(a.cfg.ACMEDomain), Cache: a.acme,
 		}
 		c = manager.TLSConfig()
 		c.MinVersion = tls.VersionTLS12
@@ -206,24 +238,21 @@ func (a *App) tlsConfig() (*tls.Config, error) {
 	return c, nil
 }
 
-// serve starts the servers. If a server stops with an error, the vault stops.
+// serve lets requests pass to the handlers, and starts the server of metrics.
 func (a *App) serve() {
-	run := func(f func() error) {
-		go func() {
-			if err := f(); err != nil && !errors.Is(err, http.ErrServerClosed) {
-				a.fatal <- fmt.Errorf("serving requests: %w", err)
-			}
-		}()
-	}
-	run(func() error {
-		if a.public.TLSConfig == nil {
-			return a.public.Serve(a.listener)
-		}
-		return a.public.ServeTLS(a.listener, "", "")
-	})
+	a.gate.open()
 	if a.metrics != nil {
-		run(func() error { return a.metrics.Serve(a.metricsAt) })
+		a.runServer(func() error { return a.metrics.Serve(a.metricsAt) })
 	}
+}
+
+// runServer runs a server in the background. If the server stops with an error, the vault stops.
+func (a *App) runServer(f func() error) {
+	go func() {
+		if err := f(); err != nil && !errors.Is(err, http.ErrServerClosed) {
+			a.fatal <- fmt.Errorf("serving requests: %w", err)
+		}
+	}()
 }
 
 // stopServing ends the responses that would otherwise not end, closes the ports, and waits up to
@@ -232,6 +261,7 @@ func (a *App) serve() {
 func (a *App) stopServing(ctx context.Context) error {
 	wait, cancel := context.WithTimeout(ctx, a.requestTime)
 	defer cancel()
+	a.gate.close()
 	for _, stop := range a.onStop {
 		stop()
 	}

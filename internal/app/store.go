@@ -26,8 +26,9 @@ import (
 const (
 	// marksDir has a file for each server that uses the folder of files.
 	marksDir = "nodes"
-	// markTime is the maximum time after a heartbeat until its mark is visible to other servers.
-	markTime = job.HeartbeatInterval
+	// markTime is the maximum time after a heartbeat until its mark is visible to other servers, which
+	// may use a network file system.
+	markTime = 3 * time.Second
 	// markPoll is the interval at which heartbeats and marks are compared.
 	markPoll = 100 * time.Millisecond
 	// oldMark is the age at which the mark of a dead server is removed.
@@ -45,15 +46,15 @@ type store struct {
 
 // await returns nil when all other servers of the database are known to use the same folder or to be
 // dead. The error is errCopiedFolder if another server is alive and uses another folder.
-func (s store) await(ctx context.Context, q *job.Queue) error {
-	others, err := q.Others(ctx, time.Now())
+func (s store) await(ctx context.Context, q *job.Queue, clock func() time.Time) error {
+	others, err := q.Others(ctx, clock())
 	if err != nil {
 		return err
 	}
 	began := time.Now()
 	beats := map[string]time.Time{} // when this process first saw a newer heartbeat of a server
-	for len(others) > 0 && time.Since(began) < job.DeadAfter {
-		now, err := q.Others(ctx, time.Now())
+	for len(others) > 0 && time.Since(began) < job.DeadAfter+markTime {
+		now, err := q.Others(ctx, clock())
 		if err != nil {
 			return err
 		}
@@ -146,7 +147,7 @@ func (a *App) checkStore(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := a.store.await(ctx, a.Queue); err != nil {
+	if err := a.store.await(ctx, a.Queue, a.DB.Now); err != nil {
 		return err
 	}
 	if err := a.store.removeMarks(time.Now()); err != nil {

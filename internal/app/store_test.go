@@ -82,7 +82,7 @@ func kill(t *testing.T, a *App) {
 func TestCopyOfFolderIsRejected(t *testing.T) {
 	t.Parallel()
 	database := dbtest.MigratedURL(t)
-	useDatabase := func(c *config.Serve) { c.Database = database }
+	useDatabase := func(c *config.Serve) { c.Database, c.SMTP = database, noMail }
 	dir := warmFolder(t)
 	start := func(dir string) (*App, error) {
 		t.Helper()

@@ -11,10 +11,9 @@ import (
 	"github.com/certvault/certvault/internal/batch"
 	"github.com/certvault/certvault/internal/bulkimport"
 	"github.com/certvault/certvault/internal/cert"
-	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/config"
 	"github.com/certvault/certvault/internal/deletion"
 	"github.com/certvault/certvault/internal/identity"
-	"github.com/certvault/certvault/internal/job"
 	"github.com/certvault/certvault/internal/limit"
 	"github.com/certvault/certvault/internal/mail"
 	"github.com/certvault/certvault/internal/recipient"
@@ -26,37 +25,43 @@ import (
 // firstTask is the maximum delay of the first run of a periodic task.
 const firstTask = time.Minute
 
-// startTasks starts the periodic tasks. Several nodes can run the same task at the same time.
+// startTasks starts the periodic tasks. Those of the vault are run by one node at a time, and those
+// of this process by each node.
 func (a *App) startTasks(ctx context.Context) {
 	ctx, a.stopTasks = context.WithCancel(context.WithoutCancel(ctx))
 	a.every(ctx, "check of the TLS certificate", checkCertificateEvery, a.reloadCertificate)
-	a.every(ctx, "sweep of jobs", cert.SweepInterval, a.Certs.SweepJobs)
-	a.every(ctx, "sweep of counts", search.FoldEvery, a.Search.SweepCounts)
-	a.every(ctx, "sweep of files", deletion.TaskInterval, a.withStore(a.Deletions.Sweep))
-	a.every(ctx, "end of retention periods", cert.RetentionInterval, a.Certs.SweepExpired)
-	a.every(ctx, "sweep of expiries", cert.ExpiryInterval, a.Certs.SweepExpiries)
-	a.every(ctx, "removal of old addresses", cert.RetentionInterval, a.Recipients.SweepExpired)
-	a.every(ctx, "mail at a chosen time", recipient.SweepInterval, a.Recipients.SweepPlans)
-	a.every(ctx, "sweep of tasks", cert.SweepInterval, a.Tasks.Sweep)
-	a.every(ctx, "sweep of bulk uploads", bulkimport.SweepInterval, a.BulkImports.Sweep)
-	a.every(ctx, "sweep of batches", batch.SweepInterval, a.Batches.Sweep)
-	a.every(ctx, "sweep of applications", application.SweepInterval, a.withStore(a.Applications.Sweep))
 	a.every(ctx, "sweep of idempotency keys", limit.SweepInterval, a.IdempotencyKeys.Sweep)
-	a.every(ctx, "check of stored files", cert.RehashEvery, a.withStore(a.Certs.Rehash))
 	a.every(ctx, "creation of signing keys", keysEvery, a.CreateKeys)
-	a.every(ctx, "sweep of sign-ins", identity.SweepInterval, a.People.Sweep)
-	a.every(ctx, "sweep of mail", mail.SweepInterval, a.Mailer.Sweep)
-	a.every(ctx, "sweep of approvals", approval.SweepInterval, a.Approvals.Sweep)
-	a.every(ctx, "sweep of notices", recipient.SweepInterval, a.Recipients.Sweep)
-	a.every(ctx, "sweep of webhooks", webhook.SweepInterval, a.Deliverer.Sweep)
-	a.every(ctx, "heartbeat", job.HeartbeatInterval, a.heartbeat)
+	a.every(ctx, "heartbeat", heartbeatInterval(a.DB.Dialect), a.beat)
 	a.every(ctx, "probe of the file store", probeInterval, a.probeFiles)
 	a.every(ctx, "check of due times", pullBackInterval, a.pullBack)
 	a.every(ctx, "counts of verifications", verification.FoldEvery, a.Verifications.Fold)
-	a.startBackups(ctx)
-	if a.DB.Dialect == db.PostgreSQL {
-		a.every(ctx, "rescue", job.HeartbeatInterval, func(ctx context.Context) error { return a.Queue.Rescue(ctx, a.DB.Now(), a.Certs.Rescued) })
+	if a.shared != nil {
+		a.every(ctx, "exchange of request counts", limit.ShareInterval, a.shared.Exchange)
 	}
+	if !a.cfg.Has(config.Work) {
+		return
+	}
+	a.startBackups(ctx)
+	a.startHeldTasks(ctx, []heldTask{
+		{"sweep of jobs", cert.SweepInterval, a.Certs.SweepJobs},
+		{"sweep of counts", search.FoldEvery, a.Search.SweepCounts},
+		{"sweep of files", deletion.TaskInterval, a.withStore(a.Deletions.Sweep)},
+		{"end of retention periods", cert.RetentionInterval, a.Certs.SweepExpired},
+		{"sweep of expiries", cert.ExpiryInterval, a.Certs.SweepExpiries},
+		{"removal of old addresses", cert.RetentionInterval, a.Recipients.SweepExpired},
+		{"mail at a chosen time", recipient.SweepInterval, a.Recipients.SweepPlans},
+		{"sweep of tasks", cert.SweepInterval, a.Tasks.Sweep},
+		{"sweep of bulk uploads", bulkimport.SweepInterval, a.BulkImports.Sweep},
+		{"sweep of batches", batch.SweepInterval, a.Batches.Sweep},
+		{"sweep of applications", application.SweepInterval, a.withStore(a.Applications.Sweep)},
+		{"check of stored files", cert.RehashEvery, a.withStore(a.Certs.Rehash)},
+		{"sweep of sign-ins", identity.SweepInterval, a.People.Sweep},
+		{"sweep of mail", mail.SweepInterval, a.Mailer.Sweep},
+		{"sweep of approvals", approval.SweepInterval, a.Approvals.Sweep},
+		{"sweep of notices", recipient.SweepInterval, a.Recipients.Sweep},
+		{"sweep of webhooks", webhook.SweepInterval, a.Deliverer.Sweep},
+	})
 }
 
 // withStore returns a task that runs f only if the file store still belongs to the database. While
@@ -84,12 +89,19 @@ func (a *App) every(ctx context.Context, name string, interval time.Duration, f 
 				return
 			case <-timer.C:
 			}
-			if err := f(ctx); err != nil && !errors.Is(err, context.Canceled) {
-				a.log.ErrorContext(ctx, "a periodic task failed and will run again", slog.String("task", name), slog.Any("error", err))
-			}
+			a.runTask(ctx, name, f)
 			timer.Reset(interval)
 		}
 	})
+}
+
+// runTask runs a periodic task and reports whether it succeeded. It logs an error.
+func (a *App) runTask(ctx context.Context, name string, f func(context.Context) error) bool {
+	err := f(ctx)
+	if err != nil && !errors.Is(err, context.Canceled) {
+		a.log.ErrorContext(ctx, "a periodic task failed and will run again", slog.String("task", name), slog.Any("error", err))
+	}
+	return err == nil
 }
 
 // warmRenderer compiles the PDF renderer in the background, so that the first certificate does not

@@ -1,6 +1,7 @@
 package db_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -21,8 +22,10 @@ func TestIndexIsCreatedWhileOthersWrite(t *testing.T) {
 	}
 	migrated := make(chan error, 1)
 	if err := d.Tx(ctx, func(tx *db.Tx) error {
-		if _, err := tx.ExecContext(ctx, `LOCK TABLE certificate_checks IN ROW EXCLUSIVE MODE`); err != nil {
-			return err
+		for _, statement := range []string{`SET LOCAL idle_in_transaction_session_timeout = 0`, `LOCK TABLE certificate_checks IN ROW EXCLUSIVE MODE`} {
+			if _, err := tx.ExecContext(ctx, statement); err != nil {
+				return err
+			}
 		}
 		go func() { migrated <- d.Migrate(ctx) }()
 		// The creation waits for this transaction, and another one can still write.
@@ -31,7 +34,11 @@ func TestIndexIsCreatedWhileOthersWrite(t *testing.T) {
 				AND query LIKE '%INDEX CONCURRENTLY%'`).Scan(&waiting); err != nil {
 				return err
 			}
-			time.Sleep(time.Millisecond)
+			select {
+			case err := <-migrated:
+				return fmt.Errorf("the migration did not wait: %w", err)
+			case <-time.After(time.Millisecond):
+			}
 		}
 		return d.Tx(ctx, func(other *db.Tx) error {
 			if _, err := other.ExecContext(ctx, `SET LOCAL lock_timeout = 1000`); err != nil {

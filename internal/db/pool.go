@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
@@ -42,8 +43,10 @@ func setPoolSize(cfg *pgxpool.Config, databaseURL string) error {
 
 // checkSession connects, and returns errPooler if the connection has no session of its own.
 func checkSession(ctx context.Context, pool *pgxpool.Pool) error {
+	ctx, cancel := context.WithTimeout(Unlimited(ctx), acquireTime)
+	defer cancel()
 	var mode string
-	err := pool.QueryRow(ctx, `SHOW plan_cache_mode`).Scan(&mode)
+	err := pool.QueryRow(ctx, `SHOW plan_cache_mode`, pgx.QueryExecModeSimpleProtocol).Scan(&mode)
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok && strings.Contains(e.Message, "unsupported startup parameter") {
 		return fmt.Errorf("%w: %w", errPooler, err)
 	}

@@ -47,17 +47,27 @@ func TestProcessesShareTheirCounts(t *testing.T) {
 	first, second := open("first"), open("second")
 	take(first.tokens, "7", 60)
 	take(first.tokens, "rare", 10)
+	exchange(first)
 	take(second.tokens, "7", 30)
-	exchange(first, second, first)
+	exchange(second)
 	if n := rows(); n != 2 {
 		t.Errorf("%d counts are stored, want those of the frequent key by two processes", n)
 	}
-	if got := take(first.tokens, "7", 1); got.Remaining != 9 || !got.Allowed {
-		t.Errorf("the first process decides %+v, want 9 remaining requests of 100 after 91", got)
+	take(first.tokens, "7", 1)
+	exchange(first)
+	if got := take(first.tokens, "7", 1); got.Remaining != 8 || !got.Allowed {
+		t.Errorf("the first process decides %+v, want 8 remaining requests of 100 after 92", got)
 	}
-	if got := take(second.tokens, "7", 10); got.Allowed {
+	exchange(first)
+	take(second.tokens, "7", 1)
+	exchange(second)
+	if got := take(second.tokens, "7", 7); got.Remaining != 0 || !got.Allowed {
+		t.Errorf("the second process decides %+v about the last of 100 requests, want that it is allowed", got)
+	}
+	if got := take(second.tokens, "7", 1); got.Allowed {
 		t.Errorf("the second process decides %+v after 100 requests to both, want a refusal", got)
 	}
+	exchange(second)
 	if got := take(second.tokens, "rare", 1); got.Remaining != 99 {
 		t.Errorf("a key that is rare in each process has %d remaining requests, want 99", got.Remaining)
 	}

@@ -5,6 +5,7 @@ package vault
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -43,6 +44,9 @@ type Options struct {
 	Args []string
 	// Proxy starts the vault without TLS, for the requests of a proxy on this machine.
 	Proxy bool
+	// BaseURL is the base URL behind a proxy that is not this machine's port; empty means that of the
+	// port.
+	BaseURL string
 	// Tracer is a command that starts serve, such as strace with options. The process that the test
 	// starts must become that of the vault, as with strace -D.
 	Tracer []string
@@ -145,7 +149,7 @@ func start(ctx context.Context, o Options) (*Vault, error) {
 	v.URL = "https://" + v.Address
 	args := []string{"serve", "--listen", v.Address}
 	if o.Proxy {
-		args = append(args, "--behind-proxy", "127.0.0.1,::1", "--base-url", v.URL)
+		args = append(args, "--behind-proxy", "127.0.0.1,::1", "--base-url", cmp.Or(o.BaseURL, v.URL), "--drain", "0s")
 	}
 	v.cmd, err = command(context.WithoutCancel(ctx), o, o.Tracer, append(args, o.Args...)...)
 	if err != nil {

@@ -1,0 +1,45 @@
+package app
+
+import (
+	"testing"
+	"time"
+
+	"github.com/certvault/certvault/internal/job"
+)
+
+func TestFirstRunOfHeldTask(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1_000_000, 0)
+	for name, c := range map[string]struct {
+		last           time.Time
+		interval, want time.Duration
+	}{
+		"never succeeded":             {time.Time{}, time.Hour, firstTask},
+		"never succeeded, frequent":   {time.Time{}, 5 * time.Second, 5 * time.Second},
+		"overdue on a dead node":      {now.Add(-2 * time.Hour), time.Hour, firstHeldTask},
+		"not due":                     {now.Add(-20 * time.Minute), time.Hour, 40 * time.Minute},
+		"succeeded in the far future": {now.AddDate(1, 0, 0), time.Hour, firstHeldTask},
+	} {
+		if got := firstRun(now, c.last, c.interval).Sub(now); got != c.want {
+			t.Errorf("%s: the first run is after %s, want %s", name, got, c.want)
+		}
+	}
+}
+
+// A node that could not ask for a while, because it was suspended or had no database, does not rely
+// on what it held before.
+func TestHeldTasksExpire(t *testing.T) {
+	t.Parallel()
+	h := &heldTasks{}
+	h.set([]job.Task{{Name: "sweep"}}, time.Now())
+	if _, held := h.holds("sweep"); !held {
+		t.Error("a claimed task is not held")
+	}
+	if _, held := h.holds("other"); held {
+		t.Error("a task is held that was not claimed")
+	}
+	h.set([]job.Task{{Name: "sweep"}}, time.Now().Add(-job.DeadAfter))
+	if _, held := h.holds("sweep"); held {
+		t.Error("a task is held although the node may count as dead")
+	}
+}
