@@ -1,0 +1,133 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"sync"
+	"testing"
+	"time"
+)
+
+const (
+	// checkEvery is the interval of the balancer's health checks, and checkTime the time limit of one.
+	checkEvery = 200 * time.Millisecond
+	checkTime  = time.Second
+)
+
+// balancer is a proxy in front of several vaults. It sends requests in turns to the vaults whose
+// /readyz succeeds, and repeats no request that a vault may have received.
+type balancer struct {
+	URL string
+
+	mu    sync.Mutex
+	up    map[string]bool // by address
+	nodes []string
+	next  int
+}
+
+var errNoNode = errors.New("no vault is ready")
+
+// balance starts a balancer, which stops at the end of the test.
+func balance(t *testing.T) *balancer {
+	t.Helper()
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &balancer{URL: "http://" + l.Addr().String(), up: map[string]bool{}}
+	proxy := &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.Out.URL.Scheme, r.Out.URL.Host = "http", "vault"
+			r.SetXForwarded()
+			r.Out.Header.Set("X-Forwarded-Proto", "https")
+		},
+		// A connection to a vault that refuses connections is tried at another one: no request was
+		// sent yet.
+		Transport: &http.Transport{DisableKeepAlives: true, DialContext: b.dial},
+		ErrorLog:  slog.NewLogLogger(slog.DiscardHandler, slog.LevelError),
+	}
+	server := &http.Server{Handler: proxy, ReadHeaderTimeout: time.Minute, ErrorLog: proxy.ErrorLog}
+	go func() { _ = server.Serve(l) }()
+	go b.check(t.Context())
+	t.Cleanup(func() { _ = server.Close() })
+	return b
+}
+
+// add adds a vault, which is then checked.
+func (b *balancer) add(address string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.nodes = append(b.nodes, address)
+}
+
+// remove removes a vault that will not come back at its address.
+func (b *balancer) remove(address string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i, n := range b.nodes {
+		if n == address {
+			b.nodes = append(b.nodes[:i:i], b.nodes[i+1:]...)
+			break
+		}
+	}
+}
+
+// ready returns the addresses of the vaults that are ready, beginning with the one whose turn it is.
+func (b *balancer) ready() (list []string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.next++
+	for i := range b.nodes {
+		if n := b.nodes[(b.next+i)%len(b.nodes)]; b.up[n] {
+			list = append(list, n)
+		}
+	}
+	return list
+}
+
+func (b *balancer) dial(ctx context.Context, network, _ string) (net.Conn, error) {
+	err := errNoNode
+	for _, address := range b.ready() {
+		var conn net.Conn
+		if conn, err = (&net.Dialer{Timeout: checkTime}).DialContext(ctx, network, address); err == nil {
+			return conn, nil
+		}
+	}
+	return nil, err
+}
+
+// check checks all vaults until ctx is done.
+func (b *balancer) check(ctx context.Context) {
+	client := &http.Client{Timeout: checkTime, Transport: &http.Transport{DisableKeepAlives: true}}
+	for ctx.Err() == nil {
+		b.mu.Lock()
+		nodes := append([]string(nil), b.nodes...)
+		b.mu.Unlock()
+		var all sync.WaitGroup
+		for _, address := range nodes {
+			all.Go(func() {
+				req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/readyz", http.NoBody)
+				if err != nil {
+					return
+				}
+				req.Header.Set("X-Forwarded-Proto", "https")
+				res, err := client.Do(req)
+				up := err == nil && res.Body.Close() == nil && res.StatusCode == http.StatusOK
+				b.mu.Lock()
+				b.up[address] = up
+				b.mu.Unlock()
+			})
+		}
+		all.Wait()
+		select {
+		case <-ctx.Done():
+		case <-time.After(checkEvery):
+		}
+	}
+}
