@@ -138,6 +138,25 @@ $(CHECKERS): test/quality/package-lock.json
 	cd test/quality && npm ci --silent
 	touch $@
 
+# The S3 servers of the tests. Each has a module file of its own, which pins its version. MinIO takes
+# 12 minutes to build, versitygw 2, so that CI builds none, and skips their tests: the tests of the
+# file store also run with a server in memory. S3 selects the servers.
+S3 ?= versitygw
+S3_PACKAGES := ./internal/blob ./internal/app ./internal/vault
+
+bin/versitygw: test/s3/versitygw.mod
+	go build -modfile=$< -trimpath $(STRIPPED) -o $@ github.com/versity/versitygw/cmd/versitygw
+
+bin/minio: test/s3/minio.mod
+	go build -modfile=$< -trimpath $(STRIPPED) -o $@ github.com/minio/minio
+
+.PHONY: test/s3
+test/s3: export CERTVAULT_VERSITYGW := $(if $(filter versitygw,$(S3)),$(CURDIR)/bin/versitygw)
+test/s3: export CERTVAULT_MINIO := $(if $(filter minio,$(S3)),$(CURDIR)/bin/minio)
+test/s3: deps build $(S3:%=bin/%) ## test the file store in S3 on the servers S3 ("versitygw minio", default versitygw)
+	go run ./test/pgcluster -fsync=off -- go test $(TESTFLAGS) -vet=off -count=1 -run 'S3' $(S3_PACKAGES)
+	$(E2E) -run 'S3' ./test/e2e
+
 .PHONY: quality
 quality: deps build $(CHECKERS) ## check the pages in a browser: axe, markup, behaviour, Lighthouse
 	.ci/tools chromium default-jre-headless

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"sync"
 	"time"
 
@@ -18,18 +19,23 @@ type blobCommand struct {
 }
 
 type blobCopy struct {
-	From string `arg:"" help:"Source: the file store of a data folder, such as certvault-data/files."`
-	To   string `arg:"" help:"Target: a new folder, or a folder that already has some of the files."`
+	From string `arg:"" help:"Source: the file store of a data folder, such as certvault-data/files, or s3://..."`
+	To   string `arg:"" help:"Target: a new folder, a folder that already has some of the files, or s3://..."`
 }
 
 // Run copies the files and prints the counts. It returns an error if a file could not be copied or
 // its copy differs.
 func (b *blobCopy) Run(c *console) error {
-	from, err := openStore("FROM", b.From)
+	scratch, err := os.MkdirTemp("", "certvault-copy-")
+	if err != nil {
+		return fmt.Errorf("creating a folder for files in transit: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(scratch) }() // its files have no names any more
+	from, err := openStore("FROM", b.From, scratch)
 	if err != nil {
 		return err
 	}
-	to, err := openStore("TO", b.To)
+	to, err := openStore("TO", b.To, scratch)
 	if err != nil {
 		return err
 	}
@@ -51,12 +57,12 @@ func (b *blobCopy) Run(c *console) error {
 }
 
 // openStore returns the store of an argument.
-func openStore(name, location string) (*blob.Folder, error) {
-	store, err := blob.OpenURL(location)
-	if err != nil {
+func openStore(name, location, scratch string) (blob.FileStore, error) {
+	store, err := blob.OpenURL(location, blob.S3Options{Scratch: scratch})
+	if errors.Is(err, blob.ErrLocation) {
 		return nil, &usageError{fmt.Errorf("%s: %w", name, err)}
 	}
-	return store, nil
+	return store, err
 }
 
 func countsText(n blob.CopyCounts) string {

@@ -73,7 +73,7 @@ func sourceStore(t *testing.T, n int) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := f.SetInstallation(blob.NewInstallation(time.Now())); err != nil {
+	if err := f.SetInstallation(t.Context(), blob.NewInstallation(time.Now())); err != nil {
 		t.Fatal(err)
 	}
 	for i := range n {
@@ -271,7 +271,7 @@ func TestBlobCopyWithoutPermission(t *testing.T) {
 func TestBlobCopyArguments(t *testing.T) {
 	t.Parallel()
 	from, to := sourceStore(t, 1), filepath.Join(t.TempDir(), "copy")
-	for _, args := range [][]string{{"s3://bucket/prefix", to}, {from, "s3://bucket/prefix"}, {from, ""}, {from}} {
+	for _, args := range [][]string{{"s3://key:secret@bucket/prefix", to}, {from, "s3://bucket/prefix?key=secret"}, {from, "ftp://host"}, {from, ""}, {from}} {
 		if code, _, errs := certvault(t, "", append([]string{"blob", "copy"}, args...)...); code != exitUsage {
 			t.Errorf("blob copy %q: exit code = %d, stderr = %s, want %d", args, code, errs, exitUsage)
 		}

@@ -144,7 +144,7 @@ func OpenBase(ctx context.Context, c config.Storage, base string) (*Base, error)
 // CreateBase is like OpenBase, but it creates the schema if the database is empty and the file store
 // has no files.
 func CreateBase(ctx context.Context, c config.Storage, base string) (*Base, error) {
-	if err := verifyInstallation(ctx, c); err != nil {
+	if err := verifyFiles(ctx, c); err != nil {
 		return nil, err
 	}
 	b, err := openBase(ctx, c, base, createSchema)
@@ -160,7 +160,7 @@ func CreateBase(ctx context.Context, c config.Storage, base string) (*Base, erro
 // Migrate migrates the schema to this version and returns its number. It also imports the signing
 // keys of an earlier version. It changes nothing if the file store belongs to another installation.
 func Migrate(ctx context.Context, c config.Storage, log *slog.Logger) (version int, err error) {
-	if err := verifyInstallation(ctx, c); err != nil {
+	if err := verifyFiles(ctx, c); err != nil {
 		return 0, err
 	}
 	s, err := openStorage(ctx, c, "", migrateSchema)
@@ -205,7 +205,7 @@ type App struct {
 	previous string
 	// drill means that the vault is a drill of a restore. It sends no mail and no webhooks.
 	drill bool
-	blobs *blob.Folder
+	blobs blob.FileStore
 	// backups is nil if --backup is not set.
 	backups  *backup.Schedule
 	renderer *pdfium.Renderer
@@ -274,7 +274,10 @@ func New(ctx context.Context, cfg *config.Serve, log *slog.Logger, stdout io.Wri
 	}
 	// If the files belong to another installation, New opens no port and migrates nothing. The check
 	// changes nothing, so that a port in use is reported before any change.
-	if err := verifyInstallation(ctx, cfg.Storage); err != nil {
+	if err := a.openFiles(); err != nil {
+		return nil, err
+	}
+	if err := verifyInstallation(ctx, cfg.Storage, a.blobs); err != nil {
 		return nil, err
 	}
 	if err := a.checkBackups(); err != nil {
@@ -302,7 +305,7 @@ func New(ctx context.Context, cfg *config.Serve, log *slog.Logger, stdout io.Wri
 	if err := checkClock(ctx, a.DB); err != nil {
 		return nil, err
 	}
-	if a.blobs, err = blob.NewFolder(a.store.dir); err != nil {
+	if err := a.createFiles(); err != nil {
 		return nil, err
 	}
 	if err := claimStore(ctx, cfg.Storage, a.DB, a.blobs, time.Now()); err != nil {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -36,11 +35,7 @@ func Backup(ctx context.Context, c config.Storage, o backup.Options) (_ *backup.
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, s.DB.Close()) }()
-	files := filepath.Join(c.Data, "files")
-	if _, err := os.Stat(files); err != nil {
-		return nil, fmt.Errorf("the data folder has no files: %w; set --data to the data folder of the vault", err)
-	}
-	store, err := blob.NewFolder(files)
+	store, err := existingFiles(c)
 	if err != nil {
 		return nil, err
 	}

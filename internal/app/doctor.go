@@ -14,7 +14,6 @@ import (
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/authority"
 	"github.com/certvault/certvault/internal/backup"
-	"github.com/certvault/certvault/internal/blob"
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/config"
 	"github.com/certvault/certvault/internal/db"
@@ -60,6 +59,12 @@ func Examine(ctx context.Context, s config.Storage) []Finding {
 		list = append(list, Finding{Name: name, Good: err == nil, Detail: detail})
 	}
 	setUmask()
+	if s.Blob != "" {
+		if err := os.MkdirAll(s.Data, 0o700); err != nil { // it may have vanished
+			add("data folder", "", err)
+			return list
+		}
+	}
 	if _, err := os.Stat(s.Data); err != nil {
 		add("data folder", "", err)
 		return list
@@ -70,18 +75,7 @@ func Examine(ctx context.Context, s config.Storage) []Finding {
 	_, err = masterKey(s, false)
 	add("master key", "readable", err)
 	add("secret files", "private", examineSecrets(s))
-	installation := examineInstallation(ctx, s)
-	list = append(list, installation)
-	if installation.Good {
-		store, err := blob.NewFolder(filesDir(s))
-		if err == nil {
-			err = store.Probe()
-		}
-		add("file store", "usable", err)
-	} else {
-		// Probe writes a file, and the store may belong to another installation.
-		add("file store", "", errors.New("not checked, because the installation is wrong"))
-	}
+	list = append(list, examineFileStore(ctx, s)...)
 	r, err := pdfium.New(ctx, pdfium.Options{CacheDir: filepath.Join(s.Data, "cache")})
 	if err == nil {
 		err = r.Close(ctx)

@@ -68,17 +68,20 @@ func examineFiles(ctx context.Context, s config.Storage, f func(c *cert.Certific
 	if applied != known {
 		return 0, fmt.Errorf("the schema has version %d, and this program supports version %d", applied, known)
 	}
-	if err := checkInstallation(ctx, s, d); err != nil {
+	blobs, err := openFiles(s)
+	if err != nil {
 		return 0, err
 	}
-	blobs, err := blob.NewFolder(filesDir(s))
-	if err != nil {
+	if err := checkInstallation(ctx, s, d, blobs); err != nil {
+		return 0, err
+	}
+	if blobs, err = existingFiles(s); err != nil {
 		return 0, err
 	}
 	if err := template.CheckFiles(ctx, d, blobs, damaged); err != nil {
 		return 0, err
 	}
-	certs, err := certsOf(s, d)
+	certs, err := certsOf(s, d, blobs)
 	if err != nil {
 		return 0, err
 	}
@@ -90,15 +93,7 @@ func examineFiles(ctx context.Context, s config.Storage, f func(c *cert.Certific
 }
 
 // certsOf returns a service that checks files. It runs no jobs.
-func certsOf(s config.Storage, d *db.DB) (*cert.Service, error) {
-	files := filesDir(s)
-	if _, err := os.Stat(files); err != nil {
-		return nil, err
-	}
-	blobs, err := blob.NewFolder(files)
-	if err != nil {
-		return nil, err
-	}
+func certsOf(s config.Storage, d *db.DB, blobs blob.Store) (*cert.Service, error) {
 	options, err := keyOptions(s, "")
 	if err != nil {
 		return nil, err

@@ -2,11 +2,9 @@ package app
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"time"
 
-	"github.com/certvault/certvault/internal/blob"
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/config"
 	"github.com/certvault/certvault/internal/deletion"
@@ -18,12 +16,15 @@ import (
 // running. It returns an error if the files belong to another installation than the database,
 // because the files of the certificate would then not be deleted.
 func (b *Base) Erase(ctx context.Context, s config.Storage, referenceID, reason string) (*cert.Erasure, error) {
-	if err := checkInstallation(ctx, s, b.DB); err != nil {
+	blobs, err := openFiles(s)
+	if err != nil {
 		return nil, err
 	}
-	blobs := blob.OpenFolder(filesDir(s))
-	if _, err := blobs.Installation(); err != nil {
-		return nil, fmt.Errorf("%s: %w; set --data to the data folder of the vault, or start certvault serve once", blobs.Location(), err)
+	if err := checkInstallation(ctx, s, b.DB, blobs); err != nil {
+		return nil, err
+	}
+	if _, err := blobs.Installation(ctx); err != nil {
+		return nil, errNoStore(s, blobs, err)
 	}
 	log := slog.New(slog.DiscardHandler)
 	queue, err := job.New(b.DB, job.Config{NodeID: "erase", MaxAttempts: 1, Timeout: cert.SealTimeout, Logger: log})

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/config"
 	"github.com/certvault/certvault/internal/token"
 	"github.com/certvault/certvault/test/vault"
 )
@@ -27,10 +28,11 @@ type direct struct {
 	secret, session string
 }
 
-// newDirect returns a vault with an institution, whose owner is signed in.
-func newDirect(t *testing.T) *direct {
+// newDirect returns a vault with an institution, whose owner is signed in. Each change may modify its
+// settings.
+func newDirect(t *testing.T, change ...func(*config.Serve)) *direct {
 	t.Helper()
-	d := &direct{T: t, app: newApp(t, warmFolder(t), &bytes.Buffer{})}
+	d := &direct{T: t, app: newApp(t, warmFolder(t), &bytes.Buffer{}, change...)}
 	t.Cleanup(func() { _ = d.app.close(context.WithoutCancel(t.Context())) })
 	var err error
 	if d.inst, err = d.app.Accounts.CreateInstitution(t.Context(), account.NewInstitution{

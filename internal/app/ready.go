@@ -81,8 +81,8 @@ func (a *App) beat(ctx context.Context) error {
 	return errors.Join(a.Deliverer.FreeDeadLeases(ctx), a.Queue.Rescue(ctx, a.DB.Now(), a.Certs.Rescued))
 }
 
-// heartbeat records that this node is alive, in the database and, with PostgreSQL, in the folder of
-// files. The write to the database is also the probe of the database.
+// heartbeat records that this node is alive, in the database and, if other servers may use another
+// folder, in the folder of files. The write to the database is also the probe of the database.
 func (a *App) heartbeat(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, heartbeatTime)
 	defer cancel()
@@ -91,16 +91,16 @@ func (a *App) heartbeat(ctx context.Context) error {
 	if err == nil {
 		err = a.Queue.Heartbeat(ctx, now)
 	}
-	if err == nil && a.DB.Dialect == db.PostgreSQL {
+	if err == nil && a.marksFiles() {
 		err = a.store.setMark(now)
 	}
 	a.databaseProbe.record(err)
 	return err
 }
 
-// probeFiles checks that the file store accepts writes.
-func (a *App) probeFiles(context.Context) error {
-	err := a.blobs.Probe()
+// probeFiles checks that the file store accepts writes, or that it answers if it is in S3.
+func (a *App) probeFiles(ctx context.Context) error {
+	err := a.blobs.Probe(ctx)
 	a.fileProbe.record(err)
 	return err
 }
@@ -120,7 +120,7 @@ func (a *App) ready(w http.ResponseWriter, r *http.Request) {
 		text string
 	}{
 		{a.databaseProbe.check(), "the last write to the database failed\n"},
-		{a.fileProbe.check(), "the last write to the file store failed\n"},
+		{a.fileProbe.check(), a.fileProbeText()},
 		{a.DB.Ping(ctx), "the database does not respond\n"},
 	} {
 		if c.err != nil {
@@ -135,6 +135,14 @@ func (a *App) ready(w http.ResponseWriter, r *http.Request) {
 		text += "This vault is a drill of a restore. It sends no mail and no webhooks.\n"
 	}
 	plain(w, http.StatusOK, text)
+}
+
+// fileProbeText is the reason of a vault whose file store does not work.
+func (a *App) fileProbeText() string {
+	if a.cfg.Blob != "" {
+		return "the file store does not respond\n"
+	}
+	return "the last write to the file store failed\n"
 }
 
 func plain(w http.ResponseWriter, status int, text string) {

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -22,8 +23,15 @@ type RestoreOptions struct {
 	Drill bool
 }
 
+// errRestoreToS3 means that a restore has the setting --blob.
+var errRestoreToS3 = errors.New("a backup is restored into a folder: run the command without --blob and with a new --data folder; " +
+	"then run certvault blob copy DATA/files s3://..., move the files of DATA/keys to the places of --master-key-file and --key-identity-file, and start the server with --blob")
+
 // Restore creates a vault from a backup. The storage must not contain a vault.
 func Restore(ctx context.Context, c config.Storage, o RestoreOptions) (*backup.Restored, error) {
+	if c.Blob != "" {
+		return nil, errRestoreToS3
+	}
 	setUmask()
 	options := backup.RestoreOptions{Dir: o.Dir, At: o.At, Target: c, Drill: o.Drill, Now: time.Now}
 	var err error

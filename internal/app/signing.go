@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/url"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -112,7 +113,10 @@ func (s *Storage) publishRoots(ctx context.Context) error {
 	if stored, err := os.ReadFile(s.rootsFile); err == nil && bytes.Equal(stored, text) {
 		return nil
 	}
-	err = os.WriteFile(s.rootsFile+".new", text, 0o600)
+	err = os.MkdirAll(filepath.Dir(s.rootsFile), 0o700) // with --blob, the folder may vanish
+	if err == nil {
+		err = os.WriteFile(s.rootsFile+".new", text, 0o600)
+	}
 	if err == nil {
 		err = os.Rename(s.rootsFile+".new", s.rootsFile)
 	}

@@ -147,6 +147,9 @@ func (a *App) checkStore(ctx context.Context) error {
 			return err
 		}
 	}
+	if !a.marksFiles() {
+		return nil
+	}
 	if err := a.store.await(ctx, a.Queue, a.DB.Now); err != nil {
 		return err
 	}
@@ -155,6 +158,9 @@ func (a *App) checkStore(ctx context.Context) error {
 	}
 	return nil
 }
+
+// marksFiles reports whether other servers of the database may use a copy of the folder of files.
+func (a *App) marksFiles() bool { return a.DB.Dialect == db.PostgreSQL && a.cfg.Blob == "" }
 
 // lockText returns the text that this process writes to the lock file: the number of the file's
 // inode, and the id of this server.

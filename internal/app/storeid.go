@@ -26,9 +26,6 @@ var (
 	errNoInstallation    = errors.New("the file store has no installation id, but the database has one")
 )
 
-// filesDir returns the folder of the file store.
-func filesDir(c config.Storage) string { return filepath.Join(c.Data, "files") }
-
 // databasePlace describes the database for messages, without a password.
 func databasePlace(c config.Storage) string {
 	if c.Database == "" {
@@ -43,10 +40,10 @@ func databasePlace(c config.Storage) string {
 
 // verifyInstallation checks that the file store and the database belong to the same installation.
 // It neither creates nor changes anything, so that it can run before the schema is migrated.
-func verifyInstallation(ctx context.Context, c config.Storage) (err error) {
+func verifyInstallation(ctx context.Context, c config.Storage, store blob.FileStore) (err error) {
 	if c.Database == "" {
 		if _, err := os.Stat(filepath.Join(c.Data, db.FileName)); errors.Is(err, fs.ErrNotExist) {
-			return compareInstallation(ctx, c, "", true)
+			return compareInstallation(ctx, c, store, "", true)
 		}
 	}
 	setUmask()
@@ -55,11 +52,11 @@ func verifyInstallation(ctx context.Context, c config.Storage) (err error) {
 		return explainDamage(c, err)
 	}
 	defer func() { err = errors.Join(err, d.Close()) }()
-	return explainDamage(c, checkInstallation(ctx, c, d))
+	return explainDamage(c, checkInstallation(ctx, c, d, store))
 }
 
 // checkInstallation is verifyInstallation with an open database.
-func checkInstallation(ctx context.Context, c config.Storage, d *db.DB) error {
+func checkInstallation(ctx context.Context, c config.Storage, d *db.DB, store blob.FileStore) error {
 	empty, err := d.IsEmpty(ctx)
 	if err != nil {
 		return err
@@ -68,15 +65,14 @@ func checkInstallation(ctx context.Context, c config.Storage, d *db.DB) error {
 	if err != nil {
 		return err
 	}
-	return compareInstallation(ctx, c, id, empty)
+	return compareInstallation(ctx, c, store, id, empty)
 }
 
 // compareInstallation compares the id of the database with the file store. The id is empty if
 // certvault serve of this version has not used the database yet; empty reports whether the database
 // is new.
-func compareInstallation(ctx context.Context, c config.Storage, id string, empty bool) error {
-	store := blob.OpenFolder(filesDir(c))
-	stored, err := store.Installation()
+func compareInstallation(ctx context.Context, c config.Storage, store blob.FileStore, id string, empty bool) error {
+	stored, err := store.Installation(ctx)
 	missing := errors.Is(err, blob.ErrNoInstallation)
 	switch {
 	case err != nil && !missing:
@@ -86,12 +82,12 @@ func compareInstallation(ctx context.Context, c config.Storage, id string, empty
 	case id == "":
 		return nil
 	case missing:
-		return fmt.Errorf("%w: the database %s has the id %s, and %s does not exist; set --data to the data folder of the database. "+
-			`If this is that folder, restore the file from a backup, or write {"installation":%q,"format":1} to it`,
-			errNoInstallation, databasePlace(c), id, store.InstallationPath(), id)
+		return fmt.Errorf("%w: the database %s has the id %s, and %s does not exist; %s. "+
+			`If this is that store, restore the file from a backup, or write {"installation":%q,"format":1} to it`,
+			errNoInstallation, databasePlace(c), id, store.InstallationPath(), storeRemedy(c), id)
 	case stored.ID != id:
-		return fmt.Errorf("%w: %s has the id %s, and the database %s has the id %s; set --data to the data folder of the database, or --database to the database of the files",
-			errOtherInstallation, store.InstallationPath(), stored.ID, databasePlace(c), id)
+		return fmt.Errorf("%w: %s has the id %s, and the database %s has the id %s; %s, or --database to the database of the files",
+			errOtherInstallation, store.InstallationPath(), stored.ID, databasePlace(c), id, storeRemedy(c))
 	}
 	return nil
 }
@@ -101,11 +97,11 @@ var errFound = errors.New("found a file")
 
 // checkNewDatabase returns errNewDatabase if the store has files, because a new database has no
 // records of files.
-func checkNewDatabase(ctx context.Context, c config.Storage, store *blob.Folder) error {
+func checkNewDatabase(ctx context.Context, c config.Storage, store blob.FileStore) error {
 	err := store.Walk(ctx, "", func(blob.Info) error { return errFound })
 	if errors.Is(err, errFound) {
-		return fmt.Errorf("%w: the database is %s, and the files are in %s; restore the database from a backup, or set --data to another folder",
-			errNewDatabase, databasePlace(c), store.Location())
+		return fmt.Errorf("%w: the database is %s, and the files are in %s; restore the database from a backup, or set %s",
+			errNewDatabase, databasePlace(c), store.Location(), otherStore(c))
 	}
 	if err != nil {
 		return fmt.Errorf("reading the file store: %w", err)
@@ -113,39 +109,47 @@ func checkNewDatabase(ctx context.Context, c config.Storage, store *blob.Folder)
 	return nil
 }
 
+// otherStore is the setting of another, empty file store.
+func otherStore(c config.Storage) string {
+	if c.Blob != "" {
+		return "--blob to another prefix"
+	}
+	return "--data to another folder"
+}
+
 // claimStore assigns the same installation id to a new database and a new file store, and replaces
 // the installation file of a development version. Then it checks the ids again, because another
 // server may have assigned an id to the database in the meantime.
-func claimStore(ctx context.Context, c config.Storage, d *db.DB, store *blob.Folder, now time.Time) error {
-	if err := checkInstallation(ctx, c, d); err != nil {
+func claimStore(ctx context.Context, c config.Storage, d *db.DB, store blob.FileStore, now time.Time) error {
+	if err := checkInstallation(ctx, c, d, store); err != nil {
 		return err
 	}
-	installation, err := store.Installation()
+	installation, err := store.Installation(ctx)
 	if errors.Is(err, blob.ErrNoInstallation) {
 		installation = blob.NewInstallation(now)
 	} else if err != nil {
 		return err
 	}
 	// If the process dies before the id is in the database, the next start uses the file.
-	if err := store.SetInstallation(installation); err != nil {
+	if err := store.SetInstallation(ctx, installation); err != nil {
 		return err
 	}
 	// Another server on the same store may have stored its id first.
-	if installation, err = store.Installation(); err != nil {
+	if installation, err = store.Installation(ctx); err != nil {
 		return err
 	}
 	if err := d.SetInstallation(ctx, installation.ID); err != nil {
 		return err
 	}
-	return checkInstallation(ctx, c, d)
+	return checkInstallation(ctx, c, d, store)
 }
 
 // examineInstallation checks the installation id of the file store and of the database.
-func examineInstallation(ctx context.Context, c config.Storage) Finding {
+func examineInstallation(ctx context.Context, c config.Storage, store blob.FileStore) Finding {
 	detail := "not used by certvault serve yet"
-	err := verifyInstallation(ctx, c)
+	err := verifyInstallation(ctx, c, store)
 	if err == nil {
-		installation, e := blob.OpenFolder(filesDir(c)).Installation()
+		installation, e := store.Installation(ctx)
 		if e == nil {
 			detail = installation.ID
 		} else if !errors.Is(e, blob.ErrNoInstallation) {

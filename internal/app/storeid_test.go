@@ -35,7 +35,7 @@ func TestFilesOfAnotherInstallationAreRejected(t *testing.T) {
 		}
 		claim := func() error { return claimStore(ctx, c, d, store, time.Now()) }
 		// The process may die after it wrote the file.
-		if err := store.SetInstallation(blob.NewInstallation(time.Now())); err != nil {
+		if err := store.SetInstallation(t.Context(), blob.NewInstallation(time.Now())); err != nil {
 			t.Fatal(err)
 		}
 		for range 2 {
@@ -253,7 +253,7 @@ func TestDoctorReportsInstallation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if f := examineInstallation(t.Context(), c); !f.Good || !strings.Contains(f.Detail, "not used by certvault serve yet") {
+	if f := examineInstallation(t.Context(), c, blob.OpenFolder(filesDir(c))); !f.Good || !strings.Contains(f.Detail, "not used by certvault serve yet") {
 		t.Errorf("before the first start: finding = %+v, want good", f)
 	}
 	store, err := blob.NewFolder(filesDir(c))
@@ -264,8 +264,8 @@ func TestDoctorReportsInstallation(t *testing.T) {
 	if err := errors.Join(err, base.DB.Close()); err != nil {
 		t.Fatal(err)
 	}
-	i, err := store.Installation()
-	if f := examineInstallation(t.Context(), c); err != nil || !f.Good || f.Detail != i.ID {
+	i, err := store.Installation(t.Context())
+	if f := examineInstallation(t.Context(), c, blob.OpenFolder(filesDir(c))); err != nil || !f.Good || f.Detail != i.ID {
 		t.Errorf("after the first start: finding = %+v, want good with the id %s; err = %v", f, i.ID, err)
 	}
 }

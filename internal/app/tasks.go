@@ -69,7 +69,7 @@ func (a *App) startTasks(ctx context.Context) {
 // files would seem to be missing.
 func (a *App) withStore(f func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
-		if err := checkInstallation(ctx, a.cfg.Storage, a.DB); err != nil {
+		if err := checkInstallation(ctx, a.cfg.Storage, a.DB, a.blobs); err != nil {
 			return err
 		}
 		return f(ctx)

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/certvault/certvault/internal/batch"
-	"github.com/certvault/certvault/internal/blob"
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/config"
 	"github.com/certvault/certvault/internal/job"
@@ -28,12 +27,15 @@ import (
 // search for fonts, or nil for the default. It returns an error if the files belong to another
 // installation than the database.
 func (b *Base) Templates(ctx context.Context, s config.Storage, fonts []string) (_ *template.Service, done func(context.Context) error, err error) {
-	if err := checkInstallation(ctx, s, b.DB); err != nil {
+	blobs, err := openFiles(s)
+	if err != nil {
 		return nil, nil, err
 	}
-	blobs := blob.OpenFolder(filesDir(s))
-	if _, err := blobs.Installation(); err != nil {
-		return nil, nil, fmt.Errorf("%s: %w; set --data to the data folder of the vault, or start certvault serve once", blobs.Location(), err)
+	if err := checkInstallation(ctx, s, b.DB, blobs); err != nil {
+		return nil, nil, err
+	}
+	if _, err := blobs.Installation(ctx); err != nil {
+		return nil, nil, errNoStore(s, blobs, err)
 	}
 	address, err := b.DB.BaseURL(ctx)
 	if err != nil {

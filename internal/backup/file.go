@@ -1,6 +1,7 @@
 package backup
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -121,7 +122,7 @@ func ignoreLink(err error) error {
 
 // copyBlob copies a blob to the file to and adds it to the manifest.
 func (b *builder) copyBlob(ctx context.Context, key, to string) (err error) {
-	object, err := b.Files.Open(ctx, key)
+	object, err := b.Files.Open(blob.WithoutCache(ctx), key)
 	if err != nil {
 		return err
 	}
@@ -215,6 +216,9 @@ func (b *builder) addMissing(name string) error {
 
 // copyMark copies the file with the installation id of the store.
 func (b *builder) copyMark(ctx context.Context) error {
+	if s, ok := b.Files.(*blob.S3); ok {
+		return b.writeMark(ctx, s)
+	}
 	for _, name := range []string{markName, oldMarkName} {
 		ok, err := b.copyFile(ctx, filepath.Join(b.Data, filepath.FromSlash(name)), name)
 		if ok || err != nil {
@@ -225,6 +229,29 @@ func (b *builder) copyMark(ctx context.Context) error {
 		return nil // the vault was never started
 	}
 	return b.addMissing(markName)
+}
+
+// writeMark writes the installation of a store in S3.
+func (b *builder) writeMark(ctx context.Context, s *blob.S3) error {
+	installation, err := s.Installation(ctx)
+	if errors.Is(err, blob.ErrNoInstallation) && b.installation == "" {
+		return nil // the vault was never started
+	}
+	if errors.Is(err, blob.ErrNoInstallation) {
+		return b.addMissing(markName)
+	}
+	if err != nil {
+		return err
+	}
+	text, err := installation.Encode()
+	if err != nil {
+		return fmt.Errorf("copying the installation id: %w", err)
+	}
+	to, err := b.path(markName)
+	if err != nil {
+		return err
+	}
+	return b.copy(ctx, bytes.NewReader(text), markName, to)
 }
 
 // copyKeys copies the master key and the age identity, if they are files of the data folder.

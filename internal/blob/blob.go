@@ -20,6 +20,9 @@ var (
 	ErrExists = errors.New("the blob exists already")
 	// ErrKey reports that a key is invalid.
 	ErrKey = errors.New("invalid blob key")
+	// ErrUnavailable reports that a store on the network cannot work at the moment. It has no kind of
+	// fault; see web.IsOutage.
+	ErrUnavailable = errors.New("the file store is not available")
 )
 
 // Store stores blobs. A key has at most 512 bytes. It consists of segments of a-z, 0-9, "-", "_"
@@ -27,8 +30,9 @@ var (
 type Store interface {
 	// Put reads r to its end and stores the content under key. It returns after the blob is
 	// durable. It returns ErrFull if the store has too little free space besides the reserve, and
-	// ErrExists if there is a blob under the key. If Put returns an error, it has stored nothing. If
-	// reading from r fails, the error wraps the error of r.
+	// ErrExists if there is a blob under the key. If Put returns an error, it has stored nothing,
+	// except after ErrUnavailable: the answer of the store may be lost. If reading from r fails, the
+	// error wraps the error of r.
 	Put(ctx context.Context, key string, r io.Reader) (size int64, err error)
 	// PutReserved is like Put, but may also use the reserve. The reserve is free space that Put
 	// does not use. PutReserved is for the files that the vault makes from accepted uploads.
@@ -48,6 +52,32 @@ type Store interface {
 	Clean(ctx context.Context, before time.Time) error
 }
 
+// FileStore is the file store of a vault: a Folder or an S3.
+type FileStore interface {
+	Store
+	// Location returns the place of the store for messages, as OpenURL accepts it.
+	Location() string
+	// InstallationPath returns the place of the file with the installation, for messages.
+	InstallationPath() string
+	// Installation returns the installation of the store, and changes nothing. The error is
+	// ErrNoInstallation if the store, or the file in it, does not exist.
+	Installation(ctx context.Context) (Installation, error)
+	// SetInstallation stores the installation durably, unless the store has one.
+	SetInstallation(ctx context.Context, i Installation) error
+	// Probe returns an error if the store does not work at the moment. It is called every few seconds.
+	Probe(ctx context.Context) error
+	// Test writes, reads and removes a file. It returns an error if the store does not do all that the
+	// vault needs.
+	Test(ctx context.Context) error
+
+	// exists returns an error if the place is not a store.
+	exists(ctx context.Context) error
+	// createNew creates the store, unless the place contains something else.
+	createNew() error
+	// contains reports whether another store is the same store, or inside of it.
+	contains(other FileStore) (bool, error)
+}
+
 // Object is an open blob.
 type Object interface {
 	io.ReaderAt
@@ -62,6 +92,7 @@ type Object interface {
 // Version identifies the bytes of a blob. Two versions can be compared with ==. Times are in
 // nanoseconds.
 type Version struct {
+	// Inode is the number of the inode, or the digest of what identifies the object in S3.
 	Inode uint64
 	Size  int64
 	// Modified is the time of the last write, and Changed is the time of the last change of the
@@ -71,6 +102,21 @@ type Version struct {
 
 // FullWait is the time after which a job runs again if the store was full.
 const FullWait = 30 * time.Second
+
+// UnavailableWait is the time after which a job runs again if the store was not available.
+const UnavailableWait = 10 * time.Second
+
+// Wait returns the time after which a job runs again that failed with err, if the store was full or
+// not available. Such an attempt does not count.
+func Wait(err error) (wait time.Duration, ok bool) {
+	switch {
+	case errors.Is(err, ErrFull):
+		return FullWait, true
+	case errors.Is(err, ErrUnavailable):
+		return UnavailableWait, true
+	}
+	return 0, false
+}
 
 // Info describes a blob in Walk.
 type Info struct {

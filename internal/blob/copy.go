@@ -28,7 +28,7 @@ var (
 // source may be in use: Copier ignores blobs that are removed in the meantime, and may miss blobs
 // that are added in the meantime.
 type Copier struct {
-	From, To *Folder
+	From, To FileStore
 	// Problem is called for each blob that could not be copied, or whose copy differs. Calls do not
 	// overlap.
 	Problem func(key string, err error)
@@ -60,7 +60,7 @@ func (c *Copier) Counts() CopyCounts {
 // once. The target gets the installation after all blobs, so that no vault starts with an
 // incomplete copy.
 func (c *Copier) Run(ctx context.Context) error {
-	installation, err := c.prepare()
+	installation, err := c.prepare(ctx)
 	if err != nil {
 		return err
 	}
@@ -68,36 +68,36 @@ func (c *Copier) Run(ctx context.Context) error {
 		return err
 	}
 	if n := c.failed.Load(); n > 0 {
-		return fmt.Errorf("%w: %d files of %s are not in %s, or differ", ErrIncompleteCopy, n, c.From.root, c.To.root)
+		return fmt.Errorf("%w: %d files of %s are not in %s, or differ", ErrIncompleteCopy, n, c.From.Location(), c.To.Location())
 	}
-	return c.To.SetInstallation(installation)
+	return c.To.SetInstallation(ctx, installation)
 }
 
 // prepare checks both stores, and creates the target. It returns the installation of the source.
-func (c *Copier) prepare() (Installation, error) {
-	if err := c.From.exists(); err != nil {
+func (c *Copier) prepare(ctx context.Context) (Installation, error) {
+	if err := c.From.exists(ctx); err != nil {
 		return Installation{}, err
 	}
-	inside, err := c.From.contains(c.To.root)
+	inside, err := c.From.contains(c.To)
 	if err != nil {
 		return Installation{}, err
 	}
 	if inside {
-		return Installation{}, fmt.Errorf("the target %s is the source %s, or is inside of it; name another folder", c.To.root, c.From.root)
+		return Installation{}, fmt.Errorf("the target %s is the source %s, or is inside of it; name another folder", c.To.Location(), c.From.Location())
 	}
-	installation, err := c.From.Installation()
+	installation, err := c.From.Installation(ctx)
 	if errors.Is(err, ErrNoInstallation) {
-		return Installation{}, fmt.Errorf("%s is an incomplete copy, or was used only by an earlier version; in the second case, start certvault serve once: %w", c.From.root, err)
+		return Installation{}, fmt.Errorf("%s is an incomplete copy, or was used only by an earlier version; in the second case, start certvault serve once: %w", c.From.Location(), err)
 	}
 	if err != nil {
 		return Installation{}, err
 	}
-	target, err := c.To.Installation()
+	target, err := c.To.Installation(ctx)
 	if err != nil && !errors.Is(err, ErrNoInstallation) {
 		return Installation{}, err
 	}
 	if err == nil && target.ID != installation.ID {
-		return Installation{}, fmt.Errorf("the target belongs to another installation: %s has the id %s, and %s has the id %s; name another folder",
+		return Installation{}, fmt.Errorf("the target belongs to another installation: %s has the id %s, and %s has the id %s; name another place",
 			c.To.InstallationPath(), target.ID, c.From.InstallationPath(), installation.ID)
 	}
 	return installation, c.To.createNew()
@@ -143,6 +143,8 @@ func (c *Copier) copyAll(ctx context.Context) error {
 func (c *Copier) copyBlob(ctx context.Context, key string) error {
 	source, err := c.From.Open(ctx, key)
 	switch {
+	case errors.Is(err, ErrUnavailable):
+		return fmt.Errorf("reading from %s: %w", c.From.Location(), err)
 	case errors.Is(err, ErrKey):
 		c.report(key, errNoBlob)
 		return nil
@@ -157,6 +159,8 @@ func (c *Copier) copyBlob(ctx context.Context, key string) error {
 	reader := newDigestReader(source)
 	exists, err := c.hasTarget(ctx, key)
 	switch {
+	case errors.Is(err, ErrUnavailable):
+		return fmt.Errorf("reading from %s: %w", c.To.Location(), err)
 	case err != nil:
 		c.report(key, err)
 		return nil
@@ -165,14 +169,19 @@ func (c *Copier) copyBlob(ctx context.Context, key string) error {
 	default:
 		_, err = c.To.Put(ctx, key, reader)
 	}
+	if errors.Is(reader.err, ErrUnavailable) {
+		return fmt.Errorf("reading from %s: %w", c.From.Location(), reader.err)
+	}
 	if reader.err != nil {
 		c.report(key, reader.err)
 		return nil
 	}
 	if err != nil && !errors.Is(err, ErrExists) { // ErrExists: another process is copying the store too
-		return fmt.Errorf("copying to %s: %w", c.To.root, err)
+		return fmt.Errorf("copying to %s: %w", c.To.Location(), err)
 	}
-	if err := c.compare(ctx, key, reader, source.Size()); err != nil {
+	if err := c.compare(ctx, key, reader, source.Size()); errors.Is(err, ErrUnavailable) {
+		return fmt.Errorf("reading from %s: %w", c.To.Location(), err)
+	} else if err != nil {
 		if !exists {
 			err = errors.Join(err, c.To.Delete(ctx, key))
 		}

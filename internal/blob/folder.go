@@ -44,7 +44,7 @@ type Folder struct {
 	syncDir func(dir string) error
 }
 
-var _ Store = (*Folder)(nil)
+var _ FileStore = (*Folder)(nil)
 
 // NewFolder opens a folder as a store. It creates the folder if needed.
 func NewFolder(root string) (*Folder, error) {
@@ -121,31 +121,38 @@ func (f *Folder) put(ctx context.Context, key string, r io.Reader, least float64
 func (f *Folder) copyTo(ctx context.Context, file *os.File, r io.Reader) (int64, error) {
 	buffer := f.buffers.Get().(*[]byte) //nolint:errcheck,forcetypeassert // the pool has only *[]byte
 	defer f.buffers.Put(buffer)
-	var size int64
+	size, err := fill(ctx, file, r, *buffer)
+	if err != nil {
+		return 0, err
+	}
+	if err := file.Sync(); err != nil {
+		return 0, storeError(err)
+	}
+	return size, nil
+}
+
+// fill reads r to its end and writes the content to a file. It returns an error of r unchanged.
+func fill(ctx context.Context, file *os.File, r io.Reader, buffer []byte) (size int64, err error) {
 	for {
 		if err := ctx.Err(); err != nil {
 			return 0, err
 		}
 		// Fill the buffer before each write: a multipart reader returns 4 kB at
 		// a time, and each write is a system call.
-		n, readErr := readBuffer(r, *buffer)
+		n, readErr := readBuffer(r, buffer)
 		if n > 0 {
-			if _, err := file.Write((*buffer)[:n]); err != nil {
+			if _, err := file.Write(buffer[:n]); err != nil {
 				return 0, storeError(err)
 			}
 			size += int64(n)
 		}
 		if errors.Is(readErr, io.EOF) {
-			break
+			return size, nil
 		}
 		if readErr != nil {
 			return 0, readErr
 		}
 	}
-	if err := file.Sync(); err != nil {
-		return 0, storeError(err)
-	}
-	return size, nil
 }
 
 // readBuffer reads from r until the buffer is full or r returns an error. Unlike io.ReadFull,
@@ -358,9 +365,12 @@ func (f *Folder) checkFree(least float64) error {
 	return nil
 }
 
-func (f *Folder) freeShare() (float64, error) {
+func (f *Folder) freeShare() (float64, error) { return freeShare(f.root) }
+
+// freeShare returns the share of the disk of a folder that is free.
+func freeShare(dir string) (float64, error) {
 	var s unix.Statfs_t
-	if err := unix.Statfs(f.root, &s); err != nil {
+	if err := unix.Statfs(dir, &s); err != nil {
 		return 0, err
 	}
 	return float64(s.Bavail) / float64(s.Blocks), nil

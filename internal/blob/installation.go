@@ -1,7 +1,7 @@
 package blob
 
 import (
-	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -44,7 +44,7 @@ func (f *Folder) InstallationPath() string { return filepath.Join(f.root, Instal
 
 // Installation returns the installation of the store, and changes nothing. The error is
 // ErrNoInstallation if the store, or the file in it, does not exist.
-func (f *Folder) Installation() (Installation, error) {
+func (f *Folder) Installation(context.Context) (Installation, error) {
 	file := f.InstallationPath()
 	text, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -53,7 +53,11 @@ func (f *Folder) Installation() (Installation, error) {
 	if err != nil {
 		return Installation{}, fmt.Errorf("reading the installation id: %w", err)
 	}
-	var i Installation
+	return parseInstallation(file, text)
+}
+
+// parseInstallation returns the installation in the content of a file.
+func parseInstallation(file string, text []byte) (i Installation, err error) {
 	if err := json.Unmarshal(text, &i); err != nil {
 		return Installation{}, fmt.Errorf("%s is damaged; restore it from a backup: %w", file, err)
 	}
@@ -61,6 +65,12 @@ func (f *Folder) Installation() (Installation, error) {
 		return Installation{}, fmt.Errorf("%s has format %d, and this version of certvault supports format %d: use a newer version", file, i.Format, installationFormat)
 	}
 	return i, checkID(file, i.ID)
+}
+
+// Encode returns the content of the file with the installation.
+func (i Installation) Encode() ([]byte, error) {
+	text, err := json.Marshal(i)
+	return append(text, '\n'), err
 }
 
 // oldInstallation returns the installation of a store of a development version.
@@ -86,7 +96,7 @@ func checkID(file, id string) error {
 
 // SetInstallation stores the installation durably, unless the store has one. It replaces the file
 // of a development version.
-func (f *Folder) SetInstallation(i Installation) error {
+func (f *Folder) SetInstallation(_ context.Context, i Installation) error {
 	if err := f.writeInstallation(i); err != nil && !errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("storing the installation id: %w", err)
 	}
@@ -102,15 +112,15 @@ func (f *Folder) writeInstallation(i Installation) error {
 	if _, err := os.Lstat(f.InstallationPath()); err == nil {
 		return fs.ErrExist
 	}
-	var text bytes.Buffer
-	if err := json.NewEncoder(&text).Encode(i); err != nil {
+	text, err := i.Encode()
+	if err != nil {
 		return err
 	}
 	file, err := os.CreateTemp(filepath.Join(f.root, incomingDir), "")
 	if err != nil {
 		return err
 	}
-	_, err = file.Write(text.Bytes())
+	_, err = file.Write(text)
 	err = errors.Join(err, file.Sync(), file.Close())
 	if err == nil {
 		err = os.Link(file.Name(), f.InstallationPath())

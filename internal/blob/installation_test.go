@@ -38,10 +38,10 @@ func writeFile(t *testing.T, file, text string) {
 func TestOneInstallationPerStore(t *testing.T) {
 	t.Parallel()
 	f, root := newFolder(t)
-	if _, err := f.Installation(); !errors.Is(err, blob.ErrNoInstallation) {
+	if _, err := f.Installation(t.Context()); !errors.Is(err, blob.ErrNoInstallation) {
 		t.Errorf("Installation of a new store: error = %v, want ErrNoInstallation", err)
 	}
-	if _, err := blob.OpenFolder(filepath.Join(root, "missing")).Installation(); !errors.Is(err, blob.ErrNoInstallation) {
+	if _, err := blob.OpenFolder(filepath.Join(root, "missing")).Installation(t.Context()); !errors.Is(err, blob.ErrNoInstallation) {
 		t.Errorf("Installation of a store that does not exist: error = %v, want ErrNoInstallation", err)
 	}
 	if _, err := os.Stat(filepath.Join(root, "missing")); !os.IsNotExist(err) {
@@ -52,11 +52,11 @@ func TestOneInstallationPerStore(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range ids {
 		wg.Go(func() {
-			if err := f.SetInstallation(blob.NewInstallation(now)); err != nil {
+			if err := f.SetInstallation(t.Context(), blob.NewInstallation(now)); err != nil {
 				t.Error(err)
 			}
 			var err error
-			if ids[i], err = f.Installation(); err != nil {
+			if ids[i], err = f.Installation(t.Context()); err != nil {
 				t.Error(err)
 			}
 		})
@@ -85,7 +85,7 @@ func TestOneInstallationPerStore(t *testing.T) {
 		`{"installation":"` + ids[0].ID + `","format":2}`: "newer version",
 	} {
 		writeFile(t, file, text)
-		if _, err := f.Installation(); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), file) {
+		if _, err := f.Installation(t.Context()); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), file) {
 			t.Errorf("Installation of %q: error = %v, want %q and the file", text, err, want)
 		}
 	}
@@ -99,15 +99,15 @@ func TestInstallationOfDevelopmentVersionIsReplaced(t *testing.T) {
 	const id = "0b2d9f0e-3a55-4b8e-9a55-4f1f6b8b2a10"
 	old := filepath.Join(root, "installation")
 	writeFile(t, old, id+"\n")
-	i, err := f.Installation()
+	i, err := f.Installation(t.Context())
 	if err != nil || i.ID != id {
 		t.Fatalf("Installation = %+v, %v, want the id of the old file", i, err)
 	}
 	for range 2 {
-		if err := f.SetInstallation(i); err != nil {
+		if err := f.SetInstallation(t.Context(), i); err != nil {
 			t.Fatal(err)
 		}
-		if i, err := f.Installation(); err != nil || i.ID != id {
+		if i, err := f.Installation(t.Context()); err != nil || i.ID != id {
 			t.Errorf("Installation after the replacement = %+v, %v, want the same id", i, err)
 		}
 	}

@@ -1,6 +1,7 @@
 package blob
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,14 +13,18 @@ import (
 // ErrLocation means that a text does not name a store.
 var ErrLocation = errors.New("not the location of a file store")
 
-// OpenURL returns the store at a location, which is the path of a folder. It creates nothing, and
-// does not check whether the store exists. The error is ErrLocation if the location is not valid.
-func OpenURL(location string) (*Folder, error) {
-	if scheme, _, found := strings.Cut(location, "://"); found {
-		return nil, fmt.Errorf("%w: %s: the scheme %s:// is not supported; name a folder, such as certvault-data/files", ErrLocation, location, scheme)
-	}
-	if location == "" {
-		return nil, fmt.Errorf("%w: the location is empty; name a folder, such as certvault-data/files", ErrLocation)
+// OpenURL returns the store at a location: the path of a folder, or s3:// and the parameters of
+// OpenS3. It creates nothing in the store, and does not check whether the store exists. The error is
+// ErrLocation if the location is not valid. The options are for S3.
+func OpenURL(location string, o S3Options) (FileStore, error) {
+	scheme, _, found := strings.Cut(location, "://")
+	switch {
+	case found && scheme == s3Scheme:
+		return OpenS3(location, o)
+	case found:
+		return nil, fmt.Errorf("%w: the scheme %s:// is not supported; name a folder, such as certvault-data/files, or %s", ErrLocation, scheme, s3Form)
+	case location == "":
+		return nil, fmt.Errorf("%w: the location is empty; name a folder, such as certvault-data/files, or %s", ErrLocation, s3Form)
 	}
 	return OpenFolder(filepath.Clean(location)), nil
 }
@@ -28,7 +33,7 @@ func OpenURL(location string) (*Folder, error) {
 func (f *Folder) Location() string { return f.root }
 
 // exists returns an error if the folder is not a store.
-func (f *Folder) exists() error {
+func (f *Folder) exists(context.Context) error {
 	if _, err := os.Stat(f.root); err != nil {
 		return fmt.Errorf("opening the file store: %w", err)
 	}
@@ -50,9 +55,14 @@ func (f *Folder) createNew() error {
 	return f.create()
 }
 
-// contains reports whether the folder is dir, or whether dir is below the folder. dir need not
-// exist. Symbolic links and mounts of the same folder are followed.
-func (f *Folder) contains(dir string) (bool, error) {
+// contains reports whether the folder is that of another store, or whether that one is below the
+// folder. It need not exist. Symbolic links and mounts of the same folder are followed.
+func (f *Folder) contains(other FileStore) (bool, error) {
+	o, ok := other.(*Folder)
+	if !ok {
+		return false, nil
+	}
+	dir := o.root
 	root, err := os.Stat(f.root)
 	if err != nil {
 		return false, fmt.Errorf("opening the file store: %w", err)

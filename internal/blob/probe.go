@@ -1,6 +1,7 @@
 package blob
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -9,7 +10,7 @@ import (
 
 // Probe writes a small file durably and removes it. It returns an error if the store accepts no
 // writes.
-func (f *Folder) Probe() error {
+func (f *Folder) Probe(context.Context) error {
 	file, err := os.CreateTemp(filepath.Join(f.root, incomingDir), "probe-")
 	if err != nil {
 		return fmt.Errorf("writing to the file store: %w", err)
@@ -20,3 +21,6 @@ func (f *Folder) Probe() error {
 	}
 	return nil
 }
+
+// Test is Probe.
+func (f *Folder) Test(ctx context.Context) error { return f.Probe(ctx) }

@@ -172,12 +172,13 @@ type unpackWorker struct {
 // entry is stored in one transaction with the place of the next entry.
 func (w *unpackWorker) Work(ctx context.Context, j *river.Job[unpackArgs]) error {
 	done, err := w.service.unpack(ctx, j.Args.Archive, workTime)
+	wait, waits := blob.Wait(err)
 	switch {
 	case ctx.Err() != nil:
 		return river.JobSnooze(0)
-	case errors.Is(err, blob.ErrFull):
-		// Wait until the store has room; the attempt does not count.
-		return river.JobSnooze(blob.FullWait)
+	case waits:
+		// Wait until the store has room or is available; the attempt does not count.
+		return river.JobSnooze(wait)
 	case err != nil:
 		return err
 	case !done:

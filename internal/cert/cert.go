@@ -240,8 +240,8 @@ type Service struct {
 	processors  processors
 	intact      intactFiles
 	texts       textCache
-	// fullLogged is the time at which a full store was last logged, in microseconds.
-	fullLogged atomic.Int64
+	// waitLogged is the time at which it was last logged that the store is full or not available, in microseconds.
+	waitLogged atomic.Int64
 }
 
 // New returns a service and registers its workers with the queue.

@@ -127,3 +127,66 @@ func TestFullStoreFeedsNoJobs(t *testing.T) {
 		t.Errorf("Feed with room in the store: jobs = %v, err = %v, want 1", v.jobs(), err)
 	}
 }
+
+// awayStore is a store on the network that does not respond while away is set.
+type awayStore struct {
+	blob.Store
+
+	away bool
+}
+
+func (s *awayStore) Open(ctx context.Context, key string) (blob.Object, error) {
+	if s.away {
+		return nil, blob.ErrUnavailable
+	}
+	return s.Store.Open(ctx, key)
+}
+
+func (s *awayStore) PutReserved(ctx context.Context, key string, r io.Reader) (int64, error) {
+	if s.away {
+		return 0, blob.ErrUnavailable
+	}
+	return s.Store.PutReserved(ctx, key, r)
+}
+
+// The job of a certificate waits while the store does not respond, in each of its steps. No attempt
+// counts, and nothing is reported as missing or damaged.
+func TestUnavailableStoreCountsNoAttempt(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	store := &awayStore{}
+	v := newVault(t, dbtest.Open(t, t.TempDir(), ""), func(c *Config) {
+		store.Store, c.Blobs = c.Blobs, store
+		c.Log = slog.New(slog.NewTextHandler(&log, nil))
+	})
+	c := v.upload(nil)
+	before := v.snapshot(c.UUID)
+	ok := v.sealer.seal
+	for name, prepare := range map[string]func(){
+		"opening the original": func() { store.away = true },
+		"storing the verified PDF": func() {
+			store.away = false
+			v.sealer.seal = func(ctx context.Context, o seal.Original, stamp seal.Stamp) (*seal.Verified, error) {
+				store.away = true
+				return ok(ctx, o, stamp)
+			}
+		},
+	} {
+		prepare()
+		for range 10 {
+			err := v.work(t.Context(), c, v.attempts)
+			if wait, isWait := errors.AsType[*river.JobSnoozeError](err); !isWait || wait.Duration != blob.UnavailableWait {
+				t.Errorf("%s: err = %v, want a snooze of blob.UnavailableWait, which counts no attempt", name, err)
+			}
+		}
+		v.sealer.seal = ok
+		if after := v.snapshot(c.UUID); !reflect.DeepEqual(before, after) {
+			t.Errorf("%s: the record, events or jobs changed: %+v", name, after)
+		}
+	}
+	if n := strings.Count(log.String(), "ALARM: the file store is not available"); n != 1 || strings.Count(log.String(), "ALARM") != 1 {
+		t.Errorf("%d alarms about the store, want 1 and no other: %s", n, &log)
+	}
+	store.away = false
+	v.approved(c)
+}

@@ -108,15 +108,16 @@ func (s *Service) receive(ctx context.Context, institutionUUID, kind string, in 
 
 // inspect sets the type and the notices of a stored file, and checks that the file can be sealed.
 func (s *Service) inspect(ctx context.Context, institutionUUID string, f *File) (err error) {
-	if err := s.checking.Acquire(ctx, 1); err != nil {
-		return fmt.Errorf("waiting to check a file: %w", err)
-	}
-	defer s.checking.Release(1)
+	// Open waits for the network if the store is not on this machine.
 	o, err := s.blobs.Open(ctx, f.Key)
 	if err != nil {
 		return fmt.Errorf("checking a file: %w", err)
 	}
 	defer func() { err = errors.Join(err, o.Close()) }()
+	if err := s.checking.Acquire(ctx, 1); err != nil {
+		return fmt.Errorf("waiting to check a file: %w", err)
+	}
+	defer s.checking.Release(1)
 	if f.Type, err = seal.Sniff(f.Name, o, f.Size); err != nil {
 		return fmt.Errorf("checking a file: %w", err)
 	}

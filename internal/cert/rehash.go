@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/blob"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/fault"
 )
@@ -107,6 +108,7 @@ func (s *Service) rehashDue(ctx context.Context) ([]string, error) {
 // return results together with an error, so that one unreadable file does not stop the checks of
 // other files. A missing file fails its check. If the store is unavailable, the result is NotRun.
 func (s *Service) recheck(ctx context.Context, c *Certificate) (checks []Check, err error) {
+	ctx = blob.WithoutCache(ctx)
 	if originalCheck(c) == CheckOriginal {
 		content, e := s.openOriginal(ctx, c)
 		var k Check

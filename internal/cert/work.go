@@ -84,8 +84,8 @@ func (w *sealWorker) Work(ctx context.Context, j *river.Job[sealArgs]) error {
 		// This process is stopping. The next process repeats the attempt, which does not count.
 		return river.JobSnooze(0)
 	}
-	if errors.Is(err, blob.ErrFull) || db.Full(err) {
-		return s.waitForRoom(ctx, err)
+	if wait, ok := waitOf(err); ok {
+		return s.waitForStore(ctx, err, wait)
 	}
 	if r, ok := errors.AsType[*seal.Refusal](err); ok {
 		return s.fail(context.WithoutCancel(ctx), c, Failure{Code: r.Code, Message: r.Reason})
@@ -100,14 +100,27 @@ func (w *sealWorker) Work(ctx context.Context, j *river.Job[sealArgs]) error {
 	return s.fail(context.WithoutCancel(ctx), c, failureOf(err))
 }
 
-// waitForRoom returns an error that makes the queue run the job again after blob.FullWait. The
-// attempt does not count. waitForRoom logs the full store at most once per blob.FullWait.
-func (s *Service) waitForRoom(ctx context.Context, err error) error {
-	now := db.Micros(s.now())
-	if last := s.fullLogged.Load(); now-last >= blob.FullWait.Microseconds() && s.fullLogged.CompareAndSwap(last, now) {
-		s.log.ErrorContext(ctx, "ALARM: the storage is full; sealing waits until there is room", slog.Any("error", err))
+// waitOf returns the time after which a job runs again that failed because the storage is full or not
+// available.
+func waitOf(err error) (wait time.Duration, ok bool) {
+	if db.Full(err) {
+		return blob.FullWait, true
 	}
-	return river.JobSnooze(blob.FullWait)
+	return blob.Wait(err)
+}
+
+// waitForStore returns an error that makes the queue run the job again after wait. The attempt does not
+// count. waitForStore logs the reason at most once per blob.FullWait.
+func (s *Service) waitForStore(ctx context.Context, err error, wait time.Duration) error {
+	now := db.Micros(s.now())
+	if last := s.waitLogged.Load(); now-last >= blob.FullWait.Microseconds() && s.waitLogged.CompareAndSwap(last, now) {
+		text := "ALARM: the storage is full; sealing waits until there is room"
+		if errors.Is(err, blob.ErrUnavailable) {
+			text = "ALARM: the file store is not available; sealing waits until it is"
+		}
+		s.log.ErrorContext(ctx, text, slog.Any("error", err))
+	}
+	return river.JobSnooze(wait)
 }
 
 var (

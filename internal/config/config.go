@@ -20,6 +20,7 @@ import (
 type Storage struct {
 	Data     string `default:"./certvault-data" help:"Data folder: embedded database, files, keys, outbox." placeholder:"DIR"`
 	Database string `help:"PostgreSQL database, postgres://..., instead of the embedded one." placeholder:"URL"`
+	Blob     string `help:"File store in S3, s3://BUCKET/PREFIX?endpoint=https://HOST, instead of the data folder. Requires --database." placeholder:"URL"`
 
 	MasterKeyFile     string `help:"File of the master key. Default: keys/master.key." name:"master-key-file" placeholder:"FILE" type:"path"`
 	KeyIdentityFile   string `help:"File of the identity that decrypts the signing keys. Default: keys/identity.txt." name:"key-identity-file" placeholder:"FILE" type:"path"`
@@ -46,7 +47,46 @@ func (s *Storage) AfterApply() error {
 	if s.KeyIdentity != "" && s.KeyIdentityFile != "" {
 		return fmt.Errorf("only one of --key-identity-file and %s can be set", KeyIdentityVariable)
 	}
+	return s.checkBlob()
+}
+
+// checkBlob checks the settings that --blob requires. With --blob, the data folder may vanish at any
+// moment, so that nothing may be only there.
+func (s *Storage) checkBlob() error {
+	if s.Blob == "" {
+		return nil
+	}
+	if !strings.HasPrefix(s.Blob, "s3://") {
+		return errors.New("--blob must begin with s3://; without --blob, files are in the data folder")
+	}
+	if s.Database == "" {
+		return errors.New("--blob requires --database with a PostgreSQL database, because the embedded database is in the data folder, which may vanish")
+	}
+	for _, secret := range []struct{ flag, file, value, variable string }{
+		{"master-key-file", s.MasterKeyFile, s.MasterKey, MasterKeyVariable},
+		{"key-identity-file", s.KeyIdentityFile, s.KeyIdentity, KeyIdentityVariable},
+	} {
+		if secret.file == "" && secret.value == "" {
+			return fmt.Errorf("--blob requires --%s or %s, because the data folder may vanish", secret.flag, secret.variable)
+		}
+		if secret.file != "" && isInside(s.Data, secret.file) {
+			return fmt.Errorf("--%s must not be inside of the data folder, which may vanish with --blob; move the file", secret.flag)
+		}
+	}
 	return nil
+}
+
+// isInside reports whether a file is inside of a folder.
+func isInside(dir, file string) bool {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return false
+	}
+	if file, err = filepath.Abs(file); err != nil {
+		return false
+	}
+	name, err := filepath.Rel(dir, file)
+	return err == nil && filepath.IsLocal(name)
 }
 
 // KeyFolder returns the folder of the keys in the data folder.

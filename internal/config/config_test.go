@@ -80,6 +80,11 @@ func TestInvalidSettingsAreRejected(t *testing.T) {
 		"null origin":             {[]string{"--cors-origin", "null"}, "--cors-origin"},
 		"origin with query":       {[]string{"--cors-origin", "https://app.example.org?x"}, "--cors-origin"},
 		"origin with user":        {[]string{"--cors-origin", "https://a@app.example.org"}, "--cors-origin"},
+		"blob in a folder":        {[]string{"--blob", "files"}, "--blob must begin with s3://"},
+		"blob beside SQLite":      {[]string{"--blob", "s3://b"}, "--blob requires --database"},
+		"blob without a key":      {[]string{"--blob", "s3://b", "--database", "postgres://h/d", "--key-identity-file", "/i"}, "--master-key-file"},
+		"blob without identity":   {[]string{"--blob", "s3://b", "--database", "postgres://h/d", "--master-key-file", "/m"}, "--key-identity-file"},
+		"key in scratch space":    {[]string{"--blob", "s3://b", "--database", "postgres://h/d", "--key-identity-file", "/i", "--master-key-file", "certvault-data/keys/master.key"}, "--master-key-file must not be inside"},
 		"unknown flag":            {[]string{"--no-such-flag"}, "no-such-flag"},
 	} {
 		_, err := parse(t, tc.args...)

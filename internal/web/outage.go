@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/certvault/certvault/internal/blob"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/fault"
 )
@@ -30,6 +31,9 @@ var fileOutages = []error{
 func IsOutage(err error) bool {
 	if err == nil || fault.KindOf(err) != fault.Internal {
 		return false
+	}
+	if errors.Is(err, blob.ErrUnavailable) {
+		return true
 	}
 	for _, known := range fileOutages {
 		if errors.Is(err, known) {

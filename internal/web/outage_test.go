@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/certvault/certvault/internal/blob"
 	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/web"
 )
@@ -27,6 +28,7 @@ func TestOutageIsUnavailableWithRetryAfter(t *testing.T) {
 		"no space":             {&fs.PathError{Op: "write", Path: "/x", Err: syscall.ENOSPC}, 503, "10"},
 		"failed disk":          {fmt.Errorf("storing: %w", &fs.PathError{Op: "sync", Path: "/x", Err: syscall.EIO}), 503, "10"},
 		"late database":        {fmt.Errorf("reading: %w", context.DeadlineExceeded), 503, "10"},
+		"no file store":        {fmt.Errorf("opening: %w", blob.ErrUnavailable), 503, "10"},
 		"unavailable":          {fault.New(fault.Unavailable, "Not now."), 503, "10"},
 		"unavailable for long": {&fault.Error{Kind: fault.Unavailable, Message: "Not now.", RetryAfter: time.Minute}, 503, "60"},
 		"late body":            {fault.Wrap(fault.TimedOut, "Late.", context.DeadlineExceeded), 408, ""},

@@ -44,6 +44,7 @@ func command(ctx context.Context, o Options, tracer []string, args ...string) (*
 	if o.Database != "" {
 		cmd.Env = append(cmd.Env, "CERTVAULT_DATABASE="+o.Database)
 	}
+	cmd.Env = append(cmd.Env, o.Env...)
 	return cmd, nil
 }
 

@@ -42,6 +42,8 @@ type Options struct {
 	Database string
 	// Args are additional flags of serve.
 	Args []string
+	// Env are additional variables of the environment, also of commands.
+	Env []string
 	// Proxy starts the vault without TLS, for the requests of a proxy on this machine.
 	Proxy bool
 	// BaseURL is the base URL behind a proxy that is not this machine's port; empty means that of the

@@ -1,0 +1,48 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/certvault/certvault/internal/blob"
+	"github.com/certvault/certvault/internal/config"
+)
+
+// examineFileStore checks the installation id of the file store, and then that the store works.
+func examineFileStore(ctx context.Context, c config.Storage) []Finding {
+	store, err := openFiles(c)
+	if err != nil {
+		return []Finding{finding("file store", "", err)}
+	}
+	installation := examineInstallation(ctx, c, store)
+	if !installation.Good {
+		// Test writes a file, and the store may belong to another installation.
+		return []Finding{installation, finding("file store", "", errors.New("not checked, because the installation is wrong"))}
+	}
+	if c.Blob == "" {
+		store, err = blob.NewFolder(filesDir(c))
+	}
+	if err == nil {
+		err = store.Test(ctx)
+	}
+	list := []Finding{installation, finding("file store", "usable", err)}
+	if s3, ok := store.(*blob.S3); ok && err == nil {
+		list = append(list, examineUploads(ctx, s3))
+	}
+	return list
+}
+
+// examineUploads checks that a rule of the bucket ends incomplete uploads, if there are any.
+func examineUploads(ctx context.Context, s *blob.S3) Finding {
+	i, err := s.Incomplete(ctx)
+	detail := "a rule of the bucket ends them"
+	switch {
+	case err == nil && !i.Rule && i.Uploads > 0:
+		err = warning{fmt.Errorf("%s in %s, which certvault did not make: the provider charges for their parts; "+
+			"give the bucket a lifecycle rule with AbortIncompleteMultipartUpload after 1 day", count(i.Uploads, "incomplete upload"), s.Location())}
+	case !i.Rule:
+		detail = "none, and certvault makes none"
+	}
+	return finding("incomplete uploads", detail, err)
+}

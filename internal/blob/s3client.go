@@ -1,0 +1,109 @@
+package blob
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/minio/minio-go/v7"
+	"github.com/minio/minio-go/v7/pkg/credentials"
+)
+
+const (
+	// requestTime limits a request, without the time of its body.
+	requestTime = 20 * time.Second
+	// slowest is the number of bytes per second below which a transfer is given up.
+	slowest = 1 << 20
+	// connectTime limits connecting to the store, and to the service that returns the credentials of a
+	// role.
+	connectTime = 5 * time.Second
+	// attempts is the number of attempts of a request after errors that may pass.
+	attempts = 4
+	// maxIdle is the number of unused connections to keep.
+	maxIdle = 64
+)
+
+// S3Options are the settings of an S3.
+type S3Options struct {
+	// Scratch is a folder for files in transit. It may vanish at any time.
+	Scratch string
+	// Cache is the maximum size in bytes of the copies of files that were read, or 0 for no copies.
+	// Only one process may use the cache of a folder.
+	Cache int64
+	// Observe is called after each request, with the time until the response began. It may be nil.
+	Observe func(operation string, took time.Duration, failed bool)
+}
+
+// client returns a client for a location.
+func (l *s3Location) client(observe func(string, time.Duration, bool)) (minio.Core, error) {
+	found := credentials.NewChainCredentials([]credentials.Provider{
+		&credentials.EnvAWS{}, &credentials.FileAWSCredentials{}, &credentials.IAM{Client: &http.Client{Timeout: connectTime}},
+	})
+	transport := &http.Transport{
+		Proxy: http.ProxyFromEnvironment, DialContext: (&net.Dialer{Timeout: connectTime}).DialContext, TLSHandshakeTimeout: connectTime,
+		TLSClientConfig: &tls.Config{RootCAs: l.authorities, MinVersion: tls.VersionTLS12}, ResponseHeaderTimeout: requestTime,
+		MaxIdleConnsPerHost: maxIdle, IdleConnTimeout: time.Minute, DisableCompression: true,
+	}
+	client, err := minio.New(l.endpoint.Host, &minio.Options{
+		Creds: found, Secure: l.endpoint.Scheme == "https", Region: l.region, BucketLookup: l.lookup, MaxRetries: attempts,
+		Transport: &observedTransport{next: transport, observe: observe},
+	})
+	if err != nil {
+		return minio.Core{}, fmt.Errorf("%w: %w", ErrLocation, err)
+	}
+	value, err := client.GetCreds()
+	if err != nil {
+		return minio.Core{}, fmt.Errorf("reading the credentials for S3: %w", err)
+	}
+	if value.AccessKeyID == "" {
+		return minio.Core{}, errNoCredentials
+	}
+	return minio.Core{Client: client}, nil
+}
+
+// transferTime returns a context for the transfer of a number of bytes.
+func transferTime(ctx context.Context, size int64) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, transferLimit(size))
+}
+
+func transferLimit(size int64) time.Duration {
+	return requestTime + time.Duration(size/slowest)*time.Second
+}
+
+// errNoS3 means that something other than an S3 server sent the response, such as a proxy without a
+// server.
+var errNoS3 = errors.New("the response 404 is not that of an S3 server")
+
+// observedTransport reports each request, and recognizes responses of other servers.
+type observedTransport struct {
+	next    http.RoundTripper
+	observe func(operation string, took time.Duration, failed bool)
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (t *observedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	began := time.Now()
+	response, err := t.next.RoundTrip(r)
+	if t.observe != nil {
+		failed := err != nil || response.StatusCode >= http.StatusBadRequest && response.StatusCode != http.StatusNotFound && response.StatusCode != http.StatusPreconditionFailed
+		t.observe(operation(r), time.Since(began), failed)
+	}
+	// A missing file is permanent for a certificate, so a 404 counts only if an S3 server sent it.
+	if err == nil && r.Method != http.MethodHead && response.StatusCode == http.StatusNotFound && !strings.Contains(response.Header.Get("Content-Type"), "xml") {
+		return nil, errors.Join(errNoS3, response.Body.Close())
+	}
+	return response, err
+}
+
+// operation returns the name of a request for metrics.
+func operation(r *http.Request) string {
+	if r.Method == http.MethodGet && r.URL.Query().Has("list-type") {
+		return "list"
+	}
+	return strings.ToLower(r.Method)
+}
