@@ -9,4 +9,4 @@ CREATE TABLE user_addresses (
 CREATE INDEX user_addresses_user_id_idx ON user_addresses (user_id, verified_at);
 
 -- An older binary would create another account for such an address.
-UPDATE schema_floor SET version = 70, release = '0.2.0' WHERE version < 70;
+UPDATE schema_floor SET version = 64, release = '0.2.0' WHERE version < 64;
