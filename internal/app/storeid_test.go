@@ -313,7 +313,7 @@ func TestFilesAreNotCheckedWithoutTheStore(t *testing.T) {
 		if err := claimStore(t.Context(), c, d, store, time.Now()); err != nil {
 			t.Fatal(err)
 		}
-		a := &App{Storage: &Storage{DB: d}, cfg: &config.Serve{Storage: c}}
+		a := &App{Storage: &Storage{DB: d}, cfg: &config.Serve{Storage: c}, blobs: store}
 		runs := 0
 		task := a.withStore(func(context.Context) error { runs++; return nil })
 		mounted := filesDir(c) + ".mounted"

@@ -254,4 +254,3 @@ func (s *S3) checkFree(least float64) error {
 	}
 	return nil
 }
-

@@ -264,4 +264,3 @@ func (s *S3) getRange(ctx context.Context, key string, at, length int64) ([]byte
 	}
 	return data.Bytes(), nil
 }
-
