@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -25,12 +26,14 @@ type blobCopy struct {
 
 // Run copies the files and prints the counts. It returns an error if a file could not be copied or
 // its copy differs.
-func (b *blobCopy) Run(c *console) error {
-	scratch, err := os.MkdirTemp("", "certvault-copy-")
-	if err != nil {
-		return fmt.Errorf("creating a folder for files in transit: %w", err)
+func (b *blobCopy) Run(c *console) (err error) {
+	scratch := ""
+	if isS3(b.From) || isS3(b.To) {
+		if scratch, err = os.MkdirTemp("", "certvault-copy-"); err != nil {
+			return fmt.Errorf("creating a folder for files in transit: %w", err)
+		}
+		defer func() { _ = os.RemoveAll(scratch) }() // its files have no names any more
 	}
-	defer func() { _ = os.RemoveAll(scratch) }() // its files have no names any more
 	from, err := openStore("FROM", b.From, scratch)
 	if err != nil {
 		return err
@@ -55,6 +58,8 @@ func (b *blobCopy) Run(c *console) error {
 	counts := copier.Counts()
 	return errors.Join(err, c.print(counts, func(w io.Writer) { _, _ = fmt.Fprintf(w, "%s.\n", countsText(counts)) }))
 }
+
+func isS3(location string) bool { return strings.HasPrefix(location, "s3:") }
 
 // openStore returns the store of an argument.
 func openStore(name, location, scratch string) (blob.FileStore, error) {

@@ -79,7 +79,7 @@ func TestSeveralServers(t *testing.T) {
 	start := func(dir string, change func(c *config.Serve)) (*App, error) {
 		t.Helper()
 		a := newApp(t, dir, &bytes.Buffer{}, func(c *config.Serve) {
-			c.Database = database
+			c.Database, c.MailFrom = database, "vault@example.org"
 			change(c)
 		})
 		err := a.start(t.Context())

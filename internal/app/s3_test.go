@@ -29,7 +29,7 @@ func inS3(t *testing.T, location string) func(*config.Serve) {
 
 func (d *direct) upload(name string) (status int, uuid string) {
 	d.Helper()
-	form := vault.NewForm("Diploma", name, "ada@example.org", "ada.pdf", sample(name))
+	form := vault.NewForm("Diploma", name, strings.ReplaceAll(strings.ToLower(name), " ", ".")+"@example.org", "ada.pdf", sample(name))
 	contentType, body, err := form.Encode()
 	if err != nil {
 		d.Fatal(err)

@@ -82,7 +82,7 @@ func kill(t *testing.T, a *App) {
 func TestCopyOfFolderIsRejected(t *testing.T) {
 	t.Parallel()
 	database := dbtest.MigratedURL(t)
-	useDatabase := func(c *config.Serve) { c.Database, c.SMTP = database, noMail }
+	useDatabase := func(c *config.Serve) { c.Database, c.SMTP, c.MailFrom = database, noMail, "vault@example.org" }
 	dir := warmFolder(t)
 	start := func(dir string) (*App, error) {
 		t.Helper()

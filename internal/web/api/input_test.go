@@ -66,8 +66,10 @@ func corpusNames(tb testing.TB) (list []string) {
 	return list
 }
 
-// visible reports whether a character of the tricky texts has a picture.
-func visible(r rune) bool { return unicode.IsGraphic(r) && !unicode.IsSpace(r) }
+// visible reports whether a character of the tricky texts has a picture, if only that of a missing glyph.
+func visible(r rune) bool {
+	return !unicode.IsSpace(r) && !unicode.IsControl(r) && !unicode.In(r, unicode.Cf, unicode.Other_Default_Ignorable_Code_Point)
+}
 
 // Text in each field is stored unchanged, except for white space around it, on both databases.
 // Values that are not text are refused with the name of the field.
