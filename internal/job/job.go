@@ -33,8 +33,9 @@ const (
 	fetchCooldown = 2 * time.Millisecond
 	// pollInterval is the longest delay of a job if no notification arrives: for scheduled jobs that
 	// become due, and on SQLite for jobs that other processes, such as commands, enqueue. On
-	// PostgreSQL, seven queues that poll each 200 ms would be most of the work of an idle vault.
-	pollInterval = time.Second
+	// PostgreSQL, the seven queues that poll are half of the work of an idle vault.
+	pollInterval         = time.Second
+	postgresPollInterval = 2 * time.Second
 	// keepCompleted is the minimum time for which completed jobs are stored.
 	keepCompleted = time.Hour
 	// stuckAfter is the minimum time after which River considers a running job dead. Rescue finds the jobs
@@ -93,12 +94,16 @@ func New(d *db.DB, cfg Config) (*Queue, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
+	poll := pollInterval
+	if d.Dialect == db.PostgreSQL {
+		poll = postgresPollInterval
+	}
 	workers := river.NewWorkers()
 	rc := &river.Config{
 		ID:                          cfg.NodeID,
 		CompletedJobRetentionPeriod: keepCompleted,
 		FetchCooldown:               fetchCooldown,
-		FetchPollInterval:           pollInterval,
+		FetchPollInterval:           poll,
 		JobTimeout:                  cfg.Timeout,
 		Logger:                      cfg.Logger,
 		MaxAttempts:                 cfg.MaxAttempts,
