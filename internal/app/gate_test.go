@@ -34,14 +34,16 @@ func TestGate(t *testing.T) {
 		t.Fatalf("a request before the start was answered with %d", got.Code)
 	default:
 	}
-	g.wait = time.Nanosecond
-	expect("/verify", 503, "starting\n")
-	expect("/business/certificate-vault", 503, "")
 	g.open()
 	if got := <-waiting; got.Code != http.StatusTeapot {
 		t.Errorf("the request that waited for the start: status = %d, want that of the handler", got.Code)
 	}
 	expect("/readyz", http.StatusTeapot, "started\n")
+
+	g = newStartGate()
+	g.wait = time.Nanosecond
+	expect("/verify", 503, "migrating\n")
+	expect("/business/certificate-vault", 503, "")
 
 	g = newStartGate()
 	go func() { waiting <- request("/verify") }()
