@@ -429,35 +429,6 @@ func (a *App) start(ctx context.Context) error {
 	return a.printSetupLink(ctx)
 }
 
-// printSetupLink prints the base URL and, for a self-signed TLS certificate, what to do about the
-// warning of browsers. If the vault has no owner yet, printSetupLink also prints a new one-time
-// set-up link, in the last line. The vault also serves if nothing reads its output.
-func (a *App) printSetupLink(ctx context.Context) error {
-	if !a.cfg.Has(config.Web) {
-		return nil
-	}
-	text := fmt.Sprintf("Certvault is available at %s\n", a.cfg.BaseURL)
-	if a.drill {
-		text += "This vault is a drill of a restore. It sends no mail and no webhooks.\n"
-	}
-	text += a.certificateHint()
-	owned, err := a.Accounts.HasOwner(ctx)
-	if err != nil {
-		return err
-	}
-	if !owned {
-		secret, err := a.Accounts.NewSetupLink(ctx)
-		if err != nil {
-			return err
-		}
-		text += fmt.Sprintf("Set it up within an hour: %s\n", a.links.To("/setup?token="+secret))
-	}
-	if _, err := io.WriteString(a.stdout, text); err != nil {
-		a.log.WarnContext(ctx, "printing the address and the set-up link failed", slog.Any("error", err))
-	}
-	return nil
-}
-
 var errStopLate = errors.New("some work did not end in time")
 
 // stop is close with a time limit. A part may ignore its limit, for example if the database does not

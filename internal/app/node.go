@@ -33,7 +33,7 @@ func (a *App) nodeInfo() job.NodeInfo {
 
 // checkRoles returns an error if this server lacks a role that no other server can have.
 func checkRoles(c *config.Serve) error {
-	if c.Database == "" && !(c.Has(config.Web) && c.Has(config.Work)) {
+	if c.Database == "" && (!c.Has(config.Web) || !c.Has(config.Work)) {
 		return errRoles
 	}
 	return nil

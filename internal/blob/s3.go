@@ -55,7 +55,10 @@ func OpenS3(location string, o S3Options) (*S3, error) {
 	if o.Cache > 0 {
 		s.cache = newCache(filepath.Join(o.Scratch, cacheDir), o.Cache)
 	}
-	return s, s.makeScratch()
+	if err := s.makeScratch(); err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 func (s *S3) makeScratch() error {

@@ -19,6 +19,7 @@ const (
 	// s3Form is the form of a location in S3, for messages.
 	s3Form = "s3://BUCKET/PREFIX?endpoint=https://HOST&region=REGION&path-style=auto|on|off&sse=AES256|aws:kms:ID&ca=FILE"
 	// s3Credentials names the places of credentials, for messages.
+	//nolint:gosec // the text names variables
 	s3Credentials = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, name a file in AWS_SHARED_CREDENTIALS_FILE, or give the machine a role"
 	// defaultRegion is the region that servers other than AWS usually have.
 	defaultRegion = "us-east-1"
@@ -62,7 +63,10 @@ func parseS3(location string) (*s3Location, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: the parameters of the location cannot be read; the location must be %s", ErrLocation, s3Form)
 	}
-	return l, l.setParameters(values)
+	if err := l.setParameters(values); err != nil {
+		return nil, err
+	}
+	return l, nil
 }
 
 func parsePrefix(path string) (string, error) {

@@ -114,11 +114,11 @@ func waitOf(err error) (wait time.Duration, ok bool) {
 func (s *Service) waitForStore(ctx context.Context, err error, wait time.Duration) error {
 	now := db.Micros(s.now())
 	if last := s.waitLogged.Load(); now-last >= blob.FullWait.Microseconds() && s.waitLogged.CompareAndSwap(last, now) {
-		text := "ALARM: the storage is full; sealing waits until there is room"
 		if errors.Is(err, blob.ErrUnavailable) {
-			text = "ALARM: the file store is not available; sealing waits until it is"
+			s.log.ErrorContext(ctx, "ALARM: the file store is not available; sealing waits until it is", slog.Any("error", err))
+		} else {
+			s.log.ErrorContext(ctx, "ALARM: the storage is full; sealing waits until there is room", slog.Any("error", err))
 		}
-		s.log.ErrorContext(ctx, text, slog.Any("error", err))
 	}
 	return river.JobSnooze(wait)
 }

@@ -11,7 +11,7 @@ import (
 
 // A person may have further verified addresses besides the main address. Certificates that are issued to
 // them belong to the person. They do not sign in and do not reset the password, so that a mailbox that gets
-// another owner, such as that of a former employer, gives no access to the account.
+// another owner, such as that of a former employer, has no access to the account.
 
 var (
 	// ErrYours means that the account of the person already has the address.
@@ -31,7 +31,7 @@ func (s *Service) RequestAddress(ctx context.Context, session *Session, address 
 	if err != nil {
 		return fault.OfField("email", err.Error())
 	}
-	// The address of the person tells nothing new, so it is refused before it counts.
+	// The main address would change nothing, so it is refused before it counts.
 	owner, err := account.UserByAddress(ctx, s.DB, email.Folded)
 	switch {
 	case err == nil && owner.ID == session.Person.ID:
@@ -197,7 +197,7 @@ func (s *Service) notifyAddressTx(ctx context.Context, tx *db.Tx, p Person, c ch
 // maxAddress is the maximum length of an address in a mail, in characters.
 const maxAddress = 100
 
-// writeFurtherTx tells the holder of a further address, who asked for a link, that the address does not sign
+// writeFurtherTx writes to the holder of a further address, who asked for a link, that the address does not sign
 // in. It reports whether the address is one. The number of these mails is limited like that of links.
 func (s *Service) writeFurtherTx(ctx context.Context, tx *db.Tx, purpose Purpose, folded, language string) (further bool, err error) {
 	owner, err := account.UserByAddress(ctx, tx, folded)

@@ -73,7 +73,7 @@ type beats struct {
 	// last is the time of the last heartbeat, and since that of the first heartbeat after which no
 	// two heartbeats were more than maxGap apart.
 	last, since time.Time
-	// dead reports whether the last heartbeat found a dead node whose work nobody has continued yet.
+	// dead reports whether the last heartbeat found a dead node whose work no node has continued yet.
 	dead bool
 	// rescued is the time of the last rescue.
 	rescued time.Time

@@ -347,8 +347,8 @@ func TestRevocationMail(t *testing.T) {
 	})
 }
 
-// TestRevocationOfSeveralIsOneMail checks that a person whose certificates are revoked in one action gets one mail, and
-// nobody sees the certificates of another person.
+// TestRevocationOfSeveralIsOneMail checks that a person whose certificates are revoked in one action gets one mail, which
+// has no certificates of another person.
 func TestRevocationOfSeveralIsOneMail(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -1,6 +1,7 @@
 package vault_test
 
 import (
+	"bytes"
 	"io"
 	"net/http"
 	"os"
@@ -62,11 +63,11 @@ func TestS3Requests(t *testing.T) {
 			ok(t, err)
 			got := make([]byte, 20)
 			split := int64(len(vaulttest.PDF))
-			if _, err := content.ReadAt(got, split-10); err != nil || string(got[:10]) != string(vaulttest.PDF[split-10:]) {
+			if _, err := content.ReadAt(got, split-10); err != nil || !bytes.Equal(got[:10], vaulttest.PDF[split-10:]) {
 				t.Errorf("the bytes around the end of the original = %q, %v", got, err)
 			}
 			all, err := io.ReadAll(content)
-			if err != nil || int64(len(all)) != c.Verified.Size || string(all[split-10:split+10]) != string(got) {
+			if err != nil || int64(len(all)) != c.Verified.Size || !bytes.Equal(all[split-10:split+10], got) {
 				t.Errorf("the verified PDF has %d bytes, %v, want %d", len(all), err, c.Verified.Size)
 			}
 			ok(t, content.Close())

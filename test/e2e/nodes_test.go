@@ -26,7 +26,7 @@ import (
 )
 
 const (
-	// requestLimit is the time after which a client of the cluster gives up one request and repeats
+	// requestLimit is the time after which a client of the cluster ends a request and repeats
 	// it with the same idempotency key.
 	requestLimit = 3 * time.Second
 	// batchSize is the number of entries of a batch.
@@ -129,8 +129,8 @@ func (c *cluster) keyed(ctx context.Context, key string, send func(ctx context.C
 		case err != nil: // the node died
 		case a.Status == http.StatusCreated || a.Status == http.StatusAccepted:
 			c.mu.Lock()
-			defer c.mu.Unlock()
 			c.waited = max(c.waited, time.Since(began))
+			c.mu.Unlock()
 			return a
 		case a.Status == http.StatusConflict || a.Status == http.StatusBadGateway || a.Status == http.StatusServiceUnavailable:
 		default:

@@ -102,13 +102,12 @@ func removeScratch(t *testing.T, data string) {
 // checkCommandsInS3 checks doctor, a backup, a copy to a folder, and the start with another prefix.
 func (f *fixture) checkCommandsInS3(t *testing.T, o vault.Options, server *blobtest.Process) {
 	t.Helper()
-	run := func(o vault.Options, code int, want string, args ...string) vault.Result {
+	run := func(o vault.Options, code int, want string, args ...string) {
 		t.Helper()
 		r, err := vault.Run(t.Context(), o, "", args...)
 		if err != nil || r.Code != code || !strings.Contains(r.Stdout+r.Stderr, want) {
 			t.Errorf("certvault %s: exit code = %d, %v, want %d and %q: %s%s", args[0], r.Code, err, code, want, r.Stdout, r.Stderr)
 		}
-		return r
 	}
 	r, err := vault.Run(t.Context(), o, "", "doctor", "--files", "--json")
 	if err != nil {

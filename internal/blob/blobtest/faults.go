@@ -1,6 +1,7 @@
 package blobtest
 
 import (
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -132,9 +133,7 @@ func (f *Faults) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		answer := httptest.NewRecorder()
 		f.Next.ServeHTTP(answer, r)
 		if fault == Cut {
-			for name, values := range answer.Header() {
-				w.Header()[name] = values
-			}
+			maps.Copy(w.Header(), answer.Header())
 			w.WriteHeader(answer.Code)
 			body := answer.Body.String()
 			_, _ = strings.NewReader(body[:len(body)/2]).WriteTo(w)

@@ -28,6 +28,7 @@ import (
 
 const (
 	// accessKey and secretKey are the credentials of all servers of tests.
+	//nolint:gosec // of servers that only a test starts
 	accessKey, secretKey = "certvault-test", "certvault-test-secret"
 	bucket               = "certvault"
 )
@@ -218,7 +219,8 @@ func fail(w http.ResponseWriter, status int, code string) {
 func writeXML(w http.ResponseWriter, status int, body any) {
 	text, err := xml.Marshal(body)
 	if err != nil {
-		panic(err)
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
 	}
 	w.Header().Set("Content-Type", "application/xml")
 	w.WriteHeader(status)

@@ -31,12 +31,12 @@ type Server struct {
 func Servers() []Server {
 	return []Server{
 		{"versitygw", "CERTVAULT_VERSITYGW", func(program, address, dir string) *exec.Cmd {
-			cmd := exec.Command(program, "--port", address, "--quiet", "posix", dir) //nolint:gosec,noctx // the test ends it
+			cmd := exec.Command(program, "--port", address, "--quiet", "posix", dir) //nolint:noctx // the test ends it
 			cmd.Env = append(os.Environ(), "ROOT_ACCESS_KEY="+accessKey, "ROOT_SECRET_KEY="+secretKey)
 			return cmd
 		}},
 		{"minio", "CERTVAULT_MINIO", func(program, address, dir string) *exec.Cmd {
-			cmd := exec.Command(program, "server", "--quiet", "--address", address, dir) //nolint:gosec,noctx // the test ends it
+			cmd := exec.Command(program, "server", "--quiet", "--address", address, dir) //nolint:noctx // the test ends it
 			cmd.Env = append(os.Environ(), "MINIO_ROOT_USER="+accessKey, "MINIO_ROOT_PASSWORD="+secretKey, "MINIO_BROWSER=off", "MINIO_UPDATE=off")
 			return cmd
 		}},
