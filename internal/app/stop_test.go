@@ -36,9 +36,14 @@ func signalled(t *testing.T, change, f func(a *App)) {
 	}
 }
 
-// dial connects to a vault, which may not be started yet.
+// dial connects to a vault after its start.
 func dial(t *testing.T, a *App) net.Conn {
 	t.Helper()
+	select {
+	case <-a.gate.opened:
+	case <-t.Context().Done():
+		t.Fatal("the vault did not start")
+	}
 	conn, err := (&tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}}).DialContext(t.Context(), "tcp", a.listener.Addr().String())
 	if err != nil {
 		t.Fatal(err)
