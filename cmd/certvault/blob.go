@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 	"sync"
 	"time"
 
@@ -28,7 +27,7 @@ type blobCopy struct {
 // its copy differs.
 func (b *blobCopy) Run(c *console) (err error) {
 	scratch := ""
-	if isS3(b.From) || isS3(b.To) {
+	if blob.IsS3(b.From) || blob.IsS3(b.To) {
 		if scratch, err = os.MkdirTemp("", "certvault-copy-"); err != nil {
 			return fmt.Errorf("creating a folder for files in transit: %w", err)
 		}
@@ -58,8 +57,6 @@ func (b *blobCopy) Run(c *console) (err error) {
 	counts := copier.Counts()
 	return errors.Join(err, c.print(counts, func(w io.Writer) { _, _ = fmt.Fprintf(w, "%s.\n", countsText(counts)) }))
 }
-
-func isS3(location string) bool { return strings.HasPrefix(location, "s3:") }
 
 // openStore returns the store of an argument.
 func openStore(name, location, scratch string) (blob.FileStore, error) {

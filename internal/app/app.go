@@ -305,7 +305,7 @@ func New(ctx context.Context, cfg *config.Serve, log *slog.Logger, stdout io.Wri
 	if err := checkClock(ctx, a.DB); err != nil {
 		return nil, err
 	}
-	if err := a.createFiles(); err != nil {
+	if a.blobs, err = createFiles(cfg.Storage, a.blobs); err != nil {
 		return nil, err
 	}
 	if err := claimStore(ctx, cfg.Storage, a.DB, a.blobs, time.Now()); err != nil {

@@ -75,7 +75,7 @@ func examineFiles(ctx context.Context, s config.Storage, f func(c *cert.Certific
 	if err := checkInstallation(ctx, s, d, blobs); err != nil {
 		return 0, err
 	}
-	if blobs, err = existingFiles(s); err != nil {
+	if blobs, err = requireFiles(s, blobs); err != nil {
 		return 0, err
 	}
 	if err := template.CheckFiles(ctx, d, blobs, damaged); err != nil {

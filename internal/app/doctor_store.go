@@ -20,10 +20,7 @@ func examineFileStore(ctx context.Context, c config.Storage) []Finding {
 		// Test writes a file, and the store may belong to another installation.
 		return []Finding{installation, finding("file store", "", errors.New("not checked, because the installation is wrong"))}
 	}
-	if c.Blob == "" {
-		store, err = blob.NewFolder(filesDir(c))
-	}
-	if err == nil {
+	if store, err = createFiles(c, store); err == nil {
 		err = store.Test(ctx)
 	}
 	list := []Finding{installation, finding("file store", "usable", err)}

@@ -16,15 +16,9 @@ import (
 // running. It returns an error if the files belong to another installation than the database,
 // because the files of the certificate would then not be deleted.
 func (b *Base) Erase(ctx context.Context, s config.Storage, referenceID, reason string) (*cert.Erasure, error) {
-	blobs, err := openFiles(s)
+	blobs, err := b.installedFiles(ctx, s)
 	if err != nil {
 		return nil, err
-	}
-	if err := checkInstallation(ctx, s, b.DB, blobs); err != nil {
-		return nil, err
-	}
-	if _, err := blobs.Installation(ctx); err != nil {
-		return nil, errNoStore(s, blobs, err)
 	}
 	log := slog.New(slog.DiscardHandler)
 	queue, err := job.New(b.DB, job.Config{NodeID: "erase", MaxAttempts: 1, Timeout: cert.SealTimeout, Logger: log})

@@ -64,25 +64,51 @@ func (a *App) openFiles() (err error) {
 	return err
 }
 
-// createFiles creates the folder of the file store if needed.
-func (a *App) createFiles() error {
-	if a.cfg.Blob != "" {
-		return nil
+// createFiles creates the folder of an open file store if needed. A prefix in S3 needs no creation.
+func createFiles(c config.Storage, store blob.FileStore) (blob.FileStore, error) {
+	if c.Blob != "" {
+		return store, nil
 	}
-	var err error
-	a.blobs, err = blob.NewFolder(a.store.dir)
-	return err
+	folder, err := blob.NewFolder(filesDir(c))
+	if err != nil {
+		return nil, err
+	}
+	return folder, nil
 }
 
 // existingFiles opens the file store of an existing vault for a command.
 func existingFiles(c config.Storage) (blob.FileStore, error) {
+	store, err := openFiles(c)
+	if err != nil {
+		return nil, err
+	}
+	return requireFiles(c, store)
+}
+
+// requireFiles is createFiles for an existing vault, whose folder has files.
+func requireFiles(c config.Storage, store blob.FileStore) (blob.FileStore, error) {
 	if c.Blob == "" {
 		if _, err := os.Stat(filesDir(c)); err != nil {
 			return nil, fmt.Errorf("the data folder has no files: %w; set --data to the data folder of the vault", err)
 		}
-		return blob.NewFolder(filesDir(c))
 	}
-	return openFiles(c)
+	return createFiles(c, store)
+}
+
+// installedFiles opens the file store of an existing vault for a command that changes files. It returns
+// an error if the store has no installation, or that of another database.
+func (b *Base) installedFiles(ctx context.Context, c config.Storage) (blob.FileStore, error) {
+	store, err := openFiles(c)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkInstallation(ctx, c, b.DB, store); err != nil {
+		return nil, err
+	}
+	if _, err := store.Installation(ctx); err != nil {
+		return nil, errNoStore(c, store, err)
+	}
+	return store, nil
 }
 
 // storeRemedy is what to do about a wrong file store.

@@ -27,15 +27,9 @@ import (
 // search for fonts, or nil for the default. It returns an error if the files belong to another
 // installation than the database.
 func (b *Base) Templates(ctx context.Context, s config.Storage, fonts []string) (_ *template.Service, done func(context.Context) error, err error) {
-	blobs, err := openFiles(s)
+	blobs, err := b.installedFiles(ctx, s)
 	if err != nil {
 		return nil, nil, err
-	}
-	if err := checkInstallation(ctx, s, b.DB, blobs); err != nil {
-		return nil, nil, err
-	}
-	if _, err := blobs.Installation(ctx); err != nil {
-		return nil, nil, errNoStore(s, blobs, err)
 	}
 	address, err := b.DB.BaseURL(ctx)
 	if err != nil {

@@ -19,7 +19,7 @@ var ErrLocation = errors.New("not the location of a file store")
 func OpenURL(location string, o S3Options) (FileStore, error) {
 	scheme, _, found := strings.Cut(location, "://")
 	switch {
-	case found && scheme == s3Scheme:
+	case IsS3(location):
 		return OpenS3(location, o)
 	case found:
 		return nil, fmt.Errorf("%w: the scheme %s:// is not supported; name a folder, such as certvault-data/files, or %s", ErrLocation, scheme, s3Form)
@@ -28,6 +28,9 @@ func OpenURL(location string, o S3Options) (FileStore, error) {
 	}
 	return OpenFolder(filepath.Clean(location)), nil
 }
+
+// IsS3 reports whether a location is that of an S3.
+func IsS3(location string) bool { return strings.HasPrefix(location, s3Scheme+"://") }
 
 // Location returns the path of the store.
 func (f *Folder) Location() string { return f.root }

@@ -53,21 +53,26 @@ func (s *S3) Open(ctx context.Context, key string) (Object, error) {
 	if o := c.open(key); o != nil {
 		return o, nil
 	}
-	var err error
-	for range openAttempts {
-		var o Object
-		if o, err = s.get(ctx, key, c); err == nil {
-			return o, nil
-		}
-		if !errors.Is(err, errCutBody) {
-			return nil, err
-		}
-	}
-	return nil, err
+	var o Object
+	err := retryCut(func() (err error) {
+		o, err = s.get(ctx, key, c)
+		return err
+	})
+	return o, err
 }
 
 // errCutBody means that the body of a response ended early.
 var errCutBody = errors.New("the response of the store was cut")
+
+// retryCut calls get until a body is complete or there is another error, at most openAttempts times.
+func retryCut(get func() error) (err error) {
+	for range openAttempts {
+		if err = get(); !errors.Is(err, errCutBody) {
+			return err
+		}
+	}
+	return err
+}
 
 // get requests a blob, and adds a complete one to a cache.
 func (s *S3) get(ctx context.Context, key string, c *cache) (_ Object, err error) {
@@ -227,19 +232,17 @@ func (o *largeObject) hasEnd(off int64) bool {
 }
 
 // fetch reads a part into memory.
-func (o *largeObject) fetch(at, length int64) (err error) {
-	for range openAttempts {
-		var data []byte
-		if data, err = o.store.getRange(o.ctx, o.key, at, length); err == nil {
-			o.parts[o.next] = part{at: at, data: data}
-			o.next = (o.next + 1) % len(o.parts)
-			return nil
-		}
-		if !errors.Is(err, errCutBody) {
-			return err
-		}
+func (o *largeObject) fetch(at, length int64) error {
+	var data []byte
+	if err := retryCut(func() (err error) {
+		data, err = o.store.getRange(o.ctx, o.key, at, length)
+		return err
+	}); err != nil {
+		return err
 	}
-	return err
+	o.parts[o.next] = part{at: at, data: data}
+	o.next = (o.next + 1) % len(o.parts)
+	return nil
 }
 
 // getRange requests a part of a blob.

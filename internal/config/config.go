@@ -206,7 +206,7 @@ func (c *Serve) Finish() error {
 	if err := c.checkBackups(); err != nil {
 		return err
 	}
-	if err := c.check(); err != nil {
+	if err := c.checkNode(); err != nil {
 		return err
 	}
 	return c.checkOutgoing()

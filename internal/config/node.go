@@ -35,7 +35,7 @@ type Node struct {
 
 var nodeName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,49}$`)
 
-func (n *Node) check() error {
+func (n *Node) checkNode() error {
 	for _, r := range n.Roles {
 		if r != string(Web) && r != string(Work) {
 			return fmt.Errorf("--roles: %q is neither web nor work", r)

@@ -3,7 +3,6 @@ package job
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"time"
 
@@ -121,25 +120,24 @@ func (q *Queue) buryTx(ctx context.Context, tx *db.Tx, now time.Time) error {
 }
 
 // ListNodes returns all nodes with a heartbeat in the last hour, sorted by name.
-func ListNodes(ctx context.Context, q db.Queryer, now time.Time) (list []Node, err error) {
+func ListNodes(ctx context.Context, q db.Queryer, now time.Time) ([]Node, error) {
 	rows, err := q.QueryContext(ctx, `
 		SELECT id, name, roles, release, outbox, started_at, heartbeat_at FROM nodes WHERE heartbeat_at >= $1 ORDER BY name, started_at, id`,
 		db.Micros(now.Add(-nodeLife)))
 	if err != nil {
 		return nil, fmt.Errorf("listing nodes: %w", err)
 	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() {
-		var n Node
+	list, err := db.Collect(rows, func(rows *sql.Rows) (n Node, err error) {
 		var started, beat int64
-		if err := rows.Scan(&n.ID, &n.Name, &n.Roles, &n.Release, &n.Outbox, &started, &beat); err != nil {
-			return nil, fmt.Errorf("listing nodes: %w", err)
-		}
+		err = rows.Scan(&n.ID, &n.Name, &n.Roles, &n.Release, &n.Outbox, &started, &beat)
 		n.StartedAt, n.HeartbeatAt = db.Time(started), db.Time(beat)
 		n.Alive = !n.HeartbeatAt.Before(now.Add(-DeadAfter))
-		list = append(list, n)
+		return n, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("listing nodes: %w", err)
 	}
-	return list, rows.Err()
+	return list, nil
 }
 
 // Others returns the times of the last heartbeats of the other nodes that may be alive, in

@@ -44,28 +44,27 @@ type taskRow struct {
 	until time.Time
 }
 
-func taskRows(ctx context.Context, q db.Queryer, now time.Time) (list []taskRow, err error) {
+func taskRows(ctx context.Context, q db.Queryer, now time.Time) ([]taskRow, error) {
 	rows, err := q.QueryContext(ctx, `
 		SELECT name, CASE WHEN until > $1 AND `+NodeAlive(`tasks.node`, `$2`)+` THEN node ELSE '' END, until, last_at, took FROM tasks ORDER BY name`,
 		db.Micros(now), db.Micros(now.Add(-DeadAfter)))
 	if err != nil {
 		return nil, fmt.Errorf("listing periodic tasks: %w", err)
 	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() {
-		var t taskRow
+	list, err := db.Collect(rows, func(rows *sql.Rows) (t taskRow, err error) {
 		var until int64
 		var last, took sql.NullInt64
-		if err := rows.Scan(&t.Name, &t.Node, &until, &last, &took); err != nil {
-			return nil, fmt.Errorf("listing periodic tasks: %w", err)
-		}
+		err = rows.Scan(&t.Name, &t.Node, &until, &last, &took)
 		t.until = db.Time(until)
 		if last.Valid {
 			t.LastAt, t.Took = db.Time(last.Int64), time.Duration(took.Int64)*time.Microsecond
 		}
-		list = append(list, t)
+		return t, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("listing periodic tasks: %w", err)
 	}
-	return list, rows.Err()
+	return list, nil
 }
 
 // HoldTasks claims the tasks in names that no living node holds, and renews the right to the tasks
