@@ -13,6 +13,7 @@
 package e2e
 
 import (
+	"context"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -20,6 +21,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -32,6 +34,12 @@ import (
 
 // approvalTime is the maximum time until an acknowledged upload is approved, even after a crash.
 const approvalTime = 30 * time.Second
+
+// The institution of a fixture.
+const (
+	institutionName   = "Northwind University"
+	institutionPrefix = "NWU"
+)
 
 // fixture is a running vault with one institution, and a client with the permissions
 // vault.Permissions.
@@ -72,12 +80,71 @@ func eachInFull(t *testing.T, f func(t *testing.T, database string)) {
 	f(t, "")
 }
 
-// start starts a vault in a new folder and creates an institution and a token. At the end of the test
-// it stops the vault, which must exit with 0.
+// start starts a vault in a new folder, with an institution and a token. At the end of the test it
+// stops the vault, which must exit with 0.
 func start(t *testing.T, database string, args ...string) *fixture {
 	t.Helper()
-	return startIn(t, warm(t), database, args...)
+	if database != "" {
+		return startIn(t, warm(t), database, args...)
+	}
+	p, err := prepared()
+	if err != nil {
+		t.Fatal(err)
+	}
+	data := empty(t)
+	for name, content := range p.files {
+		path := filepath.Join(data, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f := &fixture{Vault: serve(t, vault.Options{Data: data, Args: unlimited(args)}), institution: p.institution}
+	f.client = f.as(t, p.token)
+	return f
 }
+
+// preparedFolder is the content of a data folder on SQLite with an institution and a token.
+type preparedFolder struct {
+	files       map[string][]byte
+	institution *vault.Institution
+	token       string
+}
+
+// prepared creates the folder for start once, because creating the institution and the token takes as
+// long as many tests.
+var prepared = sync.OnceValues(func() (p *preparedFolder, err error) {
+	data, err := os.MkdirTemp("", "certvault-prepared-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(data)) }()
+	if err := dbtest.WriteTemplate(data); err != nil {
+		return nil, err
+	}
+	v := &vault.Vault{Options: vault.Options{Data: data}}
+	p = &preparedFolder{files: map[string][]byte{}}
+	ctx := context.Background()
+	if p.institution, err = v.CreateInstitution(ctx, institutionName, institutionPrefix); err != nil {
+		return nil, err
+	}
+	if p.token, err = v.CreateToken(ctx, p.institution.Slug, "", vault.Permissions...); err != nil {
+		return nil, err
+	}
+	return p, filepath.WalkDir(data, func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		name, err := filepath.Rel(data, path)
+		if err != nil {
+			return err
+		}
+		p.files[name], err = os.ReadFile(path)
+		return err
+	})
+})
 
 // startIn is like start, but uses the given data folder.
 func startIn(t *testing.T, data, database string, args ...string) *fixture {
@@ -90,7 +157,7 @@ func startWith(t *testing.T, o vault.Options) *fixture {
 	t.Helper()
 	f := &fixture{Vault: serve(t, o)}
 	var err error
-	if f.institution, err = f.CreateInstitution(t.Context(), "Northwind University", "NWU"); err != nil {
+	if f.institution, err = f.CreateInstitution(t.Context(), institutionName, institutionPrefix); err != nil {
 		t.Fatal(err)
 	}
 	f.client = f.as(t, f.token(t, "", vault.Permissions...))

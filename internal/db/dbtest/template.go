@@ -29,13 +29,18 @@ func CopyTemplate(tb testing.TB, dataDir string) {
 	if _, err := os.Stat(filepath.Join(dataDir, db.FileName)); !errors.Is(err, fs.ErrNotExist) {
 		return
 	}
+	if err := WriteTemplate(dataDir); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// WriteTemplate is like CopyTemplate, for a folder that several tests share.
+func WriteTemplate(dataDir string) error {
 	files, err := sqliteTemplate()
 	if err != nil {
-		tb.Fatal(err)
+		return err
 	}
-	if err := os.CopyFS(dataDir, files); err != nil {
-		tb.Fatal(err)
-	}
+	return os.CopyFS(dataDir, files)
 }
 
 var sqliteTemplate = sync.OnceValues(func() (fs.FS, error) {
