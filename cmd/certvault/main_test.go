@@ -14,8 +14,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/cert/certtest"
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
+
+// The cost of passwords would be a fifth of the time of the tests.
+func TestMain(m *testing.M) {
+	account.DefaultCost = certtest.Cost
+	os.Exit(m.Run())
+}
 
 // certvault runs a command line in this process.
 func certvault(t *testing.T, stdin string, args ...string) (code int, stdout, stderr string) {

@@ -13,12 +13,20 @@ import (
 	"testing"
 	"time"
 
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/cert/certtest"
 	"github.com/certvault/certvault/internal/config"
 	"github.com/certvault/certvault/internal/db/dbtest"
 	"github.com/certvault/certvault/internal/keyring"
 	"github.com/certvault/certvault/internal/pdfium"
 	"github.com/certvault/certvault/test/vault"
 )
+
+// The cost of passwords would be a fifth of the time of the tests.
+func TestMain(m *testing.M) {
+	account.DefaultCost = certtest.Cost
+	os.Exit(m.Run())
+}
 
 func settings(t *testing.T, dir string) *config.Serve {
 	t.Helper()
