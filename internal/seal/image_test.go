@@ -14,32 +14,39 @@ import (
 
 // oriented returns an image as it is displayed with an Exif orientation.
 func oriented(img image.Image, orientation int) image.Image {
-	w, h := img.Bounds().Dx(), img.Bounds().Dy()
+	b := img.Bounds()
+	right, bottom := b.Max.X-1, b.Max.Y-1
 	at := map[int]func(x, y int) (int, int){
-		2: func(x, y int) (int, int) { return w - 1 - x, y },
-		3: func(x, y int) (int, int) { return w - 1 - x, h - 1 - y },
-		4: func(x, y int) (int, int) { return x, h - 1 - y },
-		5: func(x, y int) (int, int) { return y, x },
-		6: func(x, y int) (int, int) { return y, h - 1 - x },
-		7: func(x, y int) (int, int) { return w - 1 - y, h - 1 - x },
-		8: func(x, y int) (int, int) { return w - 1 - y, x },
+		2: func(x, y int) (int, int) { return right - x, b.Min.Y + y },
+		3: func(x, y int) (int, int) { return right - x, bottom - y },
+		4: func(x, y int) (int, int) { return b.Min.X + x, bottom - y },
+		5: func(x, y int) (int, int) { return b.Min.X + y, b.Min.Y + x },
+		6: func(x, y int) (int, int) { return b.Min.X + y, bottom - x },
+		7: func(x, y int) (int, int) { return right - y, bottom - x },
+		8: func(x, y int) (int, int) { return right - y, b.Min.Y + x },
 	}[orientation]
 	if at == nil {
 		return img
 	}
+	size := b.Size()
 	if orientation >= 5 {
-		w, h = img.Bounds().Dy(), img.Bounds().Dx()
+		size.X, size.Y = size.Y, size.X
 	}
-	out := image.NewNRGBA(image.Rect(0, 0, w, h))
-	w, h = img.Bounds().Dx(), img.Bounds().Dy()
-	for y := range out.Rect.Dy() {
-		for x := range out.Rect.Dx() {
-			u, v := at(x, y)
-			out.Set(x, y, img.At(img.Bounds().Min.X+u, img.Bounds().Min.Y+v))
-		}
-	}
-	return out
+	return &turned{img, at, image.Rectangle{Max: size}}
 }
+
+// turned is an image whose pixel at (x, y) is the pixel at at(x, y) of another image. Only some of
+// the pixels are compared.
+type turned struct {
+	image.Image
+
+	at     func(x, y int) (int, int)
+	bounds image.Rectangle
+}
+
+func (t *turned) Bounds() image.Rectangle { return t.bounds }
+
+func (t *turned) At(x, y int) color.Color { return t.Image.At(t.at(x, y)) }
 
 // difference returns the mean difference, 0 to 255, between an image on white and poppler's picture
 // of the page, at a sample of the pixels. In the picture, the image begins at column x, and scale

@@ -418,6 +418,9 @@ func TestBulkLimits(t *testing.T) {
 
 // A response lists at most 1,000 errors, and its message has the number of all errors.
 func TestBulkErrorLimit(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a form of 5,000 entries is large")
+	}
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t), 0)
 	var fields []field
