@@ -52,6 +52,7 @@ type commands struct {
 	Offer       offerCommand       `cmd:"" help:"Manage offers, for which people apply."`
 	Erase       eraseCommand       `cmd:"" help:"Delete the files of a revoked certificate, or a failed certificate, immediately."`
 	Blob        blobCommand        `cmd:"" help:"Copy the stored files."`
+	Show        configCommand      `cmd:"" help:"Print each setting of serve, and where its value comes from." name:"config"`
 	Doctor      doctorCommand      `cmd:"" help:"Check the installation and report problems."`
 	Backup      backupCommand      `cmd:"" help:"Create and check backups."`
 	Restore     restoreCommand     `cmd:"" help:"Create a vault from a backup, accept a restored vault, or show its last restore."`

@@ -30,6 +30,15 @@ func (d *Duration) Decode(ctx *kong.DecodeContext) error {
 	return nil
 }
 
+// String returns the duration in the form of a setting.
+func (d Duration) String() string {
+	const day = 24 * time.Hour
+	if t := time.Duration(d); t%day != 0 || t == 0 {
+		return t.String()
+	}
+	return strconv.FormatInt(int64(time.Duration(d)/day), 10) + "d"
+}
+
 func parseDuration(text string) (time.Duration, error) {
 	if days, ok := strings.CutSuffix(text, "d"); ok {
 		n, err := strconv.ParseUint(days, 10, 16)

@@ -55,11 +55,24 @@ func (f fileResolver) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (a
 		}
 	}
 	for key, value := range f.values {
-		if flagName(key) == flag.Name {
-			return value, nil
+		if flagName(key) != flag.Name {
+			continue
 		}
+		if list, ok := value.([]any); ok {
+			return joined(list), nil
+		}
+		return value, nil
 	}
 	return nil, nil //nolint:nilnil // kong uses nil for no value
+}
+
+// joined returns a list as on the command line. kong would decode it as JSON, which has no durations.
+func joined(list []any) string {
+	texts := make([]string, len(list))
+	for i, v := range list {
+		texts[i] = fmt.Sprint(v)
+	}
+	return kong.JoinEscaped(texts, ',')
 }
 
 // flagName converts a key of the file to the name of a flag. It also accepts the form of
