@@ -110,13 +110,13 @@ func withoutPassword(value string) string {
 
 // valueText returns a value as it is written on the command line, without passwords in URLs.
 func valueText(v reflect.Value) string {
-	switch v.Kind() {
-	case reflect.Pointer:
+	if v.Kind() == reflect.Pointer {
 		if v.IsNil() {
 			return ""
 		}
 		return valueText(v.Elem())
-	case reflect.Slice:
+	}
+	if v.Kind() == reflect.Slice {
 		list := make([]string, v.Len())
 		for i := range list {
 			list[i] = valueText(v.Index(i))

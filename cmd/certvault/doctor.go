@@ -11,8 +11,11 @@ import (
 
 type doctorCommand struct {
 	config.Storage
+	config.Mail
 
 	Files   bool   `help:"Read all stored files, check their digests and signatures, and store the results."`
+	To      string `help:"Send a test message to this address, with the mail settings of the server." name:"mail" placeholder:"ADDRESS"`
+	Deep    bool   `help:"Compare the names of all stored files with the records of the database."`
 	TLSCert string `help:"Certificate chain for TLS, PEM, to check its expiry." name:"tls-cert" placeholder:"FILE" type:"path"`
 }
 
@@ -22,6 +25,12 @@ var errUnhealthy = errors.New("the installation has problems; see the findings m
 // error if a finding is a problem and not only a warning.
 func (d *doctorCommand) Run(c *console) error {
 	findings := append(app.Examine(c.ctx, d.Storage), app.ExamineTLS(d.Data, d.TLSCert, time.Now())...)
+	if d.To != "" {
+		findings = append(findings, app.ExamineMail(c.ctx, d.Storage, d.Mail, d.To)...)
+	}
+	if d.Deep {
+		findings = append(findings, app.ExamineFileNames(c.ctx, d.Storage)...)
+	}
 	if d.Files {
 		findings = append(findings, app.ExamineFiles(c.ctx, d.Storage)...)
 	}
@@ -39,6 +48,9 @@ func (d *doctorCommand) Run(c *console) error {
 				mark = "WRONG"
 			}
 			printf(w, "%s  %s: %s\n", mark, f.Name, f.Detail)
+			if f.Remedy != "" {
+				printf(w, "       %s\n", f.Remedy)
+			}
 		}
 	})
 	if err == nil && unhealthy {

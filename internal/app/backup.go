@@ -24,9 +24,12 @@ import (
 func (s *Storage) backupConfig(data string, files blob.Store) backup.Config {
 	return backup.Config{
 		DB: s.DB, Keyring: s.Keyring, Data: data, Files: files, Version: Version(),
-		Keys: []backup.Keys{cert.BlobKeys, batch.BlobKeys, template.BlobKeys, bulkimport.BlobKeys, application.BlobKeys},
+		Keys: blobKeys,
 	}
 }
+
+// blobKeys list the files of all packages whose rows refer to files.
+var blobKeys = []backup.Keys{cert.BlobKeys, batch.BlobKeys, template.BlobKeys, bulkimport.BlobKeys, application.BlobKeys}
 
 // Backup makes a backup of an existing vault and records it. The server may be running.
 func Backup(ctx context.Context, c config.Storage, o backup.Options) (_ *backup.Result, err error) {

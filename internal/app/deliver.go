@@ -7,16 +7,24 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/certvault/certvault/internal/config"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/mail"
 	"github.com/certvault/certvault/internal/safehttp"
 	"github.com/certvault/certvault/internal/webhook"
 )
 
-// sender returns the configuration of mail. Mail is sent to the server of --smtp, or written to the
-// outbox folder.
+// sender returns the configuration of mail.
 func (a *App) sender() (mail.Config, error) {
-	text, host, err := a.cfg.MailSender()
+	c, err := mailConfig(a.cfg)
+	c.Keyring = a.Keyring
+	return c, err
+}
+
+// mailConfig returns the configuration of mail without the key ring. Mail is sent to the server of
+// --smtp, or written to the outbox folder.
+func mailConfig(cfg *config.Serve) (mail.Config, error) {
+	text, host, err := cfg.MailSender()
 	if err != nil {
 		return mail.Config{}, err
 	}
@@ -25,17 +33,17 @@ func (a *App) sender() (mail.Config, error) {
 		return mail.Config{}, fmt.Errorf("--mail-from: %w", err)
 	}
 	from.Name = cmp.Or(from.Name, mail.Host(host))
-	c := mail.Config{From: from, Keyring: a.Keyring, Bounces: a.cfg.BounceDomain}
-	if a.cfg.SMTP == "" {
+	c := mail.Config{From: from, Bounces: cfg.BounceDomain}
+	if cfg.SMTP == "" {
 		c.NoServer = true
-		c.Sender, err = mail.NewOutbox(a.outbox())
+		c.Sender, err = mail.NewOutbox(outboxOf(cfg))
 		return c, err
 	}
-	server, err := a.cfg.MailServer()
+	server, err := cfg.MailServer()
 	if err != nil {
 		return mail.Config{}, err
 	}
-	signer, err := a.signer(from)
+	signer, err := mailSigner(cfg, from)
 	if err != nil {
 		return mail.Config{}, err
 	}
@@ -44,15 +52,17 @@ func (a *App) sender() (mail.Config, error) {
 }
 
 // outbox returns the folder to which mail is written if there is no mail server.
-func (a *App) outbox() string { return filepath.Join(a.cfg.Data, "outbox") }
+func (a *App) outbox() string { return outboxOf(a.cfg) }
 
-// signer returns the DKIM signer of mail, or nil if --dkim-key is not set.
-func (a *App) signer(from mail.Address) (*mail.Signer, error) {
-	if a.cfg.DKIMKey == "" {
+func outboxOf(cfg *config.Serve) string { return filepath.Join(cfg.Data, "outbox") }
+
+// mailSigner returns the DKIM signer of mail, or nil if --dkim-key is not set.
+func mailSigner(cfg *config.Serve, from mail.Address) (*mail.Signer, error) {
+	if cfg.DKIMKey == "" {
 		return nil, nil //nolint:nilnil // mail without a signature is a configuration too
 	}
-	domain := cmp.Or(a.cfg.DKIMDomain, from.Email[strings.LastIndexByte(from.Email, '@')+1:])
-	s, err := mail.NewSigner(domain, a.cfg.DKIMSelector, a.cfg.DKIMKey)
+	domain := cmp.Or(cfg.DKIMDomain, from.Email[strings.LastIndexByte(from.Email, '@')+1:])
+	s, err := mail.NewSigner(domain, cfg.DKIMSelector, cfg.DKIMKey)
 	if err != nil {
 		return nil, fmt.Errorf("--dkim-key: %w", err)
 	}

@@ -30,6 +30,8 @@ type Finding struct {
 	// Warning reports whether a finding that is not good may be intended, as in a test vault.
 	Warning bool   `json:"warning"`
 	Detail  string `json:"detail"`
+	// Remedy says what to do about a finding that is not good, in one sentence.
+	Remedy string `json:"remedy,omitempty"`
 }
 
 // warning is an error that may be intended.
@@ -51,7 +53,10 @@ const (
 func Examine(ctx context.Context, s config.Storage) []Finding {
 	ctx, cancel := context.WithTimeout(ctx, examineTime)
 	defer cancel()
-	var list []Finding
+	return withRemedies(examine(ctx, s))
+}
+
+func examine(ctx context.Context, s config.Storage) (list []Finding) {
 	add := func(name string, detail string, err error) {
 		if err != nil {
 			detail = err.Error()
@@ -80,7 +85,10 @@ func Examine(ctx context.Context, s config.Storage) []Finding {
 	if err == nil {
 		err = r.Close(ctx)
 	}
-	add("PDF renderer", "available", err)
+	if err == nil {
+		err = checkCompiler()
+	}
+	list = append(list, finding("PDF renderer", "compiled", err))
 	return append(list, database(ctx, s)...)
 }
 
@@ -96,13 +104,18 @@ func disk(dir string) (string, error) {
 	return fmt.Sprintf("%.0f%% free", 100*share), nil
 }
 
-func database(ctx context.Context, s config.Storage) []Finding {
+// openExisting opens the database, and does not create one.
+func openExisting(ctx context.Context, s config.Storage) (*db.DB, error) {
 	if s.Database == "" {
 		if _, err := os.Stat(filepath.Join(s.Data, db.FileName)); err != nil {
-			return []Finding{{Name: "database", Detail: err.Error()}}
+			return nil, err
 		}
 	}
-	d, err := db.Open(ctx, s.Data, s.Database)
+	return db.Open(ctx, s.Data, s.Database)
+}
+
+func database(ctx context.Context, s config.Storage) []Finding {
+	d, err := openExisting(ctx, s)
 	if err != nil {
 		return []Finding{{Name: "database", Detail: err.Error()}}
 	}
@@ -172,8 +185,7 @@ func institutionNames(ctx context.Context, d *db.DB) Finding {
 	case err != nil:
 		f.Detail = err.Error()
 	case len(prefixes) > 0:
-		f.Detail = "institutions with the following prefixes have names that look the same as that of another one: " + strings.Join(prefixes, ", ") +
-			"; run certvault institution set --institution SLUG with --name NAME, or with --allow-same-name to allow the name"
+		f.Detail = "institutions with the following prefixes have names that look the same as that of another one: " + strings.Join(prefixes, ", ")
 	}
 	return f
 }
@@ -197,8 +209,8 @@ func examineAddress(ctx context.Context, d *db.DB) Finding {
 	case err == nil && base == "":
 		base = "not known yet; the server stores it when it starts"
 	case err == nil:
-		if err = checkAddress(base); err != nil {
-			err = warning{err}
+		if web.IsLocal(base) {
+			err = warning{fmt.Errorf("%s works only on this machine or in its own network, and is printed on every certificate", base)}
 		}
 	}
 	return finding("address", base, err)
@@ -232,8 +244,7 @@ func addresses(ctx context.Context, d *db.DB) Finding {
 		accounts = append(accounts, text)
 	}
 	f.Detail = "before version 0.2, each of these accounts was treated as the account of another address, so it may have rights of the person with that address: " +
-		strings.Join(accounts, "; ") + "; if the two addresses belong to different people, remove the rights with certvault member remove and certvault operator remove; " +
-		"then run certvault user accept-address --email ADDRESS"
+		strings.Join(accounts, "; ")
 	return f
 }
 
@@ -263,7 +274,7 @@ func examineKeys(ctx context.Context, d *db.DB, keys *authority.Authority, now t
 			return "", fmt.Errorf("%s: %w", i.Slug, err)
 		}
 		if expiry := authority.Expiry(signer.Chain); expiry.Before(now.Add(authority.ExpiresSoon)) {
-			return "", fmt.Errorf("%s: the certificate of the key expires on %s; import another key, or run certvault key rotate", i.Slug, expiry.Format(time.DateOnly))
+			return "", fmt.Errorf("%s: the certificate of the key expires on %s", i.Slug, expiry.Format(time.DateOnly))
 		}
 	}
 	if _, err := keys.Roots(ctx); len(list) > 0 && err != nil {

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -31,10 +29,10 @@ func ExamineFiles(ctx context.Context, s config.Storage) (list []Finding) {
 	var templates []Finding
 	count, err := examineFiles(ctx, s, func(c *cert.Certificate, checks []cert.Check) {
 		if problem := problemOf(checks); problem != "" {
-			list = append(list, Finding{Name: "certificate " + c.ReferenceID, Detail: problem})
+			list = append(list, Finding{Name: "certificate " + c.ReferenceID, Detail: problem, Remedy: restoreFiles})
 		}
 	}, func(damage template.Damage) {
-		templates = append(templates, Finding{Name: damage.File, Detail: damage.Problem})
+		templates = append(templates, Finding{Name: damage.File, Detail: damage.Problem, Remedy: restoreFiles})
 	})
 	total.Good = err == nil && len(list) == 0
 	switch {
@@ -43,20 +41,15 @@ func ExamineFiles(ctx context.Context, s config.Storage) (list []Finding) {
 	case total.Good:
 		total.Detail = fmt.Sprintf("all files of %d certificates are as they were stored", count)
 	default:
-		total.Detail = fmt.Sprintf("the files of %d of %d certificates are damaged; restore them from a backup and check again", len(list), count)
+		total.Detail = fmt.Sprintf("the files of %d of %d certificates are damaged", len(list), count)
 	}
-	return slices.Concat([]Finding{total}, list, templates)
+	return withRemedies(slices.Concat([]Finding{total}, list, templates))
 }
 
 // examineFiles calls f with the results for each certificate, and damaged for each damaged file of a
 // template. It returns the number of certificates.
 func examineFiles(ctx context.Context, s config.Storage, f func(c *cert.Certificate, checks []cert.Check), damaged func(template.Damage)) (count int, err error) {
-	if s.Database == "" {
-		if _, err := os.Stat(filepath.Join(s.Data, db.FileName)); err != nil {
-			return 0, err
-		}
-	}
-	d, err := db.Open(ctx, s.Data, s.Database)
+	d, err := openExisting(ctx, s)
 	if err != nil {
 		return 0, err
 	}

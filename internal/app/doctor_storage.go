@@ -42,7 +42,7 @@ func examineStorage(ctx context.Context, d *db.DB, now time.Time) (list []Findin
 	if d.Dialect == db.SQLite {
 		problems, err := d.QuickCheck(ctx)
 		if len(problems) > 0 {
-			err = errors.New("the file is damaged; restore a backup: " + strings.Join(problems, "; "))
+			err = errors.New("the file is damaged: " + strings.Join(problems, "; "))
 		}
 		list = append(list, finding("database structure", "intact", err))
 	}
@@ -54,6 +54,7 @@ func examineStorage(ctx context.Context, d *db.DB, now time.Time) (list []Findin
 	list = append(list, finding("database transactions", "none is old", err))
 	if d.Dialect == db.PostgreSQL {
 		list = append(list, finding("clock", "the database server has the same time", checkClock(ctx, d)))
+		list = append(list, examineServer(ctx, d)...)
 	}
 	oldest, err := mail.OldestQueued(ctx, d)
 	if err == nil && !oldest.IsZero() && now.Sub(oldest) > lateMail {
@@ -65,12 +66,12 @@ func examineStorage(ctx context.Context, d *db.DB, now time.Time) (list []Findin
 			err = warning{fmt.Errorf("%s not sent, because no mail server is configured; start the server with --smtp", count(unsent, "message"))}
 		}
 	}
-	list = append(list, finding("mail", "no message waits for long", err))
+	list = append(list, finding("mail", "no message waits for long", err), examineWebhooks(ctx, d))
 	detail, err := examineBackups(ctx, d)
 	list = append(list, finding("backups", detail, err))
 	damaged, err := cert.CountDamaged(ctx, d)
 	if damaged > 0 {
-		err = fmt.Errorf("%s with a file that failed its last check; restore the files from a backup", count(damaged, "certificate"))
+		err = fmt.Errorf("%s with a file that failed its last check", count(damaged, "certificate"))
 	}
 	return append(list, finding("stored files", "all passed their last check", err))
 }
@@ -83,7 +84,7 @@ func ExamineTLS(data, certFile string, now time.Time) []Finding {
 	if certFile == "" {
 		var err error
 		if files, err = filepath.Glob(filepath.Join(data, "tls", "acme", "*")); err != nil {
-			return []Finding{finding("TLS certificate", "", err)}
+			return withRemedies([]Finding{finding("TLS certificate", "", err)})
 		}
 		files = append(files, filepath.Join(data, "tls", "cert.pem"))
 	}
@@ -95,13 +96,13 @@ func ExamineTLS(data, certFile string, now time.Time) []Finding {
 		case err == nil && !now.Before(leaf.NotAfter):
 			err = fmt.Errorf("%s expired on %s", name, leaf.NotAfter.Format(time.DateOnly))
 		case err == nil && leaf.NotAfter.Sub(now) < tlsEndsSoon:
-			err = fmt.Errorf("%s expires on %s; renew it", name, leaf.NotAfter.Format(time.DateOnly))
+			err = fmt.Errorf("%s expires on %s", name, leaf.NotAfter.Format(time.DateOnly))
 		}
 		detail := ""
 		if err == nil {
 			detail = "valid until " + leaf.NotAfter.Format(time.DateOnly)
 		}
-		return []Finding{finding("TLS certificate", detail, err)}
+		return withRemedies([]Finding{finding("TLS certificate", detail, err)})
 	}
 	return nil
 }

@@ -36,8 +36,7 @@ func examineUploads(ctx context.Context, s *blob.S3) Finding {
 	detail := "a rule of the bucket ends them"
 	switch {
 	case err == nil && !i.Rule && i.Uploads > 0:
-		err = warning{fmt.Errorf("%s in %s, which certvault did not make: the provider charges for their parts; "+
-			"give the bucket a lifecycle rule with AbortIncompleteMultipartUpload after 1 day", count(i.Uploads, "incomplete upload"), s.Location())}
+		err = warning{fmt.Errorf("%s in %s, which certvault did not make: the provider charges for their parts", count(i.Uploads, "incomplete upload"), s.Location())}
 	case !i.Rule:
 		detail = "none, and certvault makes none"
 	}

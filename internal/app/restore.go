@@ -86,8 +86,7 @@ func examineRestore(ctx context.Context, d *db.DB, unknown func(context.Context)
 		return nil, err
 	}
 	f := &Finding{Name: "restore", Detail: fmt.Sprintf(
-		"restored on %s from a copy of %s; it is unknown which of %s changed after the copy: "+
-			"check the list of certvault restore, then run certvault restore --accept; no file is deleted until then",
+		"restored on %s from a copy of %s; it is unknown which of %s changed after the copy; no file is deleted until the vault is accepted",
 		r.RestoredAt.Format(time.RFC3339), r.CopiedAt.Format(time.RFC3339), u.Summary())}
 	if r.Drill {
 		f.Good = true

@@ -13,7 +13,7 @@ import (
 const maxDuration = 36_500 * 24 * time.Hour
 
 // Duration is a setting: a number of days such as 14d, a duration in Go's units such as 36h, or 0.
-type Duration time.Duration
+type Duration time.Duration //nolint:recvcheck // Decode must change the value, and String must work for values
 
 // Decode implements [kong.MapperValue]. A configuration file may contain the number 0.
 func (d *Duration) Decode(ctx *kong.DecodeContext) error {

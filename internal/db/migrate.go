@@ -131,14 +131,14 @@ func (d *DB) lockMigrations(ctx context.Context) (unlock func() error, err error
 	return unlock, nil
 }
 
-// extensions are the PostgreSQL extensions that the schema requires: the schema has an index on
+// Extensions are the PostgreSQL extensions that the schema requires: the schema has an index on
 // trigrams that also includes the institution.
-var extensions = []string{"pg_trgm", "btree_gin"}
+var Extensions = []string{"pg_trgm", "btree_gin"}
 
 // createExtensions creates missing extensions. The owner of the database may create these
 // extensions.
 func createExtensions(ctx context.Context, conn *pgxpool.Conn) error {
-	for _, name := range extensions {
+	for _, name := range Extensions {
 		if _, err := conn.Exec(ctx, "CREATE EXTENSION IF NOT EXISTS "+name); err != nil {
 			return fmt.Errorf("the database requires the PostgreSQL extension %[1]s, which could not be created; "+
 				"install it on the server (package postgresql-contrib), then run, as the database's owner or a superuser, "+

@@ -55,17 +55,21 @@ type Condition struct {
 	Open, Off int
 }
 
-// Condition reads the state of all endpoints. It reads one entry of each endpoint's queue and
-// counts no backlog.
+// Condition is [ReadCondition] of the service's database.
 func (s *Service) Condition(ctx context.Context) (Condition, error) {
+	return ReadCondition(ctx, s.db, s.now())
+}
+
+// ReadCondition reads the state of all endpoints. It reads one entry of each endpoint's queue and
+// counts no backlog.
+func ReadCondition(ctx context.Context, q db.Queryer, now time.Time) (Condition, error) {
 	// Deliveries with the due time 0 are sent before all others, and their due time does not show
 	// how long they have waited.
 	const oldest = `(SELECT d.due_at FROM webhook_deliveries d WHERE d.endpoint_id = e.id AND d.status = 'pending' AND d.replay = false AND d.due_at > 0
 		ORDER BY d.due_at, d.id LIMIT 1)`
-	now := s.now()
 	var c Condition
 	var late, inBackoff sql.NullInt64
-	err := s.db.QueryRowContext(ctx, `
+	err := q.QueryRowContext(ctx, `
 		SELECT min(CASE WHEN status = 'active' AND openings = 0 AND held_until <= $1 THEN due END), min(CASE WHEN status = 'active' AND openings > 0 THEN due END),
 			count(CASE WHEN status = 'active' AND openings > 0 THEN 1 END), count(CASE WHEN status = 'switched_off' THEN 1 END)
 		FROM (SELECT e.status, e.openings, e.held_until, `+oldest+` AS due FROM webhook_endpoints e) AS all_endpoints`, db.Micros(now)).

@@ -1,0 +1,50 @@
+package app
+
+// restoreFiles is what to do about files that are damaged or missing.
+const restoreFiles = "Restore the files from a backup, and run certvault doctor --files again."
+
+// remedies is what to do about a finding that is not good, by its name. Each is one sentence.
+var remedies = map[string]string{ //nolint:gosec // no value is a secret
+	"data folder":             "Set --data to the folder of the vault, and run the command as the vault's user.",
+	"disk":                    "Free disk space, or move the data folder to a larger disk.",
+	"master key":              "Set --master-key-file to the key of this vault, or write the key from its recovery sheet with certvault key recover.",
+	"secret files":            "Run chmod 600 on the named files.",
+	"installation":            "Set --data or --blob to the files of this database, or --database to the database of these files.",
+	"file store":              "Correct --blob, its credentials and its permissions, or the permissions of the folder files in the data folder.",
+	"incomplete uploads":      "Give the bucket a lifecycle rule with AbortIncompleteMultipartUpload after 1 day.",
+	"PDF renderer":            "Run the vault on amd64 or arm64, and without MemoryDenyWriteExecute in its unit.",
+	"database":                "Set --data to the folder of the vault or --database to its URL, and start the database server.",
+	"schema":                  "Run certvault migrate, or start the server of this version.",
+	"restore":                 "Check the list of certvault restore, then run certvault restore --accept.",
+	"certificates":            "Read the log of the server for the reason, and retry the certificates in the panel.",
+	"counts":                  "Stop the server and correct the totals as Restore in operations.md describes.",
+	"secrets of the database": "Set --master-key-file and --key-identity-file to the secrets of this database.",
+	"signing keys":            "Run certvault key rotate or certvault key import for the named institution.",
+	"institution names":       "Run certvault institution set with --name or with --allow-same-name for the named institutions.",
+	"addresses":               "Remove the rights of accounts of other people with member remove and operator remove; then run user accept-address.",
+	"address":                 "Start the server with a public address in --base-url before it issues real certificates.",
+	"database structure":      "Stop the server and restore the latest backup with certvault restore.",
+	"database writes":         "Read the message of the database, and free space on its disk or end its read-only mode.",
+	"database transactions":   "End the programs that keep the transaction open.",
+	"clock":                   "Synchronize the clocks of this host and of the database server with NTP.",
+	"connections":             "Raise max_connections of PostgreSQL, or set pool_max_conns in --database.",
+	"extensions":              "Create the named extensions in the database with CREATE EXTENSION.",
+	"collation":               "Run REINDEX DATABASE and ALTER DATABASE … REFRESH COLLATION VERSION.",
+	"mail":                    "Check --smtp with certvault doctor --mail ADDRESS, and read the log of the server.",
+	"test message":            "Correct --smtp, --mail-from and the settings of DKIM, in the file or environment of the server.",
+	"webhooks":                "Ask the receivers of the named endpoints to respond, or pause the endpoints with certvault webhook pause.",
+	"backups":                 "Make a backup with certvault backup, and check --backup of the server.",
+	"stored files":            restoreFiles,
+	"file names":              restoreFiles,
+	"TLS certificate":         "Renew the certificate, or set --tls-cert to the renewed one.",
+}
+
+// withRemedies adds the remedies to the findings that are not good.
+func withRemedies(list []Finding) []Finding {
+	for i, f := range list {
+		if !f.Good && f.Remedy == "" {
+			list[i].Remedy = remedies[f.Name]
+		}
+	}
+	return list
+}

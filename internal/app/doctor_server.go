@@ -1,0 +1,115 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/job"
+	"github.com/certvault/certvault/internal/webhook"
+)
+
+// otherConnections is the number of connections that commands and other programs may need besides
+// those of the servers.
+const otherConnections = 10
+
+// examineServer checks the settings of the PostgreSQL server and of the database.
+func examineServer(ctx context.Context, d *db.DB) []Finding {
+	connections, err := examineConnections(ctx, d)
+	list := []Finding{finding("connections", connections, err)}
+	list = append(list, finding("extensions", "installed", examineExtensions(ctx, d)))
+	return append(list, finding("collation", "the indexes were made with the collation of this server", examineCollation(ctx, d)))
+}
+
+// examineConnections compares the connections that all servers may open with the limit of
+// PostgreSQL.
+func examineConnections(ctx context.Context, d *db.DB) (string, error) {
+	var limit, reserved int
+	err := d.QueryRowContext(ctx, `SELECT current_setting('max_connections')::int, current_setting('superuser_reserved_connections')::int`).Scan(&limit, &reserved)
+	if err != nil {
+		return "", fmt.Errorf("reading the settings of PostgreSQL: %w", err)
+	}
+	nodes, err := job.ListNodes(ctx, d, time.Now())
+	if err != nil {
+		return "", err
+	}
+	nodes = slices.DeleteFunc(nodes, func(n job.Node) bool { return !n.Alive })
+	each := int(d.Pool().Config().MaxConns)
+	need := max(1, len(nodes))*each + otherConnections
+	detail := fmt.Sprintf("%s with %d connections each and %d others need %d of %d", count(max(1, len(nodes)), "server"), each, otherConnections, need, limit-reserved)
+	if need > limit-reserved {
+		return "", warning{errors.New(detail)}
+	}
+	return detail, nil
+}
+
+func examineExtensions(ctx context.Context, d *db.DB) error {
+	var missing []string
+	for _, name := range db.Extensions {
+		var installed bool
+		if err := d.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM pg_extension WHERE extname = $1)`, name).Scan(&installed); err != nil {
+			return fmt.Errorf("reading the extensions: %w", err)
+		}
+		if !installed {
+			missing = append(missing, name)
+		}
+	}
+	if len(missing) > 0 {
+		return fmt.Errorf("the database lacks %s, so that searches fail or are slow", strings.Join(missing, " and "))
+	}
+	return nil
+}
+
+// examineCollation compares the version of the collation with which the indexes were made with that
+// of the server. They differ after an upgrade of the operating system, and indexes of text may then
+// miss rows.
+func examineCollation(ctx context.Context, d *db.DB) error {
+	var recorded, actual string
+	err := d.QueryRowContext(ctx, `
+		SELECT coalesce(datcollversion, ''), coalesce(pg_database_collation_actual_version(oid), '') FROM pg_database WHERE datname = current_database()`).
+		Scan(&recorded, &actual)
+	if err != nil {
+		return fmt.Errorf("reading the version of the collation: %w", err)
+	}
+	if recorded != actual && recorded != "" {
+		return fmt.Errorf("the indexes were made with version %s of the collation, and the server has version %s", recorded, actual)
+	}
+	return nil
+}
+
+// examineWebhooks reports endpoints that do not receive their events.
+func examineWebhooks(ctx context.Context, d *db.DB) Finding {
+	c, err := webhook.ReadCondition(ctx, d, time.Now())
+	if err == nil && (c.OldestDue > lateDelivery || c.Open > 0 || c.Off > 0) {
+		err = warning{fmt.Errorf("%s without a response, %s switched off; the oldest due delivery to the others waits for %s",
+			count(c.Open, "endpoint"), count(c.Off, "endpoint"), c.OldestDue.Round(time.Second))}
+	}
+	return finding("webhooks", "all endpoints respond", err)
+}
+
+// errInterpreted means that PDFium is not compiled to machine code.
+var errInterpreted = errors.New("interpreted, not compiled: processing a certificate takes nine times as long")
+
+// checkCompiler returns errInterpreted if the WebAssembly runtime cannot compile on this machine: it
+// does not support the processor, or memory cannot be made executable.
+func checkCompiler() error {
+	if !slices.Contains([]string{"amd64", "arm64"}, runtime.GOARCH) {
+		return warning{errInterpreted}
+	}
+	page, err := unix.Mmap(-1, 0, unix.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+	if err != nil {
+		return fmt.Errorf("allocating memory: %w", err)
+	}
+	err = unix.Mprotect(page, unix.PROT_READ|unix.PROT_EXEC)
+	if unix.Munmap(page) != nil || err != nil {
+		return warning{errInterpreted}
+	}
+	return nil
+}
