@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 
 func settings(t *testing.T, dir string) *config.Serve {
 	t.Helper()
-	c := &config.Serve{Storage: config.Storage{Data: dir}, Listen: "127.0.0.1:0", ProcessAttempts: 1}
+	c := &config.Serve{Storage: config.Storage{Data: dir}, Listen: "127.0.0.1:0", ProcessAttempts: 1, FileCheckRate: 10}
 	if err := c.Finish(); err != nil {
 		t.Fatal(err)
 	}

@@ -22,6 +22,8 @@ const (
 	oldTransaction = 5 * time.Minute
 	// lateMail is the age from which a waiting message is a problem.
 	lateMail = time.Hour
+	// lateCheck is the delay of the check of a stored file from which it is a problem.
+	lateCheck = 5 * 24 * time.Hour
 	// tlsEndsSoon is the time before the expiry of the TLS certificate at which ExamineTLS begins
 	// to warn. ACME, and the vault for its own certificate, renew the certificate 30 days before
 	// its expiry.
@@ -73,7 +75,21 @@ func examineStorage(ctx context.Context, d *db.DB, now time.Time) (list []Findin
 	if damaged > 0 {
 		err = fmt.Errorf("%s with a file that failed its last check", count(damaged, "certificate"))
 	}
-	return append(list, finding("stored files", "all passed their last check", err))
+	return append(list, finding("stored files", "all passed their last check", err), examineChecks(ctx, d, now))
+}
+
+// examineChecks checks that the server reads all stored files often enough.
+func examineChecks(ctx context.Context, d *db.DB, now time.Time) Finding {
+	oldest, err := cert.OldestCheck(ctx, d)
+	detail := "no file is stored"
+	if !oldest.IsZero() {
+		detail = "all files were read since " + oldest.Format(time.DateOnly)
+		if now.Sub(oldest) > cert.RehashAge+lateCheck {
+			err = warning{fmt.Errorf("the oldest check of a file is of %s, and each file should be read every %d days; "+
+				"if the server was running, start it with a higher --file-check-rate", oldest.Format(time.DateOnly), int(cert.RehashAge/(24*time.Hour)))}
+		}
+	}
+	return finding("checks of stored files", detail, err)
 }
 
 // ExamineTLS checks the expiry of the server's TLS certificate: the certificate in certFile, or if

@@ -34,7 +34,7 @@ func TestDoctorDetectsBrokenStorage(t *testing.T) {
 		if d.Dialect == db.SQLite {
 			only = "database structure"
 		}
-		for _, name := range []string{only, "database writes", "database transactions", "mail", "backups", "stored files"} {
+		for _, name := range []string{only, "database writes", "database transactions", "mail", "backups", "stored files", "checks of stored files"} {
 			if _, ok := good[name]; !ok {
 				t.Errorf("there is no finding %s", name)
 			}
@@ -60,11 +60,14 @@ func TestDoctorDetectsBrokenStorage(t *testing.T) {
 		found := findings()
 		for name, want := range map[string]string{
 			"mail": "has been waiting since", "stored files": "1 certificate with a file that failed", "database writes": "accepts no writes",
-			"backups": "although one is made every 1h",
+			"backups": "although one is made every 1h", "checks of stored files": "the oldest check of a file is of 1970-01-01",
 		} {
 			if f := found[name]; f.Good || !strings.Contains(f.Detail, want) {
 				t.Errorf("%s: finding = %+v, want %s", name, f, want)
 			}
+		}
+		if !found["checks of stored files"].Warning {
+			t.Error("a late check of a stored file is an error, want a warning")
 		}
 	})
 }

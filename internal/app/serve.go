@@ -18,10 +18,12 @@ import (
 	"golang.org/x/crypto/acme/autocert"
 
 	"github.com/certvault/certvault/internal/authority"
+	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/config"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/limit"
 	"github.com/certvault/certvault/internal/listing"
+	"github.com/certvault/certvault/internal/search"
 	"github.com/certvault/certvault/internal/web"
 	"github.com/certvault/certvault/internal/web/api"
 	"github.com/certvault/certvault/internal/web/openapi"
@@ -150,12 +152,15 @@ func (a *App) handler() (http.Handler, error) {
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { plain(w, http.StatusOK, "ok\n") })
 	mux.HandleFunc("GET /readyz", a.ready)
 	a.registry.MustRegister(
-		a.gauge("certvault_jobs_waiting", "Certificates whose verified PDF is not generated yet.", a.Certs.Waiting),
+		a.gauge("certvault_jobs_waiting", "Certificates whose verified PDF is not generated yet.", func(ctx context.Context) (int, error) {
+			return search.Processing(ctx, a.DB)
+		}),
 		a.gauge("certvault_signing_keys_expiring", "Institutions whose signing key has a certificate that has expired or expires within 90 days; the value should be 0.",
 			func(ctx context.Context) (int, error) {
 				return a.Keys.Expiring(ctx, time.Now().Add(authority.ExpiresSoon))
 			}),
 		a.gauge("certvault_files_damaged", "Certificates whose stored file failed its last check; the value should be 0.", a.Certs.Damaged),
+		a.gauge("certvault_file_check_oldest_seconds", "Age of the oldest check of a stored file; it should be below 35 days.", a.oldestCheck),
 		a.gauge("certvault_backup_age_seconds", "Age of the last complete backup; -1 if there is none.", a.backupAge),
 		newNodeMetrics(a), a.nodeGauge(),
 		a.gauge("certvault_backup_problems", "1 if the last scheduled backup failed, is late or lacks files; the value should be 0.", a.backupProblems),
@@ -214,6 +219,15 @@ func (a *App) gauge(name, help string, count func(context.Context) (int, error))
 		}
 		return float64(n)
 	})
+}
+
+// oldestCheck returns the age of the oldest check of a stored file in seconds, or 0 if there is none.
+func (a *App) oldestCheck(ctx context.Context) (int, error) {
+	at, err := cert.OldestCheck(ctx, a.DB)
+	if err != nil || at.IsZero() {
+		return 0, err
+	}
+	return int(time.Since(at) / time.Second), nil
 }
 
 // tlsConfig returns the TLS configuration, or nil behind a proxy.

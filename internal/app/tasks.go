@@ -55,13 +55,22 @@ func (a *App) startTasks(ctx context.Context) {
 		{"sweep of bulk uploads", bulkimport.SweepInterval, a.BulkImports.Sweep},
 		{"sweep of batches", batch.SweepInterval, a.Batches.Sweep},
 		{"sweep of applications", application.SweepInterval, a.withStore(a.Applications.Sweep)},
-		{"check of stored files", cert.RehashEvery, a.withStore(a.Certs.Rehash)},
+		{"check of stored files", cert.RehashEvery, a.withStore(a.checkFiles)},
 		{"sweep of sign-ins", identity.SweepInterval, a.People.Sweep},
 		{"sweep of mail", mail.SweepInterval, a.Mailer.Sweep},
 		{"sweep of approvals", approval.SweepInterval, a.Approvals.Sweep},
 		{"sweep of notices", recipient.SweepInterval, a.Recipients.Sweep},
 		{"sweep of webhooks", webhook.SweepInterval, a.Deliverer.Sweep},
 	})
+}
+
+// checkFiles checks the stored files that have not been checked for the longest time.
+func (a *App) checkFiles(ctx context.Context) error {
+	all, err := search.Verified(ctx, a.DB)
+	if err != nil {
+		return err
+	}
+	return a.Certs.Rehash(ctx, int64(all), int64(a.cfg.FileCheckRate)<<20)
 }
 
 // withStore returns a task that runs f only if the file store still belongs to the database. While

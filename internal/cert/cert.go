@@ -206,8 +206,10 @@ type Config struct {
 	// Purged is called before a certificate is deleted, in the same transaction. It may
 	// be nil.
 	Purged TxFunc
-	Now    func() time.Time
-	Log    *slog.Logger
+	// Metrics may be nil.
+	Metrics *Metrics
+	Now     func() time.Time
+	Log     *slog.Logger
 }
 
 // Service implements the operations on certificates.
@@ -232,6 +234,7 @@ type Service struct {
 	plan        func(ctx context.Context, tx *db.Tx, c *Certificate, n Notify) error
 	tellRevoked func(ctx context.Context, tx *db.Tx, list []*Certificate) error
 	purged      TxFunc
+	metrics     *Metrics
 	now         func() time.Time
 	log         *slog.Logger
 	images      singleflight.Group
@@ -250,7 +253,7 @@ func New(c Config) *Service {
 		db: c.DB, blobs: c.Blobs, deletions: c.Deletions, queue: c.Queue, hooks: c.Hooks, sealer: c.Sealer, keys: c.Keys, timeStamps: c.TimeStamps,
 		verify: c.Verify, verifyURL: c.VerifyURL, drawer: c.Drawer, attempts: c.Attempts, jobsPerNode: jobsPerWorker * max(1, c.BulkWorkers),
 		sheet: c.Sheet, recipient: c.Recipient, moved: c.StatusChanged, expiring: c.Expiring, plan: c.Planned, tellRevoked: c.TellRevoked,
-		purged: c.Purged, now: c.Now, log: c.Log,
+		purged: c.Purged, metrics: c.Metrics, now: c.Now, log: c.Log,
 		sealing: semaphore.NewWeighted(wholeProcess), checking: semaphore.NewWeighted(maxChecks),
 		processors: newProcessors(c.Processors),
 	}

@@ -280,7 +280,7 @@ func TestFeedWithConcurrentWorkers(t *testing.T) {
 			case <-deadline:
 				t.Fatalf("timeout: %d certificates are still in processing", waiting)
 			}
-			if waiting, err = v.Waiting(t.Context()); err != nil {
+			if waiting, err = Stuck(t.Context(), d, v.clock.Now().Add(time.Hour)); err != nil {
 				t.Fatal(err)
 			}
 		}

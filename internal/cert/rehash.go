@@ -3,6 +3,7 @@ package cert
 import (
 	"context"
 	"crypto/sha256"
+	"database/sql"
 	"errors"
 	"fmt"
 	"time"
@@ -15,41 +16,119 @@ import (
 
 const (
 	// RehashEvery is the interval of Rehash.
-	RehashEvery = time.Minute
-	// rehashAge is the time after which a file is checked again.
-	rehashAge = 30 * 24 * time.Hour
-	// rehashTurns is the number of turns in rehashAge. Each turn checks its share of the files that
-	// are due, which distributes the work over the month.
-	rehashTurns = int(rehashAge / RehashEvery)
-	// maxRehash bounds the files of one turn.
+	RehashEvery = 10 * time.Second
+	// RehashAge is the time after which a file is checked again.
+	RehashAge = 30 * 24 * time.Hour
+	// rehashTurns is the number of turns in RehashAge. Each turn checks its share of all files, which
+	// distributes the work over the month.
+	rehashTurns = int64(RehashAge / RehashEvery)
+	// rehashTime is the time after which Rehash returns although more files are due.
+	rehashTime = 5 * time.Minute
+	// maxRehash bounds the files that are listed at once.
 	maxRehash = 200
 )
 
 // Rehash calls CheckFiles for the certificates whose last check of the verified PDF is older than
-// rehashAge, up to the share of one turn. Rehash finds lost or changed files before the files are
-// needed.
-func (s *Service) Rehash(ctx context.Context) error {
-	due, err := s.rehashDue(ctx)
-	if err != nil {
-		return fmt.Errorf("listing the files to check: %w", err)
-	}
-	for _, uuid := range due {
-		c, err := byUUID(ctx, s.db, uuid)
+// RehashAge, oldest first. Rehash finds lost or changed files before the files are needed. The times
+// of the checks are its only progress: after a restart, or on another node, it continues where it
+// stopped.
+//
+// all is the number of certificates with files. A call checks the share of one interval, and a fourth
+// more, so that a delay is made up. It reads at most rate bytes a second. If the share takes longer
+// than the interval, Rehash continues with the next share. If the file store is unavailable, Rehash
+// returns the error, and the results stay.
+func (s *Service) Rehash(ctx context.Context, all, rate int64) error {
+	share := 1 + (all+all/4)/rehashTurns
+	for began := time.Now(); time.Since(began) < rehashTime; {
+		turn := time.Now()
+		more, err := s.rehashShare(ctx, int(share), rate)
 		if err != nil {
 			return err
 		}
-		if _, err := s.CheckFiles(ctx, c, nil); err != nil {
-			return err
+		if !more || time.Since(turn) < RehashEvery {
+			return nil
 		}
 	}
 	return nil
+}
+
+// rehashShare checks up to share certificates. It reports whether more may be due.
+func (s *Service) rehashShare(ctx context.Context, share int, rate int64) (more bool, err error) {
+	for share > 0 {
+		due, err := s.rehashDue(ctx, min(share, maxRehash))
+		if err != nil || len(due) == 0 {
+			return false, err
+		}
+		share -= len(due)
+		for _, uuid := range due {
+			if err := s.rehash(ctx, uuid, rate); err != nil {
+				return false, err
+			}
+		}
+	}
+	return true, nil
+}
+
+// rehash checks the files of a certificate, and waits until reading them took as long as at the
+// rate.
+func (s *Service) rehash(ctx context.Context, uuid string, rate int64) error {
+	c, err := byUUID(ctx, s.db, uuid)
+	if fault.Is(err, fault.NotFound) {
+		return nil // the certificate was deleted in the meantime
+	}
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	checks, err := s.CheckFiles(ctx, c, nil)
+	if err != nil {
+		return err
+	}
+	size := sizeOf(c, checks)
+	s.metrics.rehashed(checks, size)
+	timer := time.NewTimer(time.Duration(float64(size)/float64(rate)*float64(time.Second)) - time.Since(began))
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}
+
+// sizeOf returns the size of the files that the checks read.
+func sizeOf(c *Certificate, checks []Check) (size int64) {
+	for _, k := range checks {
+		switch k.Name {
+		case CheckOriginal:
+			size += c.File.Size
+		case CheckFile:
+			size += c.Verified.Size
+		default: // the other checks read the same files
+		}
+	}
+	return size
+}
+
+// OldestCheck returns the time of the oldest check of a verified PDF, or a zero time if there is
+// none.
+func OldestCheck(ctx context.Context, q db.Queryer) (time.Time, error) {
+	var at sql.NullInt64
+	if err := q.QueryRowContext(ctx, `SELECT min(checked_at) FROM certificate_checks WHERE name = $1`, CheckFile).Scan(&at); err != nil {
+		return time.Time{}, fmt.Errorf("finding the oldest check of a file: %w", err)
+	}
+	if !at.Valid {
+		return time.Time{}, nil
+	}
+	return db.Time(at.Int64), nil
 }
 
 // CheckFiles reads the stored files of a certificate, compares their digests, verifies the
 // signature and stores the results. A damaged file is not an error. Its check has the result
 // FailedCheck, and CheckFiles logs an alarm. A file that is correct again passes its check. then
 // runs in the transaction that stores the results, unless the certificate or its files were
-// deleted. then may be nil.
+// deleted. then may be nil. If the file store is unavailable, CheckFiles returns the error, and the
+// results stay.
 func (s *Service) CheckFiles(ctx context.Context, c *Certificate, then TxFunc) ([]Check, error) {
 	var checks []Check
 	if c.FilesDeletedAt == nil {
@@ -57,6 +136,9 @@ func (s *Service) CheckFiles(ctx context.Context, c *Certificate, then TxFunc) (
 		checks, err = s.recheck(ctx, c)
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
+		}
+		if errors.Is(err, blob.ErrUnavailable) {
+			return nil, fmt.Errorf("checking files: %w", err)
 		}
 		if err != nil {
 			s.logAlarm(ctx, c, err)
@@ -88,25 +170,21 @@ func (s *Service) CheckFiles(ctx context.Context, c *Certificate, then TxFunc) (
 	return checks, nil
 }
 
-func (s *Service) rehashDue(ctx context.Context) ([]string, error) {
-	before := db.Micros(s.now().Add(-rehashAge))
-	var waiting int
-	if err := s.db.QueryRowContext(ctx,
-		`SELECT count(*) FROM certificate_checks WHERE name = $1 AND checked_at < $2`, CheckFile, before).Scan(&waiting); err != nil {
-		return nil, err
-	}
-	if waiting == 0 {
-		return nil, nil
-	}
-	return db.Column[string](s.db.QueryContext(ctx, `
+// rehashDue returns the certificates whose checks are the oldest, if they are due.
+func (s *Service) rehashDue(ctx context.Context, limit int) ([]string, error) {
+	uuids, err := db.Column[string](s.db.QueryContext(ctx, `
 		SELECT c.uuid FROM certificate_checks k JOIN certificates c ON c.id = k.certificate_id
 		WHERE k.name = $1 AND k.checked_at < $2 ORDER BY k.checked_at LIMIT $3`,
-		CheckFile, before, min(maxRehash, 1+waiting/rehashTurns)))
+		CheckFile, db.Micros(s.now().Add(-RehashAge)), limit))
+	if err != nil {
+		return nil, fmt.Errorf("listing the files to check: %w", err)
+	}
+	return uuids, nil
 }
 
 // recheck reads the files of a certificate again and returns the results of the checks. It may
 // return results together with an error, so that one unreadable file does not stop the checks of
-// other files. A missing file fails its check. If the store is unavailable, the result is NotRun.
+// other files. A missing file fails its check. If a file cannot be read for another reason, the result is NotRun.
 func (s *Service) recheck(ctx context.Context, c *Certificate) (checks []Check, err error) {
 	ctx = blob.WithoutCache(ctx)
 	if originalCheck(c) == CheckOriginal {

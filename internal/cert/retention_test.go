@@ -242,9 +242,9 @@ func TestSweepDeletesFilesOfRevokedCertificates(t *testing.T) {
 		// The monthly check reports no missing file, even if the result of a check was stored after
 		// the deletion.
 		v.exec(`INSERT INTO certificate_checks (certificate_id, name, result, checked_at) VALUES ($1, $2, 'passed', 0)`, now.ID, CheckFile)
-		v.clock.Advance(rehashAge + time.Minute)
+		v.clock.Advance(RehashAge + time.Minute)
 		for range 5 {
-			if err := v.Rehash(ctx); err != nil {
+			if err := v.Rehash(ctx, 0, fastRate); err != nil {
 				t.Fatal(err)
 			}
 		}

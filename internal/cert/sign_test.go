@@ -198,8 +198,8 @@ func TestRehashVerifiesSignatures(t *testing.T) {
 				}
 				return &pades.Report{Verdict: verdict}, err
 			}
-			v.clock.Advance(rehashAge + time.Minute)
-			if err := v.Rehash(ctx); err != nil {
+			v.clock.Advance(RehashAge + time.Minute)
+			if err := v.Rehash(ctx, 0, fastRate); err != nil {
 				t.Fatal(err)
 			}
 			return v.check(c, CheckSignature)

@@ -342,11 +342,3 @@ func (s *Service) failTx(ctx context.Context, tx *db.Tx, uuid string, f Failure)
 	_, err := s.moveTx(ctx, tx, triggerError, uuid, column{"failure_code", f.Code}, column{"failure_message", f.Message})
 	return err
 }
-
-// Waiting counts the certificates in processing of all institutions.
-func (s *Service) Waiting(ctx context.Context) (n int, err error) {
-	if err := s.db.QueryRowContext(ctx, `SELECT count(*) FROM certificates WHERE status = 'processing'`).Scan(&n); err != nil {
-		return 0, fmt.Errorf("counting certificates in processing: %w", err)
-	}
-	return n, nil
-}

@@ -103,6 +103,9 @@ func (s *Storage) MasterKeyPath() string {
 	return filepath.Join(s.KeyFolder(), "master.key")
 }
 
+// maxFileCheckRate is the maximum of --file-check-rate, in megabytes.
+const maxFileCheckRate = 10_000
+
 // Serve contains the settings of the server.
 type Serve struct {
 	Storage
@@ -120,6 +123,8 @@ type Serve struct {
 	PublicRateLimit int `default:"120"  help:"Requests per minute to public pages for each address; 0 means no limit." name:"public-rate-limit" placeholder:"N"`
 
 	BlobKeep Duration `default:"14d" help:"How long a file is kept after its last record is gone; 0 deletes it with the next daily sweep." name:"blob-keep" placeholder:"14d"`
+
+	FileCheckRate int `default:"10" help:"Megabytes per second that the monthly check of stored files reads at most." name:"file-check-rate" placeholder:"MB"`
 
 	CORSOrigin []string `help:"Origins whose scripts may use the API with their own token. Default: none." name:"cors-origin" placeholder:"ORIGIN"`
 
@@ -196,6 +201,9 @@ func (c *Serve) Finish() error {
 	}
 	if c.RateLimit < 0 || c.PublicRateLimit < 0 {
 		return errors.New("--rate-limit and --public-rate-limit must be 0 or more")
+	}
+	if c.FileCheckRate < 1 || c.FileCheckRate > maxFileCheckRate {
+		return fmt.Errorf("--file-check-rate must be between 1 and %d", maxFileCheckRate)
 	}
 	if _, err := c.Proxies(); err != nil {
 		return err

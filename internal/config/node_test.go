@@ -27,7 +27,7 @@ func TestNodeSettings(t *testing.T) {
 		"name":           {config.Serve{Node: config.Node{Node: "a b"}}, "--node", "", 0},
 		"negative drain": {config.Serve{Node: config.Node{Drain: &negative}}, "--drain", "", 0},
 	} {
-		c.set.Listen, c.set.BaseURL, c.set.ProcessAttempts = "localhost:8443", "https://vault.example.org", 1
+		c.set.Listen, c.set.BaseURL, c.set.ProcessAttempts, c.set.FileCheckRate = "localhost:8443", "https://vault.example.org", 1, 1
 		err := c.set.Finish()
 		if c.message != "" {
 			if err == nil || !strings.Contains(err.Error(), c.message) {

@@ -107,6 +107,25 @@ func removeCounts(ctx context.Context, tx *db.Tx) (sums map[countKey]int64, n in
 	return sums, n, rows.Err()
 }
 
+// Processing returns the number of certificates in processing of all institutions.
+func Processing(ctx context.Context, q db.Queryer) (int, error) {
+	return countAll(ctx, q, `status = '`+string(cert.Processing)+`'`)
+}
+
+// Verified returns the number of certificates of all institutions that have a verified PDF, or had
+// one.
+func Verified(ctx context.Context, q db.Queryer) (int, error) {
+	return countAll(ctx, q, `status IN ('`+string(cert.Approved)+`', '`+string(cert.Revoked)+`')`)
+}
+
+// countAll adds up the counts of all institutions, which are few rows: it counts no certificates.
+func countAll(ctx context.Context, q db.Queryer, condition string) (n int, err error) {
+	if err := q.QueryRowContext(ctx, `SELECT coalesce(sum(n), 0) FROM certificate_counts WHERE `+condition).Scan(&n); err != nil {
+		return 0, fmt.Errorf("counting certificates: %w", err)
+	}
+	return n, nil
+}
+
 // CountError returns the sum of the absolute differences between the stored counts and the actual
 // numbers of certificates of each institution, source and status. It is 0 if the counts are
 // correct.

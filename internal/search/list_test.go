@@ -89,8 +89,11 @@ func TestListByStatus(t *testing.T) {
 				t.Errorf("status %s with a search: got %q, total = %d, want 1", s, got, *l.Total)
 			}
 		}
-		if n, err := v.certs.Waiting(t.Context()); err != nil || n != 2 {
+		if n, err := Processing(t.Context(), v.d); err != nil || n != 2 {
 			t.Errorf("%d certificates are in processing, want 2; err = %v", n, err)
+		}
+		if n, err := Verified(t.Context(), v.d); err != nil || n != 4 {
+			t.Errorf("%d certificates have a verified PDF, want 4; err = %v", n, err)
 		}
 	})
 }

@@ -95,6 +95,8 @@ type Deps struct {
 	// Delivery has the settings of the deliverer. Wire sets Notify and Log.
 	Delivery webhook.DelivererConfig
 
+	// FileChecks counts the checks of stored files. It may be nil.
+	FileChecks *cert.Metrics
 	// BlobKeep is the time for which a file is kept after the last row that refers to the file is
 	// deleted.
 	BlobKeep time.Duration
@@ -179,7 +181,7 @@ func Wire(d Deps) (*Services, error) {
 		TellRevoked: func(ctx context.Context, tx *db.Tx, list []*cert.Certificate) error {
 			return s.Recipients.TellRevokedTx(ctx, tx, list)
 		},
-		Purged: PurgedTx,
+		Purged: PurgedTx, Metrics: d.FileChecks,
 	})
 	s.Verifications = verification.New(verification.Config{DB: d.DB, Now: d.Now, Log: d.Log})
 	s.Search = search.New(d.DB, d.Keyring, d.Now)

@@ -31,6 +31,7 @@ import (
 	"github.com/certvault/certvault/internal/keyring"
 	"github.com/certvault/certvault/internal/mail"
 	"github.com/certvault/certvault/internal/pdf/pdftest"
+	"github.com/certvault/certvault/internal/search"
 	"github.com/certvault/certvault/internal/vault"
 	"github.com/certvault/certvault/internal/web"
 )
@@ -169,7 +170,7 @@ func (v *Vault) Work(n int) {
 func (v *Vault) Settle() {
 	v.TB.Helper()
 	v.Until("no certificate is in processing", func() bool {
-		n, err := v.Certs.Waiting(v.TB.Context())
+		n, err := search.Processing(v.TB.Context(), v.DB)
 		return err == nil && n == 0
 	})
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/db/dbtest"
+	"github.com/certvault/certvault/internal/search"
 	"github.com/certvault/certvault/internal/vaulttest"
 )
 
@@ -20,7 +21,7 @@ func TestCertificatesFromTemplates(t *testing.T) {
 		o.upload(o.inst, "Ada Obi", "a.pdf")
 		b := o.Issue(&o.inst, "Bo Ek")
 		o.processUntil("the certificates are approved", func() bool {
-			n, err := o.Certs.Waiting(t.Context())
+			n, err := search.Processing(t.Context(), d)
 			got, err2 := o.Batches.ByUUID(t.Context(), o.inst.ID, b.UUID, "")
 			return err == nil && err2 == nil && n == 0 && got.Approved == 1
 		})
