@@ -34,6 +34,7 @@ import (
 	"github.com/certvault/certvault/internal/limit"
 	"github.com/certvault/certvault/internal/pades"
 	"github.com/certvault/certvault/internal/pdfium"
+	"github.com/certvault/certvault/internal/replica"
 	"github.com/certvault/certvault/internal/seal"
 	"github.com/certvault/certvault/internal/token"
 	"github.com/certvault/certvault/internal/typeset"
@@ -208,7 +209,9 @@ type App struct {
 	drill bool
 	blobs blob.FileStore
 	// backups is nil if --backup is not set.
-	backups  *backup.Schedule
+	backups *backup.Schedule
+	// replica is nil without --database-read.
+	replica  *replica.Replica
 	renderer *pdfium.Renderer
 	fonts    *typeset.Fonts
 	links    *web.Links
@@ -310,6 +313,9 @@ func New(ctx context.Context, cfg *config.Serve, log *slog.Logger, stdout io.Wri
 		return nil, err
 	}
 	if err := claimStore(ctx, cfg.Storage, a.DB, a.blobs, time.Now()); err != nil {
+		return nil, err
+	}
+	if err := a.openReplica(ctx); err != nil {
 		return nil, err
 	}
 	if err := a.DB.SetBaseURL(ctx, a.cfg.BaseURL); err != nil {
@@ -480,6 +486,7 @@ func (a *App) close(ctx context.Context) error {
 	if a.Services != nil {
 		a.People.Wait()
 	}
+	add(a.replica.Close())
 	if a.Storage != nil {
 		add(a.DB.Close())
 	}

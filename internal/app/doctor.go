@@ -173,6 +173,9 @@ func database(ctx context.Context, s config.Storage) []Finding {
 	if applied == known {
 		list = append(list, institutionNames(ctx, d), addresses(ctx, d), examineAddress(ctx, d))
 	}
+	if s.DatabaseRead != "" {
+		list = append(list, examineReplica(ctx, d, s.DatabaseRead))
+	}
 	return append(list, examineStorage(ctx, d, time.Now())...)
 }
 

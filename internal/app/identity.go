@@ -36,7 +36,7 @@ func (a *App) peoplePages(site *page.Site, publicLimit *limit.Counter, pages *pu
 		Approvals: a.Approvals, Verifications: a.Verifications,
 		Links: a.links, Keys: a.Keys, RotateKey: a.rotateKey, Mail: a.Recipients,
 		Limit: limit.NewCounter(a.cfg.RateLimit, time.Now), BaseURL: a.cfg.BaseURL, Now: time.Now, Log: a.log,
-		Stopping: stopping.Done(),
+		Stopping: stopping.Done(), Replica: a.replica,
 	}
 	panelHandler, err := panelPages.Handler()
 	if err != nil {
@@ -55,6 +55,12 @@ func (a *App) peoplePages(site *page.Site, publicLimit *limit.Counter, pages *pu
 		return slices.ContainsFunc(prefixes, func(prefix string) bool { return path == prefix || strings.HasPrefix(path, prefix+"/") })
 	}
 	return signInPages.WithSession(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r, end, err := a.beginRequest(gate{signInPages}, r)
+		if err != nil {
+			pages.Render(w, r, err)
+			return
+		}
+		defer end()
 		switch {
 		case below(signin.Prefixes, r.URL.Path):
 			signInHandler.ServeHTTP(w, r)

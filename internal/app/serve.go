@@ -126,7 +126,7 @@ func (a *App) handler() (http.Handler, error) {
 	}
 	pages := &public.Pages{
 		Site: site, Accounts: a.Accounts, Certs: a.Certs, Applications: a.Applications, Links: a.links, Limit: publicLimit, Now: time.Now,
-		Keys: a.Keys, Verified: a.Verifications.Count, Fonts: a.fonts,
+		Keys: a.Keys, Verified: a.Verifications.Count, Fonts: a.fonts, Read: a.readPublic,
 	}
 	pagesHandler, err := pages.Handler()
 	if err != nil {
@@ -136,7 +136,7 @@ func (a *App) handler() (http.Handler, error) {
 		Certs: a.Certs, Search: a.Search, Batches: a.Batches, Templates: a.Templates, Tokens: a.Tokens, Links: a.links,
 		Applications: a.Applications, OfferCursors: listing.NewCursors(a.Keyring, "offers"),
 		Limit: tokenLimit, Keys: a.IdempotencyKeys, Log: a.log,
-		Verifications: a.Verifications,
+		Verifications: a.Verifications, Replica: a.replica,
 	}
 	compress, err := web.Compress()
 	if err != nil {
@@ -165,6 +165,9 @@ func (a *App) handler() (http.Handler, error) {
 		newNodeMetrics(a), a.nodeGauge(),
 		a.gauge("certvault_backup_problems", "1 if the last scheduled backup failed, is late or lacks files; the value should be 0.", a.backupProblems),
 	)
+	if a.replica != nil {
+		a.registry.MustRegister(a.replica)
+	}
 	health := web.Routes(mux, web.WriteJSONError)
 	if !a.cfg.Has(config.Web) {
 		none := http.HandlerFunc(withoutWeb)

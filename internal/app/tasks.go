@@ -17,6 +17,7 @@ import (
 	"github.com/certvault/certvault/internal/limit"
 	"github.com/certvault/certvault/internal/mail"
 	"github.com/certvault/certvault/internal/recipient"
+	"github.com/certvault/certvault/internal/replica"
 	"github.com/certvault/certvault/internal/search"
 	"github.com/certvault/certvault/internal/verification"
 	"github.com/certvault/certvault/internal/webhook"
@@ -38,6 +39,10 @@ func (a *App) startTasks(ctx context.Context) {
 	a.every(ctx, "counts of verifications", verification.FoldEvery, a.Verifications.Fold)
 	if a.shared != nil {
 		a.every(ctx, "exchange of request counts", limit.ShareInterval, a.shared.Exchange)
+	}
+	if a.replica != nil {
+		a.every(ctx, "poll of the read replica", replica.PollInterval, a.replica.Poll)
+		a.every(ctx, "sweep of marks of writes", replica.SweepInterval, a.replica.Sweep)
 	}
 	if !a.cfg.Has(config.Work) {
 		return

@@ -18,9 +18,10 @@ import (
 // Storage contains the settings of the data folder and the database. Commands that run at the same
 // time as a server use these settings too.
 type Storage struct {
-	Data     string `default:"./certvault-data" help:"Data folder: embedded database, files, keys, outbox." placeholder:"DIR"`
-	Database string `help:"PostgreSQL database, postgres://..., instead of the embedded one." placeholder:"URL"`
-	Blob     string `help:"File store in S3, s3://BUCKET/PREFIX?endpoint=https://HOST, instead of the data folder. Requires --database." placeholder:"URL"`
+	Data         string `default:"./certvault-data" help:"Data folder: embedded database, files, keys, outbox." placeholder:"DIR"`
+	Database     string `help:"PostgreSQL database, postgres://..., instead of the embedded one." placeholder:"URL"`
+	DatabaseRead string `help:"Replica of --database, postgres://..., for lists, exports and public pages." name:"database-read" placeholder:"URL"`
+	Blob         string `help:"File store in S3, s3://BUCKET/PREFIX?endpoint=https://HOST, instead of the data folder. Requires --database." placeholder:"URL"`
 
 	MasterKeyFile     string `help:"File of the master key. Default: keys/master.key." name:"master-key-file" placeholder:"FILE" type:"path"`
 	KeyIdentityFile   string `help:"File of the identity that decrypts the signing keys. Default: keys/identity.txt." name:"key-identity-file" placeholder:"FILE" type:"path"`
@@ -46,6 +47,9 @@ func (s *Storage) AfterApply() error {
 	}
 	if s.KeyIdentity != "" && s.KeyIdentityFile != "" {
 		return fmt.Errorf("only one of --key-identity-file and %s can be set", KeyIdentityVariable)
+	}
+	if s.DatabaseRead != "" && s.Database == "" {
+		return errors.New("--database-read requires --database, because only PostgreSQL has replicas")
 	}
 	return s.checkBlob()
 }

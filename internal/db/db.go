@@ -46,18 +46,20 @@ type DB struct {
 	group group
 	// pool is the PostgreSQL pool, which the queue's driver uses directly; it is nil on SQLite.
 	pool *pgxpool.Pool
+	// replica runs reads that may go to a replica; it is nil without one.
+	replica func(ctx context.Context, f func(ctx context.Context) error) error
 	// clock is the last reading of the server's clock; it is nil on SQLite.
 	clock atomic.Pointer[reading]
 }
 
 // QueryContext runs a query outside a transaction.
 func (d *DB) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
-	return d.read.QueryContext(ctx, query, args...)
+	return d.reader(ctx).QueryContext(ctx, query, args...)
 }
 
 // QueryRowContext runs a query for one row outside a transaction.
 func (d *DB) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
-	return d.read.QueryRowContext(ctx, query, args...)
+	return d.reader(ctx).QueryRowContext(ctx, query, args...)
 }
 
 // Writer returns the pool of connections for transactions. The queue's SQLite driver uses it.

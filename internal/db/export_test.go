@@ -41,5 +41,5 @@ func (d *DB) MigrateBelow(ctx context.Context, version int) error {
 
 // OpenWithin opens a PostgreSQL database whose statements must get a response within a time.
 func OpenWithin(ctx context.Context, databaseURL string, limit time.Duration) (*DB, error) {
-	return openPostgres(ctx, databaseURL, deadlines{response: limit, acquire: limit})
+	return openPostgres(ctx, databaseURL, deadlines{response: limit, acquire: limit}, nil)
 }

@@ -21,6 +21,8 @@ const (
 	connectTime = 5 * time.Second
 	// acquireTime limits the time to get a connection from the pool, which may establish one.
 	acquireTime = 10 * time.Second
+	// replicaTime is acquireTime for a replica. Reads that wait longer go to the primary.
+	replicaTime = 2 * time.Second
 	// pingTime limits the check of a connection that was idle.
 	pingTime = 2 * time.Second
 	// silentTime is the time after which a connection without any sign of life is closed, by the

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"path/filepath"
 	"runtime"
@@ -31,10 +32,18 @@ func Open(ctx context.Context, dataDir, databaseURL string) (*DB, error) {
 	if databaseURL == "" {
 		return openSQLite(ctx, filepath.Join(dataDir, FileName))
 	}
-	if !strings.HasPrefix(databaseURL, "postgres://") && !strings.HasPrefix(databaseURL, "postgresql://") {
-		return nil, errors.New("the database URL must begin with postgres://")
+	if err := checkURL(databaseURL); err != nil {
+		return nil, err
 	}
-	return openPostgres(ctx, databaseURL, defaultDeadlines)
+	return openPostgres(ctx, databaseURL, defaultDeadlines, nil)
+}
+
+// checkURL checks the scheme of a URL of PostgreSQL.
+func checkURL(databaseURL string) error {
+	if !strings.HasPrefix(databaseURL, "postgres://") && !strings.HasPrefix(databaseURL, "postgresql://") {
+		return errors.New("the database URL must begin with postgres://")
+	}
+	return nil
 }
 
 // openSQLite sets the options of each connection in the DSN, because the pool may open a new
@@ -93,7 +102,8 @@ func sqliteURL(file string, q url.Values, params ...string) string {
 	return (&url.URL{Scheme: "file", Opaque: (&url.URL{Path: file}).EscapedPath(), RawQuery: q.Encode()}).String()
 }
 
-func openPostgres(ctx context.Context, databaseURL string, limits deadlines) (*DB, error) {
+// openPostgres opens a PostgreSQL database whose sessions also have the given parameters.
+func openPostgres(ctx context.Context, databaseURL string, limits deadlines, parameters map[string]string) (*DB, error) {
 	cfg, err := pgxpool.ParseConfig(databaseURL)
 	if err != nil {
 		// The parser's message contains the URL with its password.
@@ -107,6 +117,7 @@ func openPostgres(ctx context.Context, databaseURL string, limits deadlines) (*D
 	cfg.ConnConfig.RuntimeParams["random_page_cost"] = "1.1"
 	cfg.ConnConfig.RuntimeParams["timezone"] = "UTC"
 	cfg.ConnConfig.RuntimeParams["application_name"] = "certvault"
+	maps.Copy(cfg.ConnConfig.RuntimeParams, parameters)
 	cfg.ConnConfig.AfterNetConnect = markBroken
 	cfg.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheStatement
 	if err := setPoolSize(cfg, databaseURL); err != nil {

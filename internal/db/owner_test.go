@@ -74,6 +74,7 @@ var owners = map[string]string{
 	"portfolios":               "recipient",
 	"proofs":                   "identity",
 	"rate_counts":              "limit",
+	"recent_writes":            "replica",
 	"recovery_codes":           "identity",
 	"restores":                 "db",
 	"river_job":                "job",

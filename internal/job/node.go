@@ -119,6 +119,19 @@ func (q *Queue) buryTx(ctx context.Context, tx *db.Tx, now time.Time) error {
 	return nil
 }
 
+// LastHeartbeat returns the time of the newest heartbeat of all nodes, or a zero time if there is
+// none.
+func LastHeartbeat(ctx context.Context, q db.Queryer) (time.Time, error) {
+	var at sql.NullInt64
+	if err := q.QueryRowContext(ctx, `SELECT max(heartbeat_at) FROM nodes`).Scan(&at); err != nil {
+		return time.Time{}, fmt.Errorf("reading the newest heartbeat: %w", err)
+	}
+	if !at.Valid {
+		return time.Time{}, nil
+	}
+	return db.Time(at.Int64), nil
+}
+
 // ListNodes returns all nodes with a heartbeat in the last hour, sorted by name.
 func ListNodes(ctx context.Context, q db.Queryer, now time.Time) ([]Node, error) {
 	rows, err := q.QueryContext(ctx, `

@@ -35,7 +35,15 @@ type List struct {
 // List returns the certificates of an institution that a filter selects, newest first unless the
 // filter has an order. It returns a fault of kind Invalid for a filter that is not valid, and of
 // kind Unavailable if the list takes too long.
-func (s *Service) List(ctx context.Context, institutionID int64, f Filter) (*List, error) {
+func (s *Service) List(ctx context.Context, institutionID int64, f Filter) (l *List, err error) {
+	err = s.db.Read(ctx, func(ctx context.Context) (err error) {
+		l, err = s.listInTime(ctx, institutionID, f)
+		return err
+	})
+	return l, err
+}
+
+func (s *Service) listInTime(ctx context.Context, institutionID int64, f Filter) (*List, error) {
 	v, err := s.open(ctx, institutionID, f)
 	if err != nil {
 		return nil, err
@@ -59,12 +67,16 @@ func (s *Service) List(ctx context.Context, institutionID int64, f Filter) (*Lis
 func (s *Service) Walk(ctx context.Context, institutionID int64, filter Filter, f func(*cert.Certificate) error) error {
 	for next, more := "", true; more; more = next != "" {
 		filter.Range = listing.Range{PerPage: listing.MaxPage, Cursor: &next}
-		v, err := s.open(ctx, institutionID, filter)
-		if err != nil {
+		var l *List
+		err := s.db.Read(ctx, func(ctx context.Context) error {
+			v, err := s.open(ctx, institutionID, filter)
+			if err != nil {
+				return err
+			}
+			v.limit = walkPage
+			l, err = s.list(ctx, v, true)
 			return err
-		}
-		v.limit = walkPage
-		l, err := s.list(ctx, v, true)
+		})
 		if err != nil {
 			return fmt.Errorf("listing certificates: %w", err)
 		}

@@ -16,6 +16,14 @@ import (
 // returns a fault of kind Invalid for a filter that is not valid, and of kind Unavailable if
 // counting takes too long.
 func (s *Service) CountByStatus(ctx context.Context, institutionID int64, f Filter) (counts map[cert.Status]int, ok bool, err error) {
+	err = s.db.Read(ctx, func(ctx context.Context) (err error) {
+		counts, ok, err = s.countByStatus(ctx, institutionID, f)
+		return err
+	})
+	return counts, ok, err
+}
+
+func (s *Service) countByStatus(ctx context.Context, institutionID int64, f Filter) (counts map[cert.Status]int, ok bool, err error) {
 	f.Range, f.Statuses, f.Sort = listing.Range{Page: 1, PerPage: 1}, cert.Statuses, ByCreated
 	v, err := s.view(ctx, institutionID, f)
 	if err != nil {

@@ -21,6 +21,7 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/limit"
 	"github.com/certvault/certvault/internal/listing"
+	"github.com/certvault/certvault/internal/replica"
 	"github.com/certvault/certvault/internal/search"
 	"github.com/certvault/certvault/internal/template"
 	"github.com/certvault/certvault/internal/token"
@@ -44,6 +45,8 @@ type API struct {
 	Limit        *limit.Counter
 	Keys         *limit.Keys
 	Log          *slog.Logger
+	// Replica may serve lists. It may be nil.
+	Replica *replica.Replica
 	// Verifications has the numbers of verifications.
 	Verifications *verification.Service
 
@@ -167,6 +170,11 @@ func (a *API) authenticate(next http.Handler) http.Handler {
 		ctx = audit.WithActor(ctx, audit.Actor{
 			Type: audit.Token, ID: strconv.FormatInt(t.ID, 10), Name: t.Name, Address: web.Client(r), RequestID: web.RequestID(r),
 		})
+		ctx, end, err := a.Replica.Begin(ctx, r.Method, "token:"+strconv.FormatInt(t.ID, 10))
+		if err != nil {
+			return err
+		}
+		defer end()
 		inner := r.WithContext(context.WithValue(ctx, contextKey{}, c))
 		next.ServeHTTP(w, inner)
 		if inner.Pattern != "" {

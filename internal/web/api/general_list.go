@@ -82,7 +82,7 @@ func (a *API) generalList(w http.ResponseWriter, c *call) error {
 	if err != nil {
 		return err
 	}
-	list, err := a.Search.List(c.Context(), c.institution.ID, filter)
+	list, err := a.Search.List(a.Replica.Allow(c.Context()), c.institution.ID, filter)
 	if err != nil {
 		return err
 	}

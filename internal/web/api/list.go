@@ -92,7 +92,7 @@ func (a *API) list(w http.ResponseWriter, c *call) error {
 	if err != nil {
 		return err
 	}
-	list, err := a.Search.List(c.Context(), c.institution.ID, filter)
+	list, err := a.Search.List(a.Replica.Allow(c.Context()), c.institution.ID, filter)
 	if err != nil {
 		return err
 	}

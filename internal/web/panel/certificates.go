@@ -294,7 +294,7 @@ func (p *Panel) fill(r *http.Request, v *Visit, l *certificateList) error {
 	f.PerPage = l.Layout.Rows
 	// For a search, the list and the counts scan the same thousands of records, so run both queries
 	// at the same time.
-	group, ctx := errgroup.WithContext(r.Context())
+	group, ctx := errgroup.WithContext(p.Replica.Allow(r.Context()))
 	group.Go(func() (err error) {
 		l.List, err = p.Search.List(ctx, v.Institution().ID, f)
 		return withControls(err)
@@ -450,7 +450,7 @@ func (p *Panel) sendCSV(w http.ResponseWriter, r *http.Request, v *Visit, c task
 	if err := download(w, "text/csv; charset=utf-8", v.Institution().Slug+"-certificates-"+p.Now().UTC().Format(time.DateOnly)+".csv"); err != nil {
 		return err
 	}
-	return p.finishStream(r, p.Tasks.WriteCSV(r.Context(), v.Institution().ID, c, w))
+	return p.finishStream(r, p.Tasks.WriteCSV(p.Replica.Allow(r.Context()), v.Institution().ID, c, w))
 }
 
 // exportZIP sends the verified PDFs of certificates as a ZIP file.

@@ -139,7 +139,7 @@ func (p *Panel) dashboard(w http.ResponseWriter, r *http.Request, v *Visit) erro
 func (p *Panel) load(r *http.Request, v *Visit, d *dashboard, days int) error {
 	ctx, id := r.Context(), v.Institution().ID
 	var err error
-	if d.Counts, _, err = p.Search.CountByStatus(ctx, id, search.Filter{}); err != nil {
+	if d.Counts, _, err = p.Search.CountByStatus(p.Replica.Allow(ctx), id, search.Filter{}); err != nil {
 		return err
 	}
 	for _, n := range d.Counts {

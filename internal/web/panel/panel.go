@@ -49,6 +49,7 @@ import (
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/limit"
 	"github.com/certvault/certvault/internal/recipient"
+	"github.com/certvault/certvault/internal/replica"
 	"github.com/certvault/certvault/internal/search"
 	"github.com/certvault/certvault/internal/task"
 	certtemplate "github.com/certvault/certvault/internal/template"
@@ -137,6 +138,8 @@ type Panel struct {
 	RotateKey func(ctx context.Context, inst *account.Institution) error
 	// Mail is the service for mail to recipients.
 	Mail *recipient.Service
+	// Replica may serve lists and exports. It may be nil.
+	Replica *replica.Replica
 	// Limit counts the requests of each person.
 	Limit *limit.Counter
 	// Stopping is closed when the server stops. Event streams then end.

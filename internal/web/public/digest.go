@@ -8,6 +8,7 @@ import (
 
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/colour"
+	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/web"
 	"github.com/certvault/certvault/internal/web/page"
@@ -62,7 +63,14 @@ func (p *Pages) digest(w http.ResponseWriter, r *http.Request) error {
 	if err != nil || len(given) != sha256.Size {
 		return errUnknownFile
 	}
-	result, err := p.match(r, [sha256.Size]byte(given))
+	var result *fileMatch
+	err = p.read(ctx, func(ctx context.Context) (err error) {
+		result, err = p.match(ctx, r, [sha256.Size]byte(given))
+		if err == nil && result.Data != nil && result.Data.Status == processing && db.FromReplica(ctx) {
+			return errProcessing
+		}
+		return err
+	})
 	if fault.Is(err, fault.NotFound) && !page.WantsJSON(r) {
 		return p.view.Draw(w, r, http.StatusNotFound, "unknown_file.html", hex.EncodeToString(given))
 	}
@@ -91,8 +99,7 @@ func (p *Pages) digest(w http.ResponseWriter, r *http.Request) error {
 
 // match compares a file with the certificate whose reference id is in the query. If the query has
 // no reference id or an unknown reference id, match searches for a certificate with the file.
-func (p *Pages) match(r *http.Request, sum [sha256.Size]byte) (*fileMatch, error) {
-	ctx := r.Context()
+func (p *Pages) match(ctx context.Context, r *http.Request, sum [sha256.Size]byte) (*fileMatch, error) {
 	if typed := referenceIn(r.URL.Query().Get("reference_id")); typed != "" {
 		v, err := p.find(ctx, typed)
 		if err == nil {

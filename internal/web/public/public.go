@@ -5,6 +5,7 @@
 package public
 
 import (
+	"context"
 	"embed"
 	"html/template"
 	"net/http"
@@ -56,6 +57,10 @@ type Pages struct {
 	// signed-in member of an institution, whose requests are not counted. Both are optional.
 	Verified func(certificateID int64)
 	IsMember func(r *http.Request, institutionID int64) bool
+
+	// Read calls a function with a context for reads that may go to a replica, see [db.DB.Read]. It is
+	// optional.
+	Read func(ctx context.Context, f func(ctx context.Context) error) error
 
 	view *page.Set
 	// cards limits the number of cards that are drawn concurrently, because each of them requires

@@ -2,6 +2,7 @@ package public
 
 import (
 	"context"
+	"errors"
 	"html/template"
 	"net/http"
 	"net/url"
@@ -10,6 +11,7 @@ import (
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/colour"
+	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/web"
 	"github.com/certvault/certvault/internal/web/page"
@@ -199,7 +201,7 @@ func noStore(w http.ResponseWriter) {
 // verify shows the state of a certificate. It shows a failed certificate as unknown.
 func (p *Pages) verify(w http.ResponseWriter, r *http.Request) error {
 	noStore(w)
-	v, err := p.find(r.Context(), r.PathValue("reference_id"))
+	v, err := p.findRecent(r.Context(), r.PathValue("reference_id"))
 	if err != nil {
 		if fault.Is(err, fault.NotFound) && !page.WantsJSON(r) {
 			return p.unknown(w, r, r.PathValue("reference_id"))
@@ -222,6 +224,30 @@ func (p *Pages) show(w http.ResponseWriter, r *http.Request, v *verification) er
 		return p.view.Draw(w, r, http.StatusOK, "processing.html", v)
 	}
 	return p.view.Draw(w, r, http.StatusOK, "certificate.html", v)
+}
+
+// errProcessing means that a replica may not have the approval of a certificate yet.
+var errProcessing = errors.New("the replica has the certificate in processing")
+
+// findRecent is like find, but may read from a replica. A certificate that the replica does not have,
+// or not with its final status, is read from the primary: its recipient may have been notified.
+func (p *Pages) findRecent(ctx context.Context, typed string) (v *verification, err error) {
+	err = p.read(ctx, func(ctx context.Context) (err error) {
+		v, err = p.find(ctx, typed)
+		if err == nil && v.Status == processing && db.FromReplica(ctx) {
+			return errProcessing
+		}
+		return err
+	})
+	return v, err
+}
+
+// read calls Read, or f if Read is not set.
+func (p *Pages) read(ctx context.Context, f func(ctx context.Context) error) error {
+	if p.Read == nil {
+		return f(ctx)
+	}
+	return p.Read(ctx, f)
 }
 
 // find returns the public information about the certificate with an entered reference id. It

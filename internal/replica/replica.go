@@ -1,0 +1,259 @@
+// Package replica lets lists, exports and public pages read from a replica of the PostgreSQL
+// database. It decides which reads may go to the replica, and repeats on the primary what fails
+// there. The package does not contain the queries: an operation that may read from the replica calls
+// [db.DB.Read], and a handler permits it with Allow.
+//
+// The heartbeats of the servers, one a second, show how far the replica is: it has everything that
+// was committed before the newest heartbeat that it has. A replica applies commits in their order, so
+// this holds for physical and logical replication.
+//
+//   - A replica that is more than five seconds behind, or does not respond, is not used.
+//   - What a person or token has written is read from the primary until the replica has it, on all
+//     servers. The time of the last write is in the database.
+package replica
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/job"
+)
+
+const (
+	// PollInterval is the interval of Poll.
+	PollInterval = time.Second
+	// pollTime is the time after which a replica that has not answered Poll counts as down.
+	pollTime = 2 * time.Second
+	// MaxLag is the age of the newest heartbeat of the replica above which it is not used.
+	MaxLag = 5 * time.Second
+)
+
+// ErrInstallation means that the replica is that of another installation.
+var ErrInstallation = errors.New("it belongs to another installation than --database")
+
+// Replica is a replica of a database. A nil Replica is valid and never used.
+type Replica struct {
+	primary *db.DB
+	url     string
+	log     *slog.Logger
+	reads   *prometheus.CounterVec
+	lag     *prometheus.Desc
+
+	// copy is nil before the first connection. known reports whether its installation is that of the
+	// primary; it is false after an error, because the replica may have been replaced.
+	mu    sync.Mutex
+	copy  *db.DB
+	known bool
+	// state is nil while the replica is down.
+	state atomic.Pointer[state]
+	marks marks
+}
+
+// state is what the last Poll found.
+type state struct {
+	copy *db.DB
+	// applied is the time of the newest heartbeat of the replica.
+	applied time.Time
+	// up ends when the replica is down, so that reads do not wait for it.
+	up  context.Context //nolint:containedctx // it is the life of the state, not that of a call
+	end context.CancelFunc
+}
+
+// Open returns the replica of a database, and lets the database use it. The error wraps
+// ErrInstallation if the replica is that of another installation. A replica that does not respond is
+// no error: it is used as soon as it responds.
+func Open(ctx context.Context, primary *db.DB, url string, log *slog.Logger) (*Replica, error) {
+	r := &Replica{
+		primary: primary, url: url, log: log,
+		reads: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "certvault_replica_reads_total", Help: "Reads that may go to the replica, by what was read or why it was not the replica.",
+		}, []string{"from"}),
+		lag: prometheus.NewDesc("certvault_replica_lag_seconds",
+			"Age of the newest heartbeat on the replica, which is up to 2 without a delay; -1 if the replica does not respond.", nil, nil),
+	}
+	for _, from := range []string{fromReplica, fromDown, fromBehind, fromWritten, fromFailed} {
+		r.reads.WithLabelValues(from)
+	}
+	err := r.Poll(ctx)
+	if errors.Is(err, ErrInstallation) {
+		return nil, errors.Join(fmt.Errorf("--database-read: %w", err), r.Close())
+	}
+	if err != nil {
+		log.WarnContext(ctx, "the read replica does not respond; the primary is used until it does", slog.Any("error", err))
+	}
+	primary.SetReplica(r.read)
+	return r, nil
+}
+
+// Poll reads how far the replica is. It is called every PollInterval.
+func (r *Replica) Poll(ctx context.Context) error {
+	limited, cancel := context.WithTimeout(ctx, pollTime)
+	defer cancel()
+	s, err := r.poll(limited)
+	if err != nil {
+		if last := r.state.Swap(nil); last != nil {
+			last.end()
+		}
+		return fmt.Errorf("the read replica: %w", err)
+	}
+	last := r.state.Load()
+	if last != nil { // reads that have begun continue
+		s.up, s.end = last.up, last.end
+	} else {
+		s.up, s.end = context.WithCancel(context.WithoutCancel(ctx))
+	}
+	r.state.Store(s)
+	return nil
+}
+
+func (r *Replica) poll(ctx context.Context) (_ *state, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	defer func() { r.known = err == nil }()
+	if r.copy == nil {
+		if r.copy, err = db.OpenReplica(ctx, r.url); err != nil {
+			return nil, err
+		}
+	}
+	if !r.known {
+		if err := checkInstallation(ctx, r.primary, r.copy); err != nil {
+			return nil, err
+		}
+	}
+	applied, err := job.LastHeartbeat(ctx, r.copy)
+	if err != nil {
+		return nil, err
+	}
+	return &state{copy: r.copy, applied: applied}, nil
+}
+
+// checkInstallation returns ErrInstallation if a replica is not that of the primary.
+func checkInstallation(ctx context.Context, primary, replica *db.DB) error {
+	want, err := primary.Installation(ctx)
+	if err != nil {
+		return err
+	}
+	got, err := replica.Installation(ctx)
+	if err == nil && (got == "" || got != want) {
+		err = ErrInstallation
+	}
+	return err
+}
+
+// Close closes the connections to the replica.
+func (r *Replica) Close() error {
+	if r == nil {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if last := r.state.Swap(nil); last != nil {
+		last.end()
+	}
+	if r.copy == nil {
+		return nil
+	}
+	return r.copy.Close()
+}
+
+// These are the values of the label of the metric of reads: the replica, or the primary because the
+// replica was down, was behind, lacked what was written, or failed.
+const (
+	fromReplica = "replica"
+	fromDown    = "primary_down"
+	fromBehind  = "primary_behind"
+	fromWritten = "primary_written"
+	fromFailed  = "primary_failed"
+)
+
+// read calls f with a context that reads from the replica, if the context permits it and the replica
+// is recent. If that fails, read calls f with ctx.
+func (r *Replica) read(ctx context.Context, f func(ctx context.Context) error) error {
+	written, allowed := ctx.Value(allowedKey{}).(writtenFunc)
+	if !allowed {
+		return f(ctx)
+	}
+	s := r.state.Load()
+	from := fromReplica
+	switch {
+	case s == nil:
+		from = fromDown
+	case r.primary.Now().Sub(s.applied) > MaxLag:
+		from = fromBehind
+	case !s.applied.After(written(ctx)):
+		from = fromWritten
+	default:
+		err, done := r.try(ctx, s, f)
+		if done {
+			r.reads.WithLabelValues(fromReplica).Inc()
+			return err
+		}
+		r.log.DebugContext(ctx, "a read from the replica failed and is repeated on the primary", slog.Any("error", err))
+		from = fromFailed
+	}
+	r.reads.WithLabelValues(from).Inc()
+	return f(ctx)
+}
+
+// try calls f with a context that reads from the replica. It reports whether the result is that of
+// the primary too. A record that the replica does not have yet may be on the primary.
+func (r *Replica) try(ctx context.Context, s *state, f func(ctx context.Context) error) (err error, done bool) {
+	on, cancel := context.WithCancel(r.primary.ReadFrom(ctx, s.copy))
+	defer cancel()
+	defer context.AfterFunc(s.up, cancel)()
+	err = f(on)
+	switch {
+	case err == nil, ctx.Err() != nil, fault.Is(err, fault.Invalid):
+		return err, true
+	case fault.Is(err, fault.Unavailable):
+		return err, on.Err() == nil // a list that is too slow is not faster on the primary
+	}
+	return err, false
+}
+
+// Describe implements [prometheus.Collector].
+func (r *Replica) Describe(ch chan<- *prometheus.Desc) {
+	r.reads.Describe(ch)
+	ch <- r.lag
+}
+
+// Collect implements [prometheus.Collector].
+func (r *Replica) Collect(ch chan<- prometheus.Metric) {
+	r.reads.Collect(ch)
+	lag := -1.0
+	if s := r.state.Load(); s != nil {
+		lag = r.primary.Now().Sub(s.applied).Seconds()
+	}
+	ch <- prometheus.MustNewConstMetric(r.lag, prometheus.GaugeValue, lag)
+}
+
+// Examine opens a replica for doctor, and returns its lag. The error wraps ErrInstallation if it is
+// that of another installation.
+func Examine(ctx context.Context, primary *db.DB, url string) (lag time.Duration, err error) {
+	replica, err := db.OpenReplica(ctx, url)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, replica.Close()) }()
+	if err := checkInstallation(ctx, primary, replica); err != nil {
+		return 0, err
+	}
+	latest, err := job.LastHeartbeat(ctx, primary)
+	if err != nil {
+		return 0, err
+	}
+	applied, err := job.LastHeartbeat(ctx, replica)
+	if err != nil {
+		return 0, err
+	}
+	return max(0, latest.Sub(applied)), nil
+}
