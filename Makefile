@@ -162,6 +162,10 @@ test/s3: deps build $(S3:%=bin/%) ## test the file store in S3 on the servers S3
 	go run ./test/pgcluster -fsync=off -- go test $(TESTFLAGS) -vet=off -count=1 -run 'S3' $(S3_PACKAGES)
 	$(E2E) -run 'S3' ./test/e2e
 
+.PHONY: test/replica
+test/replica: deps build ## test reads from a replica of PostgreSQL that stops, hangs and falls behind
+	$(E2E) -run '^TestReplica$$' ./test/e2e
+
 .PHONY: quality
 quality: deps build $(CHECKERS) ## check the pages in a browser: axe, markup, behaviour, Lighthouse
 	.ci/tools chromium default-jre-headless
