@@ -174,6 +174,9 @@ func freeAddress(t *testing.T) string {
 	return l.Addr().String()
 }
 
+// rounds is the number of times that the replica fails in each way.
+const rounds = 3
+
 // readers sends requests that the replica may answer until ctx is done. Everything that was
 // acknowledged must be in the answers.
 type readers struct {
@@ -281,7 +284,7 @@ func TestReplica(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for range 3 {
+	for range rounds {
 		increases("replica")
 		s.stop()
 		increases("primary_down")
@@ -304,27 +307,30 @@ func TestReplica(t *testing.T) {
 	t.Logf("%d requests; reads from the replica %.0f, from the primary: down %.0f, behind %.0f, written %.0f, failed %.0f", r.requests.Load(),
 		from("replica"), from("primary_down"), from("primary_behind"), from("primary_written"), from("primary_failed"))
 
-	if out := doctor(t, f, s.url(database)); !strings.Contains(out, "read replica") {
+	if out := outputOf(t, "doctor", "--data", f.Data, "--database", f.Database, "--database-read", s.url(database)); !strings.Contains(out, "up to date") {
 		t.Errorf("doctor does not report the replica: %s", out)
+	}
+	if code, err := f.Stop(); err != nil || code != 0 {
+		t.Errorf("exit code = %d, %v", code, err)
 	}
 	// The replica of another installation is refused.
 	other := dbtest.MigratedURL(t)
 	start(t, other)
-	_, err := vault.Start(t.Context(), vault.Options{Data: empty(t), Database: other, Args: []string{"--database-read", database}})
-	if err == nil || !strings.Contains(err.Error(), "another installation") {
-		t.Errorf("a replica of another installation: %v, want a refusal", err)
+	if out := outputOf(t, "serve", "--listen", "127.0.0.1:0", "--data", f.Data, "--database", f.Database, "--database-read", other); !strings.Contains(out, "another installation") {
+		t.Errorf("a server whose replica is of another installation: %s", out)
 	}
 }
 
-// doctor runs doctor with a replica and returns its output.
-func doctor(t *testing.T, f *fixture, replica string) string {
+// outputOf runs a command that ends, and returns its output.
+func outputOf(t *testing.T, args ...string) string {
 	t.Helper()
 	binary, err := vault.Binary()
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := exec.CommandContext(t.Context(), binary, "doctor", "--data", f.Data, "--database", f.Database, "--database-read", replica)
-	out, err := c.CombinedOutput()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, binary, args...).CombinedOutput()
 	if _, ok := errors.AsType[*exec.ExitError](err); err != nil && !ok {
 		t.Fatal(err)
 	}
