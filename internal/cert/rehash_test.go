@@ -121,14 +121,14 @@ func TestRehashDuringAnOutage(t *testing.T) {
 	c := v.approved(v.upload(nil))
 	before := v.fileCheck(c)
 	v.clock.Advance(RehashAge + time.Minute)
-	v.Service.blobs = unavailable{v.folder}
+	v.blobs = unavailable{v.folder}
 	if err := v.Rehash(t.Context(), 0, fastRate); !errors.Is(err, blob.ErrUnavailable) {
 		t.Errorf("Rehash without a file store = %v, want the error of the store", err)
 	}
 	if k := v.fileCheck(c); k.Result != Passed || !k.CheckedAt.Equal(*before.CheckedAt) {
 		t.Errorf("check after an outage = %+v, want %+v", k, before)
 	}
-	v.Service.blobs = v.folder
+	v.blobs = v.folder
 	if err := v.Rehash(t.Context(), 0, fastRate); err != nil {
 		t.Fatal(err)
 	}

@@ -183,7 +183,7 @@ func (r *Replica) read(ctx context.Context, f func(ctx context.Context) error) e
 		return f(ctx)
 	}
 	s := r.state.Load()
-	from := fromReplica
+	var from string
 	switch {
 	case s == nil:
 		from = fromDown
@@ -192,7 +192,7 @@ func (r *Replica) read(ctx context.Context, f func(ctx context.Context) error) e
 	case !s.applied.After(written(ctx)):
 		from = fromWritten
 	default:
-		err, done := r.try(ctx, s, f)
+		done, err := r.try(ctx, s, f)
 		if done {
 			r.reads.WithLabelValues(fromReplica).Inc()
 			return err
@@ -206,18 +206,18 @@ func (r *Replica) read(ctx context.Context, f func(ctx context.Context) error) e
 
 // try calls f with a context that reads from the replica. It reports whether the result is that of
 // the primary too. A record that the replica does not have yet may be on the primary.
-func (r *Replica) try(ctx context.Context, s *state, f func(ctx context.Context) error) (err error, done bool) {
+func (r *Replica) try(ctx context.Context, s *state, f func(ctx context.Context) error) (done bool, err error) {
 	on, cancel := context.WithCancel(r.primary.ReadFrom(ctx, s.copy))
 	defer cancel()
 	defer context.AfterFunc(s.up, cancel)()
 	err = f(on)
 	switch {
 	case err == nil, ctx.Err() != nil, fault.Is(err, fault.Invalid):
-		return err, true
+		return true, err
 	case fault.Is(err, fault.Unavailable):
-		return err, on.Err() == nil // a list that is too slow is not faster on the primary
+		return on.Err() == nil, err // a list that is too slow is not faster on the primary
 	}
-	return err, false
+	return false, err
 }
 
 // Describe implements [prometheus.Collector].
