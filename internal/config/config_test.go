@@ -66,6 +66,7 @@ func TestInvalidSettingsAreRejected(t *testing.T) {
 		"proxy, no base URL":      {[]string{"--behind-proxy", "10.0.0.0/8"}, "--base-url"},
 		"no host":                 {[]string{"--base-url", "https://:8443"}, "--base-url"},
 		"invalid network":         {[]string{"--behind-proxy", "everyone", "--base-url", "https://a.example"}, "--behind-proxy"},
+		"replica of SQLite":       {[]string{"--database-read", "postgres://replica.example/vault"}, "--database-read"},
 		"no checks of files":      {[]string{"--file-check-rate", "0"}, "--file-check-rate"},
 		"no attempt":              {[]string{"--process-attempts", "0"}, "--process-attempts"},
 		"negative rate":           {[]string{"--rate-limit=-1"}, "--rate-limit"},
