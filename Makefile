@@ -20,15 +20,13 @@ RESTORES  ?= 20
 
 # Embedded files from npm: PDFium's WebAssembly build, a QR decoder for browsers
 # that have no decoder, and fonts.
-PDFIUM := internal/pdfium/wasm/pdfium.wasm
+PDFIUM := internal/pdfium/wasm/pdfium.wasm.zst
 DECODER := internal/web/public/assets/qr/decode.js
 FONTS := internal/typeset/fonts/LICENSES.txt.zst
 EMBEDDED := $(PDFIUM) $(DECODER) $(FONTS)
 
 # The npm libraries with which receivers check webhooks, for the tests.
 RECEIVERS := test/receivers/node_modules/.package-lock.json
-
-SHA256SUM := $(or $(shell command -v sha256sum),shasum -a 256)
 
 GOLANGCI := go tool -modfile=tools/go.mod golangci-lint
 
@@ -42,10 +40,12 @@ web-deps/node_modules: web-deps/package-lock.json
 	cd web-deps && npm ci --silent
 	touch $@
 
-$(PDFIUM): web-deps/node_modules
+# The program checks the digest of the module and compresses it. Earlier versions embedded a file that
+# was not compressed.
+$(PDFIUM): web-deps/node_modules internal/pdfium/wasm/SHA256SUMS internal/pdfium/gen/main.go
+	rm -f $(@D)/pdfium.wasm
 	cp web-deps/node_modules/@embedpdf/pdfium/LICENSE* $(@D)
-	cp web-deps/node_modules/@embedpdf/pdfium/dist/pdfium.wasm $@
-	cd $(@D) && $(SHA256SUM) -c SHA256SUMS
+	go run ./internal/pdfium/gen
 
 $(RECEIVERS): test/receivers/package-lock.json
 	cd $(<D) && npm ci --silent

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io/fs"
 	"strings"
+
+	"github.com/klauspost/compress/zstd"
 )
 
 // The folder also contains committed files, so that the package compiles before
@@ -17,8 +19,11 @@ import (
 var files embed.FS
 
 const (
-	binaryName = "wasm/pdfium.wasm"
+	binaryName = "wasm/pdfium.wasm.zst"
 	sumName    = "wasm/SHA256SUMS"
+
+	// maxModule is the maximum size of the module in bytes.
+	maxModule = 64 << 20
 )
 
 // available returns an error if PDFium was not embedded when this binary was
@@ -32,12 +37,21 @@ func available(files fs.FS) error {
 
 // module returns PDFium's WebAssembly module. It checks the hash at run time,
 // not only in tests, because the embedded file depends on the build folder, and
-// a wrong module must never run. The check takes a few milliseconds, once per
-// process.
+// a wrong module must never run. Both take a few milliseconds, once per process,
+// and no start waits for them.
 func module(files fs.FS) ([]byte, error) {
-	wasm, err := fs.ReadFile(files, binaryName)
+	packed, err := fs.ReadFile(files, binaryName)
 	if err != nil {
 		return nil, fmt.Errorf("reading PDFium: %w", err)
+	}
+	decoder, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxModule))
+	if err != nil {
+		return nil, fmt.Errorf("decompressing PDFium: %w", err)
+	}
+	defer decoder.Close()
+	wasm, err := decoder.DecodeAll(packed, nil)
+	if err != nil {
+		return nil, fmt.Errorf("decompressing PDFium: %w", err)
 	}
 	sums, err := fs.ReadFile(files, sumName)
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 // closed.
 type Document struct {
 	renderer *Renderer
+	engine   *engine
 
 	mu       sync.Mutex
 	instance *instance // nil when closed
@@ -31,7 +32,7 @@ func (d *Document) load(ctx context.Context, src Source) error {
 		return err
 	}
 	r := d.renderer
-	d.instance, err = r.engine.instance(r.closing)
+	d.instance, err = d.engine.instance(r.closing)
 	if r.closing.Err() != nil {
 		return ErrClosed // the caller releases the instance
 	}
@@ -191,6 +192,7 @@ func (d *Document) Close() {
 	r.mu.Lock()
 	delete(r.open, d)
 	r.mu.Unlock()
+	r.leave()
 	<-r.slots
 }
 
@@ -200,6 +202,6 @@ func (d *Document) release() {
 	if d.instance == nil {
 		return
 	}
-	d.renderer.engine.put(d.instance, d.failed == nil)
+	d.engine.put(d.instance, d.failed == nil)
 	d.instance = nil
 }

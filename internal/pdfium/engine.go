@@ -22,9 +22,8 @@ type engine struct {
 	idle  []*instance // instances with the state start
 }
 
-// newEngine compiles PDFium, or loads the compiled code from cacheDir. If the
-// cache is unusable, it compiles PDFium without a cache.
-func newEngine(ctx context.Context, cacheDir string, limit int64) (*engine, error) {
+// instrumented returns PDFium's module as it is compiled.
+func instrumented() ([]byte, error) {
 	wasm, err := module(files)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
@@ -32,6 +31,21 @@ func newEngine(ctx context.Context, cacheDir string, limit int64) (*engine, erro
 	wasm, err = instrument(wasm)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	return wasm, nil
+}
+
+// newEngine loads the compiled code from compiledDir or cacheDir, or compiles
+// PDFium. If the cache is unusable, it compiles PDFium without a cache.
+func newEngine(ctx context.Context, compiledDir, cacheDir string, limit int64) (*engine, error) {
+	wasm, err := instrumented()
+	if err != nil {
+		return nil, err
+	}
+	if compiledDir != "" {
+		if e, err := load(ctx, wasm, compiledDir, limit); err == nil {
+			return e, nil
+		}
 	}
 	if cacheDir != "" {
 		if cache, err := wazero.NewCompilationCacheWithDir(cacheDir); err == nil {
@@ -49,12 +63,17 @@ func newEngine(ctx context.Context, cacheDir string, limit int64) (*engine, erro
 }
 
 func compile(ctx context.Context, wasm []byte, cache wazero.CompilationCache, limit int64) (*engine, error) {
+	return compileWith(ctx, ctx, wasm, cache, limit)
+}
+
+// compileWith is compile with another context for the compilation itself.
+func compileWith(compiling, ctx context.Context, wasm []byte, cache wazero.CompilationCache, limit int64) (*engine, error) {
 	config := wazero.NewRuntimeConfig().WithMemoryLimitPages(uint32(limit / wasmPage))
 	if cache != nil {
 		config = config.WithCompilationCache(cache)
 	}
 	runtime := wazero.NewRuntimeWithConfig(ctx, config)
-	module, err := runtime.CompileModule(ctx, wasm)
+	module, err := runtime.CompileModule(compiling, wasm)
 	if err != nil {
 		_ = runtime.Close(ctx)
 		return nil, fmt.Errorf("compiling PDFium: %w", err)

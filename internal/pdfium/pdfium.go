@@ -52,6 +52,10 @@ const (
 
 // Options configures a Renderer. Zero fields have the default values.
 type Options struct {
+	// CompiledDir is a folder into which Warm compiled PDFium, of this or another version. It is
+	// only read. If it has no code for this version and this processor, CacheDir is used. What
+	// CacheDir says about permissions applies to CompiledDir too.
+	CompiledDir string
 	// CacheDir is a folder for compiled machine code, which a later process can
 	// reuse. The folder is created if it is missing. Its content is executed, so
 	// only the user of this process may be able to write to it. If CacheDir is
@@ -66,6 +70,10 @@ type Options struct {
 	// context. Timeout does not include the wait for a free instance or for the
 	// first compilation.
 	Timeout time.Duration
+	// Unload is the time without an open document after which the renderer frees
+	// PDFium, which takes about 30 MB. The next document loads it again. If
+	// Unload is 0, PDFium remains in memory.
+	Unload time.Duration
 }
 
 // Source is a file in two parts: Head followed by Tail. Both are read while the
@@ -81,19 +89,24 @@ type Renderer struct {
 	opts  Options
 	slots chan struct{} // one token per open document
 
-	startOnce sync.Once
-	started   chan struct{} // closed when engine and startErr are set
-	engine    *engine
-	startErr  error
-
 	closing context.Context //nolint:containedctx // the renderer's own context, cancelled by Close
 	stop    context.CancelFunc
 
 	closeMu     sync.Mutex
 	closedSlots int // slots acquired by Close, never released
 
-	mu   sync.Mutex
-	open map[*Document]struct{}
+	mu      sync.Mutex
+	open    map[*Document]struct{}
+	current *loaded     // nil if PDFium is not in memory
+	users   int         // documents that use or wait for current
+	unused  *time.Timer // calls unload; nil until it is needed
+}
+
+// loaded is PDFium in memory, or while it is loaded or compiled.
+type loaded struct {
+	started chan struct{} // closed when engine and err are set
+	engine  *engine
+	err     error // permanent
 }
 
 // New returns a renderer. It does not compile PDFium: Compile or the first use
@@ -118,10 +131,9 @@ func New(ctx context.Context, opts Options) (*Renderer, error) {
 		opts.Timeout = DefaultTimeout
 	}
 	r := &Renderer{
-		opts:    opts,
-		slots:   make(chan struct{}, opts.Instances),
-		started: make(chan struct{}),
-		open:    make(map[*Document]struct{}),
+		opts:  opts,
+		slots: make(chan struct{}, opts.Instances),
+		open:  make(map[*Document]struct{}),
 	}
 	r.closing, r.stop = context.WithCancel(context.WithoutCancel(ctx))
 	return r, nil
@@ -131,26 +143,99 @@ func New(ctx context.Context, opts Options) (*Renderer, error) {
 // stops waiting when ctx is done, and the compilation continues. The error
 // wraps ErrClosed, the cause of ctx, or ErrUnavailable, which is permanent.
 func (r *Renderer) Compile(ctx context.Context) error {
-	if r.closing.Err() != nil {
-		return ErrClosed
+	if _, err := r.acquire(ctx); err != nil {
+		return err
 	}
-	r.startOnce.Do(func() {
-		go func() {
-			defer close(r.started)
-			r.engine, r.startErr = newEngine(r.closing, r.opts.CacheDir, r.opts.MemoryLimit)
-			// Loading or compiling PDFium leaves more garbage than the memory that an idle vault needs.
-			// Files that wait for the renderer must not add to it.
-			debug.FreeOSMemory()
-		}()
-	})
+	r.leave()
+	return nil
+}
+
+// acquire returns the engine, and loads it if necessary. The caller must call
+// leave when it no longer uses the engine.
+func (r *Renderer) acquire(ctx context.Context) (*engine, error) {
+	r.mu.Lock()
+	if r.closing.Err() != nil {
+		r.mu.Unlock()
+		return nil, ErrClosed
+	}
+	if r.current == nil {
+		r.current = r.load()
+	}
+	l := r.current
+	r.users++
+	r.mu.Unlock()
+	err := l.wait(ctx)
+	if err == nil && r.closing.Err() != nil {
+		err = ErrClosed
+	}
+	if err != nil {
+		r.leave()
+		return nil, err
+	}
+	return l.engine, nil
+}
+
+// load loads or compiles PDFium in the background.
+func (r *Renderer) load() *loaded {
+	l := &loaded{started: make(chan struct{})}
+	go func() {
+		defer close(l.started)
+		l.engine, l.err = newEngine(r.closing, r.opts.CompiledDir, r.opts.CacheDir, r.opts.MemoryLimit)
+		// Loading or compiling PDFium leaves more garbage than the memory that an idle vault needs.
+		// Files that wait for the renderer must not add to it.
+		debug.FreeOSMemory()
+	}()
+	return l
+}
+
+// wait waits until PDFium is loaded.
+func (l *loaded) wait(ctx context.Context) error {
 	select {
-	case <-r.started:
-		if r.closing.Err() != nil {
-			return ErrClosed
-		}
-		return r.startErr
+	case <-l.started:
+		return l.err
 	case <-ctx.Done():
 		return fmt.Errorf("waiting for the PDF renderer: %w", context.Cause(ctx))
+	}
+}
+
+// leave ends the use of the engine.
+func (r *Renderer) leave() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.users--
+	switch {
+	case r.users > 0 || r.opts.Unload <= 0:
+	case r.unused == nil:
+		r.unused = time.AfterFunc(r.opts.Unload, r.unload)
+	default:
+		r.unused.Reset(r.opts.Unload)
+	}
+}
+
+// unload frees PDFium if no document is open.
+func (r *Renderer) unload() {
+	r.mu.Lock()
+	if r.users > 0 || r.closing.Err() != nil || !r.current.idle() {
+		r.mu.Unlock()
+		return
+	}
+	// A caller could not handle the error of freeing the code.
+	_ = r.current.engine.close(context.WithoutCancel(r.closing))
+	r.current = nil
+	r.mu.Unlock()
+	debug.FreeOSMemory()
+}
+
+// idle reports whether there is an engine that can be freed.
+func (l *loaded) idle() bool {
+	if l == nil {
+		return false
+	}
+	select {
+	case <-l.started:
+		return l.err == nil
+	default:
+		return false
 	}
 }
 
@@ -158,9 +243,6 @@ func (r *Renderer) Compile(ctx context.Context) error {
 // until it is closed. The error wraps an error of this package, the cause of
 // ctx, or an error of reading src.
 func (r *Renderer) Open(ctx context.Context, src Source) (*Document, error) {
-	if err := r.Compile(ctx); err != nil {
-		return nil, err
-	}
 	select {
 	case r.slots <- struct{}{}:
 	case <-r.closing.Done():
@@ -168,9 +250,15 @@ func (r *Renderer) Open(ctx context.Context, src Source) (*Document, error) {
 	case <-ctx.Done():
 		return nil, fmt.Errorf("waiting for a free PDF renderer: %w", context.Cause(ctx))
 	}
-	d := &Document{renderer: r}
+	e, err := r.acquire(ctx)
+	if err != nil {
+		<-r.slots
+		return nil, err
+	}
+	d := &Document{renderer: r, engine: e}
 	if err := d.load(ctx, src); err != nil {
 		d.release()
+		r.leave()
 		<-r.slots
 		return nil, fmt.Errorf("opening the document: %w", err)
 	}
@@ -200,14 +288,18 @@ func (r *Renderer) Close(ctx context.Context) error {
 	r.stop()
 	r.closeMu.Lock()
 	defer r.closeMu.Unlock()
-	r.startOnce.Do(func() { // the renderer was never started, and cannot start after Close
-		r.startErr = ErrClosed
-		close(r.started)
-	})
-	select {
-	case <-r.started:
-	case <-ctx.Done():
-		return fmt.Errorf("closing the PDF renderer while it compiles: %w", context.Cause(ctx))
+	r.mu.Lock()
+	if r.unused != nil {
+		r.unused.Stop()
+	}
+	l := r.current
+	r.mu.Unlock()
+	if l != nil {
+		select {
+		case <-l.started:
+		case <-ctx.Done():
+			return fmt.Errorf("closing the PDF renderer while it compiles: %w", context.Cause(ctx))
+		}
 	}
 	r.mu.Lock()
 	open := make([]*Document, 0, len(r.open))
@@ -226,12 +318,13 @@ func (r *Renderer) Close(ctx context.Context) error {
 			return fmt.Errorf("closing the PDF renderer while it renders: %w", context.Cause(ctx))
 		}
 	}
-	if r.engine == nil {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if l = r.current; l == nil || l.engine == nil {
 		return nil
 	}
-	e := r.engine
-	r.engine = nil
-	if err := e.close(ctx); err != nil {
+	r.current = nil
+	if err := l.engine.close(ctx); err != nil {
 		return fmt.Errorf("closing the PDF renderer: %w", err)
 	}
 	return nil

@@ -33,7 +33,7 @@ func TestNothingRemainsOfADocument(t *testing.T) {
 	}
 	r := newRenderer(t, Options{Instances: 1, Timeout: 300 * time.Millisecond, MemoryLimit: 4 * minMemory})
 	i := used(t, r, quarters(""), Request{MaxSide: 400})
-	fresh, err := r.engine.create(context.Background())
+	fresh, err := r.current.engine.create(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +42,7 @@ func TestNothingRemainsOfADocument(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	if !slices.Contains(r.engine.idle, i) {
+	if !slices.Contains(r.current.engine.idle, i) {
 		t.Fatal("the instance is not kept after a document that was rendered")
 	}
 	size := fresh.module.Memory().Size()
@@ -66,7 +66,7 @@ func TestNothingRemainsOfADocument(t *testing.T) {
 	}
 	i.memory.reserved[1000] ^= 0xff
 	i.memory.reserved[size-1] ^= 0xff
-	if !r.engine.start.reset(i) || !bytes.Equal(i.memory.reserved[:size], fresh.memory.reserved[:size]) || i.globals[0].Get() != fresh.globals[0].Get() {
+	if !r.current.engine.start.reset(i) || !bytes.Equal(i.memory.reserved[:size], fresh.memory.reserved[:size]) || i.globals[0].Get() != fresh.globals[0].Get() {
 		t.Error("a changed instance differs from a new instance after a reset")
 	}
 	if second := used(t, r, quarters(""), Request{MaxSide: 400}); second != i {
@@ -86,7 +86,7 @@ func TestFailedInstanceIsNotUsedAgain(t *testing.T) {
 		"interrupted": {endless(), Request{MaxSide: 400}},
 		"grown":       {quarters(""), Request{MaxSide: 3000}},
 	} {
-		if i := used(t, r, doc.pdf, doc.req); slices.Contains(r.engine.idle, i) {
+		if i := used(t, r, doc.pdf, doc.req); slices.Contains(r.current.engine.idle, i) {
 			t.Errorf("%s: the instance is kept", name)
 		}
 	}

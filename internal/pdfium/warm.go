@@ -1,0 +1,71 @@
+package pdfium
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/experimental"
+)
+
+// Warm compiles PDFium into a folder, which it creates if it is missing, and
+// makes the folder readable for all users. Renderers with the folder as
+// CompiledDir do not compile PDFium if they have the same version and a
+// processor with the same features. Warm compiles nothing if the folder has the
+// code already. The same version writes the same bytes on such processors.
+func Warm(ctx context.Context, dir string) error {
+	wasm, err := instrumented()
+	if err != nil {
+		return err
+	}
+	cache, err := wazero.NewCompilationCacheWithDir(dir)
+	if err != nil {
+		return fmt.Errorf("creating the folder of the compiled PDF renderer: %w", err)
+	}
+	e, err := compile(ctx, wasm, cache, DefaultMemoryLimit)
+	if err != nil {
+		return errors.Join(fmt.Errorf("writing the compiled PDF renderer to %s: %w", dir, err), cache.Close(ctx))
+	}
+	if err := e.close(ctx); err != nil {
+		return err
+	}
+	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			return os.Chmod(path, 0o755) //nolint:gosec // the code is public, and another user may run the server
+		}
+		return os.Chmod(path, 0o644) //nolint:gosec // see above
+	})
+	if err != nil {
+		return fmt.Errorf("making the compiled PDF renderer readable: %w", err)
+	}
+	return nil
+}
+
+// load loads the compiled code from a folder of Warm. It returns an error if the
+// folder does not have it. load changes nothing in the folder.
+func load(ctx context.Context, wasm []byte, dir string, limit int64) (*engine, error) {
+	if _, err := os.Stat(dir); err != nil {
+		return nil, fmt.Errorf("reading the compiled PDF renderer: %w", err) // the cache would create it
+	}
+	cache, err := wazero.NewCompilationCacheWithDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("reading the compiled PDF renderer: %w", err)
+	}
+	// wazero has no function that only reads its cache. If the code is not there, it compiles with
+	// several workers, which check the context before their first function. With one worker it
+	// would not check it.
+	done, cancel := context.WithCancel(ctx)
+	cancel()
+	e, err := compileWith(experimental.WithCompilationWorkers(done, 2), ctx, wasm, cache, limit)
+	if err != nil {
+		return nil, errors.Join(err, cache.Close(ctx))
+	}
+	return e, nil
+}

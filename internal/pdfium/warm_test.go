@@ -1,0 +1,107 @@
+package pdfium
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// tree returns the files of a folder with their sizes, permissions and times.
+func tree(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	list := map[string]string{}
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err == nil && !d.IsDir() {
+			list[path] = info.Mode().String() + info.ModTime().String()
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+// TestCompiledDir checks that a renderer uses the folder of Warm and changes nothing, and that it
+// uses its own folder if that folder has no code for it.
+func TestCompiledDir(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("the test compiles PDFium")
+	}
+	shared(t)
+	dir, own := filepath.Join(t.TempDir(), "warm"), t.TempDir()
+	if err := Warm(t.Context(), dir); err != nil {
+		t.Fatal(err)
+	}
+	before := tree(t, dir)
+	if len(before) != 1 {
+		t.Fatalf("Warm wrote %d files, want 1", len(before))
+	}
+	for path := range before {
+		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o644 {
+			t.Errorf("mode of %s = %v, %v; want 0644", path, info.Mode(), err)
+		}
+	}
+	r := newRenderer(t, Options{CompiledDir: dir, CacheDir: own})
+	if _, err := r.Render(t.Context(), source(quarters("")), Request{MaxSide: 100}); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(tree(t, own)); n != 0 {
+		t.Errorf("the renderer wrote %d files to its own folder, want 0", n)
+	}
+	if after := tree(t, dir); len(after) != 1 {
+		t.Errorf("the folder of Warm has %d files, want 1", len(after))
+	}
+	// Warm leaves existing code as it is.
+	began := time.Now()
+	if err := Warm(t.Context(), dir); err != nil {
+		t.Fatal(err)
+	}
+	for path, state := range tree(t, dir) {
+		if before[path] != state {
+			t.Errorf("the second call of Warm after %v changed %s", time.Since(began), path)
+		}
+	}
+	// Without code for this version, only the own folder is written.
+	other := t.TempDir()
+	r = newRenderer(t, Options{CompiledDir: other, CacheDir: own})
+	if err := r.Compile(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if list := tree(t, other); len(list) != 0 {
+		t.Errorf("the renderer wrote to CompiledDir: %v", list)
+	}
+	if n := len(tree(t, own)); n != 1 {
+		t.Errorf("the renderer wrote %d files to its own folder, want 1", n)
+	}
+}
+
+// TestLoadDoesNotCompile checks that load ends at once if the folder has no code.
+func TestLoadDoesNotCompile(t *testing.T) {
+	t.Parallel()
+	shared(t)
+	wasm, err := instrumented()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if _, err := load(t.Context(), wasm, dir, DefaultMemoryLimit); err == nil {
+		t.Error("load returned no error for an empty folder")
+	}
+	if list := tree(t, dir); len(list) != 0 {
+		t.Errorf("load wrote %v", list)
+	}
+	if _, err := load(t.Context(), wasm, filepath.Join(dir, "missing"), DefaultMemoryLimit); err == nil {
+		t.Error("load returned no error for a missing folder")
+	}
+	if _, err := os.Stat(filepath.Join(dir, "missing")); err == nil {
+		t.Error("load created the missing folder")
+	}
+}
