@@ -59,6 +59,10 @@ type commands struct {
 	Node        nodeCommand        `cmd:"" help:"Show the servers of the vault."`
 	SetupLink   setupLinkCommand   `cmd:"" help:"Print a new one-time set-up link for a vault without an owner." name:"setup-link"`
 	Migrate     migrateCommand     `cmd:"" help:"Migrate the database to the schema of this version."`
+	Warm        warmCommand        `cmd:"" help:"Compile the PDF renderer into a folder for --cache, when you build an image or a package."`
+	Man         manCommand         `cmd:"" help:"Print the manual page." hidden:""`
+	Completion  completionCommand  `cmd:"" help:"Print a script that completes commands in a shell."`
+	Complete    completeCommand    `cmd:"" hidden:""`
 	Version     versionCommand     `cmd:"" help:"Print the version."`
 }
 

@@ -17,7 +17,10 @@ type serveCommand struct {
 
 // Run serves requests until the process receives a signal. The log is on standard error. Standard
 // output has only messages that the operator must read once.
-func (s *serveCommand) Run(c *console) error {
+func (s *serveCommand) Run(c *console) (err error) {
+	if s.Sockets, err = app.InheritSockets(); err != nil {
+		return err
+	}
 	if err := s.Finish(); err != nil {
 		return &usageError{err}
 	}

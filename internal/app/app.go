@@ -16,6 +16,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/coreos/go-systemd/v22/daemon"
 	"github.com/gofrs/flock"
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -50,6 +51,9 @@ const (
 	// requestTime limits how long running requests may continue after a signal, so that the jobs
 	// have time too.
 	requestTime = 12 * time.Second
+	// rendererIdle is the time without work after which the PDF renderer leaves the memory. Loading it
+	// again takes about as long as a certificate.
+	rendererIdle = 2 * time.Minute
 	// leaveTime limits the last writes to the database.
 	leaveTime = time.Second
 	// exitTime is the time after a signal at which the process ends, whatever still runs. Service
@@ -233,6 +237,9 @@ type App struct {
 	onStop   []func()
 	public   *http.Server
 	listener net.Listener
+	// accepting is closed when the public port accepts no more connections.
+	accepting chan struct{}
+	newConns  newConns
 	// certificate is nil if a proxy or ACME provides TLS.
 	certificate *serverCertificate
 	metrics     *http.Server
@@ -290,10 +297,12 @@ func New(ctx context.Context, cfg *config.Serve, log *slog.Logger, stdout io.Wri
 	if err := a.listen(ctx); err != nil {
 		return nil, err
 	}
+	a.notify("STATUS=Migrating the database")
 	if a.Storage, err = openStorage(ctx, cfg.Storage, cfg.BaseURL, migrateSchema); err != nil {
 		return nil, err
 	}
 	a.gate.phase.Store(starting)
+	a.notify("STATUS=Starting")
 	if a.acme != nil {
 		a.acme.open(acme.NewCache(a.DB, a.Keyring, a.acmeFolder()))
 	}
@@ -322,7 +331,7 @@ func New(ctx context.Context, cfg *config.Serve, log *slog.Logger, stdout io.Wri
 		return nil, err
 	}
 	a.prepareBackups()
-	if a.renderer, err = pdfium.New(ctx, pdfium.Options{CacheDir: filepath.Join(cfg.Data, "cache")}); err != nil {
+	if a.renderer, err = pdfium.New(ctx, pdfium.Options{CompiledDir: cfg.Cache, CacheDir: cfg.OwnCache(), Unload: rendererIdle}); err != nil {
 		return nil, fmt.Errorf("preparing the PDF renderer: %w", err)
 	}
 	if a.fonts, err = typeset.New(fontFolders(cfg.Data, cfg.Fonts)...); err != nil {
@@ -388,8 +397,11 @@ func (a *App) Run(ctx context.Context) (err error) {
 	if err := a.start(ctx); err != nil {
 		return explainDamage(a.cfg.Storage, err)
 	}
+	a.notify(daemon.SdNotifyReady + "\nSTATUS=Serving " + a.cfg.BaseURL)
+	defer a.notify(daemon.SdNotifyStopping + "\nSTATUS=Stopping")
 	select {
 	case <-ctx.Done():
+		a.notify(daemon.SdNotifyStopping + "\nSTATUS=Draining")
 		a.drain(context.WithoutCancel(ctx))
 		a.log.InfoContext(ctx, "stopping")
 		return nil

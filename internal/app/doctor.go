@@ -81,7 +81,7 @@ func examine(ctx context.Context, s config.Storage) (list []Finding) {
 	add("master key", "readable", err)
 	add("secret files", "private", examineSecrets(s))
 	list = append(list, examineFileStore(ctx, s)...)
-	r, err := pdfium.New(ctx, pdfium.Options{CacheDir: filepath.Join(s.Data, "cache")})
+	r, err := pdfium.New(ctx, pdfium.Options{CompiledDir: s.Cache, CacheDir: s.OwnCache()})
 	if err == nil {
 		err = r.Close(ctx)
 	}

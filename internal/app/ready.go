@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/coreos/go-systemd/v22/daemon"
+
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/job"
 	"github.com/certvault/certvault/internal/web"
@@ -73,7 +75,11 @@ func heartbeatInterval(d db.Dialect) time.Duration {
 
 // beat sends a heartbeat, and continues the work of nodes that have died.
 func (a *App) beat(ctx context.Context) error {
-	if err := a.heartbeat(ctx); err != nil {
+	err := a.heartbeat(ctx)
+	// A restart does not help if the database does not respond, so that the watchdog only detects a
+	// process in which nothing proceeds.
+	a.notify(daemon.SdNotifyWatchdog)
+	if err != nil {
 		return err
 	}
 	if a.DB.Dialect == db.SQLite || !a.Queue.MustRescue() {

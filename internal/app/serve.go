@@ -48,10 +48,12 @@ const (
 // responds, so that health checks succeed while the database is migrated.
 func (a *App) listen(ctx context.Context) (err error) {
 	var l net.ListenConfig
-	if a.listener, err = l.Listen(ctx, "tcp", a.cfg.Listen); err != nil {
-		return fmt.Errorf("--listen: %w", err)
+	if a.listener = a.cfg.Public; a.listener == nil {
+		if a.listener, err = l.Listen(ctx, "tcp", a.cfg.Listen); err != nil {
+			return fmt.Errorf("--listen: %w", err)
+		}
 	}
-	if a.cfg.Metrics != "" {
+	if a.metricsAt = a.cfg.Sockets.Metrics; a.metricsAt == nil && a.cfg.Metrics != "" {
 		if a.metricsAt, err = l.Listen(ctx, "tcp", a.cfg.Metrics); err != nil {
 			return fmt.Errorf("--metrics: %w", err)
 		}
@@ -77,9 +79,12 @@ func (a *App) openPublic() error {
 		IdleTimeout: idleTime, MaxHeaderBytes: maxHeader, ErrorLog: slog.NewLogLogger(a.log.Handler(), slog.LevelDebug),
 		// OPTIONS * is handled like any other request, with a request id and a log entry.
 		DisableGeneralOptionsHandler: true,
+		ConnState:                    a.newConns.track,
 		BaseContext:                  func(net.Listener) context.Context { return db.Urgent(context.Background()) },
 	}
+	a.accepting = make(chan struct{})
 	a.runServer(func() error {
+		defer close(a.accepting)
 		if tlsConfig == nil {
 			return a.public.Serve(a.listener)
 		}
@@ -266,7 +271,7 @@ func (a *App) serve() {
 // runServer runs a server in the background. If the server stops with an error, the vault stops.
 func (a *App) runServer(f func() error) {
 	go func() {
-		if err := f(); err != nil && !errors.Is(err, http.ErrServerClosed) {
+		if err := f(); err != nil && !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) {
 			a.fatal <- fmt.Errorf("serving requests: %w", err)
 		}
 	}()
@@ -283,6 +288,12 @@ func (a *App) stopServing(ctx context.Context) error {
 		stop()
 	}
 	var errs []error
+	if a.public != nil {
+		// Until the server has stopped to accept, a connection may exist that it does not know yet.
+		errs = append(errs, a.listener.Close())
+		<-a.accepting
+		a.newConns.wait(wait)
+	}
 	for _, s := range []struct {
 		server *http.Server
 		at     net.Listener

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"io"
 	"net"
 	"regexp"
 	"strings"
@@ -111,5 +112,30 @@ func TestSignalEndsWithADeadDatabase(t *testing.T) {
 	close(release)
 	for vault.DB.Ping(t.Context()) == nil { // until the vault has closed the database
 		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// TestSignalAnswersNewConnection checks that a client whose connection was accepted before a signal,
+// and whose request comes after the signal, gets a response.
+func TestSignalAnswersNewConnection(t *testing.T) {
+	t.Parallel()
+	answered := make(chan error, 1)
+	signalled(t, func(*App) {}, func(a *App) {
+		conn := dial(t, a)
+		go func() {
+			time.Sleep(100 * time.Millisecond) // the signal follows at once
+			if _, err := fmt.Fprint(conn, "GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"); err != nil {
+				answered <- err
+				return
+			}
+			response, err := io.ReadAll(conn)
+			if err == nil && !bytes.HasPrefix(response, []byte("HTTP/1.1 200")) {
+				err = fmt.Errorf("response = %q", response)
+			}
+			answered <- err
+		}()
+	})
+	if err := <-answered; err != nil {
+		t.Error(err)
 	}
 }

@@ -35,7 +35,7 @@ func (b *Base) Templates(ctx context.Context, s config.Storage, fonts []string) 
 	if err != nil {
 		return nil, nil, err
 	}
-	renderer, err := pdfium.New(ctx, pdfium.Options{CacheDir: filepath.Join(s.Data, "cache")})
+	renderer, err := pdfium.New(ctx, pdfium.Options{CompiledDir: s.Cache, CacheDir: s.OwnCache()})
 	if err != nil {
 		return nil, nil, fmt.Errorf("preparing the PDF renderer: %w", err)
 	}

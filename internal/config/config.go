@@ -23,6 +23,8 @@ type Storage struct {
 	DatabaseRead string `help:"Replica of --database, postgres://..., for lists, exports and public pages." name:"database-read" placeholder:"URL"`
 	Blob         string `help:"File store in S3, s3://BUCKET/PREFIX?endpoint=https://HOST, instead of the data folder. Requires --database." placeholder:"URL"`
 
+	Cache string `help:"Folder with the compiled PDF renderer, from certvault warm. It is only read. Default: none." name:"cache" placeholder:"DIR" type:"path"`
+
 	MasterKeyFile     string `help:"File of the master key. Default: keys/master.key." name:"master-key-file" placeholder:"FILE" type:"path"`
 	KeyIdentityFile   string `help:"File of the identity that decrypts the signing keys. Default: keys/identity.txt." name:"key-identity-file" placeholder:"FILE" type:"path"`
 	KeyPassphraseFile string `help:"File with the passphrase that protects the identity." name:"key-passphrase-file" placeholder:"FILE" type:"path"`
@@ -110,9 +112,17 @@ func (s *Storage) MasterKeyPath() string {
 // maxFileCheckRate is the maximum of --file-check-rate, in megabytes.
 const maxFileCheckRate = 10_000
 
+// OwnCache returns the folder in which the vault itself stores the compiled PDF renderer, if --cache
+// does not have it.
+func (s *Storage) OwnCache() string { return filepath.Join(s.Data, "cache") }
+
+// defaultListen is the default of --listen.
+const defaultListen = "localhost:8443"
+
 // Serve contains the settings of the server.
 type Serve struct {
 	Storage
+	Sockets `kong:"-"`
 
 	Listen      string   `default:"localhost:8443" help:"Address and port to listen on." placeholder:"HOST:PORT"`
 	BaseURL     string   `help:"Base URL of links and QR codes. Default: https:// and --listen or --acme-domain." name:"base-url" placeholder:"URL"`
@@ -178,6 +188,9 @@ func prefixes(flag string, list []string) ([]netip.Prefix, error) {
 // Finish sets the settings that depend on other settings, and checks all settings. Its error is a
 // message for the operator.
 func (c *Serve) Finish() error {
+	if err := c.useSocket(); err != nil {
+		return err
+	}
 	_, port, err := net.SplitHostPort(c.Listen)
 	if err != nil {
 		return fmt.Errorf("--listen: %q is not HOST:PORT", c.Listen)

@@ -52,6 +52,9 @@ type Options struct {
 	// Tracer is a command that starts serve, such as strace with options. The process that the test
 	// starts must become that of the vault, as with strace -D.
 	Tracer []string
+	// Socket is a socket on which the vault listens, as under a service manager: it remains open when
+	// the vault stops. nil means that the vault opens a port itself. Socket excludes Tracer.
+	Socket *net.TCPListener
 }
 
 // Vault is a process that runs certvault serve.
@@ -143,7 +146,7 @@ func Start(ctx context.Context, o Options) (*Vault, error) {
 }
 
 func start(ctx context.Context, o Options) (*Vault, error) {
-	port, err := freePort(ctx)
+	port, err := choosePort(ctx, o)
 	if err != nil {
 		return nil, err
 	}
@@ -153,9 +156,22 @@ func start(ctx context.Context, o Options) (*Vault, error) {
 	if o.Proxy {
 		args = append(args, "--behind-proxy", "127.0.0.1,::1", "--base-url", cmp.Or(o.BaseURL, v.URL), "--drain", "0s")
 	}
-	v.cmd, err = command(context.WithoutCancel(ctx), o, o.Tracer, append(args, o.Args...)...)
+	tracer := o.Tracer
+	if o.Socket != nil {
+		// The process id, which is only known in the new process, shows for which process the socket is.
+		tracer = []string{"sh", "-c", `LISTEN_PID=$$ LISTEN_FDS=1 exec "$0" "$@"`}
+	}
+	v.cmd, err = command(context.WithoutCancel(ctx), o, tracer, append(args, o.Args...)...)
 	if err != nil {
 		return nil, err
+	}
+	if o.Socket != nil {
+		file, err := o.Socket.File()
+		if err != nil {
+			return nil, fmt.Errorf("passing the socket: %w", err)
+		}
+		defer func() { _ = file.Close() }() // the process has its own descriptor
+		v.cmd.ExtraFiles = []*os.File{file}
 	}
 	out, err := os.CreateTemp("", "certvault-stdout-")
 	if err != nil {
@@ -183,6 +199,18 @@ func start(ctx context.Context, o Options) (*Vault, error) {
 	}
 	v.ReadyAfter = time.Since(began)
 	return v, nil
+}
+
+// choosePort returns the port of the socket, or a free port.
+func choosePort(ctx context.Context, o Options) (string, error) {
+	if o.Socket == nil {
+		return freePort(ctx)
+	}
+	_, port, err := net.SplitHostPort(o.Socket.Addr().String())
+	if err != nil {
+		return "", fmt.Errorf("reading the port of the socket: %w", err)
+	}
+	return port, nil
 }
 
 func freePort(ctx context.Context) (string, error) {
