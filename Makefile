@@ -166,6 +166,34 @@ test/s3: deps build $(S3:%=bin/%) ## test the file store in S3 on the servers S3
 test/replica: deps build ## test reads from a replica of PostgreSQL that stops, hangs and falls behind
 	$(E2E) -run '^TestReplica$$' ./test/e2e
 
+# The packages, for Linux and the architecture of this machine. VERSION is the tag, and between two tags
+# a version that is newer than the first and older than the second. All files have the time of the
+# commit. IMAGE_FONTS is a folder whose fonts are added to the image.
+PACKAGES := dist
+VERSION ?= $(or $(shell git describe --tags --match 'v*' 2>/dev/null | sed -E 's/^v//; s/-([0-9]+)-g/+\1.g/'),0~$(shell git show -s --format=%cd.%h --date=format:%Y%m%d 2>/dev/null))
+SOURCE_DATE_EPOCH ?= $(shell git show -s --format=%ct 2>/dev/null)
+IMAGE_FONTS ?=
+ARCH := $(shell go env GOARCH)
+
+bin/package: $(wildcard deploy/package/*.go) deploy/package/go.mod
+	go -C deploy/package build -trimpath $(STRIPPED) -o $(CURDIR)/$@ .
+
+.PHONY: package
+package: $(EMBEDDED) bin/package ## build deb, rpm, tar.gz, image and bill of materials into dist/
+	GOOS=linux go build -trimpath -buildvcs=$(BUILDVCS) $(STRIPPED) -o bin/certvault-linux ./cmd/certvault
+	rm -rf $(PACKAGES)
+	bin/package -root . -binary bin/certvault-linux -version '$(VERSION)' -arch $(ARCH) -epoch $(SOURCE_DATE_EPOCH) -fonts '$(IMAGE_FONTS)' -out $(PACKAGES)
+
+# The second build has another folder and an empty build cache, so that it compiles everything again.
+.PHONY: package/reproducible
+package/reproducible: package ## build the packages again from a clone with an empty cache, and compare them
+	.ci/reproducible $(PACKAGES) '$(VERSION)'
+
+.PHONY: test/package
+test/package: package ## install and run each package in a fresh root; requires root and Linux
+	.ci/tools rpm
+	deploy/package/test.sh $(PACKAGES)
+
 .PHONY: quality
 quality: deps build $(CHECKERS) ## check the pages in a browser: axe, markup, behaviour, Lighthouse
 	.ci/tools chromium default-jre-headless
@@ -214,7 +242,7 @@ bench/backup: deps build ## make backups every 5 s for LOAD (10m) of uploads, an
 
 .PHONY: clean
 clean: ## remove all built files
-	rm -rf bin web-deps/node_modules test/receivers/node_modules $(CHECKERS) test/screenshots $(PDFIUM) $(dir $(PDFIUM))LICENSE* $(dir $(DECODER)) $(dir $(FONTS))*.zst
+	rm -rf bin $(PACKAGES) web-deps/node_modules test/receivers/node_modules $(CHECKERS) test/screenshots $(PDFIUM) $(dir $(PDFIUM))LICENSE* $(dir $(DECODER)) $(dir $(FONTS))*.zst
 
 .PHONY: help
 help: ## list these targets
