@@ -192,6 +192,7 @@ package/reproducible: package ## build the packages again from a clone with an e
 .PHONY: test/package
 test/package: package ## install and run each package in a fresh root; requires root and Linux
 	.ci/tools rpm
+	go -C deploy/package test ./...
 	deploy/package/test.sh $(PACKAGES)
 
 .PHONY: quality
