@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"slices"
 	"strings"
 
@@ -31,8 +32,8 @@ if [[ -n ${list[1]} ]]; then compadd -a list; else _files; fi
 
 // Run prints a script that completes the command line in a shell.
 func (s *completionCommand) Run(c *console) error {
-	printf(c.stdout, "%s", completions[s.Shell])
-	return nil
+	_, err := io.WriteString(c.stdout, completions[s.Shell])
+	return err
 }
 
 type completeCommand struct {

@@ -53,8 +53,8 @@ const (
 // Options configures a Renderer. Zero fields have the default values.
 type Options struct {
 	// CompiledDir is a folder into which Warm compiled PDFium, of this or another version. It is
-	// only read. If it has no code for this version and this processor, CacheDir is used. What
-	// CacheDir says about permissions applies to CompiledDir too.
+	// only read. If it has no code for this version and this processor, CacheDir is used. Only
+	// the user of this process and root may be able to write to it.
 	CompiledDir string
 	// CacheDir is a folder for compiled machine code, which a later process can
 	// reuse. The folder is created if it is missing. Its content is executed, so
