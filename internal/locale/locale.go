@@ -52,7 +52,8 @@ type Language struct {
 	// firstDay is the text for the first day of a month, such as "1er".
 	firstDay string
 	months   []string
-	messages map[string]message
+	// messages returns the messages. The first call reads them.
+	messages func() map[string]message
 }
 
 // message is a text and its placeholders.
@@ -61,9 +62,30 @@ type message struct {
 	placeholders []string
 }
 
-// Load reads the catalogs. It returns an error if a catalog is not valid, or if the languages do
-// not have the same message keys with the same placeholders. All callers share the result.
+// Load returns the languages. The first use of a language reads its messages, because most vaults use
+// few languages, and all messages need more time and memory than the rest of an idle vault. All callers
+// share the result.
 func Load() (*Catalog, error) { return load() }
+
+// Check returns an error if the messages of a language are not valid, or if the languages do not have
+// the same message keys with the same placeholders. The catalogs are embedded, so that a test calls
+// it, and no start has to.
+func (c *Catalog) Check() error {
+	first, err := readMessages(c.languages[0].Tag)
+	if err != nil {
+		return err
+	}
+	for _, l := range c.languages[1:] {
+		messages, err := readMessages(l.Tag)
+		if err != nil {
+			return err
+		}
+		if err := compare(l.Tag, messages, c.languages[0].Tag, first); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 var load = sync.OnceValues(func() (*Catalog, error) {
 	c := &Catalog{}
@@ -73,11 +95,6 @@ var load = sync.OnceValues(func() (*Catalog, error) {
 		if err != nil {
 			return nil, fmt.Errorf("reading the catalog of %s: %w", tag, err)
 		}
-		if i > 0 {
-			if err := l.compare(c.languages[0]); err != nil {
-				return nil, err
-			}
-		}
 		c.languages = append(c.languages, l)
 		known[i] = language.Make(tag)
 	}
@@ -85,8 +102,7 @@ var load = sync.OnceValues(func() (*Catalog, error) {
 	return c, nil
 })
 
-// read reads the files of a language: language.toml has the name, the direction and the formats of
-// dates. Each other file has the messages of one group of pages or mails.
+// read reads language.toml, which has the name, the direction and the formats of dates of a language.
 func read(tag string) (*Language, error) {
 	folder := "catalog/" + tag
 	var meta struct {
@@ -103,12 +119,26 @@ func read(tag string) (*Language, error) {
 	}
 	l := &Language{
 		Tag: tag, Name: meta.Name, Direction: meta.Direction, date: meta.Date, month: meta.Month, time: meta.Time, firstDay: cmp.Or(meta.First, "1"), months: meta.Months,
-		messages: map[string]message{},
+		messages: sync.OnceValue(func() map[string]message {
+			messages, err := readMessages(tag)
+			if err != nil {
+				panic(err) // a test calls Check, and the catalogs are part of the binary
+			}
+			return messages
+		}),
 	}
 	if l.Name == "" || l.Direction != "ltr" && l.Direction != "rtl" || len(l.months) != monthsOfYear ||
 		!samePlaceholders(l.date, "{day}{month}{year}") || !samePlaceholders(l.month, "{month}{year}") || !samePlaceholders(l.time, "{clock}{date}") {
 		return nil, errors.New("language.toml is incomplete or invalid")
 	}
+	return l, nil
+}
+
+// readMessages reads the other files of a language. Each has the messages of one group of pages or
+// mails.
+func readMessages(tag string) (map[string]message, error) {
+	folder := "catalog/" + tag
+	list := map[string]message{}
 	files, err := fs.Glob(catalogs, folder+"/*.toml")
 	if err != nil {
 		return nil, err
@@ -124,32 +154,32 @@ func read(tag string) (*Language, error) {
 		for section, messages := range sections {
 			for key, text := range messages {
 				key = section + "." + key
-				if _, duplicate := l.messages[key]; duplicate || strings.TrimSpace(text) == "" {
+				if _, duplicate := list[key]; duplicate || strings.TrimSpace(text) == "" {
 					return nil, fmt.Errorf("%s: %s is empty or a duplicate", file, key)
 				}
-				l.messages[key] = message{text, placeholders(text)}
+				list[key] = message{text, placeholders(text)}
 			}
 		}
 	}
-	return l, nil
+	return list, nil
 }
 
 // compare returns an error if the messages of a language differ from those of the first language in
 // keys or placeholders.
-func (l *Language) compare(first *Language) error {
+func compare(tag string, messages map[string]message, firstTag string, first map[string]message) error {
 	var errs []error
-	for _, key := range first.Keys() {
-		m, ok := l.messages[key]
+	for _, key := range slices.Sorted(maps.Keys(first)) {
+		m, ok := messages[key]
 		switch {
 		case !ok:
-			errs = append(errs, fmt.Errorf("the catalog of %s does not have %s", l.Tag, key))
-		case !slices.Equal(m.placeholders, first.messages[key].placeholders):
-			errs = append(errs, fmt.Errorf("the catalog of %s: the placeholders of %s differ from those in %s", l.Tag, key, first.Tag))
+			errs = append(errs, fmt.Errorf("the catalog of %s does not have %s", tag, key))
+		case !slices.Equal(m.placeholders, first[key].placeholders):
+			errs = append(errs, fmt.Errorf("the catalog of %s: the placeholders of %s differ from those in %s", tag, key, firstTag))
 		}
 	}
-	for _, key := range l.Keys() {
-		if _, ok := first.messages[key]; !ok {
-			errs = append(errs, fmt.Errorf("the catalog of %s has %s, which is missing in %s", l.Tag, key, first.Tag))
+	for _, key := range slices.Sorted(maps.Keys(messages)) {
+		if _, ok := first[key]; !ok {
+			errs = append(errs, fmt.Errorf("the catalog of %s has %s, which is missing in %s", tag, key, firstTag))
 		}
 	}
 	return errors.Join(errs...)
@@ -209,10 +239,10 @@ func (c *Catalog) Match(accept string) *Language {
 }
 
 // Keys returns the sorted keys of the messages.
-func (l *Language) Keys() []string { return slices.Sorted(maps.Keys(l.messages)) }
+func (l *Language) Keys() []string { return slices.Sorted(maps.Keys(l.messages())) }
 
 // Has reports whether there is a message with the key.
-func (l *Language) Has(key string) bool { return l.messages[key].text != "" }
+func (l *Language) Has(key string) bool { return l.messages()[key].text != "" }
 
 // Text returns a message. args has the name of each placeholder, followed by its value. Text
 // returns an error if the message does not exist, or if args do not match its placeholders.
@@ -245,7 +275,7 @@ func (l *Language) HTML(key string, args ...any) (template.HTML, error) {
 }
 
 func (l *Language) fill(key string, args []any, format func(any) string) (string, error) {
-	m, ok := l.messages[key]
+	m, ok := l.messages()[key]
 	if !ok {
 		return "", fmt.Errorf("unknown message %s", key)
 	}
@@ -354,7 +384,7 @@ func (l *Language) Decimal(n float64) string {
 // Section returns the messages of a section by key, with their placeholders.
 func (l *Language) Section(name string) map[string]string {
 	section := map[string]string{}
-	for key, m := range l.messages {
+	for key, m := range l.messages() {
 		if strings.HasPrefix(key, name+".") {
 			section[key] = m.text
 		}

@@ -26,9 +26,12 @@ var (
 )
 
 // TestCatalogsAgree checks that all languages have the same keys of messages, that their messages
-// are translated, and that only Arabic is written from right to left. Load checks the placeholders.
+// are translated, and that only Arabic is written from right to left. Check checks the placeholders.
 func TestCatalogsAgree(t *testing.T) {
 	t.Parallel()
+	if err := load(t).Check(); err != nil {
+		t.Fatal(err)
+	}
 	var tags []string
 	first := load(t).Languages()[0]
 	for _, l := range load(t).Languages() {
