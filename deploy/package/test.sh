@@ -75,6 +75,7 @@ system() {
 	[[ $(chroot "$root" stat -c %U:%a "$data") == certvault:700 ]] || fail "owner of $data: $(chroot "$root" stat -c %U:%a "$data")"
 	chroot "$root" man -w certvault >/dev/null 2>&1 || [[ ! -e $root/usr/bin/man ]] || fail 'there is no manual page'
 	# The socket has a privileged port, so that the server needs no privilege.
+	# shellcheck disable=SC2046 # the command of the unit has several words
 	chroot "$root" systemd-socket-activate --listen="$(sed -n 's/^ListenStream=//p' "$root/usr/lib/systemd/system/certvault.socket")" \
 		"$setpriv" --reuid "$user" --regid "$user" --clear-groups --no-new-privs --bounding-set=-all --inh-caps=-all \
 		/usr/bin/env "${environment[@]}" $(setting ExecStart) >"$work/log" 2>&1 &

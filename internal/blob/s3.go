@@ -23,7 +23,7 @@ import (
 // that its size and digest are known before the only request that stores it. This request can be
 // repeated, and the server refuses other bytes and existing keys.
 type S3 struct {
-	core           minio.Core
+	core           s3Requests
 	bucket, prefix string
 	sse            encrypt.ServerSide
 	scratch        string
