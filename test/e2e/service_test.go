@@ -69,7 +69,7 @@ func TestRestartRefusesNoConnection(t *testing.T) {
 	t.Parallel()
 	restarts := 10
 	if testing.Short() {
-		restarts = 2
+		restarts = 1
 	}
 	m := newServiceManager(t)
 	data := warm(t)
