@@ -90,7 +90,7 @@ func TestRestartRefusesNoConnection(t *testing.T) {
 		transport.DisableKeepAlives = i < 3
 		clients.Go(func() {
 			for n := 0; !done.Load(); n++ {
-				time.Sleep(5 * time.Millisecond)
+				time.Sleep(15 * time.Millisecond)
 				if i >= 2 {
 					if a, err := c.Get(t.Context(), "/verify"); err != nil || a.Status != http.StatusOK {
 						t.Errorf("a page: %v, %v", a, err)
