@@ -36,6 +36,7 @@ var remedies = map[string]string{ //nolint:gosec // no value is a secret
 	"backups":                 "Make a backup with certvault backup, and check --backup of the server.",
 	"stored files":            restoreFiles,
 	"file names":              restoreFiles,
+	"checks of stored files":  "Start a server with the role work, or raise --file-check-rate.",
 	"TLS certificate":         "Renew the certificate, or set --tls-cert to the renewed one.",
 }
 
