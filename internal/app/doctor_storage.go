@@ -85,8 +85,8 @@ func examineChecks(ctx context.Context, d *db.DB, now time.Time) Finding {
 	if !oldest.IsZero() {
 		detail = "all files were read since " + oldest.Format(time.DateOnly)
 		if now.Sub(oldest) > cert.RehashAge+lateCheck {
-			err = warning{fmt.Errorf("the oldest check of a file is of %s, and each file should be read every %d days; "+
-				"if the server was running, start it with a higher --file-check-rate", oldest.Format(time.DateOnly), int(cert.RehashAge/(24*time.Hour)))}
+			err = warning{fmt.Errorf("the oldest check of a file is of %s, and each file should be read every %d days",
+				oldest.Format(time.DateOnly), int(cert.RehashAge/(24*time.Hour)))}
 		}
 	}
 	return finding("checks of stored files", detail, err)
