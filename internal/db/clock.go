@@ -6,12 +6,32 @@ import (
 	"time"
 )
 
-// reading is a time of the database server, and the time of this process at the same moment.
-type reading struct{ server, local time.Time }
+// ClockTolerance is more than the difference between the results of Now in two processes on a database,
+// even if the machine is so busy that readings of the clock take long.
+const ClockTolerance = 2 * time.Second
+
+// maxDrift is more than the part of a time by which the clocks of two hosts drift apart in it.
+const maxDrift = 0.001
+
+// reading is a time of the database server, and the time of this process at the same moment, with an
+// error of at most uncertain.
+type reading struct {
+	server, local time.Time
+	uncertain     time.Duration
+}
+
+// replaces reports whether r is to be used instead of an earlier reading: it is at least as exact as the
+// earlier one is by now, or it shows that one of the clocks was changed. Otherwise, a slow response would
+// make the time wrong by half its duration.
+func (r *reading) replaces(last *reading) bool {
+	age := r.local.Sub(last.local)
+	uncertain := last.uncertain + time.Duration(float64(age)*maxDrift)
+	return r.uncertain <= uncertain || r.server.Sub(last.server.Add(age)).Abs() > r.uncertain+uncertain
+}
 
 // Now returns the time for leases and schedules, which all processes on a database compare. On
-// PostgreSQL, the result is the server's time at the last call of SyncClock plus the time that has
-// passed since then on the monotonic clock, so that a wrong or changed clock of this host has no
+// PostgreSQL, the result is the server's time at a call of SyncClock plus the time that has passed
+// since then on the monotonic clock, so that a wrong or changed clock of this host has no
 // effect. On SQLite, the result is this host's time.
 func (d *DB) Now() time.Time {
 	if r := d.clock.Load(); r != nil {
@@ -35,15 +55,17 @@ func (d *DB) SyncClock(ctx context.Context) (ahead time.Duration, err error) {
 	}
 	took := time.Since(before)
 	// The server read its clock between the request and the response.
-	r := reading{server: Time(micros), local: before.Add(took / 2)}
-	d.clock.Store(&r)
+	r := &reading{server: Time(micros), local: before.Add(took / 2), uncertain: took / 2}
+	if last := d.clock.Load(); last == nil || r.replaces(last) {
+		d.clock.Store(r)
+	}
 	// Without Round, Sub would use the monotonic clock, which the server's time does not have.
 	ahead = r.local.Round(0).Sub(r.server)
-	switch uncertain := took / 2; {
-	case ahead > uncertain:
-		return ahead - uncertain, nil
-	case ahead < -uncertain:
-		return ahead + uncertain, nil
+	switch {
+	case ahead > r.uncertain:
+		return ahead - r.uncertain, nil
+	case ahead < -r.uncertain:
+		return ahead + r.uncertain, nil
 	default:
 		return 0, nil
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// PullBack ends each wait before a try that is longer than the maximum wait of all rules. Such a
-// wait was set while a clock was ahead. PullBack returns the number of ended waits.
+// PullBack ends each wait before a try that is longer than the maximum wait of all rules, by more than
+// the clocks of two nodes may differ. Such a wait was set while a clock was ahead. PullBack returns the number of ended waits.
 func (s *Service) PullBack(ctx context.Context) (n int64, err error) {
 	var longest time.Duration
 	for _, r := range throttles {
@@ -17,7 +17,7 @@ func (s *Service) PullBack(ctx context.Context) (n int64, err error) {
 	}
 	now := s.Now()
 	err = s.DB.Tx(ctx, func(tx *db.Tx) error {
-		res, err := tx.ExecContext(ctx, `UPDATE throttles SET until = $1, tried_at = $1 WHERE until > $2`, db.Micros(now), db.Micros(now.Add(longest)))
+		res, err := tx.ExecContext(ctx, `UPDATE throttles SET until = $1, tried_at = $1 WHERE until > $2`, db.Micros(now), db.Micros(now.Add(longest+db.ClockTolerance)))
 		if err != nil {
 			return err
 		}

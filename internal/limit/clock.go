@@ -8,14 +8,15 @@ import (
 )
 
 // PullBack shortens the expiry of claims and responses that expire later than their lifetime
-// allows. Such an expiry was stored while a clock was ahead. PullBack returns the number of changed
-// keys.
+// allows, by more than the clocks of two nodes may differ. Such an expiry was stored while a clock was
+// ahead. PullBack returns the number of changed keys.
 func (k *Keys) PullBack(ctx context.Context) (n int64, err error) {
 	now := k.now()
 	err = k.db.Tx(ctx, func(tx *db.Tx) error {
 		res, err := tx.ExecContext(ctx, `
 			UPDATE idempotency_keys SET expires_at = CASE WHEN status IS NULL THEN CAST($1 AS BIGINT) ELSE CAST($2 AS BIGINT) END
-			WHERE expires_at > CASE WHEN status IS NULL THEN CAST($1 AS BIGINT) ELSE CAST($2 AS BIGINT) END`, db.Micros(now.Add(claimLife)), db.Micros(now.Add(KeyLifetime)))
+			WHERE expires_at > CASE WHEN status IS NULL THEN CAST($1 AS BIGINT) ELSE CAST($2 AS BIGINT) END + CAST($3 AS BIGINT)`,
+			db.Micros(now.Add(claimLife)), db.Micros(now.Add(KeyLifetime)), db.ClockTolerance.Microseconds())
 		if err != nil {
 			return err
 		}

@@ -17,7 +17,11 @@ func TestClaimOfAClockThatWasAheadExpires(t *testing.T) {
 		c := newClock()
 		k := limit.NewKeys(d, "node", c.now)
 		s := limit.Scope{InstitutionID: institution(t, d, "A"), TokenID: 1, Method: "POST", Path: "/", Key: "k"}
-		c.advance(365 * 24 * time.Hour)
+		early := s
+		early.Key = "early"
+		c.advance(time.Second) // another process may be a second ahead
+		begin(t, k, early)
+		c.advance(365*24*time.Hour - time.Second)
 		begin(t, k, s)
 		c.advance(-365 * 24 * time.Hour)
 		for _, want := range []int64{1, 0} {

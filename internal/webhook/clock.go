@@ -12,7 +12,8 @@ import (
 // PullBack corrects times that were set while a clock was ahead, and returns how many rows it
 // changed. A delivery that waits longer than the longest wait becomes due. An endpoint's backoff
 // ends if it is longer than the longest backoff. A lease that is longer than leaseTime is shortened
-// to leaseTime, but does not end at once, because its node may still use the lease.
+// to leaseTime, but does not end at once, because its node may still use the lease. The clocks of two
+// nodes may differ by db.ClockTolerance.
 func (d *Deliverer) PullBack(ctx context.Context) (n int64, err error) {
 	now := d.hooks.now()
 	longest := max(time.Duration(float64(slices.Max(d.waits))*(1+spread)), maxRetryAfter)
@@ -36,16 +37,16 @@ func (d *Deliverer) PullBack(ctx context.Context) (n int64, err error) {
 			UPDATE webhook_deliveries SET due_at = $1 WHERE id IN (
 				SELECT d.id FROM webhook_endpoints e JOIN webhook_deliveries d ON d.endpoint_id = e.id
 				WHERE d.status = 'pending' AND d.replay IN (false, true) AND d.due_at > $2 LIMIT $3
-			) AND status = 'pending'`, db.Micros(now), db.Micros(now.Add(longest)), sweepBatch); err != nil {
+			) AND status = 'pending'`, db.Micros(now), db.Micros(now.Add(longest+db.ClockTolerance)), sweepBatch); err != nil {
 			return n, err
 		}
 	}
 	changed, err := update(`
 		UPDATE webhook_endpoints SET
-			leased_until = CASE WHEN leased_until > $2 THEN $2 ELSE leased_until END,
-			held_until = CASE WHEN held_until > $3 THEN $1 ELSE held_until END,
-			served_at = CASE WHEN served_at > $2 THEN $1 ELSE served_at END
+			leased_until = CASE WHEN leased_until > $2 THEN CAST($4 AS BIGINT) ELSE leased_until END,
+			held_until = CASE WHEN held_until > $3 THEN CAST($1 AS BIGINT) ELSE held_until END,
+			served_at = CASE WHEN served_at > $2 THEN CAST($1 AS BIGINT) ELSE served_at END
 		WHERE leased_until > $2 OR held_until > $3 OR served_at > $2`,
-		db.Micros(now), db.Micros(now.Add(leaseTime)), db.Micros(now.Add(pause)))
+		db.Micros(now), db.Micros(now.Add(leaseTime+db.ClockTolerance)), db.Micros(now.Add(pause+db.ClockTolerance)), db.Micros(now.Add(leaseTime)))
 	return n + changed, err
 }

@@ -44,6 +44,23 @@ func TestDeliveryOfAClockThatWasAheadIsPulledBack(t *testing.T) {
 	})
 }
 
+// TestLeaseOfAnotherNodeIsNotPulledBack checks a lease of a node whose clock is a second ahead, as in the
+// moment after a slow reading of the clock.
+func TestLeaseOfAnotherNodeIsNotPulledBack(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		n := newNode(t, d, createDelivery(t, d))
+		n.at = epoch.Add(time.Second)
+		if leases := n.leaseDue(t); len(leases) != 1 {
+			t.Fatalf("leased %d endpoints, want 1", len(leases))
+		}
+		n.at = epoch
+		if rows, err := n.PullBack(t.Context()); err != nil || rows != 0 {
+			t.Errorf("PullBack = %d rows, error %v; want 0 rows", rows, err)
+		}
+	})
+}
+
 // TestLongestScheduleIsNotPulledBack checks that deliveries wait as long as the schedule allows.
 func TestLongestScheduleIsNotPulledBack(t *testing.T) {
 	t.Parallel()
