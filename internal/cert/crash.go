@@ -72,6 +72,24 @@ func (s *Service) setCrashes(ctx context.Context, c *Certificate, n int) error {
 	return nil
 }
 
+// survived takes back the crash that another node counted for an attempt of this process, if that node
+// considered this one dead, for example because the machine was suspended. begin is the time at which the
+// attempt began, when c had the number of its crashes. A certificate that failed in a trial stays failed.
+func (s *Service) survived(ctx context.Context, c *Certificate, begin time.Time) error {
+	if !s.queue.Interrupted(begin) {
+		return nil
+	}
+	err := s.db.Tx(ctx, func(tx *db.Tx) error {
+		_, err := tx.ExecContext(ctx, `
+			UPDATE certificates SET crashes = crashes - 1 WHERE uuid = $1 AND crashes > $2 AND status IN ('processing', 'approved')`, c.UUID, c.crashes)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("taking back a crash: %w", err)
+	}
+	return nil
+}
+
 // Rescued is called for each job whose process crashed. If the job is a seal job, Rescued counts
 // the crash for the certificate of the job. If the certificate was sealed alone, the certificate is
 // the cause, and Rescued changes its status to failed.

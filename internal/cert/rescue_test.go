@@ -228,3 +228,35 @@ func TestTrialWithoutCrashIsNotCounted(t *testing.T) {
 		}
 	})
 }
+
+// A crash that another node counted, although this process was only suspended, is taken back when the
+// attempt ends. Crashes of other processes remain.
+func TestSuspensionIsNoCrash(t *testing.T) {
+	t.Parallel()
+	d := dbtest.Open(t, "", dbtest.MigratedURL(t))
+	v := newVault(t, d)
+	attempt := func(title string, rescues, want int) {
+		t.Helper()
+		c := v.upload(titled(title))
+		v.sealer.seal = func(_ context.Context, o seal.Original, _ seal.Stamp) (*seal.Verified, error) {
+			for range rescues {
+				v.rescue(c.UUID, "seal")
+			}
+			return sealed(o, []byte(tailText), false)
+		}
+		if err := v.work(t.Context(), c, 1); err != nil {
+			t.Fatal(err)
+		}
+		if got := v.get(c.UUID); got.Status != Approved || got.crashes != want {
+			t.Errorf("after %d rescues during an attempt that ended: status = %s, crashes = %d, want approved and %d", rescues, got.Status, got.crashes, want)
+		}
+	}
+	// This process sends no heartbeats, as if it were suspended.
+	attempt("first", 0, 0)
+	attempt("second", 1, 0)
+	attempt("third", 2, 1)
+	if err := v.queue.Heartbeat(t.Context(), time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	attempt("fourth", 1, 1)
+}

@@ -73,9 +73,10 @@ func (w *sealWorker) Work(ctx context.Context, j *river.Job[sealArgs]) error {
 	case err != nil:
 		return err
 	}
+	begin := time.Now()
 	err = s.process(ctx, c)
-	if leaveErr := leave(); leaveErr != nil {
-		err = errors.Join(err, leaveErr)
+	if after := errors.Join(leave(), s.survived(context.WithoutCancel(ctx), c, begin)); after != nil {
+		err = errors.Join(err, after)
 	}
 	switch {
 	case err == nil:

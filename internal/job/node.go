@@ -87,6 +87,18 @@ func (q *Queue) recordBeat(at time.Time, dead bool) {
 	q.beats.last, q.beats.dead = at, dead
 }
 
+// Interrupted reports whether other nodes may have considered this node dead at some time after begin:
+// its heartbeats were interrupted, because the process was suspended or could not reach the database.
+// On SQLite there are no other nodes.
+func (q *Queue) Interrupted(begin time.Time) bool {
+	if q.db.Dialect == db.SQLite {
+		return false
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return time.Since(q.beats.last) > maxGap || q.beats.since.After(begin)
+}
+
 // MustRescue reports whether this node should call Rescue: a node is dead, or the last call was long
 // ago. After an interruption of its own heartbeats, a node first waits for DeadAfter. The
 // interruption may have been one of the database, and the other nodes may be alive.
