@@ -149,12 +149,12 @@ func createExtensions(ctx context.Context, conn *pgxpool.Conn) error {
 }
 
 // patiently calls f again if f fails because other transactions hold locks, at most migrateAttempts
-// times.
+// times. A migration that runs outside of DB.Tx may also be the victim of a deadlock.
 func patiently(ctx context.Context, f func() error) error {
 	for attempt := 1; ; attempt++ {
 		err := f()
 		switch {
-		case !hasState(err, "55P03"): // lock_not_available
+		case !hasState(err, "55P03") && !isRepeatable(err): // lock_not_available
 			return err
 		case attempt == migrateAttempts:
 			return fmt.Errorf("other transactions held locks for too long; stop other servers or long queries, and try again: %w", err)
