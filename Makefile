@@ -194,6 +194,42 @@ test/package: package ## install and run each package in a fresh root; requires 
 	.ci/tools rpm
 	go -C deploy/package test ./...
 	deploy/package/test.sh $(PACKAGES)
+# The tests of several nodes also need HAProxy, a binary whose clock tests can change, and one of an earlier
+# schema, which is built from the commit PREVIOUS. They take from minutes to half an hour each; NODES
+# selects them. KILLS is the number of nodes that are killed, ROUNDS the number of rounds of other tests.
+PREVIOUS ?= 59307375
+KILLS    ?= 100
+ROUNDS   ?= 10
+NODES    ?= TestCluster
+
+bin/haproxy: .ci/haproxy
+	mkdir -p $(@D)
+	.ci/haproxy $@
+
+bin/certvault-skewed: test/skew/main.go $(EMBEDDED) build
+	go run ./test/skew $@ -trimpath $(STRIPPED)
+
+# A release does not change, so that it is built once. The files from npm are those of this commit.
+bin/certvault-previous: | $(EMBEDDED)
+	rm -rf $@.d
+	mkdir -p $@.d/$(dir $(DECODER))
+	git archive $(PREVIOUS) | tar -x -C $@.d
+	cp $(PDFIUM) $(dir $(PDFIUM))LICENSE* $@.d/$(dir $(PDFIUM))
+	cp $(dir $(DECODER))* $@.d/$(dir $(DECODER))
+	cp $(dir $(FONTS))*.zst $@.d/$(dir $(FONTS))
+	cd $@.d && go build -trimpath -buildvcs=false $(STRIPPED) -o $(CURDIR)/$@ ./cmd/certvault
+	rm -rf $@.d
+
+.PHONY: test/nodes
+test/nodes: export CERTVAULT_VERSITYGW := $(if $(filter versitygw,$(S3)),$(CURDIR)/bin/versitygw)
+test/nodes: export CERTVAULT_MINIO := $(if $(filter minio,$(S3)),$(CURDIR)/bin/minio)
+test/nodes: export CERTVAULT_HAPROXY := $(CURDIR)/bin/haproxy
+test/nodes: export CERTVAULT_SKEWED := $(CURDIR)/bin/certvault-skewed
+test/nodes: export CERTVAULT_PREVIOUS := $(CURDIR)/bin/certvault-previous
+test/nodes: export CERTVAULT_KILLS := $(KILLS)
+test/nodes: export CERTVAULT_ROUNDS := $(ROUNDS)
+test/nodes: deps build bin/haproxy bin/certvault-skewed bin/certvault-previous $(S3:%=bin/%) ## disturb three nodes behind HAProxy, on the servers S3 (about an hour for each)
+	go run ./test/pgcluster -- go test $(STRIPPED) -exec='env -u GOTMPDIR -u GOGC' -vet=off -v -count=1 -timeout 6h -tags e2e -run '$(NODES)' ./test/e2e
 
 .PHONY: quality
 quality: deps build $(CHECKERS) ## check the pages in a browser: axe, markup, behaviour, Lighthouse

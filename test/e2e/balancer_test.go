@@ -23,24 +23,24 @@ const (
 // balancer is a proxy in front of several vaults. It sends requests in turns to the vaults whose
 // /readyz succeeds, and repeats no request that a vault may have received.
 type balancer struct {
-	URL string
+	nodes []string // their addresses
 
-	mu    sync.Mutex
-	up    map[string]bool // by address
-	nodes []string
-	next  int
+	mu   sync.Mutex
+	up   map[string]bool // by address
+	next int
 }
 
 var errNoNode = errors.New("no vault is ready")
 
-// balance starts a balancer, which stops at the end of the test.
-func balance(t *testing.T) *balancer {
+// balance starts a balancer for nodes with the given addresses, and returns its URL. The balancer stops at
+// the end of the test.
+func balance(t *testing.T, nodes []string) (url string) {
 	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &balancer{URL: "http://" + l.Addr().String(), up: map[string]bool{}}
+	b := &balancer{nodes: nodes, up: map[string]bool{}}
 	proxy := &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.Out.URL.Scheme, r.Out.URL.Host = "http", "vault"
@@ -56,26 +56,7 @@ func balance(t *testing.T) *balancer {
 	go func() { _ = server.Serve(l) }()
 	go b.check(t.Context())
 	t.Cleanup(func() { _ = server.Close() })
-	return b
-}
-
-// add adds a vault, which is then checked.
-func (b *balancer) add(address string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.nodes = append(b.nodes, address)
-}
-
-// remove removes a vault that will not come back at its address.
-func (b *balancer) remove(address string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for i, n := range b.nodes {
-		if n == address {
-			b.nodes = append(b.nodes[:i:i], b.nodes[i+1:]...)
-			break
-		}
-	}
+	return "http://" + l.Addr().String()
 }
 
 // ready returns the addresses of the vaults that are ready, beginning with the one whose turn it is.
@@ -106,11 +87,8 @@ func (b *balancer) dial(ctx context.Context, network, _ string) (net.Conn, error
 func (b *balancer) check(ctx context.Context) {
 	client := &http.Client{Timeout: checkTime, Transport: &http.Transport{DisableKeepAlives: true}}
 	for ctx.Err() == nil {
-		b.mu.Lock()
-		nodes := append([]string(nil), b.nodes...)
-		b.mu.Unlock()
 		var all sync.WaitGroup
-		for _, address := range nodes {
+		for _, address := range b.nodes {
 			all.Go(func() {
 				req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/readyz", http.NoBody)
 				if err != nil {

@@ -27,9 +27,12 @@ type Result struct {
 // command returns a command that runs the binary on the storage of o, without the caller's
 // environment variables that could configure the binary. tracer may be nil, see Options.
 func command(ctx context.Context, o Options, tracer []string, args ...string) (*exec.Cmd, error) {
-	binary, err := Binary()
-	if err != nil {
-		return nil, err
+	binary := o.Binary
+	if binary == "" {
+		var err error
+		if binary, err = Binary(); err != nil {
+			return nil, err
+		}
 	}
 	args = slices.Concat(tracer, []string{binary}, args)
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...) //nolint:gosec // the binary under test

@@ -44,6 +44,10 @@ type Options struct {
 	Args []string
 	// Env are additional variables of the environment, also of commands.
 	Env []string
+	// Binary is the path of another binary, such as that of an earlier release; empty means Binary().
+	Binary string
+	// Listen is the host and port on which the vault listens; empty means a free port of localhost.
+	Listen string
 	// Proxy starts the vault without TLS, for the requests of a proxy on this machine.
 	Proxy bool
 	// BaseURL is the base URL behind a proxy that is not this machine's port; empty means that of the
@@ -149,12 +153,21 @@ func start(ctx context.Context, o Options) (*Vault, error) {
 	port, err := choosePort(ctx, o)
 	if err != nil {
 		return nil, err
+	v := &Vault{Options: o, Address: o.Listen, done: make(chan struct{})}
+	if v.Address == "" {
+		port, err := freePort(ctx)
+		if err != nil {
+			return nil, err
+		}
+		v.Address = net.JoinHostPort("localhost", port)
 	}
-	v := &Vault{Options: o, Address: net.JoinHostPort("localhost", port), done: make(chan struct{})}
 	v.URL = "https://" + v.Address
 	args := []string{"serve", "--listen", v.Address}
 	if o.Proxy {
-		args = append(args, "--behind-proxy", "127.0.0.1,::1", "--base-url", cmp.Or(o.BaseURL, v.URL), "--drain", "0s")
+		args = append(args, "--behind-proxy", "127.0.0.1,::1", "--base-url", cmp.Or(o.BaseURL, v.URL))
+		if o.Binary == "" {
+			args = append(args, "--drain", "0s") // earlier releases do not know it
+		}
 	}
 	tracer := o.Tracer
 	if o.Socket != nil {
@@ -162,6 +175,8 @@ func start(ctx context.Context, o Options) (*Vault, error) {
 		tracer = []string{"sh", "-c", `LISTEN_PID=$$ LISTEN_FDS=1 exec "$0" "$@"`}
 	}
 	v.cmd, err = command(context.WithoutCancel(ctx), o, tracer, append(args, o.Args...)...)
+	var err error
+	v.cmd, err = command(context.WithoutCancel(ctx), o, o.Tracer, append(args, o.Args...)...)
 	if err != nil {
 		return nil, err
 	}

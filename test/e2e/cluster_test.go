@@ -1,0 +1,654 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/emersion/go-smtp"
+
+	"github.com/certvault/certvault/internal/db/dbtest"
+	"github.com/certvault/certvault/test/vault"
+)
+
+const (
+	// requestLimit is the time after which a client of the cluster ends a request and repeats
+	// it with the same idempotency key.
+	requestLimit = 3 * time.Second
+	// retryPause is the pause before a client repeats a request.
+	retryPause = 200 * time.Millisecond
+	// uploadPause and submitPause are the mean pauses between two uploads or batches of a client. With three
+	// clients, the nodes and the database use less than a processor.
+	uploadPause = 400 * time.Millisecond
+	submitPause = time.Second
+	// strictLimit is the time limit of requests that are not repeated.
+	strictLimit = time.Minute
+	// neverLimit is the time after which a request counts as lost, although its client repeats it.
+	neverLimit = 30 * time.Second
+	// batchSize is the number of entries of a batch.
+	batchSize = 5
+	// lastPort is the last of the ports of nodes. The system chooses ports for other programs from
+	// higher ones (ip_local_port_range), so that the port of a killed node is still free.
+	firstPort, lastPort = 20000, 32000
+	// baseURL is the base URL of clusters.
+	baseURL = "https://vault.example.org"
+	// sampled is the number of certificates whose file is downloaded and compared with its digest.
+	sampled = 200
+)
+
+// clusterOptions configures a cluster.
+type clusterOptions struct {
+	size int
+	// store is the location of the file store in S3. If it is "", the nodes share a folder.
+	store string
+	// binary is the path of another binary, or "".
+	binary string
+	// database is the URL of the database, or "" for a new one.
+	database string
+	// haproxy means that HAProxy distributes the requests, and not a balancer in this process.
+	haproxy bool
+	// drain is the value of --drain, or "" for none.
+	drain string
+	// args are further arguments of serve.
+	args []string
+	// first is called when only the first node runs.
+	first func(c *cluster)
+}
+
+// cluster is several vaults on one database, with one file store, behind a balancer.
+type cluster struct {
+	*fixture
+
+	t       *testing.T
+	options clusterOptions
+	nodes   []*vault.Vault
+	haproxy *haproxy // nil without HAProxy
+	// transport is that of clients of the balancer at url.
+	url       string
+	transport http.RoundTripper
+
+	mu       sync.Mutex
+	acked    map[string]string // the UUID by the name of the person
+	batches  map[string]string // the id by the name of the batch
+	statuses map[int]int       // the number of responses by status
+	longest  time.Duration     // the longest time of a request with its repetitions
+	slowest  string            // what took the longest, and when
+	killed   []time.Time       // when nodes were killed, in order
+}
+
+// startCluster starts a cluster. Its first node is started alone, and passed to first.
+func startCluster(t *testing.T, o clusterOptions) *cluster {
+	t.Helper()
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := smtp.NewServer(&mailServer{got: map[string]string{}})
+	x.Domain, x.ErrorLog = "mx.example.org", slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
+	t.Cleanup(func() { _ = x.Close() })
+	go func() { _ = x.Serve(l) }()
+	if o.database == "" {
+		o.database = dbtest.MigratedURL(t)
+	}
+	c := &cluster{t: t, options: o, nodes: make([]*vault.Vault, o.size), acked: map[string]string{}, batches: map[string]string{}, statuses: map[int]int{}}
+	// An attempt that counts makes a certificate fail: no fault may count one.
+	args := append(unlimited([]string{
+		"--smtp", "smtp://" + l.Addr().String() + "?tls=off", "--mail-from", "no-reply@vault.example", "--webhook-allow", "127.0.0.1", "--process-attempts", "1",
+	}), o.args...)
+	var env []string
+	shared := t.TempDir()
+	if o.store != "" {
+		env = []string{
+			"CERTVAULT_BLOB=" + o.store, "CERTVAULT_MASTER_KEY_FILE=" + filepath.Join(shared, "master.key"),
+			"CERTVAULT_KEY_IDENTITY_FILE=" + filepath.Join(shared, "identity.txt"),
+		}
+	}
+	var addresses []string
+	for range o.size {
+		addresses = append(addresses, nodeAddress(t, addresses))
+	}
+	if o.haproxy {
+		c.haproxy = startHAProxy(t, addresses)
+		c.url, c.transport = c.haproxy.url, c.haproxy.transport
+	} else {
+		c.url, c.transport = balance(t, addresses), http.DefaultTransport
+	}
+	for i, address := range addresses {
+		options := vault.Options{
+			Data: empty(t), Database: o.database, Binary: o.binary, Listen: address, Proxy: true, BaseURL: baseURL, Args: slices.Clone(args), Env: env,
+		}
+		if o.store == "" {
+			share(t, shared, options.Data)
+		}
+		if o.binary == "" {
+			options.Args = append(options.Args, "--node", nodeName(i))
+		}
+		if o.drain != "" && o.binary == "" {
+			options.Args = append(options.Args, "--drain", o.drain)
+		}
+		c.start(i, options)
+		if i > 0 {
+			continue
+		}
+		c.fixture = &fixture{Vault: c.nodes[0]}
+		if c.institution, err = c.CreateInstitution(t.Context(), "Northwind University", "NWU"); err != nil {
+			t.Fatal(err)
+		}
+		c.fixture.client = c.as(t, c.token(t, "", vault.Permissions...))
+		if o.first != nil {
+			o.first(c)
+		}
+	}
+	return c
+}
+
+// share makes a data folder use the files and keys of a shared folder.
+func share(t *testing.T, shared, data string) {
+	t.Helper()
+	for _, name := range []string{"files", "keys"} {
+		if err := os.MkdirAll(filepath.Join(shared, name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(filepath.Join(shared, name), filepath.Join(data, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// nodeAddress returns an address for a node that is free and differs from those of other nodes.
+func nodeAddress(t *testing.T, others []string) string {
+	t.Helper()
+	for {
+		//nolint:gosec // a number of a port is not secret
+		address := fmt.Sprintf("127.0.0.1:%d", firstPort+rand.IntN(lastPort-firstPort))
+		l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", address)
+		if err != nil || slices.Contains(others, address) {
+			continue
+		}
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return address
+	}
+}
+
+func nodeName(i int) string { return fmt.Sprintf("node-%d", i) }
+
+// start starts a node.
+func (c *cluster) start(i int, o vault.Options) {
+	c.t.Helper()
+	c.nodes[i] = serve(c.t, o)
+}
+
+// restart starts a node again with its options, after it was killed or stopped.
+func (c *cluster) restart(i int) {
+	c.t.Helper()
+	c.start(i, c.nodes[i].Options)
+}
+
+// stop stops a node in order.
+func (c *cluster) stop(i int) {
+	c.t.Helper()
+	if code, err := c.nodes[i].Stop(); err != nil || code != 0 {
+		c.t.Errorf("node %d: exit code = %d, %v; want 0", i, code, err)
+	}
+}
+
+// load is clients of a cluster, which upload certificates and submit batches.
+type load struct {
+	c      *cluster
+	client *vault.Client
+	// strict means that a client does not repeat a request. A request that fails is an error of the
+	// test.
+	strict bool
+	prefix string // of the names of persons, different for each load
+	stop   context.CancelFunc
+	all    sync.WaitGroup
+}
+
+// startLoad starts clients that upload certificates, and one that submits batches. A strict load also
+// reads certificates and public pages.
+func (c *cluster) startLoad(prefix string, uploaders int, strict bool) *load {
+	limit := requestLimit
+	if strict {
+		limit = strictLimit
+	}
+	ctx, stop := context.WithCancel(c.t.Context())
+	l := &load{
+		c: c, strict: strict, prefix: prefix, stop: stop,
+		client: &vault.Client{URL: c.url, Token: c.fixture.client.Token, HTTP: &http.Client{Timeout: limit, Transport: c.transport}},
+	}
+	for worker := range uploaders {
+		l.all.Go(func() { l.upload(ctx, worker) })
+	}
+	l.all.Go(func() { l.submit(ctx) })
+	if strict {
+		l.all.Go(func() { l.read(ctx) })
+	}
+	return l
+}
+
+// end ends the load after the requests that are running.
+func (l *load) end() {
+	l.stop()
+	l.all.Wait()
+}
+
+// send sends a request until it is acknowledged, with the same idempotency key. It returns nil if the
+// load ends, or if the request fails for good. A strict load sends it once, to its end.
+func (l *load) send(ctx context.Context, key string, send func(ctx context.Context, key string) (*vault.Response, error)) *vault.Response {
+	began := time.Now()
+	if l.strict {
+		ctx = context.WithoutCancel(ctx)
+	}
+	for ctx.Err() == nil {
+		a, err := send(ctx, key)
+		if err == nil {
+			l.c.mu.Lock()
+			l.c.statuses[a.Status]++
+			l.c.mu.Unlock()
+		}
+		switch {
+		case err == nil && a.Status < 300:
+			l.c.mu.Lock()
+			if took := time.Since(began); took > l.c.longest {
+				l.c.longest, l.c.slowest = took, key+", "+l.c.sinceKillLocked(began)
+			}
+			l.c.mu.Unlock()
+			return a
+		case err != nil && ctx.Err() != nil: // the load ended
+		case l.strict && err != nil:
+			l.c.t.Errorf("%s after %s: %v", key, time.Since(began).Round(time.Millisecond), err)
+			return nil
+		case err != nil, !l.strict && slices.Contains([]int{http.StatusConflict, http.StatusBadGateway, http.StatusServiceUnavailable}, a.Status): // repeat it
+		default:
+			l.c.t.Errorf("%s after %s: status = %d: %.300s", key, time.Since(began).Round(time.Millisecond), a.Status, a.Body)
+			return nil
+		}
+		if time.Since(began) > neverLimit {
+			l.c.t.Errorf("%s is not acknowledged after %s: %+v, %v", key, time.Since(began), a, err)
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(retryPause):
+		}
+	}
+	return nil
+}
+
+// sinceKillLocked describes a time. The caller must hold c.mu.
+func (c *cluster) sinceKillLocked(at time.Time) string {
+	for _, killed := range slices.Backward(c.killed) {
+		if !killed.After(at) {
+			return fmt.Sprintf("%s after a kill", at.Sub(killed).Round(time.Millisecond))
+		}
+	}
+	return "before the first kill"
+}
+
+// kill kills a node.
+func (c *cluster) kill(i int) {
+	c.nodes[i].Kill()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.killed = append(c.killed, time.Now())
+}
+
+// upload uploads certificates until ctx ends.
+func (l *load) upload(ctx context.Context, worker int) {
+	for n := 0; ctx.Err() == nil; n++ {
+		l.uploadOne(ctx, fmt.Sprintf("%s-%d-%d", l.prefix, worker, n))
+		wait(ctx, uploadPause)
+	}
+}
+
+// wait waits for a random time until ctx ends.
+func wait(ctx context.Context, mean time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(rand.N(2 * mean)): //nolint:gosec // it spreads load
+	}
+}
+
+// uploadOne uploads the certificate of a person, and reports whether it was acknowledged.
+func (l *load) uploadOne(ctx context.Context, who string) bool {
+	a := l.send(ctx, who, func(ctx context.Context, key string) (*vault.Response, error) {
+		return uploadKeyed(ctx, l.client, key, form(who))
+	})
+	if a == nil {
+		return false
+	}
+	made, err := a.Certificate()
+	if err != nil {
+		l.c.t.Error(err)
+		return false
+	}
+	l.c.mu.Lock()
+	l.c.acked[who] = made.UUID
+	l.c.mu.Unlock()
+	return true
+}
+
+// submit submits batches until ctx ends.
+func (l *load) submit(ctx context.Context) {
+	for n := 0; ctx.Err() == nil; n++ {
+		var entries []vault.Entry
+		for i := range batchSize {
+			who := fmt.Sprintf("%s-batch-%d-%d", l.prefix, n, i)
+			staged := l.send(ctx, who, func(ctx context.Context, _ string) (*vault.Response, error) { return l.stage(ctx, who) })
+			if staged == nil {
+				return
+			}
+			var made struct {
+				Data struct {
+					FileID string `json:"file_id"`
+				} `json:"data"`
+			}
+			if err := json.Unmarshal(staged.Body, &made); err != nil {
+				l.c.t.Errorf("a staged file without an id: %v: %s", err, staged.Body)
+				return
+			}
+			entries = append(entries, vault.Entry{Index: i, Title: "Diploma", FullName: who, Email: mailbox(who), FileID: made.Data.FileID})
+		}
+		name := fmt.Sprintf("%s-batch-%d", l.prefix, n)
+		a := l.send(ctx, name, func(ctx context.Context, key string) (*vault.Response, error) { return l.bulk(ctx, key, entries) })
+		if a == nil {
+			return
+		}
+		var made struct {
+			Data struct {
+				ID string `json:"batch_id"`
+			} `json:"data"`
+		}
+		if err := json.Unmarshal(a.Body, &made); err != nil || made.Data.ID == "" {
+			l.c.t.Errorf("a batch without an id: %s", a.Body)
+			return
+		}
+		l.c.mu.Lock()
+		l.c.batches[name] = made.Data.ID
+		l.c.mu.Unlock()
+		wait(ctx, submitPause)
+	}
+}
+
+// stage uploads a file for a batch, without an idempotency key.
+func (l *load) stage(ctx context.Context, who string) (*vault.Response, error) {
+	form := &vault.Form{FileField: "file", FileName: "diploma.pdf", File: sample(who)}
+	contentType, body, err := form.Encode()
+	if err != nil {
+		return nil, err
+	}
+	req, err := l.client.Request(ctx, http.MethodPost, vault.UploadFilePath, body)
+	if err != nil {
+		return nil, err
+	}
+	req.ContentLength = body.Size
+	req.Header.Set("Content-Type", contentType)
+	return l.client.Send(req)
+}
+
+func (l *load) bulk(ctx context.Context, key string, entries []vault.Entry) (*vault.Response, error) {
+	contentType, body, err := vault.EncodeEntries(entries)
+	if err != nil {
+		return nil, err
+	}
+	req, err := l.client.Request(ctx, http.MethodPost, vault.BulkPath, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Content-Type", contentType)
+	req.Header.Set("Idempotency-Key", key)
+	return l.client.Send(req)
+}
+
+// read reads lists, certificates, files and public pages until ctx ends.
+func (l *load) read(ctx context.Context) {
+	for ctx.Err() == nil {
+		paths := []string{vault.CertificatesPath, "/verify"}
+		l.c.mu.Lock()
+		for _, uuid := range l.c.acked {
+			paths = append(paths, vault.CertificatesPath+"/"+uuid)
+			break // the order of a map is random
+		}
+		l.c.mu.Unlock()
+		for _, path := range paths {
+			if a := l.send(ctx, path, func(ctx context.Context, _ string) (*vault.Response, error) { return l.client.Get(ctx, path) }); a == nil {
+				return
+			}
+			wait(ctx, uploadPause)
+		}
+	}
+}
+
+// number returns the number of acknowledged uploads and batches.
+func (c *cluster) number() (uploads, batches int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.acked), len(c.batches)
+}
+
+// progress waits until the cluster has acknowledged more uploads and a batch.
+func (c *cluster) progress() {
+	c.t.Helper()
+	uploads, batches := c.number()
+	eventually(c.t, time.Minute, "the cluster accepts uploads and batches", func() bool {
+		u, b := c.number()
+		return u >= uploads+5 && b > batches
+	})
+}
+
+// settled waits until no certificate is in processing and all deliveries have ended.
+func (c *cluster) settled(d *sql.DB) {
+	c.t.Helper()
+	eventually(c.t, 4*time.Minute, "all certificates are processed, and all webhooks delivered", func() bool {
+		return count(c.t, d, `SELECT count(*) FROM certificates WHERE status = 'processing'`) == 0 &&
+			count(c.t, d, `SELECT count(*) FROM webhook_deliveries WHERE status = 'pending'`) == 0 &&
+			count(c.t, d, `SELECT count(*) FROM batches WHERE NOT expanded`) == 0
+	})
+}
+
+// awaitDead waits until other nodes continue the work of a node.
+func (c *cluster) awaitDead(d *sql.DB, i int) {
+	c.t.Helper()
+	eventually(c.t, time.Minute, "the node counts as dead", func() bool {
+		return count(c.t, d, `SELECT count(*) FROM nodes WHERE name = $1 AND rescued_at IS NULL`, nodeName(i)) == 0
+	})
+}
+
+// crashes returns the number of crashes that are counted for all certificates.
+func (c *cluster) crashes(d *sql.DB) int {
+	c.t.Helper()
+	return count(c.t, d, `SELECT COALESCE(sum(crashes), 0) FROM certificates`)
+}
+
+// check checks that everything acknowledged is approved exactly once, with its events and its file, and
+// that no batch is half done.
+func (c *cluster) check(d *sql.DB) {
+	t := c.t
+	t.Helper()
+	for what, query := range map[string]string{
+		"certificates are not approved":                     `SELECT count(*) FROM certificates WHERE status <> 'approved'`,
+		"people have several certificates":                  `SELECT count(*) FROM (SELECT full_name FROM certificates GROUP BY full_name HAVING count(*) > 1) several`,
+		"batches are not complete":                          fmt.Sprintf(`SELECT count(*) FROM batches b WHERE (SELECT count(*) FROM certificates c WHERE c.batch_id = b.uuid) <> %d`, batchSize),
+		"certificates do not have exactly 1 created event":  `SELECT count(*) FROM certificates c WHERE (SELECT count(*) FROM webhook_events e WHERE e.certificate_id = c.id AND e.name = 'certificate_application.created') <> 1`,
+		"certificates do not have exactly 1 approved event": `SELECT count(*) FROM certificates c WHERE (SELECT count(*) FROM webhook_events e WHERE e.certificate_id = c.id AND e.name = 'certificate_application.approved') <> 1`,
+	} {
+		if n := count(t, d, query); n != 0 {
+			t.Errorf("%d %s", n, what)
+		}
+	}
+	stored, batches := map[string]string{}, map[string]int{}
+	rows, err := d.QueryContext(t.Context(), `SELECT uuid, full_name, COALESCE(batch_id, ''), encode(verified_sha256, 'hex') FROM certificates WHERE status = 'approved'`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	digests := map[string]string{}
+	for rows.Next() {
+		var uuid, name, batch, digest string
+		if err := rows.Scan(&uuid, &name, &batch, &digest); err != nil {
+			t.Fatal(err)
+		}
+		stored[name], digests[uuid] = uuid, digest
+		batches[batch]++
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	for who, uuid := range c.acked {
+		if stored[who] != uuid {
+			t.Errorf("the certificate %s of %s was acknowledged, but %q is approved", uuid, who, stored[who])
+		}
+	}
+	for name, id := range c.batches {
+		if batches[id] != batchSize {
+			t.Errorf("the acknowledged batch %s has %d of %d certificates", name, batches[id], batchSize)
+		}
+	}
+	client := &vault.Client{URL: c.url, Token: c.fixture.client.Token, HTTP: &http.Client{Timeout: strictLimit, Transport: c.transport}}
+	checked := 0
+	for uuid, want := range digests { // the order of a map is random
+		if checked++; checked > sampled {
+			break
+		}
+		a := get(t, client, vault.CertificatesPath+"/"+uuid+"/download", http.StatusOK)
+		if sum := sha256.Sum256(a.Body); hex.EncodeToString(sum[:]) != want {
+			t.Errorf("the verified PDF of %s does not have the stored digest", uuid)
+		}
+	}
+}
+
+// summary returns the number of uploads, batches and responses, and the longest wait of a client.
+func (c *cluster) summary() string {
+	uploads, batches := c.number()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var list []string
+	for _, status := range slices.Sorted(maps.Keys(c.statuses)) {
+		list = append(list, fmt.Sprintf("%d x %d", c.statuses[status], status))
+	}
+	return fmt.Sprintf("%d uploads, %d batches; a client waited at most %s (%s); responses: %s", uploads, batches, c.longest.Round(time.Millisecond), c.slowest, strings.Join(list, ", "))
+}
+
+// late is an event and how late its first delivery was.
+type late struct {
+	by time.Duration
+	at time.Time
+}
+
+// lateness returns how late each event arrived, at the first delivery, sorted.
+func lateness(t *testing.T, d *sql.DB, r *vault.Receiver) (list []late, duplicates int) {
+	t.Helper()
+	first := map[string]time.Time{}
+	for _, got := range r.Got() {
+		id := got.Header.Get("Webhook-Id")
+		if _, known := first[id]; known {
+			duplicates++
+			continue
+		}
+		first[id] = got.At
+	}
+	rows, err := d.QueryContext(t.Context(), `SELECT uuid, occurred_at FROM webhook_events`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var id string
+		var at int64
+		if err := rows.Scan(&id, &at); err != nil {
+			t.Fatal(err)
+		}
+		got, delivered := first[id]
+		if !delivered {
+			t.Errorf("event %s was not delivered", id)
+			continue
+		}
+		list = append(list, late{got.Sub(time.UnixMicro(at)), time.UnixMicro(at)})
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	slices.SortFunc(list, func(a, b late) int { return cmp.Compare(a.by, b.by) })
+	return list, duplicates
+}
+
+// checkTimes checks how long clients waited and how late webhooks were.
+func (c *cluster) checkTimes(d *sql.DB, r *vault.Receiver, maxWait, maxLate time.Duration) {
+	c.t.Helper()
+	list, duplicates := lateness(c.t, d, r)
+	worst := list[len(list)-1].by
+	c.t.Logf("%s; a webhook was at most %s late (99 %%: %s), %d of %d were repeated; at most %d crashes of a certificate", c.summary(),
+		worst.Round(time.Millisecond), list[len(list)*99/100].by.Round(time.Millisecond), duplicates, len(list), count(c.t, d, `SELECT COALESCE(max(crashes), 0) FROM certificates`))
+	for _, l := range list[max(0, len(list)-3):] {
+		if l.by > maxLate/2 {
+			c.t.Logf("the event of %s, %s, was %s late", l.at.Format(time.TimeOnly+".000"), c.sinceKillLocked(l.at), l.by.Round(time.Millisecond))
+		}
+	}
+	if c.longest > maxWait {
+		c.t.Errorf("a client waited %s, want at most %s", c.longest, maxWait)
+	}
+	if worst > maxLate {
+		c.t.Errorf("a webhook was %s late, want at most %s", worst, maxLate)
+	}
+}
+
+// transactions returns the number of transactions of the database, as its statistics report it.
+func transactions(t *testing.T, d *sql.DB) int {
+	t.Helper()
+	return count(t, d, `SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = current_database()`)
+}
+
+// checkIdle checks how many transactions a node runs while nothing happens. The tasks of the start end
+// in the first seconds.
+func (c *cluster) checkIdle() {
+	c.t.Helper()
+	const settle, seconds, limit = 25, 20, 15
+	d := c.database(c.t)
+	time.Sleep(settle * time.Second)
+	before := transactions(c.t, d)
+	time.Sleep(seconds * time.Second)
+	n := transactions(c.t, d) - before
+	c.t.Logf("an idle node runs %.1f transactions a second", float64(n)/seconds)
+	if n > limit*seconds {
+		c.t.Errorf("an idle node ran %d transactions in %d s, want at most %d", n, seconds, limit*seconds)
+	}
+}
+
+// cpu returns the processor time of all nodes.
+func (c *cluster) cpu() (sum time.Duration) {
+	for _, v := range c.nodes {
+		sum += v.CPU()
+	}
+	return sum
+}
+
+// clusterRounds returns the value of an environment variable of a test with many rounds, and skips the
+// test if the variable is not set.
+func clusterRounds(t *testing.T, name string) int {
+	t.Helper()
+	if os.Getenv(name) == "" {
+		t.Skipf("%s is not set; run make test/nodes", name)
+	}
+	return number(t, cmp.Or(os.Getenv(name), "0"))
+}

@@ -1,0 +1,414 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/certvault/certvault/internal/blob/blobtest"
+	"github.com/certvault/certvault/internal/db/dbtest"
+	"github.com/certvault/certvault/test/vault"
+)
+
+// These tests run three nodes behind HAProxy, with PostgreSQL and a real S3 server, and disturb them.
+// They take from minutes to half an hour, so that `make test/nodes` runs them, and CI does not.
+const (
+	// killsVariable is the environment variable with the number of nodes that TestClusterKilled kills.
+	killsVariable = "CERTVAULT_KILLS"
+	// roundsVariable is the environment variable with the number of rounds of the other tests.
+	roundsVariable = "CERTVAULT_ROUNDS"
+	// previousVariable is the environment variable with the path of the binary of an earlier release.
+	previousVariable = "CERTVAULT_PREVIOUS"
+	// skewedVariable is the environment variable with the path of a binary whose clock can be changed,
+	// see test/skew.
+	skewedVariable = "CERTVAULT_SKEWED"
+
+	// maxWait is the maximum time of a client's request with its repetitions while nodes die, and maxLate
+	// the maximum delay of a webhook.
+	maxWait = 5 * time.Second
+	maxLate = 6 * time.Second
+	// suspension is the time for which a node is suspended.
+	suspension = 30 * time.Second
+	// storeAway is the time for which the S3 server is down, under awayUploads uploads.
+	storeAway   = time.Minute
+	awayUploads = 1000
+	// skewTime is the time for which a node has a wrong clock.
+	skewTime = 20 * time.Second
+	// drainTime is the time in which the running requests of a node end after HAProxy sends it no more.
+	drainTime = 2 * time.Second
+	// roundTime is the time of a round of load in which nothing is restarted.
+	roundTime = 6 * time.Second
+)
+
+// eachStore runs a test on each S3 server whose program is present, one after the other.
+func eachStore(t *testing.T, test func(t *testing.T, server *blobtest.Process)) {
+	t.Helper()
+	for _, server := range blobtest.Servers() {
+		t.Run(server.Name, func(t *testing.T) { test(t, server.Start(t)) })
+	}
+}
+
+// TestClusterKilled kills nodes in turns under load.
+func TestClusterKilled(t *testing.T) {
+	kills := clusterRounds(t, killsVariable)
+	eachStore(t, func(t *testing.T, server *blobtest.Process) {
+		c := startCluster(t, clusterOptions{size: 3, store: server.Location(), haproxy: true, first: (*cluster).checkIdle})
+		d := c.database(t)
+		r := receive(t, nil)
+		c.endpoint(t, r)
+		l := c.startLoad("killed", 3, false)
+		c.progress()
+		for k := range kills {
+			i := k % len(c.nodes)
+			c.kill(i)
+			c.awaitDead(d, i)
+			c.progress()
+			c.restart(i)
+			if t.Failed() {
+				break
+			}
+		}
+		l.end()
+		c.settled(d)
+		c.check(d)
+		t.Logf("%d kills", kills)
+		c.checkTimes(d, r, maxWait, maxLate)
+	})
+}
+
+// TestClusterSuspended suspends each node for half a minute under load. It counts as dead, and continues
+// later with requests and jobs that others have continued in the meantime.
+func TestClusterSuspended(t *testing.T) {
+	rounds := clusterRounds(t, roundsVariable)
+	eachStore(t, func(t *testing.T, server *blobtest.Process) {
+		c := startCluster(t, clusterOptions{size: 3, store: server.Location(), haproxy: true})
+		d := c.database(t)
+		r := receive(t, nil)
+		c.endpoint(t, r)
+		l := c.startLoad("suspended", 3, false)
+		c.progress()
+		for round := range rounds {
+			c.suspend(d, round%len(c.nodes), suspension)
+			c.progress()
+		}
+		l.end()
+		c.settled(d)
+		c.check(d)
+		c.checkTimes(d, r, maxWait, maxLate)
+		if n := c.crashes(d); n != 0 {
+			t.Errorf("%d crashes are counted, although no node crashed", n)
+		}
+	})
+}
+
+// TestClusterSkewed changes the clock of one node by 20 s, in both directions.
+func TestClusterSkewed(t *testing.T) {
+	rounds := clusterRounds(t, roundsVariable)
+	skewed := os.Getenv(skewedVariable)
+	if skewed == "" {
+		t.Skipf("%s is not set; run make test/nodes", skewedVariable)
+	}
+	eachStore(t, func(t *testing.T, server *blobtest.Process) {
+		c := startCluster(t, clusterOptions{size: 3, store: server.Location(), haproxy: true})
+		o := c.nodes[1].Options
+		c.stop(1)
+		o.Binary = skewed
+		c.start(1, o)
+		d := c.database(t)
+		r := receive(t, nil)
+		c.endpoint(t, r)
+		l := c.startLoad("skewed", 3, true)
+		for range rounds {
+			// SIGUSR1 moves the clock 20 s ahead, and SIGUSR2 20 s back.
+			for _, change := range []syscall.Signal{syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGUSR2, syscall.SIGUSR1} {
+				if err := c.nodes[1].Signal(change); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(skewTime / 4)
+			}
+		}
+		l.end()
+		c.settled(d)
+		c.check(d)
+		c.checkTimes(d, r, maxWait, maxLate)
+		if n := count(t, d, `SELECT count(*) FROM nodes WHERE rescued_at IS NOT NULL`); n != 0 {
+			t.Errorf("%d nodes were considered dead", n)
+		}
+		if n := c.crashes(d); n != 0 {
+			t.Errorf("%d crashes are counted, although no node crashed", n)
+		}
+		if !strings.Contains(c.nodes[1].Log(), "the clock was changed") {
+			t.Error("the clock was not changed")
+		}
+	})
+}
+
+// TestClusterFaultyStore adds faults between the nodes and the S3 server: each request takes 15 ms, and
+// some answers are lost, cut, or ask for less load.
+func TestClusterFaultyStore(t *testing.T) {
+	rounds := clusterRounds(t, roundsVariable)
+	eachStore(t, func(t *testing.T, server *blobtest.Process) {
+		faults := &blobtest.Faults{Next: blobtest.Proxy(t, server.Endpoint)}
+		proxy := blobtest.NewS3(t, faults)
+		c := startCluster(t, clusterOptions{size: 3, store: proxy.Location(), haproxy: true})
+		d := c.database(t)
+		r := receive(t, nil)
+		c.endpoint(t, r)
+		var lost, slow, cut atomic.Int64
+		faults.SetLatency(15 * time.Millisecond)
+		faults.Set(func(r *http.Request) blobtest.Fault {
+			switch n := rand.IntN(100); { //nolint:gosec // it chooses faults
+			case n < 3 && r.Method == http.MethodPut:
+				lost.Add(1)
+				return blobtest.Lost
+			case n < 5 && r.Method == http.MethodGet:
+				cut.Add(1)
+				return blobtest.Cut
+			case n >= 5 && n < 8:
+				slow.Add(1)
+				return blobtest.SlowDown
+			default:
+				return blobtest.None
+			}
+		})
+		l := c.startLoad("faulty", 4, false)
+		time.Sleep(time.Duration(rounds) * roundTime)
+		l.end()
+		c.settled(d)
+		faults.Set(nil)
+		c.check(d)
+		t.Logf("%d answers of PUT were lost, %d of GET cut, %d requests got SlowDown", lost.Load(), cut.Load(), slow.Load())
+		c.checkTimes(d, r, maxWait, maxLate)
+	})
+}
+
+// TestClusterStoreAway kills the S3 server under uploads, and starts it again a minute later. Uploads are
+// 503 with Retry-After meanwhile, and succeed when they are repeated. Everything that needs no file works.
+func TestClusterStoreAway(t *testing.T) {
+	clusterRounds(t, roundsVariable)
+	eachStore(t, func(t *testing.T, server *blobtest.Process) {
+		c := startCluster(t, clusterOptions{size: 3, store: server.Location(), haproxy: true})
+		d := c.database(t)
+		l := &load{c: c, client: &vault.Client{URL: c.url, Token: c.fixture.client.Token, HTTP: &http.Client{Timeout: strictLimit, Transport: c.transport}}}
+		var next, refused atomic.Int64
+		var uploads sync.WaitGroup
+		upload := func(who string) {
+			for ctx := t.Context(); ctx.Err() == nil; {
+				a, err := uploadKeyed(ctx, l.client, who, form(who))
+				switch {
+				case err != nil:
+					t.Errorf("%s: %v", who, err)
+					return
+				case a.Status == http.StatusCreated:
+					made, err := a.Certificate()
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					c.mu.Lock()
+					c.acked[who] = made.UUID
+					c.mu.Unlock()
+					return
+				case a.Status != http.StatusServiceUnavailable || a.Header.Get("Retry-After") == "":
+					t.Errorf("%s: status = %d, Retry-After = %q, want 201, or 503 with Retry-After: %.300s", who, a.Status, a.Header.Get("Retry-After"), a.Body)
+					return
+				}
+				refused.Add(1)
+				time.Sleep(time.Second)
+			}
+		}
+		for range 16 {
+			uploads.Go(func() {
+				for n := next.Add(1); n <= awayUploads; n = next.Add(1) {
+					upload(fmt.Sprintf("away-%d", n))
+				}
+			})
+		}
+		eventually(t, 5*time.Minute, "a part of the uploads is acknowledged", func() bool {
+			n, _ := c.number()
+			return n >= awayUploads/3
+		})
+		server.Stop()
+		acknowledged, _ := c.number()
+		waiting := count(t, d, `SELECT count(*) FROM certificates WHERE status = 'processing'`)
+		for end := time.Now().Add(storeAway); time.Now().Before(end); {
+			time.Sleep(roundTime)
+			for _, path := range []string{vault.CertificatesPath, "/verify"} {
+				get(t, l.client, path, http.StatusOK)
+			}
+		}
+		n, _ := c.number()
+		t.Logf("%d of %d uploads were acknowledged when the store went away (%d in processing), %d when it came back", acknowledged, awayUploads, waiting, n)
+		server.Continue()
+		back := time.Now()
+		uploads.Wait()
+		c.settled(d)
+		t.Logf("all were approved %s after the store came back; %d responses were 503", time.Since(back).Round(time.Second), refused.Load())
+		if refused.Load() == 0 {
+			t.Error("no upload was refused")
+		}
+		if n, _ := c.number(); n != awayUploads {
+			t.Errorf("%d uploads were acknowledged, want %d", n, awayUploads)
+		}
+		c.check(d)
+		if n := count(t, d, `SELECT count(*) FROM river_job WHERE kind = 'seal' AND (attempt > 1 OR array_length(errors, 1) > 0)`); n != 0 {
+			t.Errorf("%d jobs count an attempt that the outage caused", n)
+		}
+	})
+}
+
+// TestClusterFoldersVanish deletes the data folder of a node under load. The node is then killed, and
+// started again with an empty folder.
+func TestClusterFoldersVanish(t *testing.T) {
+	rounds := clusterRounds(t, roundsVariable)
+	eachStore(t, func(t *testing.T, server *blobtest.Process) {
+		c := startCluster(t, clusterOptions{size: 3, store: server.Location(), haproxy: true})
+		d := c.database(t)
+		r := receive(t, nil)
+		c.endpoint(t, r)
+		l := c.startLoad("folder", 3, false)
+		c.progress()
+		for round := range rounds {
+			i := round % len(c.nodes)
+			data := c.nodes[i].Data
+			if err := os.RemoveAll(data); err != nil {
+				t.Fatal(err)
+			}
+			c.progress()
+			c.kill(i)
+			o := c.nodes[i].Options
+			o.Data = empty(t)
+			c.start(i, o)
+			c.progress()
+		}
+		l.end()
+		c.settled(d)
+		c.check(d)
+		c.checkTimes(d, r, maxWait, maxLate)
+	})
+}
+
+// TestClusterRestarted restarts the nodes one by one under load. No request fails.
+func TestClusterRestarted(t *testing.T) {
+	rounds := clusterRounds(t, roundsVariable)
+	eachStore(t, func(t *testing.T, server *blobtest.Process) {
+		c := startCluster(t, clusterOptions{size: 3, store: server.Location(), haproxy: true, drain: "5s"})
+		d := c.database(t)
+		r := receive(t, nil)
+		c.endpoint(t, r)
+		l := c.startLoad("restarted", 3, true)
+		c.progress()
+		for range rounds {
+			for i := range c.nodes {
+				c.stop(i)
+				c.restart(i)
+				c.progress()
+			}
+		}
+		l.end()
+		c.settled(d)
+		c.check(d)
+		c.checkTimes(d, r, maxWait, maxLate)
+		if n := c.crashes(d); n != 0 {
+			t.Errorf("%d crashes are counted, although no node crashed", n)
+		}
+	})
+}
+
+// TestClusterUpgraded replaces the nodes of an earlier release by those of this one, one by one under
+// load. The first of them migrates the database. No request fails.
+func TestClusterUpgraded(t *testing.T) {
+	rounds := clusterRounds(t, roundsVariable)
+	previous := os.Getenv(previousVariable)
+	if previous == "" {
+		t.Skipf("%s is not set; run make test/nodes", previousVariable)
+	}
+	for round := range rounds {
+		t.Run(fmt.Sprintf("round %d", round+1), func(t *testing.T) {
+			c := startCluster(t, clusterOptions{size: 3, binary: previous, database: dbtest.PostgresURL(t), haproxy: true})
+			d := c.database(t)
+			before := count(t, d, `SELECT max(version) FROM schema_migrations`)
+			r := receive(t, nil)
+			c.endpoint(t, r)
+			l := c.startLoad("upgraded", 3, true)
+			c.progress()
+			for i := range c.nodes {
+				// The previous release does not know --drain.
+				c.haproxy.drain(t, i)
+				time.Sleep(drainTime)
+				c.stop(i)
+				c.haproxy.ready(t, i)
+				o := c.nodes[i].Options
+				o.Binary = ""
+				o.Args = append(slices.Clone(o.Args), "--node", nodeName(i))
+				c.start(i, o)
+				c.progress()
+			}
+			l.end()
+			c.settled(d)
+			c.check(d)
+			c.checkTimes(d, r, maxWait, maxLate)
+			t.Logf("the schema had the version %d, and has %d", before, count(t, d, `SELECT max(version) FROM schema_migrations`))
+		})
+	}
+}
+
+// TestClusterCost compares the processor time of a certificate with one node and with three.
+func TestClusterCost(t *testing.T) {
+	rounds := clusterRounds(t, roundsVariable)
+	const uploads, workers, limit = 200, 8, 1.1
+	eachStore(t, func(t *testing.T, server *blobtest.Process) {
+		c := startCluster(t, clusterOptions{size: 3, store: server.Location(), haproxy: true})
+		d := c.database(t)
+		l := &load{c: c, strict: true, client: &vault.Client{URL: c.url, Token: c.fixture.client.Token, HTTP: &http.Client{Timeout: strictLimit, Transport: c.transport}}}
+		measure := func(name string) (cpu, took time.Duration) {
+			began, before := time.Now(), c.cpu()
+			var next atomic.Int64
+			var all sync.WaitGroup
+			for range workers {
+				all.Go(func() {
+					for n := next.Add(1); n <= uploads; n = next.Add(1) {
+						l.uploadOne(context.WithoutCancel(t.Context()), fmt.Sprintf("%s-%d", name, n))
+					}
+				})
+			}
+			all.Wait()
+			c.settled(d)
+			return (c.cpu() - before) / uploads, time.Since(began) / uploads
+		}
+		measure("warm")
+		var one, three, oneTook, threeTook []time.Duration
+		for round := range rounds {
+			cpu, took := measure(fmt.Sprintf("three-%d", round))
+			three, threeTook = append(three, cpu), append(threeTook, took)
+			c.stop(1)
+			c.stop(2)
+			cpu, took = measure(fmt.Sprintf("one-%d", round))
+			one, oneTook = append(one, cpu), append(oneTook, took)
+			c.restart(1)
+			c.restart(2)
+			time.Sleep(roundTime) // the work of the starts
+		}
+		slices.Sort(one)
+		slices.Sort(three)
+		slices.Sort(oneTook)
+		slices.Sort(threeTook)
+		m := rounds / 2
+		t.Logf("processor time of a certificate: one node %s (%s to %s), three nodes %s (%s to %s); a certificate every %s and %s", one[m], one[0], one[rounds-1],
+			three[m], three[0], three[rounds-1], oneTook[m].Round(time.Millisecond/10), threeTook[m].Round(time.Millisecond/10))
+		if float64(three[m]) > limit*float64(one[m]) {
+			t.Errorf("a certificate takes %s with three nodes and %s with one, want at most %.1f times as much", three[m], one[m], limit)
+		}
+	})
+}
