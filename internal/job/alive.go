@@ -35,5 +35,5 @@ func Busy(column string) string {
 // the node whose id is in the column has sent a heartbeat since a time. since is the placeholder
 // for this time, which should be DeadAfter ago.
 func NodeAlive(column, since string) string {
-	return `EXISTS (SELECT 1 FROM nodes WHERE nodes.id = ` + column + ` AND nodes.heartbeat_at >= ` + since + `)`
+	return `EXISTS (SELECT 1 FROM nodes WHERE nodes.id = ` + column + ` AND ` + beatAt + ` >= ` + since + `)`
 }

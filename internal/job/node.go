@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
@@ -17,6 +18,8 @@ const (
 	DeadAfter = 4 * HeartbeatInterval
 	// maxGap is the longest time between two heartbeats of a node that runs without interruption.
 	maxGap = DeadAfter / 2
+	// earlierDeadAfter is DeadAfter of release 0.1, which sends heartbeats every 3 s.
+	earlierDeadAfter = 12 * time.Second
 	// nodeLife is the time for which a dead node is listed.
 	nodeLife = time.Hour
 	// rescueInterval is the interval of rescues that no dead node causes. Such a rescue finds the
@@ -24,11 +27,16 @@ const (
 	rescueInterval = 30 * time.Second
 )
 
+// beatAt is the SQL expression for the time of a node's last heartbeat, which is compared with the time
+// DeadAfter ago. During an upgrade, nodes of release 0.1 send heartbeats more rarely: they have no roles,
+// and get the time of that release.
+var beatAt = fmt.Sprintf(`(nodes.heartbeat_at + CASE WHEN nodes.roles = '' THEN %d ELSE 0 END)`, (earlierDeadAfter - DeadAfter).Microseconds())
+
 // NodeInfo describes a node to operators.
 type NodeInfo struct {
 	// Name is the name that the operator chose, or the name of the host.
 	Name string
-	// Roles is a list such as "web,work".
+	// Roles is a list such as "web,work", which is the default. A node of release 0.1 has none.
 	Roles   string
 	Release string
 	// Outbox means that the node writes mail to a folder of its own.
@@ -52,11 +60,11 @@ func (q *Queue) Heartbeat(ctx context.Context, now time.Time) error {
 		if _, err := tx.ExecContext(ctx, `
 			INSERT INTO nodes (id, started_at, heartbeat_at, name, roles, release, outbox) VALUES ($1, $2, $2, $3, $4, $5, $6)
 			ON CONFLICT (id) DO UPDATE SET heartbeat_at = excluded.heartbeat_at, rescued_at = NULL`,
-			q.nodeID, db.Micros(now), q.info.Name, q.info.Roles, q.info.Release, q.info.Outbox); err != nil {
+			q.nodeID, db.Micros(now), q.info.Name, cmp.Or(q.info.Roles, "web,work"), q.info.Release, q.info.Outbox); err != nil {
 			return err
 		}
 		return tx.QueryRowContext(ctx, `
-			SELECT count(*) FILTER (WHERE heartbeat_at >= $1), count(*) FILTER (WHERE heartbeat_at < $1 AND rescued_at IS NULL) FROM nodes`,
+			SELECT count(*) FILTER (WHERE `+beatAt+` >= $1), count(*) FILTER (WHERE `+beatAt+` < $1 AND rescued_at IS NULL) FROM nodes`,
 			db.Micros(now.Add(-DeadAfter))).Scan(&alive, &dead)
 	})
 	if err != nil {
@@ -115,8 +123,8 @@ func (q *Queue) buryTx(ctx context.Context, tx *db.Tx, now time.Time) error {
 		statement string
 		at        time.Time
 	}{
-		{`DELETE FROM river_leader WHERE leader_id IN (SELECT id FROM nodes WHERE heartbeat_at < $1)`, now.Add(-DeadAfter)},
-		{`UPDATE nodes SET rescued_at = heartbeat_at WHERE heartbeat_at < $1 AND rescued_at IS NULL`, now.Add(-DeadAfter)},
+		{`DELETE FROM river_leader WHERE leader_id IN (SELECT id FROM nodes WHERE ` + beatAt + ` < $1)`, now.Add(-DeadAfter)},
+		{`UPDATE nodes SET rescued_at = heartbeat_at WHERE ` + beatAt + ` < $1 AND rescued_at IS NULL`, now.Add(-DeadAfter)},
 		{`DELETE FROM nodes WHERE heartbeat_at < $1`, now.Add(-nodeLife)},
 	} {
 		if _, err := tx.ExecContext(ctx, s.statement, db.Micros(s.at)); err != nil {
@@ -156,7 +164,11 @@ func ListNodes(ctx context.Context, q db.Queryer, now time.Time) ([]Node, error)
 		var started, beat int64
 		err = rows.Scan(&n.ID, &n.Name, &n.Roles, &n.Release, &n.Outbox, &started, &beat)
 		n.StartedAt, n.HeartbeatAt = db.Time(started), db.Time(beat)
-		n.Alive = !n.HeartbeatAt.Before(now.Add(-DeadAfter))
+		limit := DeadAfter
+		if n.Roles == "" {
+			limit = earlierDeadAfter
+		}
+		n.Alive = !n.HeartbeatAt.Before(now.Add(-limit))
 		return n, err
 	})
 	if err != nil {

@@ -98,3 +98,35 @@ func TestDeadNode(t *testing.T) {
 		}
 	})
 }
+
+// During an upgrade, a node of release 0.1, which sends a heartbeat every 3 s, is dead after 12 s, as in
+// that release.
+func TestNodeOfRelease01(t *testing.T) {
+	t.Parallel()
+	d := dbtest.Open(t, "", dbtest.MigratedURL(t))
+	ctx, began := t.Context(), time.Now()
+	q, err := New(d, Config{NodeID: "new", MaxAttempts: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Tx(ctx, func(tx *db.Tx) error {
+		_, err := tx.ExecContext(ctx, `INSERT INTO nodes (id, started_at, heartbeat_at) VALUES ('old', $1, $1)`, db.Micros(began))
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for after, want := range map[time.Duration]bool{DeadAfter + time.Second: true, 11 * time.Second: true, 13 * time.Second: false} {
+		now := began.Add(after)
+		if err := q.Heartbeat(ctx, now); err != nil {
+			t.Fatal(err)
+		}
+		list, err := ListNodes(ctx, d, now)
+		if err != nil || len(list) != 2 || list[0].ID != "old" || list[0].Alive != want || (q.Nodes() == 2) != want || q.beats.dead == want {
+			t.Errorf("after %s: nodes = %+v, %v; want the old one alive: %v", after, list, err, want)
+		}
+		var alive bool
+		if err := d.QueryRowContext(ctx, `SELECT `+NodeAlive(`'old'`, `$1`), db.Micros(now.Add(-DeadAfter))).Scan(&alive); err != nil || alive != want {
+			t.Errorf("after %s: NodeAlive = %v, %v; want %v", after, alive, err, want)
+		}
+	}
+}

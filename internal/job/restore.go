@@ -26,7 +26,7 @@ func ForgetNodesTx(ctx context.Context, tx *db.Tx) error {
 
 // Alive returns the number of nodes with a heartbeat in the last DeadAfter.
 func Alive(ctx context.Context, q db.Queryer, now time.Time) (n int, err error) {
-	if err := q.QueryRowContext(ctx, `SELECT count(*) FROM nodes WHERE heartbeat_at >= $1`, db.Micros(now.Add(-DeadAfter))).Scan(&n); err != nil {
+	if err := q.QueryRowContext(ctx, `SELECT count(*) FROM nodes WHERE `+beatAt+` >= $1`, db.Micros(now.Add(-DeadAfter))).Scan(&n); err != nil {
 		return 0, fmt.Errorf("counting nodes: %w", err)
 	}
 	return n, nil
