@@ -348,11 +348,11 @@ func TestClusterUpgraded(t *testing.T) {
 				c.haproxy.drain(t, i)
 				time.Sleep(drainTime)
 				c.stop(i)
-				c.haproxy.ready(t, i)
 				o := c.nodes[i].Options
 				o.Binary = ""
 				o.Args = append(slices.Clone(o.Args), "--node", nodeName(i))
 				c.start(i, o)
+				c.haproxy.ready(t, i)
 				c.progress()
 			}
 			l.end()
