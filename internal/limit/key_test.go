@@ -177,7 +177,7 @@ func TestClaimExpiresWithItsNode(t *testing.T) {
 		heartbeat := func() {
 			t.Helper()
 			if err := d.Tx(t.Context(), func(tx *db.Tx) error {
-				_, err := tx.ExecContext(t.Context(), `INSERT INTO nodes (id, started_at, heartbeat_at) VALUES ('mine', 0, $1)
+				_, err := tx.ExecContext(t.Context(), `INSERT INTO nodes (id, roles, started_at, heartbeat_at) VALUES ('mine', 'web,work', 0, $1)
 					ON CONFLICT (id) DO UPDATE SET heartbeat_at = excluded.heartbeat_at`, db.Micros(at.now()))
 				return err
 			}); err != nil {

@@ -112,7 +112,8 @@ func (d *Deliverer) Start(ctx context.Context) {
 }
 
 // Stop prevents new attempts and waits for the running attempts. When ctx ends, Stop cancels the
-// running attempts; the next deliverer repeats them. Finally Stop closes the idle connections.
+// running attempts; the next deliverer repeats them. Finally Stop ends leases that remain, and closes
+// the idle connections.
 func (d *Deliverer) Stop(ctx context.Context) {
 	if d.stopSoft == nil {
 		return
@@ -122,6 +123,9 @@ func (d *Deliverer) Stop(ctx context.Context) {
 	d.dispatcher.Wait()
 	d.workers.Wait()
 	d.stopHard()
+	if err := d.freeOwnLeases(context.WithoutCancel(ctx)); err != nil {
+		d.log.WarnContext(ctx, "other servers deliver some webhooks late", slog.Any("error", err))
+	}
 	if t, ok := d.transport.(interface{ CloseIdleConnections() }); ok {
 		t.CloseIdleConnections()
 	}

@@ -190,6 +190,24 @@ func FreeLeasesTx(ctx context.Context, tx *db.Tx) error {
 	return nil
 }
 
+// freeOwnLeases ends the leases of this deliverer when it stops. A lane ends its lease itself, unless it
+// failed, or the deliverer stopped during the commit of the lease, which may have succeeded.
+func (d *Deliverer) freeOwnLeases(ctx context.Context) error {
+	if d.node == "" {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, writeTime)
+	defer cancel()
+	err := d.hooks.db.TxRelaxed(ctx, func(tx *db.Tx) error {
+		_, err := tx.ExecContext(ctx, `UPDATE webhook_endpoints SET lease = lease + 1, leased_until = 0, leased_by = '' WHERE leased_until <> 0 AND leased_by = $1`, d.node)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("ending the leases of this deliverer: %w", err)
+	}
+	return nil
+}
+
 // FreeDeadLeases ends the leases of dead nodes, so that this deliverer need not wait for their
 // expiry.
 func (d *Deliverer) FreeDeadLeases(ctx context.Context) error {

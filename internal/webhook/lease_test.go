@@ -222,7 +222,7 @@ func TestLeasesOfDeadNodeAreFreed(t *testing.T) {
 		heartbeat := func(node string, at time.Time) {
 			t.Helper()
 			if err := d.Tx(t.Context(), func(tx *db.Tx) error {
-				_, err := tx.ExecContext(t.Context(), `INSERT INTO nodes (id, started_at, heartbeat_at) VALUES ($1, 0, $2)
+				_, err := tx.ExecContext(t.Context(), `INSERT INTO nodes (id, roles, started_at, heartbeat_at) VALUES ($1, 'web,work', 0, $2)
 					ON CONFLICT (id) DO UPDATE SET heartbeat_at = excluded.heartbeat_at`, node, db.Micros(at))
 				return err
 			}); err != nil {
@@ -257,6 +257,28 @@ func TestLeasesOfDeadNodeAreFreed(t *testing.T) {
 		serving, results = next.sendAll(t, again[0])
 		if err := serving.record(results, true); err != nil || count(t, d, `webhook_endpoints WHERE leased_by = ''`) != 1 {
 			t.Errorf("a free endpoint names a node: %v", err)
+		}
+	})
+}
+
+// TestStopEndsLeases checks that a deliverer that stops keeps no lease for which it has no lane, as when it
+// stops during the commit of the lease. The leases of others remain.
+func TestStopEndsLeases(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		ring := createDelivery(t, d)
+		stopping, next := newNode(t, d, ring), newNode(t, d, ring)
+		stopping.node, next.node = "stopping", "next"
+		if leases := stopping.leaseDue(t); len(leases) != 1 {
+			t.Fatalf("leased %d endpoints, want 1", len(leases))
+		}
+		next.Stop(t.Context())
+		if leases := next.leaseDue(t); len(leases) != 0 {
+			t.Fatal("a deliverer that stopped ended the lease of another one")
+		}
+		stopping.Stop(t.Context())
+		if leases := next.leaseDue(t); len(leases) != 1 {
+			t.Error("the endpoint is not free after the deliverer stopped")
 		}
 	})
 }
