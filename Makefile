@@ -21,9 +21,12 @@ RESTORES  ?= 20
 # Embedded files from npm: PDFium's WebAssembly build, a QR decoder for browsers
 # that have no decoder, and fonts.
 PDFIUM := internal/pdfium/wasm/pdfium.wasm.zst
+# that have no decoder, fonts, and the JSON-LD contexts of credentials.
+PDFIUM := internal/pdfium/wasm/pdfium.wasm
 DECODER := internal/web/public/assets/qr/decode.js
 FONTS := internal/typeset/fonts/LICENSES.txt.zst
-EMBEDDED := $(PDFIUM) $(DECODER) $(FONTS)
+CONTEXTS := internal/credential/contexts/LICENSES.txt
+EMBEDDED := $(PDFIUM) $(DECODER) $(FONTS) $(CONTEXTS)
 
 # The npm libraries with which receivers check webhooks, for the tests.
 RECEIVERS := test/receivers/node_modules/.package-lock.json
@@ -59,6 +62,10 @@ $(DECODER): web-deps/node_modules
 # The program checks the digest of each font and compresses it.
 $(FONTS): web-deps/node_modules internal/typeset/fonts/SHA256SUMS internal/typeset/gen/main.go
 	go run ./internal/typeset/gen
+
+# The program checks the digest of each context.
+$(CONTEXTS): web-deps/node_modules internal/credential/contexts/SHA256SUMS internal/credential/gen/main.go
+	go run ./internal/credential/gen
 
 .PHONY: run
 run: build ## build, and start the vault with its defaults
@@ -280,6 +287,7 @@ bench/backup: deps build ## make backups every 5 s for LOAD (10m) of uploads, an
 .PHONY: clean
 clean: ## remove all built files
 	rm -rf bin $(PACKAGES) web-deps/node_modules test/receivers/node_modules $(CHECKERS) test/screenshots $(PDFIUM) $(dir $(PDFIUM))LICENSE* $(dir $(DECODER)) $(dir $(FONTS))*.zst
+	rm -rf bin web-deps/node_modules test/receivers/node_modules $(CHECKERS) test/screenshots $(PDFIUM) $(dir $(PDFIUM))LICENSE* $(dir $(DECODER)) $(dir $(FONTS))*.zst $(CONTEXTS) $(dir $(CONTEXTS))*.json
 
 .PHONY: help
 help: ## list these targets

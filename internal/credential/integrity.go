@@ -1,0 +1,91 @@
+package credential
+
+import (
+	"context"
+	"crypto"
+	"crypto/sha256"
+	"fmt"
+	"maps"
+	"time"
+)
+
+// The names of the proof that this package makes and verifies (DI-EdDSA, 2.2 and 3.2).
+const (
+	typeDataIntegrity = "DataIntegrityProof"
+	suiteEdDSA        = "eddsa-rdfc-2022"
+	purposeAssertion  = "assertionMethod"
+)
+
+// proof is a Data Integrity proof (VC-DI, 2.1).
+type proof struct {
+	Type               string `json:"type"`
+	Cryptosuite        string `json:"cryptosuite"`
+	Created            string `json:"created"`
+	VerificationMethod string `json:"verificationMethod"`
+	ProofPurpose       string `json:"proofPurpose"`
+	ProofValue         string `json:"proofValue,omitempty"`
+}
+
+// SignDataIntegrity returns the credential in JSON with a Data Integrity proof eddsa-rdfc-2022. The
+// key is an Ed25519 key of the issuer.
+func (c *Credential) SignDataIntegrity(key crypto.Signer, created time.Time) ([]byte, error) {
+	signed := c.document
+	p, err := newProof(signed, signed.Issuer.ID, key, created)
+	if err != nil {
+		return nil, fmt.Errorf("signing a credential: %w", err)
+	}
+	signed.Proof = p
+	return marshal(signed)
+}
+
+// newProof returns the proof of a document, which has no proof yet (DI-EdDSA, 3.2.1).
+func newProof(document any, did string, key crypto.Signer, created time.Time) (*proof, error) {
+	data, err := marshal(document)
+	if err != nil {
+		return nil, err
+	}
+	object, err := parseObject(data)
+	if err != nil {
+		return nil, err
+	}
+	method, err := MethodID(did, key.Public())
+	if err != nil {
+		return nil, err
+	}
+	p := &proof{
+		Type: typeDataIntegrity, Cryptosuite: suiteEdDSA, Created: created.UTC().Format(time.RFC3339),
+		VerificationMethod: method, ProofPurpose: purposeAssertion,
+	}
+	message, err := signedHash(context.Background(), object, map[string]any{
+		"type": p.Type, "cryptosuite": p.Cryptosuite, "created": p.Created,
+		"verificationMethod": p.VerificationMethod, "proofPurpose": p.ProofPurpose,
+	})
+	if err != nil {
+		return nil, err
+	}
+	signature, err := signEd25519(key, message)
+	if err != nil {
+		return nil, err
+	}
+	p.ProofValue = "z" + base58Encode(signature)
+	return p, nil
+}
+
+// signedHash returns the bytes that a proof signs: the hash of the proof's options, which get the
+// context of the document, and the hash of the document without proofs (DI-EdDSA, 3.2.3 to 3.2.5).
+func signedHash(ctx context.Context, document, options map[string]any) ([]byte, error) {
+	document, options = maps.Clone(document), maps.Clone(options)
+	delete(document, "proof")
+	delete(options, "proofValue")
+	options["@context"] = document["@context"]
+	config, err := canonical(ctx, options)
+	if err != nil {
+		return nil, err
+	}
+	statement, err := canonical(ctx, document)
+	if err != nil {
+		return nil, err
+	}
+	first, second := sha256.Sum256(config), sha256.Sum256(statement)
+	return append(first[:], second[:]...), nil
+}
