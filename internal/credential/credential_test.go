@@ -38,7 +38,9 @@ func newKeys(t testing.TB) testKeys {
 	return testKeys{ed, ec}
 }
 
-func (k testKeys) public() []crypto.PublicKey { return []crypto.PublicKey{k.ed.Public(), k.ec.Public()} }
+func (k testKeys) public() []crypto.PublicKey {
+	return []crypto.PublicKey{k.ed.Public(), k.ec.Public()}
+}
 
 func day(s string) time.Time {
 	t, err := time.Parse(time.DateOnly, s)
@@ -98,8 +100,12 @@ func TestCredentialRules(t *testing.T) {
 			in.Document, in.Status, in.ExpiresOn, in.Achievement.Skills, in.Achievement.Image = nil, nil, time.Time{}, nil, ""
 			in.Issuer.URL, in.Recipient.Email, in.Recipient.Salt = "", "", ""
 		},
-		"criteria by URL": func(in *Input) { in.Achievement.Criteria, in.Achievement.CriteriaURL = "", "https://nwu.example/criteria" },
-		"holder's DID":    func(in *Input) { in.Recipient = Recipient{DID: "did:key:z6MkhaXgBZDvotDkL5257faiztiGiC2QtKLGpbnnEGta2doK"} },
+		"criteria by URL": func(in *Input) {
+			in.Achievement.Criteria, in.Achievement.CriteriaURL = "", "https://nwu.example/criteria"
+		},
+		"holder's DID": func(in *Input) {
+			in.Recipient = Recipient{DID: "did:key:z6MkhaXgBZDvotDkL5257faiztiGiC2QtKLGpbnnEGta2doK"}
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := testInput()

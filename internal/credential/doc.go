@@ -23,4 +23,3 @@
 //   - SD-JWT VC: draft-ietf-oauth-sd-jwt-vc
 //   - TSL: draft-ietf-oauth-status-list (Token Status List)
 package credential
-
