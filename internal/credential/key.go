@@ -6,6 +6,7 @@ import (
 	"crypto/ed25519"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/rsa"
 	"crypto/sha256"
 	"encoding/asn1"
 	"encoding/base64"
@@ -110,6 +111,9 @@ func newJWK(key crypto.PublicKey) (jwk, error) {
 
 // parseJWK returns the key of a JSON Web Key.
 func parseJWK(object map[string]any) (crypto.PublicKey, error) {
+	if text(object, "kty") == "RSA" {
+		return parseRSA(object)
+	}
 	x, err := unbase64url(text(object, "x"))
 	if err != nil {
 		return nil, errKey
@@ -128,6 +132,22 @@ func parseJWK(object map[string]any) (crypto.PublicKey, error) {
 		return point(x, y)
 	}
 	return nil, errKeyType
+}
+
+// The size of RSA keys, in bytes. Larger ones take too much time.
+const (
+	minRSA = 256
+	maxRSA = 1024
+)
+
+// parseRSA returns an RSA key (RFC 7518, 6.3.1). This package verifies RS256, which Open Badges requires
+// of verifiers (OB, 8.2.2), and does not sign with it.
+func parseRSA(object map[string]any) (crypto.PublicKey, error) {
+	n, err := unbase64url(text(object, "n"))
+	if err != nil || len(n) < minRSA || len(n) > maxRSA || text(object, "e") != "AQAB" {
+		return nil, errKeyType
+	}
+	return &rsa.PublicKey{N: new(big.Int).SetBytes(n), E: 65537}, nil
 }
 
 // thumbprint returns the SHA-256 thumbprint of a key (RFC 7638, 3).
@@ -204,6 +224,9 @@ func verifySignature(key crypto.PublicKey, message, signature []byte) error {
 			digest := sha256.Sum256(message)
 			valid = ecdsa.Verify(key, digest[:], new(big.Int).SetBytes(signature[:32]), new(big.Int).SetBytes(signature[32:]))
 		}
+	case *rsa.PublicKey:
+		digest := sha256.Sum256(message)
+		valid = rsa.VerifyPKCS1v15(key, crypto.SHA256, digest[:], signature) == nil
 	default:
 		return errKeyType
 	}

@@ -1,0 +1,148 @@
+package credential
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// maxProofs limits the proofs of a document. Each takes two canonical forms.
+const maxProofs = 4
+
+// openJSON reads a credential in JSON.
+func (v *verifier) openJSON(data []byte) (*signed, error) {
+	s := &signed{format: MediaTypeVC}
+	object, err := parseObject(data)
+	if errors.Is(err, errTooMany) || errors.Is(err, errTooDeep) || errors.Is(err, errTooLarge) {
+		return s, notRun(CodeTooComplex, err)
+	}
+	if err != nil {
+		return s, err
+	}
+	if s.statement, err = readVC(object); err != nil {
+		return s, err
+	}
+	s.verify = func() (error, error) { return v.verifyIntegrity(object, s.statement.IssuerID) }
+	s.status = func() error { return v.entries(object, s.statement.IssuerID) }
+	return s, nil
+}
+
+// verifyIntegrity verifies the proofs of a document that this package knows: at least one, and each
+// must be valid (VC-DI, 4.6).
+func (v *verifier) verifyIntegrity(document map[string]any, issuer string) (key, proof error) {
+	var known []map[string]any
+	var other string
+	proofs := list(document["proof"])
+	for _, p := range proofs {
+		p, ok := p.(map[string]any)
+		if !ok {
+			return noKey, failed(CodeMalformed, errors.New("a proof is not an object"))
+		}
+		if text(p, "type") == typeDataIntegrity && text(p, "cryptosuite") == suiteEdDSA && p["previousProof"] == nil {
+			known = append(known, p)
+		} else {
+			other = strings.TrimSpace(text(p, "type") + " " + text(p, "cryptosuite"))
+		}
+	}
+	switch {
+	case len(proofs) == 0:
+		return noKey, failed(CodeUnsigned, errors.New("it has no proof"))
+	case len(known) == 0:
+		return noKey, notRun(CodeUnknownProof, fmt.Errorf("its proof is of the kind %q", other))
+	case len(known) > maxProofs:
+		return noKey, notRun(CodeTooComplex, fmt.Errorf("it has %d proofs", len(known)))
+	}
+	for _, p := range known {
+		if key, proof = v.verifyProof(document, p, issuer); key != nil || proof != nil {
+			return key, proof
+		}
+	}
+	return nil, nil
+}
+
+// noKey is the result of CheckIssuer if the signature names no key.
+var noKey = notRun(CodeUnknownProof, errors.New("there is no signature that names a key"))
+
+// verifyProof verifies a proof (DI-EdDSA, 3.2.2; VC-DI, 4.4).
+func (v *verifier) verifyProof(document, p map[string]any, issuer string) (key, proof error) {
+	signature, err := proofValue(p)
+	if err != nil {
+		return noKey, failed(CodeMalformed, err)
+	}
+	public, err := v.sources.key(v.ctx, issuer, text(p, "verificationMethod"))
+	if err != nil {
+		return err, notRun(CodeNoKey, errors.New("the key of the signature is not known"))
+	}
+	if err := v.checkProof(p); err != nil {
+		return nil, err
+	}
+	if err := checkIDs(document); err != nil {
+		return nil, failed(CodeNotCovered, err)
+	}
+	message, err := signedHash(v.ctx, document, p)
+	if err != nil {
+		return nil, canonicalProblem(err)
+	}
+	if err := verifySignature(public, message, signature); err != nil {
+		return nil, failed(CodeSignature, err)
+	}
+	return nil, nil
+}
+
+// checkProof checks the options of a proof.
+func (v *verifier) checkProof(p map[string]any) error {
+	if p["proofPurpose"] != purposeAssertion {
+		return failed(CodeSignature, fmt.Errorf("the purpose of the proof is %q", p["proofPurpose"]))
+	}
+	if _, ok := p["@context"]; ok {
+		return notRun(CodeUnknownProof, errors.New("the proof has a context of its own"))
+	}
+	if _, err := readTime(p, "created"); err != nil {
+		return failed(CodeMalformed, err)
+	}
+	expires, err := readTime(p, "expires")
+	if err != nil {
+		return failed(CodeMalformed, err)
+	}
+	if !expires.IsZero() && v.now.After(expires) {
+		return failed(CodeSignature, fmt.Errorf("the proof was valid until %s", expires.Format(time.RFC3339)))
+	}
+	return nil
+}
+
+// checkIDs rejects a document whose id occurs a second time. In RDF both places are one node, so that
+// statements can move from one to the other without a change of the canonical form: the expiry could
+// move to a place where no program looks for it.
+func checkIDs(document map[string]any) error {
+	id := text(document, "id")
+	for name, value := range document {
+		if id != "" && name != "proof" && contains(value, id) {
+			return notCovered("the id %q occurs twice", id)
+		}
+	}
+	return nil
+}
+
+// proofValue returns the signature of a proof: 64 bytes in base58 (DI-EdDSA, 3.2.1).
+func proofValue(p map[string]any) ([]byte, error) {
+	encoded, ok := strings.CutPrefix(text(p, "proofValue"), "z")
+	if !ok {
+		return nil, errors.New("the proof has no value in base58")
+	}
+	return base58Decode(encoded)
+}
+
+// canonicalProblem returns the result for a document without a canonical form.
+func canonicalProblem(err error) error {
+	if unknown, ok := errors.AsType[*UnknownContextError](err); ok {
+		return notRun(CodeUnknownContext, unknown)
+	}
+	switch {
+	case errors.Is(err, errPoisoned):
+		return notRun(CodeTooComplex, err)
+	case errors.Is(err, errNotCovered):
+		return failed(CodeNotCovered, err)
+	}
+	return err
+}

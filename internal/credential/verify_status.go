@@ -1,0 +1,185 @@
+package credential
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// maxEntries limits the status entries of a credential.
+const maxEntries = 4
+
+// entries checks each entry of credentialStatus. The worst result counts.
+func (v *verifier) entries(document map[string]any, issuer string) error {
+	entries := list(document["credentialStatus"])
+	if len(entries) == 0 {
+		return notRun(CodeNoStatus, errors.New("the credential has no status"))
+	}
+	if len(entries) > maxEntries {
+		return notRun(CodeTooComplex, fmt.Errorf("it has %d status entries", len(entries)))
+	}
+	var worst error
+	for _, e := range entries {
+		entry, ok := e.(map[string]any)
+		if !ok {
+			return failed(CodeMalformed, errors.New("the status is not an object"))
+		}
+		err := v.entry(entry, issuer)
+		if p, ok := errors.AsType[*problem](err); ok && p.result == Failed {
+			return err
+		}
+		if err != nil {
+			worst = err
+		}
+	}
+	return worst
+}
+
+// entry checks one entry (BSL, 3.2).
+func (v *verifier) entry(entry map[string]any, issuer string) error {
+	purpose := text(entry, "statusPurpose")
+	if !has(entry["type"], typeStatusEntry) || purpose != purposeRevocation && purpose != "suspension" {
+		return notRun(CodeUnknownStatus, fmt.Errorf("the status has the type %q and the purpose %q", entry["type"], purpose))
+	}
+	if size, ok := entry["statusSize"]; ok && size != 1.0 {
+		return notRun(CodeUnknownStatus, fmt.Errorf("the status has %v bits", size))
+	}
+	index, err := strconv.Atoi(text(entry, "statusListIndex"))
+	if err != nil || index < 0 {
+		return failed(CodeMalformed, errors.New("the status has no index"))
+	}
+	bits, err := v.statusList(text(entry, "statusListCredential"), purpose, issuer)
+	if err != nil {
+		return err
+	}
+	return report(bits, index, purpose)
+}
+
+// report returns the result for an entry of a list.
+func report(bits Bitstring, index int, purpose string) error {
+	set, err := bits.Get(index)
+	switch {
+	case err != nil:
+		return notRun(CodeBadList, err)
+	case set && purpose == purposeRevocation:
+		return failed(CodeRevoked, errors.New("the issuer revoked the credential"))
+	case set:
+		return failed(CodeSuspended, errors.New("the issuer suspended the credential"))
+	}
+	return nil
+}
+
+// statusList fetches a status list of the issuer, and verifies it like a credential (BSL, 3.2). A list
+// of another issuer is not accepted: nothing shows that the issuer trusts it.
+func (v *verifier) statusList(address, purpose, issuer string) (Bitstring, error) {
+	data, err := v.sources.get(v.ctx, address, MediaTypeVC)
+	if err != nil {
+		return nil, err
+	}
+	bits, err := v.readList(data, address, purpose, issuer)
+	if err != nil {
+		if v.ctx.Err() != nil {
+			return nil, v.ctx.Err()
+		}
+		return nil, notRun(CodeBadList, fmt.Errorf("the status list %s: %w", address, err))
+	}
+	return bits, nil
+}
+
+func (v *verifier) readList(data []byte, address, purpose, issuer string) (Bitstring, error) {
+	var document map[string]any
+	var key, proof error
+	data = trim(data)
+	if len(data) > 0 && data[0] == '{' {
+		var err error
+		if document, err = parseObject(data); err != nil {
+			return nil, err
+		}
+		key, proof = v.verifyIntegrity(document, issuer)
+	} else {
+		j, err := parseJWS(string(data))
+		if err != nil {
+			return nil, err
+		}
+		document = j.payload
+		key, proof = v.verifyJWS(j, issuer)
+	}
+	if err := errors.Join(key, proof); err != nil {
+		return nil, err
+	}
+	s, err := readVC(document)
+	if err != nil {
+		return nil, err
+	}
+	if s.IssuerID != issuer {
+		return nil, fmt.Errorf("its issuer is %q", s.IssuerID)
+	}
+	if err := v.period(s); err != nil {
+		return nil, err
+	}
+	subject, ok := document["credentialSubject"].(map[string]any)
+	switch {
+	case !has(document["type"], typeStatusListVC) || !ok || text(subject, "type") != typeStatusList:
+		return nil, errors.New("it is not a status list")
+	case s.ID != "" && s.ID != address:
+		return nil, fmt.Errorf("it is the list %q", s.ID)
+	case !has(subject["statusPurpose"], purpose):
+		return nil, fmt.Errorf("its purpose is not %q", purpose)
+	}
+	return decodeBitstring(text(subject, "encodedList"))
+}
+
+// tokenStatus checks the claim status of an SD-JWT VC (TSL, 8.3).
+func (v *verifier) tokenStatus(claims map[string]any, issuer string) error {
+	status, ok := claims["status"].(map[string]any)
+	if !ok {
+		if _, ok := claims["status"]; ok {
+			return failed(CodeMalformed, errors.New("the status is not an object"))
+		}
+		return notRun(CodeNoStatus, errors.New("the credential has no status"))
+	}
+	reference, ok := status["status_list"].(map[string]any)
+	index, isNumber := reference["idx"].(float64)
+	if !ok || !isNumber || index != float64(int(index)) {
+		return notRun(CodeUnknownStatus, errors.New("the status is not a status list"))
+	}
+	address := text(reference, "uri")
+	data, err := v.sources.get(v.ctx, address, MediaTypeStatusJWT)
+	if err != nil {
+		return err
+	}
+	bits, err := v.readToken(strings.TrimSpace(string(data)), address, issuer)
+	if err != nil {
+		if v.ctx.Err() != nil {
+			return v.ctx.Err()
+		}
+		return notRun(CodeBadList, fmt.Errorf("the status list %s: %w", address, err))
+	}
+	return report(bits, int(index), purposeRevocation)
+}
+
+// readToken verifies a status list token (TSL, 8.3).
+func (v *verifier) readToken(token, address, issuer string) (Bitstring, error) {
+	j, err := parseJWS(token)
+	if err != nil {
+		return nil, err
+	}
+	if !slices.Contains([]string{"statuslist+jwt", MediaTypeStatusJWT}, j.typ) || j.payload["sub"] != address {
+		return nil, errors.New("it is not this status list")
+	}
+	key, proof := v.verifySDJWT(j, issuer)
+	if err := errors.Join(key, proof); err != nil {
+		return nil, err
+	}
+	until, ok, err := unixTime(j.payload, "exp")
+	if err != nil || ok && v.now.After(until) {
+		return nil, errors.New("it has expired")
+	}
+	object, ok := j.payload["status_list"].(map[string]any)
+	if !ok {
+		return nil, errStatusList
+	}
+	return decodeToken(object)
+}
