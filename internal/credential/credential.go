@@ -138,7 +138,7 @@ type achievementV3 struct {
 	Name            string      `json:"name"`
 	Description     string      `json:"description"`
 	Criteria        criteria    `json:"criteria"`
-	Image           *image      `json:"image,omitempty"`
+	Image           *picture    `json:"image,omitempty"`
 	Alignment       []alignment `json:"alignment,omitempty"`
 	Tag             []string    `json:"tag,omitempty"`
 }
@@ -148,7 +148,7 @@ type criteria struct {
 	Narrative string `json:"narrative,omitempty"`
 }
 
-type image struct {
+type picture struct {
 	ID      string `json:"id"`
 	Type    string `json:"type"`
 	Caption string `json:"caption,omitempty"`
@@ -253,7 +253,7 @@ func (a Achievement) object() achievementV3 {
 		Criteria: criteria{ID: a.CriteriaURL, Narrative: a.Criteria},
 	}
 	if a.Image != "" {
-		out.Image = &image{ID: a.Image, Type: "Image", Caption: a.ImageCaption}
+		out.Image = &picture{ID: a.Image, Type: "Image", Caption: a.ImageCaption}
 	}
 	for _, s := range a.Skills {
 		if s.URL == "" {

@@ -104,7 +104,7 @@ func TestCredentialRules(t *testing.T) {
 			in.Achievement.Criteria, in.Achievement.CriteriaURL = "", "https://nwu.example/criteria"
 		},
 		"holder's DID": func(in *Input) {
-			in.Recipient = Recipient{DID: "did:key:z6MkhaXgBZDvotDkL5257faiztiGiC2QtKLGpbnnEGta2doK"}
+			in.Recipient = Recipient{DID: testKeyDID}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

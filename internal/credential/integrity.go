@@ -74,18 +74,35 @@ func newProof(document any, did string, key crypto.Signer, created time.Time) (*
 // signedHash returns the bytes that a proof signs: the hash of the proof's options, which get the
 // context of the document, and the hash of the document without proofs (DI-EdDSA, 3.2.3 to 3.2.5).
 func signedHash(ctx context.Context, document, options map[string]any) ([]byte, error) {
-	document, options = maps.Clone(document), maps.Clone(options)
+	statement, err := documentHash(ctx, document)
+	if err != nil {
+		return nil, err
+	}
+	config, err := optionsHash(ctx, document, options)
+	if err != nil {
+		return nil, err
+	}
+	return append(config, statement...), nil
+}
+
+func documentHash(ctx context.Context, document map[string]any) ([]byte, error) {
+	document = maps.Clone(document)
 	delete(document, "proof")
+	return canonicalHash(ctx, document)
+}
+
+func optionsHash(ctx context.Context, document, options map[string]any) ([]byte, error) {
+	options = maps.Clone(options)
 	delete(options, "proofValue")
 	options["@context"] = document["@context"]
-	config, err := canonical(ctx, options)
+	return canonicalHash(ctx, options)
+}
+
+func canonicalHash(ctx context.Context, document map[string]any) ([]byte, error) {
+	data, err := canonical(ctx, document)
 	if err != nil {
 		return nil, err
 	}
-	statement, err := canonical(ctx, document)
-	if err != nil {
-		return nil, err
-	}
-	first, second := sha256.Sum256(config), sha256.Sum256(statement)
-	return append(first[:], second[:]...), nil
+	sum := sha256.Sum256(data)
+	return sum[:], nil
 }

@@ -46,12 +46,18 @@ func canonical(ctx context.Context, document map[string]any) ([]byte, error) {
 	return canonicalize(ctx, dataset)
 }
 
+// maxContexts limits the contexts of a document. There are nine known ones.
+const maxContexts = 9
+
 // checkContexts accepts a list of URLs of known contexts. It rejects contexts in the document, which
 // could give any name another meaning.
 func checkContexts(v any) error {
 	contexts := list(v)
-	if len(contexts) == 0 || len(contexts) > 8 {
-		return notCovered("it has %d contexts", len(contexts))
+	switch n := len(contexts); {
+	case n == 0:
+		return notCovered("it has no context")
+	case n > maxContexts:
+		return fmt.Errorf("%w: %d contexts", errTooMany, n)
 	}
 	for _, c := range contexts {
 		url, ok := c.(string)

@@ -37,7 +37,7 @@ func Verify(ctx context.Context, data []byte, o Options) (*Report, error) {
 		v.check(r, s)
 	} else {
 		for _, name := range []CheckName{CheckIssuer, CheckProof, CheckPeriod, CheckStatus} {
-			r.Checks = append(r.Checks, Check{Name: name, Result: NotRun, Code: CodeMalformed})
+			r.Checks = append(r.Checks, Check{Name: name, Result: NotRun, Code: r.Checks[0].Code})
 		}
 	}
 	if ctx.Err() != nil {

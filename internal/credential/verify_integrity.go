@@ -4,10 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 )
 
-// maxProofs limits the proofs of a document. Each takes two canonical forms.
+// maxProofs limits the proofs of a document. Each has a canonical form of its own.
 const maxProofs = 4
 
 // openJSON reads a credential in JSON.
@@ -53,8 +54,9 @@ func (v *verifier) verifyIntegrity(document map[string]any, issuer string) (key,
 	case len(known) > maxProofs:
 		return noKey, notRun(CodeTooComplex, fmt.Errorf("it has %d proofs", len(known)))
 	}
+	statement := sync.OnceValues(func() ([]byte, error) { return documentHash(v.ctx, document) })
 	for _, p := range known {
-		if key, proof = v.verifyProof(document, p, issuer); key != nil || proof != nil {
+		if key, proof = v.verifyProof(document, p, issuer, statement); key != nil || proof != nil {
 			return key, proof
 		}
 	}
@@ -65,7 +67,7 @@ func (v *verifier) verifyIntegrity(document map[string]any, issuer string) (key,
 var noKey = notRun(CodeUnknownProof, errors.New("there is no signature that names a key"))
 
 // verifyProof verifies a proof (DI-EdDSA, 3.2.2; VC-DI, 4.4).
-func (v *verifier) verifyProof(document, p map[string]any, issuer string) (key, proof error) {
+func (v *verifier) verifyProof(document, p map[string]any, issuer string, statement func() ([]byte, error)) (key, proof error) {
 	signature, err := proofValue(p)
 	if err != nil {
 		return noKey, failed(CodeMalformed, err)
@@ -80,11 +82,15 @@ func (v *verifier) verifyProof(document, p map[string]any, issuer string) (key, 
 	if err := checkIDs(document); err != nil {
 		return nil, failed(CodeNotCovered, err)
 	}
-	message, err := signedHash(v.ctx, document, p)
+	config, err := optionsHash(v.ctx, document, p)
 	if err != nil {
 		return nil, canonicalProblem(err)
 	}
-	if err := verifySignature(public, message, signature); err != nil {
+	hash, err := statement()
+	if err != nil {
+		return nil, canonicalProblem(err)
+	}
+	if err := verifySignature(public, append(config, hash...), signature); err != nil {
 		return nil, failed(CodeSignature, err)
 	}
 	return nil, nil
@@ -139,7 +145,7 @@ func canonicalProblem(err error) error {
 		return notRun(CodeUnknownContext, unknown)
 	}
 	switch {
-	case errors.Is(err, errPoisoned):
+	case errors.Is(err, errPoisoned), errors.Is(err, errTooMany):
 		return notRun(CodeTooComplex, err)
 	case errors.Is(err, errNotCovered):
 		return failed(CodeNotCovered, err)
