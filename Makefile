@@ -31,6 +31,11 @@ EMBEDDED := $(PDFIUM) $(DECODER) $(FONTS) $(CONTEXTS)
 # The npm libraries with which receivers check webhooks, for the tests.
 RECEIVERS := test/receivers/node_modules/.package-lock.json
 
+# The npm libraries with which others verify credentials, for the tests.
+VERIFIERS := test/verifiers/node_modules/.package-lock.json
+
+SHA256SUM := $(or $(shell command -v sha256sum),shasum -a 256)
+
 GOLANGCI := go tool -modfile=tools/go.mod golangci-lint
 
 .PHONY: build
@@ -50,7 +55,7 @@ $(PDFIUM): web-deps/node_modules internal/pdfium/wasm/SHA256SUMS internal/pdfium
 	cp web-deps/node_modules/@embedpdf/pdfium/LICENSE* $(@D)
 	go run ./internal/pdfium/gen
 
-$(RECEIVERS): test/receivers/package-lock.json
+$(RECEIVERS) $(VERIFIERS): test/%/node_modules/.package-lock.json: test/%/package-lock.json
 	cd $(<D) && npm ci --silent
 	touch $@
 
@@ -76,7 +81,7 @@ demo: build ## show the main function: upload a certificate, get the verified PD
 	go run ./test/demo
 
 .PHONY: deps
-deps: $(EMBEDDED) $(RECEIVERS) ## install the programs that the tests need besides Go
+deps: $(EMBEDDED) $(RECEIVERS) $(VERIFIERS) ## install the programs that the tests need besides Go
 	.ci/tools
 
 # Test binaries without debugging information link in two thirds of the time; stack traces
@@ -288,6 +293,7 @@ bench/backup: deps build ## make backups every 5 s for LOAD (10m) of uploads, an
 clean: ## remove all built files
 	rm -rf bin $(PACKAGES) web-deps/node_modules test/receivers/node_modules $(CHECKERS) test/screenshots $(PDFIUM) $(dir $(PDFIUM))LICENSE* $(dir $(DECODER)) $(dir $(FONTS))*.zst
 	rm -rf bin web-deps/node_modules test/receivers/node_modules $(CHECKERS) test/screenshots $(PDFIUM) $(dir $(PDFIUM))LICENSE* $(dir $(DECODER)) $(dir $(FONTS))*.zst $(CONTEXTS) $(dir $(CONTEXTS))*.json
+	rm -rf bin web-deps/node_modules test/receivers/node_modules test/verifiers/node_modules $(CHECKERS) test/screenshots $(PDFIUM) $(dir $(PDFIUM))LICENSE* $(dir $(DECODER)) $(dir $(FONTS))*.zst $(CONTEXTS) $(dir $(CONTEXTS))*.json
 
 .PHONY: help
 help: ## list these targets

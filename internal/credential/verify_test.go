@@ -34,6 +34,11 @@ const (
 // newWeb returns the documents of the issuer, with the given entries revoked.
 func newWeb(t testing.TB, k testKeys, revoked ...int) web {
 	t.Helper()
+	return newWebAt(t, k, testNow, revoked...)
+}
+
+func newWebAt(t testing.TB, k testKeys, now time.Time, revoked ...int) web {
+	t.Helper()
 	did, err := DIDDocument(testDID, k.public())
 	if err != nil {
 		t.Fatal(err)
@@ -46,7 +51,7 @@ func newWeb(t testing.TB, k testKeys, revoked ...int) web {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := StatusList{URL: testList, Issuer: testDID, Bits: bits, Issued: testNow, Lifetime: 5 * time.Minute}
+	l := StatusList{URL: testList, Issuer: testDID, Bits: bits, Issued: now, Lifetime: 5 * time.Minute}
 	credential, err := SignStatusList(l, k.ed)
 	if err != nil {
 		t.Fatal(err)
