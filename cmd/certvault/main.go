@@ -45,7 +45,7 @@ type commands struct {
 	Token       tokenCommand       `cmd:"" help:"Manage API tokens."`
 	Webhook     webhookCommand     `cmd:"" help:"Manage webhook endpoints."`
 	Key         keyCommand         `cmd:"" help:"Manage signing keys."`
-	Verify      verifyCommand      `cmd:"" help:"Check a verified PDF offline. Exit code: 0 valid, 1 not valid, 2 unknown."`
+	Verify      verifyCommand      `cmd:"" help:"Check a verified PDF offline, or a credential. Exit code: 0 valid, 1 not valid, 2 unknown."`
 	Upload      uploadCommand      `cmd:"" help:"Upload one certificate through the API."`
 	Bulk        bulkCommand        `cmd:"" help:"Upload a list of certificates through the API."`
 	Template    templateCommand    `cmd:"" help:"Manage templates, and issue certificates from them."`

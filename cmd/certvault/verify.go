@@ -16,14 +16,16 @@ import (
 	"github.com/certvault/certvault/internal/pades"
 )
 
-// verifyCommand verifies a PDF. It uses only root certificates, and neither a database nor the
-// network, so it also works on a computer without a vault.
+// verifyCommand verifies a PDF or a credential. It uses no database, and the network only with
+// --online, so it also works on a computer without a vault.
 type verifyCommand struct {
-	File    string   `arg:"" help:"The verified PDF."`
+	File    string   `arg:"" help:"The verified PDF, or a credential: JSON, JWT, SD-JWT, or a badge (PNG or SVG)."`
 	Root    []string `help:"Root certificates of the vault, PEM; may be repeated." placeholder:"FILE" sep:"none"`
 	TSARoot []string `help:"Root certificates of time-stamp authorities, PEM, in addition to those of the system; may be repeated." name:"tsa-root" placeholder:"FILE" sep:"none"`
 	// Data has no default: the folder in which the command runs may belong to the sender of the file.
 	Data string `help:"Data folder of your own vault, whose roots are used if --root is not given." placeholder:"DIR"`
+
+	credentialFlags
 }
 
 // The exit codes of verify. 0 means that the file is valid.
@@ -58,6 +60,26 @@ func (e *exitError) Unwrap() error { return e.err }
 
 // Run verifies the file and prints the report. The exit code states the verdict.
 func (v *verifyCommand) Run(c *console) error {
+	switch report, err := v.verifyCredential(c.ctx); {
+	case errors.Is(err, errNotCredential):
+	case err != nil:
+		return &exitError{exitUnknown, err}
+	case c.json:
+		if err := c.print(report, nil); err != nil {
+			return &exitError{exitUnknown, err}
+		}
+		return exit(report.Verdict)
+	default:
+		if err := v.writeCredential(c.stdout, report); err != nil {
+			return &exitError{exitUnknown, err}
+		}
+		return exit(report.Verdict)
+	}
+	return v.verifyPDF(c)
+}
+
+// verifyPDF verifies a PDF and prints the report.
+func (v *verifyCommand) verifyPDF(c *console) error {
 	trusted, err := v.roots()
 	if err != nil {
 		return &exitError{exitUnknown, err}

@@ -132,3 +132,33 @@ func site(issuer string) string {
 	}
 	return ""
 }
+
+// Address returns the address at which a document is published, so that a saved copy can replace it: the
+// DID document or the metadata of an issuer, or a status list.
+func Address(document []byte) (string, error) {
+	document = trim(document)
+	var object map[string]any
+	var err error
+	if len(document) > 0 && document[0] != '{' {
+		var j *jws
+		if j, err = parseJWS(string(document)); err == nil {
+			object = j.payload
+		}
+	} else {
+		object, err = parseObject(document)
+	}
+	if err != nil {
+		return "", err
+	}
+	switch id := text(object, "id"); {
+	case strings.HasPrefix(id, "did:web:"):
+		return didURL(id)
+	case has(object["type"], typeStatusListVC) && id != "":
+		return id, nil
+	case object["jwks"] != nil:
+		return issuerMetadataURL(text(object, "issuer"))
+	case object["status_list"] != nil:
+		return text(object, "sub"), nil
+	}
+	return "", errors.New("it is neither the DID document or the metadata of an issuer, nor a status list")
+}

@@ -90,6 +90,15 @@ const (
 	CodeSuspended Code = "suspended"
 )
 
+// Codes contains all codes, for the texts of surfaces.
+var Codes = []Code{
+	CodeMalformed, CodeTooComplex, CodeUnknownContext, CodeUnknownProof, CodeUnsigned,
+	CodeNotCovered, CodeSignature, CodeOffline, CodeUnreachable, CodeUnknownIssuer,
+	CodeAnonymous, CodeNotIssuersKey, CodeNoKey, CodeUnproven, CodeNotYet,
+	CodeExpired, CodeNoStatus, CodeUnknownStatus, CodeBadList, CodeRevoked,
+	CodeSuspended,
+}
+
 // Check is the result of one check.
 type Check struct {
 	Name   CheckName `json:"name"`

@@ -1,0 +1,185 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rand"
+	"image"
+	"image/png"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/certvault/certvault/internal/credential"
+)
+
+// issuedCredential is a credential with the documents that it refers to, as files.
+type issuedCredential struct {
+	json, token, sdJWT, picture []byte
+	did, metadata               string
+	list, revoked, tokenList    string
+}
+
+func issueCredential(t *testing.T) issuedCredential {
+	t.Helper()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, ed, err := ed25519.GenerateKey(rand.Reader)
+	must(err)
+	ec, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	must(err)
+	const did, list = "did:web:vault.invalid:institutions:" + university, "https://vault.invalid/credentials/status/1"
+	now := time.Now()
+	c, err := credential.New(credential.Input{
+		ID: "7f1c2c0e-6a0c-4d2e-9f43-3e1f8f7d9a11", Title: "BSc Computer Science", Issuer: credential.Issuer{DID: did, Name: "Northwest University"},
+		Recipient: credential.Recipient{Name: "Ada Lovelace\u202e\x1b[31m"}, IssuedOn: now,
+		Achievement: credential.Achievement{ID: "urn:x:1", Name: "BSc Computer Science", Description: "A degree.", Criteria: "180 credits."},
+		Status:      &credential.StatusEntry{List: list, Index: 12},
+	})
+	must(err)
+	var out issuedCredential
+	out.json, err = c.SignDataIntegrity(ed, now)
+	must(err)
+	token, err := c.SignJWT(ec)
+	must(err)
+	sdJWT, err := c.SignSDJWT(ec, credential.SDJWTOptions{Type: "urn:x:certificate", Created: now})
+	must(err)
+	out.token, out.sdJWT = []byte(token), []byte(sdJWT)
+	var empty bytes.Buffer
+	must(png.Encode(&empty, image.NewGray(image.Rect(0, 0, 1, 1))))
+	out.picture, err = credential.BakePNG(empty.Bytes(), out.json)
+	must(err)
+	keys := []crypto.PublicKey{ed.Public(), ec.Public()}
+	document, err := credential.DIDDocument(did, keys)
+	must(err)
+	metadata, err := credential.IssuerMetadata(did, keys)
+	must(err)
+	out.did, out.metadata = writeFile(t, "did.json", document), writeFile(t, "issuer.json", metadata)
+	for name, set := range map[*string][]int{&out.list: nil, &out.revoked: {12}} {
+		bits, err := credential.NewBitstring(set...)
+		must(err)
+		l := credential.StatusList{URL: list, Issuer: did, Bits: bits, Issued: now, Lifetime: time.Hour}
+		signed, err := credential.SignStatusList(l, ed)
+		must(err)
+		*name = writeFile(t, "list.json", signed)
+		if set == nil {
+			token, err := credential.SignStatusToken(l, ec)
+			must(err)
+			out.tokenList = writeFile(t, "list.jwt", []byte(token))
+		}
+	}
+	return out
+}
+
+func TestVerifyCredential(t *testing.T) {
+	t.Parallel()
+	issued, other := issueCredential(t), issueCredential(t)
+	for name, tc := range map[string]struct {
+		file []byte
+		args []string
+		code int
+		want []string
+	}{
+		"nothing fetched": {issued.json, nil, exitUnknown, []string{
+			"CANNOT TELL: Could not check the signature: the issuer's key was not fetched.", "--online", "--document", "stated by the file, not verified", "not checked",
+			"Who runs the web site vault.invalid/institutions/" + university, "Ada Lovelace\\u202e\\x1b[31m",
+		}},
+		"saved documents": {issued.json, []string{"--document", issued.did, "--document", issued.list}, exitDone, []string{
+			"VALID: The web site vault.invalid/institutions/" + university + " signed the credential.", "The issuer has not revoked the credential.", "which calls itself Northwest University",
+		}},
+		"no status list": {issued.json, []string{"--document", issued.did}, exitUnknown, []string{
+			"CANNOT TELL: Could not check whether the credential was revoked: the issuer's status list was not fetched.", "passed        The signature is valid",
+		}},
+		"revoked":          {issued.json, []string{"--document", issued.did, "--document", issued.revoked}, exitInvalid, []string{"NOT VALID: The issuer revoked the credential."}},
+		"another's list":   {issued.json, []string{"--document", issued.did, "--document", other.list}, exitUnknown, []string{"the issuer's status list is not valid"}},
+		"another's keys":   {issued.json, []string{"--document", other.did, "--document", other.list}, exitInvalid, []string{"NOT VALID: The issuer does not have the key"}},
+		"changed":          {bytes.Replace(issued.json, []byte("Ada"), []byte("Eda"), 1), []string{"--document", issued.did}, exitInvalid, []string{"NOT VALID: The signature is not valid"}},
+		"badge":            {issued.picture, []string{"--document", issued.did, "--document", issued.list}, exitDone, []string{"VALID: ", "a credential in a PNG picture"}},
+		"token":            {issued.token, []string{"--document", issued.did, "--document", issued.list}, exitDone, []string{"VALID: "}},
+		"SD-JWT":           {issued.sdJWT, []string{"--document", issued.metadata, "--document", issued.tokenList}, exitDone, []string{"VALID: "}},
+		"JSON, no context": {[]byte(`{"a":1}`), nil, exitInvalid, []string{"NOT VALID: A required part of the credential is missing or damaged."}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			code, out, errs := certvault(t, "", append([]string{"verify", writeFile(t, "badge", tc.file)}, tc.args...)...)
+			if code != tc.code || errs != "" {
+				t.Errorf("exit code = %d, want %d and no error: %s", code, tc.code, errs)
+			}
+			for _, want := range tc.want {
+				if !strings.Contains(out, want) {
+					t.Errorf("the output does not contain %q:\n%s", want, out)
+				}
+			}
+		})
+	}
+}
+
+func TestVerifyCredentialJSON(t *testing.T) {
+	t.Parallel()
+	issued := issueCredential(t)
+	var report credential.Report
+	runJSON(t, "", &report, "verify", "--json", "--document", issued.did, "--document", issued.list, writeFile(t, "badge.png", issued.picture))
+	if report.Verdict != credential.Valid || len(report.Checks) != 5 || report.Statement.Title != "BSc Computer Science" || report.Carrier != credential.CarrierPNG {
+		t.Errorf("the report is %+v", report)
+	}
+}
+
+func TestVerifyCredentialErrors(t *testing.T) {
+	t.Parallel()
+	issued := issueCredential(t)
+	damaged := writeFile(t, "badge.png", issued.picture[:60])
+	for name, args := range map[string][]string{
+		"damaged picture":  {damaged},
+		"missing document": {writeFile(t, "c.json", issued.json), "--document", missingFolder(t)},
+		"other document":   {writeFile(t, "c.json", issued.json), "--document", writeFile(t, "x.json", []byte("{}"))},
+	} {
+		if code, out, errs := certvault(t, "", append([]string{"verify"}, args...)...); code != exitUnknown || out != "" || errs == "" {
+			t.Errorf("%s: exit code %d, output %q, error %q", name, code, out, errs)
+		}
+	}
+}
+
+// Every code has a text, so that no result is an empty line.
+func TestCheckText(t *testing.T) {
+	t.Parallel()
+	for _, name := range []credential.CheckName{credential.CheckForm, credential.CheckIssuer, credential.CheckProof, credential.CheckPeriod, credential.CheckStatus} {
+		if checkText(credential.Check{Name: name, Result: credential.Passed}) == "" {
+			t.Errorf("%s has no text", name)
+		}
+	}
+	for _, code := range credential.Codes {
+		for _, name := range []credential.CheckName{credential.CheckIssuer, credential.CheckStatus} {
+			if checkText(credential.Check{Name: name, Result: credential.NotRun, Code: code}) == "" {
+				t.Errorf("%s has no text", code)
+			}
+		}
+	}
+}
+
+// --online reaches no private address, unless --allow permits it.
+func TestOnlineIsGuarded(t *testing.T) {
+	t.Parallel()
+	for _, allow := range []string{"", "127.0.0.0/8"} {
+		f := credentialFlags{Online: true}
+		if allow != "" {
+			f.Allow = append(f.Allow, netip.MustParsePrefix(allow))
+		}
+		fetcher, err := f.fetcher()
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = fetcher.Fetch(context.Background(), "https://127.0.0.1:1/did.json", "application/json")
+		if blocked := err != nil && strings.Contains(err.Error(), "not allowed"); blocked != (allow == "") {
+			t.Errorf("--allow %q: %v", allow, err)
+		}
+	}
+}
