@@ -30,7 +30,7 @@ var unserved = []string{}
 var forPeople = []string{
 	"GET /{$}", "GET /verify", "GET /setup", "GET /docs", "GET /docs/{page}", "GET /signatures", "GET /.well-known/certvault/root.pem",
 	"GET /verify/{reference_id}/card.png", "GET /verify/{reference_id}/certificate.pdf", "GET /verify/{reference_id}/image.png", "GET /logos/{slug}/{digest}",
-	"GET /apply/{institution}", "GET /apply/{institution}/{offer}",
+	"GET /apply/{institution}", "GET /apply/{institution}/{offer}", "POST /verify",
 }
 
 // served reports whether an operation is served, that is, whether it is not in unserved.

@@ -16,6 +16,7 @@ import (
 	"github.com/certvault/certvault/internal/application"
 	"github.com/certvault/certvault/internal/authority"
 	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/credential"
 	"github.com/certvault/certvault/internal/limit"
 	"github.com/certvault/certvault/internal/typeset"
 	"github.com/certvault/certvault/internal/web"
@@ -57,6 +58,8 @@ type Pages struct {
 	// signed-in member of an institution, whose requests are not counted. Both are optional.
 	Verified func(certificateID int64)
 	IsMember func(r *http.Request, institutionID int64) bool
+	// Fetcher fetches the documents that a credential refers to. nil means none.
+	Fetcher credential.Fetcher
 
 	// Read calls a function with a context for reads that may go to a replica, see [db.DB.Read]. It is
 	// optional.
@@ -65,8 +68,10 @@ type Pages struct {
 	view *page.Set
 	// cards limits the number of cards that are drawn concurrently, because each of them requires
 	// several megabytes of memory.
-	cards    chan struct{}
-	patterns []string
+	cards chan struct{}
+	// verifications limits the number of credentials that are checked concurrently.
+	verifications chan struct{}
+	patterns      []string
 }
 
 // maxCards is the maximum number of cards that are drawn concurrently.
@@ -79,12 +84,12 @@ func (p *Pages) Handler() (http.Handler, error) {
 		Templates: templates, Indexed: []string{"lookup.html", "signatures.html", "offers.html", "offer.html"},
 		Funcs: template.FuncMap{
 			"example": func() template.HTML { return page.Code(example) }, "maxMegabytes": func() int { return maxMegabytes },
-			"anchor": anchor, "checkLine": p.checkLine,
+			"anchor": anchor, "checkLine": p.checkLine, "checkKey": checkKey, "ltr": leftToRight,
 		},
 	}); err != nil {
 		return nil, err
 	}
-	p.cards = make(chan struct{}, maxCards)
+	p.cards, p.verifications = make(chan struct{}, maxCards), make(chan struct{}, maxVerifications)
 	mux := http.NewServeMux()
 	route := func(pattern string, f web.Func) {
 		if pattern == belowPattern {
@@ -99,6 +104,8 @@ func (p *Pages) Handler() (http.Handler, error) {
 		return nil
 	})
 	route("GET /verify", p.lookUp)
+	p.patterns = append(p.patterns, "POST /verify")
+	mux.Handle("POST /verify", web.SameOrigin(p.view.Render, web.Handler(p.view.Render, p.checkCredential)))
 	route("GET /verify/{reference_id}", p.verify)
 	route(belowPattern, p.below)
 	route("GET /logos/{slug}/{digest}", p.logo)
