@@ -19,7 +19,7 @@ func (v *verifyCommand) writeCredential(w io.Writer, r *credential.Report) error
 	t.statement(r)
 	t.linef("")
 	t.linef("What was checked")
-	for _, c := range r.Checks {
+	for _, c := range r.Shown() {
 		t.linef("  %-14s%s", checkResults[c.Result], checkText(c))
 		if c.Detail != "" {
 			t.linef("  %-14s(%s)", "", c.Detail)
@@ -75,7 +75,7 @@ var codeText = map[credential.Code]string{
 	credential.CodeAnonymous:      "The issuer is only a key, which anyone can create. The credential does not say whose it is.",
 	credential.CodeNotIssuersKey:  "The issuer does not have the key of the signature.",
 	credential.CodeNoKey:          "The signature cannot be checked without the issuer's key.",
-	credential.CodeUnproven:       "Not checked, because the signature was not verified.",
+	credential.CodeUnproven:       "It was not checked whether the credential was revoked, because its signature was not verified.",
 	credential.CodeNotYet:         "The credential is not valid yet.",
 	credential.CodeExpired:        "The credential has expired.",
 	credential.CodeNoStatus:       "The credential has no status: its issuer cannot revoke it.",

@@ -80,3 +80,15 @@ func BenchmarkSignStatusList(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkVerifyCredential verifies a credential and the status list that it refers to.
+func BenchmarkVerifyCredential(b *testing.B) {
+	k := newKeys(b)
+	data, documents := []byte(formats(b, mustNew(b, testInput()), k)[MediaTypeVC]), newWeb(b, k)
+	defer cpu(b)()
+	for b.Loop() {
+		if r, err := Verify(b.Context(), data, Options{Fetcher: documents, Now: testNow}); err != nil || r.Verdict != Valid {
+			b.Fatal(r, err)
+		}
+	}
+}

@@ -147,6 +147,15 @@ func (r *Report) Check(name CheckName) Check {
 	return Check{Name: name, Result: NotRun}
 }
 
+// Shown returns the checks that a surface lists: only CheckForm if it did not pass, because then the
+// other checks are not possible for the same reason.
+func (r *Report) Shown() []Check {
+	if len(r.Checks) > 0 && r.Checks[0].Result != Passed {
+		return r.Checks[:1]
+	}
+	return r.Checks
+}
+
 // decide sets the verdict. A credential without a status list can be valid: its issuer never revokes.
 func (r *Report) decide() {
 	r.Verdict = Valid

@@ -43,7 +43,7 @@ export async function visit(page, one, url) {
   const [response] = await Promise.all([
     page.waitForEvent("response", (r) => r.request().isNavigationRequest()),
     page.waitForEvent("load"),
-    page.evaluate(send, { action: url, fields: one.form }),
+    page.evaluate(send, { action: url, fields: one.form, multipart: one.multipart }),
   ]);
   return response;
 }
@@ -56,8 +56,8 @@ async function first(response) {
 }
 
 // send submits a form from the open page. It runs in the browser.
-function send({ action, fields }) {
-  const form = Object.assign(document.createElement("form"), { method: "post", action });
+function send({ action, fields, multipart }) {
+  const form = Object.assign(document.createElement("form"), { method: "post", action, enctype: multipart ? "multipart/form-data" : "" });
   for (const [name, values] of Object.entries(fields)) {
     for (const value of values) form.append(Object.assign(document.createElement("input"), { name, value }));
   }

@@ -35,6 +35,8 @@ type page struct {
 	// Form is the form that the check sends to the URL by POST. If Form is empty, the check uses
 	// GET.
 	Form url.Values `json:"form,omitempty"`
+	// Multipart forms are sent as multipart/form-data.
+	Multipart bool `json:"multipart,omitempty"`
 	// Heavy pages may be as large as the pages of the panel.
 	Heavy bool `json:"heavy,omitempty"`
 	// Indexed is true if the page must allow search engines to index the page.
@@ -260,6 +262,9 @@ func (f *fixture) fill(ctx context.Context) error {
 		return err
 	}
 	f.list(second.URL, made, sha256.Sum256(twice))
+	if err := f.credentials(second.URL); err != nil {
+		return err
+	}
 	if err := f.recipients(ctx, second.URL, second.Data, made); err != nil {
 		return err
 	}
