@@ -16,7 +16,7 @@ import (
 // credentialFlags are the flags for credentials. Without them, nothing shows whose key signed.
 type credentialFlags struct {
 	Online   bool           `help:"For a credential: fetch the keys of its issuer and its status list by https."`
-	Document []string       `help:"For a credential: saved copy of the DID document or the metadata of its issuer, or of its status list; may be repeated." placeholder:"FILE" sep:"none"`
+	Document []string       `help:"For a credential: saved DID document or metadata of its issuer, or status list; may be repeated." placeholder:"FILE" sep:"none"`
 	Allow    []netip.Prefix `help:"For --online: non-public network that may be reached; may be repeated." placeholder:"CIDR" sep:"none"`
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 )
 
@@ -18,10 +19,13 @@ func DIDWeb(base string, segments ...string) (string, error) {
 	did := "did:web:" + strings.ReplaceAll(strings.ToLower(u.Host), ":", "%3A")
 	if path := strings.Trim(u.Path, "/"); path != "" {
 		segments = append(strings.Split(path, "/"), segments...)
+	} else {
+		segments = slices.Clone(segments)
 	}
-	for _, s := range segments {
-		did += ":" + url.PathEscape(s)
+	for i, s := range segments {
+		segments[i] = url.PathEscape(s)
 	}
+	did = strings.Join(append([]string{did}, segments...), ":")
 	if _, err := didURL(did); err != nil {
 		return "", err
 	}

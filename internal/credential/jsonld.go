@@ -174,14 +174,13 @@ func (w *rdfWriter) node(v any, graph term) (term, error) {
 	if !ok {
 		return term{}, notCovered("a value is not an object")
 	}
-	subject := term{}
-	if id, ok := object["@id"]; ok {
-		var err error
-		if subject, err = newIRI(id); err != nil {
-			return term{}, err
-		}
-	} else {
+	var subject term
+	if id, ok := object["@id"]; !ok {
 		subject = w.blank()
+	} else if named, err := newIRI(id); err != nil {
+		return term{}, err
+	} else {
+		subject = named
 	}
 	for _, property := range sortedKeys(object) {
 		var err error

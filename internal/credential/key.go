@@ -1,6 +1,7 @@
 package credential
 
 import (
+	"bytes"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/ed25519"
@@ -13,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"slices"
 	"strings"
 )
 
@@ -34,15 +36,15 @@ var (
 func multikey(key crypto.PublicKey) (string, error) {
 	switch key := key.(type) {
 	case ed25519.PublicKey:
-		return "z" + base58Encode(append(prefixEd25519[:2:2], key...)), nil
+		return "z" + base58Encode(slices.Concat(prefixEd25519, key)), nil
 	case *ecdsa.PublicKey:
 		if key.Curve == elliptic.P256() {
 			point, err := key.Bytes()
 			if err != nil {
 				return "", fmt.Errorf("%w: %w", errKey, err)
 			}
-			compressed := append(prefixP256[:2:2], 2+point[64]&1)
-			return "z" + base58Encode(append(compressed, point[1:33]...)), nil
+			compressed := append([]byte{2 + point[64]&1}, point[1:33]...) // SEC 1, 2.3.3
+			return "z" + base58Encode(slices.Concat(prefixP256, compressed)), nil
 		}
 	}
 	return "", errKeyType
@@ -59,9 +61,9 @@ func parseMultikey(s string) (crypto.PublicKey, error) {
 		return nil, err
 	}
 	switch {
-	case len(data) == 2+ed25519.PublicKeySize && string(data[:2]) == string(prefixEd25519):
+	case len(data) == 2+ed25519.PublicKeySize && bytes.HasPrefix(data, prefixEd25519):
 		return ed25519.PublicKey(data[2:]), nil
-	case len(data) == 2+33 && string(data[:2]) == string(prefixP256):
+	case len(data) == 2+33 && bytes.HasPrefix(data, prefixP256):
 		x, y := elliptic.UnmarshalCompressed(elliptic.P256(), data[2:])
 		if x == nil {
 			return nil, errKey

@@ -27,11 +27,11 @@ func nextChunk(data []byte) (chunk, []byte, error) {
 	if len(data) < 12 {
 		return chunk{}, nil, fmt.Errorf("%w: it ends early", errPicture)
 	}
-	length := uint64(binary.BigEndian.Uint32(data))
-	if length > uint64(len(data)-12) {
+	length := int64(binary.BigEndian.Uint32(data))
+	if length > int64(len(data)-12) {
 		return chunk{}, nil, fmt.Errorf("%w: it ends early", errPicture)
 	}
-	end := int(length) + 8 //nolint:gosec // at most len(data), see above
+	end := int(length) + 8
 	if crc32.ChecksumIEEE(data[4:end]) != binary.BigEndian.Uint32(data[end:]) {
 		return chunk{}, nil, fmt.Errorf("%w: the checksum of a chunk is wrong", errPicture)
 	}

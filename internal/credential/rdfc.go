@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -137,11 +138,7 @@ func (i *issuer) issue(label string) string {
 }
 
 func (i *issuer) clone() *issuer {
-	c := &issuer{prefix: i.prefix, issued: make(map[string]string, len(i.issued)), order: slices.Clone(i.order)}
-	for k, v := range i.issued {
-		c.issued[k] = v
-	}
-	return c
+	return &issuer{prefix: i.prefix, issued: maps.Clone(i.issued), order: slices.Clone(i.order)}
 }
 
 // canonicalization is the state of RDFC, 4.3.

@@ -1,6 +1,7 @@
 package credential
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"os"
@@ -89,7 +90,7 @@ func TestW3CSuite(t *testing.T) {
 			t.Logf("%s %s: %v (%d bytes)", e.ID, e.Name, err, len(in))
 			continue
 		}
-		if err != nil || string(got) != string(want) {
+		if err != nil || !bytes.Equal(got, want) {
 			t.Errorf("%s %s: error %v, got\n%s\nwant\n%s", e.ID, e.Name, err, got, want)
 		}
 		run++

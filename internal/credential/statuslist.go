@@ -20,12 +20,14 @@ const StatusListSize = 131_072
 const maxStatusBytes = 512 << 10
 
 const (
-	purposeRevocation  = "revocation"
-	typeStatusList     = "BitstringStatusList"
-	typeStatusListVC   = "BitstringStatusListCredential"
-	typeStatusEntry    = "BitstringStatusListEntry"
-	MediaTypeStatusJWT = "application/statuslist+jwt"
+	purposeRevocation = "revocation"
+	typeStatusList    = "BitstringStatusList"
+	typeStatusListVC  = "BitstringStatusListCredential"
+	typeStatusEntry   = "BitstringStatusListEntry"
 )
+
+// MediaTypeStatusJWT is the media type of a status list token (TSL, 14.7).
+const MediaTypeStatusJWT = "application/statuslist+jwt"
 
 var errStatusList = errors.New("the status list is damaged")
 

@@ -148,21 +148,22 @@ func disclose(payload map[string]any, disclosures []string) (map[string]any, err
 	return claims, nil
 }
 
-// take returns the disclosure with a digest. A digest may occur once (RFC 9901, 7.1, step 4).
-func (d *discloser) take(digest any, length int) ([]any, error) {
+// take returns the disclosure with a digest, and false if the holder withholds it. A digest may occur
+// once (RFC 9901, 7.1, step 4).
+func (d *discloser) take(digest any, length int) ([]any, bool, error) {
 	s, ok := digest.(string)
 	if !ok || d.used[s] {
-		return nil, fmt.Errorf("%w: a digest occurs twice", errDisclosure)
+		return nil, false, fmt.Errorf("%w: a digest occurs twice", errDisclosure)
 	}
 	values, ok := d.byDigest[s]
 	if !ok {
-		return nil, nil //nolint:nilnil // the holder withholds this claim
+		return nil, false, nil
 	}
 	d.used[s] = true
 	if len(values) != length {
-		return nil, errDisclosure
+		return nil, false, errDisclosure
 	}
-	return values, nil
+	return values, true, nil
 }
 
 func (d *discloser) object(object map[string]any, depth int) (map[string]any, error) {
@@ -180,11 +181,11 @@ func (d *discloser) object(object map[string]any, depth int) (map[string]any, er
 		}
 	}
 	for _, digest := range list(object["_sd"]) {
-		values, err := d.take(digest, 3)
+		values, disclosed, err := d.take(digest, 3)
 		if err != nil {
 			return nil, err
 		}
-		if values == nil {
+		if !disclosed {
 			continue
 		}
 		name, ok := values[1].(string)
@@ -227,11 +228,11 @@ func (d *discloser) array(items []any, depth int) (any, error) {
 			out = append(out, value)
 			continue
 		}
-		values, err := d.take(digest, 2)
+		values, disclosed, err := d.take(digest, 2)
 		if err != nil {
 			return nil, err
 		}
-		if values != nil {
+		if disclosed {
 			value, err := d.value(values[1], depth+1)
 			if err != nil {
 				return nil, err

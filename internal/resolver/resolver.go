@@ -58,7 +58,7 @@ func (r *Resolver) Fetch(ctx context.Context, url, accept string) ([]byte, error
 	if err != nil {
 		return nil, err
 	}
-	defer response.Body.Close() //nolint:errcheck // the body was only read
+	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
 		return nil, fmt.Errorf("the server answered %s", response.Status)
 	}

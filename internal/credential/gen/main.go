@@ -28,6 +28,8 @@ func main() {
 }
 
 // sources are the packages with the contexts, and the file of each context.
+//
+//nolint:gosec // the file names contain the word credentials
 var sources = []struct {
 	pkg, licence string
 	files        map[string]string
