@@ -91,10 +91,10 @@ func TestVerifyCredential(t *testing.T) {
 	}{
 		"nothing fetched": {issued.json, nil, exitUnknown, []string{
 			"CANNOT TELL: Could not check the signature: the issuer's key was not fetched.", "--online", "--document", "stated by the file, not verified", "not checked",
-			"Who runs the web site vault.invalid/institutions/" + university, "Ada Lovelace\\u202e\\x1b[31m",
+			"Who runs the website vault.invalid/institutions/" + university, "Ada Lovelace\\u202e\\x1b[31m",
 		}},
 		"saved documents": {issued.json, []string{"--document", issued.did, "--document", issued.list}, exitDone, []string{
-			"VALID: The web site vault.invalid/institutions/" + university + " signed the credential.", "The issuer has not revoked the credential.", "which calls itself Northwest University",
+			"VALID: The website vault.invalid/institutions/" + university + " signed the credential.", "The issuer has not revoked the credential.", "which calls itself Northwest University",
 		}},
 		"no status list": {issued.json, []string{"--document", issued.did}, exitUnknown, []string{
 			"CANNOT TELL: Could not check whether the credential was revoked: the issuer's status list was not fetched.", "passed        The signature is valid",

@@ -50,13 +50,13 @@ func credentialReason(r *credential.Report) string {
 			return checkText(c)
 		}
 	}
-	return fmt.Sprintf("The web site %s signed the credential.", r.Statement.IssuerSite)
+	return fmt.Sprintf("The website %s signed the credential.", r.Statement.IssuerSite)
 }
 
 // passedText is the sentence for each check that passed.
 var passedText = map[credential.CheckName]string{
 	credential.CheckForm:   "The file has all parts of a credential.",
-	credential.CheckIssuer: "The issuer's web site publishes the key of the signature.",
+	credential.CheckIssuer: "The issuer's website publishes the key of the signature.",
 	credential.CheckProof:  "The signature is valid, and covers the whole credential.",
 	credential.CheckPeriod: "The credential is valid at this time.",
 	credential.CheckStatus: "The issuer has not revoked the credential.",
@@ -135,7 +135,7 @@ func (t *textReport) credentialLimits(r *credential.Report, online bool) {
 	t.linef("")
 	t.linef("What the checks cannot show")
 	if s := r.Statement.IssuerSite; s != "" {
-		t.linef("  - Who runs the web site %s: check that the address belongs to the institution.", s)
+		t.linef("  - Who runs the website %s: check that the address belongs to the institution.", s)
 	}
 	t.linef("  - Whether the person who shows the credential is its recipient.")
 	if !online && slices.ContainsFunc(r.Checks, func(c credential.Check) bool { return c.Code == credential.CodeOffline }) {

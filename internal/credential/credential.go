@@ -1,14 +1,18 @@
 package credential
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/url"
 	"regexp"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -265,7 +269,23 @@ func (a Achievement) object() achievementV3 {
 			TargetDescription: s.Description, TargetFramework: s.Framework, TargetCode: s.Code,
 		})
 	}
+	if !slices.Equal(sorted(out.Tag, cmp.Compare[string]), sorted(out.Tag, compareUTF16)) {
+		out.Tag = []string{strings.Join(out.Tag, ", ")}
+	}
 	return out
+}
+
+// compareUTF16 compares texts by UTF-16 code units. JavaScript sorts the quads of a dataset so, and not
+// by code points as RDFC requires (RDFC, 4.4.3, 7): rdf-canonize 5 rejects a correct signature of two
+// tags of which one begins with an emoji and the other with a fullwidth letter. Only tags can have
+// two texts with the same subject and predicate. They become one tag then; the property, schema.org's
+// keywords, may have a list with commas.
+func compareUTF16(a, b string) int {
+	return slices.Compare(utf16.Encode([]rune(a)), utf16.Encode([]rune(b)))
+}
+
+func sorted(texts []string, compare func(a, b string) int) []string {
+	return slices.SortedFunc(slices.Values(texts), compare)
 }
 
 var uuidPattern = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)

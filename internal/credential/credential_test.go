@@ -278,3 +278,23 @@ func TestInputErrors(t *testing.T) {
 		}
 	}
 }
+
+// Tags whose order depends on the encoding become one tag; other tags stay as they are.
+func TestTags(t *testing.T) {
+	t.Parallel()
+	for want, names := range map[string][]string{
+		`"tag":["😀, ！"]`:      {"😀", "！"},
+		`"tag":["😀","Logic"]`: {"😀", "Logic"},
+		`"tag":["ｂ","ａ","中"]`: {"ｂ", "ａ", "中"},
+	} {
+		in := testInput()
+		in.Achievement.Skills = nil
+		for _, name := range names {
+			in.Achievement.Skills = append(in.Achievement.Skills, Skill{Name: name})
+		}
+		data, err := mustNew(t, in).JSON()
+		if err != nil || !strings.Contains(string(data), want) {
+			t.Errorf("the credential does not contain %s: %s, error %v", want, data, err)
+		}
+	}
+}

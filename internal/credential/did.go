@@ -14,7 +14,7 @@ import (
 func DIDWeb(base string, segments ...string) (string, error) {
 	u, err := url.Parse(base)
 	if err != nil || u.Host == "" {
-		return "", fmt.Errorf("%q is not the address of a web site", base)
+		return "", fmt.Errorf("%q is not the address of a website", base)
 	}
 	did := "did:web:" + strings.ReplaceAll(strings.ToLower(u.Host), ":", "%3A")
 	if path := strings.Trim(u.Path, "/"); path != "" {

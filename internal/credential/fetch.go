@@ -122,7 +122,7 @@ func (s *sources) key(ctx context.Context, issuer, method string) (crypto.Public
 	return nil, notRun(CodeUnknownIssuer, fmt.Errorf("the keys of %q cannot be found", did))
 }
 
-// site returns the web site that an issuer's identifier denotes, without "https://", or "".
+// site returns the website that an issuer's identifier denotes, without "https://", or "".
 func site(issuer string) string {
 	if origin, path, err := didPage(issuer); err == nil {
 		return strings.TrimPrefix(origin, "https://") + path

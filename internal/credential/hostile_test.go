@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -133,6 +134,31 @@ func FuzzCanonical(f *testing.F) {
 		again, err := canonical(t.Context(), object)
 		if err != nil || !bytes.Equal(first, again) {
 			t.Errorf("two results: %q and %q, error %v", first, again, err)
+		}
+	})
+}
+
+// FuzzFetched verifies a credential with documents of a hostile server.
+func FuzzFetched(f *testing.F) {
+	k := newKeys(f)
+	good := formats(f, mustNew(f, testInput()), k)
+	documents := newWeb(f, k)
+	for _, body := range documents {
+		f.Add([]byte(body))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		_, _ = Address(data)
+		for format, credential := range good {
+			for address, body := range documents {
+				replaced := maps.Clone(documents)
+				replaced[address] = string(data)
+				r, err := Verify(t.Context(), []byte(credential), Options{Fetcher: replaced, Now: testNow})
+				if err != nil {
+					t.Errorf("%s: %v", format, err)
+				} else if strings.Contains(address, "/status/") && r.Verdict == Invalid && string(data) != body {
+					t.Errorf("%s: a forged list revokes: %s", format, summary(r))
+				}
+			}
 		}
 	})
 }

@@ -88,8 +88,11 @@ func libraryCases(t *testing.T) []libraryCase {
 				in.Title, in.Recipient.Name, in.Issuer.Name, in.Achievement.Criteria = value, value, value, value
 				add(name, formats(t, mustNew(t, in), k)[format], documents, true)
 			}
-			good := formats(t, mustNew(t, testInput()), k)[format]
 			in := testInput()
+			in.Achievement.Skills = []Skill{{Name: "😀"}, {Name: "！"}, {Name: "é"}, {Name: "e\u0301"}, {Name: "a"}, {Name: "𠮷"}}
+			add("sorted by code point", formats(t, mustNew(t, in), k)[format], documents, true)
+			good := formats(t, mustNew(t, testInput()), k)[format]
+			in = testInput()
 			in.Status, in.Issuer.DID = nil, otherDID
 			add("another issuer's keys", formats(t, mustNew(t, in), k)[format], foreign, false)
 			add("changed letter", change(t, good, "Ada", "Adb"), documents, false)

@@ -99,6 +99,9 @@ var Codes = []Code{
 	CodeSuspended,
 }
 
+// complete are the codes that need no technical explanation.
+var complete = []Code{CodeUnsigned, CodeAnonymous, CodeNoKey, CodeUnproven, CodeNoStatus, CodeRevoked, CodeSuspended}
+
 // Check is the result of one check.
 type Check struct {
 	Name   CheckName `json:"name"`
@@ -125,8 +128,8 @@ type Statement struct {
 	Title      string `json:"title,omitempty"`
 	IssuerID   string `json:"issuer_id"`
 	IssuerName string `json:"issuer_name,omitempty"`
-	// IssuerSite is the web site that the issuer's identifier denotes, without "https://". It is empty
-	// for an issuer that is no web site.
+	// IssuerSite is the website that the issuer's identifier denotes, without "https://". It is empty
+	// for an issuer that is no website.
 	IssuerSite  string `json:"issuer_site,omitempty"`
 	Recipient   string `json:"recipient,omitempty"` // a name
 	Achievement string `json:"achievement,omitempty"`

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -54,6 +55,9 @@ func (r *Report) add(name CheckName, err error) {
 		c.Result, c.Code, c.Detail = Failed, CodeMalformed, err.Error()
 		if p, ok := errors.AsType[*problem](err); ok {
 			c.Result, c.Code = p.result, p.code
+		}
+		if slices.Contains(complete, c.Code) {
+			c.Detail = ""
 		}
 	}
 	r.Checks = append(r.Checks, c)
