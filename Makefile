@@ -34,8 +34,6 @@ RECEIVERS := test/receivers/node_modules/.package-lock.json
 # The npm libraries with which others verify credentials, for the tests.
 VERIFIERS := test/verifiers/node_modules/.package-lock.json
 
-SHA256SUM := $(or $(shell command -v sha256sum),shasum -a 256)
-
 GOLANGCI := go tool -modfile=tools/go.mod golangci-lint
 
 .PHONY: build
@@ -291,9 +289,7 @@ bench/backup: deps build ## make backups every 5 s for LOAD (10m) of uploads, an
 
 .PHONY: clean
 clean: ## remove all built files
-	rm -rf bin $(PACKAGES) web-deps/node_modules test/receivers/node_modules $(CHECKERS) test/screenshots $(PDFIUM) $(dir $(PDFIUM))LICENSE* $(dir $(DECODER)) $(dir $(FONTS))*.zst
-	rm -rf bin web-deps/node_modules test/receivers/node_modules $(CHECKERS) test/screenshots $(PDFIUM) $(dir $(PDFIUM))LICENSE* $(dir $(DECODER)) $(dir $(FONTS))*.zst $(CONTEXTS) $(dir $(CONTEXTS))*.json
-	rm -rf bin web-deps/node_modules test/receivers/node_modules test/verifiers/node_modules $(CHECKERS) test/screenshots $(PDFIUM) $(dir $(PDFIUM))LICENSE* $(dir $(DECODER)) $(dir $(FONTS))*.zst $(CONTEXTS) $(dir $(CONTEXTS))*.json
+	rm -rf bin $(PACKAGES) web-deps/node_modules test/receivers/node_modules test/verifiers/node_modules $(CHECKERS) test/screenshots $(PDFIUM) $(dir $(PDFIUM))LICENSE* $(dir $(DECODER)) $(dir $(FONTS))*.zst $(CONTEXTS) $(dir $(CONTEXTS))*.json
 
 .PHONY: help
 help: ## list these targets

@@ -23,9 +23,9 @@ import (
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/limit"
 	"github.com/certvault/certvault/internal/listing"
-	"github.com/certvault/certvault/internal/search"
 	"github.com/certvault/certvault/internal/resolver"
 	"github.com/certvault/certvault/internal/safehttp"
+	"github.com/certvault/certvault/internal/search"
 	"github.com/certvault/certvault/internal/web"
 	"github.com/certvault/certvault/internal/web/api"
 	"github.com/certvault/certvault/internal/web/openapi"
@@ -134,7 +134,7 @@ func (a *App) handler() (http.Handler, error) {
 	pages := &public.Pages{
 		Site: site, Accounts: a.Accounts, Certs: a.Certs, Applications: a.Applications, Links: a.links, Limit: publicLimit, Now: time.Now,
 		Keys: a.Keys, Verified: a.Verifications.Count, Fonts: a.fonts, Read: a.readPublic,
-		Keys: a.Keys, Verified: a.Verifications.Count, Fonts: a.fonts, Fetcher: resolver.New(safehttp.Options{}),
+		Fetcher: resolver.New(safehttp.Options{}),
 	}
 	pagesHandler, err := pages.Handler()
 	if err != nil {

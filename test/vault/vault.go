@@ -150,12 +150,9 @@ func Start(ctx context.Context, o Options) (*Vault, error) {
 }
 
 func start(ctx context.Context, o Options) (*Vault, error) {
-	port, err := choosePort(ctx, o)
-	if err != nil {
-		return nil, err
 	v := &Vault{Options: o, Address: o.Listen, done: make(chan struct{})}
 	if v.Address == "" {
-		port, err := freePort(ctx)
+		port, err := choosePort(ctx, o)
 		if err != nil {
 			return nil, err
 		}
@@ -174,9 +171,8 @@ func start(ctx context.Context, o Options) (*Vault, error) {
 		// The process id, which is only known in the new process, shows for which process the socket is.
 		tracer = []string{"sh", "-c", `LISTEN_PID=$$ LISTEN_FDS=1 exec "$0" "$@"`}
 	}
-	v.cmd, err = command(context.WithoutCancel(ctx), o, tracer, append(args, o.Args...)...)
 	var err error
-	v.cmd, err = command(context.WithoutCancel(ctx), o, o.Tracer, append(args, o.Args...)...)
+	v.cmd, err = command(context.WithoutCancel(ctx), o, tracer, append(args, o.Args...)...)
 	if err != nil {
 		return nil, err
 	}
