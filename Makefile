@@ -19,10 +19,8 @@ LOAD      ?= 10m
 RESTORES  ?= 20
 
 # Embedded files from npm: PDFium's WebAssembly build, a QR decoder for browsers
-# that have no decoder, and fonts.
-PDFIUM := internal/pdfium/wasm/pdfium.wasm.zst
 # that have no decoder, fonts, and the JSON-LD contexts of credentials.
-PDFIUM := internal/pdfium/wasm/pdfium.wasm
+PDFIUM := internal/pdfium/wasm/pdfium.wasm.zst
 DECODER := internal/web/public/assets/qr/decode.js
 FONTS := internal/typeset/fonts/LICENSES.txt.zst
 CONTEXTS := internal/credential/contexts/LICENSES.txt
@@ -224,7 +222,7 @@ bin/certvault-previous: | $(EMBEDDED)
 	rm -rf $@.d
 	mkdir -p $@.d/$(dir $(DECODER))
 	git archive $(PREVIOUS) | tar -x -C $@.d
-	cp $(PDFIUM) $(dir $(PDFIUM))LICENSE* $@.d/$(dir $(PDFIUM))
+	cp web-deps/node_modules/@embedpdf/pdfium/dist/pdfium.wasm $(dir $(PDFIUM))LICENSE* $@.d/$(dir $(PDFIUM))
 	cp $(dir $(DECODER))* $@.d/$(dir $(DECODER))
 	cp $(dir $(FONTS))*.zst $@.d/$(dir $(FONTS))
 	cd $@.d && go build -trimpath -buildvcs=false $(STRIPPED) -o $(CURDIR)/$@ ./cmd/certvault
