@@ -19,6 +19,7 @@ import (
 
 var (
 	errCredentialSize = fault.New(fault.TooLarge, "The file is too large.")
+	errBusy           = fault.New(fault.Unavailable, "The check takes too long now. Please try again in a minute.")
 	errInterrupted    = fault.New(fault.BadRequest, "The file did not arrive completely.")
 )
 
@@ -61,14 +62,14 @@ func (p *Pages) checkCredential(w http.ResponseWriter, r *http.Request) error {
 	case p.verifications <- struct{}{}:
 		defer func() { <-p.verifications }()
 	case <-ctx.Done():
-		return ctx.Err()
+		return errBusy
 	}
 	report, err := credential.Verify(ctx, data, credential.Options{Fetcher: p.Fetcher, Now: p.Now()})
 	switch {
 	case errors.Is(err, credential.ErrNoCredential):
 		return p.noCredential(w, r, "credential.none")
 	case ctx.Err() != nil:
-		return ctx.Err()
+		return errBusy
 	case err != nil: // a damaged picture
 		return p.noCredential(w, r, "credential.damaged")
 	}

@@ -70,13 +70,17 @@ func issueCredential(t *testing.T, now time.Time, title string, revoked ...int) 
 
 // check sends a file to the form.
 func (v *vault) check(file []byte, language string) *httptest.ResponseRecorder {
+	return v.checkUntil(context.Background(), file, language)
+}
+
+func (v *vault) checkUntil(ctx context.Context, file []byte, language string) *httptest.ResponseRecorder {
 	var b bytes.Buffer
 	form := multipart.NewWriter(&b)
 	if part, err := form.CreateFormFile("credential", "badge.png"); err == nil {
 		_, _ = part.Write(file)
 	}
 	_ = form.Close()
-	r := httptest.NewRequestWithContext(context.Background(), http.MethodPost, "/verify?lang="+language, &b)
+	r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/verify?lang="+language, &b)
 	r.TLS, r.RemoteAddr = request(http.MethodGet, "/").TLS, "203.0.113.9:4711"
 	r.Header.Set("Content-Type", form.FormDataContentType())
 	return v.do(r)
@@ -169,6 +173,33 @@ func TestCheckCredentialFromAnotherSite(t *testing.T) {
 	}
 	if w := v.do(request(http.MethodPost, "/verify")); w.Code != http.StatusUnsupportedMediaType {
 		t.Errorf("without a form: status %d, want 415", w.Code)
+	}
+}
+
+// slow is a Fetcher whose servers do not answer in time.
+type slow struct{}
+
+func (slow) Fetch(ctx context.Context, _, _ string) ([]byte, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// A check that takes too long, or that waits for others, is a 503.
+func TestCheckTakesTooLong(t *testing.T) {
+	t.Parallel()
+	v := newVault(t, dbtest.SQLite(t))
+	good, _ := issueCredential(t, v.Now(), "BSc")
+	v.pages.Fetcher = slow{}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if w := v.checkUntil(ctx, good, "en"); w.Code != http.StatusServiceUnavailable {
+		t.Errorf("a slow issuer: status %d, want 503", w.Code)
+	}
+	for range maxVerifications {
+		v.pages.verifications <- struct{}{}
+	}
+	if w := v.checkUntil(ctx, good, "en"); w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" {
+		t.Errorf("many checks: status %d, want 503 with Retry-After", w.Code)
 	}
 }
 
