@@ -51,7 +51,7 @@ func newStandby(t *testing.T, database string) *standby {
 	if err := d.QueryRowContext(t.Context(), `SELECT setting FROM pg_config WHERE name = 'BINDIR'`).Scan(&s.bin); err != nil {
 		t.Fatal(err)
 	}
-	if s.folder, err = os.MkdirTemp("", "certvault-standby-"); err != nil { // short, because of the socket
+	if s.folder, err = os.MkdirTemp("", "certvault-standby-"); err != nil { //nolint:usetesting // the path of a socket has at most 103 bytes
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(s.folder) })
@@ -79,7 +79,8 @@ func newStandby(t *testing.T, database string) *standby {
 func (s *standby) data() string { return filepath.Join(s.folder, "data") }
 
 func (s *standby) command(name string, args ...string) *exec.Cmd {
-	c := exec.Command(filepath.Join(s.bin, name), args...)
+	// The context of the test ends before the standby is stopped.
+	c := exec.CommandContext(context.WithoutCancel(s.t.Context()), filepath.Join(s.bin, name), args...)
 	c.Dir, c.SysProcAttr = s.folder, s.attr
 	return c
 }
@@ -107,7 +108,7 @@ func (s *standby) stop() {
 func (s *standby) signal(sig syscall.Signal) {
 	s.t.Helper()
 	pid := strconv.Itoa(s.server.Process.Pid)
-	children, err := os.ReadFile(filepath.Join("/proc", pid, "task", pid, "children"))
+	children, err := os.ReadFile("/proc/" + pid + "/task/" + pid + "/children")
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -187,7 +188,7 @@ type readers struct {
 	failed   sync.Map
 }
 
-func (r *readers) fail(format string, args ...any) {
+func (r *readers) failf(format string, args ...any) {
 	r.failed.Store(fmt.Sprintf(format, args...), true)
 }
 
@@ -198,7 +199,7 @@ func (r *readers) read(ctx context.Context, reference string) {
 			a, err := r.reader.Get(ctx, target)
 			r.requests.Add(1)
 			if ctx.Err() == nil && (err != nil || a.Status != http.StatusOK) {
-				r.fail("GET %s = %v, %v", target, a, err)
+				r.failf("GET %s = %v, %v", target, a, err)
 			}
 		}
 	}
@@ -214,18 +215,18 @@ func (r *readers) write(ctx context.Context) {
 			return
 		}
 		if err != nil || a.Status != http.StatusCreated {
-			r.fail("upload = %v, %v", a, err)
+			r.failf("upload = %v, %v", a, err)
 			continue
 		}
 		reference := regexp.MustCompile(`NWU-[0-9A-Z]{16}`).Find(a.Body)
 		list, err := r.f.client.Get(ctx, "/business/certificate-vault?per_page=5")
 		if ctx.Err() == nil && (err != nil || !bytes.Contains(list.Body, reference)) {
-			r.fail("%s is not in the list after its upload: %v", reference, err)
+			r.failf("%s is not in the list after its upload: %v", reference, err)
 		}
 		for ctx.Err() == nil { // the page refreshes itself while the certificate is in processing
 			v, err := r.f.client.Get(ctx, "/verify/"+string(reference))
 			if ctx.Err() == nil && (err != nil || v.Status != http.StatusOK) {
-				r.fail("the page of %s = %v, %v", reference, v, err)
+				r.failf("the page of %s = %v, %v", reference, v, err)
 			}
 			if err != nil || !bytes.Contains(v.Body, []byte(`http-equiv="refresh"`)) && v.Header.Get("Refresh") == "" {
 				break
