@@ -113,14 +113,15 @@ func sizeOf(c *Certificate, checks []Check) (size int64) {
 // OldestCheck returns the time of the oldest check of a verified PDF, or a zero time if there is
 // none.
 func OldestCheck(ctx context.Context, q db.Queryer) (time.Time, error) {
-	var at sql.NullInt64
-	if err := q.QueryRowContext(ctx, `SELECT min(checked_at) FROM certificate_checks WHERE name = $1`, CheckFile).Scan(&at); err != nil {
-		return time.Time{}, fmt.Errorf("finding the oldest check of a file: %w", err)
-	}
-	if !at.Valid {
+	var at int64
+	err := q.QueryRowContext(ctx, `SELECT checked_at FROM certificate_checks WHERE name = $1 ORDER BY checked_at LIMIT 1`, CheckFile).Scan(&at)
+	if errors.Is(err, sql.ErrNoRows) {
 		return time.Time{}, nil
 	}
-	return db.Time(at.Int64), nil
+	if err != nil {
+		return time.Time{}, fmt.Errorf("finding the oldest check of a file: %w", err)
+	}
+	return db.Time(at), nil
 }
 
 // CheckFiles reads the stored files of a certificate, compares their digests, verifies the

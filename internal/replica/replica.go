@@ -1,6 +1,6 @@
 // Package replica lets lists, exports and public pages read from a replica of the PostgreSQL
-// database. It decides which reads may go to the replica, and repeats on the primary what fails
-// there. The package does not contain the queries: an operation that may read from the replica calls
+// database. It decides which reads may go to the replica, and repeats reads that fail there on the
+// primary. The package does not contain the queries: an operation that may read from the replica calls
 // [db.DB.Read], and a handler permits it with Allow.
 //
 // The heartbeats of the servers, one a second, show how far the replica is: it has everything that
@@ -8,7 +8,7 @@
 // this holds for physical and logical replication.
 //
 //   - A replica that is more than five seconds behind, or does not respond, is not used.
-//   - What a person or token has written is read from the primary until the replica has it, on all
+//   - A person or token reads its own changes from the primary until the replica has them, on all
 //     servers. The time of the last write is in the database.
 package replica
 

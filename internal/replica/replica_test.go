@@ -205,8 +205,8 @@ func TestMarkOfALongRequest(t *testing.T) {
 	}
 }
 
-// A replica that does not respond delays reads for at most a few seconds, and fails none. What fails
-// on the replica is repeated on the primary.
+// A replica that does not respond delays reads for at most a few seconds, and fails none. A
+// read that fails on the replica is repeated on the primary.
 func TestReplicaFails(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -235,8 +235,8 @@ func (r *readers) write(ctx context.Context) {
 	}
 }
 
-// A replica that stops, hangs or falls behind under load fails no request, and nobody misses what was
-// written.
+// A replica that stops, hangs or falls behind under load fails no request, and no acknowledged
+// upload is missing.
 func TestReplica(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it starts another PostgreSQL server and takes a minute")
