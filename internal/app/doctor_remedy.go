@@ -38,7 +38,6 @@ var remedies = map[string]string{ //nolint:gosec // no value is a secret
 	"stored files":            restoreFiles,
 	"checks of stored files":  "Keep a server with the role work running, or start it with a higher --file-check-rate.",
 	"file names":              restoreFiles,
-	"checks of stored files":  "Start a server with the role work, or raise --file-check-rate.",
 	"TLS certificate":         "Renew the certificate, or set --tls-cert to the renewed one.",
 }
 

@@ -40,6 +40,9 @@ const (
 	maxLate = 6 * time.Second
 	// suspension is the time for which a node is suspended.
 	suspension = 30 * time.Second
+	// lockTime is the time after which PostgreSQL ends the transaction of a suspended node, which may hold
+	// locks that others need.
+	lockTime = 8 * time.Second
 	// storeAway is the time for which the S3 server is down, under awayUploads uploads.
 	storeAway   = time.Minute
 	awayUploads = 1000
@@ -107,7 +110,7 @@ func TestClusterSuspended(t *testing.T) {
 		l.end()
 		c.settled(d)
 		c.check(d)
-		c.checkTimes(d, r, maxWait, maxLate)
+		c.checkTimes(d, r, maxWait+lockTime, maxLate+lockTime)
 		if n := c.crashes(d); n != 0 {
 			t.Errorf("%d crashes are counted, although no node crashed", n)
 		}
