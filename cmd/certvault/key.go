@@ -16,14 +16,15 @@ import (
 )
 
 type keyCommand struct {
-	List    keyList    `cmd:"" help:"List the certificates of an institution's signing keys, the current one first."`
-	Rotate  keyRotate  `cmd:"" help:"Create a new signing key for an institution. Existing verified PDFs remain verifiable."`
-	Import  keyImport  `cmd:"" help:"Import an institution's own signing key, from PKCS #12 or PEM."`
-	Program keyProgram `cmd:"" help:"Register a program that signs for an institution, for example with a key in an HSM."`
-	Root    keyRoot    `cmd:"" help:"Print the root certificates of the signing keys, or create a new root."`
-	Protect keyProtect `cmd:"" help:"Encrypt the identity that decrypts the signing keys, with the passphrase of --key-passphrase-file."`
-	Sheet   keySheet   `cmd:"" help:"Print a recovery sheet with the master key and the identity, to keep on paper."`
-	Recover keyRecover `cmd:"" help:"Create the files of the master key and of the identity from a recovery sheet that was typed in."`
+	List       keyList       `cmd:"" help:"List the certificates of an institution's signing keys, the current one first."`
+	Rotate     keyRotate     `cmd:"" help:"Create a new signing key for an institution. Existing verified PDFs remain verifiable."`
+	Import     keyImport     `cmd:"" help:"Import an institution's own signing key, from PKCS #12 or PEM."`
+	Program    keyProgram    `cmd:"" help:"Register a program that signs for an institution, for example with a key in an HSM."`
+	Credential keyCredential `cmd:"" help:"List the keys with which an institution signs credentials, or create new ones."`
+	Root       keyRoot       `cmd:"" help:"Print the root certificates of the signing keys, or create a new root."`
+	Protect    keyProtect    `cmd:"" help:"Encrypt the identity that decrypts the signing keys, with the passphrase of --key-passphrase-file."`
+	Sheet      keySheet      `cmd:"" help:"Print a recovery sheet with the master key and the identity, to keep on paper."`
+	Recover    keyRecover    `cmd:"" help:"Create the files of the master key and of the identity from a recovery sheet that was typed in."`
 }
 
 // keyRow is the certificate of a signing key or of a root in the output.

@@ -153,3 +153,8 @@ func SetLastPurgedTx(ctx context.Context, tx *db.Tx, institutionID int64, kind P
 	}
 	return nil
 }
+
+// InstitutionByUUID returns the institution with a UUID, or fault.NotFound.
+func InstitutionByUUID(ctx context.Context, q db.Queryer, uuid string) (*Institution, error) {
+	return scanInstitution(q.QueryRowContext(ctx, `SELECT `+institutionColumns+` FROM institutions WHERE uuid = $1`, uuid))
+}

@@ -109,6 +109,13 @@ const (
 	KeyProtected   Action = "key.protected"
 	KeySheet       Action = "key.sheet"
 	KeyIdentity    Action = "key.identity-replaced"
+	// CredentialKeysCreated and CredentialKeysRotated are about the keys that sign credentials.
+	CredentialKeysCreated Action = "key.credential-made"
+	CredentialKeysRotated Action = "key.credential-rotated"
+
+	AchievementCreated Action = "achievement.created"
+	AchievementChanged Action = "achievement.changed"
+	AchievementDeleted Action = "achievement.deleted"
 
 	OperatorAdded   Action = "operator.added"
 	OperatorRemoved Action = "operator.removed"
@@ -212,6 +219,11 @@ var Actions = []struct {
 	{KeyProtected, "protected the signing keys"},
 	{KeySheet, "printed the recovery sheet"},
 	{KeyIdentity, "replaced the lost identity of the signing keys"},
+	{CredentialKeysCreated, "created keys for credentials"},
+	{CredentialKeysRotated, "rotated the keys for credentials"},
+	{AchievementCreated, "created an achievement"},
+	{AchievementChanged, "changed an achievement"},
+	{AchievementDeleted, "deleted an achievement"},
 	{OperatorAdded, "added an operator"},
 	{OperatorRemoved, "removed an operator"},
 	{AuditExported, "exported the audit log"},

@@ -66,6 +66,8 @@ type Authority struct {
 	box     *box // nil until first use
 	records map[keyID]record
 	keys    map[keyID]crypto.Signer // decrypted keys
+	// credentialKeys are decrypted keys of credentials.
+	credentialKeys map[credentialKeyID]crypto.Signer
 }
 
 // New returns an Authority for the keys in a database. It reads nothing, so that a missing or
@@ -75,7 +77,7 @@ func New(d *db.DB, o Options) *Authority {
 	if o.ProgramTimeout == 0 {
 		o.ProgramTimeout = 10 * time.Second
 	}
-	return &Authority{db: d, options: o, records: map[keyID]record{}, keys: map[keyID]crypto.Signer{}}
+	return &Authority{db: d, options: o, records: map[keyID]record{}, keys: map[keyID]crypto.Signer{}, credentialKeys: map[credentialKeyID]crypto.Signer{}}
 }
 
 // Record is called in the transaction that stores a key, for example to write to the audit log. It

@@ -48,6 +48,10 @@ const (
 	RegisterDigest Use = "register digest"
 	// ACMECache encrypts the TLS certificates of ACME and their keys.
 	ACMECache Use = "acme cache"
+	// WalletNonce signs the nonces that wallets sign (OpenID4VCI 1.0, 7).
+	WalletNonce Use = "wallet nonce"
+	// WalletCode is the key of the digests of the codes that are mailed for wallets.
+	WalletCode Use = "wallet code"
 	// BackupManifest signs the manifests of backups.
 	BackupManifest Use = "backup manifest"
 	// Check identifies a master key without revealing it.

@@ -1,0 +1,188 @@
+package authority
+
+import (
+	"context"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/certvault/certvault/internal/db"
+)
+
+// Algorithm is the algorithm of a key that signs credentials.
+type Algorithm string
+
+const (
+	// Ed25519 is the algorithm of the keys for Data Integrity proofs (RFC 8032).
+	Ed25519 Algorithm = "Ed25519"
+	// P256 is the algorithm of the keys for JWT, which sign with ES256 (FIPS 186-5, 6).
+	P256 Algorithm = "P-256"
+)
+
+// CredentialKey is a key that signs or has signed credentials.
+type CredentialKey struct {
+	// Number is the generation of the key, from 1.
+	Number    int
+	Algorithm Algorithm
+	Public    crypto.PublicKey
+	CreatedAt time.Time
+
+	holder  string
+	private string // encrypted
+}
+
+// credentialKeyID identifies a key in the cache of decrypted keys.
+type credentialKeyID struct {
+	holder    string
+	number    int
+	algorithm Algorithm
+}
+
+// errNewer means that another process created a generation of keys first.
+var errNewer = errors.New("another process created newer keys")
+
+// CredentialKeys returns all keys with which an institution has signed credentials, the current
+// generation first. If there are none, CredentialKeys creates the first generation and calls record
+// in the same transaction. Errors are a *Fault.
+func (a *Authority) CredentialKeys(ctx context.Context, institution string, record Record) ([]CredentialKey, error) {
+	if err := checkID(institution); err != nil {
+		return nil, err
+	}
+	list, err := a.readCredentialKeys(ctx, a.db, institution)
+	if err != nil || len(list) > 0 {
+		return list, err
+	}
+	if err := a.addCredentialKeys(ctx, institution, 0, record); err != nil && !errors.Is(err, errNewer) {
+		return nil, err
+	}
+	return a.readCredentialKeys(ctx, a.db, institution)
+}
+
+// RotateCredentialKeys creates the next generation of the keys that sign an institution's
+// credentials. Former keys remain, because they verify former credentials. Errors are a *Fault.
+func (a *Authority) RotateCredentialKeys(ctx context.Context, institution string, record Record) error {
+	list, err := a.CredentialKeys(ctx, institution, nil)
+	if err != nil {
+		return err
+	}
+	return a.addCredentialKeys(ctx, institution, list[0].Number, record)
+}
+
+// addCredentialKeys stores the generation after the given one. The error wraps errNewer if there is
+// such a generation already.
+func (a *Authority) addCredentialKeys(ctx context.Context, institution string, last int, record Record) error {
+	_, edwards, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		return &Fault{Code: CodeStorage, Err: fmt.Errorf("generating a key: %w", err)}
+	}
+	curve, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return &Fault{Code: CodeStorage, Err: fmt.Errorf("generating a key: %w", err)}
+	}
+	b, err := a.open(ctx)
+	if err != nil {
+		return err
+	}
+	type sealed struct {
+		algorithm Algorithm
+		public    []byte
+		private   string
+	}
+	var keys []sealed
+	for algorithm, key := range map[Algorithm]crypto.Signer{Ed25519: edwards, P256: curve} {
+		public, err := x509.MarshalPKIXPublicKey(key.Public())
+		if err != nil {
+			return &Fault{Code: CodeRefused, Err: fmt.Errorf("encoding a key: %w", err)}
+		}
+		raw, err := x509.MarshalPKCS8PrivateKey(key)
+		if err != nil {
+			return &Fault{Code: CodeRefused, Err: fmt.Errorf("encoding a key: %w", err)}
+		}
+		text, err := encrypt(raw, b.identity.Recipient())
+		if err != nil {
+			return err
+		}
+		keys = append(keys, sealed{algorithm, public, string(text)})
+	}
+	return storage(a.db.Tx(ctx, func(tx *db.Tx) error {
+		for _, k := range keys {
+			r, err := tx.ExecContext(ctx, `
+				INSERT INTO credential_keys (holder, number, algorithm, public_key, private_key, created_at)
+				VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (holder, number, algorithm) DO NOTHING`,
+				institution, last+1, string(k.algorithm), k.public, k.private, db.Micros(a.options.Now()))
+			if err != nil {
+				return fmt.Errorf("storing a key of credentials: %w", err)
+			}
+			if n, err := r.RowsAffected(); err != nil || n == 0 {
+				return errors.Join(err, errNewer)
+			}
+		}
+		if record == nil {
+			return nil
+		}
+		return record(tx)
+	}))
+}
+
+func (a *Authority) readCredentialKeys(ctx context.Context, q db.Queryer, institution string) ([]CredentialKey, error) {
+	rows, err := q.QueryContext(ctx, `
+		SELECT number, algorithm, public_key, private_key, created_at FROM credential_keys WHERE holder = $1 ORDER BY number DESC, algorithm`, institution)
+	if err != nil {
+		return nil, storage(fmt.Errorf("reading the keys of credentials: %w", err))
+	}
+	list, err := db.Collect(rows, func(rows *sql.Rows) (k CredentialKey, err error) {
+		var public []byte
+		var created int64
+		if err := rows.Scan(&k.Number, &k.Algorithm, &public, &k.private, &created); err != nil {
+			return k, err
+		}
+		k.holder, k.CreatedAt = institution, db.Time(created)
+		if k.Public, err = x509.ParsePKIXPublicKey(public); err != nil {
+			return k, &Fault{Code: CodeBroken, Err: fmt.Errorf("reading a key of credentials: %w", err)}
+		}
+		return k, nil
+	})
+	return list, storage(err)
+}
+
+// CredentialSigner returns the private key of a key that CredentialKeys returned. Decrypted keys are cached.
+// Errors are a *Fault.
+func (a *Authority) CredentialSigner(ctx context.Context, k CredentialKey) (crypto.Signer, error) {
+	id := credentialKeyID{k.holder, k.Number, k.Algorithm}
+	a.mu.Lock()
+	known, ok := a.credentialKeys[id]
+	a.mu.Unlock()
+	if ok {
+		return known, nil
+	}
+	b, err := a.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	raw, err := decrypt([]byte(k.private), b.identity)
+	if err != nil {
+		return nil, err
+	}
+	parsed, err := x509.ParsePKCS8PrivateKey(raw)
+	if err != nil {
+		return nil, &Fault{Code: CodeBroken, Err: fmt.Errorf("reading a key of credentials: %w", err)}
+	}
+	key, ok := parsed.(crypto.Signer)
+	public, isKey := k.Public.(interface {
+		Equal(other crypto.PublicKey) bool
+	})
+	if !ok || !isKey || !public.Equal(key.Public()) {
+		return nil, &Fault{Code: CodeBroken, Err: errOtherKey}
+	}
+	a.mu.Lock()
+	a.credentialKeys[id] = key
+	a.mu.Unlock()
+	return key, nil
+}
