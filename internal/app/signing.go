@@ -16,6 +16,7 @@ import (
 	"github.com/certvault/certvault/internal/authority"
 	"github.com/certvault/certvault/internal/config"
 	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/issuer"
 )
 
 // keysEvery is the interval at which institutions without a signing key are searched for. If the
@@ -75,8 +76,8 @@ func (s *Storage) checkIdentity(ctx context.Context, log *slog.Logger) error {
 	return nil
 }
 
-// CreateKeys creates the signing key of each institution that never had a key, and the root key if
-// no institution has a key. It records that each key exists. If a key is lost, CreateKeys does not
+// CreateKeys creates the signing key and the keys for credentials of each institution that never had
+// a signing key, and the root key if no institution has a key. It records that each key exists. If a key is lost, CreateKeys does not
 // create it again, so the error remains until the key is restored or explicitly replaced.
 func (s *Storage) CreateKeys(ctx context.Context) error {
 	withKey, err := account.WithKey(ctx, s.DB)
@@ -96,6 +97,10 @@ func (s *Storage) CreateKeys(ctx context.Context) error {
 		record := func(tx *db.Tx) error { return account.RecordKeyTx(ctx, tx, i, time.Now()) }
 		if err := s.Keys.Create(ctx, i.UUID, i.Name, record); err != nil {
 			return fmt.Errorf("creating the signing key of %s: %w", i.UUID, err)
+		}
+		// An institution of an earlier version gets these keys with its first credential.
+		if _, err := s.Keys.CredentialKeys(ctx, i.UUID, issuer.RecordKeys(ctx, i, time.Now)); err != nil {
+			return fmt.Errorf("creating the keys for credentials of %s: %w", i.UUID, err)
 		}
 	}
 	return s.publishRoots(ctx)

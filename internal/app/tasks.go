@@ -14,6 +14,7 @@ import (
 	"github.com/certvault/certvault/internal/config"
 	"github.com/certvault/certvault/internal/deletion"
 	"github.com/certvault/certvault/internal/identity"
+	"github.com/certvault/certvault/internal/issuer"
 	"github.com/certvault/certvault/internal/limit"
 	"github.com/certvault/certvault/internal/mail"
 	"github.com/certvault/certvault/internal/recipient"
@@ -65,6 +66,7 @@ func (a *App) startTasks(ctx context.Context) {
 		{"sweep of mail", mail.SweepInterval, a.Mailer.Sweep},
 		{"sweep of approvals", approval.SweepInterval, a.Approvals.Sweep},
 		{"sweep of notices", recipient.SweepInterval, a.Recipients.Sweep},
+		{"sweep of credential offers", issuer.SweepInterval, a.Issuer.Sweep},
 		{"sweep of webhooks", webhook.SweepInterval, a.Deliverer.Sweep},
 	})
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/certvault/certvault/internal/blob"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/identity"
+	"github.com/certvault/certvault/internal/issuer"
 	"github.com/certvault/certvault/internal/job"
 	"github.com/certvault/certvault/internal/limit"
 	"github.com/certvault/certvault/internal/recipient"
@@ -158,6 +159,7 @@ func prepare(ctx context.Context, d *db.DB, r db.Restore) error {
 			func() error { return job.ForgetNodesTx(ctx, tx) },
 			func() error { return limit.ReleaseAllTx(ctx, tx) },
 			func() error { return webhook.FreeLeasesTx(ctx, tx) },
+			func() error { return issuer.CloseListsTx(ctx, tx) },
 			func() error { return db.RecordRestoreTx(ctx, tx, r) },
 			func() error { return recordTx(ctx, tx, audit.VaultRestored, r.RestoredAt, &r) },
 			func() error { return db.EndRestoreTx(ctx, tx) },

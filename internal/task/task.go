@@ -23,6 +23,7 @@ import (
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/issuer"
 	"github.com/certvault/certvault/internal/job"
 	"github.com/certvault/certvault/internal/listing"
 	"github.com/certvault/certvault/internal/search"
@@ -62,6 +63,8 @@ type Config struct {
 	Search *search.Service
 	// Applications may be nil if no task decides applications.
 	Applications *application.Service
+	// Issuer has the credentials of certificates. It may be nil if none are exported.
+	Issuer *issuer.Service
 	// VerifyURL returns the address in the QR code of a reference id.
 	VerifyURL func(referenceID string) string
 	// Renewal returns the input for the renewal of a certificate from a template.
@@ -82,11 +85,15 @@ type Service struct {
 	log       *slog.Logger
 
 	applications *application.Service
+	issuer       *issuer.Service
 }
 
 // New returns a service and registers its worker with the queue.
 func New(c Config) *Service {
-	s := &Service{db: c.DB, queue: c.Queue, certs: c.Certs, search: c.Search, verifyURL: c.VerifyURL, now: c.Now, log: c.Log, applications: c.Applications, renewal: c.Renewal}
+	s := &Service{
+		db: c.DB, queue: c.Queue, certs: c.Certs, search: c.Search, verifyURL: c.VerifyURL, now: c.Now, log: c.Log, applications: c.Applications,
+		renewal: c.Renewal, issuer: c.Issuer,
+	}
 	job.Add(c.Queue, &worker{service: s})
 	return s
 }

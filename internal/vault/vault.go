@@ -23,6 +23,7 @@ import (
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/deletion"
 	"github.com/certvault/certvault/internal/identity"
+	"github.com/certvault/certvault/internal/issuer"
 	"github.com/certvault/certvault/internal/job"
 	"github.com/certvault/certvault/internal/keyring"
 	"github.com/certvault/certvault/internal/limit"
@@ -130,6 +131,7 @@ type Services struct {
 	BulkImports     *bulkimport.Service
 	Recipients      *recipient.Service
 	Applications    *application.Service
+	Issuer          *issuer.Service
 	People          *identity.Service
 	Deliverer       *webhook.Deliverer
 	// Verifications counts how often certificates are verified.
@@ -202,12 +204,16 @@ func Wire(d Deps) (*Services, error) {
 			return s.Applications.Exported(ctx, userID)
 		},
 	})
+	s.Issuer = issuer.New(issuer.Config{
+		DB: d.DB, Keyring: d.Keyring, Keys: d.Keys, Accounts: s.Accounts, Certs: s.Certs, Catalog: s.Languages, BaseURL: d.BaseURL, Verify: d.Links.Verify,
+		Send: s.Mailer.EnqueueTx, Now: d.Now,
+	})
 	s.Applications = application.New(application.Config{
 		DB: d.DB, Keyring: d.Keyring, Accounts: s.Accounts, Certs: s.Certs, Search: s.Search, Templates: s.Templates, Deletions: s.Deletions, Mailer: s.Mailer,
 		Catalog: s.Languages, To: d.Links.To, Quota: d.StagedQuota, Now: d.Now, Log: d.Log,
 	})
 	s.Tasks = task.New(task.Config{
-		DB: d.DB, Queue: s.Queue, Certs: s.Certs, Search: s.Search, Applications: s.Applications, Renewal: s.Templates.Renewal, VerifyURL: d.Links.Verify, Now: d.Now, Log: d.Log,
+		DB: d.DB, Queue: s.Queue, Certs: s.Certs, Search: s.Search, Applications: s.Applications, Issuer: s.Issuer, Renewal: s.Templates.Renewal, VerifyURL: d.Links.Verify, Now: d.Now, Log: d.Log,
 	})
 	s.BulkImports = bulkimport.New(bulkimport.Config{
 		DB: d.DB, Certs: s.Certs, Search: s.Search, Tasks: s.Tasks, Batches: s.Batches, Templates: s.Templates, Blobs: d.Blobs, Queue: s.Queue, Now: d.Now, Log: d.Log,

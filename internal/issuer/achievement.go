@@ -1,0 +1,338 @@
+package issuer
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"image"
+	_ "image/jpeg" // a picture may be a JPEG file
+	"image/png"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"golang.org/x/image/draw"
+
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/audit"
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/credential"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/fault"
+)
+
+const (
+	maxTitle       = 255
+	maxDescription = 2000
+	maxCriteria    = 4000
+	maxURL         = 500
+	maxSkill       = 100
+	maxSkills      = 50
+	// maxAchievements is the maximum number of achievements of an institution.
+	maxAchievements = 1000
+	// maxPictureFile is the maximum size of the file of a picture in bytes. maxPictureSide and
+	// maxPicturePixels limit the decoded picture, and pictureSide the stored one.
+	maxPictureFile   = 2 << 20
+	maxPictureSide   = 4096
+	maxPicturePixels = 8 << 20
+	pictureSide      = 512
+)
+
+// Achievement is what the credentials of certificates with a title say about it.
+type Achievement struct {
+	UUID string
+	// Title is the title of the certificates. An institution has at most one achievement of a title.
+	Title       string
+	Description string
+	// Criteria is a text, and CriteriaURL an address. At least one is set.
+	Criteria, CriteriaURL string
+	Skills                []string
+	// Picture is the SHA-256 of the picture in hexadecimal, or "".
+	Picture   string
+	UpdatedAt time.Time
+}
+
+// ErrNoAchievement is the error for an unknown achievement.
+var ErrNoAchievement = fault.New(fault.NotFound, "No such achievement.")
+
+const achievementColumns = `uuid, title, description, criteria, criteria_url, skills, picture_sha256, updated_at`
+
+func scanAchievement(row interface{ Scan(dest ...any) error }) (*Achievement, error) {
+	var a Achievement
+	var skills string
+	var picture []byte
+	var updated int64
+	if err := row.Scan(&a.UUID, &a.Title, &a.Description, &a.Criteria, &a.CriteriaURL, &skills, &picture, &updated); err != nil {
+		return nil, err
+	}
+	a.Picture, a.UpdatedAt = hex.EncodeToString(picture), db.Time(updated)
+	if err := json.Unmarshal([]byte(skills), &a.Skills); err != nil {
+		return nil, fmt.Errorf("reading the skills of an achievement: %w", err)
+	}
+	return &a, nil
+}
+
+// Achievements returns the achievements of an institution by title.
+func (s *Service) Achievements(ctx context.Context, institutionID int64) ([]*Achievement, error) {
+	rows, err := s.db.QueryContext(ctx, `SELECT `+achievementColumns+` FROM achievements WHERE institution_id = $1 ORDER BY title`, institutionID)
+	if err != nil {
+		return nil, fmt.Errorf("reading achievements: %w", err)
+	}
+	list, err := db.Collect(rows, func(rows *sql.Rows) (*Achievement, error) { return scanAchievement(rows) })
+	if err != nil {
+		return nil, fmt.Errorf("reading achievements: %w", err)
+	}
+	return list, nil
+}
+
+// Achievement returns an achievement of an institution, or ErrNoAchievement.
+func (s *Service) Achievement(ctx context.Context, institutionID int64, id string) (*Achievement, error) {
+	a, err := scanAchievement(s.db.QueryRowContext(ctx, `SELECT `+achievementColumns+` FROM achievements WHERE institution_id = $1 AND uuid = $2`, institutionID, id))
+	if noRows(err) {
+		return nil, ErrNoAchievement
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading an achievement: %w", err)
+	}
+	return a, nil
+}
+
+// Picture returns the picture of an achievement as PNG. The error is ErrNoAchievement if the
+// achievement has no picture with the digest.
+func (s *Service) Picture(ctx context.Context, institutionID int64, id, digest string) ([]byte, error) {
+	sum, err := hex.DecodeString(digest)
+	if err != nil || len(sum) != sha256.Size {
+		return nil, ErrNoAchievement
+	}
+	var content []byte
+	err = s.db.QueryRowContext(ctx, `SELECT picture FROM achievements WHERE institution_id = $1 AND uuid = $2 AND picture_sha256 = $3`, institutionID, id, sum).Scan(&content)
+	if noRows(err) {
+		return nil, ErrNoAchievement
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the picture of an achievement: %w", err)
+	}
+	return content, nil
+}
+
+// AchievementInput is an achievement to store.
+type AchievementInput struct {
+	Title, Description, Criteria, CriteriaURL string
+	// Skills are separated by line breaks.
+	Skills string
+	// Picture is a PNG or JPEG file, or nil. RemovePicture removes the stored one.
+	Picture       []byte
+	RemovePicture bool
+}
+
+// check trims the texts, returns the skills, and adds problems to bad. The messages are codes, which
+// the surface words.
+func (in *AchievementInput) check(bad *fault.Fields) (skills []string) {
+	for _, f := range []struct {
+		name     string
+		text     *string
+		limit    int
+		required bool
+	}{
+		{"title", &in.Title, maxTitle, true}, {"description", &in.Description, maxDescription, true},
+		{"criteria", &in.Criteria, maxCriteria, false}, {"criteria_url", &in.CriteriaURL, maxURL, false},
+	} {
+		*f.text = strings.TrimSpace(*f.text)
+		switch {
+		case f.required && *f.text == "":
+			bad.Add(f.name, "required")
+		case len([]rune(*f.text)) > f.limit || !account.CleanText(*f.text):
+			bad.Add(f.name, "text")
+		}
+	}
+	if in.CriteriaURL != "" {
+		if u, err := url.Parse(in.CriteriaURL); err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil {
+			bad.Add("criteria_url", "url")
+		}
+	}
+	if in.Criteria == "" && in.CriteriaURL == "" {
+		bad.Add("criteria", "required")
+	}
+	skills = []string{}
+	for line := range strings.Lines(in.Skills) {
+		if line = strings.TrimSpace(line); line != "" && !slices.Contains(skills, line) {
+			skills = append(skills, line)
+		}
+	}
+	if len(skills) > maxSkills || slices.ContainsFunc(skills, func(s string) bool { return len([]rune(s)) > maxSkill || !account.CleanText(s) }) {
+		bad.Add("skills", "skills")
+	}
+	return skills
+}
+
+// SaveAchievement creates an achievement of an institution, or changes the one with an id. Credentials
+// that were created before stay as they are. The error is fault.Invalid with a code as the message of
+// each field, or ErrNoAchievement.
+func (s *Service) SaveAchievement(ctx context.Context, institutionID int64, id string, in AchievementInput) (*Achievement, error) {
+	var bad fault.Fields
+	skills := in.check(&bad)
+	var picture []byte
+	var sum any
+	if in.Picture != nil {
+		var err error
+		if picture, err = drawPicture(in.Picture); err != nil {
+			bad.Add("picture", "picture")
+		}
+		digest := sha256.Sum256(picture)
+		sum = digest[:]
+	}
+	if err := bad.Err(); err != nil {
+		return nil, err
+	}
+	list, err := json.Marshal(skills)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the skills of an achievement: %w", err)
+	}
+	now, action := db.Micros(s.now()), audit.AchievementChanged
+	err = s.db.Tx(ctx, func(tx *db.Tx) error {
+		if id == "" {
+			action = audit.AchievementCreated
+			var n int
+			if err := tx.QueryRowContext(ctx, `SELECT count(*) FROM achievements WHERE institution_id = $1`, institutionID).Scan(&n); err != nil {
+				return err
+			}
+			if n >= maxAchievements {
+				return fault.OfField("title", "many")
+			}
+			id = uuid.NewString()
+			if _, err := tx.ExecContext(ctx, `
+				INSERT INTO achievements (uuid, institution_id, title, description, criteria, criteria_url, skills, picture, picture_sha256, created_at, updated_at)
+				VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $10)`,
+				id, institutionID, in.Title, in.Description, in.Criteria, in.CriteriaURL, string(list), picture, sum, now); err != nil {
+				return err
+			}
+		} else {
+			r, err := tx.ExecContext(ctx, `
+				UPDATE achievements SET title = $1, description = $2, criteria = $3, criteria_url = $4, skills = $5, updated_at = $6 WHERE institution_id = $7 AND uuid = $8`,
+				in.Title, in.Description, in.Criteria, in.CriteriaURL, string(list), now, institutionID, id)
+			if err != nil {
+				return err
+			}
+			if n, err := r.RowsAffected(); err != nil || n == 0 {
+				return errors.Join(err, ErrNoAchievement)
+			}
+			if picture != nil || in.RemovePicture {
+				if _, err := tx.ExecContext(ctx, `UPDATE achievements SET picture = $1, picture_sha256 = $2 WHERE uuid = $3`, picture, sum, id); err != nil {
+					return err
+				}
+			}
+		}
+		return recordAchievementTx(ctx, tx, action, s.now(), institutionID, id, in.Title)
+	})
+	if db.IsUnique(err) {
+		return nil, fault.OfField("title", "taken")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("storing an achievement: %w", err)
+	}
+	return s.Achievement(ctx, institutionID, id)
+}
+
+// DeleteAchievement deletes an achievement. Credentials that were created before stay as they are, but
+// the picture to which they refer is gone. The error is ErrNoAchievement if there is none.
+func (s *Service) DeleteAchievement(ctx context.Context, institutionID int64, id string) error {
+	return s.db.Tx(ctx, func(tx *db.Tx) error {
+		var title string
+		err := tx.QueryRowContext(ctx, `DELETE FROM achievements WHERE institution_id = $1 AND uuid = $2 RETURNING title`, institutionID, id).Scan(&title)
+		if noRows(err) {
+			return ErrNoAchievement
+		}
+		if err != nil {
+			return fmt.Errorf("deleting an achievement: %w", err)
+		}
+		return recordAchievementTx(ctx, tx, audit.AchievementDeleted, s.now(), institutionID, id, title)
+	})
+}
+
+func recordAchievementTx(ctx context.Context, tx *db.Tx, action audit.Action, at time.Time, institutionID int64, id, title string) error {
+	return audit.RecordTx(ctx, tx, audit.Entry{
+		InstitutionID: institutionID, At: at, Action: action, Subject: audit.Subject{Type: "achievement", ID: id, Name: title},
+	})
+}
+
+var errPicture = errors.New("the picture cannot be used")
+
+// drawPicture draws a PNG or JPEG file as a new picture of at most pictureSide pixels, so that no byte
+// of the file reaches a visitor.
+func drawPicture(file []byte) ([]byte, error) {
+	if len(file) > maxPictureFile {
+		return nil, errPicture
+	}
+	head, _, err := image.DecodeConfig(bytes.NewReader(file))
+	if err != nil || head.Width < 1 || head.Height < 1 || head.Width > maxPictureSide || head.Height > maxPictureSide || head.Width*head.Height > maxPicturePixels {
+		return nil, errPicture
+	}
+	given, _, err := image.Decode(bytes.NewReader(file))
+	if err != nil {
+		return nil, errPicture
+	}
+	scale := min(1, float64(pictureSide)/float64(max(head.Width, head.Height)))
+	drawn := image.NewNRGBA(image.Rect(0, 0, max(1, int(scale*float64(head.Width))), max(1, int(scale*float64(head.Height)))))
+	draw.CatmullRom.Scale(drawn, drawn.Bounds(), given, given.Bounds(), draw.Src, nil)
+	var b bytes.Buffer
+	if err := png.Encode(&b, drawn); err != nil {
+		return nil, fmt.Errorf("drawing a picture: %w", err)
+	}
+	return b.Bytes(), nil
+}
+
+// pictureURL returns the address of the picture of an achievement, or "".
+func (s *Service) pictureURL(institution string, a *Achievement) string {
+	if a == nil || a.Picture == "" {
+		return ""
+	}
+	return s.ID(institution) + "/achievements/" + a.UUID + "/" + a.Picture + ".png"
+}
+
+// titled returns the achievement of a title, or nil.
+func (s *Service) titled(ctx context.Context, institutionID int64, title string) (*Achievement, error) {
+	a, err := scanAchievement(s.db.QueryRowContext(ctx, `SELECT `+achievementColumns+` FROM achievements WHERE institution_id = $1 AND title = $2`, institutionID, title))
+	if noRows(err) {
+		return nil, nil //nolint:nilnil // nil means that there is none
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading an achievement: %w", err)
+	}
+	return a, nil
+}
+
+// achievementOf returns the achievement of a certificate: the one with its title, or else one that is
+// made from the title, in the language of the institution's mail.
+func (s *Service) achievementOf(ctx context.Context, i *account.Institution, c *cert.Certificate) (credential.Achievement, error) {
+	a, err := s.titled(ctx, i.ID, c.Title)
+	if err != nil {
+		return credential.Achievement{}, err
+	}
+	if a == nil {
+		settings, err := account.ReadSettings(ctx, s.db, i.ID)
+		if err != nil {
+			return credential.Achievement{}, err
+		}
+		say, failed := s.catalog.FirstOf(settings.MailLanguage).Texts("credential.")
+		out := credential.Achievement{
+			// All certificates of an institution with this title share it (RFC 9562, 5.5).
+			ID:   "urn:uuid:" + uuid.NewSHA1(uuid.NameSpaceURL, []byte(s.ID(i.UUID)+"\n"+c.Title)).String(),
+			Name: c.Title, Description: say("description", "title", c.Title, "institution", settings.Name), Criteria: say("criteria", "institution", settings.Name),
+		}
+		return out, failed()
+	}
+	out := credential.Achievement{
+		ID: "urn:uuid:" + a.UUID, Name: a.Title, Description: a.Description, Criteria: a.Criteria, CriteriaURL: a.CriteriaURL, Image: s.pictureURL(i.UUID, a),
+	}
+	for _, name := range a.Skills {
+		out.Skills = append(out.Skills, credential.Skill{Name: name})
+	}
+	return out, nil
+}

@@ -1,0 +1,34 @@
+package issuer
+
+import (
+	"time"
+
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/credential"
+)
+
+// Holder is the owner of a key to which a credential is bound.
+type Holder = credential.Holder
+
+// proofAge is the time by which the time of a proof may differ from that of the vault. The nonce limits
+// the age of a proof too, so clocks of phones that are wrong by minutes do no harm.
+const proofAge = 15 * time.Minute
+
+// Holder returns the holder whose proof of possession is valid for an institution (OpenID4VCI 1.0,
+// F.4). The error is a *WalletError if the proof is not valid.
+func (s *Service) Holder(i *account.Institution, proof string) (*Holder, error) {
+	p, err := credential.ParseHolderProof(proof)
+	if err != nil {
+		return nil, &WalletError{Code: ErrProof.Code, Description: err.Error()}
+	}
+	switch now := s.now(); {
+	case p.Audience != s.ID(i.UUID):
+		return nil, &WalletError{Code: ErrProof.Code, Description: "The proof is not for this issuer."}
+	case p.IssuedAt.After(now.Add(proofAge)) || p.IssuedAt.Before(now.Add(-proofAge)):
+		return nil, &WalletError{Code: ErrProof.Code, Description: "The time of the proof is too far from the time of the issuer."}
+	}
+	if err := s.CheckNonce(i.UUID, p.Nonce); err != nil {
+		return nil, err
+	}
+	return &p.Holder, nil
+}

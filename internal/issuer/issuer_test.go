@@ -1,0 +1,407 @@
+package issuer_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"image"
+	"image/png"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/db/dbtest"
+	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/issuer"
+	"github.com/certvault/certvault/internal/vaulttest"
+)
+
+func ok(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// issued returns a vault with an approved certificate of Ada Obi.
+func issued(t testing.TB, d *db.DB) (*vaulttest.Vault, *account.Institution, *cert.Certificate) {
+	v := vaulttest.New(t, d)
+	inst := v.Institution("NWU", "Northern & Western University")
+	c := v.Upload(inst, "Ada Obi", "diploma.pdf")
+	v.Settle()
+	return v, inst, reread(t, v, c)
+}
+
+func reread(t testing.TB, v *vaulttest.Vault, c *cert.Certificate) *cert.Certificate {
+	t.Helper()
+	c, err := v.Certs.ByUUID(context.Background(), c.InstitutionID, c.UUID)
+	ok(t, err)
+	return c
+}
+
+// badge are the parts of a credential that tests read.
+type badge struct {
+	ID     string
+	Issuer struct{ ID, Name string }
+	Status struct {
+		StatusListIndex      string
+		StatusListCredential string
+	} `json:"credentialStatus"` //nolint:tagliatelle // the name is that of the standard
+	Subject struct {
+		ID         string
+		Identifier []struct{ IdentityHash, IdentityType, Salt string }
+		// Achievement is what the person achieved.
+		Achievement struct {
+			ID, Name, Description string
+			Criteria              struct{ ID, Narrative string }
+			Tag                   []string
+			Image                 struct{ ID string }
+		}
+	} `json:"credentialSubject"` //nolint:tagliatelle // the name is that of the standard
+	Proof struct{ VerificationMethod string }
+}
+
+func parse(t testing.TB, text string) badge {
+	t.Helper()
+	var b badge
+	ok(t, json.Unmarshal([]byte(text), &b))
+	return b
+}
+
+// revokedIn reports whether the bit of a credential is set in its status list now.
+func revokedIn(t testing.TB, v *vaulttest.Vault, b badge) bool {
+	t.Helper()
+	id := b.Status.StatusListCredential[strings.LastIndex(b.Status.StatusListCredential, "/")+1:]
+	l, err := v.Issuer.List(context.Background(), id)
+	ok(t, err)
+	var list struct {
+		CredentialSubject struct{ EncodedList string }
+	}
+	ok(t, json.Unmarshal(l.VC, &list))
+	raw, err := base64.RawURLEncoding.DecodeString(strings.TrimPrefix(list.CredentialSubject.EncodedList, "u"))
+	ok(t, err)
+	z, err := gzip.NewReader(bytes.NewReader(raw))
+	ok(t, err)
+	bits, err := io.ReadAll(z)
+	ok(t, err)
+	if len(bits) != 131_072/8 {
+		t.Fatalf("the list has %d bytes", len(bits))
+	}
+	var n int
+	_, err = fmt.Sscan(b.Status.StatusListIndex, &n)
+	ok(t, err)
+	return bits[n/8]&(0x80>>(n%8)) != 0
+}
+
+// The first request creates the credential, and all requests get the same one.
+func TestCredentialIsCreatedOnce(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		v, inst, c := issued(t, d)
+		const requests = 8
+		texts := make([]string, requests)
+		var wait sync.WaitGroup
+		for i := range requests {
+			wait.Go(func() {
+				found, err := v.Issuer.Credential(context.Background(), c)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				texts[i] = found.VC + found.JWT + found.SDJWT
+			})
+		}
+		wait.Wait()
+		if t.Failed() {
+			t.FailNow()
+		}
+		if len(slices.Compact(texts)) != 1 {
+			t.Error("concurrent requests got different credentials")
+		}
+		found, err := v.Issuer.Credential(t.Context(), c)
+		ok(t, err)
+		b := parse(t, found.VC)
+		want := "did:web:vault.example:institutions:" + inst.UUID
+		if b.ID != "urn:uuid:"+c.UUID || b.Issuer.ID != want || b.Issuer.Name != inst.Name || !strings.HasPrefix(b.Proof.VerificationMethod, want+"#z6Mk") {
+			t.Errorf("got %+v", b)
+		}
+		mail := b.Subject.Identifier[slices.IndexFunc(b.Subject.Identifier, func(i struct{ IdentityHash, IdentityType, Salt string }) bool {
+			return i.IdentityType == "emailAddress"
+		})]
+		if sum := fmt.Sprintf("sha256$%x", sha256.Sum256([]byte("ada.obi@example.org"+mail.Salt))); mail.IdentityHash != sum || len(mail.Salt) < 16 {
+			t.Errorf("the address is %+v, want %s", mail, sum)
+		}
+		if strings.Contains(found.VC+found.JWT+found.SDJWT, "ada.obi@example.org") {
+			t.Error("the credential contains the address")
+		}
+		if revokedIn(t, v, b) {
+			t.Error("a valid credential is in the list of revoked ones")
+		}
+	})
+}
+
+// A revocation is in the list after at most 60 seconds, also if it comes from another server or an
+// earlier release, which does not know credentials.
+func TestRevocationReachesTheList(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		v, inst, c := issued(t, d)
+		second := v.Upload(inst, "Bo Ek", "diploma.pdf")
+		v.Settle()
+		second = reread(t, v, second)
+		var badges []badge
+		for _, c := range []*cert.Certificate{c, second} {
+			found, err := v.Issuer.Credential(t.Context(), c)
+			ok(t, err)
+			badges = append(badges, parse(t, found.VC))
+			if revokedIn(t, v, badges[len(badges)-1]) {
+				t.Fatal("revoked")
+			}
+		}
+		before, err := v.Issuer.Credential(t.Context(), c)
+		ok(t, err)
+		_, err = v.Certs.Revoke(t.Context(), inst.ID, c.UUID, cert.Revocation{Reason: "issued by mistake"})
+		ok(t, err)
+		v.Advance(59 * time.Second)
+		if !revokedIn(t, v, badges[0]) || revokedIn(t, v, badges[1]) {
+			t.Error("after 59 seconds the list does not have exactly the revoked certificate")
+		}
+		after, err := v.Issuer.Credential(t.Context(), reread(t, v, c))
+		ok(t, err)
+		if *after != *before {
+			t.Error("the credential changed")
+		}
+		v.Exec(`UPDATE certificates SET status = 'revoked', revoked_at = 1, revocation_reason = 'x' WHERE id = $1`, second.ID)
+		v.Advance(59 * time.Second)
+		if !revokedIn(t, v, badges[1]) {
+			t.Error("a statement of an earlier release did not revoke the credential")
+		}
+	})
+}
+
+// The first credential of a certificate that is revoked already is revoked from the beginning.
+func TestFirstCredentialAfterRevocation(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		v, inst, c := issued(t, d)
+		_, err := v.Certs.Revoke(t.Context(), inst.ID, c.UUID, cert.Revocation{Reason: "issued by mistake"})
+		ok(t, err)
+		// The caller may have read the certificate before the revocation.
+		found, err := v.Issuer.Credential(t.Context(), c)
+		ok(t, err)
+		if !revokedIn(t, v, parse(t, found.VC)) {
+			t.Error("the credential is valid")
+		}
+	})
+}
+
+// A corrected address revokes the credential, which names the former recipient, and the next request
+// creates another one.
+func TestCorrectedAddress(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		v, inst, c := issued(t, d)
+		found, err := v.Issuer.Credential(t.Context(), c)
+		ok(t, err)
+		first := parse(t, found.VC)
+		_, err = v.Recipients.CorrectEmail(t.Context(), inst.ID, c.UUID, "ada@example.org", nil)
+		ok(t, err)
+		if _, err := v.Issuer.Credential(t.Context(), c); !fault.Is(err, fault.Conflict) {
+			t.Errorf("a request with the former address: got %v, want a conflict", err)
+		}
+		found, err = v.Issuer.Credential(t.Context(), reread(t, v, c))
+		ok(t, err)
+		second := parse(t, found.VC)
+		v.Advance(time.Minute)
+		if !revokedIn(t, v, first) || revokedIn(t, v, second) || first.Status.StatusListIndex == second.Status.StatusListIndex {
+			t.Errorf("first %v, second %v", first.Status, second.Status)
+		}
+	})
+}
+
+// An erased certificate has no credential, and copies of it remain revoked.
+func TestErasure(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		v, inst, c := issued(t, d)
+		found, err := v.Issuer.Credential(t.Context(), c)
+		ok(t, err)
+		_, err = v.Certs.Revoke(t.Context(), inst.ID, c.UUID, cert.Revocation{Reason: "issued by mistake"})
+		ok(t, err)
+		revoked := reread(t, v, c)
+		_, err = v.Certs.Erase(t.Context(), c.ReferenceID, "")
+		ok(t, err)
+		var rows int
+		ok(t, v.DB.QueryRowContext(t.Context(), `SELECT count(*) FROM credentials`).Scan(&rows))
+		if rows != 0 {
+			t.Errorf("%d credentials remain", rows)
+		}
+		// The second request has read the certificate before the erasure.
+		for _, c := range []*cert.Certificate{reread(t, v, c), revoked} {
+			if _, err := v.Issuer.Credential(t.Context(), c); !errors.Is(err, issuer.ErrNoCredential) {
+				t.Errorf("got %v", err)
+			}
+		}
+		ok(t, v.DB.QueryRowContext(t.Context(), `SELECT count(*) FROM credentials`).Scan(&rows))
+		if rows != 0 {
+			t.Errorf("%d credentials were stored after the erasure", rows)
+		}
+		v.Advance(time.Minute)
+		if !revokedIn(t, v, parse(t, found.VC)) {
+			t.Error("the list calls the erased credential valid")
+		}
+	})
+}
+
+// The former keys remain in the DID document after a rotation, and new credentials use the new keys.
+func TestRotation(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		v, inst, c := issued(t, d)
+		found, err := v.Issuer.Credential(t.Context(), c)
+		ok(t, err)
+		first := parse(t, found.VC)
+		recorded := 0
+		ok(t, v.Keys.RotateCredentialKeys(t.Context(), inst.UUID, func(*db.Tx) error { recorded++; return nil }))
+		later := v.Upload(inst, "Bo Ek", "diploma.pdf")
+		v.Settle()
+		found, err = v.Issuer.Credential(t.Context(), reread(t, v, later))
+		ok(t, err)
+		second := parse(t, found.VC)
+		raw, err := v.Issuer.DIDDocument(t.Context(), inst)
+		ok(t, err)
+		var document struct {
+			VerificationMethod []struct{ ID string }
+			AssertionMethod    []string
+		}
+		ok(t, json.Unmarshal(raw, &document))
+		for _, b := range []badge{first, second} {
+			if !slices.Contains(document.AssertionMethod, b.Proof.VerificationMethod) {
+				t.Errorf("the document lacks %s", b.Proof.VerificationMethod)
+			}
+		}
+		if first.Proof.VerificationMethod == second.Proof.VerificationMethod || len(document.VerificationMethod) != 4 || recorded != 1 {
+			t.Errorf("%d keys, recorded %d times", len(document.VerificationMethod), recorded)
+		}
+		again, err := v.Issuer.Credential(t.Context(), c)
+		ok(t, err)
+		if parse(t, again.VC).Proof != first.Proof {
+			t.Error("the rotation changed a stored credential")
+		}
+	})
+}
+
+// Other institutions cannot read, change or delete an achievement, and their certificates do not use
+// it.
+func TestAchievementsOfTenants(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		v, inst, c := issued(t, d)
+		other := v.Institution("OTH", "Other College")
+		foreign := v.Upload(other, "Bo Ek", "diploma.pdf")
+		v.Settle()
+		var file bytes.Buffer
+		ok(t, png.Encode(&file, image.NewNRGBA(image.Rect(0, 0, 700, 300))))
+		a, err := v.Issuer.SaveAchievement(t.Context(), inst.ID, "", issuer.AchievementInput{
+			Title: " BSc Physics ", Description: "Three years of physics.", CriteriaURL: "https://nwu.example/physics", Skills: "Optics\n\nMechanics\r\nOptics", Picture: file.Bytes(),
+		})
+		ok(t, err)
+		ctx := t.Context()
+		if _, err := v.Issuer.Achievement(ctx, other.ID, a.UUID); !errors.Is(err, issuer.ErrNoAchievement) {
+			t.Errorf("reading: %v", err)
+		}
+		if _, err := v.Issuer.Picture(ctx, other.ID, a.UUID, a.Picture); !errors.Is(err, issuer.ErrNoAchievement) {
+			t.Errorf("reading the picture: %v", err)
+		}
+		if _, err := v.Issuer.SaveAchievement(ctx, other.ID, a.UUID, issuer.AchievementInput{Title: "x", Description: "x", Criteria: "x"}); !errors.Is(err, issuer.ErrNoAchievement) {
+			t.Errorf("changing: %v", err)
+		}
+		if err := v.Issuer.DeleteAchievement(ctx, other.ID, a.UUID); !errors.Is(err, issuer.ErrNoAchievement) {
+			t.Errorf("deleting: %v", err)
+		}
+		if list, err := v.Issuer.Achievements(ctx, other.ID); err != nil || len(list) != 0 {
+			t.Errorf("listing: %v, %v", list, err)
+		}
+		found, err := v.Issuer.Credential(ctx, c)
+		ok(t, err)
+		got := parse(t, found.VC).Subject.Achievement
+		if got.ID != "urn:uuid:"+a.UUID || got.Criteria.ID != "https://nwu.example/physics" || !slices.Equal(got.Tag, []string{"Optics", "Mechanics"}) ||
+			got.Image.ID != "https://vault.example/institutions/"+inst.UUID+"/achievements/"+a.UUID+"/"+a.Picture+".png" {
+			t.Errorf("got %+v", got)
+		}
+		found, err = v.Issuer.Credential(ctx, reread(t, v, foreign))
+		ok(t, err)
+		if got := parse(t, found.VC).Subject.Achievement; got.Image.ID != "" || got.Name != "BSc Physics" || got.Criteria.Narrative == "" || !strings.Contains(got.Description, "Other College") {
+			t.Errorf("the other institution: got %+v", got)
+		}
+		picture, err := v.Issuer.Picture(ctx, inst.ID, a.UUID, a.Picture)
+		ok(t, err)
+		if head, err := png.DecodeConfig(bytes.NewReader(picture)); err != nil || head.Width != 512 {
+			t.Errorf("the picture is %d wide, %v", head.Width, err)
+		}
+		ok(t, v.Issuer.DeleteAchievement(ctx, inst.ID, a.UUID))
+	})
+}
+
+// Each wrong value of an achievement is reported for its field.
+func TestAchievementProblems(t *testing.T) {
+	t.Parallel()
+	v, inst, _ := issued(t, dbtest.SQLite(t))
+	good := issuer.AchievementInput{Title: "BSc", Description: "Text", Criteria: "Text"}
+	_, err := v.Issuer.SaveAchievement(t.Context(), inst.ID, "", good)
+	ok(t, err)
+	for field, change := range map[string]func(*issuer.AchievementInput){
+		"title":        func(in *issuer.AchievementInput) { in.Title = "BSc" },
+		"description":  func(in *issuer.AchievementInput) { in.Description = " " },
+		"criteria":     func(in *issuer.AchievementInput) { in.Criteria = "" },
+		"criteria_url": func(in *issuer.AchievementInput) { in.CriteriaURL = "javascript:alert(1)" },
+		"skills":       func(in *issuer.AchievementInput) { in.Skills = strings.Repeat("x", 101) },
+		"picture":      func(in *issuer.AchievementInput) { in.Picture = []byte("<svg/>") },
+	} {
+		in := good
+		in.Title = "MSc"
+		change(&in)
+		_, err := v.Issuer.SaveAchievement(t.Context(), inst.ID, "", in)
+		e, isFault := errors.AsType[*fault.Error](err)
+		if !isFault || e.Kind != fault.Invalid || len(e.Fields) != 1 || e.Fields[0].Name != field {
+			t.Errorf("%s: got %v", field, err)
+		}
+	}
+}
+
+// A full list is closed, and the next entry is in another one.
+func TestFullList(t *testing.T) {
+	if testing.Short() {
+		t.Skip("fills a list of 131,072 entries")
+	}
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		v, inst, c := issued(t, d)
+		found, err := v.Issuer.Credential(t.Context(), c)
+		ok(t, err)
+		const part = 8192
+		for from := 0; from < 131_072; from += part {
+			v.Exec(fmt.Sprintf(`WITH RECURSIVE n(i) AS (SELECT %d UNION ALL SELECT i + 1 FROM n WHERE i < %d)
+				INSERT INTO credential_status_entries (list, position, certificate_id, revoked) SELECT $1, i, -1, FALSE FROM n WHERE i <> $2`, from, from+part-1),
+				found.List, found.Position)
+		}
+		second := v.Upload(inst, "Bo Ek", "diploma.pdf")
+		v.Settle()
+		next, err := v.Issuer.Credential(t.Context(), reread(t, v, second))
+		ok(t, err)
+		if next.List == found.List {
+			t.Error("the second credential is in the full list")
+		}
+	})
+}

@@ -1,0 +1,287 @@
+package issuer_test
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/db/dbtest"
+	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/issuer"
+	"github.com/certvault/certvault/internal/vaulttest"
+)
+
+// wallet is a wallet with a key.
+type wallet struct{ key *ecdsa.PrivateKey }
+
+func newWallet(t testing.TB) wallet {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	ok(t, err)
+	return wallet{key}
+}
+
+func encode(t testing.TB, value any) string {
+	data, err := json.Marshal(value)
+	ok(t, err)
+	return base64.RawURLEncoding.EncodeToString(data)
+}
+
+// prove returns a proof of possession. change may modify the header and the claims.
+func (w wallet) prove(t testing.TB, audience, nonce string, at time.Time, change func(head, claims map[string]any)) string {
+	point, err := w.key.PublicKey.Bytes()
+	ok(t, err)
+	head := map[string]any{"alg": "ES256", "typ": "openid4vci-proof+jwt", "jwk": map[string]any{
+		"kty": "EC", "crv": "P-256", "x": base64.RawURLEncoding.EncodeToString(point[1:33]), "y": base64.RawURLEncoding.EncodeToString(point[33:]),
+	}}
+	claims := map[string]any{"aud": audience, "nonce": nonce, "iat": at.Unix()}
+	if change != nil {
+		change(head, claims)
+	}
+	message := encode(t, head) + "." + encode(t, claims)
+	sum := sha256.Sum256([]byte(message))
+	r, s, err := ecdsa.Sign(rand.Reader, w.key, sum[:])
+	ok(t, err)
+	signature := make([]byte, 64)
+	r.FillBytes(signature[:32])
+	s.FillBytes(signature[32:])
+	return message + "." + base64.RawURLEncoding.EncodeToString(signature)
+}
+
+var sixDigits = regexp.MustCompile(`\b\d{6}\b`)
+
+// offered makes an offer and returns it with its mailed code.
+func offered(t testing.TB, v *vaulttest.Vault, c *cert.Certificate) (*issuer.Offer, string) {
+	t.Helper()
+	o, err := v.Issuer.NewOffer(context.Background(), c)
+	ok(t, err)
+	digits := ""
+	v.Until("the code was mailed", func() bool {
+		for len(v.Mails) > 0 {
+			if m := <-v.Mails; m.Subject == "Your code for adding a certificate to a wallet" {
+				if m.To.Email != c.Email {
+					t.Errorf("the mail is to %s", m.To.Email)
+				}
+				digits = sixDigits.FindString(m.Text)
+			}
+		}
+		return digits != ""
+	})
+	return o, digits
+}
+
+func code(err error) string {
+	if e, ok := errors.AsType[*issuer.WalletError](err); ok {
+		return e.Code
+	}
+	return fmt.Sprint(err)
+}
+
+// A wallet with the mailed code gets a credential that is bound to its key, once.
+func TestRedeem(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		v, inst, c := issued(t, d)
+		ctx := t.Context()
+		o, digits := offered(t, v, c)
+		for range 2 {
+			if _, err := v.Issuer.Offered(ctx, inst.ID, o.Secret); err != nil {
+				t.Fatalf("fetching the offer: %v", err)
+			}
+		}
+		wrong := "000000"
+		if digits == wrong {
+			wrong = "000001"
+		}
+		if _, err := v.Issuer.Redeem(ctx, inst.ID, o.Secret, wrong); code(err) != "invalid_grant" {
+			t.Errorf("a wrong code: %v", err)
+		}
+		token, err := v.Issuer.Redeem(ctx, inst.ID, o.Secret, digits)
+		ok(t, err)
+		if _, err := v.Issuer.Redeem(ctx, inst.ID, o.Secret, digits); code(err) != "invalid_grant" {
+			t.Errorf("redeeming again: %v", err)
+		}
+		if _, err := v.Issuer.Offered(ctx, inst.ID, o.Secret); !fault.Is(err, fault.NotFound) {
+			t.Errorf("fetching a redeemed offer: %v", err)
+		}
+		g, err := v.Issuer.Granted(ctx, inst.ID, token)
+		ok(t, err)
+		nonce, err := v.Issuer.NewNonce(inst.UUID)
+		ok(t, err)
+		mine, theirs := newWallet(t), newWallet(t)
+		h, err := v.Issuer.Holder(inst, mine.prove(t, v.Issuer.ID(inst.UUID), nonce, v.Now(), nil))
+		ok(t, err)
+		for _, f := range []issuer.Format{issuer.FormatVC, issuer.FormatJWT, issuer.FormatSDJWT, issuer.FormatVC} {
+			text, err := v.Issuer.Issue(ctx, g, h, f)
+			ok(t, err)
+			if f != issuer.FormatVC {
+				continue
+			}
+			b := parse(t, text)
+			if b.Subject.ID != h.DID || !strings.HasPrefix(h.DID, "did:jwk:") || strings.Contains(text, "emailAddress") {
+				t.Errorf("the subject is %q, want %q", b.Subject.ID, h.DID)
+			}
+			stored, err := v.Issuer.Credential(ctx, c)
+			ok(t, err)
+			if parse(t, stored.VC).Status != b.Status {
+				t.Error("the bound credential has another place in the status list")
+			}
+		}
+		other, err := v.Issuer.Holder(inst, theirs.prove(t, v.Issuer.ID(inst.UUID), nonce, v.Now(), nil))
+		ok(t, err)
+		if _, err := v.Issuer.Issue(ctx, g, other, issuer.FormatVC); code(err) != "credential_request_denied" {
+			t.Errorf("another key: %v", err)
+		}
+		v.Advance(issuer.TokenLife + time.Second)
+		if _, err := v.Issuer.Granted(ctx, inst.ID, token); code(err) != "invalid_token" {
+			t.Errorf("an expired token: %v", err)
+		}
+	})
+}
+
+// Five wrong codes end an offer, also if they arrive at the same time.
+func TestCodeTries(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		v, inst, c := issued(t, d)
+		o, digits := offered(t, v, c)
+		var wait sync.WaitGroup
+		for i := range 20 {
+			wait.Go(func() {
+				wrong := fmt.Sprintf("%06d", i)
+				if wrong == digits {
+					return
+				}
+				if _, err := v.Issuer.Redeem(context.Background(), inst.ID, o.Secret, wrong); code(err) != "invalid_grant" {
+					t.Errorf("got %v", err)
+				}
+			})
+		}
+		wait.Wait()
+		if _, err := v.Issuer.Redeem(t.Context(), inst.ID, o.Secret, digits); code(err) != "invalid_grant" {
+			t.Errorf("the right code after the limit: %v", err)
+		}
+		var tries int
+		ok(t, v.DB.QueryRowContext(t.Context(), `SELECT tries FROM credential_offers`).Scan(&tries))
+		if tries != 5 {
+			t.Errorf("%d codes were compared, want 5", tries)
+		}
+	})
+}
+
+// An offer ends after ten minutes, with the certificate, and for another institution.
+func TestOfferEnds(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		v, inst, c := issued(t, d)
+		ctx := t.Context()
+		other := v.Institution("OTH", "Other College")
+		o, digits := offered(t, v, c)
+		if _, err := v.Issuer.Redeem(ctx, other.ID, o.Secret, digits); code(err) != "invalid_grant" {
+			t.Errorf("another institution: %v", err)
+		}
+		if _, err := v.Issuer.Offered(ctx, other.ID, o.Secret); !fault.Is(err, fault.NotFound) {
+			t.Errorf("another institution: %v", err)
+		}
+		token, err := v.Issuer.Redeem(ctx, inst.ID, o.Secret, digits)
+		ok(t, err)
+		if _, err := v.Issuer.Granted(ctx, other.ID, token); code(err) != "invalid_token" {
+			t.Errorf("another institution: %v", err)
+		}
+		late, lateDigits := offered(t, v, c)
+		again, digits := offered(t, v, c)
+		token, err = v.Issuer.Redeem(ctx, inst.ID, again.Secret, digits)
+		ok(t, err)
+		_, err = v.Certs.Revoke(ctx, inst.ID, c.UUID, cert.Revocation{Reason: "issued by mistake"})
+		ok(t, err)
+		if _, err := v.Issuer.Granted(ctx, inst.ID, token); code(err) != "credential_request_denied" {
+			t.Errorf("after the revocation: %v", err)
+		}
+		if _, err := v.Issuer.NewOffer(ctx, reread(t, v, c)); !fault.Is(err, fault.BadRequest) {
+			t.Errorf("an offer of a revoked certificate: %v", err)
+		}
+		v.Advance(issuer.OfferLife)
+		if _, err := v.Issuer.Redeem(ctx, inst.ID, late.Secret, lateDigits); code(err) != "invalid_grant" {
+			t.Errorf("after ten minutes: %v", err)
+		}
+		v.Advance(25 * time.Hour)
+		ok(t, v.Issuer.Sweep(ctx))
+		var rows int
+		ok(t, v.DB.QueryRowContext(ctx, `SELECT count(*) FROM credential_offers`).Scan(&rows))
+		if rows != 0 {
+			t.Errorf("%d offers remain", rows)
+		}
+	})
+}
+
+// A certificate is offered at most five times an hour, because each offer sends a mail.
+func TestOfferLimit(t *testing.T) {
+	t.Parallel()
+	v, _, c := issued(t, dbtest.SQLite(t))
+	for range 5 {
+		_, err := v.Issuer.NewOffer(t.Context(), c)
+		ok(t, err)
+	}
+	if _, err := v.Issuer.NewOffer(t.Context(), c); !fault.Is(err, fault.TooMany) {
+		t.Errorf("got %v", err)
+	}
+	v.Advance(time.Hour + time.Second)
+	_, err := v.Issuer.NewOffer(t.Context(), c)
+	ok(t, err)
+}
+
+// A proof is refused if one of its parts is wrong.
+func TestHolderProofs(t *testing.T) {
+	t.Parallel()
+	v, inst, _ := issued(t, dbtest.SQLite(t))
+	other := v.Institution("OTH", "Other College")
+	audience := v.Issuer.ID(inst.UUID)
+	nonce, err := v.Issuer.NewNonce(inst.UUID)
+	ok(t, err)
+	foreign, err := v.Issuer.NewNonce(other.UUID)
+	ok(t, err)
+	w := newWallet(t)
+	for name, c := range map[string]struct {
+		change func(head, claims map[string]any)
+		want   string
+	}{
+		"type":              {func(head, _ map[string]any) { head["typ"] = "JWT" }, "invalid_proof"},
+		"algorithm none":    {func(head, _ map[string]any) { head["alg"] = "none" }, "invalid_proof"},
+		"other algorithm":   {func(head, _ map[string]any) { head["alg"] = "HS256" }, "invalid_proof"},
+		"critical":          {func(head, _ map[string]any) { head["crit"] = []string{"b64"} }, "invalid_proof"},
+		"no key":            {func(head, _ map[string]any) { delete(head, "jwk") }, "invalid_proof"},
+		"two keys":          {func(head, _ map[string]any) { head["kid"] = "did:jwk:e30" }, "invalid_proof"},
+		"other key":         {func(head, _ map[string]any) { head["jwk"].(map[string]any)["x"] = strings.Repeat("A", 43) }, "invalid_proof"},
+		"audience":          {func(_, claims map[string]any) { claims["aud"] = v.Issuer.ID(other.UUID) }, "invalid_proof"},
+		"no time":           {func(_, claims map[string]any) { delete(claims, "iat") }, "invalid_proof"},
+		"old":               {func(_, claims map[string]any) { claims["iat"] = v.Now().Add(-time.Hour).Unix() }, "invalid_proof"},
+		"future":            {func(_, claims map[string]any) { claims["iat"] = v.Now().Add(time.Hour).Unix() }, "invalid_proof"},
+		"no nonce":          {func(_, claims map[string]any) { delete(claims, "nonce") }, "invalid_nonce"},
+		"nonce of another":  {func(_, claims map[string]any) { claims["nonce"] = foreign }, "invalid_nonce"},
+		"nonce with an end": {func(_, claims map[string]any) { claims["nonce"] = "____" + nonce[4:] }, "invalid_nonce"},
+	} {
+		if _, err := v.Issuer.Holder(inst, w.prove(t, audience, nonce, v.Now(), c.change)); code(err) != c.want {
+			t.Errorf("%s: got %v, want %s", name, err, c.want)
+		}
+	}
+	proof := w.prove(t, audience, nonce, v.Now(), nil)
+	if _, err := v.Issuer.Holder(inst, proof[:len(proof)-6]+"AAAAAA"); code(err) != "invalid_proof" {
+		t.Errorf("a changed signature: %v", err)
+	}
+	v.Advance(5*time.Minute + time.Second)
+	if _, err := v.Issuer.Holder(inst, proof); code(err) != "invalid_nonce" {
+		t.Errorf("an expired nonce: %v", err)
+	}
+}
