@@ -32,6 +32,9 @@ RECEIVERS := test/receivers/node_modules/.package-lock.json
 # The npm libraries with which others verify credentials, for the tests.
 VERIFIERS := test/verifiers/node_modules/.package-lock.json
 
+# The npm library with which wallets receive credentials, for the tests.
+WALLETS := test/wallets/node_modules/.package-lock.json
+
 GOLANGCI := go tool -modfile=tools/go.mod golangci-lint
 
 .PHONY: build
@@ -51,7 +54,7 @@ $(PDFIUM): web-deps/node_modules internal/pdfium/wasm/SHA256SUMS internal/pdfium
 	cp web-deps/node_modules/@embedpdf/pdfium/LICENSE* $(@D)
 	go run ./internal/pdfium/gen
 
-$(RECEIVERS) $(VERIFIERS): test/%/node_modules/.package-lock.json: test/%/package-lock.json
+$(RECEIVERS) $(VERIFIERS) $(WALLETS): test/%/node_modules/.package-lock.json: test/%/package-lock.json
 	cd $(<D) && npm ci --silent
 	touch $@
 
@@ -77,7 +80,7 @@ demo: build ## show the main function: upload a certificate, get the verified PD
 	go run ./test/demo
 
 .PHONY: deps
-deps: $(EMBEDDED) $(RECEIVERS) $(VERIFIERS) ## install the programs that the tests need besides Go
+deps: $(EMBEDDED) $(RECEIVERS) $(VERIFIERS) $(WALLETS) ## install the programs that the tests need besides Go
 	.ci/tools
 
 # Test binaries without debugging information link in two thirds of the time; stack traces
@@ -287,7 +290,7 @@ bench/backup: deps build ## make backups every 5 s for LOAD (10m) of uploads, an
 
 .PHONY: clean
 clean: ## remove all built files
-	rm -rf bin $(PACKAGES) web-deps/node_modules test/receivers/node_modules test/verifiers/node_modules $(CHECKERS) test/screenshots $(PDFIUM) $(dir $(PDFIUM))LICENSE* $(dir $(DECODER)) $(dir $(FONTS))*.zst $(CONTEXTS) $(dir $(CONTEXTS))*.json
+	rm -rf bin $(PACKAGES) web-deps/node_modules test/receivers/node_modules test/verifiers/node_modules test/wallets/node_modules $(CHECKERS) test/screenshots $(PDFIUM) $(dir $(PDFIUM))LICENSE* $(dir $(DECODER)) $(dir $(FONTS))*.zst $(CONTEXTS) $(dir $(CONTEXTS))*.json
 
 .PHONY: help
 help: ## list these targets

@@ -30,7 +30,16 @@ var unserved = []string{}
 var forPeople = []string{
 	"GET /{$}", "GET /verify", "GET /setup", "GET /docs", "GET /docs/{page}", "GET /signatures", "GET /.well-known/certvault/root.pem",
 	"GET /verify/{reference_id}/card.png", "GET /verify/{reference_id}/certificate.pdf", "GET /verify/{reference_id}/image.png", "GET /logos/{slug}/{digest}",
-	"GET /apply/{institution}", "GET /apply/{institution}/{offer}", "POST /verify",
+	"GET /apply/{institution}", "GET /apply/{institution}/{offer}", "POST /verify", "GET /verify/{reference_id}/wallet", "POST /verify/{reference_id}/wallet",
+}
+
+// ofProtocols contains the routes that standards define for wallets and verifiers, which find them by
+// other documents: OpenID4VCI 1.0 and SD-JWT VC, and the pictures to which credentials refer.
+var ofProtocols = []string{
+	"GET /.well-known/openid-credential-issuer/institutions/{uuid}", "GET /.well-known/oauth-authorization-server/institutions/{uuid}",
+	"GET /.well-known/jwt-vc-issuer/institutions/{uuid}", "GET /institutions/{uuid}/openid4vci/offers/{secret}",
+	"POST /institutions/{uuid}/openid4vci/token", "POST /institutions/{uuid}/openid4vci/nonce", "POST /institutions/{uuid}/openid4vci/credential",
+	"GET /institutions/{uuid}/achievements/{achievement}/{file}", "GET /credentials/type",
 }
 
 // served reports whether an operation is served, that is, whether it is not in unserved.
@@ -56,6 +65,7 @@ func (d *driver) drive() {
 	d.driveTemplates()
 	d.driveApplications()
 	d.drivePublic()
+	d.driveCredentials()
 	d.driveReplacement()
 	d.driveExpiry()
 	d.driveEvents()
@@ -121,7 +131,7 @@ func (d *driver) routes() {
 		}
 	}
 	for _, p := range d.app.patterns {
-		if slices.Contains(forPeople, p) {
+		if slices.Contains(forPeople, p) || slices.Contains(ofProtocols, p) {
 			continue
 		}
 		id, ok := documented[p]

@@ -34,7 +34,7 @@ func (a *App) peoplePages(site *page.Site, publicLimit *limit.Counter, pages *pu
 		Site:   site, Gate: gate{signInPages}, Members: a.Accounts, Tokens: a.Tokens, Hooks: a.Hooks, Find: a.Certs,
 		Certs: a.Certs, Search: a.Search, Tasks: a.Tasks, Batches: a.Batches, BulkImports: a.BulkImports, Templates: a.Templates, Applications: a.Applications,
 		Approvals: a.Approvals, Verifications: a.Verifications,
-		Links: a.links, Keys: a.Keys, RotateKey: a.rotateKey, Mail: a.Recipients,
+		Links: a.links, Keys: a.Keys, RotateKey: a.rotateKey, Mail: a.Recipients, Issuer: a.Issuer,
 		Limit: limit.NewCounter(a.cfg.RateLimit, time.Now), BaseURL: a.cfg.BaseURL, Now: time.Now, Log: a.log,
 		Stopping: stopping.Done(), Replica: a.replica,
 	}
@@ -45,7 +45,7 @@ func (a *App) peoplePages(site *page.Site, publicLimit *limit.Counter, pages *pu
 	wallet := &recipientpages.Pages{
 		Site: site, Gate: signInPages, Recipients: a.Recipients, People: a.People, Accounts: a.Accounts, Certs: a.Certs, Applications: a.Applications,
 		Mailer: a.Mailer, Links: a.links, Limit: publicLimit, BounceToken: a.cfg.BounceToken, Now: time.Now, Log: a.log,
-		Verifications: a.Verifications,
+		Verifications: a.Verifications, Issuer: a.Issuer,
 	}
 	walletHandler, err := wallet.Handler()
 	if err != nil {

@@ -34,6 +34,7 @@ import (
 	"github.com/certvault/certvault/internal/web/public"
 	recipientpages "github.com/certvault/certvault/internal/web/recipient"
 	"github.com/certvault/certvault/internal/web/signin"
+	"github.com/certvault/certvault/internal/web/wallet"
 )
 
 const (
@@ -134,7 +135,7 @@ func (a *App) handler() (http.Handler, error) {
 	pages := &public.Pages{
 		Site: site, Accounts: a.Accounts, Certs: a.Certs, Applications: a.Applications, Links: a.links, Limit: publicLimit, Now: time.Now,
 		Keys: a.Keys, Verified: a.Verifications.Count, Fonts: a.fonts, Read: a.readPublic,
-		Fetcher: resolver.New(safehttp.Options{}),
+		Fetcher: resolver.New(safehttp.Options{}), Issuer: a.Issuer,
 	}
 	pagesHandler, err := pages.Handler()
 	if err != nil {
@@ -144,8 +145,10 @@ func (a *App) handler() (http.Handler, error) {
 		Certs: a.Certs, Search: a.Search, Batches: a.Batches, Templates: a.Templates, Tokens: a.Tokens, Links: a.links,
 		Applications: a.Applications, OfferCursors: listing.NewCursors(a.Keyring, "offers"),
 		Limit: tokenLimit, Keys: a.IdempotencyKeys, Log: a.log,
-		Verifications: a.Verifications, Replica: a.replica,
+		Verifications: a.Verifications, Replica: a.replica, Issuer: a.Issuer,
 	}
+	wallets := &wallet.API{Issuer: a.Issuer, Limit: publicLimit}
+	walletsHandler := wallets.Handler()
 	compress, err := web.Compress()
 	if err != nil {
 		return nil, err
@@ -155,7 +158,7 @@ func (a *App) handler() (http.Handler, error) {
 		return nil, err
 	}
 	businessHandler, docsHandler := business.Handler(), docs.Handler()
-	a.patterns = slices.Concat([]string{"GET /healthz", "GET /readyz"}, business.Patterns(), docs.Patterns(), pages.Patterns())
+	a.patterns = slices.Concat([]string{"GET /healthz", "GET /readyz"}, business.Patterns(), docs.Patterns(), pages.Patterns(), wallets.Patterns())
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { plain(w, http.StatusOK, "ok\n") })
 	mux.HandleFunc("GET /readyz", a.ready)
@@ -179,13 +182,13 @@ func (a *App) handler() (http.Handler, error) {
 	health := web.Routes(mux, web.WriteJSONError)
 	if !a.cfg.Has(config.Web) {
 		none := http.HandlerFunc(withoutWeb)
-		return surfaces(none, health, none, none, none), nil
+		return surfaces(none, health, none, none, none, none), nil
 	}
 	return web.Wrap(web.Options{
 		Log: a.log, Proxies: proxies, HSTS: a.cfg.TLSCert != "" || a.cfg.ACMEDomain != "" || len(proxies) > 0,
 		Drill: a.drill, Metrics: web.NewMetrics(a.registry), Now: time.Now,
 	}, surfaces(web.CORS(a.cfg.CORSOrigin, compress(businessHandler)), health, compress(docsHandler),
-		compress(site.Assets(pages.Render)), compress(people))), nil
+		compress(site.Assets(pages.Render)), compress(walletsHandler), compress(people))), nil
 }
 
 // shareLimits shares the counts of requests with the other servers on the database.
@@ -200,7 +203,7 @@ func (a *App) shareLimits(public, token *limit.Counter) {
 
 // surfaces passes each request to the handler of its interface. It is not a mux, because a mux
 // redirects unclean paths before the token is checked.
-func surfaces(business, health, docs, assets, pages http.Handler) http.Handler {
+func surfaces(business, health, docs, assets, wallets, pages http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch p := r.URL.Path; {
 		case p == "/business" || strings.HasPrefix(p, "/business/"):
@@ -211,6 +214,8 @@ func surfaces(business, health, docs, assets, pages http.Handler) http.Handler {
 			docs.ServeHTTP(w, r)
 		case strings.HasPrefix(p, page.AssetsPath):
 			assets.ServeHTTP(w, r)
+		case wallet.Owns(p):
+			wallets.ServeHTTP(w, r)
 		default:
 			pages.ServeHTTP(w, r)
 		}
