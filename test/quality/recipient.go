@@ -114,6 +114,7 @@ func (f *fixture) portfolio(ctx context.Context, v *vault.Vault, session string)
 	}
 	certificates := certificateLink.FindAllStringSubmatch(string(a.Body), -1)
 	f.show("wallet-certificate", v.URL+certificates[0][0], http.StatusOK, session)
+	f.show("wallet-add", v.URL+certificates[0][0]+"/wallet", http.StatusOK, session)
 	f.show("portfolio-problem", v.URL+path, http.StatusUnprocessableEntity, session).Form = url.Values{"display_name": {""}, "slug": {"a"}}
 	forms := []string{path}
 	for _, c := range certificates {

@@ -59,6 +59,9 @@ func (f *fixture) templates(ctx context.Context, v *vault.Vault, slug, session s
 	} {
 		f.show(name, v.URL+path, http.StatusOK, session)
 	}
+	if err := f.achievements(ctx, v, c, panel, session); err != nil {
+		return err
+	}
 	if err := f.approvals(ctx, v, c, panel); err != nil {
 		return err
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/certvault/certvault/internal/batch"
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/issuer"
 	"github.com/certvault/certvault/internal/limit"
 	"github.com/certvault/certvault/internal/listing"
 	"github.com/certvault/certvault/internal/replica"
@@ -49,6 +50,8 @@ type API struct {
 	Replica *replica.Replica
 	// Verifications has the numbers of verifications.
 	Verifications *verification.Service
+	// Issuer has the credentials of certificates.
+	Issuer *issuer.Service
 
 	patterns []string
 }
@@ -94,6 +97,7 @@ func (a *API) Handler() http.Handler {
 	route("GET /business/certificates", a.generalList, token.CertificateList, token.VaultList)
 	route("GET /business/certificates/{uuid}", a.generalView, token.CertificateView, token.VaultView)
 	route("GET /business/certificates/{uuid}/download", a.generalDownload, token.CertificateDownload, token.VaultDownload)
+	route("GET /business/certificates/{uuid}/credential", a.credential, token.CertificateDownload, token.VaultDownload)
 	route("GET /business/certificate-templates", a.templates, token.TemplateList, token.TemplateIssue, token.VaultList)
 	route("GET /business/certificate-templates/{id}", a.template, token.TemplateList, token.TemplateIssue)
 	route("GET /business/certificate-templates/{id}/preview", a.thumbnail, token.TemplateList, token.TemplateIssue)

@@ -147,6 +147,15 @@ func (a *API) generalDownload(w http.ResponseWriter, c *call) error {
 	return a.sendVerified(w, c, found)
 }
 
+// credential responds with the credential of a certificate, which may be revoked.
+func (a *API) credential(w http.ResponseWriter, c *call) error {
+	found, err := a.findGeneral(c, token.CertificateDownload)
+	if err != nil {
+		return err
+	}
+	return web.SendCredential(w, c.Request, a.Issuer, found)
+}
+
 // sendVerified responds with the verified PDF.
 func (a *API) sendVerified(w http.ResponseWriter, c *call, found *cert.Certificate) (err error) {
 	content, err := a.Certs.OpenVerified(c.Context(), found)

@@ -152,7 +152,7 @@ func newPanelTest(tb testing.TB, d *db.DB) *panelTest {
 		Access: o.access(),
 		Site:   site, Gate: o.people, Members: o.people, Tokens: o.Tokens, Hooks: o.Hooks, Find: finder{}, Limit: limit.NewCounter(0, o.Now),
 		Certs: o.Certs, Search: o.Search, Tasks: o.Tasks, Batches: o.Batches, BulkImports: o.BulkImports, Templates: o.Templates, Applications: o.Applications,
-		Approvals: o.Approvals, Verifications: o.Verifications, Links: o.Links, Mail: o.Recipients, Keys: o.Keys,
+		Approvals: o.Approvals, Verifications: o.Verifications, Links: o.Links, Mail: o.Recipients, Keys: o.Keys, Issuer: o.Issuer,
 		RotateKey: func(ctx context.Context, inst *account.Institution) error {
 			return o.Keys.Rotate(ctx, inst.UUID, inst.Name, nil)
 		},

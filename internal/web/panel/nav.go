@@ -28,6 +28,7 @@ var entries = [][]entry{
 		{"bulk", "nav.bulk", "bulk", account.MayUpload},
 		{"batches", "nav.batches", "batches", account.MayView},
 		{"templates", "nav.templates", "templates", account.MayView},
+		{"achievements", "nav.achievements", "achievements", account.MayManageTemplates},
 		{"applications", "nav.applications", "applications", account.MayReview},
 		{"offers", "nav.offers", "offers", account.MayManageOffers},
 		{"approvals", "nav.approvals", "approvals", account.MaySign},

@@ -103,6 +103,8 @@ var notices = map[string]string{ //nolint:gosec // the keys contain no tokens
 	"sample_mailed": "mail_notice.sample_sent",
 	"key_rotated":   "settings.notice_key",
 
+	"achievement_saved": "achievements.notice_saved", "achievement_deleted": "achievements.notice_deleted",
+
 	"member_changed":     "members.notice_changed",
 	"member_removed":     "members.notice_removed",
 	"member_left":        "panel_start.notice_left",

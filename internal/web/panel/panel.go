@@ -47,6 +47,7 @@ import (
 	"github.com/certvault/certvault/internal/batch"
 	"github.com/certvault/certvault/internal/bulkimport"
 	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/issuer"
 	"github.com/certvault/certvault/internal/limit"
 	"github.com/certvault/certvault/internal/recipient"
 	"github.com/certvault/certvault/internal/replica"
@@ -132,6 +133,8 @@ type Panel struct {
 	// Links creates public addresses.
 	Links *web.Links
 	Find  Finder
+	// Issuer has the credentials of certificates, and the achievements of institutions.
+	Issuer *issuer.Service
 	// Keys contains the institutions' signing keys. RotateKey creates a new key of an institution
 	// and records the rotation.
 	Keys      *authority.Authority
@@ -160,7 +163,7 @@ var Prefixes = []string{"/panel", "/operator", "/invitation", "/setup"}
 // Handler prepares the table of routes and the pages, and returns the handler for all routes.
 func (p *Panel) Handler() (http.Handler, error) {
 	p.table = slices.Concat(p.routes(), p.accessRoutes(), p.vaultRoutes(), p.templateRoutes(), p.issueRoutes(), p.applicationRoutes(), p.approvalRoutes(),
-		p.verificationRoutes(), p.waitingRoutes())
+		p.verificationRoutes(), p.waitingRoutes(), p.achievementRoutes())
 	var err error
 	if p.view, err = p.Site.Set(page.Options{
 		Templates: templates, Styles: []string{"form.css", "panel.css"}, Modules: []string{"panel.js", "palette.js"},

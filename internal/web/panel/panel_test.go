@@ -17,6 +17,7 @@ import (
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/db/dbtest"
+	"github.com/certvault/certvault/internal/issuer"
 	"github.com/certvault/certvault/internal/pdf/pdftest"
 	"github.com/certvault/certvault/internal/task"
 	certtemplate "github.com/certvault/certvault/internal/template"
@@ -158,6 +159,13 @@ func (s *samples) create(name string) (string, error) {
 			return "", err
 		}
 		return font.ID, nil
+	case "achievement":
+		o.peopleCount++
+		a, err := o.Issuer.SaveAchievement(ctx, id, "", issuer.AchievementInput{Title: "BSc " + strconv.Itoa(o.peopleCount), Description: "Text", Criteria: "Text"})
+		if err != nil {
+			return "", err
+		}
+		return a.UUID, nil
 	case "offer":
 		return o.openOffer(s.inst).UUID, nil
 	case "application":

@@ -30,11 +30,11 @@ type fileMatch struct {
 	Records []*verification `json:"records,omitempty"`
 
 	// Issuers are all institutions with certificates of the file, if there are several, for pages.
-	Issuers []issuer `json:"-"`
+	Issuers []issuerCount `json:"-"`
 }
 
-// issuer is an institution with certificates of a file: one record, or only their number.
-type issuer struct {
+// issuerCount is an institution with certificates of a file: one record, or only their number.
+type issuerCount struct {
 	Name   string
 	Count  int
 	Record *verification
@@ -139,7 +139,7 @@ func (p *Pages) addIssuers(ctx context.Context, result *fileMatch, list []cert.I
 			if err != nil {
 				return err
 			}
-			result.Issuers = append(result.Issuers, issuer{Name: profile.Name, Count: i.Count})
+			result.Issuers = append(result.Issuers, issuerCount{Name: profile.Name, Count: i.Count})
 			continue
 		}
 		v, err := p.describe(ctx, i.Certificate)
@@ -147,7 +147,7 @@ func (p *Pages) addIssuers(ctx context.Context, result *fileMatch, list []cert.I
 			return err
 		}
 		result.Records = append(result.Records, v)
-		result.Issuers = append(result.Issuers, issuer{Name: v.Profile.Name, Count: i.Count, Record: v})
+		result.Issuers = append(result.Issuers, issuerCount{Name: v.Profile.Name, Count: i.Count, Record: v})
 	}
 	return nil
 }

@@ -57,7 +57,7 @@ func newVault(tb testing.TB, d *db.DB) *vault {
 	}
 	v.pages = &Pages{
 		Site: site, Accounts: v.Accounts, Links: v.Links, Limit: limit.NewCounter(0, v.Now), Now: v.Now, Keys: v.Keys, Certs: v.Certs, Applications: v.Applications,
-		Verified: v.Verifications.Count,
+		Verified: v.Verifications.Count, Issuer: v.Issuer,
 	}
 	v.newHandler()
 	v.inst = v.Institution("NWU", "Northern & Western University")

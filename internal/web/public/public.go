@@ -17,6 +17,7 @@ import (
 	"github.com/certvault/certvault/internal/authority"
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/credential"
+	"github.com/certvault/certvault/internal/issuer"
 	"github.com/certvault/certvault/internal/limit"
 	"github.com/certvault/certvault/internal/typeset"
 	"github.com/certvault/certvault/internal/web"
@@ -54,6 +55,8 @@ type Pages struct {
 	Keys *authority.Authority
 	// Fonts draws the texts of badges. It may be nil.
 	Fonts *typeset.Fonts
+	// Issuer has the credentials of certificates.
+	Issuer *issuer.Service
 	// Verified counts a verification of a certificate. IsMember reports whether a request comes from a
 	// signed-in member of an institution, whose requests are not counted. Both are optional.
 	Verified func(certificateID int64)
@@ -108,6 +111,8 @@ func (p *Pages) Handler() (http.Handler, error) {
 	mux.Handle("POST /verify", web.SameOrigin(p.view.Render, web.Handler(p.view.Render, p.checkCredential)))
 	route("GET /verify/{reference_id}", p.verify)
 	route(belowPattern, p.below)
+	mux.Handle("POST /verify/{reference_id}/wallet", web.SameOrigin(p.view.Render, web.Handler(p.view.Render, p.offerToWallet)))
+	p.patterns = append(p.patterns, "POST /verify/{reference_id}/wallet")
 	route("GET /logos/{slug}/{digest}", p.logo)
 	route("GET /files/{uuid}/{kind}", p.file)
 	route("GET /apply/{institution}", p.offers)
@@ -137,7 +142,7 @@ const belowPattern = "GET /verify/{reference_id}/{what}"
 var belowPatterns = []string{
 	"GET /verify/file/{sha256}", "GET /verify/{reference_id}/qrcode.svg", "GET /verify/{reference_id}/barcode.svg",
 	"GET /verify/{reference_id}/card.png", "GET /verify/{reference_id}/certificate.pdf", "GET /verify/{reference_id}/image.png",
-	"GET /verify/{reference_id}/badge.svg",
+	"GET /verify/{reference_id}/badge.svg", "GET /verify/{reference_id}/credential", "GET /verify/{reference_id}/wallet",
 }
 
 // below is the handler of belowPattern. The word "file" cannot be a reference id, because a
@@ -155,6 +160,10 @@ func (p *Pages) below(w http.ResponseWriter, r *http.Request) error {
 		return p.card(w, r)
 	case "badge.svg":
 		return p.badge(w, r)
+	case "credential":
+		return p.credential(w, r)
+	case "wallet":
+		return p.wallet(w, r)
 	case "certificate.pdf":
 		return p.publicFile(w, r, web.PDFFile)
 	case "image.png":

@@ -50,6 +50,9 @@ func (p *Pages) send(w http.ResponseWriter, r *http.Request, c *cert.Certificate
 	var name string
 	mediaType, tag := seal.PDF, hex.EncodeToString(c.Verified.SHA256[:])
 	disposition := "inline"
+	if r.PathValue("file") == "credential" {
+		return web.SendCredential(w, r, p.Issuer, c)
+	}
 	switch r.PathValue("file") {
 	case "certificate.pdf":
 		name = c.ReferenceID + ".pdf"

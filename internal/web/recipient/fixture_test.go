@@ -86,7 +86,7 @@ func newHarness(t *testing.T, perMinute int) *harness {
 	pages := &Pages{
 		Site: site, Gate: h, Recipients: h.Recipients, People: h.People, Accounts: h.Accounts, Certs: h.Certs, Applications: h.Applications,
 		Mailer: h.Mailer, Links: h.Links, Limit: h.limit, BounceToken: "0123456789abcdef", Now: h.Now, Log: log,
-		Verifications: h.Verifications,
+		Verifications: h.Verifications, Issuer: h.Issuer,
 	}
 	inner, err := pages.Handler()
 	if err != nil {

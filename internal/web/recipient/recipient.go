@@ -21,6 +21,7 @@ import (
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/identity"
+	"github.com/certvault/certvault/internal/issuer"
 	"github.com/certvault/certvault/internal/limit"
 	"github.com/certvault/certvault/internal/mail"
 	"github.com/certvault/certvault/internal/recipient"
@@ -62,6 +63,8 @@ type Pages struct {
 	Links        *web.Links
 	// Verifications has the numbers of verifications.
 	Verifications *verification.Service
+	// Issuer has the credentials of certificates.
+	Issuer *issuer.Service
 	// Limit counts the requests of each address.
 	Limit *limit.Counter
 	// BounceToken is the secret for reports of failed deliveries; if it is empty, no reports are
@@ -127,6 +130,8 @@ func (p *Pages) Handler() (http.Handler, error) {
 	} {
 		route(set.view, "GET "+base, set.guard(p.certificate))
 		route(set.view, "GET "+base+"/{file}", set.guard(p.file))
+		route(set.view, "GET "+base+"/wallet", set.guard(p.wallet))
+		route(set.view, "POST "+base+"/wallet", set.guard(p.offerToWallet))
 		route(set.view, "POST "+base+"/shares", set.guard(p.createShare))
 		route(set.view, "POST "+base+"/shares/{share}/revoke", set.guard(p.revokeShare))
 		route(set.view, "POST "+base+"/correction", set.guard(p.correct))

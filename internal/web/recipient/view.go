@@ -54,6 +54,16 @@ func (s *certificateView) Badge() *page.Badge {
 	return &page.Badge{ReferenceID: s.ReferenceID, Address: s.VerifyURL}
 }
 
+// Digital returns the data of the part that offers the credential, or nil if the certificate has none.
+func (s *certificateView) Digital() *page.Digital {
+	if !s.Downloadable() {
+		return nil
+	}
+	return &page.Digital{
+		File: s.Base + "/credential", Wallet: s.Base + "/wallet", ReferenceID: s.ReferenceID, Host: page.HostOf(s.VerifyURL), Institution: s.Profile.Issuer(),
+	}
+}
+
 // Band returns the institution's colour for a valid certificate, or nil for any other certificate.
 func (s *certificateView) Band() *colour.Brand {
 	if s.Verdict != valid {

@@ -1,0 +1,94 @@
+package page
+
+import (
+	"context"
+	"errors"
+	"html/template"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/issuer"
+	"github.com/certvault/certvault/internal/seal"
+)
+
+// Digital is the data of the part "digital", which offers the credential of a certificate.
+type Digital struct {
+	// File is the path of the credential, and Wallet that of the page that adds it to a wallet, or "".
+	File, Wallet string
+	ReferenceID  string
+	// Host is the host of the vault, and Institution the name of the institution.
+	Host, Institution string
+}
+
+// HostOf returns the host of an address.
+func HostOf(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return address
+	}
+	return u.Host
+}
+
+// ToWallet is the data of the part "to-wallet": the page that adds a credential to a wallet.
+type ToWallet struct {
+	// Path is the path of the page, and Back that of the certificate.
+	Path, Back string
+	Title      string
+	// Link opens the wallet of the device, and QRCode contains the link. They are empty until the
+	// person asks for an offer.
+	Link      template.URL
+	QRCode    template.HTML
+	ExpiresAt time.Time
+}
+
+// offerCookie contains the secret of an offer to a wallet, of which the vault stores only the hash.
+const offerCookie = "__Host-wallet"
+
+// StartOffer makes an offer of a certificate, and stores its secret in a cookie for FindOffer. The
+// message of an error is a key of the catalog.
+func StartOffer(w http.ResponseWriter, r *http.Request, s *issuer.Service, c *cert.Certificate) error {
+	o, err := s.NewOffer(r.Context(), c)
+	if e, ok := errors.AsType[*fault.Error](err); ok && e.Kind == fault.TooMany {
+		translated := *e
+		translated.Message = "digital.often"
+		return &translated
+	}
+	if err != nil {
+		return err
+	}
+	http.SetCookie(w, &http.Cookie{
+		Name: offerCookie, Value: o.Secret, Path: "/", MaxAge: int(issuer.OfferLife.Seconds()), Secure: true, HttpOnly: true, SameSite: http.SameSiteLaxMode,
+	})
+	return nil
+}
+
+// FindOffer adds the offer in the cookie of a request to the page of a certificate, if it can still be
+// redeemed.
+func (t *ToWallet) FindOffer(ctx context.Context, r *http.Request, s *issuer.Service, c *cert.Certificate) error {
+	cookie, err := r.Cookie(offerCookie)
+	if err != nil {
+		return nil //nolint:nilerr // there is no offer
+	}
+	o, err := s.Offered(ctx, c.InstitutionID, cookie.Value)
+	if fault.Is(err, fault.NotFound) || err == nil && o.CertificateID != c.ID {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	address, err := s.OfferURL(ctx, c.InstitutionID, o)
+	if err != nil {
+		return err
+	}
+	// OpenID4VCI 1.0, 4.1.3 and 12.1.
+	link := "openid-credential-offer://?credential_offer_uri=" + url.QueryEscape(address)
+	svg, err := seal.QRCodeSVG(link)
+	if err != nil {
+		return err
+	}
+	t.Link, t.QRCode, t.ExpiresAt = template.URL(link), template.HTML(svg), o.ExpiresAt //nolint:gosec // both are made here
+	return nil
+}

@@ -1,0 +1,124 @@
+package panel
+
+import (
+	"archive/zip"
+	"bytes"
+	"image"
+	"image/png"
+	"mime/multipart"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/db/dbtest"
+)
+
+// achievementForm returns a request with the form of an achievement.
+func (o *panelTest) achievementForm(person, target string, picture []byte, fields map[string]string) *http.Request {
+	o.tb.Helper()
+	var b bytes.Buffer
+	form := multipart.NewWriter(&b)
+	for name, value := range fields {
+		if err := form.WriteField(name, value); err != nil {
+			o.tb.Fatal(err)
+		}
+	}
+	part, err := form.CreateFormFile("picture", "badge.png")
+	if err == nil {
+		_, err = part.Write(picture)
+	}
+	if err == nil {
+		err = form.Close()
+	}
+	if err != nil {
+		o.tb.Fatal(err)
+	}
+	r := o.request(person, http.MethodPost, target, nil)
+	inner := httptest.NewRequestWithContext(r.Context(), http.MethodPost, target, &b)
+	r.Body, r.ContentLength = inner.Body, inner.ContentLength
+	r.Header.Set("Content-Type", form.FormDataContentType())
+	return r
+}
+
+// Members who may manage templates create, change and delete achievements. Others, other institutions
+// and other web sites cannot.
+func TestAchievements(t *testing.T) {
+	t.Parallel()
+	o := newPanelTest(t, dbtest.SQLite(t))
+	var picture bytes.Buffer
+	if err := png.Encode(&picture, image.NewNRGBA(image.Rect(0, 0, 64, 64))); err != nil {
+		t.Fatal(err)
+	}
+	list, form := o.pathOf("achievements"), o.pathOf("achievements/new")
+	fields := map[string]string{"title": "BSc Physics", "description": "Three <b>years</b>", "criteria": "", "criteria_url": "http://x.example", "skills": "Optics\nMechanics"}
+	checkPage(t, "the empty list", o.get("owner", list), http.StatusOK, "No achievements")
+	checkPage(t, "wrong values", o.send(o.achievementForm("owner", form, []byte("no picture"), fields)), http.StatusUnprocessableEntity,
+		"Enter an address that begins with https://", "The picture must be a PNG or JPEG file", "Three <b>years</b>")
+	fields["criteria_url"] = "https://nwu.example/physics"
+	cross := o.achievementForm("owner", form, picture.Bytes(), fields)
+	cross.Header.Set("Sec-Fetch-Site", "cross-site")
+	if w := o.send(cross); w.Code != http.StatusForbidden {
+		t.Errorf("a form of another site: %d, want 403", w.Code)
+	}
+	for _, role := range account.Roles {
+		may := account.Membership{Role: role.Role}
+		w := o.get(string(role.Role), list)
+		if want := may.Can(account.MayManageTemplates); (w.Code == http.StatusOK) != want {
+			t.Errorf("%s: %d, may manage templates: %v", role.Role, w.Code, want)
+		}
+	}
+	w := o.send(o.achievementForm("owner", form, picture.Bytes(), fields))
+	checkPage(t, "the list", o.followRedirect(t, "owner", w, list), http.StatusOK, "BSc Physics", "The achievement was saved")
+	all, err := o.Issuer.Achievements(t.Context(), o.inst.ID)
+	if err != nil || len(all) != 1 || all[0].Picture == "" {
+		t.Fatalf("got %v, %v", all, err)
+	}
+	own, foreign := list+"/"+all[0].UUID, "/panel/"+o.other.Slug+"/achievements/"+all[0].UUID
+	checkPage(t, "the form", o.get("owner", own), http.StatusOK, "BSc Physics", "Remove the picture")
+	checkPage(t, "the same title", o.send(o.achievementForm("owner", form, picture.Bytes(), fields)), http.StatusUnprocessableEntity, "There is an achievement with this title already")
+	for _, path := range []string{foreign, foreign + "/delete"} {
+		checkPage(t, "another institution", o.get("outsider", path), http.StatusNotFound)
+	}
+	if w := o.send(o.achievementForm("outsider", foreign, nil, fields)); w.Code != http.StatusNotFound {
+		t.Errorf("a change by another institution: %d, want 404", w.Code)
+	}
+	if w := o.post("outsider", foreign+"/delete", url.Values{}); w.Code != http.StatusNotFound {
+		t.Errorf("a deletion by another institution: %d, want 404", w.Code)
+	}
+	checkPage(t, "the question", o.get("owner", own+"/delete"), http.StatusOK, "Delete “BSc Physics”?")
+	checkPage(t, "after the deletion", o.followRedirect(t, "owner", o.post("owner", own+"/delete", url.Values{}), list), http.StatusOK, "The achievement was deleted")
+	checkPage(t, "the audit log", o.get("owner", o.pathOf("audit")), http.StatusOK, "created an achievement", "deleted an achievement")
+}
+
+// Members download the credential of a certificate, and those of many as a ZIP.
+func TestCredentialsInPanel(t *testing.T) {
+	t.Parallel()
+	o := newPanelTest(t, dbtest.SQLite(t))
+	first, second := o.upload(o.inst, "Ada Obi", "a.pdf"), o.upload(o.inst, "Bo Ek", "refuse.pdf")
+	foreign := o.upload(o.other, "Eve Low", "e.pdf")
+	o.processAll()
+	path := o.pathOf("certificates/" + first.UUID)
+	checkPage(t, "the certificate", o.get("auditor", path), http.StatusOK, "Download credential (JSON)", "Download badge (PNG)")
+	if w := o.get("auditor", path+"/credential?format=jwt"); w.Code != http.StatusOK || w.Header().Get("Content-Type") != "application/vc+jwt" {
+		t.Errorf("the credential: %d %v", w.Code, w.Header())
+	}
+	if w := o.get("owner", o.pathOf("certificates/"+foreign.UUID+"/credential")); w.Code != http.StatusNotFound {
+		t.Errorf("the credential of another institution: %d, want 404", w.Code)
+	}
+	w := o.post("owner", o.pathOf("certificates/credentials"), url.Values{"selected": {first.UUID, second.UUID, foreign.UUID}})
+	z, err := zip.NewReader(bytes.NewReader(w.Body.Bytes()), int64(w.Body.Len()))
+	if err != nil {
+		t.Fatalf("%d %v: %v", w.Code, w.Header(), err)
+	}
+	var names []string
+	for _, f := range z.File {
+		names = append(names, f.Name)
+	}
+	if got := strings.Join(names, "; "); got != "Ada Obi, BSc Physics, "+first.ReferenceID+".json; credentials.csv" {
+		t.Errorf("the archive has %s", got)
+	}
+	checkPage(t, "no credential", o.post("owner", o.pathOf("certificates/credentials"), url.Values{"selected": {second.UUID}}), http.StatusUnprocessableEntity, "None of these certificates has a credential.")
+}

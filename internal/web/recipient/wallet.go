@@ -1,0 +1,48 @@
+package recipient
+
+import (
+	"net/http"
+
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/web/page"
+)
+
+// walletPage returns the data of the page that adds a certificate to a wallet. The error is errNoFile
+// if the certificate is not approved.
+func (p *Pages) walletPage(r *http.Request, h *holding) (*page.ToWallet, error) {
+	if h.certificate.Status != cert.Approved {
+		return nil, errNoFile
+	}
+	t := &page.ToWallet{Path: h.base + "/wallet", Back: h.base, Title: h.certificate.Title}
+	err := t.FindOffer(r.Context(), r, p.Issuer, h.certificate)
+	return t, err
+}
+
+// wallet shows the page that adds a certificate to a wallet.
+func (p *Pages) wallet(w http.ResponseWriter, r *http.Request) error {
+	h, err := p.holdingOf(r)
+	if err != nil {
+		return p.notFound(w, r, err)
+	}
+	t, err := p.walletPage(r, h)
+	if err != nil {
+		return p.notFound(w, r, err)
+	}
+	return h.view.Draw(w, r, http.StatusOK, "wallet_add.html", t)
+}
+
+// offerToWallet makes an offer to a wallet, and shows it on the page.
+func (p *Pages) offerToWallet(w http.ResponseWriter, r *http.Request) error {
+	h, err := p.holdingOf(r)
+	if err != nil {
+		return p.notFound(w, r, err)
+	}
+	t, err := p.walletPage(r, h)
+	if err != nil {
+		return p.notFound(w, r, err)
+	}
+	if err := page.StartOffer(w, r, p.Issuer, h.certificate); err != nil {
+		return h.view.ShowAgain(w, r, "wallet_add.html", t, err)
+	}
+	return h.view.Redirect(w, r, h.view.Reader(r).Link(t.Path), "")
+}
