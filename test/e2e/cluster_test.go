@@ -461,9 +461,10 @@ func (c *cluster) progress() {
 func (c *cluster) settled(d *sql.DB) {
 	c.t.Helper()
 	eventually(c.t, 4*time.Minute, "all certificates are processed, and all webhooks delivered", func() bool {
-		return count(c.t, d, `SELECT count(*) FROM certificates WHERE status = 'processing'`) == 0 &&
-			count(c.t, d, `SELECT count(*) FROM webhook_deliveries WHERE status = 'pending'`) == 0 &&
-			count(c.t, d, `SELECT count(*) FROM batches WHERE NOT expanded`) == 0
+		// In this order: a batch becomes certificates, whose processing has deliveries.
+		return count(c.t, d, `SELECT count(*) FROM batches WHERE NOT expanded`) == 0 &&
+			count(c.t, d, `SELECT count(*) FROM certificates WHERE status = 'processing'`) == 0 &&
+			count(c.t, d, `SELECT count(*) FROM webhook_deliveries WHERE status = 'pending'`) == 0
 	})
 }
 
