@@ -110,8 +110,8 @@ const (
 	KeySheet       Action = "key.sheet"
 	KeyIdentity    Action = "key.identity-replaced"
 	// CredentialKeysCreated and CredentialKeysRotated are about the keys that sign credentials.
-	CredentialKeysCreated Action = "key.credential-made"
-	CredentialKeysRotated Action = "key.credential-rotated"
+	CredentialKeysCreated Action = "key.credential-made"    //nolint:gosec // the name of an action
+	CredentialKeysRotated Action = "key.credential-rotated" //nolint:gosec // the name of an action
 
 	AchievementCreated Action = "achievement.created"
 	AchievementChanged Action = "achievement.changed"

@@ -213,7 +213,8 @@ func Wire(d Deps) (*Services, error) {
 		Catalog: s.Languages, To: d.Links.To, Quota: d.StagedQuota, Now: d.Now, Log: d.Log,
 	})
 	s.Tasks = task.New(task.Config{
-		DB: d.DB, Queue: s.Queue, Certs: s.Certs, Search: s.Search, Applications: s.Applications, Issuer: s.Issuer, Renewal: s.Templates.Renewal, VerifyURL: d.Links.Verify, Now: d.Now, Log: d.Log,
+		DB: d.DB, Queue: s.Queue, Certs: s.Certs, Search: s.Search, Applications: s.Applications, Issuer: s.Issuer,
+		Renewal: s.Templates.Renewal, VerifyURL: d.Links.Verify, Now: d.Now, Log: d.Log,
 	})
 	s.BulkImports = bulkimport.New(bulkimport.Config{
 		DB: d.DB, Certs: s.Certs, Search: s.Search, Tasks: s.Tasks, Batches: s.Batches, Templates: s.Templates, Blobs: d.Blobs, Queue: s.Queue, Now: d.Now, Log: d.Log,

@@ -174,7 +174,7 @@ func TestClusterFaultyStore(t *testing.T) {
 		var lost, slow, cut atomic.Int64
 		faults.SetLatency(15 * time.Millisecond)
 		faults.Set(func(r *http.Request) blobtest.Fault {
-			switch n := rand.IntN(100); { //nolint:gosec // it chooses faults
+			switch n := rand.IntN(100); {
 			case n < 3 && r.Method == http.MethodPut:
 				lost.Add(1)
 				return blobtest.Lost
@@ -206,7 +206,7 @@ func TestClusterStoreAway(t *testing.T) {
 	eachStore(t, func(t *testing.T, server *blobtest.Process) {
 		c := startCluster(t, clusterOptions{size: 3, store: server.Location(), haproxy: true})
 		d := c.database(t)
-		l := &load{c: c, client: &vault.Client{URL: c.url, Token: c.fixture.client.Token, HTTP: &http.Client{Timeout: strictLimit, Transport: c.transport}}}
+		l := &load{c: c, client: &vault.Client{URL: c.url, Token: c.client.Token, HTTP: &http.Client{Timeout: strictLimit, Transport: c.transport}}}
 		var next, refused atomic.Int64
 		var uploads sync.WaitGroup
 		upload := func(who string) {
@@ -377,7 +377,7 @@ func TestClusterCost(t *testing.T) {
 	eachStore(t, func(t *testing.T, server *blobtest.Process) {
 		c := startCluster(t, clusterOptions{size: 3, store: server.Location(), haproxy: true})
 		d := c.database(t)
-		l := &load{c: c, strict: true, client: &vault.Client{URL: c.url, Token: c.fixture.client.Token, HTTP: &http.Client{Timeout: strictLimit, Transport: c.transport}}}
+		l := &load{c: c, strict: true, client: &vault.Client{URL: c.url, Token: c.client.Token, HTTP: &http.Client{Timeout: strictLimit, Transport: c.transport}}}
 		measure := func(name string) (cpu, took time.Duration) {
 			began, before := time.Now(), c.cpu()
 			var next atomic.Int64

@@ -56,8 +56,7 @@ func startHAProxy(t *testing.T, nodes []string) *haproxy {
 	}
 	certificate, trusted := selfSigned(t)
 	address := nodeAddress(t, nodes)
-	// The path of a socket must be short.
-	dir, err := os.MkdirTemp("", "haproxy-")
+	dir, err := os.MkdirTemp("", "haproxy-") //nolint:usetesting // the path of a socket has at most 107 bytes
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +76,6 @@ func startHAProxy(t *testing.T, nodes []string) *haproxy {
 		replace(fmt.Sprintf("10.0.0.%d:8080", i+1), node)
 	}
 	file := writeTemp(t, "haproxy.cfg", []byte(config))
-	//nolint:gosec // the program of the test
 	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), program, "-db", "-f", file)
 	var output bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &output, &output
