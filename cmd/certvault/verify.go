@@ -60,8 +60,13 @@ func (e *exitError) Unwrap() error { return e.err }
 
 // Run verifies the file and prints the report. The exit code states the verdict.
 func (v *verifyCommand) Run(c *console) error {
-	switch report, err := v.verifyCredential(c.ctx); {
+	report, err := v.verifyCredential(c.ctx)
+	damaged, isDamaged := errors.AsType[*unreadable](err)
+	switch {
 	case errors.Is(err, errNotCredential):
+	case isDamaged && !c.json:
+		printf(c.stdout, "CANNOT TELL: %s.\n", damaged)
+		return &exitError{code: exitUnknown}
 	case err != nil:
 		return &exitError{exitUnknown, err}
 	case c.json:

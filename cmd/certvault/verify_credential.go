@@ -84,8 +84,12 @@ func (v *verifyCommand) verifyCredential(ctx context.Context) (*credential.Repor
 	if err != nil {
 		return nil, fmt.Errorf("%q cannot be read: %w", v.File, withoutName(err))
 	}
-	if _, _, err := credential.Unbake(data); errors.Is(err, credential.ErrNoCredential) {
+	_, _, err = credential.Unbake(data)
+	switch {
+	case errors.Is(err, credential.ErrNoCredential):
 		return nil, errNotCredential
+	case errors.Is(err, credential.ErrPicture):
+		return nil, &unreadable{err}
 	}
 	fetcher, err := v.fetcher()
 	if err != nil {
@@ -97,6 +101,9 @@ func (v *verifyCommand) verifyCredential(ctx context.Context) (*credential.Repor
 	}
 	return report, nil
 }
+
+// unreadable is the error of a picture that is damaged, so that nothing can be said about it.
+type unreadable struct{ error }
 
 // errNotCredential reports a file without a credential.
 var errNotCredential = errors.New("the file contains no credential")

@@ -137,8 +137,12 @@ func TestVerifyCredentialErrors(t *testing.T) {
 	t.Parallel()
 	issued := issueCredential(t)
 	damaged := writeFile(t, "badge.png", issued.picture[:60])
+	code, out, errs := certvault(t, "", "verify", damaged)
+	if code != exitUnknown || !strings.HasPrefix(out, "CANNOT TELL: the picture is damaged") || errs != "" {
+		t.Errorf("damaged picture: exit code %d, output %q, error %q", code, out, errs)
+	}
 	for name, args := range map[string][]string{
-		"damaged picture":  {damaged},
+		"damaged picture":  {"--json", damaged},
 		"missing document": {writeFile(t, "c.json", issued.json), "--document", missingFolder(t)},
 		"other document":   {writeFile(t, "c.json", issued.json), "--document", writeFile(t, "x.json", []byte("{}"))},
 	} {

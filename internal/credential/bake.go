@@ -24,8 +24,8 @@ const MaxFile = 10 << 20
 // ErrNoCredential reports a file without a credential.
 var ErrNoCredential = errors.New("the file contains no credential")
 
-// errPicture reports a picture that cannot be read.
-var errPicture = errors.New("the picture is damaged")
+// ErrPicture reports a picture that is damaged.
+var ErrPicture = errors.New("the picture is damaged")
 
 // compactJWS matches a compact JWS, optionally with the disclosures and the key binding of SD-JWT.
 var compactJWS = regexp.MustCompile(`^[\w-]+\.[\w-]+\.[\w-]+(~[\w-]*)*(~[\w-]+\.[\w-]+\.[\w-]+)?$`)

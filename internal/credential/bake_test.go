@@ -119,21 +119,21 @@ func TestHostilePictures(t *testing.T) {
 	}{
 		"no credential": {plain, ErrNoCredential},
 		"bomb":          {insert(compressedText(t, make([]byte, 3<<20))), errTooLarge},
-		"two":           {insert(text, text), errPicture},
-		"cut off":       {insert(text)[:60], errPicture},
-		"long chunk":    {append(plain[:33:33], "\xff\xff\xff\xffiTXt"...), errPicture},
-		"short text":    {insert(textChunk([]byte(bakedKeyword + "\x00\x00"))), errPicture},
-		"no separators": {insert(textChunk([]byte(bakedKeyword + "\x00\x00\x00{}"))), errPicture},
-		"checksum":      {bytes.Replace(insert(text), []byte("{}"), []byte("[]"), 1), errPicture},
-		"not zlib":      {insert(textChunk([]byte(bakedKeyword + "\x00\x01\x00\x00\x00{}"))), errPicture},
+		"two":           {insert(text, text), ErrPicture},
+		"cut off":       {insert(text)[:60], ErrPicture},
+		"long chunk":    {append(plain[:33:33], "\xff\xff\xff\xffiTXt"...), ErrPicture},
+		"short text":    {insert(textChunk([]byte(bakedKeyword + "\x00\x00"))), ErrPicture},
+		"no separators": {insert(textChunk([]byte(bakedKeyword + "\x00\x00\x00{}"))), ErrPicture},
+		"checksum":      {bytes.Replace(insert(text), []byte("{}"), []byte("[]"), 1), ErrPicture},
+		"not zlib":      {insert(textChunk([]byte(bakedKeyword + "\x00\x01\x00\x00\x00{}"))), ErrPicture},
 		"other text":    {insert(textChunk([]byte(bakedKeyword + "\x00\x00\x00\x00\x00hello"))), ErrNoCredential},
 		"too large":     {make([]byte, MaxFile+1), errTooLarge},
-		"entities":      {[]byte(`<!DOCTYPE svg [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]><svg>&b;</svg>`), errPicture},
+		"entities":      {[]byte(`<!DOCTYPE svg [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]><svg>&b;</svg>`), ErrPicture},
 		"deep":          {[]byte(strings.Repeat("<svg>", 300)), errTooMany},
 		"many":          {[]byte("<svg>" + strings.Repeat("<a/>", maxElements) + "</svg>"), errTooMany},
 		"HTML":          {[]byte("<html></html>"), ErrNoCredential},
-		"elements":      {[]byte(`<svg xmlns:o="https://purl.imsglobal.org/ob/v3p0"><o:credential><a/></o:credential></svg>`), errPicture},
-		"two elements":  {[]byte(`<svg xmlns:o="https://purl.imsglobal.org/ob/v3p0"><o:credential>{}</o:credential><o:credential>{}</o:credential></svg>`), errPicture},
+		"elements":      {[]byte(`<svg xmlns:o="https://purl.imsglobal.org/ob/v3p0"><o:credential><a/></o:credential></svg>`), ErrPicture},
+		"two elements":  {[]byte(`<svg xmlns:o="https://purl.imsglobal.org/ob/v3p0"><o:credential>{}</o:credential><o:credential>{}</o:credential></svg>`), ErrPicture},
 		"no namespace":  {[]byte(`<svg><credential>{}</credential></svg>`), ErrNoCredential},
 		"text":          {[]byte("hello"), ErrNoCredential},
 		"empty":         {nil, ErrNoCredential},
@@ -146,7 +146,7 @@ func TestHostilePictures(t *testing.T) {
 	for name, file := range map[string][]byte{
 		"not PNG": []byte("x"), "cut off": plain[:20], "no end": plain[:33], "no header": append(bytes.Clone(pngSignature), plain[33:]...),
 	} {
-		if _, err := BakePNG(file, []byte("{}")); !errors.Is(err, errPicture) {
+		if _, err := BakePNG(file, []byte("{}")); !errors.Is(err, ErrPicture) {
 			t.Errorf("BakePNG, %s: error %v", name, err)
 		}
 	}

@@ -25,15 +25,15 @@ type chunk struct {
 // nextChunk returns the first chunk of a datastream after the signature, and the rest.
 func nextChunk(data []byte) (chunk, []byte, error) {
 	if len(data) < 12 {
-		return chunk{}, nil, fmt.Errorf("%w: it ends early", errPicture)
+		return chunk{}, nil, fmt.Errorf("%w: it ends early", ErrPicture)
 	}
 	length := int64(binary.BigEndian.Uint32(data))
 	if length > int64(len(data)-12) {
-		return chunk{}, nil, fmt.Errorf("%w: it ends early", errPicture)
+		return chunk{}, nil, fmt.Errorf("%w: it ends early", ErrPicture)
 	}
 	end := int(length) + 8
 	if crc32.ChecksumIEEE(data[4:end]) != binary.BigEndian.Uint32(data[end:]) {
-		return chunk{}, nil, fmt.Errorf("%w: the checksum of a chunk is wrong", errPicture)
+		return chunk{}, nil, fmt.Errorf("%w: the checksum of a chunk is wrong", ErrPicture)
 	}
 	return chunk{string(data[4:8]), data[8:end], data[:end+4]}, data[end+4:], nil
 }
@@ -42,7 +42,7 @@ func nextChunk(data []byte) (chunk, []byte, error) {
 // credential that the picture already has.
 func BakePNG(picture, credential []byte) ([]byte, error) {
 	if !bytes.HasPrefix(picture, pngSignature) {
-		return nil, fmt.Errorf("baking a badge: %w: it is not PNG", errPicture)
+		return nil, fmt.Errorf("baking a badge: %w: it is not PNG", ErrPicture)
 	}
 	if !utf8.Valid(credential) {
 		return nil, fmt.Errorf("baking a badge: %w", errNotUTF8)
@@ -54,7 +54,7 @@ func BakePNG(picture, credential []byte) ([]byte, error) {
 			return nil, fmt.Errorf("baking a badge: %w", err)
 		}
 		if len(out) == len(pngSignature) && c.kind != "IHDR" {
-			return nil, fmt.Errorf("baking a badge: %w: it has no header", errPicture)
+			return nil, fmt.Errorf("baking a badge: %w: it has no header", ErrPicture)
 		}
 		if !c.baked() {
 			out = append(out, c.raw...)
@@ -67,7 +67,7 @@ func BakePNG(picture, credential []byte) ([]byte, error) {
 		}
 		rest = next
 	}
-	return nil, fmt.Errorf("baking a badge: %w: it ends early", errPicture)
+	return nil, fmt.Errorf("baking a badge: %w: it ends early", ErrPicture)
 }
 
 // appendBaked appends an iTXt chunk without compression, language and translated keyword (PNG, 11.3.3.4).
@@ -93,7 +93,7 @@ func unbakePNG(data []byte) ([]byte, error) {
 		}
 		if c.baked() {
 			if found != nil { // OB, 5.3.1.1: at most one
-				return nil, fmt.Errorf("%w: it has two credentials", errPicture)
+				return nil, fmt.Errorf("%w: it has two credentials", ErrPicture)
 			}
 			if found, err = c.text(); err != nil {
 				return nil, err
@@ -115,7 +115,7 @@ func unbakePNG(data []byte) ([]byte, error) {
 func (c chunk) text() ([]byte, error) {
 	rest := c.data[len(bakedKeyword)+1:]
 	if len(rest) < 2 {
-		return nil, fmt.Errorf("%w: the text ends early", errPicture)
+		return nil, fmt.Errorf("%w: the text ends early", ErrPicture)
 	}
 	compressed := rest[0] == 1
 	_, rest, ok := bytes.Cut(rest[2:], []byte{0}) // the language
@@ -123,18 +123,18 @@ func (c chunk) text() ([]byte, error) {
 		_, rest, ok = bytes.Cut(rest, []byte{0}) // the translated keyword
 	}
 	if !ok {
-		return nil, fmt.Errorf("%w: the text ends early", errPicture)
+		return nil, fmt.Errorf("%w: the text ends early", ErrPicture)
 	}
 	if !compressed {
 		return append([]byte{}, rest...), nil
 	}
 	r, err := zlib.NewReader(bytes.NewReader(rest))
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errPicture, err)
+		return nil, fmt.Errorf("%w: %w", ErrPicture, err)
 	}
 	text, err := io.ReadAll(io.LimitReader(r, maxDocument+1))
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errPicture, err)
+		return nil, fmt.Errorf("%w: %w", ErrPicture, err)
 	}
 	if len(text) > maxDocument {
 		return nil, errTooLarge

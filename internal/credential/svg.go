@@ -57,7 +57,7 @@ func rootEnd(picture []byte) (int, error) {
 	for {
 		token, err := d.RawToken()
 		if err != nil {
-			return 0, fmt.Errorf("%w: %w", errPicture, err)
+			return 0, fmt.Errorf("%w: %w", ErrPicture, err)
 		}
 		start, ok := token.(xml.StartElement)
 		if !ok {
@@ -66,13 +66,13 @@ func rootEnd(picture []byte) (int, error) {
 		end := int(d.InputOffset())
 		switch {
 		case start.Name.Local != "svg":
-			return 0, fmt.Errorf("%w: it is not SVG", errPicture)
+			return 0, fmt.Errorf("%w: it is not SVG", ErrPicture)
 		case bytes.HasSuffix(picture[:end], []byte("/>")):
-			return 0, fmt.Errorf("%w: it is empty", errPicture)
+			return 0, fmt.Errorf("%w: it is empty", ErrPicture)
 		}
 		for _, a := range start.Attr {
 			if a.Name.Space == "xmlns" && a.Name.Local == "openbadges" {
-				return 0, fmt.Errorf("%w: it uses the prefix openbadges", errPicture)
+				return 0, fmt.Errorf("%w: it uses the prefix openbadges", ErrPicture)
 			}
 		}
 		return end, nil
@@ -90,7 +90,7 @@ func unbakeSVG(data []byte) ([]byte, error) {
 			break
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%w: %w", errPicture, err)
+			return nil, fmt.Errorf("%w: %w", ErrPicture, err)
 		}
 		switch token := token.(type) {
 		case xml.StartElement:
@@ -105,7 +105,7 @@ func unbakeSVG(data []byte) ([]byte, error) {
 				continue
 			}
 			if found != nil {
-				return nil, fmt.Errorf("%w: it has two credentials", errPicture)
+				return nil, fmt.Errorf("%w: it has two credentials", ErrPicture)
 			}
 			if found, err = bakedText(d, token); err != nil {
 				return nil, err
@@ -126,13 +126,13 @@ func bakedText(d *xml.Decoder, start xml.StartElement) ([]byte, error) {
 	for {
 		token, err := d.Token()
 		if err != nil {
-			return nil, fmt.Errorf("%w: %w", errPicture, err)
+			return nil, fmt.Errorf("%w: %w", ErrPicture, err)
 		}
 		switch token := token.(type) {
 		case xml.CharData:
 			content = append(content, token...)
 		case xml.StartElement:
-			return nil, fmt.Errorf("%w: the credential contains elements", errPicture)
+			return nil, fmt.Errorf("%w: the credential contains elements", ErrPicture)
 		case xml.EndElement:
 			for _, a := range start.Attr {
 				if a.Name.Local == "verify" && a.Value != "" && len(trim(content)) == 0 {

@@ -255,7 +255,7 @@ func TestRoutes(t *testing.T) {
 		{"GET", base + "/" + unknownUUID + "/retry", "POST"},
 		{"GET", base + "/" + unknownUUID + "/revoke", "POST"},
 		{"POST", "/business/certificate-templates", "GET, HEAD"},
-		{"POST", "/verify", "GET, HEAD"},
+		{"PUT", "/verify", "GET, HEAD, POST"},
 		{"DELETE", "/verify/NWU-0000000000000000", "GET, HEAD"},
 	} {
 		a := send(t, c, r.method, r.path)

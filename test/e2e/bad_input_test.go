@@ -48,9 +48,9 @@ func TestRequestIDs(t *testing.T) {
 	}{
 		{"OPTIONS", "*", "", "", 404, ""},
 		{"CONNECT", secret + ":443", "", "", 405, "GET, HEAD"},
-		{"TRACE", "/verify", "", "", 405, "GET, HEAD"},
-		{"BREW" + secret, "/verify", "", "", 405, "GET, HEAD"},
-		{"get", "/verify", "", "", 405, "GET, HEAD"},
+		{"TRACE", "/verify", "", "", 405, "GET, HEAD, POST"},
+		{"BREW" + secret, "/verify", "", "", 405, "GET, HEAD, POST"},
+		{"get", "/verify", "", "", 405, "GET, HEAD, POST"},
 		{"GET", "/verify/" + secret + "%00", "", "", 404, ""},
 		{"GET", "/verify/%ff%fe" + secret, "", "", 404, ""},
 		{"GET", "/verify/..%2f" + secret, "", "", 404, ""},

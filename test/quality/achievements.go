@@ -51,6 +51,6 @@ func (f *fixture) achievements(ctx context.Context, v *vault.Vault, c *vault.Cli
 		f.show(name, v.URL+path, http.StatusOK, session)
 	}
 	p := f.show("achievement-problems", v.URL+list+"/new", http.StatusUnprocessableEntity, session)
-	p.Form, p.Multipart = url.Values{"title": {""}, "criteria_url": {"x"}}, true
+	p.Form, p.Multipart = url.Values{"title": {""}, "criteria_url": {"http://criteria.example"}}, true
 	return nil
 }
