@@ -242,8 +242,12 @@ type App struct {
 	newConns  newConns
 	// certificate is nil if a proxy or ACME provides TLS.
 	certificate *serverCertificate
-	metrics     *http.Server
-	metricsAt   net.Listener
+	// tlsExpiry is the expiry of the TLS certificate of ACME.
+	tlsExpiry expiry
+	// rendererFailed means that the PDF renderer could not be prepared.
+	rendererFailed atomic.Bool
+	metrics        *http.Server
+	metricsAt      net.Listener
 
 	tasks     sync.WaitGroup
 	stopTasks context.CancelFunc
@@ -367,7 +371,7 @@ func (a *App) wire() error {
 		// A worker waits for the disk about as long as it uses a processor.
 		SealWorkers: 3 * job.DefaultWorkers(), BulkWorkers: 2*job.DefaultWorkers() - 1, Processors: job.DefaultWorkers(),
 		Attempts: a.cfg.ProcessAttempts, StagedQuota: batch.StagedQuota, BlobKeep: time.Duration(a.cfg.BlobKeep),
-		FileChecks: cert.NewMetrics(a.registry), Mail: sender, Delivery: delivery, PasswordCost: account.DefaultCost,
+		Sealing: cert.NewMetrics(a.registry), SignIns: identity.NewMetrics(a.registry), Mail: sender, Delivery: delivery, PasswordCost: account.DefaultCost,
 		Now: time.Now, LeaseNow: a.DB.Now, Log: a.log,
 	}
 	if a.cfg.TSA != "" {

@@ -17,7 +17,7 @@ import (
 // sender returns the configuration of mail.
 func (a *App) sender() (mail.Config, error) {
 	c, err := mailConfig(a.cfg)
-	c.Keyring = a.Keyring
+	c.Keyring, c.Metrics = a.Keyring, mail.NewMetrics(a.registry)
 	return c, err
 }
 

@@ -117,6 +117,7 @@ func (a *App) handler() (http.Handler, error) {
 		return nil, err
 	}
 	publicLimit, tokenLimit := limit.NewCounter(a.cfg.PublicRateLimit, time.Now), limit.NewCounter(a.cfg.RateLimit, time.Now)
+	a.registerMetrics(publicLimit, tokenLimit)
 	a.shareLimits(publicLimit, tokenLimit)
 	docs, err := openapi.New(a.cfg.BaseURL, publicLimit, a.drill)
 	if err != nil {
@@ -258,6 +259,7 @@ func (a *App) tlsConfig() (*tls.Config, error) {
 			Prompt: autocert.AcceptTOS, HostPolicy: autocert.HostWhitelist(a.cfg.ACMEDomain), Cache: a.acme,
 		}
 		c = manager.TLSConfig()
+		c.GetCertificate = a.tlsExpiry.watch(c.GetCertificate)
 		c.MinVersion = tls.VersionTLS12
 	default:
 		if err := a.openCertificate(); err != nil {

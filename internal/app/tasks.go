@@ -125,6 +125,7 @@ func (a *App) runTask(ctx context.Context, name string, f func(context.Context) 
 func (a *App) warmRenderer(ctx context.Context) {
 	a.tasks.Go(func() {
 		if err := a.renderer.Compile(context.WithoutCancel(ctx)); err != nil {
+			a.rendererFailed.Store(true)
 			a.log.ErrorContext(ctx, "preparing the PDF renderer failed", slog.Any("error", err))
 		}
 	})

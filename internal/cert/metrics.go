@@ -1,12 +1,44 @@
 package cert
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"time"
 
-// Metrics counts the checks of stored files that Rehash makes.
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Metrics measures the attempts at sealing, and counts the checks of stored files that Rehash makes.
 type Metrics struct {
-	checks *prometheus.CounterVec
-	bytes  prometheus.Counter
+	checks   *prometheus.CounterVec
+	bytes    prometheus.Counter
+	attempts *prometheus.CounterVec
+	steps    *prometheus.HistogramVec
 }
+
+// outcome is the end of an attempt at sealing in metrics.
+type outcome string
+
+const (
+	sealedOutcome outcome = "sealed"
+	// refused attempts failed because of the file, and no other attempt is made.
+	refusedOutcome outcome = "refused"
+	retriedOutcome outcome = "retried"
+	failedOutcome  outcome = "failed"
+	// postponed attempts do not count: the storage is full or not available, or the server stops.
+	postponedOutcome outcome = "postponed"
+)
+
+// step is a part of an attempt at sealing in metrics.
+type step string
+
+const (
+	readStep    step = "read"    // the original, or the drawing from a template
+	signerStep  step = "signer"  // the preparation of the signature
+	waitStep    step = "wait"    // for a processor
+	sealStep    step = "seal"    // the stamp and the signature
+	storeStep   step = "store"   // the write to the file store
+	checkStep   step = "check"   // the digest and the signature of the stored file
+	approveStep step = "approve" // the transaction
+)
 
 // NewMetrics returns the metrics and registers them with reg.
 func NewMetrics(reg prometheus.Registerer) *Metrics {
@@ -17,13 +49,42 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		bytes: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "certvault_file_check_bytes_total", Help: "Size of the stored files that this server has checked again.",
 		}),
+		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "certvault_seal_attempts_total", Help: "Attempts at verified PDFs that this server has made, by outcome.",
+		}, []string{"outcome"}),
+		steps: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "certvault_seal_step_seconds", Help: "Duration of the steps of an attempt at a verified PDF. A step that failed is included.",
+			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60},
+		}, []string{"step"}),
 	}
 	// Each series exists from the start, because a missing series cannot be distinguished from 0.
 	for _, r := range []Result{Passed, FailedCheck, NotRun} {
 		m.checks.WithLabelValues(string(r))
 	}
-	reg.MustRegister(m.checks, m.bytes)
+	for _, o := range []outcome{sealedOutcome, refusedOutcome, retriedOutcome, failedOutcome, postponedOutcome} {
+		m.attempts.WithLabelValues(string(o))
+	}
+	for _, s := range []step{readStep, signerStep, waitStep, sealStep, storeStep, checkStep, approveStep} {
+		m.steps.WithLabelValues(string(s))
+	}
+	reg.MustRegister(m.checks, m.bytes, m.attempts, m.steps)
 	return m
+}
+
+// ended counts an attempt at sealing.
+func (m *Metrics) ended(o outcome) {
+	if m != nil {
+		m.attempts.WithLabelValues(string(o)).Inc()
+	}
+}
+
+// step begins a step of an attempt at sealing. The returned function ends the step.
+func (m *Metrics) step(s step) (end func()) {
+	if m == nil {
+		return func() {}
+	}
+	begin := time.Now()
+	return func() { m.steps.WithLabelValues(string(s)).Observe(time.Since(begin).Seconds()) }
 }
 
 // rehashed counts the checks of a certificate.

@@ -80,23 +80,29 @@ func (w *sealWorker) Work(ctx context.Context, j *river.Job[sealArgs]) error {
 	}
 	switch {
 	case err == nil:
+		s.metrics.ended(sealedOutcome)
 		return nil
 	case context.Cause(ctx) != nil && !errors.Is(ctx.Err(), context.DeadlineExceeded):
+		s.metrics.ended(postponedOutcome)
 		// This process is stopping. The next process repeats the attempt, which does not count.
 		return river.JobSnooze(0)
 	}
 	if wait, ok := waitOf(err); ok {
+		s.metrics.ended(postponedOutcome)
 		return s.waitForStore(ctx, err, wait)
 	}
 	if r, ok := errors.AsType[*seal.Refusal](err); ok {
+		s.metrics.ended(refusedOutcome)
 		return s.fail(context.WithoutCancel(ctx), c, Failure{Code: r.Code, Message: r.Reason})
 	}
 	log := s.log.With(slog.String("certificate", c.UUID), slog.Int("attempt", j.Attempt), slog.Any("error", err))
 	// Another attempt does not help after a key has expired, because a person must replace the key.
 	if f, ok := errors.AsType[*authority.Fault](err); j.Attempt < j.MaxAttempts && (!ok || f.Code != authority.CodeExpired) {
+		s.metrics.ended(retriedOutcome)
 		log.WarnContext(ctx, "making a verified PDF failed; it will be retried")
 		return errors.Join(err, s.feedNext(context.WithoutCancel(ctx), c))
 	}
+	s.metrics.ended(failedOutcome)
 	log.ErrorContext(ctx, "making a verified PDF failed permanently")
 	return s.fail(context.WithoutCancel(ctx), c, failureOf(err))
 }
@@ -173,12 +179,16 @@ func (s *Service) process(ctx context.Context, c *Certificate) (err error) {
 	if err != nil {
 		return err
 	}
+	end := s.metrics.step(readStep)
 	in, err := s.input(ctx, c, inst)
+	end()
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, in.Close()) }()
+	end = s.metrics.step(signerStep)
 	signature, anchors, err := s.signature(ctx, inst.UUID)
+	end()
 	if err != nil {
 		return err
 	}
@@ -192,14 +202,20 @@ func (s *Service) process(ctx context.Context, c *Certificate) (err error) {
 	}
 	discard := func() error { return s.blobs.Delete(context.WithoutCancel(ctx), key) }
 	verified := Verified{TailKey: key, Whole: v.Whole, SHA256: v.SHA256, Size: v.Size}
+	end = s.metrics.step(checkStep)
 	if err := s.reread(ctx, in, &verified); err != nil {
+		end()
 		return errors.Join(err, discard())
 	}
 	signed, err := s.checkSigned(ctx, c, &verified, anchors)
+	end()
 	if err != nil {
 		return errors.Join(err, s.checkBase(ctx, c, in), discard())
 	}
-	if err := s.approve(ctx, c, in, &verified, v, signed); err != nil {
+	end = s.metrics.step(approveStep)
+	err = s.approve(ctx, c, in, &verified, v, signed)
+	end()
+	if err != nil {
 		if errors.Is(err, ErrInvalidState) {
 			// Another worker finished the certificate in the meantime, or the certificate was revoked.
 			return discard()
@@ -260,13 +276,17 @@ func (s *Service) input(ctx context.Context, c *Certificate, inst *account.Insti
 
 // sealAndStore seals an original when a processor is free, and stores the result.
 func (s *Service) sealAndStore(ctx context.Context, c *Certificate, in *input, key string) (*seal.Verified, error) {
+	end := s.metrics.step(waitStep)
 	release, err := s.processors.seal(ctx, c.BatchID != "")
+	end()
 	if err != nil {
 		return nil, fmt.Errorf("waiting for a processor: %w", err)
 	}
 	release = sync.OnceFunc(release)
 	defer release()
+	end = s.metrics.step(sealStep)
 	v, err := s.sealer.Seal(ctx, in.Original, in.stamp)
+	end()
 	if err != nil {
 		return nil, fmt.Errorf("sealing the original: %w", err)
 	}
@@ -276,6 +296,7 @@ func (s *Service) sealAndStore(ctx context.Context, c *Certificate, in *input, k
 	if !v.Whole {
 		release() // a whole file is in memory until it is stored
 	}
+	defer s.metrics.step(storeStep)()
 	body := io.MultiReader(bytes.NewReader(in.fields), v.Body)
 	if _, err := s.blobs.PutReserved(ctx, key, body); err != nil {
 		return nil, fmt.Errorf("storing the verified PDF: %w", err)

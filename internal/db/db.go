@@ -50,16 +50,22 @@ type DB struct {
 	replica func(ctx context.Context, f func(ctx context.Context) error) error
 	// clock is the last reading of the server's clock; it is nil on SQLite.
 	clock atomic.Pointer[reading]
+	// counters counts events for metrics.
+	counters counters
 }
 
 // QueryContext runs a query outside a transaction.
 func (d *DB) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
-	return d.reader(ctx).QueryContext(ctx, query, args...)
+	rows, err := d.reader(ctx).QueryContext(ctx, query, args...)
+	d.counters.count(ctx, err)
+	return rows, err
 }
 
 // QueryRowContext runs a query for one row outside a transaction.
 func (d *DB) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
-	return d.reader(ctx).QueryRowContext(ctx, query, args...)
+	row := d.reader(ctx).QueryRowContext(ctx, query, args...)
+	d.counters.count(ctx, row.Err())
+	return row
 }
 
 // Writer returns the pool of connections for transactions. The queue's SQLite driver uses it.
@@ -184,8 +190,10 @@ func (d *DB) run(ctx context.Context, level durability, f func(tx *Tx) error) er
 			return nil
 		}
 		if !isRepeatable(err) || attempt == maxAttempts || !pause(ctx, wait) {
+			d.counters.count(ctx, err)
 			return err
 		}
+		d.counters.retries.Add(1)
 	}
 }
 

@@ -77,7 +77,7 @@ type shared struct {
 
 // sharedTx runs a transaction on SQLite and returns the functions to call after its commit.
 func (d *DB) sharedTx(ctx context.Context, level durability, f func(tx *Tx) error) (after []func(), err error) {
-	if err := d.group.enter(ctx, level); err != nil {
+	if err := d.group.enter(ctx, level, &d.counters); err != nil {
 		return nil, fmt.Errorf("waiting for the database: %w", err)
 	}
 	tx, err := d.member(ctx, level, f)
@@ -113,8 +113,8 @@ func (d *DB) member(ctx context.Context, level durability, f func(tx *Tx) error)
 	return tx, s.keep()
 }
 
-// enter waits for the turn.
-func (g *group) enter(ctx context.Context, level durability) error {
+// enter waits for the turn, and counts the wait.
+func (g *group) enter(ctx context.Context, level durability, c *counters) error {
 	g.mu.Lock()
 	if !g.busy {
 		g.busy = true
@@ -124,6 +124,7 @@ func (g *group) enter(ctx context.Context, level durability) error {
 	w := &waiter{level: level, urgent: isUrgent(ctx), since: time.Now(), turn: make(chan struct{})}
 	g.waiting = append(g.waiting, w)
 	g.mu.Unlock()
+	defer c.waitedSince(w.since)
 	select {
 	case <-w.turn:
 		return nil

@@ -102,6 +102,12 @@ func TestSerializationFailureIsRetried(t *testing.T) {
 		if failures == 1000 && (err == nil || calls < 3 || calls > 10) {
 			t.Errorf("endless failures: %v after %d calls, want an error after a few", err, calls)
 		}
+		if failures == 1 && (d.Retries() != 1 || d.Errors() != 0) {
+			t.Errorf("one failure: %d retries and %d errors, want 1 and 0", d.Retries(), d.Errors())
+		}
+		if failures == 1000 && (d.Retries() != int64(calls) || d.Errors() != 1) {
+			t.Errorf("endless failures: %d retries and %d errors after %d calls, want %[3]d and 1", d.Retries(), d.Errors(), calls)
+		}
 	}
 }
 

@@ -218,7 +218,8 @@ func dropCodesTx(ctx context.Context, tx *db.Tx, personID int64) error {
 
 // Code completes a sign-in whose session waits for the second factor. The code is a one-time
 // password or a recovery code. The session is replaced by a session with a new id.
-func (s *Service) Code(ctx context.Context, code string, from Origin) (*Entry, error) {
+func (s *Service) Code(ctx context.Context, code string, from Origin) (_ *Entry, err error) {
+	defer func() { s.Metrics.signIn(err) }()
 	pending, err := s.Pending(ctx, from)
 	if err != nil {
 		return nil, err

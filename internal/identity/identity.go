@@ -111,8 +111,10 @@ type Config struct {
 	OnVerified, OnDeleted Hook
 	// PasswordCost is the cost of hashing passwords; zero means account.DefaultCost.
 	PasswordCost account.Cost
-	Now          func() time.Time
-	Log          *slog.Logger
+	// Metrics may be nil.
+	Metrics *Metrics
+	Now     func() time.Time
+	Log     *slog.Logger
 }
 
 // Service manages people and their credentials.

@@ -122,7 +122,8 @@ func (s *Service) stateOf(ctx context.Context, purpose Purpose, secret string) (
 
 // SignInByPasskey starts a session for a valid passkey. A passkey counts as two factors: the
 // authenticator, and its verification of the user.
-func (s *Service) SignInByPasskey(ctx context.Context, secret string, response []byte, from Origin) (*Entry, error) {
+func (s *Service) SignInByPasskey(ctx context.Context, secret string, response []byte, from Origin) (_ *Entry, err error) {
+	defer func() { s.Metrics.signIn(err) }()
 	h, credential, err := s.checkPasskey(ctx, secret, response)
 	if err != nil {
 		if h != nil {

@@ -56,7 +56,8 @@ func fold(email string) string {
 
 // SignIn starts a session for a valid address and password. For an unknown address and for a wrong
 // password it returns the same error, after the same time.
-func (s *Service) SignIn(ctx context.Context, email, password string, from Origin) (*Entry, error) {
+func (s *Service) SignIn(ctx context.Context, email, password string, from Origin) (_ *Entry, err error) {
+	defer func() { s.Metrics.signIn(err) }()
 	folded := fold(email)
 	known, err := s.isKnownDevice(ctx, folded, from.Device)
 	if err != nil {
@@ -109,9 +110,10 @@ func (s *Service) SignIn(ctx context.Context, email, password string, from Origi
 }
 
 // SignInByLink starts a session with a mailed link. The link also verifies the address.
-func (s *Service) SignInByLink(ctx context.Context, secret string, from Origin) (*Entry, error) {
+func (s *Service) SignInByLink(ctx context.Context, secret string, from Origin) (_ *Entry, err error) {
+	defer func() { s.Metrics.signIn(err) }()
 	var e *Entry
-	err := s.DB.Tx(ctx, func(tx *db.Tx) error {
+	err = s.DB.Tx(ctx, func(tx *db.Tx) error {
 		p, err := s.redeemLinkTx(ctx, tx, ToSignIn, secret)
 		if err != nil {
 			return err

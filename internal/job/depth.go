@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/certvault/certvault/internal/db"
 )
@@ -14,23 +15,35 @@ type Depth struct {
 	// Waiting jobs have not started and can start now or later, Running jobs have started, Retrying
 	// jobs failed and wait for their next attempt, and Discarded jobs failed in their last attempt.
 	Waiting, Running, Retrying, Discarded int
+	// Oldest is the time for which the oldest job that can start now has been able to start.
+	Oldest time.Duration
 }
 
 // Depths returns the depth of each queue that has jobs, sorted by name.
-func Depths(ctx context.Context, q db.Queryer) (list []Depth, err error) {
-	rows, err := q.QueryContext(ctx, `
+// It reads only the index of unfinished and discarded jobs, because there may be very many completed
+// ones.
+func Depths(ctx context.Context, d *db.DB) (list []Depth, err error) {
+	due := `min(scheduled_at) FILTER (WHERE state = 'available')`
+	age := `extract(epoch FROM now() - ` + due + `)::float8`
+	if d.Dialect == db.SQLite {
+		// River stores times as text on SQLite.
+		age = `(julianday('now') - julianday(` + due + `)) * 86400.0`
+	}
+	rows, err := d.QueryContext(ctx, `
 		SELECT queue, count(*) FILTER (WHERE state IN ('available', 'pending', 'scheduled')), count(*) FILTER (WHERE state = 'running'),
-			count(*) FILTER (WHERE state = 'retryable'), count(*) FILTER (WHERE state = 'discarded')
-		FROM river_job WHERE state <> 'completed' AND state <> 'cancelled' GROUP BY queue ORDER BY queue`)
+			count(*) FILTER (WHERE state = 'retryable'), count(*) FILTER (WHERE state = 'discarded'), coalesce(`+age+`, 0)
+		FROM river_job WHERE state IN ('available', 'pending', 'scheduled', 'running', 'retryable', 'discarded') GROUP BY queue ORDER BY queue`)
 	if err != nil {
 		return nil, fmt.Errorf("counting jobs: %w", err)
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	for rows.Next() {
 		var d Depth
-		if err := rows.Scan(&d.Queue, &d.Waiting, &d.Running, &d.Retrying, &d.Discarded); err != nil {
+		var oldest float64
+		if err := rows.Scan(&d.Queue, &d.Waiting, &d.Running, &d.Retrying, &d.Discarded, &oldest); err != nil {
 			return nil, fmt.Errorf("counting jobs: %w", err)
 		}
+		d.Oldest = max(0, time.Duration(oldest*float64(time.Second)))
 		list = append(list, d)
 	}
 	return list, rows.Err()

@@ -12,8 +12,10 @@ import (
 	"database/sql"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -71,6 +73,8 @@ type Queue struct {
 	client  client
 	// works is false if this process only enqueues jobs.
 	works bool
+	// names are the names of the queues whose jobs this process runs.
+	names []string
 	info  NodeInfo
 	// nodes is the number of nodes that were alive at the last heartbeat.
 	nodes atomic.Int64
@@ -119,7 +123,7 @@ func New(d *db.DB, cfg Config) (*Queue, error) {
 			rc.Queues[name] = river.QueueConfig{MaxWorkers: n}
 		}
 	}
-	q := &Queue{db: d, nodeID: cfg.NodeID, info: cfg.Info, now: cfg.Now, workers: workers, works: len(cfg.Queues) > 0}
+	q := &Queue{db: d, nodeID: cfg.NodeID, info: cfg.Info, now: cfg.Now, workers: workers, works: len(cfg.Queues) > 0, names: slices.Sorted(maps.Keys(cfg.Queues))}
 	switch d.Dialect {
 	case db.PostgreSQL:
 		c, err := river.NewClient(steadyPostgres{riverpgxv5.New(d.Pool())}, rc)
@@ -140,6 +144,9 @@ func New(d *db.DB, cfg Config) (*Queue, error) {
 
 // DefaultWorkers returns the number of workers if no number is configured.
 func DefaultWorkers() int { return max(2, runtime.NumCPU()) }
+
+// Names returns the names of the queues whose jobs this process runs.
+func (q *Queue) Names() []string { return q.names }
 
 // Add registers the worker of one kind of job.
 func Add[T river.JobArgs](q *Queue, worker river.Worker[T]) { river.AddWorker(q.workers, worker) }

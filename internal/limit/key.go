@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/certvault/certvault/internal/db"
@@ -44,6 +45,9 @@ type Keys struct {
 	db   *db.DB
 	node string
 	now  func() time.Time
+
+	// inProgress and reused count the requests that were refused because of their keys.
+	inProgress, reused atomic.Int64
 
 	mu sync.Mutex
 	// pendingReleases has the claims whose release failed. The next sweep releases these claims.
@@ -119,6 +123,7 @@ func (k *Keys) Begin(ctx context.Context, scope Scope) (*Claim, *StoredResponse,
 	if found, err = k.stored(ctx, id, scope.InstitutionID); err != nil || found != nil {
 		return nil, found, err
 	}
+	k.inProgress.Add(1)
 	return nil, nil, errInFlight
 }
 
@@ -193,6 +198,13 @@ func (c *Claim) StoreTx(ctx context.Context, tx *db.Tx, a *StoredResponse) error
 	}
 	return nil
 }
+
+// Reused counts a request that was refused because its key belongs to a request with other content.
+func (k *Keys) Reused() { k.reused.Add(1) }
+
+// Conflicts returns the numbers of refused requests: inProgress whose key a request in progress had,
+// and reused whose key belonged to a request with other content.
+func (k *Keys) Conflicts() (inProgress, reused int64) { return k.inProgress.Load(), k.reused.Load() }
 
 // Store stores the response in a transaction of its own, for a request that changed nothing.
 func (c *Claim) Store(ctx context.Context, a *StoredResponse) error {

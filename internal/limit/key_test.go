@@ -234,6 +234,10 @@ func TestConcurrentRequestsGetOneClaim(t *testing.T) {
 		if claimed.Load() != 1 || refused.Load() != 15 {
 			t.Fatalf("%d requests claimed the key and %d were refused, want 1 and 15", claimed.Load(), refused.Load())
 		}
+		k.Reused()
+		if inProgress, reused := k.Conflicts(); inProgress != 15 || reused != 1 {
+			t.Errorf("Conflicts = %d in progress, %d reused, want 15 and 1", inProgress, reused)
+		}
 	})
 }
 

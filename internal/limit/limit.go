@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -43,6 +44,8 @@ type Counter struct {
 	others, shared map[digest]int
 	// changed reports whether a request was counted since the last exchange.
 	changed bool
+
+	refused atomic.Int64
 }
 
 // NewCounter returns a counter of at most limit requests per window and key; 0
@@ -85,8 +88,14 @@ func (c *Counter) Take(key string) Decision {
 	if len(c.others) > 0 {
 		n += c.others[c.digest(key)]
 	}
+	if n > c.max {
+		c.refused.Add(1)
+	}
 	return Decision{Limit: c.max, Remaining: max(0, c.max-n), Allowed: n <= c.max, RetryAfter: c.end.Sub(now)}
 }
+
+// Refused returns the number of requests that exceeded the limit since the counter was created.
+func (c *Counter) Refused() int64 { return c.refused.Load() }
 
 // begin begins a new window. The windows of processes that share their counts begin at the same time.
 func (c *Counter) begin(now time.Time) {

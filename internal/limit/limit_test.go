@@ -116,3 +116,14 @@ func TestAddressKey(t *testing.T) {
 		t.Errorf("Networks of an IPv4 address = %v, want nil", got)
 	}
 }
+
+func TestRefusedRequestsAreCounted(t *testing.T) {
+	t.Parallel()
+	c := limit.NewCounter(2, time.Now)
+	for _, key := range []string{"a", "a", "b", "a", "a"} {
+		c.Take(key)
+	}
+	if n := c.Refused(); n != 2 {
+		t.Errorf("%d requests were refused, want 2", n)
+	}
+}

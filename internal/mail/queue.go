@@ -73,8 +73,10 @@ type Config struct {
 	// Finished is called when a message was sent or has failed, in the transaction that stores this
 	// result. It may be nil.
 	Finished func(ctx context.Context, tx *db.Tx, e Result) error
-	Now      func() time.Time
-	Log      *slog.Logger
+	// Metrics may be nil.
+	Metrics *Metrics
+	Now     func() time.Time
+	Log     *slog.Logger
 }
 
 // Result is the final state of a message.
@@ -98,6 +100,7 @@ type Mailer struct {
 	ring     *keyring.Ring
 	bounces  string
 	finished func(ctx context.Context, tx *db.Tx, e Result) error
+	metrics  *Metrics
 	now      func() time.Time
 	log      *slog.Logger
 }
@@ -110,7 +113,7 @@ func New(c Config) (*Mailer, error) {
 	}
 	m := &Mailer{
 		db: c.DB, queue: c.Queue, sender: c.Sender, noServer: c.NoServer, from: c.From, picture: c.Picture, ring: c.Keyring, bounces: c.Bounces,
-		finished: c.Finished, now: c.Now, log: c.Log,
+		finished: c.Finished, metrics: c.Metrics, now: c.Now, log: c.Log,
 	}
 	job.Add(c.Queue, &worker{mailer: m})
 	return m, nil
@@ -292,8 +295,13 @@ func (m *Mailer) finishTx(ctx context.Context, tx *db.Tx, e Result, from Status)
 	if err != nil {
 		return err
 	}
-	if n, err := r.RowsAffected(); err != nil || n == 0 || m.finished == nil {
+	n, err := r.RowsAffected()
+	if err != nil || n == 0 {
 		return err
+	}
+	tx.AfterCommit(func() { m.metrics.finished(e.Status) })
+	if m.finished == nil {
+		return nil
 	}
 	return m.finished(ctx, tx, e)
 }

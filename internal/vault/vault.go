@@ -96,8 +96,9 @@ type Deps struct {
 	// Delivery has the settings of the deliverer. Wire sets Notify and Log.
 	Delivery webhook.DelivererConfig
 
-	// FileChecks counts the checks of stored files. It may be nil.
-	FileChecks *cert.Metrics
+	// Sealing and SignIns are metrics. They may be nil.
+	Sealing *cert.Metrics
+	SignIns *identity.Metrics
 	// BlobKeep is the time for which a file is kept after the last row that refers to the file is
 	// deleted.
 	BlobKeep time.Duration
@@ -183,7 +184,7 @@ func Wire(d Deps) (*Services, error) {
 		TellRevoked: func(ctx context.Context, tx *db.Tx, list []*cert.Certificate) error {
 			return s.Recipients.TellRevokedTx(ctx, tx, list)
 		},
-		Purged: PurgedTx, Metrics: d.FileChecks,
+		Purged: PurgedTx, Metrics: d.Sealing,
 	})
 	s.Verifications = verification.New(verification.Config{DB: d.DB, Now: d.Now, Log: d.Log})
 	s.Search = search.New(d.DB, d.Keyring, d.Now)
@@ -227,7 +228,7 @@ func Wire(d Deps) (*Services, error) {
 		OnDeleted: func(ctx context.Context, tx *db.Tx, p identity.Person) error {
 			return errors.Join(s.Applications.ForgetTx(ctx, tx, p.ID), s.Recipients.ForgetTx(ctx, tx, p.ID))
 		},
-		PasswordCost: d.PasswordCost, Now: d.Now, Log: d.Log,
+		PasswordCost: d.PasswordCost, Metrics: d.SignIns, Now: d.Now, Log: d.Log,
 	})
 	if err != nil {
 		return nil, err

@@ -11,6 +11,7 @@ import (
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/db/dbtest"
 	"github.com/certvault/certvault/internal/job"
+	"github.com/certvault/certvault/internal/mail"
 	"github.com/certvault/certvault/internal/search"
 	"github.com/certvault/certvault/internal/vaulttest"
 	"github.com/certvault/certvault/test/scale"
@@ -50,6 +51,9 @@ func benchmarkMetrics(b *testing.B, data, database string) {
 		{"backup", func(ctx context.Context) error { _, err := backup.LastRecord(ctx, d); return err }},
 		{"nodes", func(ctx context.Context) error { _, err := job.ListNodes(ctx, d, d.Now()); return err }},
 		{"tasks", func(ctx context.Context) error { _, err := job.ListTasks(ctx, d, d.Now()); return err }},
+		{"jobs", func(ctx context.Context) error { _, err := job.Depths(ctx, d); return err }},
+		{"mail", func(ctx context.Context) error { _, err := mail.ReadBacklog(ctx, d, time.Now()); return err }},
+		{"schema", func(ctx context.Context) error { _, _, err := d.SchemaVersion(ctx); return err }},
 		{"webhooks", func(ctx context.Context) error { _, err := v.Hooks.Condition(ctx); return err }},
 		{"count", func(ctx context.Context) error {
 			return d.QueryRowContext(ctx, `SELECT count(*) FROM certificates WHERE status = 'processing'`).Scan(&n)

@@ -144,6 +144,7 @@ func (x *exchange) end(w http.ResponseWriter, err error) error {
 // Otherwise replay returns fault.Invalid.
 func (x *exchange) replay(w http.ResponseWriter) error {
 	if x.fingerprint() != x.stored.Fingerprint {
+		x.api.Keys.Reused()
 		return fault.OfField(keyHeader, "This Idempotency-Key was used with other content. Use a new key for a new request.")
 	}
 	w.Header().Set("Idempotency-Replayed", "true")
