@@ -107,6 +107,9 @@ func (a *App) prepareServers() (err error) {
 	a.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(a.registry, promhttp.HandlerOpts{}))
+	if a.cfg.Debug {
+		profiles(mux)
+	}
 	a.metrics = &http.Server{Handler: mux, ReadHeaderTimeout: headerTime, ReadTimeout: bodyTime, WriteTimeout: responseTime}
 	return nil
 }

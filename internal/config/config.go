@@ -144,6 +144,7 @@ type Serve struct {
 
 	Log     string `default:"" enum:",text,json" help:"Format of the log: text or json. Default: text without successful requests on a terminal, else json." placeholder:"FORMAT"`
 	Metrics string `help:"Address for Prometheus metrics, separate from the public port." placeholder:"HOST:PORT"`
+	Debug   bool   `help:"Serve profiles (pprof) beside the metrics. Requires --metrics."`
 
 	Mail
 	Webhooks
@@ -190,6 +191,9 @@ func prefixes(flag string, list []string) ([]netip.Prefix, error) {
 func (c *Serve) Finish() error {
 	if err := c.useSocket(); err != nil {
 		return err
+	}
+	if c.Debug && c.Metrics == "" && c.Sockets.Metrics == nil {
+		return errors.New("--debug requires --metrics, because profiles are never served on the public port")
 	}
 	_, port, err := net.SplitHostPort(c.Listen)
 	if err != nil {

@@ -67,6 +67,7 @@ func TestInvalidSettingsAreRejected(t *testing.T) {
 		"no host":                 {[]string{"--base-url", "https://:8443"}, "--base-url"},
 		"invalid network":         {[]string{"--behind-proxy", "everyone", "--base-url", "https://a.example"}, "--behind-proxy"},
 		"replica of SQLite":       {[]string{"--database-read", "postgres://replica.example/vault"}, "--database-read"},
+		"public profiles":         {[]string{"--debug"}, "--metrics"},
 		"no checks of files":      {[]string{"--file-check-rate", "0"}, "--file-check-rate"},
 		"no attempt":              {[]string{"--process-attempts", "0"}, "--process-attempts"},
 		"negative rate":           {[]string{"--rate-limit=-1"}, "--rate-limit"},

@@ -1,0 +1,16 @@
+package app
+
+import (
+	"net/http"
+	"net/http/pprof" //nolint:gosec // the public port does not use the default mux
+)
+
+// profiles adds the profiles of package runtime/pprof. A profile may take as long as a response of
+// the metrics server.
+func profiles(mux *http.ServeMux) {
+	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
+	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
+	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+}
