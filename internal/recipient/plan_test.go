@@ -354,7 +354,7 @@ func TestRevocationOfSeveralIsOneMail(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := open(t, d)
 		var list []*cert.Certificate
-		for _, c := range []*cert.Certificate{b.upload(titled("MSc")), b.upload(to("eve@example.org"), titled("BA")), b.upload(titled("PhD"))} {
+		for _, c := range []*cert.Certificate{b.upload(titled("MSc")), b.upload(to("eve@example.org"), titled("Bachelor")), b.upload(titled("PhD"))} {
 			b.approve(c)
 			list = append(list, c)
 		}
@@ -379,13 +379,13 @@ func TestRevocationOfSeveralIsOneMail(t *testing.T) {
 		}
 		both := mails[0]
 		if both.Subject != "Your certificates from University NWU were revoked" || !strings.Contains(both.Text, "Issued in error") || !strings.Contains(both.Text, "MSc") ||
-			!strings.Contains(both.Text, "PhD") || strings.Contains(both.Text, "BA") {
+			!strings.Contains(both.Text, "PhD") || strings.Contains(both.Text, "Bachelor") {
 			t.Errorf("the mail about two certificates is %q: %s", both.Subject, both.Text)
 		}
 		if l, err := b.MailLink(t.Context(), mailLink.FindStringSubmatch(both.Text)[1]); err != nil || len(l.Certificates) != 2 {
 			t.Errorf("the link shows %+v, %v, want both certificates", l, err)
 		}
-		if !strings.Contains(mails[1].Subject, "was revoked: BA") {
+		if !strings.Contains(mails[1].Subject, "was revoked: Bachelor") {
 			t.Errorf("the mail about one certificate has the subject %q", mails[1].Subject)
 		}
 	})
