@@ -79,11 +79,15 @@ func newProcessMetrics(a *App) *processMetrics {
 		connections: prometheus.NewDesc("certvault_db_connections", "Open connections to the database, by pool and state: in_use or idle.", []string{"pool", "state"}, nil),
 		limit:       prometheus.NewDesc("certvault_db_connections_limit", "Maximum number of connections to the database, by pool.", pool, nil),
 		waits:       prometheus.NewDesc("certvault_db_connection_waits_total", "Waits for a connection to the database, or for the writer of SQLite.", pool, nil),
-		waited:      prometheus.NewDesc("certvault_db_connection_wait_seconds_total", "Time of the waits for a connection to the database, or for the writer of SQLite.", pool, nil),
-		free:        prometheus.NewDesc("certvault_disk_free_bytes", "Free space of the disk with the data folder, the stored files or files in transit to S3 (files), or the backups.", folder, nil),
-		size:        prometheus.NewDesc("certvault_disk_size_bytes", "Size of the disk with the data folder, the stored files or files in transit to S3 (files), or the backups.", folder, nil),
-		certificate: prometheus.NewDesc("certvault_tls_certificate_expiry_timestamp_seconds", "Time at which the TLS certificate of this server expires. Absent behind a proxy.", nil, nil),
-		folders:     map[string]string{"data": a.cfg.Data, "files": filesDir(a.cfg.Storage)},
+		waited: prometheus.NewDesc("certvault_db_connection_wait_seconds_total",
+			"Time of the waits for a connection to the database, or for the writer of SQLite.", pool, nil),
+		free: prometheus.NewDesc("certvault_disk_free_bytes",
+			"Free space of the disk with the data folder, the stored files or files in transit to S3 (files), or the backups.", folder, nil),
+		size: prometheus.NewDesc("certvault_disk_size_bytes",
+			"Size of the disk with the data folder, the stored files or files in transit to S3 (files), or the backups.", folder, nil),
+		certificate: prometheus.NewDesc("certvault_tls_certificate_expiry_timestamp_seconds",
+			"Time at which the TLS certificate of this server expires. Absent behind a proxy.", nil, nil),
+		folders: map[string]string{"data": a.cfg.Data, "files": filesDir(a.cfg.Storage)},
 	}
 	if a.cfg.Backup != "" {
 		m.folders["backup"] = a.cfg.Backup
@@ -138,7 +142,8 @@ func newQueueMetrics(a *App) *queueMetrics {
 		mails:   prometheus.NewDesc("certvault_mail_queued", "Messages that wait to be sent, at most 10000.", nil, nil),
 		mail:    prometheus.NewDesc("certvault_mail_oldest_queued_seconds", "Age of the oldest message that waits to be sent.", nil, nil),
 		applied: prometheus.NewDesc("certvault_schema_version_applied", "Number of the last migration of the database.", nil, nil),
-		known:   prometheus.NewDesc("certvault_schema_version_known", "Number of the last migration of this release. A smaller number than the applied one means that newer servers use the database.", nil, nil),
+		known: prometheus.NewDesc("certvault_schema_version_known",
+			"Number of the last migration of this release. A smaller number than the applied one means that newer servers use the database.", nil, nil),
 	}
 }
 

@@ -2,7 +2,7 @@ package app
 
 import (
 	"net/http"
-	"net/http/pprof" //nolint:gosec // the public port does not use the default mux
+	"net/http/pprof"
 )
 
 // profiles adds the profiles of package runtime/pprof. A profile may take as long as a response of

@@ -85,10 +85,11 @@ func TestOutagesAreCounted(t *testing.T) {
 		func() error { return d.QueryRowContext(t.Context(), `SELECT 1`).Scan(&n) },
 		func() error {
 			rows, err := d.QueryContext(t.Context(), `SELECT 1`)
-			if err == nil {
-				err = rows.Close()
+			if err != nil {
+				return err
 			}
-			return err
+			defer func() { _ = rows.Close() }()
+			return rows.Err()
 		},
 		func() error { return d.Tx(t.Context(), func(*db.Tx) error { return nil }) },
 	} {

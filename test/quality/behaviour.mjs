@@ -29,14 +29,14 @@ export async function checkBehaviour(plan) {
     const sent = [];
     page.on("request", (request) => sent.push(`${request.method()} ${request.postData() ?? ""}`.trim()));
     await page.goto(`${base}/verify`);
-    await page.locator("input[type=file]").setInputFiles(plan.file);
+    await page.locator(".drop input[type=file]").setInputFiles(plan.file);
     await page.waitForURL(plan.file_page);
     assert.equal(await heading(page), "This certificate is valid");
     assert.deepEqual([...new Set(sent)].sort(), ["GET", "HEAD"]);
   });
   await step("a changed file is compared with the certificate whose reference id it contains", {}, async (page) => {
     await page.goto(`${base}/verify?lang=de`);
-    await page.locator("input[type=file]").setInputFiles(plan.changed);
+    await page.locator(".drop input[type=file]").setInputFiles(plan.changed);
     await page.waitForURL(/\/verify\/file\/[0-9a-f]{64}\?/);
     const at = new URL(page.url());
     assert.equal(at.searchParams.get("reference_id"), plan.reference);
@@ -55,7 +55,7 @@ export async function checkBehaviour(plan) {
   });
   await step("a file that is too large causes a message, and no other page", {}, async (page) => {
     await page.goto(`${base}/verify`);
-    await page.locator("input[type=file]").setInputFiles({ name: "large.pdf", mimeType: "application/pdf", buffer: Buffer.alloc(41 << 20) });
+    await page.locator(".drop input[type=file]").setInputFiles({ name: "large.pdf", mimeType: "application/pdf", buffer: Buffer.alloc(41 << 20) });
     await page.locator(".drop [role=status]").filter({ hasText: "too large" }).waitFor();
     assert.equal(page.url(), `${base}/verify`);
   });
