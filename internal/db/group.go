@@ -81,18 +81,23 @@ func (d *DB) sharedTx(ctx context.Context, level durability, f func(tx *Tx) erro
 		return nil, fmt.Errorf("waiting for the database: %w", err)
 	}
 	tx, err := d.member(ctx, level, f)
-	if err != nil {
+	if tx == nil {
 		return nil, err
 	}
+	// A member that fails waits too: it has read the changes of former members, and its error, such as that
+	// of a row that exists already, is true only after their commit.
 	if err := tx.shared.await(ctx); err != nil {
+		return nil, err
+	}
+	if err != nil {
 		return nil, err
 	}
 	return tx.after, nil
 }
 
 // member runs f as a member of the shared transaction, and passes the turn on. The changes of f are
-// discarded if f fails.
-func (d *DB) member(ctx context.Context, level durability, f func(tx *Tx) error) (*Tx, error) {
+// discarded if f fails. The transaction is nil if its result does not depend on the shared commit.
+func (d *DB) member(ctx context.Context, level durability, f func(tx *Tx) error) (tx *Tx, err error) {
 	// Both calls are deferred because f may panic: otherwise all later transactions would wait forever.
 	defer d.group.leave()
 	s, err := d.share(ctx, level)
@@ -101,13 +106,13 @@ func (d *DB) member(ctx context.Context, level durability, f func(tx *Tx) error)
 	}
 	succeeded := false
 	defer func() {
-		if !succeeded {
-			s.undo()
+		if !succeeded && !s.undo() {
+			tx = nil
 		}
 	}()
-	tx := &Tx{Tx: s.tx, conn: s.conn, dialect: SQLite, shared: s}
+	tx = &Tx{Tx: s.tx, conn: s.conn, dialect: SQLite, shared: s}
 	if err := f(tx); err != nil {
-		return nil, err
+		return tx, err
 	}
 	succeeded = true
 	return tx, s.keep()
@@ -276,17 +281,18 @@ func (s *shared) keep() error {
 	return s.broken
 }
 
-// undo discards the changes of the current member.
-func (s *shared) undo() {
+// undo discards the changes of the current member. It reports whether the shared transaction continues with
+// the changes of former members.
+func (s *shared) undo() bool {
 	if s.members == 1 {
 		s.broken = errDiscarded
-		return
+		return false
 	}
 	if _, err := s.tx.ExecContext(s.ctx, `ROLLBACK TO member`); err != nil {
 		s.broken = fmt.Errorf("a transaction that shared the commit failed: %w", err)
-		return
+		return false
 	}
-	_ = s.keep() // the error is in s.broken
+	return s.keep() == nil
 }
 
 // errDiscarded is the result of a shared transaction whose only member failed. No caller waits for it.

@@ -124,6 +124,50 @@ func TestFailureOfAMemberChangesNothingElse(t *testing.T) {
 
 func isNil(err error) bool { return err == nil }
 
+// TestErrorIsTrueAfterTheCommit checks that a caller can read the row that makes its transaction fail, although
+// the row was stored by a transaction that shares the commit.
+func TestErrorIsTrueAfterTheCommit(t *testing.T) {
+	t.Parallel()
+	d := openGroup(t)
+	var wg sync.WaitGroup
+	started, queued, returned := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	wg.Go(func() {
+		if err := d.Tx(t.Context(), func(tx *Tx) error {
+			close(started)
+			<-queued
+			return insertNote(t.Context(), 1)(tx)
+		}); err != nil {
+			t.Error(err)
+		}
+	})
+	<-started
+	wg.Go(func() {
+		defer close(returned)
+		if err := d.Tx(t.Context(), insertNote(t.Context(), 1)); !IsUnique(err) {
+			t.Errorf("error = %v, want that of a row that exists", err)
+		}
+		if got := notes(t, d); got != "1" {
+			t.Errorf("stored rows = %q, want 1", got)
+		}
+	})
+	awaitWaiting(t, d, 1)
+	wg.Go(func() {
+		// The second caller has time to return before the commit.
+		if err := d.Tx(t.Context(), func(*Tx) error {
+			select {
+			case <-returned:
+			case <-time.After(20 * time.Millisecond):
+			}
+			return nil
+		}); err != nil {
+			t.Error(err)
+		}
+	})
+	awaitWaiting(t, d, 2)
+	close(queued)
+	wg.Wait()
+}
+
 // TestFirstMemberFails checks that the others begin a new transaction if the first one fails.
 func TestFirstMemberFails(t *testing.T) {
 	t.Parallel()
