@@ -70,25 +70,34 @@ func decrypt(text []byte, identity age.Identity) ([]byte, error) {
 
 // seal encrypts a private key and returns its entry.
 func (a *Authority) seal(ctx context.Context, kind Kind, key crypto.Signer, chain []*x509.Certificate) (entry, error) {
+	text, err := a.sealKey(ctx, key)
+	return entry{Kind: kind, Certificates: string(encodePEM(chain)), Key: text}, err
+}
+
+// sealKey returns a private key in PKCS #8, encrypted and in armored form.
+func (a *Authority) sealKey(ctx context.Context, key crypto.Signer) (string, error) {
 	b, err := a.open(ctx)
 	if err != nil {
-		return entry{}, err
+		return "", err
 	}
 	raw, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
-		return entry{}, &Fault{Code: CodeRefused, Err: fmt.Errorf("encoding a key: %w", err)}
+		return "", &Fault{Code: CodeRefused, Err: fmt.Errorf("encoding a key: %w", err)}
 	}
 	text, err := encrypt(raw, b.identity.Recipient())
-	if err != nil {
-		return entry{}, err
-	}
-	return entry{Kind: kind, Certificates: string(encodePEM(chain)), Key: string(text)}, nil
+	return string(text), err
 }
 
 // private returns the private key of a record. It caches decrypted keys.
 func (a *Authority) private(ctx context.Context, r record) (crypto.Signer, error) {
+	return unsealOnce(ctx, a, a.keys, r.keyID, r.entry.Key, r.chain[0].PublicKey)
+}
+
+// unsealOnce returns the private key that sealKey encrypted. It reads and fills a cache, which the
+// lock of the authority protects.
+func unsealOnce[K comparable](ctx context.Context, a *Authority, cache map[K]crypto.Signer, id K, text string, public crypto.PublicKey) (crypto.Signer, error) {
 	a.mu.Lock()
-	known, ok := a.keys[r.keyID]
+	known, ok := cache[id]
 	a.mu.Unlock()
 	if ok {
 		return known, nil
@@ -97,7 +106,7 @@ func (a *Authority) private(ctx context.Context, r record) (crypto.Signer, error
 	if err != nil {
 		return nil, err
 	}
-	raw, err := decrypt([]byte(r.entry.Key), b.identity)
+	raw, err := decrypt([]byte(text), b.identity)
 	if err != nil {
 		a.mu.Lock()
 		a.box = nil // the right identity may be restored
@@ -109,19 +118,20 @@ func (a *Authority) private(ctx context.Context, r record) (crypto.Signer, error
 		return nil, &Fault{Code: CodeBroken, Err: fmt.Errorf("reading a key: %w", err)}
 	}
 	key, ok := parsed.(crypto.Signer)
-	if !ok || !matches(key, r.chain[0]) {
+	if !ok || !matches(key, public) {
 		return nil, &Fault{Code: CodeBroken, Err: errOtherKey}
 	}
 	a.mu.Lock()
-	a.keys[r.keyID] = key
+	cache[id] = key
 	a.mu.Unlock()
 	return key, nil
 }
 
-// errOtherKey means that a certificate belongs to another key.
+// errOtherKey means that a certificate or a public key belongs to another private key.
 var errOtherKey = errors.New("the certificate belongs to another key")
 
-func matches(key crypto.Signer, c *x509.Certificate) bool {
-	public, ok := c.PublicKey.(interface{ Equal(crypto.PublicKey) bool })
-	return ok && public.Equal(key.Public())
+// matches reports whether a public key belongs to a private key.
+func matches(key crypto.Signer, public crypto.PublicKey) bool {
+	p, ok := public.(interface{ Equal(crypto.PublicKey) bool })
+	return ok && p.Equal(key.Public())
 }

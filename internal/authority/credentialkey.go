@@ -86,10 +86,6 @@ func (a *Authority) addCredentialKeys(ctx context.Context, institution string, l
 	if err != nil {
 		return &Fault{Code: CodeStorage, Err: fmt.Errorf("generating a key: %w", err)}
 	}
-	b, err := a.open(ctx)
-	if err != nil {
-		return err
-	}
 	type sealed struct {
 		algorithm Algorithm
 		public    []byte
@@ -101,15 +97,11 @@ func (a *Authority) addCredentialKeys(ctx context.Context, institution string, l
 		if err != nil {
 			return &Fault{Code: CodeRefused, Err: fmt.Errorf("encoding a key: %w", err)}
 		}
-		raw, err := x509.MarshalPKCS8PrivateKey(key)
-		if err != nil {
-			return &Fault{Code: CodeRefused, Err: fmt.Errorf("encoding a key: %w", err)}
-		}
-		text, err := encrypt(raw, b.identity.Recipient())
+		private, err := a.sealKey(ctx, key)
 		if err != nil {
 			return err
 		}
-		keys = append(keys, sealed{algorithm, public, string(text)})
+		keys = append(keys, sealed{algorithm, public, private})
 	}
 	return storage(a.db.Tx(ctx, func(tx *db.Tx) error {
 		for _, k := range keys {
@@ -155,34 +147,5 @@ func (a *Authority) readCredentialKeys(ctx context.Context, q db.Queryer, instit
 // CredentialSigner returns the private key of a key that CredentialKeys returned. Decrypted keys are cached.
 // Errors are a *Fault.
 func (a *Authority) CredentialSigner(ctx context.Context, k CredentialKey) (crypto.Signer, error) {
-	id := credentialKeyID{k.holder, k.Number, k.Algorithm}
-	a.mu.Lock()
-	known, ok := a.credentialKeys[id]
-	a.mu.Unlock()
-	if ok {
-		return known, nil
-	}
-	b, err := a.open(ctx)
-	if err != nil {
-		return nil, err
-	}
-	raw, err := decrypt([]byte(k.private), b.identity)
-	if err != nil {
-		return nil, err
-	}
-	parsed, err := x509.ParsePKCS8PrivateKey(raw)
-	if err != nil {
-		return nil, &Fault{Code: CodeBroken, Err: fmt.Errorf("reading a key of credentials: %w", err)}
-	}
-	key, ok := parsed.(crypto.Signer)
-	public, isKey := k.Public.(interface {
-		Equal(other crypto.PublicKey) bool
-	})
-	if !ok || !isKey || !public.Equal(key.Public()) {
-		return nil, &Fault{Code: CodeBroken, Err: errOtherKey}
-	}
-	a.mu.Lock()
-	a.credentialKeys[id] = key
-	a.mu.Unlock()
-	return key, nil
+	return unsealOnce(ctx, a, a.credentialKeys, credentialKeyID{k.holder, k.Number, k.Algorithm}, k.private, k.Public)
 }

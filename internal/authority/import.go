@@ -127,7 +127,7 @@ var (
 func orderChain(key crypto.Signer, list []*x509.Certificate) ([]*x509.Certificate, error) {
 	var chain []*x509.Certificate
 	for _, c := range list {
-		if matches(key, c) {
+		if matches(key, c.PublicKey) {
 			chain = append(chain, c)
 			break
 		}
