@@ -9,11 +9,10 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/authority"
 	"github.com/certvault/certvault/internal/backup"
+	"github.com/certvault/certvault/internal/blob"
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/config"
 	"github.com/certvault/certvault/internal/db"
@@ -56,30 +55,24 @@ func Examine(ctx context.Context, s config.Storage) []Finding {
 	return withRemedies(examine(ctx, s))
 }
 
-func examine(ctx context.Context, s config.Storage) (list []Finding) {
-	add := func(name string, detail string, err error) {
-		if err != nil {
-			detail = err.Error()
-		}
-		list = append(list, Finding{Name: name, Good: err == nil, Detail: detail})
-	}
+func examine(ctx context.Context, s config.Storage) []Finding {
 	setUmask()
 	if s.Blob != "" {
 		if err := os.MkdirAll(s.Data, 0o700); err != nil { // it may have vanished
-			add("data folder", "", err)
-			return list
+			return []Finding{finding("data folder", "", err)}
 		}
 	}
 	if _, err := os.Stat(s.Data); err != nil {
-		add("data folder", "", err)
-		return list
+		return []Finding{finding("data folder", "", err)}
 	}
-	add("data folder", s.Data, examinePermissions(s.Data))
-	detail, err := disk(s.Data)
-	add("disk", detail, err)
-	_, err = masterKey(s, false)
-	add("master key", "readable", err)
-	add("secret files", "private", examineSecrets(s))
+	free, diskErr := disk(s.Data)
+	_, keyErr := masterKey(s, false)
+	list := []Finding{
+		finding("data folder", s.Data, examinePermissions(s.Data)),
+		finding("disk", free, diskErr),
+		finding("master key", "readable", keyErr),
+		finding("secret files", "private", examineSecrets(s)),
+	}
 	list = append(list, examineFileStore(ctx, s)...)
 	r, err := pdfium.New(ctx, pdfium.Options{CompiledDir: s.Cache, CacheDir: s.OwnCache()})
 	if err == nil {
@@ -93,11 +86,10 @@ func examine(ctx context.Context, s config.Storage) (list []Finding) {
 }
 
 func disk(dir string) (string, error) {
-	var st unix.Statfs_t
-	if err := unix.Statfs(dir, &st); err != nil {
+	share, err := blob.FreeShare(dir)
+	if err != nil {
 		return "", err
 	}
-	share := float64(st.Bavail) / float64(st.Blocks)
 	if share < lowDisk {
 		return "", fmt.Errorf("%.0f%% free; uploads are rejected below 5%%, and sealing waits below 1%%", 100*share)
 	}
@@ -117,35 +109,30 @@ func openExisting(ctx context.Context, s config.Storage) (*db.DB, error) {
 func database(ctx context.Context, s config.Storage) []Finding {
 	d, err := openExisting(ctx, s)
 	if err != nil {
-		return []Finding{{Name: "database", Detail: err.Error()}}
+		return []Finding{finding("database", "", err)}
 	}
 	defer func() { _ = d.Close() }()
-	list := []Finding{{Name: "database", Good: true, Detail: string(d.Dialect)}}
+	list := []Finding{finding("database", string(d.Dialect), nil)}
 	options, err := keyOptions(s, "")
 	if err != nil {
-		return append(list, Finding{Name: "signing keys", Detail: err.Error()})
+		return append(list, finding("signing keys", "", err))
 	}
 	options.ReadOnly = true
 	keys := authority.New(d, options)
 	applied, known, err := d.SchemaVersion(ctx)
-	f := Finding{Name: "schema", Detail: fmt.Sprintf("version %d of %d", applied, known)}
 	if err == nil {
 		err = d.CheckSchema(ctx)
 	}
+	list = append(list, finding("schema", fmt.Sprintf("version %d of %d", applied, known), err))
 	if err != nil {
-		// The other checks need the schema of this version.
-		f.Detail = err.Error()
-		return append(list, f)
+		return list // the other checks need the schema of this version
 	}
-	f.Good = true
-	list = append(list, f)
 	restore, err := examineRestore(ctx, d, func(ctx context.Context) (*backup.Unknown, error) {
 		return backup.ListUnknown(ctx, account.New(d, time.Now), token.New(d, time.Now), keys, time.Now())
 	})
 	if err != nil {
-		restore = &Finding{Name: "restore", Detail: err.Error()}
-	}
-	if restore != nil {
+		list = append(list, finding("restore", "", err))
+	} else if restore != nil {
 		list = append(list, *restore)
 	}
 	stuck, err := cert.Stuck(ctx, d, time.Now().Add(-stuckAfter))
@@ -155,21 +142,14 @@ func database(ctx context.Context, s config.Storage) []Finding {
 	for _, n := range totals {
 		failed += n[cert.Failed]
 	}
-	f = Finding{Name: "certificates", Good: err == nil && stuck == 0, Detail: fmt.Sprintf("%d in processing for over an hour, %d failed", stuck, failed)}
+	f := Finding{Name: "certificates", Good: err == nil && stuck == 0, Detail: fmt.Sprintf("%d in processing for over an hour, %d failed", stuck, failed)}
 	if err != nil {
 		f.Detail = err.Error()
 	}
-	list = append(list, f, counts(ctx, d))
-	f = Finding{Name: "secrets of the database", Good: true, Detail: "the master key and the identity belong to the database"}
-	if err := examineSecretsOf(ctx, d, s, keys); err != nil {
-		f.Good, f.Detail = false, err.Error()
-	}
-	list = append(list, f)
-	f = Finding{Name: "signing keys", Good: true}
-	if f.Detail, err = examineKeys(ctx, d, keys, time.Now()); err != nil {
-		f.Good, f.Detail = false, err.Error()
-	}
-	list = append(list, f)
+	list = append(list, f, counts(ctx, d),
+		finding("secrets of the database", "the master key and the identity belong to the database", examineSecretsOf(ctx, d, s, keys)))
+	usable, err := examineKeys(ctx, d, keys, time.Now())
+	list = append(list, finding("signing keys", usable, err))
 	if applied == known {
 		list = append(list, institutionNames(ctx, d), addresses(ctx, d), examineAddress(ctx, d))
 	}
@@ -194,8 +174,7 @@ func institutionNames(ctx context.Context, d *db.DB) Finding {
 }
 
 // errLocalAddress means that other people cannot open the base URL.
-var errLocalAddress = errors.New("works only on this machine or in its own network, and is printed on every certificate; " +
-	"issue real certificates only after starting the server with a public address in --base-url")
+var errLocalAddress = errors.New("works only on this machine or in its own network, and is printed on every certificate")
 
 // checkAddress returns errLocalAddress for a base URL that other people cannot open.
 func checkAddress(base string) error {
@@ -212,8 +191,8 @@ func examineAddress(ctx context.Context, d *db.DB) Finding {
 	case err == nil && base == "":
 		base = "not known yet; the server stores it when it starts"
 	case err == nil:
-		if web.IsLocal(base) {
-			err = warning{fmt.Errorf("%s works only on this machine or in its own network, and is printed on every certificate", base)}
+		if err = checkAddress(base); err != nil {
+			err = warning{err}
 		}
 	}
 	return finding("address", base, err)

@@ -52,11 +52,8 @@ func examineFileNames(ctx context.Context, s config.Storage) (n *fileNames, err 
 	if err := d.CheckSchema(ctx); err != nil {
 		return nil, err
 	}
-	files, err := openFiles(s)
+	files, err := openInstalled(ctx, s, d)
 	if err != nil {
-		return nil, err
-	}
-	if err := checkInstallation(ctx, s, d, files); err != nil {
 		return nil, err
 	}
 	if files, err = requireFiles(s, files); err != nil {

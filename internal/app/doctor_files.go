@@ -61,11 +61,8 @@ func examineFiles(ctx context.Context, s config.Storage, f func(c *cert.Certific
 	if applied != known {
 		return 0, fmt.Errorf("the schema has version %d, and this program supports version %d", applied, known)
 	}
-	blobs, err := openFiles(s)
+	blobs, err := openInstalled(ctx, s, d)
 	if err != nil {
-		return 0, err
-	}
-	if err := checkInstallation(ctx, s, d, blobs); err != nil {
 		return 0, err
 	}
 	if blobs, err = requireFiles(s, blobs); err != nil {

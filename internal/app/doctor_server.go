@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -98,8 +99,9 @@ func examineWebhooks(ctx context.Context, d *db.DB) Finding {
 var errInterpreted = errors.New("interpreted, not compiled: processing a certificate takes nine times as long")
 
 // checkCompiler returns errInterpreted if the WebAssembly runtime cannot compile on this machine: it
-// does not support the processor, or memory cannot be made executable.
-func checkCompiler() error {
+// does not support the processor, or memory cannot be made executable. This does not change while the
+// process runs.
+var checkCompiler = sync.OnceValue(func() error {
 	if !slices.Contains([]string{"amd64", "arm64"}, runtime.GOARCH) {
 		return warning{errInterpreted}
 	}
@@ -112,4 +114,4 @@ func checkCompiler() error {
 		return warning{errInterpreted}
 	}
 	return nil
-}
+})

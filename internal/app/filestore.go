@@ -13,6 +13,7 @@ import (
 
 	"github.com/certvault/certvault/internal/blob"
 	"github.com/certvault/certvault/internal/config"
+	"github.com/certvault/certvault/internal/db"
 )
 
 // cacheSize is the maximum size of the copies of files from S3 on the disk of a node.
@@ -85,6 +86,16 @@ func existingFiles(c config.Storage) (blob.FileStore, error) {
 	return requireFiles(c, store)
 }
 
+// openInstalled opens the file store of a database. It returns an error if the store has the installation
+// of another database.
+func openInstalled(ctx context.Context, c config.Storage, d *db.DB) (blob.FileStore, error) {
+	store, err := openFiles(c)
+	if err != nil {
+		return nil, err
+	}
+	return store, checkInstallation(ctx, c, d, store)
+}
+
 // requireFiles is createFiles for an existing vault, whose folder has files.
 func requireFiles(c config.Storage, store blob.FileStore) (blob.FileStore, error) {
 	if c.Blob == "" {
@@ -98,11 +109,8 @@ func requireFiles(c config.Storage, store blob.FileStore) (blob.FileStore, error
 // installedFiles opens the file store of an existing vault for a command that changes files. It returns
 // an error if the store has no installation, or that of another database.
 func (b *Base) installedFiles(ctx context.Context, c config.Storage) (blob.FileStore, error) {
-	store, err := openFiles(c)
+	store, err := openInstalled(ctx, c, b.DB)
 	if err != nil {
-		return nil, err
-	}
-	if err := checkInstallation(ctx, c, b.DB, store); err != nil {
 		return nil, err
 	}
 	if _, err := store.Installation(ctx); err != nil {

@@ -98,7 +98,7 @@ func (a *App) findings(ctx context.Context, s *panel.Status) (list []panel.Findi
 	if address == nil {
 		add("Address", true, "%s", a.cfg.BaseURL)
 	} else {
-		add("Address", false, "%v", address)
+		add("Address", false, "%v; issue real certificates only after starting the server with a public address in --base-url", address)
 	}
 	f, err := examineRestore(ctx, a.DB, func(ctx context.Context) (*backup.Unknown, error) {
 		return backup.ListUnknown(ctx, a.Accounts, a.Tokens, a.Keys, time.Now())

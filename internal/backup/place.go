@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/certvault/certvault/internal/blob"
 )
 
 const (
@@ -123,11 +125,5 @@ func sameDisk(a, b string) bool {
 	return unix.Stat(a, &x) == nil && unix.Stat(b, &y) == nil && x.Dev == y.Dev
 }
 
-// freeShare returns the free share of the disk of a folder. Tests replace it.
-var freeShare = func(dir string) (float64, error) {
-	var s unix.Statfs_t
-	if err := unix.Statfs(dir, &s); err != nil {
-		return 0, err
-	}
-	return float64(s.Bavail) / float64(s.Blocks), nil
-}
+// freeShare is replaced by tests.
+var freeShare = blob.FreeShare

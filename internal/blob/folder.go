@@ -365,10 +365,10 @@ func (f *Folder) checkFree(least float64) error {
 	return nil
 }
 
-func (f *Folder) freeShare() (float64, error) { return freeShare(f.root) }
+func (f *Folder) freeShare() (float64, error) { return FreeShare(f.root) }
 
-// freeShare returns the share of the disk of a folder that is free.
-func freeShare(dir string) (float64, error) {
+// FreeShare returns the share of the disk of a folder that is free, from 0 to 1.
+func FreeShare(dir string) (float64, error) {
 	var s unix.Statfs_t
 	if err := unix.Statfs(dir, &s); err != nil {
 		return 0, err

@@ -51,7 +51,7 @@ func OpenS3(location string, o S3Options) (*S3, error) {
 		core: core, bucket: l.bucket, prefix: l.prefix, sse: l.sse, scratch: o.Scratch,
 		buffers: sync.Pool{New: func() any { b := make([]byte, copyBuffer); return &b }},
 	}
-	s.free = func() (float64, error) { return freeShare(s.scratch) }
+	s.free = func() (float64, error) { return FreeShare(s.scratch) }
 	if o.Cache > 0 {
 		s.cache = newCache(filepath.Join(o.Scratch, cacheDir), o.Cache)
 	}

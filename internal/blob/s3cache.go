@@ -107,7 +107,7 @@ func (c *cache) write(name string, r io.Reader) error {
 	if err := os.MkdirAll(c.dir, 0o700); err != nil {
 		return err
 	}
-	if share, err := freeShare(c.dir); err != nil || share < cacheFree {
+	if share, err := FreeShare(c.dir); err != nil || share < cacheFree {
 		return errors.Join(err, errCacheDisk)
 	}
 	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
