@@ -7,6 +7,9 @@
 # share the build cache. Only the race detector enables cgo.
 export CGO_ENABLED := 0
 
+# Binary, tests and linter compile each package once, and clones in different folders share the cache.
+export GOFLAGS := -trimpath $(GOFLAGS)
+
 # Go reads the version from the tag or the commit, regardless of GOFLAGS. Outside a
 # readable repository the binary has no version.
 BUILDVCS := $(if $(shell git rev-parse --verify --quiet HEAD 2>/dev/null),true,false)
@@ -39,7 +42,7 @@ GOLANGCI := go tool -modfile=tools/go.mod golangci-lint
 
 .PHONY: build
 build: $(EMBEDDED) ## build bin/certvault
-	go build -trimpath -buildvcs=$(BUILDVCS) -ldflags='-s -w' -o bin/certvault ./cmd/certvault
+	go build -buildvcs=$(BUILDVCS) -ldflags='-s -w' -o bin/certvault ./cmd/certvault
 
 # The lock file pins each package by its digest, which npm checks. The licence
 # texts are embedded together with the files.
@@ -117,13 +120,15 @@ test/quick: $(EMBEDDED) ## test changed packages and their importers, on SQLite,
 # atomic operations the detector reports races that do not exist. vet is off, because `make lint`
 # includes it.
 UNWATCHED := $(foreach package,modernc.org/sqlite/lib modernc.org/libc modernc.org/memory \
-	golang.org/x/crypto/argon2 compress/flate image/png image/jpeg golang.org/x/image/draw \
+	golang.org/x/crypto/argon2 regexp/syntax compress/flate image/png image/jpeg golang.org/x/image/draw \
 	golang.org/x/image/vector rsc.io/qr/coding github.com/go-text/typesetting/harfbuzz \
 	github.com/go-text/typesetting/font/opentype/tables,-gcflags='$(package)=-race=false')
 
 # The race detector forbids huge pages for its shadow memory by default. With them, the system
-# clears and maps it in half of the time, and the tests use 10 % more memory.
-RACEFLAGS := -race $(UNWATCHED) $(STRIPPED) -exec='env -u GOTMPDIR GOMEMLIMIT=2GiB GORACE=no_huge_pages_for_shadow=0' -vet=off -short
+# clears and maps it in half of the time, and the tests use 10 % more memory. A larger heap needs more
+# shadow memory, so that GOGC is only for the compiler. By default each test binary waits for a second
+# when it exits.
+RACEFLAGS := -race $(UNWATCHED) $(STRIPPED) -exec='env -u GOTMPDIR -u GOGC GOMEMLIMIT=2GiB "GORACE=no_huge_pages_for_shadow=0 atexit_sleep_ms=0"' -vet=off -short
 
 .PHONY: test/race
 test/race: deps ## run the tests under the race detector (-short: only a part of large corpora)
@@ -158,10 +163,10 @@ S3 ?= versitygw
 S3_PACKAGES := ./internal/blob ./internal/app ./internal/vault
 
 bin/versitygw: test/s3/versitygw.mod
-	go build -modfile=$< -trimpath $(STRIPPED) -o $@ github.com/versity/versitygw/cmd/versitygw
+	go build -modfile=$< $(STRIPPED) -o $@ github.com/versity/versitygw/cmd/versitygw
 
 bin/minio: test/s3/minio.mod
-	go build -modfile=$< -trimpath $(STRIPPED) -o $@ github.com/minio/minio
+	go build -modfile=$< $(STRIPPED) -o $@ github.com/minio/minio
 
 .PHONY: test/s3
 test/s3: export CERTVAULT_VERSITYGW := $(if $(filter versitygw,$(S3)),$(CURDIR)/bin/versitygw)
@@ -184,11 +189,11 @@ IMAGE_FONTS ?=
 ARCH := $(shell go env GOARCH)
 
 bin/package: $(wildcard deploy/package/*.go) deploy/package/go.mod
-	go -C deploy/package build -trimpath $(STRIPPED) -o $(CURDIR)/$@ .
+	go -C deploy/package build $(STRIPPED) -o $(CURDIR)/$@ .
 
 .PHONY: package
 package: $(EMBEDDED) bin/package ## build deb, rpm, tar.gz, image and bill of materials into dist/
-	GOOS=linux go build -trimpath -buildvcs=$(BUILDVCS) $(STRIPPED) -o bin/certvault-linux ./cmd/certvault
+	GOOS=linux go build -buildvcs=$(BUILDVCS) $(STRIPPED) -o bin/certvault-linux ./cmd/certvault
 	rm -rf $(PACKAGES)
 	bin/package -root . -binary bin/certvault-linux -version '$(VERSION)' -arch $(ARCH) -epoch $(SOURCE_DATE_EPOCH) -fonts '$(IMAGE_FONTS)' -out $(PACKAGES)
 
@@ -215,7 +220,7 @@ bin/haproxy: .ci/haproxy
 	.ci/haproxy $@
 
 bin/certvault-skewed: test/skew/main.go $(EMBEDDED) build
-	go run ./test/skew $@ -trimpath $(STRIPPED)
+	go run ./test/skew $@ $(STRIPPED)
 
 # A release does not change, so that it is built once. The files from npm are those of this commit.
 bin/certvault-previous: | $(EMBEDDED)
@@ -225,7 +230,7 @@ bin/certvault-previous: | $(EMBEDDED)
 	cp web-deps/node_modules/@embedpdf/pdfium/dist/pdfium.wasm $(dir $(PDFIUM))LICENSE* $@.d/$(dir $(PDFIUM))
 	cp $(dir $(DECODER))* $@.d/$(dir $(DECODER))
 	cp $(dir $(FONTS))*.zst $@.d/$(dir $(FONTS))
-	cd $@.d && go build -trimpath -buildvcs=false $(STRIPPED) -o $(CURDIR)/$@ ./cmd/certvault
+	cd $@.d && go build -buildvcs=false $(STRIPPED) -o $(CURDIR)/$@ ./cmd/certvault
 	rm -rf $@.d
 
 .PHONY: test/nodes

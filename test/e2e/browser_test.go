@@ -33,7 +33,8 @@ var chromium = sync.OnceValues(func() (context.Context, error) {
 		}
 	}
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.IgnoreCertErrors, chromedp.WindowSize(1280, 900), chromedp.Flag("accept-lang", "en"))
+		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.IgnoreCertErrors, chromedp.WindowSize(1280, 900), chromedp.Flag("accept-lang", "en"),
+		chromedp.Flag("disable-site-isolation-trials", true)) // all sites are ours, and each process takes time
 	allocator, _ := chromedp.NewExecAllocator(context.Background(), options...)
 	browser, _ := chromedp.NewContext(allocator)
 	return browser, chromedp.Do(browser)
