@@ -99,7 +99,7 @@ func fromEnvironment[T any](t *testing.T, name string, otherwise T, parse func(s
 // backups; it does not check them, because they depend on the machine.
 func TestBackupsUnderLoad(t *testing.T) {
 	t.Parallel()
-	load := fromEnvironment(t, loadVariable, 12*time.Second, time.ParseDuration)
+	load := fromEnvironment(t, loadVariable, 6*time.Second, time.ParseDuration)
 	restores := fromEnvironment(t, restoresVariable, 2, strconv.Atoi)
 	each(t, func(t *testing.T, database string) {
 		f := start(t, database)
@@ -117,7 +117,7 @@ func TestBackupsUnderLoad(t *testing.T) {
 		var backups []string
 		expected := map[string][]string{} // the acknowledged certificates by backup
 		folder := t.TempDir()
-		ticker := time.NewTicker(backupEvery)
+		ticker := time.NewTicker(min(backupEvery, load/3))
 		defer ticker.Stop()
 		for ctx.Err() == nil {
 			dir := filepath.Join(folder, fmt.Sprintf("%04d", len(backups)))

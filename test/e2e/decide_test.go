@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"fmt"
+	"strconv"
 	"testing"
 	"time"
 
@@ -40,12 +41,21 @@ func (b *tab) next(before string) string {
 	return evaluate[string](b, "location.pathname")
 }
 
+// fewer returns the number n, or with -short a fifth of it.
+func fewer(n int) int {
+	if testing.Short() {
+		return n / 5
+	}
+	return n
+}
+
 // TestDecideByKeyboard decides fifty applications by keyboard alone, every fifth with a reason. It logs the
 // time that the vault and the browser need for one decision.
 func TestDecideByKeyboard(t *testing.T) {
 	t.Parallel()
 	eachInFull(t, func(t *testing.T, database string) {
-		const applications, rejectEvery = 50, 5
+		const rejectEvery = 5
+		applications := fewer(50)
 		f := start(t, database)
 		f.applyMany(t, applications)
 		b := f.signInOwner(t)
@@ -70,7 +80,7 @@ func TestDecideByKeyboard(t *testing.T) {
 			at = b.next(at)
 		}
 		took := time.Since(began)
-		t.Logf("%d decisions in %v, %v each", applications, took.Round(time.Millisecond), (took / applications).Round(time.Millisecond))
+		t.Logf("%d decisions in %v, %v each", applications, took.Round(time.Millisecond), (took / time.Duration(applications)).Round(time.Millisecond))
 		b.see("No other application waits in this list.")
 		d := f.database(t)
 		for status, want := range map[string]int{"rejected": applications / rejectEvery, "accepted": applications - applications/rejectEvery} {
@@ -86,16 +96,16 @@ func TestDecideByKeyboard(t *testing.T) {
 func TestKillDuringDecisions(t *testing.T) {
 	t.Parallel()
 	eachInFull(t, func(t *testing.T, database string) {
-		const applications = 300
+		applications := fewer(300)
 		f := start(t, database)
 		f.applyMany(t, applications)
 		b := f.signInOwner(t)
 		b.scriptless()
 		b.open("/panel/" + f.institution.Slug + "/applications")
-		b.press("All 300 in this list")
+		b.press(fmt.Sprintf("All %d in this list", applications))
 		b.press("Approve…")
-		b.see("300 applications", "and 290 more", "Type 300 to confirm")
-		b.fill("number", "300")
+		b.see(fmt.Sprintf("%d applications", applications), fmt.Sprintf("and %d more", applications-10), fmt.Sprintf("Type %d to confirm", applications))
+		b.fill("number", strconv.Itoa(applications))
 		b.press("Approve applications")
 		b.see("Approve applications", "Started by")
 		path := evaluate[string](b, "location.pathname")
@@ -121,7 +131,7 @@ func TestKillDuringDecisions(t *testing.T) {
 			}
 		}
 		b.open(path)
-		b.see("300 applications were approved.", "All 300", "Next page")
+		b.see(fmt.Sprintf("%d applications were approved.", applications), fmt.Sprintf("All %d", applications), "Next page")
 		b.screenshot("results")
 		b.press("Student Number")
 		b.see("Student Number", "Open certificate")

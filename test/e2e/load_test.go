@@ -21,10 +21,13 @@ import (
 // maxResident is the maximum peak of the vault's resident memory in kB.
 const maxResident = 300 << 10
 
-// TestMemory uploads 50 files of about 20 MB at the same time: PDFs with large data outside of pages, PDFs
-// with a large picture, and pictures.
+// TestMemory uploads 50 files of about 20 MB at the same time, with -short 24: PDFs with large data outside
+// of pages, PDFs with a large picture, and pictures.
 func TestMemory(t *testing.T) {
-	const uploads = 50
+	uploads := 50
+	if testing.Short() {
+		uploads = 24
+	}
 	padded, err := vault.Sample{Title: "Heavy", Name: "Jane Doe"}.PDFOfSize(maxFile)
 	if err != nil {
 		t.Fatal(err)
