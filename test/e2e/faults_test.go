@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -64,31 +65,51 @@ func eachStore(t *testing.T, test func(t *testing.T, server *blobtest.Process)) 
 	}
 }
 
+// loadTest is the load of a test of a cluster, and what a client may wait for.
+type loadTest struct {
+	prefix    string // of the names of the uploads
+	uploaders int
+	strict    bool // no request may fail
+	maxWait   time.Duration
+	maxLate   time.Duration
+}
+
+// underLoad disturbs a cluster under load, and checks afterwards that nothing was lost. It returns a
+// connection to the database.
+func (c *cluster) underLoad(o loadTest, disturb func(d *sql.DB)) *sql.DB {
+	t := c.t
+	t.Helper()
+	d := c.database(t)
+	r := receive(t, nil)
+	c.endpoint(t, r)
+	l := c.startLoad(o.prefix, o.uploaders, o.strict)
+	c.progress()
+	disturb(d)
+	l.end()
+	c.settled(d)
+	c.check(d)
+	c.checkTimes(d, r, o.maxWait, o.maxLate)
+	return d
+}
+
 // TestClusterKilled kills nodes in turns under load.
 func TestClusterKilled(t *testing.T) {
 	kills := clusterRounds(t, killsVariable)
 	eachStore(t, func(t *testing.T, server *blobtest.Process) {
 		c := startCluster(t, clusterOptions{size: 3, store: server.Location(), haproxy: true, first: (*cluster).checkIdle})
-		d := c.database(t)
-		r := receive(t, nil)
-		c.endpoint(t, r)
-		l := c.startLoad("killed", 3, false)
-		c.progress()
-		for k := range kills {
-			i := k % len(c.nodes)
-			c.kill(i)
-			c.awaitDead(d, i)
-			c.progress()
-			c.restart(i)
-			if t.Failed() {
-				break
+		c.underLoad(loadTest{"killed", 3, false, maxWait, maxLate}, func(d *sql.DB) {
+			for k := range kills {
+				i := k % len(c.nodes)
+				c.kill(i)
+				c.awaitDead(d, i)
+				c.progress()
+				c.restart(i)
+				if t.Failed() {
+					break
+				}
 			}
-		}
-		l.end()
-		c.settled(d)
-		c.check(d)
+		})
 		t.Logf("%d kills", kills)
-		c.checkTimes(d, r, maxWait, maxLate)
 	})
 }
 
@@ -98,19 +119,12 @@ func TestClusterSuspended(t *testing.T) {
 	rounds := clusterRounds(t, roundsVariable)
 	eachStore(t, func(t *testing.T, server *blobtest.Process) {
 		c := startCluster(t, clusterOptions{size: 3, store: server.Location(), haproxy: true})
-		d := c.database(t)
-		r := receive(t, nil)
-		c.endpoint(t, r)
-		l := c.startLoad("suspended", 3, false)
-		c.progress()
-		for round := range rounds {
-			c.suspend(d, round%len(c.nodes), suspension)
-			c.progress()
-		}
-		l.end()
-		c.settled(d)
-		c.check(d)
-		c.checkTimes(d, r, maxWait+lockTime, maxLate+lockTime)
+		d := c.underLoad(loadTest{"suspended", 3, false, maxWait + lockTime, maxLate + lockTime}, func(d *sql.DB) {
+			for round := range rounds {
+				c.suspend(d, round%len(c.nodes), suspension)
+				c.progress()
+			}
+		})
 		if n := c.crashes(d); n != 0 {
 			t.Errorf("%d crashes are counted, although no node crashed", n)
 		}
@@ -130,24 +144,18 @@ func TestClusterSkewed(t *testing.T) {
 		c.stop(1)
 		o.Binary = skewed
 		c.start(1, o)
-		d := c.database(t)
-		r := receive(t, nil)
-		c.endpoint(t, r)
-		l := c.startLoad("skewed", 3, true)
-		for range rounds {
-			// SIGUSR1 moves the clock 20 s ahead, and SIGUSR2 20 s back.
-			for _, change := range []syscall.Signal{syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGUSR2, syscall.SIGUSR1} {
-				if err := c.nodes[1].Signal(change); err != nil {
-					t.Fatal(err)
-				}
-				time.Sleep(skewTime / 4)
-			}
-		}
-		l.end()
-		c.settled(d)
-		c.check(d)
 		// The time of an event comes from the node's own clock, so that it may seem to be that much later.
-		c.checkTimes(d, r, maxWait, maxLate+skewTime)
+		d := c.underLoad(loadTest{"skewed", 3, true, maxWait, maxLate + skewTime}, func(*sql.DB) {
+			for range rounds {
+				// SIGUSR1 moves the clock 20 s ahead, and SIGUSR2 20 s back.
+				for _, change := range []syscall.Signal{syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGUSR2, syscall.SIGUSR1} {
+					if err := c.nodes[1].Signal(change); err != nil {
+						t.Fatal(err)
+					}
+					time.Sleep(skewTime / 4)
+				}
+			}
+		})
 		if n := count(t, d, `SELECT count(*) FROM nodes WHERE rescued_at IS NOT NULL`); n != 0 {
 			t.Errorf("%d nodes were considered dead", n)
 		}
@@ -280,28 +288,21 @@ func TestClusterFoldersVanish(t *testing.T) {
 	rounds := clusterRounds(t, roundsVariable)
 	eachStore(t, func(t *testing.T, server *blobtest.Process) {
 		c := startCluster(t, clusterOptions{size: 3, store: server.Location(), haproxy: true})
-		d := c.database(t)
-		r := receive(t, nil)
-		c.endpoint(t, r)
-		l := c.startLoad("folder", 3, false)
-		c.progress()
-		for round := range rounds {
-			i := round % len(c.nodes)
-			data := c.nodes[i].Data
-			if err := os.RemoveAll(data); err != nil {
-				t.Fatal(err)
+		c.underLoad(loadTest{"folder", 3, false, maxWait, maxLate}, func(*sql.DB) {
+			for round := range rounds {
+				i := round % len(c.nodes)
+				data := c.nodes[i].Data
+				if err := os.RemoveAll(data); err != nil {
+					t.Fatal(err)
+				}
+				c.progress()
+				c.kill(i)
+				o := c.nodes[i].Options
+				o.Data = empty(t)
+				c.start(i, o)
+				c.progress()
 			}
-			c.progress()
-			c.kill(i)
-			o := c.nodes[i].Options
-			o.Data = empty(t)
-			c.start(i, o)
-			c.progress()
-		}
-		l.end()
-		c.settled(d)
-		c.check(d)
-		c.checkTimes(d, r, maxWait, maxLate)
+		})
 	})
 }
 
@@ -310,22 +311,15 @@ func TestClusterRestarted(t *testing.T) {
 	rounds := clusterRounds(t, roundsVariable)
 	eachStore(t, func(t *testing.T, server *blobtest.Process) {
 		c := startCluster(t, clusterOptions{size: 3, store: server.Location(), haproxy: true, drain: "5s"})
-		d := c.database(t)
-		r := receive(t, nil)
-		c.endpoint(t, r)
-		l := c.startLoad("restarted", 3, true)
-		c.progress()
-		for range rounds {
-			for i := range c.nodes {
-				c.stop(i)
-				c.restart(i)
-				c.progress()
+		d := c.underLoad(loadTest{"restarted", 3, true, maxWait, maxLate}, func(*sql.DB) {
+			for range rounds {
+				for i := range c.nodes {
+					c.stop(i)
+					c.restart(i)
+					c.progress()
+				}
 			}
-		}
-		l.end()
-		c.settled(d)
-		c.check(d)
-		c.checkTimes(d, r, maxWait, maxLate)
+		})
 		if n := c.crashes(d); n != 0 {
 			t.Errorf("%d crashes are counted, although no node crashed", n)
 		}
@@ -343,29 +337,24 @@ func TestClusterUpgraded(t *testing.T) {
 	for round := range rounds {
 		t.Run(fmt.Sprintf("round %d", round+1), func(t *testing.T) {
 			c := startCluster(t, clusterOptions{size: 3, binary: previous, database: dbtest.PostgresURL(t), haproxy: true})
-			d := c.database(t)
-			before := count(t, d, `SELECT max(version) FROM schema_migrations`)
-			r := receive(t, nil)
-			c.endpoint(t, r)
-			l := c.startLoad("upgraded", 3, true)
-			c.progress()
-			for i := range c.nodes {
-				// The previous release does not know --drain.
-				c.haproxy.drain(t, i)
-				time.Sleep(drainTime)
-				c.stop(i)
-				o := c.nodes[i].Options
-				o.Binary = ""
-				o.Args = append(slices.Clone(o.Args), "--node", nodeName(i))
-				c.start(i, o)
-				c.haproxy.ready(t, i)
-				c.progress()
-			}
-			l.end()
-			c.settled(d)
-			c.check(d)
-			c.checkTimes(d, r, maxWait, maxLate+earlierLease)
-			t.Logf("the schema had the version %d, and has %d", before, count(t, d, `SELECT max(version) FROM schema_migrations`))
+			version := func(d *sql.DB) int { return count(t, d, `SELECT max(version) FROM schema_migrations`) }
+			before := 0
+			d := c.underLoad(loadTest{"upgraded", 3, true, maxWait, maxLate + earlierLease}, func(d *sql.DB) {
+				before = version(d)
+				for i := range c.nodes {
+					// The previous release does not know --drain.
+					c.haproxy.drain(t, i)
+					time.Sleep(drainTime)
+					c.stop(i)
+					o := c.nodes[i].Options
+					o.Binary = ""
+					o.Args = append(slices.Clone(o.Args), "--node", nodeName(i))
+					c.start(i, o)
+					c.haproxy.ready(t, i)
+					c.progress()
+				}
+			})
+			t.Logf("the schema had the version %d, and has %d", before, version(d))
 		})
 	}
 }

@@ -17,24 +17,17 @@ func TestNodesAreKilled(t *testing.T) {
 	t.Parallel()
 	const maxWait, maxLate, suspended = 11 * time.Second, 20 * time.Second, 8 * time.Second
 	c := startCluster(t, clusterOptions{size: 3})
-	d := c.database(t)
-	r := receive(t, nil)
-	c.endpoint(t, r)
-	l := c.startLoad("killed", 3, false)
-	c.progress()
-	for i := range c.nodes {
-		c.kill(i)
-		// The others must continue the work of the dead node, without its restart.
-		c.awaitDead(d, i)
-		c.progress()
-		c.restart(i)
-	}
-	l.end()
-	c.settled(d)
-	c.check(d)
-	c.checkTimes(d, r, maxWait, maxLate)
+	d := c.underLoad(loadTest{"killed", 3, false, maxWait, maxLate}, func(d *sql.DB) {
+		for i := range c.nodes {
+			c.kill(i)
+			// The others must continue the work of the dead node, without its restart.
+			c.awaitDead(d, i)
+			c.progress()
+			c.restart(i)
+		}
+	})
 
-	l = c.startLoad("suspended", 2, false)
+	l := c.startLoad("suspended", 2, false)
 	c.suspend(d, 0, suspended)
 	l.end()
 	c.settled(d)
