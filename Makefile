@@ -175,6 +175,15 @@ test/s3: deps build $(S3:%=bin/%) ## test the file store in S3 on the servers S3
 	go run ./test/pgcluster -fsync=off -- go test $(TESTFLAGS) -vet=off -count=1 -run 'S3' $(S3_PACKAGES)
 	$(E2E) -run 'S3' ./test/e2e
 
+# Without the tag, promtool contains the clients of all clouds, and its build takes many times as long.
+bin/promtool: test/alerts/promtool.mod
+	go build -modfile=$< -tags=remove_all_sd -trimpath $(STRIPPED) -o $@ github.com/prometheus/prometheus/cmd/promtool
+
+.PHONY: test/alerts
+test/alerts: bin/promtool ## test the alerts for Prometheus
+	bin/promtool check rules --lint=all --lint-fatal deploy/prometheus/alerts.yaml
+	bin/promtool test rules deploy/prometheus/alerts_test.yaml
+
 .PHONY: test/replica
 test/replica: deps build ## test reads from a replica of PostgreSQL that stops, hangs and falls behind
 	$(E2E) -run '^TestReplica$$' ./test/e2e
