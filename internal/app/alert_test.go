@@ -3,17 +3,17 @@ package app
 import (
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"go.yaml.in/yaml/v3"
 )
 
-// TestAlerts checks that the metrics of the alerts exist, and that each alert says what to do and has
-// a test. make test/alerts runs these tests.
+// TestAlerts checks that the vault serves the metrics of the alerts, that each alert says what to do, and
+// that its tests have a time at which it fires and one at which it does not. make test/alerts runs these
+// tests.
 func TestAlerts(t *testing.T) {
 	t.Parallel()
-	known := described(t)
+	metrics := metricsOf(t)
 	text, err := os.ReadFile(filepath.Join("..", "..", "deploy", "prometheus", "alerts.yaml"))
 	if err != nil {
 		t.Fatal(err)
@@ -36,7 +36,7 @@ func TestAlerts(t *testing.T) {
 				t.Errorf("two alerts have the name %s", r.Alert)
 			}
 			alerts[r.Alert] = true
-			checkExpression(t, "the alert "+r.Alert, r.Expr, known)
+			checkExpression(t, "the alert "+r.Alert, r.Expr, metrics)
 			if r.For == "" || r.Labels["severity"] == "" || r.Annotations["summary"] == "" || len(r.Annotations["action"]) < 40 {
 				t.Errorf("the alert %s lacks a duration, a severity, a summary or an action", r.Alert)
 			}
@@ -45,13 +45,36 @@ func TestAlerts(t *testing.T) {
 	if len(alerts) != 12 {
 		t.Errorf("there are %d alerts, want 12", len(alerts))
 	}
-	tests, err := os.ReadFile(filepath.Join("..", "..", "deploy", "prometheus", "alerts_test.yaml"))
+	checkAlertTests(t, alerts)
+}
+
+// checkAlertTests checks that each alert fires in a test, and is silent in a test.
+func checkAlertTests(t *testing.T, alerts map[string]bool) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "..", "deploy", "prometheus", "alerts_test.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
+	var file struct {
+		Tests []struct {
+			Rules []struct {
+				Alert string `yaml:"alertname"`
+				Want  []any  `yaml:"exp_alerts"`
+			} `yaml:"alert_rule_test"`
+		}
+	}
+	if err := yaml.Unmarshal(text, &file); err != nil {
+		t.Fatal(err)
+	}
+	fires, silent := map[string]bool{}, map[string]bool{}
+	for _, test := range file.Tests {
+		for _, r := range test.Rules {
+			fires[r.Alert], silent[r.Alert] = fires[r.Alert] || len(r.Want) > 0, silent[r.Alert] || len(r.Want) == 0
+		}
+	}
 	for name := range alerts {
-		if !strings.Contains(string(tests), "alertname: "+name+"\n") {
-			t.Errorf("the alert %s has no test", name)
+		if !fires[name] || !silent[name] {
+			t.Errorf("the alert %s fires in a test: %v, is silent in a test: %v; want both", name, fires[name], silent[name])
 		}
 	}
 }

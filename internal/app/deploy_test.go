@@ -10,58 +10,122 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/certvault/certvault/internal/config"
 )
 
-// metricNames matches the names of metrics in expressions.
-var metricNames = regexp.MustCompile(`\b(?:certvault|process|go)_[a-z0-9_]+`)
+var (
+	// metricNames matches the names of metrics in expressions.
+	metricNames = regexp.MustCompile(`\b(?:certvault|process|go)_[a-z0-9_]+`)
+	// selectors matches a metric with the labels that select its series.
+	selectors = regexp.MustCompile(`\b((?:certvault|process|go)_[a-z0-9_]+)\{([^}]*)\}`)
+	// matcher matches one of these labels, and its value if it is not a pattern.
+	matcher = regexp.MustCompile(`(\w+)\s*(?:=|!=|=~|!~)\s*"([^"]*)"`)
+)
 
-// described returns the names of all metrics of a vault, also of those that have no series yet.
-func described(t *testing.T) []string {
+// exported is a metric that a vault serves.
+type exported struct {
+	labels []string
+	// series are the labels of the series that exist from the start.
+	series []map[string]string
+}
+
+// metricsOf returns all metrics of a vault, also those that have no series yet.
+func metricsOf(t *testing.T) map[string]*exported {
 	t.Helper()
-	a := measured(t)
+	a := measured(t, func(c *config.Serve) { c.Backup = t.TempDir() })
 	ch := make(chan *prometheus.Desc)
 	go func() {
 		a.registry.Describe(ch)
 		close(ch)
 	}()
-	name := regexp.MustCompile(`fqName: "([^"]+)"`)
-	var list []string
+	described := regexp.MustCompile(`fqName: "([^"]+)".*constLabels: \{([^}]*)\}, variableLabels: \{([^}]*)\}`)
+	metrics := map[string]*exported{}
 	for d := range ch {
-		list = append(list, name.FindStringSubmatch(d.String())[1])
+		parts := described.FindStringSubmatch(d.String())
+		if parts == nil {
+			t.Fatalf("the description of a metric is %s", d)
+		}
+		m := &exported{labels: strings.Split(parts[3], ",")}
+		for _, l := range matcher.FindAllStringSubmatch(parts[2], -1) {
+			m.labels = append(m.labels, l[1])
+		}
+		metrics[parts[1]] = m
 	}
-	if len(list) < 40 {
-		t.Fatalf("the vault has only the metrics %v", list)
+	if len(metrics) < 40 {
+		t.Fatalf("the vault has only %d metrics", len(metrics))
 	}
-	return list
+	families, err := a.registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		for _, s := range f.GetMetric() {
+			labels := map[string]string{}
+			for _, l := range s.GetLabel() {
+				labels[l.GetName()] = l.GetValue()
+			}
+			metrics[f.GetName()].series = append(metrics[f.GetName()].series, labels)
+		}
+	}
+	return metrics
 }
 
-func checkExpression(t *testing.T, where, expression string, known []string) {
+// metric returns the metric to which a name in an expression belongs, or nil.
+func metric(metrics map[string]*exported, name string) *exported {
+	if m := metrics[name]; m != nil {
+		return m
+	}
+	for _, suffix := range []string{"_bucket", "_sum", "_count"} {
+		if base, ok := strings.CutSuffix(name, suffix); ok {
+			return metrics[base]
+		}
+	}
+	return nil
+}
+
+// checkExpression checks that the vault serves the metrics of an expression, with their labels and
+// with the values of these labels.
+func checkExpression(t *testing.T, where, expression string, metrics map[string]*exported) {
 	t.Helper()
 	names := metricNames.FindAllString(expression, -1)
 	if len(names) == 0 && !strings.Contains(expression, "up{") {
 		t.Errorf("%s: the expression %q has no metric", where, expression)
 	}
 	for _, name := range names {
-		base := name
-		for _, suffix := range []string{"_bucket", "_sum", "_count"} {
-			base = strings.TrimSuffix(base, suffix)
-		}
-		if !slices.Contains(known, base) && !slices.Contains(known, name) {
+		if metric(metrics, name) == nil {
 			t.Errorf("%s uses the unknown metric %s", where, name)
 		}
 	}
-}
-
-// TestDashboards checks that the metrics of the dashboards exist, and that each panel has a unit.
-func TestDashboards(t *testing.T) {
-	t.Parallel()
-	known := described(t)
-	for _, file := range []string{"certvault.json", "webhooks.json"} {
-		checkDashboard(t, filepath.Join("..", "..", "deploy", "grafana", file), known)
+	for _, selector := range selectors.FindAllStringSubmatch(expression, -1) {
+		m := metric(metrics, selector[1])
+		if m == nil {
+			continue
+		}
+		for _, l := range matcher.FindAllStringSubmatch(selector[2], -1) {
+			label, value := l[1], l[2]
+			switch {
+			case slices.Contains([]string{"job", "instance"}, label):
+			case !slices.Contains(m.labels, label):
+				t.Errorf("%s: %s has no label %s, only %v", where, selector[1], label, m.labels)
+			case len(m.series) > 0 && !slices.ContainsFunc(m.series, func(s map[string]string) bool { return regexp.MustCompile("^(?:" + value + ")$").MatchString(s[label]) }):
+				t.Errorf("%s: %s has no series with %s=%q", where, selector[1], label, value)
+			}
+		}
 	}
 }
 
-func checkDashboard(t *testing.T, file string, known []string) {
+// TestDashboards checks that the vault serves the metrics of the dashboards, and that each panel has a
+// unit.
+func TestDashboards(t *testing.T) {
+	t.Parallel()
+	metrics := metricsOf(t)
+	for _, file := range []string{"certvault.json", "webhooks.json"} {
+		checkDashboard(t, filepath.Join("..", "..", "deploy", "grafana", file), metrics)
+	}
+}
+
+func checkDashboard(t *testing.T, file string, metrics map[string]*exported) {
 	t.Helper()
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -108,7 +172,7 @@ func checkDashboard(t *testing.T, file string, known []string) {
 			}
 		}
 		for _, q := range p.Targets {
-			checkExpression(t, where, q.Expr, known)
+			checkExpression(t, where, q.Expr, metrics)
 		}
 	}
 }
