@@ -47,6 +47,9 @@ func (a *App) registerMetrics(public, token *limit.Counter) {
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: rendererCompiled, Help: "1 if the PDF renderer runs as machine code, 0 if it is interpreted, nine times as slow, or not usable.",
 		}, a.rendererCompiled),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "certvault_store_transit_bytes", Help: "Bytes that this server has received for files that are not in the file store yet.",
+		}, func() float64 { return float64(a.blobs.Transit()) }),
 		newProcessMetrics(a), newQueueMetrics(a),
 	)
 }

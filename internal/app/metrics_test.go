@@ -81,7 +81,7 @@ func TestMetricsShowEvents(t *testing.T) {
 		"certvault_db_errors_total": 0, "certvault_db_transaction_retries_total": 0, "certvault_rate_limited_requests_total address": 0,
 		"certvault_rate_limited_requests_total token": 0, "certvault_idempotency_conflicts_total in_progress": 0, "certvault_idempotency_conflicts_total reused": 0,
 		"certvault_jobs mail waiting": 0, "certvault_jobs seal running": 0, "certvault_job_oldest_seconds seal": 0,
-		"certvault_mail_queued": 0, "certvault_mail_oldest_queued_seconds": 0, "certvault_mail_messages_total failed": 0, "certvault_sign_in_refusals_total password": 0,
+		"certvault_batch_oldest_seconds": 0, "certvault_store_transit_bytes": 0, "certvault_mail_queued": 0, "certvault_mail_oldest_queued_seconds": 0, "certvault_mail_messages_total failed": 0, "certvault_sign_in_refusals_total password": 0,
 		"certvault_seal_attempts_total sealed": 0, "certvault_renderer_compiled": 1, "certvault_db_connections write in_use": 0, "certvault_db_connections_limit write": 1,
 		"certvault_build_info " + runtime.Version() + " " + Version(): 1, "certvault_tls_certificate_expiry_timestamp_seconds": float64(a.certificate.current.Load().Leaf.NotAfter.Unix()),
 	} {

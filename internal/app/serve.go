@@ -18,6 +18,7 @@ import (
 	"golang.org/x/crypto/acme/autocert"
 
 	"github.com/certvault/certvault/internal/authority"
+	"github.com/certvault/certvault/internal/batch"
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/config"
 	"github.com/certvault/certvault/internal/db"
@@ -176,6 +177,7 @@ func (a *App) handler() (http.Handler, error) {
 			}),
 		a.gauge("certvault_files_damaged", "Certificates whose stored file failed its last check; the value should be 0.", a.Certs.Damaged),
 		a.gauge("certvault_file_check_oldest_seconds", "Age of the oldest check of a stored file; it should be below 35 days.", a.oldestCheck),
+		a.gauge("certvault_batch_oldest_seconds", "Time since the oldest batch with unfinished entries was submitted; 0 if all are finished.", a.oldestBatch),
 		a.gauge("certvault_backup_age_seconds", "Age of the last complete backup; -1 if there is none.", a.backupAge),
 		newNodeMetrics(a), a.nodeGauge(),
 		a.gauge("certvault_backup_problems", "1 if the last scheduled backup failed, is late or lacks files; the value should be 0.", a.backupProblems),
@@ -248,6 +250,15 @@ func (a *App) oldestCheck(ctx context.Context) (int, error) {
 		return 0, err
 	}
 	return int(time.Since(at) / time.Second), nil
+}
+
+// oldestBatch returns the age of the oldest unfinished batch in seconds, or 0 if there is none.
+func (a *App) oldestBatch(ctx context.Context) (int, error) {
+	at, err := batch.OldestUnfinished(ctx, a.DB)
+	if err != nil || at.IsZero() {
+		return 0, err
+	}
+	return max(0, int(time.Since(at)/time.Second)), nil
 }
 
 // tlsConfig returns the TLS configuration, or nil behind a proxy.

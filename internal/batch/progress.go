@@ -267,6 +267,27 @@ func (s *Service) Busy(ctx context.Context, institutionID int64, uuids []string)
 	return list, nil
 }
 
+// OldestUnfinished returns the time at which the oldest batch with unfinished entries was created, of
+// all institutions, or the zero time if all are finished. It reads the batches whose entries have not
+// all become certificates, and one certificate in processing: the first UUID of a batch is the oldest
+// (RFC 9562, 5.7).
+func OldestUnfinished(ctx context.Context, q db.Queryer) (time.Time, error) {
+	var at sql.NullInt64
+	if err := q.QueryRowContext(ctx, `
+		SELECT min(created_at) FROM (
+			SELECT created_at FROM batches WHERE NOT expanded
+			UNION ALL
+			SELECT created_at FROM batches WHERE uuid = (
+				SELECT batch_id FROM certificates WHERE batch_id IS NOT NULL AND status = '`+string(cert.Processing)+`' ORDER BY batch_id LIMIT 1)
+		) AS unfinished`).Scan(&at); err != nil {
+		return time.Time{}, fmt.Errorf("reading the oldest unfinished batch: %w", err)
+	}
+	if !at.Valid {
+		return time.Time{}, nil
+	}
+	return db.Time(at.Int64), nil
+}
+
 // Pace returns the number of certificates of batches that were approved since a time. Pages
 // estimate the remaining time from this number.
 func (s *Service) Pace(ctx context.Context, list []*Batch, since time.Time) (n int, err error) {

@@ -33,6 +33,13 @@ func TestProgress(t *testing.T) {
 			if got.CompletedAt != nil && !got.CompletedAt.Equal(db.Time(db.Micros(v.clock.Now()))) {
 				t.Errorf("%s: CompletedAt = %v, want %v", when, got.CompletedAt, v.clock.Now())
 			}
+			unfinished, err := OldestUnfinished(ctx, d)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if unfinished.IsZero() != (status != Processing) || status == Processing && !unfinished.Equal(b.CreatedAt) {
+				t.Errorf("%s: the oldest unfinished batch was created at %v, want %v while it is processing", when, unfinished, b.CreatedAt)
+			}
 			want.CompletedAt = got.CompletedAt
 			if *got != want || got.sum() != got.Total || got.Status() != status || got.Progress() != progress {
 				t.Errorf("%s: batch %+v, status %s, progress %d %%, want %+v, %s, %d %%", when, got, got.Status(), got.Progress(), want, status, progress)
@@ -94,6 +101,33 @@ func TestProgress(t *testing.T) {
 			t.Fatal(err)
 		}
 		check("revoked", Batch{Approved: 56, Revoked: 2, Rejected: 2}, CompletedWithErrors, 100)
+	})
+}
+
+// The oldest unfinished batch is found in both states: with entries that are certificates, and with
+// entries that are not.
+func TestOldestUnfinished(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		v := newVault(t, d)
+		check := func(when string, want *Batch) {
+			t.Helper()
+			at, err := OldestUnfinished(t.Context(), d)
+			if err != nil || !at.Equal(want.CreatedAt) {
+				t.Errorf("%s: the oldest unfinished batch was created at %v, %v; want %v", when, at, err, want.CreatedAt)
+			}
+		}
+		var list []*Batch
+		for i := range 3 {
+			list = append(list, v.submit(v.submission(v.inst, v.stage(v.inst).UUID, people(fmt.Sprintf("Person %d", i), 2)...)))
+			v.clock.Advance(time.Hour)
+			if i == 1 {
+				v.expandAll()
+			}
+		}
+		check("two of three expanded", list[0])
+		v.process("the first two are sealed", func() bool { got, _ := v.get(v.inst, list[1].UUID); return got.Processing == 0 })
+		check("two of three done", list[2])
 	})
 }
 

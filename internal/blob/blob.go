@@ -64,6 +64,8 @@ type FileStore interface {
 	Installation(ctx context.Context) (Installation, error)
 	// SetInstallation stores the installation durably, unless the store has one.
 	SetInstallation(ctx context.Context, i Installation) error
+	// Transit returns the number of bytes that were received for files that are not stored yet.
+	Transit() int64
 	// Probe returns an error if the store does not work at the moment. It is called every few seconds.
 	Probe(ctx context.Context) error
 	// Test writes, reads and removes a file. It returns an error if the store does not do all that the

@@ -40,6 +40,7 @@ type Folder struct {
 	buffers sync.Pool
 	// made has the directories that exist and are durable.
 	made sync.Map
+	transit
 	// syncDir makes the entries of a directory durable. Tests replace it.
 	syncDir func(dir string) error
 }
@@ -103,7 +104,9 @@ func (f *Folder) put(ctx context.Context, key string, r io.Reader, least float64
 	if err != nil {
 		return 0, storeError(err)
 	}
-	size, err := f.copyTo(ctx, file, r)
+	in := f.begin(file)
+	defer in.end()
+	size, err := f.copyTo(ctx, in, r)
 	if e := file.Close(); err == nil && e != nil {
 		err = storeError(e)
 	}
@@ -118,7 +121,7 @@ func (f *Folder) put(ctx context.Context, key string, r io.Reader, least float64
 	return size, nil
 }
 
-func (f *Folder) copyTo(ctx context.Context, file *os.File, r io.Reader) (int64, error) {
+func (f *Folder) copyTo(ctx context.Context, file *incoming, r io.Reader) (int64, error) {
 	buffer := f.buffers.Get().(*[]byte) //nolint:errcheck,forcetypeassert // the pool has only *[]byte
 	defer f.buffers.Put(buffer)
 	size, err := fill(ctx, file, r, *buffer)
@@ -132,7 +135,7 @@ func (f *Folder) copyTo(ctx context.Context, file *os.File, r io.Reader) (int64,
 }
 
 // fill reads r to its end and writes the content to a file. It returns an error of r unchanged.
-func fill(ctx context.Context, file *os.File, r io.Reader, buffer []byte) (size int64, err error) {
+func fill(ctx context.Context, file io.Writer, r io.Reader, buffer []byte) (size int64, err error) {
 	for {
 		if err := ctx.Err(); err != nil {
 			return 0, err

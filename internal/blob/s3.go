@@ -29,6 +29,7 @@ type S3 struct {
 	scratch        string
 	cache          *cache // nil if there is none
 	buffers        sync.Pool
+	transit
 	// free returns the share of the scratch disk that is free. Tests replace it.
 	free func() (float64, error)
 }
@@ -93,10 +94,12 @@ func (s *S3) put(ctx context.Context, key string, r io.Reader, least float64) (i
 		return 0, err
 	}
 	defer func() { _ = file.Close() }() // the file has no name any more
+	in := s.begin(file)
+	defer in.end()
 	buffer := s.buffers.Get().(*[]byte) //nolint:errcheck,forcetypeassert // the pool has only *[]byte
 	defer s.buffers.Put(buffer)
 	sum := sha256.New()
-	size, err := fill(ctx, file, io.TeeReader(r, sum), *buffer)
+	size, err := fill(ctx, in, io.TeeReader(r, sum), *buffer)
 	if err != nil {
 		return 0, err
 	}

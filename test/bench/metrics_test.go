@@ -7,6 +7,7 @@ import (
 
 	"github.com/certvault/certvault/internal/authority"
 	"github.com/certvault/certvault/internal/backup"
+	"github.com/certvault/certvault/internal/batch"
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/db/dbtest"
@@ -44,6 +45,7 @@ func benchmarkMetrics(b *testing.B, data, database string) {
 		{"processing", func(ctx context.Context) (err error) { n, err = search.Processing(ctx, d); return err }},
 		{"damaged", func(ctx context.Context) (err error) { n, err = cert.CountDamaged(ctx, d); return err }},
 		{"oldest", func(ctx context.Context) error { _, err := cert.OldestCheck(ctx, d); return err }},
+		{"batch", func(ctx context.Context) error { _, err := batch.OldestUnfinished(ctx, d); return err }},
 		{"expiring", func(ctx context.Context) (err error) {
 			n, err = v.Keys.Expiring(ctx, time.Now().Add(authority.ExpiresSoon))
 			return err
@@ -80,7 +82,7 @@ func prepareMetrics(ctx context.Context, b *testing.B, data, database string) {
 	b.Helper()
 	d := open(b, data, database)
 	for _, statement := range []string{
-		`UPDATE certificates SET status = 'processing' WHERE id % 10 = 0 AND status = 'approved'`,
+		`UPDATE certificates SET status = 'processing', batch_id = '01990000-0000-7000-8000-' || (100000000000 + id / 100) WHERE id % 10 = 0 AND status = 'approved'`,
 		`INSERT INTO certificate_checks (certificate_id, name, result, checked_at)
 			SELECT id, 'file', 'passed', updated_at FROM certificates UNION ALL SELECT id, 'signature', 'passed', updated_at FROM certificates`,
 	} {

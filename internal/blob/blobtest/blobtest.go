@@ -46,6 +46,27 @@ func Run(t *testing.T, open func(t *testing.T) blob.Store) {
 			t.Fatalf("Delete of an unknown blob = %v, want nil", err)
 		}
 	})
+	t.Run("bytes are in transit until put returns", func(t *testing.T) {
+		t.Parallel()
+		s := open(t)
+		store, ok := s.(interface{ Transit() int64 })
+		if !ok {
+			t.Skip("the store is not a file store")
+		}
+		const size = 200_000
+		var during int64
+		last := readerFunc(func([]byte) (int, error) { during = store.Transit(); return 0, io.EOF })
+		if _, err := s.Put(t.Context(), "a/b", io.MultiReader(bytes.NewReader(make([]byte, size)), last)); err != nil {
+			t.Fatal(err)
+		}
+		// The end of a file may still be in the buffer.
+		if during < size/2 || during > size || store.Transit() != 0 {
+			t.Errorf("%d of %d bytes are in transit at the end of the content, and %d after Put; want most of them, and 0", during, size, store.Transit())
+		}
+		if _, err := s.Put(t.Context(), "a/c", io.MultiReader(bytes.NewReader(make([]byte, size)), iotest.ErrReader(io.ErrUnexpectedEOF))); err == nil || store.Transit() != 0 {
+			t.Errorf("after a failed Put (%v), %d bytes are in transit, want 0", err, store.Transit())
+		}
+	})
 	t.Run("failed put stores no blob", func(t *testing.T) {
 		t.Parallel()
 		s := open(t)
@@ -183,6 +204,11 @@ func Replace(tb testing.TB, s blob.Store, key, content string) {
 		tb.Fatal(err)
 	}
 }
+
+// readerFunc is a Read method.
+type readerFunc func(p []byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
 func read(t *testing.T, s blob.Store, key string) []byte {
 	t.Helper()
