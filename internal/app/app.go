@@ -38,6 +38,7 @@ import (
 	"github.com/certvault/certvault/internal/replica"
 	"github.com/certvault/certvault/internal/seal"
 	"github.com/certvault/certvault/internal/token"
+	"github.com/certvault/certvault/internal/trace"
 	"github.com/certvault/certvault/internal/typeset"
 	"github.com/certvault/certvault/internal/vault"
 	"github.com/certvault/certvault/internal/web"
@@ -220,6 +221,8 @@ type App struct {
 	fonts    *typeset.Fonts
 	links    *web.Links
 	registry *prometheus.Registry
+	// tracer is nil without --otlp.
+	tracer *trace.Tracer
 	// patterns contains the routes of the interface, the documentation and the public pages. A test
 	// compares the routes with the OpenAPI document.
 	patterns []string
@@ -271,6 +274,9 @@ func New(ctx context.Context, cfg *config.Serve, log *slog.Logger, stdout io.Wri
 	}
 	if cfg.Node.Node != "" {
 		a.log = log.With(slog.String("node", cfg.Node.Node))
+	}
+	if cfg.OTLP != "" {
+		a.tracer = trace.New(trace.Options{URL: cfg.OTLP, Node: cfg.NodeName(), Version: Version(), Log: a.log})
 	}
 	a.store = store{dir: filesDir(cfg.Storage), node: nodeID(cfg.NodeName())}
 	defer func() {
@@ -365,14 +371,14 @@ func (a *App) wire() error {
 	}
 	a.links = web.NewLinks(a.cfg.BaseURL, a.Keyring, time.Now)
 	d := vault.Deps{
-		DB: a.DB, Keyring: a.Keyring, Keys: a.Keys, Blobs: a.blobs, BaseURL: a.cfg.BaseURL, Links: a.links, Drill: a.drill, NodeID: a.store.node,
+		DB: a.DB, Keyring: a.Keyring, Keys: a.Keys, Blobs: a.tracedFiles(), BaseURL: a.cfg.BaseURL, Links: a.links, Drill: a.drill, NodeID: a.store.node,
 		Node: a.nodeInfo(), NoWork: !a.cfg.Has(config.Work),
 		Sealer: seal.New(a.renderer, a.fonts), Fonts: a.fonts, Verify: pades.Verify,
 		// A worker waits for the disk about as long as it uses a processor.
 		SealWorkers: 3 * job.DefaultWorkers(), BulkWorkers: 2*job.DefaultWorkers() - 1, Processors: job.DefaultWorkers(),
 		Attempts: a.cfg.ProcessAttempts, StagedQuota: batch.StagedQuota, BlobKeep: time.Duration(a.cfg.BlobKeep),
 		Sealing: cert.NewMetrics(a.registry), SignIns: identity.NewMetrics(a.registry), Mail: sender, Delivery: delivery, PasswordCost: account.DefaultCost,
-		Now: time.Now, LeaseNow: a.DB.Now, Log: a.log,
+		Tracer: a.tracer, Now: time.Now, LeaseNow: a.DB.Now, Log: a.log,
 	}
 	if a.cfg.TSA != "" {
 		d.TimeStamps = timeStamps(a.cfg.TSA)

@@ -65,6 +65,14 @@ func (a *App) openFiles() (err error) {
 	return err
 }
 
+// tracedFiles returns the file store for the services. With --otlp, its operations have spans.
+func (a *App) tracedFiles() blob.Store {
+	if a.tracer == nil {
+		return a.blobs
+	}
+	return blob.Traced(a.blobs)
+}
+
 // createFiles creates the folder of an open file store if needed. A prefix in S3 needs no creation.
 func createFiles(c config.Storage, store blob.FileStore) (blob.FileStore, error) {
 	if c.Blob != "" {

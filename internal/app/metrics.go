@@ -52,6 +52,13 @@ func (a *App) registerMetrics(public, token *limit.Counter) {
 		}, func() float64 { return float64(a.blobs.Transit()) }),
 		newProcessMetrics(a), newQueueMetrics(a),
 	)
+	if a.tracer != nil {
+		const spans, help = "certvault_trace_spans_total", "Spans of traces that the collector of --otlp has got (sent), and others (lost)."
+		a.registry.MustRegister(
+			counter(spans, help, prometheus.Labels{"outcome": "sent"}, a.tracer.Sent),
+			counter(spans, help, prometheus.Labels{"outcome": "lost"}, a.tracer.Lost),
+		)
+	}
 }
 
 // counter returns a metric of a number that only grows.

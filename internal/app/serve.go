@@ -192,7 +192,7 @@ func (a *App) handler() (http.Handler, error) {
 	}
 	return web.Wrap(web.Options{
 		Log: a.log, Proxies: proxies, HSTS: a.cfg.TLSCert != "" || a.cfg.ACMEDomain != "" || len(proxies) > 0,
-		Drill: a.drill, Metrics: web.NewMetrics(a.registry), Now: time.Now,
+		Drill: a.drill, Metrics: web.NewMetrics(a.registry), Tracer: a.tracer, Now: time.Now,
 	}, surfaces(web.CORS(a.cfg.CORSOrigin, compress(businessHandler)), health, compress(docsHandler),
 		compress(site.Assets(pages.Render)), compress(walletsHandler), compress(people))), nil
 }

@@ -57,6 +57,7 @@ func (a *App) close(ctx context.Context) error {
 	if a.Services != nil {
 		a.People.Wait()
 	}
+	add(a.tracer.Stop(ctx))
 	add(a.replica.Close())
 	if a.Storage != nil {
 		add(a.DB.Close())

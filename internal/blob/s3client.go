@@ -16,6 +16,8 @@ import (
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
 	"github.com/minio/minio-go/v7/pkg/lifecycle"
+
+	"github.com/certvault/certvault/internal/trace"
 )
 
 const (
@@ -110,9 +112,19 @@ type observedTransport struct {
 // RoundTrip implements [http.RoundTripper].
 func (t *observedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	began := time.Now()
+	ctx, span := trace.Start(r.Context(), trace.Client, "s3 "+operation(r))
+	if span.On() {
+		// The signature does not include the header, as S3 permits.
+		r = r.Clone(ctx)
+		trace.Inject(ctx, r.Header)
+	}
 	response, err := t.next.RoundTrip(r)
+	failed := err != nil || response.StatusCode >= http.StatusBadRequest && response.StatusCode != http.StatusNotFound && response.StatusCode != http.StatusPreconditionFailed
+	if err == nil {
+		span.Int("http.response.status_code", response.StatusCode)
+	}
+	span.End(failed)
 	if t.observe != nil {
-		failed := err != nil || response.StatusCode >= http.StatusBadRequest && response.StatusCode != http.StatusNotFound && response.StatusCode != http.StatusPreconditionFailed
 		t.observe(operation(r), time.Since(began), failed)
 	}
 	// A missing file is permanent for a certificate, so a 404 counts only if an S3 server sent it.

@@ -1,9 +1,12 @@
 package cert
 
 import (
+	"context"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/certvault/certvault/internal/trace"
 )
 
 // Metrics measures the attempts at sealing, and counts the checks of stored files that Rehash makes.
@@ -71,20 +74,25 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	return m
 }
 
-// ended counts an attempt at sealing.
-func (m *Metrics) ended(o outcome) {
+// ended counts an attempt at sealing, and adds its outcome to the span of ctx.
+func (m *Metrics) ended(ctx context.Context, o outcome) {
+	trace.Text(ctx, "certvault.outcome", string(o))
 	if m != nil {
 		m.attempts.WithLabelValues(string(o)).Inc()
 	}
 }
 
-// step begins a step of an attempt at sealing. The returned function ends the step.
-func (m *Metrics) step(s step) (end func()) {
-	if m == nil {
-		return func() {}
-	}
+// step begins a step of an attempt at sealing, and its span. The returned function ends both; err is the
+// error of the step.
+func (m *Metrics) step(ctx context.Context, s step) (_ context.Context, end func(err error)) {
+	ctx, span := trace.Start(ctx, trace.Internal, "seal: "+string(s))
 	begin := time.Now()
-	return func() { m.steps.WithLabelValues(string(s)).Observe(time.Since(begin).Seconds()) }
+	return ctx, func(err error) {
+		if m != nil {
+			m.steps.WithLabelValues(string(s)).Observe(time.Since(begin).Seconds())
+		}
+		span.End(err != nil)
+	}
 }
 
 // rehashed counts the checks of a certificate.

@@ -19,6 +19,7 @@ import (
 	"github.com/certvault/certvault/internal/blob"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/seal"
+	"github.com/certvault/certvault/internal/trace"
 )
 
 const (
@@ -66,6 +67,7 @@ func (w *sealWorker) Work(ctx context.Context, j *river.Job[sealArgs]) error {
 	if c.Status != Processing {
 		return nil
 	}
+	trace.Text(ctx, "certvault.certificate", c.UUID)
 	leave, err := s.enter(ctx, c)
 	switch {
 	case errors.Is(err, errTrial):
@@ -80,29 +82,29 @@ func (w *sealWorker) Work(ctx context.Context, j *river.Job[sealArgs]) error {
 	}
 	switch {
 	case err == nil:
-		s.metrics.ended(sealedOutcome)
+		s.metrics.ended(ctx, sealedOutcome)
 		return nil
 	case context.Cause(ctx) != nil && !errors.Is(ctx.Err(), context.DeadlineExceeded):
-		s.metrics.ended(postponedOutcome)
+		s.metrics.ended(ctx, postponedOutcome)
 		// This process is stopping. The next process repeats the attempt, which does not count.
 		return river.JobSnooze(0)
 	}
 	if wait, ok := waitOf(err); ok {
-		s.metrics.ended(postponedOutcome)
+		s.metrics.ended(ctx, postponedOutcome)
 		return s.waitForStore(ctx, err, wait)
 	}
 	if r, ok := errors.AsType[*seal.Refusal](err); ok {
-		s.metrics.ended(refusedOutcome)
+		s.metrics.ended(ctx, refusedOutcome)
 		return s.fail(context.WithoutCancel(ctx), c, Failure{Code: r.Code, Message: r.Reason})
 	}
 	log := s.log.With(slog.String("certificate", c.UUID), slog.Int("attempt", j.Attempt), slog.Any("error", err))
 	// Another attempt does not help after a key has expired, because a person must replace the key.
 	if f, ok := errors.AsType[*authority.Fault](err); j.Attempt < j.MaxAttempts && (!ok || f.Code != authority.CodeExpired) {
-		s.metrics.ended(retriedOutcome)
+		s.metrics.ended(ctx, retriedOutcome)
 		log.WarnContext(ctx, "making a verified PDF failed; it will be retried")
 		return errors.Join(err, s.feedNext(context.WithoutCancel(ctx), c))
 	}
-	s.metrics.ended(failedOutcome)
+	s.metrics.ended(ctx, failedOutcome)
 	log.ErrorContext(ctx, "making a verified PDF failed permanently")
 	return s.fail(context.WithoutCancel(ctx), c, failureOf(err))
 }
@@ -179,16 +181,16 @@ func (s *Service) process(ctx context.Context, c *Certificate) (err error) {
 	if err != nil {
 		return err
 	}
-	end := s.metrics.step(readStep)
-	in, err := s.input(ctx, c, inst)
-	end()
+	step, end := s.metrics.step(ctx, readStep)
+	in, err := s.input(step, c, inst)
+	end(err)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, in.Close()) }()
-	end = s.metrics.step(signerStep)
-	signature, anchors, err := s.signature(ctx, inst.UUID)
-	end()
+	step, end = s.metrics.step(ctx, signerStep)
+	signature, anchors, err := s.signature(step, inst.UUID)
+	end(err)
 	if err != nil {
 		return err
 	}
@@ -202,19 +204,19 @@ func (s *Service) process(ctx context.Context, c *Certificate) (err error) {
 	}
 	discard := func() error { return s.blobs.Delete(context.WithoutCancel(ctx), key) }
 	verified := Verified{TailKey: key, Whole: v.Whole, SHA256: v.SHA256, Size: v.Size}
-	end = s.metrics.step(checkStep)
-	if err := s.reread(ctx, in, &verified); err != nil {
-		end()
+	step, end = s.metrics.step(ctx, checkStep)
+	if err := s.reread(step, in, &verified); err != nil {
+		end(err)
 		return errors.Join(err, discard())
 	}
-	signed, err := s.checkSigned(ctx, c, &verified, anchors)
-	end()
+	signed, err := s.checkSigned(step, c, &verified, anchors)
+	end(err)
 	if err != nil {
 		return errors.Join(err, s.checkBase(ctx, c, in), discard())
 	}
-	end = s.metrics.step(approveStep)
-	err = s.approve(ctx, c, in, &verified, v, signed)
-	end()
+	step, end = s.metrics.step(ctx, approveStep)
+	err = s.approve(step, c, in, &verified, v, signed)
+	end(err)
 	if err != nil {
 		if errors.Is(err, ErrInvalidState) {
 			// Another worker finished the certificate in the meantime, or the certificate was revoked.
@@ -276,17 +278,17 @@ func (s *Service) input(ctx context.Context, c *Certificate, inst *account.Insti
 
 // sealAndStore seals an original when a processor is free, and stores the result.
 func (s *Service) sealAndStore(ctx context.Context, c *Certificate, in *input, key string) (*seal.Verified, error) {
-	end := s.metrics.step(waitStep)
-	release, err := s.processors.seal(ctx, c.BatchID != "")
-	end()
+	step, end := s.metrics.step(ctx, waitStep)
+	release, err := s.processors.seal(step, c.BatchID != "")
+	end(err)
 	if err != nil {
 		return nil, fmt.Errorf("waiting for a processor: %w", err)
 	}
 	release = sync.OnceFunc(release)
 	defer release()
-	end = s.metrics.step(sealStep)
-	v, err := s.sealer.Seal(ctx, in.Original, in.stamp)
-	end()
+	step, end = s.metrics.step(ctx, sealStep)
+	v, err := s.sealer.Seal(step, in.Original, in.stamp)
+	end(err)
 	if err != nil {
 		return nil, fmt.Errorf("sealing the original: %w", err)
 	}
@@ -296,9 +298,11 @@ func (s *Service) sealAndStore(ctx context.Context, c *Certificate, in *input, k
 	if !v.Whole {
 		release() // a whole file is in memory until it is stored
 	}
-	defer s.metrics.step(storeStep)()
+	step, end = s.metrics.step(ctx, storeStep)
 	body := io.MultiReader(bytes.NewReader(in.fields), v.Body)
-	if _, err := s.blobs.PutReserved(ctx, key, body); err != nil {
+	_, err = s.blobs.PutReserved(step, key, body)
+	end(err)
+	if err != nil {
 		return nil, fmt.Errorf("storing the verified PDF: %w", err)
 	}
 	return v, nil

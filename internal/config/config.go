@@ -145,6 +145,7 @@ type Serve struct {
 	Log     string `default:"" enum:",text,json" help:"Format of the log: text or json. Default: text without successful requests on a terminal, else json." placeholder:"FORMAT"`
 	Metrics string `help:"Address for Prometheus metrics, separate from the public port." placeholder:"HOST:PORT"`
 	Debug   bool   `help:"Serve profiles (pprof) beside the metrics. Requires --metrics."`
+	OTLP    string `help:"Collector of OpenTelemetry to which traces are sent, by OTLP/HTTP, such as http://localhost:4318." name:"otlp" placeholder:"URL"`
 
 	Mail
 	Webhooks
@@ -308,11 +309,23 @@ func (c *Serve) checkOutgoing() error {
 	if err := c.checkMail(); err != nil {
 		return err
 	}
-	if c.TSA != "" {
-		u, err := url.Parse(c.TSA)
-		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-			return fmt.Errorf("--tsa: %q must be http:// or https:// and a host", c.TSA)
-		}
+	if err := checkService("tsa", c.TSA); err != nil {
+		return err
+	}
+	return checkService("otlp", c.OTLP)
+}
+
+// checkService checks the address of a service that the vault uses by HTTP. It may be empty.
+func checkService(flag, address string) error {
+	if address == "" {
+		return nil
+	}
+	u, err := url.Parse(address)
+	if err != nil {
+		return fmt.Errorf("--%s is not a URL", flag) // err may contain a password
+	}
+	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return fmt.Errorf("--%s: %q must be http:// or https:// and a host", flag, u.Redacted())
 	}
 	return nil
 }

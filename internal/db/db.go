@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/certvault/certvault/internal/trace"
 )
 
 // Dialect identifies the kind of a database.
@@ -176,7 +178,10 @@ func (d *DB) TxRelaxed(ctx context.Context, f func(tx *Tx) error) error {
 	return d.run(ctx, relaxed, f)
 }
 
-func (d *DB) run(ctx context.Context, level durability, f func(tx *Tx) error) error {
+func (d *DB) run(ctx context.Context, level durability, f func(tx *Tx) error) (err error) {
+	ctx, span := trace.Start(ctx, trace.Client, "transaction")
+	defer func() { span.End(err != nil) }()
+	span.Text("db.system.name", string(d.Dialect))
 	run := d.tx
 	if d.Dialect == SQLite {
 		run = d.sharedTx
@@ -194,6 +199,7 @@ func (d *DB) run(ctx context.Context, level durability, f func(tx *Tx) error) er
 			return err
 		}
 		d.counters.retries.Add(1)
+		span.Int("certvault.retries", attempt)
 	}
 }
 

@@ -27,6 +27,7 @@ import (
 	"github.com/riverqueue/river/rivertype"
 
 	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/trace"
 )
 
 const (
@@ -60,7 +61,9 @@ type Config struct {
 	Timeout time.Duration
 	// Now returns the current time for schedules; nil means time.Now. All processes on the database
 	// compare these times.
-	Now    func() time.Time
+	Now func() time.Time
+	// Tracer records traces; it may be nil.
+	Tracer *trace.Tracer
 	Logger *slog.Logger
 }
 
@@ -117,6 +120,9 @@ func New(d *db.DB, cfg Config) (*Queue, error) {
 		SkipUnknownJobCheck: true,
 		Workers:             workers,
 	}
+	if cfg.Tracer != nil {
+		rc.Middleware = []rivertype.Middleware{&tracing{tracer: cfg.Tracer}}
+	}
 	if len(cfg.Queues) > 0 {
 		rc.Queues = map[string]river.QueueConfig{}
 		for name, n := range cfg.Queues {
@@ -154,7 +160,7 @@ func Add[T river.JobArgs](q *Queue, worker river.Worker[T]) { river.AddWorker(q.
 // InsertTx enqueues a job in a transaction and returns its id. If the transaction is rolled back,
 // there is no job.
 func (q *Queue) InsertTx(ctx context.Context, tx *db.Tx, args river.JobArgs, opts *river.InsertOpts) (int64, error) {
-	id, err := q.client.insertTx(ctx, tx, args, opts)
+	id, err := q.client.insertTx(ctx, tx, args, continued(ctx, opts))
 	if err != nil {
 		return 0, fmt.Errorf("enqueuing %s: %w", args.Kind(), err)
 	}

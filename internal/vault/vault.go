@@ -36,6 +36,7 @@ import (
 	"github.com/certvault/certvault/internal/task"
 	"github.com/certvault/certvault/internal/template"
 	"github.com/certvault/certvault/internal/token"
+	"github.com/certvault/certvault/internal/trace"
 	"github.com/certvault/certvault/internal/typeset"
 	"github.com/certvault/certvault/internal/verification"
 	"github.com/certvault/certvault/internal/webhook"
@@ -96,6 +97,8 @@ type Deps struct {
 	// Delivery has the settings of the deliverer. Wire sets Notify and Log.
 	Delivery webhook.DelivererConfig
 
+	// Tracer records traces. It may be nil.
+	Tracer *trace.Tracer
 	// Sealing and SignIns are metrics. They may be nil.
 	Sealing *cert.Metrics
 	SignIns *identity.Metrics
@@ -293,7 +296,7 @@ func queue(d Deps) (*job.Queue, error) {
 	}
 	return job.New(d.DB, job.Config{
 		NodeID: d.NodeID, Info: d.Node, Queues: queues,
-		MaxAttempts: d.Attempts, Timeout: cert.SealTimeout, Now: d.LeaseNow, Logger: queueLogger(d.Log),
+		MaxAttempts: d.Attempts, Timeout: cert.SealTimeout, Tracer: d.Tracer, Now: d.LeaseNow, Logger: queueLogger(d.Log),
 	})
 }
 
@@ -318,7 +321,7 @@ func mailer(d Deps, s *Services) (*mail.Mailer, error) {
 // of the institution.
 func deliverer(d Deps, s *Services) *webhook.Deliverer {
 	c := d.Delivery
-	c.Log, c.Node, c.Off = d.Log, d.NodeID, d.Drill || d.NoWork
+	c.Log, c.Node, c.Tracer, c.Off = d.Log, d.NodeID, d.Tracer, d.Drill || d.NoWork
 	c.Notify = func(ctx context.Context, tx *db.Tx, n webhook.Notice) error { return notifyOwnersTx(ctx, tx, d, s, n) }
 	return webhook.NewDeliverer(s.Hooks, c)
 }

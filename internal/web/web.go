@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/trace"
 )
 
 // Func is a handler that returns its error instead of writing it.
@@ -47,6 +48,7 @@ type request struct {
 	client netip.Addr
 	route  string
 	err    error
+	span   trace.Span
 	// warnUnknown logs that the address of the client is unknown. It is nil if the address is
 	// known. Client calls warnUnknown when a handler uses the address. A health check by the proxy
 	// has no client address and must not cause a warning.
@@ -102,7 +104,9 @@ type Options struct {
 	// Drill sends the header Certvault-Drill, because the vault is a drill of a restore.
 	Drill   bool
 	Metrics *Metrics
-	Now     func() time.Time
+	// Tracer records traces. It may be nil.
+	Tracer *trace.Tracer
+	Now    func() time.Time
 }
 
 // Wrap applies the middleware to all routes. It sets the request id, the client's address and the
@@ -113,7 +117,11 @@ func Wrap(o Options, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := o.Now()
 		q := &request{id: requestIDOf(r)}
-		r = r.WithContext(context.WithValue(r.Context(), requestKey, q))
+		ctx := r.Context()
+		if !slices.Contains(healthPaths, r.URL.Path) {
+			ctx, q.span = o.Tracer.Request(ctx, r.Header)
+		}
+		r = r.WithContext(context.WithValue(ctx, requestKey, q))
 		rec := &recorder{ResponseWriter: w}
 		rec.Header().Set("X-Request-Id", q.id)
 		rec.Header().Set("X-Content-Type-Options", "nosniff")
@@ -126,6 +134,7 @@ func Wrap(o Options, next http.Handler) http.Handler {
 		defer func() {
 			if v := recover(); v != nil {
 				if v == http.ErrAbortHandler { //nolint:errorlint,err113 // the value of a panic, compared as in net/http
+					q.span.End(true)
 					panic(v) //nolint:forbidigo // makes net/http close the connection
 				}
 				o.Log.ErrorContext(r.Context(), "a handler panicked", slog.String("request_id", q.id), slog.Any("panic", v), slog.String("stack", string(debug.Stack())))
@@ -261,12 +270,39 @@ func (o *Options) finish(r *http.Request, rec *recorder, q *request, took time.D
 		slog.String("request_id", q.id), slog.String("method", methodOf(r)), slog.String("route", route),
 		slog.Int("status", rec.status), slog.Int64("bytes", rec.bytes), slog.Duration("took", took), slog.String("client", client),
 	}
+	if id := q.span.TraceID(); id != "" {
+		attrs = append(attrs, slog.String("trace_id", id))
+	}
 	level := slog.LevelInfo
 	if q.err != nil {
 		level = slog.LevelError
 		attrs = append(attrs, slog.Any("error", q.err))
 	}
+	q.endSpan(methodOf(r), route, rec.status)
 	o.Log.LogAttrs(r.Context(), level, "request", attrs...)
+}
+
+// healthPaths are not traced, because proxies request them every second.
+var healthPaths = []string{"/healthz", "/readyz"}
+
+// endSpan adds the result of a request to its span, and ends the span. The path is not added, because it
+// may contain a secret.
+func (q *request) endSpan(method, route string, status int) {
+	if !q.span.On() {
+		return
+	}
+	name := route
+	if _, path, ok := strings.Cut(route, " /"); ok {
+		route = "/" + path
+	} else {
+		name = method + " " + route
+	}
+	q.span.Rename(name)
+	q.span.Text("http.request.method", method)
+	q.span.Text("http.route", route)
+	q.span.Int("http.response.status_code", status)
+	q.span.Text("certvault.request_id", q.id)
+	q.span.End(status >= http.StatusInternalServerError)
 }
 
 // methods are the methods of RFC 9110, 9.3, and PATCH of RFC 5789.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/trace"
 )
 
 const (
@@ -42,7 +43,9 @@ type DelivererConfig struct {
 	// records the health. If Notify is nil, owners get no notices.
 	Notify  func(ctx context.Context, tx *db.Tx, n Notice) error
 	Metrics *Metrics
-	Log     *slog.Logger
+	// Tracer records traces. It may be nil.
+	Tracer *trace.Tracer
+	Log    *slog.Logger
 	// Node is the name under which this process sends heartbeats.
 	Node string
 	// Off means that the deliverer sends nothing. Deliveries stay due.
@@ -60,6 +63,7 @@ type Deliverer struct {
 	poll      time.Duration
 	notify    func(ctx context.Context, tx *db.Tx, n Notice) error
 	metrics   *Metrics
+	tracer    *trace.Tracer
 	log       *slog.Logger
 	node      string
 	off       bool
@@ -81,7 +85,7 @@ type Deliverer struct {
 // NewDeliverer returns a Deliverer; call Start to run it.
 func NewDeliverer(s *Service, c DelivererConfig) *Deliverer {
 	d := &Deliverer{
-		hooks: s, transport: c.Transport, waits: c.Waits, lanes: c.Lanes, poll: c.Poll, notify: c.Notify, metrics: c.Metrics, log: c.Log, node: c.Node, off: c.Off,
+		hooks: s, transport: c.Transport, waits: c.Waits, lanes: c.Lanes, poll: c.Poll, notify: c.Notify, metrics: c.Metrics, tracer: c.Tracer, log: c.Log, node: c.Node, off: c.Off,
 		freed: make(chan struct{}, 1),
 	}
 	if len(d.waits) == 0 {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/certvault/certvault/internal/safehttp"
+	"github.com/certvault/certvault/internal/trace"
 )
 
 const (
@@ -61,6 +62,8 @@ func (d *Deliverer) send(ctx context.Context, e *lease, dl *delivery, probe bool
 	r := &result{delivery: dl, probe: probe, began: d.hooks.now()}
 	began := time.Now()
 	defer func() { r.took = time.Since(began) }()
+	ctx, span := d.tracer.Root(ctx, trace.Client, "webhook delivery")
+	defer func() { e.describe(span, r) }()
 	deadline, cancel := context.WithTimeout(ctx, attemptTime)
 	defer cancel()
 	req, err := http.NewRequestWithContext(deadline, http.MethodPost, e.url, bytes.NewReader(dl.body))
@@ -69,6 +72,7 @@ func (d *Deliverer) send(ctx context.Context, e *lease, dl *delivery, probe bool
 		return r
 	}
 	req.Header = e.headers(dl, r.began)
+	trace.Inject(ctx, req.Header)
 	r.requestHeader = req.Header.Clone()
 	// If the server closed an idle connection, the transport repeats the request in this attempt:
 	// webhook-id makes a second copy harmless. The empty list marks the request as idempotent for
@@ -99,6 +103,20 @@ func (e *lease) headers(dl *delivery, at time.Time) http.Header {
 	}
 	e.keys.sign(h, e.uuid, dl.eventID, dl.name, dl.body, at)
 	return h
+}
+
+// describe adds the result of an attempt to its span, and ends the span. The URL is not added, because it
+// may contain a secret.
+func (e *lease) describe(s trace.Span, r *result) {
+	s.Text("certvault.endpoint", e.uuid)
+	s.Text("certvault.event.id", r.delivery.eventID)
+	s.Text("certvault.event.name", string(r.delivery.name))
+	s.Int("certvault.attempt", r.delivery.attempts+1)
+	s.Text("certvault.outcome", string(r.outcome))
+	if r.code != 0 {
+		s.Int("http.response.status_code", r.code)
+	}
+	s.End(r.outcome != Delivered)
 }
 
 // classify sets the outcome and err. Except for the error of a TLS handshake, err is a fixed text,

@@ -1,0 +1,53 @@
+package job
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/rivertype"
+
+	"github.com/certvault/certvault/internal/trace"
+)
+
+// metadata is what a job stores besides its arguments.
+type metadata struct {
+	// Parent is the position in the trace of the request that enqueued the job.
+	Parent string `json:"traceparent,omitempty"`
+}
+
+// continued returns opts with the position in the trace of ctx, so that the job continues the trace.
+func continued(ctx context.Context, opts *river.InsertOpts) *river.InsertOpts {
+	parent := trace.Parent(ctx)
+	if parent == "" {
+		return opts
+	}
+	var o river.InsertOpts
+	if opts != nil {
+		o = *opts
+	}
+	o.Metadata, _ = json.Marshal(metadata{parent}) // a text can be encoded
+	return &o
+}
+
+// tracing begins a span for each attempt at a job.
+type tracing struct {
+	river.MiddlewareDefaults
+
+	tracer *trace.Tracer
+}
+
+// Work implements [rivertype.WorkerMiddleware].
+func (t *tracing) Work(ctx context.Context, row *rivertype.JobRow, work func(context.Context) error) error {
+	var m metadata
+	_ = json.Unmarshal(row.Metadata, &m) // without a position, a trace begins
+	ctx, span := t.tracer.Job(ctx, "job "+row.Kind, m.Parent)
+	span.Text("certvault.queue", row.Queue)
+	span.Int("certvault.job", int(row.ID))
+	span.Int("certvault.attempt", row.Attempt)
+	err := work(ctx)
+	_, snoozed := errors.AsType[*rivertype.JobSnoozeError](err)
+	span.End(err != nil && !snoozed)
+	return err
+}
