@@ -34,7 +34,7 @@ func TestServerContinuesIfNothingReadsTheLog(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := &stalledWriter{release: make(chan struct{})}
-		l := newLogWriter(w, jsonHandler)
+		l := newLogWriter(w, logHandler("json", slog.LevelInfo, false))
 		line := append(bytes.Repeat([]byte("x"), 1<<10-1), '\n')
 		for range 3 * maxPendingLog / len(line) {
 			if n, err := l.Write(line); n != len(line) || err != nil {
@@ -68,7 +68,7 @@ func TestServerContinuesIfNothingReadsTheLog(t *testing.T) {
 // logger.
 func TestServerContinuesIfTheReaderOfTheLogDies(t *testing.T) {
 	t.Parallel()
-	l := newLogWriter(brokenWriter{}, jsonHandler)
+	l := newLogWriter(brokenWriter{}, logHandler("json", slog.LevelInfo, false))
 	for range 3 {
 		if n, err := l.Write([]byte("x\n")); n != 2 || err != nil {
 			t.Errorf("Write = %d, %v, want 2 and no error", n, err)
@@ -118,7 +118,7 @@ func TestLogFormat(t *testing.T) {
 		{"", false, false, 2}, {"", true, true, 1}, {"text", true, true, 2}, {"text", false, true, 2}, {"json", true, false, 2},
 	} {
 		var out bytes.Buffer
-		repeats := newRepeatHandler(logHandler(c.format, c.terminal)(&out))
+		repeats := newRepeatHandler(logHandler(c.format, slog.LevelInfo, c.terminal)(&out))
 		log := slog.New(repeats).With("node", "a b\x1b")
 		log.Info("serving")
 		log.Info(requestMessage, slog.Int("status", 200))
@@ -127,6 +127,33 @@ func TestLogFormat(t *testing.T) {
 		lines := strings.Split(strings.TrimSpace(out.String()), "\n")
 		if got := strings.Count(out.String(), requestMessage); got != c.requests || len(lines) != c.requests+1 || json.Valid([]byte(lines[0])) == c.text || strings.Contains(out.String(), "\x1b") {
 			t.Errorf("--log %q, terminal %v: the log is %q, want text %v, and %d requests", c.format, c.terminal, out.String(), c.text, c.requests)
+		}
+	}
+}
+
+// TestLogLevelAndUnits checks that --log-level omits lines, and that durations have a unit in both
+// formats.
+func TestLogLevelAndUnits(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		format string
+		level  slog.Level
+		lines  int
+		took   string
+	}{
+		{"json", slog.LevelDebug, 4, `"took_ms":1.234}`}, {"json", slog.LevelInfo, 3, `"took_ms":1.234}`}, {"text", slog.LevelInfo, 3, "took=1.2341ms\n"},
+		{"json", slog.LevelWarn, 2, ""}, {"text", slog.LevelError, 1, ""},
+	} {
+		var out bytes.Buffer
+		repeats := newRepeatHandler(logHandler(c.format, c.level, true)(&out))
+		log := slog.New(repeats)
+		log.Debug("a")
+		log.Info(requestMessage, slog.Duration("took", 1234100*time.Nanosecond))
+		log.Warn("c")
+		log.Error("d")
+		repeats.stop()
+		if n := strings.Count(out.String(), "\n"); n != c.lines || !strings.Contains(out.String(), c.took) {
+			t.Errorf("--log %s --log-level %s: the log is\n%s\nwant %d lines and %s", c.format, c.level, out.String(), c.lines, c.took)
 		}
 	}
 }

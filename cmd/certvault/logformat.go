@@ -6,12 +6,12 @@ import (
 	"log/slog"
 )
 
-// logHandler returns the function that creates handlers for a format of --log. Without a format, the
-// log of a terminal is text without the lines of requests that succeed, because they would scroll
-// the set-up link away. Any other log is JSON.
-func logHandler(format string, terminal bool) func(w io.Writer) slog.Handler {
+// logHandler returns the function that creates handlers for a format of --log, which omit the lines
+// below a level. Without a format, the log of a terminal is text without the lines of requests that
+// succeed, because they would scroll the set-up link away. Any other log is JSON.
+func logHandler(format string, level slog.Leveler, terminal bool) func(w io.Writer) slog.Handler {
 	text := func(w io.Writer) slog.Handler {
-		return slog.NewTextHandler(w, &slog.HandlerOptions{ReplaceAttr: shortTime})
+		return slog.NewTextHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: shortTime})
 	}
 	switch {
 	case format == "text":
@@ -19,11 +19,20 @@ func logHandler(format string, terminal bool) func(w io.Writer) slog.Handler {
 	case format == "" && terminal:
 		return func(w io.Writer) slog.Handler { return quietHandler{text(w)} }
 	default:
-		return jsonHandler
+		return func(w io.Writer) slog.Handler {
+			return slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: milliseconds})
+		}
 	}
 }
 
-func jsonHandler(w io.Writer) slog.Handler { return slog.NewJSONHandler(w, nil) }
+// milliseconds names the unit of a duration, which JSON would show as a number of nanoseconds. Text
+// shows a duration with its unit.
+func milliseconds(_ []string, a slog.Attr) slog.Attr {
+	if a.Value.Kind() == slog.KindDuration {
+		return slog.Float64(a.Key+"_ms", float64(a.Value.Duration().Microseconds())/1000)
+	}
+	return a
+}
 
 // shortTime shortens the time of a line to the time of day.
 func shortTime(groups []string, a slog.Attr) slog.Attr {

@@ -31,7 +31,7 @@ func (s *serveCommand) Run(c *console) (err error) {
 	signal.Notify(hangup, syscall.SIGHUP)
 	defer signal.Stop(hangup)
 
-	newHandler := logHandler(s.Log, isTerminal(c.stderr))
+	newHandler := logHandler(s.Log, s.LogLevel, isTerminal(c.stderr))
 	out := newLogWriter(c.stderr, newHandler)
 	defer out.stop()
 	repeats := newRepeatHandler(newHandler(out))

@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/certvault/certvault/client"
@@ -39,6 +40,9 @@ type driver struct {
 	// deliveries are the received webhooks, signed with secret.
 	deliveries chan delivery
 	secret     string
+	// collector receives the traces, and parents has the values of traceparent of the webhooks.
+	collector *collector
+	parents   sync.Map
 	// lost is a certificate whose file is missing, so that its processing fails.
 	lost *cert.Certificate
 
@@ -49,9 +53,12 @@ type driver struct {
 // empty.
 func newDriver(t *testing.T, database string) *driver {
 	t.Helper()
-	d := &driver{T: t, app: newApp(t, warmFolder(t), &bytes.Buffer{}, func(c *config.Serve) {
-		c.Database, c.WebhookAllow = database, []string{"127.0.0.0/8", "::1"}
-	})}
+	d := &driver{T: t, collector: &collector{}}
+	traces := httptest.NewServer(d.collector)
+	t.Cleanup(traces.Close)
+	d.app = newApp(t, warmFolder(t), &bytes.Buffer{}, func(c *config.Serve) {
+		c.Database, c.WebhookAllow, c.OTLP = database, []string{"127.0.0.0/8", "::1"}, traces.URL
+	})
 	d.deliveries = make(chan delivery, 1000)
 	receiver := httptest.NewServer(http.HandlerFunc(d.receive))
 	t.Cleanup(receiver.Close)
@@ -113,6 +120,7 @@ func (d *driver) receive(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		d.Error(err)
 	}
+	d.parents.Store(r.Header.Get("Traceparent"), true)
 	d.deliveries <- delivery{r.Header, body}
 	w.WriteHeader(http.StatusNoContent)
 }

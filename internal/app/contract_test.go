@@ -78,6 +78,7 @@ func (d *driver) drive() {
 	d.driveRanges()
 	d.driveRepetitions()
 	d.driveErrors()
+	d.checkTraces()
 }
 
 // schemasAreClosed checks the document itself. If a response allowed fields that are not listed,

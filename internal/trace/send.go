@@ -48,6 +48,9 @@ type sender struct {
 	queue       chan sdktrace.ReadOnlySpan
 	stop, ended chan struct{}
 	stopping    sync.Once
+	// requests is the context of the requests. It ends stopTime after Shutdown was called.
+	requests context.Context //nolint:containedctx // it belongs to the sender, not to a request
+	cancel   context.CancelFunc
 
 	sent, lost atomic.Int64
 	// loggedAt is the time of the last message about lost spans, and loggedLost their number at that
@@ -65,6 +68,7 @@ func newSender(o Options) *sender {
 		},
 		queue: make(chan sdktrace.ReadOnlySpan, maxQueued), stop: make(chan struct{}), ended: make(chan struct{}),
 	}
+	s.requests, s.cancel = context.WithCancel(context.Background())
 	go s.run()
 	return s
 }
@@ -96,7 +100,10 @@ func (s *sender) OnEnd(span sdktrace.ReadOnlySpan) {
 
 // Shutdown implements [sdktrace.SpanProcessor].
 func (s *sender) Shutdown(ctx context.Context) error {
-	s.stopping.Do(func() { close(s.stop) })
+	s.stopping.Do(func() {
+		close(s.stop)
+		time.AfterFunc(stopTime, s.cancel)
+	})
 	select {
 	case <-s.ended:
 		return nil
@@ -112,6 +119,7 @@ func (s *sender) ForceFlush(context.Context) error { return nil }
 func (s *sender) run() {
 	defer close(s.ended)
 	defer s.client.CloseIdleConnections()
+	defer s.cancel()
 	var due <-chan time.Time
 	list := make([]sdktrace.ReadOnlySpan, 0, maxSent)
 	for {
@@ -128,15 +136,13 @@ func (s *sender) run() {
 			s.finish(list)
 			return
 		}
-		s.send(context.Background(), list)
+		s.send(list)
 		list, due = list[:0], nil
 	}
 }
 
 // finish sends list and what is in the queue.
 func (s *sender) finish(list []sdktrace.ReadOnlySpan) {
-	ctx, cancel := context.WithTimeout(context.Background(), stopTime)
-	defer cancel()
 	for {
 		for len(list) < maxSent && len(s.queue) > 0 {
 			list = append(list, <-s.queue)
@@ -144,36 +150,43 @@ func (s *sender) finish(list []sdktrace.ReadOnlySpan) {
 		if len(list) == 0 {
 			return
 		}
-		s.send(ctx, list)
+		s.send(list)
 		list = list[:0]
 	}
 }
 
 // send sends spans. If this fails, they are lost: a collector that is not available would otherwise fill
 // the memory.
-func (s *sender) send(ctx context.Context, list []sdktrace.ReadOnlySpan) {
-	rejected, err := s.post(ctx, list)
+func (s *sender) send(list []sdktrace.ReadOnlySpan) {
+	rejected, err := s.post(list)
 	s.sent.Add(int64(len(list)) - rejected)
-	lost := s.lost.Add(rejected)
+	s.lost.Add(rejected)
+	s.report(err)
+}
+
+// report logs how many spans were lost since the last message, at most once in logInterval. err is the
+// error of the last request, or nil.
+func (s *sender) report(err error) {
+	lost := s.lost.Load()
 	if lost == s.loggedLost || time.Since(s.loggedAt) < logInterval {
 		return
 	}
 	if err == nil {
 		err = errQueueFull
 	}
-	s.log.WarnContext(ctx, "traces are incomplete: the collector of --otlp did not get all spans",
+	s.log.Warn("traces are incomplete: the collector of --otlp did not get all spans",
 		slog.Int64("lost_spans", lost-s.loggedLost), slog.Any("error", err))
 	s.loggedAt, s.loggedLost = time.Now(), lost
 }
 
 // post returns the number of spans that the collector did not accept. The error may be nil.
-func (s *sender) post(ctx context.Context, list []sdktrace.ReadOnlySpan) (rejected int64, err error) {
+func (s *sender) post(list []sdktrace.ReadOnlySpan) (rejected int64, err error) {
 	all := int64(len(list))
 	body, err := json.Marshal(message(list, s.version))
 	if err != nil {
 		return all, fmt.Errorf("encoding spans: %w", err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, sendTime)
+	ctx, cancel := context.WithTimeout(s.requests, sendTime)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url, bytes.NewReader(body))
 	if err != nil {
