@@ -58,6 +58,7 @@ func (d *driver) checkTraces() {
 	const remote = "4bf92f3577b34da6a3ce929d0e0e4736"
 	secret := d.token(token.All...)
 	d.send(http.MethodGet, "/business/certificate-vault?search=Ada", secret, http.Header{"Traceparent": {"00-" + remote + "-00f067aa0ba902b7-01"}}, "")
+	d.unchecked(http.MethodGet, "/healthz", "", nil, "")
 	d.must(d.app.tracer.Stop(d.Context()))
 	if n := d.app.tracer.Lost(); n > 0 {
 		d.Errorf("%d spans were lost", n)
@@ -100,6 +101,9 @@ func (d *driver) checkTraces() {
 	}
 	positions := map[string]bool{}
 	for _, s := range spans {
+		if strings.Contains(s.Name, "healthz") {
+			d.Errorf("a health check has the span %q, want none", s.Name)
+		}
 		if s.Name == "webhook delivery" {
 			positions["00-"+s.TraceID+"-"+s.SpanID+"-01"] = true
 		}
