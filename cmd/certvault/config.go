@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"log/slog"
 	"net/url"
 	"os"
 	"reflect"
@@ -132,6 +133,8 @@ func valueText(v reflect.Value) string {
 			}
 		}
 		return text
+	case slog.Level:
+		return strings.ToLower(d.String())
 	default:
 		return withoutPassword(fmt.Sprint(d))
 	}

@@ -18,7 +18,8 @@ func TestConfig(t *testing.T) {
 	t.Setenv("CERTVAULT_SMTP", "smtp://ada:secret@mx.example:587?tls=required")
 	t.Setenv("CERTVAULT_MASTER_KEY", "secret")
 	t.Setenv("CERTVAULT_TSA", "https://tsa.example/?key=0")
-	args := []string{"config", "--config", file, "--rate-limit", "7", "--blob-keep", "36h", "--cors-origin", "https://a.example,https://b.example", "--database", "postgres://vault@db.example/vault?password=secret&sslmode=require"}
+	t.Setenv("CERTVAULT_OTLP", "https://ada:secret@collector.example/otlp")
+	args := []string{"config", "--log-level", "WARN", "--config", file, "--rate-limit", "7", "--blob-keep", "36h", "--cors-origin", "https://a.example,https://b.example", "--database", "postgres://vault@db.example/vault?password=secret&sslmode=require"}
 	var list []setting
 	runJSON(t, "", &list, args...)
 	got := map[string]setting{}
@@ -40,6 +41,8 @@ func TestConfig(t *testing.T) {
 		{"master-key", "(set)", "CERTVAULT_MASTER_KEY"},
 		{"tsa", "https://tsa.example/?key=0", "CERTVAULT_TSA"},
 		{"metrics", "", "default"},
+		{"otlp", "https://ada:xxxxx@collector.example/otlp", "CERTVAULT_OTLP"},
+		{"log-level", "warn", "command line"},
 		{"cors-origin", "https://a.example,https://b.example", "command line"},
 	} {
 		if got[want.Name] != want {

@@ -78,6 +78,8 @@ func TestInvalidSettingsAreRejected(t *testing.T) {
 		"part of a second":        {[]string{"--backup", ".", "--backup-every", "1500ms"}, "--backup-every"},
 		"no backup is kept":       {[]string{"--backup", ".", "--backup-keep", "0"}, "--backup-keep"},
 		"time-stamps":             {[]string{"--tsa", "tsa.example.org"}, "--tsa"},
+		"collector":               {[]string{"--otlp", "localhost:4318"}, "--otlp"},
+		"level of the log":        {[]string{"--log-level", "loud"}, "--log-level"},
 		"wildcard origin":         {[]string{"--cors-origin", "*"}, "--cors-origin"},
 		"origin with path":        {[]string{"--cors-origin", "https://app.example.org/x"}, "--cors-origin"},
 		"null origin":             {[]string{"--cors-origin", "null"}, "--cors-origin"},
