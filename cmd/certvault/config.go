@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"log/slog"
 	"net/url"
 	"os"
 	"reflect"
@@ -133,8 +132,6 @@ func valueText(v reflect.Value) string {
 			}
 		}
 		return text
-	case slog.Level:
-		return strings.ToLower(d.String())
 	default:
 		return withoutPassword(fmt.Sprint(d))
 	}

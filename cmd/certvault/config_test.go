@@ -19,7 +19,7 @@ func TestConfig(t *testing.T) {
 	t.Setenv("CERTVAULT_MASTER_KEY", "secret")
 	t.Setenv("CERTVAULT_TSA", "https://tsa.example/?key=0")
 	t.Setenv("CERTVAULT_OTLP", "https://ada:secret@collector.example/otlp")
-	args := []string{"config", "--log-level", "WARN", "--config", file, "--rate-limit", "7", "--blob-keep", "36h", "--cors-origin", "https://a.example,https://b.example", "--database", "postgres://vault@db.example/vault?password=secret&sslmode=require"}
+	args := []string{"config", "--log-level", "warn", "--config", file, "--rate-limit", "7", "--blob-keep", "36h", "--cors-origin", "https://a.example,https://b.example", "--database", "postgres://vault@db.example/vault?password=secret&sslmode=require"}
 	var list []setting
 	runJSON(t, "", &list, args...)
 	got := map[string]setting{}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -31,7 +32,11 @@ func (s *serveCommand) Run(c *console) (err error) {
 	signal.Notify(hangup, syscall.SIGHUP)
 	defer signal.Stop(hangup)
 
-	newHandler := logHandler(s.Log, s.LogLevel, isTerminal(c.stderr))
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(s.LogLevel)); err != nil {
+		return fmt.Errorf("--log-level: %w", err)
+	}
+	newHandler := logHandler(s.Log, level, isTerminal(c.stderr))
 	out := newLogWriter(c.stderr, newHandler)
 	defer out.stop()
 	repeats := newRepeatHandler(newHandler(out))

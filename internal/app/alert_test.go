@@ -59,8 +59,8 @@ func checkAlertTests(t *testing.T, alerts map[string]bool) {
 		Tests []struct {
 			Rules []struct {
 				Alert string `yaml:"alertname"`
-				Want  []any  `yaml:"exp_alerts"`
-			} `yaml:"alert_rule_test"`
+				Want  []any  `yaml:"exp_alerts"` //nolint:tagliatelle // the name is that of promtool
+			} `yaml:"alert_rule_test"` //nolint:tagliatelle // the name is that of promtool
 		}
 	}
 	if err := yaml.Unmarshal(text, &file); err != nil {

@@ -53,7 +53,7 @@ type Store interface {
 }
 
 // FileStore is the file store of a vault: a Folder or an S3.
-type FileStore interface {
+type FileStore interface { //nolint:interfacebloat // the server and the commands use one store in many ways
 	Store
 	// Location returns the place of the store for messages, as OpenURL accepts it.
 	Location() string

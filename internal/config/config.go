@@ -6,7 +6,6 @@ package config
 import (
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"net/netip"
 	"net/url"
@@ -143,11 +142,13 @@ type Serve struct {
 
 	CORSOrigin []string `help:"Origins whose scripts may use the API with their own token. Default: none." name:"cors-origin" placeholder:"ORIGIN"`
 
-	Log      string     `default:"" enum:",text,json" help:"Format of the log: text or json. Default: text without successful requests on a terminal, else json." placeholder:"FORMAT"`
-	LogLevel slog.Level `default:"info" help:"Lowest level of the lines in the log: debug, info, warn or error." name:"log-level" placeholder:"LEVEL"`
-	Metrics  string     `help:"Address for Prometheus metrics, separate from the public port." placeholder:"HOST:PORT"`
-	Debug    bool       `help:"Serve profiles (pprof) beside the metrics. Requires --metrics."`
-	OTLP     string     `help:"Collector of OpenTelemetry to which traces are sent, by OTLP/HTTP, such as http://localhost:4318." name:"otlp" placeholder:"URL"`
+	Log string `default:"" enum:",text,json" help:"Format of the log: text or json. Default: text without successful requests on a terminal, else json." placeholder:"FORMAT"`
+
+	LogLevel string `default:"info" enum:"debug,info,warn,error" help:"Lowest level of the lines in the log: debug, info, warn or error." name:"log-level" placeholder:"LEVEL"`
+
+	Metrics string `help:"Address for Prometheus metrics, separate from the public port." placeholder:"HOST:PORT"`
+	Debug   bool   `help:"Serve profiles (pprof) beside the metrics. Requires --metrics."`
+	OTLP    string `help:"Collector of OpenTelemetry to which traces are sent, by OTLP/HTTP, such as http://localhost:4318." name:"otlp" placeholder:"URL"`
 
 	Mail
 	Webhooks

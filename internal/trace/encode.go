@@ -118,7 +118,7 @@ func keyValues(list []attribute.KeyValue) []keyValue {
 		if a.Value.Type() == attribute.INT64 {
 			out[i].Value.Int = new(strconv.FormatInt(a.Value.AsInt64(), 10))
 		} else {
-			out[i].Value.String = new(a.Value.Emit())
+			out[i].Value.String = new(a.Value.String())
 		}
 	}
 	return out

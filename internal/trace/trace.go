@@ -116,8 +116,8 @@ func (t *Tracer) begin(ctx context.Context, kind Kind, name, parent string) (con
 	}
 	// A parent that is not valid leaves ctx as it is, so that a trace begins.
 	ctx = propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier{parentHeader: parent})
-	ctx, span := t.tracer.Start(ctx, name, oteltrace.WithSpanKind(oteltrace.SpanKind(kind)))
-	return ctx, Span{span}
+	ctx, span := t.tracer.Start(ctx, name, oteltrace.WithSpanKind(oteltrace.SpanKind(kind))) //nolint:spancheck // the caller ends the span
+	return ctx, Span{span}                                                                   //nolint:spancheck // the caller ends the span
 }
 
 // Start begins a span within the span of ctx. Without a span in ctx, it does nothing.
@@ -126,8 +126,8 @@ func Start(ctx context.Context, kind Kind, name string) (context.Context, Span) 
 	if !parent.IsRecording() {
 		return ctx, Span{}
 	}
-	ctx, span := parent.TracerProvider().Tracer(scope).Start(ctx, name, oteltrace.WithSpanKind(oteltrace.SpanKind(kind)))
-	return ctx, Span{span}
+	ctx, span := parent.TracerProvider().Tracer(scope).Start(ctx, name, oteltrace.WithSpanKind(oteltrace.SpanKind(kind))) //nolint:spancheck // the caller ends the span
+	return ctx, Span{span}                                                                                                //nolint:spancheck // the caller ends the span
 }
 
 // Text adds a text to the span of ctx. See the package for what it must not contain.

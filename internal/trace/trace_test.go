@@ -293,7 +293,7 @@ func BenchmarkStart(b *testing.B) {
 	type key int
 	operation := func(b *testing.B, ctx context.Context) {
 		for i := range 8 { // as deep as that of a request
-			ctx = context.WithValue(ctx, key(i), i)
+			ctx = context.WithValue(ctx, key(i), i) //nolint:fatcontext // the depth is measured
 		}
 		b.ReportAllocs()
 		for b.Loop() {

@@ -85,8 +85,8 @@ type Deliverer struct {
 // NewDeliverer returns a Deliverer; call Start to run it.
 func NewDeliverer(s *Service, c DelivererConfig) *Deliverer {
 	d := &Deliverer{
-		hooks: s, transport: c.Transport, waits: c.Waits, lanes: c.Lanes, poll: c.Poll, notify: c.Notify, metrics: c.Metrics, tracer: c.Tracer, log: c.Log, node: c.Node, off: c.Off,
-		freed: make(chan struct{}, 1),
+		hooks: s, transport: c.Transport, waits: c.Waits, lanes: c.Lanes, poll: c.Poll, notify: c.Notify, metrics: c.Metrics, tracer: c.Tracer,
+		log: c.Log, node: c.Node, off: c.Off, freed: make(chan struct{}, 1),
 	}
 	if len(d.waits) == 0 {
 		d.waits = RetryDelays
