@@ -27,7 +27,10 @@ PDFIUM := internal/pdfium/wasm/pdfium.wasm.zst
 DECODER := internal/web/public/assets/qr/decode.js
 FONTS := internal/typeset/fonts/LICENSES.txt.zst
 CONTEXTS := internal/credential/contexts/LICENSES.txt
-EMBEDDED := $(PDFIUM) $(DECODER) $(FONTS) $(CONTEXTS)
+
+# The embedded help pages, rendered from docs.
+HELP := internal/web/help/pages/book.json.zst
+EMBEDDED := $(PDFIUM) $(DECODER) $(FONTS) $(CONTEXTS) $(HELP)
 
 # The npm libraries with which receivers check webhooks, for the tests.
 RECEIVERS := test/receivers/node_modules/.package-lock.json
@@ -73,6 +76,9 @@ $(FONTS): web-deps/node_modules internal/typeset/fonts/SHA256SUMS internal/types
 # The program checks the digest of each context.
 $(CONTEXTS): web-deps/node_modules internal/credential/contexts/SHA256SUMS internal/credential/gen/main.go
 	go run ./internal/credential/gen
+
+$(HELP): $(shell find docs -name '*.md' -o -name contents.txt -o -path '*/pictures/*') CONTRIBUTING.md CHANGELOG.md $(wildcard internal/web/help/gen/*.go internal/web/help/book/*.go)
+	go run ./internal/web/help/gen
 
 .PHONY: run
 run: build ## build, and start the vault with its defaults
@@ -301,7 +307,7 @@ bench/backup: deps build ## make backups every 5 s for LOAD (10m) of uploads, an
 
 .PHONY: clean
 clean: ## remove all built files
-	rm -rf bin $(PACKAGES) web-deps/node_modules test/receivers/node_modules test/verifiers/node_modules test/wallets/node_modules $(CHECKERS) test/screenshots $(PDFIUM) $(dir $(PDFIUM))LICENSE* $(dir $(DECODER)) $(dir $(FONTS))*.zst $(CONTEXTS) $(dir $(CONTEXTS))*.json
+	rm -rf bin $(PACKAGES) web-deps/node_modules test/receivers/node_modules test/verifiers/node_modules test/wallets/node_modules $(CHECKERS) test/screenshots $(PDFIUM) $(dir $(PDFIUM))LICENSE* $(dir $(DECODER)) $(dir $(FONTS))*.zst $(dir $(HELP)) $(CONTEXTS) $(dir $(CONTEXTS))*.json
 
 .PHONY: help
 help: ## list these targets

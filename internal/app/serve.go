@@ -29,6 +29,7 @@ import (
 	"github.com/certvault/certvault/internal/search"
 	"github.com/certvault/certvault/internal/web"
 	"github.com/certvault/certvault/internal/web/api"
+	"github.com/certvault/certvault/internal/web/help"
 	"github.com/certvault/certvault/internal/web/openapi"
 	"github.com/certvault/certvault/internal/web/page"
 	"github.com/certvault/certvault/internal/web/panel"
@@ -127,7 +128,7 @@ func (a *App) handler() (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	site, err := page.NewSite(a.Languages, public.Assets, signin.Assets, panel.Assets, recipientpages.Assets)
+	site, err := page.NewSite(a.Languages, public.Assets, signin.Assets, panel.Assets, recipientpages.Assets, help.Assets)
 	if err != nil {
 		return nil, err
 	}
@@ -154,6 +155,11 @@ func (a *App) handler() (http.Handler, error) {
 	}
 	wallets := &wallet.API{Issuer: a.Issuer, Limit: publicLimit}
 	walletsHandler := wallets.Handler()
+	manual := &help.Pages{Site: site, Limit: publicLimit}
+	helpHandler, err := manual.Handler()
+	if err != nil {
+		return nil, err
+	}
 	compress, err := web.Compress()
 	if err != nil {
 		return nil, err
@@ -188,13 +194,13 @@ func (a *App) handler() (http.Handler, error) {
 	health := web.Routes(mux, web.WriteJSONError)
 	if !a.cfg.Has(config.Web) {
 		none := http.HandlerFunc(withoutWeb)
-		return surfaces(none, health, none, none, none, none), nil
+		return surfaces(none, health, none, none, none, none, none), nil
 	}
 	return web.Wrap(web.Options{
 		Log: a.log, Proxies: proxies, HSTS: a.cfg.TLSCert != "" || a.cfg.ACMEDomain != "" || len(proxies) > 0,
 		Drill: a.drill, Metrics: web.NewMetrics(a.registry), Tracer: a.tracer, Now: time.Now,
 	}, surfaces(web.CORS(a.cfg.CORSOrigin, compress(businessHandler)), health, compress(docsHandler),
-		compress(site.Assets(pages.Render)), compress(walletsHandler), compress(people))), nil
+		compress(site.Assets(pages.Render)), compress(walletsHandler), compress(helpHandler), compress(people))), nil
 }
 
 // shareLimits shares the counts of requests with the other servers on the database.
@@ -209,7 +215,7 @@ func (a *App) shareLimits(public, token *limit.Counter) {
 
 // surfaces passes each request to the handler of its interface. It is not a mux, because a mux
 // redirects unclean paths before the token is checked.
-func surfaces(business, health, docs, assets, wallets, pages http.Handler) http.Handler {
+func surfaces(business, health, docs, assets, wallets, manual, pages http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch p := r.URL.Path; {
 		case p == "/business" || strings.HasPrefix(p, "/business/"):
@@ -222,6 +228,8 @@ func surfaces(business, health, docs, assets, wallets, pages http.Handler) http.
 			assets.ServeHTTP(w, r)
 		case wallet.Owns(p):
 			wallets.ServeHTTP(w, r)
+		case p == help.Root || strings.HasPrefix(p, help.Root+"/"):
+			manual.ServeHTTP(w, r)
 		default:
 			pages.ServeHTTP(w, r)
 		}

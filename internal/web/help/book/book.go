@@ -1,0 +1,92 @@
+// Package book is the content of the help pages: what the generator writes and the vault embeds.
+package book
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// Mark follows the path of each link to a page of the vault. The vault replaces it by the language of
+// the address, or by nothing.
+const Mark = "~lang~"
+
+// Book has all help pages.
+type Book struct {
+	Parts []Part
+}
+
+// Part is the part of the book for one kind of reader.
+type Part struct {
+	// Name is a part of the address, such as "registrar".
+	Name string
+	// Translated reports whether the pages exist in every language. Otherwise they are in English.
+	Translated bool `json:",omitempty"`
+	// Entries are the pages in reading order.
+	Entries []Entry
+}
+
+// Entry is a page in all its languages.
+type Entry struct {
+	// Name is a part of the address, such as "first-hour".
+	Name string
+	// Hidden reports whether the page is left out of lists of pages. Other pages link to it.
+	Hidden bool `json:",omitempty"`
+	// Pages are the versions of the page by the tag of their language. English is always there.
+	Pages map[string]*Page
+}
+
+// Page is one page in one language.
+type Page struct {
+	Title string
+	// HTML is the content as trusted markup, with Mark after the paths of links.
+	HTML string
+	// Sections are the parts of the page, each with its heading. The first has the title of the page.
+	Sections []Section
+}
+
+// Section is the text below a heading.
+type Section struct {
+	// ID is the id of the heading.
+	ID    string
+	Title string
+	// Level is the level of the heading, 1 to 6.
+	Level int
+	// Text is the text without markup, on one line.
+	Text string
+}
+
+// Encode returns the book in a compressed form, which is the same on every machine.
+func (b *Book) Encode() ([]byte, error) {
+	text, err := json.Marshal(b)
+	if err != nil {
+		return nil, err
+	}
+	encoder, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedBestCompression), zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(8<<20))
+	if err != nil {
+		return nil, err
+	}
+	return encoder.EncodeAll(text, nil), nil
+}
+
+// maxSize is the maximum size of a book in bytes, before compression.
+const maxSize = 16 << 20
+
+// Decode returns the book that Encode wrote.
+func Decode(data []byte) (*Book, error) {
+	decoder, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxSize))
+	if err != nil {
+		return nil, err
+	}
+	defer decoder.Close()
+	text, err := decoder.DecodeAll(data, nil)
+	if err != nil {
+		return nil, fmt.Errorf("decompressing the help pages: %w", err)
+	}
+	var b Book
+	if err := json.Unmarshal(text, &b); err != nil {
+		return nil, fmt.Errorf("reading the help pages: %w", err)
+	}
+	return &b, nil
+}
