@@ -201,6 +201,10 @@ func TestLabels(t *testing.T) {
 	}
 	count := 0
 	m.all(func(path, language string, p *book.Page, translated bool) {
+		// Markdown does not recognize some combinations of asterisks and punctuation.
+		if translated && strings.Contains(p.HTML, "**") {
+			t.Errorf("%s in %s has asterisks that are not rendered", path, language)
+		}
 		for _, n := range elements(t, p.HTML) {
 			if !translated || n.Data != "strong" || n.FirstChild == nil {
 				continue
@@ -224,6 +228,9 @@ func TestSearch(t *testing.T) {
 		{"REVOKE  reason", "en", "/help/registrar/correct#revoke"},
 		{"n8n crypto", "en", "/help/integrator/n8n"},
 		{"readyz", "de", "/help/operator/"},
+		{"cle SIGNATURE", "fr", "/help/registrar/"},
+		{"二维码", "zh", "/help/registrar/first-hour"},
+		{"إلغاء الشهادة", "ar", "/help/registrar/correct"},
 		{"no-such-word", "en", ""},
 		{"revoke no-such-word", "en", ""},
 	} {
