@@ -270,7 +270,7 @@ quality/quick: deps build $(CHECKERS) ## check the pages in fewer variants, for 
 	go run ./test/quality pages-quick behaviour
 
 .PHONY: screenshots
-screenshots: deps build $(CHECKERS) ## write every page and state to test/screenshots, and the README's pictures
+screenshots: deps build $(CHECKERS) ## write every page and state to test/screenshots, and the pictures of the README and the help
 	.ci/tools chromium
 	go run ./test/quality screenshots pictures
 

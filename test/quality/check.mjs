@@ -36,7 +36,7 @@ switch (what) {
   }
   case "pictures": {
     const browser = await launch();
-    faults = await takePictures(browser, plan, new URL("../../docs/images/", import.meta.url));
+    faults = await takePictures(browser, plan, new URL("../../docs/images/", import.meta.url), new URL("../../docs/help/pictures/", import.meta.url));
     await browser.close();
     break;
   }

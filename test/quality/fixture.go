@@ -398,6 +398,20 @@ func (f *fixture) list(base string, made map[string]*vault.Certificate, twice [s
 	f.add("file-differs", base+"/verify/file/"+strings.Repeat("ab", sha256.Size)+"?reference_id="+url.QueryEscape(id), http.StatusOK).Scored = true
 	f.add("file-differs-revoked", f.FilePage+"?reference_id="+url.QueryEscape(made["revoked"].ReferenceID), http.StatusOK)
 	f.add("error", base+"/no-such-page", http.StatusNotFound)
+	f.help(base)
+}
+
+// help adds the pages of the documentation: guides with and without translations, and a search.
+func (f *fixture) help(base string) {
+	for name, path := range map[string]string{"help": "/help", "help-guide": "/help/registrar/team"} {
+		p := f.add(name, base+path, http.StatusOK)
+		p.Scored, p.Indexed = true, true
+	}
+	for name, path := range map[string]string{"help-pictures": "/help/registrar/first-hour", "help-english": "/help/integrator/first-call"} {
+		f.add(name, base+path, http.StatusOK).Indexed = true
+	}
+	f.add("help-search", base+"/help?q=token", http.StatusOK)
+	f.add("help-none", base+"/help?q=no-such-word", http.StatusOK)
 }
 
 // swapped returns a reference id with two different, adjacent characters swapped.

@@ -6,7 +6,7 @@
 //	go run ./test/quality behaviour     actions on the pages: files, camera, keyboard
 //	go run ./test/quality scores        Lighthouse, medians of three, and weights
 //	go run ./test/quality screenshots   every page and state, to test/screenshots
-//	go run ./test/quality pictures      the pictures of the README, to docs/images
+//	go run ./test/quality pictures      the pictures of the README and of the help, to docs
 //	go run ./test/quality serve         only the vault, until it is interrupted
 //
 // Several checks run one after the other on the same vault.

@@ -47,21 +47,41 @@ const pictures = [
 // maxPictures is the size in bytes of all pictures together.
 const maxPictures = 300_000;
 
-export async function takePictures(browser, plan, folder) {
+// The pictures in the help. They are JPEG, because the binary embeds them.
+const helpPictures = [
+  { page: "upload-details", file: "upload.jpg" },
+  { page: "bulk-rows", file: "bulk.jpg" },
+  { page: "designer", file: "designer.jpg" },
+  { page: "mail-link", file: "recipient.jpg" },
+  { page: "valid", file: "verify.jpg" },
+];
+const maxHelpPictures = 600_000;
+
+export async function takePictures(browser, plan, folder, helpFolder) {
+  return [
+    ...(await take(browser, plan, folder, pictures, { width: 1200, height: 900 }, {}, maxPictures)),
+    ...(await take(browser, plan, helpFolder, helpPictures, { width: 1200, height: 820 }, { type: "jpeg", quality: 65 }, maxHelpPictures)),
+  ];
+}
+
+// take takes pictures of pages in English, and returns a fault if all of them together are too large.
+async function take(browser, plan, folder, list, viewport, format, limit) {
   await mkdir(folder, { recursive: true });
-  const { context, page } = await newPage(browser, { viewport: { width: 1200, height: 900 }, colorScheme: "light" });
+  const { context, page } = await newPage(browser, { viewport, colorScheme: "light" });
   let size = 0;
-  for (const { page: name, file } of pictures) {
+  for (const { page: name, file } of list) {
     const one = plan.pages.find((p) => p.name === name);
     await visit(page, one, inLanguage(one.url, "en"));
     // The vault of the pictures has no public address and no mail server.
     await page.evaluate(() => document.querySelectorAll(".test-vault, .test-note, .no-mail").forEach((banner) => banner.remove()));
+    // Scripts of the panel draw previews.
+    await page.waitForLoadState("networkidle");
     await page.evaluate(loadImages);
-    const picture = await page.screenshot({ path: fileURLToPath(new URL(file, folder)) });
+    const picture = await page.screenshot({ path: fileURLToPath(new URL(file, folder)), ...format });
     size += picture.length;
   }
   await context.close();
-  return size > maxPictures ? [`the pictures have ${size} bytes, more than ${maxPictures}`] : [];
+  return size > limit ? [`the pictures have ${size} bytes, more than ${limit}`] : [];
 }
 
 // loadImages loads images that are below the visible part of the page. It runs in the browser.

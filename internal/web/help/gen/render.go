@@ -237,7 +237,7 @@ func codeSpan(w util.BufWriter, content []byte, n ast.Node, entering bool) (ast.
 
 func table(w util.BufWriter, content []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
 	if !entering {
-		_, _ = w.WriteString("</tbody></table></div>\n")
+		_, _ = w.WriteString("</table></div>\n")
 		return ast.WalkContinue, nil
 	}
 	label := ""
