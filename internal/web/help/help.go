@@ -134,8 +134,7 @@ func (p *Pages) part(w http.ResponseWriter, r *http.Request) error {
 	}
 	for i := range b.Parts {
 		if b.Parts[i].Name == r.PathValue("part") {
-			http.Redirect(w, r, p.view.Reader(r).Link(topics(&b.Parts[i], english)[0].Path), http.StatusSeeOther)
-			return nil
+			return p.view.Redirect(w, r, p.view.Reader(r).Link(topics(&b.Parts[i], english)[0].Path), "")
 		}
 	}
 	return page.ErrUnknown
@@ -214,7 +213,7 @@ func (p *Pages) show(r *http.Request, part *book.Part, e *book.Entry) *shown {
 func (p *Pages) picture(w http.ResponseWriter, r *http.Request) error {
 	content, err := pictures.ReadFile("pages/pictures/" + r.PathValue("file"))
 	if err != nil {
-		return page.ErrUnknown //nolint:nilerr // there is no such picture
+		return page.ErrUnknown
 	}
 	w.Header().Set("Cache-Control", "public, max-age=3600")
 	http.ServeContent(w, r, r.PathValue("file"), time.Time{}, bytes.NewReader(content))

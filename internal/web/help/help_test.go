@@ -100,7 +100,7 @@ func TestLinks(t *testing.T) {
 	m := newManual(t)
 	ids := map[string][]string{}
 	links := map[string]bool{}
-	m.all(func(path, language string, p *book.Page, _ bool) {
+	m.all(func(path, language string, _ *book.Page, _ bool) {
 		target := path + "?lang=" + language
 		w := m.get(target)
 		if w.Code != http.StatusOK || w.Header().Get("Content-Language") != language || strings.Contains(w.Body.String(), book.Mark) {

@@ -14,47 +14,47 @@ const Mark = "~lang~"
 
 // Book has all help pages.
 type Book struct {
-	Parts []Part
+	Parts []Part `json:"parts"`
 }
 
 // Part is the part of the book for one kind of reader.
 type Part struct {
 	// Name is a part of the address, such as "registrar".
-	Name string
+	Name string `json:"name"`
 	// Translated reports whether the pages exist in every language. Otherwise they are in English.
-	Translated bool `json:",omitempty"`
+	Translated bool `json:"translated,omitempty"`
 	// Entries are the pages in reading order.
-	Entries []Entry
+	Entries []Entry `json:"entries"`
 }
 
 // Entry is a page in all its languages.
 type Entry struct {
 	// Name is a part of the address, such as "first-hour".
-	Name string
+	Name string `json:"name"`
 	// Hidden reports whether the page is left out of lists of pages. Other pages link to it.
-	Hidden bool `json:",omitempty"`
+	Hidden bool `json:"hidden,omitempty"`
 	// Pages are the versions of the page by the tag of their language. English is always there.
-	Pages map[string]*Page
+	Pages map[string]*Page `json:"pages"`
 }
 
 // Page is one page in one language.
 type Page struct {
-	Title string
+	Title string `json:"title"`
 	// HTML is the content as trusted markup, with Mark after the paths of links.
-	HTML string
+	HTML string `json:"html"`
 	// Sections are the parts of the page, each with its heading. The first has the title of the page.
-	Sections []Section
+	Sections []Section `json:"sections"`
 }
 
 // Section is the text below a heading.
 type Section struct {
 	// ID is the id of the heading.
-	ID    string
-	Title string
+	ID    string `json:"id"`
+	Title string `json:"title"`
 	// Level is the level of the heading, 1 to 6.
-	Level int
+	Level int `json:"level"`
 	// Text is the text without markup, on one line.
-	Text string
+	Text string `json:"text"`
 }
 
 // Encode returns the book in a compressed form, which is the same on every machine.

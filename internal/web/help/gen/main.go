@@ -47,7 +47,7 @@ func run(root, to string) error {
 	}
 	bySource := map[string]*source{}
 	for _, s := range sources {
-		text, err := os.ReadFile(filepath.Join(root, s.file)) //nolint:gosec // a file of the repository
+		text, err := os.ReadFile(filepath.Join(root, s.file))
 		if err != nil {
 			return err
 		}
@@ -82,7 +82,7 @@ func write(root, to string, b *book.Book, pictures map[string]bool) error {
 		return err
 	}
 	for name := range pictures {
-		picture, err := os.ReadFile(filepath.Join(root, pictureFolder, name)) //nolint:gosec // a file of the repository
+		picture, err := os.ReadFile(filepath.Join(root, pictureFolder, name))
 		if err != nil {
 			return err
 		}
@@ -99,7 +99,7 @@ func contents(root string) (*book.Book, []*source, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	languages, err := filepath.Glob(filepath.Join(root, "internal/locale/catalog", "*"))
+	languages, err := filepath.Glob(filepath.Join(root, "internal", "locale", "catalog", "*"))
 	if err != nil || len(languages) == 0 {
 		return nil, nil, fmt.Errorf("there are no languages, error %w", err)
 	}
