@@ -14,7 +14,7 @@ import (
 )
 
 // fragments matches code blocks and code in a line of Markdown.
-var fragments = regexp.MustCompile("(?ms)^```[a-z]*\n(.*?)^```|`([^`\n]+)`")
+var fragments = regexp.MustCompile("(?s)```[a-z]*\n(.*?)```|`([^`\n]+)`")
 
 // continued matches the end of a line that continues on the next one.
 var continued = regexp.MustCompile(`\\\n\s*`)

@@ -23,7 +23,7 @@ import (
 )
 
 // commands matches a code block whose commands can run here.
-var commands = regexp.MustCompile("(?ms)^```sh\n(.*?)^```$")
+var commands = regexp.MustCompile("(?s)\n```sh\n(.*?\n)```\n")
 
 // TestHelpCommands runs the commands of each page of docs/help, as one script for each page, against one
 // vault. docs/help/contributor/documentation.md describes the rules.
@@ -130,7 +130,7 @@ func freePort(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close() //nolint:errcheck // nothing was accepted
+	defer l.Close()
 	_, port, err := net.SplitHostPort(l.Addr().String())
 	if err != nil {
 		t.Fatal(err)
