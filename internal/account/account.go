@@ -29,6 +29,12 @@ type Institution struct {
 	// Prefix is the beginning of the reference ids of the institution's certificates.
 	Prefix    string
 	CreatedAt time.Time
+	// DisabledAt is the time at which an operator disabled the institution, or nil. DisabledReason is
+	// shown to members and to programs; it may be empty.
+	DisabledAt     *time.Time
+	DisabledReason string
+	// Limits are set by operators.
+	Limits Limits
 	// OwnerExisted reports whether the owner's address already had an account when the institution
 	// was created. The password of such an account has not changed.
 	OwnerExisted bool

@@ -12,20 +12,42 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-const institutionColumns = `id, uuid, slug, name, prefix, created_at`
+// InstitutionColumns are the columns of InstitutionRow. The table institutions has the alias i.
+const InstitutionColumns = `i.id, i.uuid, i.slug, i.name, i.prefix, i.created_at, i.disabled_at, i.disabled_reason,
+	i.limit_storage, i.limit_certificates, i.limit_requests`
+
+// InstitutionRow reads the InstitutionColumns of a row.
+type InstitutionRow struct {
+	institution Institution
+	created     int64
+	disabled    sql.NullInt64
+}
+
+// Dest returns where the values of InstitutionColumns are stored.
+func (r *InstitutionRow) Dest() []any {
+	i := &r.institution
+	return []any{
+		&i.ID, &i.UUID, &i.Slug, &i.Name, &i.Prefix, &r.created, &r.disabled, &i.DisabledReason,
+		&i.Limits.Storage, &i.Limits.Certificates, &i.Limits.Requests,
+	}
+}
+
+// Institution returns the institution after the values were stored.
+func (r *InstitutionRow) Institution() *Institution {
+	r.institution.CreatedAt, r.institution.DisabledAt = db.Time(r.created), db.OptionalTime(r.disabled)
+	return &r.institution
+}
 
 func scanInstitution(row interface{ Scan(dest ...any) error }) (*Institution, error) {
-	var i Institution
-	var created int64
-	err := row.Scan(&i.ID, &i.UUID, &i.Slug, &i.Name, &i.Prefix, &created)
+	var r InstitutionRow
+	err := row.Scan(r.Dest()...)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, errNoInstitution
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading an institution: %w", err)
 	}
-	i.CreatedAt = db.Time(created)
-	return &i, nil
+	return r.Institution(), nil
 }
 
 func institutions(rows *sql.Rows, err error) ([]*Institution, error) {
@@ -46,12 +68,12 @@ func (s *Service) Institution(ctx context.Context, id int64) (*Institution, erro
 
 // InstitutionByID returns the institution with an id, or fault.NotFound.
 func InstitutionByID(ctx context.Context, q db.Queryer, id int64) (*Institution, error) {
-	return scanInstitution(q.QueryRowContext(ctx, `SELECT `+institutionColumns+` FROM institutions WHERE id = $1`, id))
+	return scanInstitution(q.QueryRowContext(ctx, `SELECT `+InstitutionColumns+` FROM institutions i WHERE i.id = $1`, id))
 }
 
 // InstitutionBySlug returns the institution with a slug, or fault.NotFound.
 func (s *Service) InstitutionBySlug(ctx context.Context, slug string) (*Institution, error) {
-	return scanInstitution(s.db.QueryRowContext(ctx, `SELECT `+institutionColumns+` FROM institutions WHERE slug = $1`, slug))
+	return scanInstitution(s.db.QueryRowContext(ctx, `SELECT `+InstitutionColumns+` FROM institutions i WHERE i.slug = $1`, slug))
 }
 
 // InstitutionsOf returns the ids of the institutions that a user belongs to.
@@ -108,12 +130,12 @@ func RefusesActive(ctx context.Context, q db.Queryer, uuid string) (refuses bool
 
 // WithKey returns the institutions that have had a signing key, oldest first.
 func WithKey(ctx context.Context, q db.Queryer) ([]*Institution, error) {
-	return institutions(q.QueryContext(ctx, `SELECT `+institutionColumns+` FROM institutions WHERE key_made_at IS NOT NULL ORDER BY id`))
+	return institutions(q.QueryContext(ctx, `SELECT `+InstitutionColumns+` FROM institutions i WHERE i.key_made_at IS NOT NULL ORDER BY i.id`))
 }
 
 // WithoutKey returns the institutions that have never had a signing key, oldest first.
 func WithoutKey(ctx context.Context, q db.Queryer) ([]*Institution, error) {
-	return institutions(q.QueryContext(ctx, `SELECT `+institutionColumns+` FROM institutions WHERE key_made_at IS NULL ORDER BY id`))
+	return institutions(q.QueryContext(ctx, `SELECT `+InstitutionColumns+` FROM institutions i WHERE i.key_made_at IS NULL ORDER BY i.id`))
 }
 
 // RecordKeyTx records that an institution has a signing key, and records the creation of the key in
@@ -156,5 +178,5 @@ func SetLastPurgedTx(ctx context.Context, tx *db.Tx, institutionID int64, kind P
 
 // InstitutionByUUID returns the institution with a UUID, or fault.NotFound.
 func InstitutionByUUID(ctx context.Context, q db.Queryer, uuid string) (*Institution, error) {
-	return scanInstitution(q.QueryRowContext(ctx, `SELECT `+institutionColumns+` FROM institutions WHERE uuid = $1`, uuid))
+	return scanInstitution(q.QueryRowContext(ctx, `SELECT `+InstitutionColumns+` FROM institutions i WHERE i.uuid = $1`, uuid))
 }

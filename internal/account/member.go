@@ -86,21 +86,20 @@ func memberTx(ctx context.Context, tx *db.Tx, institutionID int64, where string,
 }
 
 const membershipQuery = `
-	SELECT i.id, i.uuid, i.slug, i.name, i.prefix, i.created_at, m.user_id, m.role, m.manage_webhooks
+	SELECT ` + InstitutionColumns + `, m.user_id, m.role, m.manage_webhooks
 	FROM members m JOIN institutions i ON i.id = m.institution_id WHERE m.user_id = $1`
 
 func scanMembership(row interface{ Scan(dest ...any) error }) (*Membership, error) {
 	var m Membership
-	var created int64
-	err := row.Scan(&m.Institution.ID, &m.Institution.UUID, &m.Institution.Slug, &m.Institution.Name, &m.Institution.Prefix, &created,
-		&m.UserID, &m.Role, &m.ManageWebhooks)
+	var of InstitutionRow
+	err := row.Scan(append(of.Dest(), &m.UserID, &m.Role, &m.ManageWebhooks)...)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, errNoInstitution
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading a membership: %w", err)
 	}
-	m.Institution.CreatedAt = db.Time(created)
+	m.Institution = *of.Institution()
 	return &m, nil
 }
 

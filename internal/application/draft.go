@@ -129,6 +129,9 @@ func (s *Service) AddDraftFile(ctx context.Context, who Applicant, o *Offer, fie
 	if err != nil {
 		return nil, err
 	}
+	if err := inst.CheckEnabled(); err != nil {
+		return nil, err
+	}
 	// The limits are checked before the file is read, and again when it is stored.
 	if err := s.db.Tx(ctx, func(tx *db.Tx) error {
 		id, _, err := s.draftTx(ctx, tx, who, o)

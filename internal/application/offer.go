@@ -178,13 +178,27 @@ func offer(ctx context.Context, q db.Queryer, institutionID int64, uuid string) 
 	return scanOffer(q.QueryRowContext(ctx, `SELECT `+offerColumns+` FROM offers WHERE institution_id = $1 AND uuid = $2`, institutionID, uuid))
 }
 
-// OpenOffers returns the open offers of an institution, in the order of their names.
+// OpenOffers returns the open offers of an institution, in the order of their names. A disabled
+// institution has none.
 func (s *Service) OpenOffers(ctx context.Context, institutionID int64) ([]*Offer, error) {
+	if err := account.CheckEnabled(ctx, s.db, institutionID); err != nil {
+		if fault.Is(err, fault.Forbidden) {
+			return nil, nil
+		}
+		return nil, err
+	}
 	return s.offers(ctx, `institution_id = $1 AND status = 'open' ORDER BY name, id`, institutionID)
 }
 
-// OpenOffer returns an open offer. The error is fault.NotFound if there is none with the slug.
+// OpenOffer returns an open offer. The error is fault.NotFound if there is none with the slug, or if the
+// institution is disabled.
 func (s *Service) OpenOffer(ctx context.Context, institutionID int64, slug string) (*Offer, error) {
+	if err := account.CheckEnabled(ctx, s.db, institutionID); err != nil {
+		if fault.Is(err, fault.Forbidden) {
+			return nil, errNoOffer
+		}
+		return nil, err
+	}
 	return scanOffer(s.db.QueryRowContext(ctx, `SELECT `+offerColumns+` FROM offers WHERE institution_id = $1 AND slug = $2 AND status = 'open'`, institutionID, slug))
 }
 

@@ -97,6 +97,9 @@ func (s *Service) prepare(ctx context.Context, in Submission, counts map[string]
 	if o.Status != Open {
 		return nil, errNoOffer
 	}
+	if err := account.CheckEnabled(ctx, s.db, o.InstitutionID); err != nil {
+		return nil, err
+	}
 	n := &newApplication{Submission: in, offer: o, counts: counts}
 	if in.Applicant != nil {
 		n.Email = in.Applicant.Email

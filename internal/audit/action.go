@@ -100,6 +100,11 @@ const (
 	LogoChanged        Action = "institution.logo"
 	MailTextChanged    Action = "institution.words"
 	MailTested         Action = "institution.mail"
+	// InstitutionDisabled, InstitutionEnabled, InstitutionLimited and InstitutionMoved are actions of operators.
+	InstitutionDisabled Action = "institution.disabled"
+	InstitutionEnabled  Action = "institution.enabled"
+	InstitutionLimited  Action = "institution.limits"
+	InstitutionMoved    Action = "institution.slug"
 
 	KeyCreated     Action = "key.made"
 	KeyRotated     Action = "key.rotated"
@@ -211,6 +216,10 @@ var Actions = []struct {
 	{LogoChanged, "changed the logo"},
 	{MailTextChanged, "changed the text of mail"},
 	{MailTested, "sent a test mail"},
+	{InstitutionDisabled, "disabled the institution"},
+	{InstitutionEnabled, "enabled the institution"},
+	{InstitutionLimited, "changed the limits of the institution"},
+	{InstitutionMoved, "changed the address of the institution"},
 	{KeyCreated, "created a signing key"},
 	{KeyRotated, "rotated the signing key"},
 	{KeyImported, "imported a signing key"},

@@ -183,19 +183,18 @@ func scan(row interface{ Scan(dest ...any) error }, more ...any) (*Token, error)
 }
 
 // Authenticate returns the token with a secret, and the institution of the token. The error is
-// fault.Unauthorized if the secret is malformed or the token is unknown, expired or revoked. The
-// query uses the hash of the secret, so that the response time reveals nothing about the secret.
+// fault.Unauthorized if the secret is malformed or the token is unknown, expired or revoked, and
+// fault.Forbidden if the institution is disabled. Only in the last case, the token is returned
+// together with an error. The query uses the hash of the secret, so that the response time reveals nothing about the secret.
 func (s *Service) Authenticate(ctx context.Context, secret string) (*Token, *account.Institution, error) {
 	if !wellFormed(secret) {
 		return nil, nil, errUnauthorized
 	}
-	var inst account.Institution
-	var created int64
+	var of account.InstitutionRow
 	t, err := scan(s.db.QueryRowContext(ctx, `
 		SELECT t.id, t.institution_id, t.name, t.hint, t.permissions, t.creator, t.created_at, t.expires_at, t.last_used_at, t.revoked_at,
-			i.id, i.uuid, i.slug, i.name, i.prefix, i.created_at
-		FROM tokens t JOIN institutions i ON i.id = t.institution_id WHERE t.hash = $1`, account.HashSecret(secret)),
-		&inst.ID, &inst.UUID, &inst.Slug, &inst.Name, &inst.Prefix, &created)
+			`+account.InstitutionColumns+`
+		FROM tokens t JOIN institutions i ON i.id = t.institution_id WHERE t.hash = $1`, account.HashSecret(secret)), of.Dest()...)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil, errUnauthorized
 	}
@@ -205,19 +204,22 @@ func (s *Service) Authenticate(ctx context.Context, secret string) (*Token, *acc
 	if t.RevokedAt != nil || t.ExpiresAt != nil && !t.ExpiresAt.After(s.now()) {
 		return nil, nil, errUnauthorized
 	}
-	inst.CreatedAt = db.Time(created)
-	return t, &inst, nil
+	inst := of.Institution()
+	return t, inst, inst.CheckEnabled()
 }
 
 // CheckTx returns fault.Unauthorized if a token was revoked or has expired since it was
-// authenticated. An operation calls CheckTx in its transaction, because the body of a request may
+// authenticated, and fault.Forbidden if its institution was disabled. An operation calls CheckTx in its transaction, because the body of a request may
 // take minutes to arrive.
 func (s *Service) CheckTx(ctx context.Context, tx *db.Tx, t *Token) error {
 	current, err := getTx(ctx, tx, t.InstitutionID, t.ID)
 	if errors.Is(err, errNoToken) || err == nil && !current.ValidAt(s.now()) {
 		return errUnauthorized
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	return account.CheckEnabled(ctx, tx, t.InstitutionID)
 }
 
 var errNoToken = fault.New(fault.NotFound, "This institution has no such token.")

@@ -29,6 +29,35 @@ func institution(t *testing.T, d *db.DB, prefix string) int64 {
 	return i.ID
 }
 
+func TestTokenOfDisabledInstitution(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		ctx := t.Context()
+		s, accounts := token.New(d, time.Now), account.New(d, time.Now)
+		mine := institution(t, d, "AAA")
+		created, secret, err := s.Create(ctx, mine, "CI", []token.Permission{token.VaultView}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := accounts.Disable(ctx, mine, ""); err != nil {
+			t.Fatal(err)
+		}
+		if got, _, err := s.Authenticate(ctx, secret); !fault.Is(err, fault.Forbidden) || got == nil {
+			t.Fatalf("Authenticate = %v, error %v; want the token, which is counted, and fault.Forbidden", got, err)
+		}
+		// A request that began before must not be committed.
+		if err := d.Tx(ctx, func(tx *db.Tx) error { return s.CheckTx(ctx, tx, created) }); !fault.Is(err, fault.Forbidden) {
+			t.Fatalf("CheckTx: error = %v, want fault.Forbidden", err)
+		}
+		if err := accounts.Enable(ctx, mine); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := s.Authenticate(ctx, secret); err != nil {
+			t.Fatalf("after enabling: error = %v", err)
+		}
+	})
+}
+
 func TestTokenLifecycle(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -65,7 +65,7 @@ func visitOf(r *http.Request) *Visit {
 
 // guard returns the handler of a route. Unless the route is open to everyone, the handler first
 // requires a sign-in. The handler then checks, in this order, the number of the person's requests,
-// the role of an operator or the membership, the permission, the form and the recent sign-in. A
+// the role of an operator or the membership, whether the institution is enabled, the permission, the form and the recent sign-in. A
 // person without the role or the membership gets the error page for an unknown address.
 func (p *Panel) guard(rt route) web.Func {
 	handle := func(w http.ResponseWriter, r *http.Request) error { return rt.handler(w, r, visitOf(r)) }
@@ -154,6 +154,9 @@ func (p *Panel) admit(w http.ResponseWriter, r *http.Request, v *Visit, rt route
 		i := slices.IndexFunc(v.All, func(m account.Membership) bool { return m.Institution.Slug == slug })
 		if i < 0 {
 			return page.ErrUnknown
+		}
+		if err := v.All[i].Institution.CheckEnabled(); err != nil {
+			return err // without a Member, the error page has no navigation to other pages of the institution
 		}
 		v.Member = &v.All[i]
 		if rt.may != "" && !v.Can(rt.may) {
