@@ -18,6 +18,10 @@ type institutionCommand struct {
 	Create institutionCreate `cmd:"" help:"Create an institution and its owner."`
 	List   institutionList   `cmd:"" help:"List the institutions."`
 	Set    institutionSet    `cmd:"" help:"Change an institution's name, stamps, accepted files, public profile, mail and retention."`
+
+	Disable institutionDisable `cmd:"" help:"Disable an institution: reject its tokens, members, uploads and new applications. Public pages continue."`
+	Enable  institutionEnable  `cmd:"" help:"Enable a disabled institution."`
+	Limit   institutionLimit   `cmd:"" help:"Change and show the limits of an institution, and what it uses."`
 }
 
 type institutionCreate struct {

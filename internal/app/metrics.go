@@ -21,7 +21,7 @@ import (
 )
 
 // registerMetrics registers the metrics of the process and of parts without metrics of their own.
-func (a *App) registerMetrics(public, token *limit.Counter) {
+func (a *App) registerMetrics(public, token, institution *limit.Counter) {
 	build := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "certvault_build_info", Help: "The release of this server and the Go version that built it; the value is always 1.",
 		ConstLabels: prometheus.Labels{"version": Version(), "goversion": runtime.Version()},
@@ -31,7 +31,7 @@ func (a *App) registerMetrics(public, token *limit.Counter) {
 	reused := func() int64 { _, n := a.IdempotencyKeys.Conflicts(); return n }
 	const (
 		rateLimited      = "certvault_rate_limited_requests_total"
-		rateLimitedHelp  = "Requests that exceeded --public-rate-limit (address) or --rate-limit (token)."
+		rateLimitedHelp  = "Requests that exceeded --public-rate-limit (address), --rate-limit (token) or the limit of their institution."
 		conflicts        = "certvault_idempotency_conflicts_total"
 		conflictsHelp    = "Requests refused because of their Idempotency-Key: a request with it was in progress, or had other content (reused)."
 		rendererCompiled = "certvault_renderer_compiled"
@@ -42,6 +42,7 @@ func (a *App) registerMetrics(public, token *limit.Counter) {
 		counter("certvault_db_errors_total", "Transactions and reads that failed because the database did not work: not reachable, too slow, full or read-only.", nil, a.DB.Errors),
 		counter(rateLimited, rateLimitedHelp, prometheus.Labels{"limit": "address"}, public.Refused),
 		counter(rateLimited, rateLimitedHelp, prometheus.Labels{"limit": "token"}, token.Refused),
+		counter(rateLimited, rateLimitedHelp, prometheus.Labels{"limit": "institution"}, institution.Refused),
 		counter(conflicts, conflictsHelp, prometheus.Labels{"reason": "in_progress"}, inProgress),
 		counter(conflicts, conflictsHelp, prometheus.Labels{"reason": "reused"}, reused),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{

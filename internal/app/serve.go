@@ -122,8 +122,10 @@ func (a *App) handler() (http.Handler, error) {
 		return nil, err
 	}
 	publicLimit, tokenLimit := limit.NewCounter(a.cfg.PublicRateLimit, time.Now), limit.NewCounter(a.cfg.RateLimit, time.Now)
-	a.registerMetrics(publicLimit, tokenLimit)
-	a.shareLimits(publicLimit, tokenLimit)
+	// The institutions have limits of their own.
+	institutionLimit := limit.NewCounter(0, time.Now)
+	a.registerMetrics(publicLimit, tokenLimit, institutionLimit)
+	a.shareLimits(publicLimit, tokenLimit, institutionLimit)
 	docs, err := openapi.New(a.cfg.BaseURL, publicLimit, a.drill)
 	if err != nil {
 		return nil, err
@@ -150,7 +152,7 @@ func (a *App) handler() (http.Handler, error) {
 	business := &api.API{
 		Certs: a.Certs, Search: a.Search, Batches: a.Batches, Templates: a.Templates, Tokens: a.Tokens, Links: a.links,
 		Applications: a.Applications, OfferCursors: listing.NewCursors(a.Keyring, "offers"),
-		Limit: tokenLimit, Keys: a.IdempotencyKeys, Log: a.log,
+		Limit: tokenLimit, InstitutionLimit: institutionLimit, Keys: a.IdempotencyKeys, Log: a.log,
 		Verifications: a.Verifications, Replica: a.replica, Issuer: a.Issuer,
 	}
 	wallets := &wallet.API{Issuer: a.Issuer, Limit: publicLimit}
@@ -204,13 +206,14 @@ func (a *App) handler() (http.Handler, error) {
 }
 
 // shareLimits shares the counts of requests with the other servers on the database.
-func (a *App) shareLimits(public, token *limit.Counter) {
+func (a *App) shareLimits(public, token, institution *limit.Counter) {
 	if a.DB.Dialect == db.SQLite {
 		return
 	}
 	a.shared = limit.NewShared(a.DB, a.store.node, a.DB.Now)
 	a.shared.Add("public", public)
 	a.shared.Add("token", token)
+	a.shared.Add("institution", institution)
 }
 
 // surfaces passes each request to the handler of its interface. It is not a mux, because a mux

@@ -17,6 +17,7 @@ import (
 	"github.com/certvault/certvault/internal/issuer"
 	"github.com/certvault/certvault/internal/limit"
 	"github.com/certvault/certvault/internal/mail"
+	"github.com/certvault/certvault/internal/quota"
 	"github.com/certvault/certvault/internal/recipient"
 	"github.com/certvault/certvault/internal/replica"
 	"github.com/certvault/certvault/internal/search"
@@ -52,6 +53,7 @@ func (a *App) startTasks(ctx context.Context) {
 	a.startHeldTasks(ctx, []heldTask{
 		{"sweep of jobs", cert.SweepInterval, a.Certs.SweepJobs},
 		{"sweep of counts", search.FoldEvery, a.Search.SweepCounts},
+		{"sweep of usage", search.FoldEvery, func(ctx context.Context) error { return quota.Fold(ctx, a.DB) }},
 		{"sweep of files", deletion.TaskInterval, a.withStore(a.Deletions.Sweep)},
 		{"end of retention periods", cert.RetentionInterval, a.Certs.SweepExpired},
 		{"sweep of expiries", cert.ExpiryInterval, a.Certs.SweepExpiries},

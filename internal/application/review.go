@@ -13,6 +13,7 @@ import (
 	"github.com/certvault/certvault/internal/audit"
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/quota"
 	"github.com/certvault/certvault/internal/template"
 )
 
@@ -361,6 +362,13 @@ func (s *Service) Approve(ctx context.Context, r Reviewer, uuid string, in Appro
 		return nil, err
 	}
 	c.record = func(tx *db.Tx) error {
+		var size int64
+		if acceptance.File != nil {
+			size = acceptance.File.Size
+		}
+		if err := quota.CheckTx(ctx, tx, r.Institution, s.now(), 1, size); err != nil {
+			return err
+		}
 		_, err := s.certs.AcceptTx(ctx, tx, uuid, *acceptance)
 		return err
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/job"
+	"github.com/certvault/certvault/internal/quota"
 	"github.com/certvault/certvault/internal/seal"
 )
 
@@ -137,8 +138,11 @@ func (s *Service) turnTx(ctx context.Context, tx *db.Tx, skip []int64) (institut
 // open is a batch with queued entries. upload has the fields that all its certificates have in
 // common.
 type open struct {
-	id     int64
-	upload cert.Upload
+	id       int64
+	upload   cert.Upload
+	accepted time.Time
+	// rejected is the number of entries of this slice that were rejected.
+	rejected int
 }
 
 func (s *Service) expandTx(ctx context.Context, tx *db.Tx, institution int64) error {
@@ -146,16 +150,18 @@ func (s *Service) expandTx(ctx context.Context, tx *db.Tx, institution int64) er
 	u := &b.upload
 	var version sql.NullInt64
 	var base sql.NullString
+	var accepted int64
 	err := tx.QueryRowContext(ctx, `
-		SELECT id, uuid, trigger_context, creator_type, creator_id, creator_name, template_version_id, base_key FROM batches
+		SELECT id, uuid, trigger_context, creator_type, creator_id, creator_name, template_version_id, base_key, created_at FROM batches
 		WHERE institution_id = $1 AND NOT expanded ORDER BY id LIMIT 1`, institution).
-		Scan(&b.id, &u.BatchID, &u.Context, &u.Creator.Type, &u.Creator.ID, &u.Creator.Name, &version, &base)
+		Scan(&b.id, &u.BatchID, &u.Context, &u.Creator.Type, &u.Creator.ID, &u.Creator.Name, &version, &base, &accepted)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil // another node finished the batch while this one waited for the lock
 	}
 	if err != nil {
 		return err
 	}
+	b.accepted = db.Time(accepted)
 	if version.Valid {
 		u.Template, u.BaseKey = &cert.TemplateUse{VersionID: version.Int64}, base.String
 		if s.signatories != nil {
@@ -173,6 +179,11 @@ func (s *Service) expandTx(ctx context.Context, tx *db.Tx, institution int64) er
 	}
 	for _, w := range waiting[:min(len(waiting), slice)] {
 		if err := s.makeTx(ctx, tx, &b, w); err != nil {
+			return err
+		}
+	}
+	if b.rejected > 0 {
+		if err := quota.AddTx(ctx, tx, institution, b.accepted, -b.rejected); err != nil {
 			return err
 		}
 	}
@@ -239,6 +250,7 @@ func (s *Service) makeTx(ctx context.Context, tx *db.Tx, b *open, w waitingEntry
 		_, err = tx.ExecContext(ctx, done+`status = $2, certificate_id = $3 WHERE batch_id = $4 AND entry_index = $5`,
 			now, string(made), c.ID, b.id, w.index)
 	case ok && refusal.Kind == fault.Invalid:
+		b.rejected++
 		var r rejection
 		if r, err = reject(refusal); err != nil {
 			return err

@@ -16,6 +16,7 @@ import (
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/quota"
 	"github.com/certvault/certvault/internal/seal"
 )
 
@@ -54,8 +55,8 @@ func (s *Service) CheckQuota(ctx context.Context, institutionID int64) error {
 }
 
 // Stage adds a received file to an institution's staged files. It calls then, unless then is nil,
-// in the same transaction. If the file exceeds the quota, the error is fault.TooMany and the caller
-// must discard the file.
+// in the same transaction. If the file exceeds the quota, the error is fault.TooMany, and if it exceeds
+// the storage limit of the institution, fault.Forbidden. The caller must then discard the file.
 func (s *Service) Stage(ctx context.Context, inst *account.Institution, f *cert.File, then func(context.Context, *db.Tx, *StagedFile) error) (*StagedFile, error) {
 	return s.StageUntil(ctx, inst, f, s.now().Add(StagedLife), then)
 }
@@ -71,6 +72,9 @@ func (s *Service) StageUntil(
 		return nil, fmt.Errorf("writing notices: %w", err)
 	}
 	err = s.db.Tx(ctx, func(tx *db.Tx) error {
+		if err := quota.CheckTx(ctx, tx, inst, now, 0, f.Size); err != nil {
+			return err
+		}
 		if err := s.reserveSpaceTx(ctx, tx, inst.ID, f.Size); err != nil {
 			return err
 		}

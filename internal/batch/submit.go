@@ -14,6 +14,7 @@ import (
 	"github.com/certvault/certvault/internal/audit"
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/quota"
 )
 
 // entryStatus is the stored status of an entry.
@@ -59,7 +60,8 @@ type TemplateName struct {
 }
 
 // Submit accepts a whole batch or nothing. The error is fault.Invalid with all problems if the
-// draft has a problem or no entries, or if a file does not exist. Duplicates are checked later, and
+// draft has a problem or no entries, or if a file does not exist, and fault.Forbidden if a limit of the
+// institution would be exceeded. Duplicates are checked later, and
 // each affects only its own entry.
 func (s *Service) Submit(ctx context.Context, u Submission) (*Batch, error) {
 	now := s.now().UTC().Truncate(time.Microsecond)
@@ -92,6 +94,12 @@ func (s *Service) Submit(ctx context.Context, u Submission) (*Batch, error) {
 		b.Name = u.Name
 	}
 	err = s.db.Tx(ctx, func(tx *db.Tx) error {
+		if err := quota.CheckTx(ctx, tx, u.Institution, now, b.Total, 0); err != nil {
+			return err
+		}
+		if err := quota.AddTx(ctx, tx, b.institutionID, now, b.Total); err != nil {
+			return err
+		}
 		if err := s.insertTx(ctx, tx, b, &u); err != nil {
 			return err
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/certvault/certvault/internal/audit"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/quota"
 )
 
 // A replacement is a certificate that is made in place of another one. The certificate that it replaces
@@ -117,7 +118,7 @@ func (s *Service) Replace(ctx context.Context, uuid string, u Upload) (c *Certif
 }
 
 // ReplaceTx is Replace in the caller's transaction. The transaction can continue after an error of kind
-// NotFound, BadRequest or Invalid, unless u.Then returned it.
+// NotFound, BadRequest, Forbidden or Invalid, unless u.Then returned it.
 func (s *Service) ReplaceTx(ctx context.Context, tx *db.Tx, uuid string, u Upload) (*Certificate, error) {
 	// The lock makes a concurrent revocation, approval or replacement of the certificate wait.
 	old, err := lockTx(ctx, tx, u.Institution.ID, uuid)
@@ -140,6 +141,9 @@ func (s *Service) ReplaceTx(ctx context.Context, tx *db.Tx, uuid string, u Uploa
 	u.replaced = old
 	c, email, err := s.validate(&u)
 	if err != nil {
+		return nil, err
+	}
+	if err := quota.CheckTx(ctx, tx, u.Institution, s.now(), 1, c.File.Size); err != nil {
 		return nil, err
 	}
 	if err := yieldTx(ctx, tx, c, email, old); err != nil {

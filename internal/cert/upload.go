@@ -16,6 +16,7 @@ import (
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/audit"
 	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/quota"
 	"github.com/certvault/certvault/internal/seal"
 )
 
@@ -65,13 +66,17 @@ func (f TxFunc) runTx(ctx context.Context, tx *db.Tx, c *Certificate) error {
 
 // Upload creates a certificate in status processing, its event, its job and its entry in the audit
 // log. A certificate with signatories has the status pending, and no job. Upload returns Invalid with all Problems of the input. A duplicate is also a problem. The
-// database detects duplicates, so that only one of several concurrent uploads succeeds.
+// database detects duplicates, so that only one of several concurrent uploads succeeds. The error is
+// fault.Forbidden if a limit of the institution is reached.
 func (s *Service) Upload(ctx context.Context, u Upload) (*Certificate, error) {
 	c, email, err := s.validate(&u)
 	if err != nil {
 		return nil, err
 	}
 	err = s.db.Tx(ctx, func(tx *db.Tx) error {
+		if err := quota.CheckTx(ctx, tx, u.Institution, s.now(), 1, c.File.Size); err != nil {
+			return err
+		}
 		if err := s.insertUploadTx(ctx, tx, c, email, u.Signatories); err != nil {
 			return err
 		}

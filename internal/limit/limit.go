@@ -36,6 +36,8 @@ type Counter struct {
 	mu    sync.Mutex
 	end   time.Time
 	count map[string]int
+	// limits has the limits of keys in this window that were given to TakeWithin.
+	limits map[string]int
 
 	// name is the name under which the counts are shared, or "" if they are not.
 	name string
@@ -51,7 +53,7 @@ type Counter struct {
 // NewCounter returns a counter of at most limit requests per window and key; 0
 // means no limit.
 func NewCounter(limit int, now func() time.Time) *Counter {
-	return &Counter{max: limit, now: now, count: map[string]int{}}
+	return &Counter{max: limit, now: now, count: map[string]int{}, limits: map[string]int{}}
 }
 
 // Decision is the state of a key after a request was counted.
@@ -68,6 +70,27 @@ func (c *Counter) Take(key string) Decision {
 	if c.max == 0 {
 		return Decision{Allowed: true}
 	}
+	return c.take(key, c.max)
+}
+
+// TakeWithin counts one request for a key that has a limit of its own; 0 means no limit. All requests of a
+// key must use TakeWithin.
+func (c *Counter) TakeWithin(key string, most int) Decision {
+	if most == 0 {
+		return Decision{Allowed: true}
+	}
+	return c.take(key, most)
+}
+
+// limitOf returns the limit of a key in this window.
+func (c *Counter) limitOf(key string) int {
+	if most, ok := c.limits[key]; ok {
+		return most
+	}
+	return c.max
+}
+
+func (c *Counter) take(key string, most int) Decision {
 	now := c.now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -82,16 +105,19 @@ func (c *Counter) Take(key string) Decision {
 			key = ""
 		}
 	}
+	if most != c.max {
+		c.limits[key] = most
+	}
 	c.count[key]++
 	c.changed = true
 	n := c.count[key]
 	if len(c.others) > 0 {
 		n += c.others[c.digest(key)]
 	}
-	if n > c.max {
+	if n > most {
 		c.refused.Add(1)
 	}
-	return Decision{Limit: c.max, Remaining: max(0, c.max-n), Allowed: n <= c.max, RetryAfter: c.end.Sub(now)}
+	return Decision{Limit: most, Remaining: max(0, most-n), Allowed: n <= most, RetryAfter: c.end.Sub(now)}
 }
 
 // Refused returns the number of requests that exceeded the limit since the counter was created.
@@ -100,6 +126,7 @@ func (c *Counter) Refused() int64 { return c.refused.Load() }
 // begin begins a new window. The windows of processes that share their counts begin at the same time.
 func (c *Counter) begin(now time.Time) {
 	clear(c.count)
+	clear(c.limits)
 	clear(c.others)
 	clear(c.shared)
 	c.end = now.Add(Window)

@@ -122,12 +122,13 @@ func (c *Counter) frequent(now time.Time, changed *bool) map[digest]int {
 	c.changed, *changed = false, true
 	found := map[digest]int{}
 	for key, n := range c.count {
-		if n*sharedPart <= c.max {
+		most := c.limitOf(key)
+		if n*sharedPart <= most {
 			continue
 		}
 		id := c.digest(key)
 		// Above its limit a key is refused here and elsewhere, so its exact count does not matter.
-		if known := c.shared[id]; known >= n || known > c.max {
+		if known := c.shared[id]; known >= n || known > most {
 			continue
 		}
 		c.shared[id], found[id] = n, n

@@ -62,5 +62,6 @@ func refused(err error) error {
 
 // isRefusal reports whether an error means that a certificate cannot be renewed, and not a fault.
 func isRefusal(err error) bool {
-	return fault.Is(err, fault.BadRequest) || fault.Is(err, fault.Invalid) || fault.Is(err, fault.NotFound)
+	// Forbidden means that a limit of the institution is reached.
+	return fault.Is(err, fault.BadRequest) || fault.Is(err, fault.Invalid) || fault.Is(err, fault.NotFound) || fault.Is(err, fault.Forbidden)
 }

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"fmt"
 	"net/http"
 	"strconv"
 
@@ -18,6 +19,25 @@ func Throttle(w http.ResponseWriter, c *limit.Counter, key string) error {
 	}
 	if !result.Allowed {
 		return &fault.Error{Kind: fault.TooMany, Message: "Too many requests. Please wait a moment.", RetryAfter: result.RetryAfter}
+	}
+	return nil
+}
+
+// ThrottleInstitution counts a request of an institution's token for the limit of the institution, and
+// returns an error if the limit is exceeded; 0 means no limit. The rate-limit headers describe the limit
+// that is reached first: call ThrottleInstitution after Throttle.
+func ThrottleInstitution(w http.ResponseWriter, c *limit.Counter, key string, most int64) error {
+	result := c.TakeWithin(key, int(most))
+	if result.Limit == 0 {
+		return nil
+	}
+	if left, err := strconv.Atoi(w.Header().Get("X-RateLimit-Remaining")); err != nil || result.Remaining < left {
+		w.Header().Set("X-RateLimit-Limit", strconv.Itoa(result.Limit))
+		w.Header().Set("X-RateLimit-Remaining", strconv.Itoa(result.Remaining))
+	}
+	if !result.Allowed {
+		return &fault.Error{Kind: fault.TooMany, RetryAfter: result.RetryAfter, Message: fmt.Sprintf(
+			"Too many requests: all tokens of the institution together are limited to %d requests a minute. Please wait a moment. The operator of this vault can change the limit.", result.Limit)}
 	}
 	return nil
 }

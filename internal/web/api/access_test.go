@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/db/dbtest"
 	"github.com/certvault/certvault/internal/token"
 )
@@ -81,6 +82,25 @@ func TestExpiredToken(t *testing.T) {
 
 // Each route requires exactly its permissions. The response to a token without the permissions of a
 // route reveals nothing else.
+func TestDisabledInstitution(t *testing.T) {
+	t.Parallel()
+	v := newVault(t, dbtest.SQLite(t), 0)
+	if err := v.Accounts.Disable(t.Context(), v.inst.ID, "The contract ended."); err != nil {
+		t.Fatal(err)
+	}
+	a := v.get("/business/certificate-vault")
+	want := "The institution “" + v.inst.Name + "” is disabled: The contract ended. Ask the operator of this vault to enable it."
+	if a.Status != http.StatusForbidden || a.problem(t).Message != want {
+		t.Fatalf("status = %d, message = %q; want 403 and %q", a.Status, a.problem(t).Message, want)
+	}
+	if err := v.Accounts.Enable(t.Context(), v.inst.ID); err != nil {
+		t.Fatal(err)
+	}
+	if a := v.get("/business/certificate-vault"); a.Status != http.StatusOK {
+		t.Fatalf("after enabling: status = %d, want 200", a.Status)
+	}
+}
+
 func TestPermissionMatrix(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t), 0)
@@ -233,6 +253,27 @@ func TestRateLimitPerToken(t *testing.T) {
 	v.secret = v.token(v.inst, nil, token.VaultList)
 	if a := v.get("/business/certificate-templates"); a.Status != http.StatusOK {
 		t.Errorf("another token of the institution: status = %d, want 200", a.Status)
+	}
+}
+
+func TestRateLimitPerInstitution(t *testing.T) {
+	t.Parallel()
+	v := newVault(t, dbtest.SQLite(t), 100)
+	if err := v.Accounts.SetLimits(t.Context(), v.inst.ID, account.Limits{Requests: 2}); err != nil {
+		t.Fatal(err)
+	}
+	v.get("/business/certificate-templates")
+	v.secret = v.token(v.inst, nil, token.All...) // the tokens share the limit
+	if a := v.get("/business/certificate-templates"); a.Status != http.StatusOK || a.Header.Get("X-RateLimit-Limit") != "2" || a.Header.Get("X-RateLimit-Remaining") != "0" {
+		t.Errorf("status = %d, want 200; header %v", a.Status, a.Header)
+	}
+	a := v.get("/business/certificate-templates")
+	if a.Status != http.StatusTooManyRequests || a.Header.Get("Retry-After") == "" || !strings.Contains(a.problem(t).Message, "limited to 2 requests a minute") {
+		t.Errorf("status = %d, want 429; header %v; body %s", a.Status, a.Header, a.Body)
+	}
+	v.secret = v.token(v.institution("OTH"), nil, token.All...)
+	if a := v.get("/business/certificate-templates"); a.Status != http.StatusOK || a.Header.Get("X-RateLimit-Limit") != "100" {
+		t.Errorf("another institution: status = %d, want 200; header %v", a.Status, a.Header)
 	}
 }
 

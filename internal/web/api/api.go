@@ -44,8 +44,10 @@ type API struct {
 	Tokens       *token.Service
 	Links        *web.Links
 	Limit        *limit.Counter
-	Keys         *limit.Keys
-	Log          *slog.Logger
+	// InstitutionLimit counts the requests of institutions that have a limit of their own.
+	InstitutionLimit *limit.Counter
+	Keys             *limit.Keys
+	Log              *slog.Logger
 	// Replica may serve lists. It may be nil.
 	Replica *replica.Replica
 	// Verifications has the numbers of verifications.
@@ -158,11 +160,17 @@ func (a *API) authenticate(next http.Handler) http.Handler {
 		ctx := r.Context()
 		web.SetRoute(r, "/business/ (no token)")
 		t, inst, err := a.Tokens.Authenticate(ctx, bearer(r))
-		if err != nil {
+		if t == nil {
 			return err
 		}
 		web.SetRoute(r, "/business/ (throttled)")
 		if err := web.Throttle(w, a.Limit, strconv.FormatInt(t.ID, 10)); err != nil {
+			return err
+		}
+		if err != nil {
+			return err // the institution is disabled
+		}
+		if err := web.ThrottleInstitution(w, a.InstitutionLimit, inst.UUID, inst.Limits.Requests); err != nil {
 			return err
 		}
 		web.SetRoute(r, "")

@@ -76,7 +76,7 @@ func newVault(tb testing.TB, d *db.DB, rate int, changes ...func(*wiring.Deps)) 
 	v.Vault = vaulttest.New(tb, d, append(changes, func(d *wiring.Deps) { d.Log, d.StagedQuota, d.BulkWorkers = log, batch.StagedQuota, 1 })...)
 	v.Sealer.Notices = []seal.Notice{{Code: "form", Message: "The PDF has form fields."}}
 	v.api = &API{
-		Tokens: v.Tokens, Links: v.Links, Limit: limit.NewCounter(rate, v.Now), Keys: v.IdempotencyKeys, Log: log, Certs: v.Certs, Search: v.Search, Batches: v.Batches,
+		Tokens: v.Tokens, Links: v.Links, Limit: limit.NewCounter(rate, v.Now), InstitutionLimit: limit.NewCounter(0, v.Now), Keys: v.IdempotencyKeys, Log: log, Certs: v.Certs, Search: v.Search, Batches: v.Batches,
 		Templates: v.Templates, Applications: v.Applications, OfferCursors: listing.NewCursors(v.Keyring, "offers"),
 		Verifications: v.Verifications,
 	}

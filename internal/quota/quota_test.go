@@ -1,0 +1,176 @@
+package quota_test
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/db/dbtest"
+	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/quota"
+	"github.com/certvault/certvault/internal/vaulttest"
+)
+
+func usage(t *testing.T, v *vaulttest.Vault, inst *account.Institution) quota.Usage {
+	t.Helper()
+	all, err := quota.Of(t.Context(), v.DB, v.Now(), inst.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all[inst.ID]
+}
+
+// stored returns the bytes that the records of an institution say, which the counters must equal.
+func stored(t *testing.T, v *vaulttest.Vault, inst *account.Institution) (n int64) {
+	t.Helper()
+	if err := v.DB.QueryRowContext(t.Context(), `
+		SELECT coalesce(sum(CASE WHEN files_ended_at IS NOT NULL THEN 0 ELSE coalesce(verified_size, size) + CASE WHEN whole THEN size ELSE 0 END END), 0)
+		FROM certificates WHERE institution_id = $1`, inst.ID).Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func TestUsageFollowsCertificates(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		ctx := t.Context()
+		v := vaulttest.New(t, d)
+		inst, other := v.Institution("NWU", "Northern"), v.Institution("SEC", "South")
+		v.Upload(inst, "Ada", "a.pdf", func(*cert.Upload) {})
+		v.Upload(inst, "Bob", "b.pdf", func(*cert.Upload) {})
+		before := usage(t, v, inst)
+		if before.Certificates != 2 || before.Storage != stored(t, v, inst) || before.Storage == 0 || before.ChangedAt == nil {
+			t.Fatalf("usage = %+v, want 2 certificates and %d bytes", before, stored(t, v, inst))
+		}
+		v.Settle()
+		after := usage(t, v, inst)
+		if after.Certificates != 2 || after.Storage != stored(t, v, inst) || after.Storage <= before.Storage {
+			t.Fatalf("usage after sealing = %+v, want %d bytes", after, stored(t, v, inst))
+		}
+		if err := quota.Fold(ctx, d); err != nil {
+			t.Fatal(err)
+		}
+		var rows int
+		if err := d.QueryRowContext(ctx, `SELECT count(*) FROM institution_usage WHERE institution_id = $1`, inst.ID).Scan(&rows); err != nil || rows != 1 {
+			t.Fatalf("%d rows after Fold, error %v; want 1", rows, err)
+		}
+		if got := usage(t, v, inst); got.Storage != after.Storage || got.Certificates != 2 || !got.ChangedAt.Equal(*after.ChangedAt) {
+			t.Fatalf("usage after Fold = %+v, want %+v", got, after)
+		}
+		if got := usage(t, v, other); got.Storage != 0 || got.Certificates != 0 {
+			t.Fatalf("usage of another institution = %+v, want nothing", got)
+		}
+		// The next month begins with 0, and the bytes stay.
+		next, err := quota.Of(ctx, d, v.Now().AddDate(0, 1, 1), inst.ID)
+		if err != nil || next[inst.ID].Certificates != 0 || next[inst.ID].Storage != after.Storage {
+			t.Fatalf("usage in the next month = %+v, error %v", next[inst.ID], err)
+		}
+	})
+}
+
+func TestUsageOfBatches(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		v := vaulttest.New(t, d)
+		inst := v.Institution("NWU", "Northern")
+		v.Issue(inst, "Ada", "Bob")
+		if got := usage(t, v, inst).Certificates; got != 2 {
+			t.Fatalf("%d certificates are counted before the batch is expanded, want 2", got)
+		}
+		v.Settle()
+		v.Issue(inst, "Ada", "Cyd") // Ada has the certificate already
+		v.Settle()
+		if got := usage(t, v, inst); got.Certificates != 3 || got.Storage != stored(t, v, inst) {
+			t.Fatalf("usage = %+v, want 3 certificates and %d bytes", got, stored(t, v, inst))
+		}
+		inst.Limits.Certificates = 4
+		for n, want := range map[int]bool{1: true, 2: false} {
+			err := d.Tx(t.Context(), func(tx *db.Tx) error { return quota.CheckTx(t.Context(), tx, inst, v.Now(), n, 0) })
+			if (err == nil) != want {
+				t.Errorf("%d more certificates: error = %v", n, err)
+			}
+		}
+	})
+}
+
+// TestLimitHoldsUnderConcurrency uploads more certificates at once than the institution may have.
+func TestLimitHoldsUnderConcurrency(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		ctx := t.Context()
+		v := vaulttest.New(t, d)
+		inst := v.Institution("NWU", "Northern")
+		first := v.Upload(inst, "First", "a.pdf", func(*cert.Upload) {})
+		if err := v.Accounts.SetLimits(ctx, inst.ID, account.Limits{Certificates: 4}); err != nil {
+			t.Fatal(err)
+		}
+		limited, err := v.Accounts.Institution(ctx, inst.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var accepted, refused atomic.Int64
+		var message atomic.Value
+		var group sync.WaitGroup
+		for i := range 10 {
+			group.Go(func() {
+				file := first.File
+				_, err := v.Certs.Upload(ctx, cert.Upload{
+					Institution: limited, Context: cert.SingleUpload, Title: "Diploma", FullName: "Ada", Email: fmt.Sprintf("a%d@example.org", i), File: &file,
+				})
+				switch {
+				case err == nil:
+					accepted.Add(1)
+				case fault.Is(err, fault.Forbidden):
+					refused.Add(1)
+					message.Store(err.Error())
+				default:
+					t.Error(err)
+				}
+			})
+		}
+		group.Wait()
+		if accepted.Load() != 3 || refused.Load() != 7 {
+			t.Fatalf("%d accepted and %d refused, want 3 and 7", accepted.Load(), refused.Load())
+		}
+		text, _ := message.Load().(string)
+		for _, want := range []string{"limit of 4 certificates a month", "“Northern”", "4 of them are used", "The next month begins on "} {
+			if !strings.Contains(text, want) {
+				t.Errorf("message = %q, want %q in it", text, want)
+			}
+		}
+	})
+}
+
+func TestStorageLimit(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		ctx := t.Context()
+		v := vaulttest.New(t, d)
+		inst := v.Institution("NWU", "Northern")
+		file := v.Upload(inst, "First", "a.pdf", func(*cert.Upload) {}).File
+		for _, tc := range []struct {
+			limit int64
+			want  bool
+		}{{2*file.Size - 1, false}, {2 * file.Size, true}} {
+			inst.Limits = account.Limits{Storage: tc.limit}
+			err := d.Tx(ctx, func(tx *db.Tx) error { return quota.CheckTx(ctx, tx, inst, time.Now(), 0, file.Size) })
+			if (err == nil) != tc.want || err != nil && !fault.Is(err, fault.Forbidden) {
+				t.Errorf("limit of %d bytes: error = %v", tc.limit, err)
+			}
+			_, err = v.Batches.Stage(ctx, inst, &cert.File{Name: "b.pdf", Type: file.Type, Size: file.Size, State: []byte{}, Key: "k" + fmt.Sprint(tc.limit)}, nil)
+			if (err == nil) != tc.want || err != nil && !fault.Is(err, fault.Forbidden) {
+				t.Errorf("staging with a limit of %d bytes: error = %v", tc.limit, err)
+			}
+		}
+		if got := usage(t, v, inst).Storage; got != 2*file.Size {
+			t.Errorf("storage = %d, want the certificate and the staged file, %d", got, 2*file.Size)
+		}
+	})
+}
