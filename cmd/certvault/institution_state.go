@@ -41,6 +41,20 @@ func (i *institutionEnable) Run(c *console) error {
 	})
 }
 
+type institutionSlug struct {
+	config.Storage
+
+	Institution string `help:"Current or former slug of the institution." placeholder:"SLUG" required:""`
+	New         string `arg:"" help:"New slug: 2 to 63 letters a to z, digits and single hyphens between them."`
+}
+
+// Run changes the slug.
+func (i *institutionSlug) Run(c *console) error {
+	return c.changeInstitution(i.Storage, i.Institution, func(base *app.Base, inst *account.Institution) error {
+		return base.Accounts.SetSlug(c.ctx, inst.ID, i.New)
+	})
+}
+
 type institutionLimit struct {
 	config.Storage
 

@@ -5,6 +5,7 @@ package account
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -152,7 +153,7 @@ func (s *Service) createInstitution(ctx context.Context, n NewInstitution, do st
 		switch {
 		case err == nil:
 			return inst, nil
-		case db.UniqueOn(err, "institutions", "slug"):
+		case db.UniqueOn(err, "institutions", "slug"), errors.Is(err, errSlugTaken):
 			continue
 		case db.UniqueOn(err, "institutions", "prefix"):
 			return nil, fault.OfField("prefix", "The prefix "+n.Prefix+" belongs to another institution.")
@@ -238,6 +239,9 @@ func (s *Service) insertTx(ctx context.Context, tx *db.Tx, inst *Institution, ow
 	if err := tx.QueryRowContext(ctx, `
 		INSERT INTO institutions (`+column+`uuid, slug, name, prefix, created_at) VALUES (`+id+`$1, $2, $3, $4, $5) RETURNING id`,
 		inst.UUID, inst.Slug, inst.Name, inst.Prefix, now).Scan(&inst.ID); err != nil {
+		return 0, err
+	}
+	if err := checkSlugTx(ctx, tx, inst.Slug); err != nil {
 		return 0, err
 	}
 	// The password applies only to an account that is created here. An existing account without a

@@ -71,11 +71,6 @@ func InstitutionByID(ctx context.Context, q db.Queryer, id int64) (*Institution,
 	return scanInstitution(q.QueryRowContext(ctx, `SELECT `+InstitutionColumns+` FROM institutions i WHERE i.id = $1`, id))
 }
 
-// InstitutionBySlug returns the institution with a slug, or fault.NotFound.
-func (s *Service) InstitutionBySlug(ctx context.Context, slug string) (*Institution, error) {
-	return scanInstitution(s.db.QueryRowContext(ctx, `SELECT `+InstitutionColumns+` FROM institutions i WHERE i.slug = $1`, slug))
-}
-
 // InstitutionsOf returns the ids of the institutions that a user belongs to.
 func InstitutionsOf(ctx context.Context, q db.Queryer, userID int64) ([]int64, error) {
 	list, err := db.Column[int64](q.QueryContext(ctx, `SELECT institution_id FROM members WHERE user_id = $1 ORDER BY institution_id`, userID))

@@ -140,7 +140,8 @@ func (s *Service) Logo(ctx context.Context, slug, digest string) ([]byte, error)
 	}
 	var content []byte
 	err = s.db.QueryRowContext(ctx, `
-		SELECT l.png FROM institutions i JOIN institution_logos l ON l.institution_id = i.id WHERE i.slug = $1 AND l.sha256 = $2`, slug, sum).Scan(&content)
+		SELECT png FROM institution_logos
+		WHERE sha256 = $2 AND institution_id IN (SELECT id FROM institutions WHERE slug = $1 UNION ALL SELECT institution_id FROM former_slugs WHERE slug = $1)`, slug, sum).Scan(&content)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, errNoLogo
 	}

@@ -87,3 +87,63 @@ func TestLimits(t *testing.T) {
 		}
 	})
 }
+
+func TestSlug(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		ctx := t.Context()
+		s := account.New(d, time.Now)
+		one, err := s.CreateInstitution(ctx, institution("One", "ONE"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		other, err := s.CreateInstitution(ctx, institution("Other", "OTH"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		logo, err := account.DrawLogo(picture(t, 10, 10, false))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Change(ctx, one.ID, func(c *account.Changes) error { c.Logo = logo; return nil }); err != nil {
+			t.Fatal(err)
+		}
+		for _, slug := range []string{"", "x", "Upper", "a b", "a--b", "-a", "ä", strings.Repeat("x", 64), other.Slug} {
+			if err := s.SetSlug(ctx, one.ID, slug); !fault.Is(err, fault.Invalid) {
+				t.Errorf("slug %q: error = %v, want fault.Invalid", slug, err)
+			}
+		}
+		for _, slug := range []string{"uno", "eins"} {
+			if err := s.SetSlug(ctx, one.ID, slug); err != nil {
+				t.Fatal(err)
+			}
+		}
+		profile, err := s.PublicProfile(ctx, one.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, slug := range []string{"one", "uno", "eins"} {
+			if i, err := s.InstitutionBySlug(ctx, slug); err != nil || i.ID != one.ID || i.Slug != "eins" {
+				t.Errorf("institution with the slug %q = %+v, error %v; want the one whose slug is eins", slug, i, err)
+			}
+			// The addresses of logos are in credentials, which do not change.
+			if _, err := s.Logo(ctx, slug, profile.Logo); err != nil {
+				t.Errorf("logo with the slug %q: %v", slug, err)
+			}
+		}
+		// Nobody else gets a former slug, neither by choice nor by a name.
+		if err := s.SetSlug(ctx, other.ID, "uno"); !fault.Is(err, fault.Invalid) {
+			t.Errorf("the former slug of another institution: error = %v, want fault.Invalid", err)
+		}
+		if i, err := s.CreateInstitution(ctx, institution("Uno", "UNO")); err != nil || i.Slug != "uno-2" {
+			t.Errorf("new institution = %+v, error %v; want the slug uno-2", i, err)
+		}
+		// The institution itself gets it back.
+		if err := s.SetSlug(ctx, one.ID, "one"); err != nil {
+			t.Fatal(err)
+		}
+		if i, err := s.InstitutionBySlug(ctx, "eins"); err != nil || i.Slug != "one" {
+			t.Errorf("institution = %+v, error %v; want the slug one", i, err)
+		}
+	})
+}

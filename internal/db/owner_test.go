@@ -33,6 +33,7 @@ var owners = map[string]string{
 	"blob_sweeps":               "deletion",
 	"certificate_checks":        "cert",
 	"certificate_counts":        "search",
+	"former_slugs":              "account",
 	"institution_usage":         "quota",
 	"certificate_days":          "search",
 	"certificate_expiries":      "cert",

@@ -1,6 +1,7 @@
 package page
 
 import (
+	"errors"
 	"net/http"
 	"net/url"
 	"strings"
@@ -30,8 +31,12 @@ type Failure struct {
 }
 
 // Render writes an error: as JSON if the client prefers JSON, or else as a page. If the page cannot
-// be rendered, Render writes plain text.
+// be rendered, Render writes plain text. A *web.Moved becomes a redirect.
 func (s *Set) Render(w http.ResponseWriter, r *http.Request, err error) {
+	if moved, ok := errors.AsType[*web.Moved](err); ok {
+		moved.Redirect(w, r)
+		return
+	}
 	if WantsJSON(r) {
 		web.WriteJSONError(w, r, err)
 		return

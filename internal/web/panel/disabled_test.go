@@ -38,3 +38,20 @@ func TestPanelOfDisabledInstitution(t *testing.T) {
 		t.Errorf("another institution: status = %d, want 200", w.Code)
 	}
 }
+
+func TestPanelRedirectsFromFormerSlug(t *testing.T) {
+	t.Parallel()
+	o := newPanelTest(t, dbtest.SQLite(t))
+	former := o.inst.Slug
+	if err := o.Accounts.SetSlug(t.Context(), o.inst.ID, "northern"); err != nil {
+		t.Fatal(err)
+	}
+	o.people.members[o.people.persons["owner"].ID][0].Institution.Slug = "northern"
+	w := o.get("owner", "/panel/"+former+"/certificates?status=failed")
+	if to := w.Header().Get("Location"); w.Code != http.StatusPermanentRedirect || to != "/panel/northern/certificates?status=failed" {
+		t.Errorf("status = %d, location = %q; want 308 to the same page", w.Code, to)
+	}
+	if w := o.get("outsider", "/panel/"+former+"/certificates"); w.Code != http.StatusNotFound {
+		t.Errorf("an outsider: status = %d, want 404", w.Code)
+	}
+}

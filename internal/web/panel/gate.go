@@ -153,7 +153,7 @@ func (p *Panel) admit(w http.ResponseWriter, r *http.Request, v *Visit, rt route
 		slug := r.PathValue("institution")
 		i := slices.IndexFunc(v.All, func(m account.Membership) bool { return m.Institution.Slug == slug })
 		if i < 0 {
-			return page.ErrUnknown
+			return p.former(r.Context(), v, slug)
 		}
 		if err := v.All[i].Institution.CheckEnabled(); err != nil {
 			return err // without a Member, the error page has no navigation to other pages of the institution
@@ -174,6 +174,20 @@ func (p *Panel) admit(w http.ResponseWriter, r *http.Request, v *Visit, rt route
 		return fmt.Errorf("reading the form: %w", errForm)
 	}
 	return nil
+}
+
+// former returns a *web.Moved if a slug is a former slug of an institution of the person, and otherwise
+// page.ErrUnknown.
+func (p *Panel) former(ctx context.Context, v *Visit, slug string) error {
+	inst, err := p.Accounts.InstitutionBySlug(ctx, slug)
+	switch {
+	case err == nil && slices.ContainsFunc(v.All, func(m account.Membership) bool { return m.Institution.ID == inst.ID }):
+		return &web.Moved{From: slug, To: inst.Slug}
+	case err == nil || fault.Is(err, fault.NotFound):
+		return page.ErrUnknown
+	default:
+		return err
+	}
 }
 
 // person returns the signed-in person for the menu in the header, or nil.

@@ -8,6 +8,7 @@ import (
 	"github.com/certvault/certvault/internal/application"
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/web"
 	"github.com/certvault/certvault/internal/web/page"
 )
 
@@ -59,6 +60,9 @@ func (p *Pages) offersPage(r *http.Request) (*offersPage, error) {
 	}
 	if err != nil {
 		return nil, err
+	}
+	if slug := r.PathValue("institution"); slug != inst.Slug {
+		return nil, &web.Moved{From: slug, To: inst.Slug}
 	}
 	o := &offersPage{}
 	if o.Profile, err = p.Accounts.PublicProfile(r.Context(), inst.ID); err != nil {

@@ -9,6 +9,30 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
+// TestPublicPagesAfterOperatorActions checks that the pages of applications redirect from a former slug,
+// and that a disabled institution accepts nothing while its certificates stay public.
+func TestPublicPagesAfterOperatorActions(t *testing.T) {
+	t.Parallel()
+	v := newVault(t, dbtest.SQLite(t))
+	c := v.upload("Diploma", "Ada", "a.pdf")
+	v.Settle()
+	if err := v.Accounts.SetSlug(t.Context(), v.inst.ID, "northern"); err != nil {
+		t.Fatal(err)
+	}
+	for from, to := range map[string]string{"/apply/nwu?lang=de": "/apply/northern?lang=de", "/apply/nwu/nwu": "/apply/northern/nwu"} {
+		if w := v.get(from); w.Code != http.StatusPermanentRedirect || w.Header().Get("Location") != to {
+			t.Errorf("%s: status = %d, location = %q; want 308 to %s", from, w.Code, w.Header().Get("Location"), to)
+		}
+	}
+	if err := v.Accounts.Disable(t.Context(), v.inst.ID, ""); err != nil {
+		t.Fatal(err)
+	}
+	checkPage(t, "apply", v.get("/apply/northern"), http.StatusOK, "No open applications")
+	if w := v.get("/verify/" + c.ReferenceID); w.Code != http.StatusOK {
+		t.Errorf("verification: status = %d, want 200", w.Code)
+	}
+}
+
 // TestOffersArePublicOnlyWhileOpen checks the list of offers and the page of an offer in every status.
 func TestOffersArePublicOnlyWhileOpen(t *testing.T) {
 	t.Parallel()
