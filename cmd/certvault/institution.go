@@ -12,6 +12,7 @@ import (
 	"github.com/certvault/certvault/internal/app"
 	"github.com/certvault/certvault/internal/config"
 	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/quota"
 )
 
 type institutionCommand struct {
@@ -82,6 +83,8 @@ func hintSameName(err error) error {
 
 type institutionList struct {
 	config.Storage
+
+	Search string `help:"Only institutions whose name, slug or prefix contains a text." placeholder:"TEXT"`
 }
 
 type institutionRow struct {
@@ -92,28 +95,56 @@ type institutionRow struct {
 	Prefix    string    `json:"prefix"`
 	Members   int       `json:"members"`
 	CreatedAt time.Time `json:"created_at"`
+
+	DisabledAt     *time.Time     `json:"disabled_at"`
+	DisabledReason string         `json:"disabled_reason"`
+	Limits         account.Limits `json:"limits"`
+	Used           quota.Usage    `json:"used"`
 }
 
-// Run lists institutions, oldest first.
+// Run lists institutions in the order of their names, with what they use.
 func (i *institutionList) Run(c *console) error {
 	return c.existing(i.Storage, func(base *app.Base) error {
-		list, err := base.Accounts.Institutions(c.ctx)
-		if err != nil {
-			return err
-		}
-		rows := make([]institutionRow, len(list))
-		for n, k := range list {
-			rows[n] = institutionRow{k.ID, k.UUID, k.Slug, k.Name, k.Prefix, k.Members, k.CreatedAt}
+		rows := []institutionRow{}
+		for total := 1; len(rows) < total; {
+			list, n, err := base.Accounts.FindInstitutions(c.ctx, i.Search, len(rows), institutionsAtOnce)
+			if err != nil {
+				return err
+			}
+			ids := make([]int64, len(list))
+			for n := range list {
+				ids[n] = list[n].ID
+			}
+			used, err := quota.Of(c.ctx, base.DB, time.Now(), ids...)
+			if err != nil {
+				return err
+			}
+			for _, k := range list {
+				rows = append(rows, institutionRow{
+					ID: k.ID, UUID: k.UUID, Slug: k.Slug, Name: k.Name, Prefix: k.Prefix, Members: k.Members, CreatedAt: k.CreatedAt,
+					DisabledAt: k.DisabledAt, DisabledReason: k.DisabledReason, Limits: k.Limits, Used: used[k.ID],
+				})
+			}
+			if total = n; len(list) == 0 {
+				break
+			}
 		}
 		return c.print(rows, func(w io.Writer) {
-			table := newTable(w, "SLUG", "PREFIX", "MEMBERS", "SINCE", "NAME")
+			table := newTable(w, "SLUG", "PREFIX", "STATE", "MEMBERS", "THIS MONTH", "BYTES", "LAST CHANGE", "SINCE", "NAME")
 			for _, r := range rows {
-				table.row(r.Slug, r.Prefix, r.Members, r.CreatedAt.Format(time.DateOnly), r.Name)
+				state := "enabled"
+				if r.DisabledAt != nil {
+					state = "disabled"
+				}
+				table.row(r.Slug, r.Prefix, state, r.Members, r.Used.Certificates, r.Used.Storage, formatTime(r.Used.ChangedAt), r.CreatedAt.Format(time.DateOnly), r.Name)
 			}
 			table.flush()
 		})
 	})
 }
+
+// institutionsAtOnce is the number of institutions that are read at once.
+const institutionsAtOnce = 500
 
 // readLine reads a secret from a pipe or a terminal and removes the end of the line.
 func readLine(r io.Reader) (string, error) {

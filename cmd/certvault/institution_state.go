@@ -3,9 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
-	"math"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/certvault/certvault/internal/account"
@@ -68,7 +66,7 @@ type institutionLimit struct {
 func (i *institutionLimit) Run(c *console) error {
 	var storage *int64
 	if i.StorageLimit != nil {
-		n, err := parseSize(*i.StorageLimit)
+		n, err := account.ParseSize(*i.StorageLimit)
 		if err != nil {
 			return &usageError{err}
 		}
@@ -92,7 +90,11 @@ func (i *institutionLimit) Run(c *console) error {
 			Used   quota.Usage    `json:"used"`
 		}{limits, used}, func(w io.Writer) {
 			table := newTable(w, "LIMIT", "VALUE", "USED")
-			table.row("storage", limitText(limits.Storage), fmt.Sprintf("%d bytes", used.Storage))
+			storage := "none"
+			if limits.Storage > 0 {
+				storage = account.FormatSize(limits.Storage)
+			}
+			table.row("storage", storage, fmt.Sprintf("%d bytes", used.Storage))
 			table.row("certificates a month", limitText(limits.Certificates), used.Certificates)
 			table.row("requests a minute", limitText(limits.Requests), "")
 			table.flush()
@@ -105,28 +107,6 @@ func limitText(n int64) string {
 		return "none"
 	}
 	return strconv.FormatInt(n, 10)
-}
-
-// sizeUnits are the units of sizes. As elsewhere in the vault, a MB is 2^20 bytes.
-var sizeUnits = []struct {
-	suffix string
-	shift  int
-}{{"TB", 40}, {"GB", 30}, {"MB", 20}, {"KB", 10}, {"B", 0}}
-
-// parseSize parses a number of bytes, such as 500GB or 1073741824.
-func parseSize(text string) (int64, error) {
-	number, shift := strings.ToUpper(strings.TrimSpace(text)), 0
-	for _, u := range sizeUnits {
-		if rest, ok := strings.CutSuffix(number, u.suffix); ok {
-			number, shift = strings.TrimSpace(rest), u.shift
-			break
-		}
-	}
-	n, err := strconv.ParseInt(number, 10, 64)
-	if err != nil || n < 0 || n > math.MaxInt64>>shift {
-		return 0, fmt.Errorf("--storage: %q is not a size such as 500GB or 1073741824", text)
-	}
-	return n << shift, nil
 }
 
 // institutionState is an institution as the commands of operators print it.

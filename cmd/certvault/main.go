@@ -56,6 +56,7 @@ type commands struct {
 	Doctor      doctorCommand      `cmd:"" help:"Check the installation and report problems."`
 	Backup      backupCommand      `cmd:"" help:"Create and check backups."`
 	Restore     restoreCommand     `cmd:"" help:"Create a vault from a backup, accept a restored vault, or show its last restore."`
+	Mail        mailCommand        `cmd:"" help:"Show the state of mail."`
 	Node        nodeCommand        `cmd:"" help:"Show the servers of the vault."`
 	SetupLink   setupLinkCommand   `cmd:"" help:"Print a new one-time set-up link for a vault without an owner." name:"setup-link"`
 	Migrate     migrateCommand     `cmd:"" help:"Migrate the database to the schema of this version."`

@@ -1,10 +1,15 @@
 package account
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
+
+	"golang.org/x/text/cases"
 
 	"github.com/certvault/certvault/internal/audit"
 	"github.com/certvault/certvault/internal/db"
@@ -71,31 +76,90 @@ func (s *Service) setOperatorTx(ctx context.Context, tx *db.Tx, userID int64, op
 	return audit.RecordTx(ctx, tx, audit.Entry{At: s.now(), Action: action, Subject: subject})
 }
 
-// Institutions returns all institutions with their numbers of members, oldest first, for operators.
-func (s *Service) Institutions(ctx context.Context) (list []InstitutionCount, err error) {
-	rows, err := s.db.QueryContext(ctx, `
-		SELECT i.id, i.uuid, i.slug, i.name, i.prefix, i.created_at, (SELECT count(*) FROM members m WHERE m.institution_id = i.id)
-		FROM institutions i ORDER BY i.id`)
-	if err != nil {
-		return nil, fmt.Errorf("listing institutions: %w", err)
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	list = []InstitutionCount{}
-	for rows.Next() {
-		var c InstitutionCount
-		var created int64
-		if err := rows.Scan(&c.ID, &c.UUID, &c.Slug, &c.Name, &c.Prefix, &created, &c.Members); err != nil {
-			return nil, fmt.Errorf("listing institutions: %w", err)
-		}
-		c.CreatedAt = db.Time(created)
-		list = append(list, c)
-	}
-	return list, rows.Err()
-}
-
 // InstitutionCount is an institution with its number of members.
 type InstitutionCount struct {
 	Institution
 
 	Members int
+}
+
+// Institutions returns all institutions with their numbers of members, oldest first, for operators.
+func (s *Service) Institutions(ctx context.Context) ([]InstitutionCount, error) {
+	return s.institutionCounts(ctx, `ORDER BY i.id`)
+}
+
+func (s *Service) institutionCounts(ctx context.Context, where string, args ...any) ([]InstitutionCount, error) {
+	rows, err := s.db.QueryContext(ctx, `
+		SELECT `+InstitutionColumns+`, (SELECT count(*) FROM members m WHERE m.institution_id = i.id) FROM institutions i `+where, args...)
+	if err != nil {
+		return nil, fmt.Errorf("listing institutions: %w", err)
+	}
+	list, err := db.Collect(rows, func(rows *sql.Rows) (c InstitutionCount, err error) {
+		var of InstitutionRow
+		err = rows.Scan(append(of.Dest(), &c.Members)...)
+		c.Institution = *of.Institution()
+		return c, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("listing institutions: %w", err)
+	}
+	return list, nil
+}
+
+// FindInstitutions returns the institutions whose name, slug or prefix contains a text, regardless of
+// case, in the order of their names: at most limit of them, after the first skip. total is the number of
+// all that match. Of institutions that are not returned, it reads only the names.
+func (s *Service) FindInstitutions(ctx context.Context, text string, skip, limit int) (list []InstitutionCount, total int, err error) {
+	type named struct {
+		id   int64
+		name string
+	}
+	text = cases.Fold().String(strings.TrimSpace(text))
+	rows, err := s.db.QueryContext(ctx, `SELECT id, name, slug, prefix FROM institutions`)
+	if err != nil {
+		return nil, 0, fmt.Errorf("finding institutions: %w", err)
+	}
+	found, err := db.Collect(rows, func(rows *sql.Rows) (n named, err error) {
+		var slug, prefix string
+		err = rows.Scan(&n.id, &n.name, &slug, &prefix)
+		if n.name = cases.Fold().String(n.name); !strings.Contains(n.name+"\n"+slug+"\n"+strings.ToLower(prefix), text) {
+			n.id = 0
+		}
+		return n, err
+	})
+	if err != nil {
+		return nil, 0, fmt.Errorf("finding institutions: %w", err)
+	}
+	found = slices.DeleteFunc(found, func(n named) bool { return n.id == 0 })
+	slices.SortFunc(found, func(a, b named) int { return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.id, b.id)) })
+	total = len(found)
+	found = found[min(max(skip, 0), total):]
+	found = found[:min(limit, len(found))]
+	if len(found) == 0 {
+		return nil, total, nil
+	}
+	place := make(map[int64]int, len(found))
+	args := make([]any, len(found))
+	for i, n := range found {
+		args[i], place[n.id] = n.id, i
+	}
+	list, err = s.institutionCounts(ctx, `WHERE i.id IN (`+db.Placeholders(1, len(args))+`)`, args...)
+	slices.SortFunc(list, func(a, b InstitutionCount) int { return cmp.Compare(place[a.ID], place[b.ID]) })
+	return list, total, err
+}
+
+// CountInstitutions returns the number of all institutions.
+func (s *Service) CountInstitutions(ctx context.Context) (n int, err error) {
+	if err := s.db.QueryRowContext(ctx, `SELECT count(*) FROM institutions`).Scan(&n); err != nil {
+		return 0, fmt.Errorf("counting institutions: %w", err)
+	}
+	return n, nil
+}
+
+// CountMembers returns the number of members of an institution.
+func (s *Service) CountMembers(ctx context.Context, institutionID int64) (n int, err error) {
+	if err := s.db.QueryRowContext(ctx, `SELECT count(*) FROM members WHERE institution_id = $1`, institutionID).Scan(&n); err != nil {
+		return 0, fmt.Errorf("counting members: %w", err)
+	}
+	return n, nil
 }

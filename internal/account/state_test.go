@@ -147,3 +147,54 @@ func TestSlug(t *testing.T) {
 		}
 	})
 }
+
+func TestFindInstitutions(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		ctx := t.Context()
+		s := account.New(d, time.Now)
+		for name, prefix := range map[string]string{"Zeta": "ZTA", "École": "ECO", "alpha": "ALP"} {
+			if _, err := s.CreateInstitution(ctx, institution(name, prefix)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, tc := range []struct {
+			text        string
+			skip, limit int
+			want        string
+			total       int
+		}{
+			{"", 0, 10, "alpha Zeta École", 3}, {"", 1, 1, "Zeta", 3}, {"", 5, 10, "", 3},
+			{"ÉCOLE", 0, 10, "École", 1}, {"zta", 0, 10, "Zeta", 1}, {"ecole", 0, 10, "École", 1}, {"none", 0, 10, "", 0}, {"%", 0, 10, "", 0},
+		} {
+			list, total, err := s.FindInstitutions(ctx, tc.text, tc.skip, tc.limit)
+			var names []string
+			for _, i := range list {
+				names = append(names, i.Name)
+				if i.Members != 1 {
+					t.Errorf("%s has %d members, want 1", i.Name, i.Members)
+				}
+			}
+			if got := strings.Join(names, " "); err != nil || got != tc.want || total != tc.total {
+				t.Errorf("FindInstitutions(%q, %d, %d) = %s of %d, error %v; want %s of %d", tc.text, tc.skip, tc.limit, got, total, err, tc.want, tc.total)
+			}
+		}
+	})
+}
+
+func TestSizes(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]int64{"0": 0, "500GB": 500 << 30, " 20 mb ": 20 << 20, "1 TB": 1 << 40, "7": 7, "3 B": 3} {
+		if n, err := account.ParseSize(text); err != nil || n != want {
+			t.Errorf("ParseSize(%q) = %d, error %v; want %d", text, n, err, want)
+		}
+		if n, err := account.ParseSize(account.FormatSize(want)); err != nil || n != want {
+			t.Errorf("the size %d is formatted as %q", want, account.FormatSize(want))
+		}
+	}
+	for _, text := range []string{"", "GB", "-1", "1.5GB", "9999999999999TB", "1 PB"} {
+		if n, err := account.ParseSize(text); !fault.Is(err, fault.Invalid) {
+			t.Errorf("ParseSize(%q) = %d, error %v; want fault.Invalid", text, n, err)
+		}
+	}
+}

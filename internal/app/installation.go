@@ -14,6 +14,7 @@ import (
 	"github.com/certvault/certvault/internal/backup"
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/job"
+	"github.com/certvault/certvault/internal/quota"
 	"github.com/certvault/certvault/internal/search"
 	"github.com/certvault/certvault/internal/web/panel"
 )
@@ -33,7 +34,17 @@ func (a *App) access(signIn panel.SessionStarter) panel.Access {
 		Accounts: a.Accounts, Audit: audit.New(a.DB), People: a.People, SignIn: signIn, SetupRemote: a.cfg.SetupRemote, OwnCertificate: a.ownCertificate(),
 		Invitations: a.Invitations,
 		CreateKeys:  a.CreateKeys, SendTestMail: a.Mailer.Try, Outbox: outbox,
-		Status: func(ctx context.Context) (*panel.Status, error) { return a.status(ctx, mailTransport) },
+		Status:  func(ctx context.Context) (*panel.Status, error) { return a.status(ctx, mailTransport) },
+		Numbers: a.numbers,
+		Servers: func(ctx context.Context) (*panel.Servers, error) {
+			now := a.DB.Now()
+			nodes, err := job.ListNodes(ctx, a.DB, now)
+			if err != nil {
+				return nil, err
+			}
+			tasks, err := job.ListTasks(ctx, a.DB, now)
+			return &panel.Servers{Nodes: nodes, Tasks: tasks}, err
+		},
 	}
 }
 
@@ -61,22 +72,31 @@ func (a *App) status(ctx context.Context, mailTransport string) (*panel.Status, 
 	if s.Mail, err = a.Mailer.Count(ctx); err != nil {
 		return nil, err
 	}
-	list, err := a.Accounts.Institutions(ctx)
-	if err != nil {
+	if s.Institutions, err = a.Accounts.CountInstitutions(ctx); err != nil {
 		return nil, err
-	}
-	totals, err := search.Totals(ctx, a.DB)
-	if err != nil {
-		return nil, err
-	}
-	for _, i := range list {
-		n := totals[i.ID]
-		s.Institutions = append(s.Institutions, panel.InstitutionStatus{
-			InstitutionCount: i, Processing: n[cert.Processing], Approved: n[cert.Approved], Failed: n[cert.Failed], Revoked: n[cert.Revoked],
-		})
 	}
 	s.Findings, err = a.findings(ctx, s)
 	return s, err
+}
+
+// numbers returns the numbers of institutions, from counters only.
+func (a *App) numbers(ctx context.Context, ids []int64) (map[int64]panel.Numbers, error) {
+	if len(ids) == 0 {
+		return map[int64]panel.Numbers{}, nil
+	}
+	used, err := quota.Of(ctx, a.DB, time.Now(), ids...)
+	if err != nil {
+		return nil, err
+	}
+	totals, err := search.Totals(ctx, a.DB, ids...)
+	if err != nil {
+		return nil, err
+	}
+	all := make(map[int64]panel.Numbers, len(ids))
+	for _, id := range ids {
+		all[id] = panel.Numbers{Usage: used[id], Certificates: totals[id]}
+	}
+	return all, nil
 }
 
 // count returns a number with its noun, whose plural ends in s.

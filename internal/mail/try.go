@@ -49,33 +49,51 @@ type Count struct {
 	Queued, Sent, Failed int
 	// Unsent is the number of messages that were only written to the outbox.
 	Unsent int
+	// OldestAt is the creation of the oldest message that waits to be sent, or nil.
+	OldestAt *time.Time
+	// LastError is the reason of the last failure, as a sentence without addresses, or "". LastFailedAt is
+	// its time.
+	LastError    string
+	LastFailedAt *time.Time
 }
 
-// Count returns the numbers of stored messages: those that wait to be sent, and those that were
-// sent or have failed in the last 30 days.
-func (m *Mailer) Count(ctx context.Context) (c Count, err error) {
-	rows, err := m.db.QueryContext(ctx, `SELECT status, count(*) FROM mails GROUP BY status`)
+// Count returns the state of the stored messages: those that wait to be sent, and those that were sent or
+// have failed in the last 30 days.
+func (m *Mailer) Count(ctx context.Context) (Count, error) { return CountOf(ctx, m.db) }
+
+// CountOf is Count for a process that sends no mail.
+func CountOf(ctx context.Context, q db.Queryer) (c Count, err error) {
+	rows, err := q.QueryContext(ctx, `SELECT status, count(*) FROM mails GROUP BY status`)
+	if err == nil {
+		_, err = db.Collect(rows, func(rows *sql.Rows) (none struct{}, err error) {
+			var status Status
+			var n int
+			err = rows.Scan(&status, &n)
+			switch status {
+			case Queued:
+				c.Queued = n
+			case Sent:
+				c.Sent = n
+			case Unsent:
+				c.Unsent = n
+			case Failed:
+				c.Failed = n
+			case Cancelled: // not reported
+			}
+			return none, err
+		})
+	}
 	if err != nil {
 		return c, fmt.Errorf("counting messages: %w", err)
 	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() {
-		var status Status
-		var n int
-		if err := rows.Scan(&status, &n); err != nil {
-			return c, fmt.Errorf("counting messages: %w", err)
-		}
-		switch status {
-		case Queued:
-			c.Queued = n
-		case Sent:
-			c.Sent = n
-		case Unsent:
-			c.Unsent = n
-		case Failed:
-			c.Failed = n
-		case Cancelled: // not reported
-		}
+	var oldest, failed sql.NullInt64
+	if err := q.QueryRowContext(ctx, `SELECT min(created_at) FROM mails WHERE status = 'queued'`).Scan(&oldest); err != nil {
+		return c, fmt.Errorf("reading the oldest message: %w", err)
 	}
-	return c, rows.Err()
+	err = q.QueryRowContext(ctx, `SELECT coalesce(error, ''), updated_at FROM mails WHERE status = 'failed' ORDER BY updated_at DESC LIMIT 1`).Scan(&c.LastError, &failed)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return c, fmt.Errorf("reading the last failed message: %w", err)
+	}
+	c.OldestAt, c.LastFailedAt = db.OptionalTime(oldest), db.OptionalTime(failed)
+	return c, nil
 }

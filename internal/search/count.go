@@ -141,9 +141,17 @@ func CountError(ctx context.Context, q db.Queryer) (n int, err error) {
 	return n, nil
 }
 
-// Totals returns the number of certificates of each institution by status.
-func Totals(ctx context.Context, q db.Queryer) (totals map[int64]map[cert.Status]int, err error) {
-	rows, err := q.QueryContext(ctx, `SELECT institution_id, status, sum(n) FROM certificate_counts GROUP BY institution_id, status`)
+// Totals returns the number of certificates of each institution by status: of the institutions with the
+// ids, or of all institutions if there are no ids.
+func Totals(ctx context.Context, q db.Queryer, ids ...int64) (totals map[int64]map[cert.Status]int, err error) {
+	where, args := "", make([]any, len(ids))
+	for i, id := range ids {
+		args[i] = id
+	}
+	if len(ids) > 0 {
+		where = ` WHERE institution_id IN (` + db.Placeholders(1, len(ids)) + `)`
+	}
+	rows, err := q.QueryContext(ctx, `SELECT institution_id, status, sum(n) FROM certificate_counts`+where+` GROUP BY institution_id, status`, args...)
 	if err != nil {
 		return nil, fmt.Errorf("counting certificates: %w", err)
 	}

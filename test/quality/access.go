@@ -37,6 +37,9 @@ func (f *fixture) access(ctx context.Context, v *vault.Vault, owner *vault.Clien
 		{"audit", panel + "/audit"}, {"audit-nothing", panel + "/audit?actor=unknown"}, {"operator", "/operator"},
 		{"operator-institutions", "/operator/institutions"}, {"operator-institution-new", "/operator/institutions/new"},
 		{"operator-institution-name", "/operator/institutions/northern-western-university/name"}, {"operator-audit", "/operator/audit"},
+		{"operator-institution", "/operator/institutions/northern-western-university"}, {"operator-institution-state", "/operator/institutions/northern-western-university/state"},
+		{"operator-institution-limits", "/operator/institutions/northern-western-university/limits"},
+		{"operator-institution-address", "/operator/institutions/northern-western-university/address"}, {"operator-servers", "/operator/servers"},
 	} {
 		f.show(one.name, v.URL+one.path, http.StatusOK, owner.Session)
 	}

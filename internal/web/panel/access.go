@@ -31,6 +31,10 @@ type Access struct {
 	OwnCertificate string
 	// Status returns the state of the installation.
 	Status func(ctx context.Context) (*Status, error)
+	// Numbers returns the numbers of the institutions with the ids.
+	Numbers func(ctx context.Context, ids []int64) (map[int64]Numbers, error)
+	// Servers returns the servers and the periodic tasks.
+	Servers func(ctx context.Context) (*Servers, error)
 }
 
 // SessionStarter signs in a person who followed a link of the panel: the link of an invitation or
@@ -73,7 +77,15 @@ func (p *Panel) accessRoutes() []route {
 		{pattern: "GET /operator/institutions", handler: p.institutions, scope: ofOperator},
 		{pattern: "GET /operator/institutions/new", handler: p.institutionForm, scope: ofOperator, recent: true},
 		{pattern: "POST /operator/institutions/new", handler: p.makeInstitution, scope: ofOperator, recent: true},
-		{pattern: "GET /operator/institutions/{slug}/name", handler: p.askName, scope: ofOperator, recent: true},
+		{pattern: "GET /operator/institutions/{slug}", handler: p.ofInstitution("operator_institution.html"), scope: ofOperator},
+		{pattern: "GET /operator/institutions/{slug}/state", handler: p.ofInstitution("operator_state.html"), scope: ofOperator, recent: true},
+		{pattern: "POST /operator/institutions/{slug}/state", handler: p.setState, scope: ofOperator, recent: true},
+		{pattern: "GET /operator/institutions/{slug}/limits", handler: p.ofInstitution("operator_limits.html"), scope: ofOperator, recent: true},
+		{pattern: "POST /operator/institutions/{slug}/limits", handler: p.setLimits, scope: ofOperator, recent: true},
+		{pattern: "GET /operator/institutions/{slug}/address", handler: p.ofInstitution("operator_address.html"), scope: ofOperator, recent: true},
+		{pattern: "POST /operator/institutions/{slug}/address", handler: p.setAddress, scope: ofOperator, recent: true},
+		{pattern: "GET /operator/servers", handler: p.servers, scope: ofOperator},
+		{pattern: "GET /operator/institutions/{slug}/name", handler: p.ofInstitution("operator_name.html"), scope: ofOperator, recent: true},
 		{pattern: "POST /operator/institutions/{slug}/name", handler: p.rename, scope: ofOperator, recent: true},
 		{pattern: "GET /operator/audit", handler: p.audit, scope: ofOperator},
 		{pattern: "POST /operator/audit", handler: p.confirmExportAudit, scope: ofOperator},

@@ -6,13 +6,16 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/audit"
+	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/identity"
 	"github.com/certvault/certvault/internal/job"
 	"github.com/certvault/certvault/internal/mail"
+	"github.com/certvault/certvault/internal/quota"
 	"github.com/certvault/certvault/internal/web"
 )
 
@@ -53,16 +56,27 @@ func (o *panelTest) access() Access {
 			return nil
 		},
 		Status: func(ctx context.Context) (*Status, error) {
-			list, err := o.Accounts.Institutions(ctx)
+			n, err := o.Accounts.CountInstitutions(ctx)
 			s := &Status{
-				Version: "v1", Go: "go1", Database: "sqlite", BaseURL: "https://vault.example", StartedAt: o.Now(), MailTransport: "the outbox folder",
+				Institutions: n,
+				Version:      "v1", Go: "go1", Database: "sqlite", BaseURL: "https://vault.example", StartedAt: o.Now(), MailTransport: "the outbox folder",
 				Findings: []Finding{{"database", true, "sqlite"}, {"disk", false, "3% free"}}, Queues: []job.Depth{{Queue: "seal", Waiting: 4}},
-				Mail: mail.Count{Queued: 1, Sent: 2, Unsent: 5, Failed: 3},
-			}
-			for _, i := range list {
-				s.Institutions = append(s.Institutions, InstitutionStatus{InstitutionCount: i, Approved: 12, Failed: 3})
+				Mail: mail.Count{Queued: 1, Sent: 2, Unsent: 5, Failed: 3, LastError: "The mail server rejected the address.", LastFailedAt: new(time.Unix(0, 0))},
 			}
 			return s, err
+		},
+		Numbers: func(_ context.Context, ids []int64) (map[int64]Numbers, error) {
+			all := map[int64]Numbers{}
+			for _, id := range ids {
+				all[id] = Numbers{Usage: quota.Usage{Storage: 3 << 29, Certificates: 4}, Certificates: map[cert.Status]int{cert.Approved: 12, cert.Failed: 3, cert.Rejected: 7}}
+			}
+			return all, nil
+		},
+		Servers: func(context.Context) (*Servers, error) {
+			return &Servers{
+				Nodes: []job.Node{{NodeInfo: job.NodeInfo{Name: "one", Roles: "web,work", Release: "v1"}, ID: "one_1", StartedAt: o.Now(), HeartbeatAt: o.Now(), Alive: true}, {NodeInfo: job.NodeInfo{Name: "two"}, ID: "two_1"}},
+				Tasks: []job.Task{{Name: "sweep of jobs", Node: "one_1", LastAt: o.Now(), Took: 12 * time.Millisecond}, {Name: "sweep of mail"}},
+			}, nil
 		},
 	}
 }

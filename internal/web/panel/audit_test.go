@@ -106,8 +106,15 @@ func TestOperatorPages(t *testing.T) {
 	o.person("operator")
 	o.makeOperator("operator")
 	checkPage(t, "the page of the installation", o.get("operator", "/operator"), http.StatusOK, "1 check needs attention", "disk Needs attention 3% free", "database OK", "Certificates stay private to each institution.", "3% free", "seal 4 0 0 0", "Institutions",
-		"Waiting 1 Sent in the last 30 days 2 Not sent in the last 30 days 5 Failed in the last 30 days 3")
-	checkPage(t, "the list of institutions", o.get("operator", "/operator/institutions"), http.StatusOK, "Northern & Western University", "South East College", "15")
+		"Waiting 1 Sent in the last 30 days 2 Not sent in the last 30 days 5 Failed in the last 30 days 3", "The mail server rejected the address.")
+	checkPage(t, "the list of institutions", o.get("operator", "/operator/institutions"), http.StatusOK, "Northern & Western University", "South East College", "15", "1.5 GB")
+	found := o.get("operator", "/operator/institutions?q=SOUTH")
+	checkPage(t, "a search", found, http.StatusOK, "South East College")
+	if strings.Contains(found.Body.String(), "Northern") {
+		t.Error("the search shows an institution that does not match")
+	}
+	checkPage(t, "a search without a match", o.get("operator", "/operator/institutions?q=nobody"), http.StatusOK, "No institution matches")
+	checkPage(t, "the servers", o.get("operator", "/operator/servers"), http.StatusOK, "one Running", "two Not responding", "sweep of jobs one", "Not yet")
 	form := url.Values{"name": {"Third"}, "prefix": {"THD"}, "owner_name": {"Their Owner"}, "owner_email": {"third@example.org"}, "language": {"de"}}
 	w := o.followRedirect(t, "operator", o.post("operator", "/operator/institutions/new", form), "/operator/institutions")
 	checkPage(t, "after creating an institution", w, http.StatusOK, "The institution was created", "Third", "THD")
@@ -137,7 +144,7 @@ func TestOperatorPages(t *testing.T) {
 	form = url.Values{"name": {"Northern & Western University"}}
 	checkPage(t, "a name in use", o.post("operator", at, form), http.StatusUnprocessableEntity, "with the prefix NWU")
 	form.Set("allow_same_name", "1")
-	w = o.followRedirect(t, "operator", o.post("operator", at, form), "/operator/institutions")
+	w = o.followRedirect(t, "operator", o.post("operator", at, form), "/operator/institutions/"+o.other.Slug)
 	checkPage(t, "after allowing the name", w, http.StatusOK, "The name was saved.")
 	if i, err := o.panel.Accounts.InstitutionBySlug(t.Context(), o.other.Slug); err != nil || i.Name != "Northern & Western University" {
 		t.Errorf("the institution is %+v (error %v), want the name Northern & Western University", i, err)

@@ -2,6 +2,7 @@ package panel
 
 import (
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -53,5 +54,41 @@ func TestPanelRedirectsFromFormerSlug(t *testing.T) {
 	}
 	if w := o.get("outsider", "/panel/"+former+"/certificates"); w.Code != http.StatusNotFound {
 		t.Errorf("an outsider: status = %d, want 404", w.Code)
+	}
+}
+
+func TestOperatorChangesInstitution(t *testing.T) {
+	t.Parallel()
+	o := newPanelTest(t, dbtest.SQLite(t))
+	o.person("operator")
+	o.makeOperator("operator")
+	at := "/operator/institutions/" + o.other.Slug
+	checkPage(t, "an institution", o.get("operator", at), http.StatusOK, "South East College", "1.5 GB, no limit", "Approved 12", "Failed 3")
+
+	checkPage(t, "the question", o.get("operator", at+"/state"), http.StatusOK, "Disable “ South East College ”?", "Public pages")
+	w := o.followRedirect(t, "operator", o.post("operator", at+"/state", url.Values{"state": {"disabled"}, "reason": {"The contract ended."}}), at)
+	checkPage(t, "a disabled institution", w, http.StatusOK, "The institution is disabled.", "Disabled since", "The contract ended.")
+	checkPage(t, "the list", o.get("operator", "/operator/institutions"), http.StatusOK, "South East College Disabled")
+	w = o.followRedirect(t, "operator", o.post("operator", at+"/state", url.Values{"state": {"enabled"}}), at)
+	checkPage(t, "an enabled institution", w, http.StatusOK, "The institution is enabled.")
+
+	for _, bad := range []url.Values{{"storage": {"much"}}, {"certificates": {"-1"}}, {"requests": {"1.5"}}} {
+		checkPage(t, "a bad limit", o.post("operator", at+"/limits", bad), http.StatusUnprocessableEntity, "0 means no limit.")
+	}
+	w = o.followRedirect(t, "operator", o.post("operator", at+"/limits", url.Values{"storage": {"2 GB"}, "certificates": {"500"}, "requests": {""}}), at)
+	checkPage(t, "limits", w, http.StatusOK, "The limits were saved.", "1.5 GB of 2.0 GB", "4 of 500", "No limit")
+	checkPage(t, "the form", o.get("operator", at+"/limits"), http.StatusOK, "Limits of “ South East College ”")
+	if i, err := o.Accounts.Institution(t.Context(), o.other.ID); err != nil || i.Limits != (account.Limits{Storage: 2 << 30, Certificates: 500}) || i.DisabledAt != nil {
+		t.Errorf("institution = %+v, error %v", i, err)
+	}
+
+	checkPage(t, "an address in use", o.post("operator", at+"/address", url.Values{"slug": {o.inst.Slug}}), http.StatusUnprocessableEntity, "Another institution has or had this address.")
+	w = o.followRedirect(t, "operator", o.post("operator", at+"/address", url.Values{"slug": {"South"}}), "/operator/institutions/south")
+	checkPage(t, "the new address", w, http.StatusOK, "The address was saved.", "south")
+	if w := o.get("operator", at); w.Code != http.StatusPermanentRedirect || w.Header().Get("Location") != "/operator/institutions/south" {
+		t.Errorf("the old address: status = %d, location = %q", w.Code, w.Header().Get("Location"))
+	}
+	for _, log := range []string{"disabled the institution", "changed the limits of the institution", "changed the address of the institution"} {
+		checkPage(t, "the audit log", o.get("operator", "/operator/audit"), http.StatusOK, log)
 	}
 }

@@ -51,7 +51,7 @@ var elsewhere = map[string]string{"webhooks": "deliveries", "certificates": "tas
 var operatorEntries = [][]entry{{
 	{"/operator", "nav.installation", "dashboard", ""},
 	{"/operator/institutions", "nav.institutions", "members", ""},
-	{"/operator/queue", "nav.queue", "batches", ""},
+	{"/operator/servers", "nav.servers", "batches", ""},
 	{"/operator/audit", "nav.audit", "audit", ""},
 }}
 

@@ -105,17 +105,21 @@ var notices = map[string]string{ //nolint:gosec // the keys contain no tokens
 
 	"achievement_saved": "achievements.notice_saved", "achievement_deleted": "achievements.notice_deleted",
 
-	"member_changed":     "members.notice_changed",
-	"member_removed":     "members.notice_removed",
-	"member_left":        "panel_start.notice_left",
-	"invited":            "members.notice_invited",
-	"invitation_resent":  "members.notice_resent",
-	"invitation_waits":   "members.notice_wait",
-	"invitation_revoked": "members.notice_cancelled",
-	"joined":             "members.notice_joined",
-	"set_up":             "setup.notice_done",
-	"institution_named":  "operator.notice_named",
-	"institution_made":   "operator.notice_created",
+	"member_changed":       "members.notice_changed",
+	"member_removed":       "members.notice_removed",
+	"member_left":          "panel_start.notice_left",
+	"invited":              "members.notice_invited",
+	"invitation_resent":    "members.notice_resent",
+	"invitation_waits":     "members.notice_wait",
+	"invitation_revoked":   "members.notice_cancelled",
+	"joined":               "members.notice_joined",
+	"set_up":               "setup.notice_done",
+	"institution_named":    "operator.notice_named",
+	"institution_disabled": "operator.notice_disabled",
+	"institution_enabled":  "operator.notice_enabled",
+	"institution_limited":  "operator.notice_limited",
+	"institution_moved":    "operator.notice_moved",
+	"institution_made":     "operator.notice_created",
 }
 
 // ago returns an HTML time element with the time since or until at, and the exact time as its

@@ -25,7 +25,8 @@ type Status struct {
 	Queues              []job.Depth
 	Mail                mail.Count
 	MailTransport       string
-	Institutions        []InstitutionStatus
+	// Institutions is the number of institutions.
+	Institutions int
 }
 
 // Finding is the result of one check.
@@ -33,18 +34,6 @@ type Finding struct {
 	Name   string
 	Good   bool
 	Detail string
-}
-
-// InstitutionStatus contains the numbers of an institution.
-type InstitutionStatus struct {
-	account.InstitutionCount
-
-	Processing, Approved, Failed, Revoked int
-}
-
-// Certificates returns the total number of certificates.
-func (i *InstitutionStatus) Certificates() int {
-	return i.Processing + i.Approved + i.Failed + i.Revoked
 }
 
 // Bad returns the number of findings that are not good.
@@ -63,14 +52,6 @@ func (p *Panel) installation(w http.ResponseWriter, r *http.Request, _ *Visit) e
 		return err
 	}
 	return p.draw(w, r, "operator.html", s)
-}
-
-func (p *Panel) institutions(w http.ResponseWriter, r *http.Request, _ *Visit) error {
-	s, err := p.Status(r.Context())
-	if err != nil {
-		return err
-	}
-	return p.draw(w, r, "operator_institutions.html", s)
 }
 
 type institutionForm struct {
@@ -101,46 +82,4 @@ func (p *Panel) makeInstitution(w http.ResponseWriter, r *http.Request, v *Visit
 	}
 	p.makeKeys(r)
 	return p.view.Redirect(w, r, "/operator/institutions", p.mailNotice("institution_made"))
-}
-
-// nameForm is the data of the form in which an operator changes the name of an institution. Allowed
-// reports whether the operator allows a name that looks the same as the name of another
-// institution.
-type nameForm struct {
-	Institution *account.Institution
-	Name        string
-	Allowed     bool
-}
-
-func (p *Panel) nameForm(r *http.Request) (*nameForm, error) {
-	inst, err := p.Accounts.InstitutionBySlug(r.Context(), r.PathValue("slug"))
-	if err != nil {
-		return nil, err
-	}
-	return &nameForm{Institution: inst, Name: inst.Name}, nil
-}
-
-func (p *Panel) askName(w http.ResponseWriter, r *http.Request, _ *Visit) error {
-	f, err := p.nameForm(r)
-	if err != nil {
-		return err
-	}
-	return p.draw(w, r, "operator_name.html", f)
-}
-
-// rename changes the name of an institution. Only an operator can allow a name that looks the same as
-// the name of another institution.
-func (p *Panel) rename(w http.ResponseWriter, r *http.Request, _ *Visit) error {
-	f, err := p.nameForm(r)
-	if err != nil {
-		return err
-	}
-	f.Name, f.Allowed = r.PostFormValue("name"), r.PostFormValue("allow_same_name") != ""
-	if _, err := p.Accounts.Change(r.Context(), f.Institution.ID, func(c *account.Changes) error {
-		c.Name, c.AllowSameName = f.Name, f.Allowed
-		return nil
-	}); err != nil {
-		return p.showAgain(w, r, "operator_name.html", f, err)
-	}
-	return p.view.Redirect(w, r, "/operator/institutions", "institution_named")
 }

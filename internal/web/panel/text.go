@@ -27,7 +27,7 @@ func (p *Panel) languageFuncs(l *locale.Language) template.FuncMap {
 	return template.FuncMap{
 		"ago":   func(at any) (template.HTML, error) { return t.ago(p.Now(), at) },
 		"exact": t.exact,
-		"date":  t.date, "number": l.Number, "size": t.size, "upTo": t.upTo, "say": t.domain, "warning": t.warning,
+		"date":  t.date, "number": l.Number, "size": t.size, "storage": t.storage, "number64": func(n int64) string { return l.Number(int(n)) }, "upTo": t.upTo, "say": t.domain, "warning": t.warning,
 	}
 }
 
@@ -67,6 +67,20 @@ func (t texts) size(n int64) string {
 		return t.of("size.kilobytes", "n", t.language.Number(int((n+500)/1000)))
 	default:
 		return t.of("size.megabytes", "n", t.language.Decimal(float64(n)/1e6))
+	}
+}
+
+// storage formats a number of bytes in the units of limits: a MB is 2^20 bytes, as in account.ParseSize.
+func (t texts) storage(n int64) string {
+	switch {
+	case n < 1<<10:
+		return t.count("size.bytes", int(n))
+	case n < 1<<20:
+		return t.of("size.kilobytes", "n", t.language.Number(int((n+512)>>10)))
+	case n < 1<<30:
+		return t.of("size.megabytes", "n", t.language.Decimal(float64(n)/(1<<20)))
+	default:
+		return t.of("size.gigabytes", "n", t.language.Decimal(float64(n)/(1<<30)))
 	}
 }
 
