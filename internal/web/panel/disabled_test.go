@@ -72,7 +72,7 @@ func TestOperatorChangesInstitution(t *testing.T) {
 	w = o.followRedirect(t, "operator", o.post("operator", at+"/state", url.Values{"state": {"enabled"}}), at)
 	checkPage(t, "an enabled institution", w, http.StatusOK, "The institution is enabled.")
 
-	for _, bad := range []url.Values{{"storage": {"much"}}, {"certificates": {"-1"}}, {"requests": {"1.5"}}} {
+	for _, bad := range []url.Values{{"storage": {"much"}}, {"storage": {""}, "certificates": {"-1"}}, {"storage": {""}, "requests": {"1.5"}}} {
 		checkPage(t, "a bad limit", o.post("operator", at+"/limits", bad), http.StatusUnprocessableEntity, "0 means no limit.")
 	}
 	w = o.followRedirect(t, "operator", o.post("operator", at+"/limits", url.Values{"storage": {"2 GB"}, "certificates": {"500"}, "requests": {""}}), at)

@@ -181,17 +181,24 @@ func (p *Panel) rename(w http.ResponseWriter, r *http.Request, _ *Visit) error {
 // setState disables or enables an institution.
 func (p *Panel) setState(w http.ResponseWriter, r *http.Request, _ *Visit) error {
 	return p.operate(w, r, "operator_state.html", func(o *operatorPage) (string, error) {
-		if r.PostFormValue("state") == "enabled" {
+		switch r.PostFormValue("state") {
+		case "enabled":
 			return "institution_enabled", p.Accounts.Enable(r.Context(), o.Institution.ID)
+		case "disabled":
+			o.Reason = r.PostFormValue("reason")
+			return "institution_disabled", p.Accounts.Disable(r.Context(), o.Institution.ID, o.Reason)
+		default:
+			return "", errForm
 		}
-		o.Reason = r.PostFormValue("reason")
-		return "institution_disabled", p.Accounts.Disable(r.Context(), o.Institution.ID, o.Reason)
 	})
 }
 
 // setLimits changes the limits of an institution.
 func (p *Panel) setLimits(w http.ResponseWriter, r *http.Request, _ *Visit) error {
 	return p.operate(w, r, "operator_limits.html", func(o *operatorPage) (string, error) {
+		if !r.PostForm.Has("storage") {
+			return "", errForm // an incomplete form must not remove limits
+		}
 		o.Storage, o.Certificates, o.Requests = r.PostFormValue("storage"), r.PostFormValue("certificates"), r.PostFormValue("requests")
 		var bad fault.Fields
 		number := func(name, text string) int64 {
