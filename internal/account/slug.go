@@ -55,7 +55,7 @@ func (s *Service) SetSlug(ctx context.Context, id int64, slug string) error {
 		if _, err := tx.ExecContext(ctx, `INSERT INTO former_slugs (slug, institution_id, given_up_at) VALUES ($1, $2, $3)`, i.Slug, id, db.Micros(s.now())); err != nil {
 			return nil, err
 		}
-		return &audit.Entry{Action: audit.InstitutionMoved, Detail: audit.Detail{"from": i.Slug, "to": slug}}, nil
+		return &audit.Entry{Action: audit.InstitutionMoved, Detail: audit.Detail{"slug": map[string]string{"from": i.Slug, "to": slug}}}, nil
 	})
 	if db.UniqueOn(err, "institutions", "slug") {
 		return errSlugTaken
@@ -63,8 +63,8 @@ func (s *Service) SetSlug(ctx context.Context, id int64, slug string) error {
 	return err
 }
 
-// checkSlugTx returns errSlugTaken if an institution gave up a slug. It is called after the slug was
-// stored: a concurrent transaction that gives up the slug has then ended, because the index on the slug
+// checkSlugTx returns errSlugTaken if a slug is a former one. It is called after the slug was
+// stored: a concurrent transaction that replaces the slug has then ended, because the index on the slug
 // makes the statement wait for it.
 func checkSlugTx(ctx context.Context, tx *db.Tx, slug string) error {
 	var id int64

@@ -131,7 +131,7 @@ func TestSlug(t *testing.T) {
 				t.Errorf("logo with the slug %q: %v", slug, err)
 			}
 		}
-		// Nobody else gets a former slug, neither by choice nor by a name.
+		// No other institution gets a former slug, neither by choice nor by a name.
 		if err := s.SetSlug(ctx, other.ID, "uno"); !fault.Is(err, fault.Invalid) {
 			t.Errorf("the former slug of another institution: error = %v, want fault.Invalid", err)
 		}

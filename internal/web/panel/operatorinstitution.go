@@ -26,15 +26,9 @@ type Numbers struct {
 	Certificates map[cert.Status]int
 }
 
-// Total returns the number of all certificates. Applications that ended without a certificate do not
-// count.
-func (n Numbers) Total() (sum int) {
-	for status, count := range n.Certificates {
-		if status != cert.Rejected && status != cert.Withdrawn && status != cert.Lapsed {
-			sum += count
-		}
-	}
-	return sum
+// Total returns the number of certificates, without applications and those that wait for signatories.
+func (n Numbers) Total() int {
+	return n.Certificates[cert.Processing] + n.Certificates[cert.Approved] + n.Certificates[cert.Failed] + n.Certificates[cert.Revoked]
 }
 
 // Of returns the number of certificates with a status.
