@@ -74,6 +74,8 @@ func TestMigrationFillsListColumns(t *testing.T) {
 			`SELECT generated_at FROM certificates WHERE uuid = 'before'`:                                                 "2000",
 			`SELECT generated_at FROM certificates WHERE uuid = 'waiting'`:                                                "0",
 			`SELECT generated_at FROM certificates WHERE uuid = 'after'`:                                                  "1000",
+			`SELECT sum(certificates) FROM institution_usage WHERE institution_id = 1 AND month = 197001`:                 "3",
+			`SELECT sum(bytes) FROM institution_usage WHERE institution_id = 1`:                                           "3",
 			search: "3",
 		} {
 			var got string
