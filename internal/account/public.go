@@ -141,7 +141,8 @@ func (s *Service) Logo(ctx context.Context, slug, digest string) ([]byte, error)
 	var content []byte
 	err = s.db.QueryRowContext(ctx, `
 		SELECT png FROM institution_logos
-		WHERE sha256 = $2 AND institution_id IN (SELECT id FROM institutions WHERE slug = $1 UNION ALL SELECT institution_id FROM former_slugs WHERE slug = $1)`, slug, sum).Scan(&content)
+		WHERE sha256 = $2 AND institution_id IN (
+			SELECT id FROM institutions WHERE slug = $1 UNION ALL SELECT institution_id FROM former_slugs WHERE slug = $1)`, slug, sum).Scan(&content)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, errNoLogo
 	}

@@ -53,7 +53,7 @@ func (s *Service) Disable(ctx context.Context, id int64, reason string) error {
 	return s.operate(ctx, id, "disabling an institution", func(tx *db.Tx, i *Institution) (*audit.Entry, error) {
 		at := s.now()
 		if i.DisabledAt != nil && i.DisabledReason == reason {
-			return nil, nil //nolint:nilnil // nothing changes
+			return nil, nil // nothing changes
 		}
 		entry := &audit.Entry{Action: audit.InstitutionDisabled}
 		if reason != "" {
@@ -68,7 +68,7 @@ func (s *Service) Disable(ctx context.Context, id int64, reason string) error {
 func (s *Service) Enable(ctx context.Context, id int64) error {
 	return s.operate(ctx, id, "enabling an institution", func(tx *db.Tx, i *Institution) (*audit.Entry, error) {
 		if i.DisabledAt == nil {
-			return nil, nil //nolint:nilnil // nothing changes
+			return nil, nil // nothing changes
 		}
 		_, err := tx.ExecContext(ctx, `UPDATE institutions SET disabled_at = NULL, disabled_reason = '' WHERE id = $1`, id)
 		return &audit.Entry{Action: audit.InstitutionEnabled}, err
@@ -126,7 +126,7 @@ func (s *Service) SetLimits(ctx context.Context, id int64, l Limits) error {
 	}
 	return s.operate(ctx, id, "changing the limits of an institution", func(tx *db.Tx, i *Institution) (*audit.Entry, error) {
 		if l == i.Limits {
-			return nil, nil //nolint:nilnil // nothing changes
+			return nil, nil // nothing changes
 		}
 		changes, err := audit.Changes(i.Limits, l)
 		if err != nil {

@@ -84,7 +84,8 @@ func CheckTx(ctx context.Context, tx *db.Tx, i *account.Institution, now time.Ti
 	if most := i.Limits.Certificates; most > 0 && certificates > 0 && used.Certificates+int64(certificates) > most {
 		y, m, _ := now.UTC().Date()
 		return fault.New(fault.Forbidden, fmt.Sprintf(
-			"This would exceed the limit of %d certificates a month of the institution “%s”: %d of them are used. The next month begins on %s (UTC). The operator of this vault can change the limit.",
+			"This would exceed the limit of %d certificates a month of the institution “%s”: %d of them are used. "+
+				"The next month begins on %s (UTC). The operator of this vault can change the limit.",
 			most, i.Name, used.Certificates, time.Date(y, m+1, 1, 0, 0, 0, 0, time.UTC).Format(time.DateOnly)))
 	}
 	// At the limit, a certificate from a template is refused too, although the size of its file is not known.

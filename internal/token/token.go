@@ -205,7 +205,8 @@ func (s *Service) Authenticate(ctx context.Context, secret string) (*Token, *acc
 		return nil, nil, errUnauthorized
 	}
 	inst := of.Institution()
-	return t, inst, inst.CheckEnabled()
+	err = inst.CheckEnabled()
+	return t, inst, err
 }
 
 // CheckTx returns fault.Unauthorized if a token was revoked or has expired since it was

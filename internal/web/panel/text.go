@@ -27,7 +27,8 @@ func (p *Panel) languageFuncs(l *locale.Language) template.FuncMap {
 	return template.FuncMap{
 		"ago":   func(at any) (template.HTML, error) { return t.ago(p.Now(), at) },
 		"exact": t.exact,
-		"date":  t.date, "number": l.Number, "size": t.size, "storage": t.storage, "number64": func(n int64) string { return l.Number(int(n)) }, "upTo": t.upTo, "say": t.domain, "warning": t.warning,
+		"date":  t.date, "number": l.Number, "size": t.size, "upTo": t.upTo, "say": t.domain, "warning": t.warning,
+		"storage": t.storage, "number64": func(n int64) string { return l.Number(int(n)) },
 	}
 }
 
