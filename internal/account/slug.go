@@ -40,7 +40,7 @@ func (s *Service) SetSlug(ctx context.Context, id int64, slug string) error {
 	}
 	err := s.operate(ctx, id, "changing the slug of an institution", func(tx *db.Tx, i *Institution) (*audit.Entry, error) {
 		if i.Slug == slug {
-			return nil, nil // nothing changes
+			return nil, nil //nolint:nilnil // nothing changes
 		}
 		// A former slug of the institution itself becomes the current one again.
 		if _, err := tx.ExecContext(ctx, `DELETE FROM former_slugs WHERE slug = $1 AND institution_id = $2`, slug, id); err != nil {

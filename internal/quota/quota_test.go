@@ -2,14 +2,10 @@ package quota_test
 
 import (
 	"fmt"
-	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/certvault/certvault/internal/account"
-	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/db/dbtest"
 	"github.com/certvault/certvault/internal/fault"
@@ -43,8 +39,8 @@ func TestUsageFollowsCertificates(t *testing.T) {
 		ctx := t.Context()
 		v := vaulttest.New(t, d)
 		inst, other := v.Institution("NWU", "Northern"), v.Institution("SEC", "South")
-		v.Upload(inst, "Ada", "a.pdf", func(*cert.Upload) {})
-		v.Upload(inst, "Bob", "b.pdf", func(*cert.Upload) {})
+		v.Upload(inst, "Ada", "a.pdf")
+		v.Upload(inst, "Bob", "b.pdf")
 		before := usage(t, v, inst)
 		if before.Certificates != 2 || before.Storage != stored(t, v, inst) || before.Storage == 0 || before.ChangedAt == nil {
 			t.Fatalf("usage = %+v, want 2 certificates and %d bytes", before, stored(t, v, inst))
@@ -100,61 +96,13 @@ func TestUsageOfBatches(t *testing.T) {
 	})
 }
 
-// TestLimitHoldsUnderConcurrency uploads more certificates at once than the institution may have.
-func TestLimitHoldsUnderConcurrency(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		ctx := t.Context()
-		v := vaulttest.New(t, d)
-		inst := v.Institution("NWU", "Northern")
-		first := v.Upload(inst, "First", "a.pdf", func(*cert.Upload) {})
-		if err := v.Accounts.SetLimits(ctx, inst.ID, account.Limits{Certificates: 4}); err != nil {
-			t.Fatal(err)
-		}
-		limited, err := v.Accounts.Institution(ctx, inst.ID)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var accepted, refused atomic.Int64
-		var message atomic.Value
-		var group sync.WaitGroup
-		for i := range 10 {
-			group.Go(func() {
-				file := first.File
-				_, err := v.Certs.Upload(ctx, cert.Upload{
-					Institution: limited, Context: cert.SingleUpload, Title: "Diploma", FullName: "Ada", Email: fmt.Sprintf("a%d@example.org", i), File: &file,
-				})
-				switch {
-				case err == nil:
-					accepted.Add(1)
-				case fault.Is(err, fault.Forbidden):
-					refused.Add(1)
-					message.Store(err.Error())
-				default:
-					t.Error(err)
-				}
-			})
-		}
-		group.Wait()
-		if accepted.Load() != 3 || refused.Load() != 7 {
-			t.Fatalf("%d accepted and %d refused, want 3 and 7", accepted.Load(), refused.Load())
-		}
-		text, _ := message.Load().(string)
-		for _, want := range []string{"limit of 4 certificates a month", "“Northern”", "4 of them are used", "The next month begins on "} {
-			if !strings.Contains(text, want) {
-				t.Errorf("message = %q, want %q in it", text, want)
-			}
-		}
-	})
-}
-
 func TestStorageLimit(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		ctx := t.Context()
 		v := vaulttest.New(t, d)
 		inst := v.Institution("NWU", "Northern")
-		file := v.Upload(inst, "First", "a.pdf", func(*cert.Upload) {}).File
+		file := v.Upload(inst, "First", "a.pdf").File
 		for _, tc := range []struct {
 			limit int64
 			want  bool
@@ -164,7 +112,9 @@ func TestStorageLimit(t *testing.T) {
 			if (err == nil) != tc.want || err != nil && !fault.Is(err, fault.Forbidden) {
 				t.Errorf("limit of %d bytes: error = %v", tc.limit, err)
 			}
-			_, err = v.Batches.Stage(ctx, inst, &cert.File{Name: "b.pdf", Type: file.Type, Size: file.Size, State: []byte{}, Key: "k" + fmt.Sprint(tc.limit)}, nil)
+			staged := file
+			staged.Key = fmt.Sprint("key-", tc.limit)
+			_, err = v.Batches.Stage(ctx, inst, &staged, nil)
 			if (err == nil) != tc.want || err != nil && !fault.Is(err, fault.Forbidden) {
 				t.Errorf("staging with a limit of %d bytes: error = %v", tc.limit, err)
 			}
