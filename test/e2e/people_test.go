@@ -153,6 +153,14 @@ func TestPeople(t *testing.T) {
 		owner.see("Installation", "2 checks need attention", "Queue", "schema")
 		owner.open("/operator/institutions")
 		owner.see("Northwind University", "NWU")
+		owner.open("/operator/institutions/northwind-university/state")
+		owner.press("Disable")
+		owner.see("The institution is disabled.")
+		owner.open("/panel/northwind-university/members")
+		owner.see("is disabled. Ask the operator of this vault to enable it.")
+		owner.open("/operator/institutions/northwind-university/state")
+		owner.press("Enable")
+		owner.see("The institution is enabled.")
 
 		owner.open("/panel/northwind-university/audit")
 		owner.see("Ada Owner (user) invited a person: Bo@nwu.example", "=Bo+Member() (user) accepted an invitation: Bo@nwu.example",
