@@ -16,15 +16,14 @@ import (
 	"github.com/certvault/certvault/internal/pades"
 )
 
-// verifyCommand verifies a PDF or a credential. It uses no database, and the network only with
-// --online, so it also works on a computer without a vault.
+// verifyCommand verifies a PDF or a credential. It uses a database only for the credentials of the own
+// vault, and the network only with --online, so it also works on a computer without a vault.
 type verifyCommand struct {
 	File    string   `arg:"" help:"The verified PDF, or a credential: JSON, JWT, SD-JWT, or a badge (PNG or SVG)."`
 	Root    []string `help:"Root certificates of the vault, PEM; may be repeated." placeholder:"FILE" sep:"none"`
 	TSARoot []string `help:"Root certificates of time-stamp authorities, PEM, in addition to those of the system; may be repeated." name:"tsa-root" placeholder:"FILE" sep:"none"`
-	// Data has no default: the folder in which the command runs may belong to the sender of the file.
-	Data string `help:"Data folder of your own vault, whose roots are used if --root is not given." placeholder:"DIR"`
 
+	ownVaultFlags
 	credentialFlags
 }
 
@@ -60,7 +59,7 @@ func (e *exitError) Unwrap() error { return e.err }
 
 // Run verifies the file and prints the report. The exit code states the verdict.
 func (v *verifyCommand) Run(c *console) error {
-	report, err := v.verifyCredential(c.ctx)
+	report, err := v.verifyCredential(c)
 	damaged, isDamaged := errors.AsType[*unreadable](err)
 	switch {
 	case errors.Is(err, errNotCredential):

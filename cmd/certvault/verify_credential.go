@@ -8,6 +8,8 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/certvault/certvault/internal/app"
+	"github.com/certvault/certvault/internal/config"
 	"github.com/certvault/certvault/internal/credential"
 	"github.com/certvault/certvault/internal/resolver"
 	"github.com/certvault/certvault/internal/safehttp"
@@ -20,9 +22,54 @@ type credentialFlags struct {
 	Allow    []netip.Prefix `help:"For --online: non-public network that may be reached; may be repeated." placeholder:"CIDR" sep:"none"`
 }
 
+// ownVaultFlags are the flags with which a vault verifies its own credentials: it reads the keys and the
+// status lists of its institutions from its database.
+type ownVaultFlags struct {
+	// Data has no default: the folder in which the command runs may belong to the sender of the file.
+	Data              string `help:"Data folder of your own vault: its roots are used if --root is not given, and its keys for its own credentials." placeholder:"DIR"`
+	Database          string `help:"PostgreSQL database of your own vault, postgres://..., for its own credentials." placeholder:"URL"`
+	MasterKeyFile     string `help:"With --data or --database: file of the master key." name:"master-key-file" placeholder:"FILE" type:"path"`
+	KeyIdentityFile   string `help:"With --data or --database: file of the identity that decrypts the signing keys." name:"key-identity-file" placeholder:"FILE" type:"path"`
+	KeyPassphraseFile string `help:"With --data or --database: file with the passphrase that protects the identity." name:"key-passphrase-file" placeholder:"FILE" type:"path"`
+}
+
+// documents returns a Fetcher that reads the documents of the own vault, if one is named, and a function
+// that closes the vault.
+func (f *ownVaultFlags) documents(c *console, others credential.Fetcher) (credential.Fetcher, func() error) {
+	none := func() error { return nil }
+	s := config.Storage{
+		Data: f.Data, Database: f.Database, MasterKeyFile: f.MasterKeyFile, KeyIdentityFile: f.KeyIdentityFile, KeyPassphraseFile: f.KeyPassphraseFile,
+	}
+	if f.Database == "" && (f.Data == "" || requireVault(s) != nil) {
+		return others, none
+	}
+	base, own, err := openOwn(c.ctx, s, others)
+	if err != nil {
+		// The vault may be down, or belong to another user: credentials of others can be verified anyway.
+		printError(c.stderr, fmt.Errorf("the vault of --data or --database is not used, because it cannot be opened: %w", err))
+		return others, none
+	}
+	return own, base.DB.Close
+}
+
+func openOwn(ctx context.Context, s config.Storage, others credential.Fetcher) (*app.Base, credential.Fetcher, error) {
+	if err := s.AfterApply(); err != nil {
+		return nil, nil, err
+	}
+	base, err := app.OpenBase(ctx, s, "")
+	if err != nil {
+		return nil, nil, err
+	}
+	own, err := base.Documents(ctx, others)
+	if err != nil {
+		return nil, nil, errors.Join(err, base.DB.Close())
+	}
+	return base, own, nil
+}
+
 // fetcher returns the source of the documents that a credential refers to: the saved copies, and with
 // --online the web.
-func (f *credentialFlags) fetcher() (credential.Fetcher, error) {
+func (f *credentialFlags) fetcher() (savedDocuments, error) {
 	saved := savedDocuments{byAddress: map[string][]byte{}, otherwise: credential.Offline{}}
 	if f.Online {
 		saved.otherwise = resolver.New(safehttp.Options{Allow: f.Allow})
@@ -30,11 +77,11 @@ func (f *credentialFlags) fetcher() (credential.Fetcher, error) {
 	for _, name := range f.Document {
 		data, err := readLimited(name, credential.MaxFetch)
 		if err != nil {
-			return nil, fmt.Errorf("--document: %w", err)
+			return saved, fmt.Errorf("--document: %w", err)
 		}
 		address, err := credential.Address(data)
 		if err != nil {
-			return nil, fmt.Errorf("--document: %q: %w", name, err)
+			return saved, fmt.Errorf("--document: %q: %w", name, err)
 		}
 		saved.byAddress[address] = data
 	}
@@ -71,7 +118,7 @@ func readLimited(name string, limit int64) ([]byte, error) {
 
 // verifyCredential verifies the file if it contains a credential. It returns errNotCredential if the
 // file is something else.
-func (v *verifyCommand) verifyCredential(ctx context.Context) (*credential.Report, error) {
+func (v *verifyCommand) verifyCredential(c *console) (_ *credential.Report, err error) {
 	f, size, err := openRegular(v.File, maxVerified)
 	if err != nil {
 		return nil, err
@@ -95,7 +142,10 @@ func (v *verifyCommand) verifyCredential(ctx context.Context) (*credential.Repor
 	if err != nil {
 		return nil, err
 	}
-	report, err := credential.Verify(ctx, data, credential.Options{Fetcher: fetcher, Now: time.Now()})
+	var closeVault func() error
+	fetcher.otherwise, closeVault = v.documents(c, fetcher.otherwise)
+	defer func() { err = errors.Join(err, closeVault()) }()
+	report, err := credential.Verify(c.ctx, data, credential.Options{Fetcher: fetcher, Now: time.Now()})
 	if err != nil {
 		return nil, fmt.Errorf("%q: %w", v.File, err)
 	}

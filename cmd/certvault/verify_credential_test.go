@@ -11,11 +11,14 @@ import (
 	"image"
 	"image/png"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/certvault/certvault/internal/credential"
+	"github.com/certvault/certvault/internal/db"
 )
 
 // issuedCredential is a credential with the documents that it refers to, as files.
@@ -184,6 +187,22 @@ func TestOnlineIsGuarded(t *testing.T) {
 		_, err = fetcher.Fetch(context.Background(), "https://127.0.0.1:1/did.json", "application/json")
 		if blocked := err != nil && strings.Contains(err.Error(), "not allowed"); blocked != (allow == "") {
 			t.Errorf("--allow %q: %v", allow, err)
+		}
+	}
+}
+
+// A vault that cannot be opened does not prevent the verification of a credential of others.
+func TestVerifyWithoutOwnVault(t *testing.T) {
+	t.Parallel()
+	issued := issueCredential(t)
+	damaged := t.TempDir()
+	if err := os.WriteFile(filepath.Join(damaged, db.FileName), []byte("not a database"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for folder, want := range map[string]string{damaged: "cannot be opened", t.TempDir(): ""} {
+		code, out, errs := certvault(t, "", "verify", writeFile(t, "c.json", issued.json), "--document", issued.did, "--document", issued.list, "--data", folder)
+		if code != exitDone || !strings.HasPrefix(out, "VALID: ") || (want == "") != (errs == "") || !strings.Contains(errs, want) {
+			t.Errorf("exit code %d, output %q, error %q", code, out, errs)
 		}
 	}
 }

@@ -143,7 +143,7 @@ func (a *App) handler() (http.Handler, error) {
 	pages := &public.Pages{
 		Site: site, Accounts: a.Accounts, Certs: a.Certs, Applications: a.Applications, Links: a.links, Limit: publicLimit, Now: time.Now,
 		Keys: a.Keys, Verified: a.Verifications.Count, Fonts: a.fonts, Read: a.readPublic,
-		Fetcher: resolver.New(safehttp.Options{}), Issuer: a.Issuer,
+		Fetcher: a.Issuer.Documents(resolver.New(safehttp.Options{})), Issuer: a.Issuer,
 	}
 	pagesHandler, err := pages.Handler()
 	if err != nil {

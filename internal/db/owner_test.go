@@ -114,6 +114,7 @@ var owners = map[string]string{
 	"credential_offers":         "issuer",
 	"credential_status_entries": "issuer",
 	"credential_status_lists":   "issuer",
+	"credential_versions":       "issuer",
 	"credentials":               "issuer",
 }
 

@@ -1,4 +1,30 @@
 package issuer
 
+import "testing"
+
 // CodeDigest returns the digest of a code.
 func (s *Service) CodeDigest(secret, code string) ([]byte, error) { return s.codeDigest(secret, code) }
+
+// Places returns the places of the certificates with n ids from the given one, which are in one list.
+func (s *Service) Places(t testing.TB, institution, from int64, n, version int) (list []Entry) {
+	t.Helper()
+	first, err := s.place(institution, from, version)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := s.seriesOf(first.List)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o, err := s.order(l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for id := from; id < from+int64(n); id++ {
+		list = append(list, Entry{first.List, o.position(id - l.first())})
+	}
+	if list[0] != first {
+		t.Fatalf("the place of certificate %d is %v and %v", from, first, list[0])
+	}
+	return list
+}

@@ -78,7 +78,7 @@ func (s *Service) DID(uuid string) (string, error) {
 }
 
 // ID returns the identifier of an institution as an issuer for wallets (OpenID4VCI 1.0, 12.2.1).
-func (s *Service) ID(uuid string) string { return s.base + "/institutions/" + uuid }
+func (s *Service) ID(uuid string) string { return s.base + InstitutionsPath + uuid }
 
 // Institution returns the institution with a UUID, or fault.NotFound.
 func (s *Service) Institution(ctx context.Context, uuid string) (*account.Institution, error) {

@@ -263,7 +263,8 @@ func (s *Service) Redeem(ctx context.Context, institutionID int64, secret, code 
 type Grant struct {
 	Certificate *cert.Certificate
 
-	hash []byte
+	hash  []byte
+	found *Credential // or nil
 }
 
 // Granted returns the grant of an access token. The error is a *WalletError if the token is not valid,
@@ -280,6 +281,11 @@ func (s *Service) Granted(ctx context.Context, institutionID int64, token string
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading an offer: %w", err)
+	}
+	// The place is read before the address of the certificate is compared: if the address is corrected in
+	// between, the place is that of a revoked credential.
+	if g.found, err = s.stored(ctx, certificateID); err != nil {
+		return nil, err
 	}
 	list, err := s.certs.ByIDs(ctx, []int64{certificateID})
 	if err != nil {
@@ -310,15 +316,14 @@ func (s *Service) Issue(ctx context.Context, g *Grant, h *Holder, f Format) (str
 	if !bound {
 		return "", errOther
 	}
-	found, err := s.stored(ctx, g.Certificate.ID)
-	if err != nil {
-		return "", err
-	}
 	var entry Entry
-	if found != nil {
-		entry = found.Entry
-	} else if entry, err = s.entry(ctx, g.Certificate); err != nil {
-		return "", err
+	if g.found != nil {
+		entry = g.found.Entry
+	} else {
+		var err error
+		if entry, err = s.entry(ctx, g.Certificate); err != nil {
+			return "", err
+		}
 	}
 	signed, err := s.sign(ctx, g.Certificate, entry, h, []Format{f})
 	if err != nil {

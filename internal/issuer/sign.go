@@ -90,7 +90,7 @@ func (s *Service) publish(ctx context.Context, i *account.Institution, write fun
 }
 
 // listURL returns the address of a status list.
-func (s *Service) listURL(id string) string { return s.base + "/credentials/status/" + id }
+func (s *Service) listURL(id string) string { return s.base + StatusPath + id }
 
 // sign signs the credential of a certificate in some formats. If there is a holder, the subject of the
 // credential is the holder, instead of the e-mail address.

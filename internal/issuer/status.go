@@ -2,29 +2,18 @@ package issuer
 
 import (
 	"context"
-	"crypto/rand"
 	"crypto/sha256"
-	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/certvault/certvault/internal/account"
-	"github.com/certvault/certvault/internal/credential"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/fault"
 )
 
 const (
-	// listLength is the number of entries of a status list. A request for a list does not reveal which
-	// credential is checked.
-	listLength = credential.StatusListSize
-	// maxTries is the number of random positions that are tried in a list. A list is closed when all
-	// of them are taken, which is likely when about 60 % of the list are.
-	maxTries = 16
 	// listFresh is the time after which the revocations of a list are read again. Requests do not wait
 	// for that until listStale. A revocation is visible after listStale on every server, whichever
 	// server it was made on.
@@ -38,12 +27,6 @@ const (
 	maxListBytes = 32 << 20
 )
 
-// Entry is the place of a certificate's credentials in a status list.
-type Entry struct {
-	List     string
-	Position int
-}
-
 // StatusList is a signed status list.
 type StatusList struct {
 	// VC is the list with a Data Integrity proof, for the entries of JSON-LD and of vc+jwt, and Token
@@ -56,55 +39,14 @@ type StatusList struct {
 	readAt, signedAt time.Time
 }
 
-var errNoList = fault.New(fault.NotFound, "No such status list.")
+var (
+	errNoList     = fault.New(fault.NotFound, "No such status list.")
+	errNoDocument = fault.New(fault.NotFound, "No such document.")
+)
 
-// allocateTx returns a new entry of a certificate in an open list of its institution. The position is
-// random, so that positions reveal neither an order nor a number.
-func allocateTx(ctx context.Context, tx *db.Tx, at time.Time, institutionID, certificateID int64, revoked bool) (Entry, error) {
-	for {
-		var e Entry
-		err := tx.QueryRowContext(ctx, `
-			SELECT uuid FROM credential_status_lists WHERE institution_id = $1 AND NOT closed ORDER BY created_at, uuid LIMIT 1`, institutionID).Scan(&e.List)
-		if noRows(err) {
-			e.List = uuid.NewString()
-			_, err = tx.ExecContext(ctx, `INSERT INTO credential_status_lists (uuid, institution_id, closed, created_at) VALUES ($1, $2, FALSE, $3)`,
-				e.List, institutionID, db.Micros(at))
-		}
-		if err != nil {
-			return Entry{}, fmt.Errorf("finding a status list: %w", err)
-		}
-		for range maxTries {
-			if e.Position, err = randomPosition(); err != nil {
-				return Entry{}, err
-			}
-			r, err := tx.ExecContext(ctx, `
-				INSERT INTO credential_status_entries (list, position, certificate_id, revoked) VALUES ($1, $2, $3, $4) ON CONFLICT (list, position) DO NOTHING`,
-				e.List, e.Position, certificateID, revoked)
-			if err != nil {
-				return Entry{}, fmt.Errorf("adding to a status list: %w", err)
-			}
-			if n, err := r.RowsAffected(); err != nil || n > 0 {
-				return e, err
-			}
-		}
-		if _, err := tx.ExecContext(ctx, `UPDATE credential_status_lists SET closed = TRUE WHERE uuid = $1`, e.List); err != nil {
-			return Entry{}, fmt.Errorf("closing a status list: %w", err)
-		}
-	}
-}
-
-// randomPosition returns a random position in a list. listLength is a power of two.
-func randomPosition() (int, error) {
-	var b [4]byte
-	if _, err := rand.Read(b[:]); err != nil {
-		return 0, fmt.Errorf("choosing a position in a status list: %w", err)
-	}
-	return int(binary.BigEndian.Uint32(b[:]) % listLength), nil
-}
-
-// CloseListsTx closes all status lists, so that new credentials get positions in new lists. It is for
-// a database that was restored from a backup: the lost database may have used positions that are free
-// in the backup.
+// CloseListsTx closes the status lists of the previous release, which chose positions at random. It is for a
+// database that was restored from a backup: the lost database may have used positions that are free in
+// the backup, and a server of the previous release may use the restored one.
 func CloseListsTx(ctx context.Context, tx *db.Tx) error {
 	if _, err := tx.ExecContext(ctx, `UPDATE credential_status_lists SET closed = TRUE WHERE NOT closed`); err != nil {
 		return fmt.Errorf("closing status lists: %w", err)
@@ -147,10 +89,14 @@ func (s *Service) List(ctx context.Context, id string) (*StatusList, error) {
 // positions are the same.
 func (s *Service) readList(ctx context.Context, id string, known *StatusList) (*StatusList, error) {
 	now := s.now()
+	content, err := s.contentOf(ctx, id)
+	if err != nil {
+		return nil, err
+	}
 	if known != nil && now.Sub(known.signedAt) < listSigned {
-		var n int
-		if err := s.db.QueryRowContext(ctx, `SELECT count(*) FROM credential_status_entries WHERE list = $1 AND revoked`, id).Scan(&n); err != nil {
-			return nil, fmt.Errorf("counting the revocations of a status list: %w", err)
+		n, err := content.count(ctx)
+		if err != nil {
+			return nil, err
 		}
 		if n == known.revoked {
 			same := *known
@@ -159,19 +105,14 @@ func (s *Service) readList(ctx context.Context, id string, known *StatusList) (*
 			return &same, nil
 		}
 	}
-	var institutionID int64
-	err := s.db.QueryRowContext(ctx, `SELECT institution_id FROM credential_status_lists WHERE uuid = $1`, id).Scan(&institutionID)
-	if noRows(err) {
+	institution, err := account.InstitutionByID(ctx, s.db, content.institution)
+	if fault.Is(err, fault.NotFound) {
 		return nil, errNoList
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading a status list: %w", err)
+		return nil, err
 	}
-	positions, err := db.Column[int](s.db.QueryContext(ctx, `SELECT position FROM credential_status_entries WHERE list = $1 AND revoked`, id))
-	if err != nil {
-		return nil, fmt.Errorf("reading the revocations of a status list: %w", err)
-	}
-	institution, err := account.InstitutionByID(ctx, s.db, institutionID)
+	positions, err := content.revoked(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -183,6 +124,61 @@ func (s *Service) readList(ctx context.Context, id string, known *StatusList) (*
 	l.Tag = hex.EncodeToString(sum[:16])
 	s.store(id, l)
 	return l, nil
+}
+
+// listContent is what a status list contains.
+type listContent struct {
+	institution int64
+	// count returns the number of revoked positions, and revoked the positions.
+	count   func(ctx context.Context) (int, error)
+	revoked func(ctx context.Context) ([]int, error)
+}
+
+// contentOf returns the content of a list: a list of the previous release, or one of a series.
+func (s *Service) contentOf(ctx context.Context, id string) (*listContent, error) {
+	var c listContent
+	err := s.db.QueryRowContext(ctx, `SELECT institution_id FROM credential_status_lists WHERE uuid = $1`, id).Scan(&c.institution)
+	if err != nil && !noRows(err) {
+		return nil, fmt.Errorf("reading a status list: %w", err)
+	}
+	if err == nil {
+		c.count = func(ctx context.Context) (n int, err error) {
+			if err := s.db.QueryRowContext(ctx, `SELECT count(*) FROM credential_status_entries WHERE list = $1 AND revoked`, id).Scan(&n); err != nil {
+				return 0, fmt.Errorf("counting the revocations of a status list: %w", err)
+			}
+			return n, nil
+		}
+		c.revoked = func(ctx context.Context) ([]int, error) {
+			positions, err := db.Column[int](s.db.QueryContext(ctx, `SELECT position FROM credential_status_entries WHERE list = $1 AND revoked`, id))
+			if err != nil {
+				return nil, fmt.Errorf("reading the revocations of a status list: %w", err)
+			}
+			return positions, nil
+		}
+		return &c, nil
+	}
+	l, err := s.seriesOf(id)
+	if err != nil {
+		return nil, err
+	}
+	c.institution = l.institution
+	c.count = func(ctx context.Context) (int, error) { return s.countRevokedIn(ctx, l) }
+	c.revoked = func(ctx context.Context) ([]int, error) {
+		o, err := s.order(l)
+		if err != nil {
+			return nil, err
+		}
+		ids, err := s.revokedIn(ctx, l)
+		if err != nil {
+			return nil, err
+		}
+		positions := make([]int, len(ids))
+		for i, id := range ids {
+			positions[i] = o.position(id - l.first())
+		}
+		return positions, nil
+	}
+	return &c, nil
 }
 
 // store keeps a list in memory.

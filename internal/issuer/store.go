@@ -95,11 +95,12 @@ func (s *Service) stored(ctx context.Context, certificateID int64) (*Credential,
 	return &c, nil
 }
 
-// entry returns the place of a certificate in a status list, and allocates it at the first call.
+// entry returns the place of a certificate in a status list, and stores it at the first call, so that all
+// requests use the same one.
 func (s *Service) entry(ctx context.Context, c *cert.Certificate) (e Entry, err error) {
 	err = s.db.Tx(ctx, func(tx *db.Tx) error {
-		// A revocation at the same time waits and then finds the entry, or it is seen here.
-		status, email, err := s.certs.LockTx(ctx, tx, c.ID)
+		// The lock makes a correction of the address wait: afterwards the credential has another place.
+		_, email, err := s.certs.LockTx(ctx, tx, c.ID)
 		if err != nil {
 			return err
 		}
@@ -113,7 +114,11 @@ func (s *Service) entry(ctx context.Context, c *cert.Certificate) (e Entry, err 
 		if !noRows(err) {
 			return fmt.Errorf("reading a credential: %w", err)
 		}
-		if e, err = allocateTx(ctx, tx, s.now(), c.InstitutionID, c.ID, status == cert.Revoked); err != nil {
+		n, err := version(ctx, tx, c.InstitutionID, c.ID)
+		if err != nil {
+			return err
+		}
+		if e, err = s.place(c.InstitutionID, c.ID, n); err != nil {
 			return err
 		}
 		if _, err := tx.ExecContext(ctx, `

@@ -52,6 +52,8 @@ const (
 	WalletNonce Use = "wallet nonce"
 	// WalletCode is the key of the digests of the codes that are mailed for wallets.
 	WalletCode Use = "wallet code"
+	// StatusList derives the ids of status lists and the positions of certificates in them.
+	StatusList Use = "status list"
 	// BackupManifest signs the manifests of backups.
 	BackupManifest Use = "backup manifest"
 	// Check identifies a master key without revealing it.

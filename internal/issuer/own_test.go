@@ -1,0 +1,77 @@
+package issuer_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/credential"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/db/dbtest"
+	"github.com/certvault/certvault/internal/vault"
+	"github.com/certvault/certvault/internal/vaulttest"
+)
+
+// elsewhere is a Fetcher that records what it should fetch.
+type elsewhere struct{ asked []string }
+
+func (e *elsewhere) Fetch(_ context.Context, url, _ string) ([]byte, error) {
+	e.asked = append(e.asked, url)
+	return nil, errors.New("there is no network")
+}
+
+// A vault verifies its own credentials without a request, at whatever address it is, and requests the
+// documents of others.
+func TestOwnDocuments(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		v := vaulttest.New(t, d, func(deps *vault.Deps) { deps.BaseURL = "https://127.0.0.1:8080" })
+		inst := v.Institution("NWU", "Northern & Western University")
+		c := v.Upload(inst, "Ada Obi", "diploma.pdf")
+		v.Settle()
+		found, err := v.Issuer.Credential(t.Context(), reread(t, v, c))
+		ok(t, err)
+		other := &elsewhere{}
+		check := func(when string, want credential.Verdict) {
+			t.Helper()
+			for _, text := range []string{found.VC, found.JWT, found.SDJWT} {
+				r, err := credential.Verify(t.Context(), []byte(text), credential.Options{Fetcher: v.Issuer.Documents(other), Now: v.Now()})
+				ok(t, err)
+				if r.Verdict != want || len(other.asked) > 0 {
+					t.Errorf("%s: %s, want %s: %+v; requested %q", when, r.Verdict, want, r.Checks, other.asked)
+				}
+			}
+		}
+		check("approved", credential.Valid)
+		_, err = v.Certs.Revoke(t.Context(), inst.ID, c.UUID, cert.Revocation{Reason: "issued by mistake"})
+		ok(t, err)
+		v.Advance(issuerStale)
+		check("revoked", credential.Invalid)
+
+		documents := v.Issuer.Documents(other)
+		for _, address := range []string{
+			"https://127.0.0.1:8080/institutions/" + uuid.NewString() + "/did.json", "https://127.0.0.1:8080/institutions//did.json",
+			"https://127.0.0.1:8080/credentials/status/" + uuid.NewString(), "https://127.0.0.1:8080" + credential.IssuerMetadataPath + "/institutions/x",
+		} {
+			if _, err := documents.Fetch(t.Context(), address, ""); err == nil || len(other.asked) > 0 {
+				t.Errorf("%s: %v; requested %q", address, err, other.asked)
+			}
+		}
+		foreign := []string{
+			"https://127.0.0.1/institutions/" + inst.UUID + "/did.json", "https://vault.example/institutions/" + inst.UUID + "/did.json",
+			"https://127.0.0.1:8080/.well-known/did.json", "http://127.0.0.1:8080/institutions/" + inst.UUID + "/did.json",
+		}
+		for _, address := range foreign {
+			if _, err := documents.Fetch(t.Context(), address, ""); err == nil {
+				t.Errorf("%s: no error", address)
+			}
+		}
+		if strings.Join(other.asked, " ") != strings.Join(foreign, " ") {
+			t.Errorf("requested %q, want %q", other.asked, foreign)
+		}
+	})
+}

@@ -1,0 +1,178 @@
+package issuer
+
+import (
+	"context"
+	"crypto/aes"
+	"crypto/cipher"
+	"encoding/binary"
+	"fmt"
+
+	"github.com/google/uuid"
+
+	"github.com/certvault/certvault/internal/credential"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/keyring"
+)
+
+// listLength is the number of entries of a status list. A request for a list does not reveal which
+// credential is checked.
+const listLength = credential.StatusListSize
+
+// Entry is the place of a certificate's credentials in a status list.
+type Entry struct {
+	List     string
+	Position int
+}
+
+// series identifies a status list. It has the certificates of an institution whose id divided by
+// listLength is block. version is the number of corrections of the address of a certificate: each
+// revokes the credential, so that the next credential of the certificate needs another list.
+//
+// Everything about a place is derived from the certificate and the master key, and nothing is stored. So a
+// vault that was restored from a backup knows the places of credentials that were created after the
+// backup, and no other certificate gets them (ADR 0059).
+type series struct {
+	institution int64
+	block       int64
+	version     int
+}
+
+// bytes returns a series as 16 bytes. The last two are zero.
+func (l series) bytes() []byte {
+	b := binary.BigEndian.AppendUint64(nil, uint64(l.institution))
+	b = binary.BigEndian.AppendUint32(b, uint32(l.block))
+	b = binary.BigEndian.AppendUint16(b, uint16(l.version))
+	return append(b, 0, 0)
+}
+
+// first returns the lowest id of a certificate in the list. The next list has ids from first + listLength.
+func (l series) first() int64 { return l.block * listLength }
+
+// listCipher returns the cipher with which the ids and the order of lists are made.
+func (s *Service) listCipher(use string) (cipher.Block, error) {
+	key, err := s.keyring.MAC(keyring.StatusList, []byte(use))
+	if err != nil {
+		return nil, err
+	}
+	return aes.NewCipher(key)
+}
+
+// seriesID returns the id of a list: the encrypted series in the form of a UUID. It reveals neither the
+// number of certificates nor that two lists belong together.
+func (s *Service) seriesID(l series) (string, error) {
+	c, err := s.listCipher("id")
+	if err != nil {
+		return "", err
+	}
+	var id uuid.UUID
+	c.Encrypt(id[:], l.bytes())
+	return id.String(), nil
+}
+
+// seriesOf returns the series with an id. The error is errNoList if the id is not from seriesID.
+func (s *Service) seriesOf(id string) (series, error) {
+	u, err := uuid.Parse(id)
+	if err != nil {
+		return series{}, errNoList
+	}
+	c, err := s.listCipher("id")
+	if err != nil {
+		return series{}, err
+	}
+	var b [aes.BlockSize]byte
+	c.Decrypt(b[:], u[:])
+	l := series{int64(binary.BigEndian.Uint64(b[:])), int64(binary.BigEndian.Uint32(b[8:])), int(binary.BigEndian.Uint16(b[12:]))}
+	if l.institution < 0 || b[14] != 0 || b[15] != 0 {
+		return series{}, errNoList
+	}
+	return l, nil
+}
+
+// The order of a list is a permutation of 17 bits: a Feistel network whose halves have 8 and 9 bits. A
+// position reveals neither an order nor a number.
+const (
+	orderRounds = 10
+	lowBits     = 8
+	highBits    = 9
+)
+
+// order is a permutation of the positions of a list: the functions of its rounds as tables.
+type order [orderRounds][1 << highBits]uint16
+
+// order returns the order of a list.
+func (s *Service) order(l series) (*order, error) {
+	c, err := s.listCipher("order")
+	if err != nil {
+		return nil, err
+	}
+	var o order
+	stream := make([]byte, orderRounds*2<<highBits)
+	cipher.NewCTR(c, l.bytes()).XORKeyStream(stream, stream)
+	for r := range o {
+		for i := range o[r] {
+			o[r][i] = binary.BigEndian.Uint16(stream[(r<<highBits+i)*2:])
+		}
+	}
+	return &o, nil
+}
+
+// position returns the position of the n-th certificate of a list.
+func (o *order) position(n int64) int {
+	low, high := uint16(n)&(1<<lowBits-1), uint16(n>>lowBits)&(1<<highBits-1)
+	for r := range o {
+		if r%2 == 0 {
+			high ^= o[r][low] & (1<<highBits - 1)
+		} else {
+			low ^= o[r][high] & (1<<lowBits - 1)
+		}
+	}
+	return int(high)<<lowBits | int(low)
+}
+
+// place returns the place of a certificate's credentials.
+func (s *Service) place(institutionID, certificateID int64, version int) (Entry, error) {
+	l := series{institutionID, certificateID / listLength, version}
+	if l.block >= 1<<32 || version >= 1<<16 {
+		return Entry{}, fmt.Errorf("certificate %d has no place in a status list", certificateID)
+	}
+	id, err := s.seriesID(l)
+	if err != nil {
+		return Entry{}, err
+	}
+	o, err := s.order(l)
+	if err != nil {
+		return Entry{}, err
+	}
+	return Entry{id, o.position(certificateID - l.first())}, nil
+}
+
+// version returns the number of corrections of the address of a certificate.
+func version(ctx context.Context, q db.Queryer, institutionID, certificateID int64) (n int, err error) {
+	err = q.QueryRowContext(ctx, `SELECT version FROM credential_versions WHERE institution_id = $1 AND certificate_id = $2`, institutionID, certificateID).Scan(&n)
+	if err != nil && !noRows(err) {
+		return 0, fmt.Errorf("reading the version of a credential: %w", err)
+	}
+	return n, nil
+}
+
+// revokedIn returns the ids of the certificates whose credentials in a list are revoked: those of
+// revoked certificates, and those of a former address.
+func (s *Service) revokedIn(ctx context.Context, l series) ([]int64, error) {
+	list, err := db.Column[int64](s.db.QueryContext(ctx, `SELECT id `+revokedInSeries, l.institution, l.first(), l.first()+listLength, l.version))
+	if err != nil {
+		return nil, fmt.Errorf("reading the revocations of a status list: %w", err)
+	}
+	return list, nil
+}
+
+// countRevokedIn returns the number of positions that are revoked in a list.
+func (s *Service) countRevokedIn(ctx context.Context, l series) (n int, err error) {
+	if err := s.db.QueryRowContext(ctx, `SELECT count(*) `+revokedInSeries, l.institution, l.first(), l.first()+listLength, l.version).Scan(&n); err != nil {
+		return 0, fmt.Errorf("counting the revocations of a status list: %w", err)
+	}
+	return n, nil
+}
+
+const revokedInSeries = `FROM (
+	SELECT id FROM certificates WHERE institution_id = $1 AND status = 'revoked' AND id >= $2 AND id < $3
+	UNION SELECT certificate_id FROM credential_versions WHERE institution_id = $1 AND certificate_id >= $2 AND certificate_id < $3 AND version > $4) AS revoked`
