@@ -1,34 +1,26 @@
 package account
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"database/sql"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"image"
-	_ "image/jpeg" // a logo may be a JPEG file
-	"image/png"
 	"net/url"
 	"regexp"
 	"strconv"
 	"strings"
 	"time"
 
-	"golang.org/x/image/draw"
-
 	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/picture"
 )
 
 const (
 	maxContact = 255
-	// maxLogoFile is the maximum size of a logo's file in bytes. maxLogoSide and maxLogoPixels
-	// limit the decoded picture.
-	maxLogoFile   = 1 << 20
-	maxLogoSide   = 4096
-	maxLogoPixels = 8 << 20
+	// maxLogoFile is the maximum size of a logo's file in bytes.
+	maxLogoFile = 1 << 20
 	// logoWidth and logoHeight are twice the size at which pages show a logo, for screens with a
 	// high resolution.
 	logoWidth  = 480
@@ -187,24 +179,9 @@ func (s *Service) SetLogo(ctx context.Context, id int64, file []byte) error {
 }
 
 func drawLogo(file []byte) ([]byte, error) {
-	refused := fault.OfField("logo", "The logo must be a PNG or JPEG file of at most 1 MB, and at most 4096 pixels wide and high.")
-	if len(file) > maxLogoFile {
-		return nil, refused
+	drawn, err := picture.Draw(file, picture.Limits{Bytes: maxLogoFile, Width: logoWidth, Height: logoHeight})
+	if errors.Is(err, picture.ErrRefused) {
+		return nil, fault.OfField("logo", "The logo must be a PNG or JPEG file of at most 1 MB, and at most 4096 pixels wide and high.")
 	}
-	head, _, err := image.DecodeConfig(bytes.NewReader(file))
-	if err != nil || head.Width < 1 || head.Height < 1 || head.Width > maxLogoSide || head.Height > maxLogoSide || head.Width*head.Height > maxLogoPixels {
-		return nil, refused
-	}
-	given, _, err := image.Decode(bytes.NewReader(file))
-	if err != nil {
-		return nil, refused
-	}
-	scale := min(1, float64(logoWidth)/float64(head.Width), float64(logoHeight)/float64(head.Height))
-	drawn := image.NewNRGBA(image.Rect(0, 0, max(1, int(scale*float64(head.Width))), max(1, int(scale*float64(head.Height)))))
-	draw.CatmullRom.Scale(drawn, drawn.Bounds(), given, given.Bounds(), draw.Src, nil)
-	var b bytes.Buffer
-	if err := (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&b, drawn); err != nil {
-		return nil, fmt.Errorf("drawing the logo: %w", err)
-	}
-	return b.Bytes(), nil
+	return drawn, err
 }

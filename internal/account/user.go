@@ -61,6 +61,23 @@ func VerifiedUser(ctx context.Context, q db.Queryer, emailFolded string) (*User,
 	return u, err
 }
 
+// LanguageOf returns the language that the person with a verified address chose. It is "" if no account has
+// verified the address, or none was chosen.
+func LanguageOf(ctx context.Context, q db.Queryer, address string) (string, error) {
+	email, err := ParseEmail(address)
+	if err != nil {
+		return "", nil //nolint:nilerr // no account has such an address
+	}
+	u, err := VerifiedUser(ctx, q, email.Folded)
+	if fault.Is(err, fault.NotFound) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	return u.Language, nil
+}
+
 // NewUser is the data of an account to create.
 type NewUser struct {
 	Email          Email

@@ -1,7 +1,6 @@
 package issuer
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"database/sql"
@@ -9,16 +8,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"image"
-	_ "image/jpeg" // a picture may be a JPEG file
-	"image/png"
 	"net/url"
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/google/uuid"
-	"golang.org/x/image/draw"
 
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/audit"
@@ -26,6 +19,8 @@ import (
 	"github.com/certvault/certvault/internal/credential"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/picture"
+	"github.com/google/uuid"
 )
 
 const (
@@ -37,15 +32,13 @@ const (
 	maxSkills      = 50
 	// maxAchievements is the maximum number of achievements of an institution.
 	maxAchievements = 1000
-	// maxPictureFile is the maximum size of the file of a picture in bytes. maxPictureSide and
-	// maxPicturePixels limit the decoded picture, and pictureSide the stored one.
-	maxPictureFile   = 2 << 20
-	maxPictureSide   = 4096
-	maxPicturePixels = 8 << 20
-	pictureSide      = 512
+	// maxPictureFile is the maximum size of the file of a picture in bytes, and pictureSide the maximum
+	// width and height of the stored picture.
+	maxPictureFile = 2 << 20
+	pictureSide    = 512
 )
 
-// Achievement is what the credentials of certificates with a title say about it.
+// Achievement is what the credentials of certificates with a title, or of a template, say about them.
 type Achievement struct {
 	UUID string
 	// Title is the title of the certificates. An institution has at most one achievement of a title.
@@ -54,25 +47,38 @@ type Achievement struct {
 	// Criteria is a text, and CriteriaURL an address. At least one is set.
 	Criteria, CriteriaURL string
 	Skills                []string
+	// Template is the template whose certificates have the achievement whatever their title is, or nil. A
+	// template has at most one achievement.
+	Template *AchievementTemplate
 	// Picture is the SHA-256 of the picture in hexadecimal, or "".
 	Picture   string
 	UpdatedAt time.Time
 }
 
+// AchievementTemplate is the template of an achievement.
+type AchievementTemplate struct{ UUID, Name string }
+
 // ErrNoAchievement is the error for an unknown achievement.
 var ErrNoAchievement = fault.New(fault.NotFound, "No such achievement.")
 
-const achievementColumns = `uuid, title, description, criteria, criteria_url, skills, picture_sha256, updated_at`
+// achievementQuery reads achievements. Its conditions follow.
+const achievementQuery = `
+	SELECT a.uuid, a.title, a.description, a.criteria, a.criteria_url, a.skills, a.picture_sha256, a.updated_at, coalesce(t.uuid, ''), coalesce(t.name, '')
+	FROM achievements a LEFT JOIN templates t ON t.id = a.template_id WHERE a.institution_id = $1 `
 
 func scanAchievement(row interface{ Scan(dest ...any) error }) (*Achievement, error) {
 	var a Achievement
+	var t AchievementTemplate
 	var skills string
 	var picture []byte
 	var updated int64
-	if err := row.Scan(&a.UUID, &a.Title, &a.Description, &a.Criteria, &a.CriteriaURL, &skills, &picture, &updated); err != nil {
+	if err := row.Scan(&a.UUID, &a.Title, &a.Description, &a.Criteria, &a.CriteriaURL, &skills, &picture, &updated, &t.UUID, &t.Name); err != nil {
 		return nil, err
 	}
 	a.Picture, a.UpdatedAt = hex.EncodeToString(picture), db.Time(updated)
+	if t.UUID != "" {
+		a.Template = &t
+	}
 	if err := json.Unmarshal([]byte(skills), &a.Skills); err != nil {
 		return nil, fmt.Errorf("reading the skills of an achievement: %w", err)
 	}
@@ -81,7 +87,7 @@ func scanAchievement(row interface{ Scan(dest ...any) error }) (*Achievement, er
 
 // Achievements returns the achievements of an institution by title.
 func (s *Service) Achievements(ctx context.Context, institutionID int64) ([]*Achievement, error) {
-	rows, err := s.db.QueryContext(ctx, `SELECT `+achievementColumns+` FROM achievements WHERE institution_id = $1 ORDER BY title`, institutionID)
+	rows, err := s.db.QueryContext(ctx, achievementQuery+`ORDER BY a.title`, institutionID)
 	if err != nil {
 		return nil, fmt.Errorf("reading achievements: %w", err)
 	}
@@ -94,7 +100,7 @@ func (s *Service) Achievements(ctx context.Context, institutionID int64) ([]*Ach
 
 // Achievement returns an achievement of an institution, or ErrNoAchievement.
 func (s *Service) Achievement(ctx context.Context, institutionID int64, id string) (*Achievement, error) {
-	a, err := scanAchievement(s.db.QueryRowContext(ctx, `SELECT `+achievementColumns+` FROM achievements WHERE institution_id = $1 AND uuid = $2`, institutionID, id))
+	a, err := scanAchievement(s.db.QueryRowContext(ctx, achievementQuery+`AND a.uuid = $2`, institutionID, id))
 	if noRows(err) {
 		return nil, ErrNoAchievement
 	}
@@ -127,6 +133,8 @@ type AchievementInput struct {
 	Title, Description, Criteria, CriteriaURL string
 	// Skills are separated by line breaks.
 	Skills string
+	// Template is the UUID of a template, or "".
+	Template string
 	// Picture is a PNG or JPEG file, or nil. RemovePicture removes the stored one.
 	Picture       []byte
 	RemovePicture bool
@@ -178,14 +186,18 @@ func (in *AchievementInput) check(bad *fault.Fields) (skills []string) {
 func (s *Service) SaveAchievement(ctx context.Context, institutionID int64, id string, in AchievementInput) (*Achievement, error) {
 	var bad fault.Fields
 	skills := in.check(&bad)
-	var picture []byte
+	var drawn []byte
 	var sum any
 	if in.Picture != nil {
 		var err error
-		if picture, err = drawPicture(in.Picture); err != nil {
+		drawn, err = picture.Draw(in.Picture, picture.Limits{Bytes: maxPictureFile, Width: pictureSide, Height: pictureSide})
+		switch {
+		case errors.Is(err, picture.ErrRefused):
 			bad.Add("picture", "picture")
+		case err != nil:
+			return nil, err
 		}
-		digest := sha256.Sum256(picture)
+		digest := sha256.Sum256(drawn)
 		sum = digest[:]
 	}
 	if err := bad.Err(); err != nil {
@@ -197,6 +209,10 @@ func (s *Service) SaveAchievement(ctx context.Context, institutionID int64, id s
 	}
 	now, action := db.Micros(s.now()), audit.AchievementChanged
 	err = s.db.Tx(ctx, func(tx *db.Tx) error {
+		template, err := templateTx(ctx, tx, institutionID, in.Template)
+		if err != nil {
+			return err
+		}
 		if id == "" {
 			action = audit.AchievementCreated
 			var n int
@@ -208,29 +224,33 @@ func (s *Service) SaveAchievement(ctx context.Context, institutionID int64, id s
 			}
 			id = uuid.NewString()
 			if _, err := tx.ExecContext(ctx, `
-				INSERT INTO achievements (uuid, institution_id, title, description, criteria, criteria_url, skills, picture, picture_sha256, created_at, updated_at)
-				VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $10)`,
-				id, institutionID, in.Title, in.Description, in.Criteria, in.CriteriaURL, string(list), picture, sum, now); err != nil {
+				INSERT INTO achievements (uuid, institution_id, title, description, criteria, criteria_url, skills, picture, picture_sha256, template_id, created_at, updated_at)
+				VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $11)`,
+				id, institutionID, in.Title, in.Description, in.Criteria, in.CriteriaURL, string(list), drawn, sum, template, now); err != nil {
 				return err
 			}
 		} else {
 			r, err := tx.ExecContext(ctx, `
-				UPDATE achievements SET title = $1, description = $2, criteria = $3, criteria_url = $4, skills = $5, updated_at = $6 WHERE institution_id = $7 AND uuid = $8`,
-				in.Title, in.Description, in.Criteria, in.CriteriaURL, string(list), now, institutionID, id)
+				UPDATE achievements SET title = $1, description = $2, criteria = $3, criteria_url = $4, skills = $5, template_id = $6, updated_at = $7
+				WHERE institution_id = $8 AND uuid = $9`,
+				in.Title, in.Description, in.Criteria, in.CriteriaURL, string(list), template, now, institutionID, id)
 			if err != nil {
 				return err
 			}
 			if n, err := r.RowsAffected(); err != nil || n == 0 {
 				return errors.Join(err, ErrNoAchievement)
 			}
-			if picture != nil || in.RemovePicture {
-				if _, err := tx.ExecContext(ctx, `UPDATE achievements SET picture = $1, picture_sha256 = $2 WHERE uuid = $3`, picture, sum, id); err != nil {
+			if drawn != nil || in.RemovePicture {
+				if _, err := tx.ExecContext(ctx, `UPDATE achievements SET picture = $1, picture_sha256 = $2 WHERE uuid = $3`, drawn, sum, id); err != nil {
 					return err
 				}
 			}
 		}
 		return recordAchievementTx(ctx, tx, action, s.now(), institutionID, id, in.Title)
 	})
+	if db.UniqueOn(err, "achievements", "template_id") {
+		return nil, fault.OfField("template", "template_taken")
+	}
 	if db.IsUnique(err) {
 		return nil, fault.OfField("title", "taken")
 	}
@@ -238,6 +258,21 @@ func (s *Service) SaveAchievement(ctx context.Context, institutionID int64, id s
 		return nil, fmt.Errorf("storing an achievement: %w", err)
 	}
 	return s.Achievement(ctx, institutionID, id)
+}
+
+// templateTx returns the id of a template of an institution, or null for "".
+func templateTx(ctx context.Context, tx *db.Tx, institutionID int64, uuid string) (id sql.NullInt64, err error) {
+	if uuid == "" {
+		return id, nil
+	}
+	err = tx.QueryRowContext(ctx, `SELECT id FROM templates WHERE institution_id = $1 AND uuid = $2`, institutionID, uuid).Scan(&id)
+	if noRows(err) {
+		return id, fault.OfField("template", "template")
+	}
+	if err != nil {
+		return id, fmt.Errorf("reading the template of an achievement: %w", err)
+	}
+	return id, nil
 }
 
 // DeleteAchievement deletes an achievement. Credentials that were created before stay as they are, but
@@ -262,32 +297,6 @@ func recordAchievementTx(ctx context.Context, tx *db.Tx, action audit.Action, at
 	})
 }
 
-var errPicture = errors.New("the picture cannot be used")
-
-// drawPicture draws a PNG or JPEG file as a new picture of at most pictureSide pixels, so that no byte
-// of the file reaches a visitor.
-func drawPicture(file []byte) ([]byte, error) {
-	if len(file) > maxPictureFile {
-		return nil, errPicture
-	}
-	head, _, err := image.DecodeConfig(bytes.NewReader(file))
-	if err != nil || head.Width < 1 || head.Height < 1 || head.Width > maxPictureSide || head.Height > maxPictureSide || head.Width*head.Height > maxPicturePixels {
-		return nil, errPicture
-	}
-	given, _, err := image.Decode(bytes.NewReader(file))
-	if err != nil {
-		return nil, errPicture
-	}
-	scale := min(1, float64(pictureSide)/float64(max(head.Width, head.Height)))
-	drawn := image.NewNRGBA(image.Rect(0, 0, max(1, int(scale*float64(head.Width))), max(1, int(scale*float64(head.Height)))))
-	draw.CatmullRom.Scale(drawn, drawn.Bounds(), given, given.Bounds(), draw.Src, nil)
-	var b bytes.Buffer
-	if err := png.Encode(&b, drawn); err != nil {
-		return nil, fmt.Errorf("drawing a picture: %w", err)
-	}
-	return b.Bytes(), nil
-}
-
 // pictureURL returns the address of the picture of an achievement, or "".
 func (s *Service) pictureURL(institution string, a *Achievement) string {
 	if a == nil || a.Picture == "" {
@@ -296,9 +305,17 @@ func (s *Service) pictureURL(institution string, a *Achievement) string {
 	return s.ID(institution) + "/achievements/" + a.UUID + "/" + a.Picture + ".png"
 }
 
-// titled returns the achievement of a title, or nil.
-func (s *Service) titled(ctx context.Context, institutionID int64, title string) (*Achievement, error) {
-	a, err := scanAchievement(s.db.QueryRowContext(ctx, `SELECT `+achievementColumns+` FROM achievements WHERE institution_id = $1 AND title = $2`, institutionID, title))
+// assigned returns the achievement that belongs to a certificate: the one of its template, or else the one
+// with its title, or nil.
+func (s *Service) assigned(ctx context.Context, c *cert.Certificate) (*Achievement, error) {
+	var version int64
+	if c.Template != nil {
+		version = c.Template.VersionID
+	}
+	a, err := scanAchievement(s.db.QueryRowContext(ctx, achievementQuery+`
+		AND (a.title = $2 OR a.template_id = (SELECT template_id FROM template_versions WHERE id = $3 AND institution_id = $1))
+		ORDER BY CASE WHEN a.template_id = (SELECT template_id FROM template_versions WHERE id = $3 AND institution_id = $1) THEN 0 ELSE 1 END LIMIT 1`,
+		c.InstitutionID, c.Title, version))
 	if noRows(err) {
 		return nil, nil //nolint:nilnil // nil means that there is none
 	}
@@ -308,10 +325,10 @@ func (s *Service) titled(ctx context.Context, institutionID int64, title string)
 	return a, nil
 }
 
-// achievementOf returns the achievement of a certificate: the one with its title, or else one that is
+// achievementOf returns the achievement of a certificate: the one that belongs to it, or else one that is
 // made from the title, in the language of the institution's mail.
 func (s *Service) achievementOf(ctx context.Context, i *account.Institution, c *cert.Certificate) (credential.Achievement, error) {
-	a, err := s.titled(ctx, i.ID, c.Title)
+	a, err := s.assigned(ctx, c)
 	if err != nil {
 		return credential.Achievement{}, err
 	}

@@ -22,7 +22,7 @@ import (
 // bake returns the picture of a certificate's achievement with the credential in it: the picture of
 // the achievement, or a seal in the institution's colour.
 func (s *Service) bake(ctx context.Context, c *cert.Certificate, found *Credential, f Format) ([]byte, error) {
-	a, err := s.titled(ctx, c.InstitutionID, c.Title)
+	a, err := s.assigned(ctx, c)
 	if err != nil {
 		return nil, err
 	}

@@ -354,6 +354,44 @@ func TestAchievementsOfTenants(t *testing.T) {
 	})
 }
 
+// A certificate of a template has the achievement of the template, and other certificates that with their
+// title.
+func TestAchievementOfTemplate(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		v, inst, c := issued(t, d)
+		v.Exec(`INSERT INTO templates (uuid, institution_id, name, name_folded, created_at, updated_at) VALUES ('t1', $1, 'Internal name', '', 1, 1)`, inst.ID)
+		v.Exec(`INSERT INTO template_versions (template_id, institution_id, number, state, revision, design_key, pages, layout, warnings, created_at, updated_at)
+			SELECT id, institution_id, 1, 'published', 1, '', '[]', '{}', '[]', 1, 1 FROM templates`)
+		of := c.Title
+		save := func(title, template string) *issuer.Achievement {
+			a, err := v.Issuer.SaveAchievement(t.Context(), inst.ID, "", issuer.AchievementInput{Title: title, Description: "Text", Criteria: "Text", Template: template})
+			ok(t, err)
+			return a
+		}
+		byTitle, byTemplate := save(of, ""), save("Bachelor of Physics", "t1")
+		if byTemplate.Template == nil || byTemplate.Template.Name != "Internal name" || byTitle.Template != nil {
+			t.Errorf("the templates are %v and %v", byTemplate.Template, byTitle.Template)
+		}
+		later := v.Upload(inst, "Bo Ek", "diploma.pdf")
+		v.Settle()
+		v.Exec(`UPDATE certificates SET template_version_id = (SELECT id FROM template_versions) WHERE id = $1`, later.ID)
+		if got := credentialOf(t, v, later).Subject.Achievement; got.ID != "urn:uuid:"+byTemplate.UUID || got.Name != "Bachelor of Physics" {
+			t.Errorf("the certificate of the template has %+v", got)
+		}
+		if got := credentialOf(t, v, c).Subject.Achievement; got.ID != "urn:uuid:"+byTitle.UUID {
+			t.Errorf("the other certificate has %+v", got)
+		}
+		// A draft that was never published can be deleted with its template. The achievement remains.
+		v.Exec(`UPDATE certificates SET template_version_id = NULL`)
+		v.Exec(`DELETE FROM template_versions`)
+		v.Exec(`DELETE FROM templates`)
+		if a, err := v.Issuer.Achievement(t.Context(), inst.ID, byTemplate.UUID); err != nil || a.Template != nil {
+			t.Errorf("after the deletion of the template: %+v, %v", a, err)
+		}
+	})
+}
+
 // Each wrong value of an achievement is reported for its field.
 func TestAchievementProblems(t *testing.T) {
 	t.Parallel()
@@ -368,6 +406,7 @@ func TestAchievementProblems(t *testing.T) {
 		"criteria_url": func(in *issuer.AchievementInput) { in.CriteriaURL = "javascript:alert(1)" },
 		"skills":       func(in *issuer.AchievementInput) { in.Skills = strings.Repeat("x", 101) },
 		"picture":      func(in *issuer.AchievementInput) { in.Picture = []byte("<svg/>") },
+		"template":     func(in *issuer.AchievementInput) { in.Template = "unknown" },
 	} {
 		in := good
 		in.Title = "MSc"

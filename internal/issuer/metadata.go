@@ -52,12 +52,12 @@ type Metadata struct {
 }
 
 type display struct {
-	Name       string   `json:"name"`
-	Logo       *picture `json:"logo,omitempty"`
-	Background string   `json:"background_color,omitempty"`
+	Name       string `json:"name"`
+	Logo       *logo  `json:"logo,omitempty"`
+	Background string `json:"background_color,omitempty"`
 }
 
-type picture struct {
+type logo struct {
 	URI string `json:"uri"`
 }
 
@@ -93,7 +93,7 @@ func (s *Service) Metadata(ctx context.Context, i *account.Institution) (*Metada
 	id := s.ID(i.UUID)
 	shown := display{Name: profile.Name}
 	if profile.Logo != "" {
-		shown.Logo = &picture{URI: s.base + "/logos/" + profile.Slug + "/" + profile.Logo}
+		shown.Logo = &logo{URI: s.base + "/logos/" + profile.Slug + "/" + profile.Logo}
 	}
 	m := &Metadata{
 		Issuer: id, CredentialEndpoint: id + "/openid4vci/credential", NonceEndpoint: id + "/openid4vci/nonce",

@@ -159,17 +159,11 @@ func (s *Service) mailCodeTx(ctx context.Context, tx *db.Tx, c *cert.Certificate
 	if err != nil {
 		return err
 	}
-	language := settings.MailLanguage
-	if e, err := account.ParseEmail(c.Email); err == nil {
-		u, err := account.VerifiedUser(ctx, tx, e.Folded)
-		if err != nil && !fault.Is(err, fault.NotFound) {
-			return err
-		}
-		if err == nil && u.Language != "" {
-			language = u.Language
-		}
+	chosen, err := account.LanguageOf(ctx, tx, c.Email)
+	if err != nil {
+		return err
 	}
-	l := s.catalog.FirstOf(language, settings.MailLanguage)
+	l := s.catalog.FirstOf(chosen, settings.MailLanguage)
 	say, failed := l.Texts("credential_mail.")
 	institution := mail.Quote(settings.Name, maxMailName, l.Direction)
 	subject := say("subject")

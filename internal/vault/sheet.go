@@ -50,15 +50,9 @@ func (s *Services) languageOf(ctx context.Context, d Deps, c *cert.Certificate) 
 	if err != nil {
 		return nil, err
 	}
-	chosen := ""
-	if email, err := account.ParseEmail(c.Email); err == nil {
-		u, err := account.VerifiedUser(ctx, d.DB, email.Folded)
-		if err != nil && !fault.Is(err, fault.NotFound) {
-			return nil, err
-		}
-		if err == nil {
-			chosen = u.Language
-		}
+	chosen, err := account.LanguageOf(ctx, d.DB, c.Email)
+	if err != nil {
+		return nil, err
 	}
 	return s.Languages.FirstOf(chosen, settings.MailLanguage), nil
 }

@@ -1,10 +1,10 @@
 package panel
 
 import (
-	"bytes"
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,6 +13,7 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/issuer"
 	"github.com/certvault/certvault/internal/task"
+	"github.com/certvault/certvault/internal/template"
 	"github.com/certvault/certvault/internal/web"
 	"github.com/certvault/certvault/internal/web/body"
 )
@@ -34,8 +35,11 @@ func (p *Panel) achievementRoutes() []route {
 	}
 }
 
+// maxPictureForm is the size of the form of an achievement, which is larger than the largest picture.
+const maxPictureForm = 3 << 20
+
 var achievementLimits = &body.Limits{
-	Size: 3 << 20, Time: 2 * time.Minute, Parts: 10, TooLarge: fault.New(fault.TooLarge, "achievements.problem_picture"), Broken: errUpload,
+	Size: maxPictureForm, Time: 2 * time.Minute, Parts: 10, TooLarge: fault.New(fault.TooLarge, "achievements.problem_picture"), Broken: errUpload,
 }
 
 // achievementsPage is the data of the list of achievements.
@@ -60,22 +64,36 @@ type achievementPage struct {
 	In    issuer.AchievementInput
 	// Picture is the address of the stored picture, or "".
 	Picture string
+	// Templates are the templates to choose from: those in use, and the one of the achievement.
+	Templates []issuer.AchievementTemplate
 }
 
 func (p *Panel) achievementPage(r *http.Request, v *Visit) (*achievementPage, error) {
 	d := &achievementPage{Visit: v}
+	templates, err := p.Templates.List(r.Context(), v.Institution().ID, template.Filter{})
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range templates {
+		d.Templates = append(d.Templates, issuer.AchievementTemplate{UUID: t.UUID, Name: t.Name})
+	}
 	id := r.PathValue("achievement")
 	if id == "" {
 		// A link from a certificate can name its title.
 		d.In.Title = r.URL.Query().Get("title")
 		return d, nil
 	}
-	var err error
 	if d.A, err = p.Issuer.Achievement(r.Context(), v.Institution().ID, id); err != nil {
 		return nil, err
 	}
 	d.In = issuer.AchievementInput{
 		Title: d.A.Title, Description: d.A.Description, Criteria: d.A.Criteria, CriteriaURL: d.A.CriteriaURL, Skills: strings.Join(d.A.Skills, "\n"),
+	}
+	if t := d.A.Template; t != nil {
+		d.In.Template = t.UUID
+		if !slices.Contains(d.Templates, *t) { // it is archived
+			d.Templates = append(d.Templates, *t)
+		}
 	}
 	if d.A.Picture != "" {
 		d.Picture = "/institutions/" + v.Institution().UUID + "/achievements/" + d.A.UUID + "/" + d.A.Picture + ".png"
@@ -116,14 +134,9 @@ func readAchievement(r *http.Request) (in issuer.AchievementInput, err error) {
 	for form.Next() {
 		part := form.Part()
 		if part.FormName() == "picture" {
-			if part.FileName() == "" {
-				continue
+			if file := part.Value(maxPictureForm, io.Discard); len(file) > 0 {
+				in.Picture = file
 			}
-			var file bytes.Buffer
-			if _, err := io.Copy(&file, part); err != nil {
-				return in, err
-			}
-			in.Picture = file.Bytes()
 			continue
 		}
 		value := string(part.Value(maxForm, io.Discard))
@@ -138,6 +151,8 @@ func readAchievement(r *http.Request) (in issuer.AchievementInput, err error) {
 			in.CriteriaURL = value
 		case "skills":
 			in.Skills = value
+		case "template":
+			in.Template = value
 		case "remove":
 			in.RemovePicture = value != ""
 		default:

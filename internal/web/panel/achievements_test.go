@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"image"
 	"image/png"
+	"maps"
 	"mime/multipart"
 	"net/http"
 	"net/http/httptest"
@@ -14,6 +15,8 @@ import (
 
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/db/dbtest"
+	"github.com/certvault/certvault/internal/pdf/pdftest"
+	certtemplate "github.com/certvault/certvault/internal/template"
 )
 
 // achievementForm returns a request with the form of an achievement.
@@ -88,9 +91,43 @@ func TestAchievements(t *testing.T) {
 	if w := o.post("outsider", foreign+"/delete", url.Values{}); w.Code != http.StatusNotFound {
 		t.Errorf("a deletion by another institution: %d, want 404", w.Code)
 	}
+	o.checkTemplateOfAchievement(t, own, fields)
 	checkPage(t, "the question", o.get("owner", own+"/delete"), http.StatusOK, "Delete “BSc Physics”?")
 	checkPage(t, "after the deletion", o.followRedirect(t, "owner", o.post("owner", own+"/delete", url.Values{}), list), http.StatusOK, "The achievement was deleted")
 	checkPage(t, "the audit log", o.get("owner", o.pathOf("audit")), http.StatusOK, "created an achievement", "deleted an achievement")
+}
+
+// checkTemplateOfAchievement checks that an achievement gets a template of the institution, and no other.
+func (o *panelTest) checkTemplateOfAchievement(t *testing.T, own string, fields map[string]string) {
+	t.Helper()
+	create := func(inst *account.Institution, name string) *certtemplate.Template {
+		made, err := o.Templates.Create(t.Context(), certtemplate.NewTemplate{Institution: inst, Name: name, Design: bytes.NewReader(pdftest.Page("a design"))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return made
+	}
+	mine, foreign := create(&o.inst, "Diploma <1>"), create(&o.other, "Their diploma")
+	form := o.get("owner", own)
+	checkPage(t, "the form with templates", form, http.StatusOK, "Diploma <1>")
+	if strings.Contains(form.Body.String(), "Their diploma") {
+		t.Error("the form offers a template of another institution")
+	}
+	fields["template"] = foreign.UUID
+	checkPage(t, "a template of another institution", o.send(o.achievementForm("owner", own, nil, fields)), http.StatusUnprocessableEntity, "Choose one of the templates of the institution.")
+	fields["template"] = mine.UUID
+	checkPage(t, "the list with the template", o.followRedirect(t, "owner", o.send(o.achievementForm("owner", own, nil, fields)), o.pathOf("achievements")), http.StatusOK, "Diploma <1>")
+	if !strings.Contains(o.get("owner", own).Body.String(), `<option value="`+mine.UUID+`" selected>`) {
+		t.Error("the form does not show the chosen template")
+	}
+	other := maps.Clone(fields)
+	other["title"] = "MSc Physics"
+	checkPage(t, "the template of another achievement", o.send(o.achievementForm("owner", o.pathOf("achievements/new"), nil, other)), http.StatusUnprocessableEntity,
+		"This template has another achievement already.")
+	delete(fields, "template")
+	if w := o.send(o.achievementForm("owner", own, nil, fields)); w.Code != http.StatusSeeOther {
+		t.Errorf("removing the template: %d", w.Code)
+	}
 }
 
 // Members download the credential of a certificate, and those of many as a ZIP.
