@@ -93,7 +93,7 @@ func holderOf(head map[string]any) (Holder, error) {
 	kid := text(head, "kid")
 	var h Holder
 	var err error
-	did, _, _ := strings.Cut(kid, "#")
+	did, name, _ := strings.Cut(kid, "#")
 	switch {
 	case embedded == (kid != ""):
 		return h, errors.New("the header must have either jwk or kid")
@@ -104,9 +104,15 @@ func holderOf(head map[string]any) (Holder, error) {
 		h.Key, err = parseJWK(object)
 	case strings.HasPrefix(did, "did:jwk:"):
 		h.DID = did
+		if name != "" && name != "0" { // did:jwk, "Read"
+			return h, errDID
+		}
 		h.Key, err = didJWK(did)
 	default:
 		h.DID = did
+		if name != "" && did != "did:key:"+name { // did:key, 3.1.2
+			return h, errDID
+		}
 		h.Key, err = didKey(did)
 	}
 	if err != nil {

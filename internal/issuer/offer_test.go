@@ -3,6 +3,7 @@ package issuer_test
 import (
 	"context"
 	"crypto/ecdsa"
+	"crypto/ed25519"
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/sha256"
@@ -283,5 +284,48 @@ func TestHolderProofs(t *testing.T) {
 	v.Advance(5*time.Minute + time.Second)
 	if _, err := v.Issuer.Holder(inst, proof); code(err) != "invalid_nonce" {
 		t.Errorf("an expired nonce: %v", err)
+	}
+}
+
+// A wallet with an Ed25519 key, which it names as did:jwk, gets a credential for this identifier.
+func TestRedeemWithEdwardsKey(t *testing.T) {
+	t.Parallel()
+	v, inst, c := issued(t, dbtest.SQLite(t))
+	ctx := t.Context()
+	o, digits := offered(t, v, c)
+	token, err := v.Issuer.Redeem(ctx, inst.ID, o.Secret, digits)
+	ok(t, err)
+	g, err := v.Issuer.Granted(ctx, inst.ID, token)
+	ok(t, err)
+	nonce, err := v.Issuer.NewNonce(inst.UUID)
+	ok(t, err)
+	public, private, err := ed25519.GenerateKey(rand.Reader)
+	ok(t, err)
+	x := base64.RawURLEncoding.EncodeToString(public)
+	did := "did:jwk:" + encode(t, map[string]any{"kty": "OKP", "crv": "Ed25519", "x": x})
+	message := encode(t, map[string]any{"alg": "EdDSA", "typ": "openid4vci-proof+jwt", "kid": did + "#0"}) + "." +
+		encode(t, map[string]any{"aud": v.Issuer.ID(inst.UUID), "nonce": nonce, "iat": v.Now().Unix()})
+	h, err := v.Issuer.Holder(inst, message+"."+base64.RawURLEncoding.EncodeToString(ed25519.Sign(private, []byte(message))))
+	ok(t, err)
+	text, err := v.Issuer.Issue(ctx, g, h, issuer.FormatVC)
+	ok(t, err)
+	if got := parse(t, text).Subject.ID; got != did {
+		t.Errorf("the subject is %q, want %q", got, did)
+	}
+	text, err = v.Issuer.Issue(ctx, g, h, issuer.FormatSDJWT)
+	ok(t, err)
+	payload, err := base64.RawURLEncoding.DecodeString(strings.Split(text, ".")[1])
+	ok(t, err)
+	var claims struct {
+		Cnf struct{ JWK struct{ Crv, X string } }
+	}
+	ok(t, json.Unmarshal(payload, &claims))
+	if claims.Cnf.JWK.Crv != "Ed25519" || claims.Cnf.JWK.X != x {
+		t.Errorf("the SD-JWT is bound to %+v", claims.Cnf.JWK)
+	}
+	other, err := v.Issuer.Holder(inst, newWallet(t).prove(t, v.Issuer.ID(inst.UUID), nonce, v.Now(), nil))
+	ok(t, err)
+	if _, err := v.Issuer.Issue(ctx, g, other, issuer.FormatVC); code(err) != "credential_request_denied" {
+		t.Errorf("another key: %v", err)
 	}
 }

@@ -23,6 +23,26 @@ type mailServer struct {
 
 	mu  sync.Mutex
 	got map[string]string // the envelope sender by recipient
+	// last is the last mail to each recipient.
+	last map[string]string
+}
+
+// letter returns the last mail to an address, or an empty one.
+func (m *mailServer) letter(t *testing.T, to string) (l letter) {
+	t.Helper()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if text, ok := m.last[to]; ok {
+		var err error
+		if l, err = readLetter(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return l
+}
+
+func newMailServer() *mailServer {
+	return &mailServer{got: map[string]string{}, last: map[string]string{}}
 }
 
 func (m *mailServer) NewSession(*smtp.Conn) (smtp.Session, error) {
@@ -55,12 +75,13 @@ func (s *mailSession) Rcpt(to string, _ *smtp.RcptOptions) error {
 }
 
 func (s *mailSession) Data(r io.Reader) error {
-	if _, err := io.Copy(io.Discard, r); err != nil {
+	text, err := io.ReadAll(r)
+	if err != nil {
 		return err
 	}
 	s.server.mu.Lock()
 	defer s.server.mu.Unlock()
-	s.server.got[s.to] = s.from
+	s.server.got[s.to], s.server.last[s.to] = s.from, string(text)
 	return nil
 }
 
@@ -109,7 +130,8 @@ From: Northwind University <no-reply@vault.example>
 // address, the test later sends the report of a failed delivery. The panel shows both failures.
 func TestUndeliverableMail(t *testing.T) {
 	t.Parallel()
-	server := &mailServer{unknown: "unknown.mailbox@example.org", got: map[string]string{}}
+	server := newMailServer()
+	server.unknown = "unknown.mailbox@example.org"
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

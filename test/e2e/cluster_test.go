@@ -78,6 +78,7 @@ type cluster struct {
 	t       *testing.T
 	options clusterOptions
 	nodes   []*vault.Vault
+	mail    *mailServer
 	haproxy *haproxy // nil without HAProxy
 	// transport is that of clients of the balancer at url.
 	url       string
@@ -99,14 +100,15 @@ func startCluster(t *testing.T, o clusterOptions) *cluster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	x := smtp.NewServer(&mailServer{got: map[string]string{}})
+	mailbox := newMailServer()
+	x := smtp.NewServer(mailbox)
 	x.Domain, x.ErrorLog = "mx.example.org", slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
 	t.Cleanup(func() { _ = x.Close() })
 	go func() { _ = x.Serve(l) }()
 	if o.database == "" {
 		o.database = dbtest.MigratedURL(t)
 	}
-	c := &cluster{t: t, options: o, nodes: make([]*vault.Vault, o.size), acked: map[string]string{}, batches: map[string]string{}, statuses: map[int]int{}}
+	c := &cluster{t: t, options: o, mail: mailbox, nodes: make([]*vault.Vault, o.size), acked: map[string]string{}, batches: map[string]string{}, statuses: map[int]int{}}
 	// An attempt that counts makes a certificate fail: no fault may count one.
 	args := append(unlimited([]string{
 		"--smtp", "smtp://" + l.Addr().String() + "?tls=off", "--mail-from", "no-reply@vault.example", "--webhook-allow", "127.0.0.1", "--process-attempts", "1",

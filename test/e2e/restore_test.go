@@ -225,7 +225,7 @@ func TestFilesOnlyBackup(t *testing.T) {
 func TestDrill(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {
-		server := &mailServer{got: map[string]string{}}
+		server := newMailServer()
 		l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)

@@ -9,22 +9,22 @@ import (
 
 // walletPage returns the data of the page that adds a certificate to a wallet. The error is errNoFile
 // if the certificate is not approved.
-func (p *Pages) walletPage(r *http.Request, h *holding) (*page.ToWallet, error) {
+func (p *Pages) walletPage(r *http.Request) (*holding, *page.ToWallet, error) {
+	h, err := p.holdingOf(r)
+	if err != nil {
+		return nil, nil, err
+	}
 	if h.certificate.Status != cert.Approved {
-		return nil, errNoFile
+		return nil, nil, errNoFile
 	}
 	t := &page.ToWallet{Path: h.base + "/wallet", Back: h.base, Title: h.certificate.Title}
-	err := t.FindOffer(r.Context(), r, p.Issuer, h.certificate)
-	return t, err
+	err = t.FindOffer(r.Context(), r, p.Issuer, h.certificate)
+	return h, t, err
 }
 
 // wallet shows the page that adds a certificate to a wallet.
 func (p *Pages) wallet(w http.ResponseWriter, r *http.Request) error {
-	h, err := p.holdingOf(r)
-	if err != nil {
-		return p.notFound(w, r, err)
-	}
-	t, err := p.walletPage(r, h)
+	h, t, err := p.walletPage(r)
 	if err != nil {
 		return p.notFound(w, r, err)
 	}
@@ -33,11 +33,7 @@ func (p *Pages) wallet(w http.ResponseWriter, r *http.Request) error {
 
 // offerToWallet makes an offer to a wallet, and shows it on the page.
 func (p *Pages) offerToWallet(w http.ResponseWriter, r *http.Request) error {
-	h, err := p.holdingOf(r)
-	if err != nil {
-		return p.notFound(w, r, err)
-	}
-	t, err := p.walletPage(r, h)
+	h, t, err := p.walletPage(r)
 	if err != nil {
 		return p.notFound(w, r, err)
 	}

@@ -1,0 +1,212 @@
+package credential
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"encoding/json"
+
+	"strings"
+	"testing"
+)
+
+// proofBy returns a proof of possession that a key signed. change may modify the header and the claims.
+func proofBy(t testing.TB, key crypto.Signer, change func(head, claims map[string]any)) string {
+	t.Helper()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	head := map[string]any{"typ": typHolderProof}
+	k, err := newJWK(key.Public())
+	must(err)
+	head["alg"], head["jwk"] = map[string]string{"EC": "ES256", "OKP": "EdDSA"}[k.Kty], k
+	claims := map[string]any{"aud": "https://vault.example/institutions/1", "nonce": "n", "iat": testNow.Unix()}
+	if change != nil {
+		change(head, claims)
+	}
+	encode := func(v any) string {
+		data, err := json.Marshal(v)
+		must(err)
+		return base64url(data)
+	}
+	message := encode(head) + "." + encode(claims)
+	var signature []byte
+	if _, ok := key.(*ecdsa.PrivateKey); ok {
+		signature, err = signES256(key, []byte(message))
+	} else {
+		signature, err = key.Sign(rand.Reader, []byte(message), crypto.Hash(0))
+	}
+	must(err)
+	return message + "." + base64url(signature)
+}
+
+// holderKeys returns a key for each algorithm that a wallet may have.
+func holderKeys(t testing.TB) map[string]crypto.Signer {
+	t.Helper()
+	_, edwards, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	curve, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return map[string]crypto.Signer{"Ed25519": edwards, "P-256": curve}
+}
+
+// didsOf returns the identifiers that a key can have in kid.
+func didsOf(t testing.TB, key crypto.PublicKey) (didKey, didJWK string) {
+	t.Helper()
+	name, err := multikey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k, err := newJWK(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := json.Marshal(k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return "did:key:" + name, "did:jwk:" + base64url(data)
+}
+
+// A wallet names its key as jwk, did:key or did:jwk. The holder is the same key each time.
+func TestHolderKeys(t *testing.T) {
+	t.Parallel()
+	for algorithm, key := range holderKeys(t) {
+		byKey, byJWK := didsOf(t, key.Public())
+		_, fragment, _ := strings.Cut(byKey, "did:key:")
+		kid := func(id string) func(head, _ map[string]any) {
+			return func(head, _ map[string]any) { delete(head, "jwk"); head["kid"] = id }
+		}
+		thumbprints := map[string]bool{}
+		for name, c := range map[string]struct {
+			change func(head, claims map[string]any)
+			did    string
+		}{
+			"jwk":                   {nil, byJWK},
+			"did:key":               {kid(byKey), byKey},
+			"did:key with the name": {kid(byKey + "#" + fragment), byKey},
+			"did:jwk":               {kid(byJWK), byJWK},
+			"did:jwk with the name": {kid(byJWK + "#0"), byJWK},
+		} {
+			p, err := ParseHolderProof(proofBy(t, key, c.change))
+			if err != nil {
+				t.Errorf("%s, %s: %v", algorithm, name, err)
+				continue
+			}
+			thumbprints[p.Thumbprint] = true
+			if p.DID != c.did || p.Nonce != "n" || !p.IssuedAt.Equal(testNow) || !key.Public().(interface{ Equal(crypto.PublicKey) bool }).Equal(p.Key) {
+				t.Errorf("%s, %s: %+v", algorithm, name, p)
+			}
+		}
+		if len(thumbprints) != 1 {
+			t.Errorf("%s: %d thumbprints of one key", algorithm, len(thumbprints))
+		}
+	}
+}
+
+// A proof whose key, algorithm or form is wrong is refused.
+func TestForgedProofs(t *testing.T) {
+	t.Parallel()
+	keys, others := holderKeys(t), holderKeys(t)
+	for algorithm, key := range keys {
+		byKey, byJWK := didsOf(t, key.Public())
+		theirs, theirsJWK := didsOf(t, others[algorithm].Public())
+		kid := func(id string) func(head, _ map[string]any) {
+			return func(head, _ map[string]any) { delete(head, "jwk"); head["kid"] = id }
+		}
+		alg := func(alg string) func(head, _ map[string]any) {
+			return func(head, _ map[string]any) { head["alg"] = alg }
+		}
+		for name, change := range map[string]func(head, claims map[string]any){
+			"the did:key of another":  kid(theirs),
+			"the did:jwk of another":  kid(theirsJWK),
+			"another name of did:key": kid(byKey + "#" + strings.TrimPrefix(theirs, "did:key:")),
+			"another name of did:jwk": kid(byJWK + "#1"),
+			"a did:web":               kid("did:web:wallet.example#1"),
+			"no DID":                  kid("1"),
+			"a damaged did:jwk":       kid("did:jwk:e30"),
+			"a private key": func(head, _ map[string]any) {
+				head["jwk"] = map[string]any{"kty": "OKP", "crv": "Ed25519", "x": strings.Repeat("A", 43), "d": "x"}
+			},
+			"two keys":              func(head, _ map[string]any) { head["kid"] = byKey },
+			"no algorithm":          alg("none"),
+			"an empty algorithm":    alg(""),
+			"the other algorithm":   alg(map[string]string{"Ed25519": "ES256", "P-256": "EdDSA"}[algorithm]),
+			"a symmetric algorithm": alg("HS256"),
+			"no time":               func(_, claims map[string]any) { delete(claims, "iat") },
+			"a text as time":        func(_, claims map[string]any) { claims["iat"] = "1" },
+			"an extension":          func(head, _ map[string]any) { head["crit"] = []string{"b64"} },
+			"a large header":        func(head, _ map[string]any) { head["x"] = strings.Repeat("x", maxHolderProof) },
+		} {
+			if p, err := ParseHolderProof(proofBy(t, key, change)); err == nil {
+				t.Errorf("%s, %s: accepted as %s", algorithm, name, p.DID)
+			}
+		}
+		good := proofBy(t, key, nil)
+		for name, token := range map[string]string{
+			"no signature": good[:strings.LastIndex(good, ".")+1], "two parts": good[:strings.LastIndex(good, ".")], "four parts": good + ".", "padding": good + "=",
+			"deep": base64url([]byte(strings.Repeat(`{"a":`, 100)+"1"+strings.Repeat("}", 100))) + good[strings.Index(good, "."):],
+		} {
+			if _, err := ParseHolderProof(token); err == nil {
+				t.Errorf("%s, %s: accepted", algorithm, name)
+			}
+		}
+	}
+	large, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, alg := range []string{"RS256", "ES256"} {
+		forged := strings.Split(proofBy(t, keys["P-256"], nil), ".")
+		k := map[string]any{"kty": "RSA", "n": base64url(large.N.Bytes()), "e": "AQAB"}
+		data, err := json.Marshal(map[string]any{"typ": typHolderProof, "alg": alg, "jwk": k})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ParseHolderProof(base64url(data) + "." + forged[1] + "." + forged[2]); err == nil {
+			t.Errorf("an RSA key with %s: accepted", alg)
+		}
+	}
+}
+
+// FuzzHolderProof parses proofs of hostile wallets. The fuzzer signs nothing, so it has the keys of the
+// corpus only.
+func FuzzHolderProof(f *testing.F) {
+	known := map[string]bool{}
+	for _, key := range holderKeys(f) {
+		byKey, byJWK := didsOf(f, key.Public())
+		for _, id := range []string{"", byKey, byJWK + "#0"} {
+			token := proofBy(f, key, func(head, _ map[string]any) {
+				if id != "" {
+					delete(head, "jwk")
+					head["kid"] = id
+				}
+			})
+			p, err := ParseHolderProof(token)
+			if err != nil {
+				f.Fatal(err)
+			}
+			known[p.Thumbprint] = true
+			f.Add(token)
+		}
+	}
+	f.Fuzz(func(t *testing.T, token string) {
+		p, err := ParseHolderProof(token)
+		if err != nil {
+			return
+		}
+		if !known[p.Thumbprint] || p.Audience != "https://vault.example/institutions/1" || p.Nonce != "n" || !strings.HasPrefix(p.DID, "did:key:z") && !strings.HasPrefix(p.DID, "did:jwk:") {
+			t.Errorf("forged: %+v", p)
+		}
+	})
+}
