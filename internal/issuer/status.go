@@ -23,6 +23,9 @@ const (
 	// the time for which a signed list is valid. Caches keep a list for 5 minutes.
 	listSigned = 5 * time.Minute
 	listLife   = 15 * time.Minute
+	// listSkew is the time before the signature from which a list is valid: the clock of a verifier may be
+	// late, and a verification may have begun before the list was signed.
+	listSkew = time.Minute
 	// maxListBytes is the maximum size of the signed lists in memory.
 	maxListBytes = 32 << 20
 )

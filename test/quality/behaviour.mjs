@@ -53,6 +53,14 @@ export async function checkBehaviour(plan) {
     await page.waitForURL(/reference_id=/);
     assert.match(await page.locator(".match").textContent(), /identical to the issued file/);
   });
+  await step("the page for a credential says that one of the vault is valid", {}, async (page) => {
+    await page.goto(`${base}/verify`);
+    await page.locator("#credential").setInputFiles(plan.credential);
+    await page.locator("form:has(#credential) button").click();
+    await page.locator(".verdict.valid").waitFor();
+    assert.equal(await heading(page), "The credential is valid");
+    assert.equal(await page.locator(".check.passed").count(), 5);
+  });
   await step("a file that is too large causes a message, and no other page", {}, async (page) => {
     await page.goto(`${base}/verify`);
     await page.locator(".drop input[type=file]").setInputFiles({ name: "large.pdf", mimeType: "application/pdf", buffer: Buffer.alloc(41 << 20) });

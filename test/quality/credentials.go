@@ -1,18 +1,31 @@
 package main
 
 import (
+	"context"
 	"crypto/ed25519"
 	"crypto/rand"
+	"fmt"
 	"net/http"
 	"net/url"
+	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/certvault/certvault/internal/credential"
+	"github.com/certvault/certvault/test/vault"
 )
 
-// credentials adds the pages that show the check of a credential. No issuer is reached, so there is no
-// page of a valid one; it has the same template.
-func (f *fixture) credentials(base string) error {
+// credentials adds the pages that show the check of a credential. The valid one is that of a certificate
+// of the vault, which reads its own documents; no other issuer is reached.
+func (f *fixture) credentials(ctx context.Context, base string, valid *vault.Certificate) error {
+	own, err := f.client.Get(ctx, "/business/certificates/"+valid.UUID+"/credential")
+	if err != nil || own.Status != http.StatusOK {
+		return fmt.Errorf("requesting a credential: %+v: %w", own, err)
+	}
+	f.Credential = filepath.Join(f.dir, "credential.json")
+	if err := os.WriteFile(f.Credential, own.Body, 0o600); err != nil {
+		return fmt.Errorf("storing a credential: %w", err)
+	}
 	_, key, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
 		return err
@@ -36,6 +49,7 @@ func (f *fixture) credentials(base string) error {
 		name, text string
 		status     int
 	}{
+		{"credential-valid", string(own.Body), http.StatusOK},
 		{"credential-unknown", string(signed), http.StatusOK},
 		{"credential-invalid", `{"type": "VerifiableCredential"}`, http.StatusOK},
 		{"credential-problem", "hello", http.StatusUnprocessableEntity},

@@ -52,6 +52,8 @@ type fixture struct {
 	File     string `json:"file"`
 	FilePage string `json:"file_page"`
 	Changed  string `json:"changed"`
+	// Credential is the path of a valid credential of the vault.
+	Credential string `json:"credential"`
 	// Sample is the path of a file that can be uploaded.
 	Sample string `json:"sample"`
 	// Reference is the reference id of the verified PDF.
@@ -262,7 +264,7 @@ func (f *fixture) fill(ctx context.Context) error {
 		return err
 	}
 	f.list(second.URL, made, sha256.Sum256(twice))
-	if err := f.credentials(second.URL); err != nil {
+	if err := f.credentials(ctx, second.URL, made["valid"]); err != nil {
 		return err
 	}
 	if err := f.recipients(ctx, second.URL, second.Data, made); err != nil {

@@ -19,6 +19,7 @@ import (
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/credential"
+	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/db/dbtest"
 	"github.com/certvault/certvault/internal/issuer"
 	"github.com/certvault/certvault/internal/limit"
@@ -43,8 +44,10 @@ type office struct {
 	certificate *cert.Certificate
 }
 
-func newOffice(t testing.TB) *office {
-	v := vaulttest.New(t, dbtest.SQLite(t))
+func newOffice(t testing.TB) *office { return officeOn(t, dbtest.SQLite(t)) }
+
+func officeOn(t testing.TB, d *db.DB) *office {
+	v := vaulttest.New(t, d)
 	inst := v.Institution("NWU", "Northern & Western University")
 	c := v.Upload(inst, "Ada Obi", "diploma.pdf")
 	v.Settle()
