@@ -153,9 +153,10 @@ func TestForgedProofs(t *testing.T) {
 			}
 		}
 		good := proofBy(t, key, nil)
+		_, rest, _ := strings.Cut(good, ".")
 		for name, token := range map[string]string{
 			"no signature": good[:strings.LastIndex(good, ".")+1], "two parts": good[:strings.LastIndex(good, ".")], "four parts": good + ".", "padding": good + "=",
-			"deep": base64url([]byte(strings.Repeat(`{"a":`, 100)+"1"+strings.Repeat("}", 100))) + good[strings.Index(good, "."):],
+			"deep": base64url([]byte(strings.Repeat(`{"a":`, 100)+"1"+strings.Repeat("}", 100))) + "." + rest,
 		} {
 			if _, err := ParseHolderProof(token); err == nil {
 				t.Errorf("%s, %s: accepted", algorithm, name)

@@ -144,7 +144,7 @@ func (w *benchWallet) send(method, path, mediaType, body, token string, into any
 	if err != nil {
 		return err
 	}
-	defer res.Body.Close() //nolint:errcheck // the body was read
+	defer res.Body.Close()
 	text, err := io.ReadAll(res.Body)
 	if err != nil || res.StatusCode != http.StatusOK {
 		return fmt.Errorf("%s %s: %d %s: %w", method, path, res.StatusCode, text, err)
