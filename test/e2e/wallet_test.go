@@ -35,13 +35,12 @@ func TestWalletOverNodes(t *testing.T) {
 	c.client = &vault.Client{URL: c.url, Token: c.client.Token, HTTP: &http.Client{Timeout: strictLimit, Transport: c.transport}}
 	ctx := t.Context()
 	d := c.database(t)
-	command := func(args ...string) vault.Result {
+	command := func(args ...string) {
 		t.Helper()
 		res, err := vault.Run(ctx, c.Options, "", args...)
 		if err != nil || res.Code != 0 {
 			t.Fatalf("certvault %s: %v %+v", args[0], err, res)
 		}
-		return res
 	}
 	command("institution", "set", "--institution", c.institution.Slug, "--public-download")
 	institution := "/institutions/" + c.institution.UUID
@@ -234,14 +233,14 @@ func (c *cluster) listOf(t *testing.T, made *vault.Certificate) string {
 	t.Helper()
 	var credential struct {
 		Status struct {
-			List string `json:"statusListCredential"`
-		} `json:"credentialStatus"`
+			StatusListCredential string
+		} `json:"credentialStatus"` //nolint:tagliatelle // the name is that of the standard
 	}
 	text := c.at(t, 0, http.MethodGet, "/verify/"+made.ReferenceID+"/credential", "", http.StatusOK)
 	if err := json.Unmarshal([]byte(text), &credential); err != nil {
 		t.Fatal(err)
 	}
-	return strings.TrimPrefix(credential.Status.List, baseURL)
+	return strings.TrimPrefix(credential.Status.StatusListCredential, baseURL)
 }
 
 // bits returns the revocations in a status list of a node.
@@ -249,13 +248,13 @@ func (c *cluster) bits(t *testing.T, node int, list string) string {
 	t.Helper()
 	var l struct {
 		Subject struct {
-			List string `json:"encodedList"`
-		} `json:"credentialSubject"`
+			EncodedList string
+		} `json:"credentialSubject"` //nolint:tagliatelle // the name is that of the standard
 	}
-	if err := json.Unmarshal([]byte(c.at(t, node, http.MethodGet, list, "", http.StatusOK)), &l); err != nil || l.Subject.List == "" {
+	if err := json.Unmarshal([]byte(c.at(t, node, http.MethodGet, list, "", http.StatusOK)), &l); err != nil || l.Subject.EncodedList == "" {
 		t.Errorf("the status list of node %d: %v", node, err)
 	}
-	return l.Subject.List
+	return l.Subject.EncodedList
 }
 
 // keys returns the ids of the keys in the DID document of a node, the newest first.
