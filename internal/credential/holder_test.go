@@ -7,6 +7,7 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/rsa"
+	"crypto/sha256"
 	"encoding/json"
 
 	"strings"
@@ -46,18 +47,16 @@ func proofBy(t testing.TB, key crypto.Signer, change func(head, claims map[strin
 	return message + "." + base64url(signature)
 }
 
-// holderKeys returns a key for each algorithm that a wallet may have.
-func holderKeys(t testing.TB) map[string]crypto.Signer {
+// holderKeys returns a key for each algorithm that a wallet may have. The keys depend on the name only,
+// because the processes of a fuzz target must have the same ones.
+func holderKeys(t testing.TB, name string) map[string]crypto.Signer {
 	t.Helper()
-	_, edwards, err := ed25519.GenerateKey(rand.Reader)
+	seed := sha256.Sum256([]byte(name))
+	curve, err := ecdsa.ParseRawPrivateKey(elliptic.P256(), seed[:])
 	if err != nil {
 		t.Fatal(err)
 	}
-	curve, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return map[string]crypto.Signer{"Ed25519": edwards, "P-256": curve}
+	return map[string]crypto.Signer{"Ed25519": ed25519.NewKeyFromSeed(seed[:]), "P-256": curve}
 }
 
 // didsOf returns the identifiers that a key can have in kid.
@@ -81,7 +80,7 @@ func didsOf(t testing.TB, key crypto.PublicKey) (didKey, didJWK string) {
 // A wallet names its key as jwk, did:key or did:jwk. The holder is the same key each time.
 func TestHolderKeys(t *testing.T) {
 	t.Parallel()
-	for algorithm, key := range holderKeys(t) {
+	for algorithm, key := range holderKeys(t, "a") {
 		byKey, byJWK := didsOf(t, key.Public())
 		_, fragment, _ := strings.Cut(byKey, "did:key:")
 		kid := func(id string) func(head, _ map[string]any) {
@@ -117,7 +116,7 @@ func TestHolderKeys(t *testing.T) {
 // A proof whose key, algorithm or form is wrong is refused.
 func TestForgedProofs(t *testing.T) {
 	t.Parallel()
-	keys, others := holderKeys(t), holderKeys(t)
+	keys, others := holderKeys(t, "a"), holderKeys(t, "b")
 	for algorithm, key := range keys {
 		byKey, byJWK := didsOf(t, key.Public())
 		theirs, theirsJWK := didsOf(t, others[algorithm].Public())
@@ -184,7 +183,7 @@ func TestForgedProofs(t *testing.T) {
 // corpus only.
 func FuzzHolderProof(f *testing.F) {
 	known := map[string]bool{}
-	for _, key := range holderKeys(f) {
+	for _, key := range holderKeys(f, "a") {
 		byKey, byJWK := didsOf(f, key.Public())
 		for _, id := range []string{"", byKey, byJWK + "#0"} {
 			token := proofBy(f, key, func(head, _ map[string]any) {

@@ -126,6 +126,7 @@ var joins = map[string]map[string]string{
 	"certificates": {
 		"application": "applications are listed, filtered and ordered with the status and the texts of their records",
 		"batch":       "entries are listed and counted with the state of their certificates",
+		"issuer":      "one statement finds the certificates of a status list that were revoked or corrected",
 		"recipient":   "wallets, links and notices are listed with their certificates",
 		"search":      "it finds, filters, orders and counts all certificates",
 		"task":        "the results of a task are listed with their certificates, and a task starts with the certificates that a search finds",
@@ -136,9 +137,11 @@ var joins = map[string]map[string]string{
 		"cert":  "one statement finds out whether the sweep of expiries has work, which is nearly never the case",
 		"token": "each API request reads its token and institution with one statement",
 	},
-	"members":      {"identity": "each page for a signed-in person checks with one statement whether the person is a member"},
-	"staged_files": {"bulkimport": "a copied list reuses all files that are still stored, with one statement"},
-	"users":        {"identity": "each page for a signed-in person reads the session and the person with one statement"},
+	"members":           {"identity": "each page for a signed-in person checks with one statement whether the person is a member"},
+	"staged_files":      {"bulkimport": "a copied list reuses all files that are still stored, with one statement"},
+	"templates":         {"issuer": "achievements are listed with the names of their templates"},
+	"template_versions": {"issuer": "one statement finds the achievement of a certificate by its title or its template"},
+	"users":             {"identity": "each page for a signed-in person reads the session and the person with one statement"},
 }
 
 // access is a use of a table in a statement.

@@ -17,8 +17,8 @@ func BenchmarkList(b *testing.B) {
 	v, _, c := issued(b, dbtest.SQLite(b))
 	found, err := v.Issuer.Credential(b.Context(), c)
 	ok(b, err)
-	v.Exec(`WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 2 FROM n WHERE i < 131068)
-		INSERT INTO credential_status_entries (list, position, certificate_id, revoked) SELECT $1, i, -1, TRUE FROM n WHERE i <> $2`, found.List, found.Position)
+	v.Exec(`WITH RECURSIVE n(i) AS (SELECT 2 UNION ALL SELECT i + 2 FROM n WHERE i < 131070)
+		INSERT INTO credential_versions (institution_id, certificate_id, version) SELECT $1, i, 1 FROM n WHERE i <> $2`, c.InstitutionID, c.ID)
 	for name, age := range map[string]time.Duration{"again": 0, "unchanged": 30 * time.Second, "signed": 5 * time.Minute} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
