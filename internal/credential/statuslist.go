@@ -112,6 +112,8 @@ type StatusList struct {
 	Issued time.Time
 	// Lifetime is the time for which the list may be used after Issued.
 	Lifetime time.Duration
+	// MaxAge is the time after which a verifier should read the list again, or 0.
+	MaxAge time.Duration
 }
 
 type statusDocument struct {
@@ -179,10 +181,14 @@ func SignStatusToken(l StatusList, key crypto.Signer) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("signing a status list: %w", err)
 	}
-	return signJWT(key, name, "statuslist+jwt", "", map[string]any{
-		"iss": issuer, "sub": l.URL, "iat": l.Issued.Unix(), "exp": l.Issued.Add(l.Lifetime).Unix(), "ttl": int(l.Lifetime.Seconds()),
+	claims := map[string]any{
+		"iss": issuer, "sub": l.URL, "iat": l.Issued.Unix(), "exp": l.Issued.Add(l.Lifetime).Unix(),
 		"status_list": map[string]any{"bits": 1, "lst": base64url(z.Bytes())},
-	})
+	}
+	if l.MaxAge > 0 {
+		claims["ttl"] = int(l.MaxAge.Seconds())
+	}
+	return signJWT(key, name, "statuslist+jwt", "", claims)
 }
 
 // decodeToken expands the list of a status list token with one bit for each entry (TSL, 4.2).

@@ -2,6 +2,7 @@ package issuer_test
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"strings"
 	"testing"
@@ -48,6 +49,13 @@ func TestOwnDocuments(t *testing.T) {
 			}
 		}
 		check("approved", credential.Valid)
+		list, err := v.Issuer.List(t.Context(), found.List)
+		ok(t, err)
+		payload, err := base64.RawURLEncoding.DecodeString(strings.Split(string(list.Token), ".")[1])
+		ok(t, err)
+		if !strings.Contains(string(payload), `"ttl":300,`) && !strings.HasSuffix(string(payload), `"ttl":300}`) {
+			t.Errorf("the token of the list may be cached for another time than the list: %.200s", payload)
+		}
 		v.Advance(-30 * time.Second) // the clock of a verifier, or a verification that began before the list was signed
 		check("with a late clock", credential.Valid)
 		v.Advance(30 * time.Second)

@@ -189,7 +189,7 @@ func (s *Service) signList(ctx context.Context, i *account.Institution, id strin
 	if err != nil {
 		return nil, nil, err
 	}
-	l := credential.StatusList{URL: s.listURL(id), Issuer: did, Bits: bits, Issued: at.Add(-listSkew), Lifetime: listSkew + listLife}
+	l := credential.StatusList{URL: s.listURL(id), Issuer: did, Bits: bits, Issued: at.Add(-listSkew), Lifetime: listSkew + listLife, MaxAge: listCached}
 	if vc, err = credential.SignStatusList(l, proof); err != nil {
 		return nil, nil, err
 	}
