@@ -152,7 +152,8 @@ test/e2e: deps build ## run the end-to-end tests on the built binary
 	$(E2E) ./test/e2e/...
 
 .PHONY: test/e2e-short
-test/e2e-short: deps build ## run the end-to-end tests, those of pages, API and texts on SQLite only
+test/e2e-short: export CERTVAULT_PEBBLE := $(CURDIR)/bin/pebble
+test/e2e-short: deps build bin/pebble ## run the end-to-end tests, those of pages, API and texts on SQLite only
 	$(E2E) -short ./test/e2e/...
 
 # The tools that check pages. Their lock file pins the versions. They are not shipped.
@@ -189,6 +190,14 @@ bin/promtool: test/alerts/promtool.mod
 test/alerts: bin/promtool ## test the alerts for Prometheus
 	bin/promtool check rules --lint=all --lint-fatal deploy/prometheus/alerts.yaml
 	bin/promtool test rules deploy/prometheus/alerts_test.yaml
+# pebble, an ACME server for tests, is built in seconds.
+bin/pebble: test/acme/pebble.mod
+	go build -modfile=$< -trimpath $(STRIPPED) -o $@ github.com/letsencrypt/pebble/v2/cmd/pebble
+
+.PHONY: test/acme
+test/acme: export CERTVAULT_PEBBLE := $(CURDIR)/bin/pebble
+test/acme: deps build bin/pebble ## test a TLS certificate that several servers share, and its renewal, on an ACME server
+	$(E2E) -run '^TestACME$$' ./test/e2e
 
 .PHONY: test/replica
 test/replica: deps build ## test reads from a replica of PostgreSQL that stops, hangs and falls behind

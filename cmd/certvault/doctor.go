@@ -12,11 +12,11 @@ import (
 type doctorCommand struct {
 	config.Storage
 	config.Mail
+	config.TLS
 
-	Files   bool   `help:"Read all stored files, check their digests and signatures, and store the results."`
-	To      string `help:"Send a test message to this address, with the mail settings of the server." name:"mail" placeholder:"ADDRESS"`
-	Deep    bool   `help:"Compare the names of all stored files with the records of the database."`
-	TLSCert string `help:"Certificate chain for TLS, PEM, to check its expiry." name:"tls-cert" placeholder:"FILE" type:"path"`
+	Files bool   `help:"Read all stored files, check their digests and signatures, and store the results."`
+	To    string `help:"Send a test message to this address, with the mail settings of the server." name:"mail" placeholder:"ADDRESS"`
+	Deep  bool   `help:"Compare the names of all stored files with the records of the database."`
 }
 
 var errUnhealthy = errors.New("the installation has problems; see the findings marked WRONG")
@@ -24,7 +24,7 @@ var errUnhealthy = errors.New("the installation has problems; see the findings m
 // Run checks the installation and prints the findings. The server may be running. Run returns an
 // error if a finding is a problem and not only a warning.
 func (d *doctorCommand) Run(c *console) error {
-	findings := append(app.Examine(c.ctx, d.Storage), app.ExamineTLS(d.Data, d.TLSCert, time.Now())...)
+	findings := append(app.Examine(c.ctx, d.Storage), app.ExamineTLS(c.ctx, d.Storage, d.TLS, time.Now())...)
 	if d.To != "" {
 		findings = append(findings, app.ExamineMail(c.ctx, d.Storage, d.Mail, d.To)...)
 	}

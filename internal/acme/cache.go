@@ -1,7 +1,7 @@
-// Package acme stores what ACME needs in the database: the account, the TLS certificates with their
-// keys, and the challenges of the certificate authority. All servers on a database therefore use one
-// certificate, and each can answer a challenge. The values are encrypted with the master key. The
-// package does not obtain certificates.
+// Package acme obtains TLS certificates by ACME (RFC 8555). It stores in the database what it needs:
+// the account, the certificates with their keys, and the challenges of the certificate authority. All
+// servers on a database therefore use one certificate, and each can answer a challenge. The values are
+// encrypted with the master key.
 package acme
 
 import (
@@ -9,31 +9,33 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"time"
-
-	"golang.org/x/crypto/acme/autocert"
 
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/keyring"
 )
 
-// Cache is an [autocert.Cache] in the database.
+// ErrNotFound means that a cache has no value with a name.
+var ErrNotFound = errors.New("ACME has stored no such value")
+
+// Cache stores values in the database, encrypted.
 type Cache struct {
 	db   *db.DB
 	ring *keyring.Ring
 	// earlier is the folder of earlier releases. Its values are moved to the database when they are
 	// needed.
-	earlier autocert.DirCache
+	earlier string
 }
-
-var _ autocert.Cache = (*Cache)(nil)
 
 // NewCache returns a cache. earlier is the folder in which earlier releases stored the values.
 func NewCache(d *db.DB, ring *keyring.Ring, earlier string) *Cache {
-	return &Cache{db: d, ring: ring, earlier: autocert.DirCache(earlier)}
+	return &Cache{db: d, ring: ring, earlier: earlier}
 }
 
-// Get implements [autocert.Cache]. The error is [autocert.ErrCacheMiss] if there is no value.
+// Get returns the value with a name. The error is [ErrNotFound] if there is none.
 func (c *Cache) Get(ctx context.Context, name string) ([]byte, error) {
 	var sealed []byte
 	err := c.db.QueryRowContext(ctx, `SELECT sealed FROM acme_cache WHERE name = $1`, name).Scan(&sealed)
@@ -48,17 +50,24 @@ func (c *Cache) Get(ctx context.Context, name string) ([]byte, error) {
 
 // move moves a value from the folder of earlier releases to the database.
 func (c *Cache) move(ctx context.Context, name string) ([]byte, error) {
-	value, err := c.earlier.Get(ctx, name)
+	if !filepath.IsLocal(name) {
+		return nil, ErrNotFound
+	}
+	file := filepath.Join(c.earlier, name)
+	value, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, ErrNotFound
+	}
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("reading a TLS certificate of ACME: %w", err)
 	}
 	if err := c.Put(ctx, name, value); err != nil {
 		return nil, err
 	}
-	return value, c.earlier.Delete(ctx, name)
+	return value, os.Remove(file)
 }
 
-// Put implements [autocert.Cache].
+// Put stores a value, and replaces that with the same name.
 func (c *Cache) Put(ctx context.Context, name string, value []byte) error {
 	sealed, err := c.ring.Seal(keyring.ACMECache, value, []byte(name))
 	if err != nil {
@@ -69,9 +78,9 @@ func (c *Cache) Put(ctx context.Context, name string, value []byte) error {
 		ON CONFLICT (name) DO UPDATE SET sealed = excluded.sealed, updated_at = excluded.updated_at`, name, sealed, db.Micros(time.Now()))
 }
 
-// Delete implements [autocert.Cache].
+// Delete deletes a value. It is no error if there is none.
 func (c *Cache) Delete(ctx context.Context, name string) error {
-	return errors.Join(c.change(ctx, `DELETE FROM acme_cache WHERE name = $1`, name), c.earlier.Delete(ctx, name))
+	return c.change(ctx, `DELETE FROM acme_cache WHERE name = $1`, name)
 }
 
 func (c *Cache) change(ctx context.Context, statement string, args ...any) error {

@@ -5,7 +5,6 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
-	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
@@ -15,9 +14,6 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
-
-	xacme "golang.org/x/crypto/acme"
-	"golang.org/x/crypto/acme/autocert"
 
 	"github.com/certvault/certvault/internal/acme"
 	"github.com/certvault/certvault/internal/db"
@@ -40,8 +36,8 @@ func TestCache(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		ctx, ring, folder := t.Context(), newRing(t), t.TempDir()
 		first, second := acme.NewCache(d, ring, folder), acme.NewCache(d, ring, t.TempDir())
-		if _, err := first.Get(ctx, "vault.example.org"); !errors.Is(err, autocert.ErrCacheMiss) {
-			t.Fatalf("a missing value: error = %v, want ErrCacheMiss", err)
+		if _, err := first.Get(ctx, "vault.example.org"); !errors.Is(err, acme.ErrNotFound) {
+			t.Fatalf("a missing value: error = %v, want ErrNotFound", err)
 		}
 		for _, value := range []string{"first certificate", "second certificate"} {
 			if err := first.Put(ctx, "vault.example.org", []byte(value)); err != nil {
@@ -58,8 +54,8 @@ func TestCache(t *testing.T) {
 		if err := second.Delete(ctx, "vault.example.org"); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := first.Get(ctx, "vault.example.org"); !errors.Is(err, autocert.ErrCacheMiss) {
-			t.Errorf("a deleted value: error = %v, want ErrCacheMiss", err)
+		if _, err := first.Get(ctx, "vault.example.org"); !errors.Is(err, acme.ErrNotFound) {
+			t.Errorf("a deleted value: error = %v, want ErrNotFound", err)
 		}
 		if err := os.WriteFile(filepath.Join(folder, "earlier.example.org"), []byte("of an earlier release"), 0o600); err != nil {
 			t.Fatal(err)
@@ -97,13 +93,13 @@ func TestAnotherServerAnswersTheChallenge(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// autocert stores a challenge of tls-alpn-01 as it stores certificates, with the suffix +token.
+	// A challenge is stored as certificates are, with the suffix +token, also by earlier releases.
 	value := append(pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: keyDER}), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})...)
 	if err := acme.NewCache(d, ring, t.TempDir()).Put(t.Context(), name+"+token", value); err != nil {
 		t.Fatal(err)
 	}
-	other := &autocert.Manager{Prompt: autocert.AcceptTOS, HostPolicy: autocert.HostWhitelist(name), Cache: acme.NewCache(d, ring, t.TempDir())}
-	got, err := other.GetCertificate(&tls.ClientHelloInfo{ServerName: name, SupportedProtos: []string{xacme.ALPNProto}})
+	other := acme.NewManager(acme.Options{Cache: acme.NewCache(d, ring, t.TempDir()), Domain: name, Now: time.Now})
+	got, err := other.Challenge(t.Context())
 	if err != nil || !bytes.Equal(got.Certificate[0], der) {
 		t.Errorf("the other server answers the challenge with %v, want the certificate of the first", err)
 	}

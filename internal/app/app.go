@@ -21,7 +21,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/certvault/certvault/internal/account"
-	"github.com/certvault/certvault/internal/acme"
 	"github.com/certvault/certvault/internal/authority"
 	"github.com/certvault/certvault/internal/backup"
 	"github.com/certvault/certvault/internal/batch"
@@ -228,8 +227,8 @@ type App struct {
 	patterns []string
 
 	gate *startGate
-	// acme is the cache of TLS certificates; it is nil without --acme-domain.
-	acme *lateCache
+	// acme obtains the TLS certificate; it is nil without --acme-domain.
+	acme *lateManager
 	// shared shares the counts of requests with other servers; it is nil on SQLite.
 	shared *limit.Shared
 	// draining means that the vault will stop soon and should get no more requests.
@@ -243,10 +242,8 @@ type App struct {
 	// accepting is closed when the public port accepts no more connections.
 	accepting chan struct{}
 	newConns  newConns
-	// certificate is nil if a proxy or ACME provides TLS.
+	// certificate is nil if a proxy provides TLS.
 	certificate *serverCertificate
-	// tlsExpiry is the expiry of the TLS certificate of ACME.
-	tlsExpiry expiry
 	// rendererFailed means that the PDF renderer could not be prepared.
 	rendererFailed atomic.Bool
 	metrics        *http.Server
@@ -313,8 +310,8 @@ func New(ctx context.Context, cfg *config.Serve, log *slog.Logger, stdout io.Wri
 	}
 	a.gate.phase.Store(starting)
 	a.notify("STATUS=Starting")
-	if a.acme != nil {
-		a.acme.open(acme.NewCache(a.DB, a.Keyring, a.acmeFolder()))
+	if err := a.openACME(ctx); err != nil {
+		return nil, err
 	}
 	if err := a.readRestore(ctx); err != nil {
 		return nil, err

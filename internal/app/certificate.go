@@ -5,6 +5,8 @@ import (
 	"context"
 	"crypto/sha256"
 	"crypto/tls"
+	"crypto/x509"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/url"
@@ -14,6 +16,11 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	xacme "golang.org/x/crypto/acme"
+
+	"github.com/certvault/certvault/internal/acme"
+	"github.com/certvault/certvault/internal/config"
 )
 
 // checkCertificateEvery is the interval at which the TLS certificate is read again. The files are
@@ -21,48 +28,125 @@ import (
 // replaced.
 const checkCertificateEvery = 10 * time.Second
 
+const (
+	// firstCertificateTime is the time for which a handshake waits for the first certificate of ACME,
+	// and firstCertificatePoll the interval at which it looks for it.
+	firstCertificateTime = 10 * time.Second
+	firstCertificatePoll = time.Second
+)
+
+// errNotValidNow means that a new certificate has expired or is not valid yet, and the current one is.
+var errNotValidNow = errors.New("the new certificate is not valid now")
+
 // serverCertificate is the TLS certificate of the server, which can be replaced while it is in use.
 type serverCertificate struct {
-	load func(now time.Time) (tls.Certificate, error)
+	load func(ctx context.Context, now time.Time) (tls.Certificate, error)
+	// challenge returns the certificate that answers a challenge of ACME. It is nil without ACME.
+	challenge func(ctx context.Context) (tls.Certificate, error)
 	// loading is locked while the certificate is loaded, because loading may create files.
 	loading sync.Mutex
 	current atomic.Pointer[tls.Certificate]
 }
 
 // newServerCertificate loads the certificate for the first time.
-func newServerCertificate(load func(now time.Time) (tls.Certificate, error)) (*serverCertificate, error) {
+func newServerCertificate(ctx context.Context, load func(ctx context.Context, now time.Time) (tls.Certificate, error)) (*serverCertificate, error) {
 	s := &serverCertificate{load: load}
-	_, err := s.reload(time.Now())
+	_, err := s.reload(ctx, time.Now())
 	return s, err
 }
 
 // reload loads the certificate and reports whether it has changed. If the certificate cannot be
 // loaded, for example because only one of two files has been replaced, the current certificate
 // stays in use.
-func (s *serverCertificate) reload(now time.Time) (changed bool, err error) {
+func (s *serverCertificate) reload(ctx context.Context, now time.Time) (changed bool, err error) {
 	s.loading.Lock()
 	defer s.loading.Unlock()
-	loaded, err := s.load(now)
+	loaded, err := s.load(ctx, now)
 	if err != nil {
 		return false, err
 	}
-	if current := s.current.Load(); current != nil && slices.EqualFunc(current.Certificate, loaded.Certificate, bytes.Equal) {
+	current := s.current.Load()
+	if current != nil && slices.EqualFunc(current.Certificate, loaded.Certificate, bytes.Equal) {
 		return false, nil
+	}
+	if current != nil && !validAt(loaded.Leaf, now) && validAt(current.Leaf, now) {
+		return false, fmt.Errorf("%w: it is valid from %s to %s", errNotValidNow, loaded.Leaf.NotBefore.Format(time.RFC3339), loaded.Leaf.NotAfter.Format(time.RFC3339))
 	}
 	s.current.Store(&loaded)
 	return true, nil
 }
 
+func validAt(leaf *x509.Certificate, now time.Time) bool {
+	return !now.Before(leaf.NotBefore) && now.Before(leaf.NotAfter)
+}
+
 // get returns the certificate for a connection.
-func (s *serverCertificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-	return s.current.Load(), nil
+func (s *serverCertificate) get(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+	// Only the certificate authority sends this protocol, and no other one (RFC 8737, 4).
+	if s.challenge != nil && slices.Equal(hello.SupportedProtos, []string{xacme.ALPNProto}) {
+		ctx, cancel := context.WithTimeout(hello.Context(), firstCertificateTime)
+		defer cancel()
+		answer, err := s.challenge(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return &answer, nil
+	}
+	if current := s.current.Load(); current != nil {
+		return current, nil
+	}
+	return s.first(hello.Context())
+}
+
+// first waits for the first certificate of ACME.
+func (s *serverCertificate) first(ctx context.Context) (*tls.Certificate, error) {
+	ctx, cancel := context.WithTimeout(ctx, firstCertificateTime)
+	defer cancel()
+	poll := time.NewTicker(firstCertificatePoll)
+	defer poll.Stop()
+	for {
+		if current := s.current.Load(); current != nil {
+			return current, nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil, acme.ErrNoCertificate
+		case <-poll.C:
+		}
+	}
+}
+
+// aeadSuites are the cipher suites of TLS 1.2 with forward secrecy and authenticated encryption.
+// Go's default also contains CBC with SHA-1. TLS 1.3 has no other suites (RFC 8446, B.4).
+func aeadSuites() []uint16 {
+	return []uint16{
+		tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256, tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
+		tls.TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384, tls.TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,
+		tls.TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256, tls.TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256,
+	}
+}
+
+// tlsConfig returns the TLS configuration, or nil behind a proxy.
+func (a *App) tlsConfig(ctx context.Context) (*tls.Config, error) {
+	if len(a.cfg.BehindProxy) > 0 {
+		return nil, nil //nolint:nilnil // no TLS is a configuration too
+	}
+	c := &tls.Config{MinVersion: tls.VersionTLS12, CipherSuites: aeadSuites()}
+	if a.cfg.ACMEDomain != "" {
+		c.NextProtos = []string{"h2", "http/1.1", xacme.ALPNProto}
+		a.certificate = a.acmeCertificate()
+	} else if err := a.openCertificate(ctx); err != nil {
+		return nil, err
+	}
+	c.GetCertificate = a.certificate.get
+	return c, nil
 }
 
 // openCertificate loads the certificate of --tls-cert, or the self-signed certificate, which is
 // renewed before it expires.
-func (a *App) openCertificate() (err error) {
+func (a *App) openCertificate(ctx context.Context) (err error) {
 	if a.cfg.TLSCert != "" {
-		a.certificate, err = newServerCertificate(func(time.Time) (tls.Certificate, error) {
+		a.certificate, err = newServerCertificate(ctx, func(context.Context, time.Time) (tls.Certificate, error) {
 			pair, err := tls.LoadX509KeyPair(a.cfg.TLSCert, a.cfg.TLSKey)
 			if err != nil {
 				return tls.Certificate{}, fmt.Errorf("--tls-cert and --tls-key: %w", err)
@@ -75,16 +159,88 @@ func (a *App) openCertificate() (err error) {
 	if err != nil {
 		return fmt.Errorf("--base-url: %w", err)
 	}
-	a.certificate, err = newServerCertificate(func(now time.Time) (tls.Certificate, error) {
+	a.certificate, err = newServerCertificate(ctx, func(_ context.Context, now time.Time) (tls.Certificate, error) {
 		return selfSignedCertificate(filepath.Join(a.cfg.Data, "tls"), base.Hostname(), now)
 	})
 	return err
 }
 
+// acmeCertificate returns the certificate of ACME, which is in the database. The public port is open
+// before the database: until then, a connection waits.
+func (a *App) acmeCertificate() *serverCertificate {
+	a.acme = &lateManager{opened: make(chan struct{})}
+	return &serverCertificate{
+		load: func(ctx context.Context, _ time.Time) (tls.Certificate, error) {
+			m, err := a.acme.wait(ctx)
+			if err != nil {
+				return tls.Certificate{}, err
+			}
+			return m.Load(ctx)
+		},
+		challenge: func(ctx context.Context) (tls.Certificate, error) {
+			m, err := a.acme.wait(ctx)
+			if err != nil {
+				return tls.Certificate{}, err
+			}
+			return m.Challenge(ctx)
+		},
+	}
+}
+
+// openACME makes the manager of ACME available, after the database was opened, and loads the
+// certificate.
+func (a *App) openACME(ctx context.Context) error {
+	if a.acme == nil {
+		return nil
+	}
+	a.acme.open(acme.NewManager(acme.Options{
+		Cache: acme.NewCache(a.DB, a.Keyring, acmeFolder(a.cfg.Storage)), Domain: a.cfg.ACMEDomain, Directory: a.cfg.ACMEDirectory, Now: time.Now,
+	}))
+	return a.reloadCertificate(ctx)
+}
+
+// acmeFolder is the folder in which earlier releases stored what is now in the database.
+func acmeFolder(s config.Storage) string { return filepath.Join(s.Data, "tls", "acme") }
+
+// renewCertificate obtains a certificate by ACME if there is none, or renews it. The other servers
+// find the new certificate in the database.
+func (a *App) renewCertificate(ctx context.Context) error {
+	m, err := a.acme.wait(ctx)
+	if err != nil {
+		return err
+	}
+	renewed, err := m.Renew(ctx)
+	if err != nil || !renewed {
+		return err
+	}
+	return a.reloadCertificate(ctx)
+}
+
+// lateManager is a manager of ACME that is available only after the database was opened.
+type lateManager struct {
+	opened  chan struct{}
+	manager *acme.Manager
+}
+
+func (l *lateManager) open(m *acme.Manager) {
+	l.manager = m
+	close(l.opened)
+}
+
+// wait returns the manager as soon as it is available.
+func (l *lateManager) wait(ctx context.Context) (*acme.Manager, error) {
+	select {
+	case <-l.opened:
+		return l.manager, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
 // certificateHint returns a text that explains how to trust a self-signed certificate, or "" for any
 // other certificate.
 func (a *App) certificateHint() string {
-	if a.certificate == nil || a.cfg.TLSCert != "" {
+	if a.ownCertificate() == "" || a.certificate == nil {
 		return ""
 	}
 	return fmt.Sprintf(`
@@ -107,18 +263,26 @@ func fingerprint(der []byte) string {
 	return strings.Join(parts, ":")
 }
 
-// reloadCertificate reads the certificate again and uses it if it has changed. If a proxy or ACME
-// provides TLS, reloadCertificate does nothing.
+// reloadCertificate reads the certificate again and uses it if it has changed. If a proxy provides TLS,
+// or ACME has not obtained a certificate yet, reloadCertificate does nothing.
 func (a *App) reloadCertificate(ctx context.Context) error {
-	if a.certificate == nil { // a proxy or ACME provides TLS
+	if a.certificate == nil {
 		return nil
 	}
-	changed, err := a.certificate.reload(time.Now())
+	first := a.certificate.current.Load() == nil
+	changed, err := a.certificate.reload(ctx, time.Now())
+	if errors.Is(err, acme.ErrNoCertificate) && first {
+		return nil
+	}
 	if err != nil {
 		return fmt.Errorf("reading the new TLS certificate; the current one stays in use: %w", err)
 	}
 	if changed {
-		a.log.InfoContext(ctx, "the TLS certificate was replaced", slog.Time("valid_until", a.certificate.current.Load().Leaf.NotAfter))
+		message := "the TLS certificate was replaced"
+		if first {
+			message = "the TLS certificate is in use"
+		}
+		a.log.InfoContext(ctx, message, slog.Time("valid_until", a.certificate.current.Load().Leaf.NotAfter))
 	}
 	return nil
 }

@@ -38,7 +38,7 @@ var remedies = map[string]string{ //nolint:gosec // no value is a secret
 	"stored files":            restoreFiles,
 	"checks of stored files":  "Keep a server with the role work running, or start it with a higher --file-check-rate.",
 	"file names":              restoreFiles,
-	"TLS certificate":         "Renew the certificate, or set --tls-cert to the renewed one.",
+	"TLS certificate":         "Put a renewed certificate and its key into --tls-cert and --tls-key, or read the log of the server about --acme-domain.",
 }
 
 // withRemedies adds the remedies to the findings that are not good.

@@ -2,12 +2,8 @@ package app
 
 import (
 	"context"
-	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -24,10 +20,6 @@ const (
 	lateMail = time.Hour
 	// lateCheck is the delay of the check of a stored file from which it is a problem.
 	lateCheck = 5 * 24 * time.Hour
-	// tlsEndsSoon is the time before the expiry of the TLS certificate at which ExamineTLS begins
-	// to warn. ACME, and the vault for its own certificate, renew the certificate 30 days before
-	// its expiry.
-	tlsEndsSoon = 14 * 24 * time.Hour
 )
 
 // finding returns the result of a check: good with a detail if there is no error.
@@ -90,54 +82,4 @@ func examineChecks(ctx context.Context, d *db.DB, now time.Time) Finding {
 		}
 	}
 	return finding("checks of stored files", detail, err)
-}
-
-// ExamineTLS checks the expiry of the server's TLS certificate: the certificate in certFile, or if
-// certFile is empty, the certificate in the data folder. If certFile is empty and the data folder
-// has no certificate, there is no finding, because a proxy terminates TLS.
-func ExamineTLS(data, certFile string, now time.Time) []Finding {
-	files := []string{certFile}
-	if certFile == "" {
-		var err error
-		if files, err = filepath.Glob(filepath.Join(data, "tls", "acme", "*")); err != nil {
-			return withRemedies([]Finding{finding("TLS certificate", "", err)})
-		}
-		files = append(files, filepath.Join(data, "tls", "cert.pem"))
-	}
-	for _, name := range files {
-		leaf, err := readLeaf(name)
-		switch {
-		case errors.Is(err, os.ErrNotExist) && certFile == "", errors.Is(err, errNoCertificate) && certFile == "":
-			continue
-		case err == nil && !now.Before(leaf.NotAfter):
-			err = fmt.Errorf("%s expired on %s", name, leaf.NotAfter.Format(time.DateOnly))
-		case err == nil && leaf.NotAfter.Sub(now) < tlsEndsSoon:
-			err = fmt.Errorf("%s expires on %s", name, leaf.NotAfter.Format(time.DateOnly))
-		}
-		detail := ""
-		if err == nil {
-			detail = "valid until " + leaf.NotAfter.Format(time.DateOnly)
-		}
-		return withRemedies([]Finding{finding("TLS certificate", detail, err)})
-	}
-	return nil
-}
-
-var errNoCertificate = errors.New("the file contains no certificate")
-
-// readLeaf returns the first certificate in a PEM file.
-func readLeaf(name string) (*x509.Certificate, error) {
-	rest, err := os.ReadFile(name)
-	if err != nil {
-		return nil, err
-	}
-	for {
-		var block *pem.Block
-		if block, rest = pem.Decode(rest); block == nil {
-			return nil, fmt.Errorf("%s: %w", name, errNoCertificate)
-		}
-		if block.Type == "CERTIFICATE" {
-			return x509.ParseCertificate(block.Bytes)
-		}
-	}
 }

@@ -1,8 +1,6 @@
 package app
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -94,45 +92,4 @@ func TestDoctorDetectsMissingMailServer(t *testing.T) {
 			}
 		}
 	})
-}
-
-func TestDoctorDetectsExpiringTLSCertificate(t *testing.T) {
-	t.Parallel()
-	data := t.TempDir()
-	if list := ExamineTLS(data, "", time.Now()); len(list) != 0 {
-		t.Errorf("without a certificate: findings = %+v, want none", list)
-	}
-	dir := filepath.Join(data, "tls")
-	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
-	now := time.Now()
-	if err := createCertificate(dir, cert, key, "vault.example.org", now); err != nil {
-		t.Fatal(err)
-	}
-	for _, file := range []string{"", cert} {
-		for days, want := range map[int]string{0: "valid until", 390: "expires on", 398: "expired on"} {
-			list := ExamineTLS(data, file, now.AddDate(0, 0, days))
-			if len(list) != 1 || list[0].Good != (days == 0) || !strings.Contains(list[0].Detail, want) {
-				t.Errorf("after %d days: %+v, want %s", days, list, want)
-			}
-		}
-	}
-	if list := ExamineTLS(data, key, now); len(list) != 1 || list[0].Good {
-		t.Errorf("a key instead of a certificate: findings = %+v, want one problem", list)
-	}
-	if list := ExamineTLS(data, filepath.Join(dir, "missing.pem"), now); len(list) != 1 || list[0].Good {
-		t.Errorf("a missing file: findings = %+v, want one problem", list)
-	}
-	acme := filepath.Join(dir, "acme")
-	if err := os.Mkdir(acme, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(cert, filepath.Join(acme, "vault.example.org")); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(key, filepath.Join(acme, "acme_account+key")); err != nil {
-		t.Fatal(err)
-	}
-	if list := ExamineTLS(data, "", now.AddDate(0, 0, 390)); len(list) != 1 || list[0].Good {
-		t.Errorf("a certificate of ACME: findings = %+v, want one problem", list)
-	}
 }

@@ -2,17 +2,13 @@ package app
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"log/slog"
 	"runtime"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"golang.org/x/crypto/acme"
 	"golang.org/x/sys/unix"
 
 	"github.com/certvault/certvault/internal/job"
@@ -202,42 +198,11 @@ func (m *queueMetrics) Collect(ch chan<- prometheus.Metric) {
 
 // certificateExpiry returns the expiry of the TLS certificate, or the zero time if there is none yet.
 func (a *App) certificateExpiry() time.Time {
-	if a.certificate != nil {
-		return leafExpiry(a.certificate.current.Load())
-	}
-	if at := a.tlsExpiry.at.Load(); at != nil {
-		return *at
-	}
-	return time.Time{}
-}
-
-func leafExpiry(c *tls.Certificate) time.Time {
-	if c == nil || len(c.Certificate) == 0 {
+	if a.certificate == nil {
 		return time.Time{}
 	}
-	leaf := c.Leaf
-	if leaf == nil {
-		var err error
-		if leaf, err = x509.ParseCertificate(c.Certificate[0]); err != nil {
-			return time.Time{}
-		}
+	if current := a.certificate.current.Load(); current != nil {
+		return current.Leaf.NotAfter
 	}
-	return leaf.NotAfter
-}
-
-// expiry is the expiry of the last TLS certificate that a connection got.
-type expiry struct{ at atomic.Pointer[time.Time] }
-
-// watch returns a function that calls get and remembers the expiry of its certificate. Certificates
-// that only answer a challenge (RFC 8737, 4) do not count.
-func (e *expiry) watch(get func(*tls.ClientHelloInfo) (*tls.Certificate, error)) func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-	return func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
-		c, err := get(hello)
-		if err == nil && !slices.Contains(hello.SupportedProtos, acme.ALPNProto) {
-			if at := leafExpiry(c); !at.IsZero() {
-				e.at.Store(&at)
-			}
-		}
-		return c, err
-	}
+	return time.Time{}
 }

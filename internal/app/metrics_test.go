@@ -3,15 +3,12 @@ package app
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
 	"testing"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
-	"golang.org/x/crypto/acme"
 
 	"github.com/certvault/certvault/internal/config"
 	"github.com/certvault/certvault/internal/db"
@@ -136,26 +133,5 @@ func TestMetricsShowEvents(t *testing.T) {
 	}
 	if age := after["certvault_mail_oldest_queued_seconds"]; age < 60 || age > 120 {
 		t.Errorf("the oldest message is %v s old, want a minute", age)
-	}
-}
-
-func TestCertificateOfACMEHasAnExpiry(t *testing.T) {
-	t.Parallel()
-	c, err := selfSignedCertificate(t.TempDir(), "vault.example.org", time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
-	a := &App{}
-	get := a.tlsExpiry.watch(func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &c, nil })
-	for _, step := range []struct {
-		protocols []string
-		want      time.Time
-	}{{[]string{acme.ALPNProto}, time.Time{}}, {[]string{"h2"}, c.Leaf.NotAfter}} {
-		if _, err := get(&tls.ClientHelloInfo{SupportedProtos: step.protocols}); err != nil {
-			t.Fatal(err)
-		}
-		if at := a.certificateExpiry(); !at.Equal(step.want) {
-			t.Errorf("after a connection with %v, the expiry is %s, want %s", step.protocols, at, step.want)
-		}
 	}
 }

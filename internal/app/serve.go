@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -11,11 +10,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
-	"golang.org/x/crypto/acme/autocert"
 
 	"github.com/certvault/certvault/internal/authority"
 	"github.com/certvault/certvault/internal/batch"
@@ -37,6 +31,9 @@ import (
 	recipientpages "github.com/certvault/certvault/internal/web/recipient"
 	"github.com/certvault/certvault/internal/web/signin"
 	"github.com/certvault/certvault/internal/web/wallet"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
 const (
@@ -70,12 +67,12 @@ func (a *App) listen(ctx context.Context) (err error) {
 	if err := a.cfg.FinishBaseURL(port); err != nil {
 		return err
 	}
-	return a.openPublic()
+	return a.openPublic(ctx)
 }
 
 // openPublic starts the server of the public port. Its gate opens when the vault has started.
-func (a *App) openPublic() error {
-	tlsConfig, err := a.tlsConfig()
+func (a *App) openPublic(ctx context.Context) error {
+	tlsConfig, err := a.tlsConfig(ctx)
 	if err != nil {
 		return err
 	}
@@ -270,29 +267,6 @@ func (a *App) oldestBatch(ctx context.Context) (int, error) {
 		return 0, err
 	}
 	return max(0, int(time.Since(at)/time.Second)), nil
-}
-
-// tlsConfig returns the TLS configuration, or nil behind a proxy.
-func (a *App) tlsConfig() (*tls.Config, error) {
-	c := &tls.Config{MinVersion: tls.VersionTLS12}
-	switch {
-	case len(a.cfg.BehindProxy) > 0:
-		return nil, nil //nolint:nilnil // no TLS is a configuration too
-	case a.cfg.ACMEDomain != "":
-		a.acme = newLateCache()
-		manager := &autocert.Manager{
-			Prompt: autocert.AcceptTOS, HostPolicy: autocert.HostWhitelist(a.cfg.ACMEDomain), Cache: a.acme,
-		}
-		c = manager.TLSConfig()
-		c.GetCertificate = a.tlsExpiry.watch(c.GetCertificate)
-		c.MinVersion = tls.VersionTLS12
-	default:
-		if err := a.openCertificate(); err != nil {
-			return nil, err
-		}
-		c.GetCertificate = a.certificate.get
-	}
-	return c, nil
 }
 
 // serve lets requests pass to the handlers, and starts the server of metrics.

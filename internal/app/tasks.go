@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/certvault/certvault/internal/acme"
 	"github.com/certvault/certvault/internal/application"
 	"github.com/certvault/certvault/internal/approval"
 	"github.com/certvault/certvault/internal/batch"
@@ -50,7 +51,7 @@ func (a *App) startTasks(ctx context.Context) {
 		return
 	}
 	a.startBackups(ctx)
-	a.startHeldTasks(ctx, []heldTask{
+	list := []heldTask{
 		{"sweep of jobs", cert.SweepInterval, a.Certs.SweepJobs},
 		{"sweep of counts", search.FoldEvery, a.Search.SweepCounts},
 		{"sweep of usage", search.FoldEvery, func(ctx context.Context) error { return quota.Fold(ctx, a.DB) }},
@@ -70,7 +71,11 @@ func (a *App) startTasks(ctx context.Context) {
 		{"sweep of notices", recipient.SweepInterval, a.Recipients.Sweep},
 		{"sweep of credential offers", issuer.SweepInterval, a.Issuer.Sweep},
 		{"sweep of webhooks", webhook.SweepInterval, a.Deliverer.Sweep},
-	})
+	}
+	if a.acme != nil {
+		list = append(list, heldTask{"renewal of the TLS certificate", acme.CheckInterval, a.renewCertificate})
+	}
+	a.startHeldTasks(ctx, list)
 }
 
 // checkFiles checks the stored files that have not been checked for the longest time.

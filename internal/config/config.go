@@ -119,16 +119,39 @@ func (s *Storage) OwnCache() string { return filepath.Join(s.Data, "cache") }
 // defaultListen is the default of --listen.
 const defaultListen = "localhost:8443"
 
+// TLS contains the settings of the server's TLS certificate. doctor reads them too.
+type TLS struct {
+	TLSCert       string `help:"Certificate chain for TLS, PEM." name:"tls-cert" placeholder:"FILE" type:"path"`
+	TLSKey        string `help:"Private key of the TLS certificate, PEM." name:"tls-key" placeholder:"FILE" type:"path"`
+	ACMEDomain    string `help:"Host name for which the server obtains a TLS certificate by ACME." name:"acme-domain" placeholder:"NAME"`
+	ACMEDirectory string `help:"ACME directory of another certificate authority than Let's Encrypt." name:"acme-directory" placeholder:"URL"`
+}
+
+// check returns an error if the settings do not fit together.
+func (t *TLS) check() error {
+	if (t.TLSCert == "") != (t.TLSKey == "") {
+		return errors.New("--tls-cert and --tls-key must be set together")
+	}
+	if t.ACMEDirectory == "" {
+		return nil
+	}
+	if t.ACMEDomain == "" {
+		return errors.New("--acme-directory requires --acme-domain")
+	}
+	if u, err := url.Parse(t.ACMEDirectory); err != nil || u.Scheme != "https" || u.Host == "" {
+		return fmt.Errorf("--acme-directory: %q is not an https:// URL", t.ACMEDirectory)
+	}
+	return nil
+}
+
 // Serve contains the settings of the server.
 type Serve struct {
 	Storage
 	Sockets `kong:"-"`
 
-	Listen      string   `default:"localhost:8443" help:"Address and port to listen on." placeholder:"HOST:PORT"`
-	BaseURL     string   `help:"Base URL of links and QR codes. Default: https:// and --listen or --acme-domain." name:"base-url" placeholder:"URL"`
-	TLSCert     string   `help:"Certificate chain for TLS, PEM." name:"tls-cert" placeholder:"FILE" type:"path"`
-	TLSKey      string   `help:"Private key of the TLS certificate, PEM." name:"tls-key" placeholder:"FILE" type:"path"`
-	ACMEDomain  string   `help:"Host name for which the server obtains a TLS certificate by ACME." name:"acme-domain" placeholder:"NAME"`
+	Listen  string `default:"localhost:8443" help:"Address and port to listen on." placeholder:"HOST:PORT"`
+	BaseURL string `help:"Base URL of links and QR codes. Default: https:// and --listen or --acme-domain." name:"base-url" placeholder:"URL"`
+	TLS
 	BehindProxy []string `help:"Serve plain HTTP to a proxy at these addresses that terminates TLS and sets X-Forwarded-Proto." name:"behind-proxy" placeholder:"CIDR"`
 	SetupRemote bool     `help:"Accept the set-up link from other machines too." name:"setup-remote"`
 
@@ -209,8 +232,8 @@ func (c *Serve) Finish() error {
 			return err
 		}
 	}
-	if (c.TLSCert == "") != (c.TLSKey == "") {
-		return errors.New("--tls-cert and --tls-key must be set together")
+	if err := c.TLS.check(); err != nil {
+		return err
 	}
 	modes := 0
 	for _, set := range []bool{c.TLSCert != "", c.ACMEDomain != "", len(c.BehindProxy) > 0} {

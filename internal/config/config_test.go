@@ -62,6 +62,8 @@ func TestInvalidSettingsAreRejected(t *testing.T) {
 		"plain base URL":          {[]string{"--base-url", "http://vault.example.org"}, "--base-url"},
 		"base URL with path":      {[]string{"--base-url", "https://example.org/vault"}, "path"},
 		"certificate without key": {[]string{"--tls-cert", "a.pem"}, "--tls-key"},
+		"directory, no domain":    {[]string{"--acme-directory", "https://ca.example.org/directory"}, "--acme-domain"},
+		"directory without TLS":   {[]string{"--acme-domain", "a.example.org", "--acme-directory", "http://ca.example.org/directory"}, "https://"},
 		"two TLS modes":           {[]string{"--acme-domain", "a.example.org", "--behind-proxy", "10.0.0.0/8"}, "only one"},
 		"proxy, no base URL":      {[]string{"--behind-proxy", "10.0.0.0/8"}, "--base-url"},
 		"no host":                 {[]string{"--base-url", "https://:8443"}, "--base-url"},

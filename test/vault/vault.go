@@ -53,6 +53,8 @@ type Options struct {
 	// BaseURL is the base URL behind a proxy that is not this machine's port; empty means that of the
 	// port.
 	BaseURL string
+	// Unready means that Start does not wait until the vault is ready, as while it has no TLS certificate.
+	Unready bool
 	// Tracer is a command that starts serve, such as strace with options. The process that the test
 	// starts must become that of the vault, as with strace -D.
 	Tracer []string
@@ -204,6 +206,9 @@ func start(ctx context.Context, o Options) (*Vault, error) {
 		v.err = v.cmd.Wait()
 		close(v.done)
 	}()
+	if o.Unready {
+		return v, nil
+	}
 	if err := v.awaitReady(ctx); err != nil {
 		v.Kill()
 		return nil, fmt.Errorf("%w\n%s", err, v.Log())
