@@ -239,9 +239,24 @@ KILLS    ?= 100
 ROUNDS   ?= 10
 NODES    ?= TestCluster
 
-bin/haproxy: .ci/haproxy
+bin/haproxy: .ci/unpack
 	mkdir -p $(@D)
-	.ci/haproxy $@
+	.ci/unpack haproxy $@ haproxy liblua5.3-0 libopentracing-c-wrapper0 libopentracing1
+
+bin/nginx: .ci/unpack
+	mkdir -p $(@D)
+	.ci/unpack nginx $@ nginx
+
+# Caddy takes some minutes to build.
+bin/caddy: test/proxies/caddy.mod
+	go build -modfile=$< -trimpath $(STRIPPED) -o $@ github.com/caddyserver/caddy/v2/cmd/caddy
+
+.PHONY: test/proxies
+test/proxies: export CERTVAULT_HAPROXY := $(CURDIR)/bin/haproxy
+test/proxies: export CERTVAULT_NGINX := $(CURDIR)/bin/nginx
+test/proxies: export CERTVAULT_CADDY := $(CURDIR)/bin/caddy
+test/proxies: deps build bin/haproxy bin/nginx bin/caddy ## test the examples for HAProxy, nginx and Caddy in front of three servers
+	$(E2E) -v -run '^TestProxies$$' ./test/e2e
 
 bin/certvault-skewed: test/skew/main.go $(EMBEDDED) build
 	go run ./test/skew $@ $(STRIPPED)

@@ -3,100 +3,48 @@
 package e2e
 
 import (
-	"bytes"
-	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
-	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
 	"fmt"
 	"io"
 	"math/big"
 	"net"
-	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/certvault/certvault/test/vault"
 )
-
-// haproxyVariable is the environment variable with the path of HAProxy.
-const haproxyVariable = "CERTVAULT_HAPROXY"
 
 // haproxy is a running HAProxy.
 type haproxy struct {
-	url string
-	// transport trusts its certificate.
-	transport http.RoundTripper
+	*proxy
+
 	// socket is the path of the socket for commands.
 	socket string
 }
 
 // startHAProxy starts HAProxy with the configuration of the documentation, deploy/haproxy.cfg, in front
-// of three nodes. Only the addresses and the paths of files differ from the documentation.
+// of three nodes.
 func startHAProxy(t *testing.T, nodes []string) *haproxy {
 	t.Helper()
-	program := os.Getenv(haproxyVariable)
-	if program == "" {
-		t.Skipf("%s is not set; run make test/nodes", haproxyVariable)
-	}
-	root, err := vault.Root()
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile(filepath.Join(root, "deploy", "haproxy.cfg"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	certificate, trusted := selfSigned(t)
-	address := nodeAddress(t, nodes)
 	dir, err := os.MkdirTemp("", "haproxy-") //nolint:usetesting // the path of a socket has at most 107 bytes
 	if err != nil {
 		t.Fatal(err)
 	}
-	socket := filepath.Join(dir, "admin.sock")
-	config := string(text)
-	replace := func(old, replacement string) {
-		t.Helper()
-		if !strings.Contains(config, old) {
-			t.Fatalf("deploy/haproxy.cfg does not contain %q", old)
-		}
-		config = strings.ReplaceAll(config, old, replacement)
-	}
-	replace("bind :443", "bind "+address)
-	replace("/etc/haproxy/vault.pem", certificate)
-	replace("/run/haproxy/admin.sock mode", socket+" mode")
-	for i, node := range nodes {
-		replace(fmt.Sprintf("10.0.0.%d:8080", i+1), node)
-	}
-	file := writeTemp(t, "haproxy.cfg", []byte(config))
-	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), program, "-db", "-f", file)
-	var output bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &output, &output
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
 	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait() // it was killed
-		if t.Failed() {
-			t.Logf("output of HAProxy:\n%s", &output)
-		}
 		if err := os.RemoveAll(dir); err != nil {
 			t.Error(err)
 		}
 	})
-	pool := x509.NewCertPool()
-	pool.AddCert(trusted)
-	return &haproxy{url: "https://" + address, socket: socket, transport: &http.Transport{
-		TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool}, MaxIdleConnsPerHost: 64,
-	}}
+	p, certificate := newProxy(t, nodes)
+	socket := filepath.Join(dir, "admin.sock")
+	p.run(t, "CERTVAULT_HAPROXY", "-db", "-f", p.configure(t, "haproxy.cfg", nodes,
+		"bind :443", "bind "+p.address, "/etc/haproxy/vault.pem", certificate, "/run/haproxy/admin.sock mode", socket+" mode"))
+	return &haproxy{proxy: p, socket: socket}
 }
 
 // drain makes HAProxy send no more requests to a node. After the node was restarted, ready ends that.
