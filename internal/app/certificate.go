@@ -278,11 +278,7 @@ func (a *App) reloadCertificate(ctx context.Context) error {
 		return fmt.Errorf("reading the new TLS certificate; the current one stays in use: %w", err)
 	}
 	if changed {
-		message := "the TLS certificate was replaced"
-		if first {
-			message = "the TLS certificate is in use"
-		}
-		a.log.InfoContext(ctx, message, slog.Time("valid_until", a.certificate.current.Load().Leaf.NotAfter))
+		a.log.InfoContext(ctx, "the TLS certificate was replaced", slog.Bool("first", first), slog.Time("valid_until", a.certificate.current.Load().Leaf.NotAfter))
 	}
 	return nil
 }

@@ -127,8 +127,8 @@ type TLS struct {
 	ACMEDirectory string `help:"ACME directory of another certificate authority than Let's Encrypt." name:"acme-directory" placeholder:"URL"`
 }
 
-// check returns an error if the settings do not fit together.
-func (t *TLS) check() error {
+// checkTLS returns an error if the settings do not fit together.
+func (t *TLS) checkTLS() error {
 	if (t.TLSCert == "") != (t.TLSKey == "") {
 		return errors.New("--tls-cert and --tls-key must be set together")
 	}
@@ -232,7 +232,7 @@ func (c *Serve) Finish() error {
 			return err
 		}
 	}
-	if err := c.TLS.check(); err != nil {
+	if err := c.checkTLS(); err != nil {
 		return err
 	}
 	modes := 0

@@ -129,7 +129,7 @@ func startPebble(t *testing.T) *authority {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), os.Getenv(pebbleVariable), "-config", writeTemp(t, "pebble.json", config), "-dnsserver", nameServer(t)) //nolint:gosec // the path is the developer's
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), os.Getenv(pebbleVariable), "-config", writeTemp(t, "pebble.json", config), "-dnsserver", nameServer(t))
 	// Each challenge is checked, also of a renewal, and at once.
 	cmd.Env = append(os.Environ(), "PEBBLE_VA_NOSLEEP=1", "PEBBLE_AUTHZREUSE=0")
 	cmd.Stdout, cmd.Stderr = output, output
@@ -222,7 +222,7 @@ func answerName(conn net.Conn) {
 		answer.Answers = []dnsmessage.Resource{{Header: dnsmessage.ResourceHeader{Name: q.Name, Class: q.Class}, Body: &dnsmessage.AResource{A: [4]byte{127, 0, 0, 1}}}}
 	}
 	if packed, err := answer.AppendPack(make([]byte, 2)); err == nil {
-		binary.BigEndian.PutUint16(packed, uint16(len(packed)-2)) //nolint:gosec // an answer is short
+		binary.BigEndian.PutUint16(packed, uint16(len(packed)-2))
 		_, _ = conn.Write(packed)
 	}
 }

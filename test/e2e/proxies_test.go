@@ -83,7 +83,7 @@ func (p *proxy) run(t *testing.T, variable string, args ...string) {
 	if program == "" {
 		t.Skipf("%s is not set; run make test/proxies or make test/nodes", variable)
 	}
-	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), program, args...) //nolint:gosec // the path is the developer's
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), program, args...)
 	var output bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &output, &output
 	home := t.TempDir()
