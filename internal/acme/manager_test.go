@@ -1,0 +1,47 @@
+package acme_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/certvault/certvault/internal/acme"
+	"github.com/certvault/certvault/internal/db/dbtest"
+)
+
+// Certificate authorities accept few failures an hour. The pauses after failures grow to an hour, and
+// during a pause the authority gets no request.
+func TestPausesAfterFailures(t *testing.T) {
+	t.Parallel()
+	var requests atomic.Int64
+	authority := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		requests.Add(1)
+		w.WriteHeader(http.StatusForbidden)
+	}))
+	defer authority.Close()
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	m := acme.NewManager(acme.Options{
+		Cache: acme.NewCache(dbtest.SQLite(t), newRing(t), t.TempDir()), Domain: "vault.example.org", Directory: authority.URL,
+		Now: func() time.Time { return now },
+	})
+	for n, pause := range []time.Duration{1, 2, 4, 8, 16, 32, 60, 60} {
+		before := requests.Load()
+		next := now.Add(pause * time.Minute)
+		renewed, err := m.Renew(t.Context())
+		if renewed || err == nil || !strings.Contains(err.Error(), "the next attempt is at "+next.Format(time.RFC3339)) {
+			t.Fatalf("failure %d: %v, %v, want the time %s of the next attempt", n+1, renewed, err, next)
+		}
+		asked := requests.Load()
+		if asked == before {
+			t.Fatalf("failure %d: the authority got no request", n+1)
+		}
+		now = next.Add(-time.Second)
+		if _, again := m.Renew(t.Context()); again == nil || again.Error() != err.Error() || requests.Load() != asked {
+			t.Fatalf("during the pause %d: error = %v, %d further requests, want the same error and none", n+1, again, requests.Load()-asked)
+		}
+		now = next
+	}
+}
