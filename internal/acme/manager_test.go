@@ -27,9 +27,9 @@ func TestPausesAfterFailures(t *testing.T) {
 		Cache: acme.NewCache(dbtest.SQLite(t), newRing(t), t.TempDir()), Domain: "vault.example.org", Directory: authority.URL,
 		Now: func() time.Time { return now },
 	})
-	for n, pause := range []time.Duration{1, 2, 4, 8, 16, 32, 60, 60} {
+	for n, minutes := range []int{1, 2, 4, 8, 16, 32, 60, 60} {
 		before := requests.Load()
-		next := now.Add(pause * time.Minute)
+		next := now.Add(time.Duration(minutes) * time.Minute)
 		renewed, err := m.Renew(t.Context())
 		if renewed || err == nil || !strings.Contains(err.Error(), "the next attempt is at "+next.Format(time.RFC3339)) {
 			t.Fatalf("failure %d: %v, %v, want the time %s of the next attempt", n+1, renewed, err, next)
