@@ -39,7 +39,6 @@ func (a *App) startTasks(ctx context.Context) {
 	a.every(ctx, "heartbeat", heartbeatInterval(a.DB.Dialect), a.beat)
 	a.every(ctx, "probe of the file store", probeInterval, a.probeFiles)
 	a.every(ctx, "check of due times", pullBackInterval, a.pullBack)
-	a.every(ctx, "release of memory", releaseInterval, a.releaseMemory)
 	a.every(ctx, "counts of verifications", verification.FoldEvery, a.Verifications.Fold)
 	if a.shared != nil {
 		a.every(ctx, "exchange of request counts", limit.ShareInterval, a.shared.Exchange)

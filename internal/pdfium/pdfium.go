@@ -226,13 +226,6 @@ func (r *Renderer) unload() {
 	debug.FreeOSMemory()
 }
 
-// Loaded reports whether PDFium is in memory, or is being loaded or compiled.
-func (r *Renderer) Loaded() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.current != nil
-}
-
 // idle reports whether there is an engine that can be freed.
 func (l *loaded) idle() bool {
 	if l == nil {
