@@ -18,6 +18,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -85,15 +86,18 @@ func (p *proxy) run(t *testing.T, variable string, args ...string) {
 	}
 	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), program, args...)
 	var output bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &output, &output
+	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = &output, &output, time.Second
 	home := t.TempDir()
 	cmd.Env = append(os.Environ(), "HOME="+home, "XDG_DATA_HOME="+home, "XDG_CONFIG_HOME="+home)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait() // it was killed
+		// The workers of nginx would survive if it were killed.
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		kill := time.AfterFunc(startTime, func() { _ = cmd.Process.Kill() })
+		defer kill.Stop()
+		_ = cmd.Wait() // it was stopped
 		if t.Failed() {
 			t.Logf("output of %s:\n%s", program, &output)
 		}
