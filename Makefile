@@ -305,6 +305,8 @@ lint: $(EMBEDDED) ## check the code against .golangci.yaml
 .PHONY: verify
 verify: $(EMBEDDED) ## check that generated files and module files are up to date
 	.ci/generated
+	@# It has written documents again, so that the help pages seem to be old to all later stages.
+	$(MAKE) --no-print-directory $(HELP)
 	go mod verify
 	go mod tidy -diff
 
