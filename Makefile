@@ -103,15 +103,19 @@ TESTFLAGS := $(STRIPPED) -exec='env -u GOTMPDIR GOMEMLIMIT=2GiB'
 test: deps ## run all tests, on SQLite and a private PostgreSQL
 	go run ./test/pgcluster -fsync=off -- go test $(TESTFLAGS) -timeout 8m ./...
 
-# Packages that turn values into bytes or pixels. Under the race detector, their tests take a
-# third of the time of all tests, but all of them except CONCURRENT use one goroutine. The
-# tests of the vault check these packages too: they seal several certificates at once.
-DRAWING := ./internal/typeset ./internal/design ./internal/design/builtin ./internal/pdf ./internal/pades ./internal/sheet ./internal/seal
-CONCURRENT := ^(TestDeterministic|TestSnapshot|TestTimeStamp|TestFlippedByteIsNeverValid)$$
+# Packages that turn values into bytes or pixels, parse, or run one command after the other. Under the
+# race detector, their tests take two fifths of the time of all tests, but all of them except CONCURRENT
+# use one goroutine, so that only these run under it, and the others without it. The tests of the vault
+# check these packages too: they seal, list and sign for several requests at once.
+SEQUENTIAL := ./cmd/certvault ./internal/bulkimport ./internal/colour ./internal/config ./internal/credential ./internal/design \
+	./internal/design/builtin ./internal/doctext ./internal/locale ./internal/pades ./internal/pdf ./internal/recovery \
+	./internal/seal ./internal/search ./internal/sheet ./internal/typeset
+CONCURRENT := ^(TestDeterministic|TestSnapshot|TestTimeStamp|TestFlippedByteIsNeverValid|TestServerContinues.*|TestRepeatedErrors.*|TestDoctorSendsATestMessage|TestUpload|TestBulk|TestInterruptedBulk|TestVerifyIsInterrupted|TestUnpackingResumes|TestSubmissionResumes|TestCountsAreAlwaysExact)$$
+CONCURRENT_PACKAGES := ./cmd/certvault ./internal/bulkimport ./internal/design ./internal/pades ./internal/pdf ./internal/search ./internal/typeset
 
 .PHONY: test/long
 test/long: deps ## run in full the tests of which test/race runs only a part
-	go run ./test/pgcluster -fsync=off -- go run ./test/long $(DRAWING) -- $(TESTFLAGS) -vet=off -timeout 8m
+	go run ./test/pgcluster -fsync=off -- go run ./test/long $(SEQUENTIAL) -- $(TESTFLAGS) -vet=off -timeout 8m
 
 .PHONY: test/quick
 test/quick: $(EMBEDDED) ## test changed packages and their importers, on SQLite, in 20 s
@@ -138,9 +142,9 @@ RACEFLAGS := -race $(UNWATCHED) $(STRIPPED) -exec='env -u GOTMPDIR -u GOGC GOMEM
 
 .PHONY: test/race
 test/race: deps ## run the tests under the race detector (-short: only a part of large corpora)
-	CGO_ENABLED=1 go test $(RACEFLAGS) -run '$(CONCURRENT)' $(DRAWING)
+	go run ./test/pgcluster -fsync=off -- env CGO_ENABLED=1 go test $(RACEFLAGS) -run '$(CONCURRENT)' $(CONCURRENT_PACKAGES)
 	go run ./test/pgcluster -fsync=off -- env CGO_ENABLED=1 go test $(RACEFLAGS) -timeout 12m \
-		$$(go list ./... | grep -vxF $(foreach package,$(DRAWING),-e $(package:./%=github.com/certvault/certvault/%)))
+		$$(go list ./... | grep -vxF $(foreach package,$(SEQUENTIAL),-e $(package:./%=github.com/certvault/certvault/%)))
 
 # The test cache is off, because Go does not detect that the binary changed. Four
 # tests run in parallel even on two cores, because tests that kill the server wait
