@@ -76,13 +76,12 @@ func TestUsageOfBatches(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := vaulttest.New(t, d)
 		inst := v.Institution("NWU", "Northern")
-		v.Issue(inst, "Ada", "Bob")
+		first := v.Issue(inst, "Ada", "Bob")
 		if got := usage(t, v, inst).Certificates; got != 2 {
 			t.Fatalf("%d certificates are counted before the batch is expanded, want 2", got)
 		}
-		v.Settle()
-		v.Issue(inst, "Ada", "Cyd") // Ada has the certificate already
-		v.Settle()
+		v.Finish(inst, first)
+		v.Finish(inst, v.Issue(inst, "Ada", "Cyd")) // Ada has the certificate already
 		if got := usage(t, v, inst); got.Certificates != 3 || got.Storage != stored(t, v, inst) {
 			t.Fatalf("usage = %+v, want 3 certificates and %d bytes", got, stored(t, v, inst))
 		}

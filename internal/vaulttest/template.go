@@ -101,3 +101,13 @@ func (v *Vault) Issue(inst *account.Institution, names ...string) *batch.Batch {
 	v.ok(err)
 	return b
 }
+
+// Finish runs the queue until no entry of a batch is unfinished. Settle is not enough for a batch: before
+// it is expanded, none of its certificates exists.
+func (v *Vault) Finish(inst *account.Institution, b *batch.Batch) {
+	v.TB.Helper()
+	v.Until("the batch is finished", func() bool {
+		got, err := v.Batches.ByUUID(v.TB.Context(), inst.ID, b.UUID, "")
+		return err == nil && got.Processing == 0
+	})
+}

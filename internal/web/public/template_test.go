@@ -30,10 +30,7 @@ func TestCertificateFromTemplate(t *testing.T) {
 			}
 			return c
 		}
-		v.Until("the batch is finished", func() bool {
-			got, err := v.Batches.ByUUID(t.Context(), v.inst.ID, b.UUID, "")
-			return err == nil && got.Processing == 0
-		})
+		v.Finish(v.inst, b)
 		c, failed := get(0), get(1)
 		for name, digest := range map[string]string{"the blank design": digestOf(string(vaulttest.Base)), "nothing": digestOf(""), "the zero digest": strings.Repeat("0", 64)} {
 			if w := v.getJSON("/verify/file/" + digest); w.Code != http.StatusNotFound {
