@@ -67,10 +67,7 @@ type Decision struct {
 
 // Take counts one request for a key.
 func (c *Counter) Take(key string) Decision {
-	if c.max == 0 {
-		return Decision{Allowed: true}
-	}
-	return c.take(key, c.max)
+	return c.TakeWithin(key, c.max)
 }
 
 // TakeWithin counts one request for a key that has a limit of its own; 0 means no limit. All requests of a
@@ -79,18 +76,6 @@ func (c *Counter) TakeWithin(key string, most int) Decision {
 	if most == 0 {
 		return Decision{Allowed: true}
 	}
-	return c.take(key, most)
-}
-
-// limitOf returns the limit of a key in this window.
-func (c *Counter) limitOf(key string) int {
-	if most, ok := c.limits[key]; ok {
-		return most
-	}
-	return c.max
-}
-
-func (c *Counter) take(key string, most int) Decision {
 	now := c.now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -118,6 +103,14 @@ func (c *Counter) take(key string, most int) Decision {
 		c.refused.Add(1)
 	}
 	return Decision{Limit: most, Remaining: max(0, most-n), Allowed: n <= most, RetryAfter: c.end.Sub(now)}
+}
+
+// limitOf returns the limit of a key in this window.
+func (c *Counter) limitOf(key string) int {
+	if most, ok := c.limits[key]; ok {
+		return most
+	}
+	return c.max
 }
 
 // Refused returns the number of requests that exceeded the limit since the counter was created.

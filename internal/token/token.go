@@ -182,19 +182,31 @@ func scan(row interface{ Scan(dest ...any) error }, more ...any) (*Token, error)
 	return &t, nil
 }
 
+// withInstitution reads a token and its institution. Its conditions follow.
+const withInstitution = `
+	SELECT t.id, t.institution_id, t.name, t.hint, t.permissions, t.creator, t.created_at, t.expires_at, t.last_used_at, t.revoked_at, ` +
+	account.InstitutionColumns + `
+	FROM tokens t JOIN institutions i ON i.id = t.institution_id WHERE `
+
+func scanWithInstitution(row *sql.Row) (*Token, *account.Institution, error) {
+	var of account.InstitutionRow
+	t, err := scan(row, of.Dest()...)
+	if err != nil {
+		return nil, nil, err
+	}
+	return t, of.Institution(), nil
+}
+
 // Authenticate returns the token with a secret, and the institution of the token. The error is
 // fault.Unauthorized if the secret is malformed or the token is unknown, expired or revoked, and
 // fault.Forbidden if the institution is disabled. Only in the last case, the token is returned
-// together with an error. The query uses the hash of the secret, so that the response time reveals nothing about the secret.
+// together with an error. The query uses the hash of the secret, so that the response time reveals
+// nothing about the secret.
 func (s *Service) Authenticate(ctx context.Context, secret string) (*Token, *account.Institution, error) {
 	if !wellFormed(secret) {
 		return nil, nil, errUnauthorized
 	}
-	var of account.InstitutionRow
-	t, err := scan(s.db.QueryRowContext(ctx, `
-		SELECT t.id, t.institution_id, t.name, t.hint, t.permissions, t.creator, t.created_at, t.expires_at, t.last_used_at, t.revoked_at,
-			`+account.InstitutionColumns+`
-		FROM tokens t JOIN institutions i ON i.id = t.institution_id WHERE t.hash = $1`, account.HashSecret(secret)), of.Dest()...)
+	t, inst, err := scanWithInstitution(s.db.QueryRowContext(ctx, withInstitution+`t.hash = $1`, account.HashSecret(secret)))
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil, errUnauthorized
 	}
@@ -204,23 +216,21 @@ func (s *Service) Authenticate(ctx context.Context, secret string) (*Token, *acc
 	if t.RevokedAt != nil || t.ExpiresAt != nil && !t.ExpiresAt.After(s.now()) {
 		return nil, nil, errUnauthorized
 	}
-	inst := of.Institution()
-	err = inst.CheckEnabled()
-	return t, inst, err
+	return t, inst, inst.CheckEnabled()
 }
 
 // CheckTx returns fault.Unauthorized if a token was revoked or has expired since it was
-// authenticated, and fault.Forbidden if its institution was disabled. An operation calls CheckTx in its transaction, because the body of a request may
-// take minutes to arrive.
+// authenticated, and fault.Forbidden if its institution was disabled. An operation calls CheckTx in its
+// transaction, because the body of a request may take minutes to arrive.
 func (s *Service) CheckTx(ctx context.Context, tx *db.Tx, t *Token) error {
-	current, err := getTx(ctx, tx, t.InstitutionID, t.ID)
-	if errors.Is(err, errNoToken) || err == nil && !current.ValidAt(s.now()) {
+	current, inst, err := scanWithInstitution(tx.QueryRowContext(ctx, withInstitution+`t.institution_id = $1 AND t.id = $2`, t.InstitutionID, t.ID))
+	if errors.Is(err, sql.ErrNoRows) || err == nil && !current.ValidAt(s.now()) {
 		return errUnauthorized
 	}
 	if err != nil {
-		return err
+		return fmt.Errorf("reading a token: %w", err)
 	}
-	return account.CheckEnabled(ctx, tx, t.InstitutionID)
+	return inst.CheckEnabled()
 }
 
 var errNoToken = fault.New(fault.NotFound, "This institution has no such token.")
