@@ -303,7 +303,12 @@ func (s *Service) pictureURL(institution string, a *Achievement) string {
 	if a == nil || a.Picture == "" {
 		return ""
 	}
-	return s.ID(institution) + "/achievements/" + a.UUID + "/" + a.Picture + ".png"
+	return s.base + PicturePath(institution, a)
+}
+
+// PicturePath returns the path of the picture of an achievement.
+func PicturePath(institution string, a *Achievement) string {
+	return InstitutionsPath + institution + "/achievements/" + a.UUID + "/" + a.Picture + ".png"
 }
 
 // assigned returns the achievement that belongs to a certificate: the one of its template, or else the one

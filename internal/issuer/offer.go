@@ -323,14 +323,7 @@ func (s *Service) Issue(ctx context.Context, g *Grant, h *Holder, f Format) (str
 	if err != nil {
 		return "", err
 	}
-	switch f {
-	case FormatVC:
-		return signed.VC, nil
-	case FormatJWT:
-		return signed.JWT, nil
-	default:
-		return signed.SDJWT, nil
-	}
+	return signed.text(f), nil
 }
 
 // The parts of a nonce: the time at which it expires, random bytes, and a digest of both.

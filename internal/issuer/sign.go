@@ -189,7 +189,7 @@ func (s *Service) signList(ctx context.Context, i *account.Institution, id strin
 	if err != nil {
 		return nil, nil, err
 	}
-	l := credential.StatusList{URL: s.listURL(id), Issuer: did, Bits: bits, Issued: at.Add(-listSkew), Lifetime: listSkew + listLife, MaxAge: listCached}
+	l := credential.StatusList{URL: s.listURL(id), Issuer: did, Bits: bits, Issued: at.Add(-listSkew), Lifetime: listSkew + listLife, MaxAge: ListCached}
 	if vc, err = credential.SignStatusList(l, proof); err != nil {
 		return nil, nil, err
 	}
@@ -204,12 +204,8 @@ func (s *Service) File(ctx context.Context, c *cert.Certificate, f Format) ([]by
 		return nil, err
 	}
 	switch f {
-	case FormatVC:
-		return []byte(found.VC), nil
-	case FormatJWT:
-		return []byte(found.JWT), nil
-	case FormatSDJWT:
-		return []byte(found.SDJWT), nil
+	case FormatVC, FormatJWT, FormatSDJWT:
+		return []byte(found.text(f)), nil
 	case FormatPNG, FormatSVG:
 		return s.bake(ctx, c, found, f)
 	}

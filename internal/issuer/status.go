@@ -20,11 +20,12 @@ const (
 	listFresh = 15 * time.Second
 	listStale = 30 * time.Second
 	// listSigned is the time after which a list is signed again even if it has not changed. listLife is
-	// the time for which a signed list is valid. listCached is the time for which verifiers may cache a
-	// list, as the header of the response says too.
+	// the time for which a signed list is valid.
 	listSigned = 5 * time.Minute
 	listLife   = 15 * time.Minute
-	listCached = 5 * time.Minute
+	// ListCached is the time for which verifiers may cache a list. The list states it, and the response must
+	// state it too.
+	ListCached = 5 * time.Minute
 	// listSkew is the time before the signature from which a list is valid: the clock of a verifier may be
 	// late, and a verification may have begun before the list was signed.
 	listSkew = time.Minute

@@ -17,6 +17,18 @@ type Credential struct {
 	VC, JWT, SDJWT string
 }
 
+// text returns the credential in one of allFormats.
+func (c *Credential) text(f Format) string {
+	switch f {
+	case FormatVC:
+		return c.VC
+	case FormatJWT:
+		return c.JWT
+	default:
+		return c.SDJWT
+	}
+}
+
 // ErrNoCredential is the error for a certificate that has no credential: it is not approved yet, or
 // its files were deleted.
 var ErrNoCredential = fault.New(fault.NotFound, "The certificate has no credential.")

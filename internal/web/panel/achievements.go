@@ -96,7 +96,7 @@ func (p *Panel) achievementPage(r *http.Request, v *Visit) (*achievementPage, er
 		}
 	}
 	if d.A.Picture != "" {
-		d.Picture = "/institutions/" + v.Institution().UUID + "/achievements/" + d.A.UUID + "/" + d.A.Picture + ".png"
+		d.Picture = issuer.PicturePath(v.Institution().UUID, d.A)
 	}
 	return d, nil
 }

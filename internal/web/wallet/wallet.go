@@ -9,6 +9,7 @@ import (
 	"context"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -45,11 +46,12 @@ const (
 	// documentAge is the time in seconds for which a DID document may be cached. A new key signs at
 	// once, so a verifier with an older document cannot check its signatures for this time.
 	documentAge = "60"
-	// statusAge is the time in seconds for which a status list may be cached.
-	statusAge = "300"
 	// maxBody is the maximum size of a request in bytes: a wallet sends a proof of possession.
 	maxBody = 64 << 10
 )
+
+// statusAge is the time in seconds for which a status list may be cached.
+var statusAge = strconv.Itoa(int(issuer.ListCached.Seconds()))
 
 // Handler returns the handler for all routes.
 func (a *API) Handler() http.Handler {
