@@ -12,6 +12,14 @@ type Moved struct {
 	From, To string
 }
 
+// CheckSlug returns a *Moved if the slug in a path is not the current one of its institution.
+func CheckSlug(inPath, current string) error {
+	if inPath == current {
+		return nil
+	}
+	return &Moved{From: inPath, To: current}
+}
+
 // Error names both slugs, for the log.
 func (m *Moved) Error() string { return "the slug " + m.From + " is now " + m.To }
 

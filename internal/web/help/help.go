@@ -132,12 +132,11 @@ func (p *Pages) part(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	for i := range b.Parts {
-		if b.Parts[i].Name == r.PathValue("part") {
-			return p.view.Redirect(w, r, p.view.Reader(r).Link(topics(&b.Parts[i], english)[0].Path), "")
-		}
+	part := b.Part(r.PathValue("part"))
+	if part == nil {
+		return page.ErrUnknown
 	}
-	return page.ErrUnknown
+	return p.view.Redirect(w, r, p.view.Reader(r).Link(topics(part, english)[0].Path), "")
 }
 
 // shown is the data of a page.
@@ -173,15 +172,13 @@ func (p *Pages) topic(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	for i := range b.Parts {
-		part := &b.Parts[i]
-		if part.Name != r.PathValue("part") {
-			continue
-		}
-		for j := range part.Entries {
-			if e := &part.Entries[j]; e.Name == r.PathValue("topic") {
-				return p.view.Draw(w, r, http.StatusOK, "topic.html", p.show(r, part, e))
-			}
+	part := b.Part(r.PathValue("part"))
+	if part == nil {
+		return page.ErrUnknown
+	}
+	for i := range part.Entries {
+		if e := &part.Entries[i]; e.Name == r.PathValue("topic") {
+			return p.view.Draw(w, r, http.StatusOK, "topic.html", p.show(r, part, e))
 		}
 	}
 	return page.ErrUnknown

@@ -115,8 +115,8 @@ func (p *Panel) operatorPage(ctx context.Context, slug string) (*operatorPage, e
 	if err != nil {
 		return nil, err
 	}
-	if inst.Slug != slug {
-		return nil, &web.Moved{From: slug, To: inst.Slug}
+	if err := web.CheckSlug(slug, inst.Slug); err != nil {
+		return nil, err
 	}
 	o := &operatorPage{
 		Institution: inst, Public: p.Links.To("/apply/" + inst.Slug), Name: inst.Name, Slug: inst.Slug, Reason: inst.DisabledReason,

@@ -61,8 +61,8 @@ func (p *Pages) offersPage(r *http.Request) (*offersPage, error) {
 	if err != nil {
 		return nil, err
 	}
-	if slug := r.PathValue("institution"); slug != inst.Slug {
-		return nil, &web.Moved{From: slug, To: inst.Slug}
+	if err := web.CheckSlug(r.PathValue("institution"), inst.Slug); err != nil {
+		return nil, err
 	}
 	o := &offersPage{}
 	if o.Profile, err = p.Accounts.PublicProfile(r.Context(), inst.ID); err != nil {

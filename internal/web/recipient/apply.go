@@ -98,8 +98,8 @@ func (p *Pages) offering(r *http.Request) (*offering, error) {
 	if err != nil {
 		return nil, err
 	}
-	if slug := r.PathValue("institution"); slug != inst.Slug {
-		return nil, &web.Moved{From: slug, To: inst.Slug}
+	if err := web.CheckSlug(r.PathValue("institution"), inst.Slug); err != nil {
+		return nil, err
 	}
 	o := &offering{Institution: inst}
 	if o.Profile, err = p.Accounts.PublicProfile(r.Context(), inst.ID); err != nil {

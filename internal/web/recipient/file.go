@@ -50,9 +50,6 @@ func (p *Pages) send(w http.ResponseWriter, r *http.Request, c *cert.Certificate
 	var name string
 	mediaType, tag := seal.PDF, hex.EncodeToString(c.Verified.SHA256[:])
 	disposition := "inline"
-	if r.PathValue("file") == "credential" {
-		return web.SendCredential(w, r, p.Issuer, c)
-	}
 	switch r.PathValue("file") {
 	case "certificate.pdf":
 		name = c.ReferenceID + ".pdf"
@@ -64,6 +61,8 @@ func (p *Pages) send(w http.ResponseWriter, r *http.Request, c *cert.Certificate
 		name, mediaType, tag = c.ReferenceID+"-original"+path.Ext(c.File.Name), c.File.Type, c.OriginalDigest()
 		disposition = "attachment"
 		content, err = p.Certs.OpenOriginal(r.Context(), c)
+	case "credential":
+		return web.SendCredential(w, r, p.Issuer, c)
 	default:
 		return errNoFile
 	}

@@ -17,6 +17,16 @@ type Book struct {
 	Parts []Part `json:"parts"`
 }
 
+// Part returns the part with a name, or nil.
+func (b *Book) Part(name string) *Part {
+	for i := range b.Parts {
+		if b.Parts[i].Name == name {
+			return &b.Parts[i]
+		}
+	}
+	return nil
+}
+
 // Part is the part of the book for one kind of reader.
 type Part struct {
 	// Name is a part of the address, such as "registrar".
