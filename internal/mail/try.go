@@ -86,14 +86,18 @@ func CountOf(ctx context.Context, q db.Queryer) (c Count, err error) {
 	if err != nil {
 		return c, fmt.Errorf("counting messages: %w", err)
 	}
-	var oldest, failed sql.NullInt64
-	if err := q.QueryRowContext(ctx, `SELECT min(created_at) FROM mails WHERE status = 'queued'`).Scan(&oldest); err != nil {
-		return c, fmt.Errorf("reading the oldest message: %w", err)
+	oldest, err := OldestQueued(ctx, q)
+	if err != nil {
+		return c, err
 	}
+	if !oldest.IsZero() {
+		c.OldestAt = &oldest
+	}
+	var failed sql.NullInt64
 	err = q.QueryRowContext(ctx, `SELECT coalesce(error, ''), updated_at FROM mails WHERE status = 'failed' ORDER BY updated_at DESC LIMIT 1`).Scan(&c.LastError, &failed)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return c, fmt.Errorf("reading the last failed message: %w", err)
 	}
-	c.OldestAt, c.LastFailedAt = db.OptionalTime(oldest), db.OptionalTime(failed)
+	c.LastFailedAt = db.OptionalTime(failed)
 	return c, nil
 }
