@@ -48,13 +48,17 @@ func newKeyRow(i int, kind authority.Kind, c *x509.Certificate) keyRow {
 func keyTable(w io.Writer, rows []keyRow) {
 	table := newTable(w, "", "KIND", "SUBJECT", "VALID UNTIL", "SHA-256")
 	for _, r := range rows {
-		mark := ""
-		if r.Current {
-			mark = "current"
-		}
-		table.row(mark, r.Kind, r.Subject, r.ValidUntil.Format(time.DateOnly), r.Fingerprint)
+		table.row(currentMark(r.Current), r.Kind, r.Subject, r.ValidUntil.Format(time.DateOnly), r.Fingerprint)
 	}
 	table.flush()
+}
+
+// currentMark returns the mark of the current key in a table.
+func currentMark(current bool) string {
+	if current {
+		return "current"
+	}
+	return ""
 }
 
 type keyList struct {

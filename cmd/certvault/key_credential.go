@@ -1,9 +1,7 @@
 package main
 
 import (
-	"crypto/sha256"
 	"crypto/x509"
-	"encoding/hex"
 	"fmt"
 	"io"
 	"time"
@@ -50,20 +48,15 @@ func (k *keyCredential) Run(c *console) error {
 			if err != nil {
 				return fmt.Errorf("encoding a key: %w", err)
 			}
-			sum := sha256.Sum256(public)
 			rows[i] = credentialKeyRow{
 				Current: key.Number == list[0].Number, Number: key.Number, Algorithm: key.Algorithm, CreatedAt: key.CreatedAt,
-				Fingerprint: authority.Pairs(hex.EncodeToString(sum[:])),
+				Fingerprint: authority.Digest(public),
 			}
 		}
 		return c.print(rows, func(w io.Writer) {
 			table := newTable(w, "", "NUMBER", "ALGORITHM", "CREATED", "SHA-256")
 			for _, r := range rows {
-				mark := ""
-				if r.Current {
-					mark = "current"
-				}
-				table.row(mark, r.Number, r.Algorithm, r.CreatedAt.Format(time.DateOnly), r.Fingerprint)
+				table.row(currentMark(r.Current), r.Number, r.Algorithm, r.CreatedAt.Format(time.DateOnly), r.Fingerprint)
 			}
 			table.flush()
 		})

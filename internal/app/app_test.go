@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/authority"
 	"github.com/certvault/certvault/internal/cert/certtest"
 	"github.com/certvault/certvault/internal/config"
 	"github.com/certvault/certvault/internal/db/dbtest"
@@ -126,7 +127,7 @@ func TestSetUpLinkIsPrintedAndNotLogged(t *testing.T) {
 		t.Fatal(err)
 	}
 	block, _ := pem.Decode(text)
-	for _, want := range []string{"Your browser will warn", fingerprint(block.Bytes), filepath.Join(a.cfg.Data, "tls", "cert.pem"), "--tls-cert"} {
+	for _, want := range []string{"Your browser will warn", authority.Digest(block.Bytes), filepath.Join(a.cfg.Data, "tls", "cert.pem"), "--tls-cert"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the output %q does not contain %q", out.String(), want)
 		}

@@ -3,7 +3,6 @@ package app
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -12,7 +11,6 @@ import (
 	"net/url"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,6 +18,7 @@ import (
 	xacme "golang.org/x/crypto/acme"
 
 	"github.com/certvault/certvault/internal/acme"
+	"github.com/certvault/certvault/internal/authority"
 	"github.com/certvault/certvault/internal/config"
 )
 
@@ -193,10 +192,15 @@ func (a *App) openACME(ctx context.Context) error {
 	if a.acme == nil {
 		return nil
 	}
-	a.acme.open(acme.NewManager(acme.Options{
-		Cache: acme.NewCache(a.DB, a.Keyring, acmeFolder(a.cfg.Storage)), Domain: a.cfg.ACMEDomain, Directory: a.cfg.ACMEDirectory, Now: time.Now,
-	}))
+	a.acme.open(a.acmeManager(a.cfg.Storage, a.cfg.TLS))
 	return a.reloadCertificate(ctx)
+}
+
+// acmeManager returns the manager of the TLS certificate in the database.
+func (s *Storage) acmeManager(c config.Storage, t config.TLS) *acme.Manager {
+	return acme.NewManager(acme.Options{
+		Cache: acme.NewCache(s.DB, s.Keyring, acmeFolder(c)), Domain: t.ACMEDomain, Directory: t.ACMEDirectory, Now: time.Now,
+	})
 }
 
 // acmeFolder is the folder in which earlier releases stored what is now in the database.
@@ -250,17 +254,7 @@ created its own TLS certificate. Choose "Advanced" and continue to the page.
   Trust it in programs: %s (certvault upload --ca, curl --cacert)
   For other people:     use --tls-cert or --acme-domain
 
-`, fingerprint(a.certificate.current.Load().Leaf.Raw), filepath.Join(a.cfg.Data, "tls", "cert.pem"))
-}
-
-// fingerprint returns the SHA-256 fingerprint of a certificate as browsers show it.
-func fingerprint(der []byte) string {
-	sum := sha256.Sum256(der)
-	parts := make([]string, len(sum))
-	for i, b := range sum {
-		parts[i] = fmt.Sprintf("%02X", b)
-	}
-	return strings.Join(parts, ":")
+`, authority.Digest(a.certificate.current.Load().Leaf.Raw), filepath.Join(a.cfg.Data, "tls", "cert.pem"))
 }
 
 // reloadCertificate reads the certificate again and uses it if it has changed. If a proxy provides TLS,

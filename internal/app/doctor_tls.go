@@ -77,10 +77,7 @@ func acmeLeaf(ctx context.Context, s config.Storage, t config.TLS) (_ *x509.Cert
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, b.DB.Close()) }()
-	m := acme.NewManager(acme.Options{
-		Cache: acme.NewCache(b.DB, b.Keyring, acmeFolder(s)), Domain: t.ACMEDomain, Directory: t.ACMEDirectory, Now: time.Now,
-	})
-	pair, err := m.Load(ctx)
+	pair, err := b.acmeManager(s, t).Load(ctx)
 	if errors.Is(err, acme.ErrNoCertificate) {
 		return nil, fmt.Errorf("%w for %s; the log of the server shows why", err, t.ACMEDomain)
 	}

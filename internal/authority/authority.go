@@ -143,7 +143,12 @@ func encodePEM(chain []*x509.Certificate) []byte {
 // Fingerprint returns the SHA-256 of a certificate in the usual notation: pairs
 // of hexadecimal digits separated by colons.
 func Fingerprint(c *x509.Certificate) string {
-	sum := sha256.Sum256(c.Raw)
+	return Digest(c.Raw)
+}
+
+// Digest returns the SHA-256 of data in the form of Fingerprint.
+func Digest(data []byte) string {
+	sum := sha256.Sum256(data)
 	return Pairs(hex.EncodeToString(sum[:]))
 }
 
