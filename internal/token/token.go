@@ -216,7 +216,8 @@ func (s *Service) Authenticate(ctx context.Context, secret string) (*Token, *acc
 	if t.RevokedAt != nil || t.ExpiresAt != nil && !t.ExpiresAt.After(s.now()) {
 		return nil, nil, errUnauthorized
 	}
-	return t, inst, inst.CheckEnabled()
+	err = inst.CheckEnabled()
+	return t, inst, err
 }
 
 // CheckTx returns fault.Unauthorized if a token was revoked or has expired since it was
