@@ -83,6 +83,9 @@ var longTexts = [2]account.MailText{
 }
 
 func TestMailInEveryLanguage(t *testing.T) {
+	if testing.Short() {
+		t.Skip("sequential; make test/long runs it")
+	}
 	t.Parallel()
 	catalog, err := locale.Load()
 	if err != nil {
