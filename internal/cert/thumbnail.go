@@ -10,14 +10,14 @@ import (
 
 // Thumbnailer draws small pictures of a verified PDF. The vault's Sealer is one.
 type Thumbnailer interface {
-	Thumbnail(ctx context.Context, pdf io.ReaderAt, size int64, side int) (image.Image, error)
+	Thumbnail(ctx context.Context, pdf io.ReaderAt, size int64, width, height int) (image.Image, error)
 }
 
-// Thumbnail draws the first page of the verified PDF; the longer side has side pixels. The picture
-// is not stored, unlike that of OpenImage: a batch has thousands of certificates, and their pictures
+// Thumbnail draws the first page of the verified PDF with the largest number of pixels that fits into a
+// width and a height; the width is not larger than the height. The picture is not stored, unlike that of OpenImage: a batch has thousands of certificates, and their pictures
 // are small and needed only once. The errors are those of OpenVerified, and errNoPreview if the
 // vault cannot draw.
-func (s *Service) Thumbnail(ctx context.Context, c *Certificate, side int) (_ image.Image, err error) {
+func (s *Service) Thumbnail(ctx context.Context, c *Certificate, width, height int) (_ image.Image, err error) {
 	t, ok := s.sealer.(Thumbnailer)
 	if !ok {
 		return nil, errNoPreview
@@ -32,7 +32,7 @@ func (s *Service) Thumbnail(ctx context.Context, c *Certificate, side int) (_ im
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, pdf.Close()) }()
-	picture, err := t.Thumbnail(ctx, pdf, pdf.Size(), side)
+	picture, err := t.Thumbnail(ctx, pdf, pdf.Size(), width, height)
 	if err != nil {
 		return nil, fmt.Errorf("drawing the picture: %w", err)
 	}

@@ -22,10 +22,11 @@ const (
 )
 
 // Request selects what to render. MaxSide or Scale must be set. If both are
-// set, MaxSide limits Scale.
+// set, MaxSide limits Scale, and MaxWidth limits both.
 type Request struct {
 	Page        int        // from 0
 	MaxSide     int        // longer side of the whole page in pixels
+	MaxWidth    int        // width of the whole page in pixels; 0 means no limit
 	Scale       float64    // pixels per unit of default user space
 	Clip        [4]float64 // left, top, right, bottom as fractions of the page as shown, from its top left corner; zero means the whole page
 	Annotations bool       // draw annotations, including form fields
@@ -34,7 +35,7 @@ type Request struct {
 
 // Page is a rendered page, or a part of it, on a white background.
 type Page struct {
-	Image         image.Image     // *image.NRGBA, or *image.Gray if requested; its bounds start at 0, 0
+	Image         image.Image     // *image.RGBA, or *image.Gray if requested; its bounds start at 0, 0
 	Box           image.Rectangle // position of Image in the raster of the whole page
 	Raster        image.Point     // size of the raster of the whole page
 	Width, Height float64         // size of the page as PageSize returns it
@@ -90,12 +91,15 @@ func layout(req Request, width, height float64) (raster image.Point, box image.R
 	scale := req.Scale
 	long := max(width, height)
 	switch {
-	case req.MaxSide < 0 || req.MaxSide > maxSide || !(scale >= 0) || math.IsInf(scale, 0):
-		return raster, box, fmt.Errorf("%w: MaxSide %d, Scale %v", ErrRequest, req.MaxSide, scale)
+	case req.MaxSide < 0 || req.MaxSide > maxSide || req.MaxWidth < 0 || !(scale >= 0) || math.IsInf(scale, 0):
+		return raster, box, fmt.Errorf("%w: MaxSide %d, MaxWidth %d, Scale %v", ErrRequest, req.MaxSide, req.MaxWidth, scale)
 	case req.MaxSide == 0 && scale == 0:
 		return raster, box, fmt.Errorf("%w: neither MaxSide nor Scale is set", ErrRequest)
 	case scale == 0 || req.MaxSide > 0 && scale*long > float64(req.MaxSide):
 		scale = float64(req.MaxSide) / long
+	}
+	if req.MaxWidth > 0 {
+		scale = min(scale, float64(req.MaxWidth)/width)
 	}
 	if scale*long > maxSide {
 		return raster, box, fmt.Errorf("%w: the page has %v by %v units at %v pixels per unit", ErrMemory, width, height, scale)
@@ -259,8 +263,10 @@ func (d *Document) draw(ctx context.Context, req Request, raster image.Point, bo
 	return colorImage(src, int(stride), box.Dx(), box.Dy()), nil
 }
 
-func colorImage(src []byte, stride, w, h int) *image.NRGBA {
-	img := image.NewNRGBA(image.Rect(0, 0, w, h))
+// colorImage returns an opaque picture. The type is that for which the encoders of JPEG and PNG and
+// package draw have the fastest code.
+func colorImage(src []byte, stride, w, h int) *image.RGBA {
+	img := image.NewRGBA(image.Rect(0, 0, w, h))
 	for y := range h {
 		row := img.Pix[y*img.Stride : y*img.Stride+4*w]
 		copy(row, src[y*stride:])

@@ -130,9 +130,9 @@ func TestClipEqualsCrop(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			crop := image.NewNRGBA(part.Image.Bounds())
+			crop := image.NewRGBA(part.Image.Bounds())
 			draw.Draw(crop, crop.Bounds(), whole.Image, part.Box.Min, draw.Src)
-			if diff := difference(crop, part.Image.(*image.NRGBA)); diff > 4 || part.Raster != whole.Image.Bounds().Max {
+			if diff := difference(crop, part.Image.(*image.RGBA)); diff > 4 || part.Raster != whole.Image.Bounds().Max {
 				t.Errorf("side %d: clip %v differs from the crop at %v by up to %d, want at most 4 and the raster of the whole page", side, clip, part.Box, diff)
 			}
 		}
@@ -162,10 +162,10 @@ func TestClipOfCorpus(t *testing.T) {
 			if err != nil {
 				t.Fatalf("rendering %s returned %v, want no error", s.name, err)
 			}
-			crop := image.NewNRGBA(part.Image.Bounds())
+			crop := image.NewRGBA(part.Image.Bounds())
 			draw.Draw(crop, crop.Bounds(), whole.Image, part.Box.Min, draw.Src)
 			differ := 0
-			for k, v := range part.Image.(*image.NRGBA).Pix {
+			for k, v := range part.Image.(*image.RGBA).Pix {
 				if d := int(v) - int(crop.Pix[k]); d < -4 || d > 4 {
 					differ++
 				}
@@ -174,7 +174,7 @@ func TestClipOfCorpus(t *testing.T) {
 				t.Errorf("%s: clip %v: %d of %d samples differ by more than 4, want at most one in 1000", s.name, clip, differ, len(crop.Pix))
 			}
 			if differ > 0 {
-				t.Logf("%s: clip %v: %d of %d samples differ by up to %d", s.name, clip, differ, len(crop.Pix), difference(crop, part.Image.(*image.NRGBA)))
+				t.Logf("%s: clip %v: %d of %d samples differ by up to %d", s.name, clip, differ, len(crop.Pix), difference(crop, part.Image.(*image.RGBA)))
 			}
 		}
 		d.Close()
@@ -183,7 +183,7 @@ func TestClipOfCorpus(t *testing.T) {
 
 // difference returns the largest difference of two samples at the same
 // position.
-func difference(a, b *image.NRGBA) int {
+func difference(a, b *image.RGBA) int {
 	largest := 0
 	for k := range a.Pix {
 		d := int(a.Pix[k]) - int(b.Pix[k])

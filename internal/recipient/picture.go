@@ -73,7 +73,7 @@ func (s *Service) pageImage(ctx context.Context, uuid string) (*mail.Image, erro
 	if c.Status != cert.Approved {
 		return nil, mail.ErrNoPicture
 	}
-	page, err := s.certs.Thumbnail(ctx, c, density*pageHeight)
+	page, err := s.certs.Thumbnail(ctx, c, density*pageWidth, density*pageHeight)
 	if errors.Is(err, cert.ErrFilesPurged) {
 		return nil, mail.ErrNoPicture
 	}
@@ -95,7 +95,7 @@ func logoImage(content []byte) (*mail.Image, error) {
 		return &mail.Image{Type: "image/png", Content: content, Width: width, Height: height}, nil
 	}
 	// A photograph is smaller as JPEG. The mail shows logos on white, so transparency is not needed.
-	paper := image.NewNRGBA(logo.Bounds())
+	paper := image.NewRGBA(logo.Bounds())
 	draw.Draw(paper, paper.Bounds(), image.White, image.Point{}, draw.Src)
 	draw.Draw(paper, paper.Bounds(), logo, logo.Bounds().Min, draw.Over)
 	return fitJPEG(paper, logoWidth, logoHeight, mail.MaxLogo)
@@ -111,10 +111,15 @@ func shownSize(b image.Rectangle, maxWidth, maxHeight int) (width, height int) {
 // number of pixels. A picture with the fewest pixels always fits, unless limit is below the size of
 // an empty file.
 func fitJPEG(picture image.Image, maxWidth, maxHeight, limit int) (*mail.Image, error) {
-	width, height := shownSize(picture.Bounds(), maxWidth, maxHeight)
+	b := picture.Bounds()
+	width, height := shownSize(b, maxWidth, maxHeight)
 	for scale := float64(density); scale > 1.0/8; scale *= 0.75 {
-		scaled := image.NewNRGBA(image.Rect(0, 0, max(1, int(scale*float64(width))), max(1, int(scale*float64(height)))))
-		draw.CatmullRom.Scale(scaled, scaled.Bounds(), picture, picture.Bounds(), draw.Src, nil)
+		scaled := picture
+		if scale < density || b.Dx() > density*maxWidth || b.Dy() > density*maxHeight {
+			smaller := image.NewRGBA(image.Rect(0, 0, max(1, int(scale*float64(width))), max(1, int(scale*float64(height)))))
+			draw.CatmullRom.Scale(smaller, smaller.Bounds(), picture, b, draw.Src, nil)
+			scaled = smaller
+		}
 		for _, quality := range []int{82, 68, 55} {
 			var b bytes.Buffer
 			if err := jpeg.Encode(&b, scaled, &jpeg.Options{Quality: quality}); err != nil {

@@ -8,12 +8,13 @@ import (
 	"github.com/certvault/certvault/internal/pdfium"
 )
 
-// Thumbnail renders page one of the verified PDF in r; the longer side has side pixels.
-func (s *Sealer) Thumbnail(ctx context.Context, r io.ReaderAt, size int64, side int) (image.Image, error) {
+// Thumbnail renders page one of the verified PDF in r with the largest number of pixels that fits into a
+// width and a height; the width is not larger than the height.
+func (s *Sealer) Thumbnail(ctx context.Context, r io.ReaderAt, size int64, width, height int) (image.Image, error) {
 	if s.renderer == nil {
 		return nil, pdfium.ErrUnavailable
 	}
-	page, err := s.renderer.Render(ctx, pdfium.Source{Head: r, HeadSize: size}, pdfium.Request{MaxSide: side, Annotations: true})
+	page, err := s.renderer.Render(ctx, pdfium.Source{Head: r, HeadSize: size}, pdfium.Request{MaxSide: height, MaxWidth: width, Annotations: true})
 	if err != nil {
 		return nil, err
 	}

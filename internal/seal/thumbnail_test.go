@@ -2,17 +2,20 @@ package seal
 
 import (
 	"bytes"
+	"image"
 	"testing"
 )
 
 func TestThumbnail(t *testing.T) {
 	t.Parallel()
 	_, data := mustSeal(t, "a.pdf", pagePDF{}.bytes(), Placement{})
-	picture, err := sealer(t).Thumbnail(t.Context(), bytes.NewReader(data), int64(len(data)), 200)
-	if err != nil || picture.Bounds().Dy() != 200 || picture.Bounds().Dx() >= 200 {
-		t.Errorf("Thumbnail = %v, error = %v; want a portrait of 200 pixels", picture, err)
+	for width, want := range map[int]image.Point{200: {141, 200}, 100: {100, 142}} { // A4
+		picture, err := sealer(t).Thumbnail(t.Context(), bytes.NewReader(data), int64(len(data)), width, 200)
+		if err != nil || picture.Bounds().Size() != want {
+			t.Errorf("width %d: Thumbnail has %v pixels, error = %v; want %v", width, picture.Bounds().Size(), err, want)
+		}
 	}
-	if _, err := New(nil, nil).Thumbnail(t.Context(), bytes.NewReader(data), int64(len(data)), 200); err == nil {
+	if _, err := New(nil, nil).Thumbnail(t.Context(), bytes.NewReader(data), int64(len(data)), 200, 200); err == nil {
 		t.Error("a sealer without a renderer returns a picture")
 	}
 }
