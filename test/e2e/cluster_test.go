@@ -249,11 +249,12 @@ func (c *cluster) progress() {
 // settled waits until no certificate is in processing and all deliveries have ended.
 func (c *cluster) settled(d *sql.DB) {
 	c.t.Helper()
-	eventually(c.t, 4*time.Minute, "all certificates are processed, and all webhooks delivered", func() bool {
+	eventually(c.t, 4*time.Minute, "all certificates are processed, and all webhooks and mails delivered", func() bool {
 		// In this order: a batch becomes certificates, whose processing has deliveries.
 		return count(c.t, d, `SELECT count(*) FROM batches WHERE NOT expanded`) == 0 &&
 			count(c.t, d, `SELECT count(*) FROM certificates WHERE status = 'processing'`) == 0 &&
-			count(c.t, d, `SELECT count(*) FROM webhook_deliveries WHERE status = 'pending'`) == 0
+			count(c.t, d, `SELECT count(*) FROM webhook_deliveries WHERE status = 'pending'`) == 0 &&
+			count(c.t, d, `SELECT count(*) FROM mails WHERE status = 'queued'`) == 0
 	})
 }
 
