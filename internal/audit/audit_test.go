@@ -310,6 +310,9 @@ func TestEveryActionHasAPhrase(t *testing.T) {
 
 // TestCombinedFilters checks that combined filters select the same entries as filtering in memory.
 func TestCombinedFilters(t *testing.T) {
+	if testing.Short() {
+		t.Skip("sequential; make test/long runs it")
+	}
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		mine := institution(t, d, "AAA")
