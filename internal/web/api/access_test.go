@@ -80,8 +80,6 @@ func TestExpiredToken(t *testing.T) {
 	}
 }
 
-// Each route requires exactly its permissions. The response to a token without the permissions of a
-// route reveals nothing else.
 func TestDisabledInstitution(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t), 0)
@@ -101,6 +99,8 @@ func TestDisabledInstitution(t *testing.T) {
 	}
 }
 
+// Each route requires exactly its permissions. The response to a token without the permissions of a
+// route reveals nothing else.
 func TestPermissionMatrix(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t), 0)

@@ -54,7 +54,7 @@ func attachment(name string) part {
 	return part{name: "files[id_card]", file: name, content: samplePDF(0)}
 }
 
-// send sends a form with an idempotency key, or without one if the key is "".
+// sendForm sends a form with an idempotency key, or without one if the key is "".
 func (v *vault) sendForm(path, key string, parts ...part) *response {
 	v.tb.Helper()
 	r := v.request(http.MethodPost, path, bytes.NewReader(form(v.tb, parts...)))
@@ -206,7 +206,7 @@ func TestSubmitApplication(t *testing.T) {
 			t.Errorf("as JSON: status = %d, body %s", asJSON.Status, asJSON.Body)
 		}
 
-		// The record is a certificate that waits.
+		// In the general interface, the application is a pending certificate.
 		general := data(t, v.get("/business/certificates/"+got["uuid"].(string)))
 		if statusIn(general) != "pending" || general["pdf_path"] != nil || general["image_path"] != nil || general["generated_at"] != nil ||
 			fmt.Sprint(general["source"]) != "map[label:Customer value:customer]" || general["reference_id"] != got["reference_id"] {
@@ -400,7 +400,7 @@ func TestApproveFromTemplate(t *testing.T) {
 	}
 }
 
-// One of many reviewers succeeds, and the others get 409 or, if they were later, 400.
+// If many reviewers decide at once, one succeeds. The others get 409 or, if they were later, 400.
 func TestReviewersAtOnce(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

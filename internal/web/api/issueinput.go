@@ -50,8 +50,8 @@ func issueName(f cert.Field) string {
 	return string(f)
 }
 
-// merge returns the problems of reading and those of the content, by entry. A field that is not text has
-// no other problems.
+// merge returns the problems of reading and those of the content, sorted by entry. It omits the
+// problems of the content of a field or an entry that could not be read.
 func (in *issueInput) merge(found []template.RowProblem) []template.RowProblem {
 	type place struct {
 		entry int
@@ -272,8 +272,8 @@ func (d *issueReader) values(i int, e *template.Entry, raw json.RawMessage) erro
 	return nil
 }
 
-// readText returns a JSON text. Text that is not UTF-8 becomes an invalid text, because decoding would
-// replace what is wrong.
+// readText returns a JSON text. For text with invalid UTF-8 or half of a surrogate pair, it returns an
+// invalid text, because decoding would replace the invalid part with the replacement character.
 func readText(raw json.RawMessage) (text string, ok bool) {
 	if raw[0] != '"' {
 		return "", false
@@ -290,7 +290,7 @@ type jsonMember struct {
 	raw  json.RawMessage
 }
 
-// objectOf returns the members of a JSON object in their order, with repeated ones.
+// objectOf returns the members of a JSON object in their order, including repeated ones.
 func objectOf(raw json.RawMessage) (list []jsonMember, err error) {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	if _, err := dec.Token(); err != nil {

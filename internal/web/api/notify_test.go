@@ -15,7 +15,7 @@ import (
 	"github.com/certvault/certvault/internal/vaulttest"
 )
 
-// recordNotify records the responses to requests with a bad time of the mail.
+// recordNotify records the responses to requests with an invalid time of the mail.
 func (r *recorder) recordNotify() {
 	now := r.Now().UTC()
 	for _, bad := range []struct{ name, value string }{
@@ -31,7 +31,7 @@ func (r *recorder) recordNotify() {
 	r.record("notify: a number", r.postBulk("application/json", []byte(`{"notify": 5, "entries": [{}]}`)))
 }
 
-// Each upload has the time of its mail, and a batch has one for all its entries.
+// An upload has a time for its mail. A batch has one time for all its entries.
 func TestNotify(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -81,7 +81,7 @@ func TestNotify(t *testing.T) {
 				}
 			}
 		}
-		// A replacement keeps the waiting time unless it has its own.
+		// A replacement keeps the time of the waiting mail, unless the request has a time.
 		for name, parts := range map[string][]part{"absent": nil, "now": {text("notify", "now")}} {
 			old := data(t, v.post(form(t, append(v.validFields(), pdfFile(samplePDF(0)), text("notify", at.Format(time.RFC3339)))...)))
 			a := v.replace(old["uuid"], "", append(parts, pdfFile(pdftest.Sized("another diploma", 0)))...)

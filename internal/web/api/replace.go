@@ -22,8 +22,9 @@ func replacementOf(l *cert.Link) *replacement {
 	return &replacement{UUID: l.UUID, ReferenceID: l.ReferenceID}
 }
 
-// replace creates a certificate from a file and its text fields, in place of the certificate in the path.
-// Absent text fields and the time of mail that waits are carried over. The route has checked one of the two permissions.
+// replace creates a certificate from a file and its text fields, in place of the certificate in the
+// path. Absent text fields and the time of mail that waits are carried over. The route has checked the
+// permission to create certificates. The token also needs the permission to revoke them.
 func (a *API) replace(w http.ResponseWriter, c *call) error {
 	if !c.token.Has(token.VaultRevoke) {
 		return fault.New(fault.Forbidden, "Forbidden - Insufficient permissions")
