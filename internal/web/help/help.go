@@ -126,7 +126,7 @@ func (p *Pages) home(w http.ResponseWriter, r *http.Request) error {
 	return p.view.Draw(w, r, http.StatusOK, "home.html", cards)
 }
 
-// part leads to the first page of a part.
+// part redirects to the first page of a part.
 func (p *Pages) part(w http.ResponseWriter, r *http.Request) error {
 	b, err := p.read()
 	if err != nil {
@@ -205,8 +205,8 @@ func (p *Pages) show(r *http.Request, part *book.Part, e *book.Entry) *shown {
 	return s
 }
 
-// picture writes a picture of a page. Its address stays the same when it changes, so that browsers may
-// keep it only for a while.
+// picture writes a picture of a page. A picture keeps its address when it changes, so browsers may
+// cache it only for a limited time.
 func (p *Pages) picture(w http.ResponseWriter, r *http.Request) error {
 	content, err := pictures.ReadFile("pages/pictures/" + r.PathValue("file"))
 	if err != nil {

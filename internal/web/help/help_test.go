@@ -19,7 +19,7 @@ import (
 	"github.com/certvault/certvault/internal/web/page"
 )
 
-// manual is the help pages with their book.
+// manual has the help pages and their book.
 type manual struct {
 	t       *testing.T
 	handler http.Handler
@@ -93,8 +93,9 @@ func (m *manual) all(f func(path, language string, p *book.Page, translated bool
 	}
 }
 
-// TestLinks checks that each page is shown in its language, and that each link to a help page keeps
-// the language and leads to a page and, if it has one, to an anchor.
+// TestLinks checks that each page is shown in its language. It also checks that each link to a help
+// page keeps the language and leads to an existing page and, if the link has a fragment, to an existing
+// anchor.
 func TestLinks(t *testing.T) {
 	t.Parallel()
 	m := newManual(t)
@@ -254,7 +255,8 @@ func TestSearch(t *testing.T) {
 	}
 }
 
-// TestUntranslatedPages checks that a page in English has its language, also if the reader has another one.
+// TestUntranslatedPages checks that the content of a page that exists only in English is marked as
+// English, even if the reader has another language.
 func TestUntranslatedPages(t *testing.T) {
 	t.Parallel()
 	m := newManual(t)

@@ -30,8 +30,8 @@ const (
 	guide     = 3
 )
 
-// index has the sections of all pages. A search reads all of them, which takes about a millisecond, so
-// that it finds parts of words, also in languages that write no spaces.
+// index has the sections of all pages. A search scans all of them, so that it also finds parts of
+// words, and words of languages that are written without spaces. A scan takes about a millisecond.
 type index struct{ entries []entry }
 
 // entry is a section in the form in which it is searched.
@@ -62,7 +62,7 @@ func newIndex(b *book.Book) *index {
 			}
 		}
 	}
-	// The pages of a book have an order, but its maps have none.
+	// The order of the languages in a map is random. Within a language, keep the order of the book.
 	slices.SortStableFunc(x.entries, func(a, b entry) int { return cmp.Compare(a.language, b.language) })
 	return x
 }
@@ -86,7 +86,8 @@ type result struct {
 }
 
 // search returns the sections with all words, in the reader's language and, where pages are not
-// translated, in English. The best are first: those with the words in their titles.
+// translated, in English. The sections with the highest score are first: a word in the title counts
+// more than a word in the text.
 func (x *index) search(query, language string) (list []result) {
 	words := strings.Fields(fold(query))
 	if len(words) == 0 {
@@ -135,7 +136,7 @@ func (x *index) search(query, language string) (list []result) {
 // excerpt returns the part of a text around a position in its folded form.
 func excerpt(text, folded string, at int) string {
 	all := []rune(text)
-	// Folding removes characters, so that the position is an estimate.
+	// Folding removes characters, so the position is an estimate.
 	first := 0
 	if at < len(folded) {
 		first = max(0, utf8.RuneCountInString(folded[:at])-maxExcerpt/3)

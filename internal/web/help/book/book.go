@@ -1,4 +1,4 @@
-// Package book is the content of the help pages: what the generator writes and the vault embeds.
+// Package book defines the content of the help pages, which the generator writes and the vault embeds.
 package book
 
 import (
@@ -8,8 +8,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// Mark follows the path of each link to a page of the vault. The vault replaces it by the language of
-// the address, or by nothing.
+// Mark follows the path of each link to a page of the vault. The vault replaces it with the language of
+// the address, or removes it.
 const Mark = "~lang~"
 
 // Book has all help pages.

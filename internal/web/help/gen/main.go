@@ -1,5 +1,5 @@
-// Command gen renders the help pages, which are Markdown in docs, and writes what the binary embeds.
-// docs/help/contents.txt lists the pages. A link that leads nowhere is an error.
+// Command gen renders the help pages, which are Markdown in docs, and writes the files that the binary
+// embeds. docs/help/contents.txt lists the pages. A link that leads nowhere is an error.
 package main
 
 import (
@@ -156,7 +156,7 @@ func contents(root string) (*book.Book, []*source, error) {
 	return b, sources, nil
 }
 
-// pageName returns the name of a page in its address. That of a README is the name of its folder.
+// pageName returns the name of a page in its address. For a README, it is the name of its folder.
 func pageName(file string) string {
 	name := strings.TrimSuffix(path.Base(file), ".md")
 	if name == "README" {

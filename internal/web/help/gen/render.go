@@ -47,7 +47,7 @@ type document struct {
 func parse(content []byte) *document {
 	d := &document{text: content, ids: ids{}}
 	d.root = markdown.Parser().Parse(text.NewReader(content), parser.WithContext(parser.NewContext(parser.WithIDs(d.ids))))
-	// A page has one heading of level 1. Two of the documents have several.
+	// A page has one heading of level 1. Some documents have several, so the others become level 2.
 	first := true
 	for n := d.root.FirstChild(); n != nil; n = n.NextSibling() {
 		if h, ok := n.(*ast.Heading); ok && h.Level == 1 {
@@ -109,8 +109,8 @@ func (r *renderer) page(s *source) (*book.Page, error) {
 	return p, nil
 }
 
-// link replaces the destinations of links and pictures, which are files of the repository, by addresses
-// of the vault. A link to a file that is not a page becomes text.
+// link replaces the destinations of links and pictures, which are files of the repository, with
+// addresses of the vault. A link to a file that is not a page becomes text.
 func (r *renderer) link(s *source) error {
 	var errs []error
 	var unlink []ast.Node
@@ -201,8 +201,8 @@ func (r *renderer) picture(s *source, n *ast.Image) error {
 	return nil
 }
 
-// nodes renders code and tables. Both scroll on narrow screens, so that they can have the focus. Code is
-// left-to-right in every language.
+// nodes renders code and tables. Both scroll on narrow screens, so they can have the focus: otherwise a
+// keyboard could not scroll them. Code is left-to-right in every language.
 type nodes struct{}
 
 // RegisterFuncs registers the functions that render nodes.
