@@ -8,9 +8,9 @@ import (
 	"github.com/certvault/certvault/internal/locale"
 )
 
-// inserter inserts the messages of a language into templates: it replaces {{.T "key"}} by text. If
-// a message has values or is an argument, inserter keeps the call and checks the key against the
-// catalog. An unknown key is an error when the templates are loaded.
+// inserter inserts the messages of a language into templates: it replaces {{.T "key"}} with text. If a
+// message has values or is an argument, inserter keeps the call and checks the key against the catalog.
+// An unknown key is an error when the templates are loaded.
 type inserter struct {
 	language *locale.Language
 	// used are the names of the templates that the processed templates call. complete removes the

@@ -21,7 +21,8 @@ type Page struct {
 	Indexed bool
 	// Drill reports whether the vault is a drill of a restore.
 	Drill bool
-	// Test reports whether the vault is a test vault: its address works only near its machine.
+	// Test reports whether the vault is a test vault: its address works only on its machine or in its
+	// private network.
 	Test bool
 	// Person is the signed-in person, or nil.
 	Person *Person
