@@ -17,8 +17,8 @@ import (
 // requestID matches the id of a request in the page of an error.
 var requestID = regexp.MustCompile(`<code dir="ltr">[A-Z0-9]{26}</code>`)
 
-// The public finds an application neither by its reference id nor by a file before it is approved, and
-// never finds one that was rejected.
+// Before an application is approved, the public finds it neither by its reference id nor by a file. The
+// public never finds a rejected application.
 func TestApplicationsAreUnknown(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

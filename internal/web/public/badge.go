@@ -13,8 +13,8 @@ import (
 	"github.com/certvault/certvault/internal/web/page"
 )
 
-// The badge is a small picture for other websites, with the state of a certificate when the picture is
-// loaded. It shows the institution and never the name of the recipient.
+// The badge is a small picture for other websites. It shows the state that a certificate has when the
+// picture is loaded, and the institution, but never the name of the recipient.
 
 // badgeTime is the time for which browsers and proxies may keep a badge, in seconds.
 const badgeTime = "300"
@@ -41,8 +41,8 @@ var badgeStyles = map[string]badgeStyle{
 var badgeOpen = badgeStyle{"badge.open", "#4d5b56", "M12 7v6M12 16.5v.2"}
 
 const (
-	// badgeText is the width of the texts of a badge, and badgeStart is their distance from the edge
-	// at which the text begins.
+	// badgeText is the width of the texts of a badge. badgeStart is the distance between the edge and
+	// the beginning of the texts.
 	badgeText  = 188.0
 	badgeStart = 60.0
 	badgeEnd   = page.BadgeWidth - badgeStart - badgeText
@@ -115,9 +115,10 @@ type badgeDrawing struct {
 	language *locale.Language
 }
 
-// line writes a text on one line with the baseline y. The text shrinks from size to least and is then
-// shortened. It is a path, so that it looks the same on every device. If no font of the vault can write
-// the text, it is text in a font of the reader's device, in the width that is measured here.
+// line writes a text on one line with the baseline y. If a text is too wide, line reduces its size,
+// down to the size least, and then shortens the text. The text is a path, so that it looks the same on
+// every device. If no font of the vault can write the text, it is an SVG text in a font of the reader's
+// device, with the width that is computed here.
 func (d *badgeDrawing) line(text string, y, size, least float64, weight int, colour string) {
 	style := typeset.Style{
 		Font: typeset.Font{Family: typeset.Inter, Weight: weight}, Size: size, MinSize: least, Language: d.language.Tag,

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// programs are parts of the User-Agent, in lower case, of crawlers, of services that draw previews of
-// links, and of monitoring, which identify themselves. Their requests are not verifications. This is not a
-// regular expression, which would take longer than the page.
+// programs are texts, in lower case, in the User-Agent of crawlers, of services that draw previews of
+// links, and of monitoring. Requests of such programs are not verifications. Matching a regular
+// expression would take longer than rendering the page.
 var programs = []string{
 	"bot", "crawl", "spider", "slurp", "scrape", "archiver", "preview", "facebookexternalhit", "facebookcatalog", "embedly", "skypeuri", "vkshare", "w3c_validator",
 	"lighthouse", "pagespeed", "ptst/", "headlesschrome", "feedfetcher", "mediapartners", "googleother", "inspectiontool", "safebrowsing", "virustotal", "zgrab",
@@ -16,11 +16,11 @@ var programs = []string{
 	"healthcheck", "health-check",
 }
 
-// messenger is the beginning of the User-Agent of a messenger that draws previews of links. Its
-// browser has another one.
+// messenger is the beginning of the User-Agent of a messenger that draws previews of links. The browser
+// that opens such a link has another User-Agent.
 const messenger = "whatsapp/"
 
-// phone is the name of a make of phones, which contains the word bot.
+// phone is the name of a brand of phones that contains the word bot.
 const phone = "cubot"
 
 // prefetchHeaders are the headers with which a browser announces that it loads a page in advance, or
@@ -44,9 +44,9 @@ func isVerification(r *http.Request) bool {
 	return !strings.HasPrefix(agent, messenger) && !slices.ContainsFunc(programs, func(part string) bool { return strings.Contains(agent, part) })
 }
 
-// count counts a request as a verification of the certificates in its response. A certificate in
-// processing is not public yet, and its page reloads itself. A member who looks at a certificate of
-// the own institution does not verify it.
+// count counts a request as a verification of the certificates in its response. It does not count a
+// certificate in processing, which is not public yet and whose page reloads itself, a certificate whose
+// files were deleted, or a certificate of an institution of which the visitor is a member.
 func (p *Pages) count(r *http.Request, list ...*verification) {
 	if p.Verified == nil || !isVerification(r) {
 		return

@@ -122,8 +122,8 @@ func TestProgramsAreNotCounted(t *testing.T) {
 	}
 }
 
-// A look at a certificate changes only the memory. The counts of a minute are one change of the database for
-// each certificate.
+// A look at a certificate is counted in memory. The counts of a minute are then stored with one change
+// of the database for each certificate.
 func TestVerificationsAreNotWrittenAtOnce(t *testing.T) {
 	t.Parallel()
 	d := dbtest.SQLite(t)

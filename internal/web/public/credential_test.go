@@ -132,8 +132,8 @@ func TestCheckCredential(t *testing.T) {
 	}
 }
 
-// A status list that cannot be read is stated, and is no success. The page does not show how the
-// vault's network answered.
+// If a status list cannot be read, the page says so and does not show the credential as valid. The page
+// does not show how the vault's network answered.
 func TestCheckCredentialWithoutDocuments(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t))
@@ -184,7 +184,7 @@ func (slow) Fetch(ctx context.Context, _, _ string) ([]byte, error) {
 	return nil, ctx.Err()
 }
 
-// A check that takes too long, or that waits for others, is a 503.
+// If a check takes too long, or waits too long for other checks, the status is 503.
 func TestCheckTakesTooLong(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t))

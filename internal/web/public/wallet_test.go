@@ -9,8 +9,8 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// The public gets the credential of a certificate if it gets the file, and can start to add it to a
-// wallet, which needs the mailed code.
+// The public can download the credential of a certificate whose file it can download. It can also open
+// the page that adds the credential to a wallet, which then requires the mailed code.
 func TestPublicCredential(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t))
