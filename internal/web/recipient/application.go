@@ -91,7 +91,7 @@ type applicationView struct {
 	// Open reports whether the application can be withdrawn.
 	Open   bool
 	Events []application.Event
-	// Ended reports whether another person than the applicant withdrew the application.
+	// Ended reports whether a person other than the applicant withdrew the application.
 	Ended bool
 	// Answer is the input of a form that is shown again.
 	Answer string
@@ -252,7 +252,7 @@ func (p *Pages) answer(w http.ResponseWriter, r *http.Request) error {
 // target would consume the notice.
 type scriptResponse struct{ http.ResponseWriter }
 
-// WriteHeader replaces the status 303 of a redirect by 200.
+// WriteHeader replaces the status 303 of a redirect with 200.
 func (s scriptResponse) WriteHeader(status int) {
 	if status == http.StatusSeeOther {
 		status = http.StatusOK

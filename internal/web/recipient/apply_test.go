@@ -90,7 +90,7 @@ func (h *harness) checkRedirect(name string, w *httptest.ResponseRecorder, to st
 	}
 }
 
-// reviewer is a member who takes the steps of the institution.
+// reviewer returns the reviewer who performs the steps of the institution.
 func (h *harness) reviewer() application.Reviewer {
 	return application.Reviewer{Institution: h.inst, Person: application.Person{ID: 7, Type: "token", Name: "Hidden Reviewer"}}
 }

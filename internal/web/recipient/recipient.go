@@ -211,8 +211,7 @@ var problems = map[string]string{
 	"search": "recipient.problem_search", "display_name": "portfolio.problem_name", "slug": "portfolio.problem_slug",
 }
 
-// translate replaces the texts of an error by keys of the catalog. Texts without a key stay the
-// same.
+// translate replaces the texts of an error with keys of the catalog. Texts without a key stay the same.
 func translate(err error) error {
 	e, ok := errors.AsType[*fault.Error](err)
 	if !ok {

@@ -8,8 +8,8 @@ import (
 	"github.com/certvault/certvault/internal/cert"
 )
 
-// The recipient downloads the credential and adds it to a wallet, in the account and behind the mailed
-// link, and only the own one.
+// A recipient downloads the credential and adds it to a wallet, in the account and behind the mailed
+// link. A recipient cannot do so with a certificate of another person.
 func TestCredentialOfRecipient(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, 0)

@@ -96,7 +96,8 @@ func (p *Pages) Person(r *http.Request) (*identity.Session, bool) {
 	return s, err == nil
 }
 
-// SignedIn returns the signed-in person, or false. Unlike Person, it stores no use of the session.
+// SignedIn returns the signed-in person, or false. Unlike Person, it does not record that the session
+// was used.
 func (p *Pages) SignedIn(r *http.Request) (identity.Person, bool) {
 	from := origin(r)
 	if from.Session == "" {
