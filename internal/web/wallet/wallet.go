@@ -1,6 +1,6 @@
 // Package wallet owns the addresses that wallets and verifiers of credentials use: the DID documents
 // and status lists of institutions, and the issuing of credentials to wallets (OpenID for Verifiable
-// Credential Issuance 1.0). Clients are programs, also scripts of other web sites, so responses are
+// Credential Issuance 1.0). Clients are programs, including scripts of other websites, so responses are
 // JSON and readable by every origin. No address accepts a cookie.
 package wallet
 
@@ -76,7 +76,7 @@ func (a *API) Handler() http.Handler {
 func (a *API) Patterns() []string { return a.patterns }
 
 // open lets scripts of every origin read the responses (Fetch, 3.3), and responds to their preflight
-// requests. There are no credentials that a browser adds.
+// requests. This is safe because no address accepts a credential that a browser adds.
 func open(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()

@@ -99,7 +99,7 @@ func (u unreadable) Fetch(ctx context.Context, address, accept string) ([]byte, 
 }
 
 // A verifier that knows only the credential finds the keys and the revocation at the addresses in it,
-// in each format, also after the keys were rotated.
+// in each format, even after the keys were rotated.
 func TestVerifierFindsKeysAndStatus(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
@@ -131,7 +131,7 @@ func TestVerifierFindsKeysAndStatus(t *testing.T) {
 	}
 }
 
-// Documents are public to scripts of every origin and cacheable, and unknown ones are not found.
+// Scripts of every origin can read and cache the documents. Unknown documents are not found.
 func TestDocuments(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
@@ -191,7 +191,7 @@ func (o *office) offered() (offer *issuer.Offer, digits string) {
 	return offer, digits
 }
 
-// Wrong requests of wallets get the error codes of the protocol.
+// For invalid requests, wallets get the error codes of the protocol.
 func TestProtocolErrors(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
