@@ -35,7 +35,8 @@ func (p *Panel) achievementRoutes() []route {
 	}
 }
 
-// maxPictureForm is the size of the form of an achievement, which is larger than the largest picture.
+// maxPictureForm is the maximum size in bytes of the form of an achievement. It is larger than the
+// largest picture.
 const maxPictureForm = 3 << 20
 
 var achievementLimits = &body.Limits{
@@ -161,7 +162,7 @@ func readAchievement(r *http.Request) (in issuer.AchievementInput, err error) {
 	return in, form.Err()
 }
 
-// achievementError replaces the codes of an error by the keys of their texts.
+// achievementError replaces the codes of an error with the keys of their texts.
 func achievementError(err error) error {
 	e, ok := errors.AsType[*fault.Error](err)
 	if !ok || e.Kind != fault.Invalid {

@@ -46,8 +46,8 @@ func (o *panelTest) achievementForm(person, target string, picture []byte, field
 	return r
 }
 
-// Members who may manage templates create, change and delete achievements. Others, other institutions
-// and other web sites cannot.
+// Members who may manage templates create, change and delete achievements. Other members, other
+// institutions and other websites cannot.
 func TestAchievements(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))

@@ -92,7 +92,8 @@ func (d *applicationPage) Record() bool {
 	return d.A.DecidedAt != nil && slices.Contains(openStatuses, d.A.Status)
 }
 
-// Details reports whether the certificate can have details: those of a template that shows them, or of a file.
+// Details reports whether the certificate can have details: those of a template that shows them, or of
+// a file.
 func (d *applicationPage) Details() bool {
 	return d.Template == nil || d.Template.Published.Layout.Uses("details")
 }
@@ -138,7 +139,8 @@ func (d *applicationPage) FileHref(id string, page int) string {
 	return d.Path("") + "?" + values.Encode() + "#evidence"
 }
 
-// PrevPage and NextPage return the addresses of the previous and the next page of the shown attachment, or "".
+// PrevPage and NextPage return the addresses of the previous and the next page of the shown attachment,
+// or "".
 func (d *applicationPage) PrevPage() string {
 	if d.Page <= 1 {
 		return ""
@@ -219,8 +221,8 @@ func (p *Panel) applicationPage(r *http.Request, v *Visit, query, form url.Value
 	return d, p.addReview(r, d, query)
 }
 
-// addReview reads the parts of a page that only the review needs: the earlier certificates and applications of
-// the address, the timeline, the next application and the attachment.
+// addReview reads the parts of a page that only the review needs: the earlier certificates and
+// applications of the address, the timeline, the next application and the attachment.
 func (p *Panel) addReview(r *http.Request, d *applicationPage, query url.Values) (err error) {
 	if d.Certificates, d.Applications, err = p.Applications.Earlier(r.Context(), d.A); err != nil {
 		return err
@@ -283,8 +285,7 @@ func (p *Panel) application(w http.ResponseWriter, r *http.Request, v *Visit) er
 	return p.draw(w, r, "application.html", d)
 }
 
-// attachment sends an attachment. A browser shows a picture without access to the vault, and saves any
-// other file.
+// attachment sends an attachment. A browser saves the file and runs nothing in it.
 func (p *Panel) attachment(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	a, err := p.applicationOf(r, v)
 	if err != nil {

@@ -237,7 +237,8 @@ func (o *panelTest) decided(t *testing.T, form url.Values) (path string, w *http
 	return path, w
 }
 
-// A decision about many applications is a task, which has a result for each with a link to it.
+// A decision about many applications starts a task. The page of the task has a result for each
+// application, with a link to the application.
 func TestManyApplicationsAreDecided(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
@@ -356,7 +357,7 @@ func TestAttachmentsAreForReviewers(t *testing.T) {
 	}
 }
 
-// The list of certificates leads to an application until it is decided.
+// The list of certificates links to an application until the application is decided.
 func TestListLeadsToApplication(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))

@@ -29,7 +29,9 @@ func reviewer(v *Visit, form url.Values) application.Reviewer {
 type reviewStep func(ctx context.Context, by application.Reviewer, uuid string) (*application.Application, error)
 
 // review takes a step with the application in the path. open is the part of the page that has the form.
-// If the step leaves nothing to do, the next application opens, with the notice; otherwise the page stays.
+// If leaves is set, the reviewer is finished with the application, and review redirects to the next
+// application of the view, or to the queue if there is none. Otherwise it redirects to the page of the
+// application. The target shows the notice.
 func (p *Panel) review(w http.ResponseWriter, r *http.Request, v *Visit, open, notice string, leaves bool, step reviewStep) error {
 	a, err := p.applicationOf(r, v)
 	if err != nil {
@@ -107,8 +109,8 @@ func (t texts) whatHappened(a *application.Application) string {
 // reviewControls are the controls of the fields of steps that certificates do not have.
 var reviewControls = map[cert.Field]string{"text": "text", "hold": "hold"}
 
-// approvalError replaces the problems of a certificate to approve, or of a hold, by messages. A problem
-// of an answer has no control, because the applicant typed it.
+// approvalError replaces the problems of a certificate to approve, or of a hold, with messages. A
+// problem of an answer has no control, because the applicant typed it.
 func (t texts) approvalError(err error, d *applicationPage) error {
 	problems := slices.Clone(cert.ProblemsOf(err))
 	if list, ok := errors.AsType[batch.Problems](err); ok {

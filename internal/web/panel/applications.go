@@ -276,7 +276,7 @@ func (p *Panel) nextOf(r *http.Request, v *Visit, view queueView, a *application
 	return p.Applications.Next(r.Context(), view.filter(v.Person.ID), a)
 }
 
-// applicationState is the label of the state of an application: the key of its text, and its tone.
+// applicationState returns the label of the state of an application: the key of its text, and its tone.
 func applicationState(a *application.Application) status {
 	switch a.Status { //nolint:exhaustive // the other statuses are those of certificates
 	case cert.Rejected:

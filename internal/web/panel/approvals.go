@@ -79,7 +79,8 @@ type reviewPage struct {
 	Visit *Visit
 	*approval.Review
 
-	// Listed are the certificates of the page Page of Pages, from 1.
+	// Listed are the certificates on the shown page of the group. Page is its number, from 1, and Pages
+	// the number of all pages.
 	Listed      []*cert.Certificate
 	Page, Pages int
 	// Chosen are the certificates whose boxes are checked. Reason is the reason of a refusal.
@@ -90,7 +91,7 @@ type reviewPage struct {
 // Checked reports whether the box of a certificate is checked.
 func (d *reviewPage) Checked(uuid string) bool { return slices.Contains(d.Chosen, uuid) }
 
-// Previous and Next return the number of the page before and after, or 0.
+// Previous and Next return the numbers of the previous and the next page, or 0.
 func (d *reviewPage) Previous() int { return d.Page - 1 }
 
 // Next returns the number of the next page, or 0.
@@ -219,7 +220,7 @@ func sendPrivate(w http.ResponseWriter, picture []byte) error {
 	return err //nolint:wrapcheck // the client has gone
 }
 
-// signatureView are the signatures of a certificate on its page.
+// signatureView is a signature of a certificate on its page.
 type signatureView struct {
 	*cert.Signature
 

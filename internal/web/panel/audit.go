@@ -214,8 +214,8 @@ func (t texts) auditRow(e *audit.Entry, path string) auditRow {
 // Other values are names, addresses and codes, which are the same in every language.
 var detailSections = map[string]string{"role": "roles.", "by": "audit_by.", "placement": "placement_mode."}
 
-// formatDetail formats a value of an entry's detail with the name. It formats a change as the old value, an arrow
-// and the new value, and an empty value as "none".
+// formatDetail formats a value of an entry's detail with the name. It formats a change as the old
+// value, an arrow and the new value, and an empty value as "none".
 func (t texts) formatDetail(name string, value any) string {
 	switch v := value.(type) {
 	case nil:

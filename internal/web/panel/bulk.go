@@ -282,7 +282,7 @@ func (c *columnPage) Recognized() int {
 // Used returns the number of columns with a meaning or with content.
 func (c *columnPage) Used() int { return c.Recognized() + len(c.UnusedColumns()) }
 
-// Sample returns the beginning of the first different values of a column.
+// Sample returns the beginnings of the first values of a column, without duplicates.
 func (c *columnPage) Sample(at int) string {
 	var list []string
 	for _, row := range c.Rows[:min(100, len(c.Rows))] {

@@ -36,9 +36,8 @@ func (o *panelTest) stageFile(inst account.Institution) string {
 	return staged.UUID
 }
 
-// createDraft creates a bulk upload of an institution with one row. Before, it lets the
-// institution's other bulk uploads expire, so that they do not count toward the limit of open bulk
-// uploads.
+// createDraft creates a bulk upload of an institution with one row. First, it lets the institution's
+// other bulk uploads expire, so that they do not count toward the limit of open bulk uploads.
 func (o *panelTest) createDraft(inst account.Institution) *bulkimport.Draft {
 	o.tb.Helper()
 	if err := o.DB.Tx(o.tb.Context(), func(tx *db.Tx) error {

@@ -92,8 +92,9 @@ func (p *Panel) readRowFile(r *http.Request, view *rowView) error {
 // fileEndings are the endings of the files of certificates.
 var fileEndings = []string{".pdf", ".jpg", ".jpeg", ".png"}
 
-// wantedName returns the name in a row, with the ending of the uploaded file, so that the row finds the
-// file under it. If the row has no name, it returns the name of the uploaded file.
+// wantedName returns the name in a row, with the ending of the uploaded file. The file gets this name,
+// so that it is found as the file of the row. If the row has no name, wantedName returns the name of
+// the uploaded file.
 func wantedName(wanted, uploaded string) string {
 	if wanted == "" {
 		return uploaded

@@ -54,8 +54,8 @@ func (d *draftPage) Original(row *bulkimport.Row) *bulkimport.Row {
 	return original
 }
 
-// nextFrom sets the next row to the one before the change of the row, if this one is still selected. A
-// corrected row is no longer one of the rows to check, so its place among them is lost.
+// nextFrom sets the next row to the one that followed before the row was changed, if that row is still
+// selected. A corrected row is no longer one of the rows to check, so its place among them is lost.
 func (l *rowView) nextFrom(before *rowView) {
 	selected := l.Select(l.Show)
 	if at := slices.IndexFunc(selected, func(row *bulkimport.Row) bool { return row.Number == before.Next.Number }); at >= 0 {
@@ -100,7 +100,7 @@ func (p *Panel) acceptRows(w http.ResponseWriter, r *http.Request, v *Visit) err
 	return p.redirect(w, r, v, to, "rows_accepted", len(rows))
 }
 
-// reopenRows takes the acceptance of all rows back.
+// reopenRows takes back the acceptance of all rows.
 func (p *Panel) reopenRows(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	d, err := p.draftOf(r, v)
 	if err != nil {

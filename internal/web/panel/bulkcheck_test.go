@@ -62,12 +62,13 @@ func TestRowsAreCheckedByKind(t *testing.T) {
 		if w := o.post("issuer", draft+"/rows", url.Values{"do": {"accept"}, "show": {"problems"}}); w.Code != http.StatusBadRequest {
 			t.Errorf("accepting rows with errors: status = %d, want 400", w.Code)
 		}
-		// The page of a row leads to the next row to check, also after the row is no longer one.
+		// The page of a row leads to the next row to check, even after the row is no longer one of
+		// them.
 		o.followRedirect(t, "issuer", o.post("issuer", draft+"/rows/3", url.Values{"do": {"fine"}, "show": {"doubtful"}}), draft+"/rows/2?show=doubtful")
 	})
 }
 
-// A file that is missing is added in its row, under the name in the list.
+// A missing file is added on the page of the rows and gets the name in the list.
 func TestFileIsAddedInItsRow(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -119,7 +120,7 @@ func TestRecognizedColumns(t *testing.T) {
 	checkLacks(t, "the columns after they were saved", visibleText(t, o.get("issuer", draft+"/columns")), "We recognized")
 }
 
-// One button saves the position and continues. The step is then done, also with the default.
+// One button saves the position and continues. The step is then done, even with the default position.
 func TestPositionStepIsDone(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
@@ -182,7 +183,8 @@ func TestButtonIsBesideThePosition(t *testing.T) {
 	}
 }
 
-// The step of the files follows the unpacking: the events end with the state of the step.
+// The step of the files shows the progress of the unpacking: the last event has the final state of the
+// step.
 func TestEventsOfUnpacking(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))

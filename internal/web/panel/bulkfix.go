@@ -11,7 +11,7 @@ import (
 	"github.com/certvault/certvault/internal/sheet"
 )
 
-// changeRows corrects, accepts or skips several rows, or takes the acceptance of rows back.
+// changeRows corrects, accepts or skips several rows, or takes back the acceptance of rows.
 func (p *Panel) changeRows(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	switch r.PostForm.Get("do") {
 	case "fix":

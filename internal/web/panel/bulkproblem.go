@@ -55,7 +55,7 @@ func (t texts) rowMessage(row *bulkimport.Row, p bulkimport.Problem) string {
 	return t.listMessage(p, text)
 }
 
-// resultMessage returns the reasons why a row became no certificate or the certificate failed.
+// resultMessage returns the reasons why a row became no certificate, or why its certificate failed.
 // Otherwise it returns "".
 func (t texts) resultMessage(r *bulkimport.Result) string {
 	if len(r.Reasons) == 0 {

@@ -402,9 +402,10 @@ func (p *Panel) place(r *http.Request, view *rowView) error {
 	return p.BulkImports.Place(r.Context(), view.Draft, view.Row.Number, wanted)
 }
 
-// fixRow corrects a row, skips it, includes it again, or saves only its placement. If the row still
-// has a problem, fixRow shows the form of the row again. Otherwise fixRow redirects to the next
-// selected row, or to the list of the selected rows if there is none.
+// fixRow corrects, accepts or skips a row, includes it again, or saves only its placement. If the row
+// still has a problem, fixRow shows the form of the row again. Otherwise fixRow redirects to the next
+// selected row, or to the list of the selected rows if there is none. If the person came from the
+// summary, it redirects to the summary.
 func (p *Panel) fixRow(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	view, err := p.rowView(r, v)
 	if err != nil {

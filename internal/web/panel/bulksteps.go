@@ -10,9 +10,9 @@ import (
 	"github.com/certvault/certvault/internal/web/page"
 )
 
-// bulkStep is a step of a bulk upload. Path is "" if the step is not possible yet. State is done,
-// open, doubtful or wrong. Missing is a text about what is missing, or "". Events is the address of the events
-// while the step changes on its own, or "".
+// bulkStep is a step of a bulk upload. Path is "" if the step is not possible yet. State is done, open,
+// doubtful or wrong. Missing is a text about what is missing, or "". Events is the address of the
+// events while the step changes on its own, or "".
 type bulkStep struct {
 	Name, Path, State, Missing, Events string
 	Current                            bool
@@ -110,8 +110,8 @@ func (d *draftPage) Continue() string {
 	return d.Path("submit")
 }
 
-// count returns a message with a number in the language of a page: that of the key with the ending
-// _one or _many.
+// count returns a message about a number in the language of a page: the message with the key and the
+// ending _one or _many.
 func count(g *page.Page, key string, n int, args ...any) string {
 	return texts{g.Language}.count(key, n, args...)
 }

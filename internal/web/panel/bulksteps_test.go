@@ -184,7 +184,7 @@ func TestPositionsRowByRow(t *testing.T) {
 	}
 }
 
-// A row without a name is shown with what else identifies it.
+// A row without a name is shown with the other data that identifies it.
 func TestRowWithoutANameIsIdentified(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))

@@ -27,7 +27,8 @@ func controlOfField(f cert.Field) string {
 	return controlOf[f]
 }
 
-// valueOfField returns the name of the column of a template that a field is, and whether it is one.
+// valueOfField returns the name of the column of a template that a field stands for, and reports
+// whether the field stands for one.
 func valueOfField(f cert.Field) (name string, ok bool) { return bulkimport.ValueName(sheet.Column(f)) }
 
 // controlOfColumn returns the control for a column of a list.
@@ -51,8 +52,8 @@ func columnOfControl(control string) sheet.Column {
 	return bulkimport.ValueColumn(string(name))
 }
 
-// columnLabel returns the name of a column of a list: that of the field, or its own name if it is one of
-// a template.
+// columnLabel returns the name of a column of a list. A column of a template has its own name, and any
+// other column has the name of its field.
 func (t texts) columnLabel(c sheet.Column) string {
 	if name, ok := bulkimport.ValueName(c); ok {
 		return name

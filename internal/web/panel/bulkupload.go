@@ -34,8 +34,8 @@ type bulkUpload struct {
 	panel *Panel
 	visit *Visit
 	draft *bulkimport.Draft
-	// list reports whether a list was stored. corrected is the number of rows that it replaced, if it
-	// has corrections of the list. files is the number of files that were read.
+	// list reports whether a list was stored. corrected is the number of rows that were replaced if the
+	// form had corrections instead of a new list. files is the number of files that were read.
 	list      bool
 	corrected int
 	files     int
@@ -181,8 +181,8 @@ func (u *bulkUpload) setList(r *http.Request, part *body.Part) error {
 	return nil
 }
 
-// listAmongFiles stores a list that was chosen as a file if the bulk upload has no list yet.
-// Otherwise the list is refused, because it would replace the list.
+// listAmongFiles stores a list that was chosen as a file if the bulk upload has no list yet. Otherwise
+// the list is refused, because it would replace the existing list.
 func (u *bulkUpload) listAmongFiles(r *http.Request, part *body.Part) error {
 	if !u.list && u.draft.ListName == "" {
 		return u.setList(r, part)

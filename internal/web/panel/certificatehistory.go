@@ -19,8 +19,8 @@ var eventLabels = map[webhook.Name]status{
 	webhook.Expired: {"certificate.event_expired", "wait"},
 }
 
-// askLabels are the labels of entries that asked the signatories: the event of a certificate from a
-// template, that of a retry, and the approval of an application.
+// askLabels are the labels of entries after which the signatories were asked to approve: the creation
+// of a certificate from a template, a retry, and, without an event, the approval of an application.
 var askLabels = map[webhook.Name]status{
 	webhook.Created: {"certificate.event_waits", "wait"}, webhook.Retried: {"certificate.event_asked", "wait"}, "": {"certificate.event_accepted", "wait"},
 }

@@ -75,8 +75,9 @@ type certificateList struct {
 	// BatchName is the name of the batch by which the list is filtered.
 	BatchName string
 	Layout    listLayout
-	// Mails are the latest notices about the listed certificates, by their ids. Batches are the names
-	// of the batches of the listed certificates. Each is nil if the list has no such column.
+	// Mails are the latest notices about the listed certificates, by the ids of the certificates.
+	// Batches are the names of the batches of the listed certificates. Each is nil if the list has no
+	// such column.
 	Mails   map[int64]*recipient.Notice
 	Batches map[string]string
 	// Views are the member's saved views. Recent are the newest batches, for the filter.
@@ -218,7 +219,8 @@ func isUndecided(c *cert.Certificate) bool {
 }
 
 // filterOf parses the filter and the order in a query string or a form. An unknown order means the
-// newest certificate first, and an unknown source all sources. The error is fault.Invalid for an unknown status.
+// newest certificate first, and an unknown source all sources. The error is fault.Invalid for an
+// unknown status.
 func filterOf(q url.Values) (search.Filter, error) {
 	f := search.Filter{
 		Search: strings.TrimSpace(q.Get("q")), IssuedFrom: q.Get("from"), IssuedTo: q.Get("to"), BatchID: q.Get("batch"),

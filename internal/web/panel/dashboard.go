@@ -98,7 +98,8 @@ func (d *dashboard) AllClear() bool {
 		!slices.ContainsFunc(d.Endpoints, func(e webhook.Endpoint) bool { return d.NeedsAttention(&e) })
 }
 
-// WaitingApplications returns the number of open applications, and of those that were decided this week.
+// WaitingApplications returns the number of open applications, plus the number of those that were
+// decided this week.
 func (d *dashboard) WaitingApplications() int {
 	if c := d.Applications; c != nil {
 		return c.Pending + c.InReview + c.OnHold + c.Answered + c.DecidedThisWeek

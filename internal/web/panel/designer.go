@@ -76,7 +76,7 @@ func groupOf(f typeset.Family) string {
 	return cmp.Or(string(f.Category), "serif")
 }
 
-// designerStart is what the script of the designer starts with.
+// designerStart is the data with which the script of the designer starts.
 type designerStart struct {
 	Base      string            `json:"base"`
 	Revision  int64             `json:"revision"`
@@ -235,8 +235,8 @@ func sendJSON(w http.ResponseWriter, status int, value any) error {
 	return nil
 }
 
-// sendError sends an error to the script of the designer: a message and, if the layout or the values
-// have problems, these.
+// sendError sends an error to the script of the designer: a message, and the problems of the layout or
+// of the values if there are any.
 func (p *Panel) sendError(w http.ResponseWriter, r *http.Request, err error, l *design.Layout) error {
 	status, message := web.Explain(w, r, err)
 	t := p.texts(r)

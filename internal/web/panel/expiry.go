@@ -56,8 +56,8 @@ func (p *Panel) expiringSoon(ctx context.Context, v *Visit) (*expirySoon, error)
 	return out, nil
 }
 
-// setExpiry changes how long before the expiry of a certificate its event is sent, and whether recipients get a
-// mail.
+// setExpiry changes how long before the expiry of a certificate its event is sent, and whether
+// recipients get a mail.
 func (p *Panel) setExpiry(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	submitted := account.Expiry{ExpiryMail: r.PostForm.Get("expiry_mail") != ""}
 	var err error
@@ -87,7 +87,8 @@ func (c *certificatePage) ExpiredOn() string {
 	return ""
 }
 
-// ExpiresIn returns the number of days until the last day of validity, if it is soon, or 0.
+// ExpiresIn returns the number of days until the last day of validity if that day is soon, and 0
+// otherwise.
 func (c *certificatePage) ExpiresIn() int {
 	day, err := time.Parse(time.DateOnly, c.C.ExpiresOn)
 	if err != nil || c.C.Status != cert.Approved || c.ExpiredOn() != "" {

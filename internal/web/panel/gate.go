@@ -64,9 +64,10 @@ func visitOf(r *http.Request) *Visit {
 }
 
 // guard returns the handler of a route. Unless the route is open to everyone, the handler first
-// requires a sign-in. The handler then checks, in this order, the number of the person's requests,
-// the role of an operator or the membership, whether the institution is enabled, the permission, the form and the recent sign-in. A
-// person without the role or the membership gets the error page for an unknown address.
+// requires a sign-in. The handler then checks, in this order, the number of the person's requests, the
+// role of an operator or the membership, whether the institution is enabled, the permission, the form
+// and the recent sign-in. A person without the role or the membership gets the error page for an
+// unknown address.
 func (p *Panel) guard(rt route) web.Func {
 	handle := func(w http.ResponseWriter, r *http.Request) error { return rt.handler(w, r, visitOf(r)) }
 	if rt.recent {

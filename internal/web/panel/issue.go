@@ -191,8 +191,9 @@ type entryProblem struct {
 	Text    string `json:"text"`
 }
 
-// drawIssue sends a picture of a page of the certificate that the form describes. The script of the page
-// receives the problems as JSON; without it, the response to a form with problems is the page.
+// drawIssue sends a picture of a page of the certificate that the form describes. If the form has
+// problems, the script of the page receives them as JSON. Without a script, the page is shown with the
+// problems.
 func (p *Panel) drawIssue(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	d, err := p.issuePage(r, v, r.PostForm)
 	if err != nil {
@@ -216,8 +217,8 @@ func (p *Panel) drawIssue(w http.ResponseWriter, r *http.Request, v *Visit) erro
 	return p.sendProblems(w, r, err)
 }
 
-// entryError replaces the problems of one entry by messages at the controls of its form. It returns an
-// error without problems unchanged.
+// entryError replaces the problems of one entry with messages at the controls of its form. It returns
+// an error without problems unchanged.
 func (t texts) entryError(err error, form url.Values) error {
 	problems, ok := errors.AsType[batch.Problems](err)
 	if !ok {

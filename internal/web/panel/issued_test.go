@@ -57,7 +57,7 @@ func TestCertificatesFromTemplates(t *testing.T) {
 	})
 }
 
-// The activity of a certificate that waits for signatories says so, and has their approvals.
+// The activity of a certificate that waits for signatories says that it waits, and has their approvals.
 func TestActivityOfSignatories(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))

@@ -192,8 +192,8 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// A member of one institution lands on it, also as an operator. An operator without an institution
-// lands on the installation.
+// A member of one institution is redirected to it, even if the person is also an operator. An operator
+// without an institution is redirected to the installation.
 func TestOperatorLandsOnTheInstitution(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))

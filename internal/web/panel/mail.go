@@ -31,7 +31,7 @@ var mailReasons = map[recipient.Reason]string{
 	recipient.Revocation:  "mail_reason.revocation",
 }
 
-// unsentNotices replaces the notices about a sent mail if there is no mail server.
+// unsentNotices has the notices that replace those about sent mail if there is no mail server.
 var unsentNotices = map[string]string{
 	"sample_mailed": "sample_unsent", "mailed_again": "mailed_unsent", "address_kept": "address_unsent",
 	"invited": "invited_unsent", "invitation_resent": "invited_unsent", "institution_made": "institution_unsent",

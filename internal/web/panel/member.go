@@ -21,14 +21,15 @@ type memberRow struct {
 	// Self reports whether the member is the visitor. MayChange reports whether the visitor may
 	// change the member.
 	Self, MayChange bool
-	// Signing is what the member is named for as a signatory, or the zero value.
+	// Signing has the numbers of the templates that name the member as a signatory, and of the
+	// certificates that wait for the approval of the member.
 	Signing template.Signing
 }
 
 // Signs reports whether the member is named as a signatory.
 func (m memberRow) Signs() bool { return m.Signing != template.Signing{} }
 
-// MaySign reports whether the role of the member allows to sign.
+// MaySign reports whether the role of the member includes the permission to sign.
 func (m memberRow) MaySign() bool { return m.Role.Can(account.MaySign) }
 
 type memberList struct {

@@ -150,7 +150,8 @@ func (t texts) ago(now time.Time, value any) (template.HTML, error) {
 		template.HTMLEscapeString(text) + `</time>`), nil
 }
 
-// exact returns an HTML time element with a time, which is in the future or recent.
+// exact returns an HTML time element like that of ago, but its text is always the time itself. It
+// returns "" for nil.
 func (t texts) exact(at *time.Time) (template.HTML, error) {
 	if at == nil {
 		return "", nil
@@ -158,8 +159,8 @@ func (t texts) exact(at *time.Time) (template.HTML, error) {
 	return t.ago(at.Add(2*recentTime), *at)
 }
 
-// recentTime is the time for which a page shows how long ago something happened. After it, the page
-// shows when it happened.
+// recentTime is the time for which a page shows how long ago an event was. For an older event, the page
+// shows the time of the event.
 const recentTime = 7 * 24 * time.Hour
 
 // span formats the duration since a time. A negative duration is the time until a time in the

@@ -222,7 +222,7 @@ func (d *offerForm) fillKeys() {
 	}
 }
 
-// maxPlainKey is the maximum length of a key that is made of a text.
+// maxPlainKey is the maximum length of a key that is made from a text.
 const maxPlainKey = 32
 
 // plainKey returns the letters and digits of ASCII of a text in lower case, with a separator between
@@ -243,8 +243,8 @@ func plainKey(text string, separator byte) string {
 	return strings.Trim(string(b), string(separator))
 }
 
-// edit changes the questions as a button of the form says, and reports whether the button did. The form
-// works without a script: each change is a request.
+// edit changes the questions if the form was sent with one of the buttons for questions, and reports
+// whether it was. The form works without a script: each change is a request.
 func (d *offerForm) edit() bool {
 	do, at, _ := strings.Cut(d.Form.Get("do"), " ")
 	i, err := strconv.Atoi(at)
@@ -389,8 +389,8 @@ func (t texts) offerMessage(p cert.Problem) string {
 	return t.of(key)
 }
 
-// offerError replaces the problems of an offer by messages at the controls of its form. A conflict says
-// whether the offer has applications, or another person changed it.
+// offerError replaces the problems of an offer with messages at the controls of its form. If d is nil,
+// a conflict means that the offer has applications, and otherwise that another person has changed it.
 func (t texts) offerError(err error, d *offerForm) error {
 	if fault.Is(err, fault.Conflict) {
 		key := "offers.changed_meanwhile"

@@ -59,7 +59,7 @@ func (f *registerForm) columnsOf(header []string) (number, name, birth int) {
 	return number, -1, birth
 }
 
-// uploadRegister replaces the register of an offer by a list.
+// uploadRegister replaces the register of an offer with a list.
 func (p *Panel) uploadRegister(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	o, err := p.offerOf(r, v)
 	if err != nil {

@@ -141,9 +141,9 @@ func (p *Panel) ofInstitution(name string) Handler {
 	}
 }
 
-// operate performs an operator's action on the institution in the path. f returns the error of the
-// action, and the page of name shows the form again. After the action, the page of the institution shows
-// the notice.
+// operate calls f, which performs an operator's action on the institution in the path. After an error,
+// the page with the name shows the form again. Otherwise operate redirects to the page of the
+// institution, with the notice.
 func (p *Panel) operate(w http.ResponseWriter, r *http.Request, name string, f func(o *operatorPage) (notice string, err error)) error {
 	o, err := p.operatorPage(r.Context(), r.PathValue("slug"))
 	if err != nil {

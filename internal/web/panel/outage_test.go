@@ -10,9 +10,9 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// TestOutageIsNeverABareServerError requests every route while the database does not work. Pages
-// that need the database respond with 503 and Retry-After. After a form without files of a
-// signed-in person, the page has a form, and the error page contains the typed input.
+// TestOutageIsNeverABareServerError requests every route while the database does not work. Pages that
+// need the database respond with 503 and Retry-After. If a signed-in person has sent a form without
+// files, the response contains a form. The form of the error page contains the typed input.
 func TestOutageIsNeverABareServerError(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))

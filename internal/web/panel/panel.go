@@ -218,7 +218,7 @@ const scriptHeader = "Upload-Script"
 // header.
 type scriptResponse struct{ http.ResponseWriter }
 
-// WriteHeader replaces the status 303 of a redirect by 200.
+// WriteHeader replaces the status 303 of a redirect with 200.
 func (s scriptResponse) WriteHeader(status int) {
 	if status == http.StatusSeeOther {
 		status = http.StatusOK

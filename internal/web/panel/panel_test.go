@@ -153,7 +153,8 @@ func (s *samples) create(name string) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		// Fonts are identified by their digest, so that of another institution is another file.
+		// Fonts are identified by their digest, so the fonts of two institutions must be different
+		// files.
 		font, err := o.panel.Templates.AddFont(ctx, &s.inst, "font.ttf", bytes.NewReader(append(data, byte(id))))
 		if err != nil {
 			return "", err

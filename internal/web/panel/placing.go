@@ -123,8 +123,8 @@ func (l *placing) offers(m seal.Mode) bool {
 	return slices.ContainsFunc(l.Preview.Candidates, func(c seal.Candidate) bool { return c.Mode == m })
 }
 
-// Segments returns the choices. If the form has a default, the default is first: as the automatic
-// placement, if it is the institution's default.
+// Segments returns the choices. If the form has a default, the default is first. It is labelled as the
+// automatic placement if it is the institution's default and resolves to the automatic placement.
 func (l *placing) Segments() []segment {
 	var list []segment
 	add := func(value, key string) { list = append(list, segment{value, "placement." + key, l.chosen() == value}) }
@@ -154,7 +154,8 @@ func (l *placing) Segments() []segment {
 	return list
 }
 
-// Corners returns the corners. If none is chosen, the first with free space is.
+// Corners returns the corners that the file allows. If no corner is chosen, the bottom right one is
+// selected.
 func (l *placing) Corners() []corner {
 	var list []corner
 	chosen := cmp.Or(l.Form.Get("corner"), string(seal.BottomRight))
@@ -230,9 +231,9 @@ func (l *placing) Stamped() string {
 // edges are the names of the fields of an exact box.
 var edges = []string{"x", "y", "width", "height"}
 
-// wantedOf parses the chosen placement. It returns nil for the default, and an error if the page or
-// the four numbers of an exact box are not valid. The default on another page than its own is its
-// mode on that page.
+// wantedOf parses the chosen placement. It returns nil for the default, and an error if the page or the
+// four numbers of an exact box are not valid. If the default is chosen on a page other than its own,
+// wantedOf returns the mode of the default on that page.
 func wantedOf(form url.Values) (*cert.RequestedPlacement, error) {
 	mode := seal.Mode(form.Get("placement"))
 	page := 1

@@ -71,7 +71,7 @@ func (t texts) problemMessage(p cert.Problem, text string) string {
 	}
 }
 
-// withMessages replaces the problems in err by messages for people, at the controls of the form. It
+// withMessages replaces the problems in err with messages for people, at the controls of the form. It
 // returns an error without problems unchanged.
 func withMessages(t texts, err error, form url.Values) error {
 	var bad fault.Fields

@@ -18,7 +18,7 @@ import (
 )
 
 // A certificate is replaced on the page for one upload, or on the page for one certificate from its
-// template. The query of both pages then names the certificate, and the fields are filled in from it.
+// template. The query of the page then names the certificate, whose data fills in the fields.
 
 // replacing is what these pages show about the certificate to replace.
 type replacing struct {
@@ -30,7 +30,7 @@ type replacing struct {
 	Requests []*recipient.Correction
 	// Template is the template of the certificate, or nil if it cannot be issued from a template.
 	Template *certtemplate.Template
-	// Plan is the plan for which the mail about the certificate waits, or nil.
+	// Plan is the plan of the mail about the certificate, or nil.
 	Plan *recipient.Plan
 }
 

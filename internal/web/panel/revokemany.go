@@ -30,8 +30,8 @@ type revokeManyForm struct {
 	More  int
 }
 
-// shownNames is the number of certificates that the form for a revocation lists. From
-// typedNumber certificates, the person must type their number.
+// shownNames is the maximum number of certificates that the form for a revocation lists. If there are
+// at least typedNumber certificates, the person must type their number.
 const (
 	shownNames  = 10
 	typedNumber = 21

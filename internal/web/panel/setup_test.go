@@ -147,7 +147,7 @@ func TestEnterInTheSetup(t *testing.T) {
 }
 
 // Without a script, the result of the test mail is shown in a new tab, so that the form keeps what the
-// person typed. The browser sends the password along, and no page contains it.
+// person typed. The browser also sends the password, but no page contains it.
 func TestMailOfSetupKeepsTheForm(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))

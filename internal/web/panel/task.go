@@ -40,8 +40,8 @@ type taskResult struct {
 // Decides reports whether the task decides applications.
 func (t *taskView) Decides() bool { return t.Kind.Decides() }
 
-// taskKeys are the keys of messages about a kind of tasks: its name in the list, its title, and the result
-// of a certificate.
+// taskKeys are the keys of messages about a kind of task: its name in the list, its title, and the
+// result of a certificate.
 var taskKeys = map[task.Kind]struct{ name, title, result string }{
 	task.Retry: {"task.retry", "task.retry_title", "task.retried"}, task.Revoke: {"task.revoke", "task.revoke_title", "task.revoked"},
 	task.Renew: {"task.renew", "task.renew_title", "task.renewed"},
@@ -63,7 +63,7 @@ func (t *taskView) Title() string {
 	return taskKeys[t.Kind].title
 }
 
-// Result returns the key of the result of what was changed.
+// Result returns the key of the label of a result whose certificate or application was changed.
 func (t *taskView) Result() string {
 	if t.Decides() {
 		return t.manyKey("result")
@@ -71,8 +71,8 @@ func (t *taskView) Result() string {
 	return taskKeys[t.Kind].result
 }
 
-// Done returns the key of the sentence, or of the phrase, about the number of what was changed, up to its
-// ending _one or _many.
+// Done returns the beginning of the key of the message with the number of changed certificates or
+// applications. The ending of the key is _one or _many.
 func (t *taskView) Done() string {
 	if t.Decides() {
 		return t.manyKey("done")

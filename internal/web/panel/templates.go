@@ -336,7 +336,7 @@ func (p *Panel) askDeleteDraft(w http.ResponseWriter, r *http.Request, v *Visit)
 	return p.draw(w, r, "template_delete.html", d)
 }
 
-// deleteDraft deletes the draft of a template. A template that was never published is then deleted.
+// deleteDraft deletes the draft of a template. If the template was never published, it is deleted too.
 func (p *Panel) deleteDraft(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	t, err := p.Templates.DeleteDraft(r.Context(), v.Institution(), r.PathValue("template"))
 	if err != nil {

@@ -59,7 +59,7 @@ func (o *panelTest) sendParts(t *testing.T, target, accept string, parts ...[3]s
 	return o.send(r)
 }
 
-// body returns a request of a person with a body that is no URL-encoded form.
+// body returns a request of a person with a body that is not a URL-encoded form.
 func (o *panelTest) body(t *testing.T, person, target string, body io.Reader, contentType string) *http.Request {
 	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "https://vault.example"+target, body)
@@ -441,7 +441,7 @@ func TestFonts(t *testing.T) {
 	}
 }
 
-// The designer of a template with many fields stays within the weight of a page of the panel.
+// The page of the designer is not larger than the maximum size of a page of the panel.
 func TestWeightOfTheDesigner(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
@@ -466,7 +466,7 @@ func TestTextsOfTemplateProblems(t *testing.T) {
 			t.Errorf("the catalog lacks %s", text)
 		}
 	}
-	// The API and the command line have the same texts in English.
+	// In English, the texts are the same as those of the API and the command line.
 	for _, characters := range []string{"王 (U+738B)", "😀 (U+1F600)"} {
 		if got, want := words.missingCharacters(characters), design.MissingCharacters(characters); got != want {
 			t.Errorf("the text is %q, want %q", got, want)

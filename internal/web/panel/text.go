@@ -42,7 +42,7 @@ func (t texts) of(key string, args ...any) string {
 	return text
 }
 
-// count returns a message with a number: that of the key with the ending _one or _many.
+// count returns a message about a number: the message with the key and the ending _one or _many.
 func (t texts) count(key string, n int, args ...any) string {
 	if n == 1 {
 		return t.of(key+"_one", args...)

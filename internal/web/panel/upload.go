@@ -58,7 +58,8 @@ type uploadPage struct {
 	Templates bool
 }
 
-// maxFile is the maximum size of a file in bytes, which the script checks before it sends the file.
+// MaxFile returns the maximum size of a file in bytes, which the script checks before it sends the
+// file.
 func (*uploadPage) MaxFile() int64 { return cert.MaxFile }
 
 // uploadPage returns the page without a file.
@@ -359,7 +360,8 @@ type uploadDonePage struct {
 	State *uploadState
 	// NameWarning is the warning that the file does not contain the name, or "".
 	NameWarning string
-	// Template is the template of the certificate, or nil if it has a file.
+	// Template is the template of the certificate, or nil if the certificate was made from an uploaded
+	// file.
 	Template *template.Template
 }
 

@@ -26,8 +26,8 @@ func (p *Panel) waitingRoutes() []route {
 // inputTime is the format of a control for a date and a time.
 const inputTime = "2006-01-02T15:04"
 
-// notifyOf returns the choice of a form when recipients get mail. A script sets notify_utc to the time of
-// the control in UTC. Without it, the time of the control is in UTC.
+// notifyOf returns when recipients get mail, as chosen in a form. A script sets notify_utc to the time
+// of the control in UTC. Without a script, the time of the control is in UTC.
 func notifyOf(form url.Values) cert.Notify {
 	if form.Get("notify") != "at" {
 		return cert.ReadNotify(form.Get("notify"))
@@ -42,7 +42,7 @@ func notifyOf(form url.Values) cert.Notify {
 	return cert.Notify{At: at}
 }
 
-// setNotify sets the choice of a form from which notifyOf reads it.
+// setNotify sets a choice in a form, from which notifyOf reads it.
 func setNotify(form url.Values, n cert.Notify) {
 	if n.At.IsZero() {
 		form.Set("notify", n.String())

@@ -100,7 +100,8 @@ func TestRevocationsNotify(t *testing.T) {
 	}
 }
 
-// The form for one certificate keeps the choice if a field has a problem, and stores it.
+// The form for one certificate keeps a time that has passed, with a problem, and stores a time in the
+// future.
 func TestIssueWithATime(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))

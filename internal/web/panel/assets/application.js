@@ -37,7 +37,7 @@ addEventListener("pageshow", () => {
   for (const form of document.querySelectorAll(".deciding form")) delete form.dataset.sent;
 });
 
-// The kind of a hold brings its suggested text, unless the person has typed another one.
+// A chosen kind of hold fills in its suggested text, unless the person has typed another one.
 const text = document.getElementById("text");
 const kinds = Array.from(document.querySelectorAll("[name=hold]"));
 for (const kind of kinds) {

@@ -146,7 +146,7 @@ for (const form of document.querySelectorAll("form[data-columns]")) {
   window.addEventListener("pageshow", update);
 }
 
-// The step of the files follows the unpacking of an archive.
+// The step of the files shows the progress of the unpacking of an archive.
 for (const step of document.querySelectorAll("[data-unpacking]")) {
   const source = new EventSource(step.dataset.unpacking);
   source.addEventListener("message", (event) => {

@@ -694,7 +694,7 @@ function paste() {
     put(list);
     sessionStorage.setItem(shelf, JSON.stringify(list.map((f) => ({ ...f, box: [f.box[0] + 12, f.box[1] + 12, f.box[2], f.box[3]] }))));
   } catch {
-    // The clipboard of another version of this page.
+    // The clipboard has data of another version of this page.
   }
 }
 
@@ -908,7 +908,7 @@ function showRows({ rows, longest }) {
 let shown = "";
 const controls = [];
 
-// labelled control: a value of the selected fields with its problem.
+// control returns a labelled control for a value of the selected fields, with its problem.
 function control(label, property, node, read, more = {}) {
   const id = `p-${controls.length}`, problem = html("p", { class: "problem", id: `${id}-problem`, hidden: true });
   node.id = more.id ?? id;

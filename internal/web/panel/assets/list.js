@@ -9,7 +9,7 @@ for (const form of document.querySelectorAll("form.many")) {
   let last = null;
   const show = () => {
     const n = rows.filter((row) => row.checked).length;
-    if (!all) return; // a list of which nothing can be selected
+    if (!all) return; // a list in which nothing can be selected
     all.checked = n === rows.length;
     all.indeterminate = n > 0 && n < rows.length;
     count.textContent = form.dataset.selected.replace("{n}", n.toLocaleString(document.documentElement.lang));
