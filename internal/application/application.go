@@ -198,6 +198,9 @@ type Counts struct {
 	DecidedThisWeek int
 }
 
+// Open returns the number of applications that are not decided.
+func (c *Counts) Open() int { return c.Pending + c.InReview + c.OnHold + c.Answered }
+
 // List is a part of a list of applications.
 type List struct {
 	listing.Part

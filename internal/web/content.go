@@ -18,6 +18,9 @@ const contentTime = 10 * time.Minute
 // running code in the vault's origin.
 const FilePolicy = "default-src 'none'; sandbox"
 
+// StyledFilePolicy is FilePolicy for files whose own styles apply, such as SVG.
+const StyledFilePolicy = "default-src 'none'; style-src 'unsafe-inline'; sandbox"
+
 // ServeContent sends a stored file with tag as its ETag. Different files must have different tags.
 // Package net/http handles ranges and conditions (RFC 9110, 13 and 14). The caller sets the headers
 // that describe the file. If the range is invalid or outside the file, or If-Match fails, ServeContent

@@ -134,7 +134,10 @@ func Wrap(o Options, next http.Handler) http.Handler {
 		defer func() {
 			if v := recover(); v != nil {
 				if v == http.ErrAbortHandler { //nolint:errorlint,err113 // the value of a panic, compared as in net/http
-					q.span.End(true)
+					if q.err == nil {
+						q.err = http.ErrAbortHandler
+					}
+					o.finish(r, rec, q, o.Now().Sub(start))
 					panic(v) //nolint:forbidigo // makes net/http close the connection
 				}
 				o.Log.ErrorContext(r.Context(), "a handler panicked", slog.String("request_id", q.id), slog.Any("panic", v), slog.String("stack", string(debug.Stack())))

@@ -362,7 +362,7 @@ func (p *Panel) drawApplication(w http.ResponseWriter, r *http.Request, v *Visit
 	}
 	t := p.texts(r)
 	err = t.approvalError(err, d)
-	if r.Header.Get(scriptHeader) == "" {
+	if !web.FromScript(r) {
 		if err := p.addReview(r, d, r.PostForm); err != nil {
 			return err
 		}

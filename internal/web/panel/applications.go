@@ -143,7 +143,7 @@ type queueTab struct {
 
 // Tabs returns the tabs with their counts. The counts do not depend on the search and the offer.
 func (l *queuePage) Tabs() []queueTab {
-	all := l.Counts.Pending + l.Counts.InReview + l.Counts.OnHold + l.Counts.Answered
+	all := l.Counts.Open()
 	counts := map[string]*int{"mine": &l.Counts.Mine, "new": &l.Counts.Pending, "review": &l.Counts.InReview, "hold": &l.Counts.OnHold, "answered": &l.Counts.Answered, "": &all}
 	list := make([]queueTab, len(queueTabs))
 	for i, name := range queueTabs {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/certvault/certvault/internal/audit"
 	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/web"
 )
 
 const (
@@ -285,6 +286,7 @@ func (p *Panel) exportAudit(w http.ResponseWriter, r *http.Request, v *Visit) er
 	if err := p.Audit.Export(r.Context(), out, institution, filter, format); err != nil {
 		if out.sent {
 			// Close the connection, because a partial log must not look complete.
+			web.Record(r, err)
 			panic(http.ErrAbortHandler) //nolint:forbidigo // net/http then closes the connection
 		}
 		h.Del("Content-Disposition")

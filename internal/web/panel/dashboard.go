@@ -94,7 +94,7 @@ func (*dashboard) NeedsAttention(e *webhook.Endpoint) bool {
 
 // AllClear reports whether nothing needs attention and no batch is in progress.
 func (d *dashboard) AllClear() bool {
-	return d.Key == nil && len(d.MissingSignatories) == 0 && len(d.Failures) == 0 && d.OpenCorrections == 0 && d.Bounces == 0 && len(d.Batches) == 0 &&
+	return d.Key == nil && d.Expiring == nil && (d.Applications == nil || d.Applications.Open() == 0) && len(d.MissingSignatories) == 0 && len(d.Failures) == 0 && d.OpenCorrections == 0 && d.Bounces == 0 && len(d.Batches) == 0 &&
 		!slices.ContainsFunc(d.Endpoints, func(e webhook.Endpoint) bool { return d.NeedsAttention(&e) })
 }
 
@@ -102,7 +102,7 @@ func (d *dashboard) AllClear() bool {
 // decided this week.
 func (d *dashboard) WaitingApplications() int {
 	if c := d.Applications; c != nil {
-		return c.Pending + c.InReview + c.OnHold + c.Answered + c.DecidedThisWeek
+		return c.Open() + c.DecidedThisWeek
 	}
 	return 0
 }

@@ -317,7 +317,7 @@ func (p *Panel) shapeDesign(w http.ResponseWriter, r *http.Request, v *Visit) er
 		return p.sendError(w, r, err, nil)
 	}
 	l := &design.Layout{Fields: in.Fields, Language: in.Language, Title: in.Title}
-	values := l.Fill(sampleValues(in.Sample, v.Institution(), l, in.Values))
+	values := l.Fill(p.sampleValues(in.Sample, v.Institution(), l, in.Values))
 	shaped, err := p.Templates.Shape(r.Context(), v.Institution().ID, l, *values)
 	if err != nil {
 		return p.sendError(w, r, err, nil)
@@ -350,7 +350,7 @@ func (p *Panel) drawDesign(w http.ResponseWriter, r *http.Request, v *Visit) err
 	if err != nil {
 		page = 1
 	}
-	values := sampleValues(in.Sample, v.Institution(), &in.Layout, in.Values)
+	values := p.sampleValues(in.Sample, v.Institution(), &in.Layout, in.Values)
 	picture, err := p.Templates.Picture(r.Context(), v.Institution(), r.PathValue("template"), &in.Layout, values, page, drawSide)
 	if err != nil {
 		return p.sendError(w, r, err, &in.Layout)

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/cert"
@@ -63,7 +62,7 @@ type listedRow struct {
 
 // sampleValues returns the values of a sample for an institution and a layout. The default is the sample
 // of the language of the layout. The typical sample has the language and the title of the layout.
-func sampleValues(name string, inst *account.Institution, l *design.Layout, own *ownValues) design.Values {
+func (p *Panel) sampleValues(name string, inst *account.Institution, l *design.Layout, own *ownValues) design.Values {
 	sample := design.SampleIn(l.Language)
 	all := design.Samples()
 	if i := slices.IndexFunc(all, func(s design.Sample) bool { return s.Name == name }); i >= 0 {
@@ -83,7 +82,7 @@ func sampleValues(name string, inst *account.Institution, l *design.Layout, own 
 	case own != nil && own.Row != nil:
 		r := own.Row
 		values.Name, values.Title, values.Details, values.Columns = r.Name, r.Title, r.Details, r.Columns
-		values.IssueDate, values.Language = cmp.Or(r.IssueDate, cert.Today(time.Now())), ""
+		values.IssueDate, values.Language = cmp.Or(r.IssueDate, cert.Today(p.Now())), ""
 		values.ExpiresOn = r.ExpiresOn
 	case own != nil && own.Name != "":
 		values.Name = own.Name

@@ -15,6 +15,7 @@ import (
 	"github.com/certvault/certvault/internal/design"
 	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/template"
+	"github.com/certvault/certvault/internal/web"
 )
 
 // issueRoutes returns the routes for certificates from templates: one by a form, many by a list.
@@ -211,7 +212,7 @@ func (p *Panel) drawIssue(w http.ResponseWriter, r *http.Request, v *Visit) erro
 	}
 	t := p.texts(r)
 	err = t.entryError(err, d.Fields)
-	if r.Header.Get(scriptHeader) == "" {
+	if !web.FromScript(r) {
 		return p.showAgain(w, r, "issue.html", d, err)
 	}
 	return p.sendProblems(w, r, err)

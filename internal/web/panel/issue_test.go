@@ -15,6 +15,7 @@ import (
 	"github.com/certvault/certvault/internal/design"
 	certtemplate "github.com/certvault/certvault/internal/template"
 	"github.com/certvault/certvault/internal/vaulttest"
+	"github.com/certvault/certvault/internal/web"
 )
 
 // published publishes a template with the required column "Final grade", the column "Supervisor" and a
@@ -68,7 +69,7 @@ func TestIssueOneCertificate(t *testing.T) {
 		}
 		// The picture accepts missing texts, but not texts that do not fit.
 		r := o.request("issuer", http.MethodPost, path+"/issue/draw.png", form)
-		r.Header.Set(scriptHeader, "1")
+		r.Header.Set(web.ScriptHeader, "1")
 		w = o.send(r)
 		var answer struct{ Problems []entryProblem }
 		if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil || w.Code != http.StatusUnprocessableEntity || len(answer.Problems) != 1 || answer.Problems[0].Control != "full_name" {

@@ -203,25 +203,5 @@ func (p *Panel) showAgain(w http.ResponseWriter, r *http.Request, name string, d
 // redirect redirects to a page of the visit's institution. The page shows the notice with the
 // numbers, or no notice if notice is empty.
 func (p *Panel) redirect(w http.ResponseWriter, r *http.Request, v *Visit, path, notice string, numbers ...int) error {
-	if r.Header.Get(scriptHeader) != "" {
-		w = scriptResponse{w}
-	}
-	return p.view.Redirect(w, r, v.Path(path), p.mailNotice(notice), numbers...)
-}
-
-// scriptHeader is the header of requests of the script that shows the progress of an upload. For
-// such a request, a redirect has the status 200. With another status, the browser would follow the
-// redirect for the script, and the request for the target would consume the notice.
-const scriptHeader = "Upload-Script"
-
-// scriptResponse writes a redirect with the status 200, so that the script can read the Location
-// header.
-type scriptResponse struct{ http.ResponseWriter }
-
-// WriteHeader replaces the status 303 of a redirect with 200.
-func (s scriptResponse) WriteHeader(status int) {
-	if status == http.StatusSeeOther {
-		status = http.StatusOK
-	}
-	s.ResponseWriter.WriteHeader(status)
+	return p.view.Redirect(web.AsScript(w, r), r, v.Path(path), p.mailNotice(notice), numbers...)
 }

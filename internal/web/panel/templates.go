@@ -255,7 +255,7 @@ func (p *Panel) templatePicture(w http.ResponseWriter, r *http.Request, v *Visit
 	if q.Get("size") == "small" {
 		side = thumbSide
 	}
-	values := sampleValues(q.Get("sample"), inst, &t.Latest().Layout, nil)
+	values := p.sampleValues(q.Get("sample"), inst, &t.Latest().Layout, nil)
 	picture, err := p.Templates.Picture(ctx, inst, t.UUID, nil, values, number, side)
 	if fault.Is(err, fault.Invalid) {
 		picture, err = p.Templates.Page(ctx, inst.ID, t.UUID, number, side)

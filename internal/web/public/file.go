@@ -16,15 +16,12 @@ import (
 	"github.com/certvault/certvault/internal/web"
 )
 
-// sandbox prevents a file that is opened in a browser from running code in the vault's origin.
-const sandbox = "default-src 'none'; style-src 'unsafe-inline'; sandbox"
-
 var errNoFile = fault.New(fault.NotFound, "No such file, or the link to it has expired.")
 
 func assetHeaders(w http.ResponseWriter, mediaType string) {
 	h := w.Header()
 	h.Set("Content-Type", mediaType)
-	h.Set("Content-Security-Policy", sandbox)
+	h.Set("Content-Security-Policy", web.StyledFilePolicy)
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("X-Robots-Tag", "noindex")
 }

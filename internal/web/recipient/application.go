@@ -244,28 +244,7 @@ func (p *Pages) answer(w http.ResponseWriter, r *http.Request) error {
 	if err := p.receiveAnswer(w, r, v); err != nil {
 		return p.signedIn.ShowAgain(w, r, "application.html", v, p.texts(r).applicationError(err, nil))
 	}
-	return p.signedIn.Redirect(asScript(w, r), r, p.signedIn.Reader(r).Link(v.Path()), "application_answered")
-}
-
-// scriptResponse writes a redirect with the status 200, so that a script can read the header Location.
-// With another status, the browser would follow the redirect for the script, and the request for the
-// target would consume the notice.
-type scriptResponse struct{ http.ResponseWriter }
-
-// WriteHeader replaces the status 303 of a redirect with 200.
-func (s scriptResponse) WriteHeader(status int) {
-	if status == http.StatusSeeOther {
-		status = http.StatusOK
-	}
-	s.ResponseWriter.WriteHeader(status)
-}
-
-// asScript returns a scriptResponse for the request of a script, and w for any other request.
-func asScript(w http.ResponseWriter, r *http.Request) http.ResponseWriter {
-	if r.Header.Get(scriptHeader) != "" {
-		return scriptResponse{w}
-	}
-	return w
+	return p.signedIn.Redirect(web.AsScript(w, r), r, p.signedIn.Reader(r).Link(v.Path()), "application_answered")
 }
 
 // receiveAnswer receives the form of an answer with its files, and stores the answer. The text is in
@@ -365,7 +344,7 @@ func (p *Pages) applicationFile(w http.ResponseWriter, r *http.Request) (err err
 	defer func() { err = errors.Join(err, content.Close()) }()
 	h := w.Header()
 	h.Set("Content-Type", f.Type)
-	h.Set("Content-Security-Policy", sandbox)
+	h.Set("Content-Security-Policy", web.StyledFilePolicy)
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("X-Robots-Tag", "noindex")
 	h.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": f.Name}))

@@ -187,10 +187,6 @@ func (p *Pages) apply(w http.ResponseWriter, r *http.Request, o *offering) error
 	return p.signedIn.Draw(w, r, http.StatusOK, "apply.html", a)
 }
 
-// scriptHeader is the header of the requests of a script that shows the progress of an upload. See
-// asScript.
-const scriptHeader = "Upload-Script"
-
 // saveApplication saves the draft with its files. Then it removes a file, shows the review, or shows
 // the form again. For the script that uploads a file, the response is the form.
 func (p *Pages) saveApplication(w http.ResponseWriter, r *http.Request, o *offering) error {
@@ -217,7 +213,7 @@ func (p *Pages) saveApplication(w http.ResponseWriter, r *http.Request, o *offer
 	}
 	base := p.signedIn.Reader(r).Link(o.Base())
 	switch {
-	case r.Header.Get(scriptHeader) != "":
+	case web.FromScript(r):
 		a, err := p.applyForm(r, o, s)
 		if err != nil {
 			return err

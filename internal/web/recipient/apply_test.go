@@ -15,6 +15,7 @@ import (
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/identity"
 	"github.com/certvault/certvault/internal/vaulttest"
+	"github.com/certvault/certvault/internal/web"
 )
 
 const applyPath = "/account/apply/nwu/diploma"
@@ -77,7 +78,7 @@ func (h *harness) postFiles(target string, script bool, fields ...string) *httpt
 	}
 	header := []string{"Sec-Fetch-Site", "same-origin", "Content-Type", form.FormDataContentType()}
 	if script {
-		header = append(header, scriptHeader, "1")
+		header = append(header, web.ScriptHeader, "1")
 	}
 	return h.send(http.MethodPost, target, b.String(), header...)
 }
@@ -201,7 +202,7 @@ func TestPersonAppliesAndGetsCertificate(t *testing.T) {
 	h.checkPage("an answered question", shown, http.StatusOK, "Answer sent", "passport.pdf", "back.pdf", "Here &lt;i&gt;", "Withdraw application")
 	file := regexp.MustCompile(path + `/files/[0-9a-f-]+`).FindString(shown.Body.String())
 	got := h.get(file)
-	if got.Code != http.StatusOK || got.Body.String() != string(vaulttest.PDF) || got.Header().Get("Content-Security-Policy") != sandbox ||
+	if got.Code != http.StatusOK || got.Body.String() != string(vaulttest.PDF) || got.Header().Get("Content-Security-Policy") != web.StyledFilePolicy ||
 		!strings.HasPrefix(got.Header().Get("Content-Disposition"), "attachment") {
 		t.Errorf("a file: status = %d, header = %v", got.Code, got.Header())
 	}

@@ -13,9 +13,6 @@ import (
 	"github.com/certvault/certvault/internal/web"
 )
 
-// sandbox prevents a file that is opened in a browser from running code in the vault's origin.
-const sandbox = "default-src 'none'; style-src 'unsafe-inline'; sandbox"
-
 var errNoFile = fault.New(fault.NotFound, "No such file.")
 
 // file serves a file of a certificate to its recipient.
@@ -72,7 +69,7 @@ func (p *Pages) send(w http.ResponseWriter, r *http.Request, c *cert.Certificate
 	defer func() { err = errors.Join(err, content.Close()) }()
 	h := w.Header()
 	h.Set("Content-Type", string(mediaType))
-	h.Set("Content-Security-Policy", sandbox)
+	h.Set("Content-Security-Policy", web.StyledFilePolicy)
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("X-Robots-Tag", "noindex")
 	h.Set("Content-Disposition", mime.FormatMediaType(disposition, map[string]string{"filename": name}))

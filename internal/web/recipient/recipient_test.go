@@ -11,6 +11,7 @@ import (
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/recipient"
 	"github.com/certvault/certvault/internal/vaulttest"
+	"github.com/certvault/certvault/internal/web"
 )
 
 // TestTemplates checks that all templates of the surface can be loaded.
@@ -50,7 +51,7 @@ func TestMailLinkShowsCertificateAndFiles(t *testing.T) {
 	h.checkPage("another certificate", h.get("/c/"+view+"/"+other.UUID), http.StatusNotFound, "This link does not work")
 	for file, want := range map[string]string{"certificate.pdf": string(vaulttest.PDF) + certtest.Tail, "original": string(vaulttest.PDF)} {
 		w := h.get("/c/" + view + "/" + c.UUID + "/" + file)
-		if w.Body.String() != want || w.Code != http.StatusOK || w.Header().Get("Content-Security-Policy") != sandbox || w.Header().Get("X-Content-Type-Options") != "nosniff" {
+		if w.Body.String() != want || w.Code != http.StatusOK || w.Header().Get("Content-Security-Policy") != web.StyledFilePolicy || w.Header().Get("X-Content-Type-Options") != "nosniff" {
 			t.Errorf("%s: status %d, body %q, header %v; want 200, the stored file, the sandbox policy and nosniff", file, w.Code, w.Body.String(), w.Header())
 		}
 	}

@@ -1,0 +1,30 @@
+package web
+
+import "net/http"
+
+// ScriptHeader is the header of the requests of a script that shows the progress of an upload.
+const ScriptHeader = "Upload-Script"
+
+// FromScript reports whether a script sent a request with ScriptHeader.
+func FromScript(r *http.Request) bool { return r.Header.Get(ScriptHeader) != "" }
+
+// AsScript returns a writer that writes a redirect with the status 200 if a script sent the request, so
+// that the script can read the header Location. With another status, the browser would follow the
+// redirect for the script, and the request for the target would consume the notice. For any other
+// request, it returns w.
+func AsScript(w http.ResponseWriter, r *http.Request) http.ResponseWriter {
+	if FromScript(r) {
+		return scriptResponse{w}
+	}
+	return w
+}
+
+type scriptResponse struct{ http.ResponseWriter }
+
+// WriteHeader replaces the status 303 of a redirect with 200.
+func (s scriptResponse) WriteHeader(status int) {
+	if status == http.StatusSeeOther {
+		status = http.StatusOK
+	}
+	s.ResponseWriter.WriteHeader(status)
+}
