@@ -119,6 +119,14 @@ type Report struct {
 	Format    string    `json:"format"` // a media type
 	Checks    []Check   `json:"checks"`
 	Statement Statement `json:"statement"`
+	// Places are the entries of status lists that the credential names for its revocation. They are those of
+	// the issuer only if Proven.
+	Places []StatusEntry `json:"-"`
+}
+
+// Proven reports whether a key that the issuer published signed the credential.
+func (r *Report) Proven() bool {
+	return r.Check(CheckIssuer).Result == Passed && r.Check(CheckProof).Result == Passed
 }
 
 // Statement is what a credential states.

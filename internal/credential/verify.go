@@ -32,7 +32,7 @@ func Verify(ctx context.Context, data []byte, o Options) (*Report, error) {
 	s, err := v.open(text)
 	r.add(CheckForm, err)
 	if s != nil {
-		r.Format, r.Statement = s.format, s.statement
+		r.Format, r.Statement, r.Places = s.format, s.statement, s.places
 	}
 	if err == nil {
 		v.check(r, s)
@@ -78,6 +78,8 @@ type signed struct {
 	verify func() (issuer, proof error)
 	// status checks the status, for a verified credential.
 	status func() error
+	// places are the entries of status lists that can be read, for revocations.
+	places []StatusEntry
 }
 
 // open reads a credential in any format.

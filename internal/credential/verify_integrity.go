@@ -26,6 +26,7 @@ func (v *verifier) openJSON(data []byte) (*signed, error) {
 	}
 	s.verify = func() (error, error) { return v.verifyIntegrity(object, s.statement.IssuerID) }
 	s.status = func() error { return v.entries(object, s.statement.IssuerID) }
+	s.places = places(object)
 	return s, nil
 }
 

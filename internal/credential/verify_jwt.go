@@ -101,6 +101,7 @@ func (v *verifier) openJWT(token string) (*signed, error) {
 	}
 	s.verify = func() (error, error) { return v.verifyJWS(j, s.statement.IssuerID) }
 	s.status = func() error { return v.entries(document, s.statement.IssuerID) }
+	s.places = places(document)
 	return s, nil
 }
 

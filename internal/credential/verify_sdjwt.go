@@ -34,6 +34,9 @@ func (v *verifier) openSDJWT(text string) (*signed, error) {
 	}
 	s.verify = func() (error, error) { return v.verifySDJWT(j, s.statement.IssuerID) }
 	s.status = func() error { return v.tokenStatus(claims, s.statement.IssuerID) }
+	if e, err := tokenEntry(claims); err == nil {
+		s.places = []StatusEntry{e}
+	}
 	return s, nil
 }
 

@@ -39,22 +39,43 @@ func (v *verifier) entries(document map[string]any, issuer string) error {
 
 // entry checks one entry (BSL, 3.2).
 func (v *verifier) entry(entry map[string]any, issuer string) error {
-	purpose := text(entry, "statusPurpose")
-	if !has(entry["type"], typeStatusEntry) || purpose != purposeRevocation && purpose != "suspension" {
-		return notRun(CodeUnknownStatus, fmt.Errorf("the status has the type %q and the purpose %q", entry["type"], purpose))
-	}
-	if size, ok := entry["statusSize"]; ok && size != 1.0 {
-		return notRun(CodeUnknownStatus, fmt.Errorf("the status has %v bits", size))
-	}
-	index, err := strconv.Atoi(text(entry, "statusListIndex"))
-	if err != nil || index < 0 {
-		return failed(CodeMalformed, errors.New("the status has no index"))
-	}
-	bits, err := v.statusList(text(entry, "statusListCredential"), purpose, issuer)
+	e, purpose, err := readEntry(entry)
 	if err != nil {
 		return err
 	}
-	return report(bits, index, purpose)
+	bits, err := v.statusList(e.List, purpose, issuer)
+	if err != nil {
+		return err
+	}
+	return report(bits, e.Index, purpose)
+}
+
+// readEntry reads an entry of credentialStatus (BSL, 2.1).
+func readEntry(entry map[string]any) (e StatusEntry, purpose string, err error) {
+	purpose = text(entry, "statusPurpose")
+	if !has(entry["type"], typeStatusEntry) || purpose != purposeRevocation && purpose != "suspension" {
+		return e, "", notRun(CodeUnknownStatus, fmt.Errorf("the status has the type %q and the purpose %q", entry["type"], purpose))
+	}
+	if size, ok := entry["statusSize"]; ok && size != 1.0 {
+		return e, "", notRun(CodeUnknownStatus, fmt.Errorf("the status has %v bits", size))
+	}
+	index, err := strconv.Atoi(text(entry, "statusListIndex"))
+	if err != nil || index < 0 {
+		return e, "", failed(CodeMalformed, errors.New("the status has no index"))
+	}
+	return StatusEntry{List: text(entry, "statusListCredential"), Index: index}, purpose, nil
+}
+
+// places returns the entries of credentialStatus for revocations that can be read.
+func places(document map[string]any) (found []StatusEntry) {
+	entries := list(document["credentialStatus"])
+	for _, v := range entries[:min(len(entries), maxEntries)] {
+		entry, _ := v.(map[string]any)
+		if e, purpose, err := readEntry(entry); err == nil && purpose == purposeRevocation {
+			found = append(found, e)
+		}
+	}
+	return found
 }
 
 // report returns the result for an entry of a list.
@@ -133,31 +154,39 @@ func (v *verifier) readList(data []byte, address, purpose, issuer string) (Bitst
 
 // tokenStatus checks the claim status of an SD-JWT VC (TSL, 8.3).
 func (v *verifier) tokenStatus(claims map[string]any, issuer string) error {
-	status, ok := claims["status"].(map[string]any)
-	if !ok {
-		if _, ok := claims["status"]; ok {
-			return failed(CodeMalformed, errors.New("the status is not an object"))
-		}
-		return notRun(CodeNoStatus, errors.New("the credential has no status"))
-	}
-	reference, ok := status["status_list"].(map[string]any)
-	index, isNumber := reference["idx"].(float64)
-	if !ok || !isNumber || index != float64(int(index)) {
-		return notRun(CodeUnknownStatus, errors.New("the status is not a status list"))
-	}
-	address := text(reference, "uri")
-	data, err := v.sources.get(v.ctx, address, MediaTypeStatusJWT)
+	e, err := tokenEntry(claims)
 	if err != nil {
 		return err
 	}
-	bits, err := v.readToken(strings.TrimSpace(string(data)), address, issuer)
+	data, err := v.sources.get(v.ctx, e.List, MediaTypeStatusJWT)
+	if err != nil {
+		return err
+	}
+	bits, err := v.readToken(strings.TrimSpace(string(data)), e.List, issuer)
 	if err != nil {
 		if v.ctx.Err() != nil {
 			return v.ctx.Err()
 		}
-		return notRun(CodeBadList, fmt.Errorf("the status list %s: %w", address, err))
+		return notRun(CodeBadList, fmt.Errorf("the status list %s: %w", e.List, err))
 	}
-	return report(bits, int(index), purposeRevocation)
+	return report(bits, e.Index, purposeRevocation)
+}
+
+// tokenEntry reads the claim status (TSL, 6.2).
+func tokenEntry(claims map[string]any) (e StatusEntry, err error) {
+	status, ok := claims["status"].(map[string]any)
+	if !ok {
+		if _, ok := claims["status"]; ok {
+			return e, failed(CodeMalformed, errors.New("the status is not an object"))
+		}
+		return e, notRun(CodeNoStatus, errors.New("the credential has no status"))
+	}
+	reference, ok := status["status_list"].(map[string]any)
+	index, isNumber := reference["idx"].(float64)
+	if !ok || !isNumber || index != float64(int(index)) {
+		return e, notRun(CodeUnknownStatus, errors.New("the status is not a status list"))
+	}
+	return StatusEntry{List: text(reference, "uri"), Index: int(index)}, nil
 }
 
 // readToken verifies a status list token (TSL, 8.3).
