@@ -118,6 +118,9 @@ const (
 	CredentialKeysCreated Action = "key.credential-made"    //nolint:gosec // the name of an action
 	CredentialKeysRotated Action = "key.credential-rotated" //nolint:gosec // the name of an action
 
+	// CredentialRevoked is about a credential whose certificate is not in the vault.
+	CredentialRevoked Action = "credential.revoked" //nolint:gosec // the name of an action
+
 	AchievementCreated Action = "achievement.created"
 	AchievementChanged Action = "achievement.changed"
 	AchievementDeleted Action = "achievement.deleted"
@@ -230,6 +233,7 @@ var Actions = []struct {
 	{KeyIdentity, "replaced the lost identity of the signing keys"},
 	{CredentialKeysCreated, "created keys for credentials"},
 	{CredentialKeysRotated, "rotated the keys for credentials"},
+	{CredentialRevoked, "revoked a credential of a lost certificate"},
 	{AchievementCreated, "created an achievement"},
 	{AchievementChanged, "changed an achievement"},
 	{AchievementDeleted, "deleted an achievement"},

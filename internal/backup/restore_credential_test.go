@@ -11,13 +11,15 @@ import (
 	"github.com/certvault/certvault/internal/credential"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/db/dbtest"
+	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/issuer"
 	"github.com/certvault/certvault/internal/vault"
 	"github.com/certvault/certvault/internal/vaulttest"
 )
 
 // TestRestoredVaultRevokesCredentials checks that a restored vault can revoke credentials that it does not
-// know, because they were requested after the backup, and that no other certificate gets their places.
+// know, because they or their certificates were created after the backup, and that no other certificate gets
+// their places.
 func TestRestoredVaultRevokesCredentials(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -94,6 +96,16 @@ func TestRestoredVaultRevokesCredentials(t *testing.T) {
 		}
 		if got := verdict(lost[3]); got != credential.Valid {
 			t.Errorf("the credential of the unknown certificate is %s", got)
+		}
+		// It is revoked by its file, in any format, and those of known certificates are not.
+		if _, err := v.Issuer.RevokeFile(ctx, []byte(lost[0].VC), ""); !fault.Is(err, fault.Conflict) {
+			t.Errorf("the revocation of a known certificate by its file: %v", err)
+		}
+		_, err = v.Issuer.RevokeFile(ctx, []byte(lost[3].SDJWT), "withdrawn")
+		ok(err)
+		v.Advance(time.Minute - time.Second)
+		if got := verdict(lost[3]); got != credential.Invalid {
+			t.Errorf("after its revocation by file, the credential of the unknown certificate is %s", got)
 		}
 	})
 }

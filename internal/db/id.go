@@ -56,3 +56,16 @@ func AdvanceIDsTx(ctx context.Context, tx *Tx) error {
 	}
 	return nil
 }
+
+// SpentTx reports whether no new row of a table of publicIDs can get an id, because a row has or had it, or
+// because a restore skipped it.
+func SpentTx(ctx context.Context, tx *Tx, table string, id int64) (spent bool, err error) {
+	query := `SELECT $2 <= coalesce(pg_sequence_last_value(pg_get_serial_sequence($1, 'id')::regclass), 0)`
+	if tx.dialect == SQLite {
+		query = `SELECT $2 < max(coalesce((SELECT max(id) + 1 FROM ` + table + `), 1), coalesce((SELECT next FROM id_floors WHERE name = $1), 1))`
+	}
+	if err := tx.QueryRowContext(ctx, query, table, id).Scan(&spent); err != nil {
+		return false, fmt.Errorf("reading the next id of %s: %w", table, err)
+	}
+	return spent, nil
+}

@@ -112,6 +112,7 @@ var owners = map[string]string{
 	"achievements":              "issuer",
 	"credential_keys":           "authority",
 	"credential_offers":         "issuer",
+	"credential_revocations":    "issuer",
 	"credential_status_entries": "issuer",
 	"credential_status_lists":   "issuer",
 	"credential_versions":       "issuer",
@@ -126,7 +127,7 @@ var joins = map[string]map[string]string{
 	"certificates": {
 		"application": "applications are listed, filtered and ordered with the status and the texts of their records",
 		"batch":       "entries are listed and counted with the state of their certificates",
-		"issuer":      "one statement finds the certificates of a status list that were revoked or corrected",
+		"issuer":      "one statement finds the certificates of a status list that were revoked or corrected, another one whether a certificate exists",
 		"recipient":   "wallets, links and notices are listed with their certificates",
 		"search":      "it finds, filters, orders and counts all certificates",
 		"task":        "the results of a task are listed with their certificates, and a task starts with the certificates that a search finds",

@@ -28,3 +28,18 @@ func (s *Service) Places(t testing.TB, institution, from int64, n, version int) 
 	}
 	return list
 }
+
+// Numbers returns how many positions of the list of a certificate lead back to the certificate that has them.
+func (s *Service) Numbers(t testing.TB, institution, certificate int64) (n int) {
+	t.Helper()
+	o, err := s.order(series{institution, certificate / listLength, 0})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range int64(listLength) {
+		if o.number(o.position(i)) == i {
+			n++
+		}
+	}
+	return n
+}

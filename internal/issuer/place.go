@@ -129,6 +129,19 @@ func (o *order) position(n int64) int {
 	return int(high)<<lowBits | int(low)
 }
 
+// number returns the n whose position is given: it runs the rounds of position backwards.
+func (o *order) number(position int) int64 {
+	low, high := uint16(position&(1<<lowBits-1)), uint16(position>>lowBits&(1<<highBits-1))
+	for r := orderRounds - 1; r >= 0; r-- {
+		if r%2 == 0 {
+			high ^= o[r][low] & (1<<highBits - 1)
+		} else {
+			low ^= o[r][high] & (1<<lowBits - 1)
+		}
+	}
+	return int64(high)<<lowBits | int64(low)
+}
+
 // place returns the place of a certificate's credentials.
 func (s *Service) place(institutionID, certificateID int64, version int) (Entry, error) {
 	l := series{institutionID, certificateID / listLength, version}

@@ -30,6 +30,9 @@ func TestPlaces(t *testing.T) {
 		t.Errorf("the certificates are in %d lists", len(lists))
 	}
 	last := -1
+	if v.Issuer.Numbers(t, inst.ID, 3*size) != size {
+		t.Error("a position does not lead back to its certificate")
+	}
 	for _, from := range []struct {
 		id      int64
 		version int

@@ -104,7 +104,11 @@ func (s *Service) readList(ctx context.Context, id string, known *StatusList) (*
 		if err != nil {
 			return nil, err
 		}
-		if n == known.revoked {
+		byFile, err := s.countRevokedByFile(ctx, content.institution, id)
+		if err != nil {
+			return nil, err
+		}
+		if n+byFile == known.revoked {
 			same := *known
 			same.readAt = now
 			s.store(id, &same)
@@ -122,6 +126,11 @@ func (s *Service) readList(ctx context.Context, id string, known *StatusList) (*
 	if err != nil {
 		return nil, err
 	}
+	byFile, err := s.revokedByFile(ctx, content.institution, id)
+	if err != nil {
+		return nil, err
+	}
+	positions = append(positions, byFile...)
 	l := &StatusList{revoked: len(positions), readAt: now, signedAt: now}
 	if l.VC, l.Token, err = s.signList(ctx, institution, id, positions, now); err != nil {
 		return nil, err
@@ -135,15 +144,20 @@ func (s *Service) readList(ctx context.Context, id string, known *StatusList) (*
 // listContent is what a status list contains.
 type listContent struct {
 	institution int64
-	// count returns the number of revoked positions, and revoked the positions.
+	// series is nil for a list of the previous release. Such a list is closed if it gets no new entries.
+	series *series
+	closed bool
+	// count returns the number of revoked positions, and revoked the positions. They lack those of
+	// credentials that were revoked by their files.
 	count   func(ctx context.Context) (int, error)
 	revoked func(ctx context.Context) ([]int, error)
 }
 
-// contentOf returns the content of a list: a list of the previous release, or one of a series.
+// contentOf returns the content of a list: a list of the previous release, or one of a series. The error is
+// errNoList if there is no such list.
 func (s *Service) contentOf(ctx context.Context, id string) (*listContent, error) {
 	var c listContent
-	err := s.db.QueryRowContext(ctx, `SELECT institution_id FROM credential_status_lists WHERE uuid = $1`, id).Scan(&c.institution)
+	err := s.db.QueryRowContext(ctx, `SELECT institution_id, closed FROM credential_status_lists WHERE uuid = $1`, id).Scan(&c.institution, &c.closed)
 	if err != nil && !noRows(err) {
 		return nil, fmt.Errorf("reading a status list: %w", err)
 	}
@@ -167,7 +181,7 @@ func (s *Service) contentOf(ctx context.Context, id string) (*listContent, error
 	if err != nil {
 		return nil, err
 	}
-	c.institution = l.institution
+	c.institution, c.series = l.institution, &l
 	c.count = func(ctx context.Context) (int, error) { return s.countRevokedIn(ctx, l) }
 	c.revoked = func(ctx context.Context) ([]int, error) {
 		o, err := s.order(l)
