@@ -45,6 +45,7 @@ type commands struct {
 	Token       tokenCommand       `cmd:"" help:"Manage API tokens."`
 	Webhook     webhookCommand     `cmd:"" help:"Manage webhook endpoints."`
 	Key         keyCommand         `cmd:"" help:"Manage signing keys."`
+	Credential  credentialCommand  `cmd:"" help:"Revoke a credential whose certificate was lost with a restore."`
 	Verify      verifyCommand      `cmd:"" help:"Check a verified PDF offline, or a credential. Exit code: 0 valid, 1 not valid, 2 unknown."`
 	Upload      uploadCommand      `cmd:"" help:"Upload one certificate through the API."`
 	Bulk        bulkCommand        `cmd:"" help:"Upload a list of certificates through the API."`

@@ -153,5 +153,6 @@ func printNext(w io.Writer, drill bool) {
 		printf(w, "\nThis vault is a drill. It sends no mail and no webhooks, and it is never accepted.\n")
 		return
 	}
+	printf(w, "\nIf the institution withdraws a certificate that was lost, certvault credential revoke FILE revokes its credential.\n")
 	printf(w, "\nThe vault deletes no files until you have checked the list and run certvault restore --accept.\n")
 }

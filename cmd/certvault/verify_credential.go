@@ -11,6 +11,7 @@ import (
 	"github.com/certvault/certvault/internal/app"
 	"github.com/certvault/certvault/internal/config"
 	"github.com/certvault/certvault/internal/credential"
+	"github.com/certvault/certvault/internal/issuer"
 	"github.com/certvault/certvault/internal/resolver"
 	"github.com/certvault/certvault/internal/safehttp"
 )
@@ -33,26 +34,26 @@ type ownVaultFlags struct {
 	KeyPassphraseFile string `help:"With --data or --database: file with the passphrase that protects the identity." name:"key-passphrase-file" placeholder:"FILE" type:"path"`
 }
 
-// documents returns a Fetcher that reads the documents of the own vault, if one is named, and a function
-// that closes the vault.
-func (f *ownVaultFlags) documents(c *console, others credential.Fetcher) (credential.Fetcher, func() error) {
+// issuer returns the credentials of the own vault, or nil if none is named, and a function that closes the
+// vault.
+func (f *ownVaultFlags) issuer(c *console) (*issuer.Service, func() error) {
 	none := func() error { return nil }
 	s := config.Storage{
 		Data: f.Data, Database: f.Database, MasterKeyFile: f.MasterKeyFile, KeyIdentityFile: f.KeyIdentityFile, KeyPassphraseFile: f.KeyPassphraseFile,
 	}
 	if f.Database == "" && (f.Data == "" || requireVault(s) != nil) {
-		return others, none
+		return nil, none
 	}
-	base, own, err := openOwn(c.ctx, s, others)
+	base, own, err := openOwn(c.ctx, s)
 	if err != nil {
 		// The vault may be down, or belong to another user: credentials of others can be verified anyway.
 		printError(c.stderr, fmt.Errorf("the vault of --data or --database is not used, because it cannot be opened: %w", err))
-		return others, none
+		return nil, none
 	}
 	return own, base.DB.Close
 }
 
-func openOwn(ctx context.Context, s config.Storage, others credential.Fetcher) (*app.Base, credential.Fetcher, error) {
+func openOwn(ctx context.Context, s config.Storage) (*app.Base, *issuer.Service, error) {
 	if err := s.AfterApply(); err != nil {
 		return nil, nil, err
 	}
@@ -60,7 +61,7 @@ func openOwn(ctx context.Context, s config.Storage, others credential.Fetcher) (
 	if err != nil {
 		return nil, nil, err
 	}
-	own, err := base.Documents(ctx, others)
+	own, err := base.Issuer(ctx)
 	if err != nil {
 		return nil, nil, errors.Join(err, base.DB.Close())
 	}
@@ -116,9 +117,17 @@ func readLimited(name string, limit int64) ([]byte, error) {
 	return data, nil
 }
 
+// credentialReport is the report on a credential.
+type credentialReport struct {
+	*credential.Report
+
+	// Lost reports whether the own vault issued the credential, and does not have its certificate.
+	Lost bool `json:"lost,omitempty"`
+}
+
 // verifyCredential verifies the file if it contains a credential. It returns errNotCredential if the
 // file is something else.
-func (v *verifyCommand) verifyCredential(c *console) (_ *credential.Report, err error) {
+func (v *verifyCommand) verifyCredential(c *console) (_ *credentialReport, err error) {
 	f, size, err := openRegular(v.File, maxVerified)
 	if err != nil {
 		return nil, err
@@ -142,12 +151,19 @@ func (v *verifyCommand) verifyCredential(c *console) (_ *credential.Report, err 
 	if err != nil {
 		return nil, err
 	}
-	var closeVault func() error
-	fetcher.otherwise, closeVault = v.documents(c, fetcher.otherwise)
+	own, closeVault := v.issuer(c)
 	defer func() { err = errors.Join(err, closeVault()) }()
-	report, err := credential.Verify(c.ctx, data, credential.Options{Fetcher: fetcher, Now: time.Now()})
-	if err != nil {
+	if own != nil {
+		fetcher.otherwise = own.Documents(fetcher.otherwise)
+	}
+	report := &credentialReport{}
+	if report.Report, err = credential.Verify(c.ctx, data, credential.Options{Fetcher: fetcher, Now: time.Now()}); err != nil {
 		return nil, fmt.Errorf("%q: %w", v.File, err)
+	}
+	if own != nil {
+		if report.Lost, err = own.Lost(c.ctx, report.Report); err != nil {
+			return nil, err
+		}
 	}
 	return report, nil
 }

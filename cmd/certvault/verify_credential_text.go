@@ -10,13 +10,19 @@ import (
 )
 
 // writeCredential writes the report on a credential as text for people without expert knowledge.
-func (v *verifyCommand) writeCredential(w io.Writer, r *credential.Report) error {
+func (v *verifyCommand) writeCredential(w io.Writer, r *credentialReport) error {
 	t := textReport{file: v.File}
-	t.linef("%s: %s", credentialVerdicts[r.Verdict], credentialReason(r))
+	t.linef("%s: %s", credentialVerdicts[r.Verdict], credentialReason(r.Report))
+	if r.Lost && r.Verdict != credential.Invalid {
+		t.linef("")
+		t.linef("Your vault issued the credential, but does not have its certificate, because it was")
+		t.linef("restored from an older backup. Ask the institution whether the certificate is correct.")
+		t.linef("If it is not, certvault credential revoke FILE revokes the credential.")
+	}
 	t.linef("")
 	t.entryf("File", "%s", v.File)
 	t.entryf("", "%s", carriers[r.Carrier])
-	t.statement(r)
+	t.statement(r.Report)
 	t.linef("")
 	t.linef("What was checked")
 	for _, c := range r.Shown() {
@@ -25,7 +31,7 @@ func (v *verifyCommand) writeCredential(w io.Writer, r *credential.Report) error
 			t.linef("  %-14s(%s)", "", c.Detail)
 		}
 	}
-	t.credentialLimits(r, v.Online)
+	t.credentialLimits(r.Report, v.Online)
 	_, err := io.WriteString(w, t.out.String())
 	return err
 }
@@ -105,7 +111,7 @@ func checkText(c credential.Check) string {
 // statement writes what the credential states, and that it is not proved unless the signature is valid.
 func (t *textReport) statement(r *credential.Report) {
 	s, unproven := r.Statement, ""
-	if r.Check(credential.CheckIssuer).Result != credential.Passed || r.Check(credential.CheckProof).Result != credential.Passed {
+	if !r.Proven() {
 		unproven = " (stated by the file, not verified)"
 	}
 	entry := func(heading, value string) {
