@@ -40,6 +40,8 @@ type checkedCredential struct {
 
 	// Problem is the key of a message, or "".
 	Problem string
+	// Lost reports whether this vault issued the credential, and does not have its certificate.
+	Lost bool
 }
 
 // checkCredential checks the file of the form and shows the result.
@@ -73,7 +75,13 @@ func (p *Pages) checkCredential(w http.ResponseWriter, r *http.Request) error {
 	case err != nil: // a damaged picture
 		return p.noCredential(w, r, "credential.damaged")
 	}
-	return p.view.Draw(w, r, http.StatusOK, "credential.html", &checkedCredential{Report: report})
+	checked := &checkedCredential{Report: report}
+	if p.Issuer != nil && report.Verdict != credential.Invalid {
+		if checked.Lost, err = p.Issuer.Lost(ctx, report); err != nil {
+			return err
+		}
+	}
+	return p.view.Draw(w, r, http.StatusOK, "credential.html", checked)
 }
 
 // noCredential shows the form again with a problem.
@@ -117,11 +125,6 @@ func (c *checkedCredential) Sign() string {
 		return "revoked"
 	}
 	return "different"
-}
-
-// Proven reports whether the issuer's key signed what the credential states.
-func (c *checkedCredential) Proven() bool {
-	return c.Check(credential.CheckIssuer).Result == credential.Passed && c.Check(credential.CheckProof).Result == credential.Passed
 }
 
 // Permanent reports whether the issuer cannot revoke the credential.

@@ -16,8 +16,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/credential"
 	"github.com/certvault/certvault/internal/db/dbtest"
+	"github.com/certvault/certvault/internal/issuer"
 )
 
 const (
@@ -157,6 +159,39 @@ func TestCheckCredentialWithoutDocuments(t *testing.T) {
 	v.pages.Fetcher = revoked
 	if w := v.check(good, "de").Body.String(); !strings.Contains(w, "Der Aussteller hat den Nachweis widerrufen.") {
 		t.Errorf("revoked:\n%s", w)
+	}
+}
+
+// The page of a credential whose certificate was lost with a restore says so, unless it is revoked.
+func TestCheckCredentialOfLostCertificate(t *testing.T) {
+	t.Parallel()
+	v := newVault(t, dbtest.SQLite(t))
+	v.pages.Fetcher = v.Issuer.Documents(credential.Offline{})
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := v.Upload(v.inst, "Ada Obi", "diploma.pdf")
+	v.Settle()
+	c, err := v.Certs.ByUUID(t.Context(), v.inst.ID, c.UUID)
+	must(err)
+	file, err := v.Issuer.File(t.Context(), c, issuer.FormatSVG)
+	must(err)
+	const valid, lost, revoked = "The credential is valid", "no longer has its certificate", "The issuer has revoked the credential."
+	if w := v.check(file, "en").Body.String(); !strings.Contains(w, valid) || strings.Contains(w, lost) {
+		t.Errorf("a known certificate:\n%s", w)
+	}
+	v.Exec(`UPDATE certificates SET uuid = 'another' WHERE id = $1`, c.ID)
+	if w := v.check(file, "en").Body.String(); !strings.Contains(w, valid) || !strings.Contains(w, lost) {
+		t.Errorf("a lost certificate:\n%s", w)
+	}
+	_, err = v.Certs.Revoke(t.Context(), v.inst.ID, "another", cert.Revocation{Reason: "withdrawn"})
+	must(err)
+	v.Advance(time.Minute)
+	if w := v.check(file, "en").Body.String(); !strings.Contains(w, revoked) || strings.Contains(w, lost) {
+		t.Errorf("a revoked credential:\n%s", w)
 	}
 }
 
