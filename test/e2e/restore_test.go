@@ -92,7 +92,10 @@ func TestRestoredVault(t *testing.T) {
 			t.Errorf("restoring over a running vault printed %q, want that the vault is using the target", r.Stderr)
 		}
 
-		n := f.restoredFrom(t, backup, nil, nil)
+		badge := writeTemp(t, "badge.svg", get(t, f.client, "/business/certificates/"+lost.UUID+"/credential?format=svg", http.StatusOK).Body)
+
+		n := f.restoredFrom(t, backup, nil, []string{"--base-url", f.URL})
+		n.revokeLost(t, badge)
 		for uuid, want := range files {
 			got := n.verified(t, uuid)
 			if string(got) != want {
@@ -121,6 +124,22 @@ func TestRestoredVault(t *testing.T) {
 			t.Errorf("restore printed %q, want that the restore was accepted", r.Stdout)
 		}
 	})
+}
+
+// revokeLost revokes a credential whose certificate the vault does not have, by its file.
+func (f *fixture) revokeLost(t *testing.T, file string) {
+	t.Helper()
+	if r := command(t, f.Options, 0, "verify", file); !strings.Contains(r.Stdout, "does not have its certificate") {
+		t.Errorf("verify of the credential of a lost certificate printed %s", r.Stdout)
+	}
+	for _, want := range []string{" is revoked.", " was revoked before, "} {
+		if r := command(t, f.Options, 0, "credential", "revoke", file, "--reason", "withdrawn"); !strings.Contains(r.Stdout, want) {
+			t.Errorf("credential revoke printed %s, want %q", r.Stdout, want)
+		}
+	}
+	if r := command(t, f.Options, 1, "verify", file); !strings.Contains(r.Stdout, "NOT VALID: The issuer revoked the credential.") {
+		t.Errorf("verify of the revoked credential printed %s", r.Stdout)
+	}
 }
 
 // checkUnusable checks that neither a server nor another restore uses a storage with the rest of an
