@@ -88,7 +88,8 @@ func (s *Service) signer(ctx context.Context, r *credential.Report) (*account.In
 		return nil, err
 	}
 	if i == nil {
-		return nil, fault.New(fault.Invalid, fmt.Sprintf("The issuer of the credential is %q, which is no institution of this vault at %s. Only the issuer can revoke it.", r.Statement.IssuerID, s.base))
+		return nil, fault.New(fault.Invalid, fmt.Sprintf("The issuer of the credential is %q, which is no institution of this vault at %s. "+
+			"Only the issuer can revoke it.", r.Statement.IssuerID, s.base))
 	}
 	for _, name := range []credential.CheckName{credential.CheckIssuer, credential.CheckProof} {
 		switch c := r.Check(name); {
@@ -96,8 +97,8 @@ func (s *Service) signer(ctx context.Context, r *credential.Report) (*account.In
 		case c.Code == credential.CodeUnreachable:
 			return nil, fault.Wrap(fault.Unavailable, "The keys of the institution "+i.Name+" cannot be read. Run certvault doctor.", errors.New(c.Detail))
 		default:
-			return nil, fault.New(fault.Invalid, "No key of "+i.Name+" in this vault signed the credential: the file is forged or was changed, or the key was created after the backup and is lost. "+
-				"In each case no program accepts the credential, and nothing needs to be revoked.")
+			return nil, fault.New(fault.Invalid, "No key of "+i.Name+" in this vault signed the credential: the file is forged or was changed, "+
+				"or the key was created after the backup and is lost. In each case no program accepts the credential, and nothing needs to be revoked.")
 		}
 	}
 	return i, nil
@@ -130,7 +131,9 @@ func certificateOf(r *credential.Report) (string, error) {
 	return id, nil
 }
 
-var errNoPlace = fault.New(fault.NotFound, "The credential names no status list of its institution in this vault. If an earlier version of the vault created the list after the backup, the list is lost: programs that check the credential say that they could not check whether it is revoked.")
+var errNoPlace = fault.New(fault.NotFound, "The credential names no status list of its institution in this vault. "+
+	"If an earlier version of the vault created the list after the backup, the list is lost: "+
+	"programs that check the credential say that they could not check whether it is revoked.")
 
 // readPlace sets the place of a credential, and returns the list. The place must be one of the institution.
 func (s *Service) readPlace(ctx context.Context, r *credential.Report, v *FileRevocation) (*listContent, error) {
@@ -192,8 +195,8 @@ func (s *Service) checkPlaceTx(ctx context.Context, tx *db.Tx, v *FileRevocation
 		"This revokes its credential too.")
 }
 
-var errNotSpent = fault.New(fault.Conflict, "A later certificate will get the place of the credential in the status list, because the database was put back without certvault restore, which skips such places. "+
-	"Put the database back again, and run certvault restore.")
+var errNotSpent = fault.New(fault.Conflict, "A later certificate will get the place of the credential in the status list, "+
+	"because the database was put back without certvault restore, which skips such places. Put the database back again, and run certvault restore.")
 
 // recordTx records the revocation, or reads the first one.
 func (v *FileRevocation) recordTx(ctx context.Context, tx *db.Tx) error {
