@@ -139,8 +139,17 @@ func (i *institutionList) Run(c *console) error {
 				table.row(r.Slug, r.Prefix, state, r.Members, r.Used.Certificates, r.Used.Storage, formatTime(r.Used.ChangedAt), r.CreatedAt.Format(time.DateOnly), r.Name)
 			}
 			table.flush()
+			noteCounting(w, len(rows) > 0 && rows[len(rows)-1].Used.Counting)
 		})
 	})
+}
+
+// noteCounting prints a note if the numbers are incomplete.
+func noteCounting(w io.Writer, counting bool) {
+	if counting {
+		printf(w, "%s\n", "A running server still counts certificates from before the last upgrade. Until that is complete, bytes and "+
+			"certificates of a month are too low, and limits reject less than they should.")
+	}
 }
 
 // institutionsAtOnce is the number of institutions that are read at once.

@@ -98,6 +98,7 @@ func (i *institutionLimit) Run(c *console) error {
 			table.row("certificates a month", limitText(limits.Certificates), used.Certificates)
 			table.row("requests a minute", limitText(limits.Requests), "")
 			table.flush()
+			noteCounting(w, used.Counting)
 		})
 	})
 }

@@ -54,6 +54,7 @@ func (a *App) startTasks(ctx context.Context) {
 	list := []heldTask{
 		{"sweep of jobs", cert.SweepInterval, a.Certs.SweepJobs},
 		{"sweep of counts", search.FoldEvery, a.Search.SweepCounts},
+		{"count of usage", search.FoldEvery, func(ctx context.Context) error { return quota.Count(ctx, a.DB) }},
 		{"sweep of usage", search.FoldEvery, func(ctx context.Context) error { return quota.Fold(ctx, a.DB) }},
 		{"sweep of files", deletion.TaskInterval, a.withStore(a.Deletions.Sweep)},
 		{"end of retention periods", cert.RetentionInterval, a.Certs.SweepExpired},

@@ -68,14 +68,15 @@ func TestMigrationFillsListColumns(t *testing.T) {
 			search = `SELECT count(*) FROM certificate_search WHERE certificate_search MATCH '"zoë" AND "obi" AND "ꀀꀀꀁ"'`
 		}
 		for query, want := range map[string]string{
-			`SELECT sum(n) FROM certificate_counts WHERE institution_id = 1 AND source = 'vault' AND status = 'approved'`: "2",
-			`SELECT sum(n) FROM certificate_counts WHERE status = 'processing'`:                                           "1",
-			`SELECT count(*) FROM certificates WHERE name_folded = 'zoë obi'`:                                             "3",
-			`SELECT generated_at FROM certificates WHERE uuid = 'before'`:                                                 "2000",
-			`SELECT generated_at FROM certificates WHERE uuid = 'waiting'`:                                                "0",
-			`SELECT generated_at FROM certificates WHERE uuid = 'after'`:                                                  "1000",
-			`SELECT sum(certificates) FROM institution_usage WHERE institution_id = 1 AND month = 197001`:                 "3",
-			`SELECT sum(bytes) FROM institution_usage WHERE institution_id = 1`:                                           "3",
+			`SELECT sum(n) FROM certificate_counts WHERE institution_id = 1 AND source = 'vault' AND status = 'approved'`:          "2",
+			`SELECT sum(n) FROM certificate_counts WHERE status = 'processing'`:                                                    "1",
+			`SELECT count(*) FROM certificates WHERE name_folded = 'zoë obi'`:                                                      "3",
+			`SELECT generated_at FROM certificates WHERE uuid = 'before'`:                                                          "2000",
+			`SELECT generated_at FROM certificates WHERE uuid = 'waiting'`:                                                         "0",
+			`SELECT generated_at FROM certificates WHERE uuid = 'after'`:                                                           "1000",
+			`SELECT sum(certificates) FROM institution_usage WHERE institution_id = 1 AND month = 197001`:                          "1",
+			`SELECT sum(bytes) FROM institution_usage WHERE institution_id = 1`:                                                    "1",
+			`SELECT count(*) FROM certificates JOIN usage_counting ON certificates.id > counted_id AND certificates.id <= last_id`: "2",
 			search: "3",
 		} {
 			var got string
@@ -200,6 +201,23 @@ func TestMigrationsAreASet(t *testing.T) {
 		// A later release that this binary can work with is accepted.
 		if err := d.CheckSchema(t.Context()); err != nil {
 			t.Errorf("CheckSchema of a newer schema failed: %v", err)
+		}
+	})
+}
+
+// TestUsageIsCountedAgain checks that a vault with the tables of the former migration 0074 counts again.
+func TestUsageIsCountedAgain(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		exec(t, d, `DROP TABLE usage_counting`)
+		exec(t, d, `INSERT INTO institution_usage (institution_id, month, certificates, bytes, changed_at) VALUES (1, 202611, 3, 7, 0)`)
+		exec(t, d, `UPDATE schema_migrations SET version = 74, name = '0074_institution_usage.sql' WHERE version = 79`)
+		if err := d.Migrate(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		var n int
+		if err := d.QueryRowContext(t.Context(), `SELECT (SELECT count(*) FROM institution_usage) + (SELECT count(*) FROM usage_counting)`).Scan(&n); err != nil || n != 0 {
+			t.Errorf("%d rows in the new tables of a vault without certificates, error %v", n, err)
 		}
 	})
 }

@@ -23,14 +23,36 @@ type Usage struct {
 	Certificates int64 `json:"certificates"`
 	// ChangedAt is the time at which a certificate or a staged file last changed, or nil.
 	ChangedAt *time.Time `json:"changed_at"`
+	// Counting reports that certificates from before an upgrade are still being counted. Storage and
+	// Certificates are then at most the real numbers.
+	Counting bool `json:"counting"`
 }
 
 // month returns the month of a time in UTC as the counters have it, such as 202611.
 func month(at time.Time) int { return at.UTC().Year()*100 + int(at.UTC().Month()) }
 
-// Of returns what the institutions with the ids use. An institution that never had a certificate is
-// missing.
+// Of returns what the institutions with the ids use.
 func Of(ctx context.Context, q db.Queryer, now time.Time, ids ...int64) (map[int64]Usage, error) {
+	// The end of the counting must not lie between the sums and this statement.
+	var counting bool
+	if err := q.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM usage_counting)`).Scan(&counting); err != nil {
+		return nil, fmt.Errorf("reading whether certificates are being counted: %w", err)
+	}
+	used, err := sums(ctx, q, now, ids...)
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range ids {
+		u := used[id]
+		u.Counting = counting
+		used[id] = u
+	}
+	return used, nil
+}
+
+// sums returns the sums of the counters of the institutions with the ids. An institution that never had a
+// certificate is missing.
+func sums(ctx context.Context, q db.Queryer, now time.Time, ids ...int64) (map[int64]Usage, error) {
 	used := map[int64]Usage{}
 	if len(ids) == 0 {
 		return used, nil
@@ -48,6 +70,7 @@ func Of(ctx context.Context, q db.Queryer, now time.Time, ids ...int64) (map[int
 			var u Usage
 			var at sql.NullInt64
 			err = rows.Scan(&id, &u.Storage, &u.Certificates, &at)
+			u.Storage = max(u.Storage, 0) // certificates that are deleted before they are counted
 			u.ChangedAt = db.OptionalTime(at)
 			used[id] = u
 			return none, err
@@ -76,7 +99,7 @@ func CheckTx(ctx context.Context, tx *db.Tx, i *account.Institution, now time.Ti
 			return fmt.Errorf("locking what an institution uses: %w", err)
 		}
 	}
-	all, err := Of(ctx, tx, now, i.ID)
+	all, err := sums(ctx, tx, now, i.ID)
 	if err != nil {
 		return err
 	}
@@ -115,7 +138,7 @@ type key struct{ institution, month int64 }
 type sum struct{ certificates, bytes, changed int64 }
 
 // Fold adds up the changes since the last call. Each transaction removes changes and inserts their sum, so
-// the counters are always exact.
+// the counters are always exact. It leaves changes that Count still needs.
 func Fold(ctx context.Context, d *db.DB) error {
 	for {
 		var taken, left int
@@ -149,6 +172,7 @@ func removeTx(ctx context.Context, tx *db.Tx) (sums map[key]sum, n int, err erro
 		DELETE FROM institution_usage WHERE id IN (
 			SELECT a.id FROM institution_usage a WHERE EXISTS (
 				SELECT 1 FROM institution_usage b WHERE b.institution_id = a.institution_id AND b.month = a.month AND b.id <> a.id)
+				AND (a.certificate_id IS NULL OR NOT EXISTS (SELECT 1 FROM usage_counting))
 			ORDER BY a.institution_id, a.month LIMIT $1)
 		RETURNING institution_id, month, certificates, bytes, changed_at`, foldBatch)
 	if err != nil {

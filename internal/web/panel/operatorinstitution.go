@@ -40,6 +40,8 @@ type operatorList struct {
 	Total      int
 	Rows       []operatorRow
 	Prev, Next string
+	// Counting reports that numbers of the rows are incomplete.
+	Counting bool
 }
 
 type operatorRow struct {
@@ -68,6 +70,7 @@ func (p *Panel) institutions(w http.ResponseWriter, r *http.Request, _ *Visit) e
 	}
 	for i := range found {
 		list.Rows = append(list.Rows, operatorRow{found[i], numbers[found[i].ID]})
+		list.Counting = list.Counting || numbers[found[i].ID].Counting
 	}
 	if page > 1 {
 		list.Prev = list.to(page - 1)

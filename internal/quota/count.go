@@ -1,0 +1,118 @@
+package quota
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/certvault/certvault/internal/db"
+)
+
+const (
+	// firstStep and maxStep are numbers of certificates that one transaction counts.
+	firstStep = 500
+	maxStep   = 20_000
+	// stepTime is the time that a step should take: on SQLite, writers wait for it.
+	stepTime = 50 * time.Millisecond
+)
+
+// Count counts the certificates that existed before the counters. Each step counts the next certificates by
+// their id, in one transaction with the id up to which certificates are counted. So it can be interrupted at
+// any moment, and several servers may call it at once. Count returns nil as soon as all certificates are
+// counted.
+//
+// Certificates may change in the meantime. A trigger marks each change of a certificate that is not counted
+// yet. A step counts what the record has, and takes the bytes out of the marked changes that it sees, since
+// the record has them already. A change that the step does not see keeps its bytes. No writer waits for a
+// step on PostgreSQL.
+func Count(ctx context.Context, d *db.DB) error {
+	for size := firstStep; ; {
+		began := time.Now()
+		left, err := countNext(ctx, d, size)
+		if err != nil {
+			return fmt.Errorf("counting what institutions use: %w", err)
+		}
+		if !left {
+			return nil
+		}
+		took := time.Since(began)
+		switch {
+		case took > stepTime:
+			size = max(size/2, firstStep)
+		case took < stepTime/2:
+			size = min(2*size, maxStep)
+		}
+		// Pause for as long as the step took, so that other work can use the database.
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(took):
+		}
+	}
+}
+
+// countNext counts the next certificates, at most size of them. It reports whether some may be left.
+func countNext(ctx context.Context, d *db.DB, size int) (left bool, err error) {
+	err = d.Tx(ctx, func(tx *db.Tx) error {
+		left = false
+		if tx.Dialect() == db.PostgreSQL {
+			// All statements must see the same changes. Of two servers that take the same step, the second
+			// one gets a serialization failure, and its transaction is repeated with the step after it.
+			if _, err := tx.ExecContext(ctx, `SET TRANSACTION ISOLATION LEVEL REPEATABLE READ`); err != nil {
+				return err
+			}
+		}
+		var from, last int64
+		err := tx.QueryRowContext(ctx, `SELECT counted_id, last_id FROM usage_counting`).Scan(&from, &last)
+		if errors.Is(err, sql.ErrNoRows) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		var n int
+		var to int64
+		if err := tx.QueryRowContext(ctx, `
+			SELECT count(*), coalesce(max(id), 0) FROM (SELECT id FROM certificates WHERE id > $1 AND id <= $2 ORDER BY id LIMIT $3) AS next`,
+			from, last, size).Scan(&n, &to); err != nil {
+			return err
+		}
+		if left = n == size; left {
+			_, err = tx.ExecContext(ctx, `UPDATE usage_counting SET counted_id = $1`, to)
+		} else {
+			to = last
+			_, err = tx.ExecContext(ctx, `DELETE FROM usage_counting`)
+		}
+		if err != nil {
+			return err
+		}
+		return countTx(ctx, tx, from, to)
+	})
+	return left, err
+}
+
+// monthOf is the month of the creation of a certificate, as the triggers compute it.
+var monthOf = map[db.Dialect]string{
+	db.PostgreSQL: `month_of(c.created_at)`,
+	db.SQLite:     `CAST(strftime('%Y%m', c.created_at / 1000000, 'unixepoch') AS INTEGER)`,
+}
+
+// countTx counts the certificates with an id above from, up to to.
+func countTx(ctx context.Context, tx *db.Tx, from, to int64) error {
+	// A marked change has counted an application that was approved after the creation of the triggers.
+	if _, err := tx.ExecContext(ctx, `
+		INSERT INTO institution_usage (institution_id, month, certificates, bytes, changed_at)
+		SELECT institution_id, month, sum(accepted), sum(bytes), max(updated_at) FROM (
+			SELECT c.institution_id, `+monthOf[tx.Dialect()]+` AS month, c.updated_at,
+				CASE WHEN c.source <> 'customer' OR c.status NOT IN ('pending', 'in_review', 'rejected', 'withdrawn', 'expired')
+					AND NOT EXISTS (SELECT 1 FROM institution_usage u WHERE u.certificate_id = c.id AND u.certificates > 0) THEN 1 ELSE 0 END AS accepted,
+				CASE WHEN c.files_ended_at IS NOT NULL THEN 0 ELSE coalesce(c.verified_size, c.size) + CASE WHEN c.whole THEN c.size ELSE 0 END END AS bytes
+			FROM certificates c WHERE c.id > $1 AND c.id <= $2) AS counted
+		GROUP BY institution_id, month`, from, to); err != nil {
+		return err
+	}
+	_, err := tx.ExecContext(ctx, `UPDATE institution_usage SET bytes = 0, certificate_id = NULL WHERE certificate_id > $1 AND certificate_id <= $2`, from, to)
+	return err
+}

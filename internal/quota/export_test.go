@@ -1,0 +1,4 @@
+package quota
+
+// CountNext is one step of Count.
+var CountNext = countNext
