@@ -27,6 +27,9 @@ func TestOperatorCommands(t *testing.T) {
 	if code, _, errs := certvault(t, "", of("limit", "--storage", "much")...); code != exitUsage {
 		t.Errorf("a wrong size: exit code = %d: %s, want %d", code, errs, exitUsage)
 	}
+	change(t, dir, `INSERT INTO usage_counting (id, counted_id, last_id) VALUES (1, 0, 5)`)
+	succeed(t, "still counts certificates", of("limit")...)
+	succeed(t, "still counts certificates", "institution", "list", "--data", dir)
 	succeed(t, "(north)", of("slug", "north")...)
 	succeed(t, "is enabled", of("enable")...) // commands accept the former slug
 	refuse(t, "single hyphens", of("slug", "North West")...)

@@ -22,7 +22,8 @@ import (
 // order of their numbers. There are no down migrations. The binary of the previous release must
 // work with the new schema, or the migration must raise the version in the table schema_floor (see
 // CheckSchema). On PostgreSQL, an index on a large table is created by a migration that begins with
-// outsideTransaction.
+// outsideTransaction. A migration reads no large table, because others wait for its locks: it leaves that
+// to a periodic task, as 0079 does.
 //
 //go:embed migrations
 var migrations embed.FS

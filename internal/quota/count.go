@@ -101,12 +101,12 @@ var monthOf = map[db.Dialect]string{
 
 // countTx counts the certificates with an id above from, up to to.
 func countTx(ctx context.Context, tx *db.Tx, from, to int64) error {
-	// A marked change has counted an application that was approved after the creation of the triggers.
+	// The approval of an application after the creation of the triggers has counted its certificate.
 	if _, err := tx.ExecContext(ctx, `
 		INSERT INTO institution_usage (institution_id, month, certificates, bytes, changed_at)
 		SELECT institution_id, month, sum(accepted), sum(bytes), max(updated_at) FROM (
 			SELECT c.institution_id, `+monthOf[tx.Dialect()]+` AS month, c.updated_at,
-				CASE WHEN c.source <> 'customer' OR c.status NOT IN ('pending', 'in_review', 'rejected', 'withdrawn', 'expired')
+				CASE WHEN (c.source <> 'customer' OR c.status NOT IN ('pending', 'in_review', 'rejected', 'withdrawn', 'expired'))
 					AND NOT EXISTS (SELECT 1 FROM institution_usage u WHERE u.certificate_id = c.id AND u.certificates > 0) THEN 1 ELSE 0 END AS accepted,
 				CASE WHEN c.files_ended_at IS NOT NULL THEN 0 ELSE coalesce(c.verified_size, c.size) + CASE WHEN c.whole THEN c.size ELSE 0 END END AS bytes
 			FROM certificates c WHERE c.id > $1 AND c.id <= $2) AS counted

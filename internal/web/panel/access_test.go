@@ -68,7 +68,7 @@ func (o *panelTest) access() Access {
 		Numbers: func(_ context.Context, ids []int64) (map[int64]Numbers, error) {
 			all := map[int64]Numbers{}
 			for _, id := range ids {
-				all[id] = Numbers{Usage: quota.Usage{Storage: 3 << 29, Certificates: 4}, Certificates: map[cert.Status]int{cert.Approved: 12, cert.Failed: 3, cert.Rejected: 7}}
+				all[id] = Numbers{Usage: quota.Usage{Storage: 3 << 29, Certificates: 4, Counting: true}, Certificates: map[cert.Status]int{cert.Approved: 12, cert.Failed: 3, cert.Rejected: 7}}
 			}
 			return all, nil
 		},
