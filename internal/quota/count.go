@@ -108,7 +108,7 @@ func countTx(ctx context.Context, tx *db.Tx, from, to int64) error {
 			SELECT c.institution_id, `+monthOf[tx.Dialect()]+` AS month, c.updated_at,
 				CASE WHEN (c.source <> 'customer' OR c.status NOT IN ('pending', 'in_review', 'rejected', 'withdrawn', 'expired'))
 					AND NOT EXISTS (SELECT 1 FROM institution_usage u WHERE u.certificate_id = c.id AND u.certificates > 0) THEN 1 ELSE 0 END AS accepted,
-				CASE WHEN c.files_ended_at IS NOT NULL THEN 0 ELSE coalesce(c.verified_size, c.size) + CASE WHEN c.whole THEN c.size ELSE 0 END END AS bytes
+				CASE WHEN c.files_ended_at IS NOT NULL THEN 0 WHEN c.whole THEN coalesce(c.verified_size, c.size) + c.size ELSE coalesce(c.verified_size, c.size) END AS bytes
 			FROM certificates c WHERE c.id > $1 AND c.id <= $2) AS counted
 		GROUP BY institution_id, month`, from, to); err != nil {
 		return err

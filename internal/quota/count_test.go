@@ -137,12 +137,15 @@ func TestCountOfApplications(t *testing.T) {
 		v.Exec(`UPDATE certificates SET status = 'rejected' WHERE id = $1`, ids[3])
 		approve(ids[1])
 		approve(ids[4])
-		step(t, d)
-		for range 2 {
+		for range 3 {
 			step(t, d)
 		}
 		approve(ids[2])
 		exact(t, v, inst, 4)
+		var all int
+		if err := d.QueryRowContext(t.Context(), `SELECT sum(certificates) FROM institution_usage`).Scan(&all); err != nil || all != 4 {
+			t.Errorf("%d certificates of all months are counted, error %v; want 4", all, err)
+		}
 	})
 }
 
