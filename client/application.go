@@ -57,8 +57,8 @@ type OfferField struct {
 	Column   *string  `json:"column"` // the column of the template that the answer fills
 }
 
-// Offers returns all offers of the institution with a status, or in every status if it is "". An error
-// ends the sequence.
+// Offers returns the offers of the institution that have a status, or all offers if the status is "".
+// An error ends the sequence.
 func (c *Client) Offers(ctx context.Context, status string) iter.Seq2[*Offer, error] {
 	q := url.Values{}
 	set(q, "status", status)
@@ -201,7 +201,7 @@ type NewApplication struct {
 	ApplicantEmail string
 	// Fields are the answers by the keys of the offer's fields.
 	Fields map[string]string
-	// Files are the files by the keys of their fields. All files of a request have at most 24 MiB.
+	// Files are the files by the keys of their fields. Together they have at most 24 MiB.
 	Files map[string][]*File
 }
 
@@ -231,7 +231,7 @@ func (c *Client) Claim(ctx context.Context, uuid string, options ...Option) (*Ap
 	return one[Application](ctx, c, post(applicationPath(uuid, "/claim"), nil, options))
 }
 
-// Approval is the certificate of an approved application. Texts that are empty are those of the
+// Approval is the certificate of an approved application. Empty texts are replaced by those of the
 // application, its offer and the template.
 type Approval struct {
 	CertificateTitle string

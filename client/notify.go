@@ -3,7 +3,7 @@ package client
 const (
 	// NotifyNow mails the recipient of a new certificate at its approval. It is the default.
 	NotifyNow = "now"
-	// NotifyNever mails the recipient of a new certificate, or of a revoked one, not at all.
+	// NotifyNever sends no mail to the recipient of a new or revoked certificate.
 	NotifyNever = "never"
 )
 

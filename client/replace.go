@@ -12,16 +12,17 @@ type Replacement struct {
 }
 
 // ReplacementCertificate is the input for a certificate that replaces another one. Only the file is
-// required. A field that is nil is carried over from the replaced certificate; details and the expiry can be emptied.
+// required. A field that is nil gets the value of the replaced certificate. Details and ExpiresOn may point
+// to "", which removes the value.
 type ReplacementCertificate struct {
 	CertificateTitle, FullName, ApplicantEmail, IssueDate, ExpiresOn, Details *string
 
 	File *File
 }
 
-// Replace uploads a certificate that replaces another one. The status of the new certificate is
-// Processing. When it becomes Approved, the replaced certificate is revoked at the same time. If it becomes
-// Failed, the other one stays as it is and can be replaced again. The file must differ from that of the
+// Replace uploads a certificate that replaces another one. The status of the new certificate is Processing.
+// When it becomes Approved, the replaced certificate is revoked at the same time. If it becomes Failed, the
+// replaced certificate does not change and can be replaced again. The file must differ from that of the
 // replaced certificate. The token needs the permissions to create and to revoke vault certificates.
 func (c *Client) Replace(ctx context.Context, uuid string, n ReplacementCertificate, options ...Option) (*VaultCertificate, error) {
 	var fields []formField

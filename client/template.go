@@ -136,8 +136,8 @@ func issueCall(templateID, name string, entries []IssueEntry, options []Option) 
 	return post(templatesPath+"/"+url.PathEscape(templateID)+"/issue", &bytesBody{kind: "application/json", content: content}, options), nil
 }
 
-// PreviewTemplate writes the PDF that a certificate would be to w, marked as a sample. It has no
-// reference id, no QR code and no signature.
+// PreviewTemplate writes to w the PDF that a certificate with the entry would be, marked as a sample. It
+// has no reference id, no QR code and no signature.
 func (c *Client) PreviewTemplate(ctx context.Context, templateID string, entry *IssueEntry, w io.Writer) error {
 	content, err := json.Marshal(entry)
 	if err != nil {

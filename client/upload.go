@@ -113,7 +113,7 @@ func newFormBody(fields []formField, files ...formFile) (*formBody, error) {
 	return newWholeFormBody(slices.DeleteFunc(slices.Clone(fields), empty), files...)
 }
 
-// newWholeFormBody returns a form with the fields, also those that have no value, and the files.
+// newWholeFormBody returns a form with all fields, including those without a value, and the files.
 func newWholeFormBody(fields []formField, files ...formFile) (*formBody, error) {
 	var b bytes.Buffer
 	w := multipart.NewWriter(&b)
