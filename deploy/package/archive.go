@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// places are the places of the files in the tar.gz, which is unpacked anywhere. Other files are in its
-// top folder.
+// places maps the paths of the packages to paths in the tar.gz, which can be unpacked in any folder.
+// All other files are in its top folder.
 var places = []struct{ from, to string }{
 	{"/usr/bin/", ""},
 	{"/usr/lib/certvault/", ""},

@@ -18,7 +18,7 @@ import (
 	"golang.org/x/crypto/x509roots/fallback/bundle"
 )
 
-// imageUser is the id of the user in the image, which many images without a shell use.
+// imageUser is the id of the user in the image. Many images without a shell use this id.
 const imageUser = 65532
 
 // image returns an OCI image in a tar that docker load, podman load and skopeo copy accept. It needs no

@@ -192,7 +192,7 @@ func tree(dir, target string) ([]entry, error) {
 		if err != nil || d.IsDir() {
 			return err
 		}
-		content, err := os.ReadFile(name) // of a symbolic link, that of its target
+		content, err := os.ReadFile(name) // for a symbolic link, the content of its target
 		if err != nil {
 			return err
 		}

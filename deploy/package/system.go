@@ -71,7 +71,7 @@ func (b *build) system(format string, list []entry) (_ []byte, err error) {
 		}
 		info.Contents = append(info.Contents, c)
 	}
-	// These folders are no one else's, so that they are removed with the package.
+	// No other package owns these folders, so they are removed with this one.
 	for _, dir := range []string{"/etc/certvault", path.Dir(rendererDir), rendererDir, docDir} {
 		info.Contents = append(info.Contents, &files.Content{
 			Destination: dir, Type: files.TypeDir, FileInfo: &files.ContentFileInfo{Owner: "root", Group: "root", Mode: 0o755, MTime: b.modified},
