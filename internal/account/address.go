@@ -60,8 +60,8 @@ func Addresses(ctx context.Context, q db.Queryer, userID int64) ([]Address, erro
 	return list, nil
 }
 
-// AddAddressTx adds an address that a user has verified. It returns false if a user, also this one, has the
-// address.
+// AddAddressTx adds an address that a user has verified. It returns false if any user, including this one,
+// already has the address.
 func AddAddressTx(ctx context.Context, tx *db.Tx, userID int64, email Email, at time.Time) (added bool, err error) {
 	if err := lockAddressTx(ctx, tx, email.Folded); err != nil {
 		return false, err

@@ -113,9 +113,9 @@ func VerifyUserTx(ctx context.Context, tx *db.Tx, id int64, at time.Time) (chang
 	return updateUserTx(ctx, tx, `UPDATE users SET confirmed_at = $2 WHERE id = $1 AND confirmed_at IS NULL`, id, db.Micros(at))
 }
 
-// SetEmailTx changes a user's main address. The new address is not verified. If it was a further address of the
-// user, it is one no more. SetEmailTx returns false if another user has the address or if there is no such
-// user.
+// SetEmailTx changes a user's main address. The new address is not verified. If it was a further address of
+// the user, it is no longer a further address. SetEmailTx returns false if another user has the address or
+// if there is no such user.
 func SetEmailTx(ctx context.Context, tx *db.Tx, id int64, email Email) (changed bool, err error) {
 	if err := lockAddressTx(ctx, tx, email.Folded); err != nil {
 		return false, err

@@ -67,7 +67,7 @@ func (c *Cache) move(ctx context.Context, name string) ([]byte, error) {
 	return value, os.Remove(file)
 }
 
-// Put stores a value, and replaces that with the same name.
+// Put stores a value. It replaces an earlier value with the same name.
 func (c *Cache) Put(ctx context.Context, name string, value []byte) error {
 	sealed, err := c.ring.Seal(keyring.ACMECache, value, []byte(name))
 	if err != nil {

@@ -49,8 +49,8 @@ type Options struct {
 	Cache *Cache
 	// Domain is the host name of the certificate.
 	Domain string
-	// Directory is the URL of the directory of the certificate authority (RFC 8555, 7.1.1). If it is
-	// empty, it is that of Let's Encrypt.
+	// Directory is the URL of the directory of the certificate authority (RFC 8555, 7.1.1). The
+	// default is the directory of Let's Encrypt.
 	Directory string
 	Now       func() time.Time
 }
@@ -240,8 +240,8 @@ func (m *Manager) createAccountKey(ctx context.Context, name string) (crypto.Sig
 	return key, m.Cache.Put(ctx, name, value)
 }
 
-// authorize proves that the vault controls the host name. Any server may get the connection of the
-// certificate authority, so that the answer is stored first.
+// authorize proves that the vault controls the host name. The certificate authority may connect to any
+// of the servers, so the answer is stored first.
 func (m *Manager) authorize(ctx context.Context, client *acme.Client, url string) (err error) {
 	authorization, err := client.GetAuthorization(ctx, url)
 	if err != nil {
