@@ -110,8 +110,10 @@ const (
 
 // Event is an entry of the timeline of an application.
 type Event struct {
-	At     time.Time
-	Action string // "submitted", "claimed", "held", "answered", "released", "approved", "rejected", "withdrawn", "expired", "certificate_approved", "failed", "retried"
+	At time.Time
+	// Action is "submitted", "claimed", "held", "answered", "released", "approved", "rejected", "withdrawn",
+	// "expired", "certificate_approved", "failed", "retried" or "revoked".
+	Action string
 	// By is the actor, whom the applicant does not see.
 	By   Person
 	Text string
@@ -158,7 +160,8 @@ type Filter struct {
 	Search    string
 	Hold      HoldKind
 	OnHold    *bool
-	// ClaimedBy selects the applications that a member claimed, and For the open ones that the member may review.
+	// ClaimedBy selects the applications that a member claimed, and For those open ones that a member
+	// may review.
 	ClaimedBy, For int64
 	// Answered selects the applications whose hold has an answer, or those without an answer.
 	Answered               *bool
@@ -187,8 +190,8 @@ type Reviewer struct {
 // TxFunc runs in the transaction of an operation on an application.
 type TxFunc func(ctx context.Context, tx *db.Tx, a *Application) error
 
-// Counts are the numbers of the dashboard: of the open applications that a member may review. Each of
-// them is in one of Pending, InReview, OnHold (without an answer) and Answered.
+// Counts are the numbers that the dashboard shows of the open applications that a member may review.
+// Each application is counted in one of Pending, InReview, OnHold (without an answer) and Answered.
 type Counts struct {
 	Pending, InReview, OnHold, Answered int
 	// Mine are those that the member claimed.

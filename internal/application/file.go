@@ -78,7 +78,7 @@ func insertFileTx(ctx context.Context, tx *db.Tx, institutionID int64, of owner,
 const ofInstitution = `applications a ON a.id = f.application_id WHERE a.institution_id = $1`
 
 // OpenFile opens an attachment of an application of an institution. The error is fault.NotFound if there
-// is no such attachment or it was deleted, and fault.Damaged if the stored file is.
+// is no such attachment or it was deleted, and fault.Damaged if the stored file is missing or damaged.
 func (s *Service) OpenFile(ctx context.Context, institutionID int64, uuid, fileID string) (*cert.Content, *File, error) {
 	return s.openFrom(ctx, ofInstitution, institutionID, uuid, fileID)
 }

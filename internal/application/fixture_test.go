@@ -113,7 +113,7 @@ func (f *fixture) by(id int64) application.Reviewer {
 	return application.Reviewer{Institution: f.inst, Person: application.Person{ID: id, Type: "user", Name: fmt.Sprint("Member ", id)}}
 }
 
-// approval returns an approval with a file.
+// approve approves an application with a file.
 func (f *fixture) approve(r application.Reviewer, uuid string) (a *application.Application, err error) {
 	f.TB.Helper()
 	received := f.Certs.Receive(f.TB.Context(), f.inst.UUID, cert.NewIncoming("diploma.pdf", bytes.NewReader(vaulttest.PDF)), func(file *cert.File) error {
@@ -153,7 +153,7 @@ func wantCode(t testing.TB, what string, err error, field cert.Field, code cert.
 	t.Errorf("%s: err = %v, want the problem %s of %s", what, err, code, field)
 }
 
-// subjects sends all queued mail and returns its subjects.
+// mails waits until at least n messages are sent, and returns the messages.
 func (f *fixture) mails(n int) []mail.Message {
 	f.TB.Helper()
 	var list []mail.Message

@@ -22,7 +22,7 @@ func PurgedTx(ctx context.Context, tx *db.Tx, c *cert.Certificate) error {
 	if err != nil {
 		return fmt.Errorf("reading the application of a certificate: %w", err)
 	}
-	// The files are due at once.
+	// The files may be deleted at once.
 	if _, err := deleteFilesTx(ctx, tx, c.UpdatedAt, `application_id = $1`, id); err != nil {
 		return err
 	}
@@ -57,9 +57,9 @@ func (*Service) AssignTx(ctx context.Context, tx *db.Tx, userID int64, emailFold
 	return nil
 }
 
-// ForgetTx erases the applications and drafts of a person: open applications are withdrawn, and all answers,
-// texts and attachments are deleted. A certificate that was issued remains, since it belongs to the
-// institution. A row without personal data remains of each application, for the counts.
+// ForgetTx erases the applications and drafts of a person: open applications are withdrawn, and all
+// answers, texts and attachments are deleted. A certificate that was issued remains, since it belongs to
+// the institution. For each application, a row without personal data remains, for the counts.
 func (s *Service) ForgetTx(ctx context.Context, tx *db.Tx, userID int64) error {
 	ctx = audit.WithActor(ctx, audit.Certvault)
 	drafts, err := db.Column[int64](tx.QueryContext(ctx, `SELECT id FROM application_drafts WHERE user_id = $1`, userID))

@@ -127,8 +127,9 @@ func TestErasure(t *testing.T) {
 	})
 }
 
-// checkErasedEvents checks what remains of the events of a withdrawn and of a rejected application: those that
-// are not delivered yet, without personal data. They are sent like any other event, not like a test.
+// checkErasedEvents checks what remains of the events of a withdrawn and of a rejected application:
+// those that are not delivered yet, without personal data. They are sent like any other event, not
+// like a test.
 func (f *fixture) checkErasedEvents(t *testing.T, withdrawn, rejected *application.Application) {
 	t.Helper()
 	rows, err := f.DB.QueryContext(t.Context(), `SELECT e.name, e.payload, d.body, d.status FROM webhook_events e JOIN webhook_deliveries d ON d.event_id = e.id

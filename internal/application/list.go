@@ -23,7 +23,7 @@ const maxFilter = 1000
 // sorts are the columns of the orders of a list.
 var sorts = map[string]string{"created_at": "c.created_at", "updated_at": "c.updated_at", "name": "a.name_folded", "email": "a.email_folded"}
 
-// Statuses are the statuses of applications, in the order of their lives.
+// Statuses are the statuses of applications, in the order in which an application can have them.
 var Statuses = []Status{
 	cert.Pending, cert.InReview, cert.Processing, cert.Approved, cert.Failed, cert.Revoked, cert.Rejected, cert.Withdrawn, cert.Lapsed,
 }
@@ -106,8 +106,8 @@ func (s *Service) position(v *selection, f Filter, back bool) (string, []any, er
 	return where, args, nil
 }
 
-// beyond returns the condition and the arguments of the part of a list after a place, or before it if back is
-// true.
+// beyond returns the condition and the arguments of the part of a list after a place, or before it if back
+// is true.
 func (v *selection) beyond(at place, back bool) (string, []any) {
 	sign := "<"
 	if v.Ascending != back {

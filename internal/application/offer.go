@@ -89,12 +89,12 @@ type Offer struct {
 	Fields     []Field
 	// FourEyes requires that the person who approves is not the person who claimed the application.
 	FourEyes bool
-	// HoldDays is the number of days after which an application expires whose hold is not answered.
-	// RetentionDays is the number of days after the decision after which attachments and the
-	// applications without a certificate are deleted. MaxFiles is at most 10.
+	// HoldDays is the number of days after which an application expires if its hold is not answered.
+	// RetentionDays is the number of days from the decision until the attachments, and applications
+	// without a certificate, are deleted. MaxFiles is at most 10.
 	HoldDays, RetentionDays, MaxFiles int
-	// Reviewers are the members who review the offer's applications. If it is empty, all members who may
-	// review do.
+	// Reviewers are the members who review the offer's applications. If the list is empty, all members
+	// with the permission to review are reviewers.
 	Reviewers []int64
 	// HoldTexts are the texts that the panel suggests for holds.
 	HoldTexts map[HoldKind]string
@@ -159,7 +159,8 @@ func (s *Service) Offers(ctx context.Context, institutionID int64, status OfferS
 	return s.offers(ctx, `institution_id = $1 AND (status = $2 OR $2 = '') ORDER BY id DESC`, institutionID, string(status))
 }
 
-// OfferNamed returns the offer of a list that has a name as its UUID or as its slug, or nil if there is none.
+// OfferNamed returns the offer of a list that has a name as its UUID or as its slug, or nil if there is
+// none.
 func OfferNamed(list []*Offer, name string) *Offer {
 	for _, o := range list {
 		if o.Slug == name || strings.EqualFold(o.UUID, name) {

@@ -50,7 +50,8 @@ func (s *Service) check(ctx context.Context, institutionID int64, in *OfferInput
 	return bad.Err()
 }
 
-// number replaces 0 by the default and adds a problem for a number that is not between 1 and limit.
+// number replaces 0 with the default, and adds a problem for a number that is not between 1 and
+// limit.
 func number(bad *cert.Problems, field cert.Field, n *int, byDefault, limit int) {
 	if *n == 0 {
 		*n = byDefault

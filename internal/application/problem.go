@@ -14,7 +14,7 @@ const (
 	CodeSlug cert.Code = "not_slug"
 	// CodeTaken is a slug that another offer of the institution has.
 	CodeTaken cert.Code = "taken"
-	// CodeRange is a number below 0 or 1, or above Limit.
+	// CodeRange is a number below the minimum, which is 0 or 1, or above Limit.
 	CodeRange cert.Code = "out_of_range"
 	// CodeKey is a text that is not the key of a field: lower-case letters, digits and underscores.
 	CodeKey cert.Code = "not_key"

@@ -102,7 +102,7 @@ func (s *Service) digest(o *Offer, row RegisterRow) (d registerDigest, err error
 		if v.text == "" {
 			continue
 		}
-		// The offer is part of the digest, so that equal values of two registers have other digests.
+		// The offer is part of the digest, so that equal values in two registers have different digests.
 		if *v.to, err = s.keyring.MAC(keyring.RegisterDigest, []byte(o.UUID+"\x00"+v.kind+"\x00"+v.text)); err != nil {
 			return d, fmt.Errorf("computing the digest of a register: %w", err)
 		}
@@ -110,8 +110,8 @@ func (s *Service) digest(o *Offer, row RegisterRow) (d registerDigest, err error
 	return d, nil
 }
 
-// plainFold returns a text in lower case without accents, with other characters than letters and digits
-// as spaces.
+// plainFold returns a text in lower case and without accents. It replaces each character that is not a
+// letter or a digit with a space.
 func plainFold(text string) string {
 	return strings.Map(func(r rune) rune {
 		switch {

@@ -30,8 +30,9 @@ func (s *Service) Earlier(ctx context.Context, a *Application) ([]*cert.Certific
 	return certificates[:min(len(certificates), maxEarlier)], applications, err
 }
 
-// Duplicates returns, by the UUIDs of the applications, the numbers of other certificates and applications of
-// the same address in the institution. Applications without another one are not in the result.
+// Duplicates returns, by the UUIDs of the applications, the numbers of other certificates and
+// applications of the same address in the institution. Applications without another one are not in the
+// result.
 func (s *Service) Duplicates(ctx context.Context, institutionID int64, list []*Application) (map[string]int, error) {
 	found := map[string]int{}
 	for some := range slices.Chunk(list, listing.MaxPage) {

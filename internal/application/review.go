@@ -252,8 +252,8 @@ func (s *Service) Release(ctx context.Context, r Reviewer, uuid string) (*Applic
 	return s.apply(ctx, a, c)
 }
 
-// Reject ends an application without a certificate. The applicant sees the reason, and no one outside the
-// institution the note. Problems have the fields cert.FieldReason and cert.FieldNote.
+// Reject ends an application without a certificate. The applicant sees the reason. No one outside the
+// institution sees the note. Problems have the fields cert.FieldReason and cert.FieldNote.
 func (s *Service) Reject(ctx context.Context, r Reviewer, uuid, reason, note string) (*Application, error) {
 	a, _, err := s.byReviewer(ctx, r, uuid)
 	if err != nil {
@@ -335,8 +335,8 @@ func (s *Service) SetNote(ctx context.Context, r Reviewer, uuid, note string) (*
 
 // Approve approves an application: its certificate is processed from then on. If the offer requires two
 // people, the error is ErrNotClaimed for an application that no one has claimed, and ErrFourEyes for the
-// person who claimed it. Problems have the fields of cert.Field, and FieldOf for answers that do not fit
-// the template.
+// person who claimed it. The error is also fault.Forbidden if a limit of the institution is reached.
+// Problems have the fields of cert.Field, and FieldOf for answers that do not fit the template.
 func (s *Service) Approve(ctx context.Context, r Reviewer, uuid string, in Approval) (*Application, error) {
 	a, o, err := s.byReviewer(ctx, r, uuid)
 	if err != nil {

@@ -31,7 +31,7 @@ type Config struct {
 	Catalog   *locale.Catalog
 	// To returns the address of a path.
 	To func(path string) string
-	// Quota is the number of bytes that the files of an institution's drafts may have.
+	// Quota is the maximum size of the files of an institution's drafts in bytes.
 	Quota int64
 	Now   func() time.Time
 	Log   *slog.Logger
@@ -87,7 +87,7 @@ var (
 	// errVerify is the error for an applicant without a verified address.
 	errVerify = fault.New(fault.Forbidden, "Confirm your e-mail address first.")
 	errFast   = fault.New(fault.TooMany, "Too many requests from this network. Try again in a minute.")
-	// errFull is the error if the files of drafts for an institution have more than the quota.
+	// errFull is the error if the files of drafts for an institution have reached the quota.
 	errFull = &fault.Error{Kind: fault.TooMany, Message: "The files that applicants have not sent yet take up too much space. Try again later.", RetryAfter: time.Hour}
 )
 

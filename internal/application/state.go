@@ -65,8 +65,8 @@ type step struct {
 
 var openStates = []cert.Status{cert.Pending, cert.InReview}
 
-// steps is the state machine of an application until its decision. No step happens that is not in the
-// table. Package cert has the states of the record, which follow.
+// steps is the state machine of an application until its decision. A step that is not in the table is
+// refused. Package cert has the states that follow, which are those of the certificate.
 var steps = []step{
 	{Trigger: triggerSubmit, From: []cert.Status{none}, To: cert.Pending, By: []role{applicant, apiToken}, Event: webhook.Created,
 		Mail: mailReceived, Action: "submitted", Audit: audit.ApplicationSubmitted},

@@ -23,9 +23,11 @@ import (
 const maxOpen = 5
 
 // Submit stores an application with the status pending. The error is fault.NotFound if the offer is not
-// open, and fault.Invalid with cert.Problems for an input that is not valid: cert.FieldName,
-// cert.FieldEmail, FieldOf and FileOf. A second open application for the offer and the address has
-// CodeOpen, and one application too many CodeTooManyOpen.
+// open, fault.Forbidden if the institution is disabled or the applicant has not verified the address,
+// fault.TooMany if too many requests come from the network, and fault.Invalid with cert.Problems for an
+// input that is not valid: cert.FieldName, cert.FieldEmail, FieldOf and FileOf. The problem has CodeOpen
+// if the address already has an open application for the offer, and CodeTooManyOpen if the person
+// already has the maximum number of open applications.
 func (s *Service) Submit(ctx context.Context, in Submission) (*Application, error) {
 	if err := s.allow(ctx, in.Applicant); err != nil {
 		return nil, err
