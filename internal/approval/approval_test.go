@@ -416,7 +416,8 @@ func TestApprovalsAtTheSameTime(t *testing.T) {
 	})
 }
 
-// A member sees only what waits for this member, in one institution, and only the own picture of a signature.
+// A member sees only what waits for this member, in one institution, and only the picture of the member's
+// own signature.
 func TestIsolation(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

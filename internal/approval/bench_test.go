@@ -12,8 +12,9 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// BenchmarkApprove measures how long each of two signatories takes to approve a batch of 5,000 certificates in
-// one action. The second approval also starts the processing.
+// BenchmarkApprove measures how long each of two signatories takes to approve a
+// batch of 5,000 certificates in one action. The second approval also starts
+// the processing.
 func BenchmarkApprove(b *testing.B) {
 	run := func(b *testing.B, d *db.DB) {
 		const certificates = 5000

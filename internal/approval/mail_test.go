@@ -12,8 +12,9 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// A picture that was replaced is drawn on what was approved with it, and deleted afterwards. Before all have
-// approved, no file of the certificate shows it.
+// A picture of a signature that was replaced is drawn on the certificates that were
+// approved with it, and deleted afterwards. Until all signatories have approved a
+// certificate, none of its files shows the picture.
 func TestReplacedPictureIsDrawn(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, dbtest.Open(t, t.TempDir(), ""), false)
@@ -51,7 +52,7 @@ func TestReplacedPictureIsDrawn(t *testing.T) {
 	}
 }
 
-// The mail names no recipient. It comes once an hour at most, and not if nothing waits any more.
+// The mail names no recipient. It is sent at most once an hour, and not if nothing waits.
 func TestMail(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -100,7 +100,8 @@ const (
 	LogoChanged        Action = "institution.logo"
 	MailTextChanged    Action = "institution.words"
 	MailTested         Action = "institution.mail"
-	// InstitutionDisabled, InstitutionEnabled, InstitutionLimited and InstitutionMoved are actions of operators.
+	// InstitutionDisabled, InstitutionEnabled, InstitutionLimited and InstitutionMoved are actions
+	// of operators.
 	InstitutionDisabled Action = "institution.disabled"
 	InstitutionEnabled  Action = "institution.enabled"
 	InstitutionLimited  Action = "institution.limits"

@@ -47,8 +47,8 @@ type Options struct {
 	// Installation is a name for the installation in the subject of the root, such as the host of
 	// the base URL.
 	Installation string
-	// ReadOnly prevents that the recipient of the identity is stored in a database that does not have
-	// it, because an earlier version created the identity.
+	// ReadOnly prevents the recipient of the identity from being stored in a database that lacks it,
+	// because an earlier version created the identity.
 	ReadOnly bool
 	// ProgramTimeout limits the run time of a signer program; 0 means 10 seconds.
 	ProgramTimeout time.Duration
