@@ -69,7 +69,7 @@ type verifier struct {
 	mu     sync.Mutex
 	// present is the number of entries whose file exists and is a regular file.
 	present int
-	// damaged means that the manifest is damaged, so that its entries are not all known.
+	// damaged means that the manifest is damaged, and that not all of its entries are known.
 	damaged bool
 }
 

@@ -41,8 +41,8 @@ type Config struct {
 	// Signatories returns those who must approve the certificates of a version of a template. It may be nil
 	// if there are none.
 	Signatories func(ctx context.Context, q db.Queryer, institutionID, versionID int64) (cert.Signatories, error)
-	// Planned stores when the recipients of a new batch get mail, if not at the approval. It is called in the
-	// transaction that accepts the batch. It may be nil.
+	// Planned stores when the recipients of a new batch get mail, if not at the approval. It is called in
+	// the transaction that accepts the batch. It may be nil.
 	Planned func(ctx context.Context, tx *db.Tx, institutionID int64, batchID string, n cert.Notify) error
 	// Quota is the limit of staged files per institution, in bytes.
 	Quota int64

@@ -36,7 +36,7 @@ type Batch struct {
 	// Context is the trigger context of the batch's certificates.
 	Context cert.TriggerContext
 	// Template is the template of the batch's certificates. It is nil for a bulk upload, and if the
-	// template does not exist anymore.
+	// template no longer exists.
 	Template *TemplateName
 	// Total is the number of entries. It is the sum of the other numbers.
 	Total, Processing, Approved, Failed, Rejected, Revoked int

@@ -59,10 +59,9 @@ type TemplateName struct {
 	Version int
 }
 
-// Submit accepts a whole batch or nothing. The error is fault.Invalid with all problems if the
-// draft has a problem or no entries, or if a file does not exist, and fault.Forbidden if a limit of the
-// institution would be exceeded. Duplicates are checked later, and
-// each affects only its own entry.
+// Submit accepts a whole batch or nothing. The error is fault.Invalid with all problems if the draft
+// has a problem or no entries, or if a file does not exist, and fault.Forbidden if a limit of the
+// institution would be exceeded. Duplicates are checked later, and each affects only its own entry.
 func (s *Service) Submit(ctx context.Context, u Submission) (*Batch, error) {
 	now := s.now().UTC().Truncate(time.Microsecond)
 	entries := u.Draft.sorted(u.Template != nil)

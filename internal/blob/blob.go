@@ -76,7 +76,7 @@ type FileStore interface { //nolint:interfacebloat // the server and the command
 	exists(ctx context.Context) error
 	// createNew creates the store, unless the place contains something else.
 	createNew() error
-	// contains reports whether another store is the same store, or inside of it.
+	// contains reports whether another store is the same store, or is inside it.
 	contains(other FileStore) (bool, error)
 }
 
@@ -108,7 +108,7 @@ const FullWait = 30 * time.Second
 // UnavailableWait is the time after which a job runs again if the store was not available.
 const UnavailableWait = 10 * time.Second
 
-// Wait returns the time after which a job runs again that failed with err, if the store was full or
+// Wait returns the time after which a job that failed with err runs again, if the store was full or
 // not available. Such an attempt does not count.
 func Wait(err error) (wait time.Duration, ok bool) {
 	switch {

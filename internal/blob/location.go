@@ -58,8 +58,8 @@ func (f *Folder) createNew() error {
 	return f.create()
 }
 
-// contains reports whether the folder is that of another store, or whether that one is below the
-// folder. It need not exist. Symbolic links and mounts of the same folder are followed.
+// contains reports whether another store is in the same folder, or in a folder below it. The other
+// folder need not exist. Symbolic links and mounts of the same folder are followed.
 func (f *Folder) contains(other FileStore) (bool, error) {
 	o, ok := other.(*Folder)
 	if !ok {

@@ -93,7 +93,7 @@ func (s *S3) put(ctx context.Context, key string, r io.Reader, least float64) (i
 	if err != nil {
 		return 0, err
 	}
-	defer func() { _ = file.Close() }() // the file has no name any more
+	defer func() { _ = file.Close() }() // the file no longer has a name
 	in := s.begin(file)
 	defer in.end()
 	buffer := s.buffers.Get().(*[]byte) //nolint:errcheck,forcetypeassert // the pool has only *[]byte
@@ -186,7 +186,7 @@ func (s *S3) stored(ctx context.Context, name string, size int64, checksum strin
 // isMissing reports whether a response means that there is no object.
 func isMissing(err error) bool { return minio.ToErrorResponse(err).Code == minio.NoSuchKey }
 
-// failure returns the error of a request: the cause of a canceled context, or ErrUnavailable. It does
+// failure returns the error of a request: the cause of a cancelled context, or ErrUnavailable. It does
 // not wrap err, because the error of a lost connection to the store, such as io.ErrUnexpectedEOF, means
 // something else to the caller.
 func (s *S3) failure(ctx context.Context, doing string, err error) error {

@@ -23,12 +23,12 @@ import (
 const (
 	// requestTime limits a request, without the time of its body.
 	requestTime = 20 * time.Second
-	// slowest is the number of bytes per second below which a transfer is given up.
+	// slowest is the number of bytes per second below which a transfer is aborted.
 	slowest = 1 << 20
 	// connectTime limits connecting to the store, and to the service that returns the credentials of a
 	// role.
 	connectTime = 5 * time.Second
-	// attempts is the number of attempts of a request after errors that may pass.
+	// attempts is the maximum number of attempts of a request that fails with temporary errors.
 	attempts = 4
 	// maxIdle is the number of unused connections to keep.
 	maxIdle = 64
@@ -45,9 +45,9 @@ type S3Options struct {
 	Observe func(operation string, took time.Duration, failed bool)
 }
 
-// s3Requests has the methods of the client that a store uses. With the client itself in S3, which is
-// an interface elsewhere, the linker would keep all its methods, because the vault looks up methods by
-// name, as templates do: 1.3 MB.
+// s3Requests has the methods of the client that a store uses. If S3 contained the client itself, the
+// linker would keep all methods of the client, which need 1.3 MB: S3 is the value of an interface, and
+// the vault looks up methods by name, as templates do.
 type s3Requests struct {
 	PutObject             func(ctx context.Context, bucket, object string, data io.Reader, size int64, md5, sha256 string, opts minio.PutObjectOptions) (minio.UploadInfo, error)
 	StatObject            func(ctx context.Context, bucket, object string, opts minio.StatObjectOptions) (minio.ObjectInfo, error)

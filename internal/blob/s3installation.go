@@ -140,9 +140,9 @@ func (s *S3) contains(other FileStore) (bool, error) {
 	return ok && o.bucket == s.bucket && o.core.EndpointURL().Host == s.core.EndpointURL().Host && strings.HasPrefix(o.prefix, s.prefix), nil
 }
 
-// Incomplete describes the uploads in parts that were not completed. The vault stores each file with
-// one request and makes none, but other programs that write to the bucket do, and the provider stores
-// and charges for their parts until a rule of the bucket ends them.
+// Incomplete describes the uploads in parts that were not completed. The vault starts none, because it
+// stores each file with one request. Other programs that write to the bucket may start some. The
+// provider stores their parts, and charges for them, until a rule of the bucket ends the uploads.
 type Incomplete struct {
 	// Rule reports whether a rule of the bucket ends incomplete uploads in the prefix.
 	Rule bool

@@ -21,8 +21,8 @@ const (
 	// wholeSize is the size in bytes up to which Open gets a blob with one request, and reads it from
 	// the disk of this machine. Certificates are smaller, ZIPs may be larger.
 	wholeSize = 32 << 20
-	// window is what a request for a part of a larger blob reads, and windows is the number of parts
-	// in memory: a ZIP is read at its end and at two other places.
+	// window is the number of bytes that a request for a part of a larger blob reads, and windows is
+	// the number of parts in memory: a ZIP is read at its end and at two other places.
 	window  = 1 << 20
 	windows = 4
 	// sequential is the number of windows that a sequential reader gets with one request.
@@ -118,8 +118,8 @@ func (s *S3) get(ctx context.Context, key string, c *cache) (_ Object, err error
 	case err != nil:
 		return nil, err
 	}
-	// Damaged bytes are for the caller to detect. They are not kept, since a repaired blob must be
-	// read again.
+	// The caller detects damaged bytes. They are not kept, because a repaired blob must be read from
+	// the store.
 	if stored := header.Get("X-Amz-Checksum-Sha256"); stored == "" || stored == base64.StdEncoding.EncodeToString(sum.Sum(nil)) {
 		c.add(key, file, v)
 	}
@@ -163,7 +163,7 @@ func (o *wholeObject) Version() (Version, error) { return o.version, nil }
 // largeObject reads a blob in parts, and keeps the last ones.
 type largeObject struct {
 	store *S3
-	// ctx is the context of Open, without its end: callers close the object.
+	// ctx is the context of Open without its cancellation: an object is usable until it is closed.
 	ctx     context.Context //nolint:containedctx // io.ReaderAt has no context
 	key     string
 	version Version
@@ -221,7 +221,8 @@ func (o *largeObject) copyPart(p []byte, off int64) int {
 	return 0
 }
 
-// hasEnd reports whether a part in memory ends at an offset, so that the caller reads sequentially.
+// hasEnd reports whether a part in memory ends at an offset, which means that the caller reads
+// sequentially.
 func (o *largeObject) hasEnd(off int64) bool {
 	for _, part := range o.parts {
 		if len(part.data) > 0 && part.at+int64(len(part.data)) == off {
