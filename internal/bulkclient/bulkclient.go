@@ -33,7 +33,7 @@ type Row struct {
 // hash identifies a row by its content, independently of its position.
 func (r *Row) hash() string {
 	texts := []string{r.Title, r.Name, r.Email, r.File, r.IssueDate, r.Details}
-	if r.ExpiresOn != "" { // the hashes of other rows are those in journals of earlier releases
+	if r.ExpiresOn != "" { // without it, the hash is the one in journals of earlier releases
 		texts = append(texts, r.ExpiresOn)
 	}
 	b, err := json.Marshal(texts)

@@ -25,7 +25,7 @@ type Entries struct {
 	Unused []string
 }
 
-// ReadEntries reads a list, Excel or CSV, for a template with columns. It recognises the columns of
+// ReadEntries reads a list, Excel or CSV, for a template with columns. It recognizes the columns of
 // certificates by their names and their content, and those of the template by their names. It returns an
 // error if the list is not valid.
 func ReadEntries(ctx context.Context, r io.Reader, columns []client.TemplateColumn, now time.Time) (*Entries, error) {

@@ -16,7 +16,7 @@ const (
 	// DoubtDuplicate means that the row would become the same certificate as an earlier row, or that
 	// a row of another certificate would use the same file.
 	DoubtDuplicate Doubt = "duplicates"
-	// DoubtAddress means that the mail address probably has a misspelt domain.
+	// DoubtAddress means that the e-mail address probably has a misspelt domain.
 	DoubtAddress Doubt = "addresses"
 	// DoubtName means that the file does not contain the name.
 	DoubtName Doubt = "names"

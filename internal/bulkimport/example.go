@@ -16,7 +16,7 @@ import (
 const MaxExamples = 100
 
 // Examples returns the first rows of a list as entries for a layout, and the index of the entry with the
-// longest name of the whole list. The columns are recognised as those of a bulk upload, and nothing is
+// longest name of the whole list. The columns are recognized as those of a bulk upload, and nothing is
 // stored. The error is fault.Invalid if the list cannot be read.
 func (s *Service) Examples(ctx context.Context, l *design.Layout, r io.Reader) (list []template.Entry, longest int, err error) {
 	free, err := acquire(ctx, s.lists)

@@ -78,8 +78,8 @@ func (s *Service) CompareNames(ctx context.Context, v *Review, rows []*Row, atMo
 	return left, nil
 }
 
-// compare reads a file and compares its text with a name. A file that cannot be read has no
-// verdict that would help a person, so it counts as one with the name.
+// compare reads a file and compares its text with a name. A file that cannot be read counts as one
+// that contains the name, because a doubt about it would not help a person.
 func (s *Service) compare(ctx context.Context, institutionID int64, c comparison) (lacks, known bool, err error) {
 	staged, err := s.batches.Staged(ctx, institutionID, c.staged)
 	if err == nil {

@@ -257,7 +257,7 @@ type DryRun struct {
 	// Existing are rows whose certificate already exists. Duplicates are duplicates of other rows.
 	Existing   []Duplicate
 	Duplicates []*Row
-	// Misspelt are rows whose mail address probably has a misspelt domain.
+	// Misspelt are rows whose e-mail address probably has a misspelt domain.
 	Misspelt []*Row
 }
 

@@ -201,7 +201,7 @@ func (s *Service) SetMapping(ctx context.Context, d *Draft, m Mapping) error {
 }
 
 // Suggest returns the mapping that the form for the columns proposes. Until a person confirms the
-// mapping, files that were added after the list help to recognise the column with their names.
+// mapping, files that were added after the list help to recognize the column with their names.
 func (v *Review) Suggest() Mapping {
 	m := v.Mapping
 	if v.Mapped || m.Remembered {
@@ -296,7 +296,7 @@ func checkDefault(column sheet.Column, value string, order sheet.Order) *cert.Pr
 	}
 	f := fieldFor(column)
 	if _, ok := ValueName(column); ok {
-		return nil // the rows are checked with it
+		return nil // the check of the rows includes it
 	}
 	if isDate(column) {
 		date, ambiguous := sheet.Date(value, order)

@@ -48,9 +48,9 @@ type Review struct {
 	now time.Time
 }
 
-// Shared is a file that rows of several certificates would use, with these rows. One of the rows may have the name
-// of the file by mistake. The recipient of this row would then receive another person's
-// certificate.
+// Shared is a file that rows of several certificates would use, with these rows. One of the rows may
+// have the name of the file by mistake. The recipient of this row would then receive another
+// person's certificate.
 type Shared struct {
 	*File
 
@@ -88,7 +88,7 @@ type Row struct {
 	// Shared is the file with all rows that would use it. It is nil if only this row would use the
 	// file.
 	Shared *Shared
-	// SuggestedDomain is the probable correct domain of the mail address, or "" if the domain is
+	// SuggestedDomain is the probable correct domain of the e-mail address, or "" if the domain is
 	// plausible.
 	SuggestedDomain string
 	// NameAbsent reports whether the file has text that does not contain the name. Only CompareNames
@@ -104,7 +104,7 @@ func (r *Row) Person() string {
 	return cmp.Or(strings.TrimSpace(r.Text.FullName), strings.TrimSpace(r.Text.Email), strings.TrimSpace(r.Text.Title), r.FileName)
 }
 
-// SuggestedEmail returns the mail address with the probable correct domain, or "".
+// SuggestedEmail returns the e-mail address with the probable correct domain, or "".
 func (r *Row) SuggestedEmail() string {
 	at := strings.LastIndex(r.Text.Email, "@")
 	if r.SuggestedDomain == "" || at < 0 {
@@ -281,7 +281,7 @@ type DateOrigins struct {
 	Now string
 }
 
-// DateOrigins returns where the valid rows have their date of issue from.
+// DateOrigins counts the valid rows by the origin of their date of issue.
 func (v *Review) DateOrigins() DateOrigins {
 	o := DateOrigins{Now: cert.Today(v.now)}
 	for _, row := range v.Rows {

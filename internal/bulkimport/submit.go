@@ -26,10 +26,11 @@ func (s *Service) enqueueTx(ctx context.Context, tx *db.Tx, args river.JobArgs) 
 	return err
 }
 
-// Submit submits a draft. A job then creates the batches of the draft, and the draft no longer
-// changes. d.Notify is the time of the mail. The parameter then is nil or a function that runs in the transaction of the submission.
-// A second call of Submit returns nil and has no effect. The error is fault.BadRequest if the draft
-// is not ready, fault.Invalid for a bad time of the mail, and fault.NotFound if the draft was deleted or has expired.
+// Submit submits a draft. A job then creates the batches of the draft, and the draft no longer changes.
+// d.Notify is the time of the mail. The parameter then is nil or a function that runs in the transaction of
+// the submission. A second call of Submit returns nil and has no effect. The error is fault.BadRequest if
+// the draft is not ready, fault.Invalid for a bad time of the mail, and fault.NotFound if the draft was
+// deleted or has expired.
 func (s *Service) Submit(ctx context.Context, d *Draft, then func(ctx context.Context, tx *db.Tx) error) error {
 	if d.Status != Open {
 		return nil
@@ -199,8 +200,8 @@ func (s *Service) part(ctx context.Context, inst *account.Institution, d *Draft,
 	if !ok || refusal.Kind != fault.Invalid {
 		return err
 	}
-	// The batch was valid when the draft was submitted and is not valid any more: a file was
-	// deleted, or a rule became stricter. Its rows can be submitted again.
+	// The batch was valid when the draft was submitted and is no longer valid: a file was deleted, or a
+	// rule became stricter. Its rows can be submitted again.
 	problem := refusalOf(refusal)
 	if problem == nil {
 		return err

@@ -42,14 +42,15 @@ type Template struct {
 	inst *account.Institution
 }
 
-// valuePrefix is the beginning of the meaning of a column of a template. It is that of the field of
-// its problems, so that a meaning is also a field.
+// valuePrefix is the prefix of the meaning of a column of a template. The field in the problems of such a
+// column has the same prefix, so that a meaning is also a field.
 var valuePrefix = string(template.ValueField(""))
 
 // ValueColumn returns the meaning of the column of a template.
 func ValueColumn(name string) sheet.Column { return sheet.Column(valuePrefix + name) }
 
-// ValueName returns the name of the column of a template that a meaning is, and whether it is one.
+// ValueName returns the name of the column of a template that has a meaning, and reports whether the
+// meaning is that of a column of a template.
 func ValueName(c sheet.Column) (name string, ok bool) {
 	return strings.CutPrefix(string(c), valuePrefix)
 }
@@ -176,9 +177,9 @@ func (s *Service) nameTemplates(ctx context.Context, institutionID int64, list [
 	return nil
 }
 
-// detectColumns returns the meanings of the columns of a list that their names and its content suggest. A
-// column of the list with the name of a column of the template has this meaning, although its name may
-// also be a common one for a title or for details.
+// detectColumns returns the meanings that the names and the contents of the columns of a list suggest. A
+// column with the name of a column of the template has the meaning of that column, even if the name is
+// also common for a title or for details.
 func detectColumns(d *Draft, header []string, rows []sheet.Row, isFile func(string) bool, now time.Time) map[sheet.Column]int {
 	if d.Template == nil {
 		return sheet.Detect(header, rows, nil, isFile, now)
@@ -192,8 +193,9 @@ func detectColumns(d *Draft, header []string, rows []sheet.Row, isFile func(stri
 	return columns
 }
 
-// addByContent adds the columns of the template whose names mention e-mail, a date or a person, if
-// exactly one such column is left, and exactly one column of the list that has such values and no meaning.
+// addByContent compares the names of the remaining columns of the template with the values in the columns
+// of the list that have no meaning yet. For each of e-mail addresses, dates and people, it adds a column
+// if exactly one name mentions them, and exactly one column of the list has such values.
 func (t *Template) addByContent(columns map[sheet.Column]int, header []string, rows []sheet.Row) {
 	wanted := map[sheet.Form][]sheet.Column{}
 	for _, use := range t.Columns {
@@ -216,8 +218,9 @@ func (t *Template) addByContent(columns map[sheet.Column]int, header []string, r
 	}
 }
 
-// addColumns adds the columns of the template whose names are in a header, and those that are the only
-// ones whose name is a part of a name in the header, or the other way round.
+// addColumns adds the columns of the template whose names are in a header. It then adds each other column
+// of the template if exactly one unused column of the list has a name that contains its name or is a part
+// of it.
 func (t *Template) addColumns(columns map[sheet.Column]int, header []string) {
 	keys := make([]string, len(header))
 	for i, name := range header {
@@ -392,8 +395,7 @@ func (s *Service) issuePart(ctx context.Context, inst *account.Institution, d *D
 	return err
 }
 
-// refusalOf returns the problem because of which a batch was refused, or nil if the error is another
-// one.
+// refusalOf returns the problem because of which a batch was refused, or nil for any other error.
 func refusalOf(err error) *cert.Problem {
 	if unusable, ok := errors.AsType[*template.Unusable](err); ok {
 		return &cert.Problem{Code: unusable.Code}
