@@ -57,7 +57,7 @@ func (s *Storage) AfterApply() error {
 }
 
 // checkBlob checks the settings that --blob requires. With --blob, the data folder may vanish at any
-// moment, so that nothing may be only there.
+// moment, so it must not contain the only copy of anything.
 func (s *Storage) checkBlob() error {
 	if s.Blob == "" {
 		return nil

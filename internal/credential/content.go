@@ -9,7 +9,7 @@ import (
 
 // This file reads the members of a credential. Every member that has a meaning for a verification must
 // have its usual type: JSON-LD has several spellings of the same statement, and a member that is not
-// understood must not be a member that is not there.
+// understood must not be treated as absent.
 
 // readVC returns what a credential states (VC, 4; for version 1.1 VC-DATA-MODEL 1.1, 4).
 func readVC(c map[string]any) (Statement, error) {
@@ -70,8 +70,8 @@ func (s *Statement) readIssuer(v any) error {
 	return nil
 }
 
-// readSubject reads what is shown of a subject. A credential for several people has several; the
-// first of each value is shown.
+// readSubject reads what is shown of a subject. A credential for several people has several subjects;
+// the first of each value is shown.
 func (s *Statement) readSubject(subject map[string]any) {
 	for _, v := range list(subject["identifier"]) {
 		if identity, ok := v.(map[string]any); ok && identity["hashed"] == false && identity["identityType"] == "name" {

@@ -275,11 +275,11 @@ func (a Achievement) object() achievementV3 {
 	return out
 }
 
-// compareUTF16 compares texts by UTF-16 code units. JavaScript sorts the quads of a dataset so, and not
-// by code points as RDFC requires (RDFC, 4.4.3, 7): rdf-canonize 5 rejects a correct signature of two
-// tags of which one begins with an emoji and the other with a fullwidth letter. Only tags can have
-// two texts with the same subject and predicate. They become one tag then; the property, schema.org's
-// keywords, may have a list with commas.
+// compareUTF16 compares texts by UTF-16 code units. JavaScript libraries sort the quads of a dataset in
+// this order, and not by code points as RDFC requires (RDFC, 4.4.3, 7). Therefore rdf-canonize 5
+// rejects a correct signature if one tag begins with an emoji and another one with a fullwidth letter.
+// Only tags can be two texts with the same subject and predicate. Tags whose order differs become one
+// tag: the property, keywords of schema.org, may be a list with commas.
 func compareUTF16(a, b string) int {
 	return slices.Compare(utf16.Encode([]rune(a)), utf16.Encode([]rune(b)))
 }

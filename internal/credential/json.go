@@ -24,9 +24,9 @@ var (
 	errNotUTF8  = errors.New("the text is not UTF-8")
 )
 
-// parseObject parses a JSON object of another party. Unlike json.Unmarshal, it rejects duplicate
-// member names (RFC 7493, 2.3), because another program may read the other member, and text that is
-// not UTF-8, and limits depth and size.
+// parseObject parses a JSON object of another party. Unlike json.Unmarshal, it rejects text that is
+// not UTF-8, and duplicate member names (RFC 7493, 2.3), because another program may read the other
+// member. It also limits depth and size.
 func parseObject(data []byte) (map[string]any, error) {
 	if len(data) > maxDocument {
 		return nil, errTooLarge

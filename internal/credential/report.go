@@ -30,15 +30,15 @@ const (
 type CheckName string
 
 const (
-	// CheckForm is whether the file is a credential, and has all required parts.
+	// CheckForm checks whether the file is a credential, and has all required parts.
 	CheckForm CheckName = "form"
-	// CheckIssuer is whether the issuer published the key of the signature.
+	// CheckIssuer checks whether the issuer published the key of the signature.
 	CheckIssuer CheckName = "issuer"
-	// CheckProof is whether the signature is that of the key, and covers the whole credential.
+	// CheckProof checks whether the signature is that of the key, and covers the whole credential.
 	CheckProof CheckName = "proof"
-	// CheckPeriod is whether the credential has begun and has not expired.
+	// CheckPeriod checks whether the credential has begun and has not expired.
 	CheckPeriod CheckName = "period"
-	// CheckStatus is whether the issuer revoked or suspended the credential.
+	// CheckStatus checks whether the issuer revoked or suspended the credential.
 	CheckStatus CheckName = "status"
 )
 
@@ -167,7 +167,8 @@ func (r *Report) Shown() []Check {
 	return r.Checks
 }
 
-// decide sets the verdict. A credential without a status list can be valid: its issuer never revokes.
+// decide sets the verdict. A credential without a status list can be valid, because its issuer cannot
+// revoke it.
 func (r *Report) decide() {
 	r.Verdict = Valid
 	for _, c := range r.Checks {
@@ -181,7 +182,7 @@ func (r *Report) decide() {
 	}
 }
 
-// problem is why a check did not pass.
+// problem is the reason why a check did not pass.
 type problem struct {
 	result Result
 	code   Code

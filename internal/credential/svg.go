@@ -45,8 +45,8 @@ func BakeSVG(picture, credential []byte) ([]byte, error) {
 	return slices.Concat(picture[:end-1], []byte(attribute+">"+element), picture[end:]), nil
 }
 
-// inCDATA escapes what a CDATA section cannot contain: its end, and two characters that are not XML.
-// In JSON they occur only in strings.
+// inCDATA escapes what a CDATA section cannot contain: its end marker, and two characters that XML
+// does not allow. In JSON they occur only in strings.
 func inCDATA(json string) string {
 	return strings.NewReplacer("]]>", `]]\u003e`, "\ufffe", `\ufffe`, "\uffff", `\uffff`).Replace(json)
 }
@@ -79,8 +79,8 @@ func rootEnd(picture []byte) (int, error) {
 	}
 }
 
-// unbakeSVG returns the credential in an SVG picture (OB, 5.3.2.2). encoding/xml expands no entities
-// but the five of XML, so that a picture cannot expand.
+// unbakeSVG returns the credential in an SVG picture (OB, 5.3.2.2). encoding/xml expands only the
+// five entities of XML, so the size of a picture cannot grow.
 func unbakeSVG(data []byte) ([]byte, error) {
 	d := xml.NewDecoder(bytes.NewReader(data))
 	var found []byte

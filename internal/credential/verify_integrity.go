@@ -118,7 +118,7 @@ func (v *verifier) checkProof(p map[string]any) error {
 	return nil
 }
 
-// checkIDs rejects a document whose id occurs a second time. In RDF both places are one node, so that
+// checkIDs rejects a document whose id occurs a second time. In RDF both places are one node, so
 // statements can move from one to the other without a change of the canonical form: the expiry could
 // move to a place where no program looks for it.
 func checkIDs(document map[string]any) error {

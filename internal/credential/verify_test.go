@@ -194,7 +194,7 @@ func TestChangedLetter(t *testing.T) {
 			changed[i] ^= 1
 			r, err := Verify(t.Context(), changed, Options{Fetcher: documents, Now: testNow})
 			if err != nil {
-				continue // it is no credential any more
+				continue // it is no longer a credential
 			}
 			if checked++; r.Verdict == Valid {
 				t.Errorf("%s: byte %d (%q) can be changed: %s", format, i, data[max(0, i-20):min(len(data), i+20)], summary(r))

@@ -93,7 +93,7 @@ func (t *Text) Contains(name string) bool {
 func firstTokens(tokens []string) []string { return tokens[:min(len(tokens), maxTokens)] }
 
 // containsWhole reports whether the text contains all words of a name one after the other, even if
-// the text has other spaces than the name.
+// the spaces of the text and of the name differ.
 func (s *spelling) containsWhole(tokens []string) bool {
 	for _, v := range spellings(tokens) {
 		for k := range v {
@@ -225,7 +225,8 @@ var titles = map[string]bool{
 	fold("श्री"): true, fold("श्रीमती"): true, fold("السيد"): true, fold("السيدة"): true,
 }
 
-// tokensOf returns the folded words of a name without titles. A name of titles only keeps them.
+// tokensOf returns the folded words of a name without titles. A name that consists only of titles
+// keeps them.
 func tokensOf(name string) []string {
 	words := wordsOf(name)
 	if rest := slices.DeleteFunc(slices.Clone(words), func(w string) bool { return titles[w] }); len(rest) > 0 {
@@ -239,8 +240,8 @@ func wordsOf(text string) []string {
 	return strings.FieldsFunc(fold(text), func(c rune) bool { return !unicode.IsLetter(c) })
 }
 
-// letters are Latin and Arabic letters that have no decomposition, and letters that producers of
-// PDF exchange.
+// letters are Latin and Arabic letters that have no decomposition, and letters that programs that
+// write PDFs use in place of each other.
 var letters = strings.NewReplacer(
 	"ø", "o", "ł", "l", "đ", "d", "ð", "d", "þ", "th", "æ", "ae", "œ", "oe", "ı", "i", "ħ", "h", "ŋ", "n", "ŧ", "t", "ə", "e", "ƒ", "f", "ĸ", "k",
 	"ى", "ي", "ی", "ي", "ک", "ك", "ة", "ه", "ہ", "ه", "ھ", "ه", "ـ", "",
