@@ -83,10 +83,10 @@ func mailbox(u *account.User, folded string) Person {
 	return Person{ID: u.ID, Email: folded, EmailFolded: folded, Language: u.Language}
 }
 
-// AddAddress adds the address to which the link was mailed to the addresses of a person, and calls OnVerified.
-// It sends a notice to the main address. Only a session of the same person can use the link. The error is
-// ErrLink if the link is not valid, ErrTaken if another account has the address, ErrYours if the account has
-// it, and ErrTooManyAddresses.
+// AddAddress adds the address to which the link was mailed to the addresses of a person, and calls
+// OnVerified. It sends a notice to the main address. Only a session of the same person can use the link.
+// The error is ErrLink if the link is not valid, ErrTaken if another account has the address, ErrYours if
+// the account has it, and ErrTooManyAddresses.
 func (s *Service) AddAddress(ctx context.Context, session *Session, secret string) error {
 	return s.DB.Tx(ctx, func(tx *db.Tx) error {
 		if err := requireSessionTx(ctx, tx, session.ID); err != nil {
@@ -141,9 +141,9 @@ func (s *Service) addTx(ctx context.Context, tx *db.Tx, p Person, email account.
 	return nil
 }
 
-// RemoveAddress removes a further address of a signed-in person. Certificates that the person has remain, and
-// later ones are no longer assigned. It sends a notice to the main address. The error is fault.NotFound if the
-// person has no such further address.
+// RemoveAddress removes a further address of a signed-in person. Certificates that the person has remain,
+// and later ones are no longer assigned. It sends a notice to the main address. The error is fault.NotFound
+// if the person has no such further address.
 func (s *Service) RemoveAddress(ctx context.Context, session *Session, folded string) error {
 	return s.DB.Tx(ctx, func(tx *db.Tx) error {
 		if err := requireSessionTx(ctx, tx, session.ID); err != nil {
@@ -197,8 +197,9 @@ func (s *Service) notifyAddressTx(ctx context.Context, tx *db.Tx, p Person, c ch
 // maxAddress is the maximum length of an address in a mail, in characters.
 const maxAddress = 100
 
-// writeFurtherTx writes to the holder of a further address, who asked for a link, that the address does not sign
-// in. It reports whether the address is one. The number of these mails is limited like that of links.
+// writeFurtherTx writes to the holder of a further address, who asked for a link, that the address does not
+// sign in. It reports whether the address is a further address. The number of these mails is limited like
+// that of links.
 func (s *Service) writeFurtherTx(ctx context.Context, tx *db.Tx, purpose Purpose, folded, language string) (further bool, err error) {
 	owner, err := account.UserByAddress(ctx, tx, folded)
 	if fault.Is(err, fault.NotFound) {

@@ -70,8 +70,8 @@ func TestFurtherAddress(t *testing.T) {
 		if err := b.RequestAddress(ctx, &ada.Session, "ADA@work.example", home); !errors.Is(err, ErrYours) {
 			t.Errorf("adding the address again: error = %v, want ErrYours", err)
 		}
-		// The address does not sign in, and no account can be created for it. Its mailbox learns why, but not
-		// the main address.
+		// The address does not sign in, and no account can be created for it. Its
+		// mailbox learns why, but not the main address.
 		if _, err := b.SignIn(ctx, "ada@work.example", password, home); !errors.Is(err, ErrWrong) {
 			t.Errorf("signing in with the further address: error = %v, want ErrWrong", err)
 		}
@@ -187,8 +187,8 @@ func TestFurtherAddressesAreLimited(t *testing.T) {
 	}
 }
 
-// TestUnverifiedAccountAddsNoAddress checks that the first owner, who signs in with a password, verifies the main
-// address first.
+// TestUnverifiedAccountAddsNoAddress checks that the first owner, who signs in with a
+// password, verifies the main address first.
 func TestUnverifiedAccountAddsNoAddress(t *testing.T) {
 	t.Parallel()
 	b, ctx := open(t, dbtest.SQLite(t)), t.Context()

@@ -163,7 +163,7 @@ func New(c Config) (*Service, error) {
 // Host returns the host name of this vault.
 func (s *Service) Host() string { return s.host }
 
-// newSecret returns 256 random bits as text.
+// newSecret returns 260 random bits as text.
 func newSecret() string { return account.NewSecret() + account.NewSecret() }
 
 const personColumns = `u.id, u.uuid, u.name, u.email, u.email_folded, u.language, u.confirmed_at IS NOT NULL,

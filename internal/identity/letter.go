@@ -94,8 +94,8 @@ const (
 	addressRemoved  change = "letter_address_removed"
 )
 
-// notifyTx notifies a person of a change, with the arguments of its text. If the person is a member or an operator, notifyTx
-// records the change in the audit log.
+// notifyTx notifies a person of a change, with the arguments of its text. If the person is a member
+// or an operator, notifyTx records the change in the audit log.
 func (s *Service) notifyTx(ctx context.Context, tx *db.Tx, p Person, c change, args ...any) error {
 	if err := recordTx(ctx, tx, p, audit.SecurityChanged, strings.TrimPrefix(string(c), "letter_")); err != nil {
 		return err
