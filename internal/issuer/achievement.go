@@ -141,8 +141,8 @@ type AchievementInput struct {
 	RemovePicture bool
 }
 
-// check trims the texts, returns the skills, and adds problems to bad. The messages are codes, which
-// the surface words.
+// check trims the texts, returns the skills, and adds problems to bad. The messages are codes, which the
+// surface converts to text.
 func (in *AchievementInput) check(bad *fault.Fields) (skills []string) {
 	for _, f := range []struct {
 		name     string

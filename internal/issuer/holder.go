@@ -10,8 +10,8 @@ import (
 // Holder is the owner of a key to which a credential is bound.
 type Holder = credential.Holder
 
-// proofAge is the time by which the time of a proof may differ from that of the vault. The nonce limits
-// the age of a proof too, so clocks of phones that are wrong by minutes do no harm.
+// proofAge is the maximum difference between the time of a proof and the time of the vault. The nonce
+// limits the age of a proof too, so clocks of phones that are wrong by minutes do no harm.
 const proofAge = 15 * time.Minute
 
 // Holder returns the holder whose proof of possession is valid for an institution (OpenID4VCI 1.0,

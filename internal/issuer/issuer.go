@@ -103,7 +103,8 @@ func RecordKeys(ctx context.Context, i *account.Institution, now func() time.Tim
 	}
 }
 
-// unavailable returns a fault of a key as an error for the caller. A key can work again.
+// unavailable returns a fault of a key as an error for the caller. The error is temporary, because
+// the key can become available again.
 func unavailable(err error) error {
 	if f, ok := errors.AsType[*authority.Fault](err); ok {
 		return fault.Wrap(fault.Unavailable, "The keys of the institution's credentials are not available. Try again later.", f)

@@ -71,10 +71,10 @@ type Offer struct {
 	ExpiresAt     time.Time
 }
 
-// NewOffer makes an offer of the credential of an approved certificate, and mails the code with which
-// it can be redeemed to the address of the certificate. A person who only sees the offer cannot redeem
-// it. The error is fault.BadRequest if the certificate is not approved, and fault.TooMany if it was
-// offered too often.
+// NewOffer makes an offer of the credential of an approved certificate, and mails the code with which it
+// can be redeemed to the address of the certificate. A person who only sees the offer cannot redeem it.
+// The error is fault.BadRequest if the certificate is not approved, fault.Conflict if it has changed in
+// the meantime, and fault.TooMany if it was offered too often.
 func (s *Service) NewOffer(ctx context.Context, c *cert.Certificate) (*Offer, error) {
 	if !Has(c) || c.Status != cert.Approved {
 		return nil, fault.New(fault.BadRequest, "Only an approved certificate can be added to a wallet.")
@@ -184,8 +184,8 @@ func (s *Service) mailCodeTx(ctx context.Context, tx *db.Tx, c *cert.Certificate
 	return err
 }
 
-// Offered returns the offer with a secret, or fault.NotFound if it is unknown, was redeemed or has
-// expired. It can be read again until then (4.1.3).
+// Offered returns the offer with a secret, or fault.NotFound if it is unknown, was redeemed, has expired
+// or has ended after too many wrong codes. Until then it can be read several times (4.1.3).
 func (s *Service) Offered(ctx context.Context, institutionID int64, secret string) (*Offer, error) {
 	o := &Offer{Secret: secret}
 	var expires int64

@@ -25,8 +25,8 @@ type Entry struct {
 }
 
 // series identifies a status list. It has the certificates of an institution whose id divided by
-// listLength is block. version is the number of corrections of the address of a certificate: each
-// revokes the credential, so that the next credential of the certificate needs another list.
+// listLength is block. version is the number of corrections of the address of a certificate: each revokes
+// the credential, so the next credential of the certificate needs another list.
 //
 // Everything about a place is derived from the certificate and the master key, and nothing is stored. So a
 // vault that was restored from a backup knows the places of credentials that were created after the
@@ -89,7 +89,7 @@ func (s *Service) seriesOf(id string) (series, error) {
 }
 
 // The order of a list is a permutation of 17 bits: a Feistel network whose halves have 8 and 9 bits. A
-// position reveals neither an order nor a number.
+// position reveals neither the order nor the number of certificates.
 const (
 	orderRounds = 10
 	lowBits     = 8

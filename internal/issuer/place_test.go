@@ -11,8 +11,8 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// Each certificate has another place: in a list no position occurs twice, and the next list begins
-// where the former one ends.
+// Each certificate has a different place: in a list no position occurs twice, and the next list
+// begins where the former one ends.
 func TestPlaces(t *testing.T) {
 	t.Parallel()
 	v, inst, _ := issued(t, dbtest.SQLite(t))

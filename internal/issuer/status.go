@@ -14,9 +14,8 @@ import (
 )
 
 const (
-	// listFresh is the time after which the revocations of a list are read again. Requests do not wait
-	// for that until listStale. A revocation is visible after listStale on every server, whichever
-	// server it was made on.
+	// listFresh is the time after which the revocations of a list are read again. Requests do not wait for
+	// that until listStale. After listStale, a revocation is visible on every server.
 	listFresh = 15 * time.Second
 	listStale = 30 * time.Second
 	// listSigned is the time after which a list is signed again even if it has not changed. listLife is

@@ -19,9 +19,8 @@ type Depth struct {
 	Oldest time.Duration
 }
 
-// Depths returns the depth of each queue that has jobs, sorted by name.
-// It reads only the index of unfinished and discarded jobs, because there may be very many completed
-// ones.
+// Depths returns the depth of each queue that has jobs, sorted by name. It reads only the index of
+// unfinished and discarded jobs, because there may be very many completed ones.
 func Depths(ctx context.Context, d *db.DB) (list []Depth, err error) {
 	due := `min(scheduled_at) FILTER (WHERE state = 'available')`
 	age := `extract(epoch FROM now() - ` + due + `)::float8`

@@ -202,8 +202,8 @@ func (c *Claim) StoreTx(ctx context.Context, tx *db.Tx, a *StoredResponse) error
 // Reused counts a request that was refused because its key belongs to a request with other content.
 func (k *Keys) Reused() { k.reused.Add(1) }
 
-// Conflicts returns the numbers of refused requests: inProgress whose key a request in progress had,
-// and reused whose key belonged to a request with other content.
+// Conflicts returns the numbers of refused requests. inProgress counts those whose key a request in
+// progress had claimed, and reused counts those whose key belonged to a request with other content.
 func (k *Keys) Conflicts() (inProgress, reused int64) { return k.inProgress.Load(), k.reused.Load() }
 
 // Store stores the response in a transaction of its own, for a request that changed nothing.

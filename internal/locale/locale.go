@@ -68,8 +68,8 @@ type message struct {
 func Load() (*Catalog, error) { return load() }
 
 // Check returns an error if the messages of a language are not valid, or if the languages do not have
-// the same message keys with the same placeholders. The catalogs are embedded, so that a test calls
-// it, and no start has to.
+// the same message keys with the same placeholders. The catalogs are embedded, so a test calls Check,
+// and the server does not need to.
 func (c *Catalog) Check() error {
 	first, err := readMessages(c.languages[0].Tag)
 	if err != nil {
@@ -207,8 +207,8 @@ func (c *Catalog) Get(tag string) (*Language, bool) {
 	return c.languages[i], true
 }
 
-// FirstOf returns the language of the first tag that the catalog has, or the first language if it has none of
-// them.
+// FirstOf returns the language of the first tag that the catalog has, or the first language if it has
+// none of them.
 func (c *Catalog) FirstOf(tags ...string) *Language {
 	for _, tag := range tags {
 		if l, ok := c.Get(tag); ok {
