@@ -50,9 +50,9 @@ type Message struct {
 	ReplyTo string `json:"reply_to,omitempty"`
 }
 
-// Fits reports whether the message without its pictures is at most 30 KB as transmitted. Some
-// mailboxes truncate larger messages. Fits counts the text in the shorter of the two encodings with its line ends, and the
-// headers as encoded words (RFC 2047), which need up to four bytes for each byte.
+// Fits reports whether the message without its pictures is at most 30 KB as transmitted. Some mailboxes
+// truncate larger messages. Fits counts the text in the shorter of the two encodings with its line
+// ends, and the headers as encoded words (RFC 2047), which need up to four bytes for each byte.
 func (m *Message) Fits() bool {
 	const others = 2 << 10 // all other headers, and the separators of the parts
 	return (len(m.Text)+len(m.HTML))*11/8+4*(len(m.Subject)+len(m.To.Name)+len(m.Sender))+others <= 30<<10

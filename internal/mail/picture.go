@@ -28,8 +28,8 @@ const (
 	MaxPage = 15 << 10
 )
 
-// ErrNoPicture means that a picture does not exist, or exists no more. The message has no such
-// picture.
+// ErrNoPicture means that a picture does not exist, or no longer exists. The message is sent without
+// the picture.
 var ErrNoPicture = errors.New("there is no such picture")
 
 // logoPicture and pagePicture are the names of the pictures of a letter.

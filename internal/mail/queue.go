@@ -244,7 +244,7 @@ func (m *Mailer) sentStatus() Status {
 	return Sent
 }
 
-// NoServer reports whether there is no mail server, so that messages reach no one.
+// NoServer reports whether there is no mail server. Messages then reach no one.
 func (m *Mailer) NoServer() bool { return m.noServer }
 
 // errNotQueued means that the message was already sent, has failed, was cancelled or does not

@@ -311,9 +311,11 @@ func (s *signedData) certificate() *x509.Certificate {
 
 // signatureCheck is the result of checking the signature of a CMS object.
 type signatureCheck struct {
-	digest    error // nil if the content matches the signed digest and the signed content type
-	signature error // nil if the certificate's key made the signature, and no signed attribute names another certificate or algorithm
-	bound     bool  // the signed attributes identify the certificate
+	digest error // nil if the content matches the signed digest and the signed content type
+	// signature is nil if the certificate's key made the signature, and no signed attribute names another
+	// certificate or algorithm.
+	signature error
+	bound     bool // the signed attributes identify the certificate
 }
 
 // check checks the signature of content with the given digest. The digest must be computed with the

@@ -24,7 +24,7 @@ const (
 )
 
 // errDER means that bytes are not DER or are not the expected element. In DER, every value has
-// exactly one encoding (X.690, 10), so that no byte can change without a change of the value.
+// exactly one encoding (X.690, 10), so no byte can change without a change of the value.
 var errDER = errors.New("not DER")
 
 // der is a DER encoding. Its methods read one element after the other.

@@ -47,10 +47,10 @@ func (h BaseFile) stateFits() bool {
 	return n >= 0 && binary.BigEndian.Uint64(h.State[n:]) == uint64(h.Size) //nolint:gosec // no file has a negative size
 }
 
-// Complete signs head followed by tail, the written bytes of the update, and
-// inserts the signature in tail, whose length does not change. The error wraps
-// ErrKey, ErrTimeStamp, ErrReserve, the error of the key or of reading head, or
-// says that tail is not of this update.
+// Complete signs head followed by tail, the written bytes of the update, and inserts the
+// signature in tail, whose length does not change. The error wraps ErrKey, ErrTimeStamp,
+// ErrReserve, the error of the key or of reading head, or reports that tail does not belong to
+// this update.
 func (p *Pending) Complete(ctx context.Context, head BaseFile, tail []byte) error {
 	from := p.contents.Offset - head.Size
 	to := from + int64(len(p.contents.Text))

@@ -93,8 +93,8 @@ func TestSecondSignatureIsApproval(t *testing.T) {
 	first, second := newChain(t, shape{name: "first"}), newChain(t, shape{name: "second"})
 	signed := sign(t, onePage(t), first.signer())
 	again := sign(t, signed, second.signer())
-	// The vault never signs a file again that it sealed, so that a second
-	// signature makes the file invalid. Sealing uses another form for such files.
+	// The vault never signs a sealed file again, so a second signature makes the
+	// file invalid. Sealing uses another form for such files.
 	report := verify(t, again, second.options())
 	if report.Verdict != Invalid || len(report.Signatures) != 2 || report.Signatures[0].Changes != Failed || report.Signatures[1].Certification != 0 {
 		t.Errorf("verdict = %s (%s), signatures = %+v, want Invalid and an approval as second signature", report.Verdict, report.Reason, report.Signatures)

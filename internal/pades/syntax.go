@@ -26,10 +26,12 @@ const (
 // node is an object with its position.
 type node struct {
 	kind       kind
-	start, end int    // offsets in the buffer
-	text       string // of a name: with #xx decoded; of a number or keyword: unchanged; of a reference: the object number
-	keys       []node // of a dictionary, parallel to items
-	items      []node // of an array or a dictionary
+	start, end int // offsets in the buffer
+	// text is a name with #xx decoded, an unchanged number or keyword, or the object number of a
+	// reference.
+	text  string
+	keys  []node // of a dictionary, parallel to items
+	items []node // of an array or a dictionary
 }
 
 // get returns the value of a key of a dictionary, and reports whether the

@@ -163,8 +163,8 @@ var (
 	blank = color.NRGBA{255, 255, 255, 255}
 )
 
-// wantColor fails the test if the pixel at x, y does not have the color. x and
-// y are fractions of the size of the image.
+// wantColor fails the test if the pixel at x, y does not have the colour. x and y are fractions of
+// the size of the image.
 func wantColor(t *testing.T, img image.Image, x, y float64, want color.Color) {
 	t.Helper()
 	b := img.Bounds()

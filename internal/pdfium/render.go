@@ -24,13 +24,15 @@ const (
 // Request selects what to render. MaxSide or Scale must be set. If both are
 // set, MaxSide limits Scale, and MaxWidth limits both.
 type Request struct {
-	Page        int        // from 0
-	MaxSide     int        // longer side of the whole page in pixels
-	MaxWidth    int        // width of the whole page in pixels; 0 means no limit
-	Scale       float64    // pixels per unit of default user space
-	Clip        [4]float64 // left, top, right, bottom as fractions of the page as shown, from its top left corner; zero means the whole page
-	Annotations bool       // draw annotations, including form fields
-	Gray        bool       // return an *image.Gray
+	Page     int     // from 0
+	MaxSide  int     // longer side of the whole page in pixels
+	MaxWidth int     // width of the whole page in pixels; 0 means no limit
+	Scale    float64 // pixels per unit of default user space
+	// Clip is left, top, right and bottom as fractions of the page as shown, from its top left corner.
+	// Zero means the whole page.
+	Clip        [4]float64
+	Annotations bool // draw annotations, including form fields
+	Gray        bool // return an *image.Gray
 }
 
 // Page is a rendered page, or a part of it, on a white background.

@@ -59,8 +59,8 @@ func load(ctx context.Context, wasm []byte, dir string, limit int64) (*engine, e
 		return nil, fmt.Errorf("reading the compiled PDF renderer: %w", err)
 	}
 	// wazero has no function that only reads its cache. If the code is not there, it compiles with
-	// several workers, which check the context before their first function. With one worker it
-	// would not check it.
+	// several workers, which check the context before their first function. With one worker,
+	// wazero would not check the context.
 	done, cancel := context.WithCancel(ctx)
 	cancel()
 	e, err := compileWith(experimental.WithCompilationWorkers(done, 2), ctx, wasm, cache, limit)

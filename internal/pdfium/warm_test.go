@@ -69,7 +69,7 @@ func TestCompiledDir(t *testing.T) {
 			t.Errorf("the second call of Warm after %v changed %s", time.Since(began), path)
 		}
 	}
-	// Without code for this version, only the own folder is written.
+	// Without code for this version, only the renderer's own folder is written.
 	other := t.TempDir()
 	r = newRenderer(t, Options{CompiledDir: other, CacheDir: own})
 	if err := r.Compile(t.Context()); err != nil {
