@@ -111,7 +111,8 @@ func CheckTx(ctx context.Context, tx *db.Tx, i *account.Institution, now time.Ti
 				"The next month begins on %s (UTC). The operator of this vault can change the limit.",
 			most, i.Name, used.Certificates, time.Date(y, m+1, 1, 0, 0, 0, 0, time.UTC).Format(time.DateOnly)))
 	}
-	// At the limit, a certificate from a template is refused too, although the size of its file is not known.
+	// At the limit, a certificate from a template is refused too, although the size of its file is not
+	// known.
 	if most := i.Limits.Storage; most > 0 && used.Storage+max(bytes, 1) > most {
 		return fault.New(fault.Forbidden, fmt.Sprintf(
 			"This would exceed the storage limit of %d bytes of the institution “%s”: %d bytes are used. The operator of this vault can change the limit.",

@@ -26,7 +26,7 @@ func newSheet(t *testing.T) string {
 	return text
 }
 
-// The sheet fits on a page and names what a person needs. Parse returns its secrets, also if it is
+// The sheet fits on a page and names what a person needs. Parse returns its secrets, even if it is
 // typed with other spaces and in lower case.
 func TestSheetRestoresTheSecrets(t *testing.T) {
 	t.Parallel()

@@ -64,7 +64,7 @@ type (
 )
 
 // Begin begins a request of an actor, which is a person or a token: it marks that the actor writes,
-// unless the method is safe (RFC 9110, 9.2.1). The caller must call end before it ends the response.
+// unless the method is GET or HEAD. The caller must call end before it ends the response.
 func (r *Replica) Begin(ctx context.Context, method, actor string) (_ context.Context, end func(), err error) {
 	if r == nil {
 		return ctx, func() {}, nil
@@ -85,8 +85,8 @@ func (r *Replica) Begin(ctx context.Context, method, actor string) (_ context.Co
 	}, nil
 }
 
-// Allow permits the operations that ctx is passed to, to read from the replica, unless the actor of
-// the request has written what the replica lacks. Without Begin, ctx has no actor and no writes.
+// Allow returns a context with which operations may read from the replica, unless the replica lacks
+// what the actor of the request has written. Without Begin, ctx has no actor and no writes.
 func (r *Replica) Allow(ctx context.Context) context.Context {
 	if r == nil {
 		return ctx
@@ -115,14 +115,15 @@ func (r *Replica) written(ctx context.Context, actor string) time.Time {
 	return covered(db.Time(at))
 }
 
-// mark marks a write of an actor. It returns the end of the writes before.
+// mark marks a write of an actor. It returns the end of the earlier writes.
 func (r *Replica) mark(ctx context.Context, actor string) (before time.Time, err error) {
 	now := r.primary.Now()
 	if at, ok := r.marks.recent(actor, now); ok {
 		return covered(at), nil
 	}
 	var last sql.NullInt64
-	// The mark need not be durable: after a crash of the primary, its replica has all that it has.
+	// The mark need not be durable: after a crash of the primary, the replica has everything that the
+	// primary has.
 	err = r.primary.TxRelaxed(ctx, func(tx *db.Tx) error {
 		return tx.QueryRowContext(ctx, `
 			INSERT INTO recent_writes (actor, at) VALUES ($1, $2)
