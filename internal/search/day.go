@@ -67,7 +67,7 @@ type FailureCount struct {
 	N int
 }
 
-// maxFailures is the maximum number of failed certificates of which Failures returns complete
+// maxFailures is the maximum number of failed certificates for which Failures returns complete
 // counts.
 const maxFailures = 10_000
 

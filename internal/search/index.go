@@ -19,8 +19,8 @@ const (
 	generatedIndex
 	expiresIndex
 	replacedIndex
-	// unexpiredIndex is no index. The certificates that have not expired, or that were not replaced, are found
-	// in the order of the list, since most are among them.
+	// unexpiredIndex is no index. The certificates that have not expired, or that were not
+	// replaced, are found in the order of the list, since most are among them.
 	unexpiredIndex
 )
 

@@ -248,9 +248,9 @@ func (d dayRange) terms(q *statement) (terms []string) {
 }
 
 // firstPerDay returns a query for the page of a range of days in the order of creation. No index has both
-// the day and the order, and the records of the range may be anywhere in the order. There are few days even if there are many
-// certificates. The query therefore finds the first record of each day, and selects the days whose first
-// records are the earliest. These days have all records of the page.
+// the day and the order, and the records of the range may be anywhere in the order. There are few days
+// even if there are many certificates. The query therefore finds the first record of each day, and
+// selects the days whose first records are the earliest. These days have all records of the page.
 func (v *view) firstPerDay(q *statement, days dayRange) string {
 	first, from, all := "max", " >= ", "0"
 	if v.Ascending {
@@ -276,7 +276,8 @@ func (v *view) firstPerDay(q *statement, days dayRange) string {
 		return `SELECT ` + f + `(value) FROM (` + strings.Join(list, ` UNION ALL `) + `) AS extremes`
 	}
 	afterCursor := v.afterCursor(q)
-	later := dayRange{column: days.column, from: days.from} // SQLite uses only one upper bound of an index, and the day before is this bound
+	// SQLite uses only one upper bound of an index, which must be days.day, so this range has none.
+	later := dayRange{column: days.column, from: days.from}
 	want := q.arg(v.offset + v.limit + 1)
 	return `WITH RECURSIVE days (day) AS (
 			` + extreme("max", days.column, days.terms(q)) + `

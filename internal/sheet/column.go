@@ -149,7 +149,7 @@ func headerKey(header string) string {
 func Key(name string) string { return headerKey(name) }
 
 // ColumnOf returns the meaning of a column by its header, or "" if the header is unknown. ColumnOf
-// does not recognise the parts of a name.
+// does not recognize the parts of a name.
 func ColumnOf(header string) Column { return meanings[headerKey(header)] }
 
 // DetectColumns returns the index of each column whose header has a known meaning. If two columns

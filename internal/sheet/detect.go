@@ -21,8 +21,8 @@ const (
 	maxAge = 14
 )
 
-// Detect returns the index of the column for each recognised meaning. It uses the headers and the
-// values: a column whose header is unknown or misleading is recognised by e-mail addresses, dates,
+// Detect returns the index of the column for each recognized meaning. It uses the headers and the
+// values: a column whose header is unknown or misleading is recognized by e-mail addresses, dates,
 // names of files and full names. isFile reports whether a text is the name of an uploaded file; it
 // may be nil. taken are the columns with another meaning, which only their headers can give a meaning of
 // this package. If several columns are equally plausible, Detect returns none of them.
@@ -240,8 +240,8 @@ func (d *detector) free(fits func(int, *profile) bool) (list []int) {
 }
 
 // issueWords are parts of headers of dates of issue, and expiryWords of the last days of validity.
-// otherDates are parts of headers of other dates: of birth, of enrolment, of the begin and the end of
-// something.
+// otherDates are parts of headers of other dates: of birth, of enrolment, of the beginning and the end
+// of something.
 var (
 	issueWords = headerKeys(
 		"issue", "award", "conferr", "graduat", "complet", "certificat", "diplom",

@@ -18,7 +18,7 @@ func table(text string) *Table {
 	return t
 }
 
-// Columns are recognised in lists as registrars write them: by headers in many languages, and by
+// Columns are recognized in lists as registrars write them: by headers in many languages, and by
 // the values if the header is unknown or misleading.
 func TestDetect(t *testing.T) {
 	t.Parallel()

@@ -9,7 +9,7 @@ import (
 // Form is what the values of a column have in common.
 type Form string
 
-// These are the forms of values that are recognised.
+// These are the forms of values that are recognized.
 const (
 	Emails Form = "emails"
 	Dates  Form = "dates"

@@ -11,7 +11,7 @@ import (
 // templateColumn is a column of the template.
 type templateColumn struct {
 	column Column
-	// header is the text of the header. DetectColumns recognises this text. hint and example explain
+	// header is the text of the header. DetectColumns recognizes this text. hint and example explain
 	// the column to the user.
 	header, hint, example string
 	width                 float64
@@ -64,7 +64,7 @@ func Examples(hasTitle bool) []Example {
 	return list
 }
 
-// columns returns the examples as columns of a template.
+// columnsOf returns the examples as columns of a template.
 func columnsOf(examples []Example) []templateColumn {
 	list := make([]templateColumn, len(examples))
 	for i, e := range examples {

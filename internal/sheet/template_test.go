@@ -10,7 +10,7 @@ import (
 	"github.com/xuri/excelize/v2"
 )
 
-// DetectColumns recognises all columns of a filled template.
+// DetectColumns recognizes all columns of a filled template.
 func TestTemplateColumnsAreRecognised(t *testing.T) {
 	t.Parallel()
 	var csv, workbook bytes.Buffer

@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// byteOrderMark is the UTF-8 byte order mark, by which Excel recognises UTF-8.
+// byteOrderMark is the UTF-8 byte order mark, by which Excel recognizes UTF-8.
 const byteOrderMark = "\uFEFF"
 
 // EscapeFormula returns a text as a CSV cell that no program evaluates as a formula. If the text
