@@ -159,7 +159,7 @@ func TestApplicationsAreDecided(t *testing.T) {
 		if last := entries[len(entries)-1]; last.Action != audit.ApplicationRejected || last.Actor.ID != k.ada.UUID {
 			t.Errorf("the audit log has %s by %+v, want the rejection by Ada", last.Action, last.Actor)
 		}
-		// The reason is stored with the applications only, from which an erasure removes it.
+		// The reason is stored only with the applications, where an erasure removes it.
 		var reason string
 		k.ok(d.QueryRowContext(t.Context(), `SELECT reason FROM certificate_tasks WHERE uuid = $1`, done.UUID).Scan(&reason))
 		if reason != "" {

@@ -171,7 +171,8 @@ func (s *Service) readCertificates(ctx context.Context, d *Task, list []*Result)
 	return rows.Err()
 }
 
-// WriteResults writes all results of a task as CSV. refused words the refusal of an application.
+// WriteResults writes all results of a task as CSV. refused returns the text of the refusal of an
+// application.
 func (s *Service) WriteResults(ctx context.Context, d *Task, refused func(*Result) string, out io.Writer) error {
 	w := sheet.NewWriter(out)
 	if err := w.Write("Number", "Result", "Why", "Reference id", "Certificate title", "Full name", "E-mail", "Status now", "Certificate", "At"); err != nil {

@@ -74,8 +74,7 @@ func (s *Service) Save(ctx context.Context, inst *account.Institution, uuid stri
 	})
 }
 
-// renameTx changes the name of a template, unless the new name is empty or equal, and the time of the
-// last change.
+// renameTx changes the time of the last change of a template, and its name unless the new name is empty.
 func renameTx(ctx context.Context, tx *db.Tx, t *Template, name string, now time.Time) error {
 	if name == "" {
 		name = t.Name

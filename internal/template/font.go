@@ -246,8 +246,9 @@ func (s *Service) DeleteFont(ctx context.Context, inst *account.Institution, id 
 		return errNoFont
 	}
 	err = s.db.Tx(ctx, func(tx *db.Tx) error {
-		// The font is locked before the look-up, which then sees the versions that were published with it,
-		// and Publish, which locks its fonts too, sees that the font is deleted.
+		// The font is locked before the look-up. Publish locks its fonts too: the look-up sees each
+		// version that was published with the font before, and Publish sees afterwards that the font is
+		// deleted.
 		f, err := scanFont(tx.QueryRowContext(ctx, `
 			UPDATE institution_fonts SET size = size WHERE institution_id = $1 AND sha256 = $2 AND deleted_at IS NULL RETURNING `+fontColumns, inst.ID, digest))
 		if errors.Is(err, sql.ErrNoRows) {

@@ -15,7 +15,8 @@ import (
 )
 
 // BuiltInPicture draws the first page of a built-in design with a sample as PNG, in the paper, the accent
-// and the language of n. The error is fault.Invalid if there is no such design, paper, color or language.
+// and the language of n. The error is fault.Invalid if there is no such design, paper, colour or
+// language.
 func (s *Service) BuiltInPicture(ctx context.Context, n NewTemplate, side int) ([]byte, error) {
 	inst := n.Institution
 	fonts, ids, err := s.institutionFonts(ctx, inst.ID)

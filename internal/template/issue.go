@@ -32,8 +32,8 @@ func (s *Service) published(ctx context.Context, institutionID int64, uuid strin
 	return s.issuable(ctx, institutionID, uuid, 0)
 }
 
-// issuable is published for a version, which may be retired. If versionID is 0, it is the published
-// version.
+// issuable is like published, but for a version that may be retired. If versionID is 0, it is the
+// published version.
 func (s *Service) issuable(ctx context.Context, institutionID int64, uuid string, versionID int64) (*open, error) {
 	t, err := s.ByUUID(ctx, institutionID, uuid)
 	if err == nil {

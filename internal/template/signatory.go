@@ -28,8 +28,8 @@ const CodeSignatoryLeft = "signatory_left"
 // Signatory is a member who must approve the certificates of a version.
 type Signatory struct {
 	UserID int64
-	// Name is the current name of the person, and UUID their id. Both are empty if the person does not exist
-	// anymore.
+	// Name is the current name of the person, and UUID their id. Both are empty if the person no longer
+	// exists.
 	Name, UUID string
 	// Designation is what the person is on certificates, such as "Dean".
 	Designation string
@@ -266,7 +266,7 @@ func (s *Service) IsSignatory(ctx context.Context, institutionID, userID int64) 
 // Missing is a signatory who may no longer sign, and for whom an owner can name a replacement.
 type Missing struct {
 	UserID int64
-	// Name is empty if the person does not exist anymore.
+	// Name is empty if the person no longer exists.
 	Name string
 
 	Signing
@@ -332,8 +332,9 @@ var (
 
 // ReplaceSignatory makes another member the signatory in place of a person who may no longer sign: in the
 // drafts and in all published and retired versions, and for the certificates that wait. The designations do
-// not change. Nothing changes that the person approved. The error is fault.Conflict if the person may still
-// sign, or if a version already names the replacement, and fault.Invalid if the replacement may not sign.
+// not change. The approvals of the person do not change. The error is fault.Conflict if the person may
+// still sign, or if a version already names the replacement, and fault.Invalid if the replacement may not
+// sign.
 func (s *Service) ReplaceSignatory(ctx context.Context, inst *account.Institution, userID int64, replacement string) error {
 	err := s.db.Tx(ctx, func(tx *db.Tx) error {
 		members, err := account.Signers(ctx, tx, inst.ID)

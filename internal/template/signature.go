@@ -23,9 +23,9 @@ const maxSignatureFile = 1 << 20
 var errSignaturePicture = fault.OfField("picture",
 	"The picture must be a PNG or JPEG file of at most 1 MB and 4000 pixels on each side, with dark ink on a light or transparent background. Export an SVG as PNG.")
 
-// SetSignature stores the picture of the signature of a member, PNG or JPEG, and replaces the one before.
-// Certificates that were approved with the one before still show it. The error is fault.Invalid if the file
-// cannot be used.
+// SetSignature stores the picture of the signature of a member, PNG or JPEG, and replaces the earlier
+// picture. Certificates that were approved with the earlier picture still show it. The error is
+// fault.Invalid if the file cannot be used.
 func (s *Service) SetSignature(ctx context.Context, inst *account.Institution, userID int64, r io.Reader) error {
 	file, err := readAll(r, maxSignatureFile, "picture", errSignaturePicture.Fields[0].Messages[0])
 	if err != nil {
@@ -123,7 +123,7 @@ func currentSignature(ctx context.Context, q db.Queryer, institutionID, userID i
 	return digest, picture, nil
 }
 
-// SweepSignatures deletes the removed pictures of signatures that no certificate needs anymore.
+// SweepSignatures deletes the removed pictures of signatures that certificates no longer need.
 func (s *Service) SweepSignatures(ctx context.Context) error {
 	type removed struct {
 		institutionID, userID int64

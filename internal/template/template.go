@@ -298,7 +298,7 @@ type Issue struct {
 	Entries []Entry
 	// Indexes are the indexes of the entries in the batch, or nil if these are their positions.
 	Indexes []int
-	// VersionID is the published or retired version of which the certificates are made, or 0 for the
+	// VersionID is the published or retired version from which the certificates are made, or 0 for the
 	// published one.
 	VersionID int64
 	// AllowDuplicates accepts entries whose certificate exists already, or would be that of another

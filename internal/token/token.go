@@ -41,7 +41,7 @@ type Token struct {
 	ID            int64
 	InstitutionID int64
 	Name          string
-	// Hint is the beginning of the secret, by which the owner recognises the token.
+	// Hint is the beginning of the secret, by which the owner recognizes the token.
 	Hint        string
 	Permissions []Permission
 	// Creator is the name of the actor who created the token. It is empty for tokens that are older

@@ -57,7 +57,8 @@ type (
 )
 
 const (
-	// The bits of the flags that say whether the parent is in another process (opentelemetry/proto/trace/v1).
+	// The bits of the flags that say whether the parent is in another process
+	// (opentelemetry/proto/trace/v1).
 	hasIsRemote = 1 << 8
 	isRemote    = 1 << 9
 	// statusError is STATUS_CODE_ERROR.
