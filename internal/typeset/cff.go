@@ -65,15 +65,14 @@ func (s *subset) charstring(u *use) []byte {
 	return append(c.data, opEnd)
 }
 
-// maxCFFUnits is the number of units of an em in CFF fonts, as usual. Smaller numbers have fewer
-// bytes.
+// maxCFFUnits is the usual number of units of an em in CFF fonts. Smaller numbers have fewer bytes.
 const maxCFFUnits = 1000
 
 // cffScale returns the units of the CFF font in a unit of the face.
 func (f *face) cffScale() float64 { return min(1, maxCFFUnits/f.upem) }
 
-// segments returns the outline of a glyph in font units without quadratic curves, and none of a
-// damaged glyph.
+// segments returns the outline of a glyph in font units without quadratic curves. It returns no
+// segments for a damaged glyph.
 func (f *face) segments(glyph uint16) (out []opentype.Segment) {
 	defer func() { // the reader may panic on a damaged font of a folder
 		if recover() != nil {

@@ -75,7 +75,7 @@ func (c *charstring) segment(s *opentype.Segment, at part) {
 		c.flush()
 	case opentype.SegmentOpLineTo:
 		c.line(dx, dy)
-	case opentype.SegmentOpQuadTo, opentype.SegmentOpCubeTo: // there are no quadratic curves any more
+	case opentype.SegmentOpQuadTo, opentype.SegmentOpCubeTo: // no quadratic curves remain
 		dx2, dy2 := c.point(s.Args[1], at)
 		dx3, dy3 := c.point(s.Args[2], at)
 		c.curve(dx, dy, dx2, dy2, dx3, dy3)

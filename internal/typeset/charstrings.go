@@ -8,8 +8,8 @@ import (
 	interpreter "github.com/go-text/typesetting/font/cff/interpreter"
 )
 
-// Limits of the outlines of a CFF font. Subroutines call each other, so that a font of a few kilobytes
-// may draw without end.
+// Limits of the outlines of a CFF font. Subroutines call each other, so a font of a few kilobytes may
+// draw without end.
 const (
 	maxGlyphSteps = 1 << 16
 	maxFileSteps  = 1 << 26

@@ -20,7 +20,7 @@ const (
 )
 
 // checkGlyphs checks that the positions of the glyphs are in the table glyf, and that no glyph has too
-// many points. A font without glyf has other outlines.
+// many points. A font without glyf has outlines of another format.
 func checkGlyphs(head, maxp, glyf, loca []byte) error {
 	if glyf == nil {
 		return nil

@@ -35,8 +35,8 @@ func TestNearestFace(t *testing.T) {
 	}
 }
 
-// Letters that a family lacks are in a similar one: with serifs next to serifs. A font of another
-// family is never mixed in because it is embedded for those who ask for it.
+// Letters that a family lacks are in a similar family: with serifs next to serifs. A family that is
+// embedded only for texts that ask for it is never used for the letters of another family.
 func TestSimilarFallback(t *testing.T) {
 	f := testFonts(t)
 	for _, c := range []struct{ family, text, want string }{

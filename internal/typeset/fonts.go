@@ -18,7 +18,8 @@ type Fonts struct {
 	shapers sync.Pool
 }
 
-// cache is the large fonts that are read. Fonts and those derived from it with With have the same.
+// cache has the large fonts that are in memory. A Fonts and those that With derives from it share one
+// cache.
 type cache struct {
 	mu     sync.Mutex
 	large  []*entry // the one used last at the end
@@ -110,8 +111,9 @@ func (c *cache) remember(e *entry) {
 	old.mu.Unlock()
 }
 
-// preferred returns the entry of the font of a style: of its family, the face of the nearest weight
-// among those that are italic as the style is, and of two such faces the one that was added last.
+// preferred returns the entry of the font of a style: the face of its family with the same slant and
+// the nearest weight. If several faces are equally near, it is the last uploaded one, or else the
+// first one.
 func (f *Fonts) preferred(want Font) *entry {
 	weight := want.Weight
 	if weight == 0 {

@@ -8,9 +8,10 @@ import (
 	"strings"
 )
 
-// These are the rules of fitting: a further line is used only if one line would be smaller than
-// enough of the size, and only if the text then becomes larger by gain. step is the factor by which
-// several lines shrink at a time, and bisections the number of steps in which lines are made even.
+// These are the rules of fitting: a further line is used only if the size with fewer lines is below
+// the share enough of the style's size, and only if the line makes the text larger by more than the
+// factor gain. step is the factor by which the size of several lines shrinks at a time, and
+// bisections is the number of steps in which lines are made even.
 const (
 	enough         = 0.8
 	gain           = 1.2
@@ -178,7 +179,7 @@ func (t *setting) widest() (w float64) {
 	return w
 }
 
-// even returns as many lines with the smallest width of the widest.
+// even returns the same number of lines, broken so that the widest line is as short as possible.
 func (t *setting) even(lines []line, size float64) []line {
 	high := t.width / size
 	low := high / 2

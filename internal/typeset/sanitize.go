@@ -87,8 +87,9 @@ func (c *itemCounter) use(n int) bool {
 	return c.left >= 0
 }
 
-// each calls visit for the positions of an array of offsets from a base: at i is the number, followed
-// by the offsets, of which there is one in each record.
+// each calls visit for the positions to which an array of records refers. At i is the number of
+// records, followed by the records, which have the length record. Each has an offset from base, at
+// skip.
 func (c *itemCounter) each(base, i, skip, record int, visit func(at int)) {
 	if base <= 0 {
 		return
@@ -229,7 +230,7 @@ func (c *itemCounter) position(kind, format, at int) {
 	}
 }
 
-// rules calls visit for the rules of the sets whose number is at i, in a contextual subtable.
+// rules calls visit for the rules of all sets of a contextual subtable. The number of sets is at i.
 func (c *itemCounter) rules(at, i int, visit func(rule int)) {
 	c.each(at, i, 0, 2, func(set int) { c.each(set, set, 0, 2, visit) })
 }
@@ -374,7 +375,8 @@ func locaOffsets(head []byte) offsets {
 	return func(t []byte) (int, int, int) { return 0, len(t) / size, size }
 }
 
-// ascending reports whether no offset is less than the one before it, so that the parts do not overlap.
+// ascending reports whether no offset is less than the one before it, which means that the parts do not
+// overlap.
 func ascending(table []byte, where offsets) bool {
 	from, n, size := where(table)
 	last := uint32(0)

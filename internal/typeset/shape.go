@@ -307,7 +307,7 @@ func languageOf(style *Style) language.Language {
 // narrow returns v as 16 bits, the nearest if it does not fit.
 func narrow(v int) int16 { return int16(max(math.MinInt16, min(math.MaxInt16, v))) }
 
-// joins reports whether the letters of a script connect, so that space would tear them apart.
+// joins reports whether the letters of a script connect, so space would tear them apart.
 func joins(s language.Script) bool {
 	return slices.Contains(joining, s)
 }

@@ -89,8 +89,8 @@ func (s *Shared) char(face string, key []byte) (char, bool) {
 	return char{f.name, id, thousandths(f.uses[id].advance, f.upem)}, true
 }
 
-// sharedJSON is the form of a font of Shared in JSON. Texts and Chars are by character id; of the
-// numbers, the first is the advance and the second the kerning in it. Each part has three.
+// sharedJSON is the form of a font of Shared in JSON. Texts and Chars are by character id. An element
+// of Chars has the advance, the kerning in the advance, and three numbers for each part.
 type sharedJSON struct {
 	Name  string   `json:"name"`
 	Face  string   `json:"face"`

@@ -233,8 +233,8 @@ type instance struct {
 	other       bool // differs from the default in something else, such as the width
 }
 
-// instances returns the named instances of the table fvar, or the default instance if it has none
-// that differs from it only in weight and slant.
+// instances returns the named instances of the table fvar. If no named instance differs from the
+// default only in weight and slant, it returns the default instance.
 func instances(fvar []byte) ([]instance, error) {
 	const header, axisSize, fixed = 16, 20, 1 << 16
 	if len(fvar) < header {

@@ -4,7 +4,8 @@
 //
 // Fonts have much in common, such as the tables of a family and the licence in the names. So each
 // font is compressed with the first font of its family in SHA256SUMS as the dictionary, and the first
-// one with that of the first line. The id of the dictionary is the line from 1.
+// font of a family with the font of the first line. The id of the dictionary is the number of its
+// line, from 1.
 package main
 
 import (
