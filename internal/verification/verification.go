@@ -1,6 +1,6 @@
 // Package verification counts how often certificates are verified. It owns the counts by certificate
-// and day (UTC). A count has no address, no cookie and no time of day. Which requests are
-// verifications is decided by package web/public.
+// and day (UTC). A count has no address, no cookie and no time of day. Package web/public decides which
+// requests are verifications.
 package verification
 
 import (
@@ -122,7 +122,7 @@ func addTx(ctx context.Context, tx *db.Tx, list []counted) error {
 	return nil
 }
 
-// putBack adds counts that could not be stored to those that came in the meantime.
+// putBack adds counts that could not be stored to the counts in memory.
 func (s *Service) putBack(list []counted) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
