@@ -18,10 +18,11 @@ import (
 	"github.com/certvault/certvault/test/scale"
 )
 
-// BenchmarkExpiries measures the sweep of expiries with many certificates, of which one in 365 expires on each
-// day: all sweeps of a day without work, the sweep of a day with the events of that day, and the change of the
-// number of days. There is an endpoint for the events, and recipients get reminders. The times are medians of
-// all iterations. The waits are the longest of all, on other days, because measuring them takes time.
+// BenchmarkExpiries measures the sweep of expiries with many certificates, of which one in 365 expires
+// on each day: all sweeps of a day without work, the sweep of a day with the events of that day, and
+// the change of the number of days. There is an endpoint for the events, and recipients get reminders.
+// The times are medians of all iterations. The waits are the longest of all, on other days, because
+// measuring them takes time.
 //
 // To measure two versions with the same data, set CERTVAULT_BENCH_FOLDER or CERTVAULT_BENCH_DATABASE to a copy
 // of a database that this benchmark filled.

@@ -36,9 +36,10 @@ const (
 	acmeValidity = time.Minute
 )
 
-// TestACME runs servers with one database and a certificate authority. The one with the role work orders
-// the certificate, and the one with the role web answers the challenge. Both serve the certificate. In full,
-// the test also renews it, after the server that ordered it was stopped, and with two that could.
+// TestACME runs servers with one database and a certificate authority. The server with the role work
+// orders the certificate, and the server with the role web answers the challenge. Both serve the
+// certificate. Without -short, the test also renews the certificate twice: after the server that ordered
+// it was stopped, and while two servers could order it.
 func TestACME(t *testing.T) {
 	if os.Getenv(pebbleVariable) == "" {
 		t.Skipf("%s is not set; run make test/acme", pebbleVariable)

@@ -16,7 +16,7 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// load is clients of a cluster, which upload certificates and submit batches.
+// load has the clients of a cluster that upload certificates and submit batches.
 type load struct {
 	c      *cluster
 	client *vault.Client

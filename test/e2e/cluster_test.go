@@ -44,7 +44,7 @@ const (
 	// batchSize is the number of entries of a batch.
 	batchSize = 5
 	// lastPort is the last of the ports of nodes. The system chooses ports for other programs from
-	// higher ones (ip_local_port_range), so that the port of a killed node is still free.
+	// higher ones (ip_local_port_range), so the port of a killed node is still free.
 	firstPort, lastPort = 20000, 32000
 	// baseURL is the base URL of clusters.
 	baseURL = "https://vault.example.org"

@@ -79,7 +79,8 @@ func TestCorpusSigned(t *testing.T) {
 			}
 			file := f.verified(t, uuid)
 			out := run(t, "pdfsig", "-nssdir", store, writeTemp(t, "signed.pdf", file))
-			// The vault's signature is the last signature, and the only signature that covers the whole file.
+			// The vault's signature is the last signature, and the only signature that covers the
+			// whole file.
 			last := out[strings.LastIndex(out, "Signature #"):]
 			for _, want := range []string{"ETSI.CAdES.detached", "Total document signed", "Signature is Valid", "Certificate is Trusted"} {
 				if !strings.Contains(last, want) {

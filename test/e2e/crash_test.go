@@ -124,8 +124,8 @@ func TestKill(t *testing.T) {
 	})
 }
 
-// TestTerminate sends SIGTERM during uploads: the vault completes the requests in progress, stores the numbers of
-// verifications that it counted since the last minute, and exits with 0.
+// TestTerminate sends SIGTERM during uploads: the vault completes the requests in progress, stores
+// the numbers of verifications that it counted since the last minute, and exits with 0.
 func TestTerminate(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {

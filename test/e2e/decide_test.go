@@ -86,8 +86,9 @@ func TestDecideByKeyboard(t *testing.T) {
 	})
 }
 
-// TestKillDuringDecisions decides all applications of the queue in the browser without scripts, and kills the
-// vault in the middle. After the restart the task goes on, and each application is decided once.
+// TestKillDuringDecisions decides all applications of the queue in the browser without scripts, and
+// kills the vault in the middle. After the restart the task goes on, and each application is decided
+// once.
 func TestKillDuringDecisions(t *testing.T) {
 	t.Parallel()
 	eachInFull(t, func(t *testing.T, database string) {
@@ -125,8 +126,8 @@ func TestKillDuringDecisions(t *testing.T) {
 				t.Errorf("%s: %d, want %d", what, n, applications)
 			}
 		}
-		// Without scripts the page refreshes itself. It may have done so while the vault was down, and then shows an
-		// error of the browser.
+		// Without scripts the page refreshes itself. It may have done so while the vault was down, and
+		// then shows an error of the browser.
 		b.open(path)
 		b.untilReloaded("the page does not show the result", fmt.Sprintf(`document.body?.innerText.includes("%d applications were approved.")`, applications))
 		b.see(fmt.Sprintf("All %d", applications), "Next page")

@@ -22,8 +22,8 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// These tests run three nodes behind HAProxy, with PostgreSQL and a real S3 server, and disturb them.
-// They take from minutes to half an hour, so that `make test/nodes` runs them, and CI does not.
+// These tests run three nodes behind HAProxy, with PostgreSQL and a real S3 server, and disturb them. They
+// take from minutes to half an hour, so `make test/nodes` runs them, and CI does not.
 const (
 	// killsVariable is the environment variable with the number of nodes that TestClusterKilled kills.
 	killsVariable = "CERTVAULT_KILLS"
@@ -51,7 +51,8 @@ const (
 	skewTime = 20 * time.Second
 	// earlierLease is the time for which a node of release 0.1 that stops may keep the lease of an endpoint.
 	earlierLease = 25 * time.Second
-	// drainTime is the time in which the running requests of a node end after HAProxy sends it no more.
+	// drainTime is the time in which the running requests of a node end after HAProxy stops sending
+	// requests to it.
 	drainTime = 2 * time.Second
 	// roundTime is the time of a round of load in which nothing is restarted.
 	roundTime = 6 * time.Second
@@ -144,7 +145,7 @@ func TestClusterSkewed(t *testing.T) {
 		c.stop(1)
 		o.Binary = skewed
 		c.start(1, o)
-		// The time of an event comes from the node's own clock, so that it may seem to be that much later.
+		// The time of an event comes from the node's own clock, so it may seem to be that much later.
 		d := c.underLoad(loadTest{"skewed", 3, true, maxWait, maxLate + skewTime}, func(*sql.DB) {
 			for range rounds {
 				// SIGUSR1 moves the clock 20 s ahead, and SIGUSR2 20 s back.

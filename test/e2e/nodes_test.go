@@ -11,8 +11,8 @@ import (
 
 // TestNodesAreKilled kills each node of a cluster under load, and then suspends one. Nothing that was
 // acknowledged is lost, nothing fails or is half done, and the other nodes continue within seconds. It is
-// a short form of the tests in faults_test.go, without other programs and with limits for a busy machine:
-// they are below what a claim or a lease that is not freed would cause.
+// a short form of the tests in faults_test.go, without other programs. The limits allow for a busy
+// machine, but are shorter than the delay that a claim or a lease that is not freed would cause.
 func TestNodesAreKilled(t *testing.T) {
 	t.Parallel()
 	const maxWait, maxLate, suspended = 11 * time.Second, 20 * time.Second, 8 * time.Second

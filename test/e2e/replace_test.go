@@ -16,7 +16,7 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// notOne counts the chains of replacements of which not exactly one certificate is valid.
+// notOne counts the chains of replacements in which the number of valid certificates is not one.
 const notOne = `SELECT count(*) FROM certificates o WHERE o.replaces IS NULL
 	AND (SELECT count(*) FROM certificates c WHERE (c.uuid = o.uuid OR c.lineage = o.uuid) AND c.status = 'approved') <> 1`
 

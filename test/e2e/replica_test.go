@@ -182,7 +182,8 @@ const rounds = 3
 // acknowledged must be in the answers.
 type readers struct {
 	f *fixture
-	// reader has another token than the writer, whose reads go to the primary most of the time.
+	// reader and the writer have different tokens, because the reads of the writer go to the primary
+	// most of the time.
 	reader   *vault.Client
 	requests atomic.Int64
 	failed   sync.Map

@@ -300,7 +300,7 @@ func TestDrill(t *testing.T) {
 		if !strings.Contains(drill.Stdout(), "drill") || !strings.Contains(drill.Log(), "drill") {
 			t.Errorf("the start of a drill printed %q and logged %q, want that it is a drill", drill.Stdout(), drill.Log())
 		}
-		// Actions that send at once in other vaults.
+		// These actions send at once in other vaults.
 		if a, err := drill.as(t, "").PostForm(t.Context(), "/sign-in/link", url.Values{"email": {"owner@nwu.example"}}); err != nil || a.Status != http.StatusSeeOther {
 			t.Errorf("requesting a link to sign in: %v, %+v; want 303", err, a)
 		}

@@ -52,8 +52,8 @@ func (f *fixture) people(ctx context.Context, v *vault.Vault) error {
 	return f.access(ctx, v, client)
 }
 
-// furtherAddress adds an address to the account of a client, and requests a link for another one. It adds the page of
-// this link.
+// furtherAddress adds an address to the account of a client, and requests a link for another one.
+// It adds the page of this link.
 func (f *fixture) furtherAddress(ctx context.Context, v *vault.Vault, client *vault.Client) error {
 	for _, address := range []string{"olga@work.example", "olga@home.example"} {
 		a, err := client.PostForm(ctx, "/account/security/addresses", url.Values{"further": {address}})

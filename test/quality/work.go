@@ -102,8 +102,8 @@ func (f *fixture) bulks(ctx context.Context, v *vault.Vault, slug string) error 
 	return awaitPage(ctx, c, f.done+"/progress", func(a *vault.Response) bool { return !bytes.Contains(a.Body, []byte("data-progress")) })
 }
 
-// revokeTwo starts a task that revokes a certificate in processing and skips a revoked one, waits until the task
-// is finished, and returns the path of the task's page.
+// revokeTwo starts a task that revokes a certificate in processing and skips a revoked one,
+// waits until the task is finished, and returns the path of the task's page.
 func (f *fixture) revokeTwo(ctx context.Context, c *vault.Client, panel, revoked string) (string, error) {
 	made, err := f.upload(ctx, "Certificate of Attendance", "Noor Diaz", f.sample, false)
 	if err != nil {

@@ -1,7 +1,7 @@
-// Command skew builds a binary of the vault whose clock tests can change while it runs: SIGUSR1 moves it
-// 20 s ahead, and SIGUSR2 20 s back. The binary has the same code as the released one, with another
-// function time.Now. Go programs read the clock without the C library, so that libfaketime does not affect
-// them, and Linux has no namespace for this clock.
+// Command skew builds a binary of the vault whose clock tests can change while it runs: SIGUSR1 moves the
+// clock 20 s ahead, and SIGUSR2 moves it 20 s back. The binary has the same code as the released one, with
+// another function time.Now. Go programs read the clock without the C library, so libfaketime does not
+// affect them, and Linux has no namespace for this clock.
 //
 //	go run ./test/skew FILE [FLAGS OF go build]
 //

@@ -46,8 +46,7 @@ type page struct {
 	width, height float64
 }
 
-// line writes centred text in a size and a color. at is the height as a fraction of the page's
-// height.
+// line writes centred text in a size and a colour. at is the height as a fraction of the page's height.
 func (p *page) line(at, size, red, green, blue float64, text string) {
 	var width float64
 	var shown strings.Builder
