@@ -104,9 +104,9 @@ test: deps ## run all tests, on SQLite and a private PostgreSQL
 	go run ./test/pgcluster -fsync=off -- go test $(TESTFLAGS) -timeout 8m ./...
 
 # Packages that turn values into bytes or pixels, parse, or run one command after the other. Under the
-# race detector, their tests take two fifths of the time of all tests, but all of them except CONCURRENT
-# use one goroutine, so that only these run under it, and the others without it. The tests of the vault
-# check these packages too: they seal, list and sign for several requests at once.
+# race detector, their tests would take two fifths of the time of all tests. Most of them use one goroutine
+# and run without the race detector; CONCURRENT matches the others. The tests of the vault check these
+# packages under the race detector too: they seal, list and sign for several requests at once.
 SEQUENTIAL := ./cmd/certvault ./internal/bulkimport ./internal/colour ./internal/config ./internal/credential ./internal/design \
 	./internal/design/builtin ./internal/doctext ./internal/locale ./internal/pades ./internal/pdf ./internal/recovery \
 	./internal/seal ./internal/search ./internal/sheet ./internal/typeset
@@ -265,7 +265,7 @@ test/proxies: deps build bin/haproxy bin/nginx bin/caddy ## test the examples fo
 bin/certvault-skewed: test/skew/main.go $(EMBEDDED) build
 	go run ./test/skew $@ $(STRIPPED)
 
-# A release does not change, so that it is built once. The files from npm are those of this commit.
+# A release does not change, so it is built once. The files from npm are those of this commit.
 bin/certvault-previous: | $(EMBEDDED)
 	rm -rf $@.d
 	mkdir -p $@.d/$(dir $(DECODER))
@@ -309,7 +309,7 @@ lint: $(EMBEDDED) ## check the code against .golangci.yaml
 .PHONY: verify
 verify: $(EMBEDDED) ## check that generated files and module files are up to date
 	.ci/generated
-	@# It has written documents again, so that the help pages seem to be old to all later stages.
+	@# .ci/generated has written the documents again, so later stages would render the help pages again.
 	$(MAKE) --no-print-directory $(HELP)
 	go mod verify
 	go mod tidy -diff
