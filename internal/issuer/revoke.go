@@ -38,8 +38,9 @@ type FileRevocation struct {
 // not have. A second revocation changes nothing. The reason is optional and not public.
 //
 // The error is a fault: Invalid for a reason that is not valid, for a file without a credential, and for a
-// credential that no key of an institution of this vault signed; Conflict if the vault has the certificate, or
-// gave its place to another one or will; NotFound if the vault does not have the status list.
+// credential that no key of an institution of this vault signed; Conflict if the vault has the certificate,
+// or if another certificate has its place or can get it; NotFound if the vault does not have the status
+// list.
 func (s *Service) RevokeFile(ctx context.Context, data []byte, reason string) (*FileRevocation, error) {
 	// Unlike the reason of a revoked certificate, this reason is optional.
 	if reason = strings.TrimSpace(reason); reason != "" {
@@ -152,7 +153,8 @@ func (s *Service) readPlace(ctx context.Context, r *credential.Report, v *FileRe
 	return content, err
 }
 
-// checkPlaceTx returns an error unless no certificate of this vault has the place of a credential, or can get it.
+// checkPlaceTx returns an error if a certificate of this vault has the place of a credential, or can get
+// it.
 func (s *Service) checkPlaceTx(ctx context.Context, tx *db.Tx, v *FileRevocation, content *listContent) error {
 	var id int64
 	if content.series == nil {

@@ -146,8 +146,8 @@ type listContent struct {
 	// series is nil for a list of the previous release. Such a list is closed if it gets no new entries.
 	series *series
 	closed bool
-	// count returns the number of revoked positions, and revoked the positions. They lack those of
-	// credentials that were revoked by their files.
+	// count returns the number of revoked positions, and revoked the positions. Both omit credentials that
+	// were revoked by their files.
 	count   func(ctx context.Context) (int, error)
 	revoked func(ctx context.Context) ([]int, error)
 }
