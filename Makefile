@@ -114,7 +114,7 @@ CONCURRENT := ^(TestDeterministic|TestSnapshot|TestTimeStamp|TestFlippedByteIsNe
 CONCURRENT_PACKAGES := ./cmd/certvault ./internal/bulkimport ./internal/design ./internal/pades ./internal/pdf ./internal/search ./internal/typeset
 
 .PHONY: test/long
-test/long: deps ## run in full the tests of which test/race runs only a part
+test/long: deps ## run in full the tests of which test/race runs only a part, or none
 	go run ./test/pgcluster -fsync=off -- go run ./test/long $(SEQUENTIAL) -- $(TESTFLAGS) -vet=off -timeout 8m
 
 .PHONY: test/quick

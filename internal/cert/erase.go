@@ -30,7 +30,7 @@ const anyTime = math.MaxInt64
 
 // Erase deletes the files of a revoked certificate, or a failed certificate with its files, at once
 // and records the erasure in the audit log. The record of a revoked certificate remains with its
-// digests, so that the file is still recognised. Erase also deletes the files of a revoked
+// digests, so that the file is still recognized. Erase also deletes the files of a revoked
 // certificate whose retention has ended, if they still exist. A second erasure changes nothing.
 //
 // The error is a fault: NotFound if there is no certificate with the reference id, Conflict if the

@@ -181,7 +181,7 @@ func (s *Service) deleteFilesTx(ctx context.Context, tx *db.Tx, id, before int64
 
 // removeFilesTx removes the references to the files from a certificate that was revoked before a
 // time, so that package deletion deletes the files. The digests remain, so that the file is still
-// recognised as revoked. The checks are deleted, because the files no longer exist. The keys remain
+// recognized as revoked. The checks are deleted, because the files no longer exist. The keys remain
 // in former_keys, for an erasure before the files are deleted. The base of a template is not a file
 // of the certificate, but the values are deleted, since the original could be drawn from them. The
 // counts of verifications are deleted too.

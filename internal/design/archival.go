@@ -87,7 +87,7 @@ var (
 	pdfaPart = regexp.MustCompile(`pdfaid:part\s*(?:>|=\s*["'])\s*([1-4])`)
 )
 
-// withTitle returns a packet with another title, and reports whether it recognises the packet.
+// withTitle returns a packet with another title, and reports whether it recognizes the packet.
 func withTitle(packet, title string) (string, bool) {
 	end := strings.LastIndex(packet, "</rdf:RDF>")
 	if end < 0 || !utf8.ValidString(packet) {

@@ -58,9 +58,9 @@ var (
 	errToken = &WalletError{"invalid_token", "The access token is unknown or has expired."}
 	// ErrProof means that the proof of possession is not valid.
 	ErrProof = &WalletError{"invalid_proof", "The proof of possession is missing or not valid."}
-	errNonce = &WalletError{"invalid_nonce", "The nonce of the proof is not valid any more. Request another one."}
+	errNonce = &WalletError{"invalid_nonce", "The nonce of the proof is no longer valid. Request another one."}
 	errOther = &WalletError{"credential_request_denied", "The certificate was already issued to another key."}
-	errEnded = &WalletError{"credential_request_denied", "The certificate is not valid any more."}
+	errEnded = &WalletError{"credential_request_denied", "The certificate is no longer valid."}
 )
 
 // Offer is an offer of a credential to the wallet of a recipient.

@@ -49,7 +49,7 @@ func newPacket(title string, s Stamp) string {
 }
 
 // extendPacket adds the properties of a stamp to a packet and removes the padding. It returns false
-// if the structure of the packet is not recognised.
+// if the structure of the packet is not recognized.
 func extendPacket(packet string, s Stamp) (string, bool) {
 	end := strings.LastIndex(packet, "</rdf:RDF>")
 	if end < 0 || !utf8.ValidString(packet) {

@@ -40,7 +40,7 @@ func TestTemplateColumnsAreRecognised(t *testing.T) {
 		}
 		places := DetectColumns(table.Header)
 		if len(places) != len(table.Header) || len(places) != 7 {
-			t.Errorf("%s: %d of the columns %q are recognised, want all of 7 columns", name, len(places), table.Header)
+			t.Errorf("%s: %d of the columns %q are recognized, want all of 7 columns", name, len(places), table.Header)
 		}
 		want := map[Column]string{Title: "BSc", Name: "Ada Obi", Email: "ada@example.org", File: "007", IssueDate: "2026-06-30", Details: "", ExpiresOn: ""}
 		for column, text := range want {

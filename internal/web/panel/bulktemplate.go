@@ -143,7 +143,7 @@ func withoutScript(why []string, t texts, seen map[string]bool) (list []string) 
 	return list
 }
 
-// scripts are the scripts that are recognised in names, with the keys of their names.
+// scripts are the scripts that are recognized in names, with the keys of their names.
 var scripts = []struct {
 	key   string
 	table *unicode.RangeTable

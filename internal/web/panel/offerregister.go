@@ -22,7 +22,7 @@ var registerLimits = &body.Limits{
 }
 
 // registerForm is the form of the register of an offer: a list, and the names of the columns that are
-// compared. A name is empty if the vault is to recognise the column.
+// compared. A name is empty if the vault is to recognize the column.
 type registerForm struct{ Number, Name, Birth string }
 
 // registerHeaders are common names of the columns of registers, in the languages of the vault.
