@@ -188,7 +188,8 @@ func (s *Service) rehashDue(ctx context.Context, limit int) ([]string, error) {
 // other files. A missing file fails its check. If a file cannot be read for another reason, the result is NotRun.
 func (s *Service) recheck(ctx context.Context, c *Certificate) (checks []Check, err error) {
 	ctx = blob.WithoutCache(ctx)
-	if originalCheck(c) == CheckOriginal {
+	// The record of an application has no file until a reviewer adds one.
+	if originalCheck(c) == CheckOriginal && c.File.Key != "" {
 		content, e := s.openOriginal(ctx, c)
 		var k Check
 		if k, err = recheckFile(CheckOriginal, content, e, c.File.Size, c.File.SHA256); e == nil {
