@@ -201,7 +201,7 @@ bin/pebble: test/acme/pebble.mod
 .PHONY: test/acme
 test/acme: export CERTVAULT_PEBBLE := $(CURDIR)/bin/pebble
 test/acme: deps build bin/pebble ## test a TLS certificate that several servers share, and its renewal, on an ACME server
-	$(E2E) -run '^TestACME$$' ./test/e2e
+	$(E2E) -run '^TestACME' ./test/e2e
 
 .PHONY: test/replica
 test/replica: deps build ## test reads from a replica of PostgreSQL that stops, hangs and falls behind

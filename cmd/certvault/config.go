@@ -75,7 +75,7 @@ func settingsOf(parsed *kong.Context) (list []setting) {
 		}
 		list = append(list, s)
 	}
-	for _, name := range []string{config.MasterKeyVariable, config.KeyIdentityVariable} {
+	for _, name := range []string{config.MasterKeyVariable, config.KeyIdentityVariable, config.ACMEKeyVariable} {
 		if os.Getenv(name) != "" {
 			list = append(list, setting{strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(name, "CERTVAULT_")), "_", "-"), hidden, name})
 		}

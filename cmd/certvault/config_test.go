@@ -17,9 +17,10 @@ func TestConfig(t *testing.T) {
 	t.Setenv("CERTVAULT_LISTEN", "localhost:2")
 	t.Setenv("CERTVAULT_SMTP", "smtp://ada:secret@mx.example:587?tls=required")
 	t.Setenv("CERTVAULT_MASTER_KEY", "secret")
+	t.Setenv("CERTVAULT_ACME_EAB_KEY", "c2VjcmV0")
 	t.Setenv("CERTVAULT_TSA", "https://tsa.example/?key=0")
 	t.Setenv("CERTVAULT_OTLP", "https://ada:secret@collector.example/otlp")
-	args := []string{"config", "--log-level", "warn", "--config", file, "--rate-limit", "7", "--blob-keep", "36h", "--cors-origin", "https://a.example,https://b.example", "--database", "postgres://vault@db.example/vault?password=secret&sslmode=require"}
+	args := []string{"config", "--log-level", "warn", "--acme-domain", "vault.example", "--acme-eab-kid", "kid-1", "--base-url", "https://localhost:2", "--config", file, "--rate-limit", "7", "--blob-keep", "36h", "--cors-origin", "https://a.example,https://b.example", "--database", "postgres://vault@db.example/vault?password=secret&sslmode=require"}
 	var list []setting
 	runJSON(t, "", &list, args...)
 	got := map[string]setting{}
@@ -30,7 +31,9 @@ func TestConfig(t *testing.T) {
 		{"rate-limit", "7", "command line"},
 		{"listen", "localhost:2", "CERTVAULT_LISTEN"},
 		{"public-rate-limit", "120", "default"},
-		{"base-url", "https://localhost:2", "other settings"},
+		{"base-url", "https://localhost:2", "command line"},
+		{"acme-eab-kid", "kid-1", "command line"},
+		{"acme-eab-key", "(set)", "CERTVAULT_ACME_EAB_KEY"},
 		{"bounce-domain", "b.example", "configuration file"},
 		{"bounce-token", "(set)", "configuration file"},
 		{"webhook-retry", "1s,2m", "configuration file"},
@@ -50,7 +53,7 @@ func TestConfig(t *testing.T) {
 		}
 	}
 	code, out, errs := certvault(t, "", args...)
-	if code != exitDone || strings.Contains(out+errs, "secret") || !strings.Contains(out, "postgres://vault@db.example") {
+	if code != exitDone || strings.Contains(out+errs, "secret") || strings.Contains(out+errs, "c2VjcmV0") || !strings.Contains(out, "postgres://vault@db.example") {
 		t.Errorf("exit code = %d, output %s%s, want the settings without secrets", code, out, errs)
 	}
 	code, out, errs = certvault(t, "", append(args, "--roles", "print")...)

@@ -37,6 +37,9 @@ const (
 	accountKey  = "acme_account+key"
 	tokenSuffix = "+token"
 
+	// bindingRequired is the type of the error of an authority that requires a binding (RFC 8555, 6.7).
+	bindingRequired = "urn:ietf:params:acme:error:externalAccountRequired"
+
 	privateKeyType  = "EC PRIVATE KEY"
 	certificateType = "CERTIFICATE"
 )
@@ -52,7 +55,10 @@ type Options struct {
 	// Directory is the URL of the directory of the certificate authority (RFC 8555, 7.1.1). The
 	// default is the directory of Let's Encrypt.
 	Directory string
-	Now       func() time.Time
+	// Binding is the account at the certificate authority to which the account of ACME is bound when it
+	// is registered (RFC 8555, 7.3.4). It is nil if the authority does not require one.
+	Binding *acme.ExternalAccountBinding
+	Now     func() time.Time
 }
 
 // Manager obtains and renews the TLS certificate of one host name, by the challenge tls-alpn-01 (RFC
@@ -209,7 +215,8 @@ func (m *Manager) account(ctx context.Context) (*acme.Client, error) {
 		return nil, err
 	}
 	var key crypto.Signer
-	if err == nil {
+	stored := err == nil
+	if stored {
 		block, _ := pem.Decode(value)
 		if block == nil {
 			return nil, errors.New("the stored key of the account is not PEM")
@@ -222,10 +229,43 @@ func (m *Manager) account(ctx context.Context) (*acme.Client, error) {
 		return nil, fmt.Errorf("the key of the account: %w", err)
 	}
 	client := &acme.Client{Key: key, DirectoryURL: m.Directory, UserAgent: "certvault", HTTPClient: &http.Client{Timeout: requestTime}}
-	if _, err := client.Register(ctx, &acme.Account{}, acme.AcceptTOS); err != nil && !errors.Is(err, acme.ErrAccountAlreadyExists) {
-		return nil, fmt.Errorf("registering an account: %w", err)
+	if stored {
+		account, err := client.GetReg(ctx, "")
+		if err == nil {
+			client.KID = acme.KeyID(account.URI)
+			return client, nil
+		}
+		if !errors.Is(err, acme.ErrNoAccount) {
+			return nil, fmt.Errorf("finding the account: %w", err)
+		}
 	}
-	return client, nil
+	return client, m.register(ctx, client)
+}
+
+// errBindingRequired means that the certificate authority requires an external account, and none is set.
+var errBindingRequired = errors.New("the certificate authority registers only accounts that are bound to an account on its website; " +
+	"create a key for external account binding (EAB) there, and set --acme-eab-kid to its id and --acme-eab-key-file to a file with it")
+
+// register registers the account at the certificate authority. It is done once: later orders find the
+// account by its key, because some authorities accept the key of a binding only once.
+func (m *Manager) register(ctx context.Context, client *acme.Client) error {
+	directory, err := client.Discover(ctx)
+	if err != nil {
+		return fmt.Errorf("reading the directory: %w", err)
+	}
+	if directory.ExternalAccountRequired && m.Binding == nil {
+		return errBindingRequired
+	}
+	_, err = client.Register(ctx, &acme.Account{ExternalAccountBinding: m.Binding}, acme.AcceptTOS)
+	switch refusal, ok := errors.AsType[*acme.Error](err); {
+	case err == nil, errors.Is(err, acme.ErrAccountAlreadyExists):
+		return nil
+	case ok && m.Binding == nil && refusal.ProblemType == bindingRequired:
+		return fmt.Errorf("%w: %w", errBindingRequired, err)
+	case m.Binding != nil:
+		return fmt.Errorf("registering an account with the key of the id %q in --acme-eab-kid: %w", m.Binding.KID, err)
+	}
+	return fmt.Errorf("registering an account: %w", err)
 }
 
 func (m *Manager) createAccountKey(ctx context.Context, name string) (crypto.Signer, error) {

@@ -1,6 +1,7 @@
 package acme_test
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -11,6 +12,34 @@ import (
 	"github.com/certvault/certvault/internal/acme"
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
+
+// An authority that registers only bound accounts says so in its directory (RFC 8555, 7.1.1), or refuses the
+// registration. The error names the settings.
+func TestBindingIsRequired(t *testing.T) {
+	t.Parallel()
+	for name, announced := range map[string]bool{"in the directory": true, "when it registers": false} {
+		registrations := 0
+		mux := http.NewServeMux()
+		authority := httptest.NewServer(mux)
+		defer authority.Close()
+		mux.HandleFunc("/dir", func(w http.ResponseWriter, _ *http.Request) {
+			fmt.Fprintf(w, `{"newNonce": "%[1]s/nonce", "newAccount": "%[1]s/account", "newOrder": "%[1]s/order", "meta": {"externalAccountRequired": %t}}`, authority.URL, announced)
+		})
+		mux.HandleFunc("/nonce", func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Replay-Nonce", "1") })
+		mux.HandleFunc("/account", func(w http.ResponseWriter, _ *http.Request) {
+			registrations++
+			w.Header().Set("Content-Type", "application/problem+json")
+			w.WriteHeader(http.StatusForbidden)
+			fmt.Fprint(w, `{"type": "urn:ietf:params:acme:error:externalAccountRequired", "detail": "no binding"}`)
+		})
+		m := acme.NewManager(acme.Options{
+			Cache: acme.NewCache(dbtest.SQLite(t), newRing(t), t.TempDir()), Domain: "vault.example.org", Directory: authority.URL + "/dir", Now: time.Now,
+		})
+		if _, err := m.Renew(t.Context()); err == nil || !strings.Contains(err.Error(), "--acme-eab-kid") || (registrations == 0) != announced {
+			t.Errorf("%s: error = %v after %d registrations, want one that names --acme-eab-kid", name, err, registrations)
+		}
+	}
+}
 
 // Certificate authorities accept few failures an hour. The pauses after failures grow to an hour, and
 // during a pause the authority gets no request.

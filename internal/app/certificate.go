@@ -192,14 +192,23 @@ func (a *App) openACME(ctx context.Context) error {
 	if a.acme == nil {
 		return nil
 	}
-	a.acme.open(a.acmeManager(a.cfg.Storage, a.cfg.TLS))
+	account, err := a.cfg.ExternalAccount()
+	if err != nil {
+		return err
+	}
+	var binding *xacme.ExternalAccountBinding
+	if account != nil {
+		binding = &xacme.ExternalAccountBinding{KID: account.KeyID, Key: account.Key}
+	}
+	a.acme.open(a.acmeManager(a.cfg.Storage, a.cfg.TLS, binding))
 	return a.reloadCertificate(ctx)
 }
 
-// acmeManager returns the manager of the TLS certificate in the database.
-func (s *Storage) acmeManager(c config.Storage, t config.TLS) *acme.Manager {
+// acmeManager returns the manager of the TLS certificate in the database. binding is needed only for the
+// registration of the account, and may be nil.
+func (s *Storage) acmeManager(c config.Storage, t config.TLS, binding *xacme.ExternalAccountBinding) *acme.Manager {
 	return acme.NewManager(acme.Options{
-		Cache: acme.NewCache(s.DB, s.Keyring, acmeFolder(c)), Domain: t.ACMEDomain, Directory: t.ACMEDirectory, Now: time.Now,
+		Cache: acme.NewCache(s.DB, s.Keyring, acmeFolder(c)), Domain: t.ACMEDomain, Directory: t.ACMEDirectory, Binding: binding, Now: time.Now,
 	})
 }
 

@@ -71,7 +71,7 @@ func examine(ctx context.Context, s config.Storage) []Finding {
 		finding("data folder", s.Data, examinePermissions(s.Data)),
 		finding("disk", free, diskErr),
 		finding("master key", "readable", keyErr),
-		finding("secret files", "private", examineSecrets(s)),
+		finding("secret files", "private", examineSecretFiles(s.MasterKeyFile, s.KeyIdentityFile, s.KeyPassphraseFile)),
 	}
 	list = append(list, examineFileStore(ctx, s)...)
 	r, err := pdfium.New(ctx, pdfium.Options{CompiledDir: s.Cache, CacheDir: s.OwnCache()})

@@ -38,6 +38,7 @@ var remedies = map[string]string{ //nolint:gosec // no value is a secret
 	"stored files":            restoreFiles,
 	"checks of stored files":  "Keep a server with the role work running, or start it with a higher --file-check-rate.",
 	"file names":              restoreFiles,
+	"ACME account":            "Set --acme-eab-kid and --acme-eab-key-file to the id and the key that the certificate authority shows, with mode 0600.",
 	"TLS certificate":         "Put a renewed certificate and its key into --tls-cert and --tls-key, or read the log of the server about --acme-domain.",
 }
 

@@ -16,11 +16,12 @@ import (
 // outside the data folder, because some platforms make mounted secrets readable for a group.
 const openSecret fs.FileMode = 0o027
 
-// examineSecrets returns an error if a secret file that a flag names has a permission of
-// openSecret. Secret files in the data folder need no check, because the data folder is private.
-func examineSecrets(s config.Storage) error {
+// examineSecretFiles returns an error if a secret file that a flag names has a permission of
+// openSecret. Empty names are ignored. Secret files in the data folder need no check, because the data
+// folder is private.
+func examineSecretFiles(files ...string) error {
 	var errs []error
-	for _, file := range []string{s.MasterKeyFile, s.KeyIdentityFile, s.KeyPassphraseFile} {
+	for _, file := range files {
 		if file == "" {
 			continue
 		}

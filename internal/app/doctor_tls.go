@@ -26,11 +26,12 @@ const (
 
 // ExamineTLS checks the server's TLS certificate: that of --tls-cert, that of --acme-domain, or else
 // the one in the data folder. If the data folder has none, there is no finding, because a proxy
-// terminates TLS.
+// terminates TLS. If --acme-eab-kid is set, ExamineTLS also checks its key.
 func ExamineTLS(ctx context.Context, s config.Storage, t config.TLS, now time.Time) []Finding {
+	list := examineACMEAccount(t)
 	where, leaf, err := serverLeaf(ctx, s, t)
 	if errors.Is(err, os.ErrNotExist) && t.TLSCert == "" {
-		return nil
+		return withRemedies(list)
 	}
 	detail := ""
 	if err == nil {
@@ -46,7 +47,21 @@ func ExamineTLS(ctx context.Context, s config.Storage, t config.TLS, now time.Ti
 			detail = "valid until " + leaf.NotAfter.Format(time.DateOnly)
 		}
 	}
-	return withRemedies([]Finding{finding("TLS certificate", detail, err)})
+	return withRemedies(append(list, finding("TLS certificate", detail, err)))
+}
+
+// examineACMEAccount checks the key of --acme-eab-kid. Without this setting there is no finding.
+func examineACMEAccount(t config.TLS) []Finding {
+	account, err := t.ExternalAccount()
+	if account == nil && err == nil {
+		return nil
+	}
+	detail := ""
+	if err == nil {
+		detail = fmt.Sprintf("bound to the key id %q at the certificate authority; the key can be read", account.KeyID)
+		err = examineSecretFiles(t.ACMEKeyFile)
+	}
+	return []Finding{finding("ACME account", detail, err)}
 }
 
 // serverLeaf returns the server's TLS certificate, and where it is stored.
@@ -77,7 +92,7 @@ func acmeLeaf(ctx context.Context, s config.Storage, t config.TLS) (_ *x509.Cert
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, b.DB.Close()) }()
-	pair, err := b.acmeManager(s, t).Load(ctx)
+	pair, err := b.acmeManager(s, t, nil).Load(ctx)
 	if errors.Is(err, acme.ErrNoCertificate) {
 		return nil, fmt.Errorf("%w for %s; the log of the server shows why", err, t.ACMEDomain)
 	}

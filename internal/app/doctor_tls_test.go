@@ -1,6 +1,8 @@
 package app
 
 import (
+	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -45,6 +47,40 @@ func TestDoctorExaminesTLSFiles(t *testing.T) {
 		list := ExamineTLS(t.Context(), s, c.files, now.AddDate(0, 0, c.days))
 		if len(list) != 1 || list[0].Good != (c.want == "") || !strings.Contains(list[0].Detail, c.want) {
 			t.Errorf("%+v after %d days: %+v, want %q", c.files, c.days, list, c.want)
+		}
+	}
+}
+
+// TestDoctorExaminesTheAccountOfACME checks that doctor shows the key id of --acme-eab-kid and never the key,
+// and reports a key that is missing or readable for others.
+func TestDoctorExaminesTheAccountOfACME(t *testing.T) {
+	t.Parallel()
+	s, file := config.Storage{Data: t.TempDir()}, filepath.Join(t.TempDir(), "eab")
+	if err := os.WriteFile(file, []byte("c2VjcmV0LWtleQ==\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		set  config.TLS
+		mode os.FileMode
+		good bool
+		want string
+	}{
+		{config.TLS{ACMEKeyID: "kid-1", ACMEKeyFile: file}, 0o600, true, `"kid-1"`},
+		{config.TLS{ACMEKeyID: "kid-1", ACMEKey: "c2VjcmV0LWtleQ"}, 0o600, true, `"kid-1"`},
+		{config.TLS{ACMEKeyID: "kid-1", ACMEKeyFile: file}, 0o644, false, "chmod 600"},
+		{config.TLS{ACMEKeyID: "kid-1"}, 0o600, false, "--acme-eab-key-file or CERTVAULT_ACME_EAB_KEY"},
+		{config.TLS{ACMEKeyID: "kid-1", ACMEKey: "secret+key"}, 0o600, false, "base64url"},
+	} {
+		if err := os.Chmod(file, c.mode); err != nil {
+			t.Fatal(err)
+		}
+		c.set.ACMEDomain = "vault.example.org"
+		list := ExamineTLS(t.Context(), s, c.set, time.Now())
+		if len(list) != 2 || list[0].Name != "ACME account" || list[0].Good != c.good || (list[0].Remedy == "") != c.good || !strings.Contains(list[0].Detail, c.want) {
+			t.Errorf("%+v: %+v, want good = %v and %q", c.set, list, c.good, c.want)
+		}
+		if text := fmt.Sprintf("%+v", list); strings.Contains(text, "c2VjcmV0") || strings.Contains(text, "secret") {
+			t.Errorf("the findings contain the key: %s", text)
 		}
 	}
 }

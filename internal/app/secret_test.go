@@ -319,12 +319,11 @@ func TestOpenSecretsAreReported(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := config.Storage{MasterKeyFile: file}
 	for mode, want := range map[os.FileMode]bool{0o600: true, 0o440: true, 0o444: false, 0o660: false} {
 		if err := os.Chmod(file, mode); err != nil {
 			t.Fatal(err)
 		}
-		if err := examineSecrets(s); (err == nil) != want || err != nil && !strings.Contains(err.Error(), "chmod 600") {
+		if err := examineSecretFiles(file, ""); (err == nil) != want || err != nil && !strings.Contains(err.Error(), "chmod 600") {
 			t.Errorf("mode %v: error = %v, want none: %v", mode, err, want)
 		}
 	}

@@ -125,12 +125,21 @@ type TLS struct {
 	TLSKey        string `help:"Private key of the TLS certificate, PEM." name:"tls-key" placeholder:"FILE" type:"path"`
 	ACMEDomain    string `help:"Host name for which the server obtains a TLS certificate by ACME." name:"acme-domain" placeholder:"NAME"`
 	ACMEDirectory string `help:"ACME directory of another certificate authority than Let's Encrypt." name:"acme-directory" placeholder:"URL"`
+	ACMEKeyID     string `help:"Key id of the account at the certificate authority to which the account of ACME is bound." name:"acme-eab-kid" placeholder:"KID"`
+	ACMEKeyFile   string `help:"File with the key of --acme-eab-kid, in base64url." name:"acme-eab-key-file" placeholder:"FILE" type:"path"`
+
+	// ACMEKey is the key of --acme-eab-kid itself. It comes only from the environment, because other
+	// users of the machine can read the arguments of a process.
+	ACMEKey string `kong:"-"`
 }
 
 // checkTLS returns an error if the settings do not fit together.
 func (t *TLS) checkTLS() error {
 	if (t.TLSCert == "") != (t.TLSKey == "") {
 		return errors.New("--tls-cert and --tls-key must be set together")
+	}
+	if _, err := t.ExternalAccount(); err != nil {
+		return err
 	}
 	if t.ACMEDirectory == "" {
 		return nil

@@ -45,7 +45,7 @@ func TestACME(t *testing.T) {
 		t.Skipf("%s is not set; run make test/acme", pebbleVariable)
 	}
 	t.Parallel()
-	ca := startPebble(t)
+	ca := startPebble(t, false)
 	database, shared := dbtest.MigratedURL(t), t.TempDir()
 	var addresses []string
 	for range 3 {
@@ -92,6 +92,43 @@ func TestACME(t *testing.T) {
 	}
 }
 
+// TestACMEBinding runs a server whose certificate authority registers only accounts that are bound to one on
+// its website (RFC 8555, 7.3.4). Without the key, the log says what to set. With it, the server gets a
+// certificate.
+func TestACMEBinding(t *testing.T) {
+	if os.Getenv(pebbleVariable) == "" {
+		t.Skipf("%s is not set; run make test/acme", pebbleVariable)
+	}
+	t.Parallel()
+	ca := startPebble(t, true)
+	address, data := nodeAddress(t, nil), empty(t)
+	ca.target.Store(address)
+	start := func(args ...string) *vault.Vault {
+		return serve(t, vault.Options{
+			Data: data, Listen: address, Unready: true, Env: []string{"SSL_CERT_FILE=" + ca.file},
+			Args: append(args, "--acme-domain", acmeDomain, "--acme-directory", ca.directory),
+		})
+	}
+	if !testing.Short() {
+		v := start()
+		eventually(t, startTime, "the log says what to set", func() bool { return strings.Contains(v.Log(), "--acme-eab-kid") })
+		if code, err := v.Stop(); err != nil || code != 0 {
+			t.Fatalf("exit code = %d, %v", code, err)
+		}
+	}
+	v := start("--acme-eab-kid", bindingKeyID, "--acme-eab-key-file", writeTemp(t, "eab", []byte(bindingKey+"\n")))
+	ca.await(t, []string{address}, nil)
+	if strings.Contains(v.Log(), bindingKey) {
+		t.Error("the log contains the key")
+	}
+}
+
+// bindingKeyID and bindingKey are the key of external accounts that the authority knows.
+const (
+	bindingKeyID = "kid-1"
+	bindingKey   = "zWNDZM6eQGHWpSRTPal5eIUYFTu7EajVIoguysqZ9wG44nMEtx3MUAsUDkMTQ12W"
+)
+
 // authority is a running pebble. Its connections for challenges go to target.
 type authority struct {
 	directory string
@@ -103,8 +140,9 @@ type authority struct {
 	challenges atomic.Int64
 }
 
-// startPebble starts pebble, with a name server for acmeDomain and a forwarder for its challenges.
-func startPebble(t *testing.T) *authority {
+// startPebble starts pebble, with a name server for acmeDomain and a forwarder for its challenges. With
+// bound, it registers only accounts that are bound with bindingKey.
+func startPebble(t *testing.T, bound bool) *authority {
 	t.Helper()
 	ca := &authority{output: filepath.Join(t.TempDir(), "pebble.log")}
 	file, own := selfSigned(t)
@@ -120,6 +158,7 @@ func startPebble(t *testing.T) *authority {
 	config, err := json.Marshal(map[string]any{"pebble": map[string]any{
 		"listenAddress": api, "managementListenAddress": management, "certificate": file, "privateKey": file,
 		"tlsPort": l.Addr().(*net.TCPAddr).Port, "httpPort": 1, "keyAlgorithm": "ecdsa",
+		"externalAccountBindingRequired": bound, "externalAccountMACKeys": map[string]string{bindingKeyID: bindingKey},
 		"retryAfter": map[string]int{"authz": 1, "order": 1},
 		"profiles":   map[string]any{"default": map[string]any{"description": "for tests", "validityPeriod": int(acmeValidity / time.Second)}},
 	}})
