@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -16,17 +17,30 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
+
+	"github.com/yuin/goldmark"
+	"github.com/yuin/goldmark/ast"
+	mdtext "github.com/yuin/goldmark/text"
 
 	"github.com/certvault/certvault/internal/db/dbtest"
 	"github.com/certvault/certvault/test/vault"
 )
 
-// commands matches a code block whose commands can run here.
-var commands = regexp.MustCompile("(?s)\n```sh\n(.*?\n)```\n")
+// languages are the languages of code blocks. Only those with the language sh are run, so that a command in
+// another one needs a reason, which the expression matches.
+var languages = map[string]*regexp.Regexp{
+	"sh": nil, "csv": nil, "go": nil, "js": nil, "json": nil, "mermaid": nil, "php": nil, "python": nil, "sql": nil, "yaml": nil,
+	// Commands that need root, other machines, a checkout, a terminal or a token in hardware.
+	"console": regexp.MustCompile(`(?m)^(sudo|docker|make|git|tar|rsync|exec pkcs11-tool|certvault serve|CERTVAULT_BENCH_RECORDS=\d+ go)\b|s3://`),
+	// The form of commands, with words in capitals, as well as outputs, diagrams and comments.
+	"text": regexp.MustCompile(`\b[A-Z]+\b|─|<!--`),
+}
 
-// TestHelpCommands runs the commands of each page of docs/help, as one script for each page, against one
-// vault. docs/help/contributor/documentation.md describes the rules.
+// TestHelpCommands runs the commands of each document, as one script for each document, against one vault.
+// docs/help/contributor/documentation.md describes the rules.
 func TestHelpCommands(t *testing.T) {
 	t.Parallel()
 	root, err := vault.Root()
@@ -54,72 +68,165 @@ func TestHelpCommands(t *testing.T) {
 	if err := os.Symlink(binary, filepath.Join(dir, "bin", "certvault")); err != nil {
 		t.Fatal(err)
 	}
-	for name, person := range map[string]string{"diploma.pdf": "Grace Hopper", "ada.pdf": "Ada Lovelace"} {
-		if err := os.WriteFile(filepath.Join(dir, name), sample(person), 0o600); err != nil {
+	files := map[string][]byte{
+		"diploma.pdf": sample("Grace Hopper"), "ada.pdf": sample("Ada Lovelace"),
+		// A response with an error ends a script.
+		".curlrc": []byte("fail-with-body\nsilent\nshow-error\n"),
+	}
+	for name, content := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	environment := []string{"PATH=" + filepath.Join(dir, "bin") + ":" + os.Getenv("PATH"), "HOME=" + dir, "TMPDIR=" + os.TempDir(), "LC_ALL=C.UTF-8"}
+	environment := []string{
+		"PATH=" + filepath.Join(dir, "bin") + ":" + os.Getenv("PATH"), "HOME=" + dir, "TMPDIR=" + os.TempDir(), "LC_ALL=C.UTF-8",
+		"CERTVAULT_URL=" + v.URL, // the default is the address that is replaced
+	}
 	addresses := strings.NewReplacer("https://localhost:8443", v.URL, "9000", freePort(t), "https://moodle.example.org", fakeMoodle(t))
 
-	pages := helpPages(t, filepath.Join(root, "docs", "help"))
-	if len(pages) < 4 {
-		t.Fatalf("only %d pages have commands: %v", len(pages), pages)
-	}
-	for _, file := range pages {
-		text, err := os.ReadFile(file)
+	found := map[string]bool{}
+	for _, d := range documents(t, root) {
+		found[d.name] = true
+		ran, err := os.Create(filepath.Join(t.TempDir(), "ran"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		var script strings.Builder
-		for _, block := range commands.FindAllSubmatch(text, -1) {
-			script.Write(block[1])
-		}
-		cmd := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", addresses.Replace(script.String()))
-		cmd.Dir, cmd.Env = dir, environment
+		cmd := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", addresses.Replace(strings.Join(d.blocks, endOfBlock)+endOfBlock))
+		cmd.Dir, cmd.Env, cmd.ExtraFiles = dir, environment, []*os.File{ran}
+		// A script that fails leaves its receiver of webhooks behind, which has the standard error too.
+		cmd.SysProcAttr, cmd.WaitDelay = &syscall.SysProcAttr{Setpgid: true}, time.Second
 		var output bytes.Buffer
 		cmd.Stdout, cmd.Stderr = &output, &output
 		if err := cmd.Run(); err != nil {
-			t.Errorf("the commands of %s: %v; output:\n%s", file, err, output.String())
+			t.Errorf("the commands of %s: %v; output:\n%s", d.name, err, output.String())
+			_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // the error is reported
 		}
-		for _, want := range wanted[filepath.Base(file)] {
+		t.Logf("%s: %d blocks, %s", d.name, len(d.blocks), cmd.ProcessState.UserTime()+cmd.ProcessState.SystemTime())
+		if marks, err := os.ReadFile(ran.Name()); err != nil || len(marks) != len(d.blocks) {
+			t.Errorf("%s: %d of %d blocks ran to their end, error %v", d.name, len(marks), len(d.blocks), err)
+		}
+		if err := ran.Close(); err != nil {
+			t.Error(err)
+		}
+		for _, want := range wanted[d.name] {
 			if !strings.Contains(output.String(), want) {
-				t.Errorf("the output of the commands of %s has no %q:\n%s", file, want, output.String())
+				t.Errorf("the output of the commands of %s has no %q:\n%s", d.name, want, output.String())
 			}
+		}
+	}
+	for name := range wanted {
+		if !found[name] {
+			t.Errorf("%s has no commands", name)
 		}
 	}
 }
 
-// wanted are texts of the outputs of pages.
+// endOfBlock follows each block of a script. It writes a mark, so that a block that is skipped is noticed.
+const endOfBlock = "\nprintf . >&3\n"
+
+// wanted are texts of the outputs of documents.
 var wanted = map[string][]string{
-	"first-call.md":     {"VALID", "2 approved of 2 rows"},
-	"moodle.md":         {"issued: Ada Lovelace", "has it already: Ada Lovelace"},
-	"webhooks-first.md": {"certificate_application.approved EXAMPLE-"},
+	firstDocument:                            {"is intact", "This vault is a drill."},
+	"README.md":                              {" approved", "2 approved of 2 rows"},
+	"docs/api.md":                            {"Application released.", "Application approved.", "Application rejected."},
+	"docs/credentials.md":                    {"current  2       Ed25519"},
+	"docs/operations.md":                     {"were deleted. The record remains", "already there: 0.", "are as they were stored", "The sheet has no errors."},
+	"docs/templates.md":                      {"2 of 2 rows can be issued.", "2 approved of 2 rows", "Template Diploma is archived."},
+	"docs/verify.md":                         {"Total document signed", "Certificate is Trusted", "CAdES Verification successful"},
+	"docs/help/integrator/first-call.md":     {"VALID", "2 approved of 2 rows"},
+	"docs/help/integrator/moodle.md":         {"issued: Ada Lovelace", "has it already: Ada Lovelace"},
+	"docs/help/integrator/n8n.md":            {"is being processed", `"total":1`},
+	"docs/help/integrator/webhooks-first.md": {"certificate_application.approved EXAMPLE-"},
 }
 
-// helpPages returns the pages with commands. The page of the operator is first, because it creates the
-// institution.
-func helpPages(t *testing.T, root string) (pages []string) {
+// firstDocument creates the institution of the other documents.
+const firstDocument = "docs/help/operator/first-hour.md"
+
+// document is a document with commands.
+type document struct {
+	// name is its path in the repository.
+	name string
+	// blocks are the commands of each block.
+	blocks []string
+}
+
+// documents returns the documents with commands, firstDocument first. It checks the languages of all code
+// blocks.
+func documents(t *testing.T, root string) (list []document) {
 	t.Helper()
 	err := filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
-		if err != nil || filepath.Ext(path) != ".md" || e.IsDir() {
+		if err != nil {
 			return err
 		}
-		text, err := os.ReadFile(path)
-		if err == nil && commands.Match(text) {
-			pages = append(pages, path)
+		name, err := filepath.Rel(root, path)
+		if err != nil {
+			return err
 		}
-		return err
+		name = filepath.ToSlash(name)
+		if e.IsDir() {
+			if name != "." && name != "docs" && name != "deploy" && !strings.HasPrefix(name, "docs/") && !strings.HasPrefix(name, "deploy/") {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if filepath.Ext(name) != ".md" {
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		if blocks := commandBlocks(t, name, text); len(blocks) > 0 {
+			list = append(list, document{name, blocks})
+		}
+		return nil
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	first := filepath.Join(root, "operator", "first-hour.md")
-	i := slices.Index(pages, first)
-	if i < 0 {
-		t.Fatalf("%s has no commands", first)
+	first := slices.IndexFunc(list, func(d document) bool { return d.name == firstDocument })
+	if first < 0 {
+		t.Fatalf("%s has no commands", firstDocument)
 	}
-	return append([]string{first}, slices.Delete(pages, i, i+1)...)
+	d := list[first]
+	return append([]document{d}, slices.Delete(list, first, first+1)...)
+}
+
+// commandBlocks returns the commands of the blocks of a document that are run, also of those in comments,
+// which begin with "<!-- sh".
+func commandBlocks(t *testing.T, name string, text []byte) (blocks []string) {
+	t.Helper()
+	err := ast.Walk(goldmark.DefaultParser().Parse(mdtext.NewReader(text)), func(n ast.Node, entering bool) (ast.WalkStatus, error) {
+		if !entering || n.Type() != ast.TypeBlock {
+			return ast.WalkContinue, nil
+		}
+		content := string(n.Lines().Value(text))
+		switch n := n.(type) {
+		case *ast.CodeBlock:
+			t.Errorf("%s: the code block %q is indented, and needs a fence with a language", name, content)
+		case *ast.HTMLBlock:
+			if commands, ok := strings.CutPrefix(content, "<!-- sh\n"); ok {
+				blocks = append(blocks, strings.TrimSuffix(strings.TrimSpace(commands), "-->"))
+			}
+		case *ast.FencedCodeBlock:
+			language := string(n.Language(text))
+			reason, ok := languages[language]
+			if !ok {
+				t.Errorf("%s: the language %q of the code block %q is none of %q", name, language, content, slices.Sorted(maps.Keys(languages)))
+			}
+			if reason != nil && !reason.MatchString(content) {
+				t.Errorf("%s: the code block %q has the language %s although it can run; use sh", name, content, language)
+			}
+			if language == "sh" {
+				blocks = append(blocks, content)
+			}
+		}
+		return ast.WalkContinue, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return blocks
 }
 
 // freePort returns a port of this machine that is free.
