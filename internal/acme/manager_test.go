@@ -21,7 +21,7 @@ func TestBindingIsRequired(t *testing.T) {
 		registrations := 0
 		mux := http.NewServeMux()
 		authority := httptest.NewServer(mux)
-		defer authority.Close()
+		t.Cleanup(authority.Close)
 		mux.HandleFunc("/dir", func(w http.ResponseWriter, _ *http.Request) {
 			fmt.Fprintf(w, `{"newNonce": "%[1]s/nonce", "newAccount": "%[1]s/account", "newOrder": "%[1]s/order", "meta": {"externalAccountRequired": %t}}`, authority.URL, announced)
 		})

@@ -111,7 +111,7 @@ func TestACMEBinding(t *testing.T) {
 	}
 	if !testing.Short() {
 		v := start()
-		eventually(t, startTime, "the log says what to set", func() bool { return strings.Contains(v.Log(), "--acme-eab-kid") })
+		eventually(t, 2*acmeValidity, "the log says what to set", func() bool { return strings.Contains(v.Log(), "--acme-eab-kid") })
 		if code, err := v.Stop(); err != nil || code != 0 {
 			t.Fatalf("exit code = %d, %v", code, err)
 		}

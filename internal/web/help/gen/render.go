@@ -210,6 +210,7 @@ func (nodes) RegisterFuncs(r markup.NodeRendererFuncRegisterer) {
 	r.Register(ast.KindFencedCodeBlock, codeBlock)
 	r.Register(ast.KindCodeBlock, codeBlock)
 	r.Register(ast.KindCodeSpan, codeSpan)
+	r.Register(ast.KindHTMLBlock, omit)
 	r.Register(extensionast.KindTable, table)
 	r.Register(extensionast.KindTableCell, cell)
 }
@@ -224,6 +225,11 @@ func codeBlock(w util.BufWriter, content []byte, n ast.Node, entering bool) (ast
 		_, _ = w.WriteString(html.EscapeString(string(line.Value(content))))
 	}
 	_, _ = w.WriteString("</code></pre>\n")
+	return ast.WalkSkipChildren, nil
+}
+
+// omit renders nothing. Comments contain commands that only a test runs.
+func omit(util.BufWriter, []byte, ast.Node, bool) (ast.WalkStatus, error) {
 	return ast.WalkSkipChildren, nil
 }
 
