@@ -128,6 +128,8 @@ const endOfBlock = "\nprintf . >&3\n"
 var wanted = map[string][]string{
 	firstDocument:                            {"is intact", "This vault is a drill."},
 	"README.md":                              {" approved", "2 approved of 2 rows"},
+	"docs/access.md":                         {"dean@example.org", `"action":"token.created"`},
+	"docs/accounts.md":                       {"registrar@example.org"},
 	"docs/api.md":                            {"Application released.", "Application approved.", "Application rejected."},
 	"docs/credentials.md":                    {"current  2       Ed25519"},
 	"docs/operations.md":                     {"were deleted. The record remains", "already there: 0.", "are as they were stored", "The sheet has no errors."},
