@@ -106,7 +106,7 @@ func (b *bulkCommand) Run(c *console) error {
 	}
 	switch {
 	case err != nil:
-		return fmt.Errorf("%w; run the same command again to continue", b.userError(err))
+		return b.unfinished(b.List, err)
 	case result.Approved != result.Rows:
 		return fmt.Errorf("%d of %d rows have no approved certificate; see %s", result.Rows-result.Approved, result.Rows, path)
 	}

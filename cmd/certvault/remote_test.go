@@ -321,6 +321,15 @@ func TestInterruptedBulk(t *testing.T) {
 	if code != exitRefused || !strings.Contains(out, "1 unfinished of 1 rows") || !strings.Contains(errs, "Invalid API token; run the same command again") {
 		t.Errorf("exit code = %d, stdout = %q, stderr = %q, want 1 unfinished row and the advice to run the command again", code, out, errs)
 	}
+	s = newRemoteVault(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusNotFound)
+		_, _ = io.WriteString(w, `{"message": "No such batch."}`)
+	})
+	s.file("a.pdf", "%PDF")
+	list := s.file("class.csv", "title,name,email,file\nBSc,Ada,ada@example.org,a.pdf\n")
+	if _, _, errs = s.run("bulk", list); !strings.Contains(errs, "No such batch. The journal "+list+".journal names what the institution of this token does not have.") {
+		t.Errorf("stderr = %q, want the advice to use another token", errs)
+	}
 }
 
 func TestRemoteUsage(t *testing.T) {
