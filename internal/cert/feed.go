@@ -31,14 +31,15 @@ func (s *Service) FeedTx(ctx context.Context, tx *db.Tx, institutionID int64) er
 // feedTx implements FeedTx. It does not count the job of the certificate exceptID, which is about
 // to leave the queue.
 func (s *Service) feedTx(ctx context.Context, tx *db.Tx, institutionID, exceptID int64) error {
-	// busy does not count jobs that wait for another attempt.
+	// busy does not count jobs that wait for another attempt. The limits are no parameters alone, because
+	// SQLite would plan the statements anew for each use.
 	var busy, left int
 	if err := tx.QueryRowContext(ctx, `
 		SELECT (SELECT count(*) FROM certificates c
 			WHERE c.institution_id = $1 AND c.status = 'processing' AND c.batch_id IS NOT NULL AND c.job_id IS NOT NULL AND c.id <> $2
 			  AND `+job.Busy(`c.job_id`)+`),
 			(SELECT count(*) FROM (SELECT 1 FROM certificates
-				WHERE institution_id = $1 AND status = 'processing' AND batch_id IS NOT NULL AND job_id IS NULL LIMIT $3) AS waiting)`,
+				WHERE institution_id = $1 AND status = 'processing' AND batch_id IS NOT NULL AND job_id IS NULL LIMIT $3 + 0) AS waiting)`,
 		institutionID, exceptID, doubleShareLimit+1).Scan(&busy, &left); err != nil {
 		return fmt.Errorf("counting the jobs of batches: %w", err)
 	}
@@ -50,7 +51,7 @@ func (s *Service) feedTx(ctx context.Context, tx *db.Tx, institutionID, exceptID
 		return nil
 	}
 	waiting := `SELECT uuid FROM certificates
-		WHERE institution_id = $1 AND status = 'processing' AND batch_id IS NOT NULL AND job_id IS NULL ORDER BY id LIMIT $2`
+		WHERE institution_id = $1 AND status = 'processing' AND batch_id IS NOT NULL AND job_id IS NULL ORDER BY id LIMIT $2 + 0`
 	if tx.Dialect() == db.PostgreSQL {
 		// Concurrent transactions select different certificates.
 		waiting += ` FOR UPDATE SKIP LOCKED`

@@ -5,6 +5,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -131,7 +132,7 @@ func (c *preparingConn) prepare(ctx context.Context, text string) *prepared {
 		return nil
 	}
 	// With white space at the end, the driver would take the text for a script.
-	stmt, err := c.PrepareContext(ctx, strings.TrimSpace(text))
+	stmt, err := c.PrepareContext(ctx, steady(strings.TrimSpace(text)))
 	if err != nil {
 		return nil
 	}
@@ -144,6 +145,20 @@ func (c *preparingConn) prepare(ctx context.Context, text string) *prepared {
 		c.discardOne()
 	}
 	return &prepared{sqliteStmt: s}
+}
+
+// queueLimit is the limit of a statement of the queue.
+var queueLimit = regexp.MustCompile(`(?m)^( *LIMIT \?\d+)$`)
+
+// steady returns the text of a statement of the queue so that SQLite does not plan it for each use. SQLite
+// plans a statement again for each value of a limit that is only a parameter, even for the same value,
+// and this takes several times as long as the fetch of a job. The plans of other statements may depend
+// on the limit.
+func steady(text string) string {
+	if !strings.HasPrefix(text, "-- name:") {
+		return text
+	}
+	return queueLimit.ReplaceAllString(text, "$1 + 0")
 }
 
 // discardOne closes the statement that was not used for the longest time and is not in use.

@@ -217,3 +217,17 @@ func TestStatementAfterTheSchemaChanged(t *testing.T) {
 		}
 	}
 }
+
+// TestLimitOfTheQueue checks that the limit of a statement of the queue is not a parameter alone, and that
+// other statements are unchanged.
+func TestLimitOfTheQueue(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"-- name: JobGetAvailable :many\nSELECT id\n    LIMIT ?3\n)": "-- name: JobGetAvailable :many\nSELECT id\n    LIMIT ?3 + 0\n)",
+		"SELECT id\n    LIMIT ?3":                                    "SELECT id\n    LIMIT ?3",
+	} {
+		if got := steady(text); got != want {
+			t.Errorf("steady(%q) = %q, want %q", text, got, want)
+		}
+	}
+}
