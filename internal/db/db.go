@@ -58,14 +58,14 @@ type DB struct {
 
 // QueryContext runs a query outside a transaction.
 func (d *DB) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
-	rows, err := d.reader(ctx).QueryContext(ctx, query, args...)
+	rows, err := d.reader(ctx).QueryContext(ctx, query, d.planned(query, args)...)
 	d.counters.count(ctx, err)
 	return rows, err
 }
 
 // QueryRowContext runs a query for one row outside a transaction.
 func (d *DB) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
-	row := d.reader(ctx).QueryRowContext(ctx, query, args...)
+	row := d.reader(ctx).QueryRowContext(ctx, query, d.planned(query, args)...)
 	d.counters.count(ctx, row.Err())
 	return row
 }

@@ -45,8 +45,8 @@ func setPoolSize(cfg *pgxpool.Config, databaseURL string) error {
 func checkSession(ctx context.Context, pool *pgxpool.Pool) error {
 	ctx, cancel := context.WithTimeout(Unlimited(ctx), acquireTime)
 	defer cancel()
-	var mode string
-	err := pool.QueryRow(ctx, `SHOW plan_cache_mode`, pgx.QueryExecModeSimpleProtocol).Scan(&mode)
+	var cost string
+	err := pool.QueryRow(ctx, `SHOW random_page_cost`, pgx.QueryExecModeSimpleProtocol).Scan(&cost)
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok && strings.Contains(e.Message, "unsupported startup parameter") {
 		return fmt.Errorf("%w: %w", errPooler, err)
 	}
@@ -54,7 +54,7 @@ func checkSession(ctx context.Context, pool *pgxpool.Pool) error {
 		return err
 	}
 	// The parameters of this process were ignored, and a session would lack them.
-	if mode != planCacheMode {
+	if cost != pageCost {
 		return errPooler
 	}
 	return nil
