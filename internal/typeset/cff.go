@@ -7,6 +7,7 @@ import (
 	"math/bits"
 	"slices"
 	"strconv"
+	"sync"
 
 	"github.com/go-text/typesetting/font"
 	"github.com/go-text/typesetting/font/opentype"
@@ -51,18 +52,47 @@ func (s *subset) compact() []byte {
 	return slices.Concat(header, names, cffIndex(top(atCharset, atChoice, atChars, atFonts)), registry, none, charset, choice, chars, private, fonts)
 }
 
-// charstring returns the outlines of a character id.
+// charstring returns the width and the outlines of a character id.
 func (s *subset) charstring(u *use) []byte {
-	scale := s.face.cffScale()
-	c := charstring{data: cffInt(int(math.Round(float64(u.advance) * scale))), scale: scale}
-	for _, p := range u.parts {
-		segments := s.face.segments(p.glyph)
+	return append(cffInt(int(math.Round(float64(u.advance)*s.face.cffScale()))), s.face.drawing(u.parts)...)
+}
+
+// drawings are the outlines of a face that were drawn for subsets, by appendKey. The certificates of a list
+// need the same letters again and again.
+type drawings struct {
+	mu   sync.Mutex
+	list map[string][]byte
+}
+
+// maxDrawings is the maximum number of drawings of a face, which need about 200 bytes each. When it is
+// reached, all are forgotten.
+const maxDrawings = 1024
+
+// drawing returns the operators that draw glyphs at their places, which the caller must not change.
+func (f *face) drawing(parts []part) []byte {
+	key := appendKey(make([]byte, 0, 64), parts, 0, "")
+	f.drawings.mu.Lock()
+	found, ok := f.drawings.list[string(key)]
+	f.drawings.mu.Unlock()
+	if ok {
+		return found
+	}
+	c := charstring{scale: f.cffScale()}
+	for _, p := range parts {
+		segments := f.segments(p.glyph)
 		for i := range segments {
 			c.segment(&segments[i], p)
 		}
 	}
 	c.flush()
-	return append(c.data, opEnd)
+	out := slices.Clip(append(c.data, opEnd))
+	f.drawings.mu.Lock()
+	defer f.drawings.mu.Unlock()
+	if f.drawings.list == nil || len(f.drawings.list) >= maxDrawings {
+		f.drawings.list = map[string][]byte{}
+	}
+	f.drawings.list[string(key)] = out
+	return out
 }
 
 // maxCFFUnits is the usual number of units of an em in CFF fonts. Smaller numbers have fewer bytes.

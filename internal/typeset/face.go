@@ -13,7 +13,8 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// face is a font that was read. It does not change and can be used by several goroutines.
+// face is a font that was read. It does not change, except for the memory of drawings, and can be used by
+// several goroutines.
 type face struct {
 	id   string // the same for the same font, also if it is read again, and in other files
 	name string // for the PDF: letters, digits and hyphens
@@ -30,6 +31,8 @@ type face struct {
 	variable bool
 
 	hhea, hmtx []byte // tables
+
+	drawings drawings
 }
 
 // These are offsets in the tables of OpenType.
