@@ -14,6 +14,9 @@ const (
 	maxEncodings   = 64      // of cmap
 	maxFontDicts   = 256     // of CFF, whose FDSelect has numbers of one byte
 	maxSubroutines = 1 << 20
+	// maxSequence is the maximum number of glyphs that replace one glyph. Fonts have up to about ten. The
+	// shaper checks the length of the text only between two lookups.
+	maxSequence = 32
 )
 
 // checkItems checks the number of items in the tables of a font.
@@ -158,7 +161,8 @@ func (c *itemCounter) layout(data []byte, positions bool) {
 
 // These are the kinds of lookups of GSUB and GPOS that have a structure of their own.
 const (
-	substitutionLigature, substitutionContext, substitutionChain, substitutionExtension, substitutionReverse = 4, 5, 6, 7, 8
+	substitutionSequence, substitutionLigature, substitutionContext, substitutionChain = 2, 4, 5, 6
+	substitutionExtension, substitutionReverse                                         = 7, 8
 
 	positionPair, positionCursive, positionBase, positionLigature, positionMark = 2, 3, 4, 5, 6
 	positionContext, positionChain, positionExtension                           = 7, 8, 9
@@ -199,7 +203,13 @@ func (c *itemCounter) subtable(kind, at int, positions, extension bool) {
 		if format == formatClasses {
 			c.list(at + 4)
 		}
-	default: // a sequence, alternates
+	case kind == substitutionSequence:
+		c.each(at, at+4, 0, 2, func(sequence int) {
+			if c.list(sequence); c.at(sequence) > maxSequence {
+				c.left = -1
+			}
+		})
+	default: // alternates
 		c.each(at, at+4, 0, 2, c.list)
 	}
 }

@@ -98,13 +98,14 @@ func (s *shaper) shape(text string, style *Style) (*paragraph, error) {
 // of the world, a cluster has up to 10 characters, and its parts are up to 1.5 ems from the baseline.
 const (
 	maxCluster = 30  // characters
+	maxParts   = 100 // glyphs, of which a damaged font has thousands
 	maxRise    = 2.0 // ems from the baseline
 )
 
 // leavesLine reports whether a cluster has so many marks that they are drawn far above or below its line,
 // over other texts, or that its text cannot be extracted.
 func (c *cluster) leavesLine() bool {
-	return utf8.RuneCountInString(c.text) > maxCluster || slices.ContainsFunc(c.parts, func(p part) bool {
+	return utf8.RuneCountInString(c.text) > maxCluster || len(c.parts) > maxParts || slices.ContainsFunc(c.parts, func(p part) bool {
 		return math.Abs(float64(p.y)) > maxRise*c.face.upem
 	})
 }
