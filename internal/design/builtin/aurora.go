@@ -112,12 +112,14 @@ func drawAurora(c *canvas) {
 		c.curve(false, thread...)
 		c.line()
 	}
-	// White covers the sky below its edge.
+	// White covers the sky below its edge. The rest of the page is a rectangle, which is fast.
 	c.fill(aurPaper)
-	c.polyline(point{c.w + 1, c.h + 1}, point{c.w + 1, g.sky - 58})
+	c.polyline(point{c.w + 1, g.sky + 45}, point{c.w + 1, g.sky - 58})
 	c.write("c", 0.66*c.w, g.sky+88, 0.34*c.w, g.sky-82, -1, g.sky+40)
-	c.write("l", -1, c.h+1)
+	c.write("l", -1, g.sky+45)
 	c.op("h")
+	c.paint()
+	c.rect(0, g.sky+44, c.w, c.h-g.sky-44)
 	c.paint()
 
 	drawHexagon(c, g.badge)

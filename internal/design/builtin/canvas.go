@@ -99,10 +99,9 @@ func (c *canvas) opacity(v float64) {
 }
 
 // These paint the path.
-func (c *canvas) paint()        { c.op("f") }
-func (c *canvas) paintEvenOdd() { c.op("f*") }
-func (c *canvas) line()         { c.op("S") }
-func (c *canvas) clip()         { c.op("W n") }
+func (c *canvas) paint() { c.op("f") }
+func (c *canvas) line()  { c.op("S") }
+func (c *canvas) clip()  { c.op("W n") }
 
 // shade fills the path with a gradient. The path remains the clip until restore.
 func (c *canvas) shade(from, to point, slots ...slot) {
@@ -163,11 +162,17 @@ func (c *canvas) fillTiles(p point, w, h float64, draw func(f *canvas)) {
 
 func (c *canvas) rect(x, y, w, h float64) { c.write("re", x, y, w, h) }
 
-// frame appends two rectangles, which paintEvenOdd fills as a frame of the given width.
+// frame fills a frame of the given width with four rectangles. Renderers fill them faster than a path.
 func (c *canvas) frame(inset, width float64) {
-	c.rect(inset, inset, c.w-2*inset, c.h-2*inset)
-	inset += width
-	c.rect(inset, inset, c.w-2*inset, c.h-2*inset)
+	w, h := c.w-2*inset, c.h-2*inset
+	for _, y := range []float64{inset, c.h - inset - width} {
+		c.rect(inset, y, w, width)
+		c.paint()
+	}
+	for _, x := range []float64{inset, c.w - inset - width} {
+		c.rect(x, inset+width, width, h-2*width)
+		c.paint()
+	}
 }
 
 func (c *canvas) polygon(points ...point) {
@@ -276,30 +281,39 @@ func (c *canvas) star(p point, corners int, radii ...float64) {
 	c.polygon(points...)
 }
 
-// guilloche is a closed line around the origin whose distance is the function of the turn, from 0
-// to 1. It is for the engraved ornaments of security printing: copies of the line, turned by parts
-// of a lobe, make the net.
-func (c *canvas) guilloche(steps int, radius func(turn float64) float64) {
-	points := make([]point, steps)
-	for i := range points {
-		turn := float64(i) / float64(steps)
-		points[i] = point{}.polar(turn, radius(turn))
+// trace appends a line whose points are a function of t from one number to another. Each of its parts
+// begins and ends in the direction of the function.
+func (c *canvas) trace(from, to float64, parts int, at func(t float64) point) {
+	const near = 1e-4
+	step := (to - from) / float64(parts)
+	handle := func(t, length float64) point { // a third of the way in the direction at t
+		a, b := at(t-near), at(t+near)
+		k := length / 3 / (2 * near)
+		p := at(t)
+		return point{p.x + (b.x-a.x)*k, p.y + (b.y-a.y)*k}
 	}
-	c.curve(true, points...)
-	c.line()
+	start := at(from)
+	c.write("m", start.x, start.y)
+	for i := range parts {
+		t := from + float64(i)*step
+		out, in, end := handle(t, step), handle(t+step, -step), at(t+step)
+		c.write("c", out.x, out.y, in.x, in.y, end.x, end.y)
+	}
 }
 
-// rosette draws a guilloche between two radii: a line with lobes, repeated copies times.
+// rosette draws a guilloche, the engraved ornament of security printing: a line with lobes between two
+// radii, repeated copies times, each turned by a part of a lobe. The lines are one path with two parts
+// for each lobe, because renderers read a form again each time it is placed, and each part takes time.
 func (c *canvas) rosette(p point, inner, outer float64, lobes, copies int, s slot, width float64) {
-	ring := c.form(func(f *canvas) {
-		f.stroke(s, width)
-		f.guilloche(lobes*6, func(turn float64) float64 {
-			return (inner+outer)/2 + (outer-inner)/2*math.Cos(2*math.Pi*float64(lobes)*turn)
+	c.stroke(s, width)
+	for k := range copies {
+		turned := float64(k) / float64(copies*lobes)
+		c.trace(0, 1, 2*lobes, func(turn float64) point {
+			return p.polar(turn+turned, (inner+outer)/2+(outer-inner)/2*math.Cos(2*math.Pi*float64(lobes)*turn))
 		})
-	})
-	for i := range copies {
-		c.place(ring, p, float64(i)/float64(copies*lobes), 1, 1)
+		c.op("h")
 	}
+	c.line()
 }
 
 // file is a PDF whose colours can be replaced.

@@ -122,21 +122,7 @@ func drawHeritage(c *canvas) {
 
 // drawWatermark draws the guilloche behind the text.
 func drawWatermark(c *canvas, p point, r float64) {
-	for _, net := range []struct {
-		lobes, copies int
-		middle, swing float64
-	}{{32, 2, 0.88, 0.12}} {
-		ring := c.form(func(f *canvas) {
-			f.stroke(herWatermark, 0.4)
-			f.guilloche(net.lobes*6, func(turn float64) float64 {
-				a := 2 * math.Pi * float64(net.lobes) * turn
-				return r * (net.middle + net.swing*math.Cos(a))
-			})
-		})
-		for i := range net.copies {
-			c.place(ring, p, float64(i)/float64(net.copies*net.lobes), 1, 1)
-		}
-	}
+	c.rosette(p, 0.76*r, r, 32, 2, herWatermark, 0.4)
 }
 
 // drawBorder draws the engraved border: a solid frame, a net of waves on it that repeats a cell, and
@@ -144,7 +130,6 @@ func drawWatermark(c *canvas, p point, r float64) {
 func drawBorder(c *canvas, g heritageGrid) {
 	c.fill(herFrame)
 	c.frame(g.inset, g.band)
-	c.paintEvenOdd()
 	middle := g.inset + g.band/2
 	across := func(f *canvas, length float64, turned bool) {
 		for _, net := range []struct {
@@ -155,19 +140,16 @@ func drawBorder(c *canvas, g heritageGrid) {
 		}{{g.band - 4, 4, herNet, 0.35}, {g.band - 10, 6, herNetGold, 0.35}} {
 			f.stroke(net.slot, net.width)
 			for k := range net.copies {
-				strand := make([]point, 29)
-				for i := range strand {
-					t := float64(i-2) / float64(len(strand)-5) // a little longer than the tile
+				f.trace(-1./12, 13./12, 14, func(t float64) point { // a little longer than the tile
 					swell := net.height / 2 * (0.60 + 0.40*math.Cos(2*math.Pi*t))
 					p := point{length * t, g.band/2 + swell*math.Sin(2*math.Pi*(3*t+float64(k)/float64(net.copies)))}
 					if turned {
 						p.x, p.y = p.y, p.x
 					}
-					strand[i] = p
-				}
-				f.curve(false, strand...)
-				f.line()
+					return p
+				})
 			}
+			f.line()
 		}
 	}
 	// The tiles fit the sides, so that the net swells at each corner.

@@ -95,34 +95,34 @@ func drawFlowers(c *canvas, g letterpressGrid) {
 	rule(g.border + 11.4)
 
 	// A flower of four slim leaves on the diagonals, with pearls on the axes.
-	leaf := c.form(func(f *canvas) {
+	leaf := func(f *canvas, p point) {
 		f.fill(letInk)
 		for i := range 4 {
 			turn := 0.125 + float64(i)/4
-			start, tip := point{}.polar(turn, 1.7), point{}.polar(turn, 9.2)
-			left, right := point{}.polar(turn-0.085, 6.6), point{}.polar(turn+0.085, 6.6)
+			start, tip := p.polar(turn, 1.7), p.polar(turn, 9.2)
+			left, right := p.polar(turn-0.085, 6.6), p.polar(turn+0.085, 6.6)
 			f.write("m", start.x, start.y)
 			f.write("c", left.x, left.y, left.x, left.y, tip.x, tip.y)
 			f.write("c", right.x, right.y, right.x, right.y, start.x, start.y)
 			f.paint()
-			f.circle(point{}.polar(float64(i)/4, 5.2), 0.8)
+			f.circle(p.polar(float64(i)/4, 5.2), 0.8)
 			f.paint()
 		}
-	})
+	}
 	// A lozenge between two pearls.
-	pearl := c.form(func(f *canvas) {
+	pearl := func(f *canvas, p point, turn float64) {
 		f.fill(letInk)
-		f.star(point{}, 4, 3, 3)
+		f.star(p, 4, 3, 3)
 		f.paint()
 		f.fill(letPaper)
-		f.star(point{}, 4, 1.3)
+		f.star(p, 4, 1.3)
 		f.paint()
 		f.fill(letInk)
-		for _, s := range []float64{-1, 1} {
-			f.circle(point{0, s * 6.4}, 0.8)
+		for _, s := range []float64{-0.25, 0.25} {
+			f.circle(p.polar(turn+s, 6.4), 0.8)
 			f.paint()
 		}
-	})
+	}
 	corner := c.form(func(f *canvas) {
 		f.stroke(letInk, 0.6)
 		f.circle(point{}, 7)
@@ -134,21 +134,29 @@ func drawFlowers(c *canvas, g letterpressGrid) {
 		f.circle(point{}, 1.1)
 		f.paint()
 	})
-	side := func(start point, length, turn float64) {
-		n := int(math.Round(length/g.unit/2)) * 2 // a pearl is beside each corner
-		step := length / float64(n)
-		for i := 1; i < n; i++ {
-			form := leaf
-			if i%2 == 1 {
-				form = pearl
-			}
-			c.place(form, start.polar(turn, step*float64(i)), turn, 1, 1)
-		}
+	// A tile is a flower and a pearl, with its ends between the two. A pearl is beside each corner.
+	const half, gap, reach = 10, 4, 7.8 // half of the width; from a pearl to the end; of a flower
+	tiles := func(length float64) (step float64) {
+		return length / (math.Round(length/g.unit/2) * 2)
 	}
-	side(point{g.border, g.border}, c.w-2*g.border, 0)
-	side(point{c.w - g.border, g.border}, c.h-2*g.border, 0.25)
-	side(point{c.w - g.border, c.h - g.border}, c.w-2*g.border, 0.5)
-	side(point{g.border, c.h - g.border}, c.h-2*g.border, 0.75)
+	length := c.w - 2*g.border
+	step := tiles(length)
+	for _, y := range []float64{g.border, c.h - g.border} {
+		c.rect(g.border+reach, y-half, length-2*reach, 2*half)
+		c.fillTiles(point{g.border - step + gap, y - half}, 2*step, 2*half, func(f *canvas) {
+			leaf(f, point{step - gap, half})
+			pearl(f, point{2*step - gap, half}, 0)
+		})
+	}
+	length = c.h - 2*g.border
+	step = tiles(length)
+	for _, x := range []float64{g.border, c.w - g.border} {
+		c.rect(x-half, g.border+reach, 2*half, length-2*reach)
+		c.fillTiles(point{x - half, g.border - step + gap}, 2*half, 2*step, func(f *canvas) {
+			leaf(f, point{half, step - gap})
+			pearl(f, point{half, 2*step - gap}, 0.25)
+		})
+	}
 	for _, x := range []float64{g.border, c.w - g.border} {
 		for _, y := range []float64{g.border, c.h - g.border} {
 			c.place(corner, point{x, y}, 0, 1, 1)
