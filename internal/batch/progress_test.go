@@ -117,17 +117,18 @@ func TestOldestUnfinished(t *testing.T) {
 				t.Errorf("%s: the oldest unfinished batch was created at %v, %v; want %v", when, at, err, want.CreatedAt)
 			}
 		}
-		var list []*Batch
-		for i := range 3 {
-			list = append(list, v.submit(v.submission(v.inst, v.stage(v.inst).UUID, people(fmt.Sprintf("Person %d", i), 2)...)))
+		submit := func(name string) *Batch {
 			v.clock.Advance(time.Hour)
-			if i == 1 {
-				v.expandAll()
-			}
+			return v.submit(v.submission(v.inst, v.stage(v.inst).UUID, people(name, 2)...))
 		}
-		check("two of three expanded", list[0])
-		v.process("the first two are sealed", func() bool { got, _ := v.get(v.inst, list[1].UUID); return got.Processing == 0 })
-		check("two of three done", list[2])
+		first, second := submit("First"), submit("Second")
+		v.expandAll()
+		third := submit("Third")
+		check("two of three expanded", first)
+		v.process("all are sealed", func() bool {
+			return !slices.ContainsFunc([]*Batch{first, second, third}, func(b *Batch) bool { got, _ := v.get(v.inst, b.UUID); return got.Processing > 0 })
+		})
+		check("the fourth is submitted", submit("Fourth"))
 	})
 }
 
