@@ -129,6 +129,16 @@ type Tx struct {
 // Dialect returns the dialect of the transaction's database.
 func (tx *Tx) Dialect() Dialect { return tx.dialect }
 
+// LockInOrder returns the end of a subquery that selects the rows of an alias to delete. On PostgreSQL it
+// locks them in the order of the subquery. The order in which a DELETE meets them depends on the plan, so
+// that two processes could deadlock. On SQLite it is "".
+func (tx *Tx) LockInOrder(alias string) string {
+	if tx.dialect == PostgreSQL {
+		return ` FOR UPDATE OF ` + alias
+	}
+	return ""
+}
+
 // Context returns the context for a statement in the transaction. On SQLite, it is not cancelled
 // with ctx, because an interrupted INSERT would roll back the transactions of other callers that
 // share the commit (sqlite.org/c3ref/interrupt.html). A context that is already cancelled is

@@ -80,15 +80,6 @@ type countKey struct {
 	source, status string
 }
 
-// lockInOrder ends a subquery that selects the rows "a" to delete: on PostgreSQL it locks them in its order.
-// The order in which the rows are deleted depends on the plan, so that two processes could deadlock.
-func lockInOrder(tx *db.Tx) string {
-	if tx.Dialect() == db.PostgreSQL {
-		return ` FOR UPDATE OF a`
-	}
-	return ""
-}
-
 // removeCounts removes up to foldBatch rows of the keys that have several rows. It returns the sum
 // of the removed rows of each key and the number of removed rows.
 func removeCounts(ctx context.Context, tx *db.Tx) (sums map[countKey]int64, n int, err error) {
@@ -97,7 +88,7 @@ func removeCounts(ctx context.Context, tx *db.Tx) (sums map[countKey]int64, n in
 			SELECT a.id FROM certificate_counts a WHERE EXISTS (
 				SELECT 1 FROM certificate_counts b
 				WHERE b.institution_id = a.institution_id AND b.source = a.source AND b.status = a.status AND b.id <> a.id)
-			ORDER BY a.institution_id, a.source, a.status, a.id LIMIT $1`+lockInOrder(tx)+`)
+			ORDER BY a.institution_id, a.source, a.status, a.id LIMIT $1`+tx.LockInOrder("a")+`)
 		RETURNING institution_id, source, status, n`, foldBatch)
 	if err != nil {
 		return nil, 0, err
