@@ -129,14 +129,15 @@ type Tx struct {
 // Dialect returns the dialect of the transaction's database.
 func (tx *Tx) Dialect() Dialect { return tx.dialect }
 
-// LockInOrder returns the end of a subquery that selects the rows of an alias to delete. On PostgreSQL it
-// locks them in the order of the subquery. The order in which a DELETE meets them depends on the plan, so
-// that two processes could deadlock. On SQLite it is "".
-func (tx *Tx) LockInOrder(alias string) string {
+// FirstLocked returns the end of a subquery that selects the first $1 rows of an alias, in the order of its
+// columns, to delete them. On PostgreSQL it locks the rows in this order. The order in which a DELETE meets
+// its rows depends on the plan, so that two processes could deadlock. On SQLite an index has the order
+// without the id.
+func (tx *Tx) FirstLocked(alias, columns string) string {
 	if tx.dialect == PostgreSQL {
-		return ` FOR UPDATE OF ` + alias
+		return ` ORDER BY ` + columns + `, ` + alias + `.id LIMIT $1 FOR UPDATE OF ` + alias
 	}
-	return ""
+	return ` ORDER BY ` + columns + ` LIMIT $1`
 }
 
 // Context returns the context for a statement in the transaction. On SQLite, it is not cancelled

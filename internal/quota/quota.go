@@ -173,8 +173,8 @@ func removeTx(ctx context.Context, tx *db.Tx) (sums map[key]sum, n int, err erro
 		DELETE FROM institution_usage WHERE id IN (
 			SELECT a.id FROM institution_usage a WHERE EXISTS (
 				SELECT 1 FROM institution_usage b WHERE b.institution_id = a.institution_id AND b.month = a.month AND b.id <> a.id)
-				AND (a.certificate_id IS NULL OR NOT EXISTS (SELECT 1 FROM usage_counting))
-			ORDER BY a.institution_id, a.month, a.id LIMIT $1`+tx.LockInOrder("a")+`)
+				AND (a.certificate_id IS NULL OR NOT EXISTS (SELECT 1 FROM usage_counting))`+
+		tx.FirstLocked("a", "a.institution_id, a.month")+`)
 		RETURNING institution_id, month, certificates, bytes, changed_at`, foldBatch)
 	if err != nil {
 		return nil, 0, err

@@ -87,8 +87,8 @@ func removeCounts(ctx context.Context, tx *db.Tx) (sums map[countKey]int64, n in
 		DELETE FROM certificate_counts WHERE id IN (
 			SELECT a.id FROM certificate_counts a WHERE EXISTS (
 				SELECT 1 FROM certificate_counts b
-				WHERE b.institution_id = a.institution_id AND b.source = a.source AND b.status = a.status AND b.id <> a.id)
-			ORDER BY a.institution_id, a.source, a.status, a.id LIMIT $1`+tx.LockInOrder("a")+`)
+				WHERE b.institution_id = a.institution_id AND b.source = a.source AND b.status = a.status AND b.id <> a.id)`+
+		tx.FirstLocked("a", "a.institution_id, a.source, a.status")+`)
 		RETURNING institution_id, source, status, n`, foldBatch)
 	if err != nil {
 		return nil, 0, err

@@ -134,8 +134,8 @@ func removeDays(ctx context.Context, tx *db.Tx) (sums map[dayKey]int64, n int, e
 		DELETE FROM certificate_days WHERE id IN (
 			SELECT a.id FROM certificate_days a WHERE EXISTS (
 				SELECT 1 FROM certificate_days b
-				WHERE b.institution_id = a.institution_id AND b.day = a.day AND b.event = a.event AND b.id <> a.id)
-			ORDER BY a.institution_id, a.day, a.event, a.id LIMIT $1`+tx.LockInOrder("a")+`)
+				WHERE b.institution_id = a.institution_id AND b.day = a.day AND b.event = a.event AND b.id <> a.id)`+
+		tx.FirstLocked("a", "a.institution_id, a.day, a.event")+`)
 		RETURNING institution_id, day, event, n`, foldBatch)
 	if err != nil {
 		return nil, 0, err
