@@ -48,10 +48,10 @@ func served(id string) bool { return !slices.Contains(unserved, id) }
 // TestDocumentMatchesVault calls every operation of the OpenAPI document on a complete vault, with
 // both databases.
 func TestDocumentMatchesVault(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("sequential; make test/long runs it")
 	}
-	t.Parallel()
 	eachStorage(t, func(t *testing.T, s config.Storage) {
 		newDriver(t, s.Database).drive()
 	})

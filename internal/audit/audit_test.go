@@ -310,10 +310,10 @@ func TestEveryActionHasAPhrase(t *testing.T) {
 
 // TestCombinedFilters checks that combined filters select the same entries as filtering in memory.
 func TestCombinedFilters(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("sequential; make test/long runs it")
 	}
-	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		mine := institution(t, d, "AAA")
 		// The name of one actor is the id of another actor, and the name of a third actor is an

@@ -138,10 +138,10 @@ var triggers = []trigger{
 }
 
 func TestEveryStatusWithEveryTrigger(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("sequential; make test/long runs it")
 	}
-	t.Parallel()
 	if len(triggers) != len(transitions) || len(moves) != len(Sources) {
 		t.Fatal("the state machine has a trigger or a source that this test omits")
 	}

@@ -247,10 +247,10 @@ func violations(in ast.Node, pkg string, at func(token.Pos) token.Position) (lis
 // TestTablesHaveOneOwner checks that only its owner writes a table, and that only the owner and the
 // packages in joins read it. Other packages call the operations of the owner.
 func TestTablesHaveOneOwner(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("sequential; make test/long runs it")
 	}
-	t.Parallel()
 	allowed := 0
 	for _, root := range []string{"../../internal", "../../cmd"} {
 		err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {

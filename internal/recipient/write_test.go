@@ -83,10 +83,10 @@ var longTexts = [2]account.MailText{
 }
 
 func TestMailInEveryLanguage(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("sequential; make test/long runs it")
 	}
-	t.Parallel()
 	catalog, err := locale.Load()
 	if err != nil {
 		t.Fatal(err)

@@ -179,10 +179,10 @@ func work(t *testing.T, folder, url, step string, after time.Duration) (killed b
 // Wherever and however often a process is killed while it issues a batch from a template, each row
 // becomes exactly one certificate with the values of the row, and exactly one file.
 func TestKilledWhileIssuing(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("other processes do the work; make test/long runs it")
 	}
-	t.Parallel()
 	check := func(t *testing.T, url string) {
 		t.Helper()
 		folder := t.TempDir()

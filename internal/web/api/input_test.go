@@ -68,10 +68,10 @@ func corpusNames(tb testing.TB) (list []string) {
 // Text in each field is stored unchanged, except for white space around it, on both databases.
 // Values that are not text are refused with the name of the field.
 func TestTrickyText(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("sequential; make test/long runs it")
 	}
-	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d, 0)
 		last := ""

@@ -67,10 +67,10 @@ func (r *recorder) record(name string, a *response) {
 // TestRecordedProblems compares the status and the body of error responses of the API, byte by
 // byte, with those in testdata.
 func TestRecordedProblems(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("sequential; make test/long runs it")
 	}
-	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		r := &recorder{vault: newVault(t, d, 0)}
 		r.recordUploads()

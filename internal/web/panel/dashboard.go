@@ -94,7 +94,8 @@ func (*dashboard) NeedsAttention(e *webhook.Endpoint) bool {
 
 // AllClear reports whether nothing needs attention and no batch is in progress.
 func (d *dashboard) AllClear() bool {
-	return d.Key == nil && d.Expiring == nil && (d.Applications == nil || d.Applications.Open() == 0) && len(d.MissingSignatories) == 0 && len(d.Failures) == 0 && d.OpenCorrections == 0 && d.Bounces == 0 && len(d.Batches) == 0 &&
+	return d.Key == nil && d.Expiring == nil && (d.Applications == nil || d.Applications.Open() == 0) && d.OpenCorrections == 0 &&
+		len(d.MissingSignatories) == 0 && len(d.Failures) == 0 && d.Bounces == 0 && len(d.Batches) == 0 &&
 		!slices.ContainsFunc(d.Endpoints, func(e webhook.Endpoint) bool { return d.NeedsAttention(&e) })
 }
 

@@ -240,10 +240,10 @@ func TestTemplates(t *testing.T) {
 // institution. The role's permissions decide access to the person's own institution. Pages and
 // records of another institution are not found.
 func TestAccess(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("sequential; make test/long runs it")
 	}
-	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
 	o.person("operator")
 	o.makeOperator("operator")

@@ -19,10 +19,10 @@ var asset = regexp.MustCompile(`(?:href|src)="(/assets/[^"]+\.(?:css|js|svg))"`)
 
 // A list with the largest number of rows and all columns stays small.
 func TestWeightOfTheList(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("sequential; make test/long runs it")
 	}
-	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
 	most := rowChoices[len(rowChoices)-1]
 	for i := range most {
