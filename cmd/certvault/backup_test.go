@@ -9,7 +9,7 @@ import (
 	"github.com/certvault/certvault/internal/backup"
 )
 
-// TestBackupCommands checks backup, backup create and backup verify, beside no server.
+// TestBackupCommands checks backup, backup create and backup verify while no server runs.
 func TestBackupCommands(t *testing.T) {
 	t.Parallel()
 	data, at := t.TempDir(), t.TempDir()

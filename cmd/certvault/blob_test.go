@@ -21,8 +21,8 @@ import (
 	"github.com/certvault/certvault/internal/blob"
 )
 
-// These variables make TestCommandProcess run a command line with a limit of the size of files, or
-// as another user.
+// These variables make TestCommandProcess run a command line with a limit on the size of files, or as
+// another user.
 const (
 	processVariable  = "CERTVAULT_TEST_PROCESS"
 	fileSizeVariable = "CERTVAULT_TEST_FILE_SIZE"
@@ -42,7 +42,7 @@ func process(t *testing.T, env []string, args ...string) (cmd *exec.Cmd, stdout,
 	return cmd, stdout, stderr
 }
 
-// TestCommandProcess is the process of other tests.
+// TestCommandProcess runs the command line of process. It is skipped as a test.
 func TestCommandProcess(t *testing.T) {
 	if os.Getenv(processVariable) == "" {
 		t.Skip("other tests run it as a process")

@@ -12,8 +12,8 @@ type completionCommand struct {
 	Shell string `arg:"" enum:"bash,zsh,fish" help:"bash, zsh or fish."`
 }
 
-// The scripts ask the binary for the words that may follow. Without any, the shell completes the names
-// of files.
+// The scripts ask the binary for the words that may follow. If there are none, the shell completes file
+// names.
 var completions = map[string]string{
 	"bash": `_certvault() {
 	local IFS=$'\n'
@@ -40,8 +40,8 @@ type completeCommand struct {
 	Words []string `arg:"" optional:"" passthrough:""`
 }
 
-// Run prints the words that may follow, one a line. It exits 1 if there are none. The last of Words is the
-// word at the cursor, which may be empty.
+// Run prints the words that may follow, one per line. The exit code is 1 if there are none. The last of
+// Words is the word at the cursor, which may be empty.
 func (w *completeCommand) Run(c *console, parsed *kong.Context) error {
 	words := w.Words
 	if len(words) > 0 && words[0] == "--" {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// The command shows which of the command line, the environment and the file sets a value, and no
+// The command shows which of the command line, the environment and the file sets a value, and shows no
 // secret.
 func TestConfig(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "certvault.toml")

@@ -56,8 +56,8 @@ func TestSheetAndRecover(t *testing.T) {
 	}
 }
 
-// TestSecretsInTheEnvironment checks that the secrets may be in the environment instead of files,
-// and that a secret at two places is refused.
+// TestSecretsInTheEnvironment checks that the secrets may be in the environment instead of files, and
+// that a secret in two places is refused.
 func TestSecretsInTheEnvironment(t *testing.T) {
 	dir := t.TempDir()
 	createInstitution(t, dir)

@@ -19,7 +19,7 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// The cost of passwords would be a fifth of the time of the tests.
+// With the normal cost, the hashing of passwords would take a fifth of the time of the tests.
 func TestMain(m *testing.M) {
 	account.DefaultCost = certtest.Cost
 	os.Exit(m.Run())

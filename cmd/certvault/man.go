@@ -14,7 +14,8 @@ import (
 
 type manCommand struct{}
 
-// commonUses is the number of commands from which on a flag is described once for all of them.
+// commonUses is the minimum number of commands with the same flag for which the page describes the flag
+// only once.
 const commonUses = 10
 
 // Run prints the manual page, in the macros of man(7). It depends only on the version, so that packages

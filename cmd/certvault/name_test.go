@@ -56,7 +56,8 @@ func TestOperatorConsentsToSameName(t *testing.T) {
 	refuse(t, "with the prefix NWU. Only an operator of the vault can allow that. Specify --allow-same-name to allow it.", append(create, "NORTHWEST University")...)
 	succeed(t, "o@example.org has an account already. Its password was not changed", append(create, "Other College")...)
 	set := []string{"institution", "set", "--data", dir, "--institution", "other-college"}
-	refuse(t, "Specify --allow-same-name to allow it.", append(set, "--name", "Northwest Un\u0456versity")...) // a Cyrillic letter
+	// The name has a Cyrillic letter.
+	refuse(t, "Specify --allow-same-name to allow it.", append(set, "--name", "Northwest Un\u0456versity")...)
 	rotate := []string{"key", "rotate", "--data", dir, "--institution", "other-college"}
 	succeed(t, "CN=Other College", rotate...)
 	change(t, dir, `UPDATE institutions SET name = 'Northwest University' WHERE prefix = 'NWX'`)

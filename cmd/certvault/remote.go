@@ -30,8 +30,8 @@ type remote struct {
 	retries *retryPrinter
 }
 
-// connect returns a client for the vault. It prints to stderr why a call has to be repeated, after
-// the function beforePrint, which may be nil, has removed what else is on the line.
+// connect returns a client for the vault. It prints to stderr why a call has to be repeated. Before
+// each message it calls beforePrint, which removes other text from the line and may be nil.
 func (r *remote) connect(stderr io.Writer, beforePrint func()) (*client.Client, error) {
 	secret, err := r.token()
 	if err != nil {

@@ -16,8 +16,9 @@ import (
 	"github.com/certvault/certvault/internal/pades"
 )
 
-// verifyCommand verifies a PDF or a credential. It uses a database only for the credentials of the own
-// vault, and the network only with --online, so it also works on a computer without a vault.
+// verifyCommand verifies a PDF or a credential. It uses a database only for the credentials of the
+// vault that --data or --database names, and the network only with --online, so it also works on a
+// computer without a vault.
 type verifyCommand struct {
 	File    string   `arg:"" help:"The verified PDF, or a credential: JSON, JWT, SD-JWT, or a badge (PNG or SVG)."`
 	Root    []string `help:"Root certificates of the vault, PEM; may be repeated." placeholder:"FILE" sep:"none"`
@@ -217,7 +218,8 @@ func (v *verifyCommand) roots() (roots, error) {
 		trusted.list = append(trusted.list, list...)
 	}
 	var err error
-	if trusted.timeStampRoots, err = x509.SystemCertPool(); err != nil { // a system without certificates does not make the file invalid
+	// A system without certificates does not make the file invalid.
+	if trusted.timeStampRoots, err = x509.SystemCertPool(); err != nil {
 		trusted.timeStampRoots = x509.NewCertPool()
 	}
 	for _, name := range v.TSARoot {

@@ -34,8 +34,8 @@ type ownVaultFlags struct {
 	KeyPassphraseFile string `help:"With --data or --database: file with the passphrase that protects the identity." name:"key-passphrase-file" placeholder:"FILE" type:"path"`
 }
 
-// issuer returns the credentials of the own vault, or nil if none is named, and a function that closes the
-// vault.
+// issuer returns the credentials of the vault that the flags name, and a function that closes the vault. If
+// the flags name no vault, or the vault cannot be opened, issuer returns nil.
 func (f *ownVaultFlags) issuer(c *console) (*issuer.Service, func() error) {
 	none := func() error { return nil }
 	s := config.Storage{
