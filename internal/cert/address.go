@@ -41,10 +41,11 @@ var (
 )
 
 // SetEmailTx changes the address of a certificate of an institution, in the caller's transaction.
-// SetEmailTx also removes the customer of the certificate. The caller must update the other data
-// that depends on the old address. SetEmailTx returns NotFound for an unknown certificate,
-// BadRequest for a revoked certificate and for an application without a certificate, and Invalid with CodeDuplicate if another certificate has
-// the new address, title and date. The caller must roll back after an Invalid error.
+// SetEmailTx also removes the customer of the certificate. The caller must update the other data that
+// depends on the old address. SetEmailTx returns NotFound for an unknown certificate, BadRequest for a
+// revoked certificate and for an application without a certificate, and Invalid with CodeDuplicate if
+// another certificate has the new address, title and date. The caller must roll back after an Invalid
+// error.
 func (s *Service) SetEmailTx(ctx context.Context, tx *db.Tx, institutionID int64, uuid string, email account.Email) (*Certificate, error) {
 	c, err := scanRow(tx.QueryRowContext(ctx, `SELECT `+Columns+` FROM certificates WHERE uuid = $1 AND institution_id = $2`, uuid, institutionID))
 	if err != nil {

@@ -82,8 +82,8 @@ type Acceptance struct {
 	Signatories Signatories
 }
 
-// Check returns the texts as they are stored, and adds the problems of the texts and of the file to bad.
-// email is the applicant's address, and now is the default issue date.
+// Check replaces the texts with their stored form, and adds the problems of the texts and a missing
+// file to bad. email is the applicant's address, and now is the default issue date.
 func (a *Acceptance) Check(bad *Problems, email string, now time.Time) {
 	kept := (&Text{Title: a.Title, FullName: a.FullName, Email: email, IssueDate: a.IssueDate, Details: a.Details, ExpiresOn: a.ExpiresOn}).check(bad, now)
 	a.Title, a.FullName, a.IssueDate, a.Details = kept.Title, kept.FullName, kept.IssueDate, kept.Details
@@ -151,9 +151,9 @@ func (s *Service) CloseTx(ctx context.Context, tx *db.Tx, uuid string, to Status
 	return s.moveTx(ctx, tx, closings[to], uuid, column{"source", string(closed)}, column{"revocation_reason", optional(reason)})
 }
 
-// ForgetTx deletes the record of a closed application, with its events. An event that is not delivered yet
-// loses its personal data instead. ForgetTx returns ErrInvalidState if the
-// application is not closed.
+// ForgetTx deletes the record of a closed application, with its events. An event that is not delivered
+// yet loses its personal data instead. ForgetTx returns ErrInvalidState if the application is not
+// closed.
 func (s *Service) ForgetTx(ctx context.Context, tx *db.Tx, uuid string) error {
 	c, err := byUUID(ctx, tx, uuid)
 	if err != nil {

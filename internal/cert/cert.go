@@ -195,16 +195,16 @@ type Config struct {
 	// StatusChanged is called when a certificate is created and for each change of its status, in
 	// the same transaction. It may be nil.
 	StatusChanged TxFunc
-	// Expiring is called for certificates that expire soon, in the transaction of their events. It may be nil.
+	// Expiring is called for certificates that expire soon, in the transaction of their events. It may
+	// be nil.
 	Expiring func(ctx context.Context, tx *db.Tx, list []*Certificate) error
 	// Planned stores when the recipient of a new certificate gets mail, if not at the approval. It is called
 	// in the transaction that creates the certificate. It may be nil.
 	Planned func(ctx context.Context, tx *db.Tx, c *Certificate, n Notify) error
-	// TellRevoked is called after the revocation of certificates of an institution whose recipients get mail about it, in
-	// the same transaction. It may be nil.
+	// TellRevoked is called after the revocation of certificates of an institution whose recipients get
+	// mail about it, in the same transaction. It may be nil.
 	TellRevoked func(ctx context.Context, tx *db.Tx, list []*Certificate) error
-	// Purged is called before a certificate is deleted, in the same transaction. It may
-	// be nil.
+	// Purged is called before a certificate is deleted, in the same transaction. It may be nil.
 	Purged TxFunc
 	// Metrics may be nil.
 	Metrics *Metrics
@@ -243,7 +243,8 @@ type Service struct {
 	processors  processors
 	intact      intactFiles
 	texts       textCache
-	// waitLogged is the time at which it was last logged that the store is full or not available, in microseconds.
+	// waitLogged is the time at which it was last logged that the store is full or not available, in
+	// microseconds.
 	waitLogged atomic.Int64
 }
 

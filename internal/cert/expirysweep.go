@@ -62,8 +62,9 @@ func trackExpiryTx(ctx context.Context, tx *db.Tx, c *Certificate, now time.Time
 // certificate has each of the events at most once, since the event and the change of its row are committed
 // together. A certificate that has expired gets no event for expiring soon.
 func (s *Service) SweepExpiries(ctx context.Context) error {
-	// Nearly all sweeps find nothing to do. They need one statement and no lock. For the minimum, PostgreSQL
-	// reads the index: for a day as a parameter, it can choose to read the table.
+	// Nearly all sweeps find nothing to do. They need one statement and no lock. PostgreSQL finds the
+	// minimum in the index. If the statement had a day as a parameter, PostgreSQL could scan the table
+	// instead.
 	var changed bool
 	var first sql.Null[int64]
 	if err := s.db.QueryRowContext(ctx, `
@@ -175,7 +176,7 @@ func reportedTx(ctx context.Context, tx *db.Tx, statement string, certificates [
 	return err
 }
 
-// applyExpiryDays changes when the rows of institutions are due whose number of days changed.
+// applyExpiryDays updates the due days of the institutions whose number of days changed.
 func (s *Service) applyExpiryDays(ctx context.Context) error {
 	changes, err := account.ExpiryChanges(ctx, s.db)
 	if err != nil {
@@ -194,9 +195,9 @@ func (s *Service) applyExpiryDays(ctx context.Context) error {
 	return nil
 }
 
-// applyDays changes the rows of an institution whose number of days is less or more than the new one. It
-// finds many rows at once, without a lock: on PostgreSQL, each search passes the entries of the index that
-// earlier changes left.
+// applyDays updates the rows of an institution that have a number of days below or above the new one,
+// as the operator says. It finds many rows at once, without a lock, because each search on PostgreSQL
+// also reads the index entries that earlier changes left.
 func (s *Service) applyDays(ctx context.Context, c account.ExpiryChange, operator string) error {
 	for {
 		list, err := db.Column[any](s.db.QueryContext(ctx,

@@ -52,9 +52,9 @@ func (s *Service) Suggest(ctx context.Context, f *File) (doctext.Suggestion, err
 	return t.Suggest(), nil
 }
 
-// LacksName reports whether a received file has text, and this text does not contain a name. A
-// certificate of this file with this name gets the notice seal.NoticeNameNotInFile. The texts of
-// the latest files stay in memory, so that many names can be compared with them.
+// LacksName reports whether a received file has text that does not contain a name. A certificate of
+// this file with this name gets the notice seal.NoticeNameNotInFile. The texts of the latest files stay
+// in memory, so that many names can be compared with them.
 func (s *Service) LacksName(ctx context.Context, f *File, name string) (bool, error) {
 	t, err := s.text(ctx, f)
 	if err != nil {

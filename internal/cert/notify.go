@@ -21,8 +21,8 @@ const (
 	CodeFarTime Code = "far_time"
 )
 
-// Notify is the choice when the recipient of a new certificate gets the mail about it. The zero value is the
-// approval of the certificate.
+// Notify is the choice of when the recipient of a new certificate gets the mail about it. With the zero
+// value, the mail is sent at the approval of the certificate.
 type Notify struct {
 	// Never means that no mail is sent.
 	Never bool

@@ -8,7 +8,8 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// A picture for mail waits while files are sealed, at most for patience. It looks after each pause.
+// A picture for mail waits while files are sealed, but not longer than patience. It checks after each
+// pause whether it can continue.
 const (
 	pause    = 100 * time.Millisecond
 	patience = 5 * time.Second
@@ -31,7 +32,7 @@ func newProcessors(n int) processors {
 	return processors{all: semaphore.NewWeighted(int64(n)), bulk: semaphore.NewWeighted(int64(max(1, n-1))), sealing: &atomic.Int64{}}
 }
 
-// seal waits for a place for a file that is sealed, and returns the function that frees it.
+// seal waits for a place to seal a file, and returns the function that frees it.
 func (p processors) seal(ctx context.Context, bulk bool) (release func(), err error) {
 	p.sealing.Add(1)
 	free, err := p.acquire(ctx, bulk)
@@ -45,7 +46,7 @@ func (p processors) seal(ctx context.Context, bulk bool) (release func(), err er
 	}, nil
 }
 
-// draw waits for a place for a picture, which is less urgent than a file, and returns the function
+// draw waits for a place to draw a picture, which is less urgent than sealing, and returns the function
 // that frees it. Drawing takes ten times as long as sealing a certificate from a template, so a batch
 // would wait for the pictures of its own mails.
 func (p processors) draw(ctx context.Context) (release func(), err error) {

@@ -183,9 +183,9 @@ func (s *Service) rehashDue(ctx context.Context, limit int) ([]string, error) {
 	return uuids, nil
 }
 
-// recheck reads the files of a certificate again and returns the results of the checks. It may
-// return results together with an error, so that one unreadable file does not stop the checks of
-// other files. A missing file fails its check. If a file cannot be read for another reason, the result is NotRun.
+// recheck reads the files of a certificate again and returns the results of the checks. It may return
+// results together with an error, so that one unreadable file does not stop the checks of other files.
+// A missing file fails its check. If a file cannot be read for another reason, the result is NotRun.
 func (s *Service) recheck(ctx context.Context, c *Certificate) (checks []Check, err error) {
 	ctx = blob.WithoutCache(ctx)
 	// The record of an application has no file until a reviewer adds one.

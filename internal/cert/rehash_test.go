@@ -85,7 +85,7 @@ func counterOf(t *testing.T, registry *prometheus.Registry, name, label string) 
 	return 0
 }
 
-// Rehash reads at most as many bytes a second as it may.
+// Rehash does not read faster than its rate.
 func TestRehashPaces(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.Open(t, t.TempDir(), ""))

@@ -47,9 +47,9 @@ func (c *Certificate) Text() Text {
 	return Text{Title: c.Title, FullName: c.FullName, Email: c.Email, IssueDate: c.IssueDate, Details: c.Details, ExpiresOn: c.ExpiresOn}
 }
 
-// RenewedUntil returns the last day of validity of the renewal of the certificate on a day, which has the form
-// YYYY-MM-DD: the period of validity stays the same. RenewedUntil returns "" for a certificate that does not
-// expire.
+// RenewedUntil returns the last day of validity of the renewal of the certificate on a day, which has
+// the form YYYY-MM-DD: the period of validity stays the same. RenewedUntil returns "" for a certificate
+// that does not expire.
 func (c *Certificate) RenewedUntil(day string) (string, error) {
 	if c.ExpiresOn == "" {
 		return "", nil
@@ -94,8 +94,8 @@ var errInvalidOperation = fault.New(fault.BadRequest, "Invalid operation")
 // Replace creates the replacement of a certificate of u.Institution, as Upload creates a certificate.
 // The caller has set the fields of u that are carried over. Replace returns NotFound for an unknown
 // certificate, BadRequest if the certificate cannot be replaced or is being replaced, and Invalid with
-// Problems for bad input: the file of the replaced certificate is bad input, and a duplicate of any
-// certificate outside the chain of replacements.
+// Problems for bad input, such as the file of the replaced certificate or a duplicate of a certificate
+// outside the chain of replacements.
 func (s *Service) Replace(ctx context.Context, uuid string, u Upload) (c *Certificate, err error) {
 	// The problems of the input are found before the transaction, which is short.
 	if c, err = s.ByUUID(ctx, u.Institution.ID, uuid); err != nil {
@@ -229,8 +229,9 @@ func unyieldTx(ctx context.Context, tx *db.Tx, c *Certificate) error {
 }
 
 // endReplacedTx revokes the certificate that the approved certificate c replaces. It runs in the
-// transaction of the approval, so that never both are valid, and never neither. If the institution revoked
-// the old certificate in the meantime, it stays revoked with its reason, and is replaced all the same.
+// transaction of the approval, so that no one sees both certificates as valid, or both as not valid. If
+// the institution revoked the old certificate in the meantime, it stays revoked with its reason, and
+// its record still refers to the replacement.
 func (s *Service) endReplacedTx(ctx context.Context, tx *db.Tx, c *Certificate) error {
 	by := []column{{"replaced_by", c.UUID}, {"replaced_by_reference", c.ReferenceID}}
 	set := append([]column{{"revoked_at", db.Micros(s.now())}, {"failure_code", nil}, {"failure_message", nil}}, by...)
@@ -262,7 +263,8 @@ const outdated = `c.replaces IS NOT NULL AND EXISTS (SELECT 1 FROM certificates 
 	WHERE other.lineage = c.lineage AND other.replaces = c.replaces AND other.uuid <> c.uuid
 		AND (other.status IN ('pending', 'in_review', 'processing', 'approved') OR other.approved_at IS NOT NULL))`
 
-// Replacing returns the replacement of a certificate that is being made or failed, the newest one, or nil.
+// Replacing returns the newest replacement of c that is being made or has failed, or nil if there is
+// none.
 func (s *Service) Replacing(ctx context.Context, c *Certificate) (*Certificate, error) {
 	found, err := scanRow(s.db.QueryRowContext(ctx, `SELECT `+Columns+` FROM certificates
 		WHERE lineage = $1 AND replaces = $2 AND status IN ('pending', 'in_review', 'processing', 'failed') ORDER BY id DESC LIMIT 1`, c.root(), c.UUID))

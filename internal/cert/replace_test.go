@@ -255,7 +255,8 @@ func TestConcurrentReplacements(t *testing.T) {
 	})
 }
 
-// While the values of a certificate belong to its replacement, they stay taken whatever becomes of the two.
+// While the values of a certificate belong to its replacement, they stay taken, regardless of later
+// changes to either certificate.
 func TestValuesOfReplacedCertificates(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -12,7 +12,8 @@ import (
 // Revocation has the reason of a revocation, which is public, and a note, which is not public.
 type Revocation struct {
 	Reason, Note string
-	// Notify means that the recipient gets mail with the reason, if mail about the certificate was sent before.
+	// Notify means that the recipient gets mail with the reason, if mail about the certificate was sent
+	// before.
 	Notify bool
 	// Then runs in the transaction of the revocation. It may be nil.
 	Then TxFunc
@@ -74,8 +75,8 @@ func (s *Service) RevokeTx(ctx context.Context, tx *db.Tx, uuid string, r Revoca
 	return c, recordTx(ctx, tx, audit.CertificateRevoked, c, audit.Detail{"reason": r.Reason})
 }
 
-// TellRevokedTx mails the recipients of certificates that were revoked in the same transaction without Notify. The
-// certificates of one recipient are in one mail.
+// TellRevokedTx mails the recipients of certificates that were revoked in the same transaction without
+// Notify. The certificates of one recipient are in one mail.
 func (s *Service) TellRevokedTx(ctx context.Context, tx *db.Tx, list []*Certificate) error {
 	if s.tellRevoked == nil {
 		return nil

@@ -95,7 +95,8 @@ func (c *Certificate) signedDigest() []byte {
 		version, values = strconv.FormatInt(t.VersionID, 10), string(t.Values)
 	}
 	texts := []string{version, c.FullName, c.Title, c.IssueDate, c.Details, c.ReferenceID, values}
-	if c.ExpiresOn != "" { // the digests of other certificates remain as they were before there was this field
+	// The digests of certificates without an expiry are the same as before this field existed.
+	if c.ExpiresOn != "" {
 		texts = append(texts, c.ExpiresOn)
 	}
 	for _, text := range texts {
@@ -252,8 +253,8 @@ func (s *Service) ReplaceSignatoryTx(ctx context.Context, tx *db.Tx, institution
 	return result.RowsAffected()
 }
 
-// AwaitedUsers returns the ids of the persons of an institution whose approval certificates wait for, with
-// the number of certificates.
+// AwaitedUsers returns the number of certificates of an institution that wait for the approval of a
+// person, by the id of the person.
 func AwaitedUsers(ctx context.Context, q db.Queryer, institutionID int64) (map[int64]int, error) {
 	rows, err := q.QueryContext(ctx, `SELECT user_id, count(*) FROM certificate_signatures WHERE institution_id = $1 AND asked_at IS NOT NULL GROUP BY user_id`, institutionID)
 	if err != nil {
@@ -271,8 +272,8 @@ func AwaitedUsers(ctx context.Context, q db.Queryer, institutionID int64) (map[i
 	return counts, nil
 }
 
-// UsesPicture reports whether a certificate that is not approved yet has the picture of a signature of a
-// person.
+// UsesPicture reports whether a certificate that is not approved yet uses a picture of the signature of
+// a person.
 func UsesPicture(ctx context.Context, q db.Queryer, institutionID, userID int64, digest []byte) (used bool, err error) {
 	err = q.QueryRowContext(ctx, `
 		SELECT EXISTS (SELECT 1 FROM certificate_signatures s JOIN certificates c ON c.id = s.certificate_id

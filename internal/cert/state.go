@@ -138,9 +138,9 @@ type column struct {
 	value any
 }
 
-// moveTx changes the status of a certificate in the caller's transaction, if the current status
-// allows it, and creates the event and the job of the transition. Only moveAllTx changes a status
-// besides. moveTx returns ErrInvalidState if the current status does not allow the change.
+// moveTx changes the status of a certificate in the caller's transaction, if the current status allows
+// it, and creates the event and the job of the transition. moveAllTx is the only other function that
+// changes a status. moveTx returns ErrInvalidState if the current status does not allow the change.
 func (s *Service) moveTx(ctx context.Context, tx *db.Tx, by trigger, uuid string, set ...column) (*Certificate, error) {
 	row := transitionOf(by)
 	set = append([]column{{"status", string(row.To)}, {"updated_at", db.Micros(s.now())}}, set...)

@@ -64,10 +64,11 @@ func (f TxFunc) runTx(ctx context.Context, tx *db.Tx, c *Certificate) error {
 	return f(ctx, tx, c)
 }
 
-// Upload creates a certificate in status processing, its event, its job and its entry in the audit
-// log. A certificate with signatories has the status pending, and no job. Upload returns Invalid with all Problems of the input. A duplicate is also a problem. The
-// database detects duplicates, so that only one of several concurrent uploads succeeds. The error is
-// fault.Forbidden if a limit of the institution is reached.
+// Upload creates a certificate in status processing, its event, its job and its entry in the audit log.
+// A certificate with signatories has the status pending, and no job. Upload returns Invalid with all
+// Problems of the input. A duplicate is also a problem. The database detects duplicates, so that only
+// one of several concurrent uploads succeeds. The error is fault.Forbidden if a limit of the
+// institution is reached.
 func (s *Service) Upload(ctx context.Context, u Upload) (*Certificate, error) {
 	c, email, err := s.validate(&u)
 	if err != nil {

@@ -109,8 +109,8 @@ func (w *sealWorker) Work(ctx context.Context, j *river.Job[sealArgs]) error {
 	return s.fail(context.WithoutCancel(ctx), c, failureOf(err))
 }
 
-// waitOf returns the time after which a job runs again that failed because the storage is full or not
-// available.
+// waitOf returns how long a job waits before it runs again, if it failed because the storage is full or
+// not available.
 func waitOf(err error) (wait time.Duration, ok bool) {
 	if db.Full(err) {
 		return blob.FullWait, true
