@@ -51,13 +51,13 @@ const (
 	// requestTime limits how long running requests may continue after a signal, so that the jobs
 	// have time too.
 	requestTime = 12 * time.Second
-	// rendererIdle is the time without work after which the PDF renderer leaves the memory. Loading it
-	// again takes about as long as a certificate.
+	// rendererIdle is the time without work after which the PDF renderer is removed from memory.
+	// Loading it again takes about as long as processing a certificate.
 	rendererIdle = 2 * time.Minute
 	// leaveTime limits the last writes to the database.
 	leaveTime = time.Second
-	// exitTime is the time after a signal at which the process ends, whatever still runs. Service
-	// managers and containers usually kill a process after 30 s.
+	// exitTime is the time after a signal at which the process ends, even if something is still
+	// running. Service managers and containers usually kill a process after 30 s.
 	exitTime = 28 * time.Second
 )
 

@@ -23,7 +23,7 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// The cost of passwords would be a fifth of the time of the tests.
+// With the normal cost, the hashing of passwords would take a fifth of the time of the tests.
 func TestMain(m *testing.M) {
 	account.DefaultCost = certtest.Cost
 	os.Exit(m.Run())
@@ -121,7 +121,8 @@ func TestSetUpLinkIsPrintedAndNotLogged(t *testing.T) {
 	if !found || len(strings.TrimSpace(secret)) < 26 {
 		t.Fatalf("the output %q has no set-up link", out.String())
 	}
-	// The browser warns about the self-signed certificate. The operator can compare it.
+	// The browser warns about the self-signed certificate. The operator can compare the digest that the
+	// browser shows with the digest in the output.
 	text, err := os.ReadFile(filepath.Join(a.cfg.Data, "tls", "cert.pem"))
 	if err != nil {
 		t.Fatal(err)

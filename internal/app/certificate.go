@@ -29,7 +29,7 @@ const checkCertificateEvery = 10 * time.Second
 
 const (
 	// firstCertificateTime is the time for which a handshake waits for the first certificate of ACME,
-	// and firstCertificatePoll the interval at which it looks for it.
+	// and firstCertificatePoll the interval at which the handshake checks whether there is one.
 	firstCertificateTime = 10 * time.Second
 	firstCertificatePoll = time.Second
 )

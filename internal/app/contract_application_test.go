@@ -81,7 +81,7 @@ func (d *driver) driveApplications() {
 	}
 }
 
-// driveApproval approves an application, which waits for the answer to a question before.
+// driveApproval asks a question about an application, and approves the application after the answer.
 func (d *driver) driveApproval(a *client.Application) {
 	d.Helper()
 	ctx := d.Context()

@@ -7,7 +7,8 @@ import (
 	"github.com/certvault/certvault/internal/token"
 )
 
-// driveCredentials calls the operations for credentials, and the addresses to which a credential leads.
+// driveCredentials calls the operations for credentials, and requests the addresses to which a
+// credential refers.
 func (d *driver) driveCredentials() {
 	d.Helper()
 	ctx := d.Context()

@@ -112,7 +112,7 @@ func TestDamagedDatabaseIsExplained(t *testing.T) {
 	}
 }
 
-// TestStoppedFolderCanBeCopied checks that the lock file of a server that ended in order does not
+// TestStoppedFolderCanBeCopied checks that the lock file of a server that stopped normally does not
 // mark a copy of its folder, and that the lock file of a server that was killed does.
 func TestStoppedFolderCanBeCopied(t *testing.T) {
 	t.Parallel()

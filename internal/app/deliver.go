@@ -21,7 +21,7 @@ func (a *App) sender() (mail.Config, error) {
 	return c, err
 }
 
-// mailConfig returns the configuration of mail without the key ring. Mail is sent to the server of
+// mailConfig returns the configuration of mail without the keyring. Mail is sent to the server of
 // --smtp, or written to the outbox folder.
 func mailConfig(cfg *config.Serve) (mail.Config, error) {
 	text, host, err := cfg.MailSender()

@@ -159,7 +159,7 @@ func checkDashboard(t *testing.T, file string, metrics map[string]*exported) {
 		if !slices.Contains([]string{"stat", "timeseries"}, p.Type) || len(p.Targets) == 0 {
 			t.Errorf("%s has the type %s and %d queries", where, p.Type, len(p.Targets))
 		}
-		// The units are from Grafana's list, so that another text would be shown as it is.
+		// The units are identifiers of Grafana. Grafana appends any other text to the value.
 		if unit := p.FieldConfig.Defaults.Unit; !slices.Contains([]string{"s", "short", "bytes", "Bps", "percentunit", "reqps", "dateTimeFromNow", "none"}, unit) {
 			t.Errorf("%s has the unit %q", where, unit)
 		}

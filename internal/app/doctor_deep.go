@@ -24,8 +24,8 @@ type fileNames struct {
 }
 
 // ExamineFileNames lists the file store and compares the names of the files with the records of the
-// database. It reads no file. Files without a record are no problem: the server deletes them
-// --blob-keep after their last record.
+// database. It reads no file. Files without a record are no problem: the server deletes them when the
+// time of --blob-keep has passed since the end of their last record.
 func ExamineFileNames(ctx context.Context, s config.Storage) []Finding {
 	n, err := examineFileNames(ctx, s)
 	f := finding("file names", "", err)

@@ -26,8 +26,8 @@ func TestFirstRunOfHeldTask(t *testing.T) {
 	}
 }
 
-// A node that could not ask for a while, because it was suspended or had no database, does not rely
-// on what it held before.
+// A node that could not claim tasks for a while, because it was suspended or could not reach the
+// database, does not rely on its earlier claims.
 func TestHeldTasksExpire(t *testing.T) {
 	t.Parallel()
 	h := &heldTasks{}

@@ -20,7 +20,7 @@ import (
 var errOutbox = errors.New("several servers use this database, and without --smtp each would write mail to a folder of its own; " +
 	"set --smtp on all servers that have the role work, or stop the other servers")
 
-// errRoles means that no server would answer requests and run jobs.
+// errRoles means that no server would have the role that this server lacks.
 var errRoles = errors.New("--roles requires --database: on the embedded database, one server does everything")
 
 // nodeID returns the id of a process with a name.

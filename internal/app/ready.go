@@ -76,8 +76,8 @@ func heartbeatInterval(d db.Dialect) time.Duration {
 // beat sends a heartbeat, and continues the work of nodes that have died.
 func (a *App) beat(ctx context.Context) error {
 	err := a.heartbeat(ctx)
-	// A restart does not help if the database does not respond, so that the watchdog only detects a
-	// process in which nothing proceeds.
+	// The watchdog is notified even if the heartbeat failed, because a restart does not help if the
+	// database does not respond. The watchdog only detects a process that makes no progress.
 	a.notify(daemon.SdNotifyWatchdog)
 	if err != nil {
 		return err

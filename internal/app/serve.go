@@ -299,7 +299,8 @@ func (a *App) stopServing(ctx context.Context) error {
 	}
 	var errs []error
 	if a.public != nil {
-		// Until the server has stopped to accept, a connection may exist that it does not know yet.
+		// Until the server has stopped accepting connections, there may be a connection that the server
+		// does not know yet.
 		errs = append(errs, a.listener.Close())
 		<-a.accepting
 		a.newConns.wait(wait)

@@ -44,7 +44,7 @@ func (a *App) close(ctx context.Context) error {
 		sending.Go(func() { a.Deliverer.Stop(ctx) })
 		add(a.Queue.Stop(ctx))
 		leave, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTime)
-		// All requests have ended, so that this stores the counts since the last minute.
+		// All requests have ended, so this call stores the last counts.
 		add(a.Verifications.Fold(leave))
 		add(a.Queue.Leave(leave))
 		cancel()

@@ -128,8 +128,9 @@ func TestCopyOfFolderIsRejected(t *testing.T) {
 	}
 }
 
-// TestLockNamesThePreviousServer checks that the lock file names the server that locked the file
-// before and did not end in order, and that a copy of the lock file is recognized and names none.
+// TestLockNamesThePreviousServer checks that the lock file names the previous server that locked the
+// file, unless that server stopped normally, and that a copy of the lock file is recognized and names
+// none.
 func TestLockNamesThePreviousServer(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "lock")
