@@ -22,7 +22,7 @@ type Findings struct {
 
 	AcroForm         bool // an interactive form with at least one field
 	XFA              bool // an XFA form (12.7.8)
-	JavaScript       bool // a JavaScript action (12.6.4.17), a rendition action with a script, or a link to a javascript: URI
+	JavaScript       bool // a JavaScript action (12.6.4.17), a rendition with a script, or a javascript: link
 	Launch           bool // a launch action (12.6.4.6)
 	OpenAction       bool // an open action that does more than go to a place in the document
 	AdditionalAction bool // an /AA entry (12.6.3)
