@@ -250,8 +250,8 @@ func (j *job) annotations(ctx context.Context) ([]attempt, error) {
 	return out, nil
 }
 
-// muchSmaller is the part of the largest possible QR code below which a code is too small for the
-// sake of more text beside it.
+// muchSmaller is a fraction of the largest possible QR code. A shape with more text is not chosen if
+// its QR code is smaller than this fraction.
 const muchSmaller = 0.75
 
 // fit returns the place in a box for the shape with the most text whose QR code is not much smaller

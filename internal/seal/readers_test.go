@@ -93,7 +93,8 @@ func TestReadersAgreeOnNumberOfPages(t *testing.T) {
 			original := pdftest.File("", test.bodies...)
 			_, verified := mustSeal(t, "a.pdf", original, Placement{})
 			checkPageCounts(t, verified, test.want)
-			draw(t, file(t, "verified.pdf", verified), test.want, 9, image.Rectangle{}) // poppler reads the pages only now
+			// Poppler reads the pages only when it draws one.
+			draw(t, file(t, "verified.pdf", verified), test.want, 9, image.Rectangle{})
 			if doc := mustOpen(t, verified); doc.FaultyPageTree() || doc.PageCount() != test.want {
 				t.Errorf("verified PDF: FaultyPageTree = %v, pages = %d; want false and %d", doc.FaultyPageTree(), doc.PageCount(), test.want)
 			}

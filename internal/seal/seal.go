@@ -79,8 +79,10 @@ const (
 	Exact       Mode = "exact"        // in Placement.Box, about as large as fits
 	Strip       Mode = "strip"        // a strip below the page; the boxes of the page are enlarged
 	Appended    Mode = "appended"     // a new page at the end
-	Annotation  Mode = "annotation"   // result only: an annotation on a page whose content is signed or cannot be extended
-	Cover       Mode = "cover"        // result only: a new file that contains the original as an embedded file
+	// The other modes are only results. Annotation is an annotation on a page whose content is signed or
+	// cannot be extended. Cover is a new file that contains the original as an embedded file.
+	Annotation Mode = "annotation"
+	Cover      Mode = "cover"
 )
 
 // Figure is the form of a stamp.

@@ -339,7 +339,7 @@ func (p *sheetPage) gray(v float64) {
 	p.content.WriteString(" g\n")
 }
 
-// rectangle fills a rectangle at the left edge of the page, whose x is already written.
+// rectangle fills a rectangle. The caller has already written the x of its left edge.
 func (p *sheetPage) rectangle(y, width, height float64) {
 	for _, v := range []float64{y, width, height} {
 		writeNumber(&p.content, v)

@@ -37,8 +37,8 @@ type Text struct {
 	complete bool
 }
 
-// Lacks reports whether the file has text, and this text does not contain a name. It returns false
-// if the file has no text, like a scan, or if a part of its text cannot be read.
+// Lacks reports whether the file has text that does not contain a name. It returns false if the file
+// has no text, like a scan, or if a part of its text cannot be read.
 func (t *Text) Lacks(name string) bool { return t.complete && t.words.Lacks(name) }
 
 // Size returns the length of the text in bytes.
