@@ -8,7 +8,7 @@ import (
 
 // Design is a PDF on which a template is built.
 type Design struct {
-	// PDF is the file to build on. It has no scripts, forms and attachments.
+	// PDF is the file to build on. It has no scripts, forms or attachments.
 	PDF   []byte
 	Pages []Page
 	// Warnings are remarks for the person who uploaded the file.

@@ -31,7 +31,7 @@ func testFonts(tb testing.TB) *typeset.Fonts {
 
 var sharedFonts = sync.OnceValues(func() (*typeset.Fonts, error) { return typeset.New(os.DirFS("/usr/share/fonts")) })
 
-// skip skips a test on a laptop, and fails it in CI.
+// skip skips the test, or fails it in CI.
 func skip(tb testing.TB, reason string) {
 	tb.Helper()
 	if os.Getenv("CI") != "" {

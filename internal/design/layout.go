@@ -50,14 +50,15 @@ type Field struct {
 	// Rotate is the angle about the center of the box.
 	Rotate float64 `json:"rotate,omitempty"`
 	// Text is the text with its placeholders, such as "{name}". A field with placeholders whose values
-	// are all empty is not drawn. Of a signature, it is the placeholder of the signatory,
-	// "{signatory:1}".
+	// are all empty is not drawn. In a field of kind Signature, Text is the placeholder of the
+	// signatory, such as "{signatory:1}".
 	Text string `json:"text,omitempty"`
 	// Label is the name of the field for people who edit the template.
 	Label string `json:"label,omitempty"`
 
 	Font Font `json:"font,omitzero"`
-	// Size is the font size. Text that does not fit is smaller, down to MinSize; 0 is Size.
+	// Size is the font size. Text that does not fit is drawn smaller, down to MinSize. If MinSize is 0,
+	// it is Size.
 	Size    float64 `json:"size,omitempty"`
 	MinSize float64 `json:"min_size,omitempty"`
 	// Lines is the maximum number of lines; 0 is 1. Leading is the distance between two baselines as
@@ -127,9 +128,9 @@ const (
 	CodePlaceholder       = "placeholder"        // there is no such placeholder; Detail is its text
 	CodeQRMissing         = "qr_missing"         // the layout has no QR code, or more than one
 	CodeQRTooSmall        = "qr_too_small"       // the QR code is smaller than 20 mm
-	CodeQRCovered         = "qr_covered"         // a field overlaps the QR code; Detail is the id of the field
+	CodeQRCovered         = "qr_covered"         // a field overlaps the QR code; Detail is its id
 	CodeNameMissing       = "name_missing"       // no field has the placeholder {name}
-	CodeFieldsOverlap     = "fields_overlap"     // a warning: two fields overlap; Detail is the id of the other field
+	CodeFieldsOverlap     = "fields_overlap"     // a warning: two fields overlap; Detail is the other's id
 	CodeSignatoryMissing  = "signatory_missing"  // the template has no such signatory; Detail is the index
 )
 

@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// metadata is what a picture says about itself.
+// metadata is the metadata of a picture that determines how the picture is displayed.
 type metadata struct {
 	orientation int     // of Exif, 1 to 8; 0 if unknown
 	resolution  float64 // in pixels per inch; 0 if unknown

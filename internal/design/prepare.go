@@ -37,7 +37,8 @@ var refusals = []struct {
 	{pdf.ErrDamaged, "design_damaged", "The PDF is damaged and cannot be repaired. Save or export it again."},
 }
 
-// errFaulty refuses a page at whose content some viewers stop, before our fields.
+// errFaulty refuses a page whose content has errors. Some viewers stop at such an error, and would not
+// show the fields, which are drawn after the content.
 var errFaulty = refuse("design_faulty", "The content of a page has errors at which some viewers stop. Open the PDF and print it to a new PDF.")
 
 // pdfError converts an error of package pdf to a *Refusal, unless it is another fault.
@@ -50,9 +51,10 @@ func pdfError(err error) error {
 	return fmt.Errorf("reading the design: %w", err)
 }
 
-// Prepare checks an uploaded PDF and returns the design to build on: without JavaScript, forms and
-// attachments. If it has any of these, or is damaged, the file is written anew from what is left, so
-// that nothing of them remains in the certificates. The error is a *Refusal if the file cannot be a design.
+// Prepare checks an uploaded PDF and returns the design to build on, without JavaScript, forms or
+// attachments. If the PDF has any of these, or is damaged, Prepare writes a new file with the rest of
+// the content, so that nothing of them remains in the certificates. The error is a *Refusal if the file
+// cannot be a design.
 func Prepare(ctx context.Context, file []byte) (*Design, error) {
 	if err := refuseType(file); err != nil {
 		return nil, err
@@ -111,7 +113,8 @@ func refuseType(file []byte) error {
 	return nil
 }
 
-// warn adds a warning for everything that was removed, and for what everybody can find in the file.
+// warn adds a warning for each kind of content that is removed, and for each property of the PDF that
+// affects all certificates.
 func (d *Design) warn(found pdf.Findings, doc *pdf.Document) {
 	add := func(ok bool, code, text string) {
 		if ok {

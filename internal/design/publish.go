@@ -159,9 +159,9 @@ func (p *publisher) prefix() string {
 	return prefix
 }
 
-// colours decides about the colour space and the transparency of what is added. A design that claims
-// PDF/A allows DeviceRGB only with an output intent of that space (ISO 19005-2, 6.2.4.3), and PDF/A-1
-// no transparency (ISO 19005-1, 6.4).
+// colours sets the colour space of what is added, and whether it may be transparent. A design that
+// claims PDF/A allows DeviceRGB only with an output intent of that space (ISO 19005-2, 6.2.4.3), and
+// PDF/A-1 no transparency (ISO 19005-1, 6.4).
 func (p *publisher) colours(packet string) {
 	claim := pdfaPart.FindStringSubmatch(packet)
 	if claim == nil {

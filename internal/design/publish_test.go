@@ -161,8 +161,8 @@ func TestPictures(t *testing.T) {
 	}
 }
 
-// A template with many large pictures is refused: each certificate would contain them, and each picture
-// needs a hundred times the size of its file of memory.
+// A template with many large pictures is refused: each certificate would contain them, and a picture
+// can need a hundred times the size of its file in memory.
 func TestTooManyPictures(t *testing.T) {
 	l := certificate()
 	files := map[string][]byte{}

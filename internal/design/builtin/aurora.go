@@ -31,7 +31,8 @@ const (
 // aurSteps is the number of bands of the sky.
 const aurSteps = 224
 
-// aurora is modern and upright: veils of colour above, air below, a hexagonal badge between.
+// aurora is a modern design in portrait format: veils of colour at the top, white space at the bottom,
+// and a hexagonal badge between them.
 func aurora() Builtin {
 	return Builtin{
 		Name: "aurora", Title: "Aurora",

@@ -22,7 +22,7 @@ import (
 	"github.com/certvault/certvault/internal/typeset"
 )
 
-// skip skips a test on a laptop, and fails it in CI.
+// skip skips the test, or fails it in CI.
 func skip(tb testing.TB, reason string) {
 	tb.Helper()
 	if os.Getenv("CI") != "" {

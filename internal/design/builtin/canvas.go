@@ -29,7 +29,7 @@ func (p point) towards(q point, t float64) point {
 	return point{p.x + (q.x-p.x)*t, p.y + (q.y-p.y)*t}
 }
 
-// canvas is the content of a page, or of a form, which is drawing that a page repeats.
+// canvas is the content of a page, or of a form, which is a drawing that a page can repeat.
 type canvas struct {
 	w, h     float64
 	content  bytes.Buffer
@@ -45,7 +45,7 @@ type resources struct {
 	tiles     []tile
 }
 
-// tile is a pattern: drawing that repeats from a point on.
+// tile is a pattern: a drawing that repeats, starting at a point.
 type tile struct {
 	content *canvas
 	from    point
@@ -127,7 +127,7 @@ func (c *canvas) bands(x, y, w, h float64, down bool, first slot, steps int) {
 	}
 }
 
-// form draws something that place repeats.
+// form adds a form to the file and returns its number for place.
 func (c *canvas) form(draw func(f *canvas)) int {
 	f := &canvas{w: c.w, h: c.h, shared: c.shared}
 	f.start()
@@ -148,8 +148,8 @@ func (c *canvas) place(form int, p point, turn, scaleX, scaleY float64) {
 	c.op(fmt.Sprintf("/F%d Do Q", form))
 }
 
-// fillTiles fills the path with drawing of the size w, h that repeats from p on. Renderers draw a
-// tile once, so that fine nets cost little.
+// fillTiles fills the path with a drawing of the size w, h that repeats, starting at p. Renderers draw
+// a tile once, so fine nets cost little.
 func (c *canvas) fillTiles(p point, w, h float64, draw func(f *canvas)) {
 	f := &canvas{w: w, h: h, shared: c.shared}
 	f.start()
@@ -333,13 +333,14 @@ type place struct {
 // matrix returns the operator that scales x and then moves it, in as many bytes for all values.
 func matrix(scale int, x float64) string { return fmt.Sprintf("%2d 0 0 1 %7.2f 0 cm\n", scale, x) }
 
-// upright separates the drawing from a part that is not mirrored, such as a tick, which the saved graphics
-// state ends. The part is at the vertical line at x.
+// upright begins a part of the drawing that is not mirrored with the rest, such as a tick. The part
+// ends when the saved graphics state is restored. Its middle is the vertical line at x.
 func (c *canvas) upright(x float64) {
 	c.uprights = append(c.uprights, upright{c.content.Len(), x})
 }
 
-// upright is the begin of a part of the content, and its vertical line.
+// upright is the offset in the content at which a part that is not mirrored begins, and its vertical
+// line.
 type upright struct {
 	from int
 	x    float64

@@ -67,7 +67,7 @@ func code(x, y, side float64) design.Field {
 	return design.Field{ID: "qr", Kind: design.QR, Page: 1, Box: box(x, y, side, side)}
 }
 
-// These are the families of the designs.
+// These are the fonts of the designs.
 var (
 	cormorant       = design.Font{Family: "Cormorant Garamond", Weight: 600}
 	cormorantItalic = design.Font{Family: "Cormorant Garamond", Weight: 500, Italic: true}

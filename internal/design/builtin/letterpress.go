@@ -60,7 +60,7 @@ func drawLetterpress(c *canvas) {
 	c.paint()
 	drawFlowers(c, g)
 
-	// A swelled dash below the heading's lines and one below the name, as printers of old set them.
+	// A swelled dash below the heading's lines and one below the name, as in old prints.
 	drawDash(c, point{g.axis, g.heading + 92}, 74, 1.5)
 	drawDash(c, point{g.axis, g.dash}, 108, 1)
 

@@ -24,8 +24,8 @@ type hue struct{ accent colour.OKLCH }
 
 func hueOf(accent colour.Colour) hue { return hue{accent.OKLCH()} }
 
-// shade returns the colour of the hue with a lightness and at most a chroma. turn moves the hue by
-// degrees. Dark shades of yellow are brown, because those of the same hue look green.
+// shade returns the colour of the hue with a lightness and a maximum chroma. turn is added to the hue,
+// in degrees. Dark shades of yellow are brown, because those of the same hue look green.
 func (h hue) shade(lightness, chroma, turn float64) colour.Colour {
 	const first, last, brown = 72, 128, 66
 	angle := h.accent.Hue
@@ -75,7 +75,7 @@ func ramp(steps int, stops ...colour.Colour) []colour.Colour {
 	return out
 }
 
-// readable is the contrast of text: more than WCAG 2.2 demands, so that art behind a text does not
+// readable is the contrast of text: more than WCAG 2.2 requires, so that art behind a text does not
 // reduce the contrast below colour.Text.
 const readable = 5.5
 
