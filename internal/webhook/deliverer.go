@@ -15,9 +15,9 @@ import (
 const (
 	// lanes is the default of DelivererConfig.Lanes.
 	lanes = 64
-	// pollTime is the interval between two searches for due deliveries without a wake-up. It
-	// applies to retries, and to deliveries that other processes wrote. A search on PostgreSQL is a
-	// request to the server, also while nothing happens.
+	// pollTime is the interval between two searches for due deliveries without a wake-up. It applies to
+	// retries, and to deliveries that other processes wrote. The interval on PostgreSQL is longer,
+	// because each search is a request to the server, even while nothing happens.
 	pollTime         = 200 * time.Millisecond
 	postgresPollTime = time.Second
 	// gatherTime is the minimum time between two searches, and restTime the minimum time after a

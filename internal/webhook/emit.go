@@ -86,9 +86,9 @@ type failure struct {
 }
 
 // EmitTx writes events, and a delivery with its final body for each subscribed endpoint of their
-// institutions. EmitTx writes the events and the deliveries in the transaction of the change: after a
-// rollback none of them exists, after a commit all do. Paused and switched-off endpoints get
-// deliveries too, which wait until the endpoint is active again.
+// institutions. EmitTx writes the events and the deliveries in the transaction of the change, so that
+// either all of them are committed or none. Paused and switched-off endpoints get deliveries too, which
+// wait until the endpoint is active again.
 func (s *Service) EmitTx(ctx context.Context, tx *db.Tx, events ...Event) error {
 	var list []newDelivery
 	for some := range slices.Chunk(events, emitBatch) {

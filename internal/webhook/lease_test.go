@@ -251,8 +251,8 @@ func TestLeasesOfDeadNodeAreFreed(t *testing.T) {
 		if err := serving.record(results, true); err != nil || count(t, d, `webhook_attempts`) != 0 {
 			t.Errorf("the dead node recorded its attempts: %v", err)
 		}
-		// A lease that has ended in order names no node, so that it cannot end a lease of a node of an
-		// earlier release.
+		// A lease that its node has released names no node, so that it cannot end a lease of a node of
+		// an earlier release.
 		heartbeat("next", next.at)
 		serving, results = next.sendAll(t, again[0])
 		if err := serving.record(results, true); err != nil || count(t, d, `webhook_endpoints WHERE leased_by = ''`) != 1 {

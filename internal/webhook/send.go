@@ -19,7 +19,7 @@ import (
 const (
 	// attemptTime is the time limit of one attempt: connection, TLS, headers and body.
 	attemptTime = 15 * time.Second
-	// maxResponse is the maximum number of bytes that are read of a response's body.
+	// maxResponse is the maximum number of bytes that are read from a response's body.
 	maxResponse = 64 << 10
 	userAgent   = "Certvault-Webhook/1"
 )
