@@ -205,7 +205,8 @@ func TestDeletedAccountLeavesCertificates(t *testing.T) {
 			if err := b.ForgetTx(t.Context(), tx, id); err != nil {
 				return err
 			}
-			_, err := tx.ExecContext(t.Context(), `DELETE FROM users WHERE id = $1`, id) // package identity does this next
+			// Package identity does this next.
+			_, err := tx.ExecContext(t.Context(), `DELETE FROM users WHERE id = $1`, id)
 			return err
 		})
 		if got := b.get(c.UUID); got.CustomerID != 0 || got.Status != cert.Approved || got.Email != "ada@example.org" {

@@ -82,12 +82,12 @@ type ExportedStep struct {
 	Text   string    `json:"text"`
 }
 
-// ExportedFile is an attachment of an application. File is its name in the archive, or "" if it was
-// deleted.
+// ExportedFile is an attachment of an application. File is its name in the archive, or "" if the
+// attachment was deleted.
 type ExportedFile struct {
 	Name string `json:"name"`
 	File string `json:"file"`
-	// Open opens the attachment. It is nil if it was deleted.
+	// Open opens the attachment. It is nil if the attachment was deleted.
 	Open func(ctx context.Context) (*cert.Content, error) `json:"-"`
 }
 

@@ -36,8 +36,9 @@ type MailLink struct {
 var errNoLink = fault.New(fault.NotFound, "No such link.")
 
 // MailLink returns the content of a mailed link. In the place of a replaced certificate it has the
-// certificate that replaced it, if both are for the same address. It omits certificates whose address was corrected
-// or whose holder ended the mailed links. If no certificate is left, the error is fault.NotFound.
+// certificate that replaced it, if both are for the same address. It omits certificates whose address
+// was corrected or whose holder ended the mailed links. If no certificate is left, the error is
+// fault.NotFound.
 func (s *Service) MailLink(ctx context.Context, secret string) (*MailLink, error) {
 	var l MailLink
 	var opened bool
@@ -105,8 +106,8 @@ func endMailedTx(ctx context.Context, tx *db.Tx, certificateID int64) error {
 	return nil
 }
 
-// Certificate returns the certificate with a UUID, or the one that replaced it, if the link shows it. Otherwise the error is
-// fault.NotFound.
+// Certificate returns the certificate with a UUID, or the one that replaced it, if the link shows it.
+// Otherwise the error is fault.NotFound.
 func (l *MailLink) Certificate(uuid string) (*cert.Certificate, error) {
 	for _, c := range l.Certificates {
 		if c.UUID == uuid {

@@ -30,7 +30,8 @@ func TestApprovalSendsOneMail(t *testing.T) {
 		late := b.upload(to("late@example.org"))
 		b.user("late@example.org", true)
 		b.move(late, cert.Approved)
-		b.wantSent("known@example.org", "new@example.org", "unverified@example.org") // a job writes the mail to late@example.org
+		// A job writes the mail to late@example.org.
+		b.wantSent("known@example.org", "new@example.org", "unverified@example.org")
 		var work sync.WaitGroup
 		errs := make([]error, 12)
 		for i := range errs { // the queue may run a job twice, and on two nodes at once

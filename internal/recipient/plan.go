@@ -28,8 +28,8 @@ const (
 	// plansAtOnce is the maximum number of plans that one sweep handles, and peopleAtOnce the maximum number
 	// of certificates of each plan.
 	plansAtOnce, peopleAtOnce = 100, 500
-	// firstRetry is the time after which a mail that could not be written is tried again. It doubles with each
-	// try, up to maxRetry.
+	// firstRetry is the time after which a mail that could not be written is tried again. It doubles
+	// with each try, up to maxRetry.
 	firstRetry, maxRetry = 30 * time.Second, time.Hour
 	// planKept is the time for which a plan is kept after its time. An approval that read the plan before its
 	// time is committed by then.
@@ -117,8 +117,8 @@ func heldTx(ctx context.Context, tx *db.Tx, certificateID int64) (bool, error) {
 	return len(list) > 0, nil
 }
 
-// dropPlannedTx makes the first notice of a certificate wait no more: another mail takes its place, or the
-// certificate is revoked.
+// dropPlannedTx ends the wait of a certificate's first notice, because another mail takes its place or
+// the certificate is revoked.
 func dropPlannedTx(ctx context.Context, tx *db.Tx, certificateID int64) error {
 	if _, err := tx.ExecContext(ctx, `DELETE FROM planned_notices WHERE certificate_id = $1`, certificateID); err != nil {
 		return fmt.Errorf("dropping waiting mail: %w", err)
@@ -137,8 +137,8 @@ func dropPlanTx(ctx context.Context, tx *db.Tx, certificateID int64) error {
 	return nil
 }
 
-// dueNotices selects the notices n that a sweep sends if the time of their plan has come. A mail that could not
-// be written waits for its next try, and does not take the place of other mail in a sweep.
+// dueNotices selects the notices n that a sweep sends if the time of their plan has come. A mail that
+// could not be written waits for its next try, and does not take the place of other mail in a sweep.
 const dueNotices = ` FROM planned_notices n WHERE n.plan_id = %s AND (n.retry_at IS NULL OR n.retry_at <= %s)`
 
 // SweepPlans sends the mail of plans whose time has come, each person's in its own transaction, and deletes
@@ -284,7 +284,8 @@ type Plan struct {
 	UUID string
 	// At is the time of the mail, or nil if no mail is sent.
 	At *time.Time
-	// Certificate and Reference are those of a single certificate, or "". Batch is the UUID of a batch, or "".
+	// Certificate and Reference are those of a single certificate, or "". Batch is the UUID of a batch,
+	// or "".
 	Certificate, Reference, Batch string
 	// Name is the name of the batch, or the title of the certificate.
 	Name string

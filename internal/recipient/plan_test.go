@@ -88,8 +88,8 @@ func TestMailWaitsForItsTime(t *testing.T) {
 	})
 }
 
-// TestFailingMailDoesNotBlockOther checks that mail which cannot be written waits longer with each try, although a
-// sweep has no place for more plans, and is sent once it can be written.
+// TestFailingMailDoesNotBlockOther checks that mail which cannot be written waits longer with each try,
+// although a sweep has no place for more plans, and is sent once it can be written.
 func TestFailingMailDoesNotBlockOther(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -347,8 +347,8 @@ func TestRevocationMail(t *testing.T) {
 	})
 }
 
-// TestRevocationOfSeveralIsOneMail checks that a person whose certificates are revoked in one action gets one mail, which
-// has no certificates of another person.
+// TestRevocationOfSeveralIsOneMail checks that a person whose certificates are revoked in one action
+// gets one mail, which has no certificates of another person.
 func TestRevocationOfSeveralIsOneMail(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

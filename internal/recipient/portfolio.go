@@ -122,8 +122,8 @@ func (s *Service) PublicPortfolio(ctx context.Context, slug string) (*Portfolio,
 	return p, err
 }
 
-// portfolio returns the portfolio that a condition selects, which is one of the person, or an empty
-// one.
+// portfolio returns the portfolio that a condition selects, or an empty one. The condition must select
+// only a portfolio of the person.
 func (s *Service) portfolio(ctx context.Context, userID int64, where string, args ...any) (*Portfolio, error) {
 	p := &Portfolio{}
 	err := s.db.QueryRowContext(ctx, `SELECT slug, display_name, visible, listed FROM portfolios WHERE `+where, args...).
@@ -276,7 +276,7 @@ func (s *Service) changeEntries(ctx context.Context, userID int64, uuid string, 
 		if err := s.allowTx(ctx, tx, Holder{userID: userID}.key(), arranging); err != nil {
 			return err
 		}
-		// The update also lets concurrent changes of the same portfolio wait.
+		// The update also makes concurrent changes of the same portfolio wait.
 		r, err := tx.ExecContext(ctx, `UPDATE portfolios SET updated_at = $2 WHERE user_id = $1`, userID, db.Micros(s.now()))
 		if err != nil {
 			return fmt.Errorf("changing a portfolio: %w", err)

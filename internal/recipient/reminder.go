@@ -67,8 +67,8 @@ func (d *draft) expiry() string {
 	return d.language.Date(day)
 }
 
-// remind makes a letter one about a certificate that expires soon, and returns the subject. The texts of
-// the institution are for new certificates only.
+// remind changes the letter about a new certificate to a letter about its expiry, and returns the
+// subject. The texts of the institution are for new certificates only.
 func (d *draft) remind(w *translator, letter *mail.Letter) (subject string) {
 	first := d.items[0]
 	letter.SenderText = nil

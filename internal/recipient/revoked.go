@@ -13,10 +13,11 @@ import (
 // Revocation is the reason of the notice of a revoked certificate.
 const Revocation Reason = "revocation"
 
-// TellRevokedTx mails the recipients of revoked certificates of an institution, with the public reason, if mail about
-// the certificate was sent to the address before. The certificates of one address are in one mail. It is the callback
-// cert.Config.TellRevoked, which runs after MovedTx has withdrawn the mail that was not sent. A replacement does not
-// call it, because the mail about the new certificate reports the replacement.
+// TellRevokedTx mails the recipients of revoked certificates of an institution, with the public reason,
+// if mail about the certificate was sent to the address before. The certificates of one address are in
+// one mail. It is the callback cert.Config.TellRevoked, which runs after MovedTx has withdrawn the mail
+// that was not sent. A replacement does not call it, because the mail about the new certificate reports
+// the replacement.
 func (s *Service) TellRevokedTx(ctx context.Context, tx *db.Tx, list []*cert.Certificate) error {
 	notices := map[string][]any{}
 	var addresses []string
@@ -53,8 +54,8 @@ func (s *Service) TellRevokedTx(ctx context.Context, tx *db.Tx, list []*cert.Cer
 	return nil
 }
 
-// revokedMany changes the letter about several certificates to a letter about their revocation, and returns the
-// subject.
+// revokedMany changes the letter about several certificates to a letter about their revocation, and
+// returns the subject.
 func (d *draft) revokedMany(w *translator, letter *mail.Letter) (subject string) {
 	letter.Heading = w.text("revoked_heading_many")
 	letter.Paragraphs = []string{w.text("revoked_text_many", "institution", d.institution), w.reason(d.items[0].revocation)}

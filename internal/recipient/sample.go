@@ -12,7 +12,8 @@ import (
 	"github.com/certvault/certvault/internal/mail"
 )
 
-// sampleTitle is the title of a sample certificate, and sampleReason the reason of its revocation, in the panel's language.
+// sampleTitle is the title of a sample certificate, and sampleReason the reason of its revocation, in
+// the panel's language.
 const (
 	sampleTitle  = "Bachelor of Science in Physics"
 	sampleReason = "The certificate has a wrong grade."
@@ -24,9 +25,9 @@ var SampleReasons = []Reason{Approval, Replacement, Revocation, Expiring}
 // Page returns a mail as a page that loads nothing.
 func (s *Service) Page(ctx context.Context, m *mail.Message) string { return s.mailer.Page(ctx, m) }
 
-// Sample returns the mail about a certificate to a person without an account, for one of SampleReasons. The mail has the
-// given texts, or the institution's texts if texts is nil. The link in the mail opens the page that
-// verifies certificates.
+// Sample returns the mail about a certificate to a person without an account, for one of SampleReasons.
+// The mail has the given texts, or the institution's texts if texts is nil. The link in the mail opens
+// the page that verifies certificates.
 func (s *Service) Sample(ctx context.Context, institutionID int64, about Reason, tag string, texts *account.MailText, to mail.Address) (mail.Message, error) {
 	d, err := draftOf(ctx, s.db, institutionID)
 	if err != nil {

@@ -42,8 +42,8 @@ type item struct {
 	replaces bool
 	// revocation is the public reason of a revocation.
 	revocation string
-	// owner is the user to whom the certificate is assigned, or nil. further reports whether the address of the
-	// certificate is a further address of the owner.
+	// owner is the user to whom the certificate is assigned, or nil. further reports whether the
+	// address of the certificate is a further address of the owner.
 	owner   *account.User
 	further bool
 }
