@@ -6,11 +6,12 @@ import (
 	"time"
 )
 
-// ClockTolerance is more than the difference between the results of Now in two processes on a database,
-// even if the machine is so busy that readings of the clock take long.
+// ClockTolerance is larger than the difference between the results of Now in two processes on a
+// database, even if the machine is so busy that readings of the clock take long.
 const ClockTolerance = 2 * time.Second
 
-// maxDrift is more than the part of a time by which the clocks of two hosts drift apart in it.
+// maxDrift is an upper limit of the drift between the clocks of two hosts, as a fraction of the elapsed
+// time.
 const maxDrift = 0.001
 
 // reading is a time of the database server, and the time of this process at the same moment, with an

@@ -84,8 +84,8 @@ func (d *DB) sharedTx(ctx context.Context, level durability, f func(tx *Tx) erro
 	if tx == nil {
 		return nil, err
 	}
-	// A member that fails waits too: it has read the changes of former members, and its error, such as that
-	// of a row that exists already, is true only after their commit.
+	// A member that fails waits too: it has read the changes of earlier members, and its error, such as
+	// that of a row that exists already, is true only after their commit.
 	if err := tx.shared.await(ctx); err != nil {
 		return nil, err
 	}
@@ -281,8 +281,8 @@ func (s *shared) keep() error {
 	return s.broken
 }
 
-// undo discards the changes of the current member. It reports whether the shared transaction continues with
-// the changes of former members.
+// undo discards the changes of the current member. It reports whether the shared transaction continues
+// with the changes of earlier members.
 func (s *shared) undo() bool {
 	if s.members == 1 {
 		s.broken = errDiscarded

@@ -124,8 +124,8 @@ func TestFailureOfAMemberChangesNothingElse(t *testing.T) {
 
 func isNil(err error) bool { return err == nil }
 
-// TestErrorIsTrueAfterTheCommit checks that a caller can read the row that makes its transaction fail, although
-// the row was stored by a transaction that shares the commit.
+// TestErrorIsTrueAfterTheCommit checks that a caller can read the row that makes its transaction fail,
+// although the row was stored by a transaction that shares the commit.
 func TestErrorIsTrueAfterTheCommit(t *testing.T) {
 	t.Parallel()
 	d := openGroup(t)

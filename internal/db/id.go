@@ -24,8 +24,8 @@ func NewID(tx *Tx, table string) (column, value string) {
 	return "id, ", "(SELECT next FROM id_floors WHERE name = '" + table + "' AND next > (SELECT coalesce(max(id), 0) FROM " + table + ")), "
 }
 
-// KeepIDTx prevents that a table of publicIDs uses the id of a row again that the transaction deletes.
-// On PostgreSQL an id is never used again.
+// KeepIDTx prevents a table of publicIDs from reusing the id of a row that the transaction deletes.
+// PostgreSQL never reuses an id.
 func KeepIDTx(ctx context.Context, tx *Tx, table string, id int64) error {
 	if tx.dialect == PostgreSQL {
 		return nil

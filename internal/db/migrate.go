@@ -61,9 +61,9 @@ type migration struct {
 	sql     string
 }
 
-// Migrate applies the migrations that the database lacks, each in its own transaction, except
-// indexes that are created concurrently, and the migrations of the queue. Other processes may use the database in the meantime. If the schema is
-// too new for this binary, the error is ErrNewSchema.
+// Migrate applies the migrations that the database lacks, each in its own transaction, except indexes
+// that are created concurrently, and the migrations of the queue. Other processes may use the database
+// in the meantime. If the schema is too new for this binary, the error is ErrNewSchema.
 func (d *DB) Migrate(ctx context.Context) (err error) {
 	if err := d.CheckSchema(ctx); !errors.Is(err, ErrOldSchema) {
 		return err

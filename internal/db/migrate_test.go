@@ -300,7 +300,7 @@ func TestMigrationDoesNotBlockReaders(t *testing.T) {
 		}
 		go func() { migrated <- d.Migrate(ctx) }()
 		for waiting := false; !waiting; {
-			// The statement also prevents that the transaction is idle.
+			// The statement also keeps the transaction from being idle.
 			if err := tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM pg_locks WHERE relation = 'allowances'::regclass AND NOT granted)`).Scan(&waiting); err != nil {
 				return err
 			}

@@ -22,7 +22,7 @@ func OpenReplica(ctx context.Context, databaseURL string) (*DB, error) {
 // replicaParameters refuse writes even if the URL is not that of a replica.
 var replicaParameters = map[string]string{"default_transaction_read_only": "on"}
 
-// ReadFrom returns a context with which d reads outside of transactions from a copy of it.
+// ReadFrom returns a context with which reads of d outside of transactions go to replica, a copy of d.
 func (d *DB) ReadFrom(ctx context.Context, replica *DB) context.Context {
 	return context.WithValue(ctx, readerKey{}, reader{of: d, copy: replica})
 }
