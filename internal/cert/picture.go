@@ -18,9 +18,9 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// OpenImage opens a picture of the first page of the verified PDF as PNG. The first request draws
-// and stores the picture. A picture that is damaged or missing is drawn again. The error is a fault
-// of kind NotFound if the certificate has no verified PDF or its files were deleted by retention.
+// OpenImage opens a picture of the first page of the verified PDF as PNG. The first request draws and
+// stores the picture. A picture that is damaged or missing is drawn again. The error is a fault of kind
+// NotFound if the certificate has no verified PDF or its files were erased or deleted by retention.
 func (s *Service) OpenImage(ctx context.Context, c *Certificate) (*Content, error) {
 	if c.Verified == nil {
 		return nil, errNoPDF

@@ -36,8 +36,8 @@ func newReference(prefix string) (string, error) {
 // wide as each of them in nearly every font.
 func WidestReference(prefix string) string { return prefix + "-" + strings.Repeat("W", codeLen) }
 
-// SampleReference returns a text that looks like a reference id of an institution and is as long, but is
-// never one: reference ids have no U.
+// SampleReference returns a text that looks like a reference id of an institution and is as long, but
+// is never one: reference ids have no U after the prefix.
 func SampleReference(prefix string) string { return prefix + "-SAMPLENUMBERONLY" }
 
 // FoldReference returns a typed reference id in its canonical form: upper case,

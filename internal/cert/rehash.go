@@ -33,10 +33,10 @@ const (
 // of the checks are its only progress: after a restart, or on another node, it continues where it
 // stopped.
 //
-// all is the number of certificates with files. A call checks the share of one interval, and a fourth
-// more, so that a delay is made up. It reads at most rate bytes a second. If the share takes longer
-// than the interval, Rehash continues with the next share. If the file store is unavailable, Rehash
-// returns the error, and the results stay.
+// all is the number of certificates with files. A call checks the share of one interval and a quarter
+// more, to catch up after a delay. It reads at most rate bytes a second. If the share takes longer than
+// the interval, Rehash continues with the next share. If the file store is unavailable, Rehash returns
+// the error, and the results stay.
 func (s *Service) Rehash(ctx context.Context, all, rate int64) error {
 	share := 1 + (all+all/4)/rehashTurns
 	for began := time.Now(); time.Since(began) < rehashTime; {
@@ -69,8 +69,8 @@ func (s *Service) rehashShare(ctx context.Context, share int, rate int64) (more 
 	return true, nil
 }
 
-// rehash checks the files of a certificate, and waits until reading them took as long as at the
-// rate.
+// rehash checks the files of a certificate, and then waits for the rest of the time that reading them
+// takes at the rate.
 func (s *Service) rehash(ctx context.Context, uuid string, rate int64) error {
 	c, err := byUUID(ctx, s.db, uuid)
 	if fault.Is(err, fault.NotFound) {

@@ -95,7 +95,8 @@ var errInvalidOperation = fault.New(fault.BadRequest, "Invalid operation")
 // The caller has set the fields of u that are carried over. Replace returns NotFound for an unknown
 // certificate, BadRequest if the certificate cannot be replaced or is being replaced, and Invalid with
 // Problems for bad input, such as the file of the replaced certificate or a duplicate of a certificate
-// outside the chain of replacements.
+// outside the chain of replacements. The error is fault.Forbidden if a limit of the institution is
+// reached.
 func (s *Service) Replace(ctx context.Context, uuid string, u Upload) (c *Certificate, err error) {
 	// The problems of the input are found before the transaction, which is short.
 	if c, err = s.ByUUID(ctx, u.Institution.ID, uuid); err != nil {

@@ -25,9 +25,9 @@ func (r *Revocation) Check(bad *Problems) {
 	r.Note = FieldNote.read(bad, r.Note)
 }
 
-// Revoke revokes a certificate permanently. It returns Invalid with Problems for a bad reason or
-// note, and BadRequest for an application without a decision. A second revocation does not change the
-// certificate and is not an error. Revoke runs r.Then in both cases.
+// Revoke revokes a certificate permanently. It returns Invalid with Problems for a bad reason or note,
+// and BadRequest for an application whose certificate is not processed yet. A second revocation does
+// not change the certificate and is not an error. Revoke runs r.Then in both cases.
 func (s *Service) Revoke(ctx context.Context, institutionID int64, uuid string, r Revocation) (*Certificate, error) {
 	var bad Problems
 	r.Check(&bad)
@@ -53,8 +53,8 @@ func (s *Service) Revoke(ctx context.Context, institutionID int64, uuid string, 
 }
 
 // RevokeTx revokes a certificate of any institution. It returns ErrInvalidState if the certificate is
-// revoked already, or is an application without a decision. It removes the failure of a failed
-// certificate, since the failure suggests a retry, which is no longer possible.
+// revoked already, or is an application whose certificate is not processed yet. It removes the failure
+// of a failed certificate, since the failure suggests a retry, which is no longer possible.
 func (s *Service) RevokeTx(ctx context.Context, tx *db.Tx, uuid string, r Revocation) (*Certificate, error) {
 	set := []column{
 		{"revoked_at", db.Micros(s.now())}, {"revocation_reason", r.Reason}, {"revocation_note", optional(r.Note)},

@@ -21,7 +21,7 @@ type TemplateUse struct {
 	// VersionID is the number of the version of the template, which never changes.
 	VersionID int64
 	// Values are the values of the certificate other than its text, in JSON. Only the Drawer reads
-	// them. They are nil after the files of the certificate were erased.
+	// them. They are nil after the files of the certificate were erased or deleted by retention.
 	Values json.RawMessage
 	// FieldsSize is the size of the fields tail in bytes. It is 0 until the certificate is approved.
 	FieldsSize int64

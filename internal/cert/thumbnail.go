@@ -14,9 +14,9 @@ type Thumbnailer interface {
 }
 
 // Thumbnail draws the first page of the verified PDF with the largest number of pixels that fits into a
-// width and a height; the width is not larger than the height. The picture is not stored, unlike that
-// of OpenImage: a batch has thousands of certificates, and their pictures are small and needed only
-// once. The errors are those of OpenVerified, and errNoPreview if the vault cannot draw.
+// width and a height. The width must not be larger than the height. The picture is not stored, unlike
+// that of OpenImage: a batch has thousands of certificates, and their pictures are small and needed
+// only once. The errors are those of OpenVerified, and errNoPreview if the vault cannot draw.
 func (s *Service) Thumbnail(ctx context.Context, c *Certificate, width, height int) (_ image.Image, err error) {
 	t, ok := s.sealer.(Thumbnailer)
 	if !ok {
