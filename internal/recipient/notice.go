@@ -41,8 +41,8 @@ const (
 	Unsent Status = "unsent"
 	// Failed notices will not arrive, because the mail server refused them or could not be reached.
 	Failed Status = "failed"
-	// Dropped notices belong to certificates that were revoked, or whose address was corrected,
-	// before the mail was sent.
+	// Dropped notices belong to certificates that were revoked, whose address was corrected, or that
+	// were mailed again, before the mail was sent.
 	Dropped Status = "dropped"
 	// Unsubscribed notices were not sent, because the address is unsubscribed.
 	Unsubscribed Status = "unsubscribed"
@@ -52,7 +52,7 @@ const (
 type Reason string
 
 const (
-	// Approval is the reason of the first notice of every certificate.
+	// Approval is the reason of the first notice of a certificate, unless the reason is Replacement.
 	Approval Reason = "approval"
 	// Resent notices were requested by the institution.
 	Resent Reason = "resent"
@@ -153,9 +153,9 @@ func (s *Service) insertFirstTx(ctx context.Context, tx *db.Tx, c *cert.Certific
 	return err
 }
 
-// insertTx inserts a notice for a certificate's recipient and returns its id. A certificate has
-// one notice for its approval, and one more for each later mail. If the certificate already has a
-// notice for its approval, insertTx returns 0.
+// insertTx inserts a notice for a certificate's recipient and returns its id. A certificate has one
+// notice for its approval, and one more for each later mail. If the reason is Approval or Replacement
+// and the certificate already has a first notice, insertTx returns 0.
 func (s *Service) insertTx(ctx context.Context, tx *db.Tx, c *cert.Certificate, email account.Email, reason Reason, batch string) (id int64, err error) {
 	occasion := 1
 	if reason != Approval && reason != Replacement {

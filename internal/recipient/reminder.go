@@ -14,8 +14,8 @@ import (
 )
 
 // ExpiringTx creates notices that certificates expire soon, which a sweep mails. It creates none for an
-// institution that does not send such mail, and none if no mail about the certificate was sent. ExpiringTx
-// is the callback cert.Config.Expiring.
+// institution that does not send such mail, and none if no mail about the certificate was sent or waits
+// to be sent. ExpiringTx is the callback cert.Config.Expiring.
 func (s *Service) ExpiringTx(ctx context.Context, tx *db.Tx, list []*cert.Certificate) error {
 	ids := map[int64][]any{}
 	for _, c := range list {

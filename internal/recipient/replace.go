@@ -15,7 +15,7 @@ import (
 // recipient got mail.
 const Replacement Reason = "replacement"
 
-// maxReplacements bounds the certificates that Current follows.
+// maxReplacements bounds the number of replacements that current follows.
 const maxReplacements = 100
 
 // chain selects the ids of a certificate and of all certificates that it replaces or that replace it.

@@ -12,8 +12,8 @@ import (
 	"github.com/certvault/certvault/internal/mail"
 )
 
-// sampleTitle is the title of a sample certificate, and sampleReason the reason of its revocation, in
-// the panel's language.
+// sampleTitle is the title of a sample certificate, and sampleReason the reason of its revocation. They
+// are in English in mail in all languages, like values of an institution.
 const (
 	sampleTitle  = "Bachelor of Science in Physics"
 	sampleReason = "The certificate has a wrong grade."

@@ -49,8 +49,8 @@ type item struct {
 }
 
 // writeTx writes the mail of the waiting notices that where selects, one mail for each owner of
-// certificates and one for the notices without an owner. It drops notices of certificates that are
-// not approved.
+// certificates and one for the notices without an owner. It drops notices of certificates that are not
+// approved, except notices of a revocation.
 func (s *Service) writeTx(ctx context.Context, tx *db.Tx, where string, args ...any) error {
 	items, err := waitingTx(ctx, tx, where, args...)
 	if err != nil {
@@ -141,9 +141,9 @@ func (s *Service) settleTx(ctx context.Context, tx *db.Tx, items []item, status 
 	return nil
 }
 
-// writeOneTx writes one mail about certificates of one institution to one person. If the person has
-// no account and the address is unsubscribed, writeOneTx marks the notices as unsubscribed and
-// writes no mail.
+// writeOneTx writes one mail about certificates of one institution to one person. If the address is
+// unsubscribed, and the person has no account or the mail is a reminder, writeOneTx marks the notices
+// as unsubscribed and writes no mail.
 func (s *Service) writeOneTx(ctx context.Context, tx *db.Tx, items []item) error {
 	first := items[0]
 	d, err := draftOf(ctx, tx, first.institution)
