@@ -25,8 +25,8 @@ const (
 	beginTime = 3 * time.Second
 )
 
-// errFenced means that the lease of the endpoint has ended: another deliverer leased the endpoint,
-// the endpoint was deleted, or FreeLeases was called.
+// errFenced means that the lease of the endpoint has ended: another deliverer leased the endpoint, the
+// endpoint was deleted, or FreeLeases or FreeDeadLeases ended the lease.
 var errFenced = errors.New("another deliverer has leased the endpoint")
 
 // dueEndpoint is an endpoint with due deliveries.
@@ -42,8 +42,8 @@ type lease struct {
 
 	uuid, url     string
 	institutionID int64
-	// number is the fencing token: it increases with each lease, and each write must specify it.
-	// The deletion of the endpoint and FreeLeases increase it too.
+	// number is the fencing token: it increases with each lease, and each write must specify it. The
+	// deletion of the endpoint, and the functions that free leases, increase it too.
 	number int64
 	// leasedAt is the start of the lease, and renewedAt its start or last renewal.
 	leasedAt, renewedAt time.Time

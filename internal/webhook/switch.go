@@ -30,8 +30,8 @@ func (s *Service) Pause(ctx context.Context, institutionID int64, uuid string) e
 		WHERE institution_id = $1 AND uuid = $2 AND status = 'active' RETURNING url`, "This endpoint is already paused.", db.Micros(s.now()))
 }
 
-// Resume makes a paused or switched-off endpoint active again and resets its health. Waiting
-// deliveries become due.
+// Resume makes a paused or switched-off endpoint active again and resets its health. Waiting deliveries
+// are sent as soon as they are due.
 func (s *Service) Resume(ctx context.Context, institutionID int64, uuid string) error {
 	return s.setStatus(ctx, audit.WebhookResumed, institutionID, uuid, `
 		UPDATE webhook_endpoints SET status = 'active', stopped_at = NULL, stop_reason = NULL, failures = 0, openings = 0, held_until = 0,

@@ -29,11 +29,12 @@ const (
 	Approved Name = "certificate_application.approved"
 	// Rejected means that an institution rejected a customer's application.
 	Rejected Name = "certificate_application.rejected"
-	// Failed means that processing ended with an error.
+	// Failed means that processing ended with an error, or that a signatory declined the certificate.
 	Failed Name = "certificate_application.failed"
-	// Retried means that a failed certificate is processed again.
+	// Retried means that a failed certificate is processed again, or that its signatories are asked
+	// again.
 	Retried Name = "certificate_application.retried"
-	// Revoked means that an institution revoked a certificate.
+	// Revoked means that a certificate was revoked or replaced.
 	Revoked Name = "certificate_application.revoked"
 	// Expiring means that a certificate expires soon.
 	Expiring Name = "certificate_application.expiring"
