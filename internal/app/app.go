@@ -424,7 +424,7 @@ func (a *App) start(ctx context.Context) error {
 	if err := a.heartbeat(ctx); err != nil {
 		return err
 	}
-	// Of two servers that start at the same time, each sees the heartbeat of the other.
+	// Of two servers that start at the same time, at least one sees the heartbeat of the other.
 	if err := a.checkOutbox(ctx); err != nil {
 		return err
 	}
