@@ -306,8 +306,29 @@ func (s *Service) readyTx(ctx context.Context, tx *db.Tx, batch, emailFolded str
 }
 
 // Sweep writes mail that is due, handles notices whose job is missing, and deletes old counts.
-// Sweep reads the rows of the notices, so that no mail depends on the queue alone.
+// Sweep reads the rows of the notices, so that no mail depends on the queue alone. A mail that cannot be
+// written does not delay the others.
 func (s *Service) Sweep(ctx context.Context) error {
+	return errors.Join(s.sweepGroups(ctx), s.sweepWithoutJob(ctx), s.writeReminders(ctx), s.deleteAllowances(ctx))
+}
+
+// each calls f for each element, and returns the errors. It ends at once if the database fails.
+func each[T any](list []T, f func(T) error) (failed error) {
+	for _, e := range list {
+		err := f(e)
+		failed = errors.Join(failed, err)
+		if db.IsOutage(err) {
+			break
+		}
+	}
+	if failed != nil {
+		return fmt.Errorf("sweeping notices: %w", failed)
+	}
+	return nil
+}
+
+// sweepGroups writes one mail for each person of a batch that is finished, or that waits too long.
+func (s *Service) sweepGroups(ctx context.Context) error {
 	now := s.now()
 	rows, err := s.db.QueryContext(ctx, `
 		SELECT n.batch_id, n.email_folded FROM notices n WHERE n.status = 'waiting' AND n.batch_id IS NOT NULL
@@ -325,29 +346,23 @@ func (s *Service) Sweep(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("sweeping notices: %w", err)
 	}
-	for _, g := range groups {
-		if err := s.db.Tx(ctx, func(tx *db.Tx) error {
+	return each(groups, func(g [2]string) error {
+		return s.db.Tx(ctx, func(tx *db.Tx) error {
 			return s.writeTx(ctx, tx, `batch_id = $1 AND email_folded = $2`, g[0], g[1])
-		}); err != nil {
-			return fmt.Errorf("sweeping notices: %w", err)
-		}
-	}
+		})
+	})
+}
+
+// sweepWithoutJob handles the notices whose job is missing.
+func (s *Service) sweepWithoutJob(ctx context.Context) error {
 	withoutJob, err := db.Column[string](s.db.QueryContext(ctx, `
 		SELECT c.uuid FROM notices n JOIN certificates c ON c.id = n.certificate_id
 		WHERE n.status = 'waiting' AND n.batch_id IS NULL AND n.reason <> 'expiring' AND n.created_at <= $1 ORDER BY n.created_at LIMIT $2`,
-		db.Micros(now.Add(-jobWait)), sweepBatch))
+		db.Micros(s.now().Add(-jobWait)), sweepBatch))
 	if err != nil {
 		return fmt.Errorf("sweeping notices: %w", err)
 	}
-	for _, uuid := range withoutJob {
-		if err := s.notify(ctx, uuid); err != nil {
-			return fmt.Errorf("sweeping notices: %w", err)
-		}
-	}
-	if err := s.writeReminders(ctx); err != nil {
-		return err
-	}
-	return s.deleteAllowances(ctx)
+	return each(withoutJob, func(uuid string) error { return s.notify(ctx, uuid) })
 }
 
 const noticeColumns = `occasion, reason, email, status, coalesce(error, ''), created_at, updated_at, (SELECT opened_at FROM mail_links WHERE id = link_id)`

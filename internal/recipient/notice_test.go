@@ -244,11 +244,27 @@ func TestSweepHandlesNoticeWithoutJob(t *testing.T) {
 		b.Advance(recipient.JobWait)
 		b.sweep()
 		b.wantSent("late@example.org")
+		// A mail that cannot be written does not delay the others.
+		bad, good := b.upload(titled("bad"), to("bad@example.org")), b.upload(titled("good"), to("good@example.org"))
+		for _, c := range []*cert.Certificate{bad, good} {
+			b.user(c.Email, true)
+			b.move(c, cert.Approved)
+		}
+		b.Exec(`DELETE FROM river_job`)
+		b.Exec(`UPDATE certificates SET email = 'no address' WHERE id = $1`, bad.ID)
+		b.Advance(recipient.JobWait)
+		if err := b.Sweep(t.Context()); err == nil {
+			t.Error("the sweep reports no error for mail that cannot be written")
+		}
+		b.wantSent("good@example.org", "late@example.org")
+		b.Exec(`UPDATE certificates SET email = 'bad@example.org' WHERE id = $1`, bad.ID)
+		b.sweep()
+		b.wantSent("bad@example.org", "good@example.org", "late@example.org")
 		// A certificate that was approved by an earlier release has no notice.
 		old := b.upload(titled("old"))
 		b.Exec(`UPDATE certificates SET status = 'approved', approved_at = 1 WHERE id = $1`, old.ID)
 		b.runJob(old)
-		b.wantSent("ada@example.org", "late@example.org")
+		b.wantSent("ada@example.org", "bad@example.org", "good@example.org", "late@example.org")
 	})
 }
 

@@ -50,12 +50,9 @@ func (s *Service) writeReminders(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("sweeping reminders: %w", err)
 	}
-	for _, id := range list {
-		if err := s.db.Tx(ctx, func(tx *db.Tx) error { return s.writeTx(ctx, tx, `id = $1`, id) }); err != nil {
-			return fmt.Errorf("sweeping reminders: %w", err)
-		}
-	}
-	return nil
+	return each(list, func(id int64) error {
+		return s.db.Tx(ctx, func(tx *db.Tx) error { return s.writeTx(ctx, tx, `id = $1`, id) })
+	})
 }
 
 // expiry returns the last day of validity of the first certificate in the language of the mail.
