@@ -93,6 +93,10 @@ func Prepare(ctx context.Context, file []byte) (*Design, error) {
 			return nil, err
 		}
 	}
+	// A rewritten PDF is not encrypted.
+	if doc.Encrypted() {
+		d.Warnings = append(d.Warnings, Warning{"encrypted", "The PDF is encrypted without a password. Its restrictions apply to every certificate."})
+	}
 	if len(d.PDF) > largeDesign {
 		d.Warnings = append(d.Warnings, Warning{"design_large", fmt.Sprintf(
 			"The design has %.1f MB, and so has every download. Reduce the pictures in it.", float64(len(d.PDF))/(1<<20))})
@@ -132,7 +136,6 @@ func (d *Design) warn(found pdf.Findings, doc *pdf.Document) {
 	claim := pdfaPart.FindStringSubmatch(readMetadata(doc, catalog))
 	add(len(claim) > 1 && claim[1] == "1", "archival", "The design claims PDF/A-1, whose rules for fonts the certificates do not follow. Save it as PDF/A-2.")
 	add(doc.Repaired() || doc.FaultyPageTree(), "repaired", "The PDF was damaged and has been repaired. Check how it looks.")
-	add(doc.Encrypted(), "encrypted", "The PDF is encrypted without a password. Its restrictions apply to every certificate.")
 }
 
 // measure returns the sizes of the pages, and refuses pages that cannot get fields.

@@ -86,6 +86,20 @@ func TestRemoved(t *testing.T) {
 	if want := []string{"form_removed", "actions_removed", "attachments_removed", "author"}; !slices.Equal(codes, want) {
 		t.Errorf("the warnings are %v, want %v", codes, want)
 	}
+	encrypted := func(file []byte) bool {
+		text, err := tool(t, file, "qpdf", "--encrypt", "", "owner", "256", "--", "FILE", "-")
+		if err != nil {
+			t.Fatalf("encrypting: %v", err)
+		}
+		d, err := Prepare(t.Context(), []byte(text))
+		if err != nil {
+			t.Fatalf("an encrypted file: %v", err)
+		}
+		return slices.ContainsFunc(d.Warnings, func(w Warning) bool { return w.Code == "encrypted" })
+	}
+	if encrypted(file) || !encrypted(blank()) {
+		t.Error("the warning about encryption is not that of the file which is used")
+	}
 	if len(d.Fields) != 2 {
 		t.Fatalf("there are %d suggestions, want 2", len(d.Fields))
 	}
