@@ -108,6 +108,16 @@ func TestReplacementIsRefused(t *testing.T) {
 		if _, err := v.Replace(t.Context(), old.UUID, taken); !isDuplicate(err) {
 			t.Errorf("the values of another certificate: %v, want a duplicate", err)
 		}
+		// A transaction that continues after the duplicate may leave a job without a certificate.
+		v.tx(func(tx *db.Tx) error {
+			if _, err := v.ReplaceTx(t.Context(), tx, old.UUID, taken); !isDuplicate(err) {
+				t.Errorf("the values of another certificate in a transaction: %v, want a duplicate", err)
+			}
+			return nil
+		})
+		if err := v.work(t.Context(), &Certificate{UUID: "00000000-0000-4000-8000-000000000000"}, 1); err != nil {
+			t.Errorf("a job without a certificate: %v, want no error", err)
+		}
 		abroad := v.replacement(old, "another diploma")
 		abroad.Institution = v.institution("OTH")
 		if _, err := v.Replace(t.Context(), old.UUID, abroad); !fault.Is(err, fault.NotFound) {

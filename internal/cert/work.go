@@ -18,6 +18,7 @@ import (
 	"github.com/certvault/certvault/internal/authority"
 	"github.com/certvault/certvault/internal/blob"
 	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/seal"
 	"github.com/certvault/certvault/internal/trace"
 )
@@ -61,6 +62,10 @@ type sealWorker struct {
 func (w *sealWorker) Work(ctx context.Context, j *river.Job[sealArgs]) error {
 	s := w.service
 	c, err := byUUID(ctx, s.db, j.Args.UUID)
+	if fault.Is(err, fault.NotFound) {
+		// The transaction that enqueued the job found a duplicate and continued, or the certificate was deleted.
+		return nil
+	}
 	if err != nil {
 		return err
 	}
