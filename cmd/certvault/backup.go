@@ -18,7 +18,7 @@ type backupCommand struct {
 type backupCreateCommand struct {
 	config.Storage
 
-	Dir         string `arg:"" help:"New or empty folder of the backup." type:"path"`
+	Dir         string `arg:"" help:"New or empty folder for the backup." type:"path"`
 	Since       string `help:"An earlier backup, whose files are linked and not copied again." placeholder:"DIR" type:"path"`
 	FilesOnly   bool   `help:"Copy all files of the store, but not the database. Another program must back up the database." name:"files-only"`
 	WithoutKeys bool   `help:"Copy neither the master key nor the age identity." name:"without-keys"`
@@ -45,7 +45,7 @@ func (b *backupCreateCommand) Run(c *console) error {
 	})
 	if err == nil && result.Missing > 0 {
 		err = fmt.Errorf("the backup is complete, but the file store lacks %s to which the database refers; "+
-			"%s names them, restore them from an earlier backup", plural(result.Missing, "file"), filepath.Join(result.Dir, "manifest.jsonl"))
+			"%s names them; restore them from an earlier backup", plural(result.Missing, "file"), filepath.Join(result.Dir, "manifest.jsonl"))
 	}
 	return err
 }

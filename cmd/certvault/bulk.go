@@ -108,7 +108,7 @@ func (b *bulkCommand) Run(c *console) error {
 	case err != nil:
 		return b.unfinished(b.List, err)
 	case result.Approved != result.Rows:
-		return fmt.Errorf("%d of %d rows have no approved certificate; see %s", result.Rows-result.Approved, result.Rows, path)
+		return fmt.Errorf("rows without an approved certificate: %d of %d; see %s", result.Rows-result.Approved, result.Rows, path)
 	}
 	return nil
 }

@@ -44,9 +44,9 @@ func (r *erasureRow) write(w io.Writer) {
 		printf(w, "No files of the certificate %s exist. %s\n", r.ReferenceID, record)
 		return
 	}
-	printf(w, "%d files of the certificate %s were deleted. %s\n", r.FilesDeleted, r.ReferenceID, record)
+	printf(w, "Files of the certificate %s deleted: %d. %s\n", r.ReferenceID, r.FilesDeleted, record)
 	if r.FilesKept > 0 {
-		printf(w, "%d files stay, because another certificate or a bulk upload refers to them. They are deleted when nothing refers to them.\n", r.FilesKept)
+		printf(w, "Files kept, because another certificate or a bulk upload refers to them: %d. They are deleted when nothing refers to them.\n", r.FilesKept)
 	}
 	printf(w, "Backups contain the files until they expire. After a restore of an older backup, erase the certificate again.\n")
 }

@@ -61,7 +61,7 @@ func (i *institutionCreate) Run(c *console) error {
 		}{created.ID, created.UUID, created.Slug, created.Prefix}, func(w io.Writer) {
 			printf(w, "Institution %s created: slug %s, prefix %s, uuid %s.\n", created.Name, created.Slug, created.Prefix, created.UUID)
 			if created.OwnerExisted {
-				printf(w, "%s has an account already. Its password was not changed; a person without a password signs in by a mailed link.\n", i.OwnerEmail)
+				printf(w, "%s already has an account. Its password was not changed; a person without a password signs in with a mailed link.\n", i.OwnerEmail)
 			}
 		})
 		if keyErr != nil {

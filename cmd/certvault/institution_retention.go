@@ -56,8 +56,8 @@ func (k *retentionFlags) confirm(ctx context.Context, base *app.Base, id int64) 
 		return nil
 	}
 	return fault.New(fault.Conflict, fmt.Sprintf(
-		"This would permanently remove %d failed certificates, the files of %d revoked certificates, and the addresses of %d mails and %d webhook events. Add --yes to confirm.",
-		failed, revoked, mails, events))
+		"This would permanently remove %s, the files of %s, and the addresses of %s and %s. Add --yes to confirm.",
+		plural(failed, "failed certificate"), plural(revoked, "revoked certificate"), plural(mails, "message"), plural(events, "webhook event")))
 }
 
 // printRetention prints the retention periods as text.

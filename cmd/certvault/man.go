@@ -74,7 +74,7 @@ func (p *manPage) write(model *kong.Application) {
 		p.flag(f)
 	}
 	p.printf(".SH EXIT STATUS")
-	p.text("0 done, 1 refused or failed, 2 wrong usage. verify: 0 valid, 1 not valid, 2 undetermined.")
+	p.text("0 done, 1 refused or failed, 2 wrong usage. verify: 0 valid, 1 not valid, 2 unknown.")
 	p.printf(".SH FILES")
 	for _, file := range [][2]string{
 		{"certvault-data", "the data folder, unless --data is set"},

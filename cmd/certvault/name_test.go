@@ -54,7 +54,7 @@ func TestOperatorConsentsToSameName(t *testing.T) {
 		"institution", "create", "--data", dir, "--prefix", "NWX", "--owner-email", "o@example.org", "--owner-name", "Owner", "--owner-password-stdin", "--name",
 	}
 	refuse(t, "with the prefix NWU. Only an operator of the vault can allow that. Specify --allow-same-name to allow it.", append(create, "NORTHWEST University")...)
-	succeed(t, "o@example.org has an account already. Its password was not changed", append(create, "Other College")...)
+	succeed(t, "o@example.org already has an account. Its password was not changed", append(create, "Other College")...)
 	set := []string{"institution", "set", "--data", dir, "--institution", "other-college"}
 	// The name has a Cyrillic letter.
 	refuse(t, "Specify --allow-same-name to allow it.", append(set, "--name", "Northwest Un\u0456versity")...)

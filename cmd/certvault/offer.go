@@ -18,7 +18,7 @@ import (
 )
 
 type offerCommand struct {
-	Create offerCreate `cmd:"" help:"Create an offer, for which people can apply when it is open."`
+	Create offerCreate `cmd:"" help:"Create an offer. People can apply for it when it is open."`
 	List   offerList   `cmd:"" help:"List the offers of an institution."`
 	Open   offerOpen   `cmd:"" help:"Open an offer, so that people can apply."`
 	Close  offerClose  `cmd:"" help:"Close an offer, so that people can no longer apply."`
@@ -90,7 +90,7 @@ type offerCreate struct {
 	Criteria    string `help:"Text about who can apply." placeholder:"TEXT"`
 	Fields      string `help:"JSON file with an array of the fields that people fill in, as the API returns them." placeholder:"FILE" type:"path"`
 	FourEyes    bool   `help:"Require that the person who approves is not the person who claimed the application." name:"four-eyes"`
-	HoldDays    int    `help:"Days after which an application expires whose hold is not answered. Default: 14." name:"hold-days" placeholder:"N"`
+	HoldDays    int    `help:"Days after which an application on hold expires if it is not answered. Default: 14." name:"hold-days" placeholder:"N"`
 	MaxFiles    int    `help:"Maximum number of files of an application. Default: 10." name:"max-files" placeholder:"N"`
 	Open        bool   `help:"Also open the offer."`
 }

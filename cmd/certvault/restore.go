@@ -14,7 +14,7 @@ import (
 type restoreCommand struct {
 	config.Storage
 
-	Dir    string `arg:"" help:"Backup, or folder of scheduled backups. Default: show the last restore of the vault." optional:"" type:"path"`
+	Dir    string `arg:"" help:"Backup, or folder of scheduled backups. Without it, the command shows the last restore of the vault." optional:"" type:"path"`
 	At     string `help:"Restore the newest scheduled backup that is not newer than this date, time or age such as 24h." placeholder:"TIME"`
 	Drill  bool   `help:"Restore the vault as a trial that sends no mail and no webhooks."`
 	Accept bool   `help:"Accept the restored vault, so that it deletes files again."`
@@ -116,10 +116,10 @@ func (r *restoreCommand) show(c *console) error {
 }
 
 func printRestored(w io.Writer, r *backup.Restored) {
-	printf(w, "The vault is restored from %s, a copy of %s: %d files, %d bytes.\n", r.Backup, r.CopiedAt.Format(time.RFC3339), r.Files, r.Bytes)
+	printf(w, "The vault is restored from %s, a copy of %s: %s, %d bytes.\n", r.Backup, r.CopiedAt.Format(time.RFC3339), plural(r.Files, "file"), r.Bytes)
 	printf(w, "Changes after the copy are lost. Sessions, mailed links, set-up links and open invitations are ended.\n")
 	if len(r.Missing) > 0 {
-		printf(w, "\n%d files were missing when the backup was made, and are missing now:\n", len(r.Missing))
+		printf(w, "\nFiles that were missing when the backup was made, and are missing now (%d)\n", len(r.Missing))
 		for _, name := range r.Missing {
 			printf(w, "  %s\n", name)
 		}

@@ -10,7 +10,7 @@ import (
 )
 
 var (
-	errHasOwner = errors.New("the vault has an owner already; use certvault institution create for a further institution")
+	errHasOwner = errors.New("the vault already has an owner; use certvault institution create for a further institution")
 	errNoBase   = errors.New("no server has stored its base URL yet; set --base-url")
 )
 

@@ -23,7 +23,7 @@ func TestSetupLink(t *testing.T) {
 		t.Errorf("link = %q, want one below the base URL with a secret", link.URL)
 	}
 	createInstitution(t, dir)
-	if code, _, errs := certvault(t, "", "setup-link", "--data", dir, "--base-url", "https://vault.example.org"); code != exitRefused || !strings.Contains(errs, "has an owner already") {
+	if code, _, errs := certvault(t, "", "setup-link", "--data", dir, "--base-url", "https://vault.example.org"); code != exitRefused || !strings.Contains(errs, "already has an owner") {
 		t.Errorf("setup-link with an owner: exit code = %d, message %q, want a refusal", code, errs)
 	}
 }

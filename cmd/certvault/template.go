@@ -415,16 +415,16 @@ func (t *templateIssue) finish(c *console, rows int, results []*bulkclient.Resul
 	case err != nil:
 		return t.unfinished(t.List, err)
 	case r.Refused > 0:
-		return fmt.Errorf("%d of %d rows have problems, and nothing was issued; see %s", r.Refused, rows, r.Results)
+		return fmt.Errorf("rows with problems: %d of %d; nothing was issued; see %s", r.Refused, rows, r.Results)
 	case !t.Check && r.Approved != rows:
-		return fmt.Errorf("%d of %d rows have no approved certificate; see %s", rows-r.Approved, rows, r.Results)
+		return fmt.Errorf("rows without an approved certificate: %d of %d; see %s", rows-r.Approved, rows, r.Results)
 	}
 	return nil
 }
 
 func (r *issueResult) print(w io.Writer, check bool) {
 	if check {
-		printf(w, "%d of %d rows can be issued.\n", r.Rows-r.Refused, r.Rows)
+		printf(w, "Rows that can be issued: %d of %d.\n", r.Rows-r.Refused, r.Rows)
 		return
 	}
 	bulk := bulkResult{

@@ -93,7 +93,7 @@ func TestTemplateIssue(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &result); code != exitRefused || err != nil || result.Refused != 1 || result.Rows != 2 || len(issued) != 0 || !strings.Contains(errs, "nothing was issued") {
 		t.Errorf("exit code = %d, stdout = %s, stderr = %s, %v, want a refused row and no request", code, out, errs, err)
 	}
-	if code, out, _ := s.run("template", "issue", "t", list, "--check"); code != exitRefused || !strings.Contains(out, "1 of 2 rows can be issued.") || len(issued) != 0 {
+	if code, out, _ := s.run("template", "issue", "t", list, "--check"); code != exitRefused || !strings.Contains(out, "Rows that can be issued: 1 of 2.") || len(issued) != 0 {
 		t.Errorf("checking an issued list: exit code = %d, stdout = %q, want a refused row", code, out)
 	}
 	for text, want := range map[string]string{"a,b\n1,2\n": "no column full_name", "full_name\nAda\n": "no column email", "": "empty"} {

@@ -113,7 +113,7 @@ func (h *webhookList) Run(c *console) error {
 func (e *endpointRow) state() string {
 	switch {
 	case e.Status == webhook.SwitchedOff:
-		return "switched off: " + string(e.StopReason)
+		return "paused after errors: " + string(e.StopReason)
 	case e.Status == webhook.Active && e.BreakerOpen:
 		return "active, breaker open"
 	default:

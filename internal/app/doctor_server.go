@@ -89,7 +89,7 @@ func examineCollation(ctx context.Context, d *db.DB) error {
 func examineWebhooks(ctx context.Context, d *db.DB) Finding {
 	c, err := webhook.ReadCondition(ctx, d, time.Now())
 	if err == nil && (c.OldestDue > lateDelivery || c.Open > 0 || c.Off > 0) {
-		err = warning{fmt.Errorf("%s without a response, %s switched off; the oldest due delivery to the others waits for %s",
+		err = warning{fmt.Errorf("%s without a response, %s paused after errors; the oldest due delivery to the others has waited for %s",
 			count(c.Open, "endpoint"), count(c.Off, "endpoint"), c.OldestDue.Round(time.Second))}
 	}
 	return finding("webhooks", "all endpoints respond", err)

@@ -60,7 +60,7 @@ func examineStorage(ctx context.Context, d *db.DB, now time.Time) (list []Findin
 			err = warning{fmt.Errorf("%s not sent, because no mail server is configured; start the server with --smtp", count(unsent, "message"))}
 		}
 	}
-	list = append(list, finding("mail", "no message waits for long", err), examineWebhooks(ctx, d))
+	list = append(list, finding("mail", "no message has been waiting for long", err), examineWebhooks(ctx, d))
 	detail, err := examineBackups(ctx, d)
 	list = append(list, finding("backups", detail, err))
 	damaged, err := cert.CountDamaged(ctx, d)
@@ -77,7 +77,7 @@ func examineChecks(ctx context.Context, d *db.DB, now time.Time) Finding {
 	if !oldest.IsZero() {
 		detail = "all files were read since " + oldest.Format(time.DateOnly)
 		if now.Sub(oldest) > cert.RehashAge+lateCheck {
-			err = warning{fmt.Errorf("the oldest check of a file is of %s, and each file should be read every %d days",
+			err = warning{fmt.Errorf("the oldest check of a file was on %s, and each file should be read every %d days",
 				oldest.Format(time.DateOnly), int(cert.RehashAge/(24*time.Hour)))}
 		}
 	}

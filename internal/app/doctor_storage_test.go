@@ -58,7 +58,7 @@ func TestDoctorDetectsBrokenStorage(t *testing.T) {
 		found := findings()
 		for name, want := range map[string]string{
 			"mail": "has been waiting since", "stored files": "1 certificate with a file that failed", "database writes": "accepts no writes",
-			"backups": "although one is made every 1h", "checks of stored files": "the oldest check of a file is of 1970-01-01",
+			"backups": "although one is made every 1h", "checks of stored files": "the oldest check of a file was on 1970-01-01",
 		} {
 			if f := found[name]; f.Good || !strings.Contains(f.Detail, want) {
 				t.Errorf("%s: finding = %+v, want %s", name, f, want)

@@ -50,7 +50,7 @@ func (a *App) registerMetrics(public, token, institution *limit.Counter) {
 		newProcessMetrics(a), newQueueMetrics(a),
 	)
 	if a.tracer != nil {
-		const spans, help = "certvault_trace_spans_total", "Spans of traces that the collector of --otlp has got (sent), and others (lost)."
+		const spans, help = "certvault_trace_spans_total", "Spans of traces that the collector of --otlp received (sent), and spans that were lost (lost)."
 		a.registry.MustRegister(
 			counter(spans, help, prometheus.Labels{"outcome": "sent"}, a.tracer.Sent),
 			counter(spans, help, prometheus.Labels{"outcome": "lost"}, a.tracer.Lost),

@@ -214,7 +214,7 @@ func TestFailedBackupIsRecorded(t *testing.T) {
 	// Without its file, the last backup cannot replace that of the store.
 	f.ok(os.Remove(filepath.Join(s.Dir, first, "files", "blobs", f.keys()[0])))
 	f.ok(s.Run(t.Context()))
-	if problem := f.record().Problem(time.Now()); !strings.Contains(problem, "lacked 1 files") {
+	if problem := f.record().Problem(time.Now()); !strings.Contains(problem, "lacked files to which the database refers (1)") {
 		t.Errorf("problem = %q, want a missing file", problem)
 	}
 	if list := names(t, s.Dir); len(list) != 2 || list[0] != first {

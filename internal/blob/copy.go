@@ -83,7 +83,7 @@ func (c *Copier) prepare(ctx context.Context) (Installation, error) {
 		return Installation{}, err
 	}
 	if inside {
-		return Installation{}, fmt.Errorf("the target %s is the source %s, or is inside of it; name another folder", c.To.Location(), c.From.Location())
+		return Installation{}, fmt.Errorf("the target %s is the source %s, or is inside it; name another folder", c.To.Location(), c.From.Location())
 	}
 	installation, err := c.From.Installation(ctx)
 	if errors.Is(err, ErrNoInstallation) {

@@ -128,8 +128,8 @@ func TestCopyRefusesWrongStores(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "missing")
 	for name, tc := range map[string]struct{ from, to, want string }{
 		"the same":                {from, from, "is the source"},
-		"inside":                  {from, filepath.Join(from, "blobs", "a", "b"), "inside of it"},
-		"inside, by a link":       {from, filepath.Join(link, "copy"), "inside of it"},
+		"inside":                  {from, filepath.Join(from, "blobs", "a", "b"), "inside it"},
+		"inside, by a link":       {from, filepath.Join(link, "copy"), "inside it"},
 		"another installation":    {from, other, "belongs to another installation"},
 		"a data folder":           {from, full, "is not empty and is not a file store"},
 		"no source":               {missing, filepath.Join(missing, "to"), "no such file or directory"},

@@ -76,13 +76,13 @@ func (s *Storage) checkBlob() error {
 			return fmt.Errorf("--blob requires --%s or %s, because the data folder may vanish", secret.flag, secret.variable)
 		}
 		if secret.file != "" && isInside(s.Data, secret.file) {
-			return fmt.Errorf("--%s must not be inside of the data folder, which may vanish with --blob; move the file", secret.flag)
+			return fmt.Errorf("--%s must not be inside the data folder, which may vanish with --blob; move the file", secret.flag)
 		}
 	}
 	return nil
 }
 
-// isInside reports whether a file is inside of a folder.
+// isInside reports whether a file is inside a folder.
 func isInside(dir, file string) bool {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -124,7 +124,7 @@ type TLS struct {
 	TLSCert       string `help:"Certificate chain for TLS, PEM." name:"tls-cert" placeholder:"FILE" type:"path"`
 	TLSKey        string `help:"Private key of the TLS certificate, PEM." name:"tls-key" placeholder:"FILE" type:"path"`
 	ACMEDomain    string `help:"Host name for which the server obtains a TLS certificate by ACME." name:"acme-domain" placeholder:"NAME"`
-	ACMEDirectory string `help:"ACME directory of another certificate authority than Let's Encrypt." name:"acme-directory" placeholder:"URL"`
+	ACMEDirectory string `help:"ACME directory of a certificate authority other than Let's Encrypt." name:"acme-directory" placeholder:"URL"`
 	ACMEKeyID     string `help:"Key id of the account at the certificate authority to which the account of ACME is bound." name:"acme-eab-kid" placeholder:"KID"`
 	ACMEKeyFile   string `help:"File with the key of --acme-eab-kid, in base64url." name:"acme-eab-key-file" placeholder:"FILE" type:"path"`
 
@@ -170,7 +170,7 @@ type Serve struct {
 
 	BlobKeep Duration `default:"14d" help:"How long a file is kept after its last record is gone; 0 deletes it with the next daily sweep." name:"blob-keep" placeholder:"14d"`
 
-	FileCheckRate int `default:"10" help:"Megabytes per second that the monthly check of stored files reads at most." name:"file-check-rate" placeholder:"MB"`
+	FileCheckRate int `default:"10" help:"Maximum rate of the monthly check of stored files, in megabytes per second." name:"file-check-rate" placeholder:"MB"`
 
 	CORSOrigin []string `help:"Origins whose scripts may use the API with their own token. Default: none." name:"cors-origin" placeholder:"ORIGIN"`
 
@@ -180,7 +180,7 @@ type Serve struct {
 
 	Metrics string `help:"Address for Prometheus metrics, separate from the public port." placeholder:"HOST:PORT"`
 	Debug   bool   `help:"Serve profiles (pprof) beside the metrics. Requires --metrics."`
-	OTLP    string `help:"Collector of OpenTelemetry to which traces are sent, by OTLP/HTTP, such as http://localhost:4318." name:"otlp" placeholder:"URL"`
+	OTLP    string `help:"OpenTelemetry collector to which traces are sent by OTLP/HTTP, such as http://localhost:4318." name:"otlp" placeholder:"URL"`
 
 	Mail
 	Webhooks

@@ -104,7 +104,7 @@ func (s *Service) Conditions(log func(error)) prometheus.Collector {
 		due: prometheus.NewDesc("certvault_webhook_oldest_due_seconds",
 			"Time for which the oldest due delivery has been due, at endpoints whose breaker is closed or open.", []string{"breaker"}, nil),
 		open: prometheus.NewDesc("certvault_webhook_breakers_open", "Endpoints whose breaker is open because they do not respond.", nil, nil),
-		off:  prometheus.NewDesc("certvault_webhook_endpoints_off", "Endpoints that the vault has switched off.", nil, nil),
+		off:  prometheus.NewDesc("certvault_webhook_endpoints_off", "Endpoints that the vault has paused after errors.", nil, nil),
 	}
 }
 

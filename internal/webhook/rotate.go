@@ -61,7 +61,7 @@ func (s *Service) Promote(ctx context.Context, institutionID int64, uuid string)
 	return s.setStatus(ctx, audit.WebhookPromoted, institutionID, uuid, `
 		UPDATE webhook_endpoints SET promoted = true
 		WHERE institution_id = $1 AND uuid = $2 AND promoted = false AND previous_until > $3 RETURNING url`,
-		"No rotation is under way.", db.Micros(s.now()))
+		"No rotation is in progress.", db.Micros(s.now()))
 }
 
 // removeOldSecrets removes the old secrets of rotations whose overlap has ended.
