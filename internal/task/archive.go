@@ -173,7 +173,7 @@ func (p *Archive) entry(z *zip.Writer, name string, c *cert.Certificate, size in
 func (p *Archive) missing() string {
 	var b strings.Builder
 	b.WriteString("The vault's stored files of these certificates are damaged or missing, so they are not in this archive.\n" +
-		"Ask the operator of the vault to restore them from a backup. The certificates stand.\n\n")
+		"Ask the operator of the vault to restore them from a backup. The certificates themselves are not affected.\n\n")
 	for _, c := range p.list {
 		if p.damaged[c] {
 			b.WriteString(fileName(c) + "\n")
@@ -193,7 +193,7 @@ func (p *Archive) table() (string, error) {
 		for _, c := range part {
 			name, digest := "(none: no valid verified PDF)", ""
 			if c.FilesDeletedAt != nil {
-				name = "(none: its files have ended)"
+				name = "(none: its files were deleted)"
 			}
 			if c.Status == cert.Approved && c.Verified != nil {
 				name, digest = fileName(c), hex.EncodeToString(c.Verified.SHA256[:])

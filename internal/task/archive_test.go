@@ -219,7 +219,7 @@ func TestArchiveWithoutDeletedFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	files := contents(t, b.Bytes())
-	if table := string(files[archiveTable]); len(files) != 2 || !strings.Contains(table, "(none: its files have ended)") {
-		t.Errorf("the archive has %d files and the table %s, want 2 files and a certificate whose files have ended", len(files), table)
+	if table := string(files[archiveTable]); len(files) != 2 || !strings.Contains(table, "(none: its files were deleted)") {
+		t.Errorf("the archive has %d files and the table %s, want 2 files and a certificate whose files were deleted", len(files), table)
 	}
 }

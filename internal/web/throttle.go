@@ -37,7 +37,7 @@ func ThrottleInstitution(w http.ResponseWriter, c *limit.Counter, key string, mo
 	}
 	if !result.Allowed {
 		return &fault.Error{Kind: fault.TooMany, RetryAfter: result.RetryAfter, Message: fmt.Sprintf(
-			"Too many requests: all tokens of the institution together are limited to %d requests a minute. "+
+			"Too many requests: the limit of the institution, for all its tokens together, is %d a minute. "+
 				"Please wait a moment. The operator of this vault can change the limit.", result.Limit)}
 	}
 	return nil

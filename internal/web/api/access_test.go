@@ -268,7 +268,7 @@ func TestRateLimitPerInstitution(t *testing.T) {
 		t.Errorf("status = %d, want 200; header %v", a.Status, a.Header)
 	}
 	a := v.get("/business/certificate-templates")
-	if a.Status != http.StatusTooManyRequests || a.Header.Get("Retry-After") == "" || !strings.Contains(a.problem(t).Message, "limited to 2 requests a minute") {
+	if a.Status != http.StatusTooManyRequests || a.Header.Get("Retry-After") == "" || !strings.Contains(a.problem(t).Message, "is 2 a minute") {
 		t.Errorf("status = %d, want 429; header %v; body %s", a.Status, a.Header, a.Body)
 	}
 	v.secret = v.token(v.institution("OTH"), nil, token.All...)

@@ -79,10 +79,10 @@ const applicationsPath = "/business/certificate-applications"
 var applicationStatuses = []status{
 	{string(cert.Pending), "Pending", "The application waits for a reviewer or, after its approval, for the signatories."},
 	{string(cert.InReview), "In review", "A reviewer has claimed the application."},
-	{string(cert.Processing), "Processing", "The application was approved, and the verified PDF is being made."},
+	{string(cert.Processing), "Processing", "The application was approved, and the verified PDF is being created."},
 	{string(cert.Approved), "Approved", "The certificate is valid and its verified PDF can be downloaded."},
-	{string(cert.Failed), "Failed", "The verified PDF could not be made. See failure, then retry."},
-	{string(cert.Revoked), "Revoked", "The institution has taken the certificate back."},
+	{string(cert.Failed), "Failed", "The verified PDF could not be created. See failure, then retry."},
+	{string(cert.Revoked), "Revoked", "The institution has revoked the certificate."},
 	{string(cert.Rejected), "Rejected", "A reviewer rejected the application."},
 	{string(cert.Withdrawn), "Withdrawn", "The application was withdrawn."},
 	{string(cert.Lapsed), "Expired", "The applicant did not answer in time."},

@@ -95,8 +95,8 @@ var statuses = map[cert.Status]status{
 	cert.InReview:   {Label: "In review", Description: "A reviewer has claimed the application."},
 	cert.Processing: {Label: "Processing", Description: "The verified PDF is being created."},
 	cert.Approved:   {Label: "Approved", Description: "The certificate is valid and its verified PDF can be downloaded."},
-	cert.Failed:     {Label: "Failed", Description: "The verified PDF could not be made. See failure, then retry."},
-	cert.Revoked:    {Label: "Revoked", Description: "The institution has taken the certificate back."},
+	cert.Failed:     {Label: "Failed", Description: "The verified PDF could not be created. See failure, then retry."},
+	cert.Revoked:    {Label: "Revoked", Description: "The institution has revoked the certificate."},
 }
 
 var sourceLabels = map[cert.Source]string{cert.Vault: "Vault", cert.Template: "Template", cert.Customer: "Customer"}

@@ -104,7 +104,7 @@ var generalStatuses = []generalStatus{
 	{status{"generated", "Generated", "The certificate is valid and its PDF can be downloaded."}, []cert.Status{cert.Approved}},
 	{status{"pending", "Pending", "The certificate waits for the approval of the institution or of its signatories."}, []cert.Status{"in_review", "pending"}},
 	{status{"processing", "Processing", "The certificate is being generated."}, []cert.Status{cert.Processing}},
-	{status{"revoked", "Revoked", "The institution has taken the certificate back."}, []cert.Status{cert.Revoked}},
+	{status{"revoked", "Revoked", "The institution has revoked the certificate."}, []cert.Status{cert.Revoked}},
 }
 
 // allows reports whether a token may access a certificate: either the token has the permission p
