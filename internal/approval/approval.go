@@ -48,7 +48,7 @@ type Service struct {
 func New(c Config) *Service { return &Service{c} }
 
 // errNothing is the error for certificates that do not wait for the signatory.
-var errNothing = fault.New(fault.Conflict, "Nothing of this waits for your approval anymore. Reload the list to see the current state.")
+var errNothing = fault.New(fault.Conflict, "None of these certificates is waiting for your approval anymore. Reload the list to see the current state.")
 
 // Group are certificates that wait for a signatory: those of a batch, or all single ones.
 type Group struct {
@@ -139,7 +139,7 @@ func (s *Service) Review(ctx context.Context, institutionID, userID int64, batch
 	}
 	at := slices.IndexFunc(groups, func(g Group) bool { return g.BatchID == batchID })
 	if at < 0 {
-		return nil, fault.New(fault.NotFound, "Nothing of this waits for your approval.")
+		return nil, fault.New(fault.NotFound, "None of these certificates is waiting for your approval.")
 	}
 	ids, err := s.Certs.WaitingIDs(ctx, institutionID, userID, batchID)
 	if err != nil {
@@ -201,7 +201,7 @@ type Choice struct {
 }
 
 // errChanged is the error for a group to which certificates were added after the signatory saw it.
-var errChanged = fault.New(fault.Conflict, "The certificates that wait have changed in the meantime. Check them again.")
+var errChanged = fault.New(fault.Conflict, "The certificates that are waiting for your approval have changed in the meantime. Check them again.")
 
 // resolve sets the UUIDs of a choice of all single certificates.
 func (s *Service) resolve(ctx context.Context, institutionID, userID int64, c Choice) (Choice, error) {
@@ -274,7 +274,7 @@ func signerTx(ctx context.Context, tx *db.Tx, institutionID, userID int64) (stri
 	}
 	person := names[userID]
 	if !person.Role.Can(account.MaySign) {
-		return "", fault.New(fault.Forbidden, "Your role does not allow to sign.")
+		return "", fault.New(fault.Forbidden, "Your role does not allow you to sign.")
 	}
 	return person.Name, nil
 }

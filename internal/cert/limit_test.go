@@ -55,7 +55,7 @@ func TestLimitHoldsUnderConcurrency(t *testing.T) {
 			t.Fatalf("%d accepted and %d refused, want 3 and 7", accepted.Load(), refused.Load())
 		}
 		text, _ := message.Load().(string)
-		for _, want := range []string{"limit of 4 certificates a month", "“Northern”", "4 of them are used", "The next month begins on "} {
+		for _, want := range []string{"monthly limit of the institution “Northern” on new certificates", "Limit: 4; used: 4.", "The next month begins on "} {
 			if !strings.Contains(text, want) {
 				t.Errorf("message = %q, want %q in it", text, want)
 			}

@@ -73,7 +73,7 @@ func Prepare(ctx context.Context, file []byte) (*Design, error) {
 	case found.XFA && doc.Resolve(catalog.Get("NeedsRendering")) == pdf.Boolean(true):
 		return nil, refuse("design_xfa", "The PDF is a form that only Adobe Acrobat shows. Print it to a new PDF.")
 	case doc.PageCount() > maxPages:
-		return nil, refuse("design_pages", fmt.Sprintf("The PDF has %d pages; a design has at most %d.", doc.PageCount(), maxPages))
+		return nil, refuse("design_pages", fmt.Sprintf("The PDF has %d pages. A design can have at most %d.", doc.PageCount(), maxPages))
 	}
 	d := &Design{PDF: file}
 	if d.Pages, err = measure(ctx, doc); err != nil {
@@ -99,7 +99,7 @@ func Prepare(ctx context.Context, file []byte) (*Design, error) {
 	}
 	if len(d.PDF) > largeDesign {
 		d.Warnings = append(d.Warnings, Warning{"design_large", fmt.Sprintf(
-			"The design has %.1f MB, and so has every download. Reduce the pictures in it.", float64(len(d.PDF))/(1<<20))})
+			"The size of the design is %.1f MB, and every download is as large. Reduce the pictures in it.", float64(len(d.PDF))/(1<<20))})
 	}
 	return d, nil
 }
@@ -109,7 +109,7 @@ func refuseType(file []byte) error {
 	head := bytes.TrimLeft(bytes.TrimPrefix(file[:min(len(file), 1024)], []byte("\xEF\xBB\xBF")), " \t\r\n")
 	switch {
 	case len(file) > maxDesign:
-		return refuse("design_size", fmt.Sprintf("The file has %.1f MB; a design has at most %d MB. Reduce the pictures in it.", float64(len(file))/(1<<20), maxDesign>>20))
+		return refuse("design_size", fmt.Sprintf("The size of the file is %.1f MB. The limit for a design is %d MB. Reduce the pictures in it.", float64(len(file))/(1<<20), maxDesign>>20))
 	case bytes.HasPrefix(head, []byte("<svg")), bytes.HasPrefix(head, []byte("<?xml")) && bytes.Contains(head, []byte("<svg")):
 		return refuse("design_svg", "The file is an SVG drawing. Open it in the program that made it, or in a browser, and save or print it as PDF: "+
 			"the PDF keeps its lines and letters sharp.")
@@ -129,7 +129,7 @@ func (d *Design) warn(found pdf.Findings, doc *pdf.Document) {
 	add(found.JavaScript || found.Launch || found.OpenAction || found.AdditionalAction || found.ExternalActions, "actions_removed", "Scripts and actions of the PDF were removed.")
 	add(found.EmbeddedFiles, "attachments_removed", "The attachments of the PDF were removed.")
 	add(found.RichMedia, "media_removed", "Video, sound and 3D content of the PDF were removed.")
-	add(found.Layers, "layers", "The PDF has layers. Every certificate contains them, also those that are hidden.")
+	add(found.Layers, "layers", "The PDF has layers. Every certificate contains them, even those that are hidden.")
 	author := doc.Text(doc.Dict(doc.Trailer().Get("Info")).Get("Author"))
 	add(author != "", "author", fmt.Sprintf("The properties of the PDF name the author “%s”. Every certificate shows this name.", author))
 	catalog, _ := doc.Catalog()

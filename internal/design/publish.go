@@ -323,7 +323,7 @@ const (
 )
 
 // errPictures refuses a template with more pictures than every certificate should contain.
-var errPictures = refuse("pictures_large", "The pictures of the template have more than 20 MB or 100 megapixels in all. Use fewer or smaller pictures.")
+var errPictures = refuse("pictures_large", "The pictures of the template have more than 20 MB or 100 megapixels in total. Use fewer or smaller pictures.")
 
 // load returns a picture, which several fields may show one after the other.
 func (p *publisher) load(id string) (*picture, error) {

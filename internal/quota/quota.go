@@ -107,16 +107,16 @@ func CheckTx(ctx context.Context, tx *db.Tx, i *account.Institution, now time.Ti
 	if most := i.Limits.Certificates; most > 0 && certificates > 0 && used.Certificates+int64(certificates) > most {
 		y, m, _ := now.UTC().Date()
 		return fault.New(fault.Forbidden, fmt.Sprintf(
-			"This would exceed the limit of %d certificates a month of the institution “%s”: %d of them are used. "+
+			"This would exceed the monthly limit of the institution “%s” on new certificates. Limit: %d; used: %d. "+
 				"The next month begins on %s (UTC). The operator of this vault can change the limit.",
-			most, i.Name, used.Certificates, time.Date(y, m+1, 1, 0, 0, 0, 0, time.UTC).Format(time.DateOnly)))
+			i.Name, most, used.Certificates, time.Date(y, m+1, 1, 0, 0, 0, 0, time.UTC).Format(time.DateOnly)))
 	}
 	// At the limit, a certificate from a template is refused too, although the size of its file is not
 	// known.
 	if most := i.Limits.Storage; most > 0 && used.Storage+max(bytes, 1) > most {
 		return fault.New(fault.Forbidden, fmt.Sprintf(
-			"This would exceed the storage limit of %d bytes of the institution “%s”: %d bytes are used. The operator of this vault can change the limit.",
-			most, i.Name, used.Storage))
+			"This would exceed the storage limit of the institution “%s”. Limit: %d bytes; used: %d bytes. The operator of this vault can change the limit.",
+			i.Name, most, used.Storage))
 	}
 	return nil
 }

@@ -395,7 +395,7 @@ func (s *Service) planOf(ctx context.Context, q db.Queryer, c *cert.Certificate)
 
 var (
 	errNoPlan = fault.New(fault.NotFound, "No mail waits here.")
-	errLeft   = fault.New(fault.BadRequest, "The mail has already left.")
+	errLeft   = fault.New(fault.BadRequest, "The mail was already sent.")
 )
 
 // ChangePlan changes the time of a plan of an institution. The mail leaves within seconds if n is the zero

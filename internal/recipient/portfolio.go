@@ -237,7 +237,7 @@ func (s *Service) AddEntry(ctx context.Context, userID int64, uuid string) error
 			return ids, nil
 		}
 		if len(ids) >= MaxEntries {
-			return nil, fault.New(fault.BadRequest, fmt.Sprintf("A portfolio has at most %d certificates.", MaxEntries))
+			return nil, fault.New(fault.BadRequest, fmt.Sprintf("A portfolio can have at most %d certificates.", MaxEntries))
 		}
 		return append(ids, id), nil
 	})

@@ -94,7 +94,7 @@ func (s *Service) CreateShare(ctx context.Context, h Holder, c *cert.Certificate
 		case status != cert.Approved:
 			return fault.New(fault.BadRequest, "Only an approved certificate can be shared.")
 		case n >= maxShares:
-			return fault.New(fault.BadRequest, fmt.Sprintf("A certificate has at most %d open links. Revoke one first.", maxShares))
+			return fault.New(fault.BadRequest, fmt.Sprintf("A certificate can have at most %d open links. Revoke one first.", maxShares))
 		}
 		if _, err := tx.ExecContext(ctx, `
 			INSERT INTO shares (uuid, certificate_id, hash, label, listed, created_at, expires_at) VALUES ($1, $2, $3, $4, $5, $6, $7)`,

@@ -59,7 +59,7 @@ func (s *Service) newDesign(ctx context.Context, n *NewTemplate) (*design.Design
 	if n.Design == nil {
 		return s.builtIn(ctx, n)
 	}
-	file, err := readAll(n.Design, maxDesign, "design", fmt.Sprintf("A design has at most %d MB. Reduce the pictures in it.", maxDesign>>20))
+	file, err := readAll(n.Design, maxDesign, "design", fmt.Sprintf("A design can have at most %d MB. Reduce the pictures in it.", maxDesign>>20))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -120,7 +120,7 @@ func (s *Service) insertTx(ctx context.Context, tx *db.Tx, inst *account.Institu
 		return "", err
 	}
 	if n >= maxTemplates {
-		return "", fault.New(fault.BadRequest, fmt.Sprintf("An institution has at most %d templates. Delete drafts that are not needed.", maxTemplates))
+		return "", fault.New(fault.BadRequest, fmt.Sprintf("An institution can have at most %d templates. Delete drafts that are not needed.", maxTemplates))
 	}
 	now := s.moment()
 	uid = uuid.Must(uuid.NewV7()).String()
@@ -156,7 +156,7 @@ const (
 // encode returns the layout as it is stored. The error is fault.Invalid if the layout is too large.
 func encode(l *design.Layout) (string, error) {
 	if len(l.Fields) > maxFields {
-		return "", fault.New(fault.Invalid, fmt.Sprintf("A draft has at most %d fields.", maxFields))
+		return "", fault.New(fault.Invalid, fmt.Sprintf("A draft can have at most %d fields.", maxFields))
 	}
 	text, err := json.Marshal(l)
 	if err != nil {

@@ -152,7 +152,7 @@ func (s *Service) Import(ctx context.Context, inst *account.Institution, name st
 		return nil, err
 	}
 	defer release()
-	file, err := readAll(r, maxExport, "file", fmt.Sprintf("An exported template has at most %d MB.", maxExport>>20))
+	file, err := readAll(r, maxExport, "file", fmt.Sprintf("An exported template can have at most %d MB.", maxExport>>20))
 	if err != nil {
 		return nil, err
 	}

@@ -143,7 +143,7 @@ func (s *Service) Families(ctx context.Context, institutionID int64) ([]typeset.
 // documents. If the font is stored already, AddFont returns it. The error is fault.Invalid if the file
 // cannot be used; its cause is then a *typeset.FontError.
 func (s *Service) AddFont(ctx context.Context, inst *account.Institution, fileName string, r io.Reader) (*Font, error) {
-	file, err := readAll(r, typeset.MaxFontSize, "font", fmt.Sprintf("A font has at most %d MB.", typeset.MaxFontSize>>20))
+	file, err := readAll(r, typeset.MaxFontSize, "font", fmt.Sprintf("A font can have at most %d MB.", typeset.MaxFontSize>>20))
 	if err != nil {
 		return nil, err
 	}
@@ -219,7 +219,7 @@ func (s *Service) insertFontTx(ctx context.Context, tx *db.Tx, inst *account.Ins
 		return err
 	}
 	if n >= maxFonts {
-		return fault.New(fault.BadRequest, fmt.Sprintf("An institution has at most %d fonts. Delete fonts that are not needed.", maxFonts))
+		return fault.New(fault.BadRequest, fmt.Sprintf("An institution can have at most %d fonts. Delete fonts that are not needed.", maxFonts))
 	}
 	if _, err := tx.ExecContext(ctx, `
 		INSERT INTO institution_fonts (institution_id, sha256, file_name, size, info, font_key, uploaded_by, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,

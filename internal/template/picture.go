@@ -115,7 +115,7 @@ func (s *Service) removePicturesTx(ctx context.Context, tx *db.Tx, institutionID
 		}
 	}
 	if n >= maxPictures {
-		return fault.New(fault.BadRequest, fmt.Sprintf("The templates of an institution have at most %d pictures.", maxPictures))
+		return fault.New(fault.BadRequest, fmt.Sprintf("The templates of an institution can have at most %d pictures.", maxPictures))
 	}
 	return nil
 }

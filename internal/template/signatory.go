@@ -217,7 +217,7 @@ func (s *Service) SetSignatories(ctx context.Context, inst *account.Institution,
 // namedTx returns the signatories that a person named.
 func namedTx(ctx context.Context, tx *db.Tx, institutionID int64, named []NamedSignatory) ([]Signatory, error) {
 	if len(named) > cert.MaxSignatories {
-		return nil, fault.OfField("signatories", fmt.Sprintf("A template has at most %d signatories.", cert.MaxSignatories))
+		return nil, fault.OfField("signatories", fmt.Sprintf("A template can have at most %d signatories.", cert.MaxSignatories))
 	}
 	members, err := account.Signers(ctx, tx, institutionID)
 	if err != nil {
@@ -229,9 +229,9 @@ func namedTx(ctx context.Context, tx *db.Tx, institutionID int64, named []NamedS
 		field := fmt.Sprintf("signatories.%d", i)
 		switch {
 		case at < 0:
-			return nil, fault.OfField(field, "Choose a member whose role allows to sign.")
+			return nil, fault.OfField(field, "Choose a member whose role allows signing.")
 		case slices.ContainsFunc(list, func(s Signatory) bool { return s.UserID == members[at].UserID }):
-			return nil, fault.OfField(field, "Each member can be a signatory once.")
+			return nil, fault.OfField(field, "A member can be a signatory only once.")
 		}
 		designation, err := checkDesignation(n.Designation)
 		if err != nil {
@@ -327,7 +327,7 @@ func (s *Service) MissingSignatories(ctx context.Context, institutionID int64) (
 // These are the errors of ReplaceSignatory.
 var (
 	errStillMember = fault.New(fault.Conflict, "The signatory can still sign. A replacement is possible only after the person has left or has lost the role.")
-	errNoReplacer  = fault.OfField("replacement", "Choose a member whose role allows to sign.")
+	errNoReplacer  = fault.OfField("replacement", "Choose a member whose role allows signing.")
 )
 
 // ReplaceSignatory makes another member the signatory in place of a person who may no longer sign: in the

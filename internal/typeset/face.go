@@ -141,7 +141,7 @@ func embeddable(os2 []byte, name string) error {
 	default:
 		return nil
 	}
-	return fontError(FontNotEmbeddable, "the licence bits of %s (fsType 0x%04X) %s", name, bits, reason)
+	return fontError(FontNotEmbeddable, "the license bits of %s (fsType 0x%04X) %s", name, bits, reason)
 }
 
 // faceID returns the identity of a font: the digest of its file, its index in a collection, and its

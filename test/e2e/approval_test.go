@@ -60,7 +60,7 @@ func TestSignatoriesInBrowser(t *testing.T) {
 		b.until("the previews are not shown", `[...document.querySelectorAll("main img")].every((e) => e.loading === "lazy" || e.naturalWidth > 0)`)
 		b.screenshot("approval")
 		b.press("Approve all (3)")
-		b.see("You approved certificates: 3", "Nothing waits for your approval")
+		b.see("Approved certificates: 3", "Nothing is waiting for your approval")
 
 		second := browse(t, f.Vault)
 		signIn(second, "owner@exa.example", vault.OwnerPassword)
@@ -68,7 +68,7 @@ func TestSignatoriesInBrowser(t *testing.T) {
 		second.open(panel + "/approvals")
 		second.press("Class of 2026")
 		second.press("Approve all (3)")
-		second.see("You approved certificates: 3")
+		second.see("Approved certificates: 3")
 
 		eventually(t, batchTime, "the batch is finished", func() bool { return f.batch(t, accepted.BatchID).Approved == 3 })
 		for _, e := range f.entriesOf(t, accepted.BatchID) {

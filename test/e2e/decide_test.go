@@ -76,7 +76,7 @@ func TestDecideByKeyboard(t *testing.T) {
 		}
 		took := time.Since(began)
 		t.Logf("%d decisions in %v, %v each", applications, took.Round(time.Millisecond), (took / time.Duration(applications)).Round(time.Millisecond))
-		b.see("No other application waits in this list.")
+		b.see("No other application is waiting in this list.")
 		d := f.database(t)
 		for status, want := range map[string]int{"rejected": applications / rejectEvery, "accepted": applications - applications/rejectEvery} {
 			if n := count(t, d, `SELECT count(*) FROM applications WHERE status = '`+status+`'`); n != want {

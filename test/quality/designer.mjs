@@ -93,7 +93,7 @@ export async function checkDesigner(step, plan) {
   await step("a row of an own list is shown, first the one with the longest name", {}, async (page, messages) => {
     await open(page);
     const shaped = (name) => page.waitForResponse(async (r) => r.url().endsWith("/shape") && (await r.json()).shapes.name?.text === name);
-    await page.getByRole("button", { name: "Use own list" }).click();
+    await page.getByRole("button", { name: "Use your own list" }).click();
     await page.getByRole("button", { name: "Show list" }).click();
     await page.locator("#list-problem").filter({ hasText: "The list is empty." }).waitFor();
     await page.getByLabel("Or paste the rows with their header").fill("Name\tMail\nAda Obi\tada@example.org\nWilhelmina Montgomery\tw@example.org\n");

@@ -81,7 +81,7 @@ func TestAchievements(t *testing.T) {
 	}
 	own, foreign := list+"/"+all[0].UUID, "/panel/"+o.other.Slug+"/achievements/"+all[0].UUID
 	checkPage(t, "the form", o.get("owner", own), http.StatusOK, "BSc Physics", "Remove the picture")
-	checkPage(t, "the same title", o.send(o.achievementForm("owner", form, picture.Bytes(), fields)), http.StatusUnprocessableEntity, "There is an achievement with this title already")
+	checkPage(t, "the same title", o.send(o.achievementForm("owner", form, picture.Bytes(), fields)), http.StatusUnprocessableEntity, "There is already an achievement with this title")
 	for _, path := range []string{foreign, foreign + "/delete"} {
 		checkPage(t, "another institution", o.get("outsider", path), http.StatusNotFound)
 	}
@@ -123,7 +123,7 @@ func (o *panelTest) checkTemplateOfAchievement(t *testing.T, own string, fields 
 	other := maps.Clone(fields)
 	other["title"] = "MSc Physics"
 	checkPage(t, "the template of another achievement", o.send(o.achievementForm("owner", o.pathOf("achievements/new"), nil, other)), http.StatusUnprocessableEntity,
-		"This template has another achievement already.")
+		"This template already has another achievement.")
 	delete(fields, "template")
 	if w := o.send(o.achievementForm("owner", own, nil, fields)); w.Code != http.StatusSeeOther {
 		t.Errorf("removing the template: %d", w.Code)

@@ -163,7 +163,7 @@ func TestReviewersDecideApplications(t *testing.T) {
 		t.Errorf("rejected application = %s, %q, %q", now.Status, now.Reason, now.Note)
 	}
 	w = o.post("reviewer", path(list[3])+"/withdraw", url.Values{"tab": {"new"}})
-	checkPage(t, "the end of the queue", o.followRedirect(t, "reviewer", w, o.pathOf("applications?tab=new")), http.StatusOK, "No other application waits", "No applications here")
+	checkPage(t, "the end of the queue", o.followRedirect(t, "reviewer", w, o.pathOf("applications?tab=new")), http.StatusOK, "No other application is waiting", "No applications here")
 	checkPage(t, "a rejection without a reason", o.post("reviewer", path(list[1])+"/reject", url.Values{}), http.StatusUnprocessableEntity, "Ben Cole", "reason")
 	if now := o.applicationNow(list[1]); now.Status != cert.Pending {
 		t.Errorf("status after a rejection without a reason = %s, want pending", now.Status)
@@ -259,7 +259,7 @@ func TestManyApplicationsAreDecided(t *testing.T) {
 	form.Set("text", "The course was canceled.")
 	path, w := o.decided(t, form)
 	checkPage(t, "the results", w, http.StatusOK, "Reject applications", "1 application was rejected. 3 applications were not changed.",
-		"Ada Obi", "This application was withdrawn.", "another person changed the application in the meantime", "The application does not exist any more.")
+		"Ada Obi", "This application was withdrawn.", "another person changed the application in the meantime", "The application no longer exists.")
 	if got := o.applicationNow(a); got.Reason != "The course was canceled." || got.DecidedBy.Name != "Reviewer Person" {
 		t.Errorf("the application is rejected by %q because of %q, want the reviewer and the reason", got.DecidedBy.Name, got.Reason)
 	}
@@ -320,7 +320,7 @@ func TestWholeQueueIsDecided(t *testing.T) {
 			t.Errorf("%s is %s, want pending", got.FullName, got.Status)
 		}
 	}
-	checkPage(t, "claiming all", o.post("reviewer", decide, url.Values{"decision": {"claim"}, "which": {"all"}}), http.StatusOK, "2 applications", "Other reviewers see")
+	checkPage(t, "claiming all", o.post("reviewer", decide, url.Values{"decision": {"claim"}, "which": {"all"}}), http.StatusOK, "2 applications", "Other reviewers can see")
 	if w := o.post("auditor", decide, form); w.Code != http.StatusForbidden {
 		t.Errorf("a decision by an auditor: status = %d, want 403", w.Code)
 	}

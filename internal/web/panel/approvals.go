@@ -109,7 +109,7 @@ func approvalGroup(r *http.Request) (string, error) {
 		return "", nil
 	}
 	if _, err := uuid.Parse(name); err != nil {
-		return "", fault.New(fault.NotFound, "Nothing of this waits for your approval.")
+		return "", fault.New(fault.NotFound, "None of these certificates is waiting for your approval.")
 	}
 	return name, nil
 }

@@ -87,9 +87,9 @@ func TestRevocationOfAnUnknownCertificateSendsNoMail(t *testing.T) {
 	o := newPanelTest(t, dbtest.SQLite(t))
 	c := o.approvedCertificate(o.inst)
 	at := o.pathOf("certificates/" + c.UUID)
-	checkPage(t, "the revocation form", o.get("issuer", at+"/revoke"), http.StatusOK, "It is not sent if the recipient was never told of the certificate.", "Refresh preview")
+	checkPage(t, "the revocation form", o.get("issuer", at+"/revoke"), http.StatusOK, "It is not sent if the recipient was never notified of the certificate.", "Refresh preview")
 	checkPage(t, "the revocation form for many certificates", o.post("issuer", o.pathOf("certificates/revoke"), url.Values{"selected": {c.UUID}}), http.StatusOK,
-		"Recipients who were never told of their certificate get none.")
+		"Recipients who were never notified of their certificate get none.")
 	w := o.followRedirect(t, "issuer", o.post("issuer", at+"/revoke", url.Values{"reason": {"Issued in error."}}), at)
 	checkPage(t, "after the revocation", w, http.StatusOK, "The certificate was revoked, and the public page shows it.", "The recipient was not notified of the revocation. Write to "+c.Email)
 	var mails int

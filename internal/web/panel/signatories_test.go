@@ -28,7 +28,7 @@ func TestSignatoryWhoLeaves(t *testing.T) {
 	}
 	member := o.memberPath("issuer")
 	for page, person := range map[string]string{member + "/remove": "owner", member: "owner", o.pathOf("leave"): "issuer"} {
-		checkPage(t, page, o.get(person, page), http.StatusOK, "named as a signatory. Templates: 1. Certificates that wait for", "until an owner names a replacement")
+		checkPage(t, page, o.get(person, page), http.StatusOK, "named as a signatory. Templates: 1. Certificates that are waiting for", "until an owner names a replacement")
 	}
 	for page, person := range map[string]string{o.memberPath("admin") + "/remove": "owner", o.pathOf("leave"): "admin"} {
 		if text := visibleText(t, o.get(person, page)); strings.Contains(text, "as a signatory") {

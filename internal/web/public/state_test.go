@@ -133,8 +133,8 @@ func TestUnknownPageSuggestsCorrections(t *testing.T) {
 		t.Errorf("the page for a similar reference id does not have the link to it or the entered text: %s", w.Body)
 	}
 	checkPage(t, "wrong character", v.get("/verify/NWU-7K3M9QX2P4RTVWUH"), http.StatusNotFound, "The marked character, U , cannot be in this position")
-	checkPage(t, "too short", v.get("/verify?reference_id=NWU-7K3M9QX2P4"), http.StatusNotFound, "There are 10 characters")
-	checkPage(t, "too long", v.get("/verify/"+example+"00"), http.StatusNotFound, "There are 18 characters")
+	checkPage(t, "too short", v.get("/verify?reference_id=NWU-7K3M9QX2P4"), http.StatusNotFound, "Number of characters after the prefix: 10")
+	checkPage(t, "too long", v.get("/verify/"+example+"00"), http.StatusNotFound, "Number of characters after the prefix: 18")
 	checkPage(t, "well-formed id", v.get("/verify/"+unknownID), http.StatusNotFound, "Compare each character")
 }
 

@@ -318,7 +318,7 @@ func TestLimitsOfApplications(t *testing.T) {
 	h.openOffer()
 	form := []string{"full_name", "Ada", "field_number", "1", "field_agree", "yes", "@field_proof", "1.pdf", "@field_proof", "2.pdf", "@field_proof", "3.pdf"}
 	h.checkPage("four files", h.postFiles(applyPath, false, append(form, "@field_proof", "4.pdf")...), http.StatusUnprocessableEntity, "Proof: there are too many files.", "Files: 3 of 3")
-	h.checkPage("a sixth application", h.postFiles(applyPath, false, append(form[:6:6], "step", "review")...), http.StatusUnprocessableEntity, "the largest number of open applications")
+	h.checkPage("a sixth application", h.postFiles(applyPath, false, append(form[:6:6], "step", "review")...), http.StatusUnprocessableEntity, "the maximum number of open applications")
 	w := h.send(http.MethodPost, applyPath, "full_name="+strings.Repeat("a", maxForm), "Sec-Fetch-Site", "same-origin")
 	if w.Code != http.StatusRequestEntityTooLarge {
 		t.Errorf("a large form: status = %d, want 413", w.Code)
