@@ -62,7 +62,11 @@ func TestHealthOfStartAndStop(t *testing.T) {
 	expect("/readyz", 200, "ready\n")
 	stop()
 	for !a.draining.Load() {
-		time.Sleep(time.Millisecond)
+		select {
+		case err := <-ended:
+			t.Fatalf("the vault ended before it drained: %v", err)
+		case <-time.After(time.Millisecond):
+		}
 	}
 	expect("/readyz", 503, "stopping\n")
 	expect("/verify", 200, "")
