@@ -12,16 +12,20 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// outsideTransaction is the first line of a migration that only creates indexes, and does so without
-// blocking writes. PostgreSQL cannot do that in a transaction.
+// outsideTransaction is the first line of a migration whose statements are executed one by one, each in its
+// own transaction, so that none holds the locks of another. PostgreSQL can create and drop an index without
+// blocking writes only outside a transaction. An interrupted migration is executed again, so each
+// statement must allow that. A semicolon ends a statement, wherever it is, except in a comment line.
 const outsideTransaction = "-- outside a transaction\n"
 
-var concurrentIndex = regexp.MustCompile(`(?m)^CREATE INDEX CONCURRENTLY (\w+) [^;]+;`)
+var (
+	commentLine     = regexp.MustCompile(`(?m)^--.*$`)
+	concurrently    = regexp.MustCompile(`^(?:CREATE (?:UNIQUE )?|DROP )INDEX CONCURRENTLY `)
+	concurrentIndex = regexp.MustCompile(`^CREATE (?:UNIQUE )?INDEX CONCURRENTLY (\w+)\s`)
+)
 
-// indexes creates the indexes of a migration outside a transaction, unless the database already has
-// the migration. If an earlier attempt was interrupted, the index exists, but is invalid or not
-// recorded, and is created again.
-func (d *DB) indexes(ctx context.Context, m migration) (err error) {
+// statements applies a migration outside a transaction, unless the database already has it.
+func (d *DB) statements(ctx context.Context, m migration) (err error) {
 	var applied bool
 	if err := d.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM schema_migrations WHERE version = $1)`, m.version).Scan(&applied); err != nil || applied {
 		return err
@@ -31,21 +35,44 @@ func (d *DB) indexes(ctx context.Context, m migration) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, release(ctx, conn)) }()
-	// The creation waits for all transactions that began earlier, and blocks none meanwhile.
-	if _, err := conn.Exec(ctx, `SET lock_timeout = 0; SET statement_timeout = 0`, pgx.QueryExecModeSimpleProtocol); err != nil {
-		return err
-	}
-	for _, found := range concurrentIndex.FindAllStringSubmatch(m.sql, -1) {
-		for _, statement := range []string{`DROP INDEX CONCURRENTLY IF EXISTS ` + found[1], strings.TrimSuffix(found[0], ";")} {
-			if _, err := conn.Exec(ctx, statement, pgx.QueryExecModeSimpleProtocol); err != nil {
-				return fmt.Errorf("creating the index %s: %w", found[1], err)
-			}
+	for statement := range strings.SplitSeq(commentLine.ReplaceAllString(m.sql, ""), ";") {
+		if statement = strings.TrimSpace(statement); statement == "" {
+			continue
+		}
+		if err := executeAlone(ctx, conn, statement); err != nil {
+			return fmt.Errorf("the statement %s: %w", statement, err)
 		}
 	}
 	return d.Tx(ctx, func(tx *Tx) error {
 		_, err := tx.ExecContext(ctx, `INSERT INTO schema_migrations (version, name, applied_at) VALUES ($1, $2, $3)`, m.version, m.name, Micros(time.Now()))
 		return err
 	})
+}
+
+// executeAlone executes a statement outside a transaction. If the statement creates an index that the
+// database has, it does nothing. If an earlier attempt was interrupted, the index is invalid, and is created
+// again.
+func executeAlone(ctx context.Context, conn *pgxpool.Conn, statement string) error {
+	lockTime := migrateLockTime
+	if concurrently.MatchString(statement) {
+		// It waits for all transactions that began earlier, and blocks none meanwhile.
+		lockTime = 0
+	}
+	list := []string{fmt.Sprintf(`SET lock_timeout = %d; SET statement_timeout = 0`, lockTime.Milliseconds())}
+	if index := concurrentIndex.FindStringSubmatch(statement); index != nil {
+		var valid bool
+		if err := conn.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM pg_index WHERE indexrelid = to_regclass($1) AND indisvalid)`, index[1]).
+			Scan(&valid); err != nil || valid {
+			return err
+		}
+		list = append(list, `DROP INDEX CONCURRENTLY IF EXISTS `+index[1])
+	}
+	for _, s := range append(list, statement) {
+		if _, err := conn.Exec(ctx, s, pgx.QueryExecModeSimpleProtocol); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // release restores the limits of a connection and returns it to the pool. If that fails, it closes

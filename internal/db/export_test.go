@@ -2,6 +2,7 @@ package db
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -18,25 +19,36 @@ func (d *DB) MigrateBelow(ctx context.Context, version int) error {
 			return err
 		}
 	}
-	return d.Tx(ctx, func(tx *Tx) error {
-		if _, err := tx.ExecContext(ctx,
-			`CREATE TABLE schema_migrations (version INTEGER PRIMARY KEY, name TEXT NOT NULL, applied_at BIGINT NOT NULL)`); err != nil {
+	if err := d.Tx(ctx, func(tx *Tx) error {
+		_, err := tx.ExecContext(ctx,
+			`CREATE TABLE schema_migrations (version INTEGER PRIMARY KEY, name TEXT NOT NULL, applied_at BIGINT NOT NULL)`)
+		return err
+	}); err != nil {
+		return err
+	}
+	for _, m := range all {
+		if m.version >= version {
+			break
+		}
+		if err := d.apply(ctx, m); err != nil {
 			return err
 		}
-		for _, m := range all {
-			if m.version >= version {
-				break
-			}
-			if err := tx.script(ctx, m.sql); err != nil {
-				return err
-			}
-			if _, err := tx.ExecContext(ctx, `INSERT INTO schema_migrations (version, name, applied_at) VALUES ($1, $2, $3)`,
-				m.version, m.name, Micros(time.Now())); err != nil {
-				return err
-			}
+	}
+	return nil
+}
+
+// TransactionalMigrations returns the texts of the migrations for PostgreSQL that run in a transaction, by
+// their names, from a version on.
+func TransactionalMigrations(from int) (map[string]string, error) {
+	d := &DB{Dialect: PostgreSQL}
+	all, err := d.migrations()
+	found := map[string]string{}
+	for _, m := range all {
+		if m.version >= from && !strings.HasPrefix(m.sql, outsideTransaction) {
+			found[m.name] = m.sql
 		}
-		return nil
-	})
+	}
+	return found, err
 }
 
 // OpenWithin opens a PostgreSQL database whose statements must get a response within a time.

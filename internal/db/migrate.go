@@ -22,8 +22,8 @@ import (
 // order of their numbers. There are no down migrations. The binary of the previous release must
 // work with the new schema, or the migration must raise the version in the table schema_floor (see
 // CheckSchema). On PostgreSQL, an index on a large table is created by a migration that begins with
-// outsideTransaction. A migration reads no large table, because others wait for its locks: it leaves that
-// to a periodic task, as 0079 does.
+// outsideTransaction. A migration in a transaction reads no large table, because others wait for its locks:
+// it leaves that to a periodic task, as 0079 does. TestMigrationsDoNotHoldUpWriters has the large tables.
 //
 //go:embed migrations
 var migrations embed.FS
@@ -61,8 +61,8 @@ type migration struct {
 	sql     string
 }
 
-// Migrate applies the migrations that the database lacks, each in its own transaction, except indexes
-// that are created concurrently, and the migrations of the queue. Other processes may use the database
+// Migrate applies the migrations that the database lacks, and the migrations of the queue. Each has its own
+// transaction, or each of its statements has (see outsideTransaction). Other processes may use the database
 // in the meantime. If the schema is too new for this binary, the error is ErrNewSchema.
 func (d *DB) Migrate(ctx context.Context) (err error) {
 	if err := d.CheckSchema(ctx); !errors.Is(err, ErrOldSchema) {
@@ -168,7 +168,7 @@ func patiently(ctx context.Context, f func() error) error {
 // apply applies a migration, unless the database already has it.
 func (d *DB) apply(ctx context.Context, m migration) error {
 	if strings.HasPrefix(m.sql, outsideTransaction) {
-		return d.indexes(ctx, m)
+		return d.statements(ctx, m)
 	}
 	return d.Tx(ctx, func(tx *Tx) error {
 		var applied bool

@@ -10,14 +10,10 @@ ALTER TABLE certificate_task_results RENAME COLUMN result TO outcome;
 ALTER TABLE certificate_task_results RENAME COLUMN why TO status;
 UPDATE certificate_task_results SET outcome = CASE outcome WHEN 'done' THEN 'succeeded' ELSE 'skipped' END WHERE outcome IN ('done', 'passed_over');
 
-DROP INDEX certificate_deeds_open_idx;
-DROP INDEX certificate_deeds_institution_id_idx;
-DROP INDEX certificate_deeds_finished_at_idx;
-DROP INDEX certificate_deed_results_result_idx;
-CREATE INDEX certificate_tasks_open_idx ON certificate_tasks (id) WHERE finished_at IS NULL;
-CREATE INDEX certificate_tasks_institution_id_idx ON certificate_tasks (institution_id, id);
-CREATE INDEX certificate_tasks_finished_at_idx ON certificate_tasks (finished_at) WHERE finished_at IS NOT NULL;
-CREATE INDEX certificate_task_results_outcome_idx ON certificate_task_results (task_id, outcome, number);
+ALTER INDEX certificate_deeds_open_idx RENAME TO certificate_tasks_open_idx;
+ALTER INDEX certificate_deeds_institution_id_idx RENAME TO certificate_tasks_institution_id_idx;
+ALTER INDEX certificate_deeds_finished_at_idx RENAME TO certificate_tasks_finished_at_idx;
+ALTER INDEX certificate_deed_results_result_idx RENAME TO certificate_task_results_outcome_idx;
 ALTER TABLE certificate_tasks RENAME CONSTRAINT certificate_deeds_pkey TO certificate_tasks_pkey;
 ALTER TABLE certificate_tasks RENAME CONSTRAINT certificate_deeds_uuid_key TO certificate_tasks_uuid_key;
 ALTER TABLE certificate_tasks RENAME CONSTRAINT certificate_deeds_institution_id_fkey TO certificate_tasks_institution_id_fkey;

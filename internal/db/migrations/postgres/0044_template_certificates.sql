@@ -6,16 +6,10 @@ ALTER TABLE certificates ADD COLUMN template_version_id BIGINT;
 ALTER TABLE certificates ADD COLUMN template_values TEXT;
 ALTER TABLE certificates ADD COLUMN fields_size BIGINT;
 
--- One rule for duplicates covers both sources.
-CREATE UNIQUE INDEX certificates_duplicate_key
-    ON certificates (institution_id, email_folded, title, issue_date) WHERE source IN ('vault', 'template');
-DROP INDEX certificates_email_folded_title_issue_date_key;
-
 -- The template of a batch's certificates, and the base of its version, to which the batch refers until
--- all its certificates exist.
+-- all its certificates exist. 0080 creates the indexes of these columns.
 ALTER TABLE batches ADD COLUMN template_version_id BIGINT;
 ALTER TABLE batches ADD COLUMN base_key TEXT;
-CREATE INDEX batches_base_key_idx ON batches (base_key) WHERE base_key IS NOT NULL AND NOT expanded;
 
 -- An older binary would compare the original with the empty digest.
 UPDATE schema_floor SET version = 44, release = '0.2.0' WHERE version < 44;

@@ -72,8 +72,5 @@ CREATE TABLE template_pictures (
 );
 CREATE INDEX template_pictures_picture_key_idx ON template_pictures (picture_key);
 
--- Certificates are counted by the template of their batch.
-CREATE INDEX batches_template_version_id_idx ON batches (template_version_id) WHERE template_version_id IS NOT NULL;
-
 -- An older binary would delete the files of templates.
 UPDATE schema_floor SET version = 45, release = '0.2.0' WHERE version < 45;

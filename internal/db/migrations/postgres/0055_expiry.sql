@@ -1,7 +1,5 @@
--- expires_on is the last day on which a certificate is valid, in UTC, or NULL. The index has all that the
--- lists by this day need. It is partial, so that certificates that do not expire cost nothing.
+-- expires_on is the last day on which a certificate is valid, in UTC, or NULL. 0080 creates its index.
 ALTER TABLE certificates ADD COLUMN expires_on TEXT COLLATE "C";
-CREATE INDEX certificates_expires_on_idx ON certificates (institution_id, source, expires_on, created_at, id, status) WHERE expires_on IS NOT NULL;
 
 -- The approved certificates whose expiry is still to be reported. Days are numbers of days since 1970.
 -- due_day is the day from which the next event is due. days is the institution's number of days before
