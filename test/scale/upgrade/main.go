@@ -84,7 +84,7 @@ func run(ctx context.Context, database string) (err error) {
 	err = d.Migrate(ctx)
 	stop()
 	group.Wait()
-	if err = errors.Join(err, failed); err != nil {
+	if err := errors.Join(err, failed); err != nil {
 		return err
 	}
 	return report(ctx, d, began, from, waits)
@@ -112,14 +112,14 @@ func repeat(ctx context.Context, database, table, statement string) (waits []wai
 
 // report prints the migrations that were applied after a time. A wait belongs to the first migration that
 // was recorded after the beginning of the wait, because a migration is recorded before its locks end.
-func report(ctx context.Context, d *db.DB, began, from time.Time, waits []wait) error {
+func report(ctx context.Context, d *db.DB, began, from time.Time, waits []wait) (err error) {
 	rows, err := d.QueryContext(ctx, `SELECT name, applied_at FROM schema_migrations WHERE applied_at >= $1 ORDER BY applied_at, version`, db.Micros(from))
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	fmt.Printf("%-32s %9s %9s\n", "migration", "seconds", "longest wait")
-	print := func(name string, after, until time.Time) {
+	line := func(name string, after, until time.Time) {
 		var longest wait
 		for _, w := range waits {
 			if !w.began.Before(after) && w.began.Before(until) && w.took > longest.took {
@@ -128,7 +128,7 @@ func report(ctx context.Context, d *db.DB, began, from time.Time, waits []wait) 
 		}
 		fmt.Printf("%-32s %9.3f %9.3f %s\n", name, until.Sub(after).Seconds(), longest.took.Seconds(), longest.table)
 	}
-	print("without a migration", began, from)
+	line("without a migration", began, from)
 	for last := from; rows.Next(); {
 		var name string
 		var at int64
@@ -136,7 +136,7 @@ func report(ctx context.Context, d *db.DB, began, from time.Time, waits []wait) 
 			return err
 		}
 		applied := time.UnixMicro(at)
-		print(name, last, applied)
+		line(name, last, applied)
 		last = applied
 	}
 	return rows.Err()
