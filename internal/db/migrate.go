@@ -19,11 +19,12 @@ import (
 )
 
 // migrations contains one folder per dialect, with files NNNN_name.sql that are applied in the
-// order of their numbers. There are no down migrations. The binary of the previous release must
-// work with the new schema, or the migration must raise the version in the table schema_floor (see
-// CheckSchema). On PostgreSQL, an index on a large table is created by a migration that begins with
-// outsideTransaction. A migration in a transaction reads no large table, because others wait for its locks:
-// it leaves that to a periodic task, as 0079 does. TestMigrationsDoNotHoldUpWriters has the large tables.
+// order of their numbers. SQLite lacks migrations that only concern the locks of PostgreSQL. There are
+// no down migrations. The binary of the previous release must work with the new schema, or the migration
+// must raise the version in the table schema_floor (see CheckSchema). On PostgreSQL, an index on a large
+// table is created by a migration that begins with outsideTransaction. A migration in a transaction reads
+// no large table, because others wait for its locks: it leaves that to a periodic task, as 0079 does.
+// TestMigrationsDoNotHoldUpWriters has the large tables.
 //
 //go:embed migrations
 var migrations embed.FS
