@@ -126,7 +126,7 @@ func (s *Service) overQuota(ctx context.Context, q db.Queryer, institutionID int
 	}
 	return &fault.Error{
 		Kind: fault.TooMany, RetryAfter: wait + SweepInterval,
-		Message: fmt.Sprintf("The files staged for bulk uploads would take up more than %d GB. Submit the entries that refer to them, or wait until they expire.", s.quota>>30),
+		Message: fmt.Sprintf("The files staged for bulk uploads would be more than %d GB. Submit the entries that refer to them, or wait until they expire.", s.quota>>30),
 	}
 }
 

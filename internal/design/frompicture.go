@@ -50,7 +50,8 @@ func FromPicture(ctx context.Context, file []byte, format string) (*Design, erro
 			"The picture has %.0f pixels per inch and will look blurred in print. Use a picture with at least %d, or a PDF.", found, lowDetail)})
 	}
 	if len(out) > largeDesign {
-		d.Warnings = append(d.Warnings, Warning{"design_large", fmt.Sprintf("The size of the design is %.1f MB, and every download is as large. Reduce the picture.", float64(len(out))/(1<<20))})
+		d.Warnings = append(d.Warnings, Warning{"design_large", fmt.Sprintf(
+			"The size of the design is %.1f MB, and every download is as large. Reduce the picture.", float64(len(out))/(1<<20))})
 	}
 	return d, nil
 }

@@ -109,7 +109,8 @@ func refuseType(file []byte) error {
 	head := bytes.TrimLeft(bytes.TrimPrefix(file[:min(len(file), 1024)], []byte("\xEF\xBB\xBF")), " \t\r\n")
 	switch {
 	case len(file) > maxDesign:
-		return refuse("design_size", fmt.Sprintf("The size of the file is %.1f MB. The limit for a design is %d MB. Reduce the pictures in it.", float64(len(file))/(1<<20), maxDesign>>20))
+		return refuse("design_size", fmt.Sprintf(
+			"The size of the file is %.1f MB. The limit for a design is %d MB. Reduce the pictures in it.", float64(len(file))/(1<<20), maxDesign>>20))
 	case bytes.HasPrefix(head, []byte("<svg")), bytes.HasPrefix(head, []byte("<?xml")) && bytes.Contains(head, []byte("<svg")):
 		return refuse("design_svg", "The file is an SVG drawing. Open it in the program that made it, or in a browser, and save or print it as PDF: "+
 			"the PDF keeps its lines and letters sharp.")

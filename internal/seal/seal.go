@@ -79,10 +79,10 @@ const (
 	Exact       Mode = "exact"        // in Placement.Box, about as large as fits
 	Strip       Mode = "strip"        // a strip below the page; the boxes of the page are enlarged
 	Appended    Mode = "appended"     // a new page at the end
-	// The other modes are only results. Annotation is an annotation on a page whose content is signed or
-	// cannot be extended. Cover is a new file that contains the original as an embedded file.
+	// Annotation is only a result: an annotation on a page whose content is signed or cannot be extended.
 	Annotation Mode = "annotation"
-	Cover      Mode = "cover"
+	// Cover is only a result: a new file that contains the original as an embedded file.
+	Cover Mode = "cover"
 )
 
 // Figure is the form of a stamp.
