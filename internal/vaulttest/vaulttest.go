@@ -8,8 +8,8 @@
 //	c := v.Upload(inst, "Ada Obi", "diploma.pdf")
 //	v.Settle()
 //
-// Internal tests of the packages that internal/vault imports cannot import vaulttest. They use
-// certtest.
+// An internal test of a package that internal/vault imports cannot import vaulttest, and uses certtest
+// instead.
 package vaulttest
 
 import (
@@ -67,7 +67,7 @@ type Vault struct {
 }
 
 // New creates a vault. Each change may replace dependencies before the services are created.
-// Messages in the database are not encrypted, since the mail configuration has no keyring.
+// Messages are not encrypted in the database, because the mail configuration has no keyring.
 func New(tb testing.TB, d *db.DB, changes ...func(*vault.Deps)) *Vault {
 	tb.Helper()
 	v := &Vault{TB: tb, DB: d, Clock: clocktest.At(time.Now().UTC().Truncate(time.Second)), Sealer: &Sealer{}, Mails: make(chan mail.Message, 1000), KeyFolder: tb.TempDir()}
@@ -159,7 +159,7 @@ func (v *Vault) SweepFiles() {
 	v.ok(v.Deletions.Sweep(v.TB.Context()))
 }
 
-// Work runs the queue until n more certificates have been sealed or refused.
+// Work runs the queue until the sealer has sealed or refused n more certificates.
 func (v *Vault) Work(n int) {
 	v.TB.Helper()
 	v.sealed += int64(n)
@@ -186,8 +186,8 @@ func (v *Vault) Run() {
 	})
 }
 
-// Until runs the queue until the function holds returns true. It fails the test after waitTime. The
-// text what describes the condition.
+// Until runs the queue until holds() returns true, and fails the test after waitTime. The message of the
+// failure contains the parameter what, which describes the condition.
 func (v *Vault) Until(what string, holds func() bool) {
 	v.TB.Helper()
 	v.ok(v.Queue.Start(v.TB.Context()))
