@@ -27,7 +27,7 @@ func embeddedFont(t testing.TB, name string) []byte {
 	return data
 }
 
-// withCFF returns a TrueType font as an OpenType font with outlines of the format CFF.
+// withCFF converts a TrueType font to an OpenType font with CFF outlines.
 func withCFF(t testing.TB, data []byte) []byte {
 	t.Helper()
 	f, err := readFace(data, 0, 0, "Test")
@@ -50,7 +50,8 @@ func withCFF(t testing.TB, data []byte) []byte {
 	return replaceTable(t, data, "CFF ", s.compact())
 }
 
-// replaceTable returns a font whose outlines are in the table.
+// replaceTable returns a font with the given outlines. tag is "CFF " or "glyf". Other tables for outlines,
+// such as loca, are omitted.
 func replaceTable(t testing.TB, data []byte, tag string, content []byte) []byte {
 	t.Helper()
 	loaders, err := opentype.NewLoaders(bytes.NewReader(data))
@@ -70,7 +71,7 @@ func replaceTable(t testing.TB, data []byte, tag string, content []byte) []byte 
 	return out
 }
 
-// replaceTables returns a font with another table.
+// replaceTables returns a font that contains the parameter with instead of its own table of the same tag.
 func replaceTables(t testing.TB, data []byte, with table) []byte {
 	t.Helper()
 	loaders, err := opentype.NewLoaders(bytes.NewReader(data))
@@ -91,7 +92,7 @@ func replaceTables(t testing.TB, data []byte, with table) []byte {
 	return sfnt(list)
 }
 
-// collected returns a collection of fonts.
+// collected returns a font collection (.ttc) that contains fonts.
 func collected(fonts ...[]byte) []byte {
 	out := append([]byte("ttcf\x00\x01\x00\x00"), 0, 0, 0, byte(len(fonts)))
 	at := len(out) + 4*len(fonts)
@@ -121,7 +122,7 @@ func variableFont(t testing.TB) []byte {
 	return data
 }
 
-// upload inspects a file and stores the result as the vault does.
+// upload inspects a font file, and encodes the result as JSON and decodes it, as the vault does.
 func upload(t testing.TB, data []byte) Uploaded {
 	t.Helper()
 	info, err := Inspect(data)
@@ -139,7 +140,8 @@ func upload(t testing.TB, data []byte) Uploaded {
 	return u
 }
 
-// Each format is accepted, and readers extract the texts that are set in it.
+// TestUploaded checks that each font format is accepted, and that PDF readers extract the texts that use
+// the fonts.
 func TestUploaded(t *testing.T) {
 	base := testFonts(t)
 	thai, semibold := embeddedFont(t, "NotoSansThai_400Regular.ttf"), embeddedFont(t, "EBGaramond_600SemiBold.ttf")
@@ -192,7 +194,7 @@ func TestUploaded(t *testing.T) {
 	}
 }
 
-// The instances of a variable font have the glyphs and positions of HarfBuzz:
+// The instances of a variable font have the same glyphs and positions as in the output of HarfBuzz:
 // hb-shape --no-glyph-names --variations=wght=200 testdata/SourceSerifVariable-abc.ttf abcacb.
 func TestInstancesAreThoseOfHarfBuzz(t *testing.T) {
 	data := variableFont(t)
@@ -239,10 +241,10 @@ func area(segments []opentype.Segment) (sum float64) {
 	return sum
 }
 
-// argsAreOffsets is a flag of a component of a composite glyph.
+// argsAreOffsets is the flag ARGS_ARE_XY_VALUES of a component of a composite glyph.
 const argsAreOffsets = 0x0002
 
-// bomb returns a font of which each glyph draws the one before it many times.
+// bomb returns a font in which each glyph is composed of many copies of the previous glyph.
 func bomb(t *testing.T, data []byte) []byte {
 	t.Helper()
 	const depth, fan = 6, 100
@@ -288,7 +290,7 @@ func bomb(t *testing.T, data []byte) []byte {
 	return sfnt(append(list, table{"loca", loca}))
 }
 
-// charstringBomb returns a CFF font whose subroutines call each other.
+// charstringBomb returns a CFF font in which each subroutine calls the previous subroutine many times.
 func charstringBomb(t *testing.T, data []byte) []byte {
 	t.Helper()
 	const depth, fan, bias = 9, 60, 107
@@ -307,8 +309,8 @@ func charstringBomb(t *testing.T, data []byte) []byte {
 	return replaceTable(t, data, "CFF ", slices.Concat([]byte{1, 0, 4, 4}, names, cffIndex(top(at)), none, globals, chars))
 }
 
-// layoutBomb returns a table GSUB of 20,000 lookups that are the same lookup, of 20,000 subtables that are
-// the same subtable.
+// layoutBomb returns a GSUB table with 20,000 references to one lookup, which has 20,000 references to one
+// subtable.
 func layoutBomb() []byte {
 	const n = 20_000
 	b := []byte{0, 1, 0, 0, 0, 0, 0, 0, 0, 10}
@@ -323,7 +325,7 @@ func layoutBomb() []byte {
 	return b
 }
 
-// A font that cannot be used is refused with a code and a reason that people understand.
+// TestRefusedUploads checks the code and the reason of the error for each font that cannot be used.
 func TestRefusedUploads(t *testing.T) {
 	thai := embeddedFont(t, "NotoSansThai_400Regular.ttf")
 	os2 := binary.BigEndian.Uint32(thai[tableAt(t, thai, "OS/2")+8:])
@@ -375,8 +377,8 @@ func TestRefusedUploads(t *testing.T) {
 	}
 }
 
-// Uploaded fonts come before embedded ones of the same name, are tried for characters that no other
-// font has, and do not change the fonts without them.
+// TestWith checks that an uploaded font is preferred to an embedded font of the same name and is used for
+// characters that no other font has, and that With does not change its receiver.
 func TestWith(t *testing.T) {
 	base := testFonts(t)
 	garamond, thai := upload(t, embeddedFont(t, "EBGaramond_600SemiBold.ttf")), upload(t, withCFF(t, embeddedFont(t, "NotoSansThai_400Regular.ttf")))
