@@ -59,8 +59,8 @@ func TestTxCommitsAndRollsBack(t *testing.T) {
 	})
 }
 
-// TestRelaxedTransactionRestoresDurability checks that a relaxed transaction works like any other
-// transaction and that the next transaction is durable, also after a rollback.
+// TestRelaxedTransactionRestoresDurability checks that a relaxed transaction commits and rolls back like
+// any other transaction, and that the transactions after a relaxed transaction are durable in both cases.
 func TestRelaxedTransactionRestoresDurability(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -120,8 +120,8 @@ func TestRelaxedTransactionRestoresDurability(t *testing.T) {
 	})
 }
 
-// TestAfterCommitRunsOnlyAfterCommit checks that the functions of AfterCommit run after the commit,
-// when the change is visible, and do not run after a rollback.
+// TestAfterCommitRunsOnlyAfterCommit checks that a function that was passed to AfterCommit runs after the
+// commit, when the change is visible, and does not run after a rollback.
 func TestAfterCommitRunsOnlyAfterCommit(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -166,7 +166,7 @@ func TestUniqueOn(t *testing.T) {
 	})
 }
 
-// TestConcurrentTransactionsSucceed checks that transactions on many goroutines change the same row
+// TestConcurrentTransactionsSucceed checks that transactions of many goroutines can change the same row,
 // without an error and without a lost change.
 func TestConcurrentTransactionsSucceed(t *testing.T) {
 	t.Parallel()
@@ -282,8 +282,8 @@ func TestPostgresWithoutLocaleIsRejected(t *testing.T) {
 	}
 }
 
-// TestMigrationToDeliveriesRetainsEvents checks that a migration from the version before deliveries
-// retains the events, the deliveries and the rows that refer to them.
+// TestMigrationToDeliveriesRetainsEvents checks that a migration from version 8 of the schema keeps an event
+// and its delivery, and that a delivery still needs an existing event.
 func TestMigrationToDeliveriesRetainsEvents(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
