@@ -15,8 +15,8 @@ import (
 	"github.com/certvault/certvault/internal/sheet"
 )
 
-// The form for the columns proposes a column whose values are the names of the files, also if the
-// files were added after the list.
+// The form for the columns suggests a column as the file column if its values are the names of the uploaded
+// files, even if the files were added after the list.
 func TestColumnsAreRecognisedByTheFiles(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -69,7 +69,8 @@ func TestDateOrigins(t *testing.T) {
 	}
 }
 
-// FixAll corrects and skips rows together. It changes nothing if one of the corrections is refused.
+// FixAll corrects some rows and skips others in one operation. If one correction is refused, FixAll changes
+// no row.
 func TestFixAll(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -95,8 +96,8 @@ func TestFixAll(t *testing.T) {
 	})
 }
 
-// The corrected file of errors replaces its rows and leaves the others alone. In another draft it
-// is a list.
+// Import of the corrected file of errors replaces the rows that the file contains, and no other rows. In
+// another draft, Import stores the same file as a new list.
 func TestImportCorrectedErrors(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
