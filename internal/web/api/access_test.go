@@ -99,8 +99,8 @@ func TestDisabledInstitution(t *testing.T) {
 	}
 }
 
-// Each route requires exactly its permissions. The response to a token without the permissions of a
-// route reveals nothing else.
+// Each route accepts a token that has any one of the route's permissions. The response to every other token
+// is only the message for insufficient permissions.
 func TestPermissionMatrix(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t), 0)
@@ -154,7 +154,7 @@ func TestPermissionMatrix(t *testing.T) {
 			a := v.do(r)
 			forbidden := a.Status == http.StatusForbidden
 			if forbidden == slices.Contains(allowed, permission) {
-				t.Errorf("%s with %s: status = %d, want 403 exactly without one of the permissions of the route", target, permission, a.Status)
+				t.Errorf("%s with %s: status = %d, want 403 only if the token has none of the permissions of the route", target, permission, a.Status)
 			}
 			if forbidden && a.problem(t).Message != "Forbidden - Insufficient permissions" {
 				t.Errorf("%s with %s: the body is %s, want the message for insufficient permissions", target, permission, a.Body)
