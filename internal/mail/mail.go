@@ -1,6 +1,5 @@
-// Package mail owns outgoing messages: their form, the queue that stores them until they are sent,
-// and the two ways to send them, SMTP and the outbox folder. It does not decide why a message is
-// sent, or to whom.
+// Package mail formats outgoing messages, stores them in a queue, and sends them by SMTP or to the outbox
+// folder. The callers decide which messages are sent, and to whom.
 package mail
 
 import (
@@ -50,21 +49,22 @@ type Message struct {
 	ReplyTo string `json:"reply_to,omitempty"`
 }
 
-// Fits reports whether the message without its pictures is at most 30 KB as transmitted. Some mailboxes
-// truncate larger messages. Fits counts the text in the shorter of the two encodings with its line
-// ends, and the headers as encoded words (RFC 2047), which need up to four bytes for each byte.
+// Fits reports whether the transmitted message without its pictures has at most 30 KB. Some mailboxes
+// truncate larger messages. Fits estimates the size of the text and the HTML in the shorter of the two
+// encodings, with line ends, and of the headers as encoded words (RFC 2047), which have up to four bytes for
+// each byte.
 func (m *Message) Fits() bool {
 	const others = 2 << 10 // all other headers, and the separators of the parts
 	return (len(m.Text)+len(m.HTML))*11/8+4*(len(m.Subject)+len(m.To.Name)+len(m.Sender))+others <= 30<<10
 }
 
 const (
-	// maxMessage is the maximum size of text and HTML together, in bytes. The transmitted
-	// message is about 30 KB then. Fits reports whether it is smaller.
+	// maxMessage is the maximum size of text and HTML together, in bytes. A message of this size has about
+	// 30 KB when it is transmitted. Fits reports whether a message has at most 30 KB.
 	maxMessage = 21 << 10
-	// dense is the limit between the encodings: if more than 1/dense of the bytes are not ASCII,
-	// base64 is shorter than quoted-printable. Quoted-printable needs three bytes for a non-ASCII byte,
-	// and base64 needs four bytes for any three bytes.
+	// dense determines the encoding: if more than 1/dense of the bytes are not ASCII, base64 is
+	// shorter than quoted-printable. Quoted-printable needs three bytes for a non-ASCII byte, and
+	// base64 needs four bytes for any three bytes.
 	dense = 6
 )
 
@@ -87,15 +87,15 @@ func (m *Message) check() error {
 type Envelope struct {
 	Message
 
-	// ID is a UUID, which is the same at each attempt to send the message.
+	// ID is a UUID. All attempts to send the message use the same ID.
 	ID        string
 	From      Address
 	CreatedAt time.Time
 	// ReturnPath is the address for reports of failed delivery (RFC 5321, 4.4); empty means From.
 	ReturnPath string
 	// Images loads the images of the message's pictures. If it is nil, the message has no pictures.
-	// A Sender calls it when the mail server is connected, so that a server that cannot be reached
-	// causes no work.
+	// A Sender calls Images only after it has connected to the mail server, so that no images are loaded
+	// if the server cannot be reached.
 	Images func(ctx context.Context) map[string]*Image
 }
 
@@ -114,8 +114,8 @@ func (e *RefusedError) Error() string { return "the message was refused: " + e.E
 func (e *RefusedError) Unwrap() error { return e.Err }
 
 // build returns the message in the form of RFC 5322. The Date and Message-ID headers are the same
-// at each attempt, so that receivers can recognize a second copy as a duplicate. An error is a
-// *RefusedError.
+// at each attempt, so that receivers can recognize a second copy as a duplicate. The error is a
+// *RefusedError if an address or the link to unsubscribe is not valid.
 func (e *Envelope) build(ctx context.Context) (*gomail.Msg, error) {
 	to, err := toASCII(e.To.Email)
 	if err != nil {
@@ -161,8 +161,8 @@ func (e *Envelope) build(ctx context.Context) (*gomail.Msg, error) {
 		m.AddAlternativeString(gomail.TypeTextHTML, e.fillPictures(nil, nil))
 		return m, nil
 	}
-	// The pictures belong to the HTML only (RFC 2046, 5.1.4): a program that shows the text does
-	// not show them as attachments.
+	// The pictures belong only to the HTML (RFC 2046, 5.1.4), so a mail program that shows the text does not
+	// show the pictures as attachments.
 	r, err := newRelated(e, images, messageID, encoding == gomail.EncodingB64)
 	if err != nil {
 		return nil, fmt.Errorf("writing the pictures of a message: %w", err)
@@ -192,9 +192,8 @@ func countNonASCII(s string) (n int) {
 	return n
 }
 
-// oneLine returns a header value on one line. It separates the characters of "=?", with which
-// encoded words begin: readers would decode an encoded word, so that an attacker could hide text in
-// it (RFC 2047, 2).
+// oneLine returns a header value on one line, with a space inside each "=?". Encoded words begin with these
+// characters (RFC 2047, 2), and mail programs decode such words, so an attacker could hide text in one.
 func oneLine(s string) string {
 	return strings.ReplaceAll(strings.Join(strings.Fields(s), " "), "=?", "= ?")
 }
