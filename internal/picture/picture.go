@@ -1,5 +1,5 @@
-// Package picture draws pictures that people upload as new ones, so that no byte of an uploaded file
-// reaches a visitor. It does not own the pictures of PDFs.
+// Package picture decodes uploaded pictures and draws them as new PNG files, so that no byte of an uploaded
+// file reaches a visitor. It does not process pictures in PDF files.
 package picture
 
 import (
@@ -17,17 +17,17 @@ import (
 type Limits struct {
 	// Bytes is the maximum size of the file.
 	Bytes int
-	// Width and Height are the maximum size of the drawn picture in pixels. A larger one is reduced.
+	// Width and Height are the maximum size of the drawn picture in pixels. A larger picture is scaled down.
 	Width, Height int
 }
 
-// The maximum size of the decoded file.
+// The maximum size of the uploaded picture, in pixels.
 const (
 	maxSide   = 4096
 	maxPixels = 8 << 20
 )
 
-// ErrRefused is the error for a file that is too large or is not a picture.
+// ErrRefused is the error for a file that is too large or cannot be decoded.
 var ErrRefused = errors.New("the picture cannot be used")
 
 // Draw draws a PNG or JPEG file as a new PNG. The error is ErrRefused if the file is too large or cannot be
