@@ -19,7 +19,7 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// direct is a vault that is not started, whose handler the test calls.
+// direct is a vault that is not started. The test calls its handler directly.
 type direct struct {
 	*testing.T
 
@@ -28,8 +28,8 @@ type direct struct {
 	secret, session string
 }
 
-// newDirect returns a vault with an institution, whose owner is signed in. Each change may modify its
-// settings.
+// newDirect returns a vault with an institution. The owner of the institution is signed in. Each change may
+// modify the settings of the vault.
 func newDirect(t *testing.T, change ...func(*config.Serve)) *direct {
 	t.Helper()
 	d := &direct{T: t, app: newApp(t, warmFolder(t), &bytes.Buffer{}, change...)}
@@ -90,9 +90,9 @@ func (d *direct) expectUnavailable(name string, w *httptest.ResponseRecorder) {
 	}
 }
 
-// TestOutageIsUnavailableEverywhere checks all surfaces while the database accepts no writes, and
-// then while it does not work at all. A signed-in person is not sent to the sign-in.
-func TestOutageIsUnavailableEverywhere(t *testing.T) {
+// TestOutageReturns503Everywhere checks requests that write while the database is read-only, and then all
+// routes while the database is closed. Pages do not redirect a signed-in person to the sign-in page.
+func TestOutageReturns503Everywhere(t *testing.T) {
 	t.Parallel()
 	d := newDirect(t)
 	panel := "/panel/" + d.inst.Slug
