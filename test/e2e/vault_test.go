@@ -9,9 +9,9 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// TestCertificatesInBrowser searches for a certificate, corrects the address, and revokes the
-// certificate after a preview of the public text, all without scripts. The public page shows the
-// text of the preview.
+// TestCertificatesInBrowser searches for a certificate, corrects the address of its recipient, previews the
+// public text of a revocation and revokes the certificate, all without scripts. Afterwards, the public page
+// shows the text of the preview.
 func TestCertificatesInBrowser(t *testing.T) {
 	t.Parallel()
 	eachInFull(t, func(t *testing.T, database string) {
@@ -20,7 +20,7 @@ func TestCertificatesInBrowser(t *testing.T) {
 		b := f.signInOwner(t)
 		b.scriptless()
 		at := "/panel/" + f.institution.Slug
-		// The root leads a member to the institution.
+		// The path / redirects a member to the dashboard of the institution.
 		b.open("/")
 		b.at(at)
 		b.see("Dashboard", "1 Approved", "Show as a table", "Nothing needs your attention")
