@@ -12,16 +12,17 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// Waiting are certificates that wait for one signatory: those of a batch, or all single ones.
+// Waiting is a group of certificates that wait for the approval of one signatory: the certificates of one
+// batch, or all certificates without a batch.
 type Waiting struct {
-	// BatchID is the UUID of the batch, or "" for single certificates.
+	// BatchID is the UUID of the batch, or "" for certificates without a batch.
 	BatchID string
 	Count   int
-	// Since is the time at which the signatory was asked first.
+	// Since is the earliest time at which the signatory was asked to approve one of the certificates.
 	Since time.Time
 }
 
-// WaitingFor returns what waits for the approval of a member, the oldest first.
+// WaitingFor returns the groups of certificates that wait for the approval of a member, sorted by Since.
 func (s *Service) WaitingFor(ctx context.Context, institutionID, userID int64) ([]Waiting, error) {
 	rows, err := s.db.QueryContext(ctx, `
 		SELECT coalesce(batch_id, ''), count(*), min(asked_at) FROM certificate_signatures
@@ -50,8 +51,8 @@ func (s *Service) CountWaiting(ctx context.Context, institutionID, userID int64)
 	return n, nil
 }
 
-// WaitingIDs returns the ids of the certificates of a batch, or of the single certificates if batchID is
-// "", that wait for the approval of a member.
+// WaitingIDs returns the ids of the certificates of a batch that wait for the approval of a member. If
+// batchID is "", WaitingIDs returns the ids of the waiting certificates without a batch.
 func (s *Service) WaitingIDs(ctx context.Context, institutionID, userID int64, batchID string) ([]int64, error) {
 	where, args := ` AND batch_id IS NULL`, []any{institutionID, userID}
 	if batchID != "" {
@@ -65,14 +66,14 @@ func (s *Service) WaitingIDs(ctx context.Context, institutionID, userID int64, b
 	return ids, nil
 }
 
-// Asked is a signatory who is asked for approvals.
+// Asked is a signatory who is asked to approve at least one certificate.
 type Asked struct {
 	InstitutionID, UserID int64
-	// Last is the time at which the signatory was asked last.
+	// Last is the latest time at which the signatory was asked to approve one of these certificates.
 	Last time.Time
 }
 
-// AllAsked returns the signatories of all institutions who are asked for approvals.
+// AllAsked returns the signatories of all institutions who are asked to approve certificates.
 func (s *Service) AllAsked(ctx context.Context) ([]Asked, error) {
 	rows, err := s.db.QueryContext(ctx, `
 		SELECT institution_id, user_id, max(asked_at) FROM certificate_signatures WHERE asked_at IS NOT NULL GROUP BY institution_id, user_id ORDER BY 1, 2`)
@@ -91,21 +92,22 @@ func (s *Service) AllAsked(ctx context.Context) ([]Asked, error) {
 	return list, nil
 }
 
-// Approval is the input of ApproveTx. The certificates are those of UUIDs, or all of a batch.
+// Approval is the input of ApproveTx. If BatchID is set, it is for all waiting certificates of the batch,
+// otherwise for the certificates in UUIDs.
 type Approval struct {
 	InstitutionID, UserID int64
-	// Name is the name of the signatory, and Picture the SHA-256 of the picture of the signature or nil.
-	// Both are fixed by the approval.
+	// Name is the name of the signatory. Picture is the SHA-256 of the picture of the signature, or nil if
+	// there is none. The approval stores both, and later changes of the member do not change them.
 	Name    string
 	Picture []byte
 	BatchID string
 	UUIDs   []string
 }
 
-// ApproveTx approves the certificates that wait for a signatory, and returns their number. Certificates
-// that do not wait for this signatory are ignored, so that the second of two equal requests changes
-// nothing. A certificate that all signatories have approved is processed. The number of statements does
-// not depend on the number of certificates of a batch.
+// ApproveTx stores the approval of a signatory for certificates, and returns the number of stored
+// approvals. ApproveTx ignores certificates that do not wait for this signatory, so that the second of two
+// equal requests changes nothing. When all signatories have approved a certificate, its processing starts.
+// The number of statements does not depend on the number of certificates in a batch.
 func (s *Service) ApproveTx(ctx context.Context, tx *db.Tx, a Approval) (int, error) {
 	waiting, err := s.lockWaitingTx(ctx, tx, a)
 	if err != nil || len(waiting) == 0 {
@@ -148,8 +150,9 @@ type waitingCertificate struct {
 	source                   Source
 }
 
-// lockWaitingTx returns the certificates of an approval that wait for the signatory. On PostgreSQL it locks
-// them, so that the last two of their signatories do not both miss the approval of the other.
+// lockWaitingTx returns the certificates of an approval that wait for the signatory. On PostgreSQL, it
+// locks their rows. Otherwise, if the last two signatories of a certificate approved at the same time, neither
+// transaction would see the other approval, and the certificate would never be processed.
 func (s *Service) lockWaitingTx(ctx context.Context, tx *db.Tx, a Approval) ([]waitingCertificate, error) {
 	args := []any{a.InstitutionID, a.UserID}
 	where := ` AND s.batch_id = $3`
@@ -181,8 +184,8 @@ func (s *Service) lockWaitingTx(ctx context.Context, tx *db.Tx, a Approval) ([]w
 	return list, nil
 }
 
-// askNextTx asks the next signatory of certificates with an order. Signatories without an order are all
-// asked already.
+// askNextTx asks the next signatory of each certificate whose signatories approve in an order. Signatories
+// without an order were all asked at the start.
 func (s *Service) askNextTx(ctx context.Context, tx *db.Tx, uuids []string, now int64) error {
 	among, list, err := s.db.OneOf("uuid", 2, uuids)
 	if err != nil {
@@ -199,7 +202,7 @@ func (s *Service) askNextTx(ctx context.Context, tx *db.Tx, uuids []string, now 
 	return nil
 }
 
-// unsigned is the condition that a signatory has not approved a certificate.
+// unsigned is the SQL condition that at least one signatory has not approved the certificate.
 const unsigned = `EXISTS (SELECT 1 FROM certificate_signatures s WHERE s.certificate_id = certificates.id AND s.status <> 'approved')`
 
 // processSignedTx starts the processing of those certificates that all signatories have approved.
@@ -211,7 +214,7 @@ func (s *Service) processSignedTx(ctx context.Context, tx *db.Tx, institutionID 
 		if w.source != Customer {
 			continue
 		}
-		// Each approval of an application has an event.
+		// Each approval of an application needs an event, which moveAllTx cannot create.
 		var open bool
 		if err := tx.QueryRowContext(ctx, `SELECT `+unsigned+` FROM certificates WHERE uuid = $1`, w.uuid).Scan(&open); err != nil {
 			return fmt.Errorf("reading the signatures of an application: %w", err)
@@ -226,7 +229,8 @@ func (s *Service) processSignedTx(ctx context.Context, tx *db.Tx, institutionID 
 	return nil
 }
 
-// recordApprovalsTx records approvals: one entry for a batch, and one for each other certificate.
+// recordApprovalsTx adds approvals to the audit log: one entry for a batch, or one for each certificate
+// without a batch.
 func recordApprovalsTx(ctx context.Context, tx *db.Tx, a Approval, list []waitingCertificate, approved int, now time.Time) error {
 	if a.BatchID != "" {
 		return audit.RecordTx(ctx, tx, audit.Entry{
@@ -248,14 +252,14 @@ func recordApprovalsTx(ctx context.Context, tx *db.Tx, a Approval, list []waitin
 // Refusal is the input of DeclineTx.
 type Refusal struct {
 	InstitutionID, UserID int64
-	// Name is the name of the signatory. Reason is the reason, which the institution sees.
+	// Name is the name of the signatory. The institution sees Reason.
 	Name, Reason string
 }
 
-// Check trims the reason and adds its problem to bad.
+// Check trims the reason, and adds a problem to bad if the reason is not valid.
 func (r *Refusal) Check(bad *Problems) { r.Reason = FieldReason.read(bad, r.Reason) }
 
-// DeclineTx declines a certificate that waits for a signatory. The certificate fails. DeclineTx returns
+// DeclineTx stores that a signatory declines a certificate, which then fails. DeclineTx returns
 // ErrInvalidState if the certificate does not wait for this signatory.
 func (s *Service) DeclineTx(ctx context.Context, tx *db.Tx, uuid string, r Refusal) (*Certificate, error) {
 	waiting, err := s.lockWaitingTx(ctx, tx, Approval{InstitutionID: r.InstitutionID, UserID: r.UserID, UUIDs: []string{uuid}})
