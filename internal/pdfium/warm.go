@@ -12,11 +12,11 @@ import (
 	"github.com/tetratelabs/wazero/experimental"
 )
 
-// Warm compiles PDFium into a folder, which it creates if it is missing, and
-// makes the folder readable for all users. Renderers with the folder as
-// CompiledDir do not compile PDFium if they have the same version and a
-// processor with the same features. Warm compiles nothing if the folder has the
-// code already. The same version writes the same bytes on such processors.
+// Warm compiles PDFium into a folder and makes the folder readable by all users.
+// It creates the folder if necessary, and compiles nothing if the folder already
+// contains the code. A renderer with the folder as CompiledDir does not compile
+// PDFium if its version is the same and its processor has the same features.
+// Under these two conditions, Warm also writes the same bytes.
 func Warm(ctx context.Context, dir string) error {
 	wasm, err := instrumented()
 	if err != nil {
@@ -48,19 +48,20 @@ func Warm(ctx context.Context, dir string) error {
 	return nil
 }
 
-// load loads the compiled code from a folder of Warm. It returns an error if the
-// folder does not have it. load changes nothing in the folder.
+// load loads the compiled code from a folder that Warm has filled. It returns an
+// error if the folder does not contain the code, and never changes the folder.
 func load(ctx context.Context, wasm []byte, dir string, limit int64) (*engine, error) {
 	if _, err := os.Stat(dir); err != nil {
-		return nil, fmt.Errorf("reading the compiled PDF renderer: %w", err) // the cache would create it
+		return nil, fmt.Errorf("reading the compiled PDF renderer: %w", err) // wazero would create a missing folder
 	}
 	cache, err := wazero.NewCompilationCacheWithDir(dir)
 	if err != nil {
 		return nil, fmt.Errorf("reading the compiled PDF renderer: %w", err)
 	}
-	// wazero has no function that only reads its cache. If the code is not there, it compiles with
-	// several workers, which check the context before their first function. With one worker,
-	// wazero would not check the context.
+	// wazero has no function that only reads its cache. If the cache does not contain the
+	// code, wazero compiles the module. With several workers, each worker checks the context
+	// before its first function, so the canceled context stops the compilation. With one
+	// worker, wazero would not check the context.
 	done, cancel := context.WithCancel(ctx)
 	cancel()
 	e, err := compileWith(experimental.WithCompilationWorkers(done, 2), ctx, wasm, cache, limit)
