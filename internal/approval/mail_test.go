@@ -12,9 +12,9 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// A picture of a signature that was replaced is drawn on the certificates that were
-// approved with it, and deleted afterwards. Until all signatories have approved a
-// certificate, none of its files shows the picture.
+// If a signatory deletes the picture of the signature after an approval, the approved
+// certificate still shows the picture. The picture is deleted after the certificate was
+// sealed. Until all signatories have approved a certificate, none of its files shows a picture.
 func TestReplacedPictureIsDrawn(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, dbtest.Open(t, t.TempDir(), ""), false)
@@ -52,7 +52,8 @@ func TestReplacedPictureIsDrawn(t *testing.T) {
 	}
 }
 
-// The mail names no recipient. It is sent at most once an hour, and not if nothing waits.
+// The mail that asks a signatory for approvals contains no name of a recipient. It is sent at most once
+// an hour, and only if certificates wait for the signatory.
 func TestMail(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
