@@ -76,7 +76,7 @@ type Person struct {
 	Name, Email string
 	// Language is the tag of the language that the person has chosen, or "".
 	Language string
-	// Operator reports whether the person may see the installation.
+	// Operator reports whether the person may see the pages for operators.
 	Operator bool
 }
 
@@ -128,7 +128,7 @@ type Panel struct {
 	Applications *application.Service
 	// Approvals is the service for signatories.
 	Approvals *approval.Service
-	// Verifications has the numbers of verifications.
+	// Verifications counts verifications.
 	Verifications *verification.Service
 	// Links creates public addresses.
 	Links *web.Links
@@ -194,8 +194,8 @@ func (p *Panel) draw(w http.ResponseWriter, r *http.Request, name string, data a
 	return p.view.Draw(w, r, http.StatusOK, name, data)
 }
 
-// showAgain shows a form again with the problems in err. It returns err if the person cannot
-// correct the input, unless err is an outage.
+// showAgain shows a form again with the problems in err if the person can correct the input or err is an
+// outage. Otherwise it returns err.
 func (p *Panel) showAgain(w http.ResponseWriter, r *http.Request, name string, data any, err error) error {
 	return p.view.ShowAgain(w, r, name, data, p.texts(r).translated(withMessages(p.texts(r), err, r.PostForm)))
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/certvault/certvault/internal/web/body"
 )
 
-// uploadLimits bounds the form for the upload of one file.
+// uploadLimits are the limits of the form that uploads one file.
 var uploadLimits = &body.Limits{
 	Size: 24 << 20, Time: 10 * time.Minute, Parts: 100, TooLarge: errUploadTooLarge, Broken: errUpload,
 }
@@ -29,10 +29,10 @@ var (
 	errUpload         = fault.New(fault.BadRequest, "panel_error.upload_interrupted")
 )
 
-// uploadPage is the data of the page for one certificate: the file and the fields. Without a script,
-// the page has two steps. In the first step, File and placing are nil. Same is an existing
-// certificate with the same address, title and issue date, or nil. Alike are other certificates with
-// the same file, or with the same name and title.
+// uploadPage is the data of the page that creates one certificate from a file and the values of its fields.
+// Without a script, the page has two steps. In the first step, File and placing are nil. Same is an existing
+// certificate with the same address, title and issue date, or nil. Alike are other certificates with the
+// same file, or with the same name and title.
 type uploadPage struct {
 	*placing
 
@@ -40,26 +40,25 @@ type uploadPage struct {
 	File  *batch.StagedFile
 	// Fields are the values of the fields of the certificate.
 	Fields url.Values
-	// Like is the query that selects the certificate whose title and issue date fill the fields, or the
-	// certificate to replace, or "".
+	// Like is a URL query or "". The query names a certificate whose title and dates are copied to the fields,
+	// or the certificate to replace.
 	Like string
 	// Replacing is the certificate to replace, or nil.
 	Replacing *replacing
 	Same      *cert.Certificate
 	Alike     []*cert.Certificate
-	// Names are probable names of the recipient in the file. Found reports whether a field has a
-	// value from the file. NameWarning is the warning that the file does not contain the name, or "".
+	// Names are texts in the file that are probably the name of the recipient. Found reports whether a
+	// field has a value from the file. NameWarning is the warning that the file does not contain the name, or "".
 	Names       []string
 	Found       bool
 	NameWarning string
 	// Mails reports whether the vault has a mail server. Otherwise the recipient is not notified.
 	Mails bool
-	// Templates reports whether certificates can be made from a template.
+	// Templates reports whether the institution can create certificates from a template.
 	Templates bool
 }
 
-// MaxFile returns the maximum size of a file in bytes, which the script checks before it sends the
-// file.
+// MaxFile returns the maximum size of a file in bytes. The script checks the size before it sends a file.
 func (*uploadPage) MaxFile() int64 { return cert.MaxFile }
 
 // uploadPage returns the page without a file.
@@ -149,8 +148,8 @@ func (p *Panel) receiveUpload(r *http.Request, v *Visit) (id string, err error) 
 	return "", fault.OfField("file", "upload.no_file")
 }
 
-// uploaded returns the page of the uploaded file in the path, with the submitted form, or with the
-// fields that the vault knows if form is nil.
+// uploaded returns the page of the uploaded file that the path names. The page has the values of the
+// submitted form, or, if form is nil, the values that the vault finds in the file.
 func (p *Panel) uploaded(r *http.Request, v *Visit, form url.Values) (*uploadPage, error) {
 	f, err := p.Batches.Staged(r.Context(), v.Institution().ID, r.PathValue("upload"))
 	if err != nil {
@@ -174,8 +173,8 @@ func (p *Panel) uploaded(r *http.Request, v *Visit, form url.Values) (*uploadPag
 	return u, nil
 }
 
-// prefill fills empty fields with what the text of the file probably contains. A file without text,
-// or whose text cannot be read, fills no field.
+// prefill fills empty fields with probable names, addresses and dates from the text of the file. If the file
+// has no text, or its text cannot be read, prefill fills no field.
 func (p *Panel) prefill(ctx context.Context, u *uploadPage) {
 	found, err := p.Certs.Suggest(ctx, &u.File.File)
 	if err != nil {
@@ -219,8 +218,8 @@ func (p *Panel) checkName(w http.ResponseWriter, r *http.Request, v *Visit) erro
 	return err
 }
 
-// upload shows a page of the file with the placement of the QR code, and the form for the fields of
-// the certificate.
+// upload shows the uploaded file with the placement of the QR code, and the form with the fields of the
+// certificate.
 func (p *Panel) upload(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	u, err := p.uploaded(r, v, nil)
 	if err != nil {
@@ -310,7 +309,7 @@ type uploadState struct {
 	Finished bool   `json:"finished"`
 }
 
-// doneKeys are the keys of the texts about a status.
+// doneKeys are the parts of the text keys that name a status.
 var doneKeys = map[cert.Status]string{
 	cert.Processing: "processing", cert.Approved: "approved", cert.Failed: "failed", cert.Revoked: "revoked",
 }

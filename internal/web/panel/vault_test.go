@@ -71,8 +71,8 @@ func TestDashboard(t *testing.T) {
 	})
 }
 
-// hasAuditEntry reports whether the audit log of the test's institution contains an action, and a
-// user did the action last.
+// hasAuditEntry reports whether the audit log of the test's institution contains the action, and the newest
+// entry with the action names a user as the actor.
 func (o *panelTest) hasAuditEntry(action audit.Action) bool {
 	o.tb.Helper()
 	list, _, err := o.panel.Audit.List(o.tb.Context(), o.inst.ID, audit.Filter{Action: string(action)}, "", 10)
@@ -262,8 +262,8 @@ func TestSettings(t *testing.T) {
 	})
 }
 
-// settingsForm returns a request of an admin with the form of the page settings, and with a logo
-// unless file is nil.
+// settingsForm returns a request that submits the settings form as an admin. file is the content of the field
+// logo; if file is nil, the field is empty.
 func (o *panelTest) settingsForm(values url.Values, file []byte) *http.Request {
 	o.tb.Helper()
 	var b bytes.Buffer

@@ -26,8 +26,9 @@ func (p *Panel) waitingRoutes() []route {
 // inputTime is the format of a control for a date and a time.
 const inputTime = "2006-01-02T15:04"
 
-// notifyOf returns when recipients get mail, as chosen in a form. A script sets notify_utc to the time
-// of the control in UTC. Without a script, the time of the control is in UTC.
+// notifyOf returns the time at which recipients get mail, from the values of a form. A script converts the
+// local time in the control notify_at to UTC and sets notify_utc. Without a script, people enter UTC in
+// notify_at.
 func notifyOf(form url.Values) cert.Notify {
 	if form.Get("notify") != "at" {
 		return cert.ReadNotify(form.Get("notify"))
@@ -37,12 +38,12 @@ func notifyOf(form url.Values) cert.Notify {
 	}
 	at, err := time.Parse(inputTime, form.Get("notify_at"))
 	if err != nil {
-		return cert.ReadNotify("at") // no time, which is a problem of the choice
+		return cert.ReadNotify("at") // not a valid time, which is reported for the field notify
 	}
 	return cert.Notify{At: at}
 }
 
-// setNotify sets a choice in a form, from which notifyOf reads it.
+// setNotify sets the values of a form from which notifyOf returns n.
 func setNotify(form url.Values, n cert.Notify) {
 	if n.At.IsZero() {
 		form.Set("notify", n.String())
@@ -54,13 +55,13 @@ func setNotify(form url.Values, n cert.Notify) {
 
 // notifyChoice is the data of the controls for the time of mail.
 type notifyChoice struct {
-	// Choice is now, at or never. Time is the time in UTC for its control, or "".
+	// Choice is "now", "at" or "never". Time is the time in UTC in the format inputTime, or "".
 	Choice, Time string
-	// Legend and Now are the keys of the legend and of the label of the choice now.
+	// Legend is the key of the legend, and Now is the key of the label for the choice "now".
 	Legend, Now string
 }
 
-// notifyChoiceOf returns the controls with the choice of a form.
+// notifyChoiceOf returns the controls with the values of a form.
 func notifyChoiceOf(form url.Values, legend, now string) *notifyChoice {
 	n := &notifyChoice{Choice: form.Get("notify"), Time: form.Get("notify_at"), Legend: legend, Now: now}
 	if n.Choice != "at" && n.Choice != "never" {
@@ -91,11 +92,11 @@ func (d *dryRunView) Notify() *notifyChoice {
 type planNote struct {
 	Visit *Visit
 	*recipient.Plan
-	// OfBatch reports whether the page is that of a certificate of the batch.
+	// OfBatch reports whether the line is on the page of one certificate that belongs to a batch.
 	OfBatch bool
 }
 
-// waitingPage is the data of the page with all waiting mail of an institution.
+// waitingPage is the data of the page that lists the waiting mail of an institution.
 type waitingPage struct {
 	Visit *Visit
 	Plans []*recipient.Plan
@@ -112,7 +113,7 @@ func planPath(v *Visit, p *recipient.Plan) string {
 	return v.Path("certificates/" + p.Certificate)
 }
 
-// waitingMail shows the mail of an institution that waits for its time.
+// waitingMail shows the mail of an institution that will be sent at a later time.
 func (p *Panel) waitingMail(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	page := &waitingPage{Visit: v}
 	var err error
@@ -176,7 +177,7 @@ func (p *Panel) changePlan(w http.ResponseWriter, r *http.Request, v *Visit) err
 	return p.redirect(w, r, v, "mail", notice)
 }
 
-// planKey returns the key of the text about the mail of a new certificate with a plan.
+// planKey returns the key of the text that says when the mail about a new certificate is sent.
 func planKey(p *recipient.Plan) string {
 	if p.At == nil {
 		return "notices.done_never"
@@ -189,7 +190,7 @@ func (l *progressView) PlanNote(batchID string) planNote {
 	return planNote{Visit: l.Visit, Plan: l.Plans[batchID]}
 }
 
-// PlanNote returns the line about the waiting mail of the batch by which the list is filtered.
+// PlanNote returns the line about waiting mail if the list shows only one batch.
 func (l *certificateList) PlanNote() planNote { return planNote{Visit: l.Visit, Plan: l.Plan} }
 
 // PlanNote returns the line about the waiting mail of the certificate.
