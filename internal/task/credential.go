@@ -13,17 +13,17 @@ import (
 	"github.com/certvault/certvault/internal/sheet"
 )
 
-// maxCredentials is the maximum number of credentials of an archive. Each has about 4 KB, and the
-// first request of a certificate signs it.
+// maxCredentials is the maximum number of certificates in an archive. A credential has about 4 KB, and is
+// signed when it is first requested.
 const maxCredentials = 1000
 
 // credentialTable is the name of the table in an archive of credentials.
 const credentialTable = "credentials.csv"
 
-// Credentials returns a ZIP archive of the credentials of a selection as JSON-LD with a table, and
-// records the export in the audit log. Certificates that are not approved, or are revoked, are only in
-// the table. The error is fault.Invalid if the selection is not valid, has too many certificates, or no
-// credential.
+// Credentials returns a ZIP archive with a table of the selected certificates and their credentials in
+// JSON-LD, and records the export in the audit log. The archive has credentials only for certificates that
+// are approved. The error is fault.Invalid if the selection is not valid, has too many certificates, or has
+// no certificate with a credential.
 func (s *Service) Credentials(ctx context.Context, institutionID int64, selection Selection) ([]byte, error) {
 	var list []*cert.Certificate
 	some := false
