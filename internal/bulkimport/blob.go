@@ -7,7 +7,7 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// ReferencedBlobs returns those of the keys to which archives that are not unpacked refer. It is a
+// ReferencedBlobs returns those keys that belong to archives which are still to be unpacked. It implements
 // deletion.References.
 func ReferencedBlobs(ctx context.Context, d *db.DB, keys []string) ([]string, error) {
 	condition, arg, err := d.OneOf("blob_key", 2, keys)
@@ -23,8 +23,8 @@ func ReferencedBlobs(ctx context.Context, d *db.DB, keys []string) ([]string, er
 
 const referencedQuery = `SELECT blob_key FROM bulk_import_archives WHERE status = $1 AND `
 
-// BlobKeys calls visit for the key of each archive that is not unpacked, once for each key, until
-// visit returns an error.
+// BlobKeys calls visit once for each key of an archive that is still to be unpacked, until visit returns an
+// error.
 func BlobKeys(ctx context.Context, q db.Queryer, visit func(key string) error) error {
 	if err := db.Ascend(ctx, q, `
 		SELECT DISTINCT blob_key FROM bulk_import_archives WHERE blob_key > $1 AND status = 'unpacking' ORDER BY 1 LIMIT $2`, visit); err != nil {
