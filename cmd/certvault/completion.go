@@ -12,8 +12,8 @@ type completionCommand struct {
 	Shell string `arg:"" enum:"bash,zsh,fish" help:"bash, zsh or fish."`
 }
 
-// The scripts ask the binary for the words that may follow. If there are none, the shell completes file
-// names.
+// completions contains a script for each shell. The script runs certvault complete, which prints the words
+// that can be typed next. If it prints none, the shell completes file names.
 var completions = map[string]string{
 	"bash": `_certvault() {
 	local IFS=$'\n'
@@ -40,8 +40,8 @@ type completeCommand struct {
 	Words []string `arg:"" optional:"" passthrough:""`
 }
 
-// Run prints the words that may follow, one per line. The exit code is 1 if there are none. The last of
-// Words is the word at the cursor, which may be empty.
+// Run prints the possible completions of the last of Words, one per line. The last word is the word at the
+// cursor, which may be empty. The exit code is 1 if there are no completions.
 func (w *completeCommand) Run(c *console, parsed *kong.Context) error {
 	words := w.Words
 	if len(words) > 0 && words[0] == "--" {
@@ -60,7 +60,7 @@ func (w *completeCommand) Run(c *console, parsed *kong.Context) error {
 	return nil
 }
 
-// complete returns the words that may follow the words before the cursor and that begin with prefix.
+// complete returns the words that begin with prefix and are possible after the words before the cursor.
 func complete(n *kong.Node, before []string, prefix string) []string {
 	var expects *kong.Flag // the flag whose value is at the cursor
 	for _, word := range before {

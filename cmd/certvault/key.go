@@ -27,7 +27,7 @@ type keyCommand struct {
 	Recover    keyRecover    `cmd:"" help:"Create the files of the master key and of the identity from a recovery sheet that was typed in."`
 }
 
-// keyRow is the certificate of a signing key or of a root in the output.
+// keyRow is one row of the output: the certificate of a signing key, or a root certificate.
 type keyRow struct {
 	Current     bool           `json:"current"`
 	Kind        authority.Kind `json:"kind"`
@@ -208,7 +208,7 @@ type keyRoot struct {
 	NewIdentity bool `help:"With --rotate: replace an identity that is lost for good. Old keys no longer sign; rotate the key of each institution afterwards." name:"new-identity"`
 }
 
-// Run prints the roots. With --rotate, Run first creates a new root.
+// Run prints the root certificates. With --rotate, Run first creates a new root key.
 func (k *keyRoot) Run(c *console) error {
 	if k.NewIdentity && !k.Rotate {
 		return &usageError{errors.New("--new-identity requires --rotate")}
