@@ -67,7 +67,7 @@ func ActorOf(ctx context.Context) Actor {
 
 // Subject is the object of an action.
 type Subject struct {
-	// Type is a noun such as certificate.
+	// Type is a noun, for example "certificate".
 	Type string `json:"type"`
 	// ID is the identifier in the database; Name is the display name.
 	ID   string `json:"id"`
