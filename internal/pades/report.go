@@ -22,7 +22,7 @@ const (
 	// signature covers the whole file, and that the file is unchanged since that signature.
 	Valid Verdict = "valid"
 	// Invalid means that the file was changed after it was signed, that its
-	// signature is wrong or of an untrusted signer, or that the file is damaged.
+	// signature is wrong, that the signer is not trusted, or that the file is damaged.
 	Invalid Verdict = "invalid"
 	// Unknown means that a verdict is not possible: the file has no signature or
 	// exceeds a limit, a format is not supported, or no trusted root was given.
@@ -77,8 +77,8 @@ type Signature struct {
 	// Value reports whether the key of the certificate made the signature.
 	Value Result `json:"value"`
 	// Chain reports whether the certificate is for signing documents, chains to a
-	// trusted root, and was valid at the time that a time stamp proves, or else
-	// is valid now.
+	// trusted root, and was valid at the time that a time stamp proves. Without such
+	// a time stamp, the certificate must be valid now.
 	Chain Result `json:"chain"`
 	// Changes reports whether the signature permits the later changes.
 	Changes Result `json:"changes"`
