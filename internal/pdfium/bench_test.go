@@ -45,8 +45,8 @@ func BenchmarkCompile(b *testing.B) {
 	}
 }
 
-// BenchmarkOpen measures the creation of an instance and the opening of a
-// document of one page.
+// BenchmarkOpen measures the time to create an instance and open a document with
+// one page.
 func BenchmarkOpen(b *testing.B) {
 	r := newRenderer(b, Options{})
 	pdf := quarters("")
