@@ -21,7 +21,7 @@ type backupCreateCommand struct {
 	Dir         string `arg:"" help:"New or empty folder for the backup." type:"path"`
 	Since       string `help:"An earlier backup, whose files are linked and not copied again." placeholder:"DIR" type:"path"`
 	FilesOnly   bool   `help:"Copy all files of the store, but not the database. Another program must back up the database." name:"files-only"`
-	WithoutKeys bool   `help:"Copy neither the master key nor the age identity." name:"without-keys"`
+	WithoutKeys bool   `help:"Copy neither the master key nor the identity (age)." name:"without-keys"`
 }
 
 // Run makes a backup. It returns an error if the store lacks files to which the database refers.

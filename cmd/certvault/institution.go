@@ -22,7 +22,7 @@ type institutionCommand struct {
 
 	Disable institutionDisable `cmd:"" help:"Disable an institution: reject its tokens, members, uploads and new applications. Public pages continue."`
 	Enable  institutionEnable  `cmd:"" help:"Enable a disabled institution."`
-	Slug    institutionSlug    `cmd:"" help:"Change the slug of an institution. Addresses with the former slug redirect."`
+	Slug    institutionSlug    `cmd:"" help:"Change the slug (the name in web addresses) of an institution. Addresses with the former slug redirect."`
 	Limit   institutionLimit   `cmd:"" help:"Change and show the limits of an institution, and what it uses."`
 }
 

@@ -51,7 +51,7 @@ type commands struct {
 	Bulk        bulkCommand        `cmd:"" help:"Upload a list of certificates through the API."`
 	Template    templateCommand    `cmd:"" help:"Manage templates, and issue certificates from them."`
 	Offer       offerCommand       `cmd:"" help:"Manage offers that people can apply for."`
-	Erase       eraseCommand       `cmd:"" help:"Delete the files of a revoked certificate, or a failed certificate, immediately."`
+	Erase       eraseCommand       `cmd:"" help:"Delete immediately the files of a revoked certificate, or a failed certificate with its record."`
 	Blob        blobCommand        `cmd:"" help:"Copy the stored files."`
 	Show        configCommand      `cmd:"" help:"Print each setting of serve, and where its value comes from." name:"config"`
 	Doctor      doctorCommand      `cmd:"" help:"Check the installation and report problems."`

@@ -25,7 +25,7 @@ type tokenCreate struct {
 
 	Institution string   `help:"Slug of the institution." placeholder:"SLUG" required:""`
 	Name        string   `help:"Name of the token, for example its purpose." placeholder:"NAME" required:""`
-	Permission  []string `help:"Permission; may be repeated." required:"" placeholder:"P"`
+	Permission  []string `help:"Permission, such as certificate-vault:create; may be repeated. An unknown name prints all names." required:"" placeholder:"P"`
 	Expires     string   `help:"Expiry: a duration such as 90d, 24h or 30s, or a date. Default: no expiry." placeholder:"90d|24h|30s|DATE"`
 }
 

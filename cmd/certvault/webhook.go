@@ -42,7 +42,7 @@ type webhookCreate struct {
 
 	Institution string   `help:"Slug of the institution." placeholder:"SLUG" required:""`
 	URL         string   `help:"URL to which events are sent." placeholder:"URL" required:"" name:"url"`
-	Event       []string `help:"An event to send; may be repeated. Default: all events." placeholder:"E"`
+	Event       []string `help:"An event to send; may be repeated. An unknown name prints all names. Default: all events." placeholder:"E"`
 	Header      []string `help:"A header to add to each delivery; may be repeated." placeholder:"NAME:VALUE" sep:"none"`
 }
 
