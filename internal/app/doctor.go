@@ -91,7 +91,7 @@ func disk(dir string) (string, error) {
 		return "", err
 	}
 	if share < lowDisk {
-		return "", fmt.Errorf("%.0f%% free; uploads are rejected below 5%%, and sealing waits below 1%%", 100*share)
+		return "", fmt.Errorf("%.0f%% free; uploads are rejected below 5%%, and no certificates are created below 1%%", 100*share)
 	}
 	return fmt.Sprintf("%.0f%% free", 100*share), nil
 }

@@ -223,7 +223,7 @@ var Actions = []struct {
 	{InstitutionDisabled, "disabled the institution"},
 	{InstitutionEnabled, "enabled the institution"},
 	{InstitutionLimited, "changed the limits of the institution"},
-	{InstitutionMoved, "changed the address of the institution"},
+	{InstitutionMoved, "changed the institution's name in web addresses"},
 	{KeyCreated, "created a signing key"},
 	{KeyRotated, "rotated the signing key"},
 	{KeyImported, "imported a signing key"},

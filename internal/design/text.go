@@ -252,7 +252,7 @@ func MissingCharacters(characters string) string {
 	text := "No font of this template has the characters " + characters + ". "
 	first, _ := utf8.DecodeRuneInString(characters)
 	if name := typeset.Package(first); name != "" {
-		return text + "Install the package " + name + " on the server, name a folder with such fonts with --fonts DIR, or upload a font that has them."
+		return text + "Upload a font that has them, or ask the operator to install the package " + name + " on the server or to start the vault with --fonts DIR."
 	}
 	return text + "Upload a font that has them, or write the text in another way."
 }

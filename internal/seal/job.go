@@ -113,7 +113,7 @@ func (j *job) run(ctx context.Context) (*Verified, error) {
 	case j.signed():
 		return j.cover(ctx, "The PDF is signed and has no blank place for the QR code.")
 	}
-	return nil, refuse("not_readable", "The PDF cannot be drawn, so the QR code on it cannot be checked.")
+	return nil, refuse("not_readable", "The PDF cannot be drawn, so the QR code on it cannot be checked. Save the PDF again with another program, and use the new file.")
 }
 
 // tryAll returns the result of the first attempt whose stamp is readable.

@@ -174,7 +174,7 @@ func (s *Sealer) drawSource(ctx context.Context, src pdfium.Source, want pdfium.
 	}
 	if err != nil {
 		if isPermanent(ctx, err) {
-			return nil, errors.Join(refuse("not_rendered", "The page cannot be drawn."), err)
+			return nil, errors.Join(refuse("not_rendered", "The page cannot be drawn. Save the PDF again with another program, and use the new file."), err)
 		}
 		return nil, err
 	}

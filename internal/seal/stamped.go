@@ -68,7 +68,7 @@ func (s *Sealer) Ink(ctx context.Context, o Original, stamp Stamp) ([]byte, erro
 	p, err := j.newPageSearch(ctx, j.page, j.frame)
 	if err != nil {
 		if isPermanent(ctx, err) {
-			return nil, fmt.Errorf("%w: %w", refuse("not_rendered", "The page cannot be drawn."), err)
+			return nil, fmt.Errorf("%w: %w", refuse("not_rendered", "The page cannot be drawn. Save the PDF again with another program, and use the new file."), err)
 		}
 		return nil, err
 	}

@@ -156,7 +156,7 @@ func TestIssueRefusesRows(t *testing.T) {
 		`{"full_name": "Half", "applicant_email": "h@example.org", "values": {"Grade": "\ud800"}}`,
 	}, ", ") + `]}`
 	want := map[string]string{
-		"entries.1.full_name":       "No font of this template has the characters \U00013000 (U+13000). Install the package fonts-noto-core on the server, name a folder with such fonts with --fonts DIR,",
+		"entries.1.full_name":       "No font of this template has the characters \U00013000 (U+13000). Upload a font that has them, or ask the operator to install the package fonts-noto-core on the server",
 		"entries.2.full_name":       "The full name field does not fit the template at its smallest size",
 		"entries.3.values.Grade":    "The template requires the Grade field.",
 		"entries.4.values.Rank":     "The template has no value named Rank.",

@@ -147,7 +147,7 @@ func TestOneCertificate(t *testing.T) {
 		}
 	}
 	o.followRedirect(t, "issuer", o.post("issuer", o.pathOf("certificates/"+bad.UUID+"/retry"), nil), o.pathOf("certificates/"+bad.UUID))
-	checkPage(t, "a second retry", o.post("issuer", o.pathOf("certificates/"+bad.UUID+"/retry"), nil), http.StatusBadRequest, "no longer failed")
+	checkPage(t, "a second retry", o.post("issuer", o.pathOf("certificates/"+bad.UUID+"/retry"), nil), http.StatusBadRequest, "the status of this one has changed")
 
 	checkPage(t, "the revocation form", o.get("owner", page+"/revoke"), http.StatusOK, "Public page after the revocation", "Ada Lovelace", "cannot be undone")
 	checkPage(t, "a revocation without a reason", o.post("owner", page+"/revoke", url.Values{}), http.StatusUnprocessableEntity, "The reason is missing.")

@@ -88,7 +88,7 @@ func TestOperatorChangesInstitution(t *testing.T) {
 	if w := o.get("operator", at); w.Code != http.StatusPermanentRedirect || w.Header().Get("Location") != "/operator/institutions/south" {
 		t.Errorf("the old address: status = %d, location = %q", w.Code, w.Header().Get("Location"))
 	}
-	for _, log := range []string{"disabled the institution", "changed the limits of the institution", "changed the address of the institution"} {
+	for _, log := range []string{"disabled the institution", "changed the limits of the institution", "changed the institution's name in web addresses"} {
 		checkPage(t, "the audit log", o.get("operator", "/operator/audit"), http.StatusOK, log)
 	}
 }

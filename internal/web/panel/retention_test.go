@@ -37,7 +37,7 @@ func TestRetention(t *testing.T) {
 		checkPage(t, "an invalid number", o.post("admin", page, url.Values{"keep_failed": {"soon"}}), http.StatusUnprocessableEntity, "Enter a number of days")
 		form := url.Values{"keep_failed": {"30"}, "keep_revoked": {"60"}, "keep_mail": {""}}
 		o.Advance(31 * 24 * time.Hour)
-		checkPage(t, "the page that asks for confirmation", o.post("admin", page, form), http.StatusOK, "Delete expired data of “ Northern & Western University ”?", "This data will be deleted permanently:",
+		checkPage(t, "the page that asks for confirmation", o.post("admin", page, form), http.StatusOK, "Delete old data of “ Northern & Western University ”?", "This data will be deleted permanently:",
 			"Failed certificates older than 30 days 1", "Certificates revoked more than 60 days ago (only their files are deleted) 0")
 		form.Set("confirm", "northern")
 		checkPage(t, "a wrong confirmation", o.post("admin", page, form), http.StatusUnprocessableEntity, "Enter the name of the institution")
@@ -61,7 +61,7 @@ func TestRetention(t *testing.T) {
 		}
 		at := o.pathOf("certificates/" + revoked.UUID)
 		w := o.get("auditor", at)
-		checkPage(t, "a certificate whose files were deleted", w, http.StatusOK, "The files were deleted", "The record and both digests remain", "Files deleted after their retention period", "By Certvault", "Revoked on ")
+		checkPage(t, "a certificate whose files were deleted", w, http.StatusOK, "The files were deleted", "The record and both fingerprints remain", "Files deleted after their retention period", "By Certvault", "Revoked on ")
 		if body := w.Body.String(); contains(body, "/verified.pdf", "/original\"", "/page.png") {
 			t.Error("the page links to deleted files")
 		}
