@@ -13,7 +13,7 @@ type webhookUpdate struct {
 	endpointCommand
 
 	URL       *string  `help:"New URL to which events are sent." placeholder:"URL" name:"url"`
-	Event     []string `help:"An event to send; may be repeated. Replaces all events." placeholder:"E"`
+	Event     []string `help:"An event to send; may be repeated. Replaces all events. An unknown name prints all names." placeholder:"E"`
 	AllEvents bool     `help:"Send every event."`
 	Header    []string `help:"A header to add to each delivery; may be repeated. Replaces all headers." placeholder:"NAME:VALUE" sep:"none"`
 	NoHeaders bool     `help:"Remove all headers."`
