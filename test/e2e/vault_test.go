@@ -40,7 +40,7 @@ func TestCertificatesInBrowser(t *testing.T) {
 		b.press("More")
 		b.press("Correct the address")
 		b.fill("applicant_email", "corrected@example.net")
-		b.press("Save name")
+		b.press("Save address")
 		b.see("The address was corrected.", "corrected@example.net")
 		b.press("More")
 		b.press("Revoke")
