@@ -91,17 +91,22 @@ func (a *Authority) addCredentialKeys(ctx context.Context, institution string, l
 		public    []byte
 		private   string
 	}
+	// All processes insert in this order: two that create the same generation would otherwise wait for
+	// each other's rows.
 	var keys []sealed
-	for algorithm, key := range map[Algorithm]crypto.Signer{Ed25519: edwards, P256: curve} {
-		public, err := x509.MarshalPKIXPublicKey(key.Public())
+	for _, generated := range []struct {
+		algorithm Algorithm
+		key       crypto.Signer
+	}{{Ed25519, edwards}, {P256, curve}} {
+		public, err := x509.MarshalPKIXPublicKey(generated.key.Public())
 		if err != nil {
 			return &Fault{Code: CodeRefused, Err: fmt.Errorf("encoding a key: %w", err)}
 		}
-		private, err := a.sealKey(ctx, key)
+		private, err := a.sealKey(ctx, generated.key)
 		if err != nil {
 			return err
 		}
-		keys = append(keys, sealed{algorithm, public, private})
+		keys = append(keys, sealed{generated.algorithm, public, private})
 	}
 	return storage(a.db.Tx(ctx, func(tx *db.Tx) error {
 		for _, k := range keys {
