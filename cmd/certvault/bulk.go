@@ -106,7 +106,10 @@ func (b *bulkCommand) Run(c *console) error {
 	}
 	switch {
 	case err != nil:
-		return b.unfinished(b.List, err)
+		if unknown, ok := errors.AsType[*bulkclient.UnknownBatchError](err); ok {
+			return unknown
+		}
+		return fmt.Errorf("%w; run the same command again to continue", b.userError(err))
 	case result.Approved != result.Rows:
 		return fmt.Errorf("rows without an approved certificate: %d of %d; see %s", result.Rows-result.Approved, result.Rows, path)
 	}

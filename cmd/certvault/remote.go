@@ -149,15 +149,6 @@ func (r *remote) userError(err error) error {
 	return callError(r.URL, err)
 }
 
-// unfinished returns the error of a list that is not finished, with the next step.
-func (r *remote) unfinished(list string, err error) error {
-	if refused, ok := errors.AsType[*client.Error](err); ok && refused.Status == http.StatusNotFound {
-		return fmt.Errorf("%w The journal %s.journal names what the institution of this token does not have. "+
-			"Use a token of the institution to which the list was uploaded, or move the journal away to begin again", r.userError(err), list)
-	}
-	return fmt.Errorf("%w; run the same command again to continue", r.userError(err))
-}
-
 // bar is a progress bar. It is displayed only on a terminal.
 type bar struct {
 	w     io.Writer

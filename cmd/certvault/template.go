@@ -413,7 +413,7 @@ func (t *templateIssue) finish(c *console, rows int, results []*bulkclient.Resul
 	}
 	switch {
 	case err != nil:
-		return t.unfinished(t.List, err)
+		return fmt.Errorf("%w; run the same command again to continue", t.userError(err))
 	case r.Refused > 0:
 		return fmt.Errorf("rows with problems: %d of %d; nothing was issued; see %s", r.Refused, rows, r.Results)
 	case !t.Check && r.Approved != rows:

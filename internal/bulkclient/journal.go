@@ -20,6 +20,15 @@ const fileLifetime = 23 * time.Hour
 // ErrBusy means that another run uses the same list.
 var ErrBusy = errors.New("another run of certvault bulk is processing this list")
 
+// UnknownBatchError means that the institution of the token does not have a batch of the journal. A
+// repeated run returns it again.
+type UnknownBatchError struct{ Journal string }
+
+func (e *UnknownBatchError) Error() string {
+	return "the institution of this token does not have a batch that the journal " + e.Journal + " names; " +
+		"use a token of the institution to which the list was uploaded, or move the journal away to begin again"
+}
+
 // journal records the progress of a list in a file in the same folder, one JSON object per line, so
 // that the next run can continue.
 type journal struct {

@@ -392,6 +392,9 @@ func (r *Run) collect(ctx context.Context) error {
 			r.advance(func(p *Progress) { p.Done += done - before })
 			before = done
 		})
+		if errors.Is(err, client.ErrNotFound) {
+			return &UnknownBatchError{Journal: r.journal.file.Name()}
+		}
 		if err != nil {
 			return err
 		}
