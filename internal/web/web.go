@@ -134,9 +134,7 @@ func Wrap(o Options, next http.Handler) http.Handler {
 		defer func() {
 			if v := recover(); v != nil {
 				if v == http.ErrAbortHandler { //nolint:errorlint,err113 // the value of a panic, compared as in net/http
-					if q.err == nil {
-						q.err = http.ErrAbortHandler
-					}
+					Record(r, http.ErrAbortHandler)
 					o.finish(r, rec, q, o.Now().Sub(start))
 					panic(v) //nolint:forbidigo // makes net/http close the connection
 				}
