@@ -312,8 +312,9 @@ func (s *Service) Sweep(ctx context.Context) error {
 	return errors.Join(s.sweepGroups(ctx), s.sweepWithoutJob(ctx), s.writeReminders(ctx), s.deleteAllowances(ctx))
 }
 
-// each calls f for each element, and returns the errors. It ends at once if the database fails.
-func each[T any](list []T, f func(T) error) (failed error) {
+// each calls f for each element, and returns the errors with what was done. It ends at once if the
+// database fails.
+func each[T any](list []T, what string, f func(T) error) (failed error) {
 	for _, e := range list {
 		err := f(e)
 		failed = errors.Join(failed, err)
@@ -322,7 +323,7 @@ func each[T any](list []T, f func(T) error) (failed error) {
 		}
 	}
 	if failed != nil {
-		return fmt.Errorf("sweeping notices: %w", failed)
+		return fmt.Errorf("%s: %w", what, failed)
 	}
 	return nil
 }
@@ -346,7 +347,7 @@ func (s *Service) sweepGroups(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("sweeping notices: %w", err)
 	}
-	return each(groups, func(g [2]string) error {
+	return each(groups, "sweeping notices", func(g [2]string) error {
 		return s.db.Tx(ctx, func(tx *db.Tx) error {
 			return s.writeTx(ctx, tx, `batch_id = $1 AND email_folded = $2`, g[0], g[1])
 		})
@@ -362,7 +363,7 @@ func (s *Service) sweepWithoutJob(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("sweeping notices: %w", err)
 	}
-	return each(withoutJob, func(uuid string) error { return s.notify(ctx, uuid) })
+	return each(withoutJob, "sweeping notices", func(uuid string) error { return s.notify(ctx, uuid) })
 }
 
 const noticeColumns = `occasion, reason, email, status, coalesce(error, ''), created_at, updated_at, (SELECT opened_at FROM mail_links WHERE id = link_id)`

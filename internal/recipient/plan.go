@@ -152,14 +152,7 @@ func (s *Service) SweepPlans(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("sweeping waiting mail: %w", err)
 	}
-	var failed error
-	for _, plan := range due {
-		// A mail that cannot be written does not delay the others.
-		failed = errors.Join(failed, s.sendPlan(ctx, plan))
-	}
-	if failed != nil {
-		failed = fmt.Errorf("sending waiting mail: %w", failed)
-	}
+	failed := each(due, "sending waiting mail", func(plan int64) error { return s.sendPlan(ctx, plan) })
 	return errors.Join(failed, s.deleteOldPlans(ctx, now.Add(-planKept)))
 }
 

@@ -50,7 +50,7 @@ func (s *Service) writeReminders(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("sweeping reminders: %w", err)
 	}
-	return each(list, func(id int64) error {
+	return each(list, "sweeping reminders", func(id int64) error {
 		return s.db.Tx(ctx, func(tx *db.Tx) error { return s.writeTx(ctx, tx, `id = $1`, id) })
 	})
 }
