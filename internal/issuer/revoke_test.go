@@ -16,6 +16,7 @@ import (
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/audit"
 	"github.com/certvault/certvault/internal/authority"
+	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/credential"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/db/dbtest"
@@ -98,15 +99,23 @@ func count(t testing.TB, v *vaulttest.Vault, query string) (n int) {
 	return n
 }
 
+// restored returns a vault as after a restore: the ids of certificates continue behind those that were lost.
+// The certificate is of the backup, and has the credential.
+func restored(t testing.TB, d *db.DB) (*vaulttest.Vault, *account.Institution, *cert.Certificate, *issuer.Credential) {
+	t.Helper()
+	v, inst, c := issued(t, d)
+	kept, err := v.Issuer.Credential(t.Context(), c)
+	ok(t, err)
+	ok(t, d.Tx(t.Context(), func(tx *db.Tx) error { return db.AdvanceIDsTx(t.Context(), tx) }))
+	return v, inst, c, kept
+}
+
 // Each format of a credential whose certificate was lost with a restore can be revoked by its file, once, and
 // no other credential is revoked.
 func TestRevokeFile(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		v, inst, c := issued(t, d)
-		kept, err := v.Issuer.Credential(t.Context(), c)
-		ok(t, err)
-		ok(t, d.Tx(t.Context(), func(tx *db.Tx) error { return db.AdvanceIDsTx(t.Context(), tx) }))
+		v, inst, c, kept := restored(t, d)
 		var picture bytes.Buffer
 		ok(t, png.Encode(&picture, image.NewGray(image.Rect(0, 0, 1, 1))))
 		_, jwtKey := signers(t, v, inst)
@@ -169,10 +178,7 @@ func TestRevokeFile(t *testing.T) {
 func TestRevokeFileOfOthers(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		v, inst, c := issued(t, d)
-		kept, err := v.Issuer.Credential(t.Context(), c)
-		ok(t, err)
-		ok(t, d.Tx(t.Context(), func(tx *db.Tx) error { return db.AdvanceIDsTx(t.Context(), tx) }))
+		v, inst, c, kept := restored(t, d)
 		other := v.Institution("OTH", "Other College")
 		_, key, err := ed25519.GenerateKey(rand.Reader)
 		ok(t, err)

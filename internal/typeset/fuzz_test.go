@@ -2,7 +2,6 @@ package typeset
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"errors"
 	"math"
 	"slices"
@@ -124,20 +123,6 @@ func FuzzInspect(f *testing.F) {
 	f.Add(collected(thai, jost))
 	f.Add(variableFont(f))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		info, err := Inspect(data)
-		if err != nil {
-			if _, ok := errors.AsType[*FontError](err); !ok {
-				t.Fatal(err)
-			}
-			return
-		}
-		set := base.With(Uploaded{SHA256: sha256.Sum256(data), Size: int64(len(data)), Info: info, Read: func() ([]byte, error) { return data, nil }})
-		for _, face := range info.Faces[:min(3, len(info.Faces))] {
-			b, err := set.Layout("ก้ำ VAV ffi 12", Style{Font: Font{Family: face.Family, Weight: face.Weight, Italic: face.Italic}, Size: 10, Lines: 3}, 500)
-			if err != nil {
-				continue
-			}
-			write(b)
-		}
+		setUploaded(t, base, data, "ก้ำ VAV ffi 12")
 	})
 }

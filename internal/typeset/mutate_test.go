@@ -11,8 +11,6 @@ import (
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/go-text/typesetting/font/opentype"
 )
 
 // Limits of a damaged font of at most 300 kB: the time and the memory to inspect it and to set a text.
@@ -55,19 +53,7 @@ func (m mutant) tables(t testing.TB) []table {
 	default:
 		data = embeddedFont(t, m.file)
 	}
-	loaders, err := opentype.NewLoaders(bytes.NewReader(data))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var list []table
-	for _, tag := range loaders[0].Tables() {
-		content, err := loaders[0].RawTable(tag)
-		if err != nil {
-			t.Fatal(err)
-		}
-		list = append(list, table{tag.String(), content})
-	}
-	return list
+	return tablesOf(t, data)
 }
 
 // mutationSize is the length of a step of a mutation: what to do, the table, a position, a value.
@@ -156,15 +142,15 @@ func FuzzMutatedFont(f *testing.F) {
 		i := int(which) % len(cached)
 		data := mutate(cached[i], func(n int) []table { return cached[n%len(cached)] }, steps)
 		before, began := allocated(), time.Now()
-		uploadMutant(t, base, data, mutants()[i].text)
+		setUploaded(t, base, data, mutants()[i].text)
 		if used, took := allocated()-before, time.Since(began); used > mutantMemory || took > mutantTime {
 			t.Errorf("a font of %d bytes took %s and %d bytes of memory", len(data), took, used)
 		}
 	})
 }
 
-// uploadMutant uploads a font and, if it is accepted, sets texts in it.
-func uploadMutant(t *testing.T, base *Fonts, data []byte, text string) {
+// setUploaded uploads a font and, if it is accepted, sets texts in it.
+func setUploaded(t *testing.T, base *Fonts, data []byte, text string) {
 	t.Helper()
 	info, err := Inspect(data)
 	if err != nil {
@@ -174,7 +160,7 @@ func uploadMutant(t *testing.T, base *Fonts, data []byte, text string) {
 		return
 	}
 	set := base.With(Uploaded{SHA256: sha256.Sum256(data), Size: int64(len(data)), Info: info, Read: func() ([]byte, error) { return data, nil }})
-	for _, face := range info.Faces[:min(2, len(info.Faces))] {
+	for _, face := range info.Faces[:min(3, len(info.Faces))] {
 		font := Font{Family: face.Family, Weight: face.Weight, Italic: face.Italic}
 		for _, style := range []Style{{Font: font, Size: 10, Lines: 3}, {Font: font, Size: 10, Tracking: 50}} {
 			if b, err := set.Layout(text, style, 500); err == nil {

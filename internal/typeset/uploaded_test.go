@@ -71,8 +71,8 @@ func replaceTable(t testing.TB, data []byte, tag string, content []byte) []byte 
 	return out
 }
 
-// replaceTables returns a font that contains the parameter with instead of its own table of the same tag.
-func replaceTables(t testing.TB, data []byte, with table) []byte {
+// tablesOf returns the tables of a font, in the order of their tags.
+func tablesOf(t testing.TB, data []byte) []table {
 	t.Helper()
 	loaders, err := opentype.NewLoaders(bytes.NewReader(data))
 	if err != nil {
@@ -84,10 +84,19 @@ func replaceTables(t testing.TB, data []byte, with table) []byte {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if tag.String() == with.tag {
-			content = with.data
-		}
 		list = append(list, table{tag.String(), content})
+	}
+	return list
+}
+
+// replaceTables returns a font that contains the parameter with instead of its own table of the same tag.
+func replaceTables(t testing.TB, data []byte, with table) []byte {
+	t.Helper()
+	list := tablesOf(t, data)
+	for i := range list {
+		if list[i].tag == with.tag {
+			list[i] = with
+		}
 	}
 	return sfnt(list)
 }
