@@ -132,11 +132,12 @@ func New(d *db.DB, cfg Config) (*Queue, error) {
 	q := &Queue{db: d, nodeID: cfg.NodeID, info: cfg.Info, now: cfg.Now, workers: workers, works: len(cfg.Queues) > 0, names: slices.Sorted(maps.Keys(cfg.Queues))}
 	switch d.Dialect {
 	case db.PostgreSQL:
-		c, err := river.NewClient(steadyPostgres{riverpgxv5.New(d.Pool())}, rc)
+		driver := nearPostgres{steadyPostgres{riverpgxv5.New(d.Pool())}, newListener(), newBacklog(cfg.Queues)}
+		c, err := river.NewClient(driver, rc)
 		if err != nil {
 			return nil, fmt.Errorf("creating the queue: %w", err)
 		}
-		q.client = postgresClient{c}
+		q.client = postgresClient{c, driver.local, driver.backlog}
 	case db.SQLite:
 		driver := newQuietSQLite(d)
 		c, err := river.NewClient(driver, rc)
@@ -220,10 +221,26 @@ func (c sqliteClient) notifyTx(_ context.Context, tx *db.Tx, queues []string) er
 	return nil
 }
 
-type postgresClient struct{ *river.Client[pgx.Tx] }
+type postgresClient struct {
+	*river.Client[pgx.Tx]
 
-func (c postgresClient) insertTx(ctx context.Context, tx *db.Tx, args river.JobArgs, opts *river.InsertOpts) (id int64, err error) {
-	err = tx.Raw(func(driverConn any) error {
+	local   *listener
+	backlog *backlog
+}
+
+func (c postgresClient) Start(ctx context.Context) error {
+	c.backlog.start()
+	return c.Client.Start(ctx)
+}
+
+func (c postgresClient) Stop(ctx context.Context) error {
+	c.backlog.stop()
+	return c.Client.Stop(ctx)
+}
+
+func (c postgresClient) insertTx(ctx context.Context, tx *db.Tx, args river.JobArgs, opts *river.InsertOpts) (int64, error) {
+	var job *rivertype.JobRow
+	err := tx.Raw(func(driverConn any) error {
 		b, err := newBridge(driverConn)
 		if err != nil {
 			return err
@@ -232,10 +249,21 @@ func (c postgresClient) insertTx(ctx context.Context, tx *db.Tx, args river.JobA
 		if err != nil {
 			return err
 		}
-		id = res.Job.ID
+		job = res.Job
 		return nil
 	})
-	return id, err
+	if err != nil {
+		return 0, err
+	}
+	switch {
+	case job.State != rivertype.JobStateAvailable:
+		return job.ID, nil
+	case c.backlog.add(job.Queue):
+		tx.AfterCommit(func() { c.local.notify(job.Queue) })
+		return job.ID, nil
+	default:
+		return job.ID, c.notifyTx(ctx, tx, []string{job.Queue})
+	}
 }
 
 func (postgresClient) notifyTx(ctx context.Context, tx *db.Tx, queues []string) error {

@@ -1,0 +1,165 @@
+package job
+
+import (
+	"context"
+	"sync"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/riverqueue/river/riverdriver"
+	"github.com/riverqueue/river/rivertype"
+)
+
+// nearPostgres is River's PostgreSQL driver, changed so that a new job wakes only the node that
+// enqueued it while this node has few waiting jobs. The node has the files of the job in its cache.
+// The other nodes do not fetch a job that they would not get, and the commit does not wait for the
+// lock that all transactions with NOTIFY share.
+//
+// Every node polls, so the others run the job if its node dies.
+type nearPostgres struct {
+	steadyPostgres
+
+	local   *listener
+	backlog *backlog
+}
+
+// GetListener implements [riverdriver.Driver].
+func (d nearPostgres) GetListener(params *riverdriver.GetListenenerParams) riverdriver.Listener {
+	return nearListener{d.steadyPostgres.GetListener(params), d.local}
+}
+
+// GetExecutor implements [riverdriver.Driver].
+func (d nearPostgres) GetExecutor() riverdriver.Executor {
+	return fetchExecutor{d.steadyPostgres.GetExecutor(), d.backlog}
+}
+
+// UnwrapExecutor implements [riverdriver.Driver].
+func (d nearPostgres) UnwrapExecutor(tx pgx.Tx) riverdriver.ExecutorTx {
+	return insertExecutor{d.steadyPostgres.UnwrapExecutor(tx)}
+}
+
+// UnwrapTx implements [riverdriver.Driver].
+func (d nearPostgres) UnwrapTx(tx riverdriver.ExecutorTx) pgx.Tx {
+	if e, ok := tx.(insertExecutor); ok {
+		tx = e.ExecutorTx
+	}
+	return d.steadyPostgres.UnwrapTx(tx)
+}
+
+// insertExecutor is the executor of the transactions that enqueue jobs.
+type insertExecutor struct{ riverdriver.ExecutorTx }
+
+// NotifyMany implements [riverdriver.Executor]. It sends nothing about new jobs, because
+// postgresClient.insertTx does.
+func (e insertExecutor) NotifyMany(ctx context.Context, params *riverdriver.NotifyManyParams) error {
+	if params.Topic == insertTopic {
+		return nil
+	}
+	return e.ExecutorTx.NotifyMany(ctx, params)
+}
+
+// fetchExecutor records in a backlog how many jobs River fetches.
+type fetchExecutor struct {
+	riverdriver.Executor
+
+	backlog *backlog
+}
+
+// JobGetAvailable implements [riverdriver.Executor].
+func (e fetchExecutor) JobGetAvailable(ctx context.Context, params *riverdriver.JobGetAvailableParams) ([]*rivertype.JobRow, error) {
+	jobs, err := e.Executor.JobGetAvailable(ctx, params)
+	if err == nil {
+		e.backlog.fetched(params.Queue, len(jobs), params.MaxToLock)
+	}
+	return jobs, err
+}
+
+// jobsPerWorker is the number of waiting jobs per worker from which on a node wakes the others.
+const jobsPerWorker = 2
+
+// backlog estimates how many of the jobs that this node enqueued still wait.
+type backlog struct {
+	// limits has the number of waiting jobs of each queue from which on a new job wakes all nodes.
+	// It lacks the queues whose jobs this node does not run.
+	limits map[string]int
+
+	mu      sync.Mutex
+	waiting map[string]int
+	// started reports whether this node runs jobs.
+	started bool
+}
+
+// newBacklog returns the backlog of a node. workers is the number of workers of each queue.
+func newBacklog(workers map[string]int) *backlog {
+	b := &backlog{limits: map[string]int{}, waiting: map[string]int{}}
+	for queue, n := range workers {
+		b.limits[queue] = jobsPerWorker * n
+	}
+	return b
+}
+
+func (b *backlog) start() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.started = true
+}
+
+func (b *backlog) stop() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.started = false
+}
+
+// add counts a new job of a queue, and reports whether this node will soon run it.
+// A transaction that is rolled back counts until the next fetch.
+func (b *backlog) add(queue string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.started || b.waiting[queue] >= b.limits[queue] {
+		return false
+	}
+	b.waiting[queue]++
+	return true
+}
+
+// fetched records that this node has fetched n jobs of at most limit. The queue is then empty if
+// there were fewer than the limit.
+func (b *backlog) fetched(queue string, n, limit int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.waiting[queue] = max(0, b.waiting[queue]-n); n < limit {
+		b.waiting[queue] = 0
+	}
+}
+
+// nearListener returns the notifications of this node and those of the database.
+type nearListener struct {
+	riverdriver.Listener
+
+	local *listener
+}
+
+// WaitForNotification implements [riverdriver.Listener].
+func (l nearListener) WaitForNotification(ctx context.Context) (*riverdriver.Notification, error) {
+	for {
+		if queue := l.local.take(); queue != "" {
+			return &riverdriver.Notification{Topic: insertTopic, Payload: notice(queue)}, nil
+		}
+		wait, end := context.WithCancel(ctx)
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			select {
+			case <-l.local.added:
+				end()
+			case <-wait.Done():
+			}
+		}()
+		n, err := l.Listener.WaitForNotification(wait)
+		interrupted := wait.Err() != nil && ctx.Err() == nil
+		end()
+		<-ended // it may have received the signal of a queue, which the next call of take returns
+		if err == nil || !interrupted {
+			return n, err
+		}
+	}
+}

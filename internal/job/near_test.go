@@ -1,0 +1,149 @@
+package job_test
+
+import (
+	"context"
+	"log/slog"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/riverqueue/river"
+
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/db/dbtest"
+	"github.com/certvault/certvault/internal/job"
+)
+
+// notices counts the notifications about new jobs that a database sends.
+type notices struct {
+	t    *testing.T
+	conn *pgx.Conn
+	d    *db.DB
+}
+
+func listen(t *testing.T, d *db.DB, url string) *notices {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := conn.Close(context.WithoutCancel(t.Context())); err != nil {
+			t.Error(err)
+		}
+	})
+	if _, err := conn.Exec(t.Context(), `LISTEN "public.river_insert"`); err != nil {
+		t.Fatal(err)
+	}
+	return &notices{t, conn, d}
+}
+
+// count returns the number of notifications since the last call.
+func (n *notices) count() (count int) {
+	n.t.Helper()
+	// The database sends notifications in the order of the commits.
+	if _, err := n.d.Pool().Exec(n.t.Context(), `SELECT pg_notify('public.river_insert', 'end')`); err != nil {
+		n.t.Fatal(err)
+	}
+	for {
+		got, err := n.conn.WaitForNotification(n.t.Context())
+		if err != nil {
+			n.t.Fatal(err)
+		}
+		if got.Payload == "end" {
+			return count
+		}
+		if got.Payload != `{"queue":"default"}` {
+			n.t.Errorf("the notification is %s", got.Payload)
+		}
+		count++
+	}
+}
+
+// A job wakes only the node that enqueues it, unless the node has many waiting jobs, stops, or runs no
+// jobs of the queue.
+func TestJobWakesItsNode(t *testing.T) {
+	t.Parallel()
+	url := dbtest.MigratedURL(t)
+	d := dbtest.Open(t, "", url)
+	ctx := t.Context()
+	n := listen(t, d, url)
+	done, hold := make(chan string), make(chan struct{})
+	q := open(t, d, "busy", func(_ context.Context, text string, _ int) error {
+		if text == "held" {
+			<-hold
+		}
+		done <- text
+		return nil
+	})
+	insert(t, d, q, "before the start")
+	if got := n.count(); got != 1 {
+		t.Errorf("%d notifications of a node that runs no jobs yet, want 1", got)
+	}
+	if err := q.Start(ctx); err != nil {
+		t.Fatal(err)
+	}
+	<-done
+	const jobs, polls = 30, 15 * time.Second // polls would take at least 30 s
+	began := time.Now()
+	for i := range jobs {
+		insert(t, d, q, strconv.Itoa(i))
+		if got := <-done; got != strconv.Itoa(i) {
+			t.Fatalf("the job %s was run, want %d", got, i)
+		}
+	}
+	if took := time.Since(began); took > polls {
+		t.Errorf("%d jobs took %s: each waited for a poll", jobs, took)
+	}
+	if got := n.count(); got != 0 {
+		t.Errorf("%d notifications of a node without waiting jobs, want none", got)
+	}
+
+	insert(t, d, q, "held")
+	if err := await(ctx, d, `SELECT count(*) FROM river_job WHERE state = 'running'`); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		insert(t, d, q, "waits")
+	}
+	if got := n.count(); got != 0 {
+		t.Errorf("%d notifications of a node with two waiting jobs, want none", got)
+	}
+	for range 3 {
+		insert(t, d, q, "waits")
+	}
+	if got := n.count(); got != 3 {
+		t.Errorf("%d notifications of a node with more waiting jobs, want 3", got)
+	}
+	close(hold)
+	for range 6 {
+		<-done
+	}
+
+	webOnly, err := job.New(d, job.Config{NodeID: "web", MaxAttempts: 1, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	insert(t, d, webOnly, "of another node")
+	<-done
+	if got := n.count(); got != 1 {
+		t.Errorf("%d notifications of a node without workers, want 1", got)
+	}
+	if err := d.Tx(ctx, func(tx *db.Tx) error {
+		_, err := q.InsertTx(ctx, tx, noteArgs{Text: "later"}, &river.InsertOpts{ScheduledAt: time.Now().Add(time.Hour)})
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := q.Stop(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if got := n.count(); got != 0 {
+		t.Errorf("%d notifications of a job for later, want none", got)
+	}
+	insert(t, d, q, "after the stop")
+	if got := n.count(); got != 1 {
+		t.Errorf("%d notifications of a node that has stopped, want 1", got)
+	}
+}
