@@ -31,7 +31,7 @@ type Server struct {
 func Servers() []Server {
 	return []Server{
 		{"versitygw", "CERTVAULT_VERSITYGW", func(program, address, dir string) *exec.Cmd {
-			cmd := exec.Command(program, "--port", address, "--quiet", "posix", dir) //nolint:noctx // the test ends it
+			cmd := exec.Command(program, "--port", address, "--quiet", "--keep-alive", "posix", dir) //nolint:noctx // the test ends it
 			cmd.Env = append(os.Environ(), "ROOT_ACCESS_KEY="+accessKey, "ROOT_SECRET_KEY="+secretKey)
 			return cmd
 		}},
