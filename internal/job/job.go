@@ -259,10 +259,10 @@ func (c postgresClient) insertTx(ctx context.Context, tx *db.Tx, args river.JobA
 	case job.State != rivertype.JobStateAvailable:
 		return job.ID, nil
 	case c.backlog.add(job.Queue):
+		return job.ID, c.notifyTx(ctx, tx, []string{job.Queue})
+	default:
 		tx.AfterCommit(func() { c.local.notify(job.Queue) })
 		return job.ID, nil
-	default:
-		return job.ID, c.notifyTx(ctx, tx, []string{job.Queue})
 	}
 }
 

@@ -3,6 +3,7 @@ package job
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/riverqueue/river/riverdriver"
@@ -73,8 +74,13 @@ func (e fetchExecutor) JobGetAvailable(ctx context.Context, params *riverdriver.
 	return jobs, err
 }
 
-// jobsPerWorker is the number of waiting jobs per worker from which on a node wakes the others.
-const jobsPerWorker = 2
+const (
+	// jobsPerWorker is the number of waiting jobs per worker from which on a node wakes the others.
+	jobsPerWorker = 2
+	// wakeInterval is the minimum time between two notifications of the others about a queue that this
+	// node runs too. A node that was woken fetches as long as there are jobs.
+	wakeInterval = 50 * time.Millisecond
+)
 
 // backlog estimates how many of the jobs that this node enqueued still wait.
 type backlog struct {
@@ -84,13 +90,14 @@ type backlog struct {
 
 	mu      sync.Mutex
 	waiting map[string]int
+	woken   map[string]time.Time // the last notification of the others
 	// started reports whether this node runs jobs.
 	started bool
 }
 
 // newBacklog returns the backlog of a node. workers is the number of workers of each queue.
 func newBacklog(workers map[string]int) *backlog {
-	b := &backlog{limits: map[string]int{}, waiting: map[string]int{}}
+	b := &backlog{limits: map[string]int{}, waiting: map[string]int{}, woken: map[string]time.Time{}}
 	for queue, n := range workers {
 		b.limits[queue] = jobsPerWorker * n
 	}
@@ -109,15 +116,24 @@ func (b *backlog) stop() {
 	b.started = false
 }
 
-// add counts a new job of a queue, and reports whether this node will soon run it.
-// A transaction that is rolled back counts until the next fetch.
-func (b *backlog) add(queue string) bool {
+// add counts a new job of a queue, and reports whether all nodes are to be woken, or else only this
+// one. A transaction that is rolled back counts until the next fetch.
+func (b *backlog) add(queue string) (all bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !b.started || b.waiting[queue] >= b.limits[queue] {
+	limit := b.limits[queue]
+	if !b.started || limit == 0 {
+		return true
+	}
+	if b.waiting[queue] < limit {
+		b.waiting[queue]++
 		return false
 	}
-	b.waiting[queue]++
+	now := time.Now()
+	if now.Sub(b.woken[queue]) < wakeInterval {
+		return false
+	}
+	b.woken[queue] = now
 	return true
 }
 

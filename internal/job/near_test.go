@@ -69,9 +69,10 @@ func TestJobWakesItsNode(t *testing.T) {
 	d := dbtest.Open(t, "", url)
 	ctx := t.Context()
 	n := listen(t, d, url)
-	done, hold := make(chan string), make(chan struct{})
+	done, held, hold := make(chan string), make(chan struct{}), make(chan struct{})
 	q := open(t, d, "busy", func(_ context.Context, text string, _ int) error {
 		if text == "held" {
+			close(held)
 			<-hold
 		}
 		done <- text
@@ -101,9 +102,7 @@ func TestJobWakesItsNode(t *testing.T) {
 	}
 
 	insert(t, d, q, "held")
-	if err := await(ctx, d, `SELECT count(*) FROM river_job WHERE state = 'running'`); err != nil {
-		t.Fatal(err)
-	}
+	<-held
 	for range 2 {
 		insert(t, d, q, "waits")
 	}
@@ -113,8 +112,8 @@ func TestJobWakesItsNode(t *testing.T) {
 	for range 3 {
 		insert(t, d, q, "waits")
 	}
-	if got := n.count(); got != 3 {
-		t.Errorf("%d notifications of a node with more waiting jobs, want 3", got)
+	if got := n.count(); got < 1 || got > 3 {
+		t.Errorf("%d notifications of a node with more waiting jobs, want 1 to 3", got)
 	}
 	close(hold)
 	for range 6 {
