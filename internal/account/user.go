@@ -62,7 +62,7 @@ func VerifiedUser(ctx context.Context, q db.Queryer, emailFolded string) (*User,
 }
 
 // LanguageOf returns the language that the person with a verified address chose. It is "" if no account has
-// verified the address, or none was chosen.
+// verified the address, or if the person chose no language.
 func LanguageOf(ctx context.Context, q db.Queryer, address string) (string, error) {
 	email, err := ParseEmail(address)
 	if err != nil {
@@ -158,9 +158,10 @@ func LockPasswordTx(ctx context.Context, tx *db.Tx, id int64, hash string) (same
 	return updateUserTx(ctx, tx, `UPDATE users SET password_hash = password_hash WHERE id = $1 AND password_hash = $2`, id, hash)
 }
 
-// DeleteUserTx deletes an account and, by ON DELETE CASCADE, all credentials of its user.
+// DeleteUserTx deletes an account and, by ON DELETE CASCADE, everything that its user signs in with, such as
+// sessions and passkeys, and the user's further addresses.
 func DeleteUserTx(ctx context.Context, tx *db.Tx, id int64) error {
-	// Certificates may wait for the approval of the user, which no other user may give.
+	// Certificates may wait for the approval of the user. A new user with the same id could give it.
 	if err := db.KeepIDTx(ctx, tx, "users", id); err != nil {
 		return err
 	}

@@ -22,7 +22,7 @@ func PurgedTx(ctx context.Context, tx *db.Tx, c *cert.Certificate) error {
 	if err != nil {
 		return fmt.Errorf("reading the application of a certificate: %w", err)
 	}
-	// The files may be deleted at once.
+	// The time of the last update is not in the future, so the next sweep deletes the files.
 	if _, err := deleteFilesTx(ctx, tx, c.UpdatedAt, `application_id = $1`, id); err != nil {
 		return err
 	}
@@ -104,8 +104,8 @@ func (s *Service) forgetTx(ctx context.Context, tx *db.Tx, a *Application) (err 
 	return clearTx(ctx, tx, a.id)
 }
 
-// removeTx deletes the attachments of an application that is decided or has ended, and the application if
-// it has no certificate. It reports whether the application remains.
+// removeTx deletes the attachments of an application that is decided or has ended, and all its data if it
+// has no certificate. It reports whether data of the application remains.
 func (s *Service) removeTx(ctx context.Context, tx *db.Tx, a *Application) (remains bool, err error) {
 	keys, err := deleteFilesTx(ctx, tx, s.moment(), `application_id = $1`, a.id)
 	if err != nil {

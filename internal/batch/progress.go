@@ -26,9 +26,9 @@ const (
 	CompletedWithErrors Status = "completed_with_errors"
 )
 
-// Batch is a bulk upload and its progress. Total is stored. The other numbers are not stored, so
-// that they are always right: they are counted from the certificates and from the entries without a
-// certificate.
+// Batch is a bulk upload, or a list that is issued from a template, and its progress. Total is stored.
+// The other numbers are not stored, so that they are always right: they are counted from the
+// certificates and from the entries without a certificate.
 type Batch struct {
 	UUID   string
 	Name   string
@@ -40,7 +40,7 @@ type Batch struct {
 	Template *TemplateName
 	// Total is the number of entries. It is the sum of the other numbers.
 	Total, Processing, Approved, Failed, Rejected, Revoked int
-	// Pending is the number of those of Processing that wait for their signatories.
+	// Pending is the number of certificates, included in Processing, that wait for their signatories.
 	Pending   int
 	CreatedAt time.Time
 	// CompletedAt is the time at which the last entry finished. It is nil while an entry is
@@ -247,8 +247,9 @@ func (s *Service) ByUUIDs(ctx context.Context, institutionID int64, uuids []stri
 	return list, s.complete(ctx, list)
 }
 
-// Busy returns the UUIDs of those batches of an institution that have unfinished entries. It is
-// faster than ByUUIDs for many batches, because it counts nothing.
+// Busy returns the UUIDs of those batches of an institution that have queued entries or certificates in
+// processing. Certificates that wait for their signatories do not make a batch busy. Busy is faster than
+// ByUUIDs for many batches, because it counts nothing.
 func (s *Service) Busy(ctx context.Context, institutionID int64, uuids []string) ([]string, error) {
 	if len(uuids) == 0 {
 		return []string{}, nil
@@ -267,10 +268,10 @@ func (s *Service) Busy(ctx context.Context, institutionID int64, uuids []string)
 	return list, nil
 }
 
-// OldestUnfinished returns the time at which the oldest batch with unfinished entries was created, of
-// all institutions, or the zero time if all are finished. It reads the batches whose entries have not
-// all become certificates, and one certificate in processing: the first UUID of a batch is the oldest
-// (RFC 9562, 5.7).
+// OldestUnfinished returns the time at which the oldest batch with queued entries or with certificates in
+// processing was created, of all institutions, or the zero time if there is none. It reads the batches
+// with queued entries, and one certificate in processing, whose batch has the smallest UUID: this batch
+// is the oldest, because UUIDs begin with the time (RFC 9562, 5.7).
 func OldestUnfinished(ctx context.Context, q db.Queryer) (time.Time, error) {
 	var at sql.NullInt64
 	if err := q.QueryRowContext(ctx, `

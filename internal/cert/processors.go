@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// A picture for mail waits while files are sealed, but not longer than patience. It checks after each
-// pause whether it can continue.
+// Drawing a picture for mail waits while files are sealed, but not longer than patience. After each
+// pause, draw checks whether files are still sealed.
 const (
 	pause    = 100 * time.Millisecond
 	patience = 5 * time.Second
@@ -47,8 +47,8 @@ func (p processors) seal(ctx context.Context, bulk bool) (release func(), err er
 }
 
 // draw waits for a place to draw a picture, which is less urgent than sealing, and returns the function
-// that frees it. Drawing takes ten times as long as sealing a certificate from a template, so a batch
-// would wait for the pictures of its own mails.
+// that frees it. Drawing takes ten times as long as sealing a certificate from a template, so with the
+// same priority a batch would wait for the pictures of its own mails.
 func (p processors) draw(ctx context.Context) (release func(), err error) {
 	for waited := time.Duration(0); waited < patience && p.sealing.Load() > 0; waited += pause {
 		timer := time.NewTimer(pause)

@@ -35,7 +35,7 @@ type SDJWTOptions struct {
 	Draft SDJWTDraft
 	// Type identifies the kind of credential, as a URL or URN: the claim vct (SD-JWT VC, 2.2.2.1).
 	Type string
-	// Holder is the key that the recipient proved to have, Ed25519 or P-256. Optional.
+	// Holder is the key whose possession the recipient proved, Ed25519 or P-256. Optional.
 	Holder  crypto.PublicKey
 	Created time.Time
 }

@@ -50,7 +50,7 @@ type DB struct {
 	pool *pgxpool.Pool
 	// replica runs reads that may go to a replica; it is nil without one.
 	replica func(ctx context.Context, f func(ctx context.Context) error) error
-	// clock is the last reading of the server's clock; it is nil on SQLite.
+	// clock is the last reading of the database server's clock; it is nil on SQLite.
 	clock atomic.Pointer[reading]
 	// counters counts events for metrics.
 	counters counters
@@ -129,10 +129,10 @@ type Tx struct {
 // Dialect returns the dialect of the transaction's database.
 func (tx *Tx) Dialect() Dialect { return tx.dialect }
 
-// FirstLocked returns the end of a subquery that selects the first $1 rows of an alias, in the order of its
-// columns, to delete them. On PostgreSQL it locks the rows in this order. The order in which a DELETE meets
-// its rows depends on the plan, so that two processes could deadlock. On SQLite an index has the order
-// without the id.
+// FirstLocked returns the end of a subquery that selects the first $1 rows of alias, in the order of
+// columns, to delete them. On PostgreSQL it locks the rows in this order. Otherwise two processes could
+// deadlock, because the order in which a DELETE finds its rows depends on the plan. On SQLite the order
+// does not include the id, so that it is the order of an index.
 func (tx *Tx) FirstLocked(alias, columns string) string {
 	if tx.dialect == PostgreSQL {
 		return ` ORDER BY ` + columns + `, ` + alias + `.id LIMIT $1 FOR UPDATE OF ` + alias

@@ -12,7 +12,7 @@ import (
 )
 
 // BenchmarkName sets a name, draws it and writes its font subsets, for names of all scripts. p50 and
-// p99 are of single names.
+// p99 are percentiles of the times of single names.
 func BenchmarkName(b *testing.B) {
 	f := testFonts(b)
 	var all []string

@@ -8,8 +8,8 @@ import (
 	interpreter "github.com/go-text/typesetting/font/cff/interpreter"
 )
 
-// Limits of the outlines of a CFF font. Subroutines call each other, so a font of a few kilobytes may
-// draw without end.
+// Limits of the outlines of a CFF font. Subroutines call each other, so drawing a glyph of a font of a few
+// kilobytes may take years.
 const (
 	maxGlyphSteps = 1 << 16
 	maxFileSteps  = 1 << 26
@@ -51,7 +51,7 @@ func (s *charstrings) check(cff []byte) error {
 	return nil
 }
 
-// cffFont is the parts of a CFF font that draw.
+// cffFont has the parts of a CFF font that are necessary to draw its glyphs.
 type cffFont struct {
 	charstrings, globals [][]byte
 	subrs                [][][]byte // by font dictionary
@@ -178,7 +178,7 @@ func readIndex(cff []byte, at int) ([][]byte, int, error) {
 	}
 	size := int(cff[at+2])
 	offsets := at + 3
-	data := offsets + (n+1)*size - 1 // offsets are from 1
+	data := offsets + (n+1)*size - 1 // offsets begin at 1
 	if size < 1 || size > 4 || data >= len(cff) {
 		return nil, 0, errCFF
 	}
@@ -260,11 +260,11 @@ func (c *stepCounter) Apply(state *interpreter.Machine, op interpreter.Operator)
 		const hstem, vstem, call, ret, end, hstemhm, hintmask, cntrmask, vstemhm, callGlobal = 1, 3, 10, 11, 14, 18, 19, 20, 23, 29
 		switch op.Operator {
 		case call:
-			return interpreter.LocalSubr(state) //nolint:wrapcheck // it is not returned
+			return interpreter.LocalSubr(state) //nolint:wrapcheck // check does not return it
 		case callGlobal:
-			return interpreter.GlobalSubr(state) //nolint:wrapcheck // it is not returned
+			return interpreter.GlobalSubr(state) //nolint:wrapcheck // check does not return it
 		case ret:
-			return state.Return() //nolint:wrapcheck // it is not returned
+			return state.Return() //nolint:wrapcheck // check does not return it
 		case end:
 			return interpreter.ErrInterrupt
 		case hstem, hstemhm:

@@ -14,7 +14,7 @@ import (
 )
 
 // Other media types under which the JSON-LD of a credential can be requested. Libraries that expect
-// JSON read no other type.
+// JSON accept only application/json.
 const (
 	jsonLD    = "application/ld+json"
 	plainJSON = "application/json"
@@ -33,7 +33,7 @@ var credentialExtensions = map[issuer.Format]string{
 
 // SendCredential responds with the credential of a certificate in the format that the parameter
 // format or the header Accept selects. The caller has checked that the client may have it. The error
-// is fault.Invalid for an unknown format, or an error of issuer.Service.File.
+// is fault.Invalid for an unknown format, or an error of issuer.Service.File or ServeContent.
 func SendCredential(w http.ResponseWriter, r *http.Request, s *issuer.Service, c *cert.Certificate) error {
 	mediaType, format, err := credentialFormat(r)
 	if err != nil {

@@ -106,7 +106,7 @@ func isCorner(m seal.Mode) bool {
 	return slices.Contains([]seal.Mode{seal.TopLeft, seal.TopRight, seal.BottomLeft, seal.BottomRight}, m)
 }
 
-// chosen returns the chosen segment.
+// chosen returns the value of the chosen segment.
 func (l *placing) chosen() string {
 	mode := l.Form.Get("placement")
 	if isCorner(seal.Mode(mode)) {
@@ -203,7 +203,7 @@ func (l *placing) MaxPage() int {
 	return l.Preview.Pages
 }
 
-// maxSettingsPage is the last page that the settings accept, as cert.Policy does.
+// maxSettingsPage is the last page that can be chosen in the settings. cert.Policy has the same limit.
 const maxSettingsPage = 10_000
 
 // ManyPages reports whether the page can be chosen.
