@@ -131,7 +131,7 @@ func TestSlug(t *testing.T) {
 				t.Errorf("logo with the slug %q: %v", slug, err)
 			}
 		}
-		// No other institution gets a former slug, neither by choice nor by a name.
+		// Another institution cannot get a former slug, either by choice or from its name.
 		if err := s.SetSlug(ctx, other.ID, "uno"); !fault.Is(err, fault.Invalid) {
 			t.Errorf("the former slug of another institution: error = %v, want fault.Invalid", err)
 		}

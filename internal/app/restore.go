@@ -51,8 +51,8 @@ func Restore(ctx context.Context, c config.Storage, o RestoreOptions) (*backup.R
 	return backup.Restore(ctx, options)
 }
 
-// Unknown lists what may have been revoked, removed or replaced after the backup of a restored
-// vault.
+// Unknown lists what may have been revoked, removed or replaced after the backup from which the vault
+// was restored.
 func (b *Base) Unknown(ctx context.Context) (*backup.Unknown, error) {
 	return backup.ListUnknown(ctx, b.Accounts, b.Tokens, b.Keys, time.Now())
 }

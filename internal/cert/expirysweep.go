@@ -195,9 +195,9 @@ func (s *Service) applyExpiryDays(ctx context.Context) error {
 	return nil
 }
 
-// applyDays updates the rows of an institution that have a number of days below or above the new one,
-// as the operator says. It finds many rows at once, without a lock, because each search on PostgreSQL
-// also reads the index entries that earlier changes left.
+// applyDays updates the rows of an institution whose number of days is below the new one if operator is
+// "<", or above it if operator is ">". It finds many rows at once, without a lock, because each search
+// on PostgreSQL also reads the index entries that earlier changes left.
 func (s *Service) applyDays(ctx context.Context, c account.ExpiryChange, operator string) error {
 	for {
 		list, err := db.Column[any](s.db.QueryContext(ctx,

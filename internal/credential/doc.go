@@ -4,9 +4,9 @@
 // credential refers to.
 //
 // New builds a credential. SignDataIntegrity, SignJWT and SignSDJWT sign it in three formats.
-// SignStatusList and SignStatusToken sign the list that revokes it, DIDDocument and IssuerMetadata
-// publish the keys, and BakePNG and BakeSVG add it to a picture. Verify checks a credential of any
-// issuer and reports each check, including the checks that were not possible.
+// SignStatusList and SignStatusToken sign the list that revokes credentials, DIDDocument and
+// IssuerMetadata publish the keys, and BakePNG and BakeSVG add a credential to a picture. Verify checks
+// a credential of any issuer and reports each check, including the checks that were not possible.
 //
 // The comments cite these documents:
 //

@@ -49,8 +49,8 @@ func three() []byte {
 		pdftest.Stream("", "BT /CvB0 12 Tf 20 20 Td (Design) Tj ET"), "<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>", "<</Title(Old)/Author(Ann)>>")
 }
 
-// A page without fields stays as it is, and a certificate replaces nothing of a page without variable
-// fields.
+// A page that has no field or only the QR code stays as it is, and a certificate replaces nothing of a
+// page without variable fields.
 func TestPagesWithoutFields(t *testing.T) {
 	font := Font{Family: "Inter"}
 	l := &Layout{Title: "New", Language: "fr", Fields: []Field{
@@ -107,8 +107,8 @@ func TestDigest(t *testing.T) {
 	}
 }
 
-// Pictures are in the base once, in their place, and a logo that the institution does not have is left
-// out.
+// The base contains a picture once, even if two fields show it, and each field shows the picture in its
+// place. A logo that the institution does not have is left out.
 func TestPictures(t *testing.T) {
 	id := strings.Repeat("ab", 32)
 	l := certificate()
@@ -215,8 +215,8 @@ func TestStructure(t *testing.T) {
 	}
 }
 
-// A sample shows the certificate and the mark, has no reference id, and does not begin like an
-// original of its own.
+// A sample shows the certificate and the mark, and has no reference id. It is not made from a
+// file whose size differs from that of the base.
 func TestSample(t *testing.T) {
 	l := certificate()
 	d, err := Prepare(t.Context(), three())
@@ -280,7 +280,7 @@ func TestOpenChecks(t *testing.T) {
 	}
 }
 
-// A picture becomes a page of its format, upright and whole, as PDF/A-2b.
+// A picture becomes a page of the given format, upright and whole, as PDF/A-2b.
 func TestFromPicture(t *testing.T) {
 	if testing.Short() {
 		t.Skip("skipping pictures of large designs in short mode")
@@ -360,8 +360,8 @@ func TestPictureWithoutMetadata(t *testing.T) {
 	}
 }
 
-// A design that claims PDF/A keeps its claim, with the title in both places, and our colours are in
-// the space of its output intent.
+// A design that claims PDF/A keeps its claim, and has the title in its XMP metadata and in its document
+// information. The colours of the fields are in the colour space of its output intent.
 func TestArchival(t *testing.T) {
 	d, err := FromPicture(t.Context(), pngPicture(t, 842, 595, color.NRGBA{255, 250, 240, 255}), "a4")
 	if err != nil {
@@ -383,8 +383,8 @@ func TestArchival(t *testing.T) {
 	}
 }
 
-// If a design claims PDF/A and has no output intent of sRGB, our colours have a profile, which readers
-// accept.
+// If a design claims PDF/A and has no output intent of sRGB, the colours of the fields have a profile,
+// which readers accept.
 func TestProfile(t *testing.T) {
 	claim := strings.Replace(packet("Old"), "<pdfaid:part>2", "<pdfaid:part>1", 1)
 	design := pdftest.File("",

@@ -19,8 +19,8 @@ import (
 	"github.com/certvault/certvault/internal/credential"
 )
 
-// bake returns the picture of a certificate's achievement with the credential in it: the picture of
-// the achievement, or a seal in the institution's colour.
+// bake returns a picture with the credential in it: the picture of the certificate's achievement, or a
+// seal in the institution's colour if there is no such picture.
 func (s *Service) bake(ctx context.Context, c *cert.Certificate, found *Credential, f Format) ([]byte, error) {
 	a, err := s.assigned(ctx, c)
 	if err != nil {

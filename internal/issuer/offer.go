@@ -71,8 +71,8 @@ type Offer struct {
 	ExpiresAt     time.Time
 }
 
-// NewOffer makes an offer of the credential of an approved certificate, and mails the code with which it
-// can be redeemed to the address of the certificate. A person who only sees the offer cannot redeem it.
+// NewOffer makes an offer of the credential of an approved certificate, and mails a code to the e-mail
+// address of the certificate. A person who sees the offer cannot redeem it without the code.
 // The error is fault.BadRequest if the certificate is not approved, fault.Conflict if it has changed in
 // the meantime, and fault.TooMany if it was offered too often.
 func (s *Service) NewOffer(ctx context.Context, c *cert.Certificate) (*Offer, error) {
@@ -262,7 +262,7 @@ type Grant struct {
 }
 
 // Granted returns the grant of an access token. The error is a *WalletError if the token is not valid,
-// or if the certificate was revoked or changed since.
+// or if the certificate was revoked, or its e-mail address was corrected, after the offer.
 func (s *Service) Granted(ctx context.Context, institutionID int64, token string) (*Grant, error) {
 	g := &Grant{}
 	var certificateID int64
@@ -276,8 +276,8 @@ func (s *Service) Granted(ctx context.Context, institutionID int64, token string
 	if err != nil {
 		return nil, fmt.Errorf("reading an offer: %w", err)
 	}
-	// The place is read before the address of the certificate is compared: if the address is corrected in
-	// between, the place is that of a revoked credential.
+	// The place in the status list is read before the e-mail address of the certificate is compared: if
+	// the address is corrected in between, the place is that of a revoked credential.
 	if g.found, err = s.stored(ctx, certificateID); err != nil {
 		return nil, err
 	}
@@ -292,8 +292,8 @@ func (s *Service) Granted(ctx context.Context, institutionID int64, token string
 	return g, nil
 }
 
-// Issue returns the credential of a grant, bound to the key of a holder. One key can request it
-// again, because a response may be lost, and in other formats; another key cannot.
+// Issue returns the credential of a grant, bound to the key of a holder. The same key can request it
+// again, because a response may be lost, and can request it in other formats. Another key cannot.
 func (s *Service) Issue(ctx context.Context, g *Grant, h *Holder, f Format) (string, error) {
 	bound := false
 	if err := s.db.Tx(ctx, func(tx *db.Tx) error {

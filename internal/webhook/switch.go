@@ -39,8 +39,8 @@ func (s *Service) Resume(ctx context.Context, institutionID int64, uuid string) 
 		WHERE institution_id = $1 AND uuid = $2 AND status NOT IN ('active', 'deleted') RETURNING url`, "This endpoint is already active.")
 }
 
-// setStatus changes the status or the rotation of an endpoint. If the endpoint exists but update
-// changes no row, setStatus returns a fault with the message refusal.
+// setStatus changes the status of an endpoint, or the state of the rotation of its secret. If the
+// endpoint exists but update changes no row, setStatus returns a fault with the message refusal.
 func (s *Service) setStatus(ctx context.Context, action audit.Action, institutionID int64, uuid, update, refusal string, args ...any) error {
 	err := s.db.Tx(ctx, func(tx *db.Tx) error {
 		var rawURL string

@@ -205,8 +205,8 @@ func (p *Pages) show(r *http.Request, part *book.Part, e *book.Entry) *shown {
 	return s
 }
 
-// picture writes a picture of a page. A picture keeps its address when it changes, so browsers may
-// cache it only for a limited time.
+// picture writes a picture that a page contains. A picture keeps its address when it changes, so
+// browsers may cache it only for a limited time.
 func (p *Pages) picture(w http.ResponseWriter, r *http.Request) error {
 	content, err := pictures.ReadFile("pages/pictures/" + r.PathValue("file"))
 	if err != nil {
