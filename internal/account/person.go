@@ -33,7 +33,7 @@ func PersonNames(ctx context.Context, q db.Queryer, institutionID int64, userIDs
 	return names, nil
 }
 
-// Signers is the function Signers.
+// Signers calls the function Signers with the database of the service.
 func (s *Service) Signers(ctx context.Context, institutionID int64) ([]Member, error) {
 	return Signers(ctx, s.db, institutionID)
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/certvault/certvault/internal/token"
 )
 
-// Unknown lists what a restored vault accepts although it may have been revoked, removed or
-// replaced after the backup. A person must check the list.
+// Unknown lists the tokens, members, operators and signing keys that a restored vault accepts although
+// they may have been revoked, removed or replaced after the backup. A person must check the list.
 type Unknown struct {
 	Tokens    []UnknownToken  `json:"tokens"`
 	Members   []UnknownMember `json:"members"`

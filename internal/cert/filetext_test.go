@@ -11,7 +11,7 @@ import (
 	"github.com/certvault/certvault/internal/seal"
 )
 
-// textSealer is a fakeSealer that reads texts, and counts the readings.
+// textSealer is a fakeSealer that returns a fixed text for a file, and counts the calls of Text.
 type textSealer struct {
 	*fakeSealer
 
@@ -65,8 +65,8 @@ func TestTextOfReceivedFile(t *testing.T) {
 	}
 }
 
-// TestSealerGetsTheRecipient checks that the sealer compares the file with the recipient's name, and
-// that its notice is in the record.
+// TestSealerGetsTheRecipient checks that the sealer receives the recipient's name, and that the notice
+// of the sealer is in the record.
 func TestSealerGetsTheRecipient(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.Open(t, t.TempDir(), ""))

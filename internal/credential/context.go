@@ -14,14 +14,16 @@ const (
 	ContextVC = "https://www.w3.org/ns/credentials/v2"
 	ContextOB = "https://purl.imsglobal.org/spec/ob/v3p0/context-3.0.3.json"
 
+	// contextVC1 is the context of version 1.1, whose credentials this package only reads.
 	contextVC1 = "https://www.w3.org/2018/credentials/v1"
 )
 
 //go:embed contexts
 var contextFiles embed.FS
 
-// contextNames contains the file of each known context. Only these are used, and never fetched: the
-// signature covers the meaning of the names, and a changed context would change it (VC-DI, 2.4.1).
+// contextNames contains the file of each known context. Only these contexts are used, and they are
+// never fetched: the signature covers the meaning of the names, and a changed context would change that
+// meaning (VC-DI, 2.4.1).
 var contextNames = map[string]string{
 	ContextVC:  "credentials-v2.json",
 	ContextOB:  "ob-3.0.3.json",

@@ -40,8 +40,8 @@ func corpusFiles(tb testing.TB) (out []string) {
 	return out
 }
 
-// On every design, the name is upright, in its place and found by readers, and the file has no fault
-// that the design did not have.
+// On every design, the name is upright, in its place and found by readers. qpdf reports no problem in
+// the file, unless it reports one in the design.
 func TestCorpus(t *testing.T) {
 	t.Parallel()
 	testFonts(t)
@@ -64,7 +64,7 @@ func TestCorpus(t *testing.T) {
 	}
 }
 
-// inPlace returns a layout with a name turned by 90 degrees in a part of the first page.
+// inPlace returns a layout with a red name and a QR code on the first page.
 func inPlace(size Page) *Layout {
 	w, h := size.Width, size.Height
 	side := max(minQR, min(w, h)*0.15)
@@ -92,7 +92,7 @@ func checkDesign(t *testing.T, file []byte, d *Design) {
 		t.Errorf("readers do not find the name in\n%.2000s", got)
 	}
 	before, _ := tool(t, file, "qpdf", "--check", "FILE")
-	after, err := tool(t, certificate, "qpdf", "--check", "FILE") // it fails with warnings
+	after, err := tool(t, certificate, "qpdf", "--check", "FILE") // the error is not nil if qpdf reports warnings
 	if !strings.Contains(before, "WARNING") && (err != nil || strings.Contains(after, "WARNING")) {
 		t.Errorf("qpdf: %v\n%s", err, after)
 	}
@@ -143,7 +143,7 @@ func reds(t *testing.T, file []byte) map[image.Point]bool {
 	return out
 }
 
-// A claim of PDF/A and the tags of an uploaded design survive.
+// A certificate keeps the claim of PDF/A and the tags of its design.
 func TestClaimsSurvive(t *testing.T) {
 	for _, name := range []string{"structure/pdfa2b-pass.pdf", "structure/pdf-ua-and-a-minimal.pdf", "structure/pdfua2-pass.pdf", "producer/word-m365.pdf"} {
 		t.Run(name, func(t *testing.T) {

@@ -52,7 +52,7 @@ func (b bridge) SendBatch(ctx context.Context, batch *pgx.Batch) pgx.BatchResult
 // LargeObjects panics: an implementation would require a real pgx.Tx, and River does not call this
 // method.
 func (b bridge) LargeObjects() pgx.LargeObjects {
-	panic(errLargeObjects) //nolint:forbidigo // the interface leaves no error to return
+	panic(errLargeObjects) //nolint:forbidigo // the method cannot return an error
 }
 
 func (b bridge) Prepare(ctx context.Context, name, query string) (*pgconn.StatementDescription, error) {

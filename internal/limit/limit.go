@@ -36,7 +36,7 @@ type Counter struct {
 	mu    sync.Mutex
 	end   time.Time
 	count map[string]int
-	// limits has the limits of keys in this window that were given to TakeWithin.
+	// limits has the limits of the keys of this window that have a limit other than max.
 	limits map[string]int
 
 	// name is the name under which the counts are shared, or "" if they are not.
@@ -70,8 +70,8 @@ func (c *Counter) Take(key string) Decision {
 	return c.TakeWithin(key, c.max)
 }
 
-// TakeWithin counts one request for a key that has a limit of its own; 0 means no limit. All requests of a
-// key must use TakeWithin.
+// TakeWithin counts one request for a key that has a limit of its own; 0 means no limit. All requests of
+// such a key must be counted with TakeWithin.
 func (c *Counter) TakeWithin(key string, most int) Decision {
 	if most == 0 {
 		return Decision{Allowed: true}
@@ -130,7 +130,7 @@ func (c *Counter) begin(now time.Time) {
 
 // AddressKey returns the key of a client's address. The key of an IPv6 address is its /64 network,
 // since one subscriber can use all addresses of that network. All unknown addresses have the same
-// key, which is not the key of any address.
+// key, which is not the key of any known address.
 func AddressKey(a netip.Addr) string {
 	a = a.Unmap().WithZone("")
 	if a.Is6() {

@@ -94,7 +94,7 @@ func TestSecondSignatureIsApproval(t *testing.T) {
 	signed := sign(t, onePage(t), first.signer())
 	again := sign(t, signed, second.signer())
 	// The vault never signs a sealed file again, so a second signature makes the
-	// file invalid. Sealing uses another form for such files.
+	// file invalid. Sealing embeds such a file in a new PDF.
 	report := verify(t, again, second.options())
 	if report.Verdict != Invalid || len(report.Signatures) != 2 || report.Signatures[0].Changes != Failed || report.Signatures[1].Certification != 0 {
 		t.Errorf("verdict = %s (%s), signatures = %+v, want Invalid and an approval as second signature", report.Verdict, report.Reason, report.Signatures)

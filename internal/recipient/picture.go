@@ -22,8 +22,8 @@ import (
 
 const (
 	// pageWidth and pageHeight are the largest size at which a mail shows the picture of a page, and
-	// logoWidth and logoHeight that of a logo, in CSS pixels. Pictures have twice as many pixels, for
-	// screens with a high resolution.
+	// logoWidth and logoHeight that of a logo, in CSS pixels. Pictures have twice as many pixels in
+	// each direction, for screens with a high resolution.
 	pageWidth, pageHeight = 200, 260
 	logoWidth, logoHeight = 240, 64
 	density               = 2
@@ -36,10 +36,10 @@ const (
 	sampleSource = "sample:"
 )
 
-// MailPicture loads a picture of a mail: a logo, or the first page of an approved certificate. It
-// returns mail.ErrNoPicture if there is no such picture any more. MailPicture is the callback
-// mail.Config.Picture, which is called when the mail is sent and not in the transaction that approves
-// the certificate.
+// MailPicture loads a picture of a mail: a logo, the first page of an approved certificate, or the page
+// of a sample. It returns mail.ErrNoPicture if there is no such picture any more. MailPicture is the
+// callback mail.Config.Picture, which is called when the mail is sent and not in the transaction that
+// approves the certificate.
 func (s *Service) MailPicture(ctx context.Context, source string) (*mail.Image, error) {
 	if id, ok := account.LogoSource(source); ok {
 		content, err := account.LogoPNG(ctx, s.db, id)
@@ -60,8 +60,8 @@ func (s *Service) MailPicture(ctx context.Context, source string) (*mail.Image, 
 	return nil, fmt.Errorf("unknown picture %q", source)
 }
 
-// pageImage draws the first page of a certificate, unless it is not approved or its files were
-// deleted.
+// pageImage draws the first page of a certificate. It returns mail.ErrNoPicture if the certificate
+// does not exist or is not approved, or if its files were deleted.
 func (s *Service) pageImage(ctx context.Context, uuid string) (*mail.Image, error) {
 	c, err := s.certs.BySignedLink(ctx, uuid)
 	if fault.Is(err, fault.NotFound) {
@@ -108,8 +108,7 @@ func shownSize(b image.Rectangle, maxWidth, maxHeight int) (width, height int) {
 }
 
 // fitJPEG returns a picture as JPEG of at most limit bytes. It reduces the quality first, then the
-// number of pixels. A picture with the fewest pixels always fits, unless limit is below the size of
-// an empty file.
+// number of pixels. It returns an error if the picture with the fewest pixels is larger than limit.
 func fitJPEG(picture image.Image, maxWidth, maxHeight, limit int) (*mail.Image, error) {
 	b := picture.Bounds()
 	width, height := shownSize(b, maxWidth, maxHeight)

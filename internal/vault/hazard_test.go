@@ -113,8 +113,9 @@ func files(t *testing.T, v *vaulttest.Vault) (n int) {
 	return n
 }
 
-// In earlier versions, a database that was put back beside newer files deleted the newer files
-// within a minute. No state of the database within the time that files are kept loses a file.
+// In earlier versions, if the database was replaced with an older copy, the vault deleted the newer
+// files within a minute. Now the store keeps the files of every state that the database had within the
+// time for which files are kept.
 func TestRegressionOlderDatabaseBesideNewerFiles(t *testing.T) {
 	t.Parallel()
 	eachRestorable(t, func(t *testing.T, r *restorable, newer string) {
@@ -137,7 +138,8 @@ func TestRegressionOlderDatabaseBesideNewerFiles(t *testing.T) {
 		v, stop = r.start(newer)
 		after := upload(v, inst, "After")
 		total := files(t, v)
-		// The older database refers to the files that these certificates lose now.
+		// SweepExpired removes the files of this certificate from the newer database. The older database
+		// still refers to them.
 		revoked := before[:1]
 		if _, err := v.Certs.Revoke(t.Context(), inst.ID, revoked[0].UUID, cert.Revocation{Reason: "x"}); err != nil {
 			t.Fatal(err)
@@ -173,7 +175,7 @@ func TestRegressionOlderDatabaseBesideNewerFiles(t *testing.T) {
 		v.Advance(45 * day)
 		v.SweepFiles()
 		opens(t, v, "the newer database after a sweep", inst, append(before[1:], after...))
-		// Both databases have recorded the files that they do not need, so the sweep works.
+		// Both databases have recorded the files that they do not need, so a sweep deletes these files.
 		if n := files(t, v); n != total-3 {
 			t.Errorf("the store has %d files, want %d without those of the revoked certificate", n, total-3)
 		}
@@ -188,7 +190,7 @@ func TestRegressionOlderDatabaseBesideNewerFiles(t *testing.T) {
 	})
 }
 
-// aged is a store whose chosen files are old. Other files are new.
+// aged is a store that reports the files in old as one day older than they are.
 type aged struct {
 	*blob.Folder
 

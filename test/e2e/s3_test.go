@@ -18,11 +18,11 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// outageUploads is the number of uploads during an outage of the file store.
+// outageUploads is the number of uploads that begin before or during an outage of the file store.
 const outageUploads = 20
 
-// inS3 returns the options of a vault with PostgreSQL and a file store in S3. One attempt must be
-// enough for each certificate, so that a counted attempt makes it fail.
+// inS3 returns the options of a vault with PostgreSQL and a file store in S3. Each certificate has
+// only one attempt, so that it fails if an outage counts as an attempt.
 func inS3(t *testing.T, location string) vault.Options {
 	t.Helper()
 	secrets := t.TempDir()
@@ -44,7 +44,7 @@ func eachS3(t *testing.T, test func(t *testing.T, server *blobtest.Process)) {
 }
 
 // TestFilesInS3 uploads, approves, downloads and verifies a certificate with its files in S3, deletes
-// the data folder, and checks what the commands do.
+// the contents of the data folder, and checks what the commands do.
 func TestFilesInS3(t *testing.T) {
 	t.Parallel()
 	eachS3(t, func(t *testing.T, server *blobtest.Process) {
@@ -81,8 +81,8 @@ func TestFilesInS3(t *testing.T) {
 	})
 }
 
-// removeScratch deletes all that is in a data folder, except the TLS certificate, which a vault with
-// several nodes does not have.
+// removeScratch deletes everything in a data folder, except the self-signed TLS certificate. A vault
+// with a file store in S3 should not use such a certificate, so that its folder has only scratch files.
 func removeScratch(t *testing.T, data string) {
 	t.Helper()
 	entries, err := os.ReadDir(data)
@@ -141,8 +141,9 @@ func (f *fixture) checkCommandsInS3(t *testing.T, o vault.Options, server *blobt
 	run(other, 1, "certvault.json does not exist; set --blob", "serve", "--listen", "localhost:0")
 }
 
-// TestOutageOfS3 kills the S3 server during uploads. Uploads that are not acknowledged are 503 with
-// Retry-After. Acknowledged ones are approved after the server is back, and no attempt is counted.
+// TestOutageOfS3 kills the S3 server during uploads. Uploads that are not acknowledged get the status
+// 503 with Retry-After. Acknowledged ones are approved after the server is back, and no attempt is
+// counted.
 func TestOutageOfS3(t *testing.T) {
 	t.Parallel()
 	eachS3(t, func(t *testing.T, server *blobtest.Process) {

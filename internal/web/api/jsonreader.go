@@ -26,9 +26,9 @@ func newJSONReader(body io.Reader, limit int) jsonReader {
 	return jsonReader{guard, json.NewDecoder(guard), limit}
 }
 
-// document reads an object that is the whole body. It calls the function of each member, which reads
-// the value, and ignores other members. The error is fault.Invalid if the body is malformed, or if it
-// has a member of the map more than once.
+// document reads an object that is the whole body. For each member that is in the map, it calls the
+// function, which reads the value. It ignores the other members. The error is fault.Invalid if the body
+// is malformed, or if it has a member of the map more than once.
 func (r *jsonReader) document(members map[string]func() error) error {
 	err := r.object(members)
 	if _, ok := errors.AsType[*fault.Error](err); ok || err == nil {

@@ -30,19 +30,19 @@ type applicationPage struct {
 	View  queueView
 	// Template is the template of the certificate, or nil if the reviewer attaches a file.
 	Template *template.Template
-	// Certificates and Applications are the earlier ones of the same address.
+	// Certificates and Applications are the others of the same e-mail address.
 	Certificates []*cert.Certificate
 	Applications []*application.Application
 	Events       []application.Event
 	// Next is the UUID of the next application of the view, or "".
 	Next string
-	// Shown is the attachment that the page shows, or nil. Page is its page, and Pages the number of its
-	// pages.
+	// Shown is the attachment that the page shows, or nil. Page is the number of the page of the
+	// attachment that is shown, and Pages is the number of its pages.
 	Shown       *application.File
 	Page, Pages int
 	// Reviewer reports whether the visitor may decide applications of the offer.
 	Reviewer bool
-	// Form is the submitted form, or the fields that the vault knows.
+	// Form is the submitted form, or the initial values of its fields: see known.
 	Form url.Values
 	// Open is the part of the page that is open: "hold", "reject", "withdraw" or "".
 	Open string
@@ -69,7 +69,7 @@ func (d *applicationPage) NextPath() string {
 	return d.Visit.Path("applications/"+d.Next) + d.View.Query()
 }
 
-// Decidable reports whether the visitor may take a step.
+// Decidable reports whether the visitor may take a step of the review.
 func (d *applicationPage) Decidable() bool { return d.Reviewer && d.A.IsOpen() }
 
 // Mine reports whether the visitor claimed the application.
@@ -85,15 +85,15 @@ func (d *applicationPage) NeedsClaim() bool { return d.Offer.FourEyes && d.A.Cla
 
 // Record reports whether the application became a certificate, which has a page of its own.
 func (d *applicationPage) Record() bool {
-	switch d.A.Status { //nolint:exhaustive // applications have the other statuses too
+	switch d.A.Status { //nolint:exhaustive // the other statuses are handled below
 	case cert.Processing, cert.Approved, cert.Failed, cert.Revoked:
 		return true
 	}
 	return d.A.DecidedAt != nil && slices.Contains(openStatuses, d.A.Status)
 }
 
-// Details reports whether the certificate can have details: those of a template that shows them, or of
-// a file.
+// Details reports whether the certificate can have details. A certificate of a template can have them
+// only if the template shows them.
 func (d *applicationPage) Details() bool {
 	return d.Template == nil || d.Template.Published.Layout.Uses("details")
 }
@@ -139,8 +139,7 @@ func (d *applicationPage) FileHref(id string, page int) string {
 	return d.Path("") + "?" + values.Encode() + "#evidence"
 }
 
-// PrevPage and NextPage return the addresses of the previous and the next page of the shown attachment,
-// or "".
+// PrevPage returns the address of the previous page of the shown attachment, or "".
 func (d *applicationPage) PrevPage() string {
 	if d.Page <= 1 {
 		return ""
@@ -183,8 +182,8 @@ func (p *Panel) applicationOf(r *http.Request, v *Visit) (*application.Applicati
 	return p.Applications.ByUUID(r.Context(), v.Institution().ID, id.String())
 }
 
-// applicationForm reads the parts of the page of the application in the path that its certificate needs: the
-// application, its offer, the template and the form. query has the view of the queue, and form the submitted
+// applicationForm reads the application in the path, its offer, its template and the form. A picture of the
+// certificate needs only these parts of the page. query has the view of the queue, and form is the submitted
 // form or nil.
 func (p *Panel) applicationForm(r *http.Request, v *Visit, query, form url.Values) (*applicationPage, error) {
 	ctx, id := r.Context(), v.Institution().ID
@@ -221,8 +220,8 @@ func (p *Panel) applicationPage(r *http.Request, v *Visit, query, form url.Value
 	return d, p.addReview(r, d, query)
 }
 
-// addReview reads the parts of a page that only the review needs: the earlier certificates and
-// applications of the address, the timeline, the next application and the attachment.
+// addReview reads the parts of a page that only the review needs: the other certificates and
+// applications of the e-mail address, the timeline, the next application and the attachment.
 func (p *Panel) addReview(r *http.Request, d *applicationPage, query url.Values) (err error) {
 	if d.Certificates, d.Applications, err = p.Applications.Earlier(r.Context(), d.A); err != nil {
 		return err
@@ -236,7 +235,8 @@ func (p *Panel) addReview(r *http.Request, d *applicationPage, query url.Values)
 	return p.showFile(r, d, query)
 }
 
-// known returns the fields of the certificate that the vault knows.
+// known returns the initial values of the form: the title of the certificate and the note of the
+// application.
 func (d *applicationPage) known() url.Values {
 	title := d.A.Title
 	if d.Template != nil {
@@ -266,7 +266,7 @@ func (p *Panel) showFile(r *http.Request, d *applicationPage, query url.Values) 
 	defer func() { _ = content.Close() }()
 	document, err := pdf.Open(content, content.Size())
 	if err != nil {
-		return nil // the renderer can repair more files
+		return nil // the renderer may draw the first page, because it can repair more files than pdf.Open
 	}
 	d.Pages = max(1, document.PageCount())
 	if n, err := strconv.Atoi(query.Get("page")); err == nil && n >= 1 && n <= d.Pages {
@@ -326,8 +326,8 @@ func (d *applicationPage) entry() template.Entry {
 	return e
 }
 
-// applicationPicture sends a picture of the certificate that would be approved, for pages without a script.
-// If the answers do not fit the template, the picture is that of its design.
+// applicationPicture sends a picture of the certificate that would be approved, for browsers that run no
+// scripts. If the answers do not fit the template, the picture shows the design of the template.
 func (p *Panel) applicationPicture(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	d, err := p.applicationForm(r, v, url.Values{}, nil)
 	if err != nil {
@@ -346,7 +346,7 @@ func (p *Panel) applicationPicture(w http.ResponseWriter, r *http.Request, v *Vi
 	return sendPicture(w, r, picture)
 }
 
-// drawApplication sends a picture of the certificate that the form would approve. The script of the page
+// drawApplication sends a picture of the certificate that the form describes. The script of the page
 // receives the problems as JSON.
 func (p *Panel) drawApplication(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	d, err := p.applicationForm(r, v, r.PostForm, r.PostForm)
@@ -371,7 +371,7 @@ func (p *Panel) drawApplication(w http.ResponseWriter, r *http.Request, v *Visit
 	return p.sendProblems(w, r, err)
 }
 
-// sendProblems sends the problems of a form to the script that draws its picture.
+// sendProblems sends the problems of a form to the script that shows the picture of the certificate.
 func (p *Panel) sendProblems(w http.ResponseWriter, r *http.Request, err error) error {
 	t := p.texts(r)
 	status, message := web.Explain(w, r, err)

@@ -21,7 +21,7 @@ const (
 	deviceCookie  = "__Host-device"
 )
 
-// origin returns the origin of a request.
+// origin returns the data of a request that identifies the network and the browser of the client.
 func origin(r *http.Request) identity.Origin {
 	value := func(name string) string {
 		c, err := r.Cookie(name)
