@@ -371,8 +371,8 @@ func (a *App) wire() error {
 		DB: a.DB, Keyring: a.Keyring, Keys: a.Keys, Blobs: a.tracedFiles(), BaseURL: a.cfg.BaseURL, Links: a.links, Drill: a.drill, NodeID: a.store.node,
 		Node: a.nodeInfo(), NoWork: !a.cfg.Has(config.Work),
 		Sealer: seal.New(a.renderer, a.fonts), Fonts: a.fonts, Verify: pades.Verify,
-		// A worker waits for the disk about as long as it uses a processor.
-		SealWorkers: 3 * job.DefaultWorkers(), BulkWorkers: 2*job.DefaultWorkers() - 1, Processors: job.DefaultWorkers(),
+		// Most of the time, a worker waits for the disk and for the database. Processors limits the sealing.
+		SealWorkers: 3 * job.DefaultWorkers(), BulkWorkers: 4 * job.DefaultWorkers(), Processors: job.DefaultWorkers(),
 		Attempts: a.cfg.ProcessAttempts, StagedQuota: batch.StagedQuota, BlobKeep: time.Duration(a.cfg.BlobKeep),
 		Sealing: cert.NewMetrics(a.registry), SignIns: identity.NewMetrics(a.registry), Mail: sender, Delivery: delivery, PasswordCost: account.DefaultCost,
 		Tracer: a.tracer, Now: time.Now, LeaseNow: a.DB.Now, Log: a.log,

@@ -1,12 +1,14 @@
 package authority
 
 import (
+	"cmp"
 	"context"
 	"crypto/x509"
 	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/certvault/certvault/internal/db"
@@ -50,7 +52,7 @@ func (a *Authority) read(ctx context.Context, holders ...string) (map[string][]r
 	for i, h := range holders {
 		args[i] = h
 	}
-	where := ` FROM signing_keys WHERE holder IN (` + db.Placeholders(1, len(holders)) + `) ORDER BY holder, number DESC`
+	where := ` FROM signing_keys WHERE holder IN (` + db.Placeholders(1, len(holders)) + `)`
 	rows, err := a.db.QueryContext(ctx, `SELECT holder, number`+where, args...)
 	if err != nil {
 		return nil, storage(fmt.Errorf("reading the signing keys: %w", err))
@@ -62,10 +64,12 @@ func (a *Authority) read(ctx context.Context, holders ...string) (map[string][]r
 	if err != nil {
 		return nil, storage(fmt.Errorf("reading the signing keys: %w", err))
 	}
+	// PostgreSQL would plan a statement that sorts for each signature.
+	slices.SortFunc(ids, func(x, y keyID) int { return cmp.Or(cmp.Compare(x.holder, y.holder), cmp.Compare(y.number, x.number)) })
 	if list, ok := a.known(ids); ok {
 		return list, nil
 	}
-	rows, err = a.db.QueryContext(ctx, `SELECT holder, number, kind, certificates, private_key, command`+where, args...)
+	rows, err = a.db.QueryContext(ctx, `SELECT holder, number, kind, certificates, private_key, command`+where+` ORDER BY holder, number DESC`, args...)
 	if err != nil {
 		return nil, storage(fmt.Errorf("reading the signing keys: %w", err))
 	}

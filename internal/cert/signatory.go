@@ -1,11 +1,13 @@
 package cert
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"database/sql"
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -129,7 +131,7 @@ func (s *Service) Signatures(ctx context.Context, institutionID int64, ids ...in
 func Signatures(ctx context.Context, q db.Queryer, institutionID int64, ids ...int64) (map[int64][]*Signature, error) {
 	found := map[int64][]*Signature{}
 	if _, err := db.ByID(ctx, q, institutionID, ids, func(list string) string {
-		return `SELECT ` + signatureColumns + ` FROM certificate_signatures WHERE institution_id = $1 AND certificate_id IN (` + list + `) ORDER BY certificate_id, signatory_index`
+		return `SELECT ` + signatureColumns + ` FROM certificate_signatures WHERE institution_id = $1 AND certificate_id IN (` + list + `)`
 	}, func(rows *sql.Rows) (int64, struct{}, error) {
 		one, err := scanSignature(rows)
 		if err == nil {
@@ -138,6 +140,10 @@ func Signatures(ctx context.Context, q db.Queryer, institutionID int64, ids ...i
 		return 0, struct{}{}, err
 	}); err != nil {
 		return nil, fmt.Errorf("reading signatures: %w", err)
+	}
+	// PostgreSQL would plan a statement that sorts for each certificate.
+	for _, list := range found {
+		slices.SortFunc(list, func(a, b *Signature) int { return cmp.Compare(a.Index, b.Index) })
 	}
 	return found, nameSignatories(ctx, q, institutionID, found)
 }

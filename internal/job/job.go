@@ -132,7 +132,7 @@ func New(d *db.DB, cfg Config) (*Queue, error) {
 	q := &Queue{db: d, nodeID: cfg.NodeID, info: cfg.Info, now: cfg.Now, workers: workers, works: len(cfg.Queues) > 0, names: slices.Sorted(maps.Keys(cfg.Queues))}
 	switch d.Dialect {
 	case db.PostgreSQL:
-		driver := nearPostgres{steadyPostgres{riverpgxv5.New(d.Pool())}, newListener(), newBacklog(cfg.Queues)}
+		driver := nearPostgres{steadyPostgres{riverpgxv5.New(d.Pool())}, d.Pool(), newListener(), newBacklog(cfg.Queues)}
 		c, err := river.NewClient(driver, rc)
 		if err != nil {
 			return nil, fmt.Errorf("creating the queue: %w", err)

@@ -2,10 +2,12 @@ package job
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/riverqueue/river/riverdriver"
 	"github.com/riverqueue/river/rivertype"
 )
@@ -19,6 +21,7 @@ import (
 type nearPostgres struct {
 	steadyPostgres
 
+	pool    *pgxpool.Pool
 	local   *listener
 	backlog *backlog
 }
@@ -30,7 +33,7 @@ func (d nearPostgres) GetListener(params *riverdriver.GetListenenerParams) river
 
 // GetExecutor implements [riverdriver.Driver].
 func (d nearPostgres) GetExecutor() riverdriver.Executor {
-	return fetchExecutor{d.steadyPostgres.GetExecutor(), d.backlog}
+	return fetchExecutor{d.steadyPostgres.GetExecutor(), d.steadyPostgres, d.pool, d.backlog}
 }
 
 // UnwrapExecutor implements [riverdriver.Driver].
@@ -58,20 +61,56 @@ func (e insertExecutor) NotifyMany(ctx context.Context, params *riverdriver.Noti
 	return e.ExecutorTx.NotifyMany(ctx, params)
 }
 
-// fetchExecutor records in a backlog how many jobs River fetches.
+// fetchExecutor fetches jobs without waiting for the disk, and records in a backlog how many.
 type fetchExecutor struct {
 	riverdriver.Executor
 
+	driver  steadyPostgres
+	pool    *pgxpool.Pool
 	backlog *backlog
 }
 
 // JobGetAvailable implements [riverdriver.Executor].
-func (e fetchExecutor) JobGetAvailable(ctx context.Context, params *riverdriver.JobGetAvailableParams) ([]*rivertype.JobRow, error) {
-	jobs, err := e.Executor.JobGetAvailable(ctx, params)
-	if err == nil {
-		e.backlog.fetched(params.Queue, len(jobs), params.MaxToLock)
+func (e fetchExecutor) JobGetAvailable(ctx context.Context, params *riverdriver.JobGetAvailableParams) (jobs []*rivertype.JobRow, err error) {
+	err = e.pool.AcquireFunc(ctx, func(c *pgxpool.Conn) (err error) {
+		r := &relaxed{bridge: bridge{c.Conn()}}
+		jobs, err = e.driver.UnwrapExecutor(r).JobGetAvailable(ctx, params)
+		return errors.Join(err, r.end())
+	})
+	if err != nil {
+		return nil, err
 	}
-	return jobs, err
+	e.backlog.fetched(params.Queue, len(jobs), params.MaxToLock)
+	return jobs, nil
+}
+
+// relaxed runs one query in a transaction whose commit does not wait for the disk, with one round trip.
+// If PostgreSQL crashes, a job whose fetch was lost is fetched again. It then runs like a job of a node
+// that was considered dead while it was alive.
+type relaxed struct {
+	bridge
+
+	results pgx.BatchResults
+}
+
+// Query implements [pgx.Tx]. The statements of a batch are a transaction.
+func (r *relaxed) Query(ctx context.Context, query string, args ...any) (pgx.Rows, error) {
+	var batch pgx.Batch
+	batch.Queue(`SELECT set_config('synchronous_commit', 'off', TRUE)`)
+	batch.Queue(query, args...)
+	r.results = r.conn.SendBatch(ctx, &batch)
+	if _, err := r.results.Exec(); err != nil {
+		return nil, err
+	}
+	return r.results.Query()
+}
+
+// end ends the transaction.
+func (r *relaxed) end() error {
+	if r.results == nil {
+		return nil
+	}
+	return r.results.Close()
 }
 
 const (

@@ -43,9 +43,10 @@ func BenchmarkIssue(b *testing.B) {
 		v := vaulttest.New(b, d, func(deps *vault.Deps) {
 			workers := job.DefaultWorkers()
 			deps.Sealer, deps.Verify, deps.Now = seal.New(renderer, fonts), pades.Verify, time.Now
-			deps.SealWorkers, deps.BulkWorkers, deps.Processors = 3*workers, 2*workers-1, workers
+			deps.SealWorkers, deps.BulkWorkers, deps.Processors = 3*workers, 4*workers, workers
 		})
 		inst := v.Institution("NWU", "Northern & Western University")
+		go heartbeats(b, v)
 		go func() {
 			for {
 				select {
@@ -88,6 +89,23 @@ func BenchmarkIssue(b *testing.B) {
 	}
 	b.Run("sqlite", func(b *testing.B) { run(b, dbtest.SQLite(b)) })
 	b.Run("postgres", func(b *testing.B) { run(b, dbtest.Open(b, "", dbtest.MigratedURL(b))) })
+}
+
+// heartbeats sends the heartbeats of a vault until the benchmark ends. Without them, the vault would
+// assume for each certificate that other nodes considered it dead.
+func heartbeats(b *testing.B, v *vaulttest.Vault) {
+	beat := time.NewTicker(job.HeartbeatInterval)
+	defer beat.Stop()
+	for {
+		if err := v.Queue.Heartbeat(b.Context(), time.Now()); err != nil && b.Context().Err() == nil {
+			b.Error(err)
+		}
+		select {
+		case <-b.Context().Done():
+			return
+		case <-beat.C:
+		}
+	}
 }
 
 // processorTime returns the processor time of this process.
