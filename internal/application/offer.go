@@ -106,7 +106,7 @@ type Offer struct {
 	CreatedAt, UpdatedAt                        time.Time
 }
 
-// ReviewedBy reports whether a member who may review decides the offer's applications.
+// ReviewedBy reports whether a member with the permission to review is a reviewer of the offer.
 func (o *Offer) ReviewedBy(userID int64) bool {
 	return len(o.Reviewers) == 0 || slices.Contains(o.Reviewers, userID)
 }
@@ -159,8 +159,7 @@ func (s *Service) Offers(ctx context.Context, institutionID int64, status OfferS
 	return s.offers(ctx, `institution_id = $1 AND (status = $2 OR $2 = '') ORDER BY id DESC`, institutionID, string(status))
 }
 
-// OfferNamed returns the offer of a list that has a name as its UUID or as its slug, or nil if there is
-// none.
+// OfferNamed returns the offer of a list whose UUID or slug is the name, or nil if there is none.
 func OfferNamed(list []*Offer, name string) *Offer {
 	for _, o := range list {
 		if o.Slug == name || strings.EqualFold(o.UUID, name) {
@@ -203,7 +202,8 @@ func (s *Service) OpenOffer(ctx context.Context, institutionID int64, slug strin
 	return scanOffer(s.db.QueryRowContext(ctx, `SELECT `+offerColumns+` FROM offers WHERE institution_id = $1 AND slug = $2 AND status = 'open'`, institutionID, slug))
 }
 
-// columns are the values of the columns of OfferInput in the database, in the order of inputColumns.
+// columns returns the values of an input for the table offers, in the order of the statements of CreateOffer
+// and ChangeOffer.
 func (in *OfferInput) columns() ([]any, error) {
 	fields, err := json.Marshal(append([]Field{}, in.Fields...))
 	if err != nil {
@@ -331,7 +331,7 @@ func lockOfferTx(ctx context.Context, tx *db.Tx, institutionID int64, uuid strin
 // statusActions are the actions of the audit log for the statuses of an offer.
 var statusActions = map[OfferStatus]audit.Action{Draft: audit.OfferDrafted, Open: audit.OfferOpened, Closed: audit.OfferClosed}
 
-// SetOfferStatus changes the status of an offer. Applications that were submitted are decided as before.
+// SetOfferStatus changes the status of an offer. Reviewers can still decide the submitted applications.
 // The error is fault.Invalid if the offer cannot be opened because no certificate can be issued from its
 // template.
 func (s *Service) SetOfferStatus(ctx context.Context, institutionID int64, uuid string, status OfferStatus) (*Offer, error) {

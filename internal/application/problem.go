@@ -14,7 +14,7 @@ const (
 	CodeSlug cert.Code = "not_slug"
 	// CodeTaken is a slug that another offer of the institution has.
 	CodeTaken cert.Code = "taken"
-	// CodeRange is a number below the minimum, which is 0 or 1, or above Limit.
+	// CodeRange is a number below 0 or above Limit. The number 0 means the default.
 	CodeRange cert.Code = "out_of_range"
 	// CodeKey is a text that is not the key of a field: lower-case letters, digits and underscores.
 	CodeKey cert.Code = "not_key"
@@ -31,7 +31,7 @@ const (
 	CodeMember cert.Code = "not_member"
 	// CodeHoldKind is an unknown kind of holds.
 	CodeHoldKind cert.Code = "unknown_hold"
-	// CodeField is a value of a field that the offer does not have.
+	// CodeField is a field that the offer does not have, or a field of the wrong type.
 	CodeField cert.Code = "unknown_field"
 	// CodeNumber is a text that is not a number.
 	CodeNumber cert.Code = "not_number"
@@ -39,7 +39,7 @@ const (
 	CodeChoice cert.Code = "not_choice"
 	// CodeCheck is a value of a field of type Check that is neither yes nor no.
 	CodeCheck cert.Code = "not_check"
-	// CodeFiles means that there are more than Limit files or fields.
+	// CodeFiles means that there are more than Limit files.
 	CodeFiles cert.Code = "too_many_files"
 	// CodeFields is an offer with more than Limit fields.
 	CodeFields cert.Code = "too_many_fields"
@@ -47,20 +47,20 @@ const (
 	CodeOpen cert.Code = "application_open"
 	// CodeTooManyOpen means that the person has Limit open applications.
 	CodeTooManyOpen cert.Code = "too_many_open"
-	// CodeRows is a register with more than Limit rows, and CodeRow a row without a number and a name.
+	// CodeRows is a register with more than Limit rows, and CodeRow a row with neither a number nor a name.
 	// Detail is the number of the row, from 1.
 	CodeRows cert.Code = "too_many_rows"
 	CodeRow  cert.Code = "empty_row"
 )
 
-// FieldOf returns the field of problems of the value of a field of an offer.
+// FieldOf returns the cert.Field of a problem with the value of an offer's field.
 func FieldOf(key string) cert.Field { return cert.Field("fields." + key) }
 
-// FileOf returns the field of problems of the files of a field of an offer.
+// FileOf returns the cert.Field of a problem with the files of an offer's field.
 func FileOf(key string) cert.Field { return cert.Field("files." + key) }
 
-// ofAnswers returns an error with the problems of columns of the template as problems of the answers that
-// fill them.
+// ofAnswers returns err. If err has problems with columns of the template, ofAnswers replaces each of them
+// with a problem of the offer's field that fills the column.
 func ofAnswers(fields []Field, err error) error {
 	problems := cert.ProblemsOf(err)
 	if problems == nil {

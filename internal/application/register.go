@@ -129,7 +129,7 @@ func foldName(name string) string {
 	return strings.Join(slices.Sorted(strings.FieldsSeq(plainFold(name))), " ")
 }
 
-// foldNumber returns a number without spaces and signs. Leading zeros, which spreadsheets remove, do not
+// foldNumber returns a number without spaces and punctuation. Leading zeros, which spreadsheets remove, do not
 // matter.
 func foldNumber(number string) string {
 	text := strings.Join(strings.Fields(plainFold(number)), "")
@@ -153,9 +153,10 @@ func foldDate(date string) string {
 	return strings.Join(strings.Fields(plainFold(date)), "")
 }
 
-// advise compares an application with the register of its offer: the row with its number, or the rows
-// with its name if the offer does not compare numbers. If the offer compares no field as a name, the full
-// name is compared. Values that the row or the application does not have are not compared.
+// advise compares an application with the register of an offer: with the rows that have the number of the
+// application, or, if the offer does not compare numbers, with the rows that have its name. If the offer
+// compares no field as a name, the name is the full name of the applicant. Values that the row or the
+// application does not have are not compared.
 func (s *Service) advise(ctx context.Context, q db.Queryer, o *Offer, fullName string, values map[string]string) (Advice, error) {
 	if o.RegisterRows == 0 {
 		return NoRegister, nil

@@ -30,9 +30,8 @@ func (s *Service) Earlier(ctx context.Context, a *Application) ([]*cert.Certific
 	return certificates[:min(len(certificates), maxEarlier)], applications, err
 }
 
-// Duplicates returns, by the UUIDs of the applications, the numbers of other certificates and
-// applications of the same address in the institution. Applications without another one are not in the
-// result.
+// Duplicates returns, by the UUID of the application, how many other certificates and applications of the
+// institution have the same address. An application is not in the result if there are no others.
 func (s *Service) Duplicates(ctx context.Context, institutionID int64, list []*Application) (map[string]int, error) {
 	found := map[string]int{}
 	for some := range slices.Chunk(list, listing.MaxPage) {
@@ -41,7 +40,7 @@ func (s *Service) Duplicates(ctx context.Context, institutionID int64, list []*A
 			args = append(args, a.emailFolded)
 		}
 		addresses := db.Placeholders(2, len(some))
-		// Both parts have an index that begins with the institution and the address.
+		// For each part of the UNION, there is an index that begins with the institution and the address.
 		rows, err := s.db.QueryContext(ctx, `
 			SELECT email_folded, CAST(sum(n) AS BIGINT) FROM (
 				SELECT email_folded, count(*) AS n FROM certificates

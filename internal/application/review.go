@@ -36,7 +36,7 @@ type change struct {
 	// set are the columns that the step sets, and text the text of the timeline.
 	set  []column
 	text string
-	// record changes the record in certificates. It may be nil.
+	// record changes the application's row in the table certificates. It may be nil.
 	record func(tx *db.Tx) error
 	// files stores the files of an answer. It may be nil.
 	files func(tx *db.Tx, now time.Time) error
@@ -67,7 +67,7 @@ func (s *Service) apply(ctx context.Context, a *Application, c change) (*Applica
 	return changed, nil
 }
 
-// applyTx is apply for a step that check allows.
+// applyTx takes a step that step.check has allowed, in a transaction.
 func (s *Service) applyTx(ctx context.Context, tx *db.Tx, a *Application, c *change) (*Application, error) {
 	now := s.moment()
 	next := c.step.To
@@ -130,7 +130,7 @@ func personColumns(prefix string, p Person) []column {
 	return []column{{prefix + "_type", p.Type}, {prefix + "_id", p.ID}, {prefix + "_name", p.Name}}
 }
 
-// finishTx records a step in the timeline and in the audit log, queues its mail and runs then.
+// finishTx records a step in the timeline and in the audit log, queues its mail, and calls then.
 func (s *Service) finishTx(ctx context.Context, tx *db.Tx, step *step, a *Application, by Person, text string, then TxFunc) error {
 	now := s.moment()
 	if err := eventTx(ctx, tx, a, step.Action, by, text, now); err != nil {
@@ -184,7 +184,7 @@ func (r *Reviewer) of(t trigger) change {
 	return change{step: stepOf(t), by: r.Person, role: r.role(), revision: r.Revision, then: r.Then}
 }
 
-// updateRecord returns the change of the record for a step that keeps its status.
+// updateRecord returns the change of the record for a step that does not change the record's status.
 func (s *Service) updateRecord(ctx context.Context, uuid string) func(tx *db.Tx) error {
 	return func(tx *db.Tx) error {
 		_, err := s.certs.UpdateTx(ctx, tx, uuid)
@@ -213,7 +213,7 @@ func (s *Service) Claim(ctx context.Context, r Reviewer, uuid string) (*Applicat
 }
 
 // Hold asks the applicant a question. It replaces an earlier question. If the applicant does not answer
-// within the days of the offer, the application expires. Problems have the fields hold and text.
+// within the offer's HoldDays, the application expires. Problems have the fields hold and text.
 func (s *Service) Hold(ctx context.Context, r Reviewer, uuid string, kind HoldKind, text string) (*Application, error) {
 	a, o, err := s.byReviewer(ctx, r, uuid)
 	if err != nil {

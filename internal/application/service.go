@@ -29,7 +29,7 @@ type Config struct {
 	Deletions *deletion.Service
 	Mailer    *mail.Mailer
 	Catalog   *locale.Catalog
-	// To returns the address of a path.
+	// To returns the URL of a path of the vault.
 	To func(path string) string
 	// Quota is the maximum size of the files of an institution's drafts in bytes.
 	Quota int64
@@ -74,7 +74,7 @@ func New(c Config) *Service {
 // moment returns the current time as it is stored.
 func (s *Service) moment() time.Time { return s.now().UTC().Truncate(time.Microsecond) }
 
-// These are the errors of operations. Their kind is in the name of the fault.
+// These are the errors of operations.
 var (
 	errNotFound = fault.New(fault.NotFound, "No such application.")
 	errNoOffer  = fault.New(fault.NotFound, "No such offer.")

@@ -23,8 +23,8 @@ const (
 	system    role = "system"
 )
 
-// none is the state before the application exists, and accepted the state from the approval on, when the
-// record has the status of its certificate.
+// none is the state before the application exists. accepted is the state from the approval on; the row in
+// the table certificates then has the status of the certificate.
 const (
 	none     cert.Status = ""
 	accepted cert.Status = "accepted"

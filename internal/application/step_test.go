@@ -30,7 +30,7 @@ func (f *fixture) events(a *application.Application) string {
 	return strings.Join(names, " ")
 }
 
-// Each step is taken in each state, by each kind of person. Only those of the table succeed.
+// Each step is tried in each state. Only the steps of the table succeed.
 func TestStepsAreOnlyThoseOfTheTable(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, dbtest.SQLite(t))
@@ -248,8 +248,8 @@ func TestCrashAfterApproval(t *testing.T) {
 	})
 }
 
-// General lists show open applications as pending or in review, and never those that ended without a
-// certificate.
+// The lists of certificates show open applications as pending or in review, and never applications that
+// ended without a certificate.
 func TestCertificateLists(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -440,7 +440,8 @@ func TestTenantsAndPersonsAreIsolated(t *testing.T) {
 	}
 }
 
-// A selection has the applications of a list in its order, with the revisions that the reviewer saw.
+// Select returns the applications of a list that the reviewer may decide, in the order of the list, with
+// their revisions.
 func TestSelect(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, dbtest.SQLite(t))

@@ -25,9 +25,9 @@ const maxOpen = 5
 // Submit stores an application with the status pending. The error is fault.NotFound if the offer is not
 // open, fault.Forbidden if the institution is disabled or the applicant has not verified the address,
 // fault.TooMany if too many requests come from the network, and fault.Invalid with cert.Problems for an
-// input that is not valid: cert.FieldName, cert.FieldEmail, FieldOf and FileOf. The problem has CodeOpen
-// if the address already has an open application for the offer, and CodeTooManyOpen if the person
-// already has the maximum number of open applications.
+// input that is not valid. Problems have the fields cert.FieldName, cert.FieldEmail, FieldOf and FileOf.
+// The problem has CodeOpen if the address already has an open application for the offer, and
+// CodeTooManyOpen if the person already has the maximum number of open applications.
 func (s *Service) Submit(ctx context.Context, in Submission) (*Application, error) {
 	if err := s.allow(ctx, in.Applicant); err != nil {
 		return nil, err
@@ -243,7 +243,8 @@ func limitTx(ctx context.Context, tx *db.Tx, n *newApplication, userID int64) er
 			return fmt.Errorf("locking the applications of a person: %w", err)
 		}
 	}
-	// The person sees all applications, and an institution only its own.
+	// Applications to other institutions count only if the applicant submits. An institution that submits
+	// with a token must not learn of them.
 	if n.Applicant == nil {
 		userID = 0
 	}

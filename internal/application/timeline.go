@@ -44,8 +44,8 @@ func (s *Service) Timeline(ctx context.Context, a *Application) ([]Event, error)
 // certificateActions are the entries of the timeline for the statuses of a certificate.
 var certificateActions = map[cert.Status]string{cert.Approved: "certificate_approved", cert.Failed: "failed", cert.Revoked: "revoked"}
 
-// MovedTx adds the change of the status of a certificate to the timeline of its application. It is a
-// callback of cert.Config.StatusChanged.
+// MovedTx adds the change of the status of a certificate to the timeline of its application.
+// cert.Config.StatusChanged calls MovedTx.
 func (s *Service) MovedTx(ctx context.Context, tx *db.Tx, c *cert.Certificate) error {
 	if c.Source != cert.Customer {
 		return nil

@@ -1,6 +1,6 @@
-// Package approval is the work of signatories: what waits for them, how it will look, their approvals and
-// refusals, and the mail about it. Package template knows which members sign, and package cert has the
-// signatures of certificates.
+// Package approval provides the operations of signatories: it lists the certificates that wait for a
+// signatory, chooses some of them to look at, approves and declines certificates, and mails signatories.
+// Package template stores which members sign, and package cert stores the signatures of certificates.
 package approval
 
 import (
@@ -33,7 +33,7 @@ type Config struct {
 	// Send queues a message.
 	Send      func(ctx context.Context, tx *db.Tx, m mail.Message) (string, error)
 	Languages *locale.Catalog
-	// To returns the address of a path.
+	// To returns the URL of a path of the vault.
 	To  func(path string) string
 	Now func() time.Time
 	Log *slog.Logger
@@ -50,7 +50,8 @@ func New(c Config) *Service { return &Service{c} }
 // errNothing is the error for certificates that do not wait for the signatory.
 var errNothing = fault.New(fault.Conflict, "None of these certificates is waiting for your approval anymore. Reload the list to see the current state.")
 
-// Group are certificates that wait for a signatory: those of a batch, or all single ones.
+// Group is a set of certificates that wait for a signatory: those of a batch, or all single certificates,
+// which are in no batch.
 type Group struct {
 	cert.Waiting
 
@@ -190,7 +191,8 @@ func choose(list []*cert.Certificate) (out []Shown) {
 	return out
 }
 
-// Choice are certificates that a signatory chose: those of UUIDs, all of a batch, or all single ones.
+// Choice is the set of certificates that a signatory chose: those in UUIDs, all of a batch, or, if Single is
+// set, all single certificates.
 type Choice struct {
 	UUIDs   []string
 	BatchID string
@@ -283,8 +285,8 @@ func signerTx(ctx context.Context, tx *db.Tx, institutionID, userID int64) (stri
 const declinedAtOnce = 50
 
 // Decline declines the chosen certificates that wait for a member, and returns their number. Each of them
-// fails with the reason. The errors are those of Approve, and fault.Invalid with cert.Problems for a bad
-// reason.
+// fails with the reason. The errors are those of Approve, fault.NotFound if no certificate of the chosen
+// batch waits for the member, and fault.Invalid with cert.Problems for a reason that is not valid.
 func (s *Service) Decline(ctx context.Context, institutionID, userID int64, c Choice, reason string) (n int, err error) {
 	r := cert.Refusal{InstitutionID: institutionID, UserID: userID, Reason: reason}
 	var bad cert.Problems

@@ -141,8 +141,8 @@ func scribble(t testing.TB) []byte {
 	return b.Bytes()
 }
 
-// Two signatories approve a batch. Each certificate is processed after the second approval, with both names
-// fixed and every event.
+// Two signatories approve a batch. Each certificate is processed after the second approval. It keeps the
+// names that the signatories had when they approved, and has all its events.
 func TestTwoSignatoriesApproveABatch(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -215,7 +215,7 @@ func TestTwoSignatoriesApproveABatch(t *testing.T) {
 	})
 }
 
-// With an order, a signatory is asked after the one before.
+// If the signatories have an order, each of them is asked only after the previous one has approved.
 func TestOrder(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

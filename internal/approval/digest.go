@@ -21,14 +21,15 @@ const (
 	SweepInterval = time.Minute
 	// mailInterval is the minimum time between two mails to a signatory of an institution.
 	mailInterval = time.Hour
-	// settle is the time after the last request before a mail, so that one mail names a whole batch.
+	// settle is the time between the last request to a signatory and the mail, so that one mail names a
+	// whole batch.
 	settle = 2 * time.Minute
 	// maxNamed is the maximum number of batches that a mail names.
 	maxNamed = 10
 )
 
-// Sweep mails the signatories for whom more certificates wait than at the last mail, each at most once an
-// hour. It also deletes the removed pictures of signatures.
+// Sweep mails the signatories who were asked to approve certificates after their last mail, each at most once
+// an hour. It also deletes the removed pictures of signatures.
 func (s *Service) Sweep(ctx context.Context) error {
 	asked, err := s.Certs.AllAsked(ctx)
 	if err != nil {

@@ -43,7 +43,7 @@ func TestReplacedPictureIsDrawn(t *testing.T) {
 	ok(t, err)
 	signed := draw()
 	if !bytes.Contains(signed, []byte("/SMask")) || len(signed) > 20_000 {
-		t.Errorf("the approved certificate has fields of %d bytes without the picture, or too many", len(signed))
+		t.Errorf("the fields of the approved certificate have %d bytes, want the picture and at most 20,000 bytes", len(signed))
 	}
 	f.Settle()
 	ok(t, f.Approvals.Sweep(ctx))

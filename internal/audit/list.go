@@ -24,11 +24,11 @@ func New(d *db.DB) *Log { return &Log{db: d} }
 // Filter selects entries; a filter whose fields are empty selects all entries.
 type Filter struct {
 	// Actor is a name, a part of a name, an id or an actor type. A part of a name is found only in the
-	// newest PartialEntries entries of the time of the filter.
+	// newest PartialEntries entries between From and To.
 	Actor string
 	// Action is an action, or a noun that selects all its actions.
 	Action string
-	// Subject is a name, a part of a name or an id of a subject, like Actor.
+	// Subject is a name, a part of a name or an id of a subject. A part of a name is found as for Actor.
 	Subject string
 	// From is the first included time; To is the first excluded time.
 	From, To time.Time
@@ -102,8 +102,8 @@ func (e *Entry) Mark() string { return e.mark().String() }
 
 func (e *Entry) mark() mark { return mark{db.Micros(e.At), e.ID} }
 
-// page reads the entries after the mark from, newest first. If back is true, page reads the entries
-// before the mark instead, the nearest first.
+// page reads the entries that follow the mark from in the list, newest first, or the newest entries if from
+// is nil. If back is true, page reads the entries that precede the mark instead, the nearest first.
 func (l *Log) page(ctx context.Context, institutionID int64, f Filter, from *mark, back bool, limit int) ([]Entry, error) {
 	q := &statement{}
 	where, err := l.filterCondition(ctx, q, institutionID, f, from, back, limit)

@@ -17,7 +17,7 @@ import (
 const countLimit = 20_000
 
 // PartialEntries is the number of entries in which a part of a name is found: the newest entries of
-// the log in the time of the filter. No index contains the parts of names, so the number bounds the
+// the log between the times of the filter. No index contains the parts of names, so the number bounds the
 // work of a page. A whole name, an id and a type are found in the whole log.
 const PartialEntries = 20_000
 
@@ -31,8 +31,8 @@ type term struct {
 	part          bool
 }
 
-// condition returns the SQL condition that an entry matches the term. Without indexed, the database
-// cannot use an index for the condition.
+// condition returns the SQL condition that an entry matches the term. If indexed is false, the condition has
+// a form for which the database cannot use an index.
 func (t term) condition(q *statement, newest bound, indexed bool) string {
 	switch {
 	case t.part:
@@ -116,7 +116,7 @@ func (l *Log) filterCondition(ctx context.Context, q *statement, institutionID i
 }
 
 // newest returns the bound for terms that match a part of a name: the newest PartialEntries entries
-// in the time of the filter.
+// between the times of the filter.
 func (l *Log) newest(ctx context.Context, institutionID int64, f Filter, conditions [][]term) (bound, error) {
 	none := func(*statement) string { return "" }
 	if !slices.ContainsFunc(conditions, func(terms []term) bool { return slices.ContainsFunc(terms, func(t term) bool { return t.part }) }) {
@@ -182,7 +182,7 @@ func anyTerm(q *statement, condition []term, newest bound) string {
 	return "(" + strings.Join(terms, " OR ") + ")"
 }
 
-// timeBounds returns the condition for the time.
+// timeBounds returns the condition for the times From and To.
 func (f *Filter) timeBounds(q *statement) string {
 	bounds := "1 = 1"
 	if !f.From.IsZero() {

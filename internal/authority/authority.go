@@ -47,8 +47,8 @@ type Options struct {
 	// Installation is a name for the installation in the subject of the root, such as the host of
 	// the base URL.
 	Installation string
-	// ReadOnly prevents the recipient of the identity from being stored in a database that lacks it,
-	// because an earlier version created the identity.
+	// ReadOnly prevents the recipient of the identity from being stored in a database that lacks it. A
+	// database lacks the recipient if an earlier version created the identity.
 	ReadOnly bool
 	// ProgramTimeout limits the run time of a signer program; 0 means 10 seconds.
 	ProgramTimeout time.Duration
@@ -184,7 +184,7 @@ const (
 	Program  Kind = "program" // held by a signer program
 )
 
-// Certificate is a current or former certificate of a key.
+// Certificate is the certificate of a current or former key, with its chain.
 type Certificate struct {
 	Kind  Kind
 	Chain []*x509.Certificate // the certificate of the key first

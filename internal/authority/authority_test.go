@@ -115,7 +115,7 @@ func TestCreateAndSign(t *testing.T) {
 			}
 		}
 		if recorded != 2 {
-			t.Errorf("the record was written %d times, want by both calls", recorded)
+			t.Errorf("the record was written %d times, want 2: once by each call", recorded)
 		}
 		leaf := requireSigning(t, a)
 		if leaf.Subject.CommonName != "Universität Ü" || leaf.Subject.SerialNumber != university || leaf.IsCA ||
@@ -383,7 +383,7 @@ func TestLostOrDamagedRows(t *testing.T) {
 	}
 }
 
-// A process that knows the keys reads only their numbers for a signature.
+// A process that has read the keys before reads only their numbers for a signature.
 func TestKnownKeysAreNotReadAgain(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

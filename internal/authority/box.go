@@ -109,7 +109,7 @@ func unsealOnce[K comparable](ctx context.Context, a *Authority, cache map[K]cry
 	raw, err := decrypt([]byte(text), b.identity)
 	if err != nil {
 		a.mu.Lock()
-		a.box = nil // the right identity may be restored
+		a.box = nil // the next call reads the identity again, which may have been restored
 		a.mu.Unlock()
 		return nil, err
 	}

@@ -48,8 +48,8 @@ type credentialKeyID struct {
 // errNewer means that another process created a generation of keys first.
 var errNewer = errors.New("another process created newer keys")
 
-// CredentialKeys returns all keys with which an institution has signed credentials, the current
-// generation first. If there are none, CredentialKeys creates the first generation and calls record
+// CredentialKeys returns the current and the former keys with which an institution signs credentials, the
+// current generation first. If there are none, CredentialKeys creates the first generation and calls record
 // in the same transaction. Errors are a *Fault.
 func (a *Authority) CredentialKeys(ctx context.Context, institution string, record Record) ([]CredentialKey, error) {
 	if err := checkID(institution); err != nil {

@@ -28,7 +28,7 @@ const (
 	extension         = ".json"
 )
 
-// importAttempts is the number of times that the files are read if another process moves them
+// importAttempts is the maximum number of times that the files are read if another process moves them
 // meanwhile.
 const importAttempts = 5
 

@@ -60,7 +60,7 @@ func requireImported(t *testing.T, a *Authority) {
 	}
 	list, err := a.Certificates(t.Context(), university)
 	if err != nil || len(list) != 3 || list[0].Kind != Imported || list[1].Kind != Issued || list[1].Chain[0].CheckSignatureFrom(roots[0]) != nil {
-		t.Fatalf("Certificates = %v, %v; want an imported key before two issued ones, of which the second root issued the last", list, err)
+		t.Fatalf("Certificates = %v, %v; want an imported key before two issued keys, and that the newer root issued the newer one", list, err)
 	}
 	requireSigning(t, a)
 	if _, err := a.Signer(t.Context(), college); err != nil {
@@ -72,8 +72,8 @@ func requireImported(t *testing.T, a *Authority) {
 	}
 }
 
-// The keys of an earlier version are imported once, with their identity, and the files are moved. A
-// second import changes nothing.
+// The keys of an earlier version are imported once, and the files are moved. A second import changes
+// nothing.
 func TestImportOfKeyFiles(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -108,7 +108,7 @@ func TestImportOfKeyFiles(t *testing.T) {
 	})
 }
 
-// An import that was interrupted is completed by the next one, whatever it did before.
+// An import that was interrupted at any point is completed by the next import.
 func TestInterruptedImport(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -177,8 +177,8 @@ func TestImportByServersAtTheSameTime(t *testing.T) {
 	})
 }
 
-// A folder of another installation, or with a damaged file, is refused by name, and nothing of it
-// is imported.
+// A folder of another installation, or with a damaged file, is refused. The error names the file, and no
+// file of the folder is imported.
 func TestImportRefusesFolders(t *testing.T) {
 	t.Parallel()
 	damage := func(name, text string) func(t *testing.T, folder string) {

@@ -19,7 +19,7 @@ import (
 // otherIdentity is an identity that no test uses for keys.
 const otherIdentity = "AGE-SECRET-KEY-1GFPYYSJZGFPYYSJZGFPYYSJZGFPYYSJZGFPYYSJZGFPYYSJZGFPQ4EGAEX"
 
-// protected returns options with a passphrase that costs little.
+// protected returns options with a passphrase and a low work factor, so that tests are fast.
 func protected() Options {
 	o := options()
 	o.Passphrase, o.WorkFactor = "correct horse", 10
@@ -128,7 +128,8 @@ func TestMissingOrDamagedIdentity(t *testing.T) {
 	}
 }
 
-// A database that knows its identity accepts no other, from whatever place, and names both.
+// A database that has the recipient of its identity accepts no other identity from any place. The error has
+// the place and the recipient.
 func TestOtherIdentityIsNamed(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -154,8 +155,8 @@ func TestOtherIdentityIsNamed(t *testing.T) {
 	})
 }
 
-// A read-only authority checks the identity of a database that does not know its identity, and does
-// not store it.
+// A read-only authority checks the identity of a database that has no recipient of the identity, and does not
+// store the recipient.
 func TestReadOnlyCheckOfTheIdentity(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -318,8 +319,8 @@ func TestRestoreIdentity(t *testing.T) {
 	}
 }
 
-// A lost identity can be replaced, which an identity that can be read cannot. New keys then sign, and
-// the certificates of old signatures remain.
+// A lost identity can be replaced. An identity that can be read cannot. After the replacement, new keys sign,
+// and the certificates of old signatures remain.
 func TestReplaceIdentity(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -165,7 +165,7 @@ func TestProgramWithPKCS11(t *testing.T) {
 	requireTools(t, "softhsm2-util", "pkcs11-tool")
 	modules, err := filepath.Glob("/usr/lib*/softhsm/libsofthsm2.so")
 	if err != nil || len(modules) == 0 {
-		t.Fatalf("the module of SoftHSM is not in /usr/lib*/softhsm, as on Debian; error %v", err)
+		t.Fatalf("the module of SoftHSM is not in /usr/lib*/softhsm, where Debian installs it; error %v", err)
 	}
 	dir := t.TempDir()
 	conf := filepath.Join(dir, "softhsm2.conf")

@@ -84,8 +84,8 @@ func TestBackupIsPrivate(t *testing.T) {
 	}))
 }
 
-// TestSince checks that a backup since another one does not copy files again, and does not need the
-// other backup later.
+// TestSince checks that a backup with Options.Since links the files of the earlier backup, and does not need
+// the earlier backup later.
 func TestSince(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -135,7 +135,7 @@ func TestSinceRejectsUnusableBackups(t *testing.T) {
 }
 
 // TestBackupHasOneState checks that a backup has the files to which the copy of the database
-// refers, and no others, although the vault continues meanwhile.
+// refers, and no others, although certificates are issued during the backup.
 func TestBackupHasOneState(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -216,7 +216,7 @@ func TestCopiesWhereLinksAreImpossible(t *testing.T) {
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, dbtest.SQLite(t), 1)
-	for _, size := range []string{"64k", "1500k"} { // full during the copy of the database, and of the files
+	for _, size := range []string{"64k", "1500k"} { // the disk is full during the copy of the database, or of the files
 		disk := mount(t, size)
 		if size != "64k" {
 			_, err := f.Blobs.Put(t.Context(), "zz/large-original", bytes.NewReader(make([]byte, 2<<20)))
@@ -296,7 +296,8 @@ func mount(t *testing.T, size string) string {
 		t.Skipf("a file system cannot be mounted: %s", out)
 	}
 	t.Cleanup(func() {
-		// Another test may just be starting a process, which has all open files for a moment.
+		// A process that another test starts holds the open files of this process until its program runs, so
+		// that a normal unmount could fail.
 		if out, err := exec.CommandContext(context.WithoutCancel(t.Context()), "umount", "--lazy", dir).CombinedOutput(); err != nil {
 			t.Errorf("the file system was not unmounted: %s", out)
 		}

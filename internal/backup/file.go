@@ -231,7 +231,7 @@ func (b *builder) copyMark(ctx context.Context) error {
 	return b.addMissing(markName)
 }
 
-// writeMark writes the installation of a store in S3.
+// writeMark writes the file with the installation id of a store in S3.
 func (b *builder) writeMark(ctx context.Context, s *blob.S3) error {
 	installation, err := s.Installation(ctx)
 	if errors.Is(err, blob.ErrNoInstallation) && b.installation == "" {

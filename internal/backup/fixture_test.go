@@ -81,7 +81,7 @@ func (f *fixture) keys() (list []string) {
 	return list
 }
 
-// backup makes a backup in a new folder and returns the folder and the result.
+// backup makes a backup, in a new folder unless the options name one, and returns the result.
 func (f *fixture) backup(o backup.Options) *backup.Result {
 	f.t.Helper()
 	if o.Dir == "" {

@@ -125,5 +125,5 @@ func sameDisk(a, b string) bool {
 	return unix.Stat(a, &x) == nil && unix.Stat(b, &y) == nil && x.Dev == y.Dev
 }
 
-// freeShare is replaced by tests.
+// freeShare returns the free share of the file system of a folder.
 var freeShare = blob.FreeShare

@@ -19,7 +19,7 @@ import (
 
 // TestRestoredVaultRevokesCredentials checks that a restored vault can revoke credentials that it does not
 // know, because they or their certificates were created after the backup, and that no other certificate gets
-// their places.
+// their places in the status lists.
 func TestRestoredVaultRevokesCredentials(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -46,7 +46,7 @@ func TestRestoredVaultRevokesCredentials(t *testing.T) {
 			o.Settle()
 		})
 		known, corrected := certificates[0].UUID, certificates[1].UUID
-		// Everything from here is lost.
+		// The backup does not contain what is created from here on.
 		lost := []*issuer.Credential{credentialOf(o.Vault, o.inst.ID, known), credentialOf(o.Vault, o.inst.ID, corrected)}
 		_, err := o.Recipients.CorrectEmail(ctx, o.inst.ID, corrected, "eva@example.org", nil)
 		ok(err)
@@ -77,12 +77,12 @@ func TestRestoredVaultRevokesCredentials(t *testing.T) {
 			}
 		}
 		if c := credentialOf(v, o.inst.ID, known); c.Entry != lost[0].Entry {
-			t.Errorf("the place is %v, and was %v", c.Entry, lost[0].Entry)
+			t.Errorf("the place of the known certificate in the status list is %v, want %v as before", c.Entry, lost[0].Entry)
 		}
 		later := v.Upload(o.inst, "Gus Ito", "diploma.pdf")
 		v.Settle()
 		if c := credentialOf(v, o.inst.ID, later.UUID); len(places) != 4 || places[c.List+" "+strconv.Itoa(c.Position)] {
-			t.Error("a new certificate has the place of a lost one")
+			t.Error("a new certificate has the place of a lost certificate in a status list")
 		}
 		for _, uuid := range []string{known, corrected} {
 			_, err = v.Certs.Revoke(ctx, o.inst.ID, uuid, cert.Revocation{Reason: "issued by mistake"})
@@ -97,7 +97,8 @@ func TestRestoredVaultRevokesCredentials(t *testing.T) {
 		if got := verdict(lost[3]); got != credential.Valid {
 			t.Errorf("the credential of the unknown certificate is %s", got)
 		}
-		// It is revoked by its file, in any format, and those of known certificates are not.
+		// The credential of an unknown certificate is revoked by its file, in any format. Credentials of known
+		// certificates are not.
 		if _, err := v.Issuer.RevokeFile(ctx, []byte(lost[0].VC), ""); !fault.Is(err, fault.Conflict) {
 			t.Errorf("the revocation of a known certificate by its file: %v", err)
 		}

@@ -30,7 +30,7 @@ func (t *target) finishSQLite(ctx context.Context, r db.Restore) error {
 	if err != nil {
 		return err
 	}
-	// The last connection writes the log of SQLite to the database and removes the log.
+	// When the last connection is closed, SQLite writes the log to the database and removes the log.
 	if err := errors.Join(prepare(ctx, d, r), d.Close()); err != nil {
 		return err
 	}
@@ -52,7 +52,7 @@ func (t *target) openDatabase(ctx context.Context) (err error) {
 	if _, err := programVersion(ctx, "pg_restore"); errors.Is(err, exec.ErrNotFound) && !t.header.FilesOnly {
 		return errors.New("pg_restore is not installed; install the client programs of PostgreSQL (package postgresql-client)")
 	}
-	// The limits of statements are for requests.
+	// The time limits of statements are only for requests.
 	if t.db, err = db.Open(db.Unlimited(ctx), t.data, t.database); err != nil {
 		return err
 	}
@@ -141,7 +141,7 @@ func (t *target) abandonDatabase(ctx context.Context) error {
 
 // prepare migrates a restored database to the schema of this binary, and makes the database usable:
 // it ends sessions and links that may have been ended or used after the backup, and releases jobs,
-// keys and leases of processes that no longer exist.
+// idempotency keys and leases of processes that no longer exist.
 func prepare(ctx context.Context, d *db.DB, r db.Restore) error {
 	if err := d.Migrate(ctx); err != nil {
 		return err

@@ -154,8 +154,8 @@ func TestRestoreAt(t *testing.T) {
 	}
 }
 
-// TestRestoreWithOtherKeys checks that secrets outside the data folder must match the backup, and
-// are not copied.
+// TestRestoreWithOtherKeys checks that a restore does not copy the keys of the backup if the vault reads its
+// keys outside the data folder.
 func TestRestoreWithOtherKeys(t *testing.T) {
 	t.Parallel()
 	d := dbtest.SQLite(t)

@@ -56,8 +56,8 @@ type target struct {
 	// of their creation.
 	created []string
 	lock    *flock.Flock
-	// empty means that the data folder had no stored files and no keys, so a failed restore may
-	// remove them.
+	// empty means that the data folder had no stored files and no keys before the restore, so a failed
+	// restore may remove all stored files and keys.
 	empty bool
 	// db is the PostgreSQL database, or nil.
 	db *db.DB

@@ -82,7 +82,7 @@ func (o *original) makeBackup(t *testing.T, dir string) *backup.Result {
 	return r
 }
 
-// target returns an empty storage of the same kind as a database.
+// target returns an empty storage for a vault with the same kind of database as d.
 func target(t *testing.T, d *db.DB) config.Storage {
 	t.Helper()
 	s := config.Storage{Data: filepath.Join(t.TempDir(), "data")}
@@ -152,8 +152,8 @@ func restore(t *testing.T, o backup.RestoreOptions) (*backup.Restored, error) {
 	return backup.Restore(t.Context(), o)
 }
 
-// TestRestore checks that a restored vault has the files, keys and rows of the backup, and nothing
-// that belongs to processes and people of the time of the backup.
+// TestRestore checks that a restored vault has the files, keys and rows of the backup, but no sessions,
+// links, running jobs or leases from the time of the backup.
 func TestRestore(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -294,7 +294,8 @@ func (o *original) blobFile(t *testing.T) string {
 	return filepath.Join(o.backup, "files", "blobs", names[0])
 }
 
-// TestRestoreIsRejected checks that a restore is rejected by name, and leaves nothing behind.
+// TestRestoreIsRejected checks that the error of a rejected restore says what is wrong, and that the restore
+// leaves nothing behind.
 func TestRestoreIsRejected(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]rejection{

@@ -87,7 +87,7 @@ func Stop(ctx context.Context, d *db.DB) error {
 // the interval has passed, if the last backup failed some time ago, or if the server that was
 // making it has died. In the last case, leased_by is still set. A time after $2 was written while a
 // clock was ahead, and is ignored. $1 is the present time, $2 is later than any lease, $3 is the
-// start of the interval, and $4 is the start of the interval after a failure.
+// present time minus the interval, and $4 is the present time minus the interval after a failure.
 const dueCondition = `(leased_until < $1 OR leased_until > $2) AND (leased_by <> '' OR started_at <= $3 OR failure <> '' AND started_at <= $4 OR started_at > $2)`
 
 // claim records the schedule, and leases the next backup if it is due and no server makes one.

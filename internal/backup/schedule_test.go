@@ -49,8 +49,8 @@ func (f *fixture) record() *backup.Record {
 	return r
 }
 
-// TestScheduleKeepsTheLastBackups checks that a schedule makes a backup when it is due, each from
-// the last one, and keeps as many as it should.
+// TestScheduleKeepsTheLastBackups checks that a schedule makes a backup when one is due, that the backup
+// links the files of the last one, and that the schedule removes all but the last Keep backups.
 func TestScheduleKeepsTheLastBackups(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -68,7 +68,7 @@ func TestScheduleKeepsTheLastBackups(t *testing.T) {
 			f.ok(os.CopyFS(filepath.Join(s.Dir, name), os.DirFS(first)))
 		}
 		f.ok(os.Mkdir(filepath.Join(s.Dir, "mine"), 0o700))
-		time.Sleep(time.Until(time.Now().Truncate(time.Second).Add(time.Second))) // the names have seconds
+		time.Sleep(time.Until(time.Now().Truncate(time.Second).Add(time.Second))) // the names are times in whole seconds
 		f.issue(1)
 		f.due()
 		f.ok(s.Run(t.Context()))
@@ -100,7 +100,7 @@ func TestScheduleKeepsTheLastBackups(t *testing.T) {
 	})
 }
 
-// TestOneServerMakesABackup checks that of many servers one makes each backup.
+// TestOneServerMakesABackup checks that only one of several servers makes a backup that is due.
 func TestOneServerMakesABackup(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -211,7 +211,7 @@ func TestFailedBackupIsRecorded(t *testing.T) {
 	f.Exec(`UPDATE backups SET started_at = $1`, db.Micros(time.Now().Add(-61*time.Minute)))
 	s.Keys = keys
 	f.ok(f.Blobs.Delete(t.Context(), f.keys()[0]))
-	// Without its file, the last backup cannot replace that of the store.
+	// The file is also removed from the last backup, so that the next backup cannot link it.
 	f.ok(os.Remove(filepath.Join(s.Dir, first, "files", "blobs", f.keys()[0])))
 	f.ok(s.Run(t.Context()))
 	if problem := f.record().Problem(time.Now()); !strings.Contains(problem, "lacked files to which the database refers (1)") {

@@ -63,7 +63,7 @@ func TestVerifyChecksTheIntegrityOfTheDatabase(t *testing.T) {
 	f := newFixture(t, dbtest.SQLite(t), 1)
 	conn, err := f.DB.Writer().Conn(t.Context())
 	f.ok(err)
-	// A row that the schema does not allow is the damage that a copy keeps.
+	// A copy of the database keeps this kind of damage: a row that the schema does not allow.
 	for _, statement := range []string{
 		`CREATE TABLE damaged (a TEXT)`, `INSERT INTO damaged VALUES (NULL)`, `PRAGMA writable_schema = 1`,
 		`UPDATE sqlite_master SET sql = 'CREATE TABLE damaged (a TEXT NOT NULL)' WHERE name = 'damaged'`, `PRAGMA writable_schema = RESET`,
@@ -141,10 +141,12 @@ func TestVerifyNamesAWrongKey(t *testing.T) {
 	}
 }
 
-// killVariable is the environment variable with the data folder for TestInterruptedProcess.
+// killVariable is the environment variable with the data folder and the folder of the backup for
+// TestInterruptedProcess.
 const killVariable = "CERTVAULT_TEST_BACKUP"
 
-// TestKilledBackupIsPartial kills a process during each part of a backup.
+// TestKilledBackupIsPartial kills a process that makes a backup, after it has copied files and before the
+// backup is complete.
 func TestKilledBackupIsPartial(t *testing.T) {
 	t.Parallel()
 	// The other process needs a vault whose database is in the data folder.

@@ -8,8 +8,8 @@ import (
 )
 
 // ReferencedBlobs returns those of the keys to which staged files, and batches with queued entries,
-// refer. It is a deletion.References. The certificate of an entry refers to the same key as the
-// staged file of the entry, or as its batch.
+// refer. It is a deletion.References. A key can also have a reference from a certificate: the certificate of
+// an entry refers to the same key as the staged file of the entry, or as the batch.
 func ReferencedBlobs(ctx context.Context, d *db.DB, keys []string) ([]string, error) {
 	staged, arg, err := d.OneOf("original_key", 1, keys)
 	if err != nil {
