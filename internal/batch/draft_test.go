@@ -15,8 +15,8 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// placeOf returns the path of a problem: of the field or the entry, or the name that belongs to no
-// entry.
+// placeOf returns the path of the field or the entry of a problem. If the problem belongs to no entry,
+// the path contains the name that AddMalformed recorded, if any.
 func placeOf(p Problem) string {
 	switch {
 	case p.Entry == NoEntry:

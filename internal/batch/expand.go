@@ -113,7 +113,7 @@ func (s *Service) expand(ctx context.Context, skip []int64) (institution int64, 
 
 // turnTx returns the institution that has waited longest of the institutions that have queued
 // entries and are not in skip. It returns 0 if there is none. No other transaction can take the
-// institution's turn until the transaction ends.
+// institution's turn until tx ends.
 func (s *Service) turnTx(ctx context.Context, tx *db.Tx, skip []int64) (institution int64, err error) {
 	query := `SELECT t.institution_id FROM batch_turns t
 		WHERE EXISTS (SELECT 1 FROM batches b WHERE b.institution_id = t.institution_id AND NOT b.expanded)`

@@ -12,7 +12,7 @@ import (
 // Draft.Refuse and Draft.AddMalformed may use other codes, for problems of the format in which they
 // receive entries.
 const (
-	// CodeTooManyEntries means that a batch has more than Limit entries.
+	// CodeTooManyEntries means that a batch has more than MaxEntries entries. Limit is MaxEntries.
 	CodeTooManyEntries cert.Code = "too_many_entries"
 	// CodeRepeated means that a field or an entry is set more than once.
 	CodeRepeated cert.Code = "repeated"

@@ -104,8 +104,8 @@ func TestProgress(t *testing.T) {
 	})
 }
 
-// The oldest unfinished batch is found in both states: with entries that are certificates, and with
-// entries that are not.
+// The oldest unfinished batch is found if its entries are certificates, and also if they are still
+// queued.
 func TestOldestUnfinished(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -115,7 +115,7 @@ func TestStagedFilesExpire(t *testing.T) {
 	})
 }
 
-// The sweep of blobs does not delete staged files, files of queued entries and files of
+// The sweep of blobs does not delete staged files, files of queued entries or files of
 // certificates. It deletes expired files.
 func TestSweepOfFiles(t *testing.T) {
 	t.Parallel()

@@ -29,7 +29,7 @@ const (
 	rejected entryStatus = "rejected"
 )
 
-// Submission is a bulk upload.
+// Submission is a batch that is submitted: a bulk upload of files, or a list for a template.
 type Submission struct {
 	Institution *account.Institution
 	Creator     cert.Actor
@@ -154,8 +154,8 @@ func (s *Service) findFiles(ctx context.Context, institutionID int64, entries []
 }
 
 func (s *Service) insertTx(ctx context.Context, tx *db.Tx, b *Batch, u *Submission) error {
-	// The turn is locked until the transaction ends, so that the batches of one institution change
-	// one after the other.
+	// The update locks the row of the institution until tx ends, so that no two transactions submit or
+	// expand batches of one institution at the same time.
 	if _, err := tx.ExecContext(ctx, `
 		INSERT INTO batch_turns (institution_id, served_at) VALUES ($1, 0)
 		ON CONFLICT (institution_id) DO UPDATE SET served_at = batch_turns.served_at`, b.institutionID); err != nil {

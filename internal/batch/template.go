@@ -23,7 +23,8 @@ func (s *Service) addTemplates(ctx context.Context, list []*Batch) error {
 	return s.nameTemplates(ctx, list[0].institutionID, byVersion)
 }
 
-// nameTemplates sets the templates of batches of an institution, which have the given versions.
+// nameTemplates sets the templates of batches of an institution. byVersion has the batches by the
+// version of their template.
 func (s *Service) nameTemplates(ctx context.Context, institutionID int64, byVersion map[int64][]*Batch) error {
 	if s.templates == nil {
 		return nil

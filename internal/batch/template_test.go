@@ -72,7 +72,7 @@ func (v *vault) issue(inst *account.Institution, t *Template, names ...string) S
 	return u
 }
 
-// named names version 4.
+// named returns the name of the template of version 4.
 func named(_ context.Context, _ int64, versions []int64) (map[int64]TemplateName, error) {
 	names := map[int64]TemplateName{}
 	for _, version := range versions {
@@ -154,7 +154,7 @@ func TestProblemsOfBatchFromTemplate(t *testing.T) {
 	})
 }
 
-// A batch refers to the base of its template until its certificates do.
+// A batch refers to the base of its template until its certificates refer to the base.
 func TestBatchRefersToBase(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

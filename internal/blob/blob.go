@@ -20,8 +20,8 @@ var (
 	ErrExists = errors.New("the blob exists already")
 	// ErrKey reports that a key is invalid.
 	ErrKey = errors.New("invalid blob key")
-	// ErrUnavailable reports that a store on the network cannot work at the moment. It has no kind of
-	// fault; see web.IsOutage.
+	// ErrUnavailable reports that a store on the network cannot work at the moment. It is not a
+	// fault.Error; web.IsOutage recognizes it.
 	ErrUnavailable = errors.New("the file store is not available")
 )
 
@@ -30,9 +30,9 @@ var (
 type Store interface {
 	// Put reads r to its end and stores the content under key. It returns after the blob is
 	// durable. It returns ErrFull if the store has too little free space besides the reserve, and
-	// ErrExists if there is a blob under the key. If Put returns an error, it has stored nothing,
-	// except after ErrUnavailable: the answer of the store may be lost. If reading from r fails, the
-	// error wraps the error of r.
+	// ErrExists if there is a blob under the key. If Put returns an error other than
+	// ErrUnavailable, it has stored nothing. After ErrUnavailable, the blob may exist, because the
+	// response of the store may have been lost. If reading from r fails, the error wraps the error of r.
 	Put(ctx context.Context, key string, r io.Reader) (size int64, err error)
 	// PutReserved is like Put, but may also use the reserve. The reserve is free space that Put
 	// does not use. PutReserved is for the files that the vault makes from accepted uploads.
@@ -68,7 +68,7 @@ type FileStore interface { //nolint:interfacebloat // the server and the command
 	Transit() int64
 	// Probe returns an error if the store does not work at the moment. It is called every few seconds.
 	Probe(ctx context.Context) error
-	// Test writes, reads and removes a file. It returns an error if the store does not do all that the
+	// Test writes a file and removes it. It returns an error if the store does not do all that the
 	// vault needs.
 	Test(ctx context.Context) error
 
@@ -94,11 +94,12 @@ type Object interface {
 // Version identifies the bytes of a blob. Two versions can be compared with ==. Times are in
 // nanoseconds.
 type Version struct {
-	// Inode is the number of the inode, or the digest of what identifies the object in S3.
+	// Inode is the number of the inode. In S3, it is a part of the digest of the ETag and the version
+	// id of the object.
 	Inode uint64
 	Size  int64
 	// Modified is the time of the last write, and Changed is the time of the last change of the
-	// inode, which programs cannot set.
+	// inode, which programs cannot set. In S3, Changed is 0.
 	Modified, Changed int64
 }
 

@@ -215,8 +215,8 @@ func TestCopyOfStoreInUse(t *testing.T) {
 	}
 }
 
-// TestCopyEndsIfTheTargetFails checks that a full target ends the copy with an error that names it,
-// and that a later run continues.
+// TestCopyEndsIfTheTargetFails checks that a target that cannot be written to ends the copy with an
+// error that names the target, and that a later run continues.
 func TestCopyEndsIfTheTargetFails(t *testing.T) {
 	t.Parallel()
 	_, from := newSource(t, 30)

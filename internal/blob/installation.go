@@ -27,7 +27,7 @@ const (
 var ErrNoInstallation = errors.New("the file store has no installation id")
 
 // Installation identifies the installation to which a store belongs. The database of the
-// installation has the same id. It contains no secrets.
+// installation has the same id. An Installation contains no secrets.
 type Installation struct {
 	ID        string    `json:"installation"`
 	CreatedAt time.Time `json:"created_at,omitzero"`

@@ -25,7 +25,7 @@ func TestFailedPutStoresNoBlob(t *testing.T) {
 	if _, err := f.Put(t.Context(), "a/2", strings.NewReader("x")); !errors.Is(err, failure) {
 		t.Errorf("Put = %v, want the error of the sync", err)
 	}
-	// The failure of a call that finds a blob must not remove the blob.
+	// A Put that fails because there is a blob under the key must not remove this blob.
 	if _, err := f.Put(t.Context(), "a/1", strings.NewReader("x")); !errors.Is(err, ErrExists) {
 		t.Errorf("Put under the key of a blob = %v, want ErrExists", err)
 	}

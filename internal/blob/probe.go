@@ -22,5 +22,5 @@ func (f *Folder) Probe(context.Context) error {
 	return nil
 }
 
-// Test is Probe.
+// Test calls Probe, because a folder needs no further checks.
 func (f *Folder) Test(ctx context.Context) error { return f.Probe(ctx) }

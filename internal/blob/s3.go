@@ -21,7 +21,7 @@ import (
 
 // S3 is a Store in a bucket of an S3 server. A blob is first written to a file of this machine, so
 // that its size and digest are known before the only request that stores it. This request can be
-// repeated, and the server refuses other bytes and existing keys.
+// repeated. The server refuses bytes that do not match the digest, and existing keys.
 type S3 struct {
 	core           s3Requests
 	bucket, prefix string
@@ -38,7 +38,7 @@ var _ FileStore = (*S3)(nil)
 
 // OpenS3 returns the store at a location, s3://BUCKET/PREFIX with parameters. It sends no request to
 // the store. The error is ErrLocation if the location is not valid. The credentials come from the
-// environment, their file, or the role of the machine.
+// environment, a file of credentials, or the role of the machine.
 func OpenS3(location string, o S3Options) (*S3, error) {
 	l, err := parseS3(location)
 	if err != nil {
@@ -109,7 +109,8 @@ func (s *S3) put(ctx context.Context, key string, r io.Reader, least float64) (i
 	return size, nil
 }
 
-// scratchFile returns a new file without a name, which vanishes with the process.
+// scratchFile returns a new file without a name. The system deletes it when it is closed or the process
+// ends.
 func (s *S3) scratchFile() (*os.File, error) {
 	file, err := os.CreateTemp(filepath.Join(s.scratch, incomingDir), "")
 	if errors.Is(err, fs.ErrNotExist) { // the folder was deleted
@@ -127,7 +128,8 @@ func (s *S3) scratchFile() (*os.File, error) {
 }
 
 // store stores the content of r under a name of the bucket. It returns ErrExists if the bucket has
-// another file with the name. If the answer to the request is lost, store compares what is stored.
+// a file with this name and another content. After a failed request, store compares the file in the
+// bucket with r, because the response to a successful attempt may have been lost.
 func (s *S3) store(ctx context.Context, name string, r io.ReaderAt, size int64, sum []byte) error {
 	checksum := base64.StdEncoding.EncodeToString(sum)
 	options := minio.PutObjectOptions{
@@ -170,7 +172,7 @@ func (s *S3) stored(ctx context.Context, name string, size int64, checksum strin
 	case info.ChecksumSHA256 != "":
 		return info.ChecksumSHA256 == checksum, nil
 	}
-	// A server that does not return checksums returns the content.
+	// The server does not return checksums, so the content must be read.
 	body, _, _, err := s.core.GetObject(ctx, s.bucket, name, minio.GetObjectOptions{})
 	if err != nil {
 		return false, s.failure(ctx, "comparing a file", err)
@@ -186,7 +188,7 @@ func (s *S3) stored(ctx context.Context, name string, size int64, checksum strin
 // isMissing reports whether a response means that there is no object.
 func isMissing(err error) bool { return minio.ToErrorResponse(err).Code == minio.NoSuchKey }
 
-// failure returns the error of a request: the cause of a cancelled context, or ErrUnavailable. It does
+// failure returns the error of a request: the error of a cancelled context, or ErrUnavailable. It does
 // not wrap err, because the error of a lost connection to the store, such as io.ErrUnexpectedEOF, means
 // something else to the caller.
 func (s *S3) failure(ctx context.Context, doing string, err error) error {

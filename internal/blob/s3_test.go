@@ -23,8 +23,8 @@ import (
 	"github.com/certvault/certvault/internal/blob/blobtest"
 )
 
-// eachServer runs a test with the server in memory, behind faults, and with the real servers, if their
-// programs are present.
+// eachServer runs a test with the server in memory, and with each real server whose program is present.
+// A handler of type Faults is in front of each server.
 func eachServer(t *testing.T, test func(t *testing.T, s *blobtest.S3, faults *blobtest.Faults)) {
 	t.Helper()
 	t.Run("memory", func(t *testing.T) {
@@ -66,8 +66,8 @@ func TestS3(t *testing.T) {
 	})
 }
 
-// TestS3LargeBlob reads a blob that is too large to be copied as a ZIP reader does: at its end, at
-// other places, and from the beginning to the end.
+// TestS3LargeBlob reads a blob that is too large to be copied to this machine. It reads like a ZIP
+// reader: at the end, at other places, and from the beginning to the end.
 func TestS3LargeBlob(t *testing.T) {
 	t.Parallel()
 	content := make([]byte, 33<<20+12345)
@@ -106,8 +106,8 @@ func TestS3LargeBlob(t *testing.T) {
 	})
 }
 
-// TestS3LostAnswer checks that a file whose answer was lost is stored once, and that a lost answer of a
-// refused file is not taken for success.
+// TestS3LostAnswer checks that a file is stored once if responses of the server are lost, and that Put
+// returns an error if the lost response was a refusal.
 func TestS3LostAnswer(t *testing.T) {
 	t.Parallel()
 	eachServer(t, func(t *testing.T, server *blobtest.S3, faults *blobtest.Faults) {
@@ -131,7 +131,7 @@ func TestS3LostAnswer(t *testing.T) {
 	})
 }
 
-// TestS3RepeatsRequests checks that faults that pass are not visible, and that the stored bytes are
+// TestS3RepeatsRequests checks that callers do not see temporary faults, and that the stored bytes are
 // those of the file.
 func TestS3RepeatsRequests(t *testing.T) {
 	t.Parallel()
@@ -158,7 +158,7 @@ func TestS3RepeatsRequests(t *testing.T) {
 }
 
 // TestS3IsUnavailable checks that each operation returns ErrUnavailable while the server does not work,
-// and nothing that means that a file is missing or damaged.
+// and no error that means that a file is missing or damaged.
 func TestS3IsUnavailable(t *testing.T) {
 	t.Parallel()
 	for name, fault := range map[string]blobtest.Fault{
@@ -180,7 +180,7 @@ func TestS3IsUnavailable(t *testing.T) {
 				"Walk":         func(ctx context.Context) error { return s.Walk(ctx, "", func(blob.Info) error { return nil }) },
 				"Installation": func(ctx context.Context) error { _, err := s.Installation(ctx); return err },
 			}
-			if fault != blobtest.Cut { // these responses have no body
+			if fault != blobtest.Cut { // the responses to the following operations have no body
 				operations["Delete"] = func(ctx context.Context) error { return s.Delete(ctx, "a/2") }
 				operations["Probe"] = s.Probe
 				operations["Put"] = func(ctx context.Context) error {
@@ -227,7 +227,7 @@ func TestS3Cache(t *testing.T) {
 		}
 	}
 	put("a/1", "the first ")
-	expect("a/1", "the first ", 1) // what was stored is read from the store
+	expect("a/1", "the first ", 1) // Put adds no copy to the cache
 	expect("a/1", "the first ", 0)
 	if o, err := s.Open(blob.WithoutCache(t.Context()), "a/1"); err != nil || o.Close() != nil || faults.Count(http.MethodGet) != 1 {
 		t.Errorf("requests without the cache = %d, err = %v, want one", faults.Count(http.MethodGet), err)
@@ -237,7 +237,7 @@ func TestS3Cache(t *testing.T) {
 	put("a/3", "the third ")
 	expect("a/3", "the third ", 1)
 	expect("a/2", "the second", 0)
-	expect("a/1", "the first ", 1) // 25 bytes are two copies
+	expect("a/1", "the first ", 1) // the cache of 25 bytes has room for two copies
 	if entries, err := os.ReadDir(filepath.Join(scratch, "cache")); err != nil || len(entries) != 2 {
 		t.Errorf("copies = %v, %v, want two", entries, err)
 	}
@@ -268,8 +268,8 @@ func TestS3Cache(t *testing.T) {
 	}
 }
 
-// TestS3FullDisk checks that Put needs space on the disk of this machine, and leaves the space free
-// again.
+// TestS3FullDisk checks that Put needs space on the disk of this machine, and releases the space
+// afterwards.
 func TestS3FullDisk(t *testing.T) {
 	t.Parallel()
 	disk := t.TempDir()

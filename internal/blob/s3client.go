@@ -36,7 +36,7 @@ const (
 
 // S3Options are the settings of an S3.
 type S3Options struct {
-	// Scratch is a folder for files in transit. It may vanish at any time.
+	// Scratch is a folder for files in transit. It may be deleted at any time.
 	Scratch string
 	// Cache is the maximum size in bytes of the copies of files that were read, or 0 for no copies.
 	// Only one process may use the cache of a folder.
@@ -114,7 +114,7 @@ func (t *observedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	began := time.Now()
 	ctx, span := trace.Start(r.Context(), trace.Client, "s3 "+operation(r))
 	if span.On() {
-		// The signature does not include the header, as S3 permits.
+		// The signature of the request does not include the trace header, as S3 permits.
 		r = r.Clone(ctx)
 		trace.Inject(ctx, r.Header)
 	}
@@ -127,7 +127,8 @@ func (t *observedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if t.observe != nil {
 		t.observe(operation(r), time.Since(began), failed)
 	}
-	// A missing file is permanent for a certificate, so a 404 counts only if an S3 server sent it.
+	// A missing file is a permanent error for a certificate. A 404 therefore means a missing file only
+	// if an S3 server sent it.
 	if err == nil && r.Method != http.MethodHead && response.StatusCode == http.StatusNotFound && !strings.Contains(response.Header.Get("Content-Type"), "xml") {
 		return nil, errors.Join(errNoS3, response.Body.Close())
 	}

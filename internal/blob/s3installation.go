@@ -73,7 +73,7 @@ func (s *S3) storeText(ctx context.Context, name string, text []byte) error {
 }
 
 // Probe reads the installation. It writes nothing, because a bucket with versions would keep each file
-// that it writes.
+// that Probe writes.
 func (s *S3) Probe(ctx context.Context) error {
 	s.cache.purge()
 	_, err := s.Installation(ctx)
@@ -131,7 +131,7 @@ func (s *S3) exists(ctx context.Context) error {
 	return nil
 }
 
-// createNew does nothing: a prefix exists with its first file.
+// createNew does nothing, because a prefix needs no creation: storing a file under it is enough.
 func (s *S3) createNew() error { return nil }
 
 // contains reports whether another store has the same bucket, and the same prefix or one below it.
@@ -140,7 +140,7 @@ func (s *S3) contains(other FileStore) (bool, error) {
 	return ok && o.bucket == s.bucket && o.core.EndpointURL().Host == s.core.EndpointURL().Host && strings.HasPrefix(o.prefix, s.prefix), nil
 }
 
-// Incomplete describes the uploads in parts that were not completed. The vault starts none, because it
+// Incomplete describes the multipart uploads that were not completed. The vault starts none, because it
 // stores each file with one request. Other programs that write to the bucket may start some. The
 // provider stores their parts, and charges for them, until a rule of the bucket ends the uploads.
 type Incomplete struct {
@@ -150,13 +150,13 @@ type Incomplete struct {
 	Uploads int
 }
 
-// Incomplete returns the state of incomplete uploads in the prefix. A server that lists none ends them
-// by itself.
+// Incomplete returns the state of incomplete uploads in the prefix. Uploads is 0 if the server does not
+// support listing them, or does not permit it.
 func (s *S3) Incomplete(ctx context.Context) (Incomplete, error) {
 	ctx, cancel := transferTime(ctx, 0)
 	defer cancel()
 	var i Incomplete
-	// Without permission to read the rules, only the uploads decide.
+	// If the rules cannot be read, for example without permission, Rule is false.
 	if rules, err := s.core.GetBucketLifecycle(ctx, s.bucket); err == nil {
 		for _, r := range rules.Rules {
 			prefix := r.RuleFilter.Prefix

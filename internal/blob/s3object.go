@@ -74,7 +74,7 @@ func retryCut(get func() error) (err error) {
 	return err
 }
 
-// get requests a blob, and adds a complete one to a cache.
+// get requests a blob. It adds a blob of up to wholeSize bytes to a cache, unless the checksum differs.
 func (s *S3) get(ctx context.Context, key string, c *cache) (_ Object, err error) {
 	// The limit of time is extended when the size is known.
 	limited, cancel := context.WithCancel(ctx)

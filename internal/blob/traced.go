@@ -24,7 +24,7 @@ func (t traced) PutReserved(ctx context.Context, key string, r io.Reader) (int64
 	return t.put(ctx, key, r, t.Store.PutReserved)
 }
 
-// put includes the time in which the content arrives.
+// put runs the function put in a span. The span includes the time in which the content arrives.
 func (traced) put(ctx context.Context, key string, r io.Reader, put func(context.Context, string, io.Reader) (int64, error)) (int64, error) {
 	ctx, span := trace.Start(ctx, trace.Internal, "store put")
 	size, err := put(ctx, key, r)

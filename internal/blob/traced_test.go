@@ -13,8 +13,8 @@ import (
 	"github.com/certvault/certvault/internal/trace"
 )
 
-// TestTracedRequests checks that requests to S3 have the position in the trace of the caller, and no
-// position without a trace.
+// TestTracedRequests checks that requests to S3 have a header Traceparent with the trace of the caller,
+// and no such header without a trace.
 func TestTracedRequests(t *testing.T) {
 	t.Parallel()
 	collector := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
@@ -49,7 +49,7 @@ func TestTracedRequests(t *testing.T) {
 	}
 	use(t.Context(), "a/b")
 	if len(parents) != 3 || strings.Join(parents, "") != "" {
-		t.Errorf("without a trace, the requests have the positions %q, want three empty ones", parents)
+		t.Errorf("without a trace, the headers Traceparent are %q, want three empty ones", parents)
 	}
 	parents = nil
 	ctx, root := tracer.Root(t.Context(), trace.Internal, "root")
@@ -63,11 +63,11 @@ func TestTracedRequests(t *testing.T) {
 		t.Error(err)
 	}
 	if len(different) != 3 || tracer.Sent() != 7 {
-		t.Errorf("the requests have the positions %q, and %d spans were sent; want three of the trace %s, and 7", parents, tracer.Sent(), root.TraceID())
+		t.Errorf("the headers Traceparent are %q, and %d spans were sent; want three of the trace %s, and 7", parents, tracer.Sent(), root.TraceID())
 	}
 	for p, of := range different {
 		if !of {
-			t.Errorf("a request has the position %q, want one of the trace of its caller", p)
+			t.Errorf("a header Traceparent is %q, want one with the trace of the caller", p)
 		}
 	}
 }

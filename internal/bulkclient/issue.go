@@ -120,7 +120,7 @@ func readEntry(row sheet.Row, places map[sheet.Column]int, values map[int]string
 			return e, fmt.Errorf("row %d: the date %s has two meanings; write dates as YYYY-MM-DD", row.Number, text)
 		}
 		if *to = date; date == "" {
-			*to = text // the vault reports it
+			*to = text // the vault reports the text as a problem
 		}
 	}
 	for at, name := range values {
@@ -175,8 +175,8 @@ func (i *Issue) Check(ctx context.Context, existing bool) (results []*Result, er
 }
 
 // Do issues the certificates and waits until they are finished. Each batch has an idempotency key that
-// depends only on its content, so the next run with the same list continues this one for a day. Do
-// returns the results of the rows that were submitted.
+// depends only on its content. Another run with the same list within a day therefore continues this run.
+// Do returns the results of the rows that were submitted.
 func (i *Issue) Do(ctx context.Context) (results []*Result, err error) {
 	at := 0
 	for chunk := range slices.Chunk(i.Entries.List, client.MaxEntries) {

@@ -21,7 +21,7 @@ const fileLifetime = 23 * time.Hour
 var ErrBusy = errors.New("another run of certvault bulk is processing this list")
 
 // UnknownBatchError means that the institution of the token does not have a batch of the journal. A
-// repeated run returns it again.
+// repeated run returns the same error.
 type UnknownBatchError struct{ Journal string }
 
 func (e *UnknownBatchError) Error() string {
@@ -61,7 +61,8 @@ type storedFile struct {
 type batch struct {
 	Key  string     `json:"key"`
 	Rows []batchRow `json:"rows"`
-	// Notify is the time of the mail. A repeated submission must be the same.
+	// Notify is the time of the mail. A repeated submission must have the same time, because it has
+	// the same idempotency key.
 	Notify string `json:"notify,omitempty"`
 	// id is the vault's id of the batch, or "" until the vault has accepted it.
 	id string

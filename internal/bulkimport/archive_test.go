@@ -157,7 +157,7 @@ func TestRefusedArchives(t *testing.T) {
 	if _, err := k.AddArchive(t.Context(), k.inst, draft, "a.zip", io.MultiReader(bytes.NewReader(complete), broken{})); err == nil {
 		t.Error("an archive is accepted although its upload was interrupted")
 	}
-	// The error for a damaged entry has the name of the file.
+	// A damaged entry becomes a refused file of the draft.
 	damaged := bytes.Clone(zipOf(t, zipFile{FileHeader: zip.FileHeader{Name: "a.pdf"}, content: vaulttest.PDF, isStored: true}))
 	damaged[60] ^= 0xFF
 	k.add(draft, damaged)

@@ -12,7 +12,7 @@ import (
 	"github.com/certvault/certvault/internal/vaulttest"
 )
 
-// Rows refer to an archive until it is unpacked.
+// The database refers to the blob of an archive until the archive is unpacked.
 func TestReferencedArchives(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -22,8 +22,8 @@ const (
 	DoubtName Doubt = "names"
 )
 
-// Doubts are all doubts in the order in which rows are checked. Names are the last: they are often
-// many and rarely wrong.
+// Doubts are all doubts in the order in which rows are checked. DoubtName is the last: many rows
+// may have it, and few of them are wrong.
 var Doubts = []Doubt{DoubtDuplicate, DoubtAddress, DoubtName}
 
 // seen returns what a person sees of a doubt, or "" if the row has no such doubt. The text changes
@@ -59,8 +59,8 @@ func (r *Row) WasAccepted() bool {
 	return slices.ContainsFunc(Doubts, func(kind Doubt) bool { return r.seen(kind) != "" && !r.Has(kind) })
 }
 
-// doubtful returns the rows with a doubt, or with any doubt if kind is "", sorted by their first
-// doubt.
+// doubtful returns the rows that have a doubt of a kind, sorted by their first doubt. If kind is "", it
+// returns the rows with any doubt.
 func (v *Review) doubtful(kind Doubt) (list []*Row) {
 	for _, first := range Doubts {
 		for _, row := range v.Rows {

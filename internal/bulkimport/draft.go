@@ -46,11 +46,11 @@ type Draft struct {
 	Mapped bool
 	// Wanted is the placement for all rows; nil means the institution's default.
 	Wanted *cert.RequestedPlacement
-	// Placed reports whether a person has chosen the placement for all rows, also if it is the
+	// Placed reports whether a person has chosen the placement for all rows, even if it is the
 	// default.
 	Placed bool
 	// Template is the template of the certificates, or nil if the rows have files. In the result of
-	// List, it has only the names and the number.
+	// List, it has only the ids and the name of the template, and the number of the version.
 	Template *Template
 	// Total is the number of rows of the list.
 	Total int

@@ -10,7 +10,8 @@ import (
 // isDate reports whether the values of a column are dates.
 func isDate(column sheet.Column) bool { return column == sheet.IssueDate || column == sheet.ExpiresOn }
 
-// checkExpiry adds the problem of the last day of validity of a row whose dates are valid.
+// checkExpiry adds a problem if the last day of validity of a row breaks a rule. It does nothing if a
+// date of the row has a problem already.
 func (r *Row) checkExpiry(today string) {
 	if slices.ContainsFunc(r.Problems, func(p Problem) bool { return isDate(p.Column) }) {
 		return

@@ -21,8 +21,8 @@ const maxVerdicts = 50_000
 // comparison is the comparison of a name with the text of a staged file.
 type comparison struct{ staged, name string }
 
-// verdicts remembers whether the texts of files lack names. A page of a draft needs many of them,
-// and the text of a file does not change.
+// verdicts remembers whether the texts of files lack names. A page of a draft needs many of these
+// results, and the text of a file does not change.
 type verdicts struct {
 	mu    sync.Mutex
 	lacks map[comparison]bool

@@ -34,8 +34,8 @@ func (s *Service) Fix(ctx context.Context, d *Draft, number int, texts map[sheet
 	return s.fix(ctx, d, map[int]map[sheet.Column]string{number: texts}, nil)
 }
 
-// FixAll replaces texts of rows, as Fix does, and excludes other rows. It changes all of them or
-// none. Row is set in the problems of the error.
+// FixAll replaces texts of rows, as Fix does, and excludes the rows in skip. It changes all of these
+// rows or none. Row is set in the problems of the error.
 func (s *Service) FixAll(ctx context.Context, d *Draft, texts map[int]map[sheet.Column]string, skip []int) error {
 	var bad Problems
 	for _, number := range slices.Sorted(maps.Keys(texts)) {
@@ -119,7 +119,8 @@ func encodeFixed(fixed map[sheet.Column]string) (any, error) {
 	return encode(fixed)
 }
 
-// correct replaces the rows of a list by the rows of a corrected file of errors.
+// correct replaces rows of a list by the rows of a corrected file of errors that have the same number.
+// It returns the number of replaced rows.
 func (s *Service) correct(ctx context.Context, d *Draft, table *sheet.Table) (int, error) {
 	err := s.update(ctx, d, "correcting rows", func(tx *db.Tx) error {
 		review := &Review{Draft: d}
@@ -136,7 +137,7 @@ func (s *Service) correct(ctx context.Context, d *Draft, table *sheet.Table) (in
 			if err != nil {
 				return fault.OfField("list", fmt.Sprintf("The list has no row %d.", number))
 			}
-			// A correction of a text for which the list has no column is not in the file.
+			// A correction of a text for which the list has no column is not in the file, so it stays.
 			fixed := maps.Clone(row.Fixed)
 			maps.DeleteFunc(fixed, func(c sheet.Column, _ string) bool { return d.Mapping.column(c) >= 0 })
 			encoded, err := encodeFixed(fixed)

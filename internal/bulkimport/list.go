@@ -62,9 +62,10 @@ func (s *Service) SetList(ctx context.Context, d *Draft, name string, r io.Reade
 	return err
 }
 
-// Import is like SetList, but a list with the columns that WriteErrors adds to the draft's own list
-// does not replace the list. It replaces its rows, and Import returns their number. The rows are
-// included if they were skipped.
+// Import is like SetList, but also accepts a corrected file of errors: a list with the columns of the
+// draft's list and those that WriteErrors adds. Such a file replaces only the rows that it contains,
+// and includes them again if they were skipped. Import returns the number of these rows, or 0 for a
+// new list.
 func (s *Service) Import(ctx context.Context, d *Draft, name string, r io.Reader) (corrected int, err error) {
 	return s.setList(ctx, d, name, r, true)
 }
@@ -296,7 +297,7 @@ func checkDefault(column sheet.Column, value string, order sheet.Order) *cert.Pr
 	}
 	f := fieldFor(column)
 	if _, ok := ValueName(column); ok {
-		return nil // the check of the rows includes it
+		return nil // the default is checked with the rows
 	}
 	if isDate(column) {
 		date, ambiguous := sheet.Date(value, order)
@@ -312,8 +313,8 @@ func checkDefault(column sheet.Column, value string, order sheet.Order) *cert.Pr
 	return problem
 }
 
-// required returns the columns that a list must have, except those of names and titles. A column of a
-// template may have the same value in all rows.
+// required returns the meanings, except names and titles, for which a list must have a column. For a
+// column of a template, a default for all rows is enough.
 func (d *Draft) required() []sheet.Column {
 	if d.Template == nil {
 		return []sheet.Column{sheet.Email, sheet.File}

@@ -196,7 +196,7 @@ func (s *Service) ByBatch(ctx context.Context, institutionID int64, batchUUID st
 }
 
 // RetryFailed retries the failed certificates of a draft. It returns the tasks, one for each batch
-// with failed certificates, also if a later task could not be started. Each task is started with
+// with failed certificates, even if a later task could not be started. Each task is started with
 // then as its task.Request.Then. The error is fault.BadRequest if no certificate has failed.
 func (s *Service) RetryFailed(ctx context.Context, inst *account.Institution, d *Draft, then func(ctx context.Context, tx *db.Tx) error) ([]*task.Task, error) {
 	progress, err := s.Progress(ctx, d)

@@ -98,8 +98,8 @@ type Row struct {
 	email account.Email
 }
 
-// Person returns the name of the recipient, or else what else identifies the row to a person: the
-// address, the title or the name of the file.
+// Person returns the name of the recipient. If the row has no name, Person returns another text by which
+// a person can recognize the row: the address, the title or the name of the file.
 func (r *Row) Person() string {
 	return cmp.Or(strings.TrimSpace(r.Text.FullName), strings.TrimSpace(r.Text.Email), strings.TrimSpace(r.Text.Title), r.FileName)
 }
@@ -273,7 +273,7 @@ func (v *Review) findShared(uses map[*File]*Shared) {
 type DateOrigins struct {
 	// List rows have the date of the list, Corrected rows the date of a correction, Same rows the
 	// date for rows without one. Today rows have no date: their date of issue is the day on which
-	// their certificate is created.
+	// their batch is created.
 	List, Corrected, Same, Today int
 	// First and Last are the earliest and the latest date of the rows that have one.
 	First, Last string
@@ -437,16 +437,16 @@ const (
 	ShowValid     Show = "valid"
 	ShowSkipped   Show = "skipped"
 	ShowDuplicate Show = "duplicates"
-	// ShowReady selects the valid rows that are not doubtful, and ShowDoubtful the others. ShowOf
-	// selects those with one kind of doubt.
+	// ShowReady selects the valid rows that are not doubtful, and ShowDoubtful the valid rows that are.
+	// ShowOf returns the value for one kind of doubt.
 	ShowReady    Show = "ready"
 	ShowDoubtful Show = "doubtful"
 )
 
-// ShowOf selects the rows with a doubt.
+// ShowOf returns the value that selects the rows with one kind of doubt.
 func ShowOf(kind Doubt) Show { return ShowDoubtful + "-" + Show(kind) }
 
-// Doubt returns the doubt of ShowOf, and whether show selects doubtful rows. The doubt is "" for
+// Doubt reports whether s selects doubtful rows, and returns the kind of doubt, which is "" for
 // ShowDoubtful.
 func (s Show) Doubt() (kind Doubt, ok bool) {
 	if s == ShowDoubtful {

@@ -91,10 +91,10 @@ func TestRowProblems(t *testing.T) {
 		if v := k.review(draft); v.Invalid != 0 || v.Valid != 6 || v.Skipped != 2 || v.Rows[4].Text.IssueDate != "2026-02-28" || len(v.Unused) != 0 {
 			t.Errorf("after the corrections: %d invalid, %d valid and %d skipped rows; row 6 is %+v, want 0, 6, 2, 2026-02-28 and no unused file", v.Invalid, v.Valid, v.Skipped, v.Rows[4])
 		}
-		// A correction to the text in the list deletes the stored correction.
+		// A correction that equals the text in the list deletes the stored correction.
 		k.ok(k.Fix(t.Context(), k.reload(draft), 4, map[sheet.Column]string{sheet.Email: "nobody"}))
 		if n := one[int](k, `SELECT count(*) FROM bulk_import_rows WHERE number = 4 AND fixed IS NULL`); n != 1 {
-			t.Error("a correction to the text in the list is stored")
+			t.Error("a correction that equals the text in the list is stored")
 		}
 		k.ok(k.Skip(t.Context(), k.reload(draft), 7, false))
 		if v := k.review(draft); v.Invalid != 2 || v.Skipped != 1 {
@@ -173,7 +173,7 @@ func TestDoubtsAreAccepted(t *testing.T) {
 			return list
 		}
 		// Two rows of one certificate are duplicates and not two people with one file. Only the
-		// second row must be checked as such.
+		// second row must be checked as a duplicate.
 		v := k.review(draft)
 		if got := numbers(v, bulkimport.ShowDoubtful); !slices.Equal(got, []int{4, 2, 3}) || len(v.Shared) != 0 || v.Rows[2].DuplicateOf != 2 ||
 			!slices.Equal(numbers(v, bulkimport.ShowOf(bulkimport.DoubtDuplicate)), []int{4}) {

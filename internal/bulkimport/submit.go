@@ -29,8 +29,8 @@ func (s *Service) enqueueTx(ctx context.Context, tx *db.Tx, args river.JobArgs) 
 // Submit submits a draft. A job then creates the batches of the draft, and the draft no longer changes.
 // d.Notify is the time of the mail. The parameter then is nil or a function that runs in the transaction of
 // the submission. A second call of Submit returns nil and has no effect. The error is fault.BadRequest if
-// the draft is not ready, fault.Invalid for a bad time of the mail, and fault.NotFound if the draft was
-// deleted or has expired.
+// the draft is not ready, fault.Conflict if it uses another version of its template now, fault.Invalid for
+// a bad time of the mail, and fault.NotFound if the draft was deleted or has expired.
 func (s *Service) Submit(ctx context.Context, d *Draft, then func(ctx context.Context, tx *db.Tx) error) error {
 	if d.Status != Open {
 		return nil
@@ -228,8 +228,8 @@ func (s *Service) uploadPart(ctx context.Context, inst *account.Institution, d *
 	return err
 }
 
-// notifyOf returns the time of the mail about the certificates of a submitted draft. A time that has passed
-// since the submission means the approval.
+// notifyOf returns the time of the mail about the certificates of a submitted draft. If the time has passed
+// since the submission, it returns the zero value, with which the mail is sent at the approval.
 func (s *Service) notifyOf(d *Draft) cert.Notify {
 	if d.Notify.Check(s.now()) != nil {
 		return cert.Notify{}

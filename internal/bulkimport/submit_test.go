@@ -286,8 +286,8 @@ func TestSubmitIncompleteDraft(t *testing.T) {
 	}
 }
 
-// TestLongestList submits a list of the maximum size. With -short, the list is only longer than a
-// batch.
+// TestLongestList submits a list of the maximum size. With -short, the list has only one row more
+// than a batch can have.
 func TestLongestList(t *testing.T) {
 	t.Parallel()
 	count := sheet.MaxRows

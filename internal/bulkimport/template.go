@@ -49,8 +49,8 @@ var valuePrefix = string(template.ValueField(""))
 // ValueColumn returns the meaning of the column of a template.
 func ValueColumn(name string) sheet.Column { return sheet.Column(valuePrefix + name) }
 
-// ValueName returns the name of the column of a template that has a meaning, and reports whether the
-// meaning is that of a column of a template.
+// ValueName is the inverse of ValueColumn. It returns the name of the column of a template, and reports
+// whether c is the meaning of a column of a template.
 func ValueName(c sheet.Column) (name string, ok bool) {
 	return strings.CutPrefix(string(c), valuePrefix)
 }
@@ -305,8 +305,8 @@ func (s *Service) fit(ctx context.Context, v *Review) error {
 	if err != nil {
 		return err
 	}
-	// The texts of several rows may be equal. Each of them was checked, so only the problems of the first
-	// one are stored.
+	// The texts of several rows may be equal. Each of these rows was checked, so only the problems of the
+	// first row are stored.
 	first := map[fitKey]int{}
 	for _, p := range problems {
 		key := keys[unknown[p.Entry]]

@@ -32,8 +32,8 @@ const (
 	Foreign
 )
 
-// Faults is a handler that counts requests and adds faults in front of an S3 server. It is a proxy if
-// its next handler is Proxy.
+// Faults is a handler that counts requests and adds faults in front of an S3 server. To use it with a
+// real server, set Next to the result of Proxy.
 type Faults struct {
 	Next http.Handler
 
@@ -43,7 +43,8 @@ type Faults struct {
 	counts  map[string]int
 }
 
-// Proxy returns a handler that passes requests on to a server, with the same Host, which is signed.
+// Proxy returns a handler that passes requests on to a server. It does not change the header Host,
+// because the signature of a request includes it.
 func Proxy(tb testing.TB, endpoint string) http.Handler {
 	tb.Helper()
 	target, err := url.Parse(endpoint)

@@ -28,7 +28,7 @@ import (
 
 const (
 	// accessKey and secretKey are the credentials of all servers of tests.
-	//nolint:gosec // of servers that only a test starts
+	//nolint:gosec // only tests start these servers
 	accessKey, secretKey = "certvault-test", "certvault-test-secret"
 	bucket               = "certvault"
 )
@@ -88,7 +88,7 @@ func (m *Memory) Keys() []string {
 	return slices.Sorted(maps.Keys(m.objects))
 }
 
-// Replace replaces the content of the objects whose names contain a text, without their checksums, as a
+// Replace replaces the content of the objects whose names contain a text, and keeps their checksums, as a
 // broken disk does.
 func (m *Memory) Replace(name string, content []byte) {
 	m.mu.Lock()
