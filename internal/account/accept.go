@@ -12,8 +12,8 @@ import (
 )
 
 // openTx locks the members of an institution and returns an open invitation of the institution. It
-// returns fault.Forbidden if the user by may not manage the invitation, and fault.NotFound if there
-// is no such invitation.
+// returns fault.Forbidden if the user with the id by may not manage the invitation, and
+// fault.NotFound if there is no such invitation.
 func (s *Invitations) openTx(ctx context.Context, tx *db.Tx, by, institutionID int64, id string) (*Invitation, error) {
 	if err := lockMembersTx(ctx, tx, institutionID); err != nil {
 		return nil, err

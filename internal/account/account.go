@@ -186,8 +186,9 @@ func (n *NewInstitution) validate(password bool) (Email, error) {
 }
 
 // SetName changes the name of an institution. Future pages and mail show the new name. The texts of
-// certificates do not change. Signatures show the name in the key's certificate until the next key
-// is created. SetName refuses a name that looks the same as the name of another institution.
+// certificates do not change. New signatures show the old name, which is in the key's certificate,
+// until the next key is created. SetName refuses a name that looks the same as the name of another
+// institution.
 func (s *Service) SetName(ctx context.Context, id int64, name string) error {
 	return s.set(ctx, id, func(c *Changes) { c.Name = name })
 }

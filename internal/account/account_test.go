@@ -128,7 +128,7 @@ func TestSetupLinkExpiresAndIsReplaced(t *testing.T) {
 		}
 		var n int
 		if err := d.QueryRowContext(ctx, `SELECT count(*) FROM setup_links`).Scan(&n); err != nil || n != 1 {
-			t.Errorf("%d links are stored after the first two have expired, %v, want 1", n, err)
+			t.Errorf("%d links are stored after the first two have expired, want 1; error %v", n, err)
 		}
 	})
 }

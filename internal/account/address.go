@@ -36,7 +36,7 @@ func lockAddressTx(ctx context.Context, tx *db.Tx, folded string) error {
 }
 
 // UserByAddress returns the user who has a folded address as the main address or as a further address, or
-// fault.NotFound. The user may not have verified the main address.
+// fault.NotFound. It does not check whether the user has verified the main address.
 func UserByAddress(ctx context.Context, q db.Queryer, folded string) (*User, error) {
 	return scanUser(q.QueryRowContext(ctx, `SELECT `+userColumns+` FROM users WHERE email_folded = $1
 		UNION ALL SELECT `+userColumns+` FROM users WHERE id = (SELECT user_id FROM user_addresses WHERE email_folded = $1)`, folded))

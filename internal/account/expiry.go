@@ -15,9 +15,9 @@ const MaxExpiryDays = 365
 
 // Expiry specifies how an institution reports that a certificate expires soon.
 type Expiry struct {
-	// ExpiryDays is the number of days before the last day of validity.
+	// ExpiryDays is the number of days before the last day of validity at which the expiry is reported.
 	ExpiryDays int `json:"expiry_days"`
-	// ExpiryMail reports whether the recipient gets a mail.
+	// ExpiryMail reports whether the recipient gets a mail then.
 	ExpiryMail bool `json:"expiry_mail"`
 }
 
@@ -41,13 +41,14 @@ func ReadExpiry(ctx context.Context, q db.Queryer, id int64) (e Expiry, err erro
 	return e, nil
 }
 
-// ExpiryChange is an institution whose number of days changed.
+// ExpiryChange is an institution whose ExpiryDays changed.
 type ExpiryChange struct {
 	InstitutionID int64
 	Days          int
 }
 
-// ExpiryChanges returns the institutions whose number of days differs from the applied one.
+// ExpiryChanges returns the institutions whose ExpiryDays differ from those that package cert has applied
+// to the certificates of the institution.
 func ExpiryChanges(ctx context.Context, q db.Queryer) ([]ExpiryChange, error) {
 	rows, err := q.QueryContext(ctx, `SELECT id, expiry_days FROM institutions WHERE expiry_days <> expiry_applied ORDER BY id`)
 	if err != nil {
@@ -63,8 +64,8 @@ func ExpiryChanges(ctx context.Context, q db.Queryer) ([]ExpiryChange, error) {
 	return list, nil
 }
 
-// SetExpiryAppliedTx records that a change is applied. It does nothing if the number of days has changed
-// again.
+// SetExpiryAppliedTx records that a change is applied to the certificates of the institution. It does
+// nothing if ExpiryDays has changed again.
 func SetExpiryAppliedTx(ctx context.Context, tx *db.Tx, c ExpiryChange) error {
 	if _, err := tx.ExecContext(ctx, `UPDATE institutions SET expiry_applied = $1 WHERE id = $2 AND expiry_days = $1`, c.Days, c.InstitutionID); err != nil {
 		return fmt.Errorf("recording a number of days: %w", err)

@@ -23,7 +23,7 @@ type InstitutionRow struct {
 	disabled    sql.NullInt64
 }
 
-// Dest returns where the values of InstitutionColumns are stored.
+// Dest returns the destinations for scanning the InstitutionColumns.
 func (r *InstitutionRow) Dest() []any {
 	i := &r.institution
 	return []any{
@@ -32,7 +32,7 @@ func (r *InstitutionRow) Dest() []any {
 	}
 }
 
-// Institution returns the institution after the values were stored.
+// Institution returns the institution of the row. The row must have been scanned into Dest before.
 func (r *InstitutionRow) Institution() *Institution {
 	r.institution.CreatedAt, r.institution.DisabledAt = db.Time(r.created), db.OptionalTime(r.disabled)
 	return &r.institution

@@ -130,8 +130,8 @@ func TestInvitation(t *testing.T) {
 	})
 }
 
-// TestInvitationToFurtherAddress checks that a person accepts an invitation to a further address with the
-// account, because no other account can have the address.
+// TestInvitationToFurtherAddress checks that a person can accept an invitation to a further address of the
+// person's account, because no other account can have the address.
 func TestInvitationToFurtherAddress(t *testing.T) {
 	t.Parallel()
 	d := dbtest.SQLite(t)

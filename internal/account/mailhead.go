@@ -22,8 +22,8 @@ type MailHead struct {
 // logoSource is the beginning of the source of a logo. The id of the institution follows.
 const logoSource = "logo:"
 
-// LogoSource returns the institution whose logo is the picture with a source. ok is false if the
-// picture is not a logo.
+// LogoSource returns the id of the institution whose logo has a source. ok is false if the source
+// is not that of a logo.
 func LogoSource(source string) (institutionID int64, ok bool) {
 	n, err := fmt.Sscanf(source, logoSource+"%d", &institutionID)
 	return institutionID, err == nil && n == 1

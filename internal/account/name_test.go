@@ -79,7 +79,7 @@ func TestInstitutionCannotHaveTheNameOfAnotherInstitution(t *testing.T) {
 				t.Errorf("CheckKeyName of %s: error = %v, want none", i.Prefix, err)
 			}
 		}
-		// The consent is for one name. It does not last longer than that name.
+		// The consent is for one name. It ends when the institution gets another name.
 		if err := rename(second.ID, "Other College", false); err != nil {
 			t.Fatal(err)
 		}

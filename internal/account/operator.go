@@ -107,8 +107,9 @@ func (s *Service) institutionCounts(ctx context.Context, where string, args ...a
 }
 
 // FindInstitutions returns the institutions whose name, slug or prefix contains a text, regardless of
-// case, in the order of their names: at most limit of them, after the first skip. total is the number of
-// all that match. Of institutions that are not returned, it reads only the names.
+// case, in the order of their names. It omits the first skip institutions, and returns at most limit of
+// the others. total is the number of all institutions that match. Of institutions that are not returned,
+// FindInstitutions reads only the id, the name, the slug and the prefix.
 func (s *Service) FindInstitutions(ctx context.Context, text string, skip, limit int) (list []InstitutionCount, total int, err error) {
 	type named struct {
 		id   int64
