@@ -11,9 +11,9 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// Refolded is an account whose address earlier versions compared in another form, which may be the
-// address of another mailbox. Memberships that the account received under that form may belong to
-// another person.
+// Refolded is an account whose address earlier versions folded in another way. The earlier folded form
+// may be the address of another mailbox, so memberships that the account received under that form may
+// belong to another person.
 type Refolded struct {
 	// Folded is the folded form of the address, and Before is its earlier form.
 	Folded, Before string
@@ -40,8 +40,8 @@ func RefoldedAccounts(ctx context.Context, q db.Queryer) ([]Refolded, error) {
 	return list, nil
 }
 
-// AcceptAddress records that an operator has checked an account of RefoldedAccounts. It returns
-// fault.Invalid if there is no such account.
+// AcceptAddress records that an operator has checked an account that RefoldedAccounts returned. It
+// returns fault.Invalid if there is no such account.
 func (s *Service) AcceptAddress(ctx context.Context, address string) error {
 	email, err := ParseEmail(address)
 	if err != nil {

@@ -23,7 +23,8 @@ type Retention struct {
 	// Revoked applies to the files of revoked certificates, from the revocation. The record
 	// remains.
 	Revoked int `json:"keep_revoked"`
-	// Mail applies to the addresses of mail, and to names and addresses in webhook events.
+	// Mail applies to the addresses in the records of mail about certificates, and to names and
+	// addresses in webhook events.
 	Mail int `json:"keep_mail"`
 }
 

@@ -9,13 +9,13 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// sizeUnits are the units of sizes, the largest first. As elsewhere in the vault, a MB is 2^20 bytes.
+// sizeUnits are the units of sizes, the largest first. As elsewhere in the vault, 1 MB is 2^20 bytes.
 var sizeUnits = []struct {
 	suffix string
 	shift  int
 }{{"TB", 40}, {"GB", 30}, {"MB", 20}, {"KB", 10}, {"B", 0}}
 
-// ParseSize parses a number of bytes, such as 500GB or 1073741824. The error is fault.Invalid, of the
+// ParseSize parses a number of bytes, such as 500GB or 1073741824. The error is fault.Invalid for the
 // field storage.
 func ParseSize(text string) (int64, error) {
 	number, shift := strings.ToUpper(strings.Join(strings.Fields(text), "")), 0

@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	// waitingPerSlot limits the unknown clients that wait for each slot. A hash takes some hundred
+	// waitingPerSlot limits the unknown clients that wait for each slot. A hash takes a few hundred
 	// milliseconds, so the last client waits for a few seconds.
 	waitingPerSlot = 8
 	// knownShare defines the share of slots for known clients. While clients of both kinds wait, one
@@ -23,8 +23,9 @@ var ErrBusy = errors.New("too many clients wait for a password check")
 // Busy reports whether VerifyPassword would return ErrBusy to an unknown client now.
 func Busy() bool { return hashing.busy() }
 
-// slots is a semaphore with two queues. Known clients have a share of the slots, so that many
-// requests of unknown clients do not delay known clients much.
+// slots is a semaphore with two queues, for known and unknown clients; see VerifyPassword. Known
+// clients have a share of the slots, so that many requests of unknown clients do not delay known
+// clients much.
 type slots struct {
 	maxUnknown int
 

@@ -21,8 +21,9 @@ var (
 	errSlugTaken = fault.OfField("slug", "Another institution has or had this address. Choose another one.")
 )
 
-// InstitutionBySlug returns the institution that has a slug, or else the one that had it. The error is
-// fault.NotFound if there is none. A page redirects if the slug of the institution is another one.
+// InstitutionBySlug returns the institution that has a slug, or else the one that had it earlier. The
+// error is fault.NotFound if there is none. A page redirects a request with a former slug to the
+// current slug.
 func (s *Service) InstitutionBySlug(ctx context.Context, slug string) (*Institution, error) {
 	i, err := scanInstitution(s.db.QueryRowContext(ctx, `SELECT `+InstitutionColumns+` FROM institutions i WHERE i.slug = $1`, slug))
 	if !errors.Is(err, errNoInstitution) {
@@ -64,8 +65,8 @@ func (s *Service) SetSlug(ctx context.Context, id int64, slug string) error {
 }
 
 // checkSlugTx returns errSlugTaken if a slug is a former one. It is called after the slug was
-// stored: a concurrent transaction that replaces the slug has then ended, because the index on the slug
-// makes the statement wait for it.
+// stored: a concurrent transaction that gives up the slug has then ended, because the unique index on
+// the slug makes the UPDATE wait for that transaction.
 func checkSlugTx(ctx context.Context, tx *db.Tx, slug string) error {
 	var id int64
 	err := tx.QueryRowContext(ctx, `SELECT institution_id FROM former_slugs WHERE slug = $1`, slug).Scan(&id)

@@ -12,15 +12,15 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// An operator can disable an institution. Its tokens, its members' visits of the panel, and new
-// applications are then rejected. Public pages, recipients' pages, accepted work, mail and webhooks
-// continue.
+// An operator can disable an institution. Requests with its tokens, requests of its members to the
+// panel, and new applications are then rejected. Public pages, recipients' pages, accepted work, mail
+// and webhooks continue.
 
 // maxReason is the maximum length of the reason for disabling an institution.
 const maxReason = 500
 
 // CheckEnabled returns fault.Forbidden if the institution is disabled. The message names the reason
-// and whom to ask. Every surface that acts for an institution calls CheckEnabled where it identifies
+// and whom to ask. Each interface that acts for an institution calls CheckEnabled where it identifies
 // the caller.
 func (i *Institution) CheckEnabled() error {
 	if i.DisabledAt == nil {
@@ -42,9 +42,10 @@ func CheckEnabled(ctx context.Context, q db.Queryer, institutionID int64) error 
 	return i.CheckEnabled()
 }
 
-// Disable disables an institution. The reason, which may be empty, is shown to its members and
-// programs. An institution that is already disabled gets the new reason. The error is fault.Invalid
-// if the reason is too long, and fault.NotFound if there is no such institution.
+// Disable disables an institution. The reason, which may be empty, is shown to the members and
+// programs of the institution. An institution that is already disabled gets the new reason. The error
+// is fault.Invalid if the reason is too long or not valid text, and fault.NotFound if there is no such
+// institution.
 func (s *Service) Disable(ctx context.Context, id int64, reason string) error {
 	reason = strings.Join(strings.Fields(reason), " ")
 	if utf8.RuneCountInString(reason) > maxReason || reason != "" && !CleanText(reason) {
@@ -112,8 +113,8 @@ type Limits struct {
 	Requests int64 `json:"requests"`
 }
 
-// SetLimits changes the limits of an institution. The error is fault.Invalid if a limit is negative,
-// and fault.NotFound if there is no such institution.
+// SetLimits changes the limits of an institution. The error is fault.Invalid if a limit is negative or
+// greater than maxLimit, and fault.NotFound if there is no such institution.
 func (s *Service) SetLimits(ctx context.Context, id int64, l Limits) error {
 	var bad fault.Fields
 	for name, value := range map[string]int64{"storage": l.Storage, "certificates": l.Certificates, "requests": l.Requests} {

@@ -18,7 +18,7 @@ import (
 	"github.com/certvault/certvault/internal/keyring"
 )
 
-// ErrNotFound means that a cache has no value with a name.
+// ErrNotFound means that a cache has no value with the given name.
 var ErrNotFound = errors.New("ACME has stored no such value")
 
 // Cache stores values in the database, encrypted.

@@ -30,7 +30,7 @@ func newRing(t *testing.T) *keyring.Ring {
 	return ring
 }
 
-// The values are the same for all servers, encrypted, and those of earlier releases are found.
+// All servers read the same values, the values are encrypted, and values of earlier releases are found.
 func TestCache(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -93,7 +93,8 @@ func TestAnotherServerAnswersTheChallenge(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A challenge is stored as certificates are, with the suffix +token, also by earlier releases.
+	// A challenge is stored like a certificate, under a name with the suffix +token. Earlier releases
+	// stored challenges in the same way.
 	value := append(pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: keyDER}), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})...)
 	if err := acme.NewCache(d, ring, t.TempDir()).Put(t.Context(), name+"+token", value); err != nil {
 		t.Fatal(err)

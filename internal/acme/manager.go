@@ -20,16 +20,17 @@ import (
 )
 
 const (
-	// CheckInterval is the interval at which the holder of the task calls [Manager.Renew].
+	// CheckInterval is the interval at which the server that runs the periodic task calls
+	// [Manager.Renew].
 	CheckInterval = 10 * time.Second
-	// renewBefore is the longest remaining lifetime with which a certificate is renewed. A certificate
-	// that is valid for less than three times as long is renewed in the last third of its lifetime.
+	// renewBefore is the remaining lifetime from which a certificate is renewed, unless a third of its
+	// whole lifetime is shorter. Such a certificate is renewed in the last third of its lifetime.
 	renewBefore = 30 * 24 * time.Hour
 	// orderTime limits an order, and requestTime one of its requests.
 	orderTime   = 5 * time.Minute
 	requestTime = 30 * time.Second
-	// firstPause and longestPause are the pauses after failed orders. Each is twice as long as the one
-	// before. Certificate authorities accept few failures an hour.
+	// firstPause is the pause after the first failed order. Each further pause is twice as long as the
+	// one before, and at most longestPause. Certificate authorities accept few failures an hour.
 	firstPause   = time.Minute
 	longestPause = time.Hour
 	// accountKey is the name of the key of the account, and tokenSuffix the end of the name of a
@@ -68,7 +69,8 @@ type Manager struct {
 	Options
 
 	mu sync.Mutex
-	// failed is the error of the last order, pause the pause after it, and next its end.
+	// failed is the error of the last order, pause is the pause after that order, and next is the end of
+	// the pause.
 	failed error
 	pause  time.Duration
 	next   time.Time
@@ -83,7 +85,7 @@ func NewManager(o Options) *Manager {
 }
 
 // name returns the name under which a value of this certificate authority is stored. A certificate of
-// another one, such as that of a test environment, is not used after a change of the directory.
+// another authority, such as a test environment, is therefore not used after a change of the directory.
 func (m *Manager) name(value string) string {
 	if m.Directory == acme.LetsEncryptURL {
 		return value
@@ -246,8 +248,8 @@ func (m *Manager) account(ctx context.Context) (*acme.Client, error) {
 var errBindingRequired = errors.New("the certificate authority registers only accounts that are bound to an account on its website; " +
 	"create a key for external account binding (EAB) there, and set --acme-eab-kid to its id and --acme-eab-key-file to a file with it")
 
-// register registers the account at the certificate authority. It is done once: later orders find the
-// account by its key, because some authorities accept the key of a binding only once.
+// register registers the account at the certificate authority. Later orders find the account by its key
+// and do not register it again, because some authorities accept the key of a binding only once.
 func (m *Manager) register(ctx context.Context, client *acme.Client) error {
 	directory, err := client.Discover(ctx)
 	if err != nil {

@@ -163,8 +163,9 @@ func CreateBase(ctx context.Context, c config.Storage, base string) (*Base, erro
 	return b, nil
 }
 
-// Migrate migrates the schema to this version and returns its number. It also imports the signing
-// keys of an earlier version. It changes nothing if the file store belongs to another installation.
+// Migrate migrates the schema to this version and returns the number of the schema's version. It also
+// imports the signing keys of an earlier version. It changes nothing if the file store belongs to another
+// installation.
 func Migrate(ctx context.Context, c config.Storage, log *slog.Logger) (version int, err error) {
 	if err := verifyFiles(ctx, c); err != nil {
 		return 0, err
@@ -204,7 +205,7 @@ type App struct {
 	log    *slog.Logger
 	stdout io.Writer
 	lock   *flock.Flock
-	// locked is the file of lock.
+	// locked describes the file of lock, as it was when this process locked it.
 	locked os.FileInfo
 	store  store
 	// previous is the id of the server that locked this data folder before.

@@ -34,7 +34,8 @@ const (
 	firstCertificatePoll = time.Second
 )
 
-// errNotValidNow means that a new certificate has expired or is not valid yet, and the current one is.
+// errNotValidNow means that a new certificate has expired or is not valid yet, while the current
+// certificate is valid.
 var errNotValidNow = errors.New("the new certificate is not valid now")
 
 // serverCertificate is the TLS certificate of the server, which can be replaced while it is in use.
@@ -81,7 +82,8 @@ func validAt(leaf *x509.Certificate, now time.Time) bool {
 
 // get returns the certificate for a connection.
 func (s *serverCertificate) get(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
-	// Only the certificate authority sends this protocol, and no other one (RFC 8737, 4).
+	// Only a certificate authority that checks a challenge offers this protocol, and it offers no other
+	// protocol (RFC 8737, 3 and 4).
 	if s.challenge != nil && slices.Equal(hello.SupportedProtos, []string{xacme.ALPNProto}) {
 		ctx, cancel := context.WithTimeout(hello.Context(), firstCertificateTime)
 		defer cancel()
@@ -128,7 +130,7 @@ func aeadSuites() []uint16 {
 // tlsConfig returns the TLS configuration, or nil behind a proxy.
 func (a *App) tlsConfig(ctx context.Context) (*tls.Config, error) {
 	if len(a.cfg.BehindProxy) > 0 {
-		return nil, nil //nolint:nilnil // no TLS is a configuration too
+		return nil, nil //nolint:nilnil // nil means that the server does not use TLS
 	}
 	c := &tls.Config{MinVersion: tls.VersionTLS12, CipherSuites: aeadSuites()}
 	if a.cfg.ACMEDomain != "" {
@@ -164,8 +166,8 @@ func (a *App) openCertificate(ctx context.Context) (err error) {
 	return err
 }
 
-// acmeCertificate returns the certificate of ACME, which is in the database. The public port is open
-// before the database: until then, a connection waits.
+// acmeCertificate returns the certificate of ACME, which is in the database. The public port is opened
+// before the database, so a connection waits until the database is open.
 func (a *App) acmeCertificate() *serverCertificate {
 	a.acme = &lateManager{opened: make(chan struct{})}
 	return &serverCertificate{
@@ -212,7 +214,8 @@ func (s *Storage) acmeManager(c config.Storage, t config.TLS, binding *xacme.Ext
 	})
 }
 
-// acmeFolder is the folder in which earlier releases stored what is now in the database.
+// acmeFolder returns the folder in which earlier releases stored the values of ACME. They are now in the
+// database.
 func acmeFolder(s config.Storage) string { return filepath.Join(s.Data, "tls", "acme") }
 
 // renewCertificate obtains a certificate by ACME if there is none, or renews it. The other servers

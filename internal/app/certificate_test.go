@@ -97,7 +97,8 @@ func TestRenewedCertificateIsServed(t *testing.T) {
 }
 
 // TestExpiredCertificateDoesNotReplaceAValidOne checks that an old file, such as one from a backup,
-// does not replace a certificate that is still valid, and that it is used if there is no better one.
+// does not replace a certificate that is still valid, and that the old file is used if the current
+// certificate has expired too.
 func TestExpiredCertificateDoesNotReplaceAValidOne(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
@@ -155,8 +156,9 @@ func TestServerAcceptsOnlyAEAD(t *testing.T) {
 	}
 }
 
-// TestACMECertificate checks that the server responds before it has a certificate of ACME, uses the one
-// that another server has stored, and answers challenges only to the protocol of challenges.
+// TestACMECertificate checks that the server starts without a certificate of ACME, uses the one that
+// another server has stored, and answers a challenge only on a connection with the protocol of
+// challenges.
 func TestACMECertificate(t *testing.T) {
 	t.Parallel()
 	const domain = "vault.example.org"
@@ -188,7 +190,7 @@ func TestACMECertificate(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := handshake(t, c, &tls.Config{ServerName: domain, NextProtos: []string{xacme.ALPNProto}}); err == nil {
-		t.Error("without a challenge, the server accepts its protocol")
+		t.Error("without a challenge, the server accepts the protocol of challenges")
 	}
 }
 

@@ -105,10 +105,10 @@ func (d *driver) driveApproval(a *client.Application) {
 	_, err = d.client.Release(ctx, a.UUID)
 	d.must(err)
 	if _, err := d.client.Release(ctx, a.UUID); !errors.Is(err, client.ErrInvalidOperation) {
-		d.Errorf("releasing it again: error = %v, want ErrInvalidOperation", err)
+		d.Errorf("releasing the application again: error = %v, want ErrInvalidOperation", err)
 	}
 	if _, err := d.client.Approve(ctx, a.UUID, client.Approval{}); !errors.Is(err, client.ErrInvalid) {
-		d.Errorf("approving it without a file: error = %v, want ErrInvalid", err)
+		d.Errorf("approving the application without a file: error = %v, want ErrInvalid", err)
 	}
 	waiting, err := d.client.Certificate(ctx, a.UUID)
 	d.must(err)
@@ -123,7 +123,7 @@ func (d *driver) driveApproval(a *client.Application) {
 	approved, err := d.client.Approve(ctx, a.UUID, client.Approval{CertificateTitle: "Transcript 2026", IssueDate: "2026-06-30", Details: "All grades.", File: file})
 	d.must(err)
 	if approved.Status.Value != client.Processing || approved.DecidedAt == nil {
-		d.Errorf("application = %+v, want one that is processed", approved)
+		d.Errorf("application = %+v, want the status processing and the time of the decision", approved)
 	}
 	done, err := d.client.Await(ctx, a.UUID)
 	d.must(err)

@@ -14,7 +14,7 @@ import (
 
 // driveErrors sends requests that operations must reject: without a token, without the permission,
 // for an unknown record, with an unknown parameter of a list, with a body of another type, and with
-// another method. It also checks that each permission of an operation suffices.
+// another method. It also calls drivePermissions for each operation.
 func (d *driver) driveErrors() {
 	d.Helper()
 	all := d.token(token.All...)

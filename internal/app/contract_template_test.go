@@ -34,7 +34,7 @@ func (d *driver) driveTemplates() {
 	detail, err := d.client.Template(ctx, t.UUID)
 	d.must(err)
 	if len(detail.Fields) != len(l.Fields) || detail.Fields[0].Box[2] == 0 {
-		d.Errorf("the template has the fields %+v, want their geometry", detail.Fields)
+		d.Errorf("the template has the fields %+v, want all fields of the layout with their boxes", detail.Fields)
 	}
 	entries := []client.IssueEntry{
 		{FullName: "Grace Hopper", ApplicantEmail: "grace@example.org", CertificateTitle: "BSc Computing", IssueDate: "2026-06-30", Values: map[string]string{"Grade": "A"}},

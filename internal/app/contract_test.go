@@ -33,9 +33,9 @@ var forPeople = []string{
 	"GET /apply/{institution}", "GET /apply/{institution}/{offer}", "POST /verify", "GET /verify/{reference_id}/wallet", "POST /verify/{reference_id}/wallet",
 }
 
-// ofProtocols contains the routes that standards define for wallets and verifiers, which find these
-// routes through other documents: OpenID4VCI 1.0 and SD-JWT VC, and the pictures to which credentials
-// refer.
+// ofProtocols contains the routes that OpenID4VCI 1.0 and SD-JWT VC define for wallets and verifiers,
+// and the pictures to which credentials refer. The OpenAPI document does not contain these routes,
+// because wallets and verifiers find them through other documents, such as metadata and credentials.
 var ofProtocols = []string{
 	"GET /.well-known/openid-credential-issuer/institutions/{uuid}", "GET /.well-known/oauth-authorization-server/institutions/{uuid}",
 	"GET /.well-known/jwt-vc-issuer/institutions/{uuid}", "GET /institutions/{uuid}/openid4vci/offers/{secret}",

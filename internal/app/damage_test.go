@@ -69,7 +69,8 @@ func TestDamagedCopyOfRunningServerIsRejected(t *testing.T) {
 	}
 	const write = `INSERT INTO entries (text) WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 500) SELECT hex(randomblob(200)) FROM n`
 	exec(`CREATE TABLE entries (id INTEGER PRIMARY KEY, text TEXT NOT NULL UNIQUE)`)
-	// First, the copied database is empty. Then SQLite can open it, and only some pages are wrong.
+	// In the first copy, the database is empty. SQLite can open the database of the second copy, in which
+	// only some pages are wrong.
 	for _, name := range []string{"new database", "used database"} {
 		copied := t.TempDir()
 		copyFile(t, dir, copied, db.FileName)

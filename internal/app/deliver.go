@@ -59,7 +59,7 @@ func outboxOf(cfg *config.Serve) string { return filepath.Join(cfg.Data, "outbox
 // mailSigner returns the DKIM signer of mail, or nil if --dkim-key is not set.
 func mailSigner(cfg *config.Serve, from mail.Address) (*mail.Signer, error) {
 	if cfg.DKIMKey == "" {
-		return nil, nil //nolint:nilnil // mail without a signature is a configuration too
+		return nil, nil //nolint:nilnil // nil means mail without a signature
 	}
 	domain := cmp.Or(cfg.DKIMDomain, from.Email[strings.LastIndexByte(from.Email, '@')+1:])
 	s, err := mail.NewSigner(domain, cfg.DKIMSelector, cfg.DKIMKey)
@@ -81,7 +81,8 @@ func (a *App) delivery() (webhook.DelivererConfig, error) {
 }
 
 // startDelivery starts the delivery of events. It first frees the leases of dead processes and does
-// not wait for their expiry. On SQLite no other process uses the data folder.
+// not wait for their expiry. On SQLite it frees all leases, because no other process uses the data
+// folder.
 func (a *App) startDelivery(ctx context.Context) error {
 	free := a.Deliverer.FreeDeadLeases
 	if a.DB.Dialect == db.SQLite {

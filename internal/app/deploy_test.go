@@ -19,7 +19,7 @@ var (
 	metricNames = regexp.MustCompile(`\b(?:certvault|process|go)_[a-z0-9_]+`)
 	// selectors matches a metric with the labels that select its series.
 	selectors = regexp.MustCompile(`\b((?:certvault|process|go)_[a-z0-9_]+)\{([^}]*)\}`)
-	// matcher matches one of these labels, and its value if it is not a pattern.
+	// matcher matches one of these labels and its value, which may be a regular expression.
 	matcher = regexp.MustCompile(`(\w+)\s*(?:=|!=|=~|!~)\s*"([^"]*)"`)
 )
 
@@ -30,7 +30,7 @@ type exported struct {
 	series []map[string]string
 }
 
-// metricsOf returns all metrics of a vault, also those that have no series yet.
+// metricsOf returns all metrics of a vault, including those that have no series yet.
 func metricsOf(t *testing.T) map[string]*exported {
 	t.Helper()
 	a := measured(t, func(c *config.Serve) { c.Backup = t.TempDir() })

@@ -33,7 +33,7 @@ type Finding struct {
 	Remedy string `json:"remedy,omitempty"`
 }
 
-// warning is an error that may be intended.
+// warning is the error of a finding that may be intended.
 type warning struct{ error }
 
 const (

@@ -63,7 +63,8 @@ func examineFileNames(ctx context.Context, s config.Storage) (n *fileNames, err 
 }
 
 // compareNames first lists the records and then the files, because a file is stored before its
-// record. A file that is missing then may have been deleted in between, with its record.
+// record. A missing file may have been deleted in between, together with its record, so compareNames
+// then lists the records again and counts only the files that still have one.
 func compareNames(ctx context.Context, d *db.DB, files blob.Store) (*fileNames, error) {
 	// Half of a digest identifies a name, and takes less memory.
 	type name [16]byte

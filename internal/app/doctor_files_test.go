@@ -37,7 +37,7 @@ func TestDoctorChecksAllFiles(t *testing.T) {
 		blobtest.Replace(t, folder, damaged.Verified.TailKey, tail)
 		list := ExamineFiles(t.Context(), config.Storage{Data: dir})
 		if len(list) != 1+damages || list[0].Good != (damages == 0) || !strings.Contains(list[0].Detail, want) {
-			t.Errorf("%s: findings = %+v, want %q and %d certificates", name, list, want, damages)
+			t.Errorf("%s: findings = %+v, want %q and %d damaged certificates", name, list, want, damages)
 		}
 		for _, f := range list[1:] {
 			if f.Good || f.Name != "certificate "+damaged.ReferenceID || f.Detail != problems[cert.CheckFile] {
@@ -55,7 +55,7 @@ func TestDoctorChecksAllFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	if list := ExamineFiles(t.Context(), config.Storage{Data: dir}); len(list) != 2 || list[0].Good {
-		t.Errorf("findings without the file = %+v, want one certificate", list)
+		t.Errorf("findings without the file = %+v, want one damaged certificate", list)
 	}
 	if list := ExamineFiles(t.Context(), config.Storage{Data: t.TempDir()}); len(list) != 1 || list[0].Good {
 		t.Errorf("findings without a vault = %+v, want an error", list)

@@ -68,9 +68,9 @@ func examineExtensions(ctx context.Context, d *db.DB) error {
 	return nil
 }
 
-// examineCollation compares the version of the collation with which the indexes were made with that
-// of the server. They differ after an upgrade of the operating system, and indexes of text may then
-// miss rows.
+// examineCollation checks that the indexes were made with the version of the collation that the server
+// has. The versions differ after an upgrade of the operating system, and indexes of text may then miss
+// rows.
 func examineCollation(ctx context.Context, d *db.DB) error {
 	var recorded, actual string
 	err := d.QueryRowContext(ctx, `

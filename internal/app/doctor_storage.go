@@ -18,7 +18,7 @@ const (
 	oldTransaction = 5 * time.Minute
 	// lateMail is the age from which a waiting message is a problem.
 	lateMail = time.Hour
-	// lateCheck is the delay of the check of a stored file from which it is a problem.
+	// lateCheck is the delay from which a late check of a stored file is a problem.
 	lateCheck = 5 * 24 * time.Hour
 )
 
@@ -31,7 +31,8 @@ func finding(name, detail string, err error) Finding {
 	return Finding{Name: name, Good: true, Detail: detail}
 }
 
-// examineStorage checks that the database is intact and works, and that work continues.
+// examineStorage checks that the database is intact and works, and that mail, webhooks, backups and the
+// checks of stored files work.
 func examineStorage(ctx context.Context, d *db.DB, now time.Time) (list []Finding) {
 	if d.Dialect == db.SQLite {
 		problems, err := d.QuickCheck(ctx)

@@ -70,8 +70,8 @@ func TestDoctorDetectsBrokenStorage(t *testing.T) {
 	})
 }
 
-// TestDoctorDetectsMissingMailServer checks that doctor reports messages that reached no one, until a
-// mail server has accepted one.
+// TestDoctorDetectsMissingMailServer checks that doctor reports messages that were not sent, until a
+// mail server has accepted a later message.
 func TestDoctorDetectsMissingMailServer(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -19,8 +19,8 @@ const (
 	// tlsEndsSoon is the remaining lifetime of a TLS certificate below which ExamineTLS warns. ACME, and
 	// the vault for its own certificate, renew the certificate 30 days before its expiry.
 	tlsEndsSoon = 14 * 24 * time.Hour
-	// tlsEndsShare is the share of its lifetime below which ExamineTLS warns about a certificate with a
-	// short lifetime. ACME renews it in the last third.
+	// tlsEndsShare is 6, because ExamineTLS warns about a certificate with a short lifetime when less
+	// than a sixth of the lifetime remains. ACME renews such a certificate in the last third.
 	tlsEndsShare = 6
 )
 

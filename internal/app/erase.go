@@ -13,7 +13,7 @@ import (
 )
 
 // Erase deletes the files of a certificate at once; see cert.Service.Erase. The server may be
-// running. It returns an error if the files belong to another installation than the database,
+// running. Erase returns an error if the files belong to another installation than the database,
 // because the files of the certificate would then not be deleted.
 func (b *Base) Erase(ctx context.Context, s config.Storage, referenceID, reason string) (*cert.Erasure, error) {
 	blobs, err := b.installedFiles(ctx, s)

@@ -104,7 +104,8 @@ func openInstalled(ctx context.Context, c config.Storage, d *db.DB) (blob.FileSt
 	return store, checkInstallation(ctx, c, d, store)
 }
 
-// requireFiles is createFiles for an existing vault, whose folder has files.
+// requireFiles is like createFiles, but it returns an error if the data folder has no folder of files,
+// because an existing vault has one.
 func requireFiles(c config.Storage, store blob.FileStore) (blob.FileStore, error) {
 	if c.Blob == "" {
 		if _, err := os.Stat(filesDir(c)); err != nil {
@@ -135,7 +136,7 @@ func storeRemedy(c config.Storage) string {
 	return "set --data to the data folder of the database"
 }
 
-// errNoStore means that the file store of a vault has no installation.
+// errNoStore adds what to do to blob.ErrNoInstallation, and returns any other error unchanged.
 func errNoStore(c config.Storage, store blob.FileStore, err error) error {
 	if errors.Is(err, blob.ErrNoInstallation) {
 		return fmt.Errorf("%s: %w; %s, or start certvault serve once", store.Location(), err, storeRemedy(c))

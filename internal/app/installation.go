@@ -79,7 +79,8 @@ func (a *App) status(ctx context.Context, mailTransport string) (*panel.Status, 
 	return s, err
 }
 
-// numbers returns the numbers of institutions, from counters only.
+// numbers returns the usage and the totals of certificates of the institutions with the given ids. It
+// reads only counters.
 func (a *App) numbers(ctx context.Context, ids []int64) (map[int64]panel.Numbers, error) {
 	if len(ids) == 0 {
 		return map[int64]panel.Numbers{}, nil

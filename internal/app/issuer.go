@@ -8,8 +8,8 @@ import (
 	"github.com/certvault/certvault/internal/issuer"
 )
 
-// Issuer returns the credentials of an existing vault, for the operations that need only the database: the
-// documents of the vault, and revocations by file. The server may be running.
+// Issuer returns a service for the credentials of an existing vault, for the operations that need only the
+// database, such as Documents and RevokeFile. The server may be running.
 func (b *Base) Issuer(ctx context.Context) (*issuer.Service, error) {
 	address, err := b.DB.BaseURL(ctx)
 	if err != nil {

@@ -177,8 +177,8 @@ func (m *queueMetrics) Collect(ch chan<- prometheus.Metric) {
 	gauge := func(desc *prometheus.Desc, value float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, labels...)
 	}
-	// Each queue of this server exists from the start, because a missing series cannot be
-	// distinguished from 0.
+	// Each queue of this server has its series from the start, because a missing series would mean that
+	// the value is unknown.
 	for _, name := range m.app.Queue.Names() {
 		if !slices.ContainsFunc(depths, func(d job.Depth) bool { return d.Queue == name }) {
 			depths = append(depths, job.Depth{Queue: name})

@@ -69,7 +69,8 @@ func TestMetricsFollowTheConventions(t *testing.T) {
 	}
 }
 
-// TestMetricsShowEvents causes the event of each metric of the process and compares the values.
+// TestMetricsShowEvents checks the values of the metrics of the process at first, and of some of them
+// after events that change them.
 func TestMetricsShowEvents(t *testing.T) {
 	t.Parallel()
 	a := measured(t, func(c *config.Serve) { c.PublicRateLimit, c.Backup = 1, t.TempDir() })

@@ -40,7 +40,7 @@ func checkRoles(c *config.Serve) error {
 }
 
 // checkOutbox returns an error if this server and others run jobs, and one of them has no mail
-// server. The other servers have sent heartbeats recently, see checkStore.
+// server. Only other servers that have sent a heartbeat recently count.
 func (a *App) checkOutbox(ctx context.Context) error {
 	if a.DB.Dialect == db.SQLite || !a.cfg.Has(config.Work) {
 		return nil
@@ -75,7 +75,7 @@ func (a *App) drain(ctx context.Context) {
 	}
 }
 
-// withoutWeb is the handler of surfaces that this server does not have.
+// withoutWeb is the handler of the pages and interfaces that a server without the role web does not have.
 func withoutWeb(w http.ResponseWriter, _ *http.Request) {
 	plain(w, http.StatusNotFound, "This server has only the role work.\n")
 }

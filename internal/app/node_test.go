@@ -40,8 +40,8 @@ func requested(t *testing.T, a *App, path string) (status int, body string) {
 	return res.StatusCode, string(text)
 }
 
-// Health checks are answered from the opening of the port to its end, and other requests wait for
-// the start.
+// Health checks are answered from the opening of the port until it is closed, and other requests wait
+// for the start.
 func TestHealthOfStartAndStop(t *testing.T) {
 	t.Parallel()
 	drain := time.Hour
@@ -76,7 +76,8 @@ func TestHealthOfStartAndStop(t *testing.T) {
 	}
 }
 
-// Servers on one database share it if they have a mail server, and can have one role each.
+// Several servers can use one database if those with the role work have a mail server. A server can
+// have only one of the roles.
 func TestSeveralServers(t *testing.T) {
 	t.Parallel()
 	database, first := dbtest.MigratedURL(t), warmFolder(t)

@@ -144,7 +144,7 @@ func (a *App) ready(w http.ResponseWriter, r *http.Request) {
 	plain(w, http.StatusOK, text)
 }
 
-// fileProbeText is the reason of a vault whose file store does not work.
+// fileProbeText returns the response of /readyz if the file store does not work.
 func (a *App) fileProbeText() string {
 	if a.cfg.Blob != "" {
 		return "the file store does not respond\n"

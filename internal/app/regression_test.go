@@ -118,7 +118,7 @@ func (r *receiver) originals() map[string]string {
 	return found
 }
 
-// keys returns the keys of the originals with a file name to which rows refer.
+// keys returns the keys of the originals to which the rows with a file name refer.
 func (r *receiver) keys(name string) []string {
 	r.Helper()
 	keys, err := db.Column[string](r.direct.QueryContext(r.Context(), `

@@ -137,7 +137,7 @@ func TestCopyWithOnlyTheMasterKey(t *testing.T) {
 }
 
 // TestOtherIdentityIsRejected checks that neither the server nor a command uses an identity that is
-// not that of the database, and that doctor names both.
+// not that of the database, and that doctor names the file of the identity.
 func TestOtherIdentityIsRejected(t *testing.T) {
 	t.Parallel()
 	eachStorage(t, func(t *testing.T, s config.Storage) {

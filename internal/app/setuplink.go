@@ -11,7 +11,8 @@ import (
 
 // printSetupLink prints the base URL and, for a self-signed TLS certificate, what to do about the
 // warning of browsers. If the vault has no owner yet, printSetupLink also prints a new one-time
-// set-up link, in the last line. The vault also serves if nothing reads its output.
+// set-up link, in the last line. If the output cannot be written, printSetupLink only logs the error, so that
+// the vault starts anyway.
 func (a *App) printSetupLink(ctx context.Context) error {
 	if !a.cfg.Has(config.Web) {
 		return nil

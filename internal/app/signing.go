@@ -78,8 +78,8 @@ func (s *Storage) checkIdentity(ctx context.Context, log *slog.Logger) error {
 
 // CreateKeys creates the signing key and the keys for credentials of each institution that never had
 // a signing key, and the root key if no institution has a key. It records that each key exists. If a
-// key is lost, CreateKeys does not create it again, so the error remains until the key is restored or
-// explicitly replaced.
+// key is lost, CreateKeys does not create it again, so sealing with the key fails until the key is
+// restored or explicitly replaced.
 func (s *Storage) CreateKeys(ctx context.Context) error {
 	withKey, err := account.WithKey(ctx, s.DB)
 	if err != nil {

@@ -210,8 +210,8 @@ func signLock(file, node string) error {
 	return nil
 }
 
-// clearLock removes the id of this server from the lock file when the server stops normally. A copy
-// of the folder that is made later is complete. clearLock does not change the lock file of a folder
+// clearLock removes the id of this server from the lock file when the server stops normally, because a
+// copy of the folder that is made later is complete. clearLock does not change the lock file of a folder
 // that has replaced the locked folder.
 func clearLock(locked os.FileInfo, file string) error {
 	if now, err := os.Stat(file); err != nil || !os.SameFile(locked, now) {

@@ -62,7 +62,8 @@ func copyFolder(t *testing.T, from string) (to string) {
 	return to
 }
 
-// kill closes a vault as if its process had died: without the removal of its traces.
+// kill closes a vault as if its process had died: its id remains in the lock file and in the list of
+// nodes, and its mark remains in the folder of files.
 func kill(t *testing.T, a *App) {
 	t.Helper()
 	if a.stopTasks != nil {
@@ -119,7 +120,7 @@ func TestCopyOfFolderIsRejected(t *testing.T) {
 	if err := first.close(t.Context()); err != nil {
 		t.Error(err)
 	}
-	// No server is alive, so that the copy may be a restored backup.
+	// No server is alive, so the copy may be a restored backup.
 	if first, err = start(copied); err != nil {
 		t.Fatalf("a copy after the first server was stopped: start failed: %v", err)
 	}

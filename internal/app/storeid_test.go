@@ -23,7 +23,7 @@ import (
 const otherID = "0b2d9f0e-3a55-4b8e-9a55-4f1f6b8b2a10"
 
 // TestFilesOfAnotherInstallationAreRejected checks that the file store and the database must have
-// the same id, and that a start that a crash interrupted between the two can be repeated.
+// the same id, and that a start can be repeated after a crash when only the file store had the id.
 func TestFilesOfAnotherInstallationAreRejected(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -29,8 +29,8 @@ import (
 // firstTask is the maximum delay of the first run of a periodic task.
 const firstTask = time.Minute
 
-// startTasks starts the periodic tasks. Those of the vault are run by one node at a time, and those
-// of this process by each node.
+// startTasks starts the periodic tasks. The tasks in list are run by one node at a time, and all other
+// tasks by each node.
 func (a *App) startTasks(ctx context.Context) {
 	ctx, a.stopTasks = context.WithCancel(context.WithoutCancel(ctx))
 	a.every(ctx, "check of the TLS certificate", checkCertificateEvery, a.reloadCertificate)

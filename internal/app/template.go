@@ -24,7 +24,7 @@ import (
 
 // Templates returns a service for the templates of an existing vault, and a function that closes it. The
 // server may be running. The service runs no jobs and issues no certificates. fonts are the folders to
-// search for fonts, or nil for the default. It returns an error if the files belong to another
+// search for fonts, or nil for the default. Templates returns an error if the files belong to another
 // installation than the database.
 func (b *Base) Templates(ctx context.Context, s config.Storage, fonts []string) (_ *template.Service, done func(context.Context) error, err error) {
 	blobs, err := b.installedFiles(ctx, s)

@@ -25,7 +25,7 @@ func (c *collector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusOK)
 }
 
-// receivedSpan is a part of a span.
+// receivedSpan has the fields of a span that the tests compare.
 type receivedSpan struct {
 	TraceID, SpanID, ParentSpanID, Name string
 }
@@ -51,8 +51,8 @@ func (c *collector) spans(d *driver) (list []receivedSpan) {
 }
 
 // checkTraces checks the spans of all operations: an upload is one trace from the request of the
-// client to the approval, a webhook has the position of its delivery, and no span has data about
-// people.
+// client to the approval, the header traceparent of a webhook names the span of its delivery, and no
+// span has data about people.
 func (d *driver) checkTraces() {
 	d.Helper()
 	const remote = "4bf92f3577b34da6a3ce929d0e0e4736"
@@ -64,7 +64,8 @@ func (d *driver) checkTraces() {
 		d.Errorf("%d spans were lost", n)
 	}
 	spans := d.collector.spans(d)
-	// child returns a span with a name in a trace, below another span unless parent is "".
+	// child returns a span with a name that is a child of parent, or any span with the name if parent has
+	// no id.
 	child := func(name string, parent receivedSpan) receivedSpan {
 		d.Helper()
 		for _, s := range spans {

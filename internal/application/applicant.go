@@ -47,7 +47,9 @@ func (s *Service) Answer(ctx context.Context, userID int64, uuid, text string, f
 	return forApplicant(a), err
 }
 
-// WithdrawOwn ends an application of a person. The errors are as for Answer.
+// WithdrawOwn ends an application of a person. The error is fault.NotFound if the person has no such
+// application, fault.BadRequest if the application cannot be withdrawn any more, and fault.Conflict if it
+// has changed in the meantime.
 func (s *Service) WithdrawOwn(ctx context.Context, userID int64, uuid string) (*Application, error) {
 	a, err := s.ByApplicant(ctx, userID, uuid)
 	if err != nil {

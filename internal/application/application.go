@@ -1,6 +1,6 @@
 // Package application owns offers and the applications of people for certificates. An application is a
 // record of package cert with the source customer; this package has its fields, files, messages and
-// decisions. The states are one table with the roles that may trigger each step.
+// decisions. One table has the steps between the states, with the roles that may trigger each step.
 package application
 
 import (
@@ -27,7 +27,8 @@ const (
 // Status is the status of an application: a status of package cert.
 type Status = cert.Status
 
-// Application is the application of a person. Certificate fields are those of its record.
+// Application is the application of a person. The fields about the certificate are those of the
+// application's record in package cert.
 type Application struct {
 	ID            int64 // the application_id of the interface: the id of the record
 	UUID          string
@@ -49,19 +50,19 @@ type Application struct {
 	Hold        *Hold
 	// ClaimedBy is the reviewer who claimed the application, and DecidedBy the person who decided it.
 	ClaimedBy, DecidedBy Person
-	// Reason is the reason of a rejection, which the applicant sees. Note is private.
+	// Reason is the reason of a rejection, which the applicant sees. The applicant does not see Note.
 	Reason, Note string
 	// Advice is the result of the comparison with the register.
 	Advice Advice
-	// Failure is the failure of the certificate.
+	// Failure says why the processing of the certificate failed; otherwise it is nil.
 	Failure              *cert.Failure
 	CreatedAt, UpdatedAt time.Time
 	DecidedAt, ClaimedAt *time.Time
 	FilesDeleted         bool
 	Revision             int64
 
-	// id is the number of the row, and state the state of the table of steps. emailFolded is the address
-	// in the form in which it is compared.
+	// id is the number of the row, and state is the state in the table of steps. emailFolded is the
+	// address in the form in which it is compared.
 	id          int64
 	state       Status
 	emailFolded string
@@ -160,8 +161,8 @@ type Filter struct {
 	Search    string
 	Hold      HoldKind
 	OnHold    *bool
-	// ClaimedBy selects the applications that a member claimed, and For those open ones that a member
-	// may review.
+	// ClaimedBy selects the applications that a member claimed, and For selects the open
+	// applications that a member may review.
 	ClaimedBy, For int64
 	// Answered selects the applications whose hold has an answer, or those without an answer.
 	Answered               *bool
@@ -170,8 +171,8 @@ type Filter struct {
 	Ascending              bool
 }
 
-// Approval is the certificate that a reviewer approves. Empty texts are those of the application and its
-// offer. File is required if the offer has no template.
+// Approval is the certificate that a reviewer approves. If a text is empty, that of the application or its
+// offer is used. File is required if the offer has no template.
 type Approval struct {
 	Title, IssueDate, Details, ExpiresOn string
 	File                                 *cert.File
@@ -190,11 +191,11 @@ type Reviewer struct {
 // TxFunc runs in the transaction of an operation on an application.
 type TxFunc func(ctx context.Context, tx *db.Tx, a *Application) error
 
-// Counts are the numbers that the dashboard shows of the open applications that a member may review.
-// Each application is counted in one of Pending, InReview, OnHold (without an answer) and Answered.
+// Counts are the numbers that the dashboard shows of the applications that a member may review. Each open
+// application is counted in one of Pending, InReview, OnHold (without an answer) and Answered.
 type Counts struct {
 	Pending, InReview, OnHold, Answered int
-	// Mine are those that the member claimed.
+	// Mine is the number of open applications that the member claimed.
 	Mine int
 	// OldestAt is the time of the oldest open application.
 	OldestAt        *time.Time

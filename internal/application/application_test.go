@@ -18,7 +18,7 @@ func TestApprovedApplicationIsACertificate(t *testing.T) {
 		o := f.offer("summer-school")
 		a := f.submit(o, f.applicant("Chi Eze"))
 		if a.Status != cert.Pending || a.Values["matric"] != "M-1001" || a.OfferName != o.Name || a.ReferenceID == "" || a.Revision != 1 {
-			t.Fatalf("application = %+v", a)
+			t.Fatalf("application = %+v, want the submitted values, the status pending and revision 1", a)
 		}
 		wantFault(t, "approval without a file", func() error {
 			_, err := f.Applications.Approve(t.Context(), f.by(f.ada), a.UUID, application.Approval{})
@@ -27,19 +27,19 @@ func TestApprovedApplicationIsACertificate(t *testing.T) {
 		claimed, err := f.Applications.Claim(t.Context(), f.by(f.ada), a.UUID)
 		f.ok(err)
 		if claimed.Status != cert.InReview || claimed.ClaimedBy.ID != f.ada || claimed.ClaimedAt == nil || claimed.Revision != 2 {
-			t.Fatalf("claimed = %+v", claimed)
+			t.Fatalf("claimed = %+v, want it in review by Ada, with revision 2", claimed)
 		}
 		approved, err := f.approve(f.by(f.bob), a.UUID)
 		f.ok(err)
 		if approved.Status != cert.Processing || approved.ID != a.ID || approved.DecidedBy.ID != f.bob || approved.DecidedAt == nil {
-			t.Fatalf("approved = %+v", approved)
+			t.Fatalf("approved = %+v, want it in processing, decided by Bob", approved)
 		}
 		f.Settle()
 		if a = f.get(a.UUID); a.Status != cert.Approved || a.Title != "Summer school" {
-			t.Errorf("status = %s, title = %q after processing", a.Status, a.Title)
+			t.Errorf("status = %s, title = %q after processing, want the approved Summer school", a.Status, a.Title)
 		}
 		if got := f.actions(a); got != "submitted claimed approved certificate_approved" {
-			t.Errorf("timeline = %s", got)
+			t.Errorf("timeline = %s, want the submission, the claim and both approvals", got)
 		}
 		_, err = f.Applications.Reject(t.Context(), f.by(f.ada), a.UUID, "Too late.", "")
 		wantFault(t, "rejection of an approved application", err, fault.BadRequest)
@@ -57,7 +57,7 @@ func TestRejectedApplication(t *testing.T) {
 		a, err = f.Applications.Reject(t.Context(), f.by(f.ada), a.UUID, "You did not attend.", "Absent on all days")
 		f.ok(err)
 		if a.Status != cert.Rejected || a.Reason != "You did not attend." || a.Note != "Absent on all days" {
-			t.Fatalf("rejected = %+v", a)
+			t.Fatalf("rejected = %+v, want the status rejected with the reason and the note", a)
 		}
 		own, err := f.Applications.ByApplicant(t.Context(), who.UserID, a.UUID)
 		f.ok(err)

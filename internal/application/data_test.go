@@ -56,7 +56,7 @@ func TestOpenApplicationsAreLimited(t *testing.T) {
 	})
 }
 
-// The files of drafts have a limit for each institution, and those of applications do not count.
+// The files of drafts have a limit for each institution. Files of submitted applications do not count.
 func TestQuotaOfDrafts(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, dbtest.SQLite(t), func(d *vault.Deps) { d.StagedQuota = 1 })
@@ -74,7 +74,7 @@ func TestQuotaOfDrafts(t *testing.T) {
 	f.ok(add(dee))
 }
 
-// The address of an application is the verified one until the certificate is made.
+// The address of an application cannot be corrected until the application is approved.
 func TestAddressOfAnApplication(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, dbtest.SQLite(t))
@@ -391,7 +391,8 @@ func TestTemplateOffer(t *testing.T) {
 	})
 }
 
-// An address that is verified later gets the applications that the institution submitted for it.
+// A person who verifies an address gets the applications that the institution submitted for the address
+// before.
 func TestApplicationsOfAVerifiedAddress(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, dbtest.SQLite(t))

@@ -24,7 +24,7 @@ func TestDisabledInstitutionAcceptsNoApplications(t *testing.T) {
 		if list, err := f.Applications.OpenOffers(t.Context(), f.inst.ID); err != nil || len(list) != 0 {
 			t.Errorf("open offers = %v, error %v; want none", list, err)
 		}
-		// An applicant can still withdraw what was submitted before.
+		// An application that was submitted before remains.
 		if got := f.get(waiting.UUID); got.UUID != waiting.UUID {
 			t.Errorf("application = %+v", got)
 		}

@@ -50,8 +50,8 @@ func (s *Service) DraftOf(ctx context.Context, who Applicant, o *Offer) (*DraftA
 	return d, err
 }
 
-// draftTx returns the draft of a person for an open offer, which it creates if there is none. No other
-// transaction can change the draft until the transaction ends.
+// draftTx returns the draft of a person for an open offer, and creates the draft if there is none. No
+// other transaction can change the draft until the transaction ends.
 func (s *Service) draftTx(ctx context.Context, tx *db.Tx, who Applicant, o *Offer) (id int64, now time.Time, err error) {
 	now = s.moment()
 	current, err := offer(ctx, tx, o.InstitutionID, o.UUID)
@@ -177,7 +177,7 @@ func (s *Service) roomTx(ctx context.Context, tx *db.Tx, draft int64, o *Offer, 
 	if n >= o.MaxFiles {
 		return cert.Problems{{Field: FileOf(field), Code: CodeFiles, Limit: o.MaxFiles}}.Err()
 	}
-	// Anyone with an address can save files, so those that are not sent have a limit of their own.
+	// Anyone with a verified address can save files, so the files of drafts have a limit of their own.
 	var saved int64
 	if err := tx.QueryRowContext(ctx, `
 		SELECT CAST(coalesce(sum(f.size), 0) AS BIGINT) FROM application_drafts d JOIN application_files f ON f.draft_id = d.id WHERE d.institution_id = $1`,

@@ -51,7 +51,8 @@ func BlobKeys(ctx context.Context, q db.Queryer, visit func(key string) error) e
 }
 
 // Receive stores an attachment and calls use, which stores the application or the answer that has it. The
-// rules and errors are those of cert.Service.Receive. For several files, use receives the next one.
+// rules and errors are those of cert.Service.Receive. For several files, use calls Receive for the next
+// file.
 func (s *Service) Receive(ctx context.Context, institutionUUID string, in *cert.Incoming, use func(*cert.File) error) error {
 	return s.certs.ReceiveAttachment(ctx, institutionUUID, in, use)
 }
@@ -92,7 +93,7 @@ func (s *Service) OpenOwnFile(ctx context.Context, userID int64, uuid, fileID st
 	return content, f, err
 }
 
-// openFrom opens the file of a row a, which the text after JOIN selects.
+// openFrom opens a file. join is the SQL text after JOIN: it selects the row that has the file, as a.
 func (s *Service) openFrom(ctx context.Context, join string, of int64, uuid, fileID string) (*cert.Content, *File, error) {
 	f, key, err := s.file(ctx, join, of, uuid, fileID)
 	if err != nil {
@@ -102,7 +103,7 @@ func (s *Service) openFrom(ctx context.Context, join string, of int64, uuid, fil
 	return content, f, err
 }
 
-// file returns the file of a row a, which the text after JOIN selects, and its key.
+// file returns a file and its key. join is as for openFrom.
 func (s *Service) file(ctx context.Context, join string, of int64, uuid, fileID string) (f *File, key string, err error) {
 	f = &File{}
 	err = s.db.QueryRowContext(ctx, `
@@ -118,7 +119,7 @@ func (s *Service) file(ctx context.Context, join string, of int64, uuid, fileID 
 }
 
 // deleteFilesTx removes the references to the files that where selects, and returns their keys. The next
-// sweep deletes the files; call erase after the transaction to delete them at once.
+// sweep deletes the files; call erase in the same transaction to delete them as soon as it is committed.
 func deleteFilesTx(ctx context.Context, tx *db.Tx, now time.Time, where string, arg any) ([]string, error) {
 	keys, err := db.Column[string](tx.QueryContext(ctx, `SELECT file_key FROM application_files WHERE file_key IS NOT NULL AND `+where, arg))
 	if err != nil || len(keys) == 0 {
@@ -130,7 +131,8 @@ func deleteFilesTx(ctx context.Context, tx *db.Tx, now time.Time, where string, 
 	return keys, deletion.ExpireTx(ctx, tx, keys, now)
 }
 
-// erase deletes the files of deleted rows after the transaction. If it fails, the next sweep deletes them.
+// erase deletes files after the transaction, if it is committed. If that fails, the next sweep deletes the
+// files.
 func (s *Service) erase(ctx context.Context, tx *db.Tx, keys []string) {
 	if len(keys) == 0 {
 		return

@@ -189,7 +189,7 @@ func (f *fixture) count(query string, args ...any) (n int) {
 	return n
 }
 
-// approveFile approves an application with a file of a name.
+// approveFile approves an application with a file that has the given name.
 func (f *fixture) approveFile(uuid, name string) error {
 	f.TB.Helper()
 	return f.Certs.Receive(f.TB.Context(), f.inst.UUID, cert.NewIncoming(name, bytes.NewReader(vaulttest.PDF)), func(file *cert.File) error {

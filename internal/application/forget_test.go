@@ -62,7 +62,8 @@ func TestRetention(t *testing.T) {
 	})
 }
 
-// An erased person leaves counts only.
+// Of the applications of an erased person, only counts, issued certificates and undelivered events without
+// personal data remain.
 func TestErasure(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -119,7 +120,7 @@ func TestErasure(t *testing.T) {
 		}
 		// The issued certificate belongs to the institution.
 		if c, err := f.Certs.ByUUID(t.Context(), f.inst.ID, approved.UUID); err != nil || c.Status != cert.Approved {
-			t.Errorf("the certificate: %v, err = %v", c, err)
+			t.Errorf("the issued certificate = %v, err = %v, want it to remain approved", c, err)
 		}
 		if n := f.count(`SELECT count(*) FROM certificates`); n != 2 {
 			t.Errorf("%d records, want the certificate and the other application", n)
@@ -129,7 +130,7 @@ func TestErasure(t *testing.T) {
 
 // checkErasedEvents checks what remains of the events of a withdrawn and of a rejected application:
 // those that are not delivered yet, without personal data. They are sent like any other event, not
-// like a test.
+// like a test event.
 func (f *fixture) checkErasedEvents(t *testing.T, withdrawn, rejected *application.Application) {
 	t.Helper()
 	rows, err := f.DB.QueryContext(t.Context(), `SELECT e.name, e.payload, d.body, d.status FROM webhook_events e JOIN webhook_deliveries d ON d.event_id = e.id

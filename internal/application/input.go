@@ -104,7 +104,7 @@ func readValues(bad *cert.Problems, fields []Field, values map[string]string) ma
 	return stored
 }
 
-// checkFiles adds the problems of the numbers of files by field to bad.
+// checkFiles checks counts, the numbers of files by the keys of their fields, and adds the problems to bad.
 func checkFiles(bad *cert.Problems, o *Offer, counts map[string]int) {
 	total := 0
 	for _, key := range slices.Sorted(maps.Keys(counts)) {

@@ -20,7 +20,7 @@ import (
 // maxFilter is the maximum length of a filter in bytes.
 const maxFilter = 1000
 
-// sorts are the columns of the orders of a list.
+// sorts has, for each order of a list, the column by which the list is sorted.
 var sorts = map[string]string{"created_at": "c.created_at", "updated_at": "c.updated_at", "name": "a.name_folded", "email": "a.email_folded"}
 
 // Statuses are the statuses of applications, in the order in which an application can have them.
@@ -266,7 +266,8 @@ func (f *Filter) holds(v *selection, bad *fault.Fields) {
 	}
 }
 
-// day adds the condition that an application was created on or after, or before, a day in UTC.
+// day adds a condition on the time at which an application was created: sign compares it with the start of
+// a day in UTC, plus a number of days.
 func (v *selection) day(bad *fault.Fields, field, day, sign string, plus int) {
 	if day == "" {
 		return

@@ -9,7 +9,8 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// The next application is the one that follows in the order of the list, and the first one after the last.
+// The next application is the one that follows in the order of the list. After the last application, it is
+// the first one.
 func TestNext(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -14,8 +14,8 @@ import (
 	"github.com/certvault/certvault/internal/recipient"
 )
 
-// These are the mails to applicants. The mail of a hold for information is that of a question. The mail
-// of an approved application is that of its certificate.
+// These are the mails to applicants. The mail about a hold for information has the texts of a question.
+// There is no mail about an approval, because the applicant gets the mail of the certificate.
 const (
 	mailReceived = "received"
 	mailHold     = "hold"

@@ -123,8 +123,8 @@ var refusals = map[string]error{
 	"not_found": errNotFound, "state": errState, "changed": errChanged, "reviewer": ErrReviewer, "four_eyes": ErrFourEyes, "not_claimed": ErrNotClaimed,
 }
 
-// refusalKinds are the kinds of faults with which an application stays as it is. With any other error, the
-// decision may succeed later.
+// refusalKinds are the kinds of faults that refuse a decision. Any other error is the failure of a part of
+// the vault, after which the decision may succeed later.
 var refusalKinds = []fault.Kind{fault.Invalid, fault.BadRequest, fault.Forbidden, fault.NotFound, fault.Conflict}
 
 // RefusalOf returns an error of Decide as a refusal, or nil for the failure of a part of the vault.
