@@ -48,7 +48,8 @@ func (b *build) bom(binary string) ([]byte, error) {
 		purl := "pkg:golang/" + dep.Path + "@" + url.PathEscape(dep.Version)
 		components = append(components, cdx.Component{
 			BOMRef: purl, Type: cdx.ComponentTypeLibrary, Name: dep.Path, Version: dep.Version, PackageURL: purl,
-			// The digest of a module is that of a list of its files, for which CycloneDX has no name.
+			// The digest in go.sum is that of a list of the digests of the module's files. CycloneDX has no
+			// name for such a digest.
 			Properties: &[]cdx.Property{{Name: "go:sum", Value: dep.Sum}},
 		})
 	}

@@ -21,8 +21,8 @@ import (
 // imageUser is the id of the user in the image. Many images without a shell use this id.
 const imageUser = 65532
 
-// image returns an OCI image in a tar that docker load, podman load and skopeo copy accept. It needs no
-// other image and no daemon: the binary is static.
+// image returns an OCI image in a tar that docker load, podman load and skopeo copy accept. Building it
+// needs no daemon, and no base image because the binary is static.
 func (b *build) image(files []entry) ([]byte, error) {
 	var list []entry
 	for _, f := range files {
@@ -83,7 +83,7 @@ func (b *build) image(files []entry) ([]byte, error) {
 }
 
 // roots returns the root certificates of Mozilla in a version that go.mod pins, except those that are
-// trusted only in part.
+// trusted only under additional conditions, which a file of certificates cannot contain.
 func roots() []byte {
 	var out bytes.Buffer
 	for root := range bundle.Roots() {

@@ -1,6 +1,7 @@
 // Command package builds the packages of certvault from its Linux binary: deb, rpm, tar.gz, an OCI image
-// and a software bill of materials. Each depends only on the binary, the files of this repository and
-// the time of the commit (SOURCE_DATE_EPOCH), so that anyone can build them again and compare them.
+// and a software bill of materials. Each depends only on the binary, the files of this repository, the
+// time of the commit (SOURCE_DATE_EPOCH) and, for the image, the folder of -fonts, so that anyone can build
+// them again and compare them.
 //
 // It runs the binary to get the manual page, the completions and the compiled PDF renderer. So the
 // packages are for the architecture of the machine that builds them.
@@ -185,7 +186,7 @@ func (b *build) renderer(binary string) ([]entry, error) {
 	return tree(dir, rendererDir)
 }
 
-// tree returns the files of a folder, with another folder in their paths.
+// tree returns the files in dir and in its subfolders. In their paths, target replaces dir.
 func tree(dir, target string) ([]entry, error) {
 	var list []entry
 	err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
@@ -208,7 +209,7 @@ func tree(dir, target string) ([]entry, error) {
 
 var errNoOutput = errors.New("the command printed nothing")
 
-// output runs the binary without settings of the caller.
+// output runs the binary without the environment of the caller, and returns its standard output.
 func output(binary string, args ...string) ([]byte, error) {
 	cmd := exec.Command(binary, args...) //nolint:gosec,noctx // the binary that is packaged
 	cmd.Env = []string{"HOME=/nonexistent", "TMPDIR=" + os.TempDir()}

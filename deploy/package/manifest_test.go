@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestManifests decodes the manifests of Kubernetes into its own types, and rejects unknown fields. It
-// also checks what the server requires of labels and references.
+// TestManifests decodes the manifests into the types of the Kubernetes API, and rejects unknown fields. It
+// also checks the user of the pod, and that selectors, volumes, ports and references match.
 func TestManifests(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "kubernetes", "certvault.yaml"))
 	if err != nil {
@@ -88,7 +88,7 @@ func TestManifests(t *testing.T) {
 		}
 	}
 	if container.EnvFrom[0].ConfigMapRef.Name != config.Name || ingress.Spec.Rules[0].HTTP.Paths[0].Backend.Service.Name != service.Name {
-		t.Error("a reference leads to nothing")
+		t.Error("the container does not refer to the ConfigMap, or the ingress does not refer to the service")
 	}
 }
 

@@ -44,10 +44,10 @@ func (b *build) system(format string, list []entry) (_ []byte, err error) {
 			},
 		},
 	})
-	// The scripts need getent and useradd, and the client of PostgreSQL makes backups of its databases.
+	// The scripts need getent and useradd. Backups of a PostgreSQL database need the client of PostgreSQL.
 	switch format {
 	case "deb":
-		info.Release = "" // only Debian's own packages have one
+		info.Release = "" // no Debian revision, which is optional (Debian Policy, 5.6.12)
 		info.Depends, info.Suggests = []string{"passwd", "libc-bin"}, []string{"postgresql-client", "fonts-noto-cjk"}
 		info.Recommends = []string{"ca-certificates"}
 	case "rpm":

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs each package in a fresh root, starts the vault as its unit does, and uploads a certificate.
+# Installs each package in a fresh root, starts the vault, and uploads a certificate.
 #
 #   deploy/package/test.sh DIST [deb|rpm|tar|image ...]
 #
@@ -58,7 +58,7 @@ ready() {
 
 # stop: ends the vault, which must exit with 0.
 stop() {
-	# The children of this shell are chroot and setpriv, which became the vault.
+	# $server is the process of the vault: the programs that start it, such as chroot and setpriv, exec it.
 	kill -TERM "$server"
 	wait "$server" || fail "the exit code is $?: $(tail -5 "$work/log")"
 }
@@ -108,7 +108,7 @@ test_deb() {
 
 test_rpm() {
 	copy
-	# The packages that it requires have other names on this system.
+	# On this system, the packages that the rpm requires have other names.
 	chroot "$root" sh -c 'rpm --initdb && rpm -i --nodeps /tmp/certvault-*.rpm' >"$work/log" 2>&1 || fail "rpm: $(<"$work/log")"
 	system
 	chroot "$root" rpm -e certvault >"$work/log" 2>&1 || fail "rpm -e: $(<"$work/log")"
@@ -148,7 +148,7 @@ test_image() {
 	user=$(sed -E 's/.*"User":"([0-9]+):.*/\1/' <<<"$config") data=/var/lib/certvault
 	[[ $user == 65532 ]] || fail "the user is $user"
 	mapfile -t variables < <(sed -E 's/.*"Env":\[([^]]*)\].*/\1/' <<<"$config" | tr ',' '\n' | tr -d '"')
-	# The runtime adds the names of hosts, a volume, and a root that cannot be changed.
+	# As a container runtime does: /etc/hosts, a read-only root, a volume for the data, and /tmp.
 	echo '127.0.0.1 localhost' >"$root/etc/hosts"
 	mount --bind "$root" "$root"
 	mount -o remount,bind,ro "$root"
