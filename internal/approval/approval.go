@@ -285,8 +285,7 @@ func signerTx(ctx context.Context, tx *db.Tx, institutionID, userID int64) (stri
 const declinedAtOnce = 50
 
 // Decline declines the chosen certificates that wait for a member, and returns their number. Each of them
-// fails with the reason. The errors are those of Approve, fault.NotFound if no certificate of the chosen
-// batch waits for the member, and fault.Invalid with cert.Problems for a reason that is not valid.
+// fails with the reason. The errors are those of Approve, and fault.Invalid with cert.Problems for a reason that is not valid.
 func (s *Service) Decline(ctx context.Context, institutionID, userID int64, c Choice, reason string) (n int, err error) {
 	r := cert.Refusal{InstitutionID: institutionID, UserID: userID, Reason: reason}
 	var bad cert.Problems
@@ -295,6 +294,9 @@ func (s *Service) Decline(ctx context.Context, institutionID, userID int64, c Ch
 	}
 	if c.BatchID != "" {
 		review, err := s.Review(ctx, institutionID, userID, c.BatchID)
+		if fault.Is(err, fault.NotFound) {
+			return 0, errNothing
+		}
 		if err != nil {
 			return 0, err
 		}

@@ -274,6 +274,22 @@ func TestDeclineAndRetry(t *testing.T) {
 	})
 }
 
+// A batch that was already declined is a conflict, as for an approval.
+func TestDeclineBatchAgain(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		f := newFixture(t, d, false)
+		b, list := f.issue(t, "Amelia Hart", "Jo Li")
+		all := approval.Choice{BatchID: b.UUID, Count: len(list)}
+		if n, err := f.Approvals.Decline(t.Context(), f.inst.ID, f.dean.UserID, all, "Wrong date"); err != nil || n != len(list) {
+			t.Fatalf("%d certificates are declined, %v, want %d", n, err, len(list))
+		}
+		if _, err := f.Approvals.Decline(t.Context(), f.inst.ID, f.dean.UserID, all, "Wrong date"); !fault.Is(err, fault.Conflict) {
+			t.Errorf("declining the batch again: err = %v, want Conflict", err)
+		}
+	})
+}
+
 // A certificate that waits can be revoked. Then no signatory is asked.
 func TestRevokeWaiting(t *testing.T) {
 	t.Parallel()
