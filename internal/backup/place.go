@@ -105,7 +105,7 @@ func watchDisk(ctx context.Context, data, dir string, cancel context.CancelCause
 		tick := time.NewTicker(diskEvery)
 		defer tick.Stop()
 		for {
-			if free, err := freeShare(dir); err == nil && free < leastFree {
+			if free, err := blob.FreeShare(dir); err == nil && free < leastFree {
 				cancel(fmt.Errorf("%w: it is also the disk of the vault, and has less than %.0f %% left", ErrFull, 100*leastFree))
 				return
 			}
@@ -124,6 +124,3 @@ func sameDisk(a, b string) bool {
 	var x, y unix.Stat_t
 	return unix.Stat(a, &x) == nil && unix.Stat(b, &y) == nil && x.Dev == y.Dev
 }
-
-// freeShare returns the free share of the file system of a folder.
-var freeShare = blob.FreeShare

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/certvault/certvault/internal/blob"
@@ -170,7 +171,7 @@ func (s *Schedule) release(ctx context.Context, failed error) error {
 	text, at := "", int64(0)
 	if failed != nil {
 		text, at = failed.Error(), db.Micros(s.DB.Now())
-		text = text[:min(len(text), maxFailure)]
+		text = strings.ToValidUTF8(text[:min(len(text), maxFailure)], "") // the cut may be within a character
 	}
 	err := s.DB.Tx(ctx, func(tx *db.Tx) error {
 		_, err := tx.ExecContext(ctx, `UPDATE backups SET leased_by = '', leased_until = 0, failed_at = $1, failure = $2 WHERE id = 1 AND leased_by = $3`, at, text, s.Node)
