@@ -108,8 +108,11 @@ func (s *Invitations) Invite(ctx context.Context, by, institutionID int64, n New
 		if err := allowTx(ctx, tx, by, institutionID, n.Role); err != nil {
 			return err
 		}
-		if _, err := memberTx(ctx, tx, institutionID, "u.email_folded = $2", email.Folded); !fault.Is(err, fault.NotFound) {
-			return errors.Join(err, fault.OfField("email", "This person is already a member."))
+		switch _, err := memberTx(ctx, tx, institutionID, "u.email_folded = $2", email.Folded); {
+		case err == nil:
+			return fault.OfField("email", "This person is already a member.")
+		case !fault.Is(err, fault.NotFound):
+			return err
 		}
 		if err := s.makeRoomTx(ctx, tx, institutionID, now); err != nil {
 			return err

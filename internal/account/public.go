@@ -121,7 +121,7 @@ func (p *Public) check() error {
 
 // linkedInPage matches the number of a page on LinkedIn, alone or in the address of the page, and an
 // empty text.
-var linkedInPage = regexp.MustCompile(`^(?:(?:https://)?(?:www\.)?linkedin\.com/company/)?([1-9][0-9]{0,18}|$)(?:[/?].*)?$`)
+var linkedInPage = regexp.MustCompile(`^(?:(?:(?:https://)?(?:www\.)?linkedin\.com/company/)?([1-9][0-9]{0,18})(?:[/?].*)?)?$`)
 
 // Logo returns the logo of an institution as PNG. The error is fault.NotFound if the institution
 // has no logo with the digest.

@@ -49,6 +49,7 @@ func TestPublicSettings(t *testing.T) {
 			"a hidden name and a public picture":  {HideName: true, AllowImage: true},
 			"a hidden name and a public file":     {HideName: true, AllowDownload: true},
 			"a page on LinkedIn without a number": {LinkedIn: "https://www.linkedin.com/company/northwind"},
+			"an address without a page":           {LinkedIn: "https://www.linkedin.com/company/"},
 			"a page on another site":              {LinkedIn: "https://linkedin.com.example.org/company/1234567"},
 			"two lines":                           {Contact: "a\nb"},
 			"NUL":                                 {Contact: "a\x00b"},
