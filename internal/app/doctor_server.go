@@ -96,7 +96,7 @@ func examineWebhooks(ctx context.Context, d *db.DB) Finding {
 }
 
 // errInterpreted means that PDFium is not compiled to machine code.
-var errInterpreted = errors.New("interpreted, not compiled: processing a certificate takes nine times as long")
+var errInterpreted = errors.New("interpreted, not compiled: processing a certificate takes many times as long")
 
 // checkCompiler returns errInterpreted if the WebAssembly runtime cannot compile on this machine: it
 // does not support the processor, or memory cannot be made executable. This does not change while the
