@@ -255,6 +255,9 @@ func (s *S3) getRange(ctx context.Context, key string, at, length int64) ([]byte
 	limited, cancel := transferTime(ctx, length)
 	defer cancel()
 	body, _, header, err := s.core.GetObject(limited, s.bucket, s.name(key), options)
+	if isMissing(err) {
+		return nil, fmt.Errorf("%s: %w", key, ErrNotFound)
+	}
 	if err != nil {
 		return nil, s.failure(ctx, "reading a file", err)
 	}

@@ -389,7 +389,8 @@ func (r *Run) collect(ctx context.Context) error {
 		before := 0
 		finished, err := r.Client.AwaitBatch(ctx, b.id, func(state *client.Batch) {
 			done := state.Total - state.Processing
-			r.advance(func(p *Progress) { p.Done += done - before })
+			// Rows of the batch may have been removed from the list.
+			r.advance(func(p *Progress) { p.Done = min(p.Total, p.Done+done-before) })
 			before = done
 		})
 		if errors.Is(err, client.ErrNotFound) {
