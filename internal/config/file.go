@@ -66,7 +66,8 @@ func (f fileResolver) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (a
 	return nil, nil //nolint:nilnil // kong uses nil for no value
 }
 
-// joined returns a list as on the command line. kong would decode it as JSON, which has no durations.
+// joined returns a list in the form of the command line, as values separated by commas. kong would
+// convert a list by means of JSON, which cannot decode a text such as "5s" to a duration.
 func joined(list []any) string {
 	texts := make([]string, len(list))
 	for i, v := range list {

@@ -95,7 +95,7 @@ func (m *Mail) MailServer() (MailServer, error) {
 // minBounceToken is the minimum length of the secret for delivery reports.
 const minBounceToken = 16
 
-// checkDelivery checks the mail settings other than the server.
+// checkDelivery checks the settings of DKIM and of reports of failed deliveries.
 func (m *Mail) checkDelivery() error {
 	if (m.DKIMKey == "") != (m.DKIMSelector == "") {
 		return errors.New("--dkim-key and --dkim-selector must be set together")

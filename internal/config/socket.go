@@ -14,8 +14,8 @@ type Sockets struct {
 }
 
 // useSocket sets --listen, from which the base URL may be derived, to the address of the public
-// socket. It returns an error if --listen asks for another port, because the operator would expect
-// the server there.
+// socket, unless the operator has set --listen. It returns an error if the operator has set another
+// port than that of the socket, because the operator would expect the server at that port.
 func (c *Serve) useSocket() error {
 	if c.Public == nil {
 		return nil

@@ -43,7 +43,7 @@ func TestSocketReplacesListen(t *testing.T) {
 		c.Public = l
 		err = c.Finish()
 		if tc.err == "" && (err != nil || c.BaseURL != tc.base) || tc.err != "" && (err == nil || !strings.Contains(err.Error(), tc.err)) {
-			t.Errorf("%s: base URL = %q, %v; want %q and an error that contains %q", tc.name, c.BaseURL, err, tc.base, tc.err)
+			t.Errorf("%s: base URL = %q, error %v; want the base URL %q or an error that contains %q", tc.name, c.BaseURL, err, tc.base, tc.err)
 		}
 	}
 }

@@ -24,7 +24,7 @@ func samplePNG(t testing.TB) []byte {
 const vector = `<?xml version="1.0" encoding="UTF-8"?>
 <!-- a > b --><svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 8 8" data-x="a>b"><title>Badge</title><path d="M0 0"/></svg>`
 
-// awkward contains what the pictures need to escape.
+// awkward contains characters that JSON or XML must escape, and characters outside of ASCII.
 const awkward = "]]>\ufffe\x00\x1f\u2028<&\"' \U0001F393 e\u0301"
 
 func TestBake(t *testing.T) {

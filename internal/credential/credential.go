@@ -71,7 +71,7 @@ type Achievement struct {
 }
 
 // Skill is a skill that the achievement shows. A skill with a URL is an alignment with a framework
-// (OB, B.1.4), another one is a tag.
+// (OB, B.1.4), and a skill without a URL is a tag.
 type Skill struct {
 	Name string
 	// URL identifies the skill in a framework. Framework, Code and Description are ignored without it.
@@ -278,8 +278,9 @@ func (a Achievement) object() achievementV3 {
 // compareUTF16 compares texts by UTF-16 code units. JavaScript libraries sort the quads of a dataset in
 // this order, and not by code points as RDFC requires (RDFC, 4.4.3, 7). Therefore rdf-canonize 5
 // rejects a correct signature if one tag begins with an emoji and another one with a fullwidth letter.
-// Only tags can be two texts with the same subject and predicate. Tags whose order differs become one
-// tag: the property, keywords of schema.org, may be a list with commas.
+// This affects only tags, because no other two texts have the same subject and predicate. If the two
+// orders of the tags differ, the tags become one tag: the property, keywords of schema.org, may be a list
+// with commas.
 func compareUTF16(a, b string) int {
 	return slices.Compare(utf16.Encode([]rune(a)), utf16.Encode([]rune(b)))
 }

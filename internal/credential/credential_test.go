@@ -244,7 +244,7 @@ func TestEmailIsNeverText(t *testing.T) {
 		texts += string(decoded)
 	}
 	if strings.Contains(texts, "ada@example.org") || !strings.Contains(texts, "Ada Lovelace") {
-		t.Error("the credential contains the address, or not the name")
+		t.Error("the credential contains the address, or does not contain the name")
 	}
 	// The hash is that of the address followed by the salt (OB, B.5.12 IdentityHash).
 	if want := digest("ada@example.org5d1e0b3f"); !strings.Contains(string(data), `"sha256$`+want+`"`) {

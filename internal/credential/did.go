@@ -75,8 +75,8 @@ func didPage(did string) (origin, path string, err error) {
 	return "https://" + host, path, nil
 }
 
-// IssuerURL returns the https address that a did:web identifier denotes. It is the issuer of an SD-JWT
-// VC, because the draft has no DIDs (SD-JWT VC, 2.5).
+// IssuerURL returns the https address that a did:web identifier denotes. An SD-JWT VC names its issuer
+// by this address, because the draft does not define how a DID is used (SD-JWT VC, 2.5).
 func IssuerURL(did string) (string, error) {
 	origin, path, err := didPage(did)
 	if err != nil {
@@ -218,7 +218,7 @@ func absolute(did, id string) string {
 	return id
 }
 
-// didKey returns the key that a did:key identifier is made of.
+// didKey returns the key that a did:key identifier encodes.
 func didKey(did string) (crypto.PublicKey, error) {
 	id, ok := strings.CutPrefix(did, "did:key:")
 	if !ok {

@@ -43,7 +43,8 @@ type fetched struct {
 	err  error
 }
 
-// get returns a document, or a problem with the code offline or unreachable.
+// get returns a document. The error is that of ctx, or a problem with CodeOffline, CodeUnreachable or
+// CodeTooComplex.
 func (s *sources) get(ctx context.Context, address, accept string) ([]byte, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil {
@@ -133,8 +134,9 @@ func site(issuer string) string {
 	return ""
 }
 
-// Address returns the address at which a document is published, so that a saved copy can replace it: the
-// DID document or the metadata of an issuer, or a status list.
+// Address returns the address at which a document is published, so that a saved copy of the document can
+// be used instead of fetching it. The document is the DID document or the metadata of an issuer, or a
+// status list.
 func Address(document []byte) (string, error) {
 	document = trim(document)
 	var object map[string]any

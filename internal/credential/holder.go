@@ -135,7 +135,7 @@ func holderOf(head map[string]any) (Holder, error) {
 	return h, nil
 }
 
-// didJWK returns the key that a did:jwk identifier is made of.
+// didJWK returns the key that a did:jwk identifier encodes.
 func didJWK(did string) (crypto.PublicKey, error) {
 	data, err := unbase64url(strings.TrimPrefix(did, "did:jwk:"))
 	if err != nil {

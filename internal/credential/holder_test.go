@@ -77,7 +77,7 @@ func didsOf(t testing.TB, key crypto.PublicKey) (didKey, didJWK string) {
 	return "did:key:" + name, "did:jwk:" + base64url(data)
 }
 
-// A wallet names its key as jwk, did:key or did:jwk. The holder is the same key each time.
+// A wallet can name its key as jwk, did:key or did:jwk. The key and its thumbprint are the same each time.
 func TestHolderKeys(t *testing.T) {
 	t.Parallel()
 	for algorithm, key := range holderKeys(t, "a") {
@@ -179,8 +179,8 @@ func TestForgedProofs(t *testing.T) {
 	}
 }
 
-// FuzzHolderProof parses proofs of hostile wallets. The fuzzer signs nothing, so it has the keys of the
-// corpus only.
+// FuzzHolderProof parses proofs of hostile wallets. The fuzzer cannot sign, so a proof that is accepted
+// must have a key and the claims of the corpus.
 func FuzzHolderProof(f *testing.F) {
 	known := map[string]bool{}
 	for _, key := range holderKeys(f, "a") {

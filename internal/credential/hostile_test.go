@@ -12,9 +12,9 @@ import (
 
 const testKeyDID = "did:key:z6MkhaXgBZDvotDkL5257faiztiGiC2QtKLGpbnnEGta2doK"
 
-// poisoned returns a document whose n nodes are all alike and refer to each other, so that the
-// canonical form takes factorial time. A JSON-LD document can be such only with labels, which canonical
-// rejects; canonicalize is tested with quads.
+// poisoned returns a dataset whose n nodes are all alike and refer to each other, so that the canonical
+// form takes factorial time. A JSON-LD document can express such a dataset only with labels of nodes,
+// which canonical rejects. Therefore canonicalize is tested, with quads.
 func poisoned(n int) []quad {
 	node := func(i int) term { return term{kind: blank, value: fmt.Sprintf("n%d", i)} }
 	var out []quad
@@ -42,15 +42,16 @@ func TestPoisonedDataset(t *testing.T) {
 	}
 }
 
-// Many alike nodes without labels: each needs the Hash N-Degree Quads algorithm.
+// alike returns a credential with n nodes that are all alike and have no labels: each needs the Hash
+// N-Degree Quads algorithm.
 func alike(n int) string {
 	return `{"@context":["` + ContextVC + `","` + ContextOB + `"],"type":["VerifiableCredential"],"issuer":"` + testKeyDID + `",` +
 		`"validFrom":"2026-01-01T00:00:00Z","credentialSubject":{"type":"AchievementSubject","result":[` +
 		strings.TrimSuffix(strings.Repeat(`{"type":"Result","alignment":[{"type":"Alignment"}]},`, n), ",") + `]}}`
 }
 
-// tree returns nested nodes that are all alike, width at each of the levels. Each level has as many
-// permutations as the factorial of width.
+// tree returns a node with the given number of levels of nodes below it. Each node above the lowest level
+// contains width nodes that are all alike, and that have as many permutations as the factorial of width.
 func tree(width, levels int) string {
 	if levels == 0 {
 		return `{"type":"Alignment"}`

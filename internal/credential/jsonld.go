@@ -80,7 +80,8 @@ func checkName(name string) error {
 	return nil
 }
 
-// checkSpelling checks the values below the top level.
+// checkSpelling checks the value of a member of the document: the names and the ids of the objects in it,
+// and its texts with a language.
 func checkSpelling(v any) error {
 	switch v := v.(type) {
 	case []any:

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// The media types of credentials, which are also the types of JWTs without "application/" (VC-JOSE, 3.1).
+// The media types of credentials. The type of a JWT is its media type without "application/" (VC-JOSE, 3.1).
 const (
 	MediaTypeVC    = "application/vc"
 	MediaTypeVCJWT = "application/vc+jwt"

@@ -13,7 +13,7 @@ import (
 )
 
 // names are names that programs have damaged: symbols, composed and decomposed letters, right-to-left
-// scripts, letters outside of the first plane, Han, and characters that need an escape.
+// scripts, characters outside of the Basic Multilingual Plane, Han, and characters that need an escape.
 var names = map[string]string{
 	"symbol":     "Ada® Lovelace™",
 	"composed":   "Zoë Müller",
@@ -40,7 +40,8 @@ type libraryCase struct {
 	good       bool
 }
 
-// flatten returns the documents of a Fetcher by URL only, for a library that knows one list.
+// flatten returns the documents of a Fetcher by their URLs alone. Of the status lists, it returns those
+// with the media type accept, which the library reads.
 func (w web) flatten(accept string) map[string]string {
 	out := map[string]string{}
 	for address, body := range w {
@@ -51,13 +52,14 @@ func (w web) flatten(accept string) map[string]string {
 	return out
 }
 
-// libraryCases returns credentials for each library: of each name, and changed ones.
+// libraryCases returns the cases of each library: valid credentials, one for each of names and some others,
+// and credentials that are changed, forged or revoked, or whose status list is missing.
 func libraryCases(t *testing.T) []libraryCase {
 	t.Helper()
 	k, other := newKeys(t), newKeys(t)
 	now := time.Now() // the libraries use the clock
 	documents, revoked := newWebAt(t, k, now), newWebAt(t, k, now, 94567)
-	// A DID of its own, because verifier-core caches the documents.
+	// The other issuer has another DID than testDID, because verifier-core caches the documents.
 	foreign := web{}
 	did, err := DIDDocument(otherDID, other.public())
 	if err != nil {
@@ -127,7 +129,7 @@ func change(t *testing.T, credential, from, to string) string {
 	return ""
 }
 
-// TestLibraries verifies credentials with the libraries of other verifiers, in one process.
+// TestLibraries verifies credentials with the libraries of other verifiers, all in one process of Node.js.
 func TestLibraries(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join("..", "..", "test", "verifiers")

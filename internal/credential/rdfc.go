@@ -41,7 +41,7 @@ type quad struct {
 const xsdString = "http://www.w3.org/2001/XMLSchema#string"
 
 // maxSteps limits the work of the Hash N-Degree Quads algorithm. Credentials need fewer than 100
-// steps; the limit takes about a second.
+// steps; maxSteps steps take about a second.
 const maxSteps = 200_000
 
 var errPoisoned = errors.New("the canonical form takes too much time: too many nodes are alike")
@@ -253,7 +253,7 @@ func (c *canonicalization) hashRelated(related string, q quad, i *issuer, positi
 	return digest(input + c.hashFirstDegree(related))
 }
 
-// step counts the work, and stops it at the limit or when the caller stops waiting.
+// step counts a step of the work. It returns an error after maxSteps steps, or when the context is done.
 func (c *canonicalization) step() error {
 	if c.steps++; c.steps > maxSteps {
 		return errPoisoned
@@ -312,7 +312,7 @@ func (c *canonicalization) choose(labels []string, i *issuer, depth int) (path, 
 }
 
 // follow computes the path of one permutation (RDFC, 4.8.3, 5.4.1 to 5.4.5). It returns a zero path if
-// the path is longer and greater than the chosen one.
+// the path is not shorter than the chosen one, and is greater.
 func (c *canonicalization) follow(labels []string, i *issuer, chosen string, depth int) (path, error) {
 	var b strings.Builder
 	greater := func() bool { return chosen != "" && b.Len() >= len(chosen) && b.String() > chosen }

@@ -14,7 +14,7 @@ import (
 )
 
 // suite returns the folder of W3C's tests of URDNA2015, which json-gold contains. RDFC-1.0 has the same
-// results for them, except that it escapes more characters, which they do not contain.
+// results for these tests, except that it escapes more characters.
 func suite(t *testing.T) string {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "github.com/piprate/json-gold").Output()

@@ -36,7 +36,7 @@ const (
 	CheckIssuer CheckName = "issuer"
 	// CheckProof checks whether the signature is that of the key, and covers the whole credential.
 	CheckProof CheckName = "proof"
-	// CheckPeriod checks whether the credential has begun and has not expired.
+	// CheckPeriod checks whether the credential is already valid and has not expired.
 	CheckPeriod CheckName = "period"
 	// CheckStatus checks whether the issuer revoked or suspended the credential.
 	CheckStatus CheckName = "status"
@@ -50,7 +50,8 @@ const (
 	CodeMalformed Code = "malformed"
 	// CodeTooComplex means that the credential exceeds a limit of this program.
 	CodeTooComplex Code = "too_complex"
-	// CodeUnknownContext means that the meaning of the credential's names is not known to this program.
+	// CodeUnknownContext means that this program does not know a JSON-LD context of the credential, which
+	// defines the meaning of names.
 	CodeUnknownContext Code = "unknown_context"
 	// CodeUnknownProof means that the credential has no signature of a kind that this program knows.
 	CodeUnknownProof Code = "unknown_proof"

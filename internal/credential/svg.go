@@ -120,7 +120,7 @@ func unbakeSVG(data []byte) ([]byte, error) {
 	return found, nil
 }
 
-// bakedText returns the attribute verify of an element, or its text, and reads its end.
+// bakedText reads an element to its end tag, and returns its attribute verify, or its text.
 func bakedText(d *xml.Decoder, start xml.StartElement) ([]byte, error) {
 	content := []byte{}
 	for {

@@ -30,8 +30,8 @@ func (v *verifier) openJSON(data []byte) (*signed, error) {
 	return s, nil
 }
 
-// verifyIntegrity verifies the proofs of a document that this package knows: at least one, and each
-// must be valid (VC-DI, 4.6).
+// verifyIntegrity verifies the proofs of a document that are of the kind that this package knows. There
+// must be at least one such proof, and each must be valid (VC-DI, 4.6).
 func (v *verifier) verifyIntegrity(document map[string]any, issuer string) (key, proof error) {
 	var known []map[string]any
 	var other string

@@ -15,7 +15,7 @@ import (
 // jws is a compact JWS that was read (RFC 7515, 7.1).
 type jws struct {
 	alg, typ, kid string
-	issuerKey     bool // the header names no key but contains one
+	issuerKey     bool // the header contains a key (jwk)
 	payload       map[string]any
 	message       []byte
 	signature     []byte

@@ -59,8 +59,8 @@ func readSDJWT(claims map[string]any) (Statement, error) {
 	return s, err
 }
 
-// verifySDJWT verifies a JWT of an issuer with an https address, whose keys its metadata contains
-// (SD-JWT VC, 3.5), or with a DID.
+// verifySDJWT verifies a JWT of an issuer with a DID, or of an issuer with an https address. The keys of
+// the latter are in the metadata of the issuer (SD-JWT VC, 3.5).
 func (v *verifier) verifySDJWT(j *jws, issuer string) (key, proof error) {
 	if strings.HasPrefix(issuer, "did:") {
 		return v.verifyJWS(j, issuer)
@@ -151,8 +151,8 @@ func disclose(payload map[string]any, disclosures []string) (map[string]any, err
 	return claims, nil
 }
 
-// take returns the disclosure with a digest, and false if the holder withholds it. A digest may occur
-// once (RFC 9901, 7.1, step 4).
+// take returns the disclosure with a digest, and false if the holder withholds it. The digest of a
+// disclosure may occur only once (RFC 9901, 7.1, step 4).
 func (d *discloser) take(digest any, length int) ([]any, bool, error) {
 	s, ok := digest.(string)
 	if !ok || d.used[s] {

@@ -149,7 +149,7 @@ func TestVerify(t *testing.T) {
 	} {
 		for format, data := range formats(t, c, k) {
 			if test.name == "not yet" && format != MediaTypeVC && format != MediaTypeVCJWT {
-				test.want = "invalid period=failed:not_yet" // tokens have no beginning
+				test.want = "invalid period=failed:not_yet" // a status list token does not state from when it is valid
 			}
 			got := summary(verify(t, data, test.fetcher, test.now))
 			if test.name == "not yet" {
@@ -266,7 +266,7 @@ func TestUnknownContextAndProof(t *testing.T) {
 	}
 }
 
-// The issuer of a credential is not the owner of any key that the credential names.
+// A credential can name any key. Its signature proves the issuer only if the issuer has published the key.
 func TestKeyOfAnotherIssuer(t *testing.T) {
 	t.Parallel()
 	k, attacker := newKeys(t), newKeys(t)
@@ -391,7 +391,7 @@ func TestClaimsAndMembers(t *testing.T) {
 	}
 }
 
-// The recipient can withhold claims of an SD-JWT, and can add and change none.
+// The recipient can withhold claims of an SD-JWT, but cannot add or change claims.
 func TestDisclosures(t *testing.T) {
 	t.Parallel()
 	k, other := newKeys(t), newKeys(t)

@@ -60,7 +60,7 @@ func TestIndexIsCreatedWhileOthersWrite(t *testing.T) {
 
 // TestIndexesReplaceFormerOnes checks that the migrations that create indexes concurrently leave the same
 // indexes in three vaults: a new one, one of release 0.1.0, and one of the development branch, which has the
-// indexes from the former text of the migrations. They do not create a valid index again.
+// indexes from the former text of the migrations. The migrations do not create a valid index again.
 func TestIndexesReplaceFormerOnes(t *testing.T) {
 	t.Parallel()
 	d := dbtest.Open(t, "", dbtest.MigratedURL(t))
@@ -123,7 +123,8 @@ var (
 	longStatements = regexp.MustCompile(`CREATE (?:UNIQUE )?INDEX\s.*\sON ` + largeTables +
 		`|ALTER TABLE ` + largeTables + `.* (?:PRIMARY|UNIQUE|CHECK|REFERENCES|EXCLUDE|TYPE|SET NOT NULL|SET LOGGED|SET UNLOGGED|GENERATED|DEFAULT \w+\()` +
 		`|(?:UPDATE|FROM|JOIN) ` + largeTables)
-	// shortStatements are exceptions: a constraint for new rows only, and the end of an index.
+	// shortStatements are exceptions: a constraint for new rows only, and a query that reads only the end of
+	// an index.
 	shortStatements = regexp.MustCompile(`NOT VALID$|SELECT [^()]*max\(id\) FROM \w+ HAVING max\(id\) > 0$`)
 )
 

@@ -7,8 +7,8 @@ import (
 )
 
 // TestMigrationFindsAddressesOfAnotherMailbox checks that addresses get the folded form of the
-// mailbox that received their mail, and that accounts whose form changes are found and lose the
-// certificates and links that they got under the form before.
+// mailbox that received their mail, that the migration records the earlier form of each account whose
+// form changes, and that the account loses the certificates and links that it got under that form.
 func TestMigrationFindsAddressesOfAnotherMailbox(t *testing.T) {
 	empty(t, func(t *testing.T, d *db.DB) {
 		ctx := t.Context()

@@ -98,7 +98,7 @@ func (d *DB) sharedTx(ctx context.Context, level durability, f func(tx *Tx) erro
 // member runs f as a member of the shared transaction, and passes the turn on. The changes of f are
 // discarded if f fails. The transaction is nil if its result does not depend on the shared commit.
 func (d *DB) member(ctx context.Context, level durability, f func(tx *Tx) error) (tx *Tx, err error) {
-	// Both calls are deferred because f may panic: otherwise all later transactions would wait forever.
+	// leave and undo are deferred because f may panic: otherwise all later transactions would wait forever.
 	defer d.group.leave()
 	s, err := d.share(ctx, level)
 	if err != nil {

@@ -226,7 +226,7 @@ func TestCancelledMemberChangesNothingElse(t *testing.T) {
 		}
 		return insertNote(t.Context(), 1)(tx)
 	}, func(tx *Tx) error {
-		// The statement is longer than the time until the cancellation.
+		// The statement takes longer than the time until the cancellation.
 		go cancel()
 		_, err := tx.ExecContext(canceled, insertMany)
 		if err != nil {
@@ -236,7 +236,7 @@ func TestCancelledMemberChangesNothingElse(t *testing.T) {
 		return insertNote(canceled, 8)(tx)
 	}, insertNote(t.Context(), 3))
 	if results[0] != nil || !errors.Is(results[1], context.Canceled) || results[2] != nil {
-		t.Errorf("errors = %v, want context.Canceled of the second alone", results)
+		t.Errorf("errors = %v, want only context.Canceled, from the second transaction", results)
 	}
 	if got := notes(t, d); got != "1 3" {
 		t.Errorf("stored rows = %.40s, want 1 3", got)

@@ -14,9 +14,10 @@ const IDGap = 1_000_000
 var publicIDs = []string{"audit_entries", "certificates", "institutions", "tokens", "users", "webhook_deliveries"}
 
 // NewID returns the beginning of the list of columns and of the list of values of an INSERT into a
-// table of publicIDs. The value is the next id if a restore has skipped ids, and otherwise NULL,
-// for which SQLite assigns the next id. If an INSERT has several rows, the value of each row after
-// the first must be NULL. On PostgreSQL both texts are empty.
+// table of publicIDs. The value is the id in id_floors, which AdvanceIDsTx and KeepIDTx set, if it is
+// greater than all ids of the table. Otherwise the value is NULL, for which SQLite assigns the next id.
+// If an INSERT has several rows, the value of each row after the first must be NULL. On PostgreSQL both
+// texts are empty.
 func NewID(tx *Tx, table string) (column, value string) {
 	if tx.dialect == PostgreSQL {
 		return "", ""
@@ -57,8 +58,8 @@ func AdvanceIDsTx(ctx context.Context, tx *Tx) error {
 	return nil
 }
 
-// SpentTx reports whether no new row of a table of publicIDs can get an id, because a row has or had it, or
-// because a restore skipped it.
+// SpentTx reports whether an id of a table of publicIDs is used up: a row has or had the id, or a restore
+// skipped it. No new row gets such an id.
 func SpentTx(ctx context.Context, tx *Tx, table string, id int64) (spent bool, err error) {
 	query := `SELECT $2 <= coalesce(pg_sequence_last_value(pg_get_serial_sequence($1, 'id')::regclass), 0)`
 	if tx.dialect == SQLite {

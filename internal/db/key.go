@@ -8,8 +8,7 @@ import (
 )
 
 // KeyCheck returns the stored value that identifies the master key of this database. If no value is
-// stored, KeyCheck stores value. The parameter first is a function that KeyCheck then calls in the
-// same transaction.
+// stored, KeyCheck stores value and calls the function first in the same transaction.
 func (d *DB) KeyCheck(ctx context.Context, value []byte, first func(tx *Tx) error) (stored []byte, err error) {
 	err = d.Tx(ctx, func(tx *Tx) error {
 		result, err := tx.ExecContext(ctx, `INSERT INTO key_checks (id, value) VALUES (1, $1) ON CONFLICT (id) DO NOTHING`, value)

@@ -25,8 +25,8 @@ const (
 	replicaTime = 2 * time.Second
 	// pingTime limits the check of a connection that was idle.
 	pingTime = 2 * time.Second
-	// silentTime is the time after which a connection without any sign of life is closed, by the
-	// kernels of both hosts. Both limits are needed: keepalives detect that the other host vanished
+	// silentTime is the time after which the kernels of both hosts close a connection on which the other
+	// host does not respond. Two limits are needed: keepalives detect that the other host vanished
 	// while nothing is sent, and tcp_user_timeout applies to data that is not acknowledged.
 	silentTime        = 10 * time.Second
 	keepaliveIdle     = 4 * time.Second

@@ -22,9 +22,9 @@ import (
 // order of their numbers. SQLite lacks migrations that only concern the locks of PostgreSQL. There are
 // no down migrations. The binary of the previous release must work with the new schema, or the migration
 // must raise the version in the table schema_floor (see CheckSchema). On PostgreSQL, an index on a large
-// table is created by a migration that begins with outsideTransaction. A migration in a transaction reads
-// no large table, because others wait for its locks: it leaves that to a periodic task, as 0079 does.
-// TestMigrationsDoNotHoldUpWriters has the large tables.
+// table is created by a migration that begins with outsideTransaction. A migration in a transaction must
+// not read a large table, because other transactions wait for the locks of the migration. It leaves such
+// work to a periodic task, as 0079 does. The large tables are those of TestMigrationsDoNotHoldUpWriters.
 //
 //go:embed migrations
 var migrations embed.FS
@@ -250,7 +250,7 @@ func (d *DB) migrateQueue(ctx context.Context) error {
 			if _, err := tx.Exec(ctx, limitsOf(d.Dialect)); err != nil {
 				return err
 			}
-			//nolint:staticcheck // it must not apply several migrations in one transaction, and does not
+			//nolint:staticcheck // deprecated, because some migrations need separate transactions; MaxSteps applies only one
 			_, err := m.MigrateTx(ctx, tx, rivermigrate.DirectionUp, &rivermigrate.MigrateOpts{MaxSteps: 1})
 			return err
 		}); err != nil {

@@ -205,7 +205,8 @@ func TestMigrationsAreASet(t *testing.T) {
 	})
 }
 
-// TestUsageIsCountedAgain checks that a vault with the tables of the former migration 0074 counts again.
+// TestUsageIsCountedAgain checks that a vault with the tables of the former migration 0074 counts its
+// usage again.
 func TestUsageIsCountedAgain(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -308,7 +309,7 @@ func TestMigrationDoesNotBlockReaders(t *testing.T) {
 		var n int
 		return d.QueryRowContext(ctx, `SELECT count(*) FROM allowances`).Scan(&n)
 	}); err != nil {
-		t.Errorf("a reader beside a migration that waits failed: %v", err)
+		t.Errorf("reading a table while a migration waits for it failed: %v", err)
 	}
 	if err := <-migrated; err != nil {
 		t.Errorf("Migrate after the lock was released failed: %v", err)

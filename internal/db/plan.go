@@ -8,8 +8,8 @@ import (
 )
 
 // listMode sends a statement without a name, so that PostgreSQL plans it for the values of this execution.
-// A plan for all values estimates what a search or a range finds without knowing it: the search took 320 ms
-// with such a plan, and 1 ms with a plan for its value.
+// A plan for all values estimates what a search or a range finds without knowing the values: a search took
+// 320 ms with such a plan, and 1 ms with a plan for its value.
 const listMode = pgx.QueryExecModeCacheDescribe
 
 // listWords are in the texts of statements that search, sort, count or limit.

@@ -150,7 +150,7 @@ func (c *preparingConn) prepare(ctx context.Context, text string) *prepared {
 // queueLimit is the limit of a statement of the queue.
 var queueLimit = regexp.MustCompile(`(?m)^( *LIMIT \?\d+)$`)
 
-// steady returns the text of a statement of the queue so that SQLite does not plan it for each use. SQLite
+// steady changes the text of a statement of the queue so that SQLite does not plan it for each use. SQLite
 // plans a statement again for each value of a limit that is only a parameter, even for the same value,
 // and this takes several times as long as the fetch of a job. The plans of other statements may depend
 // on the limit.
@@ -177,7 +177,7 @@ func (c *preparingConn) discardOne() {
 }
 
 // cacheable are the first words of statements that are cached. SQLite runs some pragmas when they
-// are prepared (sqlite.org/pragma.html), so a cached pragma would have no effect.
+// are prepared (sqlite.org/pragma.html), so a later use of a cached pragma would have no effect.
 var cacheable = []string{"SELECT", "INSERT", "UPDATE", "DELETE", "WITH"}
 
 // isCacheable reports whether a text is one statement that reads or changes rows.

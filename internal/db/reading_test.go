@@ -6,7 +6,7 @@ import (
 )
 
 // A reading of the server's clock that took long does not replace an exact one, unless the clock was
-// changed.
+// changed or the exact reading is old.
 func TestSlowReadingOfTheClock(t *testing.T) {
 	t.Parallel()
 	local, server := time.Now(), time.Unix(1_000_000, 0)

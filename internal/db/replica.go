@@ -38,9 +38,9 @@ func (d *DB) SetReplica(read func(ctx context.Context, f func(ctx context.Contex
 	d.replica = read
 }
 
-// Read calls f for reads that may go to a replica. f must only read, with its context, and may be
-// called twice: if the replica fails, f is called again to read from d itself. Therefore f assigns
-// variables and does not add to them. Without a replica, Read only calls f.
+// Read calls f for reads that may go to a replica. f must only read, and must use the context that it
+// gets. f may be called twice: if the replica fails, f is called again to read from d itself. Therefore f
+// must assign its results to variables, and not append or add to them. Without a replica, Read only calls f.
 func (d *DB) Read(ctx context.Context, f func(ctx context.Context) error) error {
 	if d.replica == nil || d.reader(ctx) != d.read {
 		return f(ctx)

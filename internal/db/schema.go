@@ -24,9 +24,9 @@ const floorSince = 30
 
 // CheckSchema checks that this binary can use the database. CheckSchema changes nothing. The error
 // is ErrOldSchema if the database lacks a migration of this binary, and ErrNewSchema if this binary
-// is older than the oldest binary that the schema allows. The table schema_floor names this binary
-// by the number of its last migration, and by its release, which messages show. A migration that
-// the previous release cannot work with raises the floor in the same transaction.
+// is older than the oldest binary that the schema allows. The table schema_floor names the
+// oldest allowed binary by the number of its last migration, and by its release, which messages show. A
+// migration that the previous release cannot work with raises the floor in the same transaction.
 func (d *DB) CheckSchema(ctx context.Context) error {
 	all, err := d.migrations()
 	if err != nil {
