@@ -85,7 +85,7 @@ func TestResetRemovesChosenPasskeys(t *testing.T) {
 			t.Fatal(err)
 		}
 		if list := b.mails(); len(list) != 2 || list[0].Subject != "Ein Passkey wurde entfernt" {
-			t.Errorf("the mails are %+v, want a notice of the removed passkey and a second mail", list)
+			t.Errorf("the mails are %+v, want a notice of the removed passkey and a notice of the new password", list)
 		}
 		left.count++
 		c := b.ceremony()

@@ -176,7 +176,7 @@ func (b *bench) secretIn(m mail.Message, purpose Purpose) string {
 	return strings.Fields(after)[0]
 }
 
-// join creates an account as another package does, and signs in.
+// join creates an account with CreateTx, as another package does for an invitation, and signs in.
 func (b *bench) join(email string) (e *Entry) {
 	b.t.Helper()
 	hash, err := b.PasswordCost.Hash(b.t.Context(), password)

@@ -9,9 +9,9 @@ import (
 	"github.com/certvault/certvault/internal/mail"
 )
 
-// A person may have further verified addresses besides the main address. Certificates that are issued to
-// them belong to the person. They do not sign in and do not reset the password, so that a mailbox that gets
-// another owner, such as that of a former employer, has no access to the account.
+// A person may have further verified addresses besides the main address. Certificates that are issued to a
+// further address belong to the person. A further address cannot be used to sign in or to reset the password,
+// so that the new owner of a mailbox, such as a mailbox at a former employer, has no access to the account.
 
 var (
 	// ErrYours means that the account of the person already has the address.
@@ -31,7 +31,8 @@ func (s *Service) RequestAddress(ctx context.Context, session *Session, address 
 	if err != nil {
 		return fault.OfField("email", err.Error())
 	}
-	// The main address would change nothing, so it is refused before it counts.
+	// An address that the account already has would change nothing, so the request is refused before it is
+	// counted.
 	owner, err := account.UserByAddress(ctx, s.DB, email.Folded)
 	switch {
 	case err == nil && owner.ID == session.Person.ID:
@@ -77,8 +78,8 @@ func (s *Service) confirmAddress(ctx context.Context, session *Session, email ac
 	})
 }
 
-// mailbox returns the receiver of a mail to an address of a user. The mail has no name, because a further
-// address may have another owner by now.
+// mailbox returns the receiver of a mail to an address of a user, without the user's name, because a
+// further address may have another owner by now.
 func mailbox(u *account.User, folded string) Person {
 	return Person{ID: u.ID, Email: folded, EmailFolded: folded, Language: u.Language}
 }
@@ -86,7 +87,7 @@ func mailbox(u *account.User, folded string) Person {
 // AddAddress adds the address to which the link was mailed to the addresses of a person, and calls
 // OnVerified. It sends a notice to the main address. Only a session of the same person can use the link.
 // The error is ErrLink if the link is not valid, ErrTaken if another account has the address, ErrYours if
-// the account has it, and ErrTooManyAddresses.
+// the account already has the address, or ErrTooManyAddresses if the account has too many addresses.
 func (s *Service) AddAddress(ctx context.Context, session *Session, secret string) error {
 	return s.DB.Tx(ctx, func(tx *db.Tx) error {
 		if err := requireSessionTx(ctx, tx, session.ID); err != nil {
@@ -141,9 +142,10 @@ func (s *Service) addTx(ctx context.Context, tx *db.Tx, p Person, email account.
 	return nil
 }
 
-// RemoveAddress removes a further address of a signed-in person. Certificates that the person has remain,
-// and later ones are no longer assigned. It sends a notice to the main address. The error is fault.NotFound
-// if the person has no such further address.
+// RemoveAddress removes a further address of a signed-in person. The person keeps the certificates that were
+// issued to the address, but certificates that are issued to it later are not assigned to the person.
+// RemoveAddress sends a notice to the main address. The error is fault.NotFound if the person has no such
+// further address.
 func (s *Service) RemoveAddress(ctx context.Context, session *Session, folded string) error {
 	return s.DB.Tx(ctx, func(tx *db.Tx) error {
 		if err := requireSessionTx(ctx, tx, session.ID); err != nil {
@@ -158,7 +160,7 @@ func (s *Service) RemoveAddress(ctx context.Context, session *Session, folded st
 }
 
 // TakeAddress removes a further address from the account that has it, for an operator: the mailbox may have
-// another owner by now. It returns the person, or fault.NotFound.
+// another owner by now. It returns the person who had the address, or fault.NotFound.
 func (s *Service) TakeAddress(ctx context.Context, address string) (p Person, err error) {
 	email, err := account.ParseEmail(address)
 	if err != nil {
@@ -197,8 +199,8 @@ func (s *Service) notifyAddressTx(ctx context.Context, tx *db.Tx, p Person, c ch
 // maxAddress is the maximum length of an address in a mail, in characters.
 const maxAddress = 100
 
-// writeFurtherTx writes to the holder of a further address, who asked for a link, that the address does not
-// sign in. It reports whether the address is a further address. The number of these mails is limited like
+// writeFurtherTx mails a notice to a further address for which a link was requested: the address cannot be
+// used to sign in. It reports whether the address is a further address. The number of these mails is limited like
 // that of links.
 func (s *Service) writeFurtherTx(ctx context.Context, tx *db.Tx, purpose Purpose, folded, language string) (further bool, err error) {
 	owner, err := account.UserByAddress(ctx, tx, folded)

@@ -70,8 +70,8 @@ func TestFurtherAddress(t *testing.T) {
 		if err := b.RequestAddress(ctx, &ada.Session, "ADA@work.example", home); !errors.Is(err, ErrYours) {
 			t.Errorf("adding the address again: error = %v, want ErrYours", err)
 		}
-		// The address does not sign in, and no account can be created for it. Its
-		// mailbox learns why, but not the main address.
+		// The further address cannot be used to sign in, and no account can be created for it. A mail
+		// to the address explains this, but does not contain the main address.
 		if _, err := b.SignIn(ctx, "ada@work.example", password, home); !errors.Is(err, ErrWrong) {
 			t.Errorf("signing in with the further address: error = %v, want ErrWrong", err)
 		}
@@ -101,7 +101,7 @@ func TestFurtherAddress(t *testing.T) {
 			}
 		}
 
-		// It can become the main address.
+		// The further address can become the main address of its account.
 		b.Advance(time.Hour)
 		if err := b.RequestAddressChange(ctx, &ada.Session, "ada@work.example", home); err != nil {
 			t.Fatal(err)
@@ -132,7 +132,8 @@ func TestFurtherAddress(t *testing.T) {
 	})
 }
 
-// TestAddressHasOneAccount lets people get one address at the same time, in each way.
+// TestAddressHasOneAccount checks that only one account gets an address if several people use their links
+// to it at the same time: to sign up, to add a further address and to change the main address.
 func TestAddressHasOneAccount(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -187,8 +188,8 @@ func TestFurtherAddressesAreLimited(t *testing.T) {
 	}
 }
 
-// TestUnverifiedAccountAddsNoAddress checks that the first owner, who signs in with a
-// password, verifies the main address first.
+// TestUnverifiedAccountAddsNoAddress checks that a new owner, who signed in with a password and has not
+// verified the main address, cannot request a further address.
 func TestUnverifiedAccountAddsNoAddress(t *testing.T) {
 	t.Parallel()
 	b, ctx := open(t, dbtest.SQLite(t)), t.Context()

@@ -33,7 +33,7 @@ type Person struct {
 	ID   int64
 	UUID string
 	Name string
-	// Email is the address as it was entered. EmailFolded is its normal form, which is unique.
+	// Email is the address as it was entered. EmailFolded is its folded form, which is unique.
 	Email, EmailFolded string
 	// Language is the tag of the chosen language, or "".
 	Language string
@@ -106,8 +106,8 @@ type Config struct {
 	Languages *locale.Catalog
 	// BaseURL is the base of links in mail, and the origin of passkeys.
 	BaseURL string
-	// OnVerified is called after an address was verified, with this address as that of the person: it may be
-	// a further one. OnDeleted is called before a person is deleted. Both may be nil.
+	// OnVerified is called after an address was verified. The address of its person is the verified address,
+	// which may be a further address. OnDeleted is called before a person is deleted. Both may be nil.
 	OnVerified, OnDeleted Hook
 	// PasswordCost is the cost of hashing passwords; zero means account.DefaultCost.
 	PasswordCost account.Cost

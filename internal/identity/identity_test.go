@@ -425,7 +425,7 @@ func TestChangeOfAddress(t *testing.T) {
 		// A person cannot change to the address of another account, even if that account was
 		// created after the link was requested.
 		if to, secret = ask("EVE@example.org"); to != "eve@example.org" || secret != "" {
-			t.Errorf("the mail to %s is wrong, want a notice without a link to eve@example.org, who has the address", to)
+			t.Errorf("the mail to %s is wrong, want a notice without a link to eve@example.org, the address of the other account", to)
 		}
 		_, secret = ask("free@example.org")
 		b.join("free@example.org")

@@ -23,8 +23,9 @@ const maxHost = 120
 
 // writeTx queues a mail, if the service sends mail. The section of the catalog with the given name
 // has the subject and the text of the mail and, for a mail with a path, the label of the button and
-// the lifetime of the link. It can also have its own advice for a reader who did not cause the
-// mail: at an address that no longer belongs to the account, a new password is not possible.
+// the lifetime of the link. The section can also have its own advice for a reader who did not cause
+// the mail. For example, a mail to a former address must not advise the reader to set a new password,
+// because this address can no longer be used for that.
 func (s *Service) writeTx(ctx context.Context, tx *db.Tx, to Person, name, path string, args ...any) error {
 	if s.Mailer == nil {
 		return nil
@@ -35,7 +36,7 @@ func (s *Service) writeTx(ctx context.Context, tx *db.Tx, to Person, name, path 
 	if err != nil {
 		return err
 	}
-	// On a host without a name, the texts name the sender instead.
+	// If the host is not a name that a receiver knows, the texts contain the name of the sender instead.
 	host := s.host
 	if mail.Host(host) != host {
 		host = mail.Quote(head.Name, maxHost, l.Direction)
@@ -79,7 +80,7 @@ func (s *Service) notifyDeviceTx(ctx context.Context, tx *db.Tx, session *Sessio
 	return s.writeTx(ctx, tx, session.Person, "letter_device", "", "device", device, "address", address, "time", at)
 }
 
-// change is a change of a person's credentials. The person is notified of it, and the audit log
+// change is a change of a person's credentials or addresses. The person is notified of it, and the audit log
 // records the changes of members and operators.
 type change string
 
@@ -94,8 +95,8 @@ const (
 	addressRemoved  change = "letter_address_removed"
 )
 
-// notifyTx notifies a person of a change, with the arguments of its text. If the person is a member
-// or an operator, notifyTx records the change in the audit log.
+// notifyTx notifies a person of a change. args are the arguments of the mail's text. If the person is
+// a member or an operator, notifyTx records the change in the audit log.
 func (s *Service) notifyTx(ctx context.Context, tx *db.Tx, p Person, c change, args ...any) error {
 	if err := recordTx(ctx, tx, p, audit.SecurityChanged, strings.TrimPrefix(string(c), "letter_")); err != nil {
 		return err

@@ -19,8 +19,8 @@ const (
 	wrongCode     refusal = "code"
 	wrongPasskey  refusal = "passkey"
 	wrongLink     refusal = "link"
-	// throttled sign-ins came too early after others, and busy ones while too many passwords were
-	// being checked. Neither was checked.
+	// A throttled sign-in came too early after other tries. A busy sign-in came while too many passwords
+	// were being checked. In both cases, the password or code was not checked.
 	throttled refusal = "throttled"
 	busy      refusal = "busy"
 )
@@ -30,7 +30,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	m := &Metrics{refusals: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "certvault_sign_in_refusals_total", Help: "Refused sign-ins of people, by reason.",
 	}, []string{"reason"})}
-	// Each series exists from the start, because a missing series cannot be distinguished from 0.
+	// Each series exists from the start, so that 0 can be distinguished from a missing series.
 	for _, r := range []refusal{wrongPassword, wrongCode, wrongPasskey, wrongLink, throttled, busy} {
 		m.refusals.WithLabelValues(string(r))
 	}

@@ -29,7 +29,7 @@ func TestRefusedSignInsAreCounted(t *testing.T) {
 	}
 	for reason, want := range map[refusal]float64{wrongPassword: float64(tries), throttled: 1, wrongLink: 1, wrongCode: 0, wrongPasskey: 0, busy: 0} {
 		if n := testutil.ToFloat64(b.Metrics.refusals.WithLabelValues(string(reason))); n != want {
-			t.Errorf("%v sign-ins were refused because of the %s, want %v", n, reason, want)
+			t.Errorf("%v sign-ins were refused with the reason %s, want %v", n, reason, want)
 		}
 	}
 }

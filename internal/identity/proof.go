@@ -42,9 +42,9 @@ type Proof struct {
 	// userID is the id of the person, or 0 if there is no person yet.
 	userID int64
 	// Email is the address to which the link was mailed, as it was entered, and EmailFolded is its
-	// normal form. They are "" for a challenge.
+	// folded form. They are "" for a challenge.
 	Email, EmailFolded string
-	// Data is the data of the page that the link opens, or the state of the ceremony of a
+	// Data is the page to which a link finally leads, or "", or the state of the ceremony of a
 	// challenge.
 	Data string
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // EndAllTx ends all sessions, and deletes all mailed links to sign up, to sign in, to reset a
-// password and to change an address. It is for a database that was restored from a backup: the
+// password, and to change or add an address. It is for a database that was restored from a backup: the
 // database does not show which sessions and links were ended or used after the backup.
 func EndAllTx(ctx context.Context, tx *db.Tx) error {
 	for _, statement := range []string{`DELETE FROM sessions`, `DELETE FROM proofs`} {

@@ -42,7 +42,7 @@ func TestPasswordTriesAreLimited(t *testing.T) {
 		for want := 2 * time.Second; want <= 16*time.Second; want *= 2 {
 			b.Advance(want / 2)
 			if tries, wait := b.tryOften(home); tries != 1 || wait != want {
-				t.Errorf("refused after the wait after %d tries for %s, want 1 and %s", tries, wait, want)
+				t.Errorf("after the wait: refused after %d tries for %s, want 1 and %s", tries, wait, want)
 			}
 		}
 		// An attacker gets about a hundred tries a day.

@@ -62,7 +62,7 @@ type AchievementTemplate struct{ UUID, Name string }
 // ErrNoAchievement is the error for an unknown achievement.
 var ErrNoAchievement = fault.New(fault.NotFound, "No such achievement.")
 
-// achievementQuery reads achievements. Its conditions follow.
+// achievementQuery reads achievements. Callers append further conditions and the order.
 const achievementQuery = `
 	SELECT a.uuid, a.title, a.description, a.criteria, a.criteria_url, a.skills, a.picture_sha256, a.updated_at, coalesce(t.uuid, ''), coalesce(t.name, '')
 	FROM achievements a LEFT JOIN templates t ON t.id = a.template_id WHERE a.institution_id = $1 `
@@ -142,7 +142,7 @@ type AchievementInput struct {
 }
 
 // check trims the texts, returns the skills, and adds problems to bad. The messages are codes, which the
-// surface converts to text.
+// caller converts to text.
 func (in *AchievementInput) check(bad *fault.Fields) (skills []string) {
 	for _, f := range []struct {
 		name     string
@@ -181,9 +181,9 @@ func (in *AchievementInput) check(bad *fault.Fields) (skills []string) {
 	return skills
 }
 
-// SaveAchievement creates an achievement of an institution, or changes the one with an id. Credentials
-// that were created before stay as they are. The error is fault.Invalid with a code as the message of
-// each field, or ErrNoAchievement.
+// SaveAchievement creates an achievement of an institution if id is "", or else changes the achievement with
+// this id. Credentials that were created before stay as they are. The error is fault.Invalid with a code as
+// the message of each field, or ErrNoAchievement.
 func (s *Service) SaveAchievement(ctx context.Context, institutionID int64, id string, in AchievementInput) (*Achievement, error) {
 	var bad fault.Fields
 	skills := in.check(&bad)
@@ -345,7 +345,7 @@ func (s *Service) achievementOf(ctx context.Context, i *account.Institution, c *
 		}
 		say, failed := s.catalog.FirstOf(settings.MailLanguage).Texts("credential.")
 		out := credential.Achievement{
-			// All certificates of an institution with this title share it (RFC 9562, 5.5).
+			// All certificates of an institution with this title have the same id (RFC 9562, 5.5).
 			ID:   "urn:uuid:" + uuid.NewSHA1(uuid.NameSpaceURL, []byte(s.ID(i.UUID)+"\n"+c.Title)).String(),
 			Name: c.Title, Description: say("description", "title", c.Title, "institution", settings.Name), Criteria: say("criteria", "institution", settings.Name),
 		}

@@ -92,8 +92,8 @@ func (s *Service) institutionKeys(ctx context.Context, i *account.Institution) (
 	return keys, unavailable(err)
 }
 
-// RecordKeys returns a function that records the creation of an institution's keys of credentials in
-// the audit log.
+// RecordKeys returns a function that records in the audit log that an institution's keys for credentials
+// were created.
 func RecordKeys(ctx context.Context, i *account.Institution, now func() time.Time) authority.Record {
 	ctx = audit.WithActor(ctx, audit.Certvault)
 	return func(tx *db.Tx) error {

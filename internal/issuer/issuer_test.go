@@ -50,7 +50,7 @@ func reread(t testing.TB, v *vaulttest.Vault, c *cert.Certificate) *cert.Certifi
 	return c
 }
 
-// badge are the parts of a credential that tests read.
+// badge has the parts of a credential that tests read.
 type badge struct {
 	ID     string
 	Issuer struct{ ID, Name string }
@@ -79,7 +79,7 @@ func parse(t testing.TB, text string) badge {
 	return b
 }
 
-// credentialOf returns the credential of a certificate as it is in the database.
+// credentialOf reads a certificate again and returns its credential.
 func credentialOf(t testing.TB, v *vaulttest.Vault, c *cert.Certificate) badge {
 	t.Helper()
 	found, err := v.Issuer.Credential(context.Background(), reread(t, v, c))
@@ -157,7 +157,7 @@ func TestCredentialIsCreatedOnce(t *testing.T) {
 			t.Error("the credential contains the address")
 		}
 		if revokedIn(t, v, b) {
-			t.Error("a valid credential is in the list of revoked ones")
+			t.Error("a valid credential is revoked in the status list")
 		}
 	})
 }
@@ -175,7 +175,7 @@ func TestRevocationReachesTheList(t *testing.T) {
 		for _, c := range []*cert.Certificate{c, second} {
 			badges = append(badges, credentialOf(t, v, c))
 			if revokedIn(t, v, badges[len(badges)-1]) {
-				t.Fatal("revoked")
+				t.Fatal("a credential is revoked before its certificate")
 			}
 		}
 		before, err := v.Issuer.Credential(t.Context(), c)
@@ -241,7 +241,7 @@ func TestCorrectedAddress(t *testing.T) {
 	})
 }
 
-// An erased certificate has no credential, and copies of it remain revoked.
+// An erased certificate has no credential, and copies of its former credential remain revoked.
 func TestErasure(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -269,7 +269,7 @@ func TestErasure(t *testing.T) {
 		}
 		v.Advance(time.Minute)
 		if !revokedIn(t, v, found) {
-			t.Error("the list calls the erased credential valid")
+			t.Error("the erased credential is not revoked in the status list")
 		}
 	})
 }
@@ -354,8 +354,8 @@ func TestAchievementsOfTenants(t *testing.T) {
 	})
 }
 
-// A certificate of a template has the achievement of the template, and other certificates that with their
-// title.
+// A certificate of a template has the achievement of the template, and other certificates have the
+// achievement with their title.
 func TestAchievementOfTemplate(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -121,8 +121,8 @@ func (s *Service) Metadata(ctx context.Context, i *account.Institution) (*Metada
 	return m, nil
 }
 
-// credentialType returns the type of SD-JWT VC credentials (SD-JWT VC, 2.2.2.1). Its metadata is at
-// this address.
+// credentialType returns the type of SD-JWT VC credentials (SD-JWT VC, 2.2.2.1). The type is the address
+// of its metadata.
 func (s *Service) credentialType() string { return s.base + TypePath }
 
 // TypePath is the path of the metadata of the type of SD-JWT VC credentials.

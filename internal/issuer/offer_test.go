@@ -25,7 +25,7 @@ import (
 	"github.com/certvault/certvault/internal/vaulttest"
 )
 
-// wallet is a wallet with a key.
+// wallet signs proofs of possession with a key, as the wallet of a recipient does.
 type wallet struct{ key *ecdsa.PrivateKey }
 
 func newWallet(t testing.TB) wallet {
@@ -182,7 +182,8 @@ func TestCodeTries(t *testing.T) {
 	})
 }
 
-// An offer ends after ten minutes, with the certificate, and for another institution.
+// An offer ends after ten minutes and when its certificate is revoked, and is not valid for another
+// institution.
 func TestOfferEnds(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -65,8 +65,8 @@ func (d *documents) Fetch(ctx context.Context, address, accept string) ([]byte, 
 	return publish(ctx, i)
 }
 
-// path returns the path of an address, if this vault has the documents at the path. A DID has the host in
-// lower case.
+// path returns the path of an address, and reports whether this vault has the documents at the path. The
+// comparison of the host ignores case, because a DID has the host in lower case.
 func (s *Service) path(address string) (string, bool) {
 	u, err := url.Parse(address)
 	if err != nil || !strings.EqualFold(u.Scheme+"://"+u.Host, s.base) || u.RawQuery != "" {

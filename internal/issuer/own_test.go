@@ -26,8 +26,8 @@ func (e *elsewhere) Fetch(_ context.Context, url, _ string) ([]byte, error) {
 	return nil, errors.New("there is no network")
 }
 
-// A vault verifies its own credentials without a request, at whatever address it is, and requests the
-// documents of others.
+// A vault verifies its own credentials without a request, even if its base URL is not public, and requests
+// only the documents of other issuers.
 func TestOwnDocuments(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -56,7 +56,7 @@ func TestOwnDocuments(t *testing.T) {
 		if !strings.Contains(string(payload), `"ttl":300,`) && !strings.HasSuffix(string(payload), `"ttl":300}`) {
 			t.Errorf("the token of the list may be cached for another time than the list: %.200s", payload)
 		}
-		v.Advance(-30 * time.Second) // the clock of a verifier, or a verification that began before the list was signed
+		v.Advance(-30 * time.Second) // the clock of a verifier is late, or a verification began before the list was signed
 		check("with a late clock", credential.Valid)
 		v.Advance(30 * time.Second)
 		_, err = v.Certs.Revoke(t.Context(), inst.ID, c.UUID, cert.Revocation{Reason: "issued by mistake"})

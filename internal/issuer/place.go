@@ -48,7 +48,7 @@ func (l series) bytes() []byte {
 // first returns the lowest id of a certificate in the list. The next list has ids from first + listLength.
 func (l series) first() int64 { return l.block * listLength }
 
-// listCipher returns the cipher with which the ids and the order of lists are made.
+// listCipher returns the cipher for a use: "id" for the ids of lists, or "order" for their order.
 func (s *Service) listCipher(use string) (cipher.Block, error) {
 	key, err := s.keyring.MAC(keyring.StatusList, []byte(use))
 	if err != nil {

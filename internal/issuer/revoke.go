@@ -15,9 +15,9 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// This file revokes credentials by their files. It is for certificates that were created after the backup
-// from which the vault was restored: the vault does not have them, but its key signed their credentials, and
-// its lists have their places (ADR 0059).
+// The functions of this source file revoke a credential when only the file of the credential is known. They
+// are for certificates that were created after the backup from which the vault was restored: the vault does
+// not have these certificates, but its key signed their credentials, and its lists have their places (ADR 0059).
 
 // FileRevocation is the revocation of a credential by its file.
 type FileRevocation struct {
@@ -136,7 +136,8 @@ var errNoPlace = fault.New(fault.NotFound, "The credential names no status list 
 	"If an earlier version of the vault created the list after the backup, the list is lost: "+
 	"programs that check the credential say that they could not check whether it is revoked.")
 
-// readPlace sets the place of a credential, and returns the list. The place must be one of the institution.
+// readPlace sets the place of a credential in v, and returns the content of the status list. The list must
+// belong to the institution in v.
 func (s *Service) readPlace(ctx context.Context, r *credential.Report, v *FileRevocation) (*listContent, error) {
 	if len(r.Places) != 1 {
 		return nil, errNoPlace

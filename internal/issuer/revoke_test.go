@@ -33,7 +33,7 @@ type lostCredential struct {
 	key crypto.Signer
 }
 
-// lose returns a credential of an institution for the certificate with an id.
+// lose returns a lost credential of an institution, with the place of the certificate with the given id.
 func lose(t testing.TB, v *vaulttest.Vault, inst *account.Institution, id int64) lostCredential {
 	t.Helper()
 	did, err := v.Issuer.DID(inst.UUID)
@@ -99,8 +99,8 @@ func count(t testing.TB, v *vaulttest.Vault, query string) (n int) {
 	return n
 }
 
-// restored returns a vault as after a restore: the ids of certificates continue behind those that were lost.
-// The certificate is of the backup, and has the credential.
+// restored returns a vault as after a restore: the ids of new certificates are higher than the ids of the
+// lost certificates. The returned certificate was in the backup, and the returned credential is its credential.
 func restored(t testing.TB, d *db.DB) (*vaulttest.Vault, *account.Institution, *cert.Certificate, *issuer.Credential) {
 	t.Helper()
 	v, inst, c := issued(t, d)

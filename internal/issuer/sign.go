@@ -197,7 +197,8 @@ func (s *Service) signList(ctx context.Context, i *account.Institution, id strin
 	return vc, []byte(text), err
 }
 
-// File returns the credential of a certificate in a format. Errors are those of Credential.
+// File returns the credential of a certificate in a format. The error is fault.Invalid for an unknown format,
+// or an error of Credential.
 func (s *Service) File(ctx context.Context, c *cert.Certificate, f Format) ([]byte, error) {
 	found, err := s.Credential(ctx, c)
 	if err != nil {

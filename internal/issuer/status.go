@@ -14,16 +14,16 @@ import (
 )
 
 const (
-	// listFresh is the time after which the revocations of a list are read again. Requests do not wait for
-	// that until listStale. After listStale, a revocation is visible on every server.
+	// listFresh is the time after which the revocations of a list are read again. Until the list is listStale
+	// old, requests get the old list and do not wait. After listStale, a revocation is visible on every server.
 	listFresh = 15 * time.Second
 	listStale = 30 * time.Second
 	// listSigned is the time after which a list is signed again even if it has not changed. listLife is
 	// the time for which a signed list is valid.
 	listSigned = 5 * time.Minute
 	listLife   = 15 * time.Minute
-	// ListCached is the time for which verifiers may cache a list. The list states it, and the response must
-	// state it too.
+	// ListCached is the time for which verifiers may cache a list. The list states this time, and the response
+	// must state it too.
 	ListCached = 5 * time.Minute
 	// listSkew is the time before the signature from which a list is valid: the clock of a verifier may be
 	// late, and a verification may have begun before the list was signed.

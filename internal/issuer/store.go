@@ -33,8 +33,8 @@ func (c *Credential) text(f Format) string {
 // its files were deleted.
 var ErrNoCredential = fault.New(fault.NotFound, "The certificate has no credential.")
 
-// Has reports whether a certificate has a credential. A revoked one has, until its files are deleted;
-// whether it is shown is the caller's decision.
+// Has reports whether a certificate has a credential. A revoked certificate has a credential until its files
+// are deleted. The caller decides whether to show this credential.
 func Has(c *cert.Certificate) bool {
 	return c.ApprovedAt != nil && c.Verified != nil && c.FilesDeletedAt == nil && (c.Status == cert.Approved || c.Status == cert.Revoked)
 }
@@ -78,7 +78,7 @@ func (s *Service) Credential(ctx context.Context, c *cert.Certificate) (*Credent
 }
 
 // forgetErased deletes a new credential if the files of its certificate were deleted in the meantime,
-// and returns ErrNoCredential. An erasure afterwards deletes the credential itself.
+// and returns ErrNoCredential. An erasure that begins later deletes the credential.
 func (s *Service) forgetErased(ctx context.Context, certificateID int64) error {
 	list, err := s.certs.ByIDs(ctx, []int64{certificateID})
 	if err != nil || len(list) == 1 && Has(list[0]) {
@@ -111,7 +111,7 @@ func (s *Service) stored(ctx context.Context, certificateID int64) (*Credential,
 // requests use the same one.
 func (s *Service) entry(ctx context.Context, c *cert.Certificate) (e Entry, err error) {
 	err = s.db.Tx(ctx, func(tx *db.Tx) error {
-		// The lock makes a correction of the address wait: afterwards the credential has another place.
+		// The lock makes a correction of the address wait: after a correction, the credential has another place.
 		_, email, err := s.certs.LockTx(ctx, tx, c.ID)
 		if err != nil {
 			return err

@@ -36,7 +36,8 @@ const (
 	fetchCooldown = 2 * time.Millisecond
 	// pollInterval is the longest delay of a job if no notification arrives: for scheduled jobs that
 	// become due, and on SQLite for jobs that other processes, such as commands, enqueue. On
-	// PostgreSQL, the seven queues that poll are half of the work of an idle vault.
+	// PostgreSQL the interval is longer, because the polls of the seven queues are half of the work of an
+	// idle vault.
 	pollInterval         = time.Second
 	postgresPollInterval = 2 * time.Second
 	// keepCompleted is the minimum time for which completed jobs are stored.

@@ -149,9 +149,9 @@ func TestRescue(t *testing.T) {
 		if got := <-attempts; got != 1 {
 			t.Fatalf("attempt = %d, want 1: the interrupted attempt was counted", got)
 		}
-		// The node that was considered dead finishes the job later, and the result is ignored. (If
-		// both nodes finish the job at the same moment, River 0.47 on PostgreSQL may treat the row
-		// as an internal error and end the process, whose jobs then run elsewhere.)
+		// The node that was considered dead finishes the job later, and the result is ignored. (If a
+		// node finishes a job at the moment at which another node changes the job, River 0.47 on
+		// PostgreSQL would panic: see steadyPostgres and TestRescueWhileTheJobEnds.)
 		if err := second.Stop(ctx); err != nil {
 			t.Fatal(err)
 		}

@@ -85,8 +85,8 @@ func (e fetchExecutor) JobGetAvailable(ctx context.Context, params *riverdriver.
 }
 
 // relaxed runs one query in a transaction whose commit does not wait for the disk, with one round trip.
-// If PostgreSQL crashes, a job whose fetch was lost is fetched again. It then runs like a job of a node
-// that was considered dead while it was alive.
+// If PostgreSQL crashes, a job whose fetch was lost is fetched again. The job may then run twice, like a
+// job of a node that was considered dead while the node was alive.
 type relaxed struct {
 	bridge
 
@@ -212,7 +212,7 @@ func (l nearListener) WaitForNotification(ctx context.Context) (*riverdriver.Not
 		n, err := l.Listener.WaitForNotification(wait)
 		interrupted := wait.Err() != nil && ctx.Err() == nil
 		end()
-		<-ended // it may have received the signal of a queue, which the next call of take returns
+		<-ended // the goroutine may have received the signal for a queue, which the next call of take returns
 		if err == nil || !interrupted {
 			return n, err
 		}

@@ -28,8 +28,8 @@ const (
 )
 
 // beatAt is the SQL expression for the time of a node's last heartbeat, which is compared with the time
-// DeadAfter ago. During an upgrade, nodes of release 0.1 send heartbeats more rarely: they have no roles,
-// and get the time of that release.
+// DeadAfter ago. Nodes of release 0.1, which may run during an upgrade, have no roles and send heartbeats
+// more rarely. For these nodes the expression adds the difference of earlierDeadAfter and DeadAfter.
 var beatAt = fmt.Sprintf(`(nodes.heartbeat_at + CASE WHEN nodes.roles = '' THEN %d ELSE 0 END)`, (earlierDeadAfter - DeadAfter).Microseconds())
 
 // NodeInfo describes a node to operators.

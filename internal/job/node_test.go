@@ -85,7 +85,7 @@ func TestDeadNode(t *testing.T) {
 		}
 		beat(other)
 		if other.beats.dead || len(list()) != 2 {
-			t.Error("after its work was continued, a dead node is not listed, or counts as a new one")
+			t.Error("after its work was continued, a dead node is not listed, or is found dead for a second time")
 		}
 		beat(silent)
 		if got := list(); slices.ContainsFunc(got, func(n Node) bool { return !n.Alive }) || silent.Nodes() != 2 {

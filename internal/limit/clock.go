@@ -8,8 +8,8 @@ import (
 )
 
 // PullBack shortens the expiry of claims and responses that expire later than their lifetime
-// allows, by more than the clocks of two nodes may differ. Such an expiry was stored while a clock was
-// ahead. PullBack returns the number of changed keys.
+// allows, with a tolerance for the difference between the clocks of two nodes. Such an expiry was stored
+// while a clock was ahead. PullBack returns the number of changed keys.
 func (k *Keys) PullBack(ctx context.Context) (n int64, err error) {
 	now := k.now()
 	err = k.db.Tx(ctx, func(tx *db.Tx) error {

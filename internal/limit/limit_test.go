@@ -40,7 +40,7 @@ func TestCounterLimitsEachKeyInItsWindow(t *testing.T) {
 }
 
 // A counter with the maximum number of keys counts new addresses by their wide networks, so that an
-// attack from many addresses does not refuse all new addresses.
+// attack from many addresses does not cause all new addresses to be refused.
 func TestNewAddressesAreCountedByNetworkBeyondBound(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1000, 0)

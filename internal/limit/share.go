@@ -14,8 +14,8 @@ const (
 	// ShareInterval is the interval at which processes share their counts. A key can therefore exceed
 	// its limit by the requests of one interval.
 	ShareInterval = time.Second
-	// sharedPart divides the limit: keys with more requests in one process are shared. Rarer keys
-	// would cost more than they are worth.
+	// sharedPart divides the limit: keys with more requests in one process than the result are shared.
+	// Sharing rarer keys would cost more than it is worth.
 	sharedPart = 10
 	// maxShared limits the keys that a process shares at once, for the case of an attack from many
 	// addresses.
@@ -31,7 +31,7 @@ func (c *Counter) digest(key string) digest {
 }
 
 // Shared lets the processes on a PostgreSQL database share the counts of frequent keys. While no
-// requests arrive, it uses no database.
+// requests arrive, it does not use the database.
 type Shared struct {
 	db   *db.DB
 	node string

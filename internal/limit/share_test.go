@@ -7,7 +7,7 @@ import (
 	"github.com/certvault/certvault/internal/limit"
 )
 
-// Two processes allow a key together as many requests as one, within one exchange.
+// After an exchange, two processes together allow a key as many requests as one process does.
 func TestProcessesShareTheirCounts(t *testing.T) {
 	t.Parallel()
 	d := dbtest.Open(t, "", dbtest.MigratedURL(t))

@@ -128,8 +128,8 @@ func read(tag string) (*Language, error) {
 	return l, nil
 }
 
-// readMessages reads the other files of a language. Each has the messages of one group of pages or
-// mails.
+// readMessages reads the files of a language except language.toml. Each file has the messages of one group
+// of pages or mails.
 func readMessages(tag string) (map[string]message, error) {
 	folder := "catalog/" + tag
 	list := map[string]message{}

@@ -27,7 +27,7 @@ func envelope(t *testing.T) *Envelope {
 	return &Envelope{Message: m, ID: "0197c2a0-0000-7000-8000-000000000001", From: Address{"Certvault", "no-reply@vault.example"}, CreatedAt: createdAt}
 }
 
-// parsedMessage is a parsed message.
+// parsedMessage has the header of a message, and the bodies of its parts by media type.
 type parsedMessage struct {
 	header *mail.Header
 	parts  map[string]string

@@ -11,7 +11,7 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// Metrics counts the messages that reached a final state.
+// Metrics counts the messages that were sent, were written to the outbox or failed.
 type Metrics struct{ messages *prometheus.CounterVec }
 
 // NewMetrics returns the metrics and registers them with reg.
@@ -19,7 +19,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	m := &Metrics{messages: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "certvault_mail_messages_total", Help: "Messages that this server has sent, written to the outbox (unsent) or given up (failed).",
 	}, []string{"status"})}
-	// Each series exists from the start, because a missing series cannot be distinguished from 0.
+	// Each series exists from the start, so that 0 can be distinguished from a missing series.
 	for _, s := range []Status{Sent, Unsent, Failed} {
 		m.messages.WithLabelValues(string(s))
 	}
@@ -40,7 +40,8 @@ const maxCounted = 10_000
 type Backlog struct {
 	// Queued is the number of messages, or maxCounted if there are more.
 	Queued int
-	// Oldest is the age of the oldest message.
+	// Oldest is the age of the message whose record has been unchanged for the longest time. This is
+	// the oldest message, unless Sweep inserted a new job for it.
 	Oldest time.Duration
 }
 

@@ -29,7 +29,7 @@ const (
 	maxAttempts = 56
 	// jobWait is the time for which a message must be unchanged before Sweep inserts a new job.
 	jobWait = 30 * time.Second
-	// retention is the time for which the record of a sent, failed or cancelled message is stored.
+	// retention is the time for which the record of a message that is no longer queued is stored.
 	retention  = 30 * 24 * time.Hour
 	sweepBatch = 500
 )
@@ -70,8 +70,8 @@ type Config struct {
 	// Picture loads a picture by its source. The error is ErrNoPicture if there is no such picture.
 	// If Picture is nil, messages have no pictures.
 	Picture func(ctx context.Context, source string) (*Image, error)
-	// Finished is called when a message was sent or has failed, in the transaction that stores this
-	// result. It may be nil.
+	// Finished is called when a message was sent, was written to the outbox or has failed, in the
+	// transaction that stores this result. It may be nil.
 	Finished func(ctx context.Context, tx *db.Tx, e Result) error
 	// Metrics may be nil.
 	Metrics *Metrics
@@ -119,7 +119,7 @@ func New(c Config) (*Mailer, error) {
 	return m, nil
 }
 
-// jobArgs is the job that sends a message.
+// jobArgs has the arguments of the job that sends a message.
 type jobArgs struct {
 	UUID string `json:"uuid"`
 }
