@@ -22,7 +22,8 @@ type engine struct {
 	idle  []*instance // instances with the state start
 }
 
-// instrumented returns PDFium's module as it is compiled.
+// instrumented returns PDFium's module after instrument, in the form that is
+// compiled.
 func instrumented() ([]byte, error) {
 	wasm, err := module(files)
 	if err != nil {
@@ -85,8 +86,8 @@ func compileWith(compiling, ctx context.Context, wasm []byte, cache wazero.Compi
 	return &engine{runtime: runtime, module: module, cache: cache, limit: limit}, nil
 }
 
-// instance returns an instance of PDFium in its first state. The caller must put
-// it back.
+// instance returns an instance of PDFium in its initial state. The caller must
+// return the instance with put.
 func (e *engine) instance(ctx context.Context) (*instance, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

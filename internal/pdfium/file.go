@@ -87,8 +87,8 @@ func (f *file) fill() error {
 	return nil
 }
 
-// readAt fills p with the bytes at off of head and tail. All these bytes must be
-// within the file.
+// readAt fills p with the bytes of the file from offset off. All these bytes must
+// be within the file.
 func (f *file) readAt(p []byte, off int64) error {
 	if off < f.src.HeadSize {
 		head := p[:min(int64(len(p)), f.src.HeadSize-off)]

@@ -10,9 +10,10 @@ import (
 	"github.com/tetratelabs/wazero/imports/emscripten"
 )
 
-// The host functions implement the imports of PDFium. Emscripten's libc passes
-// addresses and numbers on a stack, which also receives the result. Imports that
-// neither hostFuncs nor package emscripten implements fail with ENOSYS.
+// The host functions implement the imports of PDFium. wazero passes the
+// parameters, which are addresses and numbers, in a slice that also receives the
+// result. Imports that neither hostFuncs nor package emscripten implements fail
+// with ENOSYS.
 
 // The document is the only file that PDFium can open.
 const (

@@ -53,8 +53,9 @@ func (i *instance) call(ctx context.Context, name string, args ...uint64) (uint6
 	return res[0], nil
 }
 
-// copyIn copies bytes into the instance and returns their address. The memory is
-// freed with the instance, unless the caller frees it earlier.
+// copyIn copies bytes into the instance and returns their address. The memory
+// remains allocated until the instance is reset or released, unless the caller
+// frees it earlier.
 func (i *instance) copyIn(ctx context.Context, b []byte) (uint64, error) {
 	addr, err := i.call(ctx, "malloc", uint64(len(b)))
 	if err != nil {

@@ -52,9 +52,9 @@ const (
 
 // Options configures a Renderer. Zero fields have the default values.
 type Options struct {
-	// CompiledDir is a folder into which Warm compiled PDFium, of this or another version. It is
-	// only read. If it has no code for this version and this processor, CacheDir is used. Only
-	// the user of this process and root may be able to write to it.
+	// CompiledDir is a folder that Warm has filled. The renderer only reads it. If it has no code
+	// for this version and this processor, CacheDir is used. Only the user of this process and
+	// root may be able to write to it.
 	CompiledDir string
 	// CacheDir is a folder for compiled machine code, which a later process can
 	// reuse. The folder is created if it is missing. Its content is executed, so
@@ -102,7 +102,7 @@ type Renderer struct {
 	unused  *time.Timer // calls unload; nil until it is needed
 }
 
-// loaded is PDFium in memory, or while it is loaded or compiled.
+// loaded is PDFium that is in memory, or that is being loaded or compiled.
 type loaded struct {
 	started chan struct{} // closed when engine and err are set
 	engine  *engine
@@ -182,7 +182,7 @@ func (r *Renderer) load() *loaded {
 		defer close(l.started)
 		l.engine, l.err = newEngine(r.closing, r.opts.CompiledDir, r.opts.CacheDir, r.opts.MemoryLimit)
 		// Loading or compiling PDFium leaves more garbage than the memory that an idle vault needs.
-		// Files that wait for the renderer must not add to it.
+		// The garbage is freed before the files that wait for the renderer need memory.
 		debug.FreeOSMemory()
 	}()
 	return l

@@ -44,8 +44,9 @@ type Page struct {
 }
 
 // Render renders one page or a part of it. A part has the same pixel grid as the
-// whole page and the same pixels, except for rounding at its border: up to 4 of
-// 255 levels. The error wraps an error of this package, the cause of ctx, or an
+// whole page and nearly the same pixels: rounding at its border changes up to 4
+// of 255 levels, and a few pixels of downscaled images and large glyphs differ
+// more. The error wraps an error of this package, the cause of ctx, or an
 // error of reading the source. After a timeout, a cancellation, ErrAborted or a
 // read error, or if PDFium exceeded the memory limit, all further calls return
 // the same error.
@@ -265,8 +266,8 @@ func (d *Document) draw(ctx context.Context, req Request, raster image.Point, bo
 	return colorImage(src, int(stride), box.Dx(), box.Dy()), nil
 }
 
-// colorImage returns an opaque picture. The type is that for which the encoders of JPEG and PNG and
-// package draw have the fastest code.
+// colorImage returns an opaque picture. For its type, the encoders of JPEG and PNG and package draw
+// have their fastest code.
 func colorImage(src []byte, stride, w, h int) *image.RGBA {
 	img := image.NewRGBA(image.Rect(0, 0, w, h))
 	for y := range h {

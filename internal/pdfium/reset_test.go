@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// used returns the instance that renders a document, after the document is closed.
+// used renders a page of a document, closes the document, and returns the instance that it used.
 func used(t *testing.T, r *Renderer, pdf []byte, req Request) *instance {
 	t.Helper()
 	d, err := r.Open(t.Context(), source(pdf))

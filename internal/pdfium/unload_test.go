@@ -23,7 +23,7 @@ func awaitUnload(t *testing.T, r *Renderer) {
 	}
 }
 
-// TestUnload checks that PDFium leaves the memory after the time without an open document, and that
+// TestUnload checks that PDFium is freed after the time Unload without an open document, and that
 // the next document loads it again.
 func TestUnload(t *testing.T) {
 	t.Parallel()
@@ -35,7 +35,7 @@ func TestUnload(t *testing.T) {
 		}
 		time.Sleep(50 * time.Millisecond)
 		if !inMemory(r) {
-			t.Fatal("PDFium left the memory while a document was open")
+			t.Fatal("PDFium was freed while a document was open")
 		}
 		p, err := d.Render(t.Context(), Request{MaxSide: 100})
 		if err != nil {
@@ -51,8 +51,8 @@ func TestUnload(t *testing.T) {
 	awaitUnload(t, r)
 }
 
-// TestUnloadDuringUse checks that documents are rendered while PDFium leaves the memory all the
-// time.
+// TestUnloadDuringUse checks that documents are rendered even if PDFium is freed whenever no document
+// is open.
 func TestUnloadDuringUse(t *testing.T) {
 	t.Parallel()
 	r := newRenderer(t, Options{Unload: time.Nanosecond, Instances: 2})

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// tree returns the files of a folder with their sizes, permissions and times.
+// tree returns the files of a folder with their modes and modification times.
 func tree(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	list := map[string]string{}
@@ -28,8 +28,8 @@ func tree(t *testing.T, dir string) map[string]string {
 	return list
 }
 
-// TestCompiledDir checks that a renderer uses the folder of Warm and changes nothing, and that it
-// uses its own folder if that folder has no code for it.
+// TestCompiledDir checks that a renderer uses the folder that Warm has filled and does not change it,
+// and that it uses CacheDir if CompiledDir has no code for it.
 func TestCompiledDir(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {

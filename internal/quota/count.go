@@ -11,22 +11,23 @@ import (
 )
 
 const (
-	// firstStep and maxStep are numbers of certificates that one transaction counts.
+	// firstStep and maxStep are the minimum and the maximum number of certificates that one transaction
+	// counts. The first transaction counts firstStep.
 	firstStep = 500
 	maxStep   = 20_000
 	// stepTime is the time that a step should take: on SQLite, writers wait for it.
 	stepTime = 50 * time.Millisecond
 )
 
-// Count counts the certificates that existed before the counters. Each step counts the next certificates by
-// their id, in one transaction with the id up to which certificates are counted. So it can be interrupted at
-// any moment, and several servers may call it at once. Count returns nil as soon as all certificates are
-// counted.
+// Count counts the certificates that existed before the counters. Each step is one transaction, which counts
+// the next certificates in the order of their ids and stores the id up to which certificates are counted. So
+// Count can be interrupted at any moment, and several servers may call it at once. Count returns nil as soon
+// as all certificates are counted.
 //
-// Certificates may change in the meantime. A trigger marks each change of a certificate that is not counted
-// yet. A step counts what the record has, and takes the bytes out of the marked changes that it sees, since
-// the record has them already. A change that the step does not see keeps its bytes. No writer waits for a
-// step on PostgreSQL.
+// Certificates may change in the meantime. A trigger stores the bytes of each change, and marks the change if
+// the certificate is not counted yet. A step counts the bytes in the records of certificates, and sets the
+// bytes of the marked changes that it sees to 0, because the records already include them. A change that the
+// step does not see keeps its bytes. No writer waits for a step on PostgreSQL.
 func Count(ctx context.Context, d *db.DB) error {
 	for size := firstStep; ; {
 		began := time.Now()
@@ -58,8 +59,8 @@ func countNext(ctx context.Context, d *db.DB, size int) (left bool, err error) {
 	err = d.Tx(ctx, func(tx *db.Tx) error {
 		left = false
 		if tx.Dialect() == db.PostgreSQL {
-			// All statements must see the same changes. Of two servers that take the same step, the second
-			// one gets a serialization failure, and its transaction is repeated with the step after it.
+			// All statements must see the same changes. If two servers begin the same step, the second
+			// server gets a serialization failure, and its transaction is repeated with the next step.
 			if _, err := tx.ExecContext(ctx, `SET TRANSACTION ISOLATION LEVEL REPEATABLE READ`); err != nil {
 				return err
 			}
@@ -99,9 +100,9 @@ var monthOf = map[db.Dialect]string{
 	db.SQLite:     `CAST(strftime('%Y%m', c.created_at / 1000000, 'unixepoch') AS INTEGER)`,
 }
 
-// countTx counts the certificates with an id above from, up to to.
+// countTx counts the certificates with an id above from and not above to.
 func countTx(ctx context.Context, tx *db.Tx, from, to int64) error {
-	// The approval of an application after the creation of the triggers has counted its certificate.
+	// If an application was approved after the triggers were created, its certificate is counted already.
 	if _, err := tx.ExecContext(ctx, `
 		INSERT INTO institution_usage (institution_id, month, certificates, bytes, changed_at)
 		SELECT institution_id, month, sum(accepted), sum(bytes), max(updated_at) FROM (

@@ -81,7 +81,7 @@ func TestCountWithChanges(t *testing.T) {
 		}
 		inst.Limits.Storage = stored(t, v, inst) + 5000
 		if err := d.Tx(ctx, func(tx *db.Tx) error { return quota.CheckTx(ctx, tx, inst, v.Now(), 1, 5000) }); err != nil {
-			t.Errorf("a limit rejects wrongly: %v", err)
+			t.Errorf("CheckTx within the limit returned %v, want no error", err)
 		}
 		inst.Limits.Storage = 0
 		step(t, d)
@@ -112,12 +112,12 @@ func TestCountWithChanges(t *testing.T) {
 		if got := usage(t, v, inst); !got.Counting {
 			t.Error("the counting is complete too early")
 		}
-		// The server ended between two steps: the next one continues.
+		// The server ended between two steps: the next call of Count continues.
 		if err := quota.Count(ctx, d); err != nil {
 			t.Fatal(err)
 		}
 		if step(t, d) {
-			t.Error("a step after the end has left certificates")
+			t.Error("a step after the end reports that certificates are left")
 		}
 		exact(t, v, inst, 8) // a certificate that is deleted before it is counted does not count
 	})

@@ -33,7 +33,8 @@ func month(at time.Time) int { return at.UTC().Year()*100 + int(at.UTC().Month()
 
 // Of returns what the institutions with the ids use.
 func Of(ctx context.Context, q db.Queryer, now time.Time, ids ...int64) (map[int64]Usage, error) {
-	// The end of the counting must not lie between the sums and this statement.
+	// This is read before the sums. If it was read after them and the counting ended in between, sums that
+	// are too low would be reported as complete.
 	var counting bool
 	if err := q.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM usage_counting)`).Scan(&counting); err != nil {
 		return nil, fmt.Errorf("reading whether certificates are being counted: %w", err)
@@ -70,7 +71,7 @@ func sums(ctx context.Context, q db.Queryer, now time.Time, ids ...int64) (map[i
 			var u Usage
 			var at sql.NullInt64
 			err = rows.Scan(&id, &u.Storage, &u.Certificates, &at)
-			u.Storage = max(u.Storage, 0) // certificates that are deleted before they are counted
+			u.Storage = max(u.Storage, 0) // negative if certificates are deleted before they are counted
 			u.ChangedAt = db.OptionalTime(at)
 			used[id] = u
 			return none, err
@@ -82,14 +83,15 @@ func sums(ctx context.Context, q db.Queryer, now time.Time, ids ...int64) (map[i
 	return used, nil
 }
 
-// lockClass distinguishes the advisory locks of this package: "cvqt" in ASCII, above the id.
+// lockClass distinguishes the advisory locks of this package: "cvqt" in ASCII, in the upper 32 bits of the
+// key. The institution's id is in the lower bits.
 const lockClass = 0x63767174 << 32
 
 // CheckTx returns fault.Forbidden if an institution cannot have a number of further certificates, or a
-// number of further bytes. The message names the limit, what is used, and who can change it. An
-// institution without limits costs no statement. With a limit, the checks of the institution wait for
-// each other until their transactions end, so that the limit holds exactly: on PostgreSQL by a lock, and
-// on SQLite because it has one writer.
+// number of further bytes. The message names the limit, what is used, and who can change it. For an
+// institution without limits, CheckTx executes no statement. With a limit, the checks of the institution
+// wait for each other until their transactions end, so that the limit is never exceeded: on PostgreSQL by
+// a lock, and on SQLite because it has one writer.
 func CheckTx(ctx context.Context, tx *db.Tx, i *account.Institution, now time.Time, certificates int, bytes int64) error {
 	if i.Limits.Certificates == 0 && i.Limits.Storage == 0 {
 		return nil
@@ -121,8 +123,8 @@ func CheckTx(ctx context.Context, tx *db.Tx, i *account.Institution, now time.Ti
 	return nil
 }
 
-// AddTx counts the certificates of an accepted batch, or with a negative number those of its entries that
-// were rejected. at is the time at which the batch was accepted.
+// AddTx counts the certificates of an accepted batch. A negative number subtracts entries of the batch
+// that were rejected. at is the time at which the batch was accepted.
 func AddTx(ctx context.Context, tx *db.Tx, institutionID int64, at time.Time, certificates int) error {
 	if _, err := tx.ExecContext(ctx, `INSERT INTO institution_usage (institution_id, month, certificates, bytes, changed_at) VALUES ($1, $2, $3, 0, $4)`,
 		institutionID, month(at), certificates, db.Micros(at)); err != nil {
@@ -139,7 +141,7 @@ type key struct{ institution, month int64 }
 type sum struct{ certificates, bytes, changed int64 }
 
 // Fold adds up the changes since the last call. Each transaction removes changes and inserts their sum, so
-// the counters are always exact. It leaves changes that Count still needs.
+// the counters are always exact. Fold leaves changes that Count still needs.
 func Fold(ctx context.Context, d *db.DB) error {
 	for {
 		var taken, left int

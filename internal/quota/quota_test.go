@@ -22,7 +22,8 @@ func usage(t *testing.T, v *vaulttest.Vault, inst *account.Institution) quota.Us
 	return all[inst.ID]
 }
 
-// stored returns the bytes that the records of an institution say, which the counters must equal.
+// stored returns the size in bytes of the files of an institution according to its certificates' records.
+// The counters must have the same size.
 func stored(t *testing.T, v *vaulttest.Vault, inst *account.Institution) (n int64) {
 	t.Helper()
 	if err := v.DB.QueryRowContext(t.Context(), `

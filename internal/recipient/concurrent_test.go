@@ -20,7 +20,7 @@ func TestRevokeDoesNotWaitForTheEndOfAMessage(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		if d.Dialect != db.PostgreSQL {
-			t.Skip("row locks are a matter of PostgreSQL")
+			t.Skip("only PostgreSQL has row locks")
 		}
 		b := open(t, d)
 		c := b.upload()

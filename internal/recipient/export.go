@@ -28,8 +28,8 @@ const (
 	exportMissing = "missing-files.txt"
 )
 
-// Export has all data of the vault about a person, except for the files. Export.Write adds the
-// certificates.
+// Export has the data of the vault about a person. Service.Export reads the account, Export.SignIns
+// adds the sessions and passkeys, and Export.Write adds the certificates and applications.
 type Export struct {
 	service *Service
 	userID  int64
@@ -75,7 +75,7 @@ type ExportedAnswer struct {
 	Answer   string `json:"answer"`
 }
 
-// ExportedStep is a step of an application, with its text that the person sees.
+// ExportedStep is a step of an application, with the text that the person sees.
 type ExportedStep struct {
 	At     time.Time `json:"at"`
 	Action string    `json:"action"`
@@ -147,7 +147,7 @@ type exportedCertificate struct {
 	VerifiedFile    string `json:"verified_file"`
 	VerifiedSHA256  string `json:"verified_sha256"`
 	OriginalFile    string `json:"original_file"`
-	// FilesDeletedAt is the time at which the files of a revoked certificate were purged.
+	// FilesDeletedAt is the time at which the files of a revoked certificate were deleted.
 	FilesDeletedAt *time.Time `json:"files_ended_at,omitempty"`
 	// MissingFiles are the names of the files that are not in the export, because the vault's stored
 	// files are damaged or missing.
@@ -179,9 +179,10 @@ type exportedCorrection struct {
 	CreatedAt time.Time `json:"created_at"`
 }
 
-// Export counts the export for the daily limit, and reads the account and its unsubscribed
-// institutions. Export.SignIns adds sessions and passkeys; Export.Write reads the certificates and
-// their files. The error is fault.TooMany if the daily limit is reached.
+// Export counts the export for the daily limit, and reads the account, the portfolio, and the
+// institutions from whose mail the person is unsubscribed. Export.SignIns adds sessions and passkeys;
+// Export.Write reads the certificates, the applications and their files. The error is fault.TooMany if
+// the daily limit is reached.
 func (s *Service) Export(ctx context.Context, userID int64) (*Export, error) {
 	if err := s.db.Tx(ctx, func(tx *db.Tx) error { return s.allowTx(ctx, tx, Holder{userID: userID}.key(), exporting) }); err != nil {
 		return nil, err
@@ -264,9 +265,9 @@ func (e *Export) SignIns(sessions []*identity.Session, passkeys []identity.Passk
 }
 
 // Write writes the export as a ZIP file: export.json, and a folder with the files of each
-// certificate. Write reads records page by page and copies files in parts, to use little memory. A
-// file that is damaged or missing is not in the export; its name is listed in export.json and in
-// missing-files.txt.
+// certificate and of each application. Write reads records page by page and copies files in parts, to
+// use little memory. A file that is damaged or missing is not in the export. Its name is listed in
+// missing-files.txt, and for a certificate also in export.json.
 func (e *Export) Write(ctx context.Context, w io.Writer) error {
 	s := e.service
 	names := map[int64]string{}
@@ -318,7 +319,8 @@ func (e *Export) Write(ctx context.Context, w io.Writer) error {
 	return nil
 }
 
-// applications writes the attachments of the person's applications and adds their entries.
+// applications writes the attachments of the person's applications, and adds the applications to
+// export.json.
 func (e *Export) applications(ctx context.Context, z *zip.Writer) error {
 	e.about.Applications = []ExportedApplication{}
 	if e.service.applied == nil {

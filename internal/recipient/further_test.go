@@ -48,7 +48,7 @@ func TestFurtherAddressBelongsToOneWallet(t *testing.T) {
 		b.addAddress(ada, "ada@work.example")
 		b.wantWallet(ada, 2)
 		if one, other := b.get(home.UUID).CustomerID, b.get(work.UUID).CustomerID; one == 0 || one != other {
-			t.Errorf("the customers are %d and %d, want one", one, other)
+			t.Errorf("the customers are %d and %d, want the same number above 0", one, other)
 		}
 
 		// The mail about a later certificate goes to its address. It has no secret, because the certificate
@@ -62,7 +62,8 @@ func TestFurtherAddressBelongsToOneWallet(t *testing.T) {
 			t.Errorf("mail = %+v, want one to the further address that leads to the account", m)
 		}
 
-		// The institution corrects a wrong address to the further one. Links to the wrong one stop.
+		// The institution corrects a wrong address to the further address. The link that was mailed to the
+		// wrong address no longer shows the certificate.
 		wrong := b.upload(to("adda@work.example"), titled("PhD"))
 		b.approve(wrong)
 		secret := b.link(len(b.mails()) - 1)
@@ -77,7 +78,8 @@ func TestFurtherAddressBelongsToOneWallet(t *testing.T) {
 			t.Errorf("the mail after the correction went to %s, want the new address", list[len(list)-1].To.Email)
 		}
 
-		// After the removal, what the person has stays, and later certificates have no owner.
+		// After the removal of the address, the person keeps the certificates, and later certificates have
+		// no owner.
 		b.Tx(func(tx *db.Tx) error {
 			_, err := account.RemoveAddressTx(ctx, tx, ada, "ada@work.example")
 			return err

@@ -85,7 +85,8 @@ func (s *Service) recordOpening(ctx context.Context, id int64) error {
 	return nil
 }
 
-// HasMailLink reports whether any mailed link opens a certificate or one that it replaces.
+// HasMailLink reports whether any mailed link opens a certificate, or another one in its chain of
+// replacements.
 func (s *Service) HasMailLink(ctx context.Context, c *cert.Certificate) (open bool, err error) {
 	if err := s.db.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM notices WHERE certificate_id IN (`+chain+`) AND link_id IS NOT NULL)`, c.ID).Scan(&open); err != nil {
 		return false, fmt.Errorf("reading a certificate's mailed links: %w", err)

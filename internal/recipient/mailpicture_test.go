@@ -15,8 +15,8 @@ import (
 	"github.com/certvault/certvault/internal/recipient"
 )
 
-// TestMailPicture checks the pictures of the mail about an approved certificate: they are loaded by
-// the sources in the stored message, and only while the certificate is approved.
+// TestMailPicture checks the pictures of the mail about an approved certificate: MailPicture loads them
+// by their sources in the stored message, and loads the page only while the certificate is approved.
 func TestMailPicture(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -86,7 +86,7 @@ func TestCorrectionMailInEveryLanguage(t *testing.T) {
 			}
 			list := b.mails()
 			if m := list[len(list)-1]; len(m.Text)+len(m.HTML) > 20<<10 || len(m.Pictures) > 1 || !strings.Contains(m.HTML, `<html lang="`+l.Tag+`" dir="`+l.Direction+`">`) {
-				t.Errorf("in %s: the mail has %d bytes of text and %d of HTML, or another language", l.Tag, len(m.Text), len(m.HTML))
+				t.Errorf("in %s: the mail has %d bytes of text and %d of HTML, want at most 20 KiB, at most one picture, and this language", l.Tag, len(m.Text), len(m.HTML))
 			}
 		}
 	}

@@ -270,8 +270,9 @@ func (s *Service) notify(ctx context.Context, uuid string) error {
 		if held, err := heldTx(ctx, tx, c.ID); err != nil || held {
 			return err
 		}
-		// A certificate that was approved by an earlier release has no notice. If its first notice waited for
-		// a plan, and was sent again instead, it has only later ones.
+		// A certificate that was approved by an earlier release has no notice, and gets its first one here. A
+		// certificate that was mailed again while its first notice waited for a plan has only later notices,
+		// and does not get the first one.
 		hasNotice, err := hasNoticeTx(ctx, tx, c.ID)
 		if err == nil && !hasNotice {
 			err = s.insertFirstTx(ctx, tx, c, email)
@@ -312,7 +313,7 @@ func (s *Service) Sweep(ctx context.Context) error {
 	return errors.Join(s.sweepGroups(ctx), s.sweepWithoutJob(ctx), s.writeReminders(ctx), s.deleteAllowances(ctx))
 }
 
-// each calls f for each element, and returns the errors with what was done. It ends at once if the
+// each calls f for each element, and returns the errors, prefixed with what. It ends at once if the
 // database fails.
 func each[T any](list []T, what string, f func(T) error) (failed error) {
 	for _, e := range list {
@@ -328,7 +329,8 @@ func each[T any](list []T, what string, f func(T) error) (failed error) {
 	return nil
 }
 
-// sweepGroups writes one mail for each person of a batch that is finished, or that waits too long.
+// sweepGroups writes the mail to each address in a batch whose entries with the address are finished, or
+// whose first notice has waited for maxWait.
 func (s *Service) sweepGroups(ctx context.Context) error {
 	now := s.now()
 	rows, err := s.db.QueryContext(ctx, `

@@ -123,7 +123,7 @@ func TestOpeningOfALink(t *testing.T) {
 			return notices[0].OpenedAt
 		}
 		if at := opened(); at != nil {
-			t.Errorf("a link that was not opened was opened at %v", at)
+			t.Errorf("the opening time of a link that was not opened = %v, want nil", at)
 		}
 		first := b.Now()
 		for range 2 {

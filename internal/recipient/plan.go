@@ -63,7 +63,7 @@ func (s *Service) PlanTx(ctx context.Context, tx *db.Tx, of Subject, n cert.Noti
 	return nil
 }
 
-// keptTx returns when the mail about the certificate that a replacement replaces is sent. It returns the zero
+// keptTx returns the time of the mail about the certificate that a replacement replaces. It returns the zero
 // value if no such mail waits.
 func (s *Service) keptTx(ctx context.Context, tx *db.Tx, replacement int64) (cert.Notify, error) {
 	old, err := cert.Scan(tx.QueryRowContext(ctx, `SELECT `+cert.Columns+` FROM certificates WHERE uuid = (SELECT replaces FROM certificates WHERE id = $1)`, replacement))
@@ -77,7 +77,8 @@ func (s *Service) keptTx(ctx context.Context, tx *db.Tx, replacement int64) (cer
 	return p.Notify(), nil
 }
 
-// sendAt returns the stored form of a choice other than the approval.
+// sendAt returns the value of the column send_at for a choice other than mail at the approval. It is NULL if
+// no mail is sent.
 func sendAt(n cert.Notify) sql.NullInt64 {
 	return sql.NullInt64{Int64: db.Micros(n.At), Valid: !n.Never}
 }
@@ -103,8 +104,8 @@ func (s *Service) holdTx(ctx context.Context, tx *db.Tx, c *cert.Certificate) (h
 	return true, nil
 }
 
-// heldTx reports whether the first notice of a certificate waits for a plan. On PostgreSQL it locks the
-// row, so that the notice still waits, or does not, when the transaction is committed.
+// heldTx reports whether the first notice of a certificate waits for a plan. On PostgreSQL it locks the row
+// of a notice that waits, so that the notice still waits when the transaction is committed.
 func heldTx(ctx context.Context, tx *db.Tx, certificateID int64) (bool, error) {
 	query := `SELECT certificate_id FROM planned_notices WHERE certificate_id = $1`
 	if tx.Dialect() == db.PostgreSQL {
@@ -126,7 +127,8 @@ func dropPlannedTx(ctx context.Context, tx *db.Tx, certificateID int64) error {
 	return nil
 }
 
-// dropPlanTx deletes the plan of a certificate that belongs to no batch.
+// dropPlanTx ends the wait of a certificate's first notice, and deletes the plan of the certificate. The
+// plan of a batch remains.
 func dropPlanTx(ctx context.Context, tx *db.Tx, certificateID int64) error {
 	if err := dropPlannedTx(ctx, tx, certificateID); err != nil {
 		return err
@@ -156,8 +158,8 @@ func (s *Service) SweepPlans(ctx context.Context) error {
 	return errors.Join(failed, s.deleteOldPlans(ctx, now.Add(-planKept)))
 }
 
-// deleteOldPlans deletes the plans whose time was before a time and for which no notice waits. It writes
-// nothing if there are none.
+// deleteOldPlans deletes the plans whose time is not after the given time and for which no notice waits. It
+// writes nothing if there are none.
 func (s *Service) deleteOldPlans(ctx context.Context, before time.Time) error {
 	const old = `send_at IS NOT NULL AND send_at <= $1 AND NOT EXISTS (SELECT 1 FROM planned_notices n WHERE n.plan_id = notice_plans.id)`
 	var found bool
@@ -277,8 +279,8 @@ type Plan struct {
 	UUID string
 	// At is the time of the mail, or nil if no mail is sent.
 	At *time.Time
-	// Certificate and Reference are those of a single certificate, or "". Batch is the UUID of a batch,
-	// or "".
+	// Certificate and Reference are the UUID and the reference id of a single certificate, or "". Batch
+	// is the UUID of a batch, or "".
 	Certificate, Reference, Batch string
 	// Name is the name of the batch, or the title of the certificate.
 	Name string
@@ -340,7 +342,8 @@ func (s *Service) Plan(ctx context.Context, institutionID int64, id string) (*Pl
 	return p, nil
 }
 
-// PlanOfBatch returns the plan of a batch of an institution, or nil if its mail is sent at the approvals.
+// PlanOfBatch returns the plan of a batch of an institution. It returns nil if the batch has no plan, or if
+// the time of the plan has passed and no mail waits for it.
 func (s *Service) PlanOfBatch(ctx context.Context, institutionID int64, batchID string) (*Plan, error) {
 	p, err := s.scanPlan(s.db.QueryRowContext(ctx, planQuery+`
 		WHERE p.batch_id = $1 AND p.institution_id = $2

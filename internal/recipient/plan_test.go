@@ -88,8 +88,9 @@ func TestMailWaitsForItsTime(t *testing.T) {
 	})
 }
 
-// TestFailingMailDoesNotBlockOther checks that mail which cannot be written waits longer with each try,
-// although a sweep has no place for more plans, and is sent once it can be written.
+// TestFailingMailDoesNotBlockOther checks that mail that cannot be written waits longer with each try and is
+// sent once it can be written, and that other mail is sent in the meantime, even if a sweep handles only one
+// plan.
 func TestFailingMailDoesNotBlockOther(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -135,7 +136,7 @@ func TestMailOfABatchWaitsForItsTime(t *testing.T) {
 		b.wantSent()
 		waiting, more, err := b.Plans(t.Context(), b.inst.ID)
 		if err != nil || more || len(waiting) != 1 || waiting[0].UUID != p.UUID || waiting[0].Size != 4 || waiting[0].Batch != list[0].BatchID {
-			t.Errorf("the waiting mail = %+v, more %v, error %v; want one line for the batch of 4", waiting, more, err)
+			t.Errorf("the waiting mail = %+v, more %v, error %v; want one plan for the batch of 4", waiting, more, err)
 		}
 		if other, _, err := b.Plans(t.Context(), b.institution("XYZ").ID); err != nil || len(other) != 0 {
 			t.Errorf("another institution sees %+v, error %v", other, err)
@@ -143,7 +144,7 @@ func TestMailOfABatchWaitsForItsTime(t *testing.T) {
 		b.Set(at)
 		b.sendPlans()
 		b.sweep()
-		b.wantSent("a@example.org") // the mail to b waits for the last entry, as without a time
+		b.wantSent("a@example.org") // the mail to b waits for the last entry, as without a plan
 		b.approve(list[3])
 		b.sweep()
 		b.wantSent("a@example.org", "b@example.org")

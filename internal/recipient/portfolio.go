@@ -148,8 +148,8 @@ func (s *Service) portfolio(ctx context.Context, userID int64, where string, arg
 }
 
 // SavePortfolio creates or changes the portfolio of a person. After a change of the address, the old
-// address stops working, and only this person can use it again. The error is fault.Invalid or
-// fault.TooMany.
+// address stops working, and for slugHold only this person can use it again. The error is fault.Invalid
+// or fault.TooMany.
 func (s *Service) SavePortfolio(ctx context.Context, userID int64, n PortfolioSettings) error {
 	if err := n.check(); err != nil {
 		return err

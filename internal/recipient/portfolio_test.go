@@ -149,7 +149,7 @@ func TestPortfolioAddress(t *testing.T) {
 			t.Errorf("the former address of another person: error = %v, it works = %t, want fault.Invalid", err, works("ada-obi"))
 		}
 		if err := save(ada, recipient.PortfolioSettings{Slug: "ada-obi"}); err != nil || !works("ada-obi") {
-			t.Errorf("the own former address: error = %v, it works = %t", err, works("ada-obi"))
+			t.Errorf("the person's own former address: error = %v, it works = %t, want no error and true", err, works("ada-obi"))
 		}
 		if err := b.SavePortfolio(ctx, ada, recipient.PortfolioSettings{DisplayName: "Ada"}); err != nil || works("ada-obi") {
 			t.Errorf("switched off: error = %v, the page works = %t, want no page", err, works("ada-obi"))

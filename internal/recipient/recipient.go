@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	// Queue has the jobs of recipients.
+	// Queue is the name of the queue for the jobs of this package.
 	Queue = "recipient"
 	// Workers is the number of jobs of Queue that a process runs at once.
 	Workers = 2
@@ -62,8 +62,8 @@ type Service struct {
 	maxShown, plansAtOnce int
 }
 
-// New returns a service and registers its workers with the queue. Packages cert, mail and identity
-// call the methods whose names end in Tx; package vault passes these methods to the three packages.
+// New returns a service and registers its workers with the queue. Packages cert, batch, mail and
+// identity call the methods whose names end in Tx; package vault passes these methods to them.
 func New(c Config) *Service {
 	s := &Service{
 		db: c.DB, certs: c.Certs, accounts: c.Accounts, mailer: c.Mailer, queue: c.Queue,

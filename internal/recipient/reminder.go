@@ -42,8 +42,8 @@ func (s *Service) ExpiringTx(ctx context.Context, tx *db.Tx, list []*cert.Certif
 	return nil
 }
 
-// writeReminders writes the mail of certificates that expire soon. The sweep of expiries does not write
-// it, because the writing takes longer than one transaction of that sweep may.
+// writeReminders writes the mail about certificates that expire soon. The sweep of expiries does not write
+// this mail, because the writing takes longer than one transaction of that sweep may take.
 func (s *Service) writeReminders(ctx context.Context) error {
 	list, err := db.Column[int64](s.db.QueryContext(ctx, `
 		SELECT id FROM notices WHERE status = 'waiting' AND batch_id IS NULL AND reason = 'expiring' ORDER BY created_at LIMIT $1`, sweepBatch))

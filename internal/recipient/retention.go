@@ -20,8 +20,8 @@ const (
 	purgeRounds = 20
 )
 
-// PurgedTx deletes the notices, shares, corrections and portfolio entries of a certificate that is
-// about to be deleted. Package vault calls PurgedTx in the callback cert.Config.Purged.
+// PurgedTx deletes the notices, plans, shares, corrections and portfolio entries of a certificate that
+// is about to be deleted. Package vault calls PurgedTx in the callback cert.Config.Purged.
 func PurgedTx(ctx context.Context, tx *db.Tx, c *cert.Certificate) error {
 	for _, statement := range []string{
 		`DELETE FROM notices WHERE certificate_id = $1`, `DELETE FROM shares WHERE certificate_id = $1`, `DELETE FROM corrections WHERE certificate_id = $1`,

@@ -15,9 +15,9 @@ const Revocation Reason = "revocation"
 
 // TellRevokedTx mails the recipients of revoked certificates of an institution, with the public reason,
 // if mail about the certificate was sent to the address before. The certificates of one address are in
-// one mail. It is the callback cert.Config.TellRevoked, which runs after MovedTx has withdrawn the mail
-// that was not sent. A replacement does not call it, because the mail about the new certificate reports
-// the replacement.
+// one mail. TellRevokedTx is the callback cert.Config.TellRevoked, which runs after MovedTx has withdrawn
+// the mail that was not sent. It is not called for a certificate that is replaced, because the mail about
+// the new certificate reports the replacement.
 func (s *Service) TellRevokedTx(ctx context.Context, tx *db.Tx, list []*cert.Certificate) error {
 	notices := map[string][]any{}
 	var addresses []string

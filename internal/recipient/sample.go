@@ -13,7 +13,8 @@ import (
 )
 
 // sampleTitle is the title of a sample certificate, and sampleReason the reason of its revocation. They
-// are in English in mail in all languages, like values of an institution.
+// are in English in mail in all languages, because the values that an institution enters are not
+// translated either.
 const (
 	sampleTitle  = "Bachelor of Science in Physics"
 	sampleReason = "The certificate has a wrong grade."

@@ -165,7 +165,7 @@ func checkMail(t *testing.T, l *locale.Language, m mail.Message, invitation, one
 		t.Errorf("the mail has a logo of %d bytes and a page of %d bytes, want the logo, and the page only for one certificate", len(parts["image/png"]), len(parts["image/jpeg"]))
 	}
 	if strings.Contains(text, "/certificate.pdf") != one || strings.Contains(html, "/certificate.pdf") != one {
-		t.Error("the link to the PDF is not exactly in mail about one certificate")
+		t.Error("the link to the PDF must be in mail about one certificate, and in no other mail")
 	}
 	if one && (!strings.Contains(text, l.Date(time.Date(2026, 6, 30, 0, 0, 0, 0, time.UTC))) || !strings.Contains(html, l.Date(time.Date(2026, 6, 30, 0, 0, 0, 0, time.UTC)))) {
 		t.Error("the mail does not have the issue date")

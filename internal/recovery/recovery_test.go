@@ -58,8 +58,8 @@ func TestSheetRestoresTheSecrets(t *testing.T) {
 	}
 }
 
-// Each wrong character, each line that is missing or exchanged, is reported with the name of its
-// line.
+// Each wrong character, and each line that is missing, twice there or exchanged, is reported with the
+// name of the line.
 func TestTypingErrorsAreFound(t *testing.T) {
 	t.Parallel()
 	text := newSheet(t)

@@ -17,7 +17,7 @@ const (
 	// markInterval is the time for which a mark of a write covers further writes, so that many writes
 	// of one token cost one statement a second.
 	markInterval = time.Second
-	// clockMargin covers the differences between the times that servers have of the database's clock.
+	// clockMargin covers the differences between the results that db.DB.Now has on different servers.
 	clockMargin = time.Second
 	// markLife is the time after which Sweep removes a mark.
 	markLife = time.Hour
@@ -42,7 +42,7 @@ func (m *marks) recent(actor string, now time.Time) (at time.Time, ok bool) {
 func (m *marks) set(actor string, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for a, at := range m.at { // the others are in the database
+	for a, at := range m.at { // a mark that covers no further writes is needed only in the database
 		if now.Sub(at) >= markInterval {
 			delete(m.at, a)
 		}

@@ -3,7 +3,7 @@
 // primary. The package does not contain the queries: an operation that may read from the replica calls
 // [db.DB.Read], and a handler permits it with Allow.
 //
-// The heartbeats of the servers, one a second, show how far the replica is: it has everything that
+// The heartbeats of the servers, one a second, show how current the replica is: it has everything that
 // was committed before the newest heartbeat that it has. A replica applies commits in their order, so
 // this holds for physical and logical replication.
 //
@@ -94,7 +94,7 @@ func Open(ctx context.Context, primary *db.DB, url string, log *slog.Logger) (*R
 	return r, nil
 }
 
-// Poll reads how far the replica is. It is called every PollInterval.
+// Poll reads how current the replica is. It is called every PollInterval.
 func (r *Replica) Poll(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, pollTime)
 	defer cancel()
@@ -204,8 +204,8 @@ func (r *Replica) read(ctx context.Context, f func(ctx context.Context) error) e
 	return f(ctx)
 }
 
-// try calls f with a context that reads from the replica. It reports whether the result is that of
-// the primary too. A record that the replica does not have yet may be on the primary.
+// try calls f with a context that reads from the replica. done is false if the read must be repeated on
+// the primary: for example, a record that the replica does not have yet may be on the primary.
 func (r *Replica) try(ctx context.Context, s *state, f func(ctx context.Context) error) (done bool, err error) {
 	on, cancel := context.WithCancel(r.primary.ReadFrom(ctx, s.copy))
 	defer cancel()

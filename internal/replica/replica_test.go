@@ -108,7 +108,8 @@ func (f *fixture) begin(method, actor string) (ctx context.Context, end func()) 
 	return f.Allow(ctx), end
 }
 
-// Only reads that may go to the replica do, and only while it has the last five seconds.
+// A read uses the replica only if it is allowed to, and only while the newest heartbeat of the replica is at
+// most five seconds old.
 func TestReadsAreRecent(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -176,7 +177,7 @@ func TestReadYourWrites(t *testing.T) {
 	end()
 	someone, _ := f.begin(http.MethodGet, "token:2")
 	f.want(someone, "another token after a write", "replica")
-	// The heartbeat is as long after the write as a mark covers, and one second.
+	// The newest heartbeat is at least two seconds after the end of the time that the mark covers.
 	f.beat(-markInterval - clockMargin - 2*time.Second)
 	f.poll()
 	f.want(reader, "when the replica has the write", "replica")
@@ -201,7 +202,7 @@ func TestMarkOfALongRequest(t *testing.T) {
 	began := f.primary.Now()
 	end()
 	if at := f.written(t.Context(), "token:1"); at.Before(began.Add(markInterval)) {
-		t.Errorf("writes are known until %v, want at least the end of the request at %v", at, began)
+		t.Errorf("the mark covers writes until %v, want at least one interval after the end of the request at %v", at, began)
 	}
 }
 

@@ -1,7 +1,7 @@
 // Package resolver fetches the documents that a credential refers to: the DID document or the metadata
-// of its issuer, and its status list. The addresses come from files that anyone can upload, so the
-// connections are those of package safehttp. It decides nothing about the documents; package credential
-// verifies them.
+// of its issuer, and its status list. The addresses come from files that anyone can upload, so package
+// safehttp makes the connections. Package resolver decides nothing about the documents; package
+// credential verifies them.
 package resolver
 
 import (

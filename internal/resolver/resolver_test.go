@@ -55,7 +55,7 @@ func TestFetch(t *testing.T) {
 	}
 }
 
-// A server that never answers costs 10 s, and no more.
+// Fetch waits for a server that never answers for 10 s, and not longer.
 func TestSilentServer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
