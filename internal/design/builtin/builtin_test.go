@@ -386,15 +386,17 @@ func readable(page *pdfium.Page, box design.Box, text colour.Colour, contrast fl
 func BenchmarkRender(b *testing.B) {
 	r := renderer(b)
 	for _, d := range builtin.All() {
-		file, _, err := d.With(d.Accent, builtin.A4, "en")
-		if err != nil {
-			b.Fatal(err)
-		}
-		b.Run(d.Name, func(b *testing.B) {
-			for b.Loop() {
-				render(b, r, file, 1600)
+		for _, paper := range []string{builtin.A4, builtin.Letter} {
+			file, _, err := d.With(d.Accent, paper, "en")
+			if err != nil {
+				b.Fatal(err)
 			}
-		})
+			b.Run(d.Name+"/"+paper, func(b *testing.B) {
+				for b.Loop() {
+					render(b, r, file, 1600)
+				}
+			})
+		}
 	}
 }
 
