@@ -157,7 +157,7 @@ func TestSweepInsertsJobsAndDeletesOldMessages(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := b.Sweep(t.Context()); err != nil || b.count("river_job") != 1 {
-			t.Fatalf("the first sweep changed the number of jobs, want 1; error %v", err)
+			t.Fatalf("the first sweep returned an error or changed the number of jobs from 1: error %v", err)
 		}
 		b.at = b.at.Add(time.Minute)
 		for range 2 {
@@ -175,8 +175,8 @@ func TestSweepInsertsJobsAndDeletesOldMessages(t *testing.T) {
 	})
 }
 
-// TestReportsNeedAKeyring checks that addresses for reports are refused without the key that signs
-// them: the first message would otherwise end the process.
+// TestReportsNeedAKeyring checks that New refuses Bounces without Keyring. The key that signs the
+// addresses for reports is in Keyring, so the first message would otherwise cause a panic.
 func TestReportsNeedAKeyring(t *testing.T) {
 	t.Parallel()
 	if m, err := New(Config{Bounces: "bounces.vault.example"}); err == nil || m != nil {

@@ -34,8 +34,9 @@ func OldestQueued(ctx context.Context, q db.Queryer) (time.Time, error) {
 	return db.Time(at.Int64), nil
 }
 
-// UnsentSince returns the number of messages since the last sent message that were only written to
-// the outbox, in the last 30 days. It is 0 if a mail server has accepted the latest message.
+// UnsentSince returns the number of messages that were only written to the outbox after the last
+// message was sent. It counts only messages of the last 30 days, because older records are deleted. It
+// returns 0 if a mail server has accepted the latest message.
 func UnsentSince(ctx context.Context, q db.Queryer) (n int, err error) {
 	if err := q.QueryRowContext(ctx, `
 		SELECT count(*) FROM mails WHERE status = 'unsent' AND updated_at > coalesce((SELECT max(updated_at) FROM mails WHERE status = 'sent'), 0)`).Scan(&n); err != nil {
@@ -49,16 +50,16 @@ type Count struct {
 	Queued, Sent, Failed int
 	// Unsent is the number of messages that were only written to the outbox.
 	Unsent int
-	// OldestAt is the creation of the oldest message that waits to be sent, or nil.
+	// OldestAt is the creation time of the oldest message that waits to be sent, or nil.
 	OldestAt *time.Time
-	// LastError is the reason of the last failure, as a sentence without addresses, or "". LastFailedAt is
-	// its time.
+	// LastError is the reason for the last failure, without addresses, or "". LastFailedAt is the time of
+	// that failure, or nil.
 	LastError    string
 	LastFailedAt *time.Time
 }
 
-// Count returns the state of the stored messages: those that wait to be sent, and those that were sent or
-// have failed in the last 30 days.
+// Count counts the stored messages: the messages that wait to be sent, and the messages that were sent,
+// were written to the outbox or have failed in the last 30 days.
 func (m *Mailer) Count(ctx context.Context) (Count, error) { return CountOf(ctx, m.db) }
 
 // CountOf is Count for a process that sends no mail.

@@ -17,7 +17,7 @@ import (
 // Errors about keys and algorithms.
 var (
 	// ErrKey reports a key that cannot sign: the key or its certificate is missing, not supported,
-	// not valid at the time or not for signing documents, the key does not belong to the
+	// not valid at the signing time or not for signing documents, the key does not belong to the
 	// certificate, or the key made a wrong signature.
 	ErrKey = errors.New("the key cannot be used to sign")
 

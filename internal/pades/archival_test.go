@@ -57,9 +57,9 @@ func documentStamped(t *testing.T, file []byte) []byte {
 }
 
 // A sealed file permits document time stamps, so that viewers accept a time
-// stamp. The report does not call the file changed, and its verdict is Unknown,
-// because a time stamp does not prove the signer. Any other signature makes a
-// sealed file invalid.
+// stamp. The time stamp does not count as a forbidden change. The verdict is
+// Unknown, because a time stamp does not prove the signer. Any other signature
+// makes a sealed file invalid.
 func TestSealedFilePermitsDocumentTimeStamps(t *testing.T) {
 	t.Parallel()
 	c := newChain(t, shape{name: "x"})
@@ -72,7 +72,7 @@ func TestSealedFilePermitsDocumentTimeStamps(t *testing.T) {
 		t.Fatalf("verdict = %s (%s), signatures = %+v, want Unknown and a document time stamp", report.Verdict, report.Reason, report.Signatures)
 	}
 	if s := report.Signatures[0]; !s.Intact() || s.Chain != Passed || s.Changes == Failed {
-		t.Errorf("the sealed signature = %+v, want an intact signature whose later changes did not fail", s)
+		t.Errorf("the sealed signature = %+v, want an intact signature with a trusted chain, and Changes other than Failed", s)
 	}
 	changed := append(bytes.Clone(file), updated(t, file, func(u *pdf.Update, _ *pdf.Document, page *pdf.Page) {
 		if ref, ok := page.Contents()[0].(pdf.Ref); ok {

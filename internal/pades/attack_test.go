@@ -123,8 +123,8 @@ func TestSignatureWrapping(t *testing.T) {
 	}
 }
 
-// An incremental saving attack appends bytes that are not a complete revision,
-// but that viewers show. The file is invalid.
+// An incremental saving attack appends a revision, or an incomplete revision that
+// some viewers still show. The file is invalid.
 func TestIncrementalSavingAttack(t *testing.T) {
 	t.Parallel()
 	c := newChain(t, shape{name: "x"})

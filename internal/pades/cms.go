@@ -77,8 +77,8 @@ func derAttribute(id, value []byte) []byte {
 
 // signedAttributes returns the signed attributes of a baseline signature (EN 319
 // 142-1, 6.3). The signing time is not an attribute; it is /M of the signature
-// dictionary. CMSAlgorithmProtection also signs the algorithm identifiers, which
-// are outside the attributes.
+// dictionary. CMSAlgorithmProtection contains copies of the algorithm identifiers
+// of the SignerInfo, which the signature does not cover otherwise (RFC 6211, 1).
 func (s *Signer) signedAttributes(digest []byte, scheme scheme) []byte {
 	certificate := sha256.Sum256(s.Chain[0].Raw)
 	sha := derAlgorithm(oidSHA256)

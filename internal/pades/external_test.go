@@ -267,9 +267,9 @@ func qpdfCheck(t *testing.T, file []byte) (int, string) {
 func checkCorpusFile(t *testing.T, found pdf.Findings, signed []byte, o Options, nss string, before []pdfsigResult) {
 	t.Helper()
 	report := verify(t, signed, o)
-	certified := found.DocMDP == 1 // sealing uses another form for such files
+	certified := found.DocMDP == 1 // the vault does not add a signature to such a file; it attaches the file to a sheet
 	if (report.Verdict == Valid) == certified {
-		t.Errorf("verdict = %s (%s); whether Valid is wanted: %v\n%+v", report.Verdict, report.Reason, !certified, report.Signatures)
+		t.Errorf("verdict = %s (%s), want Valid = %v\n%+v", report.Verdict, report.Reason, !certified, report.Signatures)
 	}
 	after := pdfsig(t, signed, nss)
 	if len(after) != len(before)+1 {
@@ -301,7 +301,7 @@ func TestCorpusOfForeignSignatures(t *testing.T) {
 	t.Parallel()
 	corpusFiles(t)
 	for name, want := range map[string]struct {
-		intact  []bool // by field name in file order
+		intact  []bool // of the signatures in the order of the report
 		verdict Verdict
 	}{
 		"adbe-x509-rsa-sha1.pdf":          {[]bool{false}, Unknown}, // an obsolete format older than CMS

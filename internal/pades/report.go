@@ -123,8 +123,8 @@ type TimeStamp struct {
 	// trusted root.
 	Chain Result `json:"chain"`
 	// Problem is a sentence with the reason why the stamp does not prove the
-	// time, or with the assumption of the proof. Problem is empty if there is
-	// neither.
+	// time, or with an assumption on which the proof depends. Problem is empty if
+	// there is neither.
 	Problem string `json:"problem"`
 }
 

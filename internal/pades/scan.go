@@ -33,8 +33,8 @@ const (
 	maxContents   = 2*maxCMS + 2
 	maxBacktracks = 8 // attempts to find the beginning of the object
 	maxFound      = 64
-	// maxScanWork limits the bytes that are read and parsed around all occurrences of the key. The
-	// parts may overlap, so a file of 2 MB could take an hour without this limit.
+	// maxScanWork limits the bytes that are read and parsed around all occurrences of the key. The same
+	// bytes may be parsed for many occurrences, so a file of 2 MB could take an hour without this limit.
 	maxScanWork = 256 << 20
 	nodeWork    = 256 // cost of a parsed object in bytes
 )
@@ -104,7 +104,7 @@ func window(r io.ReaderAt, from, to int64, buf []byte) ([]byte, error) {
 
 // inspect parses the dictionary around the key at an offset. ok is false if there
 // is no such dictionary, or its /Contents is not exactly in the gap of the byte
-// range, as in an attached file.
+// range, as for the signature of an attached file.
 func (c *scanner) inspect(at int64) (f signatureDict, ok bool, err error) {
 	value, err := window(c.r, at, min(at+256, c.size), nil)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 )
 
 // flips are the values that are XORed with a byte. 0x20 changes the case of a
-// letter, so that a hexadecimal digit has the same value.
+// letter, which does not change the value of a hexadecimal digit.
 var flips = []byte{0x01, 0x20, 0xff}
 
 // requireTamperingDetected changes the byte at each offset, one at a time, and
@@ -121,8 +121,8 @@ func TestFlippedByteOfLargeFileIsNeverValid(t *testing.T) {
 	}
 }
 
-// Files of other programs are linearized, hybrid, encrypted, damaged or already
-// signed, have object streams, or have hundreds of pages.
+// The files of other programs in this test are linearized, hybrid, encrypted,
+// damaged or already signed, have object streams, or have hundreds of pages.
 func TestFlippedByteOfCorpusIsNeverValid(t *testing.T) {
 	t.Parallel()
 	corpusFiles(t)
@@ -176,7 +176,7 @@ func TestTruncatedFileIsNeverValid(t *testing.T) {
 			t.Errorf("verdict on the first %d of %d bytes = Valid, want Invalid or Unknown", n, len(file))
 		}
 		if missing := strings.Contains(report.Reason, "missing"); report.Verdict == Unknown && missing == (n >= len(original)-1 && n <= len(original)) {
-			t.Errorf("reason for %d of %d bytes = %q, want a missing part except for the complete original of %d bytes", n, len(file), report.Reason, len(original))
+			t.Errorf("reason for the first %d of %d bytes = %q, want the word missing, except for the complete original of %d bytes", n, len(file), report.Reason, len(original))
 		}
 	}
 }

@@ -31,7 +31,7 @@ type inlineImage struct {
 	width  int
 	height int
 	bits   int
-	colors int // components, 0 if unknown
+	colors int // components; 0 if not stated, -1 if the colour space is a resource
 	mask   bool
 	length int // PDF 2.0 /Length, 0 if absent
 }
@@ -56,7 +56,7 @@ func (r *contentReader) next() (string, error) {
 			return "", r.end(err, nil)
 		}
 		if len(r.nesting) == 0 && !isSpace(c) && c != '%' {
-			r.operands++ // operator decrements it again
+			r.operands++ // the method operator subtracts 1 again
 		}
 		switch {
 		case isSpace(c):

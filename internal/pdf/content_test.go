@@ -146,7 +146,7 @@ func TestContentBalanceLimits(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if testing.Short() && (name == "decompression bomb" || name == "sum of the streams") {
-				t.Skip("decoding the maximum takes seconds")
+				t.Skip("decoding the maximum number of bytes takes seconds")
 			}
 			bodies := onePage("")
 			bodies[2] = "<</Type/Page/Parent 2 0 R/Contents[4 0 R 4 0 R 4 0 R]>>"

@@ -19,7 +19,7 @@ type Permissions uint32
 // The flags of Permissions.
 const (
 	PermitPrint     Permissions = 1 << 2  // print
-	PermitModify    Permissions = 1 << 3  // modify the document in other ways
+	PermitModify    Permissions = 1 << 3  // modify the document, except as PermitAnnotate, PermitFill and PermitAssemble describe
 	PermitCopy      Permissions = 1 << 4  // copy text and graphics
 	PermitAnnotate  Permissions = 1 << 5  // annotate, fill in forms
 	PermitFill      Permissions = 1 << 8  // fill in forms and sign
@@ -317,7 +317,7 @@ func hash2B(salt []byte) []byte {
 		cipher.NewCBCEncrypter(block, k[16:32]).CryptBlocks(round, round)
 		remainder := 0
 		for _, c := range round[:16] {
-			remainder += int(c) // 256 is 1 modulo 3
+			remainder += int(c) // a number and the sum of its bytes have the same remainder modulo 3
 		}
 		switch remainder % 3 {
 		case 0:

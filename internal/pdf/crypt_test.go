@@ -232,7 +232,7 @@ func TestEncryptedByQPDF(t *testing.T) {
 					// password is empty.
 					needsPassword := passwords[0] != ""
 					if errors.Is(err, ErrPassword) != needsPassword {
-						t.Fatalf("Open returned %v; whether ErrPassword is wanted: %v", err, needsPassword)
+						t.Fatalf("Open returned %v, want ErrPassword = %v", err, needsPassword)
 					}
 					if !needsPassword {
 						stamped(t, file)

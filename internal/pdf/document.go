@@ -65,7 +65,7 @@ func Open(r io.ReaderAt, size int64) (*Document, error) {
 	if err == nil || !errors.Is(err, ErrDamaged) && !errors.Is(err, ErrNoPages) || d.src.err != nil {
 		return d.openResult(err)
 	}
-	if !isPDF { // without a header the file must begin with a comment, as a header does
+	if !isPDF { // without a header, the file must begin with a percent sign, as a header does
 		if text, err := d.src.window(0, 1); err != nil || string(text) != "%" {
 			return nil, errors.Join(err, ErrNotPDF)
 		}

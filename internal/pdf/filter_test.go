@@ -129,7 +129,7 @@ func TestFilterErrors(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			if testing.Short() && strings.HasSuffix(test.name, " bomb") {
-				t.Skip("decoding the maximum takes seconds")
+				t.Skip("decoding the maximum number of bytes takes seconds")
 			}
 			if _, err := decode(t, test.dict, test.data); !errors.Is(err, test.want) {
 				t.Errorf("error = %v, want %v", err, test.want)

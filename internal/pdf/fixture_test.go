@@ -31,8 +31,8 @@ func onePageFile() []byte { return pdftest.File("", onePage("0 0 10 10 re f")...
 // stream, with a cross-reference stream.
 func compressed(tb testing.TB) []byte { return compressedAt(tb, 0) }
 
-// compressedAt is like compressed, for a file that follows start other bytes. The
-// offsets in the file count those bytes.
+// compressedAt is like compressed, for a PDF that begins at offset start of a
+// file. The offsets in the PDF are offsets in that file.
 func compressedAt(tb testing.TB, start int64) []byte {
 	tb.Helper()
 	return compressedBodies(tb, start, onePage("0 0 10 10 re f"))
@@ -65,8 +65,8 @@ func compressedBodies(tb testing.TB, start int64, bodies []string) []byte {
 }
 
 // hybrid returns a file whose page is hidden from readers that support only
-// tables (7.5.8.4). The table lists the page as free, and the cross-reference
-// stream contains it.
+// tables (7.5.8.4). The table lists the page as free, and only the
+// cross-reference stream refers to the page.
 func hybrid(tb testing.TB) []byte {
 	tb.Helper()
 	var out bytes.Buffer

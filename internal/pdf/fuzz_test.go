@@ -53,7 +53,7 @@ func FuzzOpen(f *testing.F) {
 
 // FuzzAvoidReferenced searches a file for references. The search never fails and
 // does not change whether the document has an error. New objects get numbers
-// above the references.
+// above the numbers in the references.
 func FuzzAvoidReferenced(f *testing.F) {
 	for _, file := range [][]byte{onePageFile(), compressed(f), hybrid(f), repairedObjectStream(f), encrypted(f, encryptAES256, "", "o")} {
 		f.Add(file)

@@ -12,7 +12,7 @@ func (r Rectangle) Width() float64 { return r.X1 - r.X0 }
 // Height returns the vertical extent.
 func (r Rectangle) Height() float64 { return r.Y1 - r.Y0 }
 
-// Array returns r as the array of a dictionary.
+// Array returns r as an array of four numbers (7.9.5).
 func (r Rectangle) Array() Array {
 	return Array{Number(r.X0), Number(r.Y0), Number(r.X1), Number(r.Y1)}
 }
@@ -28,8 +28,8 @@ func (r Rectangle) Intersect(s Rectangle) (common Rectangle, ok bool) {
 // invalid.
 var letter = Rectangle{0, 0, 612, 792}
 
-// maxExtent limits coordinates and extents. Viewers cannot compute with larger
-// values.
+// maxExtent limits coordinates and the user unit. Viewers cannot compute with
+// larger values.
 const maxExtent = 1e7
 
 // Geometry describes how a viewer shows a page.

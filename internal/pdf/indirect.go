@@ -76,8 +76,8 @@ func (d *Document) readIndirect(offset int64, want int) (in indirect, err error)
 	return in, nil
 }
 
-// parseIndirect parses an indirect object; a stream object ends where its data
-// begins.
+// parseIndirect parses an indirect object. For a stream, it stops at the start of
+// the data.
 func parseIndirect(l *lexer, want int) (indirect, error) {
 	number, ok1 := l.integer()
 	if !ok1 || number <= 0 || number > maxNumber || want != 0 && number != int64(want) {

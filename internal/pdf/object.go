@@ -48,8 +48,8 @@ type Entry struct {
 	Value Object
 }
 
-// Dict is a dictionary object (7.3.7) in file order. A nil *Dict is treated as
-// an empty dictionary.
+// Dict is a dictionary object (7.3.7). Its entries keep the order in which they
+// were read or added. A nil *Dict is treated as an empty dictionary.
 type Dict struct{ entries []Entry }
 
 // Placeholder is a value whose text is written verbatim, never encrypted, and

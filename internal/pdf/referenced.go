@@ -6,9 +6,9 @@ import (
 )
 
 const (
-	// maxReference is the highest number in a reference that counts for the
-	// numbers of new objects. The limit leaves room below 4,194,304, the highest
-	// object number of PDFium.
+	// maxReference is a limit: a reference with a higher object number does not
+	// affect the numbers of new objects. The limit leaves room below 4,194,304,
+	// the highest object number of PDFium.
 	maxReference = maxNumber/2 - 1000
 	// referenceLength is more than the length of a reference in the usual form,
 	// "8388607 65535 R" with a few spaces.

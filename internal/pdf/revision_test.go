@@ -34,7 +34,7 @@ func TestMovedObjects(t *testing.T) {
 	// No object is written, but the cross-reference changes one object and
 	// removes another object.
 	file := pdftest.File("", append(onePage("a"), "<</In/Use>>")...)
-	const hidden = 1 // any other position
+	const hidden = 1 // any offset that object 4 does not have
 	more := fmt.Sprintf("xref\n4 2\n%010d 00000 n \n0000000000 00001 f \ntrailer\n<</Size 6/Root 1 0 R/Prev %d>>\nstartxref\n%d\n%%%%EOF\n",
 		hidden, open(t, file).xref.start, len(file))
 	moved, err := open(t, append(slices.Clone(file), more...)).MovedObjects(open(t, file))

@@ -2,8 +2,8 @@ package pdf
 
 import "fmt"
 
-// Snapshot is what an update needs of a document: its size, its trailer and its
-// encryption, without the objects. Unlike a Document, a Snapshot can be used by
+// Snapshot is what an update needs of a document: its size, trailer, catalog and
+// encryption, without the other objects. Unlike a Document, a Snapshot can be used by
 // several goroutines. It is for programs that write many updates of one document
 // and know the references of the objects to replace.
 type Snapshot struct {
@@ -45,8 +45,8 @@ func (d *Document) Snapshot() (*Snapshot, error) {
 }
 
 // Update begins an incremental update of the document. The update cannot read the
-// document: Resolve and similar methods know only the changes. The objects that Set
-// replaces must have the generation of their reference.
+// document: Resolve and similar methods know only the changes. The reference that is
+// passed to Set must have the generation of the object in the document.
 func (s *Snapshot) Update() *Update {
 	return &Update{doc: &s.doc, snapshot: s, first: s.next, next: s.next, catalog: s.doc.catalogRef, objects: map[int]Object{}, refs: map[int]Ref{}, pages: map[int]Ref{}}
 }

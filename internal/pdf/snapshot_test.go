@@ -11,8 +11,8 @@ import (
 	"github.com/certvault/certvault/internal/pdf/pdftest"
 )
 
-// Updates of a snapshot are the same bytes as those of the document, also of encrypted files and from
-// several goroutines.
+// An update of a snapshot has the same bytes as the same update of the document, even if the file is
+// encrypted or several goroutines write updates.
 func TestSnapshot(t *testing.T) {
 	files := map[string][]byte{"table": onePageFile(), "stream": compressed(t), "no newline": bytes.TrimRight(onePageFile(), "\n")}
 	for _, name := range []string{"enc-empty-user/aes256-r6-owner.pdf", "structure/hybrid-xref-word.pdf"} {

@@ -11,7 +11,7 @@ import (
 // encrypted, the update encrypts new strings and streams too.
 type Update struct {
 	doc      *Document
-	snapshot *Snapshot // of which it is an update, or nil
+	snapshot *Snapshot // the snapshot that created the update, or nil
 	first    int       // the first new object number
 	next     int
 	order    []int
