@@ -111,7 +111,8 @@ func TestListForTemplate(t *testing.T) {
 	})
 }
 
-// The content of a list helps where the names of its columns do not: addresses, dates and names.
+// If the name of a column is not recognized, the addresses, dates or names in the column determine its
+// meaning.
 func TestListForTemplateByContent(t *testing.T) {
 	t.Parallel()
 	k, made := newTemplateFixture(t, dbtest.SQLite(t))
@@ -124,7 +125,7 @@ func TestListForTemplateByContent(t *testing.T) {
 	_, err = k.Templates.Publish(t.Context(), k.inst, made.UUID, next.Draft.Revision)
 	k.ok(err)
 	for list, want := range map[string]string{
-		// The names of the supervisors do not make the column of the people doubtful.
+		// The column with the names of the recipients is recognized although the column Supervisor has names too.
 		"Who,Where,Supervisor\nAda Obi,ada@example.org,Grace Hopper\nBea Ito,bea@example.org,Alan Turing\n": "map[email:1 full_name:0 values.Supervisor:2]",
 		// A date of birth is no date of issue, and the supervisor is the only other person.
 		"Name,Mail,Betreut von,geb.,Final grade\nAda Obi,a@example.org,Grace Hopper,12.03.2001,A\nBea Ito,b@example.org,Grace Hopper,13.03.2002,B\n": "map[email:1 full_name:0 values.Date of birth:3 values.Final Grade:4 values.Supervisor:2]",
@@ -175,8 +176,8 @@ func problemsOf(v *bulkimport.Review) string {
 	return strings.Join(list, "; ")
 }
 
-// A required column without a column of the list is a problem that names it. A value for all rows
-// replaces the column.
+// If the list has no column for a required column of the template, the error names the required column. A
+// value for all rows is accepted in place of a column.
 func TestMappingOfTemplateColumns(t *testing.T) {
 	t.Parallel()
 	k, made := newTemplateFixture(t, dbtest.SQLite(t))
@@ -197,7 +198,7 @@ func TestMappingOfTemplateColumns(t *testing.T) {
 	if err := k.SetMapping(t.Context(), d, m); !fault.Is(err, fault.Invalid) {
 		t.Errorf("a column that the template does not have: error %v", err)
 	}
-	// The meanings for a template are not those for a list with files.
+	// The mapping of a list for a template is not used for a list with files.
 	plain := k.create()
 	k.ok(k.SetList(t.Context(), plain, "class.csv", strings.NewReader("Name,Mail\nAda Obi,ada@example.org\n")))
 	if plain = k.reload(plain); plain.Mapping.Remembered {
@@ -205,8 +206,8 @@ func TestMappingOfTemplateColumns(t *testing.T) {
 	}
 }
 
-// A list stays bound to its version: a later version changes nothing until a person chooses it. An
-// archived template issues nothing more.
+// A list keeps the version of its template until a person chooses the published version. No certificate is
+// issued from an archived template.
 func TestVersionOfList(t *testing.T) {
 	t.Parallel()
 	k, made := newTemplateFixture(t, dbtest.SQLite(t))

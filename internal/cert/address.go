@@ -23,7 +23,7 @@ func ReadEmail(text string) (account.Email, error) {
 }
 
 // AddressCorrectable reports whether the address of the certificate can be corrected. The address of an
-// application is the one that the applicant has verified, until the certificate is made.
+// application cannot be corrected before the certificate is made, because the applicant has verified it.
 func (c *Certificate) AddressCorrectable() bool {
 	switch c.Status {
 	case Processing, Approved, Failed:

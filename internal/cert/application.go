@@ -17,8 +17,8 @@ import (
 	"github.com/certvault/certvault/internal/webhook"
 )
 
-// Application is the input of SubmitTx. Package application has the rest of an application. Title is
-// the title until a reviewer approves the application.
+// Application is the input of SubmitTx. Package application stores the other data of an application. Title
+// is the title until a reviewer approves the application.
 type Application struct {
 	Institution            *account.Institution
 	Creator                Actor
@@ -94,7 +94,8 @@ func (a *Acceptance) Check(bad *Problems, email string, now time.Time) {
 }
 
 // AcceptTx approves an application: the certificate is processed, or waits for its signatories. It
-// returns Invalid with Problems for bad texts, and ErrInvalidState if the application is decided.
+// returns Invalid with Problems for bad texts, and ErrInvalidState if the application is decided or already
+// waits for its signatories.
 func (s *Service) AcceptTx(ctx context.Context, tx *db.Tx, uuid string, a Acceptance) (*Certificate, error) {
 	c, err := byUUID(ctx, tx, uuid)
 	if err != nil {

@@ -214,7 +214,7 @@ func (s *Service) processSignedTx(ctx context.Context, tx *db.Tx, institutionID 
 		if w.source != Customer {
 			continue
 		}
-		// Each approval of an application needs an event, which moveAllTx cannot create.
+		// When the last signatory approves an application, moveTx creates an event, which moveAllTx cannot do.
 		var open bool
 		if err := tx.QueryRowContext(ctx, `SELECT `+unsigned+` FROM certificates WHERE uuid = $1`, w.uuid).Scan(&open); err != nil {
 			return fmt.Errorf("reading the signatures of an application: %w", err)

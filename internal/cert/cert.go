@@ -174,8 +174,8 @@ type Config struct {
 	Verify     Verifier
 	// VerifyURL returns the address in the QR code of a reference id.
 	VerifyURL func(referenceID string) string
-	// Drawer draws the originals of certificates from templates. It may be nil if there are none, and
-	// if the Service processes no certificates.
+	// Drawer draws the originals of certificates from templates. It may be nil if there are no such
+	// certificates, or if the Service processes no certificates.
 	Drawer Drawer
 	// Attempts is the number of attempts at sealing after which a temporary error becomes a failure.
 	Attempts int
@@ -201,8 +201,8 @@ type Config struct {
 	// Planned stores when the recipient of a new certificate gets mail, if not at the approval. It is called
 	// in the transaction that creates the certificate. It may be nil.
 	Planned func(ctx context.Context, tx *db.Tx, c *Certificate, n Notify) error
-	// TellRevoked is called after the revocation of certificates of an institution whose recipients get
-	// mail about it, in the same transaction. It may be nil.
+	// TellRevoked is called with certificates of one institution that were revoked in the same
+	// transaction, if their recipients get mail about the revocation. It may be nil.
 	TellRevoked func(ctx context.Context, tx *db.Tx, list []*Certificate) error
 	// Purged is called before a certificate is deleted, in the same transaction. It may be nil.
 	Purged TxFunc

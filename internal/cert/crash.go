@@ -73,8 +73,8 @@ func (s *Service) setCrashes(ctx context.Context, c *Certificate, n int) error {
 }
 
 // survived takes back the crash that another node counted for an attempt of this process, if that node
-// considered this one dead, for example because the machine was suspended. begin is the time at which the
-// attempt began, when c had the number of its crashes. A certificate that failed in a trial stays failed.
+// considered this process dead, for example because the machine was suspended. c is the record from
+// before the attempt, which began at begin. A certificate that failed in a trial stays failed.
 func (s *Service) survived(ctx context.Context, c *Certificate, begin time.Time) error {
 	if !s.queue.Interrupted(begin) {
 		return nil

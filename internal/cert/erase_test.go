@@ -99,8 +99,8 @@ func TestEraseRevokedCertificate(t *testing.T) {
 	})
 }
 
-// An erasure also deletes files that the certificate no longer refers to, but which are still kept:
-// after the retention, and pictures that were drawn again.
+// An erasure also deletes files that still exist although the certificate no longer refers to them: files
+// whose retention has ended, and pictures that were replaced by a new picture.
 func TestEraseDeletesFormerFiles(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -126,7 +126,7 @@ func TestEraseDeletesFormerFiles(t *testing.T) {
 			t.Errorf("files = %v, want none", v.keys())
 		}
 		if len(v.erasures()) != 1 {
-			t.Error("the erasure is not recorded once")
+			t.Error("the audit log does not have exactly one entry of an erasure")
 		}
 	})
 }

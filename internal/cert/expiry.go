@@ -5,8 +5,8 @@ import "time"
 // maxYears is the maximum number of years from the issue date to the last day of validity.
 const maxYears = 100
 
-// CheckExpiry returns the problem of the last day of validity of a certificate, or nil. Both texts are ""
-// or valid dates. If the issue date is "", it is today.
+// CheckExpiry returns the problem of the last day of validity of a certificate, or nil. If the issue date
+// is "", CheckExpiry uses today. It returns nil if the issue date is not a valid date.
 func CheckExpiry(issueDate, expiresOn, today string) *Problem {
 	if expiresOn == "" {
 		return nil

@@ -157,7 +157,7 @@ func TestExpiryIsReportedOnce(t *testing.T) {
 	})
 }
 
-// A certificate that expires while no server runs is not reported as expiring soon afterwards.
+// A certificate that expires while no server runs has no event for expiring soon, only one for its expiry.
 func TestExpiryAfterAnOutage(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -31,8 +31,8 @@ func (s *Service) FeedTx(ctx context.Context, tx *db.Tx, institutionID int64) er
 // feedTx implements FeedTx. It does not count the job of the certificate exceptID, which is about
 // to leave the queue.
 func (s *Service) feedTx(ctx context.Context, tx *db.Tx, institutionID, exceptID int64) error {
-	// busy does not count jobs that wait for another attempt. The limits are no parameters alone, because
-	// SQLite would plan the statements anew for each use.
+	// busy does not count jobs that wait for another attempt. The limits are expressions such as $3 + 0,
+	// because SQLite plans a statement again for each use if its limit is only a parameter.
 	var busy, left int
 	if err := tx.QueryRowContext(ctx, `
 		SELECT (SELECT count(*) FROM certificates c

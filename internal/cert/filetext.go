@@ -15,7 +15,7 @@ type TextReader interface {
 	Text(ctx context.Context, o seal.Original) (*seal.Text, error)
 }
 
-// maxTexts is the length of all texts of files that a Service keeps in memory, in bytes.
+// maxTexts is the maximum total size, in bytes, of the texts of files that a Service keeps in memory.
 const maxTexts = 2 << 20
 
 // textCache has the texts of files by the keys of the files.
@@ -35,7 +35,7 @@ func (c *textCache) get(key string) *seal.Text {
 func (c *textCache) put(key string, t *seal.Text) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	const overhead = 200 // of a text without lines
+	const overhead = 200 // the memory of a text without lines, in bytes
 	if c.size += t.Size() + overhead; c.texts == nil || c.size > maxTexts {
 		c.texts, c.size = map[string]*seal.Text{}, t.Size()+overhead
 	}

@@ -78,7 +78,7 @@ type vault struct {
 	root   string
 	worker *sealWorker
 	inst   *account.Institution
-	// sweeper deletes files at the next sweep.
+	// sweeper deletes files to which no record refers, at the next sweep.
 	sweeper *deletion.Service
 }
 

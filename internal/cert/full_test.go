@@ -149,8 +149,8 @@ func (s *awayStore) PutReserved(ctx context.Context, key string, r io.Reader) (i
 	return s.Store.PutReserved(ctx, key, r)
 }
 
-// The job of a certificate waits while the store does not respond, in each of its steps. No attempt
-// counts, and nothing is reported as missing or damaged.
+// The job of a certificate waits while the store does not respond, both when it opens the original and
+// when it stores the verified PDF. No attempt counts, and nothing is reported as missing or damaged.
 func TestUnavailableStoreCountsNoAttempt(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer

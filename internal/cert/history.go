@@ -53,7 +53,7 @@ func (s *Service) History(ctx context.Context, c *Certificate) ([]HistoryEntry, 
 	for _, e := range events {
 		m := HistoryEntry{At: e.OccurredAt, Event: e.Name, Reason: e.Reason, Deliveries: e.Deliveries}
 		if e.Name == webhook.Revoked {
-			m.Reason = c.RevocationReason // the event of a replaced certificate has a reason for programs
+			m.Reason = c.RevocationReason // eventOf adds a reason to the event of a replaced certificate
 		}
 		if e.FailureCode != "" {
 			m.Failure = &Failure{Code: e.FailureCode, Message: e.FailureMessage}
@@ -117,12 +117,12 @@ func (c *Certificate) withRecorded(list []HistoryEntry) []HistoryEntry {
 
 // withSignatures returns the list with an added entry for each approval of a signatory, and one for the
 // beginning of the processing after the last approval. An approval of a batch is not among the entries of
-// the audit log about the certificate. withSignatures marks the entries that asked the signatories.
+// the audit log about the certificate. withSignatures also sets Asks.
 func (c *Certificate) withSignatures(list []HistoryEntry, signatures []*Signature) []HistoryEntry {
 	declined := false
 	for i := range list {
 		m := &list[i]
-		switch m.Event { //nolint:exhaustive // the other events do not ask
+		switch m.Event { //nolint:exhaustive // the signatories are not asked at other events
 		case webhook.Created:
 			m.Asks = c.Source == Template
 		case webhook.Failed:

@@ -60,7 +60,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60},
 		}, []string{"step"}),
 	}
-	// Each series exists from the start, because a missing series cannot be distinguished from 0.
+	// Each series exists from the start, so that a value of 0 can be distinguished from missing data.
 	for _, r := range []Result{Passed, FailedCheck, NotRun} {
 		m.checks.WithLabelValues(string(r))
 	}

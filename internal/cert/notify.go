@@ -75,7 +75,7 @@ func (n Notify) Check(now time.Time) *Problem {
 // Now reports whether the mail is sent at the approval.
 func (n Notify) Now() bool { return !n.Never && n.At.IsZero() && !n.Kept }
 
-// String returns the text from which ReadNotify reads the choice.
+// String returns the text from which ReadNotify reads the choice. There is no text for Kept.
 func (n Notify) String() string {
 	switch {
 	case n.Never:

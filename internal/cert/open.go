@@ -25,7 +25,7 @@ func (s *Service) OpenVerified(ctx context.Context, c *Certificate) (*Content, e
 }
 
 // OpenAttachment opens an attachment of an application. The error is a fault of kind Damaged if the file
-// is missing or has another size. The caller has checked that the reader may see the attachment.
+// is missing or has another size. The caller must check that the reader may see the attachment.
 func (s *Service) OpenAttachment(ctx context.Context, key string, size int64) (*Content, error) {
 	o, err := s.blobs.Open(ctx, key)
 	if err == nil && o.Size() != size {

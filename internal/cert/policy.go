@@ -35,7 +35,7 @@ type Policy struct {
 	// Box is the position of the stamp for Exact, and nil for other placements.
 	Box          *seal.Box
 	RefuseActive bool
-	// PlainStamp selects the form of stamps of earlier versions.
+	// PlainStamp selects stamps without a frame, as in earlier versions of the vault.
 	PlainStamp bool
 }
 
@@ -104,8 +104,8 @@ func (p *Policy) check() error {
 // vaultColour is the colour of the frame of stamps of institutions without a colour.
 var vaultColour = colour.Colour{R: 0x0b, G: 0x5d, B: 0x4b}
 
-// stamp returns the stamp of a certificate, at the requested position, or at the position by the
-// institution's policy if wanted is nil.
+// stamp returns the stamp of a certificate, at the requested position, or at the position that the
+// institution's policy determines if wanted is nil.
 func (s *Service) stamp(ctx context.Context, c *Certificate, wanted *RequestedPlacement) (seal.Stamp, error) {
 	v, err := account.ReadSettings(ctx, s.db, c.InstitutionID)
 	if err != nil {
@@ -128,8 +128,8 @@ func (s *Service) stamp(ctx context.Context, c *Certificate, wanted *RequestedPl
 	return stamp, err
 }
 
-// placement returns the placement of the next stamp by the policy of an institution. For an
-// automatic placement, it includes the earlier positions of stamps.
+// placement returns the placement of the next stamp according to the policy of an institution. An
+// automatic placement includes the positions of earlier stamps.
 func (s *Service) placement(ctx context.Context, institutionID int64, policy *Policy) (p seal.Placement, err error) {
 	p = seal.Placement{Mode: policy.Placement, Page: policy.Page}
 	if policy.Box != nil {

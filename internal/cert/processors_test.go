@@ -9,7 +9,7 @@ import (
 )
 
 // TestBatchLeavesAProcessorFree checks that a single upload never waits for the files of batches,
-// and that a file that waits in vain keeps no place.
+// and that a file that stops waiting occupies no place.
 func TestBatchLeavesAProcessorFree(t *testing.T) {
 	t.Parallel()
 	p, ctx := newProcessors(2), t.Context()

@@ -108,7 +108,7 @@ func (s *Service) receive(ctx context.Context, institutionUUID, kind string, in 
 
 // inspect sets the type and the notices of a stored file, and checks that the file can be sealed.
 func (s *Service) inspect(ctx context.Context, institutionUUID string, f *File) (err error) {
-	// Open waits for the network if the store is not on this machine.
+	// Open may wait for the network, so it is called before Acquire.
 	o, err := s.blobs.Open(ctx, f.Key)
 	if err != nil {
 		return fmt.Errorf("checking a file: %w", err)

@@ -29,14 +29,14 @@ const (
 )
 
 // Rehash calls CheckFiles for the certificates whose last check of the verified PDF is older than
-// RehashAge, oldest first. Rehash finds lost or changed files before the files are needed. The times
-// of the checks are its only progress: after a restart, or on another node, it continues where it
-// stopped.
+// RehashAge, oldest first. Rehash finds lost or changed files before the files are needed. It stores
+// its progress only as the times of the checks. Therefore it continues where it stopped after a
+// restart, or on another node.
 //
 // all is the number of certificates with files. A call checks the share of one interval and a quarter
 // more, to catch up after a delay. It reads at most rate bytes a second. If the share takes longer than
 // the interval, Rehash continues with the next share. If the file store is unavailable, Rehash returns
-// the error, and the results stay.
+// the error, and the stored results do not change.
 func (s *Service) Rehash(ctx context.Context, all, rate int64) error {
 	share := 1 + (all+all/4)/rehashTurns
 	for began := time.Now(); time.Since(began) < rehashTime; {
@@ -129,7 +129,7 @@ func OldestCheck(ctx context.Context, q db.Queryer) (time.Time, error) {
 // FailedCheck, and CheckFiles logs an alarm. A file that is correct again passes its check. then
 // runs in the transaction that stores the results, unless the certificate or its files were
 // deleted. then may be nil. If the file store is unavailable, CheckFiles returns the error, and the
-// results stay.
+// stored results do not change.
 func (s *Service) CheckFiles(ctx context.Context, c *Certificate, then TxFunc) ([]Check, error) {
 	var checks []Check
 	if c.FilesDeletedAt == nil {

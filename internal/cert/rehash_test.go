@@ -14,11 +14,11 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// fastRate is a rate of Rehash at which no file waits.
+// fastRate is a rate at which Rehash does not wait after the check of a file.
 const fastRate = 1 << 50
 
-// A call checks its share of the files, those first whose checks are the oldest. The next call, which
-// may be that of another node, continues with the next files.
+// A call checks its share of the files, beginning with the files whose checks are the oldest. The next call,
+// which may be on another node, continues with the next files.
 func TestRehashContinues(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -103,7 +103,7 @@ func TestRehashPaces(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	if err := v.Rehash(ctx, 0, 1); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("Rehash at a byte a second returned %v at the end of its context, want its error", err)
+		t.Errorf("Rehash at a byte a second returned %v at the end of its context, want the error of the context", err)
 	}
 }
 

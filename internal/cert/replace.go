@@ -16,9 +16,9 @@ import (
 )
 
 // A replacement is a certificate that is made in place of another one. The certificate that it replaces
-// stays as it is until the replacement is approved. The transaction of the approval then revokes it; see
-// endReplacedTx. A replacement that fails, or that is revoked before its approval, changes nothing, and the
-// certificate can be replaced again. See ADR 0043.
+// stays as it is until the replacement is approved. The transaction of the approval then revokes the
+// replaced certificate; see endReplacedTx. A replacement that fails, or that is revoked before its
+// approval, changes nothing, and the certificate can be replaced again. See ADR 0043.
 
 // Link is a certificate as the record of another certificate refers to it.
 type Link struct{ UUID, ReferenceID string }
@@ -47,9 +47,9 @@ func (c *Certificate) Text() Text {
 	return Text{Title: c.Title, FullName: c.FullName, Email: c.Email, IssueDate: c.IssueDate, Details: c.Details, ExpiresOn: c.ExpiresOn}
 }
 
-// RenewedUntil returns the last day of validity of the renewal of the certificate on a day, which has
-// the form YYYY-MM-DD: the period of validity stays the same. RenewedUntil returns "" for a certificate
-// that does not expire.
+// RenewedUntil returns the last day of validity of a renewal of the certificate that is issued on day, in
+// the form YYYY-MM-DD. The renewal has the same period of validity as the certificate. RenewedUntil returns
+// "" for a certificate that does not expire.
 func (c *Certificate) RenewedUntil(day string) (string, error) {
 	if c.ExpiresOn == "" {
 		return "", nil
@@ -62,7 +62,7 @@ func (c *Certificate) RenewedUntil(day string) (string, error) {
 		}
 	}
 	issued, expires, renewed := dates[0], dates[1], dates[2]
-	// Periods are months or years in most cases, up to the same day or the day before it.
+	// Most periods are whole months or years. They end on the same day of the month, or on the day before.
 	months := 12*(expires.Year()-issued.Year()) + int(expires.Month()-issued.Month())
 	for _, m := range []int{months, months + 1} {
 		for _, days := range []int{0, -1} {
@@ -75,7 +75,8 @@ func (c *Certificate) RenewedUntil(day string) (string, error) {
 }
 
 // Replaceable reports whether the certificate can be replaced if no other replacement of it is being made.
-// A replacement that is not approved cannot be replaced, since the certificate that it replaces can.
+// A replacement that is not approved cannot be replaced. If it fails, the certificate that it replaces can
+// be replaced again.
 func (c *Certificate) Replaceable() bool {
 	switch c.Status {
 	case Approved:
@@ -92,13 +93,13 @@ func (c *Certificate) Replaceable() bool {
 var errInvalidOperation = fault.New(fault.BadRequest, "Invalid operation")
 
 // Replace creates the replacement of a certificate of u.Institution, as Upload creates a certificate.
-// The caller has set the fields of u that are carried over. Replace returns NotFound for an unknown
+// The caller must also set the fields of u that do not change. Replace returns NotFound for an unknown
 // certificate, BadRequest if the certificate cannot be replaced or is being replaced, and Invalid with
 // Problems for bad input, such as the file of the replaced certificate or a duplicate of a certificate
 // outside the chain of replacements. The error is fault.Forbidden if a limit of the institution is
 // reached.
 func (s *Service) Replace(ctx context.Context, uuid string, u Upload) (c *Certificate, err error) {
-	// The problems of the input are found before the transaction, which is short.
+	// Bad input is refused before the transaction begins, so that it locks nothing.
 	if c, err = s.ByUUID(ctx, u.Institution.ID, uuid); err != nil {
 		return nil, err
 	}
@@ -194,8 +195,9 @@ func (c *Certificate) sameAs(old *Certificate) *Problem {
 	return &Problem{Field: FieldFile, Code: CodeSameFile}
 }
 
-// yieldTx makes the certificate with the address, title and date of a replacement yield to it, if it
-// belongs to the same chain. Any other certificate with them is a duplicate, which the insertion finds.
+// yieldTx sets yields in the certificate of the chain of old that has the address, title and date of the
+// new replacement c, so that the insertion of c does not find it as a duplicate. A certificate outside the
+// chain with the same values remains a duplicate.
 func yieldTx(ctx context.Context, tx *db.Tx, c *Certificate, email account.Email, old *Certificate) error {
 	_, err := tx.ExecContext(ctx, `
 		UPDATE certificates SET yields = TRUE
@@ -207,8 +209,9 @@ func yieldTx(ctx context.Context, tx *db.Tx, c *Certificate, email account.Email
 	return nil
 }
 
-// unyieldTx ends the yielding of the newest certificate of the chain that has the address, title and date
-// which c had until now, unless another certificate has them.
+// unyieldTx resets yields in the newest certificate of the chain of c that has the address, title and date
+// of c, unless a certificate that does not yield has the same values. c is the record before its address
+// changed or before it was deleted.
 func unyieldTx(ctx context.Context, tx *db.Tx, c *Certificate) error {
 	if c.lineage == "" {
 		return nil // no certificate yields to the first one of a chain
@@ -231,8 +234,8 @@ func unyieldTx(ctx context.Context, tx *db.Tx, c *Certificate) error {
 
 // endReplacedTx revokes the certificate that the approved certificate c replaces. It runs in the
 // transaction of the approval, so that no one sees both certificates as valid, or both as not valid. If
-// the institution revoked the old certificate in the meantime, it stays revoked with its reason, and
-// its record still refers to the replacement.
+// the institution revoked the old certificate in the meantime, endReplacedTx does not change the reason
+// of the revocation, and only adds the reference to the replacement to its record.
 func (s *Service) endReplacedTx(ctx context.Context, tx *db.Tx, c *Certificate) error {
 	by := []column{{"replaced_by", c.UUID}, {"replaced_by_reference", c.ReferenceID}}
 	set := append([]column{{"revoked_at", db.Micros(s.now())}, {"failure_code", nil}, {"failure_message", nil}}, by...)
@@ -249,7 +252,7 @@ func (s *Service) endReplacedTx(ctx context.Context, tx *db.Tx, c *Certificate) 
 	return nil
 }
 
-// forgetReplacedTx removes a certificate that is deleted from the chain of its replacements.
+// forgetReplacedTx removes the references of replacements to a deleted certificate.
 func forgetReplacedTx(ctx context.Context, tx *db.Tx, c *Certificate) error {
 	if _, err := tx.ExecContext(ctx, `UPDATE certificates SET replaces = NULL, replaces_reference = NULL WHERE lineage = $1 AND replaces = $2`,
 		c.root(), c.UUID); err != nil {

@@ -221,7 +221,7 @@ func TestReplacementIsAtomic(t *testing.T) {
 	})
 }
 
-// Concurrent replacements of one certificate, and uploads with their values, have one winner.
+// Of concurrent replacements of one certificate, and uploads with the same values, only one succeeds.
 func TestConcurrentReplacements(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -260,13 +260,13 @@ func TestConcurrentReplacements(t *testing.T) {
 		}
 		var same int
 		if err := d.QueryRowContext(t.Context(), `SELECT count(*) FROM certificates WHERE title = 'BSc Astronomy'`).Scan(&same); err != nil || same != 1 {
-			t.Errorf("%d certificates with the title, %v", same, err)
+			t.Errorf("%d certificates have the title, want 1; err = %v", same, err)
 		}
 	})
 }
 
-// While the values of a certificate belong to its replacement, they stay taken, regardless of later
-// changes to either certificate.
+// An upload with the address, title and date of a certificate in a chain of replacements is a duplicate,
+// also after later changes to the certificates of the chain.
 func TestValuesOfReplacedCertificates(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -220,8 +220,8 @@ func (s *Service) recordDeletionTx(ctx context.Context, tx *db.Tx, action audit.
 	})
 }
 
-// RedactTextsTx removes names and addresses from the events of an institution before a time. It
-// returns the results of webhook.Service.RedactEventsTx.
+// RedactTextsTx removes names and addresses from the events of an institution that occurred before a
+// time. It returns the results of webhook.Service.RedactEventsTx.
 func (s *Service) RedactTextsTx(ctx context.Context, tx *db.Tx, institutionID int64, before time.Time) (n int, more bool, err error) {
 	return s.hooks.RedactEventsTx(ctx, tx, institutionID, before)
 }

@@ -36,7 +36,7 @@ func (v *vault) sweep() {
 	v.sweepFiles()
 }
 
-// sweepFiles runs the daily sweep of files, which deletes files without rows at once.
+// sweepFiles runs the daily sweep of files, which deletes files to which no record refers.
 func (v *vault) sweepFiles() {
 	v.tb.Helper()
 	v.exec(`UPDATE blob_sweeps SET next_at = 0`)

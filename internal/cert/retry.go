@@ -32,7 +32,8 @@ func (s *Service) Retry(ctx context.Context, institutionID int64, uuid string, t
 
 // RetryTx restarts the processing of a failed certificate of any institution. If a signatory declined
 // the certificate, RetryTx asks all its signatories again. It returns ErrInvalidState if the certificate is
-// not failed, or if another replacement takes its place.
+// not failed, or if it is a replacement and another replacement of the same certificate is being made or was
+// approved.
 func (s *Service) RetryTx(ctx context.Context, tx *db.Tx, uuid string) (*Certificate, error) {
 	var declined, late bool
 	err := tx.QueryRowContext(ctx, `SELECT coalesce(c.failure_code, '') = $1, `+outdated+` FROM certificates c WHERE c.uuid = $2`, CodeDeclined, uuid).

@@ -75,8 +75,9 @@ func (s *Service) RevokeTx(ctx context.Context, tx *db.Tx, uuid string, r Revoca
 	return c, recordTx(ctx, tx, audit.CertificateRevoked, c, audit.Detail{"reason": r.Reason})
 }
 
-// TellRevokedTx mails the recipients of certificates that were revoked in the same transaction without
-// Notify. The certificates of one recipient are in one mail.
+// TellRevokedTx mails the recipients of certificates that were revoked in the same transaction. A caller
+// that revokes many certificates calls TellRevokedTx once instead of setting Revocation.Notify, so that the
+// certificates of one recipient are in one mail.
 func (s *Service) TellRevokedTx(ctx context.Context, tx *db.Tx, list []*Certificate) error {
 	if s.tellRevoked == nil {
 		return nil

@@ -23,8 +23,8 @@ func SearchText(c *Certificate, email account.Email) string {
 	return strings.Join(slices.Compact(parts), "\n") + "\n"
 }
 
-// FoldText returns text in the form in which it is compared: composed, in one case, with white
-// space collapsed.
+// FoldText returns text in the form in which it is compared: in Unicode normalization form C, with folded
+// case, and with one space in place of each sequence of white space.
 func FoldText(s string) string {
 	return strings.Join(strings.Fields(cases.Fold().String(norm.NFC.String(strings.ToValidUTF8(s, "")))), " ")
 }

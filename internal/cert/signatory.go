@@ -24,7 +24,7 @@ const MaxSignatories = 8
 type Signatories struct {
 	// Members are the signatories in the order of their index. The first has the index 1.
 	Members []Signatory
-	// InOrder asks each signatory after the approval of the one before.
+	// InOrder means that each signatory is asked after the approval of the previous signatory.
 	InOrder bool
 }
 
@@ -56,11 +56,12 @@ type Signature struct {
 	// Index is the position of the signatory, from 1.
 	Index  int
 	UserID int64
-	// Name and Designation are fixed at the approval. Until then, Name is the current name of the member.
-	// It is empty if the person does not exist anymore.
+	// Name is the name at the approval. Until the approval, it is the current name of the member, or "" if
+	// the person does not exist anymore. Designation does not change.
 	Name, Designation string
 	Status            SignatureStatus
-	// Asked reports whether the signatory can decide now. With an order, only one signatory can.
+	// Asked reports whether the signatory can decide now. If the signatories approve in an order, only one
+	// of them can.
 	Asked bool
 	// Left reports whether a signatory who has not approved can no longer sign, because the person is no
 	// member, or has a role without account.MaySign.
@@ -141,7 +142,7 @@ func Signatures(ctx context.Context, q db.Queryer, institutionID int64, ids ...i
 	}); err != nil {
 		return nil, fmt.Errorf("reading signatures: %w", err)
 	}
-	// PostgreSQL would plan a statement that sorts for each certificate.
+	// The statement does not sort, because PostgreSQL would then plan it again for each certificate.
 	for _, list := range found {
 		slices.SortFunc(list, func(a, b *Signature) int { return cmp.Compare(a.Index, b.Index) })
 	}
@@ -246,8 +247,8 @@ func (s *Service) askAgainTx(ctx context.Context, tx *db.Tx, certificateID int64
 	return nil
 }
 
-// ReplaceSignatoryTx asks another member for the approvals of a person who has not given them yet. It
-// returns the number of signatures.
+// ReplaceSignatoryTx replaces a signatory with another member in all signatures that are not approved. It
+// returns the number of these signatures.
 func (s *Service) ReplaceSignatoryTx(ctx context.Context, tx *db.Tx, institutionID, from, to int64) (n int64, err error) {
 	now := db.Micros(s.now())
 	result, err := tx.ExecContext(ctx, `

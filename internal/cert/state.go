@@ -32,7 +32,7 @@ const (
 	// Failed is the status of certificates whose processing failed. A failed certificate can be
 	// retried.
 	Failed Status = "failed"
-	// Revoked is the status of certificates that the institution revoked. This status is final.
+	// Revoked is the status of certificates that the institution revoked or replaced. This status is final.
 	Revoked Status = "revoked"
 
 	// Rejected is the final status of applications that a reviewer rejected.
@@ -46,7 +46,7 @@ const (
 // Statuses are all statuses of a certificate.
 var Statuses = []Status{Pending, InReview, Processing, Approved, Failed, Revoked}
 
-// VaultStatuses are the statuses of a vault certificate.
+// VaultStatuses are the statuses of a certificate with the source Vault.
 var VaultStatuses = []Status{Processing, Approved, Failed, Revoked}
 
 // trigger is the cause of a change of status.
@@ -185,13 +185,14 @@ func (s *Service) moveTx(ctx context.Context, tx *db.Tx, by trigger, uuid string
 		}
 	}
 	if row.To == Approved && c.Replaces != nil {
-		// The old certificate is revoked first: its recipient's mail depends on what was sent about it.
+		// The old certificate is revoked first, which withdraws its unsent mail: the mail about the
+		// replacement depends on the mail that was sent about the old certificate.
 		if err := s.endReplacedTx(ctx, tx, c); err != nil {
 			return nil, err
 		}
 	}
-	// On PostgreSQL this waits for a sweep that is reporting the expiry, so the notices of a revoked
-	// certificate are withdrawn afterwards.
+	// On PostgreSQL, trackExpiryTx waits for a sweep that is reporting the expiry. Therefore it is called
+	// before movedTx, which withdraws the notices of a revoked certificate.
 	if err := trackExpiryTx(ctx, tx, c, s.now()); err != nil {
 		return nil, err
 	}
@@ -209,9 +210,10 @@ func (s *Service) moveTx(ctx context.Context, tx *db.Tx, by trigger, uuid string
 	return c, err
 }
 
-// moveAllTx is moveTx for those of many certificates for which a condition holds. The transition must have
-// no event and must seal. moveAllTx does not call Config.StatusChanged, because a certificate that begins
-// to be processed changes nothing elsewhere.
+// moveAllTx is like moveTx for many certificates. It changes only the certificates for which condition, an
+// SQL condition, holds. The transition must have no event and must seal. moveAllTx does not call
+// Config.StatusChanged, because other packages do not depend on the start of processing of these
+// certificates.
 func (s *Service) moveAllTx(ctx context.Context, tx *db.Tx, by trigger, institutionID int64, uuids []string, condition string) error {
 	row := transitionOf(by)
 	if row.Event != "" || !row.Seals || row.To != Processing || len(row.From) != 1 || row.Source == "" {

@@ -158,8 +158,7 @@ func TestOpenVerifiedJoinsOriginalAndTail(t *testing.T) {
 		if err := iotest.TestReader(got, want); err != nil {
 			t.Errorf("the verified PDF with whole %t failed TestReader: %v", whole, err)
 		}
-		// Read each short range near the boundary, across the boundary and on each side of the
-		// boundary.
+		// Read short ranges near the boundary: across the boundary, and on each side of it.
 		for off := len(content) - 3; !whole && off <= len(content)+3; off++ {
 			for n := 1; n < 8; n++ {
 				p := make([]byte, n)

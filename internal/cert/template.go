@@ -18,7 +18,7 @@ import (
 
 // TemplateUse is the use of a template for one certificate.
 type TemplateUse struct {
-	// VersionID is the number of the version of the template, which never changes.
+	// VersionID is the id of the version of the template. A certificate never changes its version.
 	VersionID int64
 	// Values are the values of the certificate other than its text, in JSON. Only the Drawer reads
 	// them. They are nil after the files of the certificate were erased or deleted by retention.
@@ -27,8 +27,9 @@ type TemplateUse struct {
 	FieldsSize int64
 }
 
-// HasDigest reports whether the size and the digest of the original are known. Those of a certificate
-// from a template are known from its approval on, those of an application from the decision on.
+// HasDigest reports whether the size and the digest of the original are known. For a certificate from a
+// template, they are known after its approval. For an application with a file, they are known after a
+// reviewer has approved the application.
 func (c *Certificate) HasDigest() bool {
 	if c.Template != nil {
 		return c.Template.FieldsSize > 0
@@ -63,8 +64,8 @@ type Drawn struct {
 	SHA256 [32]byte
 	State  []byte
 	Size   int64
-	// Page and Box are the place of the QR code. Trusted reports whether the place was proved at the
-	// publication of the version.
+	// Page and Box are the place of the QR code. Trusted reports whether the publication of the version
+	// proved that a QR code at this place is readable.
 	Page    int
 	Box     seal.Box
 	Trusted bool
@@ -112,7 +113,7 @@ func (s *Service) drawnInput(ctx context.Context, c *Certificate, inst *account.
 }
 
 // checkBase compares the stored base of a certificate from a template with the base that was drawn on.
-// The base may have been in memory since before the stored file was lost or damaged.
+// They differ if the stored file was damaged while a copy of the base was in memory.
 func (s *Service) checkBase(ctx context.Context, c *Certificate, in *input) (err error) {
 	if c.Template == nil {
 		return nil

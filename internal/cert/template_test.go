@@ -94,8 +94,9 @@ func (v *vault) read(c *Certificate, open func(context.Context, *Certificate) (*
 	return data
 }
 
-// A certificate from a template has no digest until it is approved. From then on, its original and
-// its verified PDF are the base, the fields and the tail, of which the last two are one file.
+// A certificate from a template has no digest until it is approved. After the approval, its original is the
+// base and the fields tail, and its verified PDF is the original and the tail. The fields tail and the tail
+// are in one file.
 func TestCertificateFromTemplate(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -192,7 +193,8 @@ func TestDrawingFails(t *testing.T) {
 		if got := v.read(c, v.OpenVerified); sha256.Sum256(got) != c.Verified.SHA256 {
 			t.Error("the verified PDF after a retry has another digest")
 		}
-		// A missing base is tried again. After the last attempt, the failure says what to restore.
+		// If the base is missing, the attempt is repeated. After the last attempt, the failure says what to
+		// restore.
 		drawer.fail = func(*Certificate) error { return blob.ErrNotFound }
 		c = v.issue(base, "two")
 		if err := v.work(t.Context(), c, 1); err == nil || v.get(c.UUID).Status != Processing {
@@ -250,7 +252,8 @@ func TestBaseIsDamagedWhileDrawing(t *testing.T) {
 	}
 }
 
-// verifyBase also verifies that a file begins with the base, as a signature does.
+// verifyBase returns a Verifier that also verifies that a file begins with the base, because a signature
+// covers the base.
 func verifyBase(verify Verifier) Verifier {
 	return func(r io.ReaderAt, size int64, o pades.Options) (*pades.Report, error) {
 		base := pdftest.Page("a design")
@@ -294,7 +297,7 @@ func TestDuplicatesOfTemplates(t *testing.T) {
 	})
 }
 
-// Whichever bit of the stored fields or of the tail changes, the certificate is not approved.
+// If the stored file with the fields tail and the tail is corrupted, the certificate is not approved.
 func TestCorruptedFieldsAreNotApproved(t *testing.T) {
 	t.Parallel()
 	for name, wrap := range map[string]func(blob.Store) blob.Store{
@@ -315,8 +318,8 @@ func TestCorruptedFieldsAreNotApproved(t *testing.T) {
 	}
 }
 
-// Erasing a certificate from a template deletes what is its own, and nothing of the template. Its
-// original cannot be drawn again.
+// Erasing a certificate from a template deletes its tail and its values, and no file of the template. The
+// original of the certificate cannot be drawn again.
 func TestEraseCertificateFromTemplate(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -361,8 +364,8 @@ func TestEraseCertificateFromTemplate(t *testing.T) {
 	})
 }
 
-// The files of certificates from templates are checked like others: damage of the base or of the
-// fields raises an alarm. Certificates that are not approved have no files to check.
+// The files of certificates from templates are checked like other files: if the base or the fields tail is
+// damaged, the check of the file fails. Certificates that are not approved have no files to check.
 func TestDamagedTemplateFilesAreFound(t *testing.T) {
 	t.Parallel()
 	v, drawer, base := fromTemplate(t, dbtest.Open(t, t.TempDir(), ""))
@@ -412,8 +415,8 @@ func TestDamagedTemplateFilesAreFound(t *testing.T) {
 	}
 }
 
-// However many workers draw a certificate at the same time, it is approved once, and its record
-// describes the files that remain.
+// If several workers draw a certificate at the same time, it is approved once, and its record describes the
+// files that remain.
 func TestWorkersDrawTheSameCertificate(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -449,7 +452,7 @@ func TestWorkersDrawTheSameCertificate(t *testing.T) {
 	})
 }
 
-// A worker that loses the response to the commit of the approval loses no file.
+// If the response to the commit of the approval is lost, no file is lost.
 func TestLostCommitOfTemplateLosesNoFile(t *testing.T) {
 	t.Parallel()
 	proxy, proxied := dbtest.NewProxy(t, dbtest.MigratedURL(t))

@@ -8,7 +8,7 @@ import (
 	"io"
 )
 
-// Thumbnailer draws small pictures of a verified PDF. The vault's Sealer is one.
+// Thumbnailer draws small pictures of a verified PDF. seal.Sealer implements it.
 type Thumbnailer interface {
 	Thumbnail(ctx context.Context, pdf io.ReaderAt, size int64, width, height int) (image.Image, error)
 }

@@ -37,12 +37,13 @@ type Upload struct {
 	Wanted *RequestedPlacement
 
 	// Template and BaseKey, the key of the template's base, replace the file if the certificate is
-	// made from a template. The caller has checked that the certificate can be drawn.
+	// made from a template. The caller must check that the certificate can be drawn.
 	Template *TemplateUse
 	BaseKey  string
 	// Signatories must approve the certificate before it is processed.
 	Signatories Signatories
-	// Notify is the time of the mail to the recipient. CreateTx does not use it: the batch has its own.
+	// Notify is the time of the mail to the recipient. CreateTx does not use it, because the time
+	// is stored for the whole batch.
 	Notify Notify
 
 	// replaced is the certificate that Replace replaces.
@@ -186,8 +187,8 @@ func fileName(name string) string {
 }
 
 // insertTx stores a certificate with its event. It also creates the job of a certificate in processing
-// that belongs to no batch. It returns an error of kind Invalid for a duplicate. After this error the
-// caller must roll back unless the certificate belongs to a batch.
+// that belongs to no batch. It returns an error of kind Invalid for a duplicate. If the caller commits the
+// transaction after this error, the job remains without a certificate, and sealWorker.Work ignores it.
 func (s *Service) insertTx(ctx context.Context, tx *db.Tx, c *Certificate, email account.Email, by trigger) (err error) {
 	row := transitionOf(by)
 	c.Status = row.To

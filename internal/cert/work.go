@@ -24,7 +24,7 @@ import (
 )
 
 const (
-	// SealQueue has the jobs that make verified PDFs of single uploads.
+	// SealQueue has the jobs that make verified PDFs of certificates without a batch.
 	SealQueue = "seal"
 	// BulkQueue has the jobs that make verified PDFs of batches. In the server, BulkQueue has fewer
 	// workers than SealQueue.
@@ -153,7 +153,7 @@ const restoreTemplate = "Restore it from a backup, then retry. The command certv
 
 // failureOf returns the failure that the institution sees for an error other than a refusal.
 func failureOf(err error) Failure {
-	if errors.Is(err, ErrDamagedTemplate) { // also the reason of a signature that is not valid
+	if errors.Is(err, ErrDamagedTemplate) { // checked first, because it can be the cause of errNotValid
 		return Failure{Code: "template_damaged", Message: "A file of the template is damaged in the vault's storage. " + restoreTemplate}
 	}
 	if f, ok := signingFailure(err); ok {
@@ -301,7 +301,7 @@ func (s *Service) sealAndStore(ctx context.Context, c *Certificate, in *input, k
 		return nil, errors.New("the verified PDF of a certificate from a template does not begin with its original")
 	}
 	if !v.Whole {
-		release() // a whole file is in memory until it is stored
+		release() // for a whole file, the place is kept until the file is stored, because it is in memory
 	}
 	step, end = s.metrics.step(ctx, storeStep)
 	body := io.MultiReader(bytes.NewReader(in.fields), v.Body)

@@ -104,12 +104,12 @@ func (c Colour) toward(end, ground Colour, contrast float64) Colour {
 // nearest darker shade with that contrast.
 func (c Colour) Darker() Colour { return c.toward(Black, White, Graphic) }
 
-// Brand holds the colours to draw: Day is the colour itself, Night is a shade
-// with enough contrast to a dark background, and TextOnDay and TextOnNight are the
-// colours of text on Day and Night.
+// Brand has the colours of pages and mail. Day, for the light scheme, is the colour
+// itself. Night, for the dark scheme, is a shade with enough contrast to a dark
+// background. TextOnDay and TextOnNight are the colours of text on Day and Night.
 type Brand struct{ Day, TextOnDay, Night, TextOnNight Colour }
 
-// Brand returns the colours to draw.
+// Brand returns the colours of pages and mail for the colour c.
 func (c Colour) Brand() *Brand {
 	night := c.toward(White, DarkBackground, Graphic)
 	return &Brand{c, c.TextColour(), night, night.TextColour()}

@@ -21,8 +21,8 @@ func (t *TLS) AfterApply() error {
 	return nil
 }
 
-// ExternalAccount is an account at a certificate authority to which the account of ACME is bound (RFC
-// 8555, 7.3.4).
+// ExternalAccount is an account at a certificate authority outside ACME. The ACME account is bound to it
+// (RFC 8555, 7.3.4).
 type ExternalAccount struct {
 	KeyID string
 	Key   []byte

@@ -109,7 +109,7 @@ func (s *Storage) MasterKeyPath() string {
 	return filepath.Join(s.KeyFolder(), "master.key")
 }
 
-// maxFileCheckRate is the maximum of --file-check-rate, in megabytes.
+// maxFileCheckRate is the maximum of --file-check-rate, in megabytes per second.
 const maxFileCheckRate = 10_000
 
 // OwnCache returns the folder in which the vault itself stores the compiled PDF renderer, if --cache
@@ -119,7 +119,7 @@ func (s *Storage) OwnCache() string { return filepath.Join(s.Data, "cache") }
 // defaultListen is the default of --listen.
 const defaultListen = "localhost:8443"
 
-// TLS contains the settings of the server's TLS certificate. doctor reads them too.
+// TLS contains the settings of the server's TLS certificate. The command doctor uses them too.
 type TLS struct {
 	TLSCert       string `help:"Certificate chain for TLS, PEM." name:"tls-cert" placeholder:"FILE" type:"path"`
 	TLSKey        string `help:"Private key of the TLS certificate, PEM." name:"tls-key" placeholder:"FILE" type:"path"`
