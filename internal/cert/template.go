@@ -65,10 +65,11 @@ type Drawn struct {
 	State  []byte
 	Size   int64
 	// Page and Box are the place of the QR code. Trusted reports whether the publication of the version
-	// proved that a QR code at this place is readable.
+	// proved that a QR code at this place is readable. Clean is that of seal.Placement.
 	Page    int
 	Box     seal.Box
 	Trusted bool
+	Clean   bool
 }
 
 // whole returns the original.
@@ -106,7 +107,7 @@ func (s *Service) drawnInput(ctx context.Context, c *Certificate, inst *account.
 		Original: seal.Original{Name: c.File.Name, Type: seal.PDF, R: d.whole(), Size: d.Size, SHA256: d.SHA256, State: d.State},
 		stamp: seal.Stamp{
 			ReferenceID: c.ReferenceID, VerifyURL: s.verifyURL(c.ReferenceID), Institution: inst.Name,
-			Placement: seal.Placement{Mode: seal.Exact, Page: d.Page, Box: d.Box, Figure: seal.CodeOnly, Trusted: d.Trusted},
+			Placement: seal.Placement{Mode: seal.Exact, Page: d.Page, Box: d.Box, Figure: seal.CodeOnly, Trusted: d.Trusted, Clean: d.Clean},
 		},
 		fields: d.Fields,
 	}, nil

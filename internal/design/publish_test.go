@@ -92,6 +92,45 @@ func TestPagesWithoutFields(t *testing.T) {
 	}
 }
 
+// Clean describes the page with the QR code of all certificates, whatever their values.
+func TestClean(t *testing.T) {
+	design := func(content string) []byte {
+		return pdftest.File("", "<</Type/Catalog/Pages 2 0 R>>", "<</Type/Pages/Kids[3 0 R 4 0 R]/Count 2>>",
+			"<</Type/Page/Parent 2 0 R/MediaBox[0 0 400 600]/Resources<<>>>>",
+			"<</Type/Page/Parent 2 0 R/MediaBox[0 0 400 600]/Contents 5 0 R/Resources<<>>>>", pdftest.Stream("", content))
+	}
+	name := Field{ID: "n", Kind: Name, Page: 1, Box: Box{50, 50, 300, 40}, Text: "{name}", Font: Font{Family: "Inter"}, Size: 20}
+	code := Field{ID: "q", Kind: QR, Page: 2, Box: Box{50, 50, 80, 80}}
+	named := Field{ID: "t", Kind: Text, Page: 2, Box: Box{50, 200, 300, 40}, Text: "{name} Q BT (", Font: Font{Family: "Inter"}, Size: 20}
+	for _, tc := range []struct {
+		content string
+		fields  []Field
+		want    bool
+	}{
+		{"0 0 10 10 re f", []Field{name, code}, true},
+		{"q 0 0 10 10 re f", []Field{name, code}, false},
+		{"Q 0 0 10 10 re f", []Field{name, code}, false},
+		{"0 0 10 10 re f", []Field{name, named, code}, true},
+		{"q 0 0 10 10 re f", []Field{name, named, code}, true}, // the publication closes what is open
+	} {
+		base, template := publish(t, design(tc.content), &Layout{Title: "New", Fields: tc.fields}, noPictures)
+		if template.Clean() != tc.want {
+			t.Errorf("%q with %d fields: Clean = %v, want %v", tc.content, len(tc.fields), template.Clean(), tc.want)
+		}
+		for _, who := range []string{"Zoë", "Q Q (] BT", "محمد"} {
+			doc := open(t, draw(t, base, template, &Values{Name: who}))
+			page, err := doc.Page(1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b, err := doc.ContentBalance(page)
+			if err != nil || template.Clean() && (!b.Clean || b.Faulty || len(b.WrongLength) > 0) {
+				t.Errorf("%q with %q: the balance is %+v, %v, want a clean page", tc.content, who, b, err)
+			}
+		}
+	}
+}
+
 // The digest of an original continues from the state of the base.
 func TestDigest(t *testing.T) {
 	base, template := publish(t, blank(), certificate(), noPictures)

@@ -35,6 +35,7 @@ type Template struct {
 	state  []byte
 	size   int64
 	code   int // index of the QR code in the fields
+	clean  bool
 	shown  []Page
 }
 
@@ -88,6 +89,9 @@ func Open(base, stored []byte, l *Layout, fonts *typeset.Fonts) (*Template, erro
 	if err := t.read(doc); err != nil {
 		return nil, err
 	}
+	if t.clean, err = t.isClean(doc); err != nil {
+		return nil, fmt.Errorf("reading the base of a template: %w", err)
+	}
 	if t.updates, err = doc.Snapshot(); err != nil {
 		return nil, fmt.Errorf("reading the base of a template: %w", err)
 	}
@@ -102,6 +106,21 @@ func Open(base, stored []byte, l *Layout, fonts *typeset.Fonts) (*Template, erro
 	}
 	return t, nil
 }
+
+// isClean returns the result of Clean. Certificates replace the content of their fields, which leaves
+// nothing open.
+func (t *Template) isClean(base *pdf.Document) (bool, error) {
+	page, err := base.Page(t.layout.Fields[t.code].Page - 1)
+	if err != nil {
+		return false, err
+	}
+	b, err := base.ContentBalance(page)
+	return b.Clean && !b.Faulty && len(b.WrongLength) == 0, err
+}
+
+// Clean reports whether the content of the page with the QR code leaves nothing open and has no fault,
+// so that content can be appended without reading it.
+func (t *Template) Clean() bool { return t.clean }
 
 // read reads the objects that certificates replace.
 func (t *Template) read(doc *pdf.Document) error {

@@ -34,6 +34,11 @@ type Balance struct {
 	WrongLength []Ref
 }
 
+// CleanBalance returns the balance of content that is clean, has no fault and no wrong length.
+func CleanBalance() Balance {
+	return Balance{Prefix: []byte("q\n"), Suffix: []byte("\nQ\n"), Clean: true}
+}
+
 // ContentBalance reads the decoded content of the page, at most 32 MB, and
 // returns its balance. The error is ErrLimit if the content is larger or nested
 // too deeply, or an error of the reader.

@@ -61,7 +61,7 @@ func TestScanContent(t *testing.T) {
 			if string(b.Prefix) != test.prefix || string(b.Suffix) != test.suffix {
 				t.Errorf("prefix = %q, suffix = %q, want %q and %q", b.Prefix, b.Suffix, test.prefix, test.suffix)
 			}
-			if clean := test.prefix == "q\n" && test.suffix == "\nQ\n"; b.Clean != clean {
+			if clean := test.prefix == string(CleanBalance().Prefix) && test.suffix == string(CleanBalance().Suffix); b.Clean != clean {
 				t.Errorf("Clean = %v, want %v", b.Clean, clean)
 			}
 			requireBalanced(t, test.content)

@@ -1,6 +1,7 @@
 package seal
 
 import (
+	"bytes"
 	"fmt"
 	"image"
 	"math"
@@ -60,6 +61,19 @@ func TestCodeFillsItsBox(t *testing.T) {
 			checkSyntax(t, before, after)
 			comparePixels(t, before, after, v)
 		})
+	}
+}
+
+// A stamp is the same if the content of its page is known to be clean.
+func TestCleanPage(t *testing.T) {
+	t.Parallel()
+	p := codePlacement(1, exactBox(40, 30, 100, 595, 842))
+	p.Trusted = true
+	_, read := mustSeal(t, "design.pdf", twoPages(), p)
+	p.Clean = true
+	_, known := mustSeal(t, "design.pdf", twoPages(), p)
+	if !bytes.Equal(known, read) {
+		t.Error("the stamp on a page that is known to be clean differs")
 	}
 }
 
@@ -132,7 +146,7 @@ func TestSpotChecks(t *testing.T) {
 		stamp := testStamp()
 		stamp.ReferenceID = fmt.Sprintf("NWU-%016X", i)
 		stamp.Placement = codePlacement(1, exactBox(10, 10, 60, 595, 842))
-		stamp.Placement.Trusted = true
+		stamp.Placement.Trusted, stamp.Placement.Clean = true, true
 		_, err := s.Seal(t.Context(), original(t, "design.pdf", twoPages()), stamp)
 		if proved := err != nil; proved != isSpotCheck(stamp.ReferenceID) {
 			t.Errorf("the stamp of %s was proved: %v (%v), want %v (%v)", stamp.ReferenceID, proved, err, !proved, pdfium.ErrUnavailable)
@@ -147,7 +161,7 @@ func BenchmarkTrustedCode(b *testing.B) {
 	stamp := testStamp()
 	stamp.Signature = testSignature(b)
 	stamp.Placement = codePlacement(1, exactBox(400, 700, 62, 595, 842))
-	stamp.Placement.Trusted = true
+	stamp.Placement.Trusted, stamp.Placement.Clean = true, true
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := s.Seal(b.Context(), o, stamp); err != nil {

@@ -15,6 +15,8 @@ type edit struct {
 	doc    *pdf.Document
 	update *pdf.Update
 	stamp  Stamp
+	// clean is true if the content of the page is known to be clean.
+	clean bool
 }
 
 // content appends the stamp to the content of a page, as an artifact (ISO 32000-2, 14.8.2.2). The
@@ -50,9 +52,12 @@ var errViewersStop = errors.New("the page's content has errors at which viewers 
 // draw sets the content of a page: the old content, clipped if clip is set, and the stamp. It also
 // corrects wrong lengths of the old content streams.
 func (e *edit) draw(page *pdf.Page, dict *pdf.Dict, f frame, s spot, clip *pdf.Rectangle) error {
-	balance, err := e.doc.ContentBalance(page)
-	if err != nil {
-		return fmt.Errorf("reading the page content: %w", err)
+	balance := pdf.CleanBalance()
+	if !e.clean {
+		var err error
+		if balance, err = e.doc.ContentBalance(page); err != nil {
+			return fmt.Errorf("reading the page content: %w", err)
+		}
 	}
 	if balance.Faulty {
 		return errViewersStop

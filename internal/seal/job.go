@@ -391,7 +391,7 @@ func (p *stampedUpdate) signature() int {
 // place builds the update for one attempt. where selects the metadata that describes the stamp. The
 // metadata of a signed file stays unchanged.
 func (j *job) place(a attempt, where metadataPlace) (stampedUpdate, error) {
-	e := &edit{doc: j.doc, update: j.doc.Update(), stamp: j.stamp}
+	e := &edit{doc: j.doc, update: j.doc.Update(), stamp: j.stamp, clean: j.trusted && j.stamp.Placement.Clean}
 	p := stampedUpdate{number: a.page.Index + 1, frame: a.frame, spot: a.spot, metadata: where}
 	if !j.signed() {
 		e.disarm(j.findings)

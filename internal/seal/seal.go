@@ -121,6 +121,9 @@ type Placement struct {
 	// CodeOnly stamp is not rendered. Nevertheless Seal proves one of a hundred stamps; the reference
 	// id decides which.
 	Trusted bool
+	// Clean reports that the content of the page of a Trusted stamp leaves nothing open and has no fault,
+	// so that Seal does not read it.
+	Clean bool
 	// EarlierLayouts lists places that worked for earlier certificates of the same institution,
 	// latest first; Auto first tries the first usable place for the size of the page.
 	EarlierLayouts []Layout

@@ -60,7 +60,7 @@ func (s *Service) Draw(ctx context.Context, c *cert.Certificate) (*cert.Drawn, e
 	if err != nil {
 		return nil, fmt.Errorf("drawing a certificate: %w", err)
 	}
-	d := &cert.Drawn{Base: bytes.NewReader(o.base), BaseSize: int64(len(o.base)), Fields: fields, Size: int64(len(o.base) + len(fields)), Trusted: true}
+	d := &cert.Drawn{Base: bytes.NewReader(o.base), BaseSize: int64(len(o.base)), Fields: fields, Size: int64(len(o.base) + len(fields)), Trusted: true, Clean: o.template.Clean()}
 	var box [4]float64
 	d.Page, box = o.template.QR()
 	d.Box = seal.Box(box)
