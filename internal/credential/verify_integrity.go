@@ -1,6 +1,7 @@
 package credential
 
 import (
+	"crypto/ed25519"
 	"errors"
 	"fmt"
 	"strings"
@@ -76,6 +77,9 @@ func (v *verifier) verifyProof(document, p map[string]any, issuer string, statem
 	public, err := v.sources.key(v.ctx, issuer, text(p, "verificationMethod"))
 	if err != nil {
 		return err, notRun(CodeNoKey, errors.New("the key of the signature is not known"))
+	}
+	if _, ok := public.(ed25519.PublicKey); !ok {
+		return nil, failed(CodeSignature, errors.New("the key of the proof is not an Ed25519 key"))
 	}
 	if err := v.checkProof(p); err != nil {
 		return nil, err

@@ -110,7 +110,8 @@ var errDisclosure = errors.New("the disclosures do not match the credential")
 // discloser replaces digests by the disclosed claims.
 type discloser struct {
 	byDigest map[string][]any
-	used     map[string]bool
+	seen     map[string]bool
+	used     int
 }
 
 // disclose returns the claims of an SD-JWT with the disclosed values (RFC 9901, 7.1, step 3). Each
@@ -122,7 +123,7 @@ func disclose(payload map[string]any, disclosures []string) (map[string]any, err
 	if alg, ok := payload["_sd_alg"]; ok && alg != "sha-256" {
 		return nil, notRun(CodeUnknownProof, fmt.Errorf("the digests are %q", alg))
 	}
-	d := discloser{map[string][]any{}, map[string]bool{}}
+	d := discloser{byDigest: map[string][]any{}, seen: map[string]bool{}}
 	for _, encoded := range disclosures {
 		data, err := unbase64url(encoded)
 		if err != nil {
@@ -145,24 +146,25 @@ func disclose(payload map[string]any, disclosures []string) (map[string]any, err
 	if err != nil {
 		return nil, err
 	}
-	if len(d.used) < len(d.byDigest) {
+	if d.used < len(d.byDigest) {
 		return nil, fmt.Errorf("%w: one is not used", errDisclosure)
 	}
 	return claims, nil
 }
 
-// take returns the disclosure with a digest, and false if the holder withholds it. The digest of a
-// disclosure may occur only once (RFC 9901, 7.1, step 4).
+// take returns the disclosure with a digest, and false if the holder withholds it. A digest may occur only
+// once, even if it is withheld (RFC 9901, 7.1, step 4).
 func (d *discloser) take(digest any, length int) ([]any, bool, error) {
 	s, ok := digest.(string)
-	if !ok || d.used[s] {
+	if !ok || d.seen[s] {
 		return nil, false, fmt.Errorf("%w: a digest occurs twice", errDisclosure)
 	}
+	d.seen[s] = true
 	values, ok := d.byDigest[s]
 	if !ok {
 		return nil, false, nil
 	}
-	d.used[s] = true
+	d.used++
 	if len(values) != length {
 		return nil, false, errDisclosure
 	}
@@ -192,7 +194,8 @@ func (d *discloser) object(object map[string]any, depth int) (map[string]any, er
 			continue
 		}
 		name, ok := values[1].(string)
-		if _, twice := object[name]; !ok || twice || out[name] != nil || name == "_sd" || name == "..." {
+		_, twice := out[name]
+		if !ok || twice || name == "_sd" || name == "_sd_alg" || name == "..." {
 			return nil, errDisclosure
 		}
 		if depth == 0 && slices.Contains([]string{"iss", "nbf", "exp", "cnf", "vct", "status"}, name) { // SD-JWT VC, 2.2.2.2

@@ -421,6 +421,32 @@ func TestDisclosures(t *testing.T) {
 	}
 }
 
+// Each claim has one digest, and each digest one place, also if it is withheld (RFC 9901, 7.1).
+func TestRepeatedDisclosures(t *testing.T) {
+	t.Parallel()
+	disclosure := func(text string) (encoded, digest string) {
+		encoded = base64url([]byte(text))
+		return encoded, disclosureDigest(encoded)
+	}
+	null, nullDigest := disclosure(`["a","title",null]`)
+	again, againDigest := disclosure(`["b","title","PhD"]`)
+	for name, test := range map[string]struct {
+		digests     []any
+		disclosures []string
+		valid       bool
+	}{
+		"withheld":                   {[]any{"x", "y"}, nil, true},
+		"null":                       {[]any{nullDigest}, []string{null}, true},
+		"withheld twice":             {[]any{"x", "x"}, nil, false},
+		"a claim of null, and again": {[]any{nullDigest, againDigest}, []string{null, again}, false},
+	} {
+		claims, err := disclose(map[string]any{"_sd": test.digests}, test.disclosures)
+		if (err == nil) != test.valid || err != nil && !errors.Is(err, errDisclosure) {
+			t.Errorf("%s: %v, %v, want valid: %v", name, claims, err, test.valid)
+		}
+	}
+}
+
 func TestCancelled(t *testing.T) {
 	t.Parallel()
 	k := newKeys(t)
