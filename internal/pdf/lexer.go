@@ -426,7 +426,9 @@ func (l *lexer) reference(text []byte) (Ref, bool) {
 	}
 	generation, _ := parseInt(rest[from:to])
 	l.pos += i + 1
-	l.maxRef = max(l.maxRef, int(number))
+	if number <= maxReference {
+		l.maxRef = max(l.maxRef, int(number))
+	}
 	return Ref{int(number), int(generation)}, true
 }
 

@@ -254,6 +254,9 @@ func (s *Stream) source() (io.Reader, int64, error) {
 	if err != nil {
 		return nil, 0, err
 	}
+	if len(data) > maxCopied {
+		return nil, 0, fmt.Errorf("%w: an encrypted stream has more than %d bytes", ErrLimit, maxCopied)
+	}
 	return bytes.NewReader(data), int64(len(data)), nil
 }
 
