@@ -206,7 +206,7 @@ func passkeyError(err error) error {
 	return &fault.Error{Kind: ErrPasskey.Kind, Message: ErrPasskey.Message, Err: errors.Join(ErrPasskey, err)}
 }
 
-func (s *Service) holder(ctx context.Context, where string, arg any) (*holder, error) {
+func (s *Service) holder(ctx context.Context, where string, arg any) (_ *holder, err error) {
 	p, err := s.person(ctx, s.DB, where, arg)
 	if err != nil {
 		return nil, err
