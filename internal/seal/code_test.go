@@ -89,7 +89,7 @@ func TestCodeHasItsQuietZone(t *testing.T) {
 	}
 }
 
-// A place where the code cannot be read refuses the file, and nothing is put elsewhere.
+// The file is refused if the code cannot be read at its place. The code is not placed elsewhere.
 func TestCodeHasNoOtherPlace(t *testing.T) {
 	t.Parallel()
 	stamp := testStamp()
@@ -149,7 +149,7 @@ func TestSpotChecks(t *testing.T) {
 		stamp.Placement.Trusted, stamp.Placement.Clean = true, true
 		_, err := s.Seal(t.Context(), original(t, "design.pdf", twoPages()), stamp)
 		if proved := err != nil; proved != isSpotCheck(stamp.ReferenceID) {
-			t.Errorf("the stamp of %s was proved: %v (%v), want %v (%v)", stamp.ReferenceID, proved, err, !proved, pdfium.ErrUnavailable)
+			t.Errorf("the stamp of %s was proved: %v (error %v), want %v; a proof fails with the error %v", stamp.ReferenceID, proved, err, !proved, pdfium.ErrUnavailable)
 		}
 	}
 }

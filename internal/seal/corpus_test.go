@@ -20,10 +20,10 @@ type corpusCase struct {
 	path, expected, why string
 }
 
-// shortStep is the distance of the cases that corpus returns with -short.
+// With -short, corpus returns one of shortStep cases.
 const shortStep = 25
 
-// corpus returns the cases whose path begins with prefix, or a part of them with -short.
+// corpus returns the cases whose path begins with prefix. With -short, it returns only some of them.
 func corpus(t testing.TB, prefix string) []corpusCase {
 	t.Helper()
 	f, err := os.Open(filepath.Join(corpusFolder, "MANIFEST.tsv"))

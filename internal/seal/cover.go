@@ -113,8 +113,8 @@ func (j *job) writeCover(out io.Writer, f frame) (pdf.Ref, spot, error) {
 	return stream, s, nil
 }
 
-// coverPage returns the content and the resources of the page, and the place of the stamp: the
-// verification sheet, or the stamp with an explanation.
+// coverPage returns the content and the resources of the page, and the place of the stamp. The page is
+// the verification sheet, or the stamp with an explanation.
 func (j *job) coverPage(w *pdf.Writer, f frame) ([]byte, *pdf.Dict, spot, error) {
 	if j.sheet != nil {
 		p, s, err := j.drawSheet(f, true)

@@ -54,8 +54,8 @@ func sealer(t testing.TB) *Sealer {
 
 var testFonts = sync.OnceValues(func() (*typeset.Fonts, error) { return typeset.New() })
 
-// tool runs an independent checking tool and returns its standard output. If the tool fails, tool
-// adds its standard error.
+// tool runs an independent checking tool and returns its standard output. If the command
+// fails, the result also contains its standard error.
 func tool(t testing.TB, name string, args ...string) (string, error) {
 	t.Helper()
 	if _, err := exec.LookPath(name); err != nil {

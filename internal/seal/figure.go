@@ -18,7 +18,8 @@ type figure struct {
 	labels        []label
 	text          idText // the text of a plain stamp
 
-	// backing and operators are set by content, because only one shape of a stamp is drawn.
+	// backing and operators are set by newPlainFigure, or by the first call of content, because only one of
+	// the other shapes is drawn.
 	backing, operators []byte
 }
 

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// The reference id is drawn with a built-in stroke font, so that the verified PDF needs no embedded
-// font and the id needs only a few hundred bytes. A glyph is on a grid 4 wide and 6 high, and y
+// The reference id of a plain stamp is drawn with a built-in stroke font, so that the verified PDF needs
+// no embedded font and the id needs only a few hundred bytes. A glyph is on a grid 4 wide and 6 high, and y
 // points upwards. A glyph consists of strokes separated by '|'; a stroke is a list of points. Each
 // point is two digits, x and y.
 const (

@@ -35,8 +35,8 @@ func oriented(img image.Image, orientation int) image.Image {
 	return &turned{img, at, image.Rectangle{Max: size}}
 }
 
-// turned is an image whose pixel at (x, y) is the pixel at at(x, y) of another image. Only some of
-// the pixels are compared.
+// turned is an image whose pixel at (x, y) is the pixel at at(x, y) of another image. The pixels are not
+// copied, because the tests compare only some of them.
 type turned struct {
 	image.Image
 
@@ -102,7 +102,7 @@ func checkImage(t *testing.T, name string, data []byte, want image.Image) {
 	path := file(t, "after.pdf", sealed)
 	w, _ := p.size()
 	pageWidth, _ := pageSize(t, path, 1)
-	limit, scale := 8.0, 1 // at one pixel per pixel of the image the positions never match exactly
+	limit, scale := 8.0, 1 // at scale 1 the positions never match exactly
 	if want.Bounds().Dx() < 300 {
 		limit, scale = 4, 5
 	}

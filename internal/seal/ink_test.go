@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// ornaments returns faint squares of half a point in an area of a page. In a picture of the whole
-// page they are lighter than noise.
+// ornaments returns faint squares of half a point in an area of a page. In the coarse picture of the
+// search, they have almost the colour of the paper.
 func ornaments(x0, y0, x1, y1 int) string {
 	var b strings.Builder
 	b.WriteString("0.9 g ")

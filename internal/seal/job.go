@@ -25,7 +25,7 @@ type job struct {
 	figures       []*figure // the shapes of the stamp on a page
 	strips        []*figure // the shapes of the stamp in a strip
 	sheet         *Sheet    // set by loadSheet; nil for a page with only the stamp
-	trusted       bool      // the stamp was proved to be readable at the exact place
+	trusted       bool      // an earlier stamp at the exact place was readable, so this one needs no proof
 	stripProved   bool      // the stamp in the strip has already been proved to be readable
 	slow          bool      // rendering a page took too long
 	coversContent bool      // the exact place that was requested is not blank

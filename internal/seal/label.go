@@ -98,8 +98,8 @@ func writePrecise(b *bytes.Buffer, v float64) {
 	b.WriteString(strconv.FormatFloat(math.Round(v*1e5)/1e5, 'f', -1, 64))
 }
 
-// draw adds the label to a rasterizer; left and bottom are the pixels of the figure's origin, and px
-// and py the pixels of a module.
+// draw adds the label to a rasterizer. left and bottom are the position of the figure's origin in
+// pixels, and px and py the width and height of a module in pixels.
 func (l *label) draw(r *vector.Rasterizer, left, bottom, px, py float64) {
 	for _, g := range l.glyphs {
 		at := func(s *segment, i int) (x, y float32) {

@@ -11,8 +11,8 @@ type idText struct {
 	rows       []string
 }
 
-// These are the shapes of the plain stamp: wide and low, or narrow and high, like the margins of a
-// page.
+// These are the shapes of the plain stamp: wide and low, or narrow and high, so that one of them fits
+// into a margin of a page.
 const (
 	idBeside = iota
 	idBelow

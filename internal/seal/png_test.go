@@ -98,7 +98,7 @@ func TestPNGMatchesStandardLibrary(t *testing.T) {
 	}
 }
 
-// keyed reports whether one colour is transparent, which decodedPNG does not apply.
+// keyed reports whether one colour is transparent. decodedPNG ignores this transparency.
 func (img *pngImage) keyed() bool { return img.colour != pngPalette && len(img.transparency) > 0 }
 
 func TestPNGIsRefused(t *testing.T) {

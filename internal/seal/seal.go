@@ -25,8 +25,8 @@ const (
 	PNG  MediaType = "image/png"
 )
 
-// Original is an uploaded file. R is read only with ReadAt, and must stay open until the Body of
-// the resulting Verified is no longer needed.
+// Original is an uploaded file. R must stay open until the Body of the resulting Verified is no longer
+// needed.
 type Original struct {
 	Name string
 	Type MediaType
@@ -36,8 +36,8 @@ type Original struct {
 	// crypto/sha256 after the last byte of the file. Without State, Seal reads the file again.
 	SHA256 [32]byte
 	State  []byte
-	// Recipient is the name that the text of the file should contain. If it does not, a Notice of
-	// Seal reports it. If Recipient is empty, Seal does not read the text.
+	// Recipient is the name that the text of the file should contain. If the text does not contain the
+	// name, Seal returns a Notice. If Recipient is empty, Seal does not read the text.
 	Recipient string
 }
 
@@ -93,7 +93,7 @@ const (
 	// Usual is the QR code with the address and the reference id.
 	Usual Figure = ""
 	// CodeOnly is the QR code alone, with its quiet zone. It is for designs that have a place for the
-	// code: it fills Placement.Box on Placement.Page, and what is below the box does not matter. If the
+	// code: it fills Placement.Box on Placement.Page, and the content under the box does not matter. If the
 	// code is not readable there, Seal tries no other place and returns a *Refusal.
 	CodeOnly Figure = "code"
 )

@@ -23,7 +23,8 @@ type Sheet struct {
 	Title, Name string
 	// Logo is the institution's logo as PNG, or nil.
 	Logo []byte
-	// Texts are the texts in the recipient's language, and in English if that is another language.
+	// Texts are the texts in the recipient's language, followed by those in English unless this
+	// language is English.
 	Texts []SheetTexts
 }
 
@@ -39,7 +40,8 @@ func (s *Sheet) both(text func(*SheetTexts) string) string {
 // SheetTexts are the texts of a verification sheet in one language. Labels name the values beside
 // them.
 type SheetTexts struct {
-	// Language is the BCP 47 tag. RightToLeft is the direction of its script.
+	// Language is the BCP 47 tag. RightToLeft reports whether its script is written from right
+	// to left.
 	Language    string
 	RightToLeft bool
 	// Heading is the title of the sheet. Page says what the sheet is for, and Cover the same for a
@@ -302,8 +304,9 @@ func (p *sheetPage) atEnd(width float64) float64 {
 	return p.frame.width - sheetMargin - width
 }
 
-// setAt draws a text and moves y below it. A text with characters that no font has is left out, and
-// one that does not fit is smaller than in style.
+// setAt draws a text and moves y below it. A text with characters that no font has is left out. A
+// text that does not fit is drawn smaller. If it does not fit in style.MinSize either, it is drawn in
+// style.Size with more lines.
 func (p *sheetPage) setAt(x float64, y *float64, width float64, text string, style typeset.Style) error {
 	if text == "" {
 		return nil

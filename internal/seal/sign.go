@@ -39,7 +39,7 @@ func (j *job) prepare(u *pdf.Update, doc *pdf.Document, found pdf.Findings, page
 	return p, nil
 }
 
-// complete signs an update whose stamp was proved to be readable. If the time stamp needs more
+// complete signs an update. If the time stamp needs more
 // space than reserved, complete builds the update again with the required space.
 func (j *job) complete(ctx context.Context, a attempt, p *stampedUpdate) error {
 	if p.pending == nil {

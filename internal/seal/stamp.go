@@ -17,7 +17,7 @@ const (
 	borderGap   = 0.5 // between the frame and the quiet zone
 	textSize    = 4.4 // size of an em
 	minTextSize = 3.2 // text of this size is 5 points high on a stamp of the usual size
-	lineHeight  = 1.5 // distance of two baselines in ems
+	lineHeight  = 1.5 // distance between two baselines in ems
 	capHeight   = 0.73
 	textMargin  = 4 // between the text and the frame
 	wordSpace   = emUnits * 28 / 100
@@ -33,7 +33,7 @@ type texts struct {
 // semibold is the font of the texts that a reader looks for first.
 var semibold = typeset.Font{Family: typeset.Inter, Weight: 600}
 
-// newTexts sets the texts of a stamp.
+// newTexts converts the texts of a stamp to outlines.
 func newTexts(fonts *typeset.Fonts, s Stamp) (*texts, error) {
 	t := &texts{}
 	var err error
@@ -57,8 +57,7 @@ func newTexts(fonts *typeset.Fonts, s Stamp) (*texts, error) {
 	return t, err
 }
 
-// hostOf returns the host of the verification page, with its port if it is not the port of the
-// scheme.
+// hostOf returns the host of the verification page, with the port if the address contains a port.
 func hostOf(address string) string {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" {

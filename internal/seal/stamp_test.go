@@ -14,8 +14,8 @@ import (
 	"github.com/certvault/certvault/internal/colour"
 )
 
-// TestFigures checks that each shape of a stamp has the code at a legible size beside text of at least
-// five points, for a stamp of the usual size, and that a long host leaves out shapes instead of text.
+// TestFigures checks that in each shape of a stamp of the usual size the text is inside the figure and has
+// at least 4.5 points, and that enough shapes remain if the host is long.
 func TestFigures(t *testing.T) {
 	t.Parallel()
 	fonts, err := testFonts()
@@ -65,7 +65,7 @@ func TestPlainStamp(t *testing.T) {
 }
 
 // TestSheet reads the verification sheet with poppler: its text can be found, in both languages, and
-// the code is readable. A file that cannot be changed carries the same sheet as its cover.
+// the code is readable. The cover of a file that cannot be changed has the same sheet.
 func TestSheet(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -117,7 +117,8 @@ func TestSheet(t *testing.T) {
 	}
 }
 
-// TestSheetWithoutFont checks that a text that no font has is left out with a notice.
+// TestSheetWithoutFont checks that a text with characters that no font has is left out, and that a notice
+// reports it.
 func TestSheetWithoutFont(t *testing.T) {
 	t.Parallel()
 	stamp := testStamp()
@@ -153,7 +154,8 @@ func englishSheet(edit func(*Sheet)) Stamp {
 	return stamp
 }
 
-// TestSheetTail limits the size of the verification sheet. A logo with few colours is small too.
+// TestSheetTail checks the maximum size of the tail with a verification sheet, and with a sheet that has a
+// logo of few colours.
 func TestSheetTail(t *testing.T) {
 	t.Parallel()
 	logo := image.NewRGBA(image.Rect(0, 0, 600, 200))

@@ -93,8 +93,8 @@ func (s *Sealer) Ink(ctx context.Context, o Original, stamp Stamp) ([]byte, erro
 	return b.Bytes(), nil
 }
 
-// Blank returns an original of one blank A4 page. It stands for a file on pages that show a
-// placement before there is a file.
+// Blank returns an original of one blank A4 page. A preview uses it to show a placement
+// before a file is uploaded.
 func Blank() (Original, error) {
 	var b bytes.Buffer
 	w := pdf.NewWriter(&b)

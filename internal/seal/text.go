@@ -53,7 +53,7 @@ func (t *Text) Size() (n int) {
 func (t *Text) Suggest() doctext.Suggestion { return doctext.Suggest(t.lines) }
 
 // Text reads the text of an original. Text that cannot be read is missing in the result. The error
-// is a *Refusal if the file cannot be opened, or temporary.
+// is a *Refusal if the file needs a password; any other error is temporary.
 func (s *Sealer) Text(ctx context.Context, o Original) (*Text, error) {
 	if o.Type != PDF {
 		return NewText(nil, true), nil
@@ -133,9 +133,9 @@ func (r *textReader) next(ctx context.Context) bool {
 	return true
 }
 
-// checkName adds a notice if the text of the document lacks the name of the recipient. It does
-// nothing the second time. The last call of doc should be checkName, because a text that takes too
-// long makes doc unusable.
+// checkName adds a notice if the text of the document lacks the name of the recipient. Only
+// the first call has an effect. The caller should not use doc after checkName, because a text that
+// takes too long makes doc unusable.
 func (j *job) checkName(ctx context.Context, doc *pdfium.Document) {
 	name := j.recipient
 	if name == "" {

@@ -202,9 +202,8 @@ func TestPictureHasNoText(t *testing.T) {
 	}
 }
 
-// TestTextOfCorpus checks that the text of any file of the corpus can be read or is refused, that
-// each word pair of its text is found in it, and that a name that is nowhere in the corpus is
-// missing in readable text.
+// TestTextOfCorpus checks that Text reads or refuses each file of the corpus, that Lacks finds the first
+// two words of each line of a text, and that it reports a name that is nowhere in the corpus as missing.
 func TestTextOfCorpus(t *testing.T) {
 	s := sealer(t)
 	readable := 0
@@ -222,11 +221,11 @@ func TestTextOfCorpus(t *testing.T) {
 		}
 		readable++
 		if !text.Lacks("Xaverius Zwoelfboth") {
-			t.Errorf("%s: a name that is not in the file is not missing", c.path)
+			t.Errorf("%s: Lacks = false for a name that is not in the file, want true", c.path)
 		}
 		for _, l := range text.lines {
 			if words := strings.Fields(l.Text); len(words) > 1 && text.Lacks(words[0]+" "+words[1]) {
-				t.Errorf("%s: %q is missing, but it is in the file", c.path, words[0]+" "+words[1])
+				t.Errorf("%s: Lacks(%q) = true for words of the file, want false", c.path, words[0]+" "+words[1])
 			}
 		}
 	}
@@ -235,7 +234,7 @@ func TestTextOfCorpus(t *testing.T) {
 	}
 }
 
-// TestSuggestFromFile checks that the text of a file reaches the suggestions with its sizes.
+// TestSuggestFromFile checks that the suggestions depend on the text of a file and its font sizes.
 func TestSuggestFromFile(t *testing.T) {
 	text, err := sealer(t).Text(t.Context(), original(t, "a.pdf", latinPDF("Grace Hopper\nCertificate\nPeter Miller\nIssued on 21 November 2026")))
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/certvault/certvault/internal/pdf"
 )
 
-// dateGrammar is the grammar of dates (ISO 32000-2, 7.9.4) with all fields, which everything that
-// the vault writes has.
+// dateGrammar is the grammar of dates (ISO 32000-2, 7.9.4) with all fields. The dates that the vault
+// writes have all fields.
 var dateGrammar = regexp.MustCompile(`^D:\d{4}(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])([01]\d|2[0-3])[0-5]\d[0-5]\d(Z|[+-]([01]\d|2[0-3])'[0-5]\d)$`)
 
 // dateKeys are the keys whose values are dates in the dictionaries that the vault writes or could
@@ -132,7 +132,7 @@ func TestJavaScriptLinkIsActiveContent(t *testing.T) {
 }
 
 // The numbers of new objects are above every number that the original refers to. Otherwise the font
-// of this file would get an object of the stamp as its map of characters.
+// of this file would get an object of the stamp as its ToUnicode CMap.
 func TestStampIsNoTargetOfADanglingReference(t *testing.T) {
 	t.Parallel()
 	data := pagePDF{

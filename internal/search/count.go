@@ -107,7 +107,7 @@ func removeCounts(ctx context.Context, tx *db.Tx) (sums map[countKey]int64, n in
 	return sums, n, rows.Err()
 }
 
-// Processing returns the number of certificates in processing of all institutions.
+// Processing returns the number of certificates of all institutions that have the status processing.
 func Processing(ctx context.Context, q db.Queryer) (int, error) {
 	return countAll(ctx, q, `status = '`+string(cert.Processing)+`'`)
 }

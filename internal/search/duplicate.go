@@ -13,8 +13,8 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// Key identifies a certificate of an institution. No two certificates of an institution have the
-// same key.
+// Key identifies a certificate of an institution. Certificates of an institution have the same key only if
+// they are one chain of replacements. The key then identifies the newest of them.
 type Key struct{ EmailFolded, Title, IssueDate string }
 
 // keysPerQuery is the maximum number of keys in one query.

@@ -96,7 +96,7 @@ func (s *Service) countUnexpired(ctx context.Context, v *view) (int, error) {
 	return total - expired, nil
 }
 
-// unexpiredByStatus reduces the numbers of certificates by status by those of the expired ones.
+// unexpiredByStatus subtracts the number of expired certificates of each status from counts.
 func (s *Service) unexpiredByStatus(ctx context.Context, v *view, counts map[cert.Status]int) (err error) {
 	q := &statement{}
 	return s.eachStatus(ctx, `SELECT c.status, count(*) FROM `+s.candidates(q, v.expired(), expiresIndex)+` GROUP BY c.status`, q.args,

@@ -52,7 +52,7 @@ type Filter struct {
 	Statuses []cert.Status
 	Email    string
 	Search   string
-	// Title selects certificates with this title, in any case.
+	// Title selects certificates with this title; case is ignored.
 	Title   string
 	BatchID string
 	// FailureCode selects failed certificates with this code.
@@ -63,7 +63,7 @@ type Filter struct {
 	// times of generation are compared in UTC.
 	IssuedFrom, IssuedTo       string
 	GeneratedFrom, GeneratedTo string
-	// ExpiresFrom and ExpiresTo are a range of last days of validity, as the other ranges of days.
+	// ExpiresFrom and ExpiresTo are a range of last days of validity, in the same form.
 	Expired                Expiry
 	ExpiresFrom, ExpiresTo string
 	Replaced               Replaced

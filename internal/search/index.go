@@ -19,8 +19,8 @@ const (
 	generatedIndex
 	expiresIndex
 	replacedIndex
-	// unexpiredIndex is no index. The certificates that have not expired, or that were not
-	// replaced, are found in the order of the list, since most are among them.
+	// unexpiredIndex means that no index is used. Most certificates have not expired and were not
+	// replaced, so a query finds such certificates quickly in the order of the list.
 	unexpiredIndex
 )
 
@@ -80,7 +80,7 @@ func (s *Service) narrowest(ctx context.Context, v *view) (index, error) {
 	return ranges[0], nil
 }
 
-// candidates returns the FROM and WHERE clauses of all matches. The query reads the index first.
+// candidates returns the FROM and WHERE clauses that select all matches. The query reads the index first.
 // CROSS JOIN enforces this order in SQLite. The query reads records only if it needs columns that
 // the index does not have.
 func (s *Service) candidates(q *statement, v *view, by index) string {

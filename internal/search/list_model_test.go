@@ -123,7 +123,7 @@ func sampleRecords(n int, institutions ...int64) []*record {
 	return list
 }
 
-// matches implements the contract's definition of a search.
+// matches implements the definition of a search in docs/api.md.
 func (r *record) matches(search string) bool {
 	q := cert.FoldText(search)
 	fields := []string{cert.FoldText(r.name), cert.FoldText(r.title), cert.FoldText(r.email), cert.FoldText(r.reference)}
@@ -232,7 +232,7 @@ func (v *vault) byCursor(f Filter) (all []int64) {
 }
 
 // checkBackwards reads a list to its end and then backwards to its first page. It fails the test
-// unless the pages of the way back are the pages of want.
+// unless the pages that it reads backwards are the pages of want.
 func (v *vault) checkBackwards(f Filter, where string, want []int64) {
 	v.tb.Helper()
 	pages := slices.Collect(slices.Chunk(want, f.PerPage))

@@ -42,7 +42,7 @@ func unusualNames(t *testing.T) (names []string) {
 }
 
 // A search finds a name in any script by the whole name, its beginning, its middle and each of its
-// words, as the contract requires. The search finds no other name. The result is the same with and
+// words, as docs/api.md requires. The search finds no other name. The result is the same with and
 // without the index of searches.
 func TestSearchForUnusualNames(t *testing.T) {
 	t.Parallel()

@@ -77,7 +77,7 @@ func (s *Service) page(ctx context.Context, v *view) ([]item, int, error) {
 	return items, n, err
 }
 
-// pageOfMany returns a page of a list that has more than bounds.count matches.
+// pageOfMany returns a page of a list that may have more than bounds.count matches.
 func (s *Service) pageOfMany(ctx context.Context, v *view, by index) (items []item, err error) {
 	q := &statement{}
 	if v.only(issuedIndex) && v.Sort == ByCreated && len(v.Statuses) == 0 {

@@ -8,7 +8,7 @@ const (
 	AnyReplaced Replaced = ""
 	// OnlyReplaced selects the certificates that were replaced.
 	OnlyReplaced Replaced = "true"
-	// NotReplaced selects the others.
+	// NotReplaced selects the certificates that were not replaced.
 	NotReplaced Replaced = "false"
 )
 

@@ -11,8 +11,8 @@ import (
 	"github.com/certvault/certvault/internal/listing"
 )
 
-// A filter by title finds certificates with exactly this title, in any case, together with other
-// filters and on all pages.
+// A filter by title finds the certificates with exactly this title, ignoring case, on all pages and also
+// together with other filters.
 func TestFilterByTitle(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -11,10 +11,10 @@ import (
 )
 
 // CountByStatus returns, for each status, the number of certificates that a filter selects. It
-// ignores the statuses of the filter. ok is false, and the numbers are not exact, if the filter has
-// a condition other than sources and selects more than bounds.count certificates. CountByStatus
-// returns a fault of kind Invalid for a filter that is not valid, and of kind Unavailable if
-// counting takes too long.
+// ignores the statuses of the filter. ok is false, and the numbers are not exact, if the filter selects
+// more than bounds.count certificates and has conditions other than sources, unless the only such
+// condition is that the certificates have not expired. CountByStatus returns a fault of kind Invalid
+// for a filter that is not valid, and of kind Unavailable if counting takes too long.
 func (s *Service) CountByStatus(ctx context.Context, institutionID int64, f Filter) (counts map[cert.Status]int, ok bool, err error) {
 	err = s.db.Read(ctx, func(ctx context.Context) (err error) {
 		counts, ok, err = s.countByStatus(ctx, institutionID, f)

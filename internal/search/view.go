@@ -222,7 +222,7 @@ func (v *view) filters(q *statement) (terms []string) {
 		terms = append(terms, like("c.search_text", q, v.Search))
 	}
 	if v.Title != "" {
-		// The title is a line of the text of the search, as is the address.
+		// The title and the address are lines of search_text, so exclude the certificates with this address.
 		terms = append(terms, "c.email_folded <> "+q.arg(v.Title), `c.search_text LIKE `+q.arg("%\n "+db.EscapeLike(v.Title)+"\n%")+` ESCAPE '\'`)
 	}
 	terms = append(terms, v.issuedTerms(q, "c.issue_date")...)

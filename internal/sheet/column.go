@@ -39,9 +39,9 @@ var meanings = headerNames(map[Column][]string{
 	ExpiresOn: {"expires on", "expires", "expiry", "expiry date", "expiration date", "valid until", "ablaufdatum", "gültig bis"},
 })
 
-// broaderMeanings maps more names of columns, in many languages. Detect uses them for a meaning that
-// no other column has, and the person confirms the result. They are too broad for a program that
-// cannot ask.
+// broaderMeanings maps more names of columns, in many languages. Detect and DetectColumns use them for
+// a meaning that no column has according to meanings, and the user confirms the result of Detect.
+// ColumnOf does not use them, because they are too broad for a program that cannot ask the user.
 var broaderMeanings = headerNames(map[Column][]string{
 	Title: {
 		"title", "certificate title", "certificate", "award", "award title", "qualification", "degree", "degree title", "programme", "program", "course", "course title",

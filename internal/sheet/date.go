@@ -149,14 +149,14 @@ func monthNames(names ...string) map[string]string {
 	return byName
 }
 
-// englishWords returns the words of a date with the English name of the month, and without the
-// words and endings of other languages: “1er”, “de”, “of”.
+// englishWords returns the words of a date with the English name of the month, without words such as
+// “de” and “of”, and without the ending of a number such as “1er”.
 func englishWords(words []string) (list []string) {
 	for i := 0; i < len(words); i++ {
 		word := words[i]
 		key := headerKey(word)
 		if i+1 < len(words) {
-			// Two months of Arabic calendars have names of two words.
+			// Four months have Arabic names of two words.
 			if month, ok := months[key+headerKey(words[i+1])]; ok {
 				list = append(list, month)
 				i++

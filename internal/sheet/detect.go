@@ -14,18 +14,19 @@ import (
 const (
 	// maxExamined is the maximum number of rows that Detect examines.
 	maxExamined = 2000
-	// mostly is the share of the values of a column that must have a form, in percent.
+	// mostly is the minimum share, in percent, of the values of a column that must have the same form.
 	mostly = 80
-	// maxAge is the age from which the newest date of a column is probably not a date of issue. If
-	// only the content suggests the column, it may be a column with dates of birth.
+	// maxAge is the age in years from which the newest date of a column is probably not a date of
+	// issue. Such a column may contain dates of birth, unless its header mentions the issue.
 	maxAge = 14
 )
 
 // Detect returns the index of the column for each recognized meaning. It uses the headers and the
 // values: a column whose header is unknown or misleading is recognized by e-mail addresses, dates,
 // names of files and full names. isFile reports whether a text is the name of an uploaded file; it
-// may be nil. taken are the columns with another meaning, which only their headers can give a meaning of
-// this package. If several columns are equally plausible, Detect returns none of them.
+// may be nil. taken are the columns that the caller uses for something else: Detect returns such a column
+// only if its header has a known meaning, and not because of its values. If several columns are equally
+// plausible, Detect returns none of them.
 func Detect(header []string, rows []Row, taken []int, isFile func(string) bool, now time.Time) map[Column]int {
 	d := newDetector(header, rows, taken, isFile, now)
 	d.splitNames()
@@ -37,8 +38,8 @@ func Detect(header []string, rows []Row, taken []int, isFile func(string) bool, 
 	return d.places
 }
 
-// DateColumns returns the indexes of the columns that contain dates, except dates of birth and of
-// the end of validity, as far as their headers say so.
+// DateColumns returns the indexes of the columns that contain dates, except columns whose headers name
+// a date of birth, of enrolment, of a beginning or of the end of validity.
 func DateColumns(header []string, rows []Row) []int {
 	d := newDetector(header, rows, nil, nil, time.Time{})
 	var list []int
@@ -179,7 +180,7 @@ func (d *detector) detectByContent() {
 	d.add(Email, func(_ int, p *profile) bool { return p.share(p.emails) >= mostly })
 	d.add(File, func(_ int, p *profile) bool { return p.share(p.files) >= mostly || p.share(p.extensions) >= mostly })
 	d.addDate()
-	// The header must mention the expiry, because a list may have other dates after that of the issue.
+	// The header must mention the expiry, because a list may have other dates that are later than the issue.
 	d.add(ExpiresOn, func(i int, p *profile) bool {
 		return p.share(p.dates) >= mostly && containsAny(headerKey(d.header[i]), expiryWords)
 	})
@@ -190,8 +191,8 @@ func (d *detector) detectByContent() {
 	}
 }
 
-// add adds a meaning if exactly one free column fits. If several columns fit, the only one of them
-// whose values are individual is added.
+// add adds a meaning if exactly one free column fits. If several columns fit, add uses the column whose
+// values are individual, provided that there is only one.
 func (d *detector) add(meaning Column, fits func(int, *profile) bool) {
 	if _, found := d.places[meaning]; found {
 		return
@@ -240,8 +241,8 @@ func (d *detector) free(fits func(int, *profile) bool) (list []int) {
 }
 
 // issueWords are parts of headers of dates of issue, and expiryWords of the last days of validity.
-// otherDates are parts of headers of other dates: of birth, of enrolment, of the beginning and the end
-// of something.
+// otherDates are parts of headers of other dates: of birth, of enrolment, of a beginning, and of the end
+// of validity.
 var (
 	issueWords = headerKeys(
 		"issue", "award", "conferr", "graduat", "complet", "certificat", "diplom",

@@ -16,8 +16,8 @@ const (
 	People Form = "people"
 )
 
-// Forms returns the form of the values of each column, or "". Columns with dates of birth are no
-// exception: the name of a column decides about its meaning.
+// Forms returns the form of the values of each column, or "". Unlike
+// DateColumns, it does not exclude columns with dates of birth.
 func Forms(header []string, rows []Row) []Form {
 	d := newDetector(header, rows, nil, nil, time.Time{})
 	list := make([]Form, len(header))

@@ -40,7 +40,7 @@ const (
 type Example struct {
 	Header   string
 	Required bool
-	// hint and example explain the column. Those of a column of a template are empty.
+	// hint and example explain the column. They are empty for a column that a placeholder of the template names.
 	hint, example string
 	column        Column
 }
@@ -64,7 +64,7 @@ func Examples(hasTitle bool) []Example {
 	return list
 }
 
-// columnsOf returns the examples as columns of a template.
+// columnsOf returns the columns of a list for the examples. An example without a hint gets a general one.
 func columnsOf(examples []Example) []templateColumn {
 	list := make([]templateColumn, len(examples))
 	for i, e := range examples {
@@ -79,11 +79,11 @@ func columnsOf(examples []Example) []templateColumn {
 	return list
 }
 
-// WriteExample writes an empty list with columns as CSV.
+// WriteExample writes an empty list with the columns of the examples as CSV.
 func WriteExample(w io.Writer, examples []Example) error { return writeHeaders(w, columnsOf(examples)) }
 
-// WriteExampleWorkbook writes an empty list with columns as an Excel workbook, with a second sheet that
-// explains them.
+// WriteExampleWorkbook writes an empty list with the columns of the examples as an Excel workbook, with a
+// second sheet that explains them.
 func WriteExampleWorkbook(w io.Writer, examples []Example) error {
 	return writeWorkbook(w, columnsOf(examples))
 }

@@ -109,7 +109,7 @@ func Separator(text []byte) (comma rune, rest []byte) {
 func (t *Table) readText(raw []byte) error {
 	text, err := Text(raw)
 	if _, ok := errors.AsType[*EncodingError](err); ok {
-		// Otherwise assume the encoding that Excel writes on most computers. Every byte is valid in
+		// Assume the encoding that Excel writes on most computers. Every byte is valid in
 		// this encoding, so other encodings cannot be detected.
 		if text, err = charmap.Windows1252.NewDecoder().Bytes(raw); err != nil {
 			return refusal("The list is in an encoding that is not known. Save it as “CSV UTF-8” and choose it again.")

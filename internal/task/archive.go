@@ -111,7 +111,8 @@ func (p *Archive) write(ctx context.Context, w io.Writer, sizeOnly bool) error {
 			return fmt.Errorf("writing certificate %s into an archive: %w", c.UUID, err)
 		}
 	}
-	// The tables are written last, because they state which files are missing.
+	// The table and the list of missing files are written last, because the loop above finds the
+	// missing files.
 	table, err := p.table()
 	if err == nil {
 		err = p.text(z, archiveTable, table)
