@@ -34,7 +34,7 @@ func (s *Service) changeTx(ctx context.Context, tx *db.Tx, d *Task, uuids []stri
 		}
 		results = append(results, r)
 	}
-	// The certificates of one person that are revoked in one step are in one mail.
+	// A person gets one mail about all of the person's certificates that were revoked in one step.
 	if len(revoked) > 0 {
 		err = s.certs.TellRevokedTx(ctx, tx, revoked)
 	}

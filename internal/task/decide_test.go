@@ -118,7 +118,8 @@ func (k *desk) get(uuid string) *application.Application {
 }
 
 // Each application of a task has a result. An application that changed after the reviewer selected it is not
-// decided, and neither is one that the reviewer may not decide. The member decides, not the vault.
+// decided, and neither is one that the reviewer may not decide. The application and the audit log name the
+// member as the one who decided.
 func TestApplicationsAreDecided(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -168,7 +169,8 @@ func TestApplicationsAreDecided(t *testing.T) {
 	})
 }
 
-// The rule of two people, missing files and lost permissions apply to each application of a task.
+// The rule of two people, the required file and the permission of the member are checked for each
+// application of a task.
 func TestRulesOfDecisions(t *testing.T) {
 	t.Parallel()
 	k := newDesk(t, dbtest.SQLite(t))
@@ -216,7 +218,7 @@ func TestDecisionsSurviveCrash(t *testing.T) {
 		list := k.submit(k.offer("course", nil), 30)
 		started := k.decide(k.ada, application.DecideReject, "No.", list...)
 		k.Exec(`DELETE FROM river_job`)
-		// The process stops after some applications, wherever it is.
+		// The task is interrupted after some applications, at any point of the code.
 		ctx, stop := context.WithCancel(t.Context())
 		go func() {
 			defer stop()
@@ -228,7 +230,7 @@ func TestDecisionsSurviveCrash(t *testing.T) {
 			}
 		}()
 		if _, err := k.Tasks.RunOnce(ctx, started); err == nil {
-			t.Log("the task was faster than the crash")
+			t.Log("the task finished before it was interrupted")
 		}
 		stop()
 		k.ok(k.Tasks.Sweep(t.Context()))

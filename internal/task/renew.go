@@ -39,8 +39,9 @@ func (s *Service) renewTx(ctx context.Context, tx *db.Tx, d *Task, uuid string) 
 	if !ok {
 		return cert.ErrInvalidState
 	}
-	// The step continues after a refusal, so nothing may refuse after the certificate was stored. The
-	// function checks only that the template is still available.
+	// The transaction of the step continues after a refusal, so the renewal must not be refused after it was
+	// stored. ReplaceTx calls u.Then after it has stored the renewal, so u.Then is called here instead. It
+	// checks only that the template is still available.
 	if then := u.Then; then != nil {
 		u.Then = nil
 		if err := then(ctx, tx, nil); err != nil {
@@ -60,7 +61,8 @@ func refused(err error) error {
 	return err
 }
 
-// isRefusal reports whether an error means that a certificate cannot be renewed, and not a fault.
+// isRefusal reports whether an error means that a certificate cannot be renewed, and not that an operation
+// failed.
 func isRefusal(err error) bool {
 	// Forbidden means that a limit of the institution is reached.
 	return fault.Is(err, fault.BadRequest) || fault.Is(err, fault.Invalid) || fault.Is(err, fault.NotFound) || fault.Is(err, fault.Forbidden)

@@ -17,16 +17,17 @@ import (
 	"github.com/certvault/certvault/internal/sheet"
 )
 
-// Outcome is the outcome of a task for one certificate.
+// Outcome is the outcome of a task for one certificate or application.
 type Outcome string
 
 const (
-	// Succeeded is the outcome of a certificate that was changed.
+	// Succeeded is the outcome of a certificate that was changed or an application that was decided.
 	Succeeded Outcome = "succeeded"
 	// Skipped is the outcome of a certificate or an application that does not exist in the institution, or
-	// whose status did not allow the operation.
+	// for which the operation was refused, for example because of its status.
 	Skipped Outcome = "skipped"
-	// Failed is the outcome of a certificate that could not be changed because of a fault.
+	// Failed is the outcome of a certificate or an application that could not be changed because of an
+	// internal error.
 	Failed Outcome = "failed"
 )
 
@@ -46,8 +47,8 @@ type Result struct {
 	// Certificate is the current state of the certificate. It is nil if the institution has no such
 	// certificate, and for a task that decides applications.
 	Certificate *cert.Certificate
-	// Refusal is the reason for which an application was skipped, and Application its current state. It is
-	// nil if the institution has no such application.
+	// Refusal is the reason why an application was skipped, and Application is its current state.
+	// Application is nil if the institution has no such application.
 	Refusal     *application.Refusal
 	Application *application.Application
 }
@@ -236,7 +237,7 @@ const (
 	purgeBatch = 5000
 )
 
-// listed are the columns of a task in a list, without what the task is about, which can be long.
+// listed are the columns of a task in a list, without its selection or its decisions, which can be long.
 var listed = strings.Replace(columns, "filter", "'{}'", 1)
 
 // Tasks returns the newest tasks of an institution.

@@ -12,7 +12,8 @@ import (
 	"github.com/certvault/certvault/internal/task"
 )
 
-// An export has the numbers of signatures at its end. They are empty for a certificate without signatories.
+// The last two columns of an export are the numbers of signatures. They are empty for a certificate without
+// signatories.
 func TestExportOfSignatures(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

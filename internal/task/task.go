@@ -110,7 +110,8 @@ type Request struct {
 	Selection
 
 	Kind Kind
-	// Reason and Note belong to a revocation.
+	// Reason and Note are those of a revocation. For a task that decides applications, Reason is the text
+	// of the decision.
 	Reason, Note string
 	// Notify means that the recipients of revoked certificates get mail with the reason.
 	Notify bool
@@ -161,10 +162,10 @@ func checkSelected(bad *cert.Problems, selected []string) []string {
 // changeable has the statuses that allow each operation.
 var changeable = map[Kind][]cert.Status{Retry: {cert.Failed}, Revoke: {cert.Processing, cert.Approved, cert.Failed}, Renew: {cert.Approved}}
 
-// Start starts a task. The task includes the certificates that its filter selects while the task
-// runs. Start returns a fault of kind Invalid if the selection, the reason or the note is not
-// valid. It returns a fault of kind BadRequest for an unknown kind of task, and if the filter
-// excludes all statuses that allow the operation.
+// Start starts a task. If no ids are selected, each step of the task applies the filter again, so that
+// the task includes certificates that are created while it runs. Start returns a fault of kind Invalid
+// if the selection, the reason or the note is not valid. It returns a fault of kind BadRequest for an
+// unknown kind of task, and if the filter excludes all statuses that allow the operation.
 func (s *Service) Start(ctx context.Context, institutionID int64, n Request) (*Task, error) {
 	var bad cert.Problems
 	statuses, ok := changeable[n.Kind]
@@ -367,7 +368,7 @@ func (s *Service) advanceTx(ctx context.Context, tx *db.Tx, d *Task, next string
 	reason := d.reason
 	if next == "" {
 		if end = db.Micros(s.now()); d.Kind.Decides() {
-			reason = "" // the applications have it, and may be erased
+			reason = "" // the applications have the reason, and their erasure must remove it
 		}
 	}
 	res, err := tx.ExecContext(ctx, `
@@ -437,7 +438,7 @@ func (s *Service) nextCertificates(ctx context.Context, d *Task, size int) (uuid
 	}
 	for _, c := range list.Items {
 		if d.Kind == Renew && c.Replaces != nil && !c.CreatedAt.Before(d.CreatedAt) {
-			continue // the task itself created it
+			continue // a replacement that was created after the task, such as the task's own
 		}
 		uuids = append(uuids, c.UUID)
 	}

@@ -16,8 +16,9 @@ import (
 	"github.com/certvault/certvault/internal/locale"
 )
 
-// builtIn returns a built-in design with its layout, in the accent or the colour of the institution. If no
-// font has the letters of the language, the texts are in English.
+// builtIn returns a built-in design with its layout, in the accent of n, or else in the colour of the
+// institution. If the fonts do not have all characters of the texts in the language of n, the texts are in
+// English.
 func (s *Service) builtIn(ctx context.Context, n *NewTemplate) (*design.Design, *design.Layout, error) {
 	b, ok := builtin.Find(n.BuiltIn)
 	if !ok {
@@ -47,7 +48,8 @@ func (s *Service) builtIn(ctx context.Context, n *NewTemplate) (*design.Design, 
 	return d, &layout, err
 }
 
-// english is the language of the texts of built-in designs for which the vault has no font.
+// english is the language of the texts of a built-in design if no language is chosen, or if the institution
+// has no font for the chosen language.
 const english = "en"
 
 // canWrite reports whether the fonts of an institution have all characters of the texts of a layout.
@@ -74,7 +76,8 @@ func (s *Service) WithoutFont(ctx context.Context, institutionID int64) (list []
 	return list, nil
 }
 
-// accent returns the colour of a built-in design.
+// accent returns the colour of a built-in design: the accent of n, or else the colour of the institution, or
+// else usual.
 func (s *Service) accent(ctx context.Context, n *NewTemplate, usual colour.Colour) (colour.Colour, error) {
 	text := n.Accent
 	if text == "" {

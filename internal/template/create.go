@@ -21,7 +21,7 @@ import (
 
 const (
 	maxName = 100
-	// maxDesign is the maximum size of a design in bytes, as package design has it.
+	// maxDesign is the maximum size of a design in bytes, the same as in package design.
 	maxDesign = 20 << 20
 )
 
@@ -37,7 +37,7 @@ func checkName(name string) (string, error) {
 func isControl(r rune) bool { return r < ' ' || r == 0x7f }
 
 // Create creates a template with a draft. The error is fault.Invalid if the name or the design cannot be
-// used; its cause is then a *design.Refusal.
+// used. If package design refused the file, the cause is a *design.Refusal.
 func (s *Service) Create(ctx context.Context, n NewTemplate) (*Template, error) {
 	name, err := checkName(n.Name)
 	if err != nil {
@@ -113,7 +113,8 @@ func (s *Service) create(ctx context.Context, inst *account.Institution, name st
 // maxTemplates is the maximum number of templates of an institution, including archived ones.
 const maxTemplates = 1000
 
-// insertTx creates a template with a draft, which draft returns for the id of the template.
+// insertTx creates a template with a draft. It calls draft with the id of the template for the data of the
+// draft.
 func (s *Service) insertTx(ctx context.Context, tx *db.Tx, inst *account.Institution, name string, action audit.Action, draft func(id int64) *Version) (uid string, err error) {
 	var n int
 	if err := tx.QueryRowContext(ctx, `SELECT count(*) FROM templates WHERE institution_id = $1`, inst.ID).Scan(&n); err != nil {

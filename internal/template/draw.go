@@ -20,7 +20,7 @@ import (
 	"github.com/certvault/certvault/internal/seal"
 )
 
-// values are the stored values of a certificate that its record does not have otherwise.
+// values are the values of a certificate for which its record has no other column, as they are stored.
 type values struct {
 	// Institution is the name of the institution when the certificate was issued.
 	Institution string            `json:"institution"`
@@ -40,7 +40,7 @@ func ColumnsOf(c *cert.Certificate) (map[string]string, error) {
 	return stored.Columns, nil
 }
 
-// Draw draws the original of a certificate. It is cert.Drawer.
+// Draw draws the original of a certificate. It implements cert.Drawer.
 func (s *Service) Draw(ctx context.Context, c *cert.Certificate) (*cert.Drawn, error) {
 	if c.Template == nil {
 		return nil, fmt.Errorf("the certificate %s is not made from a template", c.UUID)
@@ -195,8 +195,8 @@ func (s *Service) open(ctx context.Context, institutionID, versionID int64) (*op
 	if o := s.opened.get(versionID); o != nil {
 		return s.current(ctx, o, institutionID)
 	}
-	// Several workers draw certificates of one batch at the same time. Reading must not end because one
-	// of them ends.
+	// Several workers draw certificates of one batch at the same time, and wait for one reading of the
+	// version. It must not be cancelled because the context of one worker is.
 	result := s.opened.flight.DoChan(fmt.Sprint(versionID), func() (any, error) {
 		o, err := s.read(context.WithoutCancel(ctx), versionID)
 		if err == nil {

@@ -139,9 +139,10 @@ func (s *Service) Families(ctx context.Context, institutionID int64) ([]typeset.
 	return fonts.Families(), nil
 }
 
-// AddFont stores a font file. The person has confirmed that the institution may use the font in
-// documents. If the font is stored already, AddFont returns it. The error is fault.Invalid if the file
-// cannot be used; its cause is then a *typeset.FontError.
+// AddFont stores a font file. The person who uploads it must have confirmed to the caller that the
+// institution may use the font in documents. If the font is stored already, AddFont returns it. The error
+// is fault.Invalid if the file cannot be used. If package typeset refused the font, the cause is a
+// *typeset.FontError.
 func (s *Service) AddFont(ctx context.Context, inst *account.Institution, fileName string, r io.Reader) (*Font, error) {
 	file, err := readAll(r, typeset.MaxFontSize, "font", fmt.Sprintf("A font can have at most %d MB.", typeset.MaxFontSize>>20))
 	if err != nil {
@@ -247,8 +248,8 @@ func (s *Service) DeleteFont(ctx context.Context, inst *account.Institution, id 
 	}
 	err = s.db.Tx(ctx, func(tx *db.Tx) error {
 		// The font is locked before the look-up. Publish locks its fonts too: the look-up sees each
-		// version that was published with the font before, and Publish sees afterwards that the font is
-		// deleted.
+		// version that was published with the font before, and a Publish that gets the lock later fails if
+		// the row of the font was deleted.
 		f, err := scanFont(tx.QueryRowContext(ctx, `
 			UPDATE institution_fonts SET size = size WHERE institution_id = $1 AND sha256 = $2 AND deleted_at IS NULL RETURNING `+fontColumns, inst.ID, digest))
 		if errors.Is(err, sql.ErrNoRows) {
@@ -309,7 +310,7 @@ func sentence(text string) string {
 	return strings.TrimSuffix(strings.ToUpper(string(r))+text[n:], ".") + "."
 }
 
-// cleanFileName returns the last part of a file name, without controls.
+// cleanFileName returns the last part of a file name, without control characters.
 func cleanFileName(name string) string {
 	name = strings.Map(func(r rune) rune {
 		if isControl(r) || r == utf8.RuneError {

@@ -19,7 +19,7 @@ import (
 	"github.com/certvault/certvault/internal/template"
 )
 
-// key returns the key of a file in a column of a table.
+// key returns the key of a stored file, which query selects.
 func (f *fixture) key(t *testing.T, query string) (key string) {
 	t.Helper()
 	ok(t, f.DB.QueryRowContext(t.Context(), query).Scan(&key))
@@ -125,7 +125,7 @@ func exportedFile(t *testing.T, about map[string]any, pdf []byte) []byte {
 	return out.Bytes()
 }
 
-// A file with more fields or fonts than a template can have is refused, because no page could show them.
+// A file with more fields or fonts than a template can have is refused.
 func TestImportLimits(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, dbtest.SQLite(t))

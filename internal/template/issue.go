@@ -83,7 +83,7 @@ func (s *Service) Check(ctx context.Context, inst *account.Institution, uuid str
 	return s.check(ctx, inst, o, entries, true)
 }
 
-// CheckNotify returns the error of Issue for the time of the mail, or nil.
+// CheckNotify returns the error that Issue returns if the time of the mail is not valid, or nil.
 func (s *Service) CheckNotify(n cert.Notify) error {
 	if p := n.Check(s.now()); p != nil {
 		return batch.Problems{{Entry: batch.NoEntry, Problem: *p}}.Err()
@@ -122,7 +122,7 @@ func (s *Service) check(ctx context.Context, inst *account.Institution, o *open,
 	return slices.Concat(perEntry...), nil
 }
 
-// checkedAtOnce is the number of entries that a goroutine checks before it takes others.
+// checkedAtOnce is the number of entries that one goroutine checks.
 const checkedAtOnce = 64
 
 // checkEntry returns the texts of an entry as they are stored, and its problems.
@@ -153,7 +153,8 @@ func (o *open) checkEntry(i int, e *Entry, inst *account.Institution, reference,
 		Signatories: o.signers, ExpiresOn: text.ExpiresOn,
 	}
 	for _, p := range o.template.Check(v) {
-		// A text that breaks a rule is empty here. Each field has at most one problem.
+		// A text that breaks a rule was replaced by the empty text above, which may cause a second problem
+		// of the same field. Only the first problem of a field is returned.
 		problem := o.problem(p, v)
 		if !slices.ContainsFunc(bad, func(have RowProblem) bool { return have.Field == problem.Field }) {
 			bad = append(bad, RowProblem{Entry: i, Problem: problem})
@@ -181,7 +182,7 @@ func checkValue(column, value string) *cert.Problem {
 	return nil
 }
 
-// problem returns the problem of a value for a problem of the layout.
+// problem returns the problem of a value of the certificate that caused a problem of the layout.
 func (o *open) problem(p design.Problem, v *design.Values) cert.Problem {
 	out := cert.Problem{Code: cert.Code(p.Code), Detail: p.Detail}
 	switch p.Code {
@@ -281,7 +282,7 @@ func (s *Service) addDuplicates(ctx context.Context, institutionID int64, texts 
 	return nil
 }
 
-// Prepare is ForOne without the values of columns that the template does not have. The error is
+// Prepare is like ForOne, but it ignores the values of columns that the template does not have. The error is
 // fault.Invalid with the cause cert.Problems if a text breaks a rule or does not fit.
 func (s *Service) Prepare(ctx context.Context, inst *account.Institution, uuid string, e Entry) (*One, error) {
 	o, err := s.published(ctx, inst.ID, uuid)
@@ -380,7 +381,7 @@ func (o *open) add(draft *batch.Draft, at int, e *Entry, institution string) err
 	return draft.Values(at, stored)
 }
 
-// stored returns the values of a certificate that its record does not have otherwise.
+// stored returns the values of a certificate for which its record has no other column, in JSON.
 func (e *Entry) stored(institution string) (json.RawMessage, error) {
 	text, err := json.Marshal(values{Institution: institution, Columns: e.Values})
 	if err != nil {

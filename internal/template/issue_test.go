@@ -59,7 +59,7 @@ func TestIssueIsAllOrNothing(t *testing.T) {
 	})
 }
 
-// Certificates of several versions of many templates are drawn at the same time.
+// Certificates of several templates are drawn at the same time.
 func TestDrawConcurrently(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, dbtest.SQLite(t))

@@ -95,7 +95,7 @@ func (s *Service) Publish(ctx context.Context, inst *account.Institution, uuid s
 	return s.ByUUID(ctx, inst.ID, uuid)
 }
 
-// prepared draws the base of a draft and proves it.
+// prepared draws the base of a draft and checks it with prove.
 func (s *Service) prepared(ctx context.Context, inst *account.Institution, v *Version) (*drawable, error) {
 	if s.sealer == nil {
 		return nil, errUnavailable

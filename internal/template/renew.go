@@ -10,8 +10,9 @@ import (
 
 // Renewal returns the input for the renewal of a certificate from a template, for cert.ReplaceTx: the same
 // texts and values in the published version of the template, with the current date and the same period of
-// validity. Its Then does not read the certificate. The errors are those of Upload; the error is also
-// fault.BadRequest if the certificate is not from a template or its values were erased.
+// validity. The function Then of the input does not use its certificate, so the caller may pass nil. The
+// errors are those of Upload; the error is also fault.BadRequest if the certificate is not from a template
+// or its values were erased.
 func (s *Service) Renewal(ctx context.Context, inst *account.Institution, creator cert.Actor, uuid string) (cert.Upload, error) {
 	c, err := s.certs.ByUUID(ctx, inst.ID, uuid)
 	if err != nil {

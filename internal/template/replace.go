@@ -10,10 +10,10 @@ import (
 	"github.com/certvault/certvault/internal/design"
 )
 
-// ReplaceDesign replaces the design of the draft of a template. If the template has no draft, it creates
-// the next one. The fields stay where they are if the pages of the new design permit it; moved are the ids
-// of those that had to move. n has a design or the name of a built-in one, and its name is ignored. The
-// errors are those of Create and Save.
+// ReplaceDesign replaces the design of the draft of a template. If the template has no draft, ReplaceDesign
+// creates the next one. The fields stay where they are if the pages of the new design permit it; moved are
+// the ids of those that had to move. n has a design or the name of a built-in one, and n.Name is ignored.
+// The errors are those of Create and Save.
 func (s *Service) ReplaceDesign(ctx context.Context, uuid string, revision int64, n NewTemplate) (_ *Template, moved []string, err error) {
 	inst := n.Institution
 	t, err := s.ByUUID(ctx, inst.ID, uuid)

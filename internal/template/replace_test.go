@@ -15,8 +15,8 @@ import (
 	"github.com/certvault/certvault/internal/vault"
 )
 
-// The texts of a built-in design are in the language that was chosen, or in English if no font can write
-// it.
+// The texts of a built-in design are in the language that was chosen, or in English if no font has its
+// characters.
 func TestLanguageOfBuiltIn(t *testing.T) {
 	t.Parallel()
 	embedded, err := typeset.New()
@@ -38,7 +38,7 @@ func TestLanguageOfBuiltIn(t *testing.T) {
 	}
 }
 
-// Another design keeps the fields, and only the draft gets it.
+// ReplaceDesign keeps the fields, and changes only the draft.
 func TestReplaceDesign(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -69,7 +69,7 @@ func TestReplaceDesign(t *testing.T) {
 				t.Errorf("a field is outside the page: %v", p)
 			}
 		}
-		// The draft gets a built-in design with its description, and the fields stay on the larger page.
+		// The draft gets a built-in design with its description. Its page is larger, so no field moves.
 		again, moved, err := f.Templates.ReplaceDesign(t.Context(), tmpl.UUID, next.Draft.Revision, template.NewTemplate{Institution: f.inst, BuiltIn: "token"})
 		ok(t, err)
 		if again.Draft.ID != next.Draft.ID || again.Draft.Revision != next.Draft.Revision+1 || len(moved) > 0 || again.Draft.Layout.Alt == "" {

@@ -117,12 +117,12 @@ func (s *Service) Picture(ctx context.Context, inst *account.Institution, uuid s
 }
 
 // drawSample draws a page of the certificate with values, marked as a sample. Its reference id and its QR
-// code look like those of a certificate, and lead to none.
+// code look like those of a certificate, but no certificate has this reference id.
 func (s *Service) drawSample(ctx context.Context, inst *account.Institution, t *design.Template, base []byte, v *design.Values, page, side int) ([]byte, error) {
 	v.Reference = cert.SampleReference(inst.Prefix)
 	file, err := s.sealed(ctx, inst, t, base, v, true)
 	if _, refused := errors.AsType[*seal.Refusal](err); refused {
-		// The QR code cannot be drawn where it is, which publishing reports.
+		// The QR code cannot be drawn at its place. Publish reports this.
 		file, err = t.Sample(base, v, sampleMark)
 	} else if err == nil {
 		file, err = t.MarkSample(file, sampleMark)

@@ -104,7 +104,7 @@ func TestCertificatesShowTheirRows(t *testing.T) {
 	})
 }
 
-// refusing is a sealer on whose pages no QR code can be read.
+// refusing is a sealer that refuses each certificate, because its QR code cannot be read.
 type refusing struct {
 	*vaulttest.Sealer
 
@@ -163,7 +163,8 @@ func TestSample(t *testing.T) {
 	if err == nil || len(out) > 0 {
 		t.Errorf("the sample has the QR code %q, want none", out)
 	}
-	// A picture in the panel has a QR code like that of a certificate, which leads to none.
+	// A picture in the panel has a QR code like that of a certificate, with a reference id that no
+	// certificate has.
 	drawn, err := f.Templates.Picture(t.Context(), f.inst, tmpl.UUID, nil, design.Samples()[0].Values, 1, 1800)
 	ok(t, err)
 	ok(t, os.WriteFile(picture+".png", drawn, 0o600))

@@ -67,7 +67,7 @@ func SignatoriesOf(ctx context.Context, q db.Queryer, institutionID, versionID i
 		return cert.Signatories{}, fmt.Errorf("reading the order of signatories: %w", err)
 	}
 	if len(found) == 0 {
-		return cert.Signatories{}, nil // a template of a test
+		return cert.Signatories{}, nil // only in tests, which use versions that do not exist
 	}
 	v.InOrder = found[0]
 	if err := addSignatories(ctx, q, []*Version{v}); err != nil {
@@ -272,8 +272,8 @@ type Missing struct {
 	Signing
 }
 
-// Signing is what a person is named for as a signatory: the number of templates whose draft or published
-// version names the person, and the number of certificates that wait for their approval.
+// Signing has two numbers of a signatory: Templates is the number of templates whose draft or published
+// version names the person, and Waiting is the number of certificates that wait for the person's approval.
 type Signing struct{ Templates, Waiting int }
 
 // Signatories returns the signatories of an institution by the ids of the persons, who may no longer be
@@ -331,10 +331,10 @@ var (
 )
 
 // ReplaceSignatory makes another member the signatory in place of a person who may no longer sign: in the
-// drafts and in all published and retired versions, and for the certificates that wait. The designations do
-// not change. The approvals of the person do not change. The error is fault.Conflict if the person may
-// still sign, or if a version already names the replacement, and fault.Invalid if the replacement may not
-// sign.
+// drafts and in all published and retired versions, and for the certificates that wait for the person's
+// approval. The designations and the earlier approvals do not change. The error is fault.Conflict if the
+// person may still sign, or if a version already names the replacement, and fault.Invalid if the replacement
+// may not sign.
 func (s *Service) ReplaceSignatory(ctx context.Context, inst *account.Institution, userID int64, replacement string) error {
 	err := s.db.Tx(ctx, func(tx *db.Tx) error {
 		members, err := account.Signers(ctx, tx, inst.ID)

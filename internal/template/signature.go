@@ -86,15 +86,15 @@ func (s *Service) recordSignatureTx(ctx context.Context, tx *db.Tx, institutionI
 	})
 }
 
-// removeSignatureTx removes the current picture of a member. It stays, hidden, for certificates that are not
-// drawn yet.
+// removeSignatureTx marks the current picture of a member as deleted. SweepSignatures deletes the picture
+// when no certificate needs it any more.
 func (s *Service) removeSignatureTx(ctx context.Context, tx *db.Tx, institutionID, userID int64) error {
 	_, err := tx.ExecContext(ctx, `UPDATE signature_pictures SET deleted_at = $1 WHERE institution_id = $2 AND user_id = $3 AND deleted_at IS NULL`,
 		db.Micros(s.moment()), institutionID, userID)
 	return err
 }
 
-// Signature returns the picture of the signature of a member as PNG. Callers show it to its owner only. The
+// Signature returns the picture of the signature of a member as PNG. Callers show it only to this member. The
 // error is fault.NotFound if there is none.
 func (s *Service) Signature(ctx context.Context, institutionID, userID int64) ([]byte, error) {
 	_, picture, err := currentSignature(ctx, s.db, institutionID, userID)
@@ -160,7 +160,7 @@ func (s *Service) SweepSignatures(ctx context.Context) error {
 // signersOf returns the signatories of a certificate of a version for drawing. Their pictures are drawn only
 // while the certificate is processed, which requires the approval of all of them.
 func (s *Service) signersOf(ctx context.Context, v *Version, c *cert.Certificate) ([]design.Signatory, error) {
-	// A replacement keeps the number of signatories, so a certificate has as many as its version.
+	// ReplaceSignatory keeps the number of signatories, so a certificate has as many as its version.
 	if len(v.Signatories) == 0 {
 		return nil, nil
 	}

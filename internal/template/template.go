@@ -3,9 +3,9 @@
 // stored, and draws the originals for package cert.
 //
 // A version is a draft, published or retired. Each change of a draft increases its revision, so that
-// two people cannot overwrite each other's changes. A published version never changes: changing the
-// template creates the next draft. Publishing draws the base, which all certificates of the version
-// share, and proves that the QR code can be read on it.
+// two people cannot overwrite each other's changes. The design and the fields of a published version
+// never change: changing the template creates the next draft. Publishing draws the base, which all
+// certificates of the version share, and proves that the QR code can be read on it.
 //
 // Package design draws and decides whether a text fits. Package batch stores the rows of a list until
 // they are certificates.
@@ -86,8 +86,8 @@ type Version struct {
 	Layout design.Layout
 	// Warnings are remarks about the design.
 	Warnings []design.Warning
-	// Signatories are the members who must approve each certificate, in the order of their index. InOrder
-	// asks each of them after the approval of the one before.
+	// Signatories are the members who must approve each certificate, in the order of their index. If
+	// InOrder is true, each of them is asked after the one before has approved.
 	Signatories []Signatory
 	InOrder     bool
 	// PublishedAt is nil for a draft. PublishedBy is the name of the person who published the version.
@@ -149,7 +149,7 @@ type Service struct {
 	gallery    gallery
 	signatures signatureCache
 	// designing limits the designs that are read, published or shown at a time, because each may need
-	// several times its size of memory.
+	// memory of several times its size.
 	designing *semaphore.Weighted
 	// decoding limits the uploaded pictures that are decoded at a time.
 	decoding *semaphore.Weighted
@@ -166,7 +166,7 @@ func New(c Config) *Service {
 	}
 }
 
-// These are the errors of operations on templates. Their kind is in the name of the fault.
+// These are errors of several operations on templates.
 var (
 	errNotFound    = fault.New(fault.NotFound, "No such template.")
 	errNoFont      = fault.New(fault.NotFound, "No such font.")
@@ -287,7 +287,7 @@ func ValueField(column string) cert.Field { return cert.Field(valuePrefix + colu
 
 const valuePrefix = "values."
 
-// Issue is the input of Issue.
+// Issue is the input of Service.Issue.
 type Issue struct {
 	Institution *account.Institution
 	Creator     cert.Actor
@@ -296,13 +296,14 @@ type Issue struct {
 	// Name is the name of the batch. If it is empty, the batch gets a name with the time.
 	Name    string
 	Entries []Entry
-	// Indexes are the indexes of the entries in the batch, or nil if these are their positions.
+	// Indexes are the indexes of the entries in the batch. If it is nil, the index of an entry is its
+	// position in Entries.
 	Indexes []int
 	// VersionID is the published or retired version from which the certificates are made, or 0 for the
 	// published one.
 	VersionID int64
 	// AllowDuplicates accepts entries whose certificate exists already, or would be that of another
-	// entry. The batch rejects them later, each by itself.
+	// entry. The batch rejects such an entry later, without an effect on the others.
 	AllowDuplicates bool
 	// Notify is the time of the mail to the recipients.
 	Notify cert.Notify

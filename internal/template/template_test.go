@@ -23,7 +23,7 @@ import (
 	"github.com/certvault/certvault/internal/vaulttest"
 )
 
-// textField returns a field of the size of pdftest.Page.
+// textField returns a text field that fits on pdftest.Page.
 func textField(id, text string, y float64) design.Field {
 	return design.Field{
 		ID: id, Kind: design.Text, Page: 1, Box: design.Box{60, y, 400, 40}, Text: text, Font: design.Font{Family: "Inter"}, Size: 24, MinSize: 10, Required: true,
@@ -34,7 +34,7 @@ func qr() design.Field {
 	return design.Field{ID: "qr", Kind: design.QR, Page: 1, Box: design.Box{440, 700, 80, 80}}
 }
 
-// layout is a layout that can be published on pdftest.Page.
+// layout returns a layout that can be published on pdftest.Page.
 func layout(fields ...design.Field) design.Layout {
 	name := textField("name", "{name}", 300)
 	name.Kind, name.Label = design.Name, "Name"
@@ -347,7 +347,7 @@ func TestIssuedCertificatesNeverChange(t *testing.T) {
 		ok(t, f.Blobs.Delete(ctx, c.File.Key))
 		ok(t, template.CheckFiles(ctx, d, f.Blobs, func(x template.Damage) { damages = append(damages, x) }))
 		if len(damages) != 1 || damages[0].File != "template Diploma, version 1" {
-			t.Errorf("damaged files without a base: %v, want version 1", damages)
+			t.Errorf("damaged files after the base was deleted: %v, want version 1", damages)
 		}
 	})
 }

@@ -61,7 +61,7 @@ func (s *Service) Fit(ctx context.Context, inst *account.Institution, versionID 
 	return s.check(ctx, inst, o, entries, false)
 }
 
-// One is a single certificate from a version of a template.
+// One is the data of a single certificate that is to be issued from a version of a template.
 type One struct {
 	// Text are the texts of the certificate as they are stored. Title is that of the template if the entry
 	// has none.
@@ -97,8 +97,9 @@ func (o *open) one(inst *account.Institution, e Entry, today string) (*One, []Ro
 	}, nil, nil
 }
 
-// Upload returns the input for a single certificate from the published version, for cert.Upload. The
-// errors are those of Issue for one entry; a duplicate is an error only of cert.Upload.
+// Upload returns the input for a single certificate from the published version, for the method Upload of
+// cert.Service. The errors are those of Issue for one entry, but Upload does not look for duplicates: only
+// the method of cert.Service does.
 func (s *Service) Upload(ctx context.Context, inst *account.Institution, creator cert.Actor, uuid string, e Entry) (cert.Upload, error) {
 	one, problems, err := s.ForOne(ctx, inst, uuid, e)
 	if err == nil {

@@ -6,7 +6,7 @@ type Group struct {
 	Permissions []Permission
 }
 
-// Groups lists all permissions in the order of the form.
+// Groups lists all permissions, in the order of the form in which tokens are created.
 var Groups = []Group{
 	{"vault", []Permission{VaultCreate, VaultList, VaultView, VaultDownload, VaultUpdate, VaultRevoke}},
 	{"batches", []Permission{BatchList, BatchView, TemplateList, TemplateIssue}},

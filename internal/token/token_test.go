@@ -43,9 +43,9 @@ func TestTokenOfDisabledInstitution(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got, _, err := s.Authenticate(ctx, secret); !fault.Is(err, fault.Forbidden) || got == nil {
-			t.Fatalf("Authenticate = %v, error %v; want the token, which is counted, and fault.Forbidden", got, err)
+			t.Fatalf("Authenticate = %v, error %v; want the token, for the limit of requests, and fault.Forbidden", got, err)
 		}
-		// A request that began before must not be committed.
+		// A request that was authenticated before the institution was disabled must not be committed.
 		if err := d.Tx(ctx, func(tx *db.Tx) error { return s.CheckTx(ctx, tx, created) }); !fault.Is(err, fault.Forbidden) {
 			t.Fatalf("CheckTx: error = %v, want fault.Forbidden", err)
 		}
@@ -186,7 +186,7 @@ func TestTouchWritesAtMostOnceAMinute(t *testing.T) {
 	})
 }
 
-// A rotated token has the permissions of the old token. The old token works for the overlap, but
+// The new token has the permissions of the old token. The old token works for the overlap, but
 // never longer than without the rotation.
 func TestRotation(t *testing.T) {
 	t.Parallel()

@@ -49,7 +49,7 @@ type (
 		Key   string `json:"key"`
 		Value value  `json:"value"`
 	}
-	// value has one field.
+	// value has either of its fields.
 	value struct {
 		String *string `json:"stringValue,omitempty"`
 		Int    *string `json:"intValue,omitempty"`

@@ -19,15 +19,15 @@ import (
 )
 
 const (
-	// maxQueued is the number of spans that wait to be sent. Further spans are lost.
+	// maxQueued is the maximum number of spans that wait to be sent. Further spans are lost.
 	maxQueued = 4096
-	// maxSent is the number of spans of one request.
+	// maxSent is the maximum number of spans of one request.
 	maxSent = 512
-	// sendDelay is the time for which a span waits for others.
+	// sendDelay is the time for which a span waits for further spans of the same request.
 	sendDelay = time.Second
 	// sendTime limits a request to the collector.
 	sendTime = 5 * time.Second
-	// stopTime limits the requests at the end.
+	// stopTime limits the requests after Shutdown was called.
 	stopTime = 2 * time.Second
 	// logInterval is the minimum time between two messages about spans that could not be sent.
 	logInterval = time.Minute

@@ -23,11 +23,12 @@ import (
 	oteltrace "go.opentelemetry.io/otel/trace"
 )
 
-// scope is the name of the part of a program that records spans.
+// scope is the name of the instrumentation scope, the part of a program that records spans, and of the
+// service.
 const scope = "certvault"
 
 // parentHeader is the header with the position in a trace (W3C Trace Context, 3.2). The header
-// tracestate has data for the systems of others, and is neither read nor sent.
+// tracestate has data of other tracing systems, and is neither read nor sent.
 const parentHeader = "traceparent"
 
 // Kind is the relation of an operation to other programs.
@@ -130,7 +131,7 @@ func Start(ctx context.Context, kind Kind, name string) (context.Context, Span) 
 	return ctx, Span{span}                                                                                                //nolint:spancheck // the caller ends the span
 }
 
-// Text adds a text to the span of ctx. See the package for what it must not contain.
+// Text adds a text to the span of ctx. The documentation of the package says what the text must not contain.
 func Text(ctx context.Context, key, value string) {
 	if span := oteltrace.SpanFromContext(ctx); span.IsRecording() {
 		span.SetAttributes(attribute.String(key, value))
@@ -142,7 +143,7 @@ type jobKey struct{}
 
 // Parent returns the position in the trace of ctx, for a job that continues the trace, or "". It is ""
 // in a job: the jobs that jobs enqueue, such as the next certificate of a batch, have traces of their
-// own, because a trace of a whole batch could not be read.
+// own, because a trace of a whole batch would be too long to read.
 func Parent(ctx context.Context) string {
 	if ctx.Value(jobKey{}) != nil {
 		return ""

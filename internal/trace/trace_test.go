@@ -187,7 +187,7 @@ func TestParents(t *testing.T) {
 	}
 }
 
-// TestInjectKeepsAHeader checks that the header of an institution is not replaced.
+// TestInjectKeepsAHeader checks that a header traceparent that the request already has is not replaced.
 func TestInjectKeepsAHeader(t *testing.T) {
 	t.Parallel()
 	tracer, _ := tracer(t, newCollector(t).URL)
@@ -195,12 +195,12 @@ func TestInjectKeepsAHeader(t *testing.T) {
 	defer span.End(false)
 	h := http.Header{"traceparent": {"own"}}
 	if Inject(ctx, h); len(h) != 1 {
-		t.Errorf("the headers are %v, want only the own one", h)
+		t.Errorf("the headers are %v, want only the header that the request had", h)
 	}
 }
 
-// TestCollectorFails checks that spans are counted and lost if the collector does not accept them, with
-// one message in a minute, and that neither spans nor the end wait for a collector that hangs.
+// TestCollectorFails checks that the spans that the collector does not accept are counted as lost, and that
+// a message in the log gives the reason.
 func TestCollectorFails(t *testing.T) {
 	t.Parallel()
 	c := newCollector(t)

@@ -7,9 +7,9 @@ import (
 	"golang.org/x/text/unicode/bidi"
 )
 
-// This file computes embedding levels (UAX #9). x/text knows only the direction of a run, and draws a
-// number between Arabic and Latin at the wrong end. Explicit embeddings and overrides are not
-// supported: clean removes them. Isolates are.
+// This file computes embedding levels (UAX #9). Package bidi of x/text returns only the direction of each
+// run, without levels, and puts a number between Arabic and Latin at the wrong end. Isolates are supported.
+// Explicit embeddings and overrides are not: clean removes them.
 
 // maxLevel is max_depth (BD2).
 const maxLevel = 125
@@ -78,8 +78,8 @@ func (p *bidiParagraph) first(from, to int) bidi.Class {
 }
 
 // resolve sets the levels of text[from:to], the content of a paragraph or isolate at a level.
-// Without embeddings, the content less the content of its isolates is one isolating run sequence
-// (BD13).
+// Because there are no embeddings, the content without the content of its isolates is one isolating run
+// sequence (BD13).
 func (p *bidiParagraph) resolve(from, to int, level uint8) {
 	var sequence []int
 	for i := from; i < to; i++ {

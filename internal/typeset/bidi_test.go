@@ -73,8 +73,8 @@ func directions(t *testing.T, text string, n int) []uint8 {
 	return out
 }
 
-// Runs stand in the order of UAX #9, also a number between two directions, which x/text puts at the
-// wrong end.
+// Runs are in the visual order of UAX #9. This includes a number between two directions, which x/text
+// puts at the wrong end.
 func TestVisualOrder(t *testing.T) {
 	f := testFonts(t)
 	for _, c := range []struct{ text, want string }{

@@ -57,8 +57,8 @@ func (s *subset) charstring(u *use) []byte {
 	return append(cffInt(int(math.Round(float64(u.advance)*s.face.cffScale()))), s.face.drawing(u.parts)...)
 }
 
-// drawings are the outlines of a face that were drawn for subsets, by appendKey. The certificates of a list
-// need the same letters again and again.
+// drawings is a cache of the outlines of a face that were drawn for subsets. The key is the result of
+// appendKey. The certificates of a list need the same letters again and again.
 type drawings struct {
 	mu   sync.Mutex
 	list map[string][]byte
@@ -68,7 +68,7 @@ type drawings struct {
 // reached, all are forgotten.
 const maxDrawings = 1024
 
-// drawing returns the operators that draw glyphs at their places, which the caller must not change.
+// drawing returns the operators that draw glyphs at their places. The caller must not change the result.
 func (f *face) drawing(parts []part) []byte {
 	key := appendKey(make([]byte, 0, 64), parts, 0, "")
 	f.drawings.mu.Lock()
@@ -95,7 +95,8 @@ func (f *face) drawing(parts []part) []byte {
 	return out
 }
 
-// maxCFFUnits is the usual number of units of an em in CFF fonts. Smaller numbers have fewer bytes.
+// maxCFFUnits is the usual number of units of an em in CFF fonts. Faces with more units are scaled down to
+// it, because smaller coordinates are encoded in fewer bytes.
 const maxCFFUnits = 1000
 
 // cffScale returns the units of the CFF font in a unit of the face.

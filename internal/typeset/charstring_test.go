@@ -40,7 +40,7 @@ func TestCharstrings(t *testing.T) {
 					cubics++
 				}
 			}
-			// Half a unit is for the curve, and the others for rounding its points.
+			// Joining curves may add half a unit; the rest is for the rounding of points.
 			if d := distance(sample(raw.Segments, scale, 4), sample(drawn, 1, 24)); d > 1.8 {
 				t.Errorf("%s: glyph %d differs by %.2f units", e.name, glyph, d)
 			}
@@ -48,9 +48,9 @@ func TestCharstrings(t *testing.T) {
 				t.Errorf("%s: glyph %d differs from the font by %.2f units", e.name, glyph, d)
 			}
 		}
-		t.Logf("%s: %d cubic curves for %d", e.name, cubics, quads)
+		t.Logf("%s: %d cubic curves for %d quadratic curves", e.name, cubics, quads)
 		if cubics > quads {
-			t.Errorf("%s: %d cubic curves for %d", e.name, cubics, quads)
+			t.Errorf("%s: %d cubic curves for %d quadratic curves, want fewer or as many", e.name, cubics, quads)
 		}
 	}
 }
@@ -76,7 +76,7 @@ func TestCharstringOfParts(t *testing.T) {
 	}
 }
 
-// Quadratic curves that are no parts of a cubic curve stay apart.
+// Quadratic curves that are not parts of one cubic curve are not joined.
 func TestJoinCurves(t *testing.T) {
 	quad := func(x1, y1, x2, y2 float32) opentype.Segment {
 		return opentype.Segment{Op: opentype.SegmentOpQuadTo, Args: [3]opentype.SegmentPoint{{X: x1, Y: y1}, {X: x2, Y: y2}}}
@@ -194,7 +194,7 @@ func read(t *testing.T, data []byte) (out []opentype.Segment) {
 			}
 			return out
 		default:
-			t.Fatalf("the operator %d", op)
+			t.Fatalf("the charstring has the unknown operator %d", op)
 		}
 		stack = stack[:0]
 	}
@@ -227,8 +227,8 @@ func sample(segments []opentype.Segment, scale float64, steps int) (out [][2]flo
 	return out
 }
 
-// distance returns the largest distance of one of the points from the line through the path of the
-// others.
+// distance returns the largest distance of any of the points from the path, whose points are joined by
+// straight lines.
 func distance(points, path [][2]float64) float64 {
 	largest := 0.0
 	for _, p := range points {

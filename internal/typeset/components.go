@@ -79,7 +79,7 @@ func componentLength(flags uint16) int {
 	return length
 }
 
-// Limits of composite glyphs. Without them, a font of a few kilobytes has a glyph of millions of
+// Limits of composite glyphs. Without them, a font of a few kilobytes could have a glyph of millions of
 // points.
 const (
 	maxNesting = 8
@@ -100,7 +100,7 @@ func (t *glyphTable) checkComponents() error {
 // componentCounter counts the points of glyphs.
 type componentCounter struct {
 	table  *glyphTable
-	points []int // of the glyphs that are counted; -1 while a glyph is counted
+	points []int // by glyph: its points, 0 before it is counted, or -1 while it is counted
 }
 
 // count returns the points of a glyph and of its components, or more than maxPoints.

@@ -131,7 +131,7 @@ func specimen(t testing.TB, f *Fonts) *Block {
 	return b
 }
 
-// The bytes depend only on the text and the fonts, whatever was set before.
+// The bytes depend only on the text and the fonts, and not on texts that were set before.
 func TestDeterministic(t *testing.T) {
 	f := testFonts(t)
 	want := document(t, specimen(t, f))
@@ -202,7 +202,7 @@ func checkSame(t *testing.T, name string, a, b *image.Gray) {
 	}
 }
 
-// inked reports whether a pixel or its neighbour is not white.
+// inked reports whether a pixel or any of its neighbours is not white.
 func inked(p *image.Gray, x, y int) bool {
 	for dy := -1; dy <= 1; dy++ {
 		for dx := -1; dx <= 1; dx++ {

@@ -21,9 +21,9 @@ import (
 //go:embed fonts
 var embedded embed.FS
 
-// embeddedFonts are the fonts of the folder in the order in which a text without a preferred font
-// tries them. A font without scripts is tried for every script, unless it is only for texts that
-// prefer it.
+// embeddedFonts are the fonts of the folder in the order in which they are tried for a text without a
+// preferred font. A font without a script is tried for every script, unless preferred is true: then only
+// styles that name its family use it.
 var embeddedFonts = []struct {
 	file, family string
 	weight       int
@@ -101,8 +101,8 @@ func readEmbedded(name string) ([]byte, error) {
 	return data, nil
 }
 
-// unpack returns the content of a file of the archive. The frame of a font may name another font as
-// its dictionary, by the line of SHA256SUMS.
+// unpack returns the content of a compressed file of the folder. The file of a font may use another font as
+// its Zstandard dictionary: the id of the dictionary is the number of a line of SHA256SUMS, from 1.
 func unpack(name string) ([]byte, error) {
 	packed, err := embedded.ReadFile("fonts/" + name + ".zst")
 	if errors.Is(err, fs.ErrNotExist) {

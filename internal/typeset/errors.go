@@ -8,8 +8,8 @@ import (
 	"github.com/go-text/typesetting/language"
 )
 
-// ErrNoRoom reports that the text does not fit the width at the smallest size that the style allows, or
-// that a letter has so many marks that they do not fit a line.
+// ErrNoRoom reports that the text does not fit the width at the smallest size that the style allows, that
+// it has too many characters, or that a letter has so many marks that they do not fit a line.
 var ErrNoRoom = errors.New("the text does not fit at the smallest size")
 
 // ErrUnavailable reports that the binary was built without fonts.
@@ -32,7 +32,7 @@ const (
 type FontError struct {
 	// Code is one of the codes above.
 	Code string
-	// Reason is a sentence for people who know the font, with the remedy if there is one.
+	// Reason says what is wrong with the font, for the person who chose it, with the remedy if there is one.
 	Reason string
 }
 
@@ -71,8 +71,8 @@ func (e *MissingError) Error() string {
 }
 
 // Package returns the Debian package whose fonts have the first missing character, or "" if the
-// character is of no script, such as an emoji. Fonts of the package are found in the folders of
-// [New].
+// character is of no script, such as an emoji. [New] finds the fonts of the package if it gets the folder
+// in which they are installed.
 func (e *MissingError) Package() string {
 	if len(e.Runes) == 0 {
 		return ""

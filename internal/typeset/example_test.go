@@ -9,7 +9,8 @@ import (
 	"github.com/certvault/certvault/internal/typeset"
 )
 
-// A name shrinks to the width of its line. The fonts of the page have only the glyphs of the name.
+// The size of a name is reduced until it fits the width. The fonts of the page have only the glyphs of the
+// name.
 func Example() {
 	fonts, err := typeset.New()
 	if err != nil {

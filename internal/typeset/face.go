@@ -13,10 +13,10 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// face is a font that was read. It does not change, except for the memory of drawings, and can be used by
+// face is a font that was read. It does not change, except for its cache of drawings, and can be used by
 // several goroutines.
 type face struct {
-	id   string // the same for the same font, also if it is read again, and in other files
+	id   string // from faceID; the same each time the font is read
 	name string // for the PDF: letters, digits and hyphens
 	font *font.Font
 	upem float64
@@ -25,8 +25,8 @@ type face struct {
 	ascent, descent, capHeight float64
 	box                        [4]int16
 
-	// drawn returns outlines and has the coordinates of an instance. Only GlyphData and
-	// HorizontalAdvance are called, which have no cache.
+	// drawn returns outlines and has the coordinates of an instance. After readFace, only its methods
+	// GlyphData, HorizontalAdvance and Coords are called, because several goroutines can call them.
 	drawn    *font.Face
 	variable bool
 
@@ -241,7 +241,7 @@ func (f *face) covers(text []rune) bool {
 	return true
 }
 
-// has reports whether the face has glyphs for a character, also as its canonical decomposition,
+// has reports whether the face has a glyph for a character, or glyphs for its canonical decomposition,
 // which the shaper uses then.
 func (f *face) has(r rune) bool {
 	if _, ok := f.font.NominalGlyph(r); ok || invisible(r) {

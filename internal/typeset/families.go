@@ -25,9 +25,9 @@ type Family struct {
 	// Category is "" for uploaded fonts.
 	Category Category
 	// Script is the ISO 15924 code of the only script that the family is for, such as "Arab", or "".
-	// Texts of a script use such a family without asking for it.
+	// Texts of a script use such a family even if their style does not name it.
 	Script string
-	// Uploaded reports whether the fonts are those of With.
+	// Uploaded reports whether the family has fonts that were added by Fonts.With.
 	Uploaded bool
 	// Faces are the faces by weight, upright before italic.
 	Faces []FamilyFace
@@ -39,7 +39,8 @@ type FamilyFace struct {
 	Italic bool
 }
 
-// Families returns the families for a menu: uploaded ones, embedded ones and those of single scripts.
+// Families returns the families for a menu, in this order: uploaded families, families for every script and
+// families for a single script.
 func (f *Fonts) Families() []Family {
 	var out []Family
 	for _, e := range f.entries {

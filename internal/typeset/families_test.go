@@ -35,8 +35,8 @@ func TestNearestFace(t *testing.T) {
 	}
 }
 
-// Letters that a family lacks are in a similar family: with serifs next to serifs. A family that is
-// embedded only for texts that ask for it is never used for the letters of another family.
+// Letters that a family lacks are set in a similar family: one with serifs, unless the family is a sans
+// serif. A family that is embedded only for styles that name it never replaces another family.
 func TestSimilarFallback(t *testing.T) {
 	f := testFonts(t)
 	for _, c := range []struct{ family, text, want string }{

@@ -27,7 +27,8 @@ const (
 // for Han is the second group. Variable fonts, whose names have brackets, do not match.
 var knownName = regexp.MustCompile(`^Noto(Sans|Serif|Naskh|)([A-Za-z]*)[-_](?:400)?Regular\.(ttf|otf|ttc)$`)
 
-// hanRegions are the regions of the names of fonts for Han. NotoSansCJK is a collection of all.
+// hanRegions has the regions of fonts for Han, by the part of the name. NotoSansCJK, without a region, is a
+// collection of the fonts of all regions.
 var hanRegions = map[string]string{
 	"SC": "SC", "TC": "TC", "HK": "HK", "JP": "JP", "KR": "KR",
 	"CJKsc": "SC", "CJKtc": "TC", "CJKhk": "HK", "CJKjp": "JP", "CJKkr": "KR",
@@ -54,8 +55,8 @@ var scriptNames = sync.OnceValue(func() map[string]language.Script {
 	return out
 })
 
-// scan returns the fonts of known names in a folder. It stops silently at its limits and skips
-// what it cannot read.
+// scan returns the fonts of a folder whose names are known. It stops without an error at its limits and
+// skips what it cannot read.
 func scan(folder fs.FS) []*entry {
 	var out []*entry
 	seen := 0
@@ -79,7 +80,7 @@ func scan(folder fs.FS) []*entry {
 	if err := fs.WalkDir(folder, ".", walk); err != nil {
 		return out
 	}
-	// Sans before serif, whatever the order of the folders.
+	// Sans serif comes before serif, in whatever subfolders the files are.
 	slices.SortStableFunc(out, func(a, b *entry) int { return strings.Compare(a.name, b.name) })
 	return out
 }

@@ -47,10 +47,10 @@ type entry struct {
 	err  error
 }
 
-// maxLarge is the number of large fonts in memory. A font for Han needs 30 to 45 MB.
+// maxLarge is the maximum number of large fonts in memory. A font for Han needs 30 to 45 MB.
 const maxLarge = 2
 
-// New returns the embedded fonts and the fonts of known names in the folders. It reads the names of
+// New returns the embedded fonts, and the fonts in the folders whose names are known. It reads the names of
 // the files and no font. In a binary without fonts, New returns ErrUnavailable.
 func New(folders ...fs.FS) (*Fonts, error) {
 	f := &Fonts{cache: &cache{}}
@@ -169,8 +169,8 @@ func (f *Fonts) candidates(want Font, script language.Script, tag string) []*ent
 	return out
 }
 
-// sansRank returns the rank of a font next to one with serifs: embedded fonts with serifs, other
-// embedded fonts, uploaded fonts.
+// sansRank returns the rank of a font for the characters that a font with serifs lacks: fonts with serifs,
+// sans serifs, uploaded fonts.
 func sansRank(e *entry) int {
 	switch {
 	case e.uploaded:
@@ -182,13 +182,13 @@ func sansRank(e *entry) int {
 }
 
 // related returns further entries for the characters that several scripts share, such as
-// punctuation: those of the scripts of the text.
+// punctuation: the fonts of the scripts of the text.
 func (f *Fonts) related(tried []*entry, text []rune, tag string) []*entry {
 	var out []*entry
 	var scripts []language.Script
 	for _, r := range text {
 		script := language.LookupScript(r)
-		switch { // punctuation of no script, whose fonts are those of one
+		switch { // punctuation that belongs to no script, but that only the fonts of one script have
 		case r >= 0x0600 && r <= 0x06FF:
 			script = language.Arabic
 		case r == 0x0964 || r == 0x0965:

@@ -10,7 +10,7 @@ import (
 	"testing/fstest"
 )
 
-// Every font of the archive is in the table, is intact and has its licence.
+// Every embedded font is in embeddedFonts, is intact and has its licence.
 func TestEmbedded(t *testing.T) {
 	f := testFonts(t)
 	sums, err := digests()

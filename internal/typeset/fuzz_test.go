@@ -29,7 +29,7 @@ func FuzzLayout(f *testing.F) {
 			return
 		}
 		if math.IsNaN(tracking) || math.Abs(tracking) > 1e4 {
-			return // only the caller sets it
+			return // package design limits the tracking
 		}
 		got := strings.Map(visible, strings.Join(logical(b), ""))
 		if want := strings.Map(visible, clean(text)); got != want {
@@ -52,7 +52,7 @@ func FuzzLayout(f *testing.F) {
 	})
 }
 
-// visible leaves out spaces and controls.
+// visible returns r, or -1 if r is a space or a control, for strings.Map.
 func visible(r rune) rune {
 	if isControl(r) || unicode.IsSpace(r) {
 		return -1
@@ -100,7 +100,7 @@ func FuzzFont(f *testing.F) {
 	f.Add([]byte("ttcf\x00\x01\x00\x00\x00\x00\x00\x01\x00\x00\x00\x00"), 3)
 	f.Fuzz(func(_ *testing.T, data []byte, index int) {
 		if index < 0 {
-			return // only the package sets it
+			return // the package never uses a negative index
 		}
 		damaged := &entry{name: "Fuzz", family: "Fuzz", weight: 400, optional: true, index: index, read: func() ([]byte, error) { return data, nil }}
 		set := &Fonts{entries: append(slices.Clone(fonts.entries), damaged), cache: &cache{}}

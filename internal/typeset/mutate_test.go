@@ -68,7 +68,7 @@ func mutate(tables []table, other func(n int) []table, steps []byte) []byte {
 		t := &tables[k]
 		at, value := int(steps[2])<<16|int(steps[3])<<8|int(steps[4]), binary.BigEndian.Uint16(steps[5:])
 		t.data = bytes.Clone(t.data)
-		if at < 1<<23 { // else near the begin, where the structure is
+		if at < 1<<23 { // otherwise near the beginning of the table, where its structure is
 			at %= max(1, len(t.data))
 		} else {
 			at = (at - 1<<23) % max(1, min(len(t.data), 512))
@@ -123,7 +123,7 @@ func mutate(tables []table, other func(n int) []table, steps []byte) []byte {
 }
 
 // FuzzMutatedFont changes the tables of a font and uploads the result. Either it is refused with a reason,
-// or texts are set in it, drawn and preloaded, in a time and with memory that are limited.
+// or texts are set in it, drawn and preloaded, within limits of time and memory.
 func FuzzMutatedFont(f *testing.F) {
 	base := testFonts(f)
 	cached := make([][]table, len(mutants()))
@@ -131,7 +131,7 @@ func FuzzMutatedFont(f *testing.F) {
 		cached[i] = m.tables(f)
 		f.Add(uint8(i), []byte{})
 		k := byte(slices.IndexFunc(cached[i], func(t table) bool { return t.tag == "GSUB" || t.tag == "CFF " }))
-		// a count and an offset at the begin of a table, a part at another place, the table of another font
+		// a count and an offset at the beginning of a table, a part at another place, the table of another font
 		f.Add(uint8(i), []byte{1, k, 0x80, 0, 4, 0xFF, 0xFF, 0, 2, k + 1, 0x80, 0, 8, 0, 4, 0})
 		f.Add(uint8(i), []byte{6, k, 0, 1, 0, 0, 40, 200, 7, k, 0, 0, 0, 0, 3, 0})
 	}

@@ -224,8 +224,8 @@ var noLigatures = []harfbuzz.Feature{
 // wideTracking is the tracking in thousandths of an em from which ligatures look wrong.
 const wideTracking = 20
 
-// wideKerning is the kerning in ems from which readers see a space between two letters, unless it is a
-// part of the width of the first one. Script fonts have such kerning after capitals.
+// wideKerning is the kerning in ems from which readers of PDF extract a space between two letters, unless the
+// kerning is a part of the width of the first letter. Script fonts have such kerning after capitals.
 const wideKerning = 0.07
 
 // run shapes an item and appends its clusters in logical order.
@@ -308,7 +308,7 @@ func languageOf(style *Style) language.Language {
 // narrow returns v as 16 bits, the nearest if it does not fit.
 func narrow(v int) int16 { return int16(max(math.MinInt16, min(math.MaxInt16, v))) }
 
-// joins reports whether the letters of a script connect, so space would tear them apart.
+// joins reports whether the letters of a script connect, so that tracking must not separate them.
 func joins(s language.Script) bool {
 	return slices.Contains(joining, s)
 }

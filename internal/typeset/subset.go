@@ -62,7 +62,7 @@ type subset struct {
 	uses []use // by character id; 0 is .notdef
 }
 
-// use is a character id of a subset.
+// use is what a character id of a subset stands for.
 type use struct {
 	parts   []part
 	wide    int16
