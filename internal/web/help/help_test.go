@@ -217,7 +217,7 @@ func TestLabels(t *testing.T) {
 		}
 	})
 	if count == 0 {
-		t.Error("no page names a text of the interface")
+		t.Error("no translated page has a bold text")
 	}
 }
 

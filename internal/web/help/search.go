@@ -39,8 +39,8 @@ type entry struct {
 	part, path, language, page string
 	section                    *book.Section
 	title, text                string
-	// translated reports whether the page exists in every language. Otherwise its English form is searched
-	// in all of them.
+	// translated reports whether the page exists in every language. If it does not, a search in any language
+	// also finds the English page.
 	translated bool
 	// hidden reports whether the page is left out of lists of pages.
 	hidden bool
@@ -116,7 +116,8 @@ func (x *index) search(query, language string) (list []result) {
 		if !all {
 			continue
 		}
-		// Guides come before references, and decisions of the past come last.
+		// Guides, which are translated, come before references. Hidden pages, which are the records of
+		// architecture decisions, come last.
 		switch {
 		case e.translated:
 			score += guide

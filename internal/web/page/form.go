@@ -147,7 +147,7 @@ func (s *Set) notice(r *http.Request, g *Page) string {
 	}
 	text, err := g.Language.Text(s.options.Notices[parts[0]], numbers...)
 	if err != nil {
-		return "" // the notice is unknown or has other numbers
+		return "" // the notice is unknown, or its text needs other numbers
 	}
 	return text
 }

@@ -58,8 +58,7 @@ type Pair struct {
 func pair(g *Page, value any) Pair { return Pair{g, value} }
 
 // Reader returns a Page with the signed-in person and the language: the language in the address, or
-// else the person's language, or else the language that the browser requests. A surface that
-// exists only in English always uses English.
+// else the person's language, or else the language that the browser requests.
 func (s *Set) Reader(r *http.Request) *Page {
 	g := &Page{address: r.URL, languages: s.languages, Drill: s.drill, Test: s.test}
 	if s.options.Person != nil {

@@ -1,7 +1,7 @@
-// Package page renders the pages of all surfaces: one layout, one style and one set of parts, in
-// every language of the vault. It owns the shared languages and assets, the
-// security headers of pages, the notice about the last action, the problems of a form, and the
-// error page. The content of a page belongs to its surface.
+// Package page renders the pages of all surfaces, such as the panel and the public pages: one layout,
+// one style and one set of parts, in every language of the vault. It owns the shared languages and
+// assets, the security headers of pages, the notice about the last action, the problems of a form, and
+// the error page. The content of a page belongs to its surface, which is a package with routes.
 //
 // A surface has a folder of templates. Each template defines "title" and "main". Its data, ".", is a [Page]:
 //
@@ -97,7 +97,7 @@ type Set struct {
 }
 
 // Set finds the templates of a surface. A template is loaded when a page is drawn for the first
-// time; [Site.Check] loads all.
+// time; [Site.Check] loads all templates in one language.
 func (s *Site) Set(o Options) (*Set, error) {
 	set := &Set{Site: s, options: o, pages: map[string]map[string]func() (*template.Template, error){}}
 	if err := set.link(); err != nil {

@@ -47,8 +47,8 @@ type ToWallet struct {
 // offerCookie contains the secret of an offer to a wallet, of which the vault stores only the hash.
 const offerCookie = "__Host-wallet"
 
-// StartOffer makes an offer of a certificate, and stores its secret in a cookie for FindOffer. The
-// message of an error is a key of the catalog.
+// StartOffer makes a wallet offer for a certificate, and stores the secret of the offer in a cookie for
+// FindOffer. The message of the error fault.TooMany is a key of the catalog.
 func StartOffer(w http.ResponseWriter, r *http.Request, s *issuer.Service, c *cert.Certificate) error {
 	o, err := s.NewOffer(r.Context(), c)
 	if e, ok := errors.AsType[*fault.Error](err); ok && e.Kind == fault.TooMany {

@@ -26,12 +26,13 @@ type Access struct {
 	// configured, otherwise Outbox is empty.
 	SendTestMail func(ctx context.Context, m mail.Message) error
 	Outbox       string
-	// OwnCertificate is the file with the vault's own TLS certificate, which no program trusts
-	// without the file. It is empty if the vault uses another certificate.
+	// OwnCertificate is the path of the file with the TLS certificate that the vault has created for
+	// itself. A client must be given this file to trust the vault. OwnCertificate is empty if the vault
+	// uses another certificate.
 	OwnCertificate string
 	// Status returns the state of the installation.
 	Status func(ctx context.Context) (*Status, error)
-	// Numbers returns the numbers of the institutions with the ids.
+	// Numbers returns the usage and the numbers of certificates of institutions, by their ids.
 	Numbers func(ctx context.Context, ids []int64) (map[int64]Numbers, error)
 	// Servers returns the servers and the periodic tasks.
 	Servers func(ctx context.Context) (*Servers, error)

@@ -223,7 +223,8 @@ func TestRulesOfOffers(t *testing.T) {
 // selected returns the value with which the queue selects an application.
 func selected(a *application.Application) string { return selectedValue(a.UUID, a.Revision) }
 
-// decided waits for the task to which a form leads, and returns its page.
+// decided submits the form of a decision as a reviewer, and waits until the task that the form starts is
+// finished. It returns the path and the page of the task.
 func (o *panelTest) decided(t *testing.T, form url.Values) (path string, w *httptest.ResponseRecorder) {
 	t.Helper()
 	w = o.post("reviewer", o.pathOf("applications/decide"), form)

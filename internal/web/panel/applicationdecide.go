@@ -25,10 +25,12 @@ func reviewer(v *Visit, form url.Values) application.Reviewer {
 	return application.Reviewer{Institution: v.Institution(), Person: application.Person{ID: v.Person.ID, Type: "user", Name: v.Person.Name}, Revision: revision}
 }
 
-// reviewStep is a step of a reviewer.
+// reviewStep changes an application for a reviewer, for example claims or rejects it, and returns the
+// changed application.
 type reviewStep func(ctx context.Context, by application.Reviewer, uuid string) (*application.Application, error)
 
-// review takes a step with the application in the path. open is the part of the page that has the form.
+// review takes a step with the application in the path. open is the name of the form that the page shows
+// open if the step fails, or "".
 // If leaves is set, the reviewer is finished with the application, and review redirects to the next
 // application of the view, or to the queue if there is none. Otherwise it redirects to the page of the
 // application. The target shows the notice.
@@ -66,8 +68,9 @@ func (p *Panel) reviewAgain(w http.ResponseWriter, r *http.Request, v *Visit, op
 	return p.showAgain(w, r, "application.html", d, p.texts(r).approvalError(p.texts(r).reviewError(err, d.A), d))
 }
 
-// reviewError words an error of a step that another person or the state of the application prevents: who
-// did what in the meantime. It returns any other error unchanged.
+// reviewError returns the error of a step with a message for people if another person or the state of the
+// application prevents the step. The message says who did what in the meantime, or what the offer requires.
+// reviewError returns any other error unchanged.
 func (t texts) reviewError(err error, a *application.Application) error {
 	switch {
 	case err == nil:
@@ -106,11 +109,12 @@ func (t texts) whatHappened(a *application.Application) string {
 	return t.of(key, "name", by)
 }
 
-// reviewControls are the controls of the fields of steps that certificates do not have.
+// reviewControls are the form controls of the fields that only steps of reviewers have, not certificates.
 var reviewControls = map[cert.Field]string{"text": "text", "hold": "hold"}
 
 // approvalError replaces the problems of a certificate to approve, or of a hold, with messages. A
-// problem of an answer has no control, because the applicant typed it.
+// problem of an answer, of the name or of the e-mail address has no control, because the applicant typed
+// the text.
 func (t texts) approvalError(err error, d *applicationPage) error {
 	problems := slices.Clone(cert.ProblemsOf(err))
 	if list, ok := errors.AsType[batch.Problems](err); ok {
@@ -144,7 +148,7 @@ func (t texts) approvalError(err error, d *applicationPage) error {
 	return bad.Err()
 }
 
-// claimApplication lets the visitor review the application.
+// claimApplication records that the visitor reviews the application.
 func (p *Panel) claimApplication(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	return p.review(w, r, v, "", "application_claimed", false, p.Applications.Claim)
 }
@@ -177,12 +181,12 @@ func (p *Panel) withdrawApplication(w http.ResponseWriter, r *http.Request, v *V
 // noteApplication saves the private note.
 func (p *Panel) noteApplication(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	return p.review(w, r, v, "note", "application_noted", false, func(ctx context.Context, by application.Reviewer, id string) (*application.Application, error) {
-		by.Revision = 0 // the note does not depend on the rest
+		by.Revision = 0 // save the note even if another person has changed the application
 		return p.Applications.SetNote(ctx, by, id, r.PostForm.Get("note"))
 	})
 }
 
-// maxFormText is the maximum size of a text of a form with a file in bytes.
+// maxFormText is the maximum size in bytes of a text in a form that can also have a file.
 const maxFormText = 16 << 10
 
 // approveApplication approves the application. The form may have the file of the certificate, which

@@ -130,7 +130,8 @@ type queuePage struct {
 	List   *application.List
 	Counts *application.Counts
 	Offers []*application.Offer
-	// Same are the numbers of other certificates and applications of the same address, by UUID.
+	// Same has, by the UUID of an application, the number of other certificates and applications with
+	// the same e-mail address.
 	Same map[string]int
 }
 
@@ -208,7 +209,7 @@ func (l *queuePage) Matching() *int {
 // MaxMany is the maximum number of applications that are decided together.
 func (*queuePage) MaxMany() int { return application.MaxMany }
 
-// SameOf returns the number of other certificates and applications of the same address.
+// SameOf returns the number of other certificates and applications with the same e-mail address.
 func (l *queuePage) SameOf(a *application.Application) int { return l.Same[a.UUID] }
 
 // Prev and Next return the addresses of the previous and the next page, or "".

@@ -135,7 +135,7 @@ func (p *Panel) nameSelected(r *http.Request, d *manyPage) error {
 	return nil
 }
 
-// outcome words the reason why an application was not changed by a decision about many.
+// outcome returns the reason why a decision about many applications did not change an application, as text.
 func (t texts) outcome(err error, a *application.Application) string {
 	if a == nil {
 		return t.of("applications_many.unknown")

@@ -83,7 +83,7 @@ type reviewPage struct {
 	// the number of all pages.
 	Listed      []*cert.Certificate
 	Page, Pages int
-	// Chosen are the certificates whose boxes are checked. Reason is the reason of a refusal.
+	// Chosen are the certificates whose boxes are checked. Reason is the reason for declining them.
 	Chosen []string
 	Reason string
 }

@@ -90,7 +90,7 @@ type auditList struct {
 	// Path is the path of the page. Institution is the name of the log's institution, or empty for the
 	// log of the installation.
 	Path, Institution string
-	// Partial is the number of entries in which a part of a name is found.
+	// Partial is the number of the newest entries that are searched for a part of a name.
 	Partial int
 	Rows    []auditRow
 	Groups  []actionGroup

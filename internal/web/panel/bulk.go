@@ -79,8 +79,8 @@ func (d *draftPage) Unpacking() bool {
 	return slices.ContainsFunc(d.Archives, func(a *bulkimport.Archive) bool { return !a.Done })
 }
 
-// NoFiles reports whether the bulk upload has no file and no archive is being unpacked.
-// The rows of a template have no files.
+// NoFiles reports whether the bulk upload has no file and no archive is being unpacked. It returns false
+// for a bulk upload with a template, because its rows need no files.
 func (d *draftPage) NoFiles() bool { return d.Template == nil && len(d.Files) == 0 && !d.Unpacking() }
 
 // Waiting reports whether the bulk upload has no file, or an archive is being unpacked. In both

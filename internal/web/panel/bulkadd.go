@@ -26,7 +26,7 @@ func (l *rowsView) AddTo(row *bulkimport.Row) string {
 // AddTo returns the address to which the file of the row is sent.
 func (l *rowView) AddTo() string { return l.RowPath(l.Row) + "/file?" + l.query().Encode() }
 
-// Suggestion returns a value of a field that is probably meant, or "".
+// Suggestion returns the value that the person probably meant to enter in a field, or "".
 func (l *rowView) Suggestion(c sheet.Column) string {
 	switch c {
 	case sheet.Email:

@@ -179,7 +179,7 @@ func TestButtonIsBesideThePosition(t *testing.T) {
 	body := o.get("issuer", draft+"/rows/2?show=valid").Body.String()
 	button, stage := strings.Index(body, `value="place">Use this position`), strings.Index(body, `class="stage"`)
 	if button < 0 || button > stage {
-		t.Error("the button is not before the picture, with the choices of the position")
+		t.Error("the button that saves the position is missing, or is below the picture")
 	}
 }
 

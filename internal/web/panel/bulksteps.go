@@ -97,7 +97,9 @@ func (d *draftPage) rowsStep() bulkStep {
 	}
 }
 
-// Continue returns the address of the first step that needs something, or else of the summary.
+// Continue returns the address of the first step, other than the current one, that has errors or lacks
+// something. If there is none, it returns the address of the placement, or that of the summary if the
+// placement is the current step or is not possible.
 func (d *draftPage) Continue() string {
 	for _, s := range d.Steps() {
 		if s.Path != "" && s.Name != d.Step && (s.State == "wrong" || s.Missing != "") {

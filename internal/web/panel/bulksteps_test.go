@@ -20,7 +20,7 @@ import (
 	"github.com/certvault/certvault/internal/sheet"
 )
 
-// beginBulk starts a bulk upload with a list, and confirms the suggested columns.
+// beginBulk starts a bulk upload with a list and files, and saves the meanings of the columns.
 func (o *panelTest) beginBulk(t *testing.T, list string, columns url.Values, files ...formFile) (draft string) {
 	t.Helper()
 	draft = o.post("issuer", o.pathOf("bulk"), nil).Header().Get("Location")
@@ -74,7 +74,7 @@ func TestRowsAreCorrectedTogether(t *testing.T) {
 	})
 }
 
-// errors.csv can be corrected and uploaded without losing the rows that are right.
+// errors.csv can be corrected and uploaded without losing the valid rows.
 func TestCorrectedErrorsAreUploaded(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
@@ -172,7 +172,7 @@ func TestPositionsRowByRow(t *testing.T) {
 	w := o.get("issuer", draft+"/rows/2?show=valid")
 	checkPage(t, "the first valid row", w, http.StatusOK, "Row 1 of 2", "Use this position")
 	if !strings.Contains(w.Body.String(), `href="`+draft+`/rows/4?show=valid" rel="next"`) || strings.Contains(w.Body.String(), `rel="prev"`) {
-		t.Error("the page does not lead to the next valid row only")
+		t.Error("the page has no link to the next valid row, or has a link to a previous row")
 	}
 	form := url.Values{"do": {"place"}, "show": {"valid"}, "placement": {"strip"}, "email": {"ignored"}}
 	w = o.followRedirect(t, "issuer", o.post("issuer", draft+"/rows/2", form), draft+"/rows/4?show=valid")

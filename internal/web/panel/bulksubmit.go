@@ -146,7 +146,8 @@ type progressView struct {
 	*draftPage
 
 	Progress *bulkimport.Progress
-	// Plans are those of the batches whose mail waits, by the UUIDs of the batches.
+	// Plans are the plans for the mail of the batches, by the UUIDs of the batches. A plan is nil if no
+	// mail of the batch waits.
 	Plans map[string]*recipient.Plan
 	// Rest is a text about the speed and the remaining time, or "" if all rows are finished.
 	Rest string

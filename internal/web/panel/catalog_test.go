@@ -13,7 +13,7 @@ import (
 	"github.com/certvault/certvault/internal/webhook"
 )
 
-// english returns the texts of English.
+// english returns the texts in English.
 func english(t *testing.T) texts {
 	t.Helper()
 	c, err := locale.Load()

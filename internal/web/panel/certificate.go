@@ -63,7 +63,7 @@ type certificatePage struct {
 	Checks  []cert.Check
 	History []cert.HistoryEntry
 	Mails   []*recipient.Notice
-	// Plan is not nil if the first mail waits for a time, or if none is sent.
+	// Plan is the plan for the first mail if the mail waits for its time or must not be sent, or nil.
 	Plan *recipient.Plan
 	// Notify reports whether the recipient gets mail about the revocation.
 	Notify bool
@@ -247,8 +247,8 @@ func (c *certificatePage) CheckKey() string {
 	}
 }
 
-// LastCheck returns the time of the oldest result of a valid certificate's checks of its files, or
-// nil if a check has not run.
+// LastCheck returns the time of the oldest result of the checks, or nil if a check has not run or the
+// certificate is not valid.
 func (c *certificatePage) LastCheck() *time.Time {
 	var oldest *time.Time
 	for _, k := range c.Checks {

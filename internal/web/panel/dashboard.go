@@ -21,7 +21,7 @@ import (
 
 const (
 	// recentBatches is the number of the newest batches among which the dashboard looks for batches
-	// in progress.
+	// in progress, and of the batches that the filter of the list of certificates offers.
 	recentBatches = 20
 	// shownBatches is the maximum number of batches on the dashboard.
 	shownBatches = 5
@@ -99,8 +99,8 @@ func (d *dashboard) AllClear() bool {
 		!slices.ContainsFunc(d.Endpoints, func(e webhook.Endpoint) bool { return d.NeedsAttention(&e) })
 }
 
-// WaitingApplications returns the number of open applications, plus the number of those that were
-// decided this week.
+// WaitingApplications returns the number of open applications, plus the number of applications that were
+// decided this week. If it is 0, the dashboard does not show the section about applications.
 func (d *dashboard) WaitingApplications() int {
 	if c := d.Applications; c != nil {
 		return c.Open() + c.DecidedThisWeek

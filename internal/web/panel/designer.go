@@ -47,7 +47,7 @@ type faceView struct {
 	Italic bool `json:"italic"`
 }
 
-// families returns the families of an institution with their groups.
+// families returns the font families that an institution can use, with their groups.
 func (p *Panel) families(r *http.Request, v *Visit) ([]familyView, error) {
 	list, err := p.Templates.Families(r.Context(), v.Institution().ID)
 	if err != nil {
@@ -65,7 +65,7 @@ func (p *Panel) families(r *http.Request, v *Visit) ([]familyView, error) {
 	return views, nil
 }
 
-// groupOf returns the last part of the key of a group of families.
+// groupOf returns the last part of the key of the label of a font family's group.
 func groupOf(f typeset.Family) string {
 	switch {
 	case f.Uploaded:
@@ -199,7 +199,7 @@ func (p *Panel) designerPage(r *http.Request, v *Visit) (*designerPage, error) {
 	return d, nil
 }
 
-// designerTexts returns the messages of the section "designer" without its name.
+// designerTexts returns the messages of the section "designer" by their keys without the section.
 func designerTexts(t texts) map[string]string {
 	const section = "designer"
 	list := map[string]string{}
@@ -250,7 +250,7 @@ func (p *Panel) sendError(w http.ResponseWriter, r *http.Request, err error, l *
 	return sendJSON(w, status, answer)
 }
 
-// checkFields limits the fields of a request of the designer.
+// checkFields returns an error if a request of the designer has too many fields.
 func checkFields(fields []design.Field) error {
 	if len(fields) > maxDesignFields {
 		return fault.New(fault.Invalid, "designer.too_many")
@@ -258,8 +258,8 @@ func checkFields(fields []design.Field) error {
 	return nil
 }
 
-// readDesign reads a request of the designer of the template in the path. fields are the fields in the
-// request.
+// readDesign reads a request of the designer of the template in the path into in. fields points to the
+// fields of the request.
 func (p *Panel) readDesign(r *http.Request, v *Visit, in any, fields *[]design.Field) error {
 	if _, err := p.templateOf(r, v); err != nil {
 		return err
@@ -304,7 +304,8 @@ type shapedView struct {
 	Problem *problemView `json:"problem,omitempty"`
 }
 
-// shapeDesign sends the outlines of the texts of fields with a sample.
+// shapeDesign sends the outlines of the texts of fields, filled with a sample or with the values in the
+// request.
 func (p *Panel) shapeDesign(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	var in struct {
 		Fields   []design.Field `json:"fields"`
@@ -378,7 +379,7 @@ func (p *Panel) designPage(w http.ResponseWriter, r *http.Request, v *Visit) err
 	return sendPicture(w, r, picture)
 }
 
-// designPicture sends a picture of a field.
+// designPicture sends a picture that a field of the design shows: an uploaded one, or the logo.
 func (p *Panel) designPicture(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	if _, err := p.templateOf(r, v); err != nil {
 		return err

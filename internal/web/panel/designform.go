@@ -101,7 +101,7 @@ func (p *Panel) applyField(l *design.Layout, id string, f url.Values) (string, e
 	}
 }
 
-// addField adds a field of a kind in the middle of the first page, and returns its id.
+// addField adds a field of a kind at a fixed place on the first page, and returns the id of the field.
 func addField(l *design.Layout, kind string) string {
 	id := ""
 	for n := len(l.Fields) + 1; id == "" || slices.ContainsFunc(l.Fields, func(f design.Field) bool { return f.ID == id }); n++ {
@@ -139,8 +139,8 @@ func addField(l *design.Layout, kind string) string {
 	return id
 }
 
-// setField sets the properties of a field to the values of a form. Lengths of the form are in
-// millimeters.
+// setField sets the properties of a field to the values of a form. The place and the size of the field
+// are in millimeters in the form.
 func setField(f *design.Field, form url.Values) error {
 	var bad fault.Fields
 	number := func(name string, unit float64, to *float64) {

@@ -29,7 +29,8 @@ type sampleView struct {
 	Language string `json:"language,omitempty"`
 }
 
-// missingSample is the sample with a name that no font has, which shows what a problem looks like.
+// missingSample is the sample whose name has a character that is in no font. It shows what a problem looks
+// like.
 const (
 	missingSample = "missing"
 	missingName   = "Zoë 𓀀 Smith"

@@ -33,13 +33,15 @@ func (*certificateList) ExpiryLabel(e search.Expiry) string { return expirySelec
 // soon is the number of days in which the dashboard counts the certificates that expire.
 const soon = 30
 
-// expirySoon are the certificates that expire soon. Count is 0 if there are too many to count.
+// expirySoon is about the certificates that expire soon. Path is the address of their list. Count is their
+// number, or 0 if there are too many to count.
 type expirySoon struct {
 	Path  string
 	Count int
 }
 
-// expiringSoon returns the approved certificates that expire within the next days, or nil if there are none.
+// expiringSoon counts the approved certificates that expire within soon days. It returns nil if
+// there are none.
 func (p *Panel) expiringSoon(ctx context.Context, v *Visit) (*expirySoon, error) {
 	today := p.Now().UTC()
 	first, last := cert.Today(today), cert.Today(today.AddDate(0, 0, soon))

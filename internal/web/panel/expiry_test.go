@@ -57,7 +57,7 @@ func TestExpiryInPanel(t *testing.T) {
 		checkPage(t, "one that expires soon", o.get("issuer", o.pathOf("certificates/"+soon.UUID)), http.StatusOK, "After that day, its public page says that it has expired.")
 		w = o.get("issuer", list+"?layout=1&rows=25&columns=expires")
 		if body := o.followRedirect(t, "issuer", w, list).Body.String(); !strings.Contains(body, `<td class="c-expires"><time datetime="`+day(31)+`">`) {
-			t.Error("the list with the column of the expiry has no such day")
+			t.Error("the column of the expiry does not show the last day of validity of Late Person")
 		}
 	})
 }

@@ -134,7 +134,7 @@ type panelTest struct {
 	// in Access sent.
 	signIns *signInRecorder
 	sent    []mail.Message
-	// peopleCount is the number of addresses that helper methods have created with a number.
+	// peopleCount is the last number in the addresses and names that helper methods have created.
 	peopleCount int
 }
 
@@ -177,8 +177,8 @@ func (o *panelTest) institution(prefix, name string) account.Institution {
 	return *certtest.Institution(o.tb, o.DB, nil, prefix, name)
 }
 
-// drawSamples is a change of vaulttest.New: templates can be drawn, and certificates from templates
-// are those of vaulttest.
+// drawSamples is a change of vaulttest.New. It adds the fonts, so that the pages can show pictures of
+// templates, but keeps the Drawer and the Templates of vaulttest for certificates. A job has 3 attempts.
 func drawSamples(d *vault.Deps) {
 	drawer, templates := d.Drawer, d.Templates
 	vaulttest.DrawTemplates(d)

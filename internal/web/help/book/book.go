@@ -8,8 +8,9 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// Mark follows the path of each link to a page of the vault. The vault replaces it with the language of
-// the address, or removes it.
+// Mark follows the path of each link to a page of the vault. If the address of the shown page selects a
+// language, the vault replaces the mark with the query parameter of that language. Otherwise it removes
+// the mark.
 const Mark = "~lang~"
 
 // Book has all help pages.

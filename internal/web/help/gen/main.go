@@ -69,7 +69,7 @@ func run(root, to string) error {
 	return write(root, to, b, r.pictures)
 }
 
-// write writes the book and its pictures, and removes earlier ones.
+// write replaces the folder of the result with the book and its pictures.
 func write(root, to string, b *book.Book, pictures map[string]bool) error {
 	data, err := b.Encode()
 	if err != nil {
@@ -134,7 +134,7 @@ func contents(root string) (*book.Book, []*source, error) {
 			}
 			file = filepath.ToSlash(file)
 			if hidden && path.Base(file) == "README.md" {
-				continue // it is listed
+				continue // contents.txt lists the README on a line of its own
 			}
 			name := pageName(file)
 			entry := book.Entry{Name: name, Hidden: hidden, Pages: map[string]*book.Page{}}

@@ -141,8 +141,8 @@ func (r *renderer) link(s *source) error {
 	return errors.Join(append(errs, err)...)
 }
 
-// destination returns the address of the vault for the destination of a link, or "" if the destination
-// is a file that is not a page.
+// destination returns the address of the page to which a link leads, with the mark. It returns a URL
+// with a scheme unchanged, and "" for a file that is not a page.
 func (r *renderer) destination(s *source, to string) (string, error) {
 	u, err := url.Parse(to)
 	switch {

@@ -1,5 +1,5 @@
 // Functions that need a script: closing a menu, copying text, printing, looking a file up by its
-// fingerprint, and reading a QR code. Their controls are hidden until this module runs.
+// fingerprint, and reading a QR code. Except for menus, their controls are hidden until this module runs.
 
 // A menu closes if the person clicks outside it or presses Escape.
 for (const menu of document.querySelectorAll("details.menu")) {
