@@ -13,7 +13,7 @@
 //	block.Draw(&content, subsets, 72, 700)
 //	resources.Set("Font", subsets.Objects(update))
 //
-// [Shared] is the subsets of a PDF that its later updates use.
+// [Shared] describes the subsets in a PDF, so that later updates of the PDF can use them.
 //
 // Rules:
 //
@@ -29,8 +29,8 @@ package typeset
 
 import "math"
 
-// Font identifies the font that the caller prefers. Characters that it does not have are in other
-// fonts.
+// Font identifies the font that the caller prefers. Characters that this font does not have are drawn
+// in other fonts.
 type Font struct {
 	// Family is the name of a family, such as Inter. An unknown family is treated as Inter.
 	Family string
@@ -80,8 +80,8 @@ const (
 	RightToLeft
 )
 
-// Unlimited as Style.Lines sets paragraphs: as many lines as the text needs, at the full size. A word
-// that is wider than the width is broken.
+// Unlimited is the value of Style.Lines for long texts: the text has as many lines as it needs, at the
+// full size. A word that is wider than the width is broken.
 const Unlimited = math.MaxInt
 
 // Style describes the appearance of a text. Lengths are in points.
@@ -92,8 +92,9 @@ type Style struct {
 	Size float64
 	// MinSize is the size to which the text may shrink to fit; 0 is Size.
 	MinSize float64
-	// Lines is the maximum number of lines; 0 is 1. Several lines are made even. With 1, a line
-	// feed in the text is a space; otherwise it begins a new line.
+	// Lines is the maximum number of lines; 0 is 1. A text of several lines is broken so that the
+	// widest line is as short as possible. With 1, a line feed in the text is a space; otherwise it
+	// begins a new line.
 	Lines int
 	// Height is the maximum height of several lines; 0 is no maximum.
 	Height float64
@@ -143,7 +144,7 @@ type cluster struct {
 	face       *face
 	parts      []part
 	advance    float64 // in ems
-	wide       int16   // kerning in font units that is part of the width of the character
+	wide       int16   // kerning in font units that the PDF adds to the width of the glyph, or 0; see wideKerning
 	text       string
 	start, end int   // in the runes of the paragraph
 	level      uint8 // of UAX #9

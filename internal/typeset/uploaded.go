@@ -15,7 +15,7 @@ import (
 	"github.com/go-text/typesetting/font/opentype/tables"
 )
 
-// Info is what a font file has. It is stored with the file as JSON.
+// Info describes a font file. It is stored with the file as JSON.
 type Info struct {
 	// Family is the family of the first face.
 	Family string `json:"family"`
@@ -58,8 +58,8 @@ const (
 	maxNameLength = 100 // characters of a family or style
 )
 
-// Inspect checks an uploaded font file and returns what it has: a TrueType or OpenType font, static
-// or variable, or a collection of such fonts. The error is a *FontError.
+// Inspect checks an uploaded font file and returns its family and its faces. The file may be a TrueType
+// or OpenType font, static or variable, or a collection of such fonts. The error is a *FontError.
 func Inspect(data []byte) (info Info, err error) {
 	defer func() { // the reader panics on some damaged fonts
 		if r := recover(); r != nil {
@@ -193,16 +193,16 @@ func readable(s string) string {
 	return strings.TrimSpace(s)
 }
 
-// hidden are the tables that are not read from uploaded fonts: layout for Apple systems, pictures and
-// vertical text.
+// hidden are the tables that are not read from uploaded fonts, such as layout for Apple systems and for
+// Graphite, pictures and vertical text.
 var hidden = []string{
 	"morx", "mort", "kerx", "trak", "feat", "ankr", "ltag", "just", "bsln", "prop", "opbd", "lcar",
 	"SVG ", "sbix", "CBDT", "CBLC", "EBDT", "EBLC", "EBSC", "bdat", "bloc", "bhed", "COLR", "CPAL",
 	"vhea", "vmtx", "VVAR", "VORG", "BASE", "JSTF", "MATH", "Silf", "Glat", "Gloc", "Sill", "Feat",
 }
 
-// hideTables returns a copy of a file whose lists of tables, which checkTables has checked, have other
-// tags for those tables.
+// hideTables returns a copy of a font file in which the tags of the hidden tables are replaced with
+// spaces, so that these tables are not read. checkTables must have accepted the file.
 func hideTables(data []byte) []byte {
 	const header, record = 12, 16
 	data = bytes.Clone(data)
@@ -233,8 +233,8 @@ type instance struct {
 	other       bool // differs from the default in something else, such as the width
 }
 
-// instances returns the named instances of the table fvar. If no named instance differs from the
-// default only in weight and slant, it returns the default instance.
+// instances returns the named instances of the table fvar. If none of them can be used, because each
+// differs from the default instance in an axis such as the width, the default instance is added.
 func instances(fvar []byte) ([]instance, error) {
 	const header, axisSize, fixed = 16, 20, 1 << 16
 	if len(fvar) < header {
@@ -280,10 +280,10 @@ func instances(fvar []byte) ([]instance, error) {
 	return out, nil
 }
 
-// With returns fonts that also have uploaded ones. A style selects them by their family. They come
-// before an embedded family of the same name, and of two faces of the same weight, the one that is
-// later in the list is used. Texts that prefer another family use them for characters that no other
-// font has. The fonts in memory are shared with f.
+// With returns the fonts of f and the uploaded fonts. A style selects an uploaded font by its family. If
+// several faces of the family are equally near to the style, the uploaded face that is last in the list
+// is used. Texts that prefer another family use uploaded fonts for characters that no other font has.
+// The fonts in memory are shared with f.
 func (f *Fonts) With(uploaded ...Uploaded) *Fonts {
 	out := &Fonts{entries: slices.Clone(f.entries), cache: f.cache}
 	for _, u := range uploaded {

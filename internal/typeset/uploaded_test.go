@@ -185,7 +185,7 @@ func TestUploaded(t *testing.T) {
 			b := layout(t, f, c.text, Style{Font: Font{Family: face.Family, Weight: face.Weight, Italic: face.Italic}, Size: 20}, 400)
 			for _, k := range b.lines[0].clusters {
 				if got := f.entries[slices.IndexFunc(f.entries, func(e *entry) bool { return e.face == k.face })]; !got.uploaded {
-					t.Errorf("%s: %q is in %s", c.name, k.text, got.name)
+					t.Errorf("%s: %q is drawn in the font %s, want an uploaded font", c.name, k.text, got.name)
 				}
 			}
 			var content bytes.Buffer
@@ -226,7 +226,7 @@ func TestInstancesAreThoseOfHarfBuzz(t *testing.T) {
 		areas = append(areas, math.Abs(area(f.segments(1))))
 	}
 	if !slices.IsSorted(areas) || areas[2] < 1.5*areas[0] {
-		t.Errorf("the instances, the boldest last, have the areas %v", areas)
+		t.Errorf("the areas of a glyph in the instances are %v, want areas that grow with the weight, the last at least 1.5 times the first", areas)
 	}
 }
 
@@ -406,7 +406,7 @@ func TestWith(t *testing.T) {
 		t.Error("the fonts without uploaded ones have changed")
 	}
 	if i := slices.IndexFunc(f.Families(), func(f Family) bool { return f.Name == "Noto Sans Thai" && f.Uploaded }); i < 0 {
-		t.Error("the menu does not list the uploaded family")
+		t.Error("Families does not return the uploaded family")
 	}
 	if cjk := "/usr/share/fonts/opentype/noto/NotoSansCJK-Regular.ttc"; exists(cjk) {
 		data, err := os.ReadFile(cjk)

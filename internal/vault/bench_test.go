@@ -59,7 +59,7 @@ func BenchmarkIssue(b *testing.B) {
 		}()
 		finish := func(n int) {
 			v.Until("the certificates are approved", func() bool {
-				time.Sleep(20 * time.Millisecond) // counting them costs as much as a part of the work
+				time.Sleep(20 * time.Millisecond) // the count below uses processor time, which is measured too
 				var approved int
 				err := d.QueryRowContext(b.Context(), `SELECT count(*) FROM certificates WHERE status = 'approved'`).Scan(&approved)
 				return err == nil && approved >= n
@@ -96,7 +96,8 @@ func BenchmarkIssue(b *testing.B) {
 }
 
 // heartbeats sends the heartbeats of a vault until the benchmark ends. Without them, the vault would
-// assume for each certificate that other nodes considered it dead.
+// assume that other nodes have considered this node dead, and would execute an additional statement for
+// each certificate; see job.Queue.Interrupted.
 func heartbeats(b *testing.B, v *vaulttest.Vault) {
 	beat := time.NewTicker(job.HeartbeatInterval)
 	defer beat.Stop()

@@ -176,12 +176,13 @@ func work(t *testing.T, folder, url, step string, after time.Duration) (killed b
 	return false
 }
 
-// Wherever and however often a process is killed while it issues a batch from a template, each row
-// becomes exactly one certificate with the values of the row, and exactly one file.
+// A process is killed at each step of an attempt and at random times while it issues a batch from a
+// template. Each row that is not a duplicate still becomes exactly one certificate with the values of
+// the row, and exactly one file.
 func TestKilledWhileIssuing(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
-		t.Skip("other processes do the work; make test/long runs it")
+		t.Skip("the work is done in other processes; make test/long runs this test")
 	}
 	check := func(t *testing.T, url string) {
 		t.Helper()
@@ -205,7 +206,7 @@ func TestKilledWhileIssuing(t *testing.T) {
 			work(t, folder, url, "", time.Duration(100+rand.IntN(200))*time.Millisecond)
 		}
 		work(t, folder, url, "", 0)
-		// A certificate that was sealed alone during a crash fails, and can be retried.
+		// If the process crashes while a certificate is sealed alone, the certificate fails. It can be retried.
 		crashed, err := db.Column[string](v.DB.QueryContext(t.Context(), `SELECT uuid FROM certificates WHERE failure_code = 'crashed'`))
 		ok(t, err)
 		for _, uuid := range crashed {

@@ -77,9 +77,9 @@ func TestIssuedCertificateInOtherPrograms(t *testing.T) {
 			t.Errorf("zbarimg reads %q, want the address of the certificate", out)
 		}
 		if tail := c.Verified.Size - int64(len(vaulttest.Base)); tail > 8000 {
-			t.Errorf("%d bytes are stored beside the base, want at most 8,000", tail)
+			t.Errorf("%d bytes are stored in addition to the base, want at most 8,000", tail)
 		} else {
-			t.Logf("%d bytes are stored beside the base, of which %d are the fields", tail, c.Template.FieldsSize)
+			t.Logf("%d bytes are stored in addition to the base, of which %d are the fields tail", tail, c.Template.FieldsSize)
 		}
 	}
 }

@@ -17,9 +17,9 @@ import (
 	"github.com/certvault/certvault/internal/vaulttest"
 )
 
-// TestS3Requests counts the requests of a certificate from its upload to its approval: at most two PUT
-// and three GET, also if another node seals it or the copies on the disk are gone. It also reads the
-// verified PDF, which is two files in the store.
+// TestS3Requests counts the requests of a certificate from its upload to its approval: two PUT, and two
+// GET. If the copies on the disk are gone, as on another node, there are three GET. The test also reads
+// the verified PDF, which is two files in the store.
 func TestS3Requests(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

@@ -76,8 +76,8 @@ type Deps struct {
 	Verify cert.Verifier
 	// TimeStamps is optional. Without it, signatures have the time of this process.
 	TimeStamps *pades.TimeStampAuthority
-	// Fonts are the fonts of templates. Without them, and without a Sealer that is a template.Sealer,
-	// templates cannot be drawn.
+	// Fonts are the fonts of templates. Without them, templates cannot be drawn. If Sealer is not a
+	// template.Sealer, templates cannot be published.
 	Fonts *typeset.Fonts
 	// Drawer and Templates are optional. They replace those of the service of templates in tests.
 	// Templates is batch.Config.Templates.
@@ -92,9 +92,9 @@ type Deps struct {
 	// StagedQuota is the number of bytes of staged files that an institution may have.
 	StagedQuota int64
 
-	// Mail has Sender, From, Keyring and Bounces. Wire sets the other fields.
+	// Mail has Sender, NoServer, From, Keyring, Bounces and Metrics. Wire sets the other fields.
 	Mail mail.Config
-	// Delivery has the settings of the deliverer. Wire sets Notify and Log.
+	// Delivery has the settings of the deliverer. Wire sets Notify, Tracer, Log, Node and Off.
 	Delivery webhook.DelivererConfig
 
 	// Tracer records traces. It may be nil.
@@ -240,8 +240,8 @@ func Wire(d Deps) (*Services, error) {
 	return s, nil
 }
 
-// drawer draws the certificates of templates. The service of templates is created after that of
-// certificates.
+// drawer draws certificates with the service of templates. It reads the service from Services at each
+// call, because the service of templates is created after the service of certificates.
 type drawer struct{ services *Services }
 
 func (d drawer) Draw(ctx context.Context, c *cert.Certificate) (*cert.Drawn, error) {

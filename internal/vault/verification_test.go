@@ -157,8 +157,8 @@ func TestSmallNumbersOfHiddenNames(t *testing.T) {
 	})
 }
 
-// TestErasureDeletesCounts checks that the end of the files ends the counts, also those that are only
-// in memory.
+// TestErasureDeletesCounts checks that the counts of a certificate are deleted with its files, and that
+// counts that are only in memory are not stored afterwards.
 func TestErasureDeletesCounts(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -18,7 +18,7 @@ import (
 	"github.com/certvault/certvault/internal/vault"
 )
 
-// TemplateVersion is the version of the template of Issue. Its name is Diploma.
+// TemplateVersion is the id of the version that Issue uses. The name of its template is Diploma.
 const TemplateVersion = 4
 
 // Base is the base of the template of Issue.
@@ -43,7 +43,7 @@ func (Drawer) Draw(_ context.Context, c *cert.Certificate) (*cert.Drawn, error) 
 	}, nil
 }
 
-// Templates returns the name of TemplateVersion.
+// Templates returns the name of the template of TemplateVersion.
 func Templates(_ context.Context, _ int64, versions []int64) (map[int64]batch.TemplateName, error) {
 	names := map[int64]batch.TemplateName{}
 	for _, id := range versions {
@@ -57,16 +57,16 @@ func Templates(_ context.Context, _ int64, versions []int64) (map[int64]batch.Te
 // fonts are the embedded fonts.
 var fonts = sync.OnceValues(func() (*typeset.Fonts, error) { return typeset.New() })
 
-// DrawTemplates is a change of New: the service of templates draws certificates, instead of Drawer.
+// DrawTemplates is a change for New: the service of templates draws certificates, instead of Drawer.
 func DrawTemplates(d *vault.Deps) {
 	found, err := fonts()
 	if err != nil {
-		panic(err) // the binary of the test has no fonts: `make fonts`
+		panic(err) // the binary of the test has no fonts: run `make deps`
 	}
 	d.Drawer, d.Templates, d.Fonts = nil, nil, found
 }
 
-// Template publishes a built-in design as a template. The vault is created with DrawTemplates.
+// Template publishes a built-in design as a template. The vault must be created with DrawTemplates.
 func (v *Vault) Template(inst *account.Institution, name, builtIn string) *template.Template {
 	v.TB.Helper()
 	t, err := v.Templates.Create(v.TB.Context(), template.NewTemplate{Institution: inst, Name: name, BuiltIn: builtIn})

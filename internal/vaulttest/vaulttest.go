@@ -135,7 +135,7 @@ func (v *Vault) Upload(inst *account.Institution, fullName, file string, changes
 }
 
 // PDF is the file that Upload uploads.
-var PDF = slices.Clip(pdftest.Page("a diploma")) // tests append to it at the same time
+var PDF = slices.Clip(pdftest.Page("a diploma")) // without spare capacity, because parallel tests append to it
 
 // Tx runs f in a transaction, which must succeed.
 func (v *Vault) Tx(f func(tx *db.Tx) error) {

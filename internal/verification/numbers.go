@@ -13,10 +13,10 @@ import (
 const (
 	// recentDays is the number of days of Numbers.Recent, including today.
 	recentDays = 30
-	// MaxDays is the largest number of days that Days and Top return.
+	// MaxDays is the maximum length of the period of Days and Top, in days.
 	MaxDays = 366
-	// fewest is the smallest number by certificate that an institution sees if it hides the names of
-	// its recipients. A smaller number could reveal that one person showed the certificate.
+	// fewest is the smallest number of verifications of a certificate that an institution sees if it
+	// hides the names of its recipients. A smaller number could reveal that one person showed the certificate.
 	fewest = 3
 )
 
@@ -161,7 +161,7 @@ func (s *Service) Top(ctx context.Context, institutionID int64, n, limit int) ([
 	return list, nil
 }
 
-// least returns the smallest number by certificate that an institution sees in a list.
+// least returns the smallest number of verifications of a certificate that an institution sees in a list.
 func (s *Service) least(ctx context.Context, institutionID int64) (int, error) {
 	hidden, err := hidesNames(ctx, s.db, institutionID)
 	if hidden {
@@ -171,7 +171,8 @@ func (s *Service) least(ctx context.Context, institutionID int64) (int, error) {
 }
 
 // Each calls f with the ids of all verified certificates of an institution, at most limit at a time,
-// in the order of the ids. The numbers of a certificate are those of Shown.
+// in the order of the ids. If the institution hides the names of its recipients, Each omits certificates
+// with fewer than three verifications. Shown returns the numbers.
 func (s *Service) Each(ctx context.Context, institutionID int64, limit int, f func(ids []int64) error) error {
 	least, err := s.least(ctx, institutionID)
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 const (
 	// FoldEvery is the interval of Fold, and therefore the time after which a count is stored.
 	FoldEvery = time.Minute
-	// maxPending is the maximum number of certificates and days that are counted between two calls
+	// maxPending is the maximum number of counts, one for each certificate and day, between two calls
 	// of Fold. Further certificates are not counted, so that the memory stays limited.
 	maxPending = 100_000
 	// foldBatch is the maximum number of rows that one transaction changes.
@@ -57,7 +57,7 @@ func New(c Config) *Service {
 }
 
 // Count counts a verification of a certificate today. It changes only the memory: the next Fold
-// stores the count, and the end of the process without a Fold loses the count.
+// stores the count. If the process ends before that, the count is lost.
 func (s *Service) Count(certificateID int64) {
 	k := key{certificateID, s.today()}
 	s.mu.Lock()
@@ -131,8 +131,8 @@ func (s *Service) putBack(list []counted) {
 	}
 }
 
-// DeleteTx deletes the counts of a certificate. Package cert calls it when the certificate, or its
-// files, are erased or their retention ends.
+// DeleteTx deletes the counts of a certificate. Package cert calls it when it deletes the certificate
+// or removes its files, because of an erasure or the end of the retention.
 func DeleteTx(ctx context.Context, tx *db.Tx, certificateID int64) error {
 	if _, err := tx.ExecContext(ctx, `DELETE FROM verification_counts WHERE certificate_id = $1`, certificateID); err != nil {
 		return fmt.Errorf("deleting the counts of verifications: %w", err)

@@ -8,8 +8,8 @@ import (
 )
 
 // Accepted returns the media type among the offered ones that a client prefers according to its
-// header Accept (RFC 9110, 12.5.1). Of equal ones, the first offered type is preferred. If the client
-// accepts none of them, or the header is absent, Accepted returns the first type.
+// header Accept (RFC 9110, 12.5.1). Of types with the same weight, the first offered type is preferred.
+// If the client accepts none of the types, or the header is absent, Accepted returns the first type.
 func Accepted(r *http.Request, offered ...string) string {
 	best, weight := offered[0], 0.0
 	var ranges []mediaRange

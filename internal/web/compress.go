@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// compressFrom is the minimum size in bytes of a compressed response. A smaller response fits
-	// into one packet anyway.
+	// compressFrom is the minimum size in bytes of a response that is compressed. A smaller response
+	// fits into one packet anyway.
 	compressFrom = 1 << 10
 	// padding is the maximum number of pseudo-random bytes added to a compressed response, so that
 	// the length does not reveal the exact size of the compressed content.

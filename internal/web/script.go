@@ -10,8 +10,8 @@ func FromScript(r *http.Request) bool { return r.Header.Get(ScriptHeader) != "" 
 
 // AsScript returns a writer that writes a redirect with the status 200 if a script sent the request, so
 // that the script can read the header Location. With another status, the browser would follow the
-// redirect for the script, and the request for the target would consume the notice. For any other
-// request, it returns w.
+// redirect for the script, and the response to the script would contain the notice, which is shown only
+// once. For any other request, AsScript returns w.
 func AsScript(w http.ResponseWriter, r *http.Request) http.ResponseWriter {
 	if FromScript(r) {
 		return scriptResponse{w}

@@ -23,9 +23,9 @@ func Throttle(w http.ResponseWriter, c *limit.Counter, key string) error {
 	return nil
 }
 
-// ThrottleInstitution counts a request of an institution's token for the limit of the institution, and
-// returns an error if the limit is exceeded; 0 means no limit. The rate-limit headers describe the limit
-// that is reached first: call ThrottleInstitution after Throttle.
+// ThrottleInstitution counts a request of an institution's token for the institution, and returns an
+// error if the number of requests in the current minute exceeds most; 0 means no limit. Call it after
+// Throttle. The rate-limit headers then describe the limit with fewer remaining requests.
 func ThrottleInstitution(w http.ResponseWriter, c *limit.Counter, key string, most int64) error {
 	result := c.TakeWithin(key, int(most))
 	if result.Limit == 0 {

@@ -95,8 +95,8 @@ func (in *applicationInput) reader(w http.ResponseWriter, r *http.Request) (func
 	}
 }
 
-// parts reads the rest of a form and calls use. Each file is received while it is read, and stored if
-// and only if the application may be stored, see application.Service.Receive.
+// parts reads the rest of a form and calls use. Each file is written to the store while it is received,
+// and deleted if the application was certainly not stored; see application.Service.Receive.
 func (in *applicationInput) parts(form *body.Form, use func() error) error {
 	for form.Next() {
 		part := form.Part()
@@ -235,7 +235,7 @@ func (in *applicationInput) json(w http.ResponseWriter) error {
 // given reports whether a JSON value is present and not null.
 func given(raw json.RawMessage) bool { return len(raw) > 0 && raw[0] != 'n' }
 
-// answer stores the value of a field in JSON: a text, a number or a truth value.
+// answer stores the value of a field in JSON: a text, a number, true or false, or null for no value.
 func (in *applicationInput) answer(m jsonMember) {
 	name := fieldsPrefix + shorten(m.name)
 	if _, repeated := in.values[m.name]; repeated {

@@ -75,7 +75,7 @@ type hold struct {
 
 const applicationsPath = "/business/certificate-applications"
 
-// applicationStatuses has the statuses of an application, in the order of its life.
+// applicationStatuses has the statuses of an application, in the order in which they can occur.
 var applicationStatuses = []status{
 	{string(cert.Pending), "Pending", "The application waits for a reviewer or, after its approval, for the signatories."},
 	{string(cert.InReview), "In review", "A reviewer has claimed the application."},
@@ -258,7 +258,7 @@ func (a *API) applicationFile(w http.ResponseWriter, c *call) (err error) {
 	return web.ServeContent(w, c.Request, content, file.ID)
 }
 
-// withApplication returns a function that sets the response to the application of an operation.
+// withApplication returns a function that sets the response of an operation: text and the application.
 func (x *exchange) withApplication(status int, text, slug string) application.TxFunc {
 	return func(ctx context.Context, tx *db.Tx, ap *application.Application) error {
 		return x.respondTx(ctx, tx, status, message{Message: text, Data: wireApplication(ap, slug)})

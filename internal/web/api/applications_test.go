@@ -126,7 +126,7 @@ func TestOffers(t *testing.T) {
 				read = append(read, part...)
 			}
 			if fmt.Sprint(read) != "[offer-4 offer-3 offer-2 offer-1 offer-0]" {
-				t.Errorf("offers by page = %v", read)
+				t.Errorf("the pages contain the offers %v, want the five open offers, the newest first", read)
 			}
 		}
 		for _, query := range []string{"?status=x", "?page=0", "?page=101&per_page=100", "?cursor=x", "?no_such=1"} {
@@ -455,7 +455,7 @@ func TestListOfApplications(t *testing.T) {
 	}
 }
 
-// The applications of an institution are unknown to the tokens of others.
+// For a token of another institution, the applications of an institution do not exist.
 func TestApplicationsOfOtherInstitutions(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t), 0)

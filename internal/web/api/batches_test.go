@@ -123,7 +123,7 @@ func (v *vault) walk(path string, records func(data any) []any) (all []any) {
 		meta, links := body["meta"].(map[string]any), body["links"].(map[string]any)
 		if meta["current_page"] != nil || meta["last_page"] != nil || meta["total"] != nil || links["last"] != nil || links["prev"] != nil ||
 			(links["next"] == nil) != (meta["next_cursor"] == nil) {
-			v.tb.Errorf("%s: meta = %v, links = %v, want no page numbers, and a next link exactly with a next cursor", next, meta, links)
+			v.tb.Errorf("%s: meta = %v, links = %v, want no page numbers, and a next link if and only if there is a next cursor", next, meta, links)
 		}
 		if links["next"] == nil {
 			return all

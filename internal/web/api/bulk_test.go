@@ -81,8 +81,8 @@ func (v *vault) accept(a *response, total int) string {
 	return id
 }
 
-// The same entries in each of the three media types, in any order and with gaps, create the same
-// batch.
+// The same entries in each of the three media types, in any order and with gaps between the indexes,
+// create the same batch.
 func TestBulkAcceptsThreeMediaTypes(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -433,7 +433,7 @@ func TestBulkErrorLimit(t *testing.T) {
 		t.Errorf("20,000 errors: status = %d, %d listed errors, message %q, want 422, 1000 and the number of the other errors", a.Status, len(r.Errors), r.Message)
 	}
 	if _, ok := r.Errors["entries.249.file_id"]; !ok {
-		t.Error("the listed errors do not contain that of entry 249, want those of the first 250 entries")
+		t.Error("the listed errors do not contain an error of entry 249, want the errors of the first 250 entries")
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 
 const (
 	// maxPair is the maximum number of encoded bytes of one name and value: the encoding of one
-	// byte may have three bytes.
+	// byte may have three bytes, and the rest is room for the name.
 	maxPair        = 4 * maxBulkValue
 	malformedPairs = "The application/x-www-form-urlencoded body is malformed or incomplete."
 )

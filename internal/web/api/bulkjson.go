@@ -27,7 +27,7 @@ type jsonInput struct {
 	jsonReader
 }
 
-// notifyMember reads when the recipients get mail: text, or null for the approval.
+// notifyMember reads when the recipients get mail: text, or null, which means at the approval.
 func (d *jsonInput) notifyMember() error {
 	raw, err := d.value()
 	if err != nil || raw[0] == 'n' {

@@ -117,7 +117,7 @@ func TestGeneralRecordInEachStatus(t *testing.T) {
 		}
 		list := v.get("/business/certificates").json(t)["data"].([]any)
 		if len(list) != 2 || !reflect.DeepEqual(list[1], any(revoked)) {
-			t.Errorf("the list is %v, want two records with this one last: %v", list, revoked)
+			t.Errorf("the list is %v, want two records, of which the last is %v", list, revoked)
 		}
 	})
 }

@@ -99,7 +99,7 @@ func (x *exchange) respondTx(ctx context.Context, tx *db.Tx, status int, content
 	return x.claim.StoreTx(ctx, tx, &x.response)
 }
 
-// withCertificate returns a cert.TxFunc that sets the response to the certificate of an operation.
+// withCertificate returns a function that sets the response of an operation: text and the certificate.
 func (x *exchange) withCertificate(status int, text string) cert.TxFunc {
 	return func(ctx context.Context, tx *db.Tx, c *cert.Certificate) error {
 		data, err := x.api.wireAll(ctx, tx, x.call.institution, c)

@@ -70,7 +70,7 @@ func corpusNames(tb testing.TB) (list []string) {
 func TestTrickyText(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
-		t.Skip("sequential; make test/long runs it")
+		t.Skip("the test is slow and has no concurrency; make test/long runs it")
 	}
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d, 0)

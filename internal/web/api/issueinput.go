@@ -35,11 +35,11 @@ type issueInput struct {
 	name    string
 	notify  cert.Notify
 	entries []template.Entry
-	// problems are those of values that are not text.
+	// problems has the problems of reading the entries, such as values that are not text.
 	problems batch.Problems
 }
 
-// fieldValues is the field of problems of all values of an entry.
+// fieldValues is the field of the problems of the object values of an entry as a whole.
 const fieldValues cert.Field = "values"
 
 // issueName returns the name of a field in requests.
@@ -140,7 +140,7 @@ func (d *issueReader) batchName() error {
 	return nil
 }
 
-// notifyMember reads when the recipients get mail: text, or null for the approval.
+// notifyMember reads when the recipients get mail: text, or null, which means at the approval.
 func (d *issueReader) notifyMember() error {
 	raw, err := d.value()
 	if err != nil {
@@ -272,8 +272,9 @@ func (d *issueReader) values(i int, e *template.Entry, raw json.RawMessage) erro
 	return nil
 }
 
-// readText returns a JSON text. For text with invalid UTF-8 or half of a surrogate pair, it returns an
-// invalid text, because decoding would replace the invalid part with the replacement character.
+// readText returns the value of a JSON string, and reports whether raw is a string. For a string with
+// invalid UTF-8 or half of a surrogate pair, it returns text that is not valid UTF-8, because decoding
+// would replace the invalid part with the replacement character.
 func readText(raw json.RawMessage) (text string, ok bool) {
 	if raw[0] != '"' {
 		return "", false

@@ -63,13 +63,13 @@ var vaultParameters = map[string]parameter{
 	"replaced":        filterReplaced,
 }
 
-// filterReplaced is the parameter that selects by whether certificates were replaced.
+// filterReplaced is the parameter that selects only certificates that were replaced, or only others.
 func filterReplaced(f *search.Filter, value string) string {
 	f.Replaced = search.Replaced(value)
 	return oneOf(search.Replacements, f.Replaced)
 }
 
-// filterExpired is the parameter that selects by whether certificates have expired.
+// filterExpired is the parameter that selects only certificates that have expired, or only others.
 func filterExpired(f *search.Filter, value string) string {
 	f.Expired = search.Expiry(value)
 	return oneOf(search.Expiries, f.Expired)

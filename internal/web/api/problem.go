@@ -38,7 +38,7 @@ var entryFields = map[string]cert.Field{
 	"details": cert.FieldDetails, fileID: cert.FieldFile, "expires_on": cert.FieldExpiresOn,
 }
 
-// These are the codes of malformed requests for a bulk upload.
+// These are the codes of malformed names and values in requests.
 const (
 	// codeNotString means that a value is not text.
 	codeNotString cert.Code = "not_string"

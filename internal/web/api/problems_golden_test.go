@@ -69,7 +69,7 @@ func (r *recorder) record(name string, a *response) {
 func TestRecordedProblems(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
-		t.Skip("sequential; make test/long runs it")
+		t.Skip("the test is slow and has no concurrency; make test/long runs it")
 	}
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		r := &recorder{vault: newVault(t, d, 0)}

@@ -8,7 +8,7 @@ import (
 	"github.com/certvault/certvault/internal/token"
 )
 
-// replacement is the wire type of a certificate as the record of another certificate refers to it.
+// replacement is the wire type of the reference to a certificate in the record of another certificate.
 type replacement struct {
 	UUID        string `json:"uuid"`
 	ReferenceID string `json:"reference_id"`
@@ -23,8 +23,9 @@ func replacementOf(l *cert.Link) *replacement {
 }
 
 // replace creates a certificate from a file and its text fields, in place of the certificate in the
-// path. Absent text fields and the time of mail that waits are carried over. The route has checked the
-// permission to create certificates. The token also needs the permission to revoke them.
+// path. Text fields that the request does not have are copied from the old certificate, and so is the
+// time of mail that waits to be sent. The route has checked the permission to create certificates. The
+// token also needs the permission to revoke certificates.
 func (a *API) replace(w http.ResponseWriter, c *call) error {
 	if !c.token.Has(token.VaultRevoke) {
 		return fault.New(fault.Forbidden, "Forbidden - Insufficient permissions")

@@ -53,7 +53,7 @@ type templateField struct {
 	Required bool    `json:"required"`
 }
 
-// templateColumn is a value that entries may have in values.
+// templateColumn is a column of a template. Entries can have a value for it in their object values.
 type templateColumn struct {
 	Name     string `json:"name"`
 	Required bool   `json:"required"`

@@ -97,7 +97,7 @@ func TestTemplateRecords(t *testing.T) {
 	}
 	v.secret = v.token(v.inst, nil, token.VaultList)
 	if a := v.get("/business/certificate-templates"); strings.TrimSpace(string(a.Body)) != "[]" {
-		t.Errorf("for a token of the vault, the list is %s, want []", a.Body)
+		t.Errorf("for a token that may only list vault certificates, the list is %s, want []", a.Body)
 	}
 }
 

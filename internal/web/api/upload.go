@@ -89,8 +89,8 @@ func openUpload(w http.ResponseWriter, r *http.Request, fileField string, fields
 }
 
 // receive reads the form to its end, stores its file, and then calls use, which creates the record
-// of the file. The file is nil if the form has no file or if the file was refused. The file is
-// stored if and only if its record may be stored, see cert.Service.Receive. If the request is
+// of the file. The file is nil if the form has no file or if the file was refused. The stored
+// file is deleted if its record was certainly not stored; see cert.Service.Receive. If the request is
 // repeated, only its fingerprint is needed: receive stores nothing and does not call use.
 func (f *uploadForm) receive(x *exchange, use func(*cert.File) error) error {
 	incoming := f.nextFile(x)
