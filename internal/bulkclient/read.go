@@ -1,8 +1,6 @@
 package bulkclient
 
 import (
-	"bytes"
-	"encoding/csv"
 	"errors"
 	"fmt"
 	"io"
@@ -40,9 +38,8 @@ func Read(r io.Reader) (*List, error) {
 		return nil, err
 	}
 	comma, text := sheet.Separator(text)
-	in := csv.NewReader(bytes.NewReader(text))
-	in.Comma, in.FieldsPerRecord = comma, -1
-	header, err := in.Read()
+	in := sheet.NewRecords(text, comma)
+	_, header, err := in.Read()
 	if errors.Is(err, io.EOF) {
 		return nil, errors.New("the list is empty")
 	}
@@ -55,8 +52,8 @@ func Read(r io.Reader) (*List, error) {
 		return nil, err
 	}
 	seen := map[string]int{}
-	for number := 2; ; number++ {
-		record, err := in.Read()
+	for {
+		number, record, err := in.Read()
 		if errors.Is(err, io.EOF) {
 			break
 		}

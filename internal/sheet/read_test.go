@@ -361,6 +361,28 @@ func TestDetectColumns(t *testing.T) {
 	}
 }
 
+// The numbers of the rows of a CSV text are those of a spreadsheet, which shows empty lines too.
+func TestRowNumbers(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{
+		"name,note\nAda,x\n\nBo,\"two\nlines\"\n\n\nCy,x\n",
+		"name,note\r\nAda,x\r\n\r\nBo,\"two\r\nlines\"\r\n\r\n\r\nCy,x\r\n",
+		"sep=,\nname,note\nAda,x\n\nBo,\"two\nlines\"\n\n\nCy,x\n",
+	} {
+		table, err := Read(t.Context(), strings.NewReader(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var numbers []int
+		for _, row := range table.Rows {
+			numbers = append(numbers, row.Number)
+		}
+		if !slices.Equal(numbers, []int{2, 4, 7}) {
+			t.Errorf("%q: the rows are %v, want 2, 4 and 7", text, numbers)
+		}
+	}
+}
+
 func FuzzRead(f *testing.F) {
 	f.Add([]byte(sample))
 	f.Add([]byte("\xff\xfea\x00,\x00"))

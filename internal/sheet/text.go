@@ -105,6 +105,31 @@ func Separator(text []byte) (comma rune, rest []byte) {
 	return comma, text
 }
 
+// Records reads the rows of a CSV text.
+type Records struct {
+	in          *csv.Reader
+	number, end int // the number and the last line of the last row
+}
+
+// NewRecords returns the rows of a text with a field separator. Rows can have different numbers of cells.
+func NewRecords(text []byte, comma rune) *Records {
+	in := csv.NewReader(bytes.NewReader(text))
+	in.Comma, in.FieldsPerRecord = comma, -1
+	return &Records{in: in}
+}
+
+// Read returns the next row that is not empty, and its number as a spreadsheet displays it, from 1. The
+// errors are those of csv.Reader.Read.
+func (r *Records) Read() (number int, record []string, err error) {
+	if record, err = r.in.Read(); err != nil {
+		return 0, nil, err
+	}
+	first, _ := r.in.FieldPos(0)
+	r.number += first - r.end // empty lines are rows too
+	r.end = first + strings.Count(strings.Join(record, ""), "\n")
+	return r.number, record, nil
+}
+
 // readText reads a table from CSV.
 func (t *Table) readText(raw []byte) error {
 	text, err := Text(raw)
@@ -121,10 +146,9 @@ func (t *Table) readText(raw []byte) error {
 		return refusal("The file is neither a spreadsheet (.xlsx) nor CSV text. Save the list as one of the two and choose it again.")
 	}
 	comma, text := Separator(text)
-	in := csv.NewReader(bytes.NewReader(text))
-	in.Comma, in.FieldsPerRecord = comma, -1
-	for number := 1; ; number++ {
-		record, err := in.Read()
+	in := NewRecords(text, comma)
+	for {
+		number, record, err := in.Read()
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
