@@ -90,11 +90,8 @@ func (j *job) run(ctx context.Context) (*Verified, error) {
 	if err := j.open(); err != nil {
 		return nil, err
 	}
-	if j.signed() && j.findings.DocMDP != 0 && j.findings.DocMDP < 3 {
-		return j.cover(ctx, "The certification of the PDF allows no change.")
-	}
-	if j.signed() && j.doc.FaultyPageTree() {
-		return j.cover(ctx, "The page tree of the PDF is damaged, and the signature allows no repair.")
+	if reason := j.closed(); reason != "" {
+		return j.cover(ctx, reason)
 	}
 	v, err := j.tryAll(ctx, j.remembered())
 	if errors.Is(err, errNotReadable) {
@@ -114,6 +111,17 @@ func (j *job) run(ctx context.Context) (*Verified, error) {
 		return j.cover(ctx, "The PDF is signed and has no blank place for the QR code.")
 	}
 	return nil, refuse("not_readable", "The PDF cannot be drawn, so the QR code on it cannot be checked. Save the PDF again with another program, and use the new file.")
+}
+
+// closed returns the reason why a signed file allows no change, or "".
+func (j *job) closed() string {
+	switch {
+	case j.signed() && j.findings.DocMDP != 0 && j.findings.DocMDP < 3:
+		return "The certification of the PDF allows no change."
+	case j.signed() && j.doc.FaultyPageTree():
+		return "The page tree of the PDF is damaged, and the signature allows no repair."
+	}
+	return ""
 }
 
 // tryAll returns the result of the first attempt whose stamp is readable.

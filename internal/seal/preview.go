@@ -20,8 +20,8 @@ type Preview struct {
 	// Signed reports whether the file has signatures; such a file can be stamped only in a blank
 	// place.
 	Signed bool
-	// Chosen is the place of the stamp for the requested placement. Its Box is nil for a strip and
-	// for an appended page.
+	// Chosen is the place of the stamp for the requested placement. Its Box is nil for a strip, an
+	// appended page and a cover.
 	Chosen Candidate
 	// Candidates are the places that a user can choose: the four corners and, if the file is not
 	// signed, a strip and an appended page. If the page cannot be rendered, only the appended page
@@ -54,6 +54,10 @@ func (s *Sealer) Preview(ctx context.Context, o Original, stamp Stamp) (*Preview
 		return nil, err
 	}
 	p := &Preview{Page: j.page.Index + 1, Pages: j.doc.PageCount(), Width: j.frame.width, Height: j.frame.height, Signed: j.signed(), Notices: j.notices}
+	if j.closed() != "" {
+		p.Chosen = Candidate{Mode: Cover}
+		return p, nil
+	}
 	blank, err := j.newPageSearch(ctx, j.page, j.frame)
 	if err != nil && !isPermanent(ctx, err) {
 		return nil, err
@@ -62,6 +66,9 @@ func (s *Sealer) Preview(ctx context.Context, o Original, stamp Stamp) (*Preview
 	if err != nil {
 		j.note("page_not_rendered", "The page could not be drawn, so no place on it can be chosen.")
 		p.Candidates, p.Notices, p.Chosen = p.Candidates[1:], j.notices, Candidate{Mode: Appended}
+		if p.Signed {
+			p.Candidates, p.Chosen = nil, Candidate{Mode: Cover}
+		}
 		return p, nil
 	}
 	defer blank.close(ctx)
@@ -120,8 +127,14 @@ func (j *job) chosenCandidate(ctx context.Context, p *pageSearch, corners []Cand
 		}
 	}
 	spots, err := p.places(ctx, j.frame.sides(), Auto, 1)
-	if err != nil || len(spots) == 0 {
-		return Candidate{Mode: Strip}, err
+	if err != nil {
+		return Candidate{}, err
+	}
+	if len(spots) == 0 && j.signed() {
+		return Candidate{Mode: Cover}, nil
+	}
+	if len(spots) == 0 {
+		return Candidate{Mode: Strip}, nil
 	}
 	box := spots[0].box(j.frame)
 	return Candidate{Mode: Auto, Box: &box}, nil

@@ -24,6 +24,9 @@ func TestPreviewMatchesSeal(t *testing.T) {
 		"exact place":   {blank, Placement{Mode: Exact, Box: Box{0.4, 0.4, 0.6, 0.5}}},
 		"strip":         {blank, Placement{Mode: Strip}},
 		"appended page": {blank, Placement{Mode: Appended}},
+		"signed":        {signedPDF(0, ""), Placement{}},
+		"signed, full":  {signedPDF(0, fullPage()), Placement{}},
+		"certified":     {signedPDF(1, ""), Placement{}},
 	} {
 		o := Original{Name: "a.pdf", Type: PDF, R: bytes.NewReader(tc.data), Size: int64(len(tc.data))}
 		stamp := testStamp()
@@ -35,6 +38,9 @@ func TestPreviewMatchesSeal(t *testing.T) {
 		v, _ := mustSeal(t, "a.pdf", tc.data, tc.placement)
 		if p.Chosen.Remembered != (name == "remembered") {
 			t.Errorf("%s: Remembered = %t, want the opposite", name, p.Chosen.Remembered)
+		}
+		if v.Placement == Annotation {
+			v.Placement = Auto // the form of a stamp in a signed file
 		}
 		if p.Chosen.Mode != v.Placement || p.Page != 1 || p.Pages != 1 || p.Width < 100 {
 			t.Errorf("%s: preview = %+v, want page 1 of 1 with the placement %s of Seal", name, p, v.Placement)
@@ -48,7 +54,7 @@ func TestPreviewMatchesSeal(t *testing.T) {
 				break
 			}
 		}
-		if len(p.Candidates) != 6 {
+		if len(p.Candidates) != 6 && !p.Signed {
 			t.Errorf("%s: got %d candidates, want 6: %+v", name, len(p.Candidates), p.Candidates)
 		}
 	}

@@ -98,8 +98,14 @@ func (l *placing) DefaultKey() string {
 	return modeKey("at_", l.Preview.Chosen.Mode)
 }
 
-// DefaultMode returns the mode to which the default resolves.
-func (l *placing) DefaultMode() seal.Mode { return cmp.Or(l.Preview.Chosen.Mode, seal.Auto) }
+// DefaultMode returns the mode to which the default resolves. A cover cannot be chosen: it is what
+// seal.Auto makes of some signed files.
+func (l *placing) DefaultMode() seal.Mode {
+	if l.Preview.Chosen.Mode == seal.Cover {
+		return seal.Auto
+	}
+	return cmp.Or(l.Preview.Chosen.Mode, seal.Auto)
+}
 
 // isCorner reports whether a mode is one of the four corners.
 func isCorner(m seal.Mode) bool {
