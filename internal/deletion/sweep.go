@@ -19,7 +19,7 @@ const (
 	TaskInterval = 10 * time.Minute
 	// sweepEvery is the time between the starts of two sweeps.
 	sweepEvery = 24 * time.Hour
-	// takeover is the time after the last sign of life of a sweep at which another node continues
+	// takeover is the time after a sweep last stored its progress at which another node continues
 	// the sweep.
 	takeover = 10 * time.Minute
 	// minAge is the minimum age of a file for the sweep to consider it. The row of a younger file
@@ -228,8 +228,8 @@ func (w *sweep) delete(ctx context.Context, f blob.Info) bool {
 	return true
 }
 
-// records returns the records of the keys after w.after: up to end, or all of these if last is
-// true.
+// records returns the records of the keys after w.after and up to end. If last is true, there is no
+// end.
 func (w *sweep) records(ctx context.Context, end string, last bool) (_ map[string]record, err error) {
 	query, args := `SELECT key, due_at, erased_at IS NOT NULL FROM blob_deletions WHERE key > $1 AND key <= $2`, []any{w.after, end}
 	if last {

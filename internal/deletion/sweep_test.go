@@ -21,7 +21,7 @@ func TestFileIsDeletedLate(t *testing.T) {
 		f.store.put(f.Now(), "i/a.original", "i/b.original", "i/c.original", "i/vanished.original")
 		f.sweep(2 * time.Hour)
 		if got := f.recorded(); len(got) != 0 {
-			t.Errorf("recorded %v, want no file that is not older than two hours", got)
+			t.Errorf("recorded %v, want none, because no file is older than two hours", got)
 		}
 		f.sweep(day)
 		if got, want := f.recorded(), []string{"i/b.original", "i/c.original", "i/vanished.original"}; !slices.Equal(got, want) {
@@ -114,7 +114,7 @@ func TestPendingRestoreHoldsTheSweep(t *testing.T) {
 	})
 }
 
-// Of several nodes, one sweeps, once a day.
+// Only one of several nodes sweeps, once a day.
 func TestOneNodeSweeps(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -198,7 +198,7 @@ func TestInterruptedSweepContinues(t *testing.T) {
 		}
 		f.Advance(10*time.Minute - time.Second)
 		if sweepOther(); first != "" {
-			t.Errorf("another node swept %s before the first node was known to be dead", first)
+			t.Errorf("another node swept %s before the claim of the first node ended", first)
 		}
 		f.Advance(time.Second)
 		if sweepOther(); first != number(2000) {
@@ -207,7 +207,7 @@ func TestInterruptedSweepContinues(t *testing.T) {
 		if got := len(f.recorded()); got != 3500 {
 			t.Errorf("%d files are recorded, want 3500", got)
 		}
-		// The next sweep begins a day after the first began. A node that is slow loses it.
+		// The next sweep begins a day after the first began. A slow node loses the claim.
 		f.Advance(day - 10*time.Minute)
 		slow := true
 		f.store.visited = func(key string) error {
@@ -276,8 +276,7 @@ func TestErasedFiles(t *testing.T) {
 	})
 }
 
-// The number of statements does not depend on the number of files, apart from a few for each
-// thousand.
+// A sweep needs only a few statements for each thousand files.
 func TestSweepNeedsFewStatements(t *testing.T) {
 	t.Parallel()
 	proxy, proxied := dbtest.NewProxy(t, dbtest.MigratedURL(t))

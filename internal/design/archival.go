@@ -46,7 +46,7 @@ func metadataDict() *pdf.Dict {
 	return pdf.NewDict(pdf.Entry{Key: "Type", Value: pdf.Name("Metadata")}, pdf.Entry{Key: "Subtype", Value: pdf.Name("XML")})
 }
 
-// profileStream returns an ICC profile (ISO 32000-2, 8.6.5.5).
+// profileStream returns a stream with an ICC profile (ISO 32000-2, 8.6.5.5).
 func profileStream(profile []byte, alternate pdf.Name) *pdf.Stream {
 	n := 3
 	if alternate == "DeviceGray" {

@@ -61,7 +61,7 @@ func (l *Layout) Check(pages []Page) Problems {
 	return append(out, l.checkQR(pages)...)
 }
 
-// invalid returns the names of the properties that are impossible.
+// invalid returns the names of the properties that have impossible values.
 func (f *Field) invalid(pages []Page) (out []string) {
 	fail := func(bad bool, property string) {
 		if bad {
@@ -150,9 +150,9 @@ func (l *Layout) checkQR(pages []Page) (out Problems) {
 	return out
 }
 
-// Overlaps returns a warning for each field that overlaps an earlier field of the page other than the QR
-// code. Long texts of such fields may be drawn over each other. A picture may be behind texts on purpose,
-// so this is not a problem.
+// Overlaps returns a warning for each field that overlaps an earlier field of the same page. Long texts
+// of such fields may be drawn over each other. A picture may be behind texts on purpose, so an overlap is
+// only a warning. An overlap with the QR code is not in the result, because Check reports it.
 func (l *Layout) Overlaps(pages []Page) (out Problems) {
 	for i := range l.Fields[:min(len(l.Fields), maxFields)] {
 		f := &l.Fields[i]
@@ -183,7 +183,7 @@ func (f *Field) isText() bool {
 
 func within(v, low, high float64) bool { return v >= low && v <= high }
 
-// validLanguage reports whether a tag is well formed; "" is.
+// validLanguage reports whether a tag is empty, or well formed and not too long.
 func validLanguage(tag string) bool {
 	if tag == "" {
 		return true

@@ -77,7 +77,7 @@ func TestLayoutCheck(t *testing.T) {
 	}
 }
 
-// Fields that overlap are a warning, once for each field. The QR code has a problem of its own.
+// There is one warning for each field that overlaps earlier fields.
 func TestOverlaps(t *testing.T) {
 	l := certificate()
 	if found := l.Overlaps(a4); len(found) > 0 {
@@ -100,7 +100,7 @@ func TestOverlaps(t *testing.T) {
 	}
 }
 
-// Problems of a row are reported by field, and the same by Draw.
+// Check reports the problems of a row by field, and Draw reports the same problems.
 func TestRowCheck(t *testing.T) {
 	l := certificate()
 	l.Fields[2].Required = true
@@ -146,6 +146,6 @@ func TestPublishChecksTexts(t *testing.T) {
 	}
 	problems := Problems(nil)
 	if _, err := Publish(d, l, testFonts(t), noPictures); !errors.As(err, &problems) || problems.Error() != "field head: no_room" {
-		t.Errorf("publishing fails with %v", err)
+		t.Errorf("publishing fails with %v, want only no_room of the field head", err)
 	}
 }

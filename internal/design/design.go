@@ -43,8 +43,8 @@ func refuse(code, reason string) error { return &Refusal{Code: code, Reason: rea
 // hexadecimal. The error is ErrNoPicture if there is no such picture.
 type Pictures func(id string) ([]byte, error)
 
-// ErrNoPicture reports that there is no picture with an id. A field for a logo stays empty then; any
-// other field is a problem.
+// ErrNoPicture reports that there is no picture with an id. If the institution has no logo, a field for
+// the logo stays empty. A field for any other picture that does not exist has a problem.
 var ErrNoPicture = errors.New("there is no such picture")
 
 // Base is what all certificates of a published template share.
@@ -52,7 +52,8 @@ type Base struct {
 	// PDF is the design followed by the shared tail. Each certificate of the template begins with
 	// these bytes.
 	PDF []byte
-	// Plan is what Open needs besides: the places in the file that a certificate fills in, as JSON.
+	// Plan is the rest of what Open needs, as JSON: the objects of the file that each certificate
+	// replaces, and the fonts in the file.
 	Plan []byte
 }
 

@@ -40,7 +40,7 @@ func skip(tb testing.TB, reason string) {
 	tb.Skip(reason)
 }
 
-// tool runs a program on a file. FILE in the arguments is its path.
+// tool runs a program on a file. FILE in the arguments stands for the path of the file.
 func tool(tb testing.TB, file []byte, name string, args ...string) (string, error) {
 	tb.Helper()
 	program, err := exec.LookPath(name)
@@ -69,7 +69,7 @@ func blank() []byte {
 	)
 }
 
-// certificate is a layout with fields of all kinds of text.
+// certificate is a layout with most kinds of fields for texts, and the QR code.
 func certificate() *Layout {
 	serif := Font{Family: "EB Garamond", Weight: 600}
 	sans := Font{Family: "Inter"}
@@ -95,7 +95,7 @@ func values() *Values {
 	}
 }
 
-// noPictures is a vault without pictures.
+// noPictures finds no picture.
 func noPictures(string) ([]byte, error) { return nil, ErrNoPicture }
 
 // publish publishes a layout on a design and opens the template.
@@ -132,7 +132,7 @@ func draw(tb testing.TB, base *Base, t *Template, v *Values) []byte {
 	return slices.Concat(base.PDF, tail)
 }
 
-// text returns the text that readers find, without the controls of direction that pdftotext adds.
+// text returns the text that pdftotext finds, without the controls of direction that it adds.
 func text(tb testing.TB, file []byte) string {
 	tb.Helper()
 	out, err := tool(tb, file, "pdftotext", "-enc", "UTF-8", "FILE", "-")
@@ -151,12 +151,12 @@ func TestCertificate(t *testing.T) {
 	base, template := publish(t, blank(), certificate(), noPictures)
 	file := draw(t, base, template, values())
 	if !bytes.HasPrefix(file, base.PDF) || !bytes.HasPrefix(base.PDF, blank()) {
-		t.Error("the original does not begin with the base, or the base not with the design")
+		t.Error("the original does not begin with the base, or the base does not begin with the design")
 	}
 	got := text(t, file)
 	for _, want := range []string{"Certificate of Completion", "José García Márquez", "has completed Distributed Systems", "12 March 2026", "First class · 94 %", "NWU-7QF2M9KX4TRB81ZD"} {
 		if !strings.Contains(got, want) {
-			t.Errorf("readers do not find %q in\n%s", want, got)
+			t.Errorf("pdftotext does not find %q in\n%s", want, got)
 		}
 	}
 	if strings.Contains(got, "Valid until") {

@@ -14,7 +14,7 @@ type drawing struct {
 	out      *bytes.Buffer
 	geometry pdf.Geometry
 	prefix   string
-	space    bool // colours are in the colour space of the resources
+	space    bool // colours are in the colour space of the resources, not in DeviceRGB
 }
 
 // text draws a text as marked content.
@@ -32,7 +32,7 @@ func (d *drawing) text(f *Field, b *typeset.Block, subsets *typeset.Subsets, tag
 	}
 }
 
-// open begins marked content with a number (14.6); a negative number is none.
+// open begins marked content with the number mark (14.6). It writes nothing if mark is negative.
 func (d *drawing) open(tag string, mark int) {
 	if mark >= 0 {
 		d.out.WriteString("/" + tag + " <</MCID " + strconv.Itoa(mark) + ">> BDC\n")
@@ -57,7 +57,8 @@ func (d *drawing) transform(f *Field) {
 	d.out.WriteString("cm\n")
 }
 
-// matrix maps the box to the page as displayed: from its lower left corner to that of the page.
+// matrix maps coordinates from the lower left corner of the box to coordinates from the lower left corner
+// of the page as displayed.
 func (f *Field) matrix(height float64) [6]float64 {
 	sin, cos := math.Sincos(-f.Rotate * math.Pi / 180)
 	w, h := f.Box[2]/2, f.Box[3]/2

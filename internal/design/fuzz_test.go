@@ -11,8 +11,8 @@ import (
 	"github.com/certvault/certvault/internal/pdf"
 )
 
-// FuzzLayout publishes a layout with any field, and draws any values on it. The result is a file that
-// can be read and begins with the design, or one of the problems.
+// FuzzLayout publishes a layout with any field, and draws a certificate with any values. The result is a
+// file that can be read, or the error is Problems.
 func FuzzLayout(f *testing.F) {
 	fonts := testFonts(f)
 	f.Add("{name}{column:x}", "\u2069ﬃ\u202e\n\u0000İ", "{name}", 0.0, 0.0, 300.0, 1e-9, 359.999, 1.0, 0.0, 20, 1000.0, "upper", "tr", "#000000", uint8(0))
@@ -76,7 +76,7 @@ func FuzzLayout(f *testing.F) {
 			Shape(&l.Fields[i], &l, &v, fonts)
 		}
 		if d := time.Since(started); d > 20*time.Second {
-			t.Errorf("it takes %v", d)
+			t.Errorf("the layout took %v, want at most 20 s", d)
 		}
 	})
 }

@@ -27,7 +27,7 @@ func sRGB() []byte {
 		return out
 	}
 	const xyz = "XYZ \x00\x00\x00\x00"
-	// The curve is Y = (aX+b)^g for X >= d, and cX below (10.16, function 3).
+	// The curve is Y = (aX+b)^g for X >= d, and Y = cX otherwise (10.16, function 3).
 	curve := fixed("para\x00\x00\x00\x00\x00\x03\x00\x00", 2.4, 1/1.055, 0.055/1.055, 1/12.92, 0.04045)
 	tags := []struct {
 		name string
@@ -36,7 +36,7 @@ func sRGB() []byte {
 		{"desc", text("sRGB")},
 		{"cprt", text("No copyright, use freely")},
 		{"wtpt", fixed(xyz, 0.9642, 1, 0.8249)}, // D50, 7.2.16
-		// The adaptation of the white point D65 to D50 with the matrix of Bradford.
+		// The adaptation of the white point from D65 to D50 by the Bradford method.
 		{"chad", fixed("sf32\x00\x00\x00\x00", 1.04788, 0.02292, -0.05022, 0.02959, 0.99048, -0.01707, -0.00925, 0.01508, 0.75168)},
 		{"rXYZ", fixed(xyz, 0.43607, 0.22249, 0.01392)},
 		{"gXYZ", fixed(xyz, 0.38515, 0.71687, 0.09708)},

@@ -7,22 +7,22 @@
 // is stored and hashed once.
 //
 // The package decides where a text is and whether it fits. Shaping is in package typeset, PDF syntax
-// in package pdf, and the QR code in package seal. The package has no database, no network and no
+// in package pdf, and the QR code in package seal. The package uses no database, no network and no
 // clock; the same input yields the same bytes.
 package design
 
 // Kind is the kind of a field.
 type Kind string
 
-// These are the kinds of fields. A template has exactly one field of kind QR and at least one of
-// kind Name.
+// These are the kinds of fields. A template has exactly one field of kind QR, and at least one field with
+// the placeholder {name}.
 const (
 	Name      Kind = "name"      // the recipient's name
 	Title     Kind = "title"     // the title of the certificate
 	Date      Kind = "date"      // the issue date or the expiry date
 	Reference Kind = "reference" // the reference id
 	Details   Kind = "details"   // the details of the certificate
-	Column    Kind = "column"    // a value of the list
+	Column    Kind = "column"    // a value of a column of the list
 	Text      Kind = "text"      // text that may contain placeholders
 	Signature Kind = "signature" // the picture of a signatory's signature
 	Image     Kind = "image"     // a picture, such as a logo
@@ -102,7 +102,7 @@ type Values struct {
 	Name, Title, Reference, Details, Institution string
 	// IssueDate and ExpiresOn are dates such as "2026-03-12". ExpiresOn may be "".
 	IssueDate, ExpiresOn string
-	// Columns are the values of the list by the name of the column.
+	// Columns are the values of the certificate's row in the list, by the name of the column.
 	Columns map[string]string
 	// Signatories are the signatories in the order of their index. The first has the index 1.
 	Signatories []Signatory
@@ -123,14 +123,14 @@ const (
 	CodeMissingCharacters = "missing_characters" // no font has a character; Detail names it
 	CodeNoRoom            = "no_room"            // the text does not fit at the smallest size
 	CodeValueMissing      = "value_missing"      // a required value is empty; Detail is the placeholder
-	CodeValueUnknown      = "value_unknown"      // a value belongs to no placeholder; Detail is its name
+	CodeValueUnknown      = "value_unknown"      // a column belongs to no placeholder; Detail is its name
 	CodeFieldInvalid      = "field_invalid"      // a property of the field is impossible; Detail names it
 	CodePlaceholder       = "placeholder"        // there is no such placeholder; Detail is its text
 	CodeQRMissing         = "qr_missing"         // the layout has no QR code, or more than one
 	CodeQRTooSmall        = "qr_too_small"       // the QR code is smaller than 20 mm
 	CodeQRCovered         = "qr_covered"         // a field overlaps the QR code; Detail is its id
 	CodeNameMissing       = "name_missing"       // no field has the placeholder {name}
-	CodeFieldsOverlap     = "fields_overlap"     // a warning: two fields overlap; Detail is the other's id
+	CodeFieldsOverlap     = "fields_overlap"     // a warning: the field overlaps an earlier one; Detail is the id of the earlier one
 	CodeSignatoryMissing  = "signatory_missing"  // the template has no such signatory; Detail is the index
 )
 
@@ -139,9 +139,9 @@ type Problem struct {
 	// Field is the id of the field, or "" for the layout or the row as a whole.
 	Field string `json:"field,omitempty"`
 	Code  string `json:"code"`
-	// Detail is explained at the code.
+	// Detail depends on Code. The comments of the codes explain it.
 	Detail string `json:"detail,omitempty"`
 }
 
-// Problems are the problems of a layout or of one certificate. They are an error.
+// Problems has the problems of a layout or of one certificate. It is an error.
 type Problems []Problem

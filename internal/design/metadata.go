@@ -98,7 +98,7 @@ func jpegSegments(file []byte) (out []segment, rest []byte) {
 	return out, file[at:]
 }
 
-// These are the segments of applications.
+// These are the markers of application segments and of comments (ITU-T T.81, table B.1).
 const (
 	app0, app1, app2, app14, app15 = 0xE0, 0xE1, 0xE2, 0xEE, 0xEF
 	comment                        = 0xFE

@@ -22,7 +22,7 @@ const maxPixels = 40_000_000
 type picture struct {
 	// width and height are in pixels as displayed.
 	width, height int
-	// resolution is in pixels per inch, or 0 if the file does not say it.
+	// resolution is in pixels per inch, or 0 if the file does not have it.
 	resolution float64
 
 	meta    metadata
@@ -90,7 +90,7 @@ func (p *picture) add(to adder, width int, base pdf.Object, opaque bool) pdf.Ref
 		n = 1
 	}
 	if _, cmyk := p.decoded.(*image.CMYK); cmyk {
-		profile = nil // of other colours
+		profile = nil // the profile describes CMYK, but the pixels are RGB
 	}
 	stream := flateImage(colours, colourSpace(to, profile, n, base))
 	if mask != nil {
@@ -110,7 +110,8 @@ func (p *picture) addJPEG(to adder, base pdf.Object) pdf.Ref {
 	return to.Add(pdf.NewRawStream(dict, plainJPEG(p.data)))
 }
 
-// colourSpace returns the colour space of n components: of the profile if it fits, otherwise base.
+// colourSpace returns a colour space of n components: that of the profile if it has n components,
+// otherwise base or a device colour space.
 func colourSpace(to adder, profile []byte, n int, base pdf.Object) pdf.Object {
 	device, name := pdf.Name("DeviceRGB"), "RGB "
 	if n == 1 {
@@ -218,7 +219,8 @@ func upright(img image.Image, orientation int) *image.NRGBA {
 	return out
 }
 
-// split returns the colours of an image, as Gray if it has no others, and its transparency or nil.
+// split returns the colours of an image, as Gray if all of them are grey, and the opacity as a mask, or nil
+// if the image has no transparent parts. If opaque is set, transparent parts become white. It changes img.
 func split(img *image.NRGBA, opaque bool) (colours image.Image, mask *image.Gray) {
 	gray, transparent := true, false
 	for i := 0; i < len(img.Pix); i += 4 {
@@ -248,7 +250,7 @@ func split(img *image.NRGBA, opaque bool) (colours image.Image, mask *image.Gray
 	return out, mask
 }
 
-// be32 reads a 32-bit number, or 0 beyond the end.
+// be32 returns a 32-bit number, or 0 if it is not within b.
 func be32(b []byte, at int) uint32 {
 	if at < 0 || at+4 > len(b) {
 		return 0

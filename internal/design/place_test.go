@@ -23,7 +23,7 @@ func TestPlace(t *testing.T) {
 	}
 	for i := range placed.Fields {
 		if f := &placed.Fields[i]; f.Page != 1 || !f.inside(page) {
-			t.Errorf("%s is on page %d at %v", f.ID, f.Page, f.Box)
+			t.Errorf("%s is on page %d at %v, want it within page 1", f.ID, f.Page, f.Box)
 		}
 	}
 	if got, want := placed.Fields[0].Box, l.Fields[0].Box; got != want {

@@ -43,10 +43,10 @@ func parsePlaceholder(s string) Placeholder {
 	return p
 }
 
-// signatureForm is the text of a signature.
+// signatureForm matches the text of a field of kind Signature.
 var signatureForm = regexp.MustCompile(`^\{signatory:([1-8])\}$`)
 
-// signatory returns the index of the signatory of a signature, from 1, or 0 if the text is not valid.
+// signatory returns the index of the signatory of a field of kind Signature, from 1, or 0 if its text is not valid.
 func (f *Field) signatory() int {
 	if m := signatureForm.FindStringSubmatch(f.Text); m != nil {
 		return int(m[1][0] - '0')

@@ -19,7 +19,7 @@ const (
 	minSide      = 50 * 72 / 25.4 // points
 	maxSide      = 14_400
 	lowDetail    = 150 // pixels per inch
-	defaultScale = 96  // pixels per inch of a picture that does not say it
+	defaultScale = 96  // pixels per inch of a picture without a resolution
 )
 
 // refusals lists the errors of package pdf for files that can never be a design.
@@ -41,7 +41,7 @@ var refusals = []struct {
 // show the fields, which are drawn after the content.
 var errFaulty = refuse("design_faulty", "The content of a page has errors at which some viewers stop. Open the PDF and print it to a new PDF.")
 
-// pdfError converts an error of package pdf to a *Refusal, unless it is another fault.
+// pdfError returns a *Refusal for an error in the list refusals. It wraps any other error.
 func pdfError(err error) error {
 	for _, r := range refusals {
 		if errors.Is(err, r.err) {
@@ -220,7 +220,8 @@ func suggestions(doc *pdf.Document) (out []Field) {
 	return out
 }
 
-// guess chooses the kind of a suggestion by its label, each only once.
+// guess chooses the kind of a suggestion by its label. It chooses Name, Date and Title only once each, and
+// otherwise Column.
 func (f *Field) guess(used map[string]bool) {
 	label := strings.ToLower(f.Label)
 	for _, g := range []struct {

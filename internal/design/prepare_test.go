@@ -98,7 +98,7 @@ func TestRemoved(t *testing.T) {
 		return slices.ContainsFunc(d.Warnings, func(w Warning) bool { return w.Code == "encrypted" })
 	}
 	if encrypted(file) || !encrypted(blank()) {
-		t.Error("the warning about encryption is not that of the file which is used")
+		t.Error("want the warning about encryption for the file that is kept, and not for the file that is rewritten")
 	}
 	if len(d.Fields) != 2 {
 		t.Fatalf("there are %d suggestions, want 2", len(d.Fields))

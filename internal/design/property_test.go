@@ -81,7 +81,7 @@ func letters(s string) string {
 	return string(out)
 }
 
-// shownTexts returns the texts that a certificate must show, by field.
+// shownTexts returns the texts that a certificate must show, in the order of the fields.
 func shownTexts(l *Layout, v *Values) (out []string) {
 	for i := range l.Fields {
 		if f := &l.Fields[i]; f.isText() {
@@ -92,8 +92,8 @@ func shownTexts(l *Layout, v *Values) (out []string) {
 	return out
 }
 
-// The text of each certificate is exactly that of its row, in twelve scripts: nothing is missing, cut
-// or added, and each text is found as it is in the row.
+// The text that pdftotext finds in a certificate is exactly that of its fields, in twelve scripts: no
+// letter is missing or added, and each word is found as it is in the row.
 func TestTextEqualsRow(t *testing.T) {
 	base, template := publish(t, blank(), certificate(), noPictures)
 	n := 120
@@ -110,12 +110,12 @@ func TestTextEqualsRow(t *testing.T) {
 		got := norm.NFC.String(text(t, file))
 		want := shownTexts(template.layout, v)
 		if letters(got) != letters(strings.Join(want, "")) {
-			t.Errorf("%s: readers find\n%q, want\n%q", v.Name, letters(got), letters(strings.Join(want, "")))
+			t.Errorf("%s: pdftotext finds\n%q, want\n%q", v.Name, letters(got), letters(strings.Join(want, "")))
 		}
 		for _, s := range want {
 			if !strings.Contains(strings.Join(strings.Fields(got), " "), norm.NFC.String(s)) && letters(s) != "" {
 				if len(strings.Fields(s)) > 1 && !contains(got, strings.Fields(norm.NFC.String(s))) {
-					t.Errorf("readers do not find %q in\n%s", s, got)
+					t.Errorf("pdftotext does not find %q in\n%s", s, got)
 				}
 			}
 		}

@@ -22,7 +22,7 @@ import (
 type plan struct {
 	Version int    `json:"version"`
 	Prefix  string `json:"prefix"`
-	Space   bool   `json:"space,omitempty"` // colours are in the colour space of the resources
+	Space   bool   `json:"space,omitempty"` // colours are in the colour space of the resources, not in DeviceRGB
 	// Opaque reports whether the design does not allow transparency.
 	Opaque bool                 `json:"opaque,omitempty"`
 	Pages  []pagePlan           `json:"pages"`
@@ -33,12 +33,12 @@ type plan struct {
 	Fonts    *typeset.Shared `json:"fonts"`
 }
 
-// planVersion is the version of the form of plans.
+// planVersion is the version of the format of plans.
 const planVersion = 1
 
 // pagePlan is a page with variable fields: its index, the object number of the content stream that a
-// certificate replaces, and those of the dictionaries of fonts and of pictures, to which it adds its own.
-// Images is 0 for a page without signatures.
+// certificate replaces, and the object numbers of the dictionaries to which a certificate adds its own
+// fonts and pictures. Images is 0 for a page without signatures.
 type pagePlan struct {
 	Page    int `json:"page"`
 	Content int `json:"content"`
@@ -64,7 +64,7 @@ type publisher struct {
 	subsets *typeset.Subsets
 	plan    plan
 	tags    *tags
-	space   pdf.Object // the colour space of our colours; nil for DeviceRGB
+	space   pdf.Object // the colour space of what is added; nil for DeviceRGB
 	opaque  bool       // transparency is not allowed
 	drawn   map[string]pdf.Ref
 	// loaded is the picture that was read last. Other pictures are not kept, because each may need 100 MB
@@ -160,8 +160,8 @@ func (p *publisher) prefix() string {
 }
 
 // colours sets the colour space of what is added, and whether it may be transparent. A design that
-// claims PDF/A allows DeviceRGB only with an output intent of that space (ISO 19005-2, 6.2.4.3), and
-// PDF/A-1 no transparency (ISO 19005-1, 6.4).
+// claims PDF/A allows DeviceRGB only with an output intent of that space (ISO 19005-2, 6.2.4.3). PDF/A-1
+// allows no transparency (ISO 19005-1, 6.4).
 func (p *publisher) colours(packet string) {
 	claim := pdfaPart.FindStringSubmatch(packet)
 	if claim == nil {
@@ -183,7 +183,8 @@ func (p *publisher) colours(packet string) {
 const inContext = "NWU-7QF2-0123-AB-CD 0-1-2-3-4-5-6-7-8-9 2026-03-12 A–B 1–2 10:30 9:41 A:B 1/2 A/B 94 % 100% " +
 	"(A) (12) [A] {1} A·B 1·2 A @ 1 +1 1×2 #1 A_1 A&B <1> A→B «A» ‹1› ¿A? ¡A!"
 
-// alphabet returns the letters of the script of a language that fonts have besides Latin.
+// alphabet returns the letters of the script of a language if it is Cyrillic or Greek, which many fonts
+// have besides Latin, and otherwise "".
 func alphabet(tag string) string {
 	script, _ := language.Make(tag).Script()
 	var first, last rune
@@ -204,8 +205,8 @@ func alphabet(tag string) string {
 	return b.String()
 }
 
-// preload adds the letters of the fonts of the variable fields: those of Latin and of the language of
-// the template. They are a fixed set, so that a template does not reveal the names of a list.
+// preload adds letters to the fonts of the variable fields: the Latin letters and those of the language
+// of the template. The letters are a fixed set, so that a template does not reveal the names of a list.
 func (p *publisher) preload() error {
 	done := map[typeset.Font]bool{}
 	for i := range p.l.Fields {
@@ -243,7 +244,8 @@ type pageEdit struct {
 	tags     *pageTags
 }
 
-// page draws what does not vary on a page. It returns nil for a page without fields.
+// page draws what does not vary on a page. It returns nil for a page without fields other than the QR
+// code.
 func (p *publisher) page(index int) (*pageEdit, error) {
 	if !slices.ContainsFunc(p.l.Fields, func(f Field) bool { return f.Page == index+1 && f.Kind != QR }) {
 		return nil, nil //nolint:nilnil // a page without fields is not an error
@@ -322,10 +324,10 @@ const (
 	maxPicturePixels = 100_000_000
 )
 
-// errPictures refuses a template with more pictures than every certificate should contain.
+// errPictures refuses a template whose pictures are too large in total for each certificate to contain them.
 var errPictures = refuse("pictures_large", "The pictures of the template have more than 20 MB or 100 megapixels in total. Use fewer or smaller pictures.")
 
-// load returns a picture, which several fields may show one after the other.
+// load returns a picture. It keeps the last picture, because the next field may show the same one.
 func (p *publisher) load(id string) (*picture, error) {
 	if id == p.loadedID {
 		return p.loaded, nil
@@ -363,7 +365,7 @@ func (p *publisher) picture(edit *pageEdit, f *Field, g pdf.Geometry) error {
 	scale := min(f.Box[2]/float64(pic.width), f.Box[3]/float64(pic.height))
 	w, h := float64(pic.width)*scale, float64(pic.height)*scale
 	width := int(math.Ceil(w * resolution / 72))
-	if pic.width < 2*width { // not worth the loss
+	if pic.width < 2*width { // a reduction would save little, and would lose detail
 		width = pic.width
 	}
 	key := f.Image + " " + strconv.Itoa(width)
@@ -385,7 +387,7 @@ func (p *publisher) picture(edit *pageEdit, f *Field, g pdf.Geometry) error {
 	return nil
 }
 
-// aligned returns the lower left corner of something in the box of a field.
+// aligned returns the lower left corner of an object of the size w, h in the box of a field.
 func aligned(f *Field, w, h float64) (x, y float64) {
 	switch f.Align {
 	case "center":
@@ -470,7 +472,7 @@ func (p *publisher) catalog(packet string, all bool) {
 	info := p.doc.Dict(p.doc.Trailer().Get("Info")).Clone()
 	if title := p.l.Title; title != "" {
 		changed, ok := withTitle(packet, title)
-		// PDF/A-1 requires the same title in both places (ISO 19005-1, 6.7.3).
+		// PDF/A-1 requires the same title in Info as in the XMP metadata (ISO 19005-1, 6.7.3).
 		if ok || pdfaPart.FindStringSubmatch(packet) == nil {
 			info.Set("Title", pdf.TextString(title))
 			p.u.SetTrailer("Info", p.u.Add(info))

@@ -23,11 +23,12 @@ const maxObjects = 1 << 18
 // removedAnnotations are the subtypes of annotations that belong to forms, files and media.
 var removedAnnotations = []pdf.Name{"Widget", "FileAttachment", "RichMedia", "3D", "Movie", "Screen", "Sound"}
 
-// removedKeys are the entries of all dictionaries that lead to actions, files or the private data of
-// programs.
+// removedKeys are the entries that are removed from every dictionary, because they lead to actions, files
+// or the private data of programs.
 var removedKeys = []pdf.Name{"AA", "AF", "EF", "PieceInfo"}
 
-// removedFromCatalog are the entries of the catalog that lead to forms, files, scripts and signatures.
+// removedFromCatalog are the entries of the catalog that are not copied with it: those that lead to forms,
+// files, scripts and signatures, and those that rewriter.catalog sets itself.
 var removedFromCatalog = []pdf.Name{"AcroForm", "Collection", "DSS", "Legal", "NeedsRendering", "Perms", "Pages", "StructTreeRoot", "Names"}
 
 // rewrite returns the document without JavaScript, forms, attachments and media. Nothing of them is in
@@ -84,7 +85,7 @@ func rewrite(doc *pdf.Document) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// drain copies the objects that were referenced, and those that they refer to.
+// drain copies the objects in the queue, and the objects to which these refer.
 func (r *rewriter) drain() error {
 	for len(r.queue) > 0 {
 		number := r.queue[0]

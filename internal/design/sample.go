@@ -12,8 +12,7 @@ import (
 
 // Sample returns a complete PDF that shows how a certificate will look, with a mark across each page
 // such as "SAMPLE". It has no reference id and no QR code: their places show the mark and a pale
-// square. base is the file of the template. The error is Problems if the certificate could not be
-// drawn.
+// square. base is the PDF of the base. The error is Problems if the certificate could not be drawn.
 func (t *Template) Sample(base []byte, v *Values, mark string) ([]byte, error) {
 	if int64(len(base)) != t.size {
 		return nil, fmt.Errorf("%w: it has %d bytes, want %d", errPlan, len(base), t.size)
@@ -27,14 +26,14 @@ func (t *Template) Sample(base []byte, v *Values, mark string) ([]byte, error) {
 	return t.marked(slices.Concat(base, fields), mark, true)
 }
 
-// MarkSample returns a certificate of the template with a mark across each page. The certificate is a
-// file that begins with the base and may have its QR code.
+// MarkSample returns a certificate of the template with a mark across each page. file is the certificate,
+// which begins with the base and may have its QR code.
 func (t *Template) MarkSample(file []byte, mark string) ([]byte, error) {
 	return t.marked(slices.Clip(file), mark, false)
 }
 
-// marked returns a file with a mark across each page. noCode draws a pale square in the place of the QR
-// code.
+// marked returns a file with a mark across each page. If noCode is true, a pale square is in the place of
+// the QR code.
 func (t *Template) marked(file []byte, mark string, noCode bool) ([]byte, error) {
 	doc, err := pdf.Open(bytes.NewReader(file), int64(len(file)))
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// Sample are values that show how a template looks, for the designer. Name is "typical", "long" or the
-// English name of a script in lower case.
+// Sample has values that show how a template looks, for the designer. Name is "typical", "long" or the
+// English name of a script or a language in lower case.
 type Sample struct {
 	Name   string
 	Values Values
@@ -54,8 +54,8 @@ func SampleIn(tag string) Sample {
 	return list[0]
 }
 
-// Fill returns values with a text for each column of the layout that they lack: the name of the
-// column. A column with an empty value stays empty.
+// Fill returns the values with a text for each column of the layout that is not in v.Columns: the name of
+// the column. A column with an empty value stays empty.
 func (l *Layout) Fill(v Values) *Values {
 	v.Columns = maps.Clone(v.Columns)
 	for _, c := range l.Columns() {

@@ -14,13 +14,13 @@ type Shaped struct {
 	Size  float64
 	Lines int
 	Text  string
-	// Problem is the reason why the text cannot be drawn, or nil. If it has no room, Path shows it at
-	// the smallest size beyond the box.
+	// Problem is the reason why the text cannot be drawn, or nil. If the text has no room, Path shows it
+	// in one line at the smallest size, even beyond the box.
 	Problem *Problem
 }
 
-// Shape sets the text of a field for the designer, in the same way as Draw. A field without text is an
-// empty Shaped.
+// Shape sets the text of a field for the designer, in the same way as Draw. It returns an empty Shaped for
+// a picture or the QR code.
 func Shape(f *Field, l *Layout, v *Values, fonts *typeset.Fonts) Shaped {
 	if !f.isText() {
 		return Shaped{}
@@ -55,8 +55,8 @@ func Shape(f *Field, l *Layout, v *Values, fonts *typeset.Fonts) Shaped {
 	return out
 }
 
-// overflow sets a text that has no room in one line at the smallest size, and returns the position of
-// its left edge.
+// overflow sets a text that has no room. It sets the text in one line at the smallest size, and returns the
+// position of the left edge of the line.
 func (f *Field) overflow(text filled, fonts *typeset.Fonts) (*typeset.Block, float64, error) {
 	style := f.style(text)
 	style.Size, style.Lines, style.Align, style.Height = min(style.MinSize, f.Size), 1, typeset.Left, 0

@@ -63,14 +63,14 @@ func PrepareSignature(file []byte) ([]byte, error) {
 	return encodeSignature(small.pixels(max(1, width)))
 }
 
-// inkOf returns the ink of a picture: black, with the darkness as opacity. The background is the lightest
-// common level, so that grey paper is transparent too.
+// inkOf returns the ink of a picture: black, with the darkness as opacity. The paper becomes transparent,
+// even if it is grey.
 func inkOf(img *image.NRGBA) *image.NRGBA {
 	var histogram [256]int
 	for i := 0; i < len(img.Pix); i += 4 {
 		histogram[darkness(img.Pix[i:i+4])]++
 	}
-	// The paper is the most frequent level of darkness, unless most of the picture is dark.
+	// The paper is the most frequent level in the lighter half of the levels.
 	paper := 0
 	for level := range 128 {
 		if histogram[level] > histogram[paper] {

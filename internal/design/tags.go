@@ -22,9 +22,9 @@ type tags struct {
 	tree     *pdf.Dict // the root
 	parent   pdf.Ref   // to which elements are added: the root, or its element Document
 	space    pdf.Object
-	numbers  map[int]pdf.Object // the parent tree: elements by marked content, by page
-	next     int                // key of the parent tree
-	kids     pdf.Array          // of parent, new
+	numbers  map[int]pdf.Object // the parent tree (14.7.5.4): the elements of each page or object, by its key
+	next     int                // the next key of the parent tree
+	kids     pdf.Array          // the new elements of parent
 }
 
 // These are the limits of trees that are extended.
@@ -252,7 +252,7 @@ func (t *pageTags) picture(f *Field) int {
 	return mark
 }
 
-// extent returns the rectangle around a field in the units of the page.
+// extent returns the rectangle around a field in the coordinates of the page.
 func (t *pageTags) extent(f *Field) pdf.Rectangle {
 	g := t.page.Geometry()
 	_, height := g.Size()
@@ -284,7 +284,7 @@ func (t *pageTags) end() []byte {
 	return []byte("EMC\n")
 }
 
-// finish sets what the dictionary of a page has of the structure.
+// finish sets the entries of the dictionary of a page that belong to the structure.
 func (t *pageTags) finish(dict *pdf.Dict) {
 	if t.off {
 		return
@@ -294,7 +294,7 @@ func (t *pageTags) finish(dict *pdf.Dict) {
 	dict.Set("Tabs", pdf.Name("S"))
 }
 
-// write writes the tree. all reports whether it has the content of each page.
+// write writes the tree. all reports whether the tree has the content of each page.
 func (t *tags) write(catalog *pdf.Dict, all bool) {
 	if t.off || len(t.kids) == 0 {
 		return

@@ -28,7 +28,7 @@ type Template struct {
 	updates    *pdf.Snapshot
 
 	document pdf.Ref   // the structure element of the document; zero if the design has its own
-	root     *pdf.Dict // the same
+	root     *pdf.Dict // the dictionary of document
 	common   commonTexts
 
 	sha256 [32]byte
@@ -215,8 +215,8 @@ func (t *Template) Size() int64 { return t.size }
 // Pages returns the sizes of the pages.
 func (t *Template) Pages() []Page { return slices.Clone(t.shown) }
 
-// Check reports whether a certificate can be drawn: whether it has all required values, and each text
-// fits its field and has a font. It draws nothing.
+// Check returns the reasons why a certificate cannot be drawn: required values that are missing, values of
+// unknown columns, and texts that do not fit their fields or have characters without a font.
 func (t *Template) Check(v *Values) Problems {
 	_, problems, err := t.setAll(v)
 	if err != nil {
@@ -273,8 +273,8 @@ func (t *Template) block(field int, text filled) (*typeset.Block, error) {
 	return b, err
 }
 
-// isSmall reports whether a text has no characters of a large font, which a stored block would keep in
-// memory.
+// isSmall reports whether a text has no characters of a large font. A stored block would keep such a font
+// in memory.
 func isSmall(text string) bool {
 	const firstHan = 0x2E80
 	for _, r := range text {

@@ -43,8 +43,8 @@ func parse(text string) (out []piece) {
 
 // filled is the text of a field with its values.
 type filled struct {
-	// text has each value between isolates, unless the field is one value alone. plain has no
-	// isolates.
+	// text has each value between isolate characters (UAX #9), unless the field is one value alone. plain
+	// has no isolate characters.
 	text, plain string
 	direction   typeset.Direction
 	language    string
@@ -82,7 +82,7 @@ func fill(f *Field, pieces []piece, l *Layout, v *Values) (filled, Problems) {
 		return out, problems
 	}
 	out.text, out.plain = recase(text.String(), f.Case, out.language), recase(plain.String(), f.Case, out.language)
-	if !letters { // the values decide about the direction, although they are isolated
+	if !letters { // the values determine the direction, although they are isolated
 		out.direction = direction(out.plain)
 	}
 	return out, problems
@@ -118,8 +118,8 @@ func (p Placeholder) value(f *Field, v *Values, tag string) string {
 	return s.Name
 }
 
-// clean returns a value without space around it and without isolates, which could end the one around
-// the value.
+// clean returns a value without space around it and without isolate characters, which could end the
+// isolate around the value.
 func clean(s string) string {
 	return strings.TrimSpace(strings.Map(func(r rune) rune {
 		if r >= '\u2066' && r <= '\u2069' {
@@ -154,7 +154,7 @@ func direction(s string) typeset.Direction {
 	return typeset.Auto
 }
 
-// formatDate formats a date such as "2026-03-12" in a language. Text that is no date stays as it is.
+// formatDate formats a date such as "2026-03-12" in a language. Text that is not a date stays as it is.
 // In languages whose months are not known, the date is in the form of ISO 8601.
 func formatDate(date, format, tag string) string {
 	t, err := time.Parse(time.DateOnly, strings.TrimSpace(date))
@@ -231,7 +231,7 @@ func (f *Field) baseline(b *typeset.Block) float64 {
 	return (h-b.Height)/2 + b.CapHeight
 }
 
-// problem returns the problem of a text that cannot be set, or false for a fault of the vault.
+// problem returns the problem of a text that cannot be set, or false if the text is not the cause of the error.
 func (f *Field) problem(err error) (Problem, bool) {
 	if missing := (*typeset.MissingError)(nil); errors.As(err, &missing) {
 		names := make([]string, 0, len(missing.Runes))

@@ -59,7 +59,7 @@ func TestDirectionOfValues(t *testing.T) {
 	}
 	text, _ = fill(f, parse("For {name}"), &Layout{}, &Values{Name: "محمد"})
 	if block, err = set(f, text, fonts); err != nil || block.RightToLeft {
-		t.Errorf("a name turns the sentence around: %v", err)
+		t.Errorf("an Arabic name changes the direction of the sentence: %v", err)
 	}
 }
 

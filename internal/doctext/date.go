@@ -53,8 +53,8 @@ var (
 		"délivré", "data", "emitido", "em", "تاريخ", "بتاريخ", "दिनांक")
 )
 
-// dates returns the probable issue dates: those after a word such as "issued" first, then the last
-// of the text.
+// dates returns the probable issue dates: first those after a word such as "issued", then the others,
+// beginning with the last one of the text.
 func dates(lines []Line) []string {
 	var marked, others []string
 	for i, l := range lines {
@@ -94,7 +94,7 @@ func hasAny(words []string, phrases [][]string) bool {
 	return false
 }
 
-// found is a date in a line, from the byte start.
+// found is a date in a line. start is the index of its first byte.
 type found struct {
 	text  string
 	start int

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// Text is a text in which names are searched.
+// Text is a text in which names are looked up.
 type Text struct {
 	plain, reduced spelling
 	letters        int
@@ -247,8 +247,8 @@ var letters = strings.NewReplacer(
 	"ى", "ي", "ی", "ي", "ک", "ك", "ة", "ه", "ہ", "ه", "ھ", "ه", "ـ", "",
 )
 
-// fold returns a text in one case, decomposed and without marks and invisible characters. Letters
-// that stand for a letter with a mark are replaced.
+// fold returns a text with folded case, decomposed and without marks and invisible characters. Letters
+// that have no decomposition, such as ø, are replaced.
 func fold(s string) string {
 	if ascii(s) {
 		return strings.ToLower(s)
@@ -280,10 +280,11 @@ func unspaced(c rune) bool {
 	return unicode.In(c, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar)
 }
 
-// umlauts replaces the spelling of German and Nordic letters without marks.
+// umlauts replaces a spelling such as "ue" for "ü" with the letter without its mark, "u".
 var umlauts = strings.NewReplacer("ae", "a", "oe", "o", "ue", "u", "aa", "a")
 
-// losses are parts of words that a PDF loses because its font has no characters for its ligatures.
+// losses change a word to forms that the text of a PDF may have: with another spelling of umlauts, or
+// without ligatures or a part of them, because a font does not map them to characters.
 var losses = []*strings.Replacer{
 	umlauts,
 	strings.NewReplacer("ffi", "", "ffl", "", "ff", "", "fi", "", "fl", ""),
@@ -292,7 +293,7 @@ var losses = []*strings.Replacer{
 	strings.NewReplacer("لا", ""),
 }
 
-// spellings returns the words of a name in the spellings that a text may have, first the usual one.
+// spellings returns the words of a name in the spellings that a text may have. The first is the usual one.
 // The text of a PDF may have a word in reverse order if the script is written from right to left.
 func spellings(tokens []string) [][]string {
 	list := [][]string{tokens}

@@ -27,19 +27,19 @@ type Suggestion struct {
 // maxSuggestions is the maximum number of suggestions of each kind.
 const maxSuggestions = 5
 
-// Suggest returns the name, the issue date and the address that a text probably contains. A name
-// stands after words such as "awarded to", or in large letters.
+// Suggest returns the names, issue dates and addresses that a text probably contains. A name is after
+// words such as "awarded to" or, if the text has no such words, in large letters.
 func Suggest(lines []Line) Suggestion {
 	s := Suggestion{Names: names(lines), Dates: dates(lines)}
 	s.Emails = emails(lines, s.Names)
 	return s
 }
 
-// linesAfterPhrase is the number of lines after a phrase in which its name is searched.
+// linesAfterPhrase is the number of lines after a phrase that may contain the name.
 const linesAfterPhrase = 3
 
-// names returns the probable names: those after a phrase or, if there is none, the lines that look
-// like a name, by size.
+// names returns the probable names: those after a phrase or a label. If there are none, it returns the
+// lines that look like a name, the largest first.
 func names(lines []Line) (list []string) {
 	add := func(name string) {
 		if len(list) < maxSuggestions && !slices.ContainsFunc(list, func(other string) bool { return strings.EqualFold(name, other) }) {
@@ -113,7 +113,7 @@ func folded(list ...string) (out [][]string) {
 	return out
 }
 
-// word is a folded word of a line, which ends at the byte end of the line.
+// word is a folded word of a line. end is the index of the byte after the word.
 type word struct {
 	folded string
 	end    int
@@ -219,8 +219,8 @@ const (
 	maxNameLetters = 60
 )
 
-// leadingName returns the name at the start of a text, or "". whole reports whether the whole text
-// is the name.
+// leadingName returns the name at the start of a text, after titles, or "". whole reports whether the
+// text has nothing after the name.
 func leadingName(text string) (name string, whole bool) {
 	text = strings.Trim(text, separators)
 	if first, _ := utf8.DecodeRuneInString(text); unicode.Is(unicode.Han, first) {

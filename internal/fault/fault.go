@@ -21,7 +21,7 @@ const (
 	Invalid
 	// BadRequest is an operation that the current state does not allow.
 	BadRequest
-	// Unauthorized is a missing, unknown or expired credential.
+	// Unauthorized is a missing, unknown or expired token.
 	Unauthorized
 	// Forbidden is an authenticated caller without the permission.
 	Forbidden

@@ -86,8 +86,8 @@ func TestAddressChangeMailGoesToTheFoldedAddress(t *testing.T) {
 	})
 }
 
-// TestAddressOfAnotherLetterIsAnotherAccount checks that the holder of a mailbox whose address has
-// the same lower case does not get the account of an address.
+// TestAddressOfAnotherLetterIsAnotherAccount checks that two addresses with different letters belong to
+// two accounts, even if the lower case of both letters is the same, as with U+0130 and I.
 func TestAddressOfAnotherLetterIsAnotherAccount(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

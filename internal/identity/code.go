@@ -120,7 +120,7 @@ func (s *Service) Enrolment(ctx context.Context, p Person) (Enrolment, error) {
 // factor is already on.
 var ErrNoEnrolment = fault.New(fault.BadRequest, "There is no second factor being set up.")
 
-// authenticator reads a person's secret.
+// authenticator returns a person's secret, and reports whether the second factor is on.
 func (s *Service) authenticator(ctx context.Context, q db.Queryer, personID int64) (secret string, confirmed bool, err error) {
 	var sealed []byte
 	if err := q.QueryRowContext(ctx, `SELECT secret, confirmed_at IS NOT NULL FROM authenticators WHERE user_id = $1`, personID).

@@ -41,7 +41,8 @@ func aurora() Builtin {
 		heading:     "achievement",
 		colours: func(h hue) palette {
 			p := make(palette, aurCount)
-			// The sky turns to warmer hues: from blue by way of red, but from yellow back to red.
+			// The sky changes to warmer hues: the hue increases, for example from blue to red, but decreases
+			// from yellow and green.
 			way := 1.0
 			if h.accent.Hue > 40 && h.accent.Hue < 150 {
 				way = -1
@@ -113,7 +114,7 @@ func drawAurora(c *canvas) {
 		c.curve(false, thread...)
 		c.line()
 	}
-	// White covers the sky below its edge. The rest of the page is a rectangle, which is fast.
+	// White covers the sky below its edge. The rest of the page is a rectangle, which renderers draw fast.
 	c.fill(aurPaper)
 	c.polyline(point{c.w + 1, g.sky + 45}, point{c.w + 1, g.sky - 58})
 	c.write("c", 0.66*c.w, g.sky+88, 0.34*c.w, g.sky-82, -1, g.sky+40)

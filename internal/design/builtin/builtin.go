@@ -22,7 +22,7 @@ import (
 
 //go:generate go run ./gen pdf
 
-// These are the papers of a design.
+// These are the paper sizes of a design.
 const (
 	A4     = "a4"
 	Letter = "letter"
@@ -145,10 +145,10 @@ func (b *Builtin) file(f Format) string { return b.Name + "-" + f.Paper + ".pdf"
 //go:embed pdf
 var embedded embed.FS
 
-// indexFile has the places of the colours in the PDF files.
+// indexFile has the places of the colours and of the matrices that mirror a design, in the PDF files.
 const indexFile = "colours.json"
 
-// index returns the places of the colours by the name of the file.
+// index returns the places of indexFile by the name of the PDF file.
 var index = sync.OnceValues(func() (map[string][]place, error) {
 	data, err := embedded.ReadFile("pdf/" + indexFile)
 	if err != nil {

@@ -144,7 +144,7 @@ func TestFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 		if bytes.Equal(own, other) || len(own) != len(other) {
-			t.Error("the accent does not only replace colours")
+			t.Error("another accent does not change the file, or changes its size")
 		}
 		for _, file := range [][]byte{own, other} {
 			path := filepath.Join(t.TempDir(), "design.pdf")
@@ -211,7 +211,7 @@ func TestLayout(t *testing.T) {
 		}
 		for _, k := range []design.Kind{design.Name, design.Title, design.Date, design.Reference, design.Details, design.Image, design.QR} {
 			if kinds[k] != 1 {
-				t.Errorf("%d fields of kind %s", kinds[k], k)
+				t.Errorf("%d fields of kind %s, want 1", kinds[k], k)
 			}
 		}
 		if l.Title == "" || l.Alt == "" {
@@ -359,14 +359,14 @@ func TestContrast(t *testing.T) {
 				}
 				// Fine lines, and the edge of an emblem, may be behind a part of a text.
 				if share := readable(page, f.Box, text, colour.Text); share < 0.985 {
-					t.Errorf("%s in %v: %s has enough contrast on %.1f %% of its box only", b.Name, accent, f.ID, 100*share)
+					t.Errorf("%s in %v: %s has enough contrast on only %.1f %% of its box", b.Name, accent, f.ID, 100*share)
 				}
 			}
 		}
 	}
 }
 
-// readable returns the share of the pixels of a box to which a colour has at least a contrast.
+// readable returns the share of the pixels of a box to which a colour has at least the given contrast.
 func readable(page *pdfium.Page, box design.Box, text colour.Colour, contrast float64) float64 {
 	scale := float64(page.Raster.X) / page.Width
 	area := image.Rect(int(box[0]*scale)+1, int(box[1]*scale)+1, int((box[0]+box[2])*scale), int((box[1]+box[3])*scale))

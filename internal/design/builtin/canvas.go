@@ -72,7 +72,7 @@ func (c *canvas) op(text string) {
 	c.content.WriteByte('\n')
 }
 
-// write appends numbers and an operator. Two decimal places are a 7000th of an inch.
+// write appends numbers and an operator. Numbers have two decimal places: 0.01 is a 7200th of an inch.
 func (c *canvas) write(operator string, values ...float64) {
 	for _, v := range values {
 		c.content.Write(strconv.AppendFloat(c.content.AvailableBuffer(), math.Round(v*100)/100+0, 'f', -1, 64))
@@ -98,7 +98,7 @@ func (c *canvas) opacity(v float64) {
 	c.shared.opacities = append(c.shared.opacities, v)
 }
 
-// These paint the path.
+// These fill the path, draw it as a line, or clip to it.
 func (c *canvas) paint() { c.op("f") }
 func (c *canvas) line()  { c.op("S") }
 func (c *canvas) clip()  { c.op("W n") }
@@ -158,11 +158,12 @@ func (c *canvas) fillTiles(p point, w, h float64, draw func(f *canvas)) {
 	c.shared.tiles = append(c.shared.tiles, tile{f, p})
 }
 
-// The following methods append to the path.
+// The following methods append to the path, except frame, visible and rosette, which also paint.
 
 func (c *canvas) rect(x, y, w, h float64) { c.write("re", x, y, w, h) }
 
-// frame fills a frame of the given width with four rectangles. Renderers fill them faster than a path.
+// frame fills a frame of the given width with four rectangles. Renderers fill them faster than one path with
+// a hole.
 func (c *canvas) frame(inset, width float64) {
 	w, h := c.w-2*inset, c.h-2*inset
 	for _, y := range []float64{inset, c.h - inset - width} {
@@ -190,7 +191,7 @@ func (c *canvas) polyline(points ...point) {
 	}
 }
 
-// kappa is the length of the handles of a quarter of a circle.
+// kappa is the length of the Bézier handles of a quarter of a circle, as a multiple of the radius.
 const kappa = 0.5523
 
 func (c *canvas) circle(p point, r float64) { c.ellipse(p, r, r) }
@@ -281,8 +282,8 @@ func (c *canvas) star(p point, corners int, radii ...float64) {
 	c.polygon(points...)
 }
 
-// trace appends a line whose points are a function of t from one number to another. Each of its parts
-// begins and ends in the direction of the function.
+// trace appends a line whose points are a function of t, for t from one number to another. Each part of the
+// line is a Bézier curve that begins and ends in the direction of the function.
 func (c *canvas) trace(from, to float64, parts int, at func(t float64) point) {
 	const near = 1e-4
 	step := (to - from) / float64(parts)
@@ -322,15 +323,15 @@ type file struct {
 	places []place
 }
 
-// place is a position in a file. It has the colours of slots, three bytes each, or, without slots, a
-// matrix that mirrors what follows at the vertical line at half of Mirror.
+// place is a position in a file. The colours of Slots are there, three bytes each, or, without Slots, a
+// matrix that can mirror what follows at the vertical line x = Mirror/2.
 type place struct {
 	At     int     `json:"at"`
 	Slots  []slot  `json:"slots,omitempty"`
 	Mirror float64 `json:"mirror,omitempty"`
 }
 
-// matrix returns the operator that scales x and then moves it, in as many bytes for all values.
+// matrix returns the operator that scales x and then moves it. It has the same length for all values.
 func matrix(scale int, x float64) string { return fmt.Sprintf("%2d 0 0 1 %7.2f 0 cm\n", scale, x) }
 
 // upright begins a part of the drawing that is not mirrored with the rest, such as a tick. The part
@@ -364,7 +365,7 @@ func (c *canvas) file(colours palette) (*file, error) {
 	for i := range every {
 		every[i] = slot(i)
 	}
-	// The streams have no filter, so that their bytes are the colours (8.6.6.3 and 7.10.2).
+	// The streams have no filter, so that their bytes are the colours (ISO 32000-2, 8.6.6.3 and 7.10.2).
 	space := pdf.Array{pdf.Name("Indexed"), pdf.Name("DeviceRGB"), pdf.Integer(len(colours) - 1), add(nil, every)}
 	shadings, states, forms, patterns := pdf.NewDict(), pdf.NewDict(), pdf.NewDict(), pdf.NewDict()
 	for i, g := range c.shared.gradients {
@@ -453,7 +454,7 @@ func (c *canvas) file(colours palette) (*file, error) {
 	return out, nil
 }
 
-// object returns the shading dictionary (8.7.4.5).
+// object returns the shading dictionary (ISO 32000-2, 8.7.4.5).
 func (g *gradient) object(function pdf.Ref) *pdf.Dict {
 	return pdf.NewDict(
 		pdf.Entry{Key: "ShadingType", Value: pdf.Integer(2)},

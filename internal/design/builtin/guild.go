@@ -57,7 +57,7 @@ type guildGrid struct {
 	emblem       point
 	left, right  float64 // of the column of text
 	name         float64 // the top of the name's group
-	foot, second float64 // the rules of the date and the signature
+	foot, second float64 // the rules of the date and the signature; the left end of the second rule
 	code         point
 }
 
@@ -82,7 +82,7 @@ func drawGuild(c *canvas) {
 	c.rect(0, 0, c.w, c.h)
 	c.paint()
 
-	// The bar fills the top of the plate; a band of chevrons closes it.
+	// The bar fills the top of the plate.
 	c.save()
 	inner := g.inset + 9
 	plate(c, inner, inner, c.w-2*inner, c.h-2*inner, g.cut-4)
@@ -93,7 +93,7 @@ func drawGuild(c *canvas) {
 	c.fill(guiBarDeep)
 	c.rect(0, g.bar-24, c.w, 24)
 	c.paint()
-	// A band of chevrons closes the bar.
+	// A band of chevrons is at the lower edge of the bar.
 	c.stroke(guiWeave, 1.1)
 	for row := range 2 {
 		var zigzag []point

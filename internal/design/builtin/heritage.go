@@ -125,8 +125,8 @@ func drawWatermark(c *canvas, p point, r float64) {
 	c.rosette(p, 0.76*r, r, 32, 2, herWatermark, 0.4)
 }
 
-// drawBorder draws the engraved border: a solid frame, a net of waves on it that repeats a cell, and
-// medallions at the corners.
+// drawBorder draws the engraved border: a solid frame, on it a net of waves that consists of equal tiles,
+// and medallions at the corners.
 func drawBorder(c *canvas, g heritageGrid) {
 	c.fill(herFrame)
 	c.frame(g.inset, g.band)

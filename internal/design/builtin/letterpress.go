@@ -41,7 +41,7 @@ type letterpressGrid struct {
 	dash    float64 // the dash below the name
 	foot    float64 // the rules of the date and the signature
 	rule    float64
-	side    float64 // the distance of their middle from the axis
+	side    float64 // the distance of the middle of a rule from the axis
 	code    point
 }
 
@@ -60,7 +60,7 @@ func drawLetterpress(c *canvas) {
 	c.paint()
 	drawFlowers(c, g)
 
-	// A swelled dash below the heading's lines and one below the name, as in old prints.
+	// A swelled dash below the heading and one below the name, as in old prints.
 	drawDash(c, point{g.axis, g.heading + 92}, 74, 1.5)
 	drawDash(c, point{g.axis, g.dash}, 108, 1)
 
@@ -134,8 +134,10 @@ func drawFlowers(c *canvas, g letterpressGrid) {
 		f.circle(point{}, 1.1)
 		f.paint()
 	})
-	// A tile is a flower and a pearl, with its ends between the two. A pearl is beside each corner.
-	const half, gap, reach = 10, 4, 7.8 // half of the width; from a pearl to the end; of a flower
+	// A tile is a flower and a pearl, and ends between a pearl and the next flower. A pearl is beside each
+	// corner. half is half of the width of the border, gap the distance from the middle of a pearl to the end
+	// of its tile, and reach the distance from the middle of a corner to the tiles.
+	const half, gap, reach = 10, 4, 7.8
 	tiles := func(length float64) (step float64) {
 		return length / (math.Round(length/g.unit/2) * 2)
 	}

@@ -61,7 +61,7 @@ type meridianGrid struct {
 	left, right   float64 // of the column of text
 	top, rule     float64 // of the name's group; the rule below the name
 	foot          float64 // the rules of the date and the signature
-	second        float64 // the left end of the second of them
+	second        float64 // the left end of the second rule
 	tile, tileTop float64
 }
 
@@ -78,7 +78,7 @@ func newMeridianGrid(w, h float64) meridianGrid {
 func drawMeridian(c *canvas) {
 	g := newMeridianGrid(c.w, c.h)
 	c.bands(0, 0, 1.16*g.panel, c.h, true, merCount, merSteps)
-	// Contour lines: circles pulled out of shape, every fourth one stronger, as on a map.
+	// Contour lines: distorted circles, every fourth one stronger, as on a map.
 	peak := point{g.axis * 0.36, c.h * 0.80}
 	for i := range 26 {
 		ring := make([]point, 40)
@@ -94,8 +94,8 @@ func drawMeridian(c *canvas) {
 		}
 		c.visible(ring, 1.16*g.panel, c.h)
 	}
-	// The edge of the panel swings: out below the emblem, in above the QR code. The layers cover what
-	// is to the right of it.
+	// The edge of the panel is a curve: to the right below the emblem, to the left above the QR code. The
+	// layers cover what was drawn to the right of the edge.
 	for _, layer := range []struct {
 		from float64
 		slot slot

@@ -33,7 +33,7 @@ func wordsIn(tag string) (words, *locale.Language, error) {
 	return t, l, nil
 }
 
-// label is the label of a field.
+// label returns the label of a field.
 func (t words) label(id string) string { return t["label_"+strings.ReplaceAll(id, "-", "_")] }
 
 // tagOf returns the language of the texts for readers and fonts. The Chinese of the vault is simplified.
@@ -56,8 +56,8 @@ func mirror(f *design.Field, width float64) {
 	}
 }
 
-// Small capitals are readable at sizes at which scripts without capitals are not. Such texts are larger
-// in these scripts, unless they have the size of a headline.
+// Texts in capitals are readable at small sizes at which scripts without capitals are not. In these
+// scripts, such texts are larger by the factor caseless, unless their size is at least display.
 const (
 	caseless = 1.35
 	display  = 20

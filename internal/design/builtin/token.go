@@ -69,8 +69,8 @@ func newTokenGrid(w, h float64) tokenGrid {
 	return g
 }
 
-// mosaic is a quarter of the badge: the kind of each tile and its turn, in quarters. The other
-// quarters mirror it.
+// mosaic is a quarter of the badge: the kind of each tile, its rotation in quarter turns, and its colours.
+// The other quarters mirror it.
 var mosaic = [4][4]struct {
 	kind, turn  int
 	ground, ink slot
@@ -119,7 +119,7 @@ func drawToken(c *canvas) {
 	c.stroke(tokRule, 0.6)
 	c.circle(g.disc, g.radius-15.5)
 	c.line()
-	// Three sparks close the disc.
+	// Three sparks are at the bottom of the disc.
 	for i := range 3 {
 		c.fill(tokSpark)
 		size := []float64{4, 6.4, 4}[i]
