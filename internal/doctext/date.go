@@ -59,9 +59,10 @@ func dates(lines []Line) []string {
 	var marked, others []string
 	for i, l := range lines {
 		text := foldDigits(fold(l.Text))
+		last := 0 // the end of the date before
 		for _, d := range datesIn(text) {
-			before := text[:d.start]
-			if i > 0 && strings.TrimSpace(before) == "" && !strings.ContainsFunc(lines[i-1].Text, unicode.IsDigit) {
+			before := text[min(last, d.start):d.start]
+			if last = d.end; i > 0 && d.start == len(before) && strings.TrimSpace(before) == "" && !strings.ContainsFunc(lines[i-1].Text, unicode.IsDigit) {
 				before = fold(lines[i-1].Text)
 			}
 			switch before := wordsOf(before); {
@@ -94,10 +95,10 @@ func hasAny(words []string, phrases [][]string) bool {
 	return false
 }
 
-// found is a date in a line. start is the index of its first byte.
+// found is a date in a line, from the byte start to the byte end.
 type found struct {
-	text  string
-	start int
+	text       string
+	start, end int
 }
 
 // datesIn returns the dates in a folded line.
@@ -110,7 +111,7 @@ func datesIn(line string) (list []found) {
 				m[i] = line[at[2*i]:at[2*i+1]]
 			}
 			if d := date(m); d != "" {
-				list = append(list, found{d, at[0]})
+				list = append(list, found{d, at[0], at[1]})
 			}
 		}
 	}

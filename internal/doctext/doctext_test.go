@@ -115,6 +115,7 @@ func TestSuggest(t *testing.T) {
 		{"Certificate|05/06/2026", "", "", ""}, // the order of day and month is not known
 		{"Certificate|25/06/2026", "", "2026-06-25", ""},
 		{"Certificate|Valid until 21 November 2028|21 November 2026", "", "2026-11-21", ""},
+		{"Certificate|Valid until 1 May 2028, issued 1 May 2026", "", "2026-05-01", ""},
 		{"invoice no 12|the quick brown fox", "", "", ""},
 	} {
 		var lines []doctext.Line
