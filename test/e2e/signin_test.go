@@ -184,7 +184,7 @@ func TestSecondFactorInBrowser(t *testing.T) {
 	again.see("Unused recovery codes: 9.")
 }
 
-// TestResetInBrowser sets a new password with a mailed link, which ends the other sessions.
+// TestResetInBrowser sets a new password with a mailed link. The new password ends the other sessions.
 func TestResetInBrowser(t *testing.T) {
 	t.Parallel()
 	f := start(t, "")

@@ -23,8 +23,8 @@ const unit = 6
 // bar matches a filled rectangle of a path: a move to a corner and lines along three sides.
 var bar = regexp.MustCompile(`M(\d+) (\d+)h(\d+)v(\d+)h-\d+z`)
 
-// rasterise draws the filled rectangles of an SVG image for a scanner and returns the path of a PNG
-// file. QR codes and barcodes consist only of such rectangles.
+// rasterise draws the filled rectangles of an SVG image and returns the path of a PNG file, which
+// barcode scanners can read. QR codes and barcodes consist only of such rectangles.
 func rasterise(t *testing.T, svg []byte) string {
 	t.Helper()
 	var img *image.Gray

@@ -10,14 +10,16 @@ import (
 	"github.com/certvault/certvault/client"
 )
 
-// template publishes a built-in design with the command line and returns its id.
+// template imports a built-in design as a template with the command line, publishes the template, and
+// returns the id of the template.
 func (f *fixture) template(t *testing.T, name string) string {
 	t.Helper()
 	return strings.TrimSpace(f.certvault(t, "", "template", "import", "--built-in", name, "--institution", f.institution.Slug, "--publish"))
 }
 
 // TestTemplateKill kills the vault while it creates, draws and seals the certificates of a batch from a
-// template. At the end each row exists exactly once, with the name of the row.
+// template. At the end each entry has exactly one certificate, which is approved and has one event of
+// each kind.
 func TestTemplateKill(t *testing.T) {
 	t.Parallel()
 	const n = 200

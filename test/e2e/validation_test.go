@@ -41,7 +41,7 @@ func TestLimits(t *testing.T) {
 					stored["details"] = *made.Details
 				}
 				if stored[field.name] != longest {
-					t.Errorf("%s is not stored as submitted", field.name)
+					t.Errorf("%s is not stored as submitted, without the surrounding white space", field.name)
 				}
 			}
 		}
@@ -78,8 +78,8 @@ func uploadInvalid(t *testing.T, f *fixture, form *vault.Form, field string) str
 	return p.Errors[field][0]
 }
 
-// TestValidation uploads forms with invalid and missing fields. The vault stores nothing. It also
-// checks the date of valid forms.
+// TestValidation uploads forms with invalid and missing fields. The vault must store
+// nothing. The test also checks the date of valid forms.
 func TestValidation(t *testing.T) {
 	t.Parallel()
 	eachInFull(t, func(t *testing.T, database string) {
@@ -143,7 +143,7 @@ func nothingStored(t *testing.T, f *fixture) {
 }
 
 // TestFiles uploads files from which no verified PDF can be created, and valid files with unusual names.
-func TestFiles(t *testing.T) { //nolint:tparallel // the code after the subtests waits for them
+func TestFiles(t *testing.T) { //nolint:tparallel // the code after the subtests must run after them
 	t.Parallel()
 	f := start(t, "")
 	pdf := sample("Jane Doe")

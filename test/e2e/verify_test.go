@@ -62,7 +62,8 @@ func TestVerifyOffline(t *testing.T) {
 }
 
 // TestVerifyRevoked verifies the PDF of a revoked certificate from the command line. The file does
-// not show the revocation, and the output says that the vault may have revoked the certificate.
+// not show the revocation, and the output says that the file cannot prove whether the certificate was
+// revoked.
 func TestVerifyRevoked(t *testing.T) {
 	t.Parallel()
 	f := start(t, "")

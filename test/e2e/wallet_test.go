@@ -50,7 +50,7 @@ func TestWalletOverNodes(t *testing.T) {
 	}
 	documents := together(8, func(i int) string { return c.at(t, i%2, http.MethodGet, institution+"/did.json", "", http.StatusOK) })
 	if n := count(t, d, `SELECT count(*) FROM credential_keys`); n != 2 || len(slices.Compact(documents)) != 1 {
-		t.Errorf("concurrent first requests created %d keys, want 2", n)
+		t.Errorf("concurrent first requests created %d keys, or got different documents; want 2 keys and one document", n)
 	}
 
 	created, err := c.client.Upload(ctx, form("Wanda Key"))
@@ -86,14 +86,14 @@ func TestWalletOverNodes(t *testing.T) {
 			Error string
 		}
 		if err := json.Unmarshal([]byte(body), &a); err != nil || a.Token == "" && a.Error != "invalid_grant" {
-			t.Errorf("the token: %v %s", err, body)
+			t.Errorf("the response to a token request has neither a token nor the error invalid_grant: %v %s", err, body)
 		}
 		if a.Token != "" {
 			tokens = append(tokens, a.Token)
 		}
 	}
 	if len(tokens) != 1 {
-		t.Fatalf("the offer was redeemed %d times", len(tokens))
+		t.Fatalf("the offer was redeemed %d times, want once", len(tokens))
 	}
 	c.at(t, 1, http.MethodGet, institution+"/openid4vci/offers/"+secret, "", http.StatusNotFound)
 	c.checkOneHolder(t, tokens[0])
@@ -102,7 +102,7 @@ func TestWalletOverNodes(t *testing.T) {
 	command("key", "credential", "--institution", c.institution.Slug, "--rotate")
 	for i := range c.nodes {
 		if after := c.keys(t, i); len(after) != len(before)+2 || !slices.Equal(after[2:], before) {
-			t.Errorf("node %d has the keys %q after the rotation of %q", i, after, before)
+			t.Errorf("node %d has the keys %q after the rotation, want two new keys and then %q", i, after, before)
 		}
 	}
 	later, err := c.client.Upload(ctx, form("Later Person"))
@@ -119,7 +119,8 @@ func TestWalletOverNodes(t *testing.T) {
 	c.checkRevocation(t, made, list)
 }
 
-// checkOneHolder requests a credential with two keys at the same time, from both nodes: one gets it.
+// checkOneHolder requests a credential with one token and two keys, at the same time and from both nodes.
+// Only the requests with one of the keys get the credential.
 func (c *cluster) checkOneHolder(t *testing.T, token string) {
 	t.Helper()
 	institution := "/institutions/" + c.institution.UUID
@@ -141,7 +142,7 @@ func (c *cluster) checkOneHolder(t *testing.T, token string) {
 		case strings.Contains(body, "OpenBadgeCredential"):
 			issued++
 		case !strings.Contains(body, "credential_request_denied"):
-			t.Errorf("the response is %s", body)
+			t.Errorf("the response has neither a credential nor the error credential_request_denied: %s", body)
 		}
 	}
 	if issued != 4 {
@@ -149,8 +150,8 @@ func (c *cluster) checkOneHolder(t *testing.T, token string) {
 	}
 }
 
-// checkRevocation revokes a certificate at one node. A command that reads the database sees it at once, and
-// every node within statusTime.
+// checkRevocation revokes a certificate at one node. A command that reads the database sees the revocation
+// at once. The status list of every node has it within statusTime.
 func (c *cluster) checkRevocation(t *testing.T, made *vault.Certificate, list string) {
 	t.Helper()
 	file := writeTemp(t, "credential.json", []byte(c.at(t, 0, http.MethodGet, "/verify/"+made.ReferenceID+"/credential", "", http.StatusOK)))
@@ -169,7 +170,7 @@ func (c *cluster) checkRevocation(t *testing.T, made *vault.Certificate, list st
 	wantStatus(t, a, http.StatusOK)
 	verify(1, "NOT VALID: The issuer revoked")
 	if testing.Short() {
-		return // a node reads the revocations again after at most 30 s
+		return // the wait takes up to 30 s, the time after which a node reads the revocations again
 	}
 	start := time.Now()
 	for i := range c.nodes {
@@ -178,7 +179,8 @@ func (c *cluster) checkRevocation(t *testing.T, made *vault.Certificate, list st
 	t.Logf("the revocation was in the lists of all nodes after %v", time.Since(start).Round(time.Second))
 }
 
-// at sends a request to a node as a proxy does, and returns the body of the response. status 0 means any.
+// at sends a request to a node as a proxy does, and returns the body of the response. The status
+// 0 means that any status is accepted.
 func (c *cluster) at(t *testing.T, node int, method, path, body string, status int, headers ...string) string {
 	t.Helper()
 	res := c.send(t, node, method, path, body, headers...)
@@ -214,7 +216,8 @@ func (c *cluster) send(t *testing.T, node int, method, path, body string, header
 	return res
 }
 
-// offer makes an offer of a certificate on its public page, at the first node, and returns its secret.
+// offer creates a wallet offer on the public page of a certificate, at the first node, and returns the
+// secret of the offer.
 func (c *cluster) offer(t *testing.T, made *vault.Certificate) string {
 	t.Helper()
 	res := c.send(t, 0, http.MethodPost, "/verify/"+made.ReferenceID+"/wallet", "")
@@ -224,7 +227,7 @@ func (c *cluster) offer(t *testing.T, made *vault.Certificate) string {
 			return cookie.Value
 		}
 	}
-	t.Fatalf("an offer: %d %v", res.StatusCode, res.Header)
+	t.Fatalf("creating an offer: status %d, header %v, want a cookie with the secret", res.StatusCode, res.Header)
 	return ""
 }
 
@@ -243,7 +246,7 @@ func (c *cluster) listOf(t *testing.T, made *vault.Certificate) string {
 	return strings.TrimPrefix(credential.Status.StatusListCredential, baseURL)
 }
 
-// bits returns the revocations in a status list of a node.
+// bits returns the encoded bits of a status list, as a node serves the list.
 func (c *cluster) bits(t *testing.T, node int, list string) string {
 	t.Helper()
 	var l struct {

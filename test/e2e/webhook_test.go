@@ -272,7 +272,7 @@ func TestWebhookKill(t *testing.T) {
 	each(t, func(t *testing.T, database string) {
 		rounds := 4
 		if database != "" {
-			rounds = 2 // the leases of the killed process must expire first
+			rounds = 2 // in each round, the leases of the killed process must expire first
 		}
 		args := []string{"--webhook-allow", "127.0.0.1", "--webhook-retry", "1s,1s,1s,1s,1s,1s,1s,1s,1s"}
 		f := start(t, database, args...)

@@ -21,7 +21,8 @@ const internal = "github.com/certvault/certvault/internal/"
 
 // rules returns the rules of depguard as YAML. Each package of a layer has one rule. The rule
 // denies the package to every file below internal that is neither in the package, nor in a layer
-// above the package, nor in a package for tests. Further rules are for pure packages, for packages
+// above the package, nor in a package for tests. Test files may import a package of the harness, too.
+// Further rules are for pure packages, for packages
 // outside of the layers, and for code that is not a test.
 func (t *table) rules() string {
 	var all []rule

@@ -1,6 +1,6 @@
-// Command long runs the tests of which CI runs only a part, or none, under the race detector: those
-// that call testing.Short, in full, and all tests of the packages that the first arguments name. After
-// "--" follow flags of go test.
+// Command long runs in full the tests of which "make test/race" runs only a part, or none: all tests that
+// call testing.Short, and all tests of the packages that the arguments before "--" name. The arguments
+// after "--" are flags of go test.
 package main
 
 import (
@@ -60,8 +60,8 @@ func goTool(args []string) error {
 	return nil
 }
 
-// find returns the names of the tests that call testing.Short, directly or through test functions
-// of the same folder, and the folders of these tests. Both lists are sorted.
+// find returns the names of the tests that call testing.Short, directly or through functions in the
+// test files of the same folder, and the folders of these tests. Both lists are sorted.
 func find(roots []string) (tests, folders []string, err error) {
 	packages := map[string]functions{}
 	for _, root := range roots {

@@ -25,7 +25,7 @@ const (
 	logTail      = 4 << 10               // bytes of the server's log that an error contains
 )
 
-// cluster is a running server with all its data in one folder: data, socket and log. Other accounts
+// cluster is a running server with all its files in one folder: data, socket and log. Other accounts
 // cannot access the folder, so the socket needs no password.
 type cluster struct {
 	folder string

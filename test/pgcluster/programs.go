@@ -21,8 +21,8 @@ var errNoServer = errors.New("no PostgreSQL server is installed")
 // the root of the checkout, where pgcluster runs.
 const installer = ".ci/tools"
 
-// locate finds the folder of the server's programs. If there is no such folder, locate runs the
-// installer as root and searches again.
+// locate finds the folder of the server's programs. If there is no such folder and this process runs as
+// root, locate runs the installer and searches again.
 func locate(ctx context.Context, stderr io.Writer) (string, error) {
 	s := defaultSearch()
 	bin, err := s.find(ctx)

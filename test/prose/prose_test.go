@@ -1,5 +1,6 @@
 // Package prose checks the language of comments. Comments must not use retired words, or begin a
-// sentence with a relative clause. docs/glossary.md defines one standard term for each thing.
+// sentence with a relative clause. docs/glossary.md defines one standard term for each thing. The package
+// also checks that the texts of HTML templates come from the catalog.
 package prose
 
 import (

@@ -50,7 +50,7 @@ func TestTemplateTexts(t *testing.T) {
 	}
 }
 
-// textsOf returns the texts of a template that people read and that are not actions.
+// textsOf returns the texts in the source of a template that people read. It ignores the actions.
 func textsOf(source string) ([]string, error) {
 	trees := map[string]*parse.Tree{}
 	tree := parse.New("page")
@@ -93,7 +93,8 @@ func write(b *strings.Builder, n parse.Node) {
 	}
 }
 
-// textsIn returns the texts of markup. It ignores code and keys, which are the same in all languages.
+// textsIn returns the texts of markup. It ignores the elements code and kbd, whose texts are the same in
+// all languages.
 func textsIn(markup string) (texts []string) {
 	add := func(text string) {
 		rest := text

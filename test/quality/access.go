@@ -11,8 +11,8 @@ import (
 )
 
 // access adds the pages about invitations, members, the audit log and the installation. It makes
-// the owner an operator, and adds all pages except those about invitations as this person sees
-// them.
+// the owner an operator, and adds all pages as this person sees them, except the pages that an
+// invited person opens with a mailed link.
 func (f *fixture) access(ctx context.Context, v *vault.Vault, owner *vault.Client) error {
 	res, err := vault.Run(ctx, v.Options, "", "operator", "add", "owner@nwu.example")
 	if err != nil || res.Code != 0 {

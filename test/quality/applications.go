@@ -13,7 +13,7 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// queued is the number of applications that wait in the queue for the check of the keyboard.
+// queued is the number of applications for the check that decides applications by keyboard.
 const queued = 6
 
 // applications adds the pages of offers and applications: the queue in several states, applications that

@@ -42,8 +42,8 @@ const offerFields = `[
 	{"key": "agree", "label": "My answers are correct and complete.", "type": "check", "required": true}
 ]`
 
-// applicants starts a vault with offers and applications in every state, and adds the pages for people
-// who apply.
+// applicants starts a vault with offers and applications in several states, and adds the pages for
+// people who apply.
 func (f *fixture) applicants(ctx context.Context) error {
 	v, err := f.start(ctx, "apply")
 	if err != nil {

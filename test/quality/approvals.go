@@ -13,8 +13,8 @@ import (
 
 var memberChoice = regexp.MustCompile(`<option value="([0-9a-f-]{36})"`)
 
-// approvals adds the pages for signatories: of a template that names one, of a
-// certificate that waits, and of the signature of the member.
+// approvals adds the pages about signatories and approvals: those of a template that names a signatory,
+// of a certificate that waits for an approval, and of the member's signature.
 func (f *fixture) approvals(ctx context.Context, v *vault.Vault, c *vault.Client, panel string) error {
 	signed, err := f.template(ctx, c, panel, "Signed diploma", "guild")
 	if err != nil {

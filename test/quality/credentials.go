@@ -15,8 +15,9 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// credentials adds the pages that show the check of a credential. The valid one is that of a certificate
-// of the vault, which reads its own documents; no other issuer is reached.
+// credentials adds the pages that show the result of checking a credential. The valid credential is that
+// of a certificate of this vault, so the vault has the documents of its issuer. The vault cannot fetch
+// the documents of another issuer.
 func (f *fixture) credentials(ctx context.Context, base string, valid *vault.Certificate) error {
 	own, err := f.client.Get(ctx, "/business/certificates/"+valid.UUID+"/credential")
 	if err != nil || own.Status != http.StatusOK {

@@ -43,8 +43,8 @@ type page struct {
 	Indexed bool `json:"indexed"`
 }
 
-// fixture is a vault with a certificate in every publicly visible state, and a second vault that is
-// not set up.
+// fixture has three vaults: one with a certificate in every publicly visible state, one that is not set
+// up, and one for people who apply.
 type fixture struct {
 	Pages []page `json:"pages"`
 	// File is the path of a verified PDF. FilePage is the page that a browser shows after a person
@@ -180,7 +180,7 @@ func (f *fixture) upload(ctx context.Context, title, name string, file []byte, w
 	return made, err
 }
 
-// fill creates the certificates and adds all pages except the set-up page.
+// fill creates the certificates and adds all pages except those that setup and applicants add.
 func (f *fixture) fill(ctx context.Context) error {
 	v, err := f.start(ctx, "data")
 	if err != nil {
@@ -374,7 +374,8 @@ func (f *fixture) damage(ctx context.Context, file string, made map[string]*vaul
 	return d.Close()
 }
 
-// list adds the public pages for verification in every state, and the page of an unknown address.
+// list adds the public pages for verification in every state, the page of an unknown address, and
+// the pages of the documentation.
 func (f *fixture) list(base string, made map[string]*vault.Certificate, twice [sha256.Size]byte) {
 	verify := func(name string) string { return base + "/verify/" + made[name].ReferenceID }
 	id := made["valid"].ReferenceID

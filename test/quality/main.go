@@ -4,7 +4,7 @@
 //	go run ./test/quality pages         accessibility and markup, on every page and state
 //	go run ./test/quality pages-quick   the same, with fewer variants
 //	go run ./test/quality behaviour     actions on the pages: files, camera, keyboard
-//	go run ./test/quality scores        Lighthouse, medians of three, and weights
+//	go run ./test/quality scores        Lighthouse scores, medians of three runs, and bytes and requests of pages
 //	go run ./test/quality screenshots   every page and state, to test/screenshots
 //	go run ./test/quality pictures      the pictures of the README and of the help, to docs
 //	go run ./test/quality serve         only the vault, until it is interrupted

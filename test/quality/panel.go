@@ -41,7 +41,8 @@ func (f *fixture) panelPages(ctx context.Context, v *vault.Vault, slug string, m
 	} {
 		f.show(p.name, p.address, p.status, session)
 	}
-	// The vault stores these verifications within a minute.
+	// These requests are verifications, which the page of verifications shows. The vault stores them within
+	// a minute.
 	for _, c := range made {
 		if _, err := f.client.Get(ctx, "/verify/"+c.ReferenceID); err != nil {
 			return err

@@ -14,7 +14,7 @@ import (
 )
 
 // templates adds the pages for templates: of one that is published, of one with problems, and of an
-// archived one. The owner of the institution has the session.
+// archived one. session is the session of the institution's owner.
 func (f *fixture) templates(ctx context.Context, v *vault.Vault, slug, session string) error {
 	c, err := v.Client("")
 	if err != nil {

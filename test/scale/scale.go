@@ -44,8 +44,8 @@ type Fill struct {
 	InstitutionID int64
 	Count         int
 	Seed          uint64
-	// Yearly makes the certificates expire within a year from now, as many on each day, in the order of
-	// their creation. Otherwise every second certificate expires validYears after its creation.
+	// Yearly makes the certificates expire within a year from now, about the same number on each day, in the
+	// order of their creation. Otherwise every second certificate expires validYears after its creation.
 	Yearly bool
 	// Progress is called after each transaction, unless Progress is nil.
 	Progress func(done int)
@@ -175,8 +175,8 @@ func store(ctx context.Context, d *db.DB, rows [][]any) error {
 	})
 }
 
-// copyRows stores rows on PostgreSQL. The server ends a statement that takes longer than statement_timeout,
-// unless the database was opened without limits.
+// copyRows stores rows on PostgreSQL. It disables statement_timeout for its transaction, because the
+// caller may have opened the database with this limit (see db.Unlimited).
 func copyRows(ctx context.Context, d *db.DB, rows [][]any) error {
 	return pgx.BeginFunc(ctx, d.Pool(), func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, `SET LOCAL statement_timeout = 0`); err != nil {

@@ -109,7 +109,7 @@ func (s Sample) PDF() []byte {
 	return pdftest.File(comment, objects...)
 }
 
-// emblem returns an image XObject (8.9.5) with a disc of random pixels, which depend on seed.
+// emblem returns an image XObject (ISO 32000-2, 8.9.5) with a disc of random pixels, which depend on seed.
 func emblem(side int, seed string) string {
 	var key [32]byte
 	copy(key[:], seed)

@@ -34,7 +34,7 @@ const (
 	portTries = 3
 )
 
-// Options configures a vault. Commands use only the storage: Data and Database.
+// Options configures a vault. Commands use only Data, Database, Env and Binary.
 type Options struct {
 	// Data is the data folder of the vault. The folder must exist.
 	Data string
@@ -50,16 +50,17 @@ type Options struct {
 	Listen string
 	// Proxy starts the vault without TLS, for the requests of a proxy on this machine.
 	Proxy bool
-	// BaseURL is the base URL behind a proxy that is not this machine's port; empty means that of the
-	// port.
+	// BaseURL is the value of --base-url if Proxy is set; empty means https:// and the address on which the
+	// vault listens.
 	BaseURL string
-	// Unready means that Start does not wait until the vault is ready, as while it has no TLS certificate.
+	// Unready means that Start does not wait until the vault is ready, for example because the vault does
+	// not have a TLS certificate yet.
 	Unready bool
 	// Tracer is a command that starts serve, such as strace with options. The process that the test
-	// starts must become that of the vault, as with strace -D.
+	// starts must become the process of the vault, as with strace -D.
 	Tracer []string
 	// Socket is a socket on which the vault listens, as under a service manager: it remains open when
-	// the vault stops. nil means that the vault opens a port itself. Socket excludes Tracer.
+	// the vault stops. nil means that the vault opens a port itself. If Socket is set, Tracer is ignored.
 	Socket *net.TCPListener
 }
 
@@ -67,7 +68,7 @@ type Options struct {
 type Vault struct {
 	Options
 
-	// URL is the base URL of the vault. Links and QR codes contain this URL.
+	// URL is https:// and Address. It is the base URL in links and QR codes, unless BaseURL is set.
 	URL string
 	// Address is the host and port on which the vault listens.
 	Address string
@@ -165,7 +166,7 @@ func start(ctx context.Context, o Options) (*Vault, error) {
 	if o.Proxy {
 		args = append(args, "--behind-proxy", "127.0.0.1,::1", "--base-url", cmp.Or(o.BaseURL, v.URL))
 		if o.Binary == "" {
-			args = append(args, "--drain", "0s") // earlier releases do not know it
+			args = append(args, "--drain", "0s") // earlier releases do not have this flag
 		}
 	}
 	tracer := o.Tracer

@@ -1,6 +1,7 @@
 // Command upgrade applies the migrations of this binary to a PostgreSQL database, while other
 // connections write to its large tables and read certificates every 10 ms. It prints how long each
-// migration took, and the longest wait of the others during it. docs/scale.md has its figures.
+// migration took, and the longest wait of these connections during the migration. docs/scale.md has the
+// results of measurements.
 //
 //	go run ./test/scale/upgrade -database postgres:///certvault
 package main
@@ -24,7 +25,7 @@ import (
 const every = 10 * time.Millisecond
 
 // statements are what the other connections execute. All of them work on each schema since 0.1.0. $1 is
-// a random number.
+// a random number between 0 and 1.
 var statements = map[string]string{
 	"certificates":       `UPDATE certificates SET updated_at = updated_at + 1 WHERE id = (SELECT 1 + ($1 * max(id))::bigint FROM certificates)`,
 	"certificates, read": `SELECT title FROM certificates WHERE id = (SELECT 1 + ($1 * max(id))::bigint FROM certificates)`,
