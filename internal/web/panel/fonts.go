@@ -59,7 +59,7 @@ func (p *Panel) addFont(w http.ResponseWriter, r *http.Request, v *Visit) error 
 	return p.redirect(w, r, v, "fonts", "font_added")
 }
 
-// receiveFont reads the form with a font. The confirmation is before the file.
+// receiveFont reads the form with a font. In the form, the confirmation precedes the file.
 func (p *Panel) receiveFont(r *http.Request, v *Visit) error {
 	form, err := body.OpenForm(r)
 	if err != nil {

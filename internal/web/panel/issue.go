@@ -155,8 +155,8 @@ func (p *Panel) issueForm(w http.ResponseWriter, r *http.Request, v *Visit) erro
 	return p.draw(w, r, "issue.html", d)
 }
 
-// issue creates a certificate from the template. If similar certificates exist, the person must confirm
-// first that this is another one.
+// issue creates a certificate from the template. If similar certificates exist, the person must first
+// confirm that the new certificate is not a duplicate.
 func (p *Panel) issue(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	d, err := p.issuePage(r, v, r.PostForm)
 	if err != nil {
@@ -262,7 +262,7 @@ func (t texts) templateMessage(p cert.Problem, text string) string {
 	}
 }
 
-// isTemplateProblem reports whether only templates have a problem.
+// isTemplateProblem reports whether p can only be a problem of a certificate from a template.
 func isTemplateProblem(p cert.Problem) bool {
 	switch string(p.Code) {
 	case design.CodeMissingCharacters, design.CodeNoRoom, design.CodeValueMissing, design.CodeValueUnknown, string(template.CodeNotPublished), string(template.CodeArchived):

@@ -47,8 +47,8 @@ func (o *panelTest) published(t *testing.T) string {
 // gradeControl is the control of the column "Final grade".
 const gradeControl = "values-46696e616c206772616465"
 
-// A person issues one certificate by a form. The problems of its texts are beside their fields, in words,
-// and the picture of the form shows them without creating anything.
+// A person issues one certificate with a form. Each problem of a text is explained beside its field. A
+// request for the picture of the certificate reports the problems too, and creates no certificate.
 func TestIssueOneCertificate(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -98,7 +98,7 @@ func TestIssueOneCertificate(t *testing.T) {
 }
 
 // A list for a template has four steps. Problems of its rows can be corrected on the page or in
-// errors.csv, and the summary shows certificates.
+// errors.csv, and the summary shows examples of the certificates.
 func TestListOfTemplate(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))

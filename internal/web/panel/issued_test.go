@@ -12,8 +12,8 @@ import (
 	"github.com/certvault/certvault/internal/vaulttest"
 )
 
-// Certificates from templates are in the list and have a page, which names their source. Their
-// original can be downloaded before the approval too.
+// Certificates from templates are in the list. Each has a page that names its source, and its original
+// can be downloaded.
 func TestCertificatesFromTemplates(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -57,7 +57,7 @@ func TestCertificatesFromTemplates(t *testing.T) {
 	})
 }
 
-// The activity of a certificate that waits for signatories says that it waits, and has their approvals.
+// The activity of a certificate shows that the certificate waits for signatories, and lists the approvals.
 func TestActivityOfSignatories(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))

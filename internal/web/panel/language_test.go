@@ -89,7 +89,7 @@ func TestPagesAreInTheLanguageOfTheVisitor(t *testing.T) {
 				t.Fatal(err)
 			}
 			for n := range doc.Descendants() {
-				// The examples of events are those of the API.
+				// Examples of events contain data of the API, which is not translated.
 				if n.Parent != nil && (n.Parent.DataAtom == atom.Code || n.Parent.DataAtom == atom.Pre) {
 					continue
 				}

@@ -37,7 +37,7 @@ var (
 type listLayout struct {
 	Columns []string
 	Rows    int
-	// Default reports whether the person has chosen nothing. A narrow list then hides columns.
+	// Default reports whether Columns are defaultColumns. A narrow list then hides some of them.
 	Default bool
 }
 
@@ -145,7 +145,8 @@ func (l *certificateList) Revocable() bool {
 	return l.has(cert.Approved) || l.has(cert.Processing) || l.has(cert.Failed)
 }
 
-// has reports whether certificates with a status match the list's filters.
+// has reports whether certificates with a status may match the list's filters. If there are too many
+// certificates to count, has checks only the filter by status.
 func (l *certificateList) has(s cert.Status) bool {
 	if selected := l.Query.Get("status"); selected != "" && selected != string(s) {
 		return false
@@ -262,8 +263,8 @@ func (l *certificateList) ViewPath(v search.SavedView) string {
 func (l *certificateList) Saveable() bool { return len(l.Fields()) > 0 }
 
 // applies reports whether a bulk action can change a selection: whether one of its certificates has
-// one of the statuses. It is true for a selection that is too large to count, and for one that is not
-// valid, because the task reports its problem.
+// one of the statuses. It also returns true for a selection that is too large to count, and for a
+// selection with an unknown certificate, because the task reports that problem.
 func (p *Panel) applies(r *http.Request, v *Visit, c task.Selection, statuses ...cert.Status) (bool, error) {
 	if len(c.Selected) == 0 {
 		counts, exact, err := p.Search.CountByStatus(r.Context(), v.Institution().ID, c.Filter)

@@ -52,8 +52,8 @@ func noticeWarns(r *http.Request) bool {
 	return slices.Contains(slices.Collect(maps.Values(unsentNotices)), name)
 }
 
-// noMail reports whether a page shows that the vault has no mail server: to owners, who can ask for
-// one.
+// noMail reports whether the pages tell the visitor that the vault has no mail server. Only owners see
+// this message, because they can ask an operator to configure one.
 func (p *Panel) noMail(v *Visit) bool {
 	return p.Outbox != "" && v.Member != nil && v.Member.Role == account.Owner
 }
@@ -115,7 +115,7 @@ type addressPage struct {
 	Email string
 }
 
-// addressForm shows the form for the correct address.
+// addressForm shows the form that corrects the e-mail address of a certificate.
 func (p *Panel) addressForm(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	c, err := p.certificateOf(r, v)
 	if err != nil {

@@ -33,7 +33,7 @@ type mailKind struct {
 	Path    string
 }
 
-// mailAbout returns the mail that a query or a form names.
+// mailAbout returns the reason for mail that a query or a form names, or Approval for any other name.
 func mailAbout(name string) recipient.Reason {
 	if about := recipient.Reason(name); slices.Contains(recipient.SampleReasons, about) {
 		return about
@@ -58,7 +58,7 @@ type mailSettings struct {
 	// Language is the language of the texts.
 	Language  *locale.Language
 	Languages []mailLanguage
-	// About is the reason of the mail that the preview shows, and Kinds are all.
+	// About is the reason for the mail that the preview shows. Kinds are all mails that it can show.
 	About recipient.Reason
 	Kinds []mailKind
 	// Preview is a preview of the mail, or nil if the page shows a problem of a form. PreviewPath is
@@ -116,8 +116,8 @@ func (p *Panel) mailPage(r *http.Request, v *Visit, tag string, about recipient.
 	return s, nil
 }
 
-// sample returns the mail about a sample to the visitor, in a language and with the given texts, or
-// the saved texts if text is nil.
+// sample returns a mail to the visitor about a made-up certificate, in a language and with the given
+// texts, or with the saved texts if text is nil.
 func (p *Panel) sample(r *http.Request, v *Visit, about recipient.Reason, tag string, text *account.MailText) (mail.Message, error) {
 	return p.Mail.Sample(r.Context(), v.Institution().ID, about, tag, text, mail.Address{Name: v.Person.Name, Email: v.Person.Email})
 }
@@ -138,8 +138,8 @@ func (p *Panel) preview(r *http.Request, s *mailSettings, text *account.MailText
 // styles are inline, as in a mail, and its pictures are part of it. Only the panel can frame it.
 const previewPolicy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'self'; sandbox"
 
-// mailPreview writes the HTML of the mail as a page for a sandboxed frame. The query has the texts
-// of a draft, which may still have problems. The form shows these problems when it is submitted.
+// mailPreview writes the HTML of the mail as a page for a sandboxed frame. The query may contain unsaved
+// texts, which may still have problems. The form shows these problems when it is submitted.
 func (p *Panel) mailPreview(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	q := r.URL.Query()
 	var text *account.MailText
@@ -159,7 +159,7 @@ func (p *Panel) mailPreview(w http.ResponseWriter, r *http.Request, v *Visit) er
 	h.Set("Cache-Control", "no-store")
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("X-Robots-Tag", "noindex")
-	_, _ = io.WriteString(w, p.Mail.Page(r.Context(), &m)) //nolint:gosec // the page is a template; a failed write means that the client has disconnected
+	_, _ = io.WriteString(w, p.Mail.Page(r.Context(), &m)) //nolint:gosec // a template has escaped the texts; a failed write means that the client has disconnected
 	return nil
 }
 

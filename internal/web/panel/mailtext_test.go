@@ -64,8 +64,8 @@ func TestMailSettings(t *testing.T) {
 	})
 }
 
-// TestMailPreview checks the page in the frame of the preview: it has the saved or the typed text, as
-// text, and it can load and run nothing.
+// TestMailPreview checks the page in the frame of the preview. The page contains the saved or the typed
+// text, in which HTML is escaped, and cannot load or run anything.
 func TestMailPreview(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -28,7 +28,7 @@ type newTemplateForm struct {
 	From, Name, Design, Paper, Accent string
 	// OwnAccent reports whether the design gets the color Accent instead of its own.
 	OwnAccent bool
-	// Page is the paper for a picture.
+	// Page is the format of the page for an uploaded picture, or "" for the size of the picture.
 	Page string
 	// Language is the tag of the language of the texts, one of Languages. WithoutFont are the names of
 	// those languages that no font of the institution can write.
@@ -36,7 +36,8 @@ type newTemplateForm struct {
 	Languages   []*locale.Language
 	WithoutFont string
 
-	// T is the template that gets another design, or nil. Revision is the revision of the form.
+	// T is the template that gets another design, or nil. Revision is the revision of T on which the
+	// form is based.
 	T        *template.Template
 	Revision int64
 }
@@ -257,7 +258,7 @@ func (p *Panel) replaceDesign(w http.ResponseWriter, r *http.Request, v *Visit) 
 	return p.redirect(w, r, v, path, "template_design_replaced")
 }
 
-// maxMoved is the maximum number of fields in the address of the designer.
+// maxMoved is the maximum number of moved fields that the address of the designer names.
 const maxMoved = 50
 
 // nameOfFile returns the name of a file without its ending.

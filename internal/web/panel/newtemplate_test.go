@@ -32,7 +32,8 @@ func TestLanguageOfTemplate(t *testing.T) {
 	}
 }
 
-// Another design keeps the fields, and names those that had to move. An old form changes nothing.
+// A template that gets another design keeps its fields, and the designer names the fields that had to
+// move. A form with an old revision changes nothing.
 func TestReplaceDesign(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
@@ -66,7 +67,7 @@ func TestReplaceDesign(t *testing.T) {
 	}
 }
 
-// The designer shows the texts of a row of a list, which is not stored.
+// The designer shows the texts of a row of a list. The vault does not store the list.
 func TestListInDesigner(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))

@@ -122,9 +122,9 @@ var notices = map[string]string{ //nolint:gosec // the keys contain no tokens
 	"institution_made":     "operator.notice_created",
 }
 
-// ago returns an HTML time element with the time since or until at, and the exact time as its
-// title. If it was more than a week ago, the text is the time itself. at is a time.Time or a
-// *time.Time. ago returns "" for a nil pointer.
+// ago returns an HTML time element for value, which is a time.Time or a *time.Time. The text is the
+// duration since or until value, or the time itself if recentTime has passed since then. The title is
+// the exact time. ago returns "" for a nil pointer.
 func (t texts) ago(now time.Time, value any) (template.HTML, error) {
 	var at time.Time
 	switch v := value.(type) {

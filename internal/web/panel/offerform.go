@@ -18,8 +18,8 @@ import (
 	"github.com/certvault/certvault/internal/template"
 )
 
-// offerForm is the data of the form of an offer. Its controls have the names of the fields of problems of
-// package application, such as "fields.0.label".
+// offerForm is the data of the form of an offer. Each control has the name by which the problems of
+// package application refer to its value, such as "fields.0.label".
 type offerForm struct {
 	Visit *Visit
 	// Offer is the offer to change, or nil for a new one.
@@ -134,7 +134,7 @@ func (p *Panel) submittedOffer(r *http.Request, v *Visit, o *application.Offer) 
 	return d, p.fillOfferForm(r, d)
 }
 
-// fillOfferForm reads the choices of the form.
+// fillOfferForm reads the templates, the members and the public address that the form shows.
 func (p *Panel) fillOfferForm(r *http.Request, d *offerForm) error {
 	id := d.Visit.Institution().ID
 	templates, err := p.Templates.List(r.Context(), id, template.Filter{})
@@ -193,7 +193,8 @@ func (d *offerForm) input() application.OfferInput {
 	return in
 }
 
-// positive parses a number of a form. A text that is not a number is out of every range.
+// positive parses a positive number of a form. It returns -1, which no range contains, for any other
+// text.
 func positive(text string) int {
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 {
@@ -225,8 +226,8 @@ func (d *offerForm) fillKeys() {
 // maxPlainKey is the maximum length of a key that is made from a text.
 const maxPlainKey = 32
 
-// plainKey returns the letters and digits of ASCII of a text in lower case, with a separator between
-// words. It returns "" for a text in another script.
+// plainKey returns the ASCII letters and digits of a text in lower case, with a separator between words.
+// It returns "" for a text without ASCII letters and digits.
 func plainKey(text string, separator byte) string {
 	var b []byte
 	for _, c := range []byte(strings.ToLower(text)) {

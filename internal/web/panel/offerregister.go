@@ -22,7 +22,7 @@ var registerLimits = &body.Limits{
 }
 
 // registerForm is the form of the register of an offer: a list, and the names of the columns that are
-// compared. A name is empty if the vault is to recognize the column.
+// compared. If a name is empty, the vault looks for a common name of the column.
 type registerForm struct{ Number, Name, Birth string }
 
 // registerHeaders are common names of the columns of registers, in the languages of the vault.
@@ -119,7 +119,7 @@ func (p *Panel) readRegister(r *http.Request, register *registerForm) ([]applica
 // maxHeaders is the maximum number of characters of the names of columns in a message.
 const maxHeaders = 500
 
-// registerRows returns the rows of a list. Every row has a number or a name.
+// registerRows returns the rows of a list that have a number or a name.
 func (p *Panel) registerRows(r *http.Request, register *registerForm, table *sheet.Table) ([]application.RegisterRow, error) {
 	number, name, birth := register.columnsOf(table.Header)
 	t := p.texts(r)

@@ -25,7 +25,7 @@ type offersPage struct {
 // Address returns the public address of an offer.
 func (d *offersPage) Address(o *application.Offer) string { return d.panel.offerAddress(d.Visit, o) }
 
-// offerAddress returns the public address on which people apply for an offer.
+// offerAddress returns the address of the public page on which people apply for an offer.
 func (p *Panel) offerAddress(v *Visit, o *application.Offer) string {
 	return p.Links.To("/apply/" + url.PathEscape(v.Institution().Slug) + "/" + url.PathEscape(o.Slug))
 }

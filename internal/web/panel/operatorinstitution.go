@@ -40,7 +40,7 @@ type operatorList struct {
 	Total      int
 	Rows       []operatorRow
 	Prev, Next string
-	// Counting reports that numbers of the rows are incomplete.
+	// Counting reports whether numbers in the rows are still being counted.
 	Counting bool
 }
 

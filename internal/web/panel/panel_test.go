@@ -227,7 +227,7 @@ func path(t *testing.T, pattern string, samples *samples) (method, target string
 	})
 }
 
-// TestTemplates checks that all templates of the surface can be loaded.
+// TestTemplates checks that all templates of the panel can be loaded.
 func TestTemplates(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))

@@ -11,8 +11,8 @@ import (
 	"github.com/certvault/certvault/internal/vaulttest"
 )
 
-// The page shows the stamped page. The default is the placement on the last upload with the same page
-// size. A corner in the institution's settings replaces the automatic placement.
+// The page of an upload shows the stamped page of the file. The default is the placement on the last
+// upload with the same page size. A corner in the institution's settings replaces the automatic placement.
 func TestPlacementIsShown(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))

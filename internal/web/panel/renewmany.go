@@ -11,7 +11,7 @@ import (
 )
 
 // renewMany asks whether to renew many certificates. When its form is submitted, renewMany starts a task
-// that replaces those that are made from templates.
+// that renews the certificates that were made from templates.
 func (p *Panel) renewMany(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	if !v.Can(account.MayRevoke) {
 		return errForbidden

@@ -28,7 +28,7 @@ type replacing struct {
 	Renew bool
 	// Requests are the open requests to correct the certificate.
 	Requests []*recipient.Correction
-	// Template is the template of the certificate, or nil if it cannot be issued from a template.
+	// Template is the template of the certificate, or nil if no template can be used for the replacement.
 	Template *certtemplate.Template
 	// Plan is the plan of the mail about the certificate, or nil.
 	Plan *recipient.Plan

@@ -43,7 +43,7 @@ type route struct {
 	// limits bounds a multipart form, which the handler reads itself. Without limits, the form is
 	// URL-encoded and is parsed before the handler is called.
 	limits *body.Limits
-	// form is the maximum size in bytes of a form without limits. If it is 0, it is maxForm.
+	// form is the maximum size in bytes of a form without limits. 0 means maxForm.
 	form int64
 }
 

@@ -25,7 +25,7 @@ var logoLimits = &body.Limits{
 	Size: maxLogoForm, Parts: 6, TooLarge: fault.OfField("logo", "settings.logo_limit"), Broken: errForm,
 }
 
-// settingsTab is one of the pages of settings. The part "settings_tab" has the labels.
+// settingsTab is one of the pages of settings. The template "settings_tab" in parts.html has the labels.
 type settingsTab struct{ Path string }
 
 var settingsTabs = []settingsTab{{"settings"}, {"settings/public"}, {"settings/mail"}, {"settings/stamps"}, {"settings/retention"}, {"settings/keys"}}
@@ -49,8 +49,8 @@ type institutionSettings struct {
 	Language  string
 	Languages []*locale.Language
 	BaseURL   string
-	// Colour is the submitted or saved colour. Preview is the preview of this colour, or nil if it
-	// is not valid or empty. Unsaved reports whether the page shows input that is not saved.
+	// Colour is the submitted or saved colour. Preview is the preview of this colour, or nil if the
+	// colour is empty or invalid. Unsaved reports whether the page shows input that is not saved.
 	Colour  string
 	Preview *colourView
 	Unsaved bool
@@ -119,14 +119,14 @@ func (p *Panel) saveInstitution(ctx context.Context, id int64, f *institutionInp
 	return err
 }
 
-// institutionInput is the submitted form of the page settings. logo is nil if no file was chosen.
+// institutionInput is the submitted form of the first page of settings. logo is nil if no file was chosen.
 type institutionInput struct {
 	name, language, colour string
 	logo                   []byte
 	removeLogo, preview    bool
 }
 
-// readInstitutionForm parses the form of the page settings.
+// readInstitutionForm parses the form of the first page of settings.
 func readInstitutionForm(r *http.Request) (*institutionInput, error) {
 	form, err := body.OpenForm(r)
 	if err != nil {

@@ -36,7 +36,7 @@ type setupForm struct {
 	// Private reports whether only the vault's own machine or network can open BaseURL. TestVault
 	// reports whether the person has confirmed that the vault is a test.
 	Private, TestVault bool
-	// Mail is the result of a test message, or nil if the address is not valid.
+	// Mail is the result of a test message, or nil if the vault did not try to send one.
 	Mail *mailResult
 }
 
@@ -99,8 +99,8 @@ func (p *Panel) setup(w http.ResponseWriter, r *http.Request, _ *Visit) error {
 }
 
 // trySetupMail sends a test message to the owner's address and shows the result on a page of its own,
-// which a browser opens in a new tab. The set-up page stays open, with the password that was typed:
-// no page may contain it.
+// which a browser opens in a new tab. The set-up page must stay open, because it contains the typed
+// password, which the vault never writes to a page.
 func (p *Panel) trySetupMail(w http.ResponseWriter, r *http.Request, _ *Visit) error {
 	f, err := p.checkSetup(w, r)
 	if err != nil {

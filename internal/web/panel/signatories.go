@@ -18,7 +18,7 @@ import (
 type signatoriesPage struct {
 	Visit *Visit
 	T     *template.Template
-	// Members are those who may be named.
+	// Members are the members who may be named as signatories.
 	Members []account.Member
 	Rows    []signatoryRow
 	InOrder bool

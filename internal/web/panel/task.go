@@ -217,7 +217,7 @@ func (p *Panel) fillTask(r *http.Request, t *taskView, query url.Values) error {
 	return nil
 }
 
-// why words the reason why a certificate or an application was not changed by a task.
+// why returns a text with the reason why a task did not change a certificate or an application.
 func (t texts) why(kind task.Kind, r *task.Result) string {
 	switch {
 	case !kind.Decides():

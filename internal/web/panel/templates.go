@@ -55,7 +55,7 @@ func (p *Panel) templateRoutes() []route {
 	}
 }
 
-// These are the limits of forms with files. A file that is imported has a design and its fonts.
+// These are the limits of forms with files. An imported template file contains a design and its fonts.
 var (
 	designLimits  = &body.Limits{Size: 128 << 20, Time: 10 * time.Minute, Parts: 12, TooLarge: fault.New(fault.TooLarge, "templates.too_large"), Broken: errUpload}
 	pictureLimits = &body.Limits{Size: 6 << 20, Time: 5 * time.Minute, Parts: 4, TooLarge: fault.New(fault.TooLarge, "templates.picture_too_large"), Broken: errUpload}
@@ -75,7 +75,7 @@ type templateList struct {
 	List     []*template.Template
 	Archived bool
 	Search   string
-	// Any reports whether the institution has templates that are not archived.
+	// Any reports whether List has templates, or the institution has templates that are not archived.
 	Any bool
 }
 
@@ -160,17 +160,17 @@ type templatePage struct {
 	Versions []*template.Version
 	Picture  string
 	Size     [2]int
-	// Sample is the name of the sample of the picture, and Samples are all names.
+	// Sample is the name of the sample that the picture shows, and Samples are all samples.
 	Sample  string
 	Samples []sampleView
-	// Page is the page of the picture, and Pages are the numbers of all pages.
+	// Page is the number of the page that the picture shows, and Pages are the numbers of all pages.
 	Page  int
 	Pages []int
 	// Problems are the reasons why the draft cannot be published.
 	Problems []problemView
 	// Warnings are remarks about the draft that do not prevent its publication.
 	Warnings []problemView
-	// Fields are the names of the fields and Columns those of the columns that lists need.
+	// Fields are the fields of the template, and Columns are the columns that a list needs.
 	Fields  []fieldView
 	Columns []design.ColumnUse
 }

@@ -134,7 +134,7 @@ func TestTemplatePages(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
 	if text := visibleText(t, o.get("owner", o.pathOf("templates"))); !strings.Contains(text, "No templates yet") {
-		t.Errorf("the empty list shows %q, want the next step", text)
+		t.Errorf("the empty list shows %q, want that there are no templates yet", text)
 	}
 	path := o.newTemplate(t, "letterpress")
 	start := o.layoutOf(t, path)
@@ -282,7 +282,8 @@ func TestDesignerLimits(t *testing.T) {
 	}
 }
 
-// Shapes are outlines of the texts with a sample, and problems are in the language of the page.
+// Shapes are the outlines of the texts with the values of a sample. The texts of problems are in the
+// language of the page.
 func TestDesignerShapes(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))

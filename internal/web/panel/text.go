@@ -16,7 +16,7 @@ import (
 	"github.com/certvault/certvault/internal/locale"
 )
 
-// texts returns the messages of a language that Go code chooses.
+// texts returns messages in one language. Go code uses it for messages that no template names.
 type texts struct{ language *locale.Language }
 
 func (p *Panel) texts(r *http.Request) texts { return texts{p.view.Reader(r).Language} }
@@ -106,7 +106,7 @@ type domainPattern struct {
 var domainTexts = sync.OnceValues(func() (map[string]string, []domainPattern) {
 	c, err := locale.Load()
 	if err != nil {
-		return nil, nil // the vault does not start with such a catalog
+		return nil, nil // the vault does not start with a catalog that cannot be loaded
 	}
 	exact := map[string]string{}
 	var patterns []domainPattern

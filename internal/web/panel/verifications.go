@@ -44,8 +44,8 @@ type verificationsPage struct {
 	HidesNames bool
 }
 
-// verifiedRow is a certificate with its number in the period and its total, which is nil if it is not
-// shown.
+// verifiedRow is a certificate on the page. N is the number of its verifications in the period. Total is
+// the number of all its verifications, or nil if that number is not shown.
 type verifiedRow struct {
 	C     *cert.Certificate
 	N     int
@@ -61,7 +61,7 @@ func (v *verificationsPage) Period() int { return len(v.Days) }
 // Middle returns the number at half the height of the chart.
 func (v *verificationsPage) Middle() int { return v.Highest / 2 }
 
-// First, Half and Last return the days below the chart.
+// First returns the first day of the chart.
 func (v *verificationsPage) First() time.Time { return v.Days[0].Date }
 
 // Half returns the day in the middle of the chart.
@@ -77,8 +77,8 @@ func (v *verificationsPage) Latest() []verification.Day {
 	return list
 }
 
-// Draw returns the chart as SVG, with a bar for each day. A reader who does not see the chart reads its
-// description, and the table has all numbers.
+// Draw returns the chart as SVG, with a bar for each day. For people who cannot see the chart, the page
+// has a description of it and a table with all numbers.
 func (v *verificationsPage) Draw(g *page.Page) (template.HTML, error) {
 	var b strings.Builder
 	fmt.Fprintf(&b, `<svg class="bars" viewBox="0 0 %g %g" preserveAspectRatio="none" role="img" aria-labelledby="chart-says">`, chartWidth, chartHeight)

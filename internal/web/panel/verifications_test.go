@@ -41,7 +41,7 @@ func TestVerifications(t *testing.T) {
 		}
 		days := o.get("auditor", page+"/days.csv").Body.String()
 		if lines := strings.Split(strings.TrimSpace(days), "\n"); len(lines) != 367 || !strings.Contains(lines[366], `,"1236"`) {
-			t.Errorf("the CSV file by day has %d lines and ends with %q, want a head and 366 days, the last with 1236", len(lines), lines[len(lines)-1])
+			t.Errorf("the CSV file by day has %d lines and ends with %q, want a header line and 366 days, the last with 1236", len(lines), lines[len(lines)-1])
 		}
 		w = o.get("auditor", o.pathOf("certificates/"+few.UUID))
 		checkPage(t, "a certificate", w, http.StatusOK, "2 in the last 30 days", `<a href="https://vault.example/verify/`+few.ReferenceID+`"><img src="https://vault.example/verify/`+few.ReferenceID+`/badge.svg?lang=en"`)
@@ -58,7 +58,7 @@ func TestVerifications(t *testing.T) {
 			t.Error("the page lists a certificate with two verifications although names are hidden")
 		}
 		if csv := o.get("auditor", page+"/certificates.csv").Body.String(); strings.Contains(csv, few.ReferenceID) || !strings.Contains(csv, many.ReferenceID) {
-			t.Errorf("the CSV file is %q, want only the certificate with at least three", csv)
+			t.Errorf("the CSV file is %q, want only the certificate with at least three verifications", csv)
 		}
 	})
 }

@@ -123,7 +123,7 @@ func (p *Panel) waitingMail(w http.ResponseWriter, r *http.Request, v *Visit) er
 	return p.draw(w, r, "mail.html", page)
 }
 
-// planPage is the data of the form that changes when mail is sent.
+// planPage is the data of the form for the time at which mail is sent.
 type planPage struct {
 	Visit  *Visit
 	Plan   *recipient.Plan
@@ -145,7 +145,7 @@ func (p *Panel) planPage(r *http.Request, v *Visit, form url.Values) (*planPage,
 	return &planPage{v, plan, notifyChoiceOf(form, "notices.change_of", "notices.send_now")}, nil
 }
 
-// planForm shows the form that changes when mail is sent.
+// planForm shows the form for the time at which mail is sent.
 func (p *Panel) planForm(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	d, err := p.planPage(r, v, nil)
 	if err != nil {
@@ -154,7 +154,7 @@ func (p *Panel) planForm(w http.ResponseWriter, r *http.Request, v *Visit) error
 	return p.draw(w, r, "mail_change.html", d)
 }
 
-// changePlan changes when mail is sent.
+// changePlan changes the time at which mail is sent, or stops the mail.
 func (p *Panel) changePlan(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	d, err := p.planPage(r, v, r.PostForm)
 	if err != nil {

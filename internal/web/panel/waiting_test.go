@@ -17,7 +17,7 @@ import (
 	"github.com/certvault/certvault/internal/vaulttest"
 )
 
-// plannedMail creates a certificate with mail in a week, and returns its plan.
+// plannedMail creates a certificate whose mail is to be sent in a week, and returns the plan of the mail.
 func (o *panelTest) plannedMail(t *testing.T, inst account.Institution) *recipient.Plan {
 	t.Helper()
 	at := o.Now().UTC().AddDate(0, 0, 7).Truncate(time.Minute)

@@ -15,7 +15,7 @@ const actions = {
   n: () => document.getElementById("next")?.click(),
 };
 document.addEventListener("keydown", (event) => {
-  // In a text, Ctrl and Enter send its form.
+  // Ctrl+Enter and Cmd+Enter submit the form of a control.
   if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && event.target.form) {
     event.preventDefault();
     event.target.form.requestSubmit();

@@ -39,8 +39,8 @@ const icons = {
 };
 const icon = (name) => svg("svg", { viewBox: "0 0 24 24", "aria-hidden": "true" }, svg("path", { d: icons[name] ?? icons.text }));
 
-// The state. shapes are the drawn texts, problems and warnings those of the saved layout. locked and hidden are
-// only for this page in this window.
+// The state. shapes are the drawn texts. problems and warnings are those of the saved layout. locked and
+// hidden are not saved.
 let layout = data.layout;
 let { name, revision, problems, warnings } = data;
 let page = 1;
@@ -826,7 +826,7 @@ function drawProblems() {
   for (const f of onPage()) groups.get(f.id)?.node.classList.toggle("bad", all.some((p) => p.field === f.id));
   const list = at("todo");
   if (!list) return;
-  // A problem with a sample alone does not prevent publishing.
+  // Problems of only the sample do not prevent publishing, so they are not listed.
   const items = (found) => found.map((p) => html("li", {}, p.field ? html("button", { type: "button", class: "link", onclick: () => select([p.field], { focus: true }) }, labelled(p)) : labelled(p)));
   list.replaceChildren(...items(problems));
   at("todo-part").hidden = !problems.length;
