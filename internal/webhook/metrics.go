@@ -60,8 +60,8 @@ func (s *Service) Condition(ctx context.Context) (Condition, error) {
 	return ReadCondition(ctx, s.db, s.now())
 }
 
-// ReadCondition reads the state of all endpoints. It reads one entry of each endpoint's queue and
-// counts no backlog.
+// ReadCondition reads the state of all endpoints. Of each endpoint, it reads only the pending
+// delivery that is due first, and does not count the pending deliveries.
 func ReadCondition(ctx context.Context, q db.Queryer, now time.Time) (Condition, error) {
 	// Deliveries with the due time 0 are sent before all others, and their due time does not show
 	// how long they have waited.
@@ -115,7 +115,7 @@ func (c *conditions) Describe(ch chan<- *prometheus.Desc) {
 	ch <- c.off
 }
 
-// collectTime is the longest time that a scrape may take.
+// collectTime is the maximum time in which Collect reads the gauges.
 const collectTime = 2 * time.Second
 
 // Collect sends the gauges, or passes an error to the log.

@@ -40,10 +40,10 @@ func TestLetter(t *testing.T) {
 				}
 			}
 			if gone := n.Reason == webhook.ReasonGone; strings.Contains(text, "410 Gone") != gone || strings.Contains(text, l.Time(n.Since)) == gone {
-				t.Errorf("%s, %s, %s: the letter does not have its reason, or not since when: %s", l.Tag, n.Kind, n.Reason, text)
+				t.Errorf("%s, %s, %s: want \"410 Gone\" only for the reason gone, and the start of the failures otherwise: %s", l.Tag, n.Kind, n.Reason, text)
 			}
 			if other := seen[text]; other != "" || subject != letter.Heading {
-				t.Errorf("%s, %s: the letter has the text of %s, or the subject %q", l.Tag, n.Kind, other, subject)
+				t.Errorf("%s, %s: the letter has the same text as that of %q, or its subject %q is not its heading", l.Tag, n.Kind, other, subject)
 			}
 			seen[text] = l.Tag + " " + string(n.Kind)
 		}

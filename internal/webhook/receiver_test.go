@@ -139,8 +139,8 @@ type attempt struct {
 	truncated                     bool
 }
 
-// awaitAttempt waits until a delivery of an endpoint has an attempt with a number and returns the
-// attempt.
+// awaitAttempt waits until a delivery of an endpoint has the attempt with the given number, and
+// returns the attempt.
 func (f *fixture) awaitAttempt(t *testing.T, endpoint int64, number int) (a attempt) {
 	t.Helper()
 	f.waitUntil(t, "the attempt is recorded", func() bool {

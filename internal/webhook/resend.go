@@ -76,9 +76,9 @@ func (s *Service) activeTx(ctx context.Context, tx *db.Tx, query string, institu
 	return 0, "", errStopped
 }
 
-// Redeliver queues a delivery again, regardless of its status, if its endpoint is active. It comes
-// before all other pending deliveries of the endpoint. A delivery that waits for a retry becomes due at
-// once.
+// Redeliver queues a delivery again, regardless of its status, if its endpoint is active. The
+// delivery is then sent before all other pending deliveries of the endpoint. A delivery that waits for a
+// retry becomes due at once.
 func (s *Service) Redeliver(ctx context.Context, institutionID, delivery int64) error {
 	err := s.db.Tx(ctx, func(tx *db.Tx) error {
 		var endpoint string

@@ -29,9 +29,10 @@ func (*Service) RemoveTx(ctx context.Context, tx *db.Tx, certificateID int64) er
 	return nil
 }
 
-// EraseTx removes the events of a certificate whose record is about to be erased. An event that waits for
-// its delivery remains until then, without personal data: receivers learn what happened, and nothing about
-// the person. The id and the reference id still name the record that they know.
+// EraseTx removes the events of a certificate whose record is about to be erased. An event with a
+// pending delivery remains, without personal data, until removeOldLog removes the delivery: receivers learn
+// what happened, and nothing about the person. The id and the reference id still name the record that the
+// receivers know.
 func (s *Service) EraseTx(ctx context.Context, tx *db.Tx, certificateID int64) error {
 	const waiting = `SELECT e.id FROM webhook_events e WHERE e.certificate_id = $1
 		AND EXISTS (SELECT 1 FROM webhook_deliveries d WHERE d.event_id = e.id AND d.status = 'pending')`

@@ -262,7 +262,7 @@ func TestFailingEndpointIsSwitchedOff(t *testing.T) {
 			t.Errorf("endpoint = %+v, want switched off with reason failing", e)
 		}
 		n := b.sent()
-		// The endpoint still gets events, and they are stored.
+		// Deliveries to the endpoint are still stored, but not sent.
 		b.emit(t, b.institution, b.certificate, 1)
 		b.sleepUntil(18 * day)
 		if b.sent() != n {

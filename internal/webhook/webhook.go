@@ -22,8 +22,8 @@ const (
 	// Processing means that an institution approved a customer's application and that processing
 	// begins.
 	Processing Name = "certificate_application.processing"
-	// Updated means that an application changed without a decision: it is on hold, was answered or
-	// released, withdrawn or expired.
+	// Updated means that an application changed without a decision: it was put on hold, answered,
+	// released or withdrawn, or it expired.
 	Updated Name = "certificate_application.updated"
 	// Approved means that a certificate was processed and approved.
 	Approved Name = "certificate_application.approved"

@@ -1,5 +1,6 @@
-// Package bench measures the built binary from outside. In the same run it measures the minimum time
-// that the machine needs for the same work.
+// Package bench measures the built binary from outside, and some functions of the vault in the process of
+// the test. Several benchmarks also measure, in the same run, the floor: the minimum time that the machine
+// needs for the same work.
 package bench
 
 import (
@@ -25,8 +26,8 @@ import (
 )
 
 const (
-	// pairs is the number of uploads in a measurement. The floor is measured once before each
-	// upload.
+	// pairs is the number of uploads in a measurement. The floor, see type floor, is measured once before
+	// each upload.
 	pairs = 200
 	// crowd is the number of certificates in a measurement from upload to approval. uploaders is the
 	// number of concurrent uploaders.
@@ -51,7 +52,7 @@ func start(b *testing.B, database string) (*vault.Vault, *vault.Client) {
 	return startTraced(b, database, nil)
 }
 
-// startTraced is like start. tracer starts the vault, see vault.Options.
+// startTraced is like start. tracer is the command that starts the vault, see vault.Options.
 func startTraced(b *testing.B, database string, tracer []string) (*vault.Vault, *vault.Client) {
 	b.Helper()
 	v, err := vault.Start(b.Context(), vault.Options{
@@ -166,7 +167,7 @@ func BenchmarkUpload(b *testing.B) {
 	})
 }
 
-// BenchmarkAcknowledge measures how many uploads of 100 kB a second the vault acknowledges to clients
+// BenchmarkAcknowledge measures how many uploads of 100 kB the vault acknowledges per second to clients
 // that upload at the same time. The vault seals the certificates meanwhile.
 func BenchmarkAcknowledge(b *testing.B) {
 	for _, clients := range []int{8, 32} {

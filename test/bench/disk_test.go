@@ -28,7 +28,7 @@ func BenchmarkDisk(b *testing.B) {
 	for _, delay := range []time.Duration{0, 4 * time.Millisecond} {
 		for _, c := range []struct {
 			name  string
-			count int // certificates that are uploaded at once
+			count int // the number of certificates in each iteration
 		}{{"alone", 1}, {"load", crowd}} {
 			b.Run(fmt.Sprintf("%s/delay=%v", c.name, delay), func(b *testing.B) { benchmarkDisk(b, delay, c.count) })
 		}

@@ -20,9 +20,10 @@ import (
 
 // BenchmarkExpiries measures the sweep of expiries with many certificates, of which one in 365 expires
 // on each day: all sweeps of a day without work, the sweep of a day with the events of that day, and
-// the change of the number of days. There is an endpoint for the events, and recipients get reminders.
-// The times are medians of all iterations. The waits are the longest of all, on other days, because
-// measuring them takes time.
+// the sweep after a change of the number of days before the expiry at which it is reported. There is an
+// endpoint for the events, and recipients get reminders. The times are medians of all iterations. The waits
+// are the longest of all iterations. They are measured in other sweeps than the times, because measuring
+// the waits takes time.
 //
 // To measure two versions with the same data, set CERTVAULT_BENCH_FOLDER or CERTVAULT_BENCH_DATABASE to a copy
 // of a database that this benchmark filled.
@@ -43,7 +44,7 @@ func BenchmarkExpiries(b *testing.B) {
 	})
 }
 
-// reminded is the number of days before the last day of validity.
+// reminded is the number of days before the last day of validity at which the expiry is reported.
 const reminded = 30
 
 func benchmarkExpiries(b *testing.B, data, database string) {
@@ -104,7 +105,7 @@ func benchmarkExpiries(b *testing.B, data, database string) {
 		setDays(reminded)
 		changeWaits = append(changeWaits, beside(b, d, sweep))
 	}
-	b.ReportMetric(0, "ns/op") // hides the time of all of them
+	b.ReportMetric(0, "ns/op") // hides the time of all these steps
 	b.ReportMetric(float64(rows), "rows")
 	b.ReportMetric(millis(quantile(idle, 0.5)), "ms/idle-day")
 	b.ReportMetric(millis(quantile(reports, 0.5)), "ms/events-of-day")
@@ -114,8 +115,8 @@ func benchmarkExpiries(b *testing.B, data, database string) {
 	b.Logf("idle %v, events %v, waits %v, changes %v, waits %v", idle, reports, reportWaits, changes, changeWaits)
 }
 
-// fillExpiries stores certificates, and what the approval of each stored: its expiry, as if the sweep had run
-// until today, and a mail.
+// fillExpiries stores certificates, each with its expiry, as if the sweep had run until today, and with the
+// notice about its approval.
 func fillExpiries(b *testing.B, data, database string, institution int64) {
 	b.Helper()
 	ctx := db.Unlimited(b.Context())
@@ -157,7 +158,7 @@ func events(b *testing.B, d *db.DB) (n int) {
 }
 
 // beside calls f, and returns the longest time for which another writer could wait in the meantime: on SQLite
-// the longest wait of one, and on PostgreSQL, which locks rows, the longest transaction.
+// the longest wait of a writer, and on PostgreSQL, which locks rows, the longest transaction.
 func beside(b *testing.B, d *db.DB, f func()) time.Duration {
 	b.Helper()
 	sample := waited

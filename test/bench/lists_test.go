@@ -338,7 +338,7 @@ func queries() []query {
 	return append(list, query{"page/100", other, fixed(deep...)}, query{"combined", other, combined})
 }
 
-// combined returns requests with random filters and a random order.
+// combined returns the path of a request with random filters and a random order.
 func combined(b *testing.B, n *institution, i int) string {
 	b.Helper()
 	v := url.Values{"sort_field": {sortFields[n.random.IntN(len(sortFields))]}, "sort_order": {orders[n.random.IntN(2)]}}

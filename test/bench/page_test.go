@@ -17,8 +17,8 @@ const (
 	shownPages = 20
 )
 
-// BenchmarkVerifyPage measures the pages of certificates that a vault sends in a second, to clients
-// whose verifications are counted. To compare two versions, set CERTVAULT_BINARY and run them in turn.
+// BenchmarkVerifyPage measures how many pages of certificates a vault sends per second to clients whose
+// requests it counts as verifications. To compare two versions, set CERTVAULT_BINARY and run them in turn.
 func BenchmarkVerifyPage(b *testing.B) {
 	each(b, func(b *testing.B, database string) {
 		v, c := start(b, database)

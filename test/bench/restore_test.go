@@ -32,8 +32,8 @@ const (
 	storedSize = 4 << 10
 )
 
-// BenchmarkRestore measures the restore of a backup with the records of recordsVariable, beside
-// cp and tar of the same files.
+// BenchmarkRestore measures the restore of a backup with the number of records in recordsVariable. For
+// comparison, it copies the same files with cp and with tar.
 func BenchmarkRestore(b *testing.B) {
 	records := fewRecords
 	if text := os.Getenv(recordsVariable); text != "" {

@@ -108,7 +108,8 @@ func (r *registrar) prepare(rows, round int) (list, archive []byte) {
 	return book.Bytes(), packed.Bytes()
 }
 
-// work performs the whole bulk upload and reports the duration of each step.
+// work performs the whole bulk upload and reports its times. The times list-s, sent-s and unpacked-s begin
+// with the bulk upload, and each of the others with its step.
 func (r *registrar) work(rows int, list, archive []byte) {
 	r.b.Helper()
 	began := time.Now()

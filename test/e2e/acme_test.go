@@ -31,8 +31,8 @@ const (
 	// pebbleVariable is the environment variable with the path of pebble, an ACME server for tests.
 	pebbleVariable = "CERTVAULT_PEBBLE"
 	acmeDomain     = "vault.example.org"
-	// acmeValidity is the lifetime of certificates. They are renewed in the last third of it, and each
-	// server looks for a new one every 10 s.
+	// acmeValidity is the lifetime of the TLS certificates. A certificate is renewed in the last third of
+	// its lifetime, and each server looks for a new certificate every 10 s.
 	acmeValidity = time.Minute
 )
 
@@ -71,7 +71,7 @@ func TestACME(t *testing.T) {
 		t.Errorf("%d orders for the first certificate, want 1", n)
 	}
 	if ca.challenges.Load() == 0 {
-		t.Error("the certificate authority did not connect to the other server")
+		t.Error("the certificate authority did not connect to the server with the role web")
 	}
 	if testing.Short() {
 		return
@@ -92,9 +92,9 @@ func TestACME(t *testing.T) {
 	}
 }
 
-// TestACMEBinding runs a server whose certificate authority registers only accounts that are bound to one on
-// its website (RFC 8555, 7.3.4). Without the key, the log says what to set. With it, the server gets a
-// certificate.
+// TestACMEBinding runs a server whose certificate authority registers only accounts that are bound to an
+// account on the website of the authority (RFC 8555, 7.3.4). Without the key of that account, the log names
+// the flags to set. With the key, the server gets a certificate.
 func TestACMEBinding(t *testing.T) {
 	if os.Getenv(pebbleVariable) == "" {
 		t.Skipf("%s is not set; run make test/acme", pebbleVariable)
@@ -123,16 +123,16 @@ func TestACMEBinding(t *testing.T) {
 	}
 }
 
-// bindingKeyID and bindingKey are the key of external accounts that the authority knows.
+// bindingKeyID and bindingKey are the id and the key of the external account that the authority knows.
 const (
 	bindingKeyID = "kid-1"
 	bindingKey   = "zWNDZM6eQGHWpSRTPal5eIUYFTu7EajVIoguysqZ9wG44nMEtx3MUAsUDkMTQ12W"
 )
 
-// authority is a running pebble. Its connections for challenges go to target.
+// authority is a running pebble. The connections that pebble opens for challenges are forwarded to target.
 type authority struct {
 	directory string
-	// file has the certificate of its own interface.
+	// file is the path of the certificate and the key of pebble's own interface.
 	file       string
 	output     string
 	roots      *x509.CertPool
@@ -140,8 +140,8 @@ type authority struct {
 	challenges atomic.Int64
 }
 
-// startPebble starts pebble, with a name server for acmeDomain and a forwarder for its challenges. With
-// bound, it registers only accounts that are bound with bindingKey.
+// startPebble starts pebble, with a name server for acmeDomain and a forwarder for its challenges. If
+// bound is true, pebble registers only accounts that are bound with bindingKey.
 func startPebble(t *testing.T, bound bool) *authority {
 	t.Helper()
 	ca := &authority{output: filepath.Join(t.TempDir(), "pebble.log")}
@@ -170,7 +170,7 @@ func startPebble(t *testing.T, bound bool) *authority {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), os.Getenv(pebbleVariable), "-config", writeTemp(t, "pebble.json", config), "-dnsserver", nameServer(t))
-	// Each challenge is checked, also of a renewal, and at once.
+	// Pebble checks the challenge of each order, also of a renewal, without a delay.
 	cmd.Env = append(os.Environ(), "PEBBLE_VA_NOSLEEP=1", "PEBBLE_AUTHZREUSE=0")
 	cmd.Stdout, cmd.Stderr = output, output
 	if err := cmd.Start(); err != nil {
@@ -225,7 +225,7 @@ func (ca *authority) forward(l net.Listener) {
 	}
 }
 
-// nameServer starts a name server over TCP for which every name is this machine, and returns its address.
+// nameServer starts a name server over TCP that resolves every name to this machine, and returns its address.
 func nameServer(t *testing.T) string {
 	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -245,7 +245,7 @@ func nameServer(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// answerName answers one question. A message has its length before it (RFC 1035, 4.2.2).
+// answerName answers one question. The length of a message precedes the message (RFC 1035, 4.2.2).
 func answerName(conn net.Conn) {
 	defer conn.Close()
 	var size uint16
@@ -276,7 +276,7 @@ func (ca *authority) log(t *testing.T) string {
 	return string(text)
 }
 
-// orders returns the number of orders.
+// orders returns the number of orders that pebble has received.
 func (ca *authority) orders(t *testing.T) int {
 	t.Helper()
 	return strings.Count(ca.log(t), "Added order ")

@@ -49,7 +49,7 @@ func (s *registry) receive(t *testing.T, w http.ResponseWriter, d *vault.Deliver
 	if event.Event != "certificate_application.created" || event.Source != "customer" || s.decided[event.EventID] {
 		return
 	}
-	// The request ends when the vault has the response; the decision must not end with it.
+	// A decision that has begun is completed even if the test ends meanwhile.
 	if err := s.decide(context.WithoutCancel(t.Context()), event); err != nil {
 		t.Error(err)
 		w.WriteHeader(http.StatusServiceUnavailable)
@@ -58,8 +58,8 @@ func (s *registry) receive(t *testing.T, w http.ResponseWriter, d *vault.Deliver
 	s.decided[event.EventID] = true
 }
 
-// decide approves the application of a student with a transcript, asks for a missing ID card, and rejects
-// other applications.
+// decide approves the application of a student and uploads the transcript, asks for a missing ID card, and
+// rejects other applications.
 func (s *registry) decide(ctx context.Context, event *client.Event) error {
 	a, err := s.client.Application(ctx, event.UUID)
 	if err != nil {
@@ -159,7 +159,7 @@ func TestDecideByProgram(t *testing.T) {
 				}
 			default:
 				if a.Hold == nil || a.Hold.Kind != "identity" {
-					t.Errorf("hold = %+v, want one for the identity", a.Hold)
+					t.Errorf("hold = %+v, want a hold of the kind identity", a.Hold)
 				}
 			}
 		}

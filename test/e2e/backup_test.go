@@ -29,8 +29,8 @@ const (
 	uploadEvery = 200 * time.Millisecond
 )
 
-// steadyUploads uploads at a constant rate, whatever the time of an upload, until ctx ends. Unlike
-// clients that wait for each response, it also measures uploads that others delay.
+// steadyUploads starts uploads at a constant rate, however long each upload takes, until ctx ends. Unlike
+// clients that wait for each response, it also measures uploads that earlier uploads delay.
 type steadyUploads struct {
 	mu    sync.Mutex
 	acked []string

@@ -79,7 +79,7 @@ func TestRequestIDs(t *testing.T) {
 		a := exchange(t, f, c.method, c.method+" "+c.target+" HTTP/1.1\r\nHost: "+secret+"\r\nConnection: close\r\n"+c.head+"\r\n"+c.body)
 		id := a.Header.Get("X-Request-Id")
 		if a.Status != c.status || a.Header.Get("Allow") != c.allow || len(id) < 8 {
-			t.Errorf("%s %s: status %d, Allow %q, request id %q; want those of the case, and an id: %.200s", c.method, c.target, a.Status, a.Header.Get("Allow"), id, a.Body)
+			t.Errorf("%s %s: status %d, Allow %q, request id %q; want the status and Allow of the test case, and an id: %.200s", c.method, c.target, a.Status, a.Header.Get("Allow"), id, a.Body)
 		}
 		eventually(t, 10*time.Second, "the log has a line with the request id of "+c.method+" "+c.target, func() bool {
 			return strings.Contains(f.Log(), `"request_id":"`+id+`"`)

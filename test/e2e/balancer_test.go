@@ -20,7 +20,7 @@ const (
 	checkTime  = time.Second
 )
 
-// balancer is a proxy in front of several vaults. It sends requests in turns to the vaults whose
+// balancer is a proxy in front of several vaults. It sends requests in turn to the vaults whose
 // /readyz succeeds, and repeats no request that a vault may have received.
 type balancer struct {
 	nodes []string // their addresses
@@ -47,8 +47,8 @@ func balance(t *testing.T, nodes []string) (url string) {
 			r.SetXForwarded()
 			r.Out.Header.Set("X-Forwarded-Proto", "https")
 		},
-		// A connection to a vault that refuses connections is tried at another one: no request was
-		// sent yet.
+		// If a vault refuses the connection, dial connects to the next vault: no request has been sent
+		// yet.
 		Transport: &http.Transport{DisableKeepAlives: true, DialContext: b.dial},
 		ErrorLog:  slog.NewLogLogger(slog.DiscardHandler, slog.LevelError),
 	}

@@ -50,14 +50,16 @@ func (c *cluster) startLoad(prefix string, uploaders int, strict bool) *load {
 	return l
 }
 
-// end ends the load after the requests that are running.
+// end stops the load and waits until its clients have stopped. A strict load completes the requests in
+// progress, other loads cancel them.
 func (l *load) end() {
 	l.stop()
 	l.all.Wait()
 }
 
 // send sends a request until it is acknowledged, with the same idempotency key. It returns nil if the
-// load ends, or if the request fails for good. A strict load sends it once, to its end.
+// load ends, or if the request fails and is not repeated. A strict load sends the request once, and waits for
+// the response even if the load ends.
 func (l *load) send(ctx context.Context, key string, send func(ctx context.Context, key string) (*vault.Response, error)) *vault.Response {
 	began := time.Now()
 	if l.strict {
@@ -107,7 +109,7 @@ func (l *load) upload(ctx context.Context, worker int) {
 	}
 }
 
-// wait waits for a random time until ctx ends.
+// wait waits for a random time with the given mean, or until ctx ends.
 func wait(ctx context.Context, mean time.Duration) {
 	select {
 	case <-ctx.Done():

@@ -34,7 +34,7 @@ const (
 	// retryPause is the pause before a client repeats a request.
 	retryPause = 200 * time.Millisecond
 	// uploadPause and submitPause are the mean pauses between two uploads or batches of a client. With three
-	// clients, the nodes and the database use less than a processor.
+	// clients, the nodes and the database use less than one processor.
 	uploadPause = 400 * time.Millisecond
 	submitPause = time.Second
 	// strictLimit is the time limit of requests that are not repeated.
@@ -43,8 +43,8 @@ const (
 	neverLimit = 30 * time.Second
 	// batchSize is the number of entries of a batch.
 	batchSize = 5
-	// lastPort is the last of the ports of nodes. The system chooses ports for other programs from
-	// higher ones (ip_local_port_range), so the port of a killed node is still free.
+	// The ports of nodes are at least firstPort and less than lastPort. The system chooses the ports of other
+	// programs from a higher range (ip_local_port_range), so the port of a killed node stays free.
 	firstPort, lastPort = 20000, 32000
 	// baseURL is the base URL of clusters.
 	baseURL = "https://vault.example.org"
@@ -80,7 +80,7 @@ type cluster struct {
 	nodes   []*vault.Vault
 	mail    *mailServer
 	haproxy *haproxy // nil without HAProxy
-	// transport is that of clients of the balancer at url.
+	// url is the address of the balancer, and transport the transport of its clients.
 	url       string
 	transport http.RoundTripper
 
@@ -109,7 +109,8 @@ func startCluster(t *testing.T, o clusterOptions) *cluster {
 		o.database = dbtest.MigratedURL(t)
 	}
 	c := &cluster{t: t, options: o, mail: mailbox, nodes: make([]*vault.Vault, o.size), acked: map[string]string{}, batches: map[string]string{}, statuses: map[int]int{}}
-	// An attempt that counts makes a certificate fail: no fault may count one.
+	// With one attempt, a certificate fails as soon as an attempt counts: no fault that a test causes may
+	// count as an attempt.
 	args := append(unlimited([]string{
 		"--smtp", "smtp://" + l.Addr().String() + "?tls=off", "--mail-from", "no-reply@vault.example", "--webhook-allow", "127.0.0.1", "--process-attempts", "1",
 	}), o.args...)
@@ -203,7 +204,7 @@ func (c *cluster) restart(i int) {
 	c.start(i, c.nodes[i].Options)
 }
 
-// stop stops a node in order.
+// stop stops a node with SIGTERM. The node must exit with 0.
 func (c *cluster) stop(i int) {
 	c.t.Helper()
 	if code, err := c.nodes[i].Stop(); err != nil || code != 0 {
@@ -211,7 +212,7 @@ func (c *cluster) stop(i int) {
 	}
 }
 
-// sinceKillLocked describes a time. The caller must hold c.mu.
+// sinceKillLocked describes a time by the last kill before it. The caller must hold c.mu.
 func (c *cluster) sinceKillLocked(at time.Time) string {
 	for _, killed := range slices.Backward(c.killed) {
 		if !killed.After(at) {
@@ -250,7 +251,8 @@ func (c *cluster) progress() {
 func (c *cluster) settled(d *sql.DB) {
 	c.t.Helper()
 	eventually(c.t, 4*time.Minute, "all certificates are processed, and all webhooks and mails delivered", func() bool {
-		// In this order: a batch becomes certificates, whose processing has deliveries.
+		// The order matters: a batch becomes certificates, and their processing creates deliveries and
+		// mails.
 		return count(c.t, d, `SELECT count(*) FROM batches WHERE NOT expanded`) == 0 &&
 			count(c.t, d, `SELECT count(*) FROM certificates WHERE status = 'processing'`) == 0 &&
 			count(c.t, d, `SELECT count(*) FROM webhook_deliveries WHERE status = 'pending'`) == 0 &&
@@ -410,8 +412,8 @@ func transactions(t *testing.T, d *sql.DB) int {
 	return count(t, d, `SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = current_database()`)
 }
 
-// checkIdle checks how many transactions a node runs while nothing happens. The tasks of the start end
-// in the first seconds.
+// checkIdle checks how many transactions a node runs while nothing happens. First it waits
+// until the tasks of the start have ended.
 func (c *cluster) checkIdle() {
 	c.t.Helper()
 	const settle, seconds, limit = 25, 20, 15

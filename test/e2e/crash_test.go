@@ -125,7 +125,7 @@ func TestKill(t *testing.T) {
 }
 
 // TestTerminate sends SIGTERM during uploads: the vault completes the requests in progress, stores
-// the numbers of verifications that it counted since the last minute, and exits with 0.
+// the counts of verifications that are only in its memory, and exits with 0.
 func TestTerminate(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {

@@ -34,15 +34,15 @@ func (b *tab) keys(keys string) {
 	b.do("pressing "+keys, chromedp.KeyEvent(keys))
 }
 
-// next waits until the page shows another application than the one with an address, and returns its address.
+// next waits until the tab shows an application at another path than before, and returns the new path.
 func (b *tab) next(before string) string {
 	b.t.Helper()
 	b.until("the next application did not open", fmt.Sprintf(`document.readyState == "complete" && location.pathname != %q && document.querySelector("main h1") != null`, before))
 	return evaluate[string](b, "location.pathname")
 }
 
-// TestDecideByKeyboard decides fifty applications by keyboard alone, with -short ten, every fifth with a
-// reason. It logs the time that the vault and the browser need for one decision.
+// TestDecideByKeyboard decides fifty applications, or ten with -short, with the keyboard alone. It rejects
+// every fifth application with a reason. It logs the time that the vault and the browser need for one decision.
 func TestDecideByKeyboard(t *testing.T) {
 	t.Parallel()
 	eachInFull(t, func(t *testing.T, database string) {

@@ -15,8 +15,8 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// TestErase erases a revoked certificate with the command while the server runs. The files are gone
-// at once, and the public still finds out that the file was revoked.
+// TestErase erases a revoked certificate with the command while the server runs. The files are
+// deleted at once, and a public look-up of the file still finds the revoked certificate.
 func TestErase(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {

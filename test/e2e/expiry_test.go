@@ -17,8 +17,9 @@ import (
 // expiryTime is the maximum wait for the sweep of expiries.
 const expiryTime = 75 * time.Second
 
-// TestExpiry uploads certificates that have expired, that expire soon, and that expire later. The events are
-// sent once, also across a restart, and only the recipient of the second gets a reminder.
+// TestExpiry uploads certificates that have expired, that expire soon, and that expire later. Each event
+// is created once, even if the vault is killed and restarted, and only the recipient of the certificate
+// that expires soon gets a reminder.
 func TestExpiry(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {

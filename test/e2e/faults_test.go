@@ -44,10 +44,12 @@ const (
 	// lockTime is the time after which PostgreSQL ends the transaction of a suspended node, which may hold
 	// locks that others need.
 	lockTime = 8 * time.Second
-	// storeAway is the time for which the S3 server is down, under awayUploads uploads.
+	// storeAway is the time for which the S3 server is down. awayUploads is the number of uploads before,
+	// during and after this time.
 	storeAway   = time.Minute
 	awayUploads = 1000
-	// skewTime is the time for which a node has a wrong clock.
+	// skewTime is the time by which the clock of a node is moved. A round of changes of the clock also
+	// takes this time.
 	skewTime = 20 * time.Second
 	// earlierLease is the time for which a node of release 0.1 that stops may keep the lease of an endpoint.
 	earlierLease = 25 * time.Second
@@ -66,7 +68,8 @@ func eachStore(t *testing.T, test func(t *testing.T, server *blobtest.Process)) 
 	}
 }
 
-// loadTest is the load of a test of a cluster, and what a client may wait for.
+// loadTest is the load of a test of a cluster, with the maximum time that a client waits and the maximum
+// delay of a webhook.
 type loadTest struct {
 	prefix    string // of the names of the uploads
 	uploaders int
@@ -93,7 +96,7 @@ func (c *cluster) underLoad(o loadTest, disturb func(d *sql.DB)) *sql.DB {
 	return d
 }
 
-// TestClusterKilled kills nodes in turns under load.
+// TestClusterKilled kills nodes in turn under load.
 func TestClusterKilled(t *testing.T) {
 	kills := clusterRounds(t, killsVariable)
 	eachStore(t, func(t *testing.T, server *blobtest.Process) {
@@ -114,8 +117,8 @@ func TestClusterKilled(t *testing.T) {
 	})
 }
 
-// TestClusterSuspended suspends each node for half a minute under load. It counts as dead, and continues
-// later with requests and jobs that others have continued in the meantime.
+// TestClusterSuspended suspends each node for half a minute under load. The node counts as dead. Later it
+// continues with requests and jobs that other nodes have continued in the meantime.
 func TestClusterSuspended(t *testing.T) {
 	rounds := clusterRounds(t, roundsVariable)
 	eachStore(t, func(t *testing.T, server *blobtest.Process) {
@@ -145,7 +148,8 @@ func TestClusterSkewed(t *testing.T) {
 		c.stop(1)
 		o.Binary = skewed
 		c.start(1, o)
-		// The time of an event comes from the node's own clock, so it may seem to be that much later.
+		// The time of an event comes from the clock of its node, so the delivery may seem to be later by
+		// skewTime than it is.
 		d := c.underLoad(loadTest{"skewed", 3, true, maxWait, maxLate + skewTime}, func(*sql.DB) {
 			for range rounds {
 				// SIGUSR1 moves the clock 20 s ahead, and SIGUSR2 20 s back.
@@ -208,8 +212,9 @@ func TestClusterFaultyStore(t *testing.T) {
 	})
 }
 
-// TestClusterStoreAway kills the S3 server under uploads, and starts it again a minute later. Uploads are
-// 503 with Retry-After meanwhile, and succeed when they are repeated. Everything that needs no file works.
+// TestClusterStoreAway kills the S3 server during uploads, and starts it again a minute later.
+// Meanwhile uploads get the status 503 with Retry-After, and succeed when they are repeated. Everything that
+// needs no file works.
 func TestClusterStoreAway(t *testing.T) {
 	clusterRounds(t, roundsVariable)
 	eachStore(t, func(t *testing.T, server *blobtest.Process) {
@@ -361,8 +366,9 @@ func TestClusterUpgraded(t *testing.T) {
 }
 
 // TestClusterCost compares the processor time of a certificate with one node, with three, and with three
-// vaults that have nothing in common but the machine. The vaults are the floor of the nodes: on a machine with
-// few cores, three processes take more time for the same work than one, because they share its caches.
+// separate vaults on the same machine. The separate vaults show the minimum time of three processes: on a
+// machine with few cores, three processes take more time for the same work than one, because they share the
+// caches of the processor.
 func TestClusterCost(t *testing.T) {
 	rounds := clusterRounds(t, roundsVariable)
 	const uploads, warm, workers, limit = 400, 120, 8, 1.1
@@ -373,7 +379,7 @@ func TestClusterCost(t *testing.T) {
 		}
 		nodes := begin(3)
 		apart := []*load{begin(1), begin(1), begin(1)}
-		// measure uploads certificates, each to the next of the clusters.
+		// measure uploads certificates to the clusters in turn, and returns the processor time of each.
 		measure := func(name string, uploads int64, to ...*load) (took time.Duration) {
 			for _, l := range to {
 				took -= l.c.cpu()
@@ -404,7 +410,7 @@ func TestClusterCost(t *testing.T) {
 			one = append(one, measure(fmt.Sprintf("one-%d", round), uploads, nodes))
 			nodes.c.restart(1)
 			nodes.c.restart(2)
-			time.Sleep(roundTime) // the work of the starts
+			time.Sleep(roundTime) // the nodes end the work of their start
 			measure(fmt.Sprintf("warm-apart-%d", round), warm, apart...)
 			floor = append(floor, measure(fmt.Sprintf("apart-%d", round), uploads, apart...))
 		}
@@ -416,7 +422,7 @@ func TestClusterCost(t *testing.T) {
 		m1, m3, m := middle("one node", one), middle("three nodes", three), middle("three vaults apart", floor)
 		t.Logf("three nodes take %.2f times as much as one, and %.2f times as much as three vaults apart", float64(m3)/float64(m1), float64(m3)/float64(m))
 		if float64(m3) > limit*float64(max(m1, m)) {
-			t.Errorf("a certificate takes %s with three nodes, %s with one, and %s with three vaults apart, want at most %.1f times as much", m3, m1, m, limit)
+			t.Errorf("a certificate takes %s with three nodes, %s with one, and %s with three vaults apart; want with three nodes at most %.1f times the larger of the other two", m3, m1, m, limit)
 		}
 	})
 }

@@ -47,9 +47,10 @@ func startHAProxy(t *testing.T, nodes []string) *haproxy {
 	return &haproxy{proxy: p, socket: socket}
 }
 
-// drain makes HAProxy send no more requests to a node. After the node was restarted, ready ends that.
+// drain makes HAProxy send no more requests to a node.
 func (h *haproxy) drain(t *testing.T, i int) { h.set(t, i, "drain") }
 
+// ready makes HAProxy send requests to a node again, after drain.
 func (h *haproxy) ready(t *testing.T, i int) { h.set(t, i, "ready") }
 
 func (h *haproxy) set(t *testing.T, i int, state string) {

@@ -29,8 +29,8 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// languages are the languages of code blocks. Only those with the language sh are run, so that a command in
-// another one needs a reason, which the expression matches.
+// languages are the languages of code blocks. Only blocks with the language sh are run. A block of the
+// language console or text must contain a word that shows why it is not run, which the expression matches.
 var languages = map[string]*regexp.Regexp{
 	"sh": nil, "csv": nil, "go": nil, "js": nil, "json": nil, "mermaid": nil, "php": nil, "python": nil, "sql": nil, "yaml": nil,
 	// Commands that need root, other machines, a checkout, a terminal or a token in hardware.
@@ -80,7 +80,7 @@ func TestHelpCommands(t *testing.T) {
 	}
 	environment := []string{
 		"PATH=" + filepath.Join(dir, "bin") + ":" + os.Getenv("PATH"), "HOME=" + dir, "TMPDIR=" + os.TempDir(), "LC_ALL=C.UTF-8",
-		"CERTVAULT_URL=" + v.URL, // the default is the address that is replaced
+		"CERTVAULT_URL=" + v.URL, // the default is the address that addresses replaces in the commands
 	}
 	addresses := strings.NewReplacer("https://localhost:8443", v.URL, "9000", freePort(t), "https://moodle.example.org", fakeMoodle(t))
 
@@ -93,7 +93,8 @@ func TestHelpCommands(t *testing.T) {
 		}
 		cmd := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", addresses.Replace(strings.Join(d.blocks, endOfBlock)+endOfBlock))
 		cmd.Dir, cmd.Env, cmd.ExtraFiles = dir, environment, []*os.File{ran}
-		// A script that fails leaves its receiver of webhooks behind, which has the standard error too.
+		// If a script fails, its receiver of webhooks still runs, and keeps the standard error open. So the
+		// test kills the process group, and does not wait until the standard error is closed.
 		cmd.SysProcAttr, cmd.WaitDelay = &syscall.SysProcAttr{Setpgid: true}, time.Second
 		var output bytes.Buffer
 		cmd.Stdout, cmd.Stderr = &output, &output
@@ -124,7 +125,7 @@ func TestHelpCommands(t *testing.T) {
 // endOfBlock follows each block of a script. It writes a mark, so that a block that is skipped is noticed.
 const endOfBlock = "\nprintf . >&3\n"
 
-// wanted are texts of the outputs of documents.
+// wanted are texts that the output of the commands of a document must contain, by the name of the document.
 var wanted = map[string][]string{
 	firstDocument:                            {"is intact", "This vault is a drill."},
 	"README.md":                              {" approved", "2 approved of 2 rows"},

@@ -244,7 +244,8 @@ func beginUpload(t *testing.T, c *vault.Client, key string, form *vault.Form) (r
 	return rest, cut
 }
 
-// noMail are the options of a mail server that does not respond. Several servers need one.
+// noMail are the options of a mail server that does not respond. Several servers on
+// one database need a mail server.
 var noMail = []string{"--smtp", "smtp://127.0.0.1:1?tls=off", "--mail-from", "no-reply@vault.example"}
 
 // TestIdempotencyInFlight repeats a request in progress on the same node and, on PostgreSQL, on another

@@ -21,7 +21,7 @@ import (
 // maxResident is the maximum peak of the vault's resident memory in kB.
 const maxResident = 300 << 10
 
-// TestMemory uploads 50 files of about 20 MB at the same time, with -short 24: PDFs with large data outside
+// TestMemory uploads 50 files of about 20 MB at the same time, or 24 with -short: PDFs with large data outside
 // of pages, PDFs with a large picture, and pictures.
 func TestMemory(t *testing.T) {
 	uploads := 50
@@ -115,8 +115,8 @@ func TestFullDisk(t *testing.T) {
 	if left := f.files(t, "incoming"); len(left) != 0 {
 		t.Errorf("the failed upload left files: %v", left)
 	}
-	// The vault accepts smaller uploads until less than 5 % is free. It processes the accepted
-	// uploads even later.
+	// The vault accepts smaller uploads until less than 5 % is free. It still processes the
+	// uploads that it has accepted.
 	acked := []*client.VaultCertificate{first}
 	for i := range 10 {
 		acked = append(acked, f.upload(t, form(person(i))))

@@ -11,8 +11,8 @@ import (
 	"github.com/certvault/certvault/client"
 )
 
-// TestNotices checks the mail about a revocation, and mail with a time: it leaves after its time, once, also
-// if the vault is killed in between.
+// TestNotices checks the mail about a revocation, and mail that is scheduled for a time. Scheduled mail is
+// sent once, not before its time, even if the vault is killed in between.
 func TestNotices(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {
@@ -32,7 +32,7 @@ func TestNotices(t *testing.T) {
 		late := upload("late@example.org", client.Notify(at.Format(time.RFC3339Nano)))
 		f.await(t, late.UUID, "approved")
 		if time.Now().Before(at) && slices.Contains(notified(t, f.Vault), "late@example.org") {
-			t.Error("the mail left before its time")
+			t.Error("the mail was sent before its time")
 		}
 		f.await(t, told.UUID, "approved")
 		f.await(t, quiet.UUID, "approved")
@@ -56,7 +56,7 @@ func TestNotices(t *testing.T) {
 		})
 		for _, l := range letters(t, f.Vault) {
 			if revoked := strings.Contains(l.Subject, "was revoked"); revoked != strings.Contains(l.Text, "Issued in error") {
-				t.Errorf("the mail %q has the text %s", l.Subject, l.Text)
+				t.Errorf("the mail %q has the text %s; want the reason in mail about a revocation, and in no other mail", l.Subject, l.Text)
 			}
 		}
 	})

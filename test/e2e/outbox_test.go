@@ -90,7 +90,8 @@ func readLetter(text string) (letter, error) {
 	return l, err
 }
 
-// read reads the parts of a mail: the text, and the HTML, which may be a part with its pictures.
+// read reads the parts of a mail: the text, and the HTML, which may be in a multipart/related
+// part together with its pictures.
 func (l *letter) read(parts *multipart.Reader) error {
 	for {
 		part, err := parts.NextPart()

@@ -92,7 +92,7 @@ func setUp(t *testing.T, v *vault.Vault) *tab {
 	owner.press("Write test mail")
 	owner.see("The test mail to ada@nwu.example was written to the folder. It was not sent.")
 	if text := awaitLetterText(t, v, "ada@nwu.example", "can send mail"); !strings.Contains(text, v.URL) {
-		t.Errorf("the test message does not contain the address of the vault: %s", text)
+		t.Errorf("the test mail does not contain the address of the vault: %s", text)
 	}
 	// The test mail leaves the password in the form, and Enter in a field sets up the vault.
 	evaluate[bool](owner, `document.getElementById("test_vault").click() ?? true`)

@@ -36,7 +36,7 @@ const (
 // proxy is a running proxy in front of nodes.
 type proxy struct {
 	address, url string
-	// transport trusts its certificate.
+	// transport trusts the certificate of the proxy.
 	transport *http.Transport
 }
 
@@ -52,8 +52,9 @@ func newProxy(t *testing.T, nodes []string) (p *proxy, certificate string) {
 	}}, certificate
 }
 
-// configure writes a configuration of the documentation, a file in deploy, with the addresses of nodes
-// and further replacements, in pairs. Only the addresses and the paths of files may differ.
+// configure writes a copy of an example configuration in deploy with the addresses of nodes. pairs are
+// further replacements: each text is followed by its replacement. The rest of the file is not changed, so
+// the tests use what the documentation recommends.
 func (p *proxy) configure(t *testing.T, name string, nodes []string, pairs ...string) (file string) {
 	t.Helper()
 	root, err := vault.Root()
@@ -121,7 +122,7 @@ func startNginx(t *testing.T, nodes []string) *proxy {
 	p, certificate := newProxy(t, nodes)
 	site := p.configure(t, "nginx.conf", nodes, "listen 443", "listen "+p.address, "/etc/nginx/vault.pem", certificate)
 	dir := t.TempDir()
-	// The main file of Debian's package, without the paths of the system.
+	// The main configuration file replaces that of Debian's package, and uses no paths of the system.
 	var temporary strings.Builder
 	for _, what := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {
 		fmt.Fprintf(&temporary, "%s_temp_path %s/%s;\n", what, dir, what)
@@ -135,9 +136,9 @@ func startNginx(t *testing.T, nodes []string) *proxy {
 	return p
 }
 
-// TestProxies runs the examples for proxies of the documentation in front of three nodes: a file of the
-// maximum size, parts of a file, the address of the client, and a restart of all nodes in turn under load,
-// in which every request is sent once and succeeds.
+// TestProxies runs the examples for proxies of the documentation in front of three nodes. It checks a
+// file of the maximum size, parts of a file and the address of the client. It then restarts all nodes in turn
+// under load: every request is sent once and succeeds.
 func TestProxies(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it restarts three nodes behind three proxies; run make test/proxies")
@@ -166,7 +167,7 @@ func TestProxies(t *testing.T) {
 			for i := range c.nodes {
 				c.progress()
 				c.stop(i)
-				c.nodes[i] = serve(whole, c.nodes[i].Options) // other proxies use it after this test
+				c.nodes[i] = serve(whole, c.nodes[i].Options) // until the whole test ends, for the other proxies
 				c.ready(i)
 			}
 			c.progress()
@@ -176,7 +177,7 @@ func TestProxies(t *testing.T) {
 	}
 }
 
-// ready waits until a node is ready, and the proxies know.
+// ready waits until a node is ready, and then until the health checks of the proxies have noticed that.
 func (c *cluster) ready(i int) {
 	c.t.Helper()
 	eventually(c.t, startTime, "the node is ready", func() bool {
@@ -212,12 +213,12 @@ func checkLargeBody(t *testing.T, client *vault.Client, name string) {
 	}
 	approved, err := client.Await(t.Context(), made.UUID)
 	if err != nil || approved.Status.Value != "approved" {
-		t.Fatalf("the large file is %+v, %v", approved, err)
+		t.Fatalf("the certificate with the large file is %+v, %v; want approved", approved, err)
 	}
 	path := vault.CertificatesPath + "/" + made.UUID + "/download"
 	whole := get(t, client, path, http.StatusOK).Body
 	if sum := sha256.Sum256(whole); len(whole) < len(file) || hex.EncodeToString(sum[:]) != *approved.VerifiedSHA256 {
-		t.Errorf("the download has %d bytes, or another digest", len(whole))
+		t.Errorf("the download has %d bytes, want at least those of the original, and the digest verified_sha256", len(whole))
 	}
 	for _, r := range []struct{ from, to int }{{0, 99}, {len(whole) / 2, len(whole)/2 + 1<<20}, {len(whole) - 10, len(whole) - 1}} {
 		req, err := client.Request(t.Context(), http.MethodGet, path, http.NoBody)
@@ -243,8 +244,8 @@ func checkLargeBody(t *testing.T, client *vault.Client, name string) {
 	}
 }
 
-// checkClientAddress checks that the limit of public requests applies to the address of the client, also
-// if the client claims to have another one.
+// checkClientAddress checks that the limit of public requests applies to the address of the client, even
+// if the client claims another address in X-Forwarded-For.
 func checkClientAddress(t *testing.T, p *proxy) {
 	t.Helper()
 	from := func(ip string) *http.Client {

@@ -42,25 +42,25 @@ func TestReplacement(t *testing.T) {
 			t.Fatal(err)
 		}
 		if made.Replaces == nil || made.Replaces.UUID != old.UUID || made.FullName != old.FullName || made.CertificateTitle != old.CertificateTitle {
-			t.Errorf("the replacement is %+v", made)
+			t.Errorf("the replacement is %+v, want the name and the title of the replaced certificate, and a link to it", made)
 		}
 		f.await(t, made.UUID, "approved")
 		after, err := f.api(t).VaultCertificate(t.Context(), old.UUID)
 		if err != nil || after.Status.Value != client.Revoked || after.ReplacedBy == nil || *after.ReplacedBy != (client.Replacement{UUID: made.UUID, ReferenceID: made.ReferenceID}) {
-			t.Errorf("the replaced certificate is %+v, %v", after, err)
+			t.Errorf("the replaced certificate is %+v, %v; want revoked, with a link to the replacement", after, err)
 		}
 		public := get(t, f.as(t, ""), "/verify/"+old.ReferenceID, http.StatusOK)
 		if !strings.Contains(string(public.Body), `"status":"replaced"`) || !strings.Contains(string(public.Body), f.URL+"/verify/"+made.ReferenceID) {
-			t.Errorf("the public record is %s", public.Body)
+			t.Errorf("the public record is %s, want the status replaced and the address of the replacement", public.Body)
 		}
 		awaitLetter(t, f.Vault, mailbox("Ada Obi"), "Your certificate was replaced")
 		eventually(t, approvalTime, "the events have arrived", func() bool { return len(events(t, r, old.UUID)) == 3 && len(events(t, r, made.UUID)) == 2 })
 		if body := string(events(t, r, old.UUID)["revoked"].Body); !strings.Contains(body, `"replaced_by":{"uuid":"`+made.UUID+`"`) {
-			t.Errorf("the event of the replaced certificate is %s", body)
+			t.Errorf("the event of the replaced certificate is %s, want the replacement in replaced_by", body)
 		}
 		for _, name := range []string{"created", "approved"} {
 			if body := string(events(t, r, made.UUID)[name].Body); !strings.Contains(body, `"replaces":{"uuid":"`+old.UUID+`"`) {
-				t.Errorf("the event %s of the replacement is %s", name, body)
+				t.Errorf("the event %s of the replacement is %s, want the replaced certificate in replaces", name, body)
 			}
 		}
 		_, err = f.api(t).Replace(t.Context(), old.UUID, replacementFor(t, "Ada"))
@@ -69,7 +69,7 @@ func TestReplacement(t *testing.T) {
 		}
 		_, err = f.api(t).Replace(t.Context(), made.UUID, replacementFor(t, "Ada Lovelace"))
 		if e, ok := errors.AsType[*client.Error](err); !ok || e.Status != http.StatusUnprocessableEntity {
-			t.Errorf("the same file: %v, want 422", err)
+			t.Errorf("replacing a certificate by the same file: %v, want 422", err)
 		}
 	})
 }
@@ -117,20 +117,20 @@ func TestKillDuringReplacements(t *testing.T) {
 			watched := f.database(t)
 			for end := time.Now().Add(pause); time.Now().Before(end); {
 				if n := count(t, watched, notOne); n != 0 {
-					t.Fatalf("round %d: %d chains have not exactly one valid certificate", round, n)
+					t.Fatalf("round %d: %d chains do not have exactly one valid certificate", round, n)
 				}
 			}
 			f.Kill()
 			kills++
 			wait.Wait()
 			if n := count(t, f.database(t), notOne); n != 0 {
-				t.Fatalf("round %d: after the kill, %d chains have not exactly one valid certificate", round, n)
+				t.Fatalf("round %d: after the kill, %d chains do not have exactly one valid certificate", round, n)
 			}
 			f.restart(t)
 			d := f.database(t)
 			eventually(t, approvalTime, "no certificate is in processing", func() bool {
 				if n := count(t, d, notOne); n != 0 {
-					t.Fatalf("round %d: after the restart, %d chains have not exactly one valid certificate", round, n)
+					t.Fatalf("round %d: after the restart, %d chains do not have exactly one valid certificate", round, n)
 				}
 				return count(t, d, `SELECT count(*) FROM certificates WHERE status = 'processing'`) == 0
 			})

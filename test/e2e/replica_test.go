@@ -38,8 +38,8 @@ type standby struct {
 	server *exec.Cmd
 }
 
-// newStandby copies the test server and starts the copy as its standby. root runs it under the account
-// of the test server, because PostgreSQL refuses to run as root.
+// newStandby copies the test server and starts the copy as its standby. A test that runs as root
+// starts the standby under the account postgres, because PostgreSQL refuses to run as root.
 func newStandby(t *testing.T, database string) *standby {
 	t.Helper()
 	d, err := sql.Open("pgx", database)
@@ -137,7 +137,7 @@ func (s *standby) url(database string) string {
 	return u.String()
 }
 
-// metric returns the value of a metric with its labels.
+// metric returns the value of the metric with the given name and labels, written as in /metrics.
 func metric(t *testing.T, address, name string) float64 {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address+"/metrics", http.NoBody)
@@ -236,8 +236,8 @@ func (r *readers) write(ctx context.Context) {
 	}
 }
 
-// A replica that stops, hangs or falls behind under load fails no request, and no acknowledged
-// upload is missing.
+// While a replica stops, hangs or falls behind under load, no request fails, and no acknowledged upload is
+// missing in a response.
 func TestReplica(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it starts another PostgreSQL server and takes a minute")
@@ -269,7 +269,7 @@ func TestReplica(t *testing.T) {
 		clients.Go(func() { r.read(ctx, reference) })
 	}
 	clients.Go(func() { r.write(ctx) })
-	// increases waits until reads were answered in a way.
+	// increases waits until 20 more reads are counted with what as the label from.
 	increases := func(what string) {
 		t.Helper()
 		before := from(what)
@@ -319,7 +319,7 @@ func TestReplica(t *testing.T) {
 	other := dbtest.MigratedURL(t)
 	start(t, other)
 	if out := outputOf(t, "serve", "--listen", "127.0.0.1:0", "--data", f.Data, "--database", f.Database, "--database-read", other); !strings.Contains(out, "another installation") {
-		t.Errorf("a server whose replica is of another installation: %s", out)
+		t.Errorf("starting a server with the database of another installation as replica printed %s, want an error", out)
 	}
 }
 

@@ -142,8 +142,8 @@ func (f *fixture) revokeLost(t *testing.T, file string) {
 	}
 }
 
-// checkUnusable checks that neither a server nor another restore uses a storage with the rest of an
-// interrupted restore.
+// checkUnusable checks that neither a server nor another restore uses a storage that an interrupted restore
+// left incomplete.
 func checkUnusable(t *testing.T, o vault.Options, backup string) {
 	t.Helper()
 	for _, args := range [][]string{{"serve"}, {"restore", backup}} {
@@ -153,7 +153,7 @@ func checkUnusable(t *testing.T, o vault.Options, backup string) {
 	}
 }
 
-// TestInterruptedRestore checks that nothing uses a folder with the rest of an interrupted restore.
+// TestInterruptedRestore checks that nothing uses a folder that an interrupted restore left incomplete.
 func TestInterruptedRestore(t *testing.T) {
 	t.Parallel()
 	f := start(t, "")
@@ -170,8 +170,8 @@ func TestInterruptedRestore(t *testing.T) {
 	}
 }
 
-// TestKilledRestore kills a restore while it writes. Nothing uses the rest, and the restore can be
-// repeated in another folder.
+// TestKilledRestore kills a restore while it writes. Nothing uses the incomplete folder, and the restore
+// can be repeated in another folder.
 func TestKilledRestore(t *testing.T) {
 	t.Parallel()
 	f := start(t, "")
