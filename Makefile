@@ -121,10 +121,10 @@ test/long: deps ## run in full the tests of which test/race runs only a part, or
 test/quick: $(EMBEDDED) ## test changed packages and their importers, on SQLite, in 20 s
 	.ci/quick
 
-# These packages are not checked. The C code of SQLite and its C library, translated to Go,
-# have their own locks and memory, and are five times slower under the race detector. The
-# codecs and the password hash compute in one goroutine, or wait for theirs, and took a fifth
-# of the time. All other packages are checked. A package that uses generic functions, or
+# These packages are not checked. The C code of SQLite and its C library, translated to Go, have
+# their own locks and memory, and are five times slower under the race detector. The codecs and
+# the password hash compute in one goroutine, or wait for the goroutines that they start, and took
+# a fifth of the time. All other packages are checked. A package that uses generic functions, or
 # sync and sync/atomic, must be checked: the linker keeps one copy of a generic function for the
 # whole program and could keep one that is not instrumented, and without the instrumentation of
 # atomic operations the detector reports races that do not exist. vet is off, because `make lint`

@@ -73,7 +73,7 @@ func (c *Client) Offer(ctx context.Context, id string) (*Offer, error) {
 // Application is the application of a person for a certificate. After its approval, Client.Certificate
 // returns the certificate, which has the same UUID.
 type Application struct {
-	ID               int64             `json:"id"` // Event.ApplicationID
+	ID               int64             `json:"id"` // as in Event.ApplicationID
 	UUID             string            `json:"uuid"`
 	ReferenceID      string            `json:"reference_id"`
 	Status           Label[Status]     `json:"status"`
@@ -85,7 +85,7 @@ type Application struct {
 	Files            []ApplicationFile `json:"files"`
 	// Hold is nil if the application is not on hold.
 	Hold *Hold `json:"hold"`
-	// RegisterAdvice is match, differs or unknown, or nil without a register. It is never a decision.
+	// RegisterAdvice is match, differs or unknown, or nil without a register. It is only advice for the reviewer.
 	RegisterAdvice  *string    `json:"register_advice"`
 	ClaimedBy       *Creator   `json:"claimed_by"`
 	DecidedBy       *Creator   `json:"decided_by"`
@@ -231,8 +231,8 @@ func (c *Client) Claim(ctx context.Context, uuid string, options ...Option) (*Ap
 	return one[Application](ctx, c, post(applicationPath(uuid, "/claim"), nil, options))
 }
 
-// Approval is the certificate of an approved application. Empty texts are replaced by those of the
-// application, its offer and the template.
+// Approval describes the certificate of an approved application. Empty texts are replaced by those of
+// the application, its offer and the template.
 type Approval struct {
 	CertificateTitle string
 	IssueDate        string // YYYY-MM-DD; empty means today in UTC

@@ -30,13 +30,13 @@ func TestApplySendsFieldsAndFiles(t *testing.T) {
 		Files: map[string][]*File{"id_card": {file("a.pdf", "first"), file("b.pdf", "second")}, "photo": {file("c.png", "third")}},
 	}, Progress(func(n, total int64) {
 		if total != 16 {
-			t.Errorf("progress = %d of %d, want of 16", n, total)
+			t.Errorf("progress = %d of %d, want a total of 16", n, total)
 		}
 		sent = n
 	}))
 	s.must(err)
 	if made.Value("number") != "4711" || made.Value("other") != "" || made.Value("unknown") != "" || sent != 16 {
-		t.Errorf("application = %+v, %d bytes sent, want its answer and 16 bytes", made, sent)
+		t.Errorf("application = %+v, %d bytes sent, want only the answer 4711 and 16 bytes", made, sent)
 	}
 	for _, r := range s.seen {
 		_, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
@@ -61,10 +61,10 @@ func TestApplySendsFieldsAndFiles(t *testing.T) {
 		}
 	}
 	if a, b := s.seen[0], s.seen[1]; a.Header.Get("Idempotency-Key") == "" || a.Header.Get("Idempotency-Key") != b.Header.Get("Idempotency-Key") {
-		t.Error("the attempts have no common key")
+		t.Error("the attempts have no key or different keys, want one key for both")
 	}
 	if _, err := s.client.Apply(t.Context(), NewApplication{Files: map[string][]*File{"x": {nil}}}); err == nil {
-		t.Error("no error for a missing file")
+		t.Error("Apply accepts a nil file, want an error")
 	}
 }
 
@@ -97,7 +97,8 @@ func TestStepsOfAReview(t *testing.T) {
 	}
 }
 
-// A conflict of two reviewers is not attempted again, because the result would hide it.
+// TestConflictOfReviewersIsFinal checks that a call is not repeated after a conflict between two reviewers,
+// because the result of another attempt would hide the conflict.
 func TestConflictOfReviewersIsFinal(t *testing.T) {
 	t.Parallel()
 	s := newStub(t, func(w http.ResponseWriter, _ *seen, _ int) {
@@ -120,7 +121,7 @@ func TestListsOfOffersAndApplications(t *testing.T) {
 	for a, err := range s.client.Applications(t.Context(), f) {
 		s.must(err)
 		if a.UUID != "u" {
-			t.Errorf("application = %+v", a)
+			t.Errorf("application = %+v, want the UUID u", a)
 		}
 	}
 	_, err := s.client.ApplicationPage(t.Context(), ApplicationFilter{}, 2, 10)

@@ -145,8 +145,8 @@ const (
 	EntryApproved EntryStatus = "approved"
 	// EntryFailed entries have a certificate whose processing failed.
 	EntryFailed EntryStatus = "failed"
-	// EntryRejected entries have no certificate of their own, because the certificate already
-	// existed.
+	// EntryRejected entries have no certificate of their own, usually because the certificate already
+	// existed. BatchEntry.Error states the reason.
 	EntryRejected EntryStatus = "rejected"
 	// EntryRevoked entries have a certificate that was revoked later.
 	EntryRevoked EntryStatus = "revoked"

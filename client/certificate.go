@@ -10,13 +10,13 @@ import (
 	"time"
 )
 
-// Status is a status of a vault certificate.
+// Status is the status of a certificate or of an application.
 type Status string
 
 const (
 	// Processing certificates have no verified PDF yet.
 	Processing Status = "processing"
-	// Approved certificates are valid and have a verified PDF.
+	// Approved certificates have a verified PDF, and are valid until they expire.
 	Approved Status = "approved"
 	// Failed certificates have no verified PDF; Failure states the reason. They can be retried.
 	Failed Status = "failed"
@@ -32,7 +32,8 @@ type Label[T ~string] struct {
 	Description string `json:"description,omitempty"`
 }
 
-// VaultCertificate is a certificate that an institution uploaded.
+// VaultCertificate is a certificate that an institution uploaded. Calls with a UUID also return certificates
+// from templates and applications, if the token may view them.
 type VaultCertificate struct {
 	ID               int64         `json:"id"`
 	UUID             string        `json:"uuid"`
@@ -97,7 +98,7 @@ type Failure struct {
 	Message string `json:"message"`
 }
 
-// StoredFile is the file that was uploaded.
+// StoredFile is the original: the file that was uploaded, or drawn from a template.
 type StoredFile struct {
 	Name     string `json:"name"`
 	MIMEType string `json:"mime_type"`
@@ -106,7 +107,7 @@ type StoredFile struct {
 }
 
 // NameNotInFile is the code of the notice that the file has text that does not contain the name of
-// the recipient. The vault sets it when it approves the certificate.
+// the recipient. The vault adds the notice when the certificate is approved.
 const NameNotInFile = "name_not_in_file"
 
 // Notice reports a property of the file that the institution should check.

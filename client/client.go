@@ -2,9 +2,10 @@
 // typed errors, and the verification of webhook signatures for receivers of events. It uses only
 // the standard library.
 //
-// Calls are retried after temporary faults: no response, an incomplete response, and the statuses
-// 409, 429, 500, 502, 503 and 504. A call that changes data has an idempotency key, so that the
-// vault performs the call only once, even if the client sends it several times.
+// Calls are retried after temporary faults: no response, an incomplete response, the statuses 429, 500,
+// 502, 503 and 504, and the status 409 with the header Retry-After. A call that changes data has an
+// idempotency key, so that the vault performs the call only once, even if the client sends it several
+// times.
 package client
 
 import (

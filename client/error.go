@@ -31,7 +31,7 @@ var (
 	// ErrInvalid is 422: Error.Fields names the invalid fields.
 	ErrInvalid = errors.New("invalid input")
 	// ErrDuplicate is 422 for a certificate or an open application that already exists; such an error is
-	// also ErrInvalid. Error.Existing returns its UUID.
+	// also ErrInvalid. Error.Existing returns the UUID of that certificate or application.
 	ErrDuplicate = errors.New("duplicate")
 	// ErrTooManyRequests is 429.
 	ErrTooManyRequests = errors.New("too many requests")
@@ -52,7 +52,7 @@ type Error struct {
 	// Message is the vault's message for people.
 	Message string
 	// Fields contains the messages of each invalid field and, for a duplicate, the UUID of the
-	// existing certificate.
+	// existing certificate or application.
 	Fields map[string][]string
 	// RequestID identifies the request in the vault's log.
 	RequestID string
@@ -60,8 +60,8 @@ type Error struct {
 	RetryAfter time.Duration
 }
 
-// existingField is the field with the UUID of the existing certificate in the response to a
-// duplicate.
+// existingField is the field with the UUID of the existing certificate or application in the response
+// to a duplicate.
 const existingField = "existing_uuid"
 
 // Error returns the vault's message, or the text of the status if there is no message, with the
@@ -86,7 +86,7 @@ func (e *Error) Is(target error) bool {
 	return target == kinds[e.Status] && target != nil
 }
 
-// Existing returns the UUID of the existing certificate if the error is a duplicate, or "".
+// Existing returns the UUID of the existing certificate or application if the error is a duplicate, or "".
 func (e *Error) Existing() string {
 	if len(e.Fields[existingField]) == 0 {
 		return ""
@@ -95,7 +95,7 @@ func (e *Error) Existing() string {
 }
 
 // Detail returns each field's name and messages in the order of the names, or Message if there are
-// no fields. For a duplicate, Detail returns the message and the UUID of the existing certificate.
+// no fields. For a duplicate, Detail returns the message and the UUID that Existing returns.
 func (e *Error) Detail() string {
 	if existing := e.Existing(); existing != "" {
 		return strings.TrimSuffix(e.Message, ".") + ": " + existing

@@ -46,14 +46,14 @@ type BatchName struct {
 	Name string `json:"name"`
 }
 
-// Creator is the creator of a certificate's record.
+// Creator is the token or the user that created a certificate's record, or claimed or decided an application.
 type Creator struct {
 	Type string `json:"type"` // token or user
 	ID   *int64 `json:"id"`
 	Name string `json:"name"`
 }
 
-// Signature is the signature of a signatory.
+// Signature is a signatory of a certificate, with the status of the signatory's approval.
 type Signature struct {
 	ID                int64      `json:"id"`
 	InstitutionUserID int64      `json:"institution_user_id"`

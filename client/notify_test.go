@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Each call sends the chosen time of the mail, and none without a choice.
+// TestNotify checks that each call sends the value of the option Notify, and no value without the option.
 func TestNotify(t *testing.T) {
 	t.Parallel()
 	var last []byte
@@ -35,11 +35,11 @@ func TestNotify(t *testing.T) {
 	for name, call := range calls {
 		s.must(call())
 		if bytes.Contains(last, []byte("notify")) {
-			t.Errorf("%s: a call without the option sends %s", name, last)
+			t.Errorf("%s: a call without the option sends %s, want no field notify", name, last)
 		}
 		s.must(call(Notify(at)))
 		if !bytes.Contains(last, []byte(`"notify"`)) || !bytes.Contains(last, []byte(at)) {
-			t.Errorf("%s: a call with the option sends %s", name, last)
+			t.Errorf("%s: a call with the option sends %s, want the field notify with its value", name, last)
 		}
 	}
 	for _, tc := range []struct {

@@ -58,7 +58,7 @@ func (r *Retry) longest(attempt int) time.Duration {
 }
 
 // temporary reports whether a later attempt may succeed. 409 with Retry-After means that the same call
-// is still in progress; without Retry-After, another change was first.
+// is still in progress. 409 without Retry-After means that another call changed the record first.
 func (e *Error) temporary() bool {
 	switch e.Status {
 	case http.StatusConflict:

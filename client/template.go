@@ -26,7 +26,7 @@ type Template struct {
 	// CertificateTitle is the title of certificates whose entry has none, or nil.
 	CertificateTitle *string         `json:"certificate_title"`
 	Fields           []TemplateField `json:"fields"`
-	// Columns are the members of IssueEntry.Values.
+	// Columns are the columns whose values IssueEntry.Values contains, by their names.
 	Columns     []TemplateColumn `json:"columns"`
 	PreviewPath string           `json:"preview_path"`
 	CreatedAt   time.Time        `json:"created_at"`
@@ -46,7 +46,7 @@ type TemplateField struct {
 	Text string     `json:"text"`
 }
 
-// TemplateColumn is a value of the list that a template shows.
+// TemplateColumn is a column of the list from which certificates are issued. The template shows its values.
 type TemplateColumn struct {
 	Name     string `json:"name"`
 	Required bool   `json:"required"`
@@ -60,7 +60,7 @@ func (c *Client) Templates(ctx context.Context) ([]Template, error) {
 	return list, err
 }
 
-// Template returns the published version of a template, with the geometry of its fields.
+// Template returns the published version of a template, with the positions and texts of its fields.
 func (c *Client) Template(ctx context.Context, id string) (*Template, error) {
 	return one[Template](ctx, c, &call{method: http.MethodGet, path: templatesPath + "/" + url.PathEscape(id)})
 }
@@ -114,7 +114,7 @@ type EntryProblem struct {
 	Field   string `json:"field"`
 	Code    string `json:"code"`
 	Message string `json:"message"`
-	// ExistingUUID is the existing certificate of a duplicate, or "".
+	// ExistingUUID is the UUID of the existing certificate if the entry is a duplicate, or "".
 	ExistingUUID string `json:"existing_uuid"`
 }
 
@@ -136,8 +136,8 @@ func issueCall(templateID, name string, entries []IssueEntry, options []Option) 
 	return post(templatesPath+"/"+url.PathEscape(templateID)+"/issue", &bytesBody{kind: "application/json", content: content}, options), nil
 }
 
-// PreviewTemplate writes to w the PDF that a certificate with the entry would be, marked as a sample. It
-// has no reference id, no QR code and no signature.
+// PreviewTemplate writes to w a PDF that shows how a certificate with the entry would look. The PDF is
+// marked as a sample, and has no reference id, no QR code and no signature.
 func (c *Client) PreviewTemplate(ctx context.Context, templateID string, entry *IssueEntry, w io.Writer) error {
 	content, err := json.Marshal(entry)
 	if err != nil {

@@ -25,8 +25,8 @@ type Verification struct {
 	Reason           *string    `json:"reason"`
 	Checks           []Check    `json:"checks"`
 	ExpiresOn        *string    `json:"expires_on"` // YYYY-MM-DD, the last day of validity
-	// Replaces is the certificate that a valid one has replaced, and ReplacedBy the one that replaced a
-	// certificate. Both may be nil.
+	// Replaces is the certificate that this one has replaced, and ReplacedBy the one that has replaced
+	// this one. Both may be nil. Replaces is nil after the certificate was revoked.
 	Replaces   *PublicLink `json:"replaces"`
 	ReplacedBy *PublicLink `json:"replaced_by"`
 }

@@ -56,7 +56,7 @@ func TestAccessAdministration(t *testing.T) {
 	runJSON(t, "", &changed, "operator", "add", "o@example.org", "--data", dir)
 	var operators []operatorRow
 	if runJSON(t, "", &operators, "operator", "list", "--data", dir); len(operators) != 1 || operators[0].Email != "o@example.org" || !changed.Operator {
-		t.Errorf("operators = %+v, want only o@example.org, and the output of operator add must say operator", operators)
+		t.Errorf("operators = %+v, want only o@example.org, and operator = true in the output of operator add", operators)
 	}
 	runJSON(t, "", &changed, "operator", "remove", "o@example.org", "--data", dir)
 
@@ -76,7 +76,7 @@ func TestAccessAdministration(t *testing.T) {
 				Actor  struct{ Type, ID string }
 			}
 			if err := json.Unmarshal([]byte(line), &e); err != nil || e.Actor.ID != me.Username || e.Actor.Type != "command" {
-				t.Fatalf("the entry %s is not JSON or has another actor than the user of the command: %v", line, err)
+				t.Fatalf("the entry %s is not JSON, or its actor is not the user who ran the command: %v", line, err)
 			}
 			list = append(list, e.Action)
 		}

@@ -47,7 +47,7 @@ func TestBackupCommands(t *testing.T) {
 		t.Errorf("report = %+v, want an intact backup that was checked with its own key", report)
 	}
 	if code, _, errs := certvault(t, "", "backup", "verify", second, "--data", filepath.Join(at, "none")); code != exitRefused || !strings.Contains(errs, "contains no master key") {
-		t.Errorf("verify without a key: exit code = %d, stderr = %q, want a refusal that says so", code, errs)
+		t.Errorf("verify without a key: exit code = %d, stderr = %q, want a refusal that says that there is no key", code, errs)
 	}
 	other := t.TempDir()
 	createInstitution(t, other)

@@ -31,7 +31,7 @@ func (b *blobCopy) Run(c *console) (err error) {
 		if scratch, err = os.MkdirTemp("", "certvault-copy-"); err != nil {
 			return fmt.Errorf("creating a folder for files in transit: %w", err)
 		}
-		defer func() { _ = os.RemoveAll(scratch) }() // its files have no names any more
+		defer func() { _ = os.RemoveAll(scratch) }() // only empty folders can remain
 	}
 	from, err := openStore("FROM", b.From, scratch)
 	if err != nil {
@@ -58,7 +58,7 @@ func (b *blobCopy) Run(c *console) (err error) {
 	return errors.Join(err, c.print(counts, func(w io.Writer) { _, _ = fmt.Fprintf(w, "%s.\n", countsText(counts)) }))
 }
 
-// openStore returns the store of an argument.
+// openStore returns the file store at a location. name is the name of the argument, for errors.
 func openStore(name, location, scratch string) (blob.FileStore, error) {
 	store, err := blob.OpenURL(location, blob.S3Options{Scratch: scratch})
 	if errors.Is(err, blob.ErrLocation) {

@@ -42,10 +42,10 @@ func process(t *testing.T, env []string, args ...string) (cmd *exec.Cmd, stdout,
 	return cmd, stdout, stderr
 }
 
-// TestCommandProcess runs the command line of process. It is skipped as a test.
+// TestCommandProcess runs a command line if process started it, and is skipped otherwise.
 func TestCommandProcess(t *testing.T) {
 	if os.Getenv(processVariable) == "" {
-		t.Skip("other tests run it as a process")
+		t.Skip("only other tests run this one, in a process of its own")
 	}
 	if size, err := strconv.ParseUint(os.Getenv(fileSizeVariable), 10, 64); err == nil {
 		signal.Ignore(syscall.SIGXFSZ)
@@ -259,11 +259,11 @@ func TestBlobCopyWithoutPermission(t *testing.T) {
 	cmd, stdout, stderr := process(t, env, "blob", "copy", from, to)
 	if err := cmd.Run(); cmd.ProcessState.ExitCode() != exitRefused || !strings.Contains(stderr.String(), "inst/04/4.original: ") ||
 		!strings.Contains(stderr.String(), "permission denied") || len(storedFiles(t, to)) != 9 {
-		t.Errorf("the copy of a closed file: %v, stdout = %s, stderr = %s, files = %v, want exit code 1, the name of the file and 9 files", err, stdout, stderr, storedFiles(t, to))
+		t.Errorf("the copy of a file that cannot be read: %v, stdout = %s, stderr = %s, files = %v, want exit code 1, the name of the file and 9 files", err, stdout, stderr, storedFiles(t, to))
 	}
 	cmd, stdout, stderr = process(t, env, "blob", "copy", from, filepath.Join(closed, "copy"))
 	if err := cmd.Run(); cmd.ProcessState.ExitCode() != exitRefused || !strings.Contains(stderr.String(), "permission denied") || !strings.Contains(stderr.String(), closed) {
-		t.Errorf("the copy to a closed folder: %v, stdout = %s, stderr = %s, want exit code 1 and the folder", err, stdout, stderr)
+		t.Errorf("the copy to a folder that cannot be written to: %v, stdout = %s, stderr = %s, want exit code 1 and the folder", err, stdout, stderr)
 	}
 }
 

@@ -58,7 +58,7 @@ type bulkWarning struct {
 	name, file string
 }
 
-// Run uploads a list through the interface and writes a file with the result of each row. It warns on
+// Run uploads a list through the API and writes a file with the result of each row. It warns on
 // standard error about each file without the recipient's name. Run returns an error if a row has no
 // approved certificate.
 func (b *bulkCommand) Run(c *console) error {

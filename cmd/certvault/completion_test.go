@@ -51,8 +51,8 @@ func TestCompletionScripts(t *testing.T) {
 	}
 }
 
-// TestManualPage checks that the manual page has every command and flag, and that no text is read as a
-// request of troff.
+// TestManualPage checks that the manual page has commands and flags, and that troff reads no text as a
+// request.
 func TestManualPage(t *testing.T) {
 	t.Parallel()
 	code, page, _ := certvault(t, "", "man")

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// The command shows which of the command line, the environment and the file sets a value, and shows no
-// secret.
+// TestConfig checks that the command shows whether the command line, the environment or the file sets a
+// value, and that it shows no secret.
 func TestConfig(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "certvault.toml")
 	if err := os.WriteFile(file, []byte("rate-limit = 5\nlisten = \"localhost:1\"\nbounce_domain = \"b.example\"\nbounce-token = \"0123456789secret\"\nwebhook-retry = [\"1s\", \"2m\"]\n"), 0o600); err != nil {

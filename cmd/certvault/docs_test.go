@@ -19,7 +19,7 @@ var fragments = regexp.MustCompile("(?s)```[a-z]*\n(.*?)```|`([^`\n]+)`")
 // continued matches the end of a line that continues on the next one.
 var continued = regexp.MustCompile(`\\\n\s*`)
 
-// TestDocumentedFlags checks that the commands in the documentation exist and have the flags that it shows.
+// TestDocumentedFlags checks that each command has the flags with which the documentation shows it.
 func TestDocumentedFlags(t *testing.T) {
 	t.Parallel()
 	parser, err := kong.New(&commands{}, kong.Name("certvault"))
@@ -42,7 +42,7 @@ func TestDocumentedFlags(t *testing.T) {
 				node, rest = node.Children[j], rest[1:]
 			}
 			if node == parser.Model.Node || len(node.Children) > 0 {
-				continue // it names several commands, or the program
+				continue // the words name a group of commands, or only the program
 			}
 			found++
 			flags := map[string]bool{}

@@ -30,8 +30,8 @@ func (m *mailbox) Data(r io.Reader) error {
 	return err
 }
 
-// doctor --mail sends a message with the settings of the server, and shows the reply code of a mail
-// server that rejects the message.
+// TestDoctorSendsATestMessage checks that doctor --mail sends a message with the given mail settings, and
+// shows the reply code of a mail server that rejects the message.
 func TestDoctorSendsATestMessage(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -51,7 +51,7 @@ func TestDoctorSendsATestMessage(t *testing.T) {
 		t.Fatalf("exit code = %d, output %s%s, want a message that was accepted", code, out, errs)
 	}
 	if !strings.Contains(box.message, "To: <ada@example.org>") || !strings.Contains(box.message, "https://localhost:8443") {
-		t.Errorf("the message is %s", box.message)
+		t.Errorf("the message is %s, want the recipient ada@example.org and the address of the vault", box.message)
 	}
 	for name, more := range map[string][]string{
 		"refused: the mail server did not give a reason (550": {"--mail", "unknown@example.org"},

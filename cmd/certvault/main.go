@@ -217,8 +217,8 @@ func printError(stderr io.Writer, err error, flags ...*kong.Flag) {
 	}
 }
 
-// flagOf returns the flag that sets a field, or the name of the field if there is none. A password
-// comes from standard input.
+// flagOf returns the flag that sets a field, or the name of the field if there is none. The flag of a value
+// that is read from standard input, such as a password, ends in -stdin.
 func flagOf(field string, flags []*kong.Flag) string {
 	name := strings.ReplaceAll(field, "_", "-")
 	for _, f := range flags {

@@ -26,7 +26,7 @@ func (manCommand) Run(c *console, parsed *kong.Context) error {
 	return p.err
 }
 
-// manPage writes a manual page. The first error ends it.
+// manPage writes a manual page. After the first error, it writes nothing.
 type manPage struct {
 	w   io.Writer
 	err error
@@ -125,7 +125,7 @@ func (p *manPage) flag(f *kong.Flag) {
 	p.text(help)
 }
 
-// sameFlag reports whether the flags of two commands mean the same.
+// sameFlag reports whether the flags of two commands have the same name and help.
 func sameFlag(a, b *kong.Flag) bool { return a.Name == b.Name && a.Help == b.Help }
 
 // commonFlags returns the flags of the application and those that many commands have.

@@ -7,9 +7,9 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// TestOnlyServeAndMigrateMigrate checks that the commands that are not serve or migrate never
-// change the schema of a database that an earlier release created, because a server of that release
-// may be running.
+// TestOnlyServeAndMigrateMigrate checks that commands other than serve and migrate never change the
+// schema of a database that an earlier release created, because a server of that release may be
+// running.
 func TestOnlyServeAndMigrateMigrate(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -41,7 +41,7 @@ func TestOnlyServeAndMigrateMigrate(t *testing.T) {
 	} {
 		code, out, errs := certvault(t, "correct horse\n", append(args, "--data", dir)...)
 		if code != exitRefused || !strings.Contains(errs, "run certvault migrate") || out != "" {
-			t.Errorf("%v: exit code = %d, stdout = %q, stderr = %q, want exit code %d and advice", args, code, out, errs, exitRefused)
+			t.Errorf("%v: exit code = %d, stdout = %q, stderr = %q, want exit code %d and the advice to run certvault migrate", args, code, out, errs, exitRefused)
 		}
 	}
 	if code, out, _ := certvault(t, "", "doctor", "--data", dir); code != exitRefused || !strings.Contains(out, "WRONG  schema: ") {

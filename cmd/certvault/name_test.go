@@ -45,7 +45,7 @@ func succeed(t *testing.T, want string, args ...string) {
 
 // TestOperatorConsentsToSameName checks that an institution can get a name that looks the same as
 // the name of another institution only with --allow-same-name, and that no signing key is created
-// for such a name without it.
+// for such a name before an operator has allowed it.
 func TestOperatorConsentsToSameName(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir() + "/vault"
@@ -68,9 +68,9 @@ func TestOperatorConsentsToSameName(t *testing.T) {
 	succeed(t, "ok     institution names: ", "doctor", "--data", dir)
 }
 
-// TestDoctorReportsAddressesOfAnotherMailbox checks that doctor reports an account whose folded
-// address a migration changed to the address of another mailbox, and that the report disappears
-// after user accept-address.
+// TestDoctorReportsAddressesOfAnotherMailbox checks that doctor reports an account that earlier
+// versions treated as the account of another address, and that the report disappears after user
+// accept-address.
 func TestDoctorReportsAddressesOfAnotherMailbox(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir() + "/vault"

@@ -31,7 +31,8 @@ func (c *console) withOffers(s config.Storage, slug string, f func(o *applicatio
 	})
 }
 
-// offerProblems are the problems of offers in words. {limit} is the limit of the problem.
+// offerProblems has a sentence for each problem of an offer. {limit} stands for the Limit of the
+// problem.
 var offerProblems = map[cert.Code]string{
 	cert.CodeRequired: "The value is required.", cert.CodeTooLong: "The value must have at most {limit} characters.",
 	cert.CodeNotText: "The value must be text in UTF-8 without NUL characters.", application.CodeSlug: "The slug must have lower-case letters, digits and hyphens between them.",
@@ -42,7 +43,8 @@ var offerProblems = map[cert.Code]string{
 	application.CodeFields: "An offer can have at most {limit} fields.",
 }
 
-// offerError returns an error whose problems have words, with the names of the flags as fields.
+// offerError converts the problems of an error to sentences, with the names of the flags as fields. It
+// returns an error without problems unchanged.
 func offerError(err error) error {
 	var bad fault.Fields
 	for _, p := range cert.ProblemsOf(err) {

@@ -59,7 +59,7 @@ func TestOffersOnTheCommandLine(t *testing.T) {
 	}
 	for _, step := range [][]string{{"close", made.ID, "closed"}, {"open", "transcript", "open"}, {"close", "transcript", "closed"}} {
 		if code, out, errs := run("offer", step[0], step[1], "--institution", "northern-university"); code != exitDone || out != "Offer Transcript is "+step[2]+".\n" {
-			t.Errorf("%v: exit code = %d, stdout = %q, stderr = %q", step, code, out, errs)
+			t.Errorf("%v: exit code = %d, stdout = %q, stderr = %q, want the new status", step, code, out, errs)
 		}
 	}
 	code, out, errs = run("offer", "list", "--institution", "northern-university", "--json")

@@ -15,7 +15,7 @@ import (
 )
 
 // TestTerminalEscapesInNamesAreNotPrinted checks that control characters in names and URLs do not
-// reach the terminal in the output of any command, and that a name forges no row.
+// reach the terminal in the output of commands, and that a name adds no row.
 func TestTerminalEscapesInNamesAreNotPrinted(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -65,7 +65,7 @@ func TestTerminalEscapesInNamesAreNotPrinted(t *testing.T) {
 				t.Errorf("%v: exit code = %d, want 0 and the name Evil: %s%s", args, code, out, errs)
 			}
 			if strings.Contains(out, "\nend") {
-				t.Errorf("%v: a name forged a line:\n%s", args, out)
+				t.Errorf("%v: a name added a line:\n%s", args, out)
 			}
 			out = strings.ReplaceAll(strings.TrimPrefix(out, "\uFEFF"), "\r\n", "\n")
 			if at := strings.IndexFunc(out, func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }); at >= 0 {

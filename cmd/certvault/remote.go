@@ -21,7 +21,7 @@ import (
 // list of processes.
 const tokenVariable = "CERTVAULT_TOKEN" //nolint:gosec // the name of a variable, not a token
 
-// remote has the flags of a command that uses a vault through the interface.
+// remote has the flags of a command that uses a vault through the API.
 type remote struct {
 	URL       string `default:"https://localhost:8443" help:"Base address of the vault." name:"url"`
 	TokenFile string `help:"File with the API token. Default: the environment variable CERTVAULT_TOKEN." placeholder:"FILE" type:"path"`
@@ -30,7 +30,7 @@ type remote struct {
 	retries *retryPrinter
 }
 
-// connect returns a client for the vault. It prints to stderr why a call has to be repeated. Before
+// connect returns a client for the vault. The client prints to stderr why it repeats a call. Before
 // each message it calls beforePrint, which removes other text from the line and may be nil.
 func (r *remote) connect(stderr io.Writer, beforePrint func()) (*client.Client, error) {
 	secret, err := r.token()
@@ -164,7 +164,7 @@ const (
 	barEvery = 100 * time.Millisecond
 )
 
-// newBar returns a bar on w, or nil if w is not a terminal or the terminal is dumb.
+// newBar returns a bar on w, or nil if w is not a terminal or TERM is dumb.
 func newBar(w io.Writer) *bar {
 	if !isTerminal(w) || os.Getenv("TERM") == "dumb" {
 		return nil

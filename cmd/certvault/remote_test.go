@@ -179,7 +179,7 @@ func TestUploadSaysWhyItWaits(t *testing.T) {
 		t.Errorf("exit code = %d, stderr = %q, want the reason and the longest wait", code, errs.String())
 	}
 	if took := time.Since(began); took > 5*time.Second || lines[len(lines)-1] != "certvault: interrupted" {
-		t.Errorf("the first line came after %v, and the last is %q", took, lines[len(lines)-1])
+		t.Errorf("the command ended after %v with the line %q, want at most 5 s and the line certvault: interrupted", took, lines[len(lines)-1])
 	}
 
 	var later bytes.Buffer
@@ -256,7 +256,8 @@ func TestBulk(t *testing.T) {
 }
 
 // TestBulkWarnsAboutNames checks that the command names each row whose file does not contain the
-// recipient's name, and prints their number, and that it says so if a token may not list certificates.
+// recipient's name and prints the number of these rows, and that it prints why it did not check the names
+// if a token may not list certificates.
 func TestBulkWarnsAboutNames(t *testing.T) {
 	t.Parallel()
 	const records = `{"data": [

@@ -41,7 +41,8 @@ func (c *console) withTemplates(s config.Storage, slug string, fonts []string, f
 	})
 }
 
-// templateError returns an error with the problems of a layout in words.
+// templateError converts an error with the problems of a layout to a message with one line for each
+// problem. It returns other errors unchanged.
 func templateError(err error) error {
 	problems, ok := errors.AsType[design.Problems](err)
 	if !ok {
@@ -221,7 +222,7 @@ func (i *templateImport) create(c *console, s *template.Service, inst *account.I
 			name = b.Title
 		}
 		if name == "" {
-			name = i.BuiltIn // the error names the built-in designs
+			name = i.BuiltIn // Create rejects this unknown design and lists the known ones
 		}
 		return s.Create(c.ctx, template.NewTemplate{Institution: inst, Name: name, BuiltIn: i.BuiltIn, Paper: i.Paper, Accent: i.Accent, Language: i.Language})
 	}
@@ -282,7 +283,7 @@ type templateArchive struct {
 	Undo        bool   `help:"Make an archived template available again."`
 }
 
-// Run archives a template, or undoes that.
+// Run archives a template, or makes an archived template available again.
 func (a *templateArchive) Run(c *console) error {
 	return c.withTemplates(a.Storage, a.Institution, nil, func(s *template.Service, inst *account.Institution) error {
 		change, done := s.Archive, "archived"
@@ -393,7 +394,7 @@ func (t *templateIssue) Run(c *console) error {
 	return t.finish(c, len(entries.List), results, err)
 }
 
-// finish writes the results and prints their numbers.
+// finish writes the results and prints the number of rows with each status.
 func (t *templateIssue) finish(c *console, rows int, results []*bulkclient.Result, err error) error {
 	counts := bulkclient.Count(results)
 	r := issueResult{

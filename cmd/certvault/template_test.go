@@ -24,7 +24,7 @@ func TestTemplates(t *testing.T) {
 	}
 	// The files of a vault exist from the first start of the server on.
 	if code, _, errs := run("template", "import", "--built-in", "guild", "--institution", "northern-university"); code != exitRefused || !strings.Contains(errs, "start certvault serve once") {
-		t.Errorf("before the first start: exit code = %d, stderr = %q", code, errs)
+		t.Errorf("before the first start: exit code = %d, stderr = %q, want the advice to start the server once", code, errs)
 	}
 	for name, tc := range map[string]struct {
 		code int
@@ -81,7 +81,7 @@ func TestTemplateIssue(t *testing.T) {
 	}
 	want := `{"name":"Class","entries":[{"full_name":"Ada Obi","applicant_email":"ada@example.org","values":{"Grade":"A"}},{"full_name":"Bo Ek","applicant_email":"bo@example.org","values":{"Grade":"B"}}]}`
 	if len(issued) != 2 || issued[0] != issued[1] || !strings.HasSuffix(issued[0], want) {
-		t.Errorf("requests = %q, want the same one twice, with the key of its content and %s", issued, want)
+		t.Errorf("requests = %q, want two equal requests, with the same idempotency key and the body %s", issued, want)
 	}
 	results, err := os.ReadFile(filepath.Join(s.dir, "class.results.csv"))
 	if want := "row,status,uuid,reference_id,error\n2,approved,u2,NWU-2,\n3,approved,u3,NWU-3,\n"; err != nil || string(results) != want {

@@ -29,9 +29,9 @@ type uploadCommand struct {
 // noticeTime is how long an upload without --wait waits for notices about the file.
 const noticeTime = 5 * time.Second
 
-// Run uploads one certificate through the interface and prints its reference id, its status and its
-// address. With --wait, Run waits until the certificate is processed. Run warns on standard error if
-// the file does not contain the recipient's name.
+// Run uploads one certificate through the API and prints its reference id, its status and the address of its
+// public page. With --wait, Run waits until the certificate is processed. Run warns on standard error if the
+// file does not contain the recipient's name.
 func (u *uploadCommand) Run(c *console) error {
 	progress := newBar(c.stderr)
 	vault, err := u.connect(c.stderr, progress.end)
@@ -88,14 +88,14 @@ func (u *uploadCommand) warn(c *console, vault *client.Client, created *client.V
 	}
 }
 
-// uploadFlags has the flag of each field of the interface, in the order of the command's help.
+// uploadFlags has the flag of each field of the API, in the order of the command's help.
 var uploadFlags = []struct{ field, flag string }{
 	{"certificate_file", "FILE"}, {"certificate_title", "--title"}, {"full_name", "--name"}, {"applicant_email", "--email"}, {"issue_date", "--issue-date"},
 	{"details", "--details"}, {"expires_on", "--expires-on"}, {"notify", "--notify"},
 }
 
 // uploadError converts an error of an upload to an error that names the flags of the command in
-// place of the fields of the interface.
+// place of the fields of the API.
 func (u *uploadCommand) uploadError(err error) error {
 	e, ok := errors.AsType[*client.Error](err)
 	if !ok || len(e.Fields) == 0 || e.Existing() != "" {
@@ -108,7 +108,7 @@ func (u *uploadCommand) uploadError(err error) error {
 			list = append(list, strings.Replace(text, ": The "+strings.ReplaceAll(f.field, "_", " ")+" field ", " ", 1))
 		}
 	}
-	if len(list) < len(e.Fields) { // another field
+	if len(list) < len(e.Fields) { // the error has a field without a flag
 		return u.userError(err)
 	}
 	return errors.New(strings.Join(list, "\n"))

@@ -16,7 +16,8 @@ import (
 	"github.com/certvault/certvault/internal/safehttp"
 )
 
-// credentialFlags are the flags for credentials. Without them, nothing shows whose key signed.
+// credentialFlags are the flags for credentials. Without them, the command has only the keys of the vault
+// that ownVaultFlags name.
 type credentialFlags struct {
 	Online   bool           `help:"For a credential: fetch the keys of its issuer and its status list by https."`
 	Document []string       `help:"For a credential: saved DID document or metadata of its issuer, or status list; may be repeated." placeholder:"FILE" sep:"none"`
@@ -34,8 +35,8 @@ type ownVaultFlags struct {
 	KeyPassphraseFile string `help:"With --data or --database: file with the passphrase that protects the identity." name:"key-passphrase-file" placeholder:"FILE" type:"path"`
 }
 
-// issuer returns the credentials of the vault that the flags name, and a function that closes the vault. If
-// the flags name no vault, or the vault cannot be opened, issuer returns nil.
+// issuer returns the service for the credentials of the vault that the flags name, and a function that
+// closes the vault. If the flags name no vault, or the vault cannot be opened, issuer returns nil.
 func (f *ownVaultFlags) issuer(c *console) (*issuer.Service, func() error) {
 	none := func() error { return nil }
 	s := config.Storage{
@@ -121,7 +122,7 @@ func readLimited(name string, limit int64) ([]byte, error) {
 type credentialReport struct {
 	*credential.Report
 
-	// Lost reports whether the own vault issued the credential, and does not have its certificate.
+	// Lost reports whether the own vault issued the credential but does not have its certificate.
 	Lost bool `json:"lost,omitempty"`
 }
 

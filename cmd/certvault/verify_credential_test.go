@@ -132,7 +132,7 @@ func TestVerifyCredentialJSON(t *testing.T) {
 	var report credential.Report
 	runJSON(t, "", &report, "verify", "--json", "--document", issued.did, "--document", issued.list, writeFile(t, "badge.png", issued.picture))
 	if report.Verdict != credential.Valid || len(report.Checks) != 5 || report.Statement.Title != "BSc Computer Science" || report.Carrier != credential.CarrierPNG {
-		t.Errorf("the report is %+v", report)
+		t.Errorf("the report is %+v, want a valid credential in a PNG picture with 5 checks", report)
 	}
 }
 

@@ -68,7 +68,7 @@ var passedText = map[credential.CheckName]string{
 	credential.CheckStatus: "The issuer has not revoked the credential.",
 }
 
-// codeText is the sentence for each reason of another result.
+// codeText is the sentence for each reason why a check failed or was not run.
 var codeText = map[credential.Code]string{
 	credential.CodeMalformed:      "A required part of the credential is missing or damaged.",
 	credential.CodeTooComplex:     "The credential is too large or too complex to be checked.",
@@ -108,7 +108,7 @@ func checkText(c credential.Check) string {
 	return codeText[c.Code]
 }
 
-// statement writes what the credential states, and that it is not proved unless the signature is valid.
+// statement writes what the credential states. If this is not proved, statement marks it as not verified.
 func (t *textReport) statement(r *credential.Report) {
 	s, unproven := r.Statement, ""
 	if !r.Proven() {

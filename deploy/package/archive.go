@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// places maps the paths of the packages to paths in the tar.gz, which can be unpacked in any folder.
-// All other files are in its top folder.
+// places maps the beginnings of paths in the packages to paths below the top folder of the tar.gz, which
+// can be unpacked in any folder. The first match applies.
 var places = []struct{ from, to string }{
 	{"/usr/bin/", ""},
 	{"/usr/lib/certvault/", ""},
