@@ -43,11 +43,11 @@ func (f *Fault) Unwrap() error { return f.Err }
 func (f *Fault) Message() string {
 	switch f.Code {
 	case CodeMissing:
-		return "The institution's signing key is missing. Restore it from a backup, then retry."
+		return "The institution's signing key is missing. Ask the operator of this vault to restore it from a backup, then retry."
 	case CodeLocked:
-		return "The institution's signing key cannot be decrypted: the file or the passphrase that decrypts it is missing or not the right one."
+		return "The institution's signing key cannot be decrypted: the file or the passphrase that decrypts it is missing or wrong. Tell the operator of this vault, then retry."
 	case CodeBroken:
-		return "The institution's signing key is damaged. Restore it from a backup, then retry."
+		return "The institution's signing key is damaged. Ask the operator of this vault to restore it from a backup, then retry."
 	case CodeProgram:
 		return "The program that holds the institution's signing key failed. Retry when it works again."
 	case CodeExpired:
@@ -55,5 +55,5 @@ func (f *Fault) Message() string {
 	case CodeRefused:
 		return "This key cannot be used to sign documents."
 	}
-	return "The vault's keys could not be read or written. Retry when its storage works again."
+	return "The vault's keys could not be read or written. Retry when the vault's storage works again."
 }

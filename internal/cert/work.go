@@ -148,8 +148,12 @@ var (
 	errOtherOriginal = errors.New("the original has another size than at the upload")
 )
 
-// restoreTemplate is what to do about a missing or damaged file of a template.
-const restoreTemplate = "Restore it from a backup, then retry. The command certvault doctor --files names the file."
+const (
+	// restoreFile is what to do about a missing or damaged file.
+	restoreFile = "Ask the operator of this vault to restore it from a backup, then retry."
+	// restoreTemplate is what to do about a missing or damaged file of a template.
+	restoreTemplate = restoreFile + " The command certvault doctor --files names the file."
+)
 
 // failureOf returns the failure that the institution sees for an error other than a refusal.
 func failureOf(err error) Failure {
@@ -161,11 +165,11 @@ func failureOf(err error) Failure {
 	}
 	switch {
 	case errors.Is(err, errNoOriginal):
-		return Failure{Code: "original_missing", Message: "The uploaded file is missing from the vault's storage. Restore it from a backup, then retry."}
+		return Failure{Code: "original_missing", Message: "The uploaded file is missing from the vault's storage. " + restoreFile}
 	case errors.Is(err, errNoBase):
 		return Failure{Code: "template_missing", Message: "A file of the template is missing from the vault's storage. " + restoreTemplate}
 	case errors.Is(err, errOtherOriginal):
-		return Failure{Code: "original_damaged", Message: "The uploaded file is damaged in the vault's storage. Restore it from a backup, then retry."}
+		return Failure{Code: "original_damaged", Message: "The uploaded file is damaged in the vault's storage. " + restoreFile}
 	case errors.Is(err, context.DeadlineExceeded):
 		return Failure{Code: "timeout", Message: "Creating the verified PDF took too long. Retry."}
 	default:

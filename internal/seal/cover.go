@@ -42,7 +42,8 @@ func (j *job) cover(ctx context.Context, reason string) (*Verified, error) {
 	src := pdfium.Source{Head: bytes.NewReader(data), HeadSize: int64(len(data))}
 	if err := j.prove(ctx, src, stampedUpdate{number: 1, frame: f, spot: s}); err != nil {
 		if errors.Is(err, errNotReadable) {
-			return nil, refuse("not_readable", "The QR code could not be placed where it can be scanned.")
+			return nil, refuse("not_readable", "The QR code on the cover page of the signed file cannot be scanned. "+
+				"Replace the certificate with a copy of the file that is not signed.")
 		}
 		return nil, err
 	}

@@ -188,9 +188,34 @@ func TestCatalogHasTextsOfDomains(t *testing.T) {
 		"0 messages failed in the last 30 days, 2 waiting":           "0 messages failed in the last 30 days, 2 waiting",
 		"1 message failed in the last 30 days, 2 waiting to be sent": "1 message failed in the last 30 days, 2 waiting to be sent",
 		"14% free": "14% free",
+		// Texts of the API, and texts that earlier versions stored.
+		"Invalid operation": "The current status does not allow this. Reload the page to see it.",
+		"The file name says a PDF document, but its content is something else.":                                                                                               "The file is named like a PDF document, but its content is something else. Give it the right extension, or choose another file.",
+		"This would exceed the storage limit of the institution “NWU”. Limit: 536870912000 bytes; used: 536870911488 bytes. The operator of this vault can change the limit.": "This would exceed the storage limit of the institution “NWU”. Limit: 500.0 GB; used: 500.0 GB. The operator of this vault can change the limit.",
+		"The institution's signing key is missing. Restore it from a backup, then retry.":                                                                                     "The institution's signing key is missing. Ask the operator of this vault to restore it from a backup, then retry.",
 	} {
 		if got := english.domain(text); got != want {
 			t.Errorf("domain(%q) = %q, want %q", text, got, want)
+		}
+	}
+}
+
+// Each text of otherTexts is found as its message of the catalog, which has the same placeholders.
+func TestOtherTextsAreFound(t *testing.T) {
+	t.Parallel()
+	texts := english(t).language.Section("domain")
+	for key, list := range otherTexts {
+		text, ok := texts[key]
+		if !ok {
+			t.Errorf("%s is not in the catalog", key)
+			continue
+		}
+		_, names, _ := findDomain(text)
+		for _, other := range list {
+			found, others, _ := findDomain(other)
+			if found != key || !slices.Equal(others, names) {
+				t.Errorf("%q is found as %q with the placeholders %q, want %q with %q", other, found, others, key, names)
+			}
 		}
 	}
 }

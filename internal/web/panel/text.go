@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -102,7 +103,7 @@ type domainPattern struct {
 }
 
 // domainTexts returns the keys of the section "domain" by their English text, and the patterns of
-// the texts with values, the most specific first.
+// the texts with values, the most specific first. Both include otherTexts.
 var domainTexts = sync.OnceValues(func() (map[string]string, []domainPattern) {
 	c, err := locale.Load()
 	if err != nil {
@@ -111,33 +112,39 @@ var domainTexts = sync.OnceValues(func() (map[string]string, []domainPattern) {
 	exact := map[string]string{}
 	var patterns []domainPattern
 	for key, text := range c.Languages()[0].Section("domain") {
-		parts := strings.FieldsFunc(text, func(r rune) bool { return r == '{' || r == '}' })
-		if !strings.Contains(text, "{") {
-			exact[text] = key
-			continue
-		}
-		pattern := domainPattern{key: key}
-		var b strings.Builder
-		for i, part := range parts {
-			if (i%2 == 1) != strings.HasPrefix(text, "{") {
-				pattern.names = append(pattern.names, part)
-				if part == "n" {
-					b.WriteString(`(\d+)`)
-				} else {
-					b.WriteString("(.+?)")
-				}
+		for _, text := range append([]string{text}, otherTexts[key]...) {
+			if strings.Contains(text, "{") {
+				patterns = append(patterns, newDomainPattern(key, text))
 			} else {
-				b.WriteString(regexp.QuoteMeta(part))
+				exact[text] = key
 			}
 		}
-		pattern.expression = regexp.MustCompile("^(?s:" + b.String() + ")$")
-		patterns = append(patterns, pattern)
 	}
 	slices.SortFunc(patterns, func(a, b domainPattern) int {
 		return cmp.Or(cmp.Compare(len(b.expression.String()), len(a.expression.String())), cmp.Compare(a.key, b.key))
 	})
 	return exact, patterns
 })
+
+// newDomainPattern returns the pattern of a text with placeholders.
+func newDomainPattern(key, text string) domainPattern {
+	pattern := domainPattern{key: key}
+	var b strings.Builder
+	for i, part := range strings.FieldsFunc(text, func(r rune) bool { return r == '{' || r == '}' }) {
+		if (i%2 == 1) != strings.HasPrefix(text, "{") {
+			pattern.names = append(pattern.names, part)
+			if part == "n" {
+				b.WriteString(`(\d+)`)
+			} else {
+				b.WriteString("(.+?)")
+			}
+		} else {
+			b.WriteString(regexp.QuoteMeta(part))
+		}
+	}
+	pattern.expression = regexp.MustCompile("^(?s:" + b.String() + ")$")
+	return pattern
+}
 
 // findDomain returns the key of a text of a domain package, with the values of its placeholders, or
 // "" if the section "domain" does not have the text.
@@ -156,12 +163,17 @@ func findDomain(text string) (key string, names, values []string) {
 	return "", nil, nil
 }
 
-// phrases are the placeholders whose values are a number with a noun.
-var phrases = []string{"without", "expiring", "messages", "endpoints"}
+var (
+	// phrases are the placeholders whose values are texts of the section "domain", such as a number
+	// with a noun.
+	phrases = []string{"without", "expiring", "messages", "endpoints", "declared", "found"}
+	// sizes are the placeholders whose values are numbers of bytes.
+	sizes = []string{"limit_size", "used_size"}
+)
 
 // domain translates a text of a domain package, which is a key of the catalog or one of the English
-// texts of the section "domain". It returns any other text unchanged. The domain packages have only
-// English texts, because the API, the command line and the database use them too.
+// texts of the section "domain" or of otherTexts. It returns any other text unchanged. The domain
+// packages have only English texts, because the API, the command line and the database use them too.
 func (t texts) domain(text string) string {
 	if translated, err := t.language.Text(text); err == nil {
 		return translated
@@ -175,6 +187,9 @@ func (t texts) domain(text string) string {
 		value := values[i]
 		if slices.Contains(phrases, name) {
 			value = t.domain(value)
+		}
+		if n, err := strconv.ParseInt(value, 10, 64); err == nil && slices.Contains(sizes, name) {
+			value = t.storage(n)
 		}
 		args = append(args, name, value)
 	}

@@ -1,0 +1,44 @@
+package panel
+
+// otherTexts are further English texts of messages of the section "domain", by their key, with the
+// placeholders of the message. Some are texts of the API, which clients may compare and which do not
+// change; the panel says them in words for people. The others were stored with certificates by earlier
+// versions, or are also printed for operators.
+var otherTexts = map[string][]string{
+	// The API.
+	"domain.bad_operation": {"Invalid operation"},
+	"domain.limit_storage": {
+		"This would exceed the storage limit of the institution “{institution}”. Limit: {limit_size} bytes; used: {used_size} bytes. " +
+			"The operator of this vault can change the limit.",
+	},
+	"domain.staged_quota":         {"The files staged for bulk uploads would be more than {size} GB. Submit the entries that refer to them, or wait until they expire."},
+	"domain.refused_promise":      {"The file name says {declared}, but its content is {found}."},
+	"domain.refused_pdf_cut":      {"The PDF is cut off: its end is missing."},
+	"domain.refused_no_pages":     {"The PDF has no pages."},
+	"domain.refused_complex":      {"The PDF expands to far more data than any certificate needs."},
+	"domain.refused_png_damaged":  {"The PNG image is damaged and cannot be read."},
+	"domain.refused_png_cut":      {"The PNG image is cut off: its end is missing."},
+	"domain.refused_png_complex":  {"The PNG image expands to far more data than any certificate needs."},
+	"domain.refused_jpeg_damaged": {"The JPEG image is damaged and cannot be read."},
+	"domain.refused_jpeg_cut":     {"The JPEG image is cut off: its end is missing."},
+	"domain.refused_jpeg_empty":   {"The JPEG file contains no image."},
+
+	// Operators, who restore the file themselves.
+	"domain.template_missing": {"A file of the template is missing from the vault's storage. Restore it from a backup. The command certvault doctor --files names the file."},
+	"domain.template_damaged": {"A file of the template is damaged in the vault's storage. Restore it from a backup. The command certvault doctor --files names the file."},
+
+	// Failures of certificates, from earlier versions.
+	"domain.failed_no_place": {"The QR code could not be placed where it can be scanned."},
+	"domain.failed_missing":  {"The uploaded file is missing from the vault's storage. Restore it from a backup, then retry."},
+	"domain.failed_damaged":  {"The uploaded file is damaged in the vault's storage. Restore it from a backup, then retry."},
+	"domain.failed_template_missing": {
+		"A file of the template is missing from the vault's storage. Restore it from a backup, then retry. The command certvault doctor --files names the file.",
+	},
+	"domain.failed_template_damaged": {
+		"A file of the template is damaged in the vault's storage. Restore it from a backup, then retry. The command certvault doctor --files names the file.",
+	},
+	"domain.key_missing": {"The institution's signing key is missing. Restore it from a backup, then retry."},
+	"domain.key_damaged": {"The institution's signing key is damaged. Restore it from a backup, then retry."},
+	"domain.key_locked":  {"The institution's signing key cannot be decrypted: the file or the passphrase that decrypts it is missing or not the right one."},
+	"domain.key_storage": {"The vault's keys could not be read or written. Retry when its storage works again."},
+}
