@@ -18,7 +18,7 @@ import (
 
 var (
 	slugRule     = regexp.MustCompile(`^[a-z0-9]+(?:-[a-z0-9]+)*$`)
-	errSlugTaken = fault.OfField("slug", "Another institution has or had this address. Choose another one.")
+	errSlugTaken = fault.OfField("slug", "Another institution has or had this name in web addresses. Choose another one.")
 )
 
 // InstitutionBySlug returns the institution that has a slug, or else the one that had it earlier. The
@@ -37,7 +37,7 @@ func (s *Service) InstitutionBySlug(ctx context.Context, slug string) (*Institut
 // another institution has or had it, and fault.NotFound if there is no such institution.
 func (s *Service) SetSlug(ctx context.Context, id int64, slug string) error {
 	if len(slug) < minPrefix || len(slug) > maxSlug || !slugRule.MatchString(slug) {
-		return fault.OfField("slug", fmt.Sprintf("The address must have %d to %d letters a to z, digits and single hyphens between them.", minPrefix, maxSlug))
+		return fault.OfField("slug", fmt.Sprintf("The name in web addresses must have %d to %d letters a to z, digits and single hyphens between them.", minPrefix, maxSlug))
 	}
 	err := s.operate(ctx, id, "changing the slug of an institution", func(tx *db.Tx, i *Institution) (*audit.Entry, error) {
 		if i.Slug == slug {

@@ -82,9 +82,9 @@ func TestOperatorChangesInstitution(t *testing.T) {
 		t.Errorf("institution = %+v, error %v", i, err)
 	}
 
-	checkPage(t, "an address in use", o.post("operator", at+"/address", url.Values{"slug": {o.inst.Slug}}), http.StatusUnprocessableEntity, "Another institution has or had this address.")
+	checkPage(t, "an address in use", o.post("operator", at+"/address", url.Values{"slug": {o.inst.Slug}}), http.StatusUnprocessableEntity, "Another institution has or had this name in web addresses.")
 	w = o.followRedirect(t, "operator", o.post("operator", at+"/address", url.Values{"slug": {"South"}}), "/operator/institutions/south")
-	checkPage(t, "the new address", w, http.StatusOK, "The address was saved.", "south")
+	checkPage(t, "the new address", w, http.StatusOK, "The name in web addresses was saved.", "south")
 	if w := o.get("operator", at); w.Code != http.StatusPermanentRedirect || w.Header().Get("Location") != "/operator/institutions/south" {
 		t.Errorf("the old address: status = %d, location = %q", w.Code, w.Header().Get("Location"))
 	}
