@@ -305,7 +305,7 @@ func (s *Service) Sweep(ctx context.Context) error {
 		if alive, err := job.UnfinishedTx(ctx, tx, expandArgs{}.Kind()); err != nil || alive {
 			return err
 		}
-		s.log.WarnContext(ctx, "queued entries had no job and have a new job")
+		s.log.WarnContext(ctx, "queued entries had no job; a new job was enqueued")
 		return s.enqueueTx(ctx, tx)
 	})
 	if err != nil {

@@ -109,7 +109,7 @@ func (s *Service) readyTx(ctx context.Context, tx *db.Tx, d *Draft) error {
 	case busy:
 		return fault.New(fault.BadRequest, "A ZIP file is still being unpacked. Submit the list when it is unpacked.")
 	case len(review.Rows) == 0:
-		return fault.New(fault.BadRequest, "There is no list yet. Upload it first.")
+		return fault.New(fault.BadRequest, "There is no list yet. Upload a list first.")
 	case !now.Mapped:
 		return fault.New(fault.BadRequest, "Confirm the columns first.")
 	case review.Invalid == 1:
@@ -314,7 +314,7 @@ func (s *Service) insertMissingJobs(ctx context.Context) error {
 				return err
 			}
 			for _, id := range ids {
-				s.log.WarnContext(ctx, "a bulk upload had no job and has a new job", slog.String("kind", work.kind), slog.Int64("id", id))
+				s.log.WarnContext(ctx, "a bulk upload had no job; a new job was enqueued", slog.String("kind", work.kind), slog.Int64("id", id))
 				if err := s.enqueueTx(ctx, tx, work.job(id)); err != nil {
 					return err
 				}

@@ -322,7 +322,7 @@ func (m *Mailer) Sweep(ctx context.Context) error {
 			if _, err := tx.ExecContext(ctx, `UPDATE mails SET job_id = $2, updated_at = $3 WHERE uuid = $1`, id, jobID, db.Micros(m.now())); err != nil {
 				return err
 			}
-			m.log.WarnContext(ctx, "a message had no job and has a new job", slog.String("message", id))
+			m.log.WarnContext(ctx, "a message had no job; a new job was enqueued", slog.String("message", id))
 		}
 		_, err = tx.ExecContext(ctx, `DELETE FROM mails WHERE status IN ('sent', 'unsent', 'failed', 'cancelled') AND updated_at < $1`, db.Micros(m.now().Add(-retention)))
 		return err

@@ -143,7 +143,7 @@ func TestOriginOfTheIssueDates(t *testing.T) {
 		t.Errorf("the summary warns although all rows have a date: %s", text)
 	}
 	o.post("issuer", draft+"/rows/3", url.Values{"issue_date": {""}})
-	checkPage(t, "the summary with one date", o.get("issuer", draft+"/submit"), http.StatusOK, "30 June 2026 from the column Board meeting", "1 row without a date gets the day on which its certificate is issued")
+	checkPage(t, "the summary with one date", o.get("issuer", draft+"/submit"), http.StatusOK, "30 June 2026 from the column Board meeting", "1 row without a date gets the day on which the list is submitted")
 }
 
 // A row whose file does not contain the name is shown, until the name or the file is corrected.
