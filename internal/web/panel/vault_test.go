@@ -26,7 +26,7 @@ func TestDashboard(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		o := newPanelTest(t, d)
-		checkPage(t, "a new institution", o.get("owner", "/panel/nwu"), http.StatusOK, "Get started", "Upload the first certificate", "Upload many certificates", "Create an API token", "Add a webhook", "No certificates were uploaded in the last 30 days")
+		checkPage(t, "a new institution", o.get("owner", "/panel/nwu"), http.StatusOK, "Get started", "Upload the first certificate", "Upload many certificates", "Create an API token", "Add a webhook", "No certificates were created in the last 30 days")
 		// The page shows a step only to members who have permission for the step.
 		if text := visibleText(t, o.get("issuer", "/panel/nwu")); strings.Contains(text, "Create an API token") || !strings.Contains(text, "Upload the first certificate") {
 			t.Errorf("dashboard of an issuer = %s, want the step to upload and no step to create an API token", text)

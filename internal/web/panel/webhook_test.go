@@ -286,7 +286,7 @@ func TestReplayFormOfAnEndpoint(t *testing.T) {
 	checkPage(t, "an invalid day", o.post("owner", at+"/replay", url.Values{"since": {"yesterday"}}), http.StatusUnprocessableEntity, "YYYY-MM-DD")
 	tomorrow := o.Now().UTC().AddDate(0, 0, 1).Format("2006-01-02")
 	checkPage(t, "a day in the future", o.post("owner", at+"/replay", url.Values{"since": {tomorrow}}), http.StatusUnprocessableEntity, "must not be in the future")
-	checkPage(t, "a replay without failed deliveries", o.followRedirect(t, "owner", o.post("owner", at+"/replay", url.Values{"since": {"2026-01-01"}}), at), http.StatusOK, "No delivery has failed since that day")
+	checkPage(t, "a replay without failed deliveries", o.followRedirect(t, "owner", o.post("owner", at+"/replay", url.Values{"since": {"2026-01-01"}}), at), http.StatusOK, "No delivery created since that day has failed")
 }
 
 // The page shows the sample code of each programming language.
