@@ -34,8 +34,10 @@ func (b *backupCreateCommand) Run(c *console) error {
 		return err
 	}
 	err = c.print(result, func(w io.Writer) {
-		printf(w, "The backup in %s has %s, %s. %s were copied; the other files are hard links.\n",
-			result.Dir, plural(result.Files, "file"), byteSize(result.Bytes), byteSize(result.Copied))
+		printf(w, "The backup in %s has %s, %s. Copied: %s.\n", result.Dir, plural(result.Files, "file"), byteSize(result.Bytes), byteSize(result.Copied))
+		if result.Copied < result.Bytes {
+			printf(w, "The other files are hard links.\n")
+		}
 		if !result.Keys {
 			printf(w, "It contains no keys. A restore needs the master key and the age identity of the vault: keep copies of both.\n")
 		}

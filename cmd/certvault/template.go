@@ -210,7 +210,7 @@ func (i *templateImport) Run(c *console) error {
 		}
 		return c.print(templateRowOf(t), func(w io.Writer) {
 			printf(w, "%s\n", t.UUID)
-			printf(c.stderr, "Template %s created as %s.\n", t.Name, map[bool]string{true: "published", false: "a draft"}[t.Published != nil])
+			printf(c.stderr, "Template %s created %s.\n", t.Name, map[bool]string{true: "and published", false: "as a draft"}[t.Published != nil])
 		})
 	})
 }

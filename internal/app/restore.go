@@ -69,7 +69,7 @@ func (a *App) readRestore(ctx context.Context) error {
 		if r.Drill {
 			log.WarnContext(ctx, "this vault is a drill of a restore: it sends no mail and no webhooks")
 		} else {
-			log.WarnContext(ctx, "the restore of this vault is not accepted: no file is deleted until certvault restore --accept")
+			log.WarnContext(ctx, "the restore of this vault is not accepted: no file is deleted until the restore is accepted with certvault restore --accept")
 		}
 	}
 	return nil

@@ -43,7 +43,7 @@ type keyFile struct {
 
 // errOtherKeys means that a key file differs from the key of the database.
 var errOtherKeys = errors.New("the database has another key: the folder belongs to another installation; " +
-	"set the data folder of the database, or move the key files away")
+	"set --data to the data folder that belongs to this database, or move the key files away")
 
 // ImportFiles imports the key files of earlier versions into the database, in one transaction, and
 // returns the number of keys that the database did not have. It then moves the files. left is the

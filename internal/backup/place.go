@@ -106,7 +106,7 @@ func watchDisk(ctx context.Context, data, dir string, cancel context.CancelCause
 		defer tick.Stop()
 		for {
 			if free, err := blob.FreeShare(dir); err == nil && free < leastFree {
-				cancel(fmt.Errorf("%w: it is also the disk of the vault, and has less than %.0f %% left", ErrFull, 100*leastFree))
+				cancel(fmt.Errorf("%w: the backup is on the vault's disk, which has less than %.0f %% free", ErrFull, 100*leastFree))
 				return
 			}
 			select {

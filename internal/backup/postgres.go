@@ -30,23 +30,27 @@ func dump(ctx context.Context, databaseURL string, s *db.Snapshot, file string) 
 	version, err := programVersion(ctx, "pg_dump")
 	if errors.Is(err, exec.ErrNotFound) {
 		return fmt.Errorf("pg_dump is not installed; install the client programs of PostgreSQL %[1]d (package postgresql-client-%[1]d), "+
-			"or use --files-only beside a backup of the database by other means", s.Server)
+			"or use --files-only and back up the database by other means", s.Server)
 	}
 	if err != nil {
 		return err
 	}
 	if version < s.Server {
 		return fmt.Errorf("pg_dump has version %d, which cannot read a server of version %[2]d; install the client programs of PostgreSQL %[2]d "+
-			"(package postgresql-client-%[2]d), or use --files-only beside a backup of the database by other means", version, s.Server)
+			"(package postgresql-client-%[2]d), or use --files-only and back up the database by other means", version, s.Server)
 	}
 	// The lowest compression takes a third of the time of the default.
 	return runProgram(ctx, databaseURL, nil, "pg_dump", "--format=custom", "--compress=1", "--snapshot="+s.ID, "--file="+file)
 }
 
-// listDump checks that pg_restore can read the contents of a dump.
+// errNoRestoreProgram means that a dump cannot be checked.
+var errNoRestoreProgram = errors.New("pg_restore is not installed; install the client programs of PostgreSQL (package postgresql-client)")
+
+// listDump checks that pg_restore can read the contents of a dump. The error is errNoRestoreProgram if
+// pg_restore is not installed.
 func listDump(ctx context.Context, file string) error {
 	if _, err := exec.LookPath("pg_restore"); err != nil {
-		return errors.New("it was not checked, because pg_restore is not installed; install the client programs of PostgreSQL (package postgresql-client)")
+		return errNoRestoreProgram
 	}
 	return runProgram(ctx, "", nil, "pg_restore", "--list", file)
 }

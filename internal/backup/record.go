@@ -44,7 +44,7 @@ func (r *Record) Problem(now time.Time) string {
 			r.CompletedAt.Format(time.RFC3339), r.Every)
 	case r.Missing > 0:
 		return fmt.Sprintf("the file store lacked files to which the database refers (%d); certvault backup verify %q names them. "+
-			"Restore them from an earlier backup: scheduled backups are not removed meanwhile", r.Missing, r.Dir)
+			"Restore them from an earlier backup: until then, no scheduled backup is removed", r.Missing, r.Dir)
 	}
 	return ""
 }

@@ -91,7 +91,7 @@ func (t *target) checkRestoredDatabase(ctx context.Context) error {
 		return err
 	}
 	if empty {
-		return errors.New("the backup contains no database; restore the database of --database first by the means with which it was backed up")
+		return errors.New("the backup contains no database; first restore the database of --database with the program that backed it up")
 	}
 	id, err := t.db.Installation(ctx)
 	if err != nil {

@@ -26,7 +26,7 @@ const (
 
 var (
 	// ErrInUse means that a server uses the target of a restore.
-	ErrInUse = errors.New("a certvault serve is using the target of the restore; stop it, or use another folder and database")
+	ErrInUse = errors.New("a running certvault server uses the target of the restore; stop it, or use another folder and database")
 	// ErrNotEmpty means that the target of a restore contains a vault or other data.
 	ErrNotEmpty = errors.New("the target of the restore is not empty")
 	// ErrInterrupted means that a data folder contains the rest of an interrupted restore.

@@ -249,7 +249,11 @@ func (v *verifier) database(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		v.addf(name, "the structure of the database: %v", err)
+		if errors.Is(err, errNoRestoreProgram) {
+			v.addf(name, "the structure of the database was not checked, because %v", err)
+		} else {
+			v.addf(name, "the structure of the database: %v", err)
+		}
 	}
 	return nil
 }

@@ -101,7 +101,7 @@ func transferLimit(size int64) time.Duration {
 
 // errNoS3 means that something other than an S3 server sent the response, such as a proxy without a
 // server.
-var errNoS3 = errors.New("the response 404 is not that of an S3 server")
+var errNoS3 = errors.New("the response with status 404 did not come from an S3 server")
 
 // observedTransport reports each request, and recognizes responses of other servers.
 type observedTransport struct {

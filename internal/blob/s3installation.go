@@ -83,7 +83,7 @@ func (s *S3) Probe(ctx context.Context) error {
 var (
 	errReplaces   = errors.New("the store replaces existing files: it does not support the header If-None-Match of PUT requests")
 	errUnverified = errors.New("the store accepts files with a wrong checksum: it does not support the header x-amz-checksum-sha256")
-	errOtherBytes = errors.New("the store returns another file than it got")
+	errOtherBytes = errors.New("the store returned content that differs from what was stored")
 )
 
 // Test stores, reads and removes a file. It also checks that the store refuses a second file with the

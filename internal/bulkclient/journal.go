@@ -26,7 +26,7 @@ type UnknownBatchError struct{ Journal string }
 
 func (e *UnknownBatchError) Error() string {
 	return "the institution of this token does not have a batch that the journal " + e.Journal + " names; " +
-		"use a token of the institution to which the list was uploaded, or move the journal away to begin again"
+		"use a token of the institution to which the list was uploaded, or rename or remove the journal to start again"
 }
 
 // journal records the progress of a list in a file in the same folder, one JSON object per line, so
@@ -121,10 +121,10 @@ func (j *journal) load(path, vault string) error {
 		}
 		var l line
 		if err := json.Unmarshal(text, &l); err != nil {
-			return fmt.Errorf("the journal %s is damaged; to start again, move it away: %w", path, err)
+			return fmt.Errorf("the journal %s is damaged; rename or remove it to start again: %w", path, err)
 		}
 		if l.Vault != "" && l.Vault != vault {
-			return fmt.Errorf("the list was started for the vault %s; to use another vault, move %s away", l.Vault, path)
+			return fmt.Errorf("the upload of this list was started for the vault %s; to use another vault, rename or remove %s", l.Vault, path)
 		}
 		j.apply(&l)
 		whole += int64(len(text))

@@ -59,7 +59,7 @@ var (
 	// ErrProof means that the proof of possession is not valid.
 	ErrProof = &WalletError{"invalid_proof", "The proof of possession is missing or not valid."}
 	errNonce = &WalletError{"invalid_nonce", "The nonce of the proof is no longer valid. Request another one."}
-	errOther = &WalletError{"credential_request_denied", "The certificate was already issued to another key."}
+	errOther = &WalletError{"credential_request_denied", "The credential was already issued to another key."}
 	errEnded = &WalletError{"credential_request_denied", "The certificate is no longer valid."}
 )
 
