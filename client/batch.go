@@ -139,6 +139,8 @@ type EntryStatus string
 const (
 	// EntryQueued entries have no certificate yet.
 	EntryQueued EntryStatus = "queued"
+	// EntryPending entries have a certificate that waits for its signatories.
+	EntryPending EntryStatus = "pending"
 	// EntryProcessing entries have a certificate that is being processed.
 	EntryProcessing EntryStatus = "processing"
 	// EntryApproved entries have an approved certificate.

@@ -432,7 +432,7 @@ func (r *Run) entries(ctx context.Context, b *batch) error {
 			result.Status = Rejected
 		case client.EntryRevoked:
 			result.Status = Revoked
-		case client.EntryQueued, client.EntryProcessing:
+		case client.EntryQueued, client.EntryPending, client.EntryProcessing:
 			result.Status = Unfinished
 		}
 		result.UUID, result.ReferenceID, result.Error = textOf(e.UUID), textOf(e.ReferenceID), textOf(e.Error)

@@ -163,7 +163,7 @@ func TestNewObjectsAreNotReferencedByTheOriginal(t *testing.T) {
 		"in an object stream":  {compressedBodies(t, 0, bodies("30 0 R")), 31},
 		"no missing object":    {onePageFile(), 5},
 		"above the limit":      {pdftest.File("/Info 8000000 0 R", onePage("")...), 5},
-		"repaired, and above": {bytes.ReplaceAll(pdftest.File("", bodies("21 0 R/Other 8000000 0 R")...), []byte("startxref"), []byte("nothing")), 22},
+		"repaired, and above":  {bytes.ReplaceAll(pdftest.File("", bodies("21 0 R/Other 8000000 0 R")...), []byte("startxref"), []byte("nothing")), 22},
 		"in an encrypted file": {encrypted(t, encryptAES256, "", "owner"), 6},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -162,6 +162,9 @@ func checkSelected(bad *cert.Problems, selected []string) []string {
 // changeable has the statuses that allow each operation.
 var changeable = map[Kind][]cert.Status{Retry: {cert.Failed}, Revoke: {cert.Processing, cert.Approved, cert.Failed}, Renew: {cert.Approved}}
 
+// Changeable returns the statuses of the certificates that a task of a kind changes.
+func Changeable(kind Kind) []cert.Status { return slices.Clone(changeable[kind]) }
+
 // Start starts a task. If no ids are selected, each step of the task applies the filter again, so that
 // the task includes certificates that are created while it runs. Start returns a fault of kind Invalid
 // if the selection, the reason or the note is not valid. It returns a fault of kind BadRequest for an

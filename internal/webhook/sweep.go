@@ -144,13 +144,14 @@ func (d *Deliverer) removeOldLog(ctx context.Context, now time.Time) error {
 			return err
 		}
 		if len(ids) > 0 {
-			args := make([]any, len(ids))
-			for i, id := range ids {
-				args[i] = id
+			args := []any{before}
+			for _, id := range ids {
+				args = append(args, id)
 			}
+			// A member may have sent a delivery again since.
+			old := `SELECT id FROM webhook_deliveries WHERE finished_at < $1 AND id IN (` + db.Placeholders(2, len(ids)) + `)`
 			if err := d.hooks.db.Tx(ctx, func(tx *db.Tx) error {
-				in := ` IN (` + db.Placeholders(1, len(args)) + `)`
-				for _, statement := range []string{`DELETE FROM webhook_attempts WHERE delivery_id` + in, `DELETE FROM webhook_deliveries WHERE id` + in} {
+				for _, statement := range []string{`DELETE FROM webhook_attempts WHERE delivery_id IN (` + old + `)`, `DELETE FROM webhook_deliveries WHERE id IN (` + old + `)`} {
 					if _, err := tx.ExecContext(ctx, statement, args...); err != nil {
 						return err
 					}

@@ -179,8 +179,11 @@ func nodeAddress(t *testing.T, others []string) string {
 	t.Helper()
 	for {
 		address := fmt.Sprintf("127.0.0.1:%d", firstPort+rand.IntN(lastPort-firstPort))
+		if slices.Contains(others, address) {
+			continue
+		}
 		l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", address)
-		if err != nil || slices.Contains(others, address) {
+		if err != nil {
 			continue
 		}
 		if err := l.Close(); err != nil {

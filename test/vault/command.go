@@ -118,7 +118,8 @@ func (v *Vault) CreateToken(ctx context.Context, slug, expires string, permissio
 	var made struct {
 		Token string `json:"token"`
 	}
-	return made.Token, runJSON(ctx, v.Options, &made, "", args...)
+	err := runJSON(ctx, v.Options, &made, "", args...)
+	return made.Token, err
 }
 
 // Webhook is the output of webhook create.

@@ -26,7 +26,7 @@ func (p *Panel) renewMany(w http.ResponseWriter, r *http.Request, v *Visit) erro
 	m := &revokeManyForm{List: &certificateList{Visit: v, Query: r.PostForm}, Selected: c.Selected, All: len(c.Selected) == 0, N: strconv.Itoa(len(c.Selected))}
 	applies, err := p.applies(r, v, c, cert.Approved)
 	if err == nil && m.All {
-		m.N, err = p.countRevocable(r, v, c.Filter)
+		m.N, err = p.countOf(r, v, task.Renew, c.Filter)
 	}
 	if err != nil {
 		return p.listAgain(w, r, v, withControls(err))

@@ -67,7 +67,7 @@ func (p *Panel) revokeMany(w http.ResponseWriter, r *http.Request, v *Visit) err
 	}
 	applies, err := p.applies(r, v, c, cert.Processing, cert.Approved, cert.Failed)
 	if err == nil && m.All {
-		m.N, err = p.countRevocable(r, v, c.Filter)
+		m.N, err = p.countOf(r, v, task.Revoke, c.Filter)
 	}
 	if err != nil {
 		return p.listAgain(w, r, v, withControls(err))
@@ -128,14 +128,16 @@ func (p *Panel) fillNames(r *http.Request, v *Visit, m *revokeManyForm, c task.S
 	return nil
 }
 
-func (p *Panel) countRevocable(r *http.Request, v *Visit, f search.Filter) (string, error) {
+// countOf returns the number of certificates of a filter that a task changes, or "" if counting them takes
+// too long.
+func (p *Panel) countOf(r *http.Request, v *Visit, kind task.Kind, f search.Filter) (string, error) {
 	counts, exact, err := p.Search.CountByStatus(r.Context(), v.Institution().ID, f)
 	if err != nil || !exact {
 		return "", err
 	}
 	n := 0
 	for status, count := range counts {
-		if status != cert.Revoked && (len(f.Statuses) == 0 || slices.Contains(f.Statuses, status)) {
+		if slices.Contains(task.Changeable(kind), status) && (len(f.Statuses) == 0 || slices.Contains(f.Statuses, status)) {
 			n += count
 		}
 	}

@@ -316,6 +316,9 @@ var doneKeys = map[cert.Status]string{
 
 // uploadState returns the state of a certificate in the language of the page.
 func (p *Panel) uploadState(r *http.Request, c *cert.Certificate) (*uploadState, error) {
+	if doneKeys[c.Status] == "" {
+		return nil, errNoSuch // it waits for its signatories; its page shows them
+	}
 	l := p.view.Reader(r).Language
 	title, err := l.Text("upload_done."+doneKeys[c.Status]+"_title", "name", c.FullName)
 	if err != nil {
@@ -328,10 +331,10 @@ func (p *Panel) uploadState(r *http.Request, c *cert.Certificate) (*uploadState,
 	key, args := "upload_done."+doneKeys[c.Status]+"_text", []any(nil)
 	switch {
 	case c.Status != cert.Processing && c.Status != cert.Approved:
-	case plan != nil:
-		key = planKey(plan)
 	case p.Outbox != "":
 		key = "upload_done." + doneKeys[c.Status] + "_unmailed"
+	case plan != nil:
+		key = planKey(plan)
 	default:
 		args = []any{"email", c.Email}
 	}
