@@ -65,7 +65,7 @@ func (s *Service) SetSlug(ctx context.Context, id int64, slug string) error {
 }
 
 // checkSlugTx returns errSlugTaken if a slug is a former one. It is called after the slug was
-// stored: a concurrent transaction that gives up the slug has then ended, because the unique index on
+// stored: a concurrent transaction that replaces the slug has then ended, because the unique index on
 // the slug makes the UPDATE wait for that transaction.
 func checkSlugTx(ctx context.Context, tx *db.Tx, slug string) error {
 	var id int64

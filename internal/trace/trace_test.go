@@ -200,7 +200,7 @@ func TestInjectKeepsAHeader(t *testing.T) {
 }
 
 // TestCollectorFails checks that the spans that the collector does not accept are counted as lost, and that
-// a message in the log gives the reason.
+// a message in the log has the reason.
 func TestCollectorFails(t *testing.T) {
 	t.Parallel()
 	c := newCollector(t)

@@ -52,7 +52,7 @@ func noticeWarns(r *http.Request) bool {
 	return slices.Contains(slices.Collect(maps.Values(unsentNotices)), name)
 }
 
-// noMail reports whether the pages tell the visitor that the vault has no mail server. Only owners see
+// noMail reports whether the pages say that the vault has no mail server. Only owners see
 // this message, because they can ask an operator to configure one.
 func (p *Panel) noMail(v *Visit) bool {
 	return p.Outbox != "" && v.Member != nil && v.Member.Role == account.Owner

@@ -116,7 +116,7 @@ func (p *Panel) mailPage(r *http.Request, v *Visit, tag string, about recipient.
 	return s, nil
 }
 
-// sample returns a mail to the visitor about a made-up certificate, in a language and with the given
+// sample returns a mail to the visitor about an example of a certificate, in a language and with the given
 // texts, or with the saved texts if text is nil.
 func (p *Panel) sample(r *http.Request, v *Visit, about recipient.Reason, tag string, text *account.MailText) (mail.Message, error) {
 	return p.Mail.Sample(r.Context(), v.Institution().ID, about, tag, text, mail.Address{Name: v.Person.Name, Email: v.Person.Email})
