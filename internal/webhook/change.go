@@ -116,7 +116,7 @@ func (s *Service) Delete(ctx context.Context, institutionID int64, uuid string) 
 		if err != nil {
 			return err
 		}
-		// The new lease number fences off a deliverer that is sending to the endpoint now.
+		// Because of the new lease number, a deliverer that is sending to the endpoint now cannot record results.
 		if _, err := tx.ExecContext(ctx, `
 			UPDATE webhook_endpoints SET status = 'deleted', stopped_at = $2, stop_reason = NULL, secret = $3, previous_secret = NULL, previous_until = NULL,
 				promoted = false, headers = NULL, lease = lease + 1, leased_until = 0

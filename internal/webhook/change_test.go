@@ -48,7 +48,7 @@ func TestChangedEndpoint(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got, err = f.Endpoint(t.Context(), mine, e.UUID); err != nil || got.URL != address || len(got.Events) != 0 {
-			t.Errorf("after a change of the events: endpoint = %+v, error = %v; want the same URL and no events", got, err)
+			t.Errorf("after a change of the events: endpoint = %+v, error = %v; want the same URL and an empty list of events", got, err)
 		}
 		f.emit(t, mine, certificate, 1)
 		if req := moved.next(t); req.header.Get("X-Gateway") != "new" {

@@ -8,7 +8,7 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// TestDeliveryOfAClockThatWasAheadIsPulledBack checks a delivery, a pause and a lease that a node
+// TestDeliveryOfAClockThatWasAheadIsPulledBack checks a delivery, a backoff and a lease that a node
 // wrote while its clock was a year ahead.
 func TestDeliveryOfAClockThatWasAheadIsPulledBack(t *testing.T) {
 	t.Parallel()
@@ -44,8 +44,8 @@ func TestDeliveryOfAClockThatWasAheadIsPulledBack(t *testing.T) {
 	})
 }
 
-// TestLeaseOfAnotherNodeIsNotPulledBack checks a lease of a node whose clock is a second ahead, as in the
-// moment after a slow reading of the clock.
+// TestLeaseOfAnotherNodeIsNotPulledBack checks a lease of a node whose clock is a second ahead, which
+// db.ClockTolerance allows.
 func TestLeaseOfAnotherNodeIsNotPulledBack(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

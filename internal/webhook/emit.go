@@ -120,7 +120,7 @@ type newDelivery struct {
 	at       time.Time
 }
 
-// insertEventsTx inserts events, and returns their deliveries, which are not inserted.
+// insertEventsTx inserts events, and returns their deliveries, which the caller must insert.
 func insertEventsTx(ctx context.Context, tx *db.Tx, events []Event) ([]newDelivery, error) {
 	const columns = 6
 	var values strings.Builder

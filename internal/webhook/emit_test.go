@@ -19,7 +19,7 @@ func TestManyEventsAtOnce(t *testing.T) {
 			"every": f.endpoint(t, mine), "expired": f.endpoint(t, mine, webhook.Expired), "revoked": f.endpoint(t, mine, webhook.Revoked), "other": f.endpoint(t, other),
 		}
 		certificate := f.certificate(t, mine)
-		const n = 70 // more than one statement inserts
+		const n = 70 // more rows than one statement inserts
 		var events []webhook.Event
 		for i := range n {
 			for _, institution := range []int64{mine, other, silent} {

@@ -126,7 +126,7 @@ func (s *Service) CreateNamed(ctx context.Context, institutionID int64, name, ra
 	return e, secret, nil
 }
 
-// created returns the detail of the entry about a new endpoint.
+// created returns the detail of the audit entry about a new endpoint.
 func created(e *Endpoint) audit.Detail {
 	d := audit.Detail{"events": append([]Name{}, e.Events...)}
 	if e.Name != "" {

@@ -14,7 +14,7 @@ var statusOf = map[Name]string{
 	Revoked: "revoked", Expiring: "approved", Expired: "approved",
 }
 
-// customer is the source of applications.
+// customer is the value of Source in the events of applications.
 const customer = "customer"
 
 // example returns the payload of an event for an example certificate.

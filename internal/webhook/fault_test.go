@@ -158,8 +158,8 @@ func unusedURL(t *testing.T) string {
 
 var rootsMu sync.Mutex
 
-// tlsReceiver starts a receiver with a certificate of the given lifetime, and adds the certificate
-// to pool.
+// tlsReceiver creates a certificate with the given lifetime, adds it to pool, and returns a function that
+// starts a receiver with this certificate.
 func tlsReceiver(t *testing.T, pool *x509.CertPool, lifetime time.Duration) func(t *testing.T) string {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -192,7 +192,7 @@ func tlsReceiver(t *testing.T, pool *x509.CertPool, lifetime time.Duration) func
 	}
 }
 
-// A response with status 410 switches the endpoint off and notifies its owners. The event stays
+// A response with status 410 switches the endpoint off and notifies its owners. The delivery stays
 // pending.
 func TestStatus410SwitchesOff(t *testing.T) {
 	t.Parallel()

@@ -20,8 +20,8 @@ const (
 	maxOpening = 5 * time.Minute
 	// maxRetryAfter is the longest time for which a receiver can postpone a delivery.
 	maxRetryAfter = 24 * time.Hour
-	// spread is the fraction by which a wait is randomly longer or shorter, so that deliveries that
-	// failed together are not retried together.
+	// spread is the maximum fraction by which a wait is randomly longer or shorter, so that deliveries
+	// that failed together are not retried together.
 	spread = 0.2
 	// streakGap ends a series of failures: if there was no attempt for this time, the next failure
 	// starts a new series. streakGap is longer than the longest of RetryDelays.
@@ -148,7 +148,7 @@ func (h *health) close() {
 // halfOpen reports whether the next attempt decides whether the breaker closes.
 func (h *health) halfOpen() bool { return h.openings > 0 }
 
-// inBackoff reports whether nothing may be sent at a time.
+// inBackoff reports whether nothing may be sent at the time now.
 func (h *health) inBackoff(now time.Time) bool { return h.gone || now.Before(h.backoffUntil) }
 
 // verdict is the new state of a delivery after an attempt.

@@ -251,8 +251,8 @@ func TestLeasesOfDeadNodeAreFreed(t *testing.T) {
 		if err := serving.record(results, true); err != nil || count(t, d, `webhook_attempts`) != 0 {
 			t.Errorf("the dead node recorded its attempts: %v", err)
 		}
-		// A lease that its node has released names no node, so that it cannot end a lease of a node of
-		// an earlier release.
+		// The release of a lease clears leased_by. A node with an earlier version of the software does
+		// not set leased_by, and FreeDeadLeases would end its lease if leased_by named a dead node.
 		heartbeat("next", next.at)
 		serving, results = next.sendAll(t, again[0])
 		if err := serving.record(results, true); err != nil || count(t, d, `webhook_endpoints WHERE leased_by = ''`) != 1 {
@@ -261,8 +261,8 @@ func TestLeasesOfDeadNodeAreFreed(t *testing.T) {
 	})
 }
 
-// TestStopEndsLeases checks that a deliverer that stops keeps no lease for which it has no lane, as when it
-// stops during the commit of the lease. The leases of others remain.
+// TestStopEndsLeases checks that a deliverer that stops ends its leases for which it has no lane. It can have
+// such a lease if it stops during the commit of the lease. The leases of other deliverers remain.
 func TestStopEndsLeases(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

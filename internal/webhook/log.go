@@ -64,7 +64,7 @@ type Attempt struct {
 }
 
 const (
-	// maxPage is the largest page of the log.
+	// maxPage is the maximum number of deliveries on a page of the log.
 	maxPage = 100
 	// logTime is the longest time that a search of the log may take.
 	logTime = 5 * time.Second
@@ -77,7 +77,7 @@ type LogQuery struct {
 	// Before selects deliveries older than the delivery with this id. After selects the next newer
 	// deliveries and overrides Before. If both are 0, the page begins with the newest delivery.
 	Before, After int64
-	// Limit is 1 to 100.
+	// Limit is the maximum number of deliveries, from 1 to 100.
 	Limit int
 	// Event selects one event name; empty means all.
 	Event Name

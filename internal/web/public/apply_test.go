@@ -10,7 +10,7 @@ import (
 )
 
 // TestPublicPagesAfterOperatorActions checks that the pages of applications redirect from a former slug,
-// and that a disabled institution accepts nothing while its certificates stay public.
+// and that a disabled institution accepts no applications while its certificates stay public.
 func TestPublicPagesAfterOperatorActions(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t))

@@ -21,7 +21,7 @@ const badgeTime = "300"
 
 // badgeStyle is how a badge shows a state.
 type badgeStyle struct {
-	// key is the key of the text.
+	// key is the key of the text in the catalog.
 	key string
 	// colour is the colour of the symbol and of the text, with a contrast of at least 4.5 on white.
 	colour string
@@ -117,8 +117,8 @@ type badgeDrawing struct {
 
 // line writes a text on one line with the baseline y. If a text is too wide, line reduces its size,
 // down to the size least, and then shortens the text. The text is a path, so that it looks the same on
-// every device. If no font of the vault can write the text, it is an SVG text in a font of the reader's
-// device, with the width that is computed here.
+// every device. If the fonts of the vault lack a character of the text, it is an SVG text in a font of the
+// reader's device, with the width that is computed here.
 func (d *badgeDrawing) line(text string, y, size, least float64, weight int, colour string) {
 	style := typeset.Style{
 		Font: typeset.Font{Family: typeset.Inter, Weight: weight}, Size: size, MinSize: least, Language: d.language.Tag,
@@ -143,8 +143,8 @@ func (d *badgeDrawing) line(text string, y, size, least float64, weight int, col
 		x, y, size, weight, colour, direction, ems(text)*size, template.HTMLEscapeString(text))
 }
 
-// layout returns a text in the width of a badge, shortened if necessary, or nil if no font of the vault
-// can write it.
+// layout returns a text in the width of a badge, shortened if necessary, or nil if the fonts of the vault
+// lack a character of the text.
 func (d *badgeDrawing) layout(text string, style typeset.Style) *typeset.Block {
 	if d.fonts == nil {
 		return nil

@@ -56,7 +56,7 @@ func TestVerificationsAreCounted(t *testing.T) {
 			v.get(target)
 		}
 		if got := v.counted(c); got != before {
-			t.Errorf("%d verifications after requests for other things, want %d", got, before)
+			t.Errorf("%d verifications after requests that are not counted, want %d", got, before)
 		}
 		if got := v.counted(waiting); got != 0 {
 			t.Errorf("%d verifications of a certificate in processing, want 0", got)
@@ -111,7 +111,7 @@ func TestProgramsAreNotCounted(t *testing.T) {
 		r.Header.Set("User-Agent", agent)
 		v.do(r)
 		if got := v.counted(c); got != i+1 {
-			t.Errorf("%d verifications after the one of %q, want %d", got, agent, i+1)
+			t.Errorf("%d verifications after the request of %q, want %d", got, agent, i+1)
 		}
 	}
 	before := v.counted(c)

@@ -13,9 +13,9 @@ import (
 	"github.com/certvault/certvault/internal/web/body"
 )
 
-// This file checks a credential or a badge of any issuer. Unlike a PDF, it is sent to the vault,
-// because a browser can neither fetch the issuer's key from another site nor check the signature. It
-// is not stored.
+// The code in this file checks a credential or a badge of any issuer. Unlike a PDF, the credential is sent
+// to the vault, because a browser can neither fetch the issuer's key from another site nor check the
+// signature. The vault does not store the credential.
 
 var (
 	errCredentialSize = fault.New(fault.TooLarge, "The file is too large.")
@@ -30,7 +30,7 @@ const (
 	// maxVerifications is the maximum number of credentials that are checked concurrently. Each can
 	// require a second of processor time, and waits for other servers.
 	maxVerifications = 16
-	// credentialTime limits a check, with all documents that it fetches.
+	// credentialTime is the time limit for a check, including the time for fetching documents.
 	credentialTime = 45 * time.Second
 )
 
@@ -111,7 +111,7 @@ func credentialFile(r *http.Request) ([]byte, error) {
 	return data, form.Err()
 }
 
-// MaxMegabytes is the size of the largest credential, for the page.
+// MaxMegabytes returns the maximum size of a file in MB.
 func (*checkedCredential) MaxMegabytes() int { return credential.MaxFile >> 20 }
 
 // Sign returns the name of the sign for the verdict.

@@ -149,7 +149,7 @@ func TestCheckCredentialWithoutDocuments(t *testing.T) {
 	}
 	from.byURL[issuerList] = revoked.byURL[issuerList] // signed by another key
 	if w := v.check(good, "en").Body.String(); !strings.Contains(w, "the status list of the issuer is not valid") {
-		t.Errorf("with another's status list:\n%s", w)
+		t.Errorf("with a status list that another key signed:\n%s", w)
 	}
 	from.byURL = nil
 	if w := v.check(good, "en").Body.String(); !strings.Contains(w, "the key of the issuer cannot be fetched") || strings.Contains(w, "10.1.2.3") {

@@ -48,7 +48,7 @@ func TestDamagedFileIsNotSentToThePublic(t *testing.T) {
 				key = c.Verified.TailKey
 			}
 			blobtest.Replace(t, v.Blobs, key, "another file")
-			// The first request of a damaged file detects it, whichever link it uses.
+			// The first request for a damaged file detects the damage, with either link.
 			targets := []string{u.RequestURI(), public}
 			first, second := targets[i], targets[1-i]
 			const message = "The stored file is damaged, so it was not sent. The operator has been notified."

@@ -40,7 +40,7 @@ type issuerCount struct {
 	Record *verification
 }
 
-// comparison is the result for a file that differs from the file of a reference id.
+// comparison is the result for a file that differs from the files of the certificate with a reference id.
 type comparison struct {
 	*verification
 

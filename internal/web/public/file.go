@@ -90,7 +90,7 @@ func (p *Pages) send(w http.ResponseWriter, r *http.Request, c *cert.Certificate
 }
 
 // logo writes an institution's logo. The URL contains the digest of the logo, so that browsers can
-// cache the logo without a time limit.
+// cache the logo for a year.
 func (p *Pages) logo(w http.ResponseWriter, r *http.Request) error {
 	content, err := p.Accounts.Logo(r.Context(), r.PathValue("slug"), r.PathValue("digest"))
 	if err != nil {

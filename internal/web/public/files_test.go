@@ -32,7 +32,7 @@ func TestPublicFiles(t *testing.T) {
 			for target, want := range map[string]int{pdf: pdfCode, picture: pictureCode} {
 				w := v.get(target)
 				if w.Code != want || w.Code == 200 && (w.Header().Get("Cache-Control") != "private, no-cache" || !strings.Contains(w.Header().Get("Content-Security-Policy"), "sandbox")) {
-					t.Errorf("%s, %s: status = %d, header %v, want the status of the settings and, with 200, no shared cache and a sandbox", name, target, w.Code, w.Header())
+					t.Errorf("%s, %s: status = %d, header %v, want the status that the settings require and, with 200, no shared cache and a sandbox", name, target, w.Code, w.Header())
 				}
 				linked := slices.Contains(append(attributes(t, v.get("/verify/"+c.ReferenceID), "a", "href"), attributes(t, v.get("/verify/"+c.ReferenceID), "img", "src")...), target)
 				if linked != (want == 200) {

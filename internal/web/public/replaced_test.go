@@ -14,7 +14,7 @@ import (
 	"github.com/certvault/certvault/internal/vaulttest"
 )
 
-// replace replaces a certificate and approves the new one.
+// replace uploads a replacement of a certificate. The replacement is then in processing.
 func (v *vault) replace(old *cert.Certificate) *cert.Certificate {
 	v.tb.Helper()
 	text := old.Text()
@@ -93,7 +93,8 @@ func TestReplacedCertificate(t *testing.T) {
 	})
 }
 
-// A certificate that was revoked with a reason while its replacement was made shows both.
+// The page of a certificate that was revoked while its replacement was made shows the replacement and the
+// reason for the revocation.
 func TestReplacedAfterRevocation(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

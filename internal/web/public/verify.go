@@ -97,7 +97,7 @@ const (
 
 var errUnknown = fault.New(fault.NotFound, "Certificate not found.")
 
-// recently is the age up to which a check was made "just now".
+// If a check is less than recently old, the page shows that it was made "just now".
 const recently = time.Minute
 
 // checkLine returns a check with its result and its time as one line.

@@ -8,7 +8,8 @@ import (
 	"github.com/certvault/certvault/internal/web/page"
 )
 
-// Digital returns the data of the part that offers the credential, or nil if the public may not have it.
+// Digital returns the data of the part of the page that offers the credential, or nil if the public may not
+// download the credential.
 func (v *verification) Digital() *page.Digital {
 	if !v.Downloadable() {
 		return nil
@@ -60,7 +61,7 @@ func (p *Pages) wallet(w http.ResponseWriter, r *http.Request) error {
 	return p.view.Draw(w, r, http.StatusOK, "wallet_add.html", t)
 }
 
-// offerToWallet makes an offer to a wallet, and shows it on the page.
+// offerToWallet creates a wallet offer, and redirects to the page, which shows the offer.
 func (p *Pages) offerToWallet(w http.ResponseWriter, r *http.Request) error {
 	noStore(w)
 	v, t, err := p.walletPage(r)

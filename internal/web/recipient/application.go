@@ -39,8 +39,8 @@ var states = map[string]string{
 // processing is the class of an application that is not finished.
 const processing = "processing"
 
-// stateOf returns the state of an application. A certificate that failed is still in preparation for
-// the applicant: the institution corrects the cause.
+// stateOf returns the state of an application. If its certificate failed, the applicant sees that it is
+// still in preparation, because the institution can correct the cause.
 func stateOf(a *application.Application) string {
 	switch a.Status {
 	case cert.Pending, cert.InReview:
@@ -79,7 +79,7 @@ type applicationView struct {
 	UUID, Offer, ReferenceID, FullName, Email string
 	State                                     string
 	Institution                               *account.PublicProfile
-	// SentAt and Reason are those of the application.
+	// SentAt is the time at which the application was sent. Reason is the reason of a rejection, or "".
 	SentAt *string
 	Reason string
 	Hold   *application.Hold
@@ -247,8 +247,8 @@ func (p *Pages) answer(w http.ResponseWriter, r *http.Request) error {
 	return p.signedIn.Redirect(web.AsScript(w, r), r, p.signedIn.Reader(r).Link(v.Path()), "application_answered")
 }
 
-// receiveAnswer receives the form of an answer with its files, and stores the answer. The text is in
-// v.Answer afterwards.
+// receiveAnswer receives the form of an answer with its files, and stores the answer. It sets v.Answer to
+// the text of the answer.
 func (p *Pages) receiveAnswer(w http.ResponseWriter, r *http.Request, v *applicationView) error {
 	s, _ := p.Gate.Person(r)
 	store := func(files []*cert.File) error {
@@ -271,7 +271,7 @@ func (p *Pages) receiveAnswer(w http.ResponseWriter, r *http.Request, v *applica
 	return p.receiveFiles(r, form, inst.UUID, v, nil, store)
 }
 
-// answerFiles is the field of the problems of the files of an answer.
+// answerFiles is the field of a cert.Problem with the files of an answer.
 var answerFiles = application.FileOf("answer")
 
 // receiveFiles receives the rest of a form, and calls store with all its files. Each file is deleted

@@ -109,8 +109,8 @@ func (p *Pages) offering(r *http.Request) (*offering, error) {
 	return o, err
 }
 
-// forOffer returns a handler that calls f with the open offer of a request, and shows a page if the
-// offer is not open.
+// forOffer returns a handler that calls f with the open offer of a request. If the offer is not open, the
+// handler shows a page that says so.
 func (p *Pages) forOffer(f func(http.ResponseWriter, *http.Request, *offering) error) web.Func {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		o, err := p.offering(r)

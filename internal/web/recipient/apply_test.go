@@ -44,8 +44,8 @@ func (h *harness) openOffer() *application.Offer {
 	return o
 }
 
-// postFiles sends a multipart form. fields are the names of the fields, each followed by its value; a
-// name that begins with @ is that of a file, whose name is the value.
+// postFiles sends a multipart form. fields are the names of the fields, each followed by its value. If the
+// name of a field begins with @, the field is a file, and the value is the name of the file.
 func (h *harness) postFiles(target string, script bool, fields ...string) *httptest.ResponseRecorder {
 	h.t.Helper()
 	var b bytes.Buffer
@@ -307,7 +307,8 @@ func TestClosedOffers(t *testing.T) {
 	}
 }
 
-// TestLimitsOfApplications checks the number of open applications, and the size of a form.
+// TestLimitsOfApplications checks the limits for the number of open applications and of files, and for the
+// size of a form.
 func TestLimitsOfApplications(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, 0)

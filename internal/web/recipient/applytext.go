@@ -14,12 +14,12 @@ import (
 	"github.com/certvault/certvault/internal/web/page"
 )
 
-// texts words the problems of applications in the language of a page.
+// texts returns messages about problems of applications in the language of a page.
 type texts struct{ language *locale.Language }
 
 func (p *Pages) texts(r *http.Request) texts { return texts{p.signedIn.Reader(r).Language} }
 
-// of returns a message. The keys are constants, which a test checks.
+// of returns the message with a key. A test checks that the catalog has all keys that the callers use.
 func (t texts) of(key string, args ...any) string {
 	text, err := t.language.Text("my_application."+key, args...)
 	if err != nil {

@@ -41,7 +41,7 @@ type portfolioPage struct {
 	recipient.PortfolioSettings
 
 	// Address is the address of the public page, or "" if there is none yet. Prefix is the address
-	// without its end.
+	// without the slug.
 	Address, Prefix string
 	// Wallet is a page of the person's certificates. Filter selects them.
 	Wallet        *recipient.Wallet
@@ -55,10 +55,10 @@ func (d *portfolioPage) Full() bool { return len(d.Certificates) >= recipient.Ma
 // Last returns the index of the last entry.
 func (d *portfolioPage) Last() int { return len(d.Certificates) - 1 }
 
-// On reports whether the page is switched on.
+// On reports whether the stored settings make the public page visible.
 func (d *portfolioPage) On() bool { return d.Portfolio.Visible }
 
-// portfolioPageOf returns the page for a request. Its settings are the stored ones.
+// portfolioPageOf returns the data of the page for a request, with the stored settings.
 func (p *Pages) portfolioPageOf(r *http.Request) (*portfolioPage, error) {
 	s, _ := p.Gate.Person(r)
 	stored, err := p.Recipients.Portfolio(r.Context(), s.Person.ID)
@@ -128,7 +128,7 @@ func (p *Pages) savePortfolio(w http.ResponseWriter, r *http.Request) error {
 	return p.signedIn.Redirect(w, r, p.signedIn.Reader(r).Link(portfolioPath), "portfolio_saved")
 }
 
-// changeEntry returns the handler of a button of an entry.
+// changeEntry returns a handler that applies a change to the entry of the certificate in the path.
 func (p *Pages) changeEntry(name string, change entryChange) web.Func {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		s, _ := p.Gate.Person(r)

@@ -4,7 +4,7 @@
 // failed deliveries. The rules of these operations belong to the domain package of the same name.
 //
 // A GET request changes nothing, because programs follow the links in a mail before a person does.
-// The secret in a path grants access to its page, so no page sends its address to another host.
+// A secret in a path grants access to the page, so such a page makes browsers send no Referer header.
 package recipient
 
 import (
@@ -79,7 +79,8 @@ type Pages struct {
 	patterns         []string
 }
 
-// Prefixes are the path prefixes of these pages, except the pages for signing in.
+// Prefixes are the path prefixes of these pages. Paths that begin with a prefix of package signin belong to
+// that package.
 var Prefixes = []string{"/c", "/s", "/unsubscribe", "/account", "/hooks", "/p"}
 
 const (
@@ -164,7 +165,7 @@ type routeFunc func(view *page.Set, pattern string, f web.Func)
 
 // applyRoutes adds the routes for people who apply for a certificate.
 func (p *Pages) applyRoutes(route routeFunc) {
-	// A person without a session sees how to begin.
+	// A person without a session can open this page, which asks for an e-mail address.
 	route(p.signedIn, "GET /account/apply/{institution}/{offer}", p.forOffer(p.apply))
 	for pattern, f := range map[string]func(http.ResponseWriter, *http.Request, *offering) error{
 		"POST /account/apply/{institution}/{offer}": p.saveApplication, "GET /account/apply/{institution}/{offer}/review": p.reviewApplication,
@@ -185,7 +186,7 @@ func (p *Pages) applyRoutes(route routeFunc) {
 func (p *Pages) Patterns() []string { return p.patterns }
 
 // limited reads a form of limited size before the handler runs, prevents caching of the response, and
-// adds the origin of the request. It reads nothing of a form with files.
+// adds the origin of the request for the audit log. It does not read a form with files.
 func (p *Pages) limited(maxSize int64, f web.Func) web.Func {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		w.Header().Set("Cache-Control", "no-store")

@@ -14,7 +14,7 @@ import (
 	"github.com/certvault/certvault/internal/web"
 )
 
-// TestTemplates checks that all templates of the surface can be loaded.
+// TestTemplates checks that all templates of this package can be loaded.
 func TestTemplates(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, 0)

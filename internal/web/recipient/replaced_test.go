@@ -102,7 +102,8 @@ func TestReplacedCertificateLeadsToNewOne(t *testing.T) {
 	}
 }
 
-// A certificate that replaces one of another address is not shown to the reader of the old links.
+// If the replacement was issued to another address, the links to the replaced certificate do not show the
+// replacement.
 func TestReplacementForAnotherAddress(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, 0)

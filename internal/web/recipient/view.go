@@ -54,7 +54,8 @@ func (s *certificateView) Badge() *page.Badge {
 	return &page.Badge{ReferenceID: s.ReferenceID, Address: s.VerifyURL}
 }
 
-// Digital returns the data of the part that offers the credential, or nil if the certificate has none.
+// Digital returns the data of the part of the page that offers the credential, or nil if the files of the
+// certificate cannot be downloaded.
 func (s *certificateView) Digital() *page.Digital {
 	if !s.Downloadable() {
 		return nil

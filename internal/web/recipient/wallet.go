@@ -31,7 +31,7 @@ func (p *Pages) wallet(w http.ResponseWriter, r *http.Request) error {
 	return h.view.Draw(w, r, http.StatusOK, "wallet_add.html", t)
 }
 
-// offerToWallet makes an offer to a wallet, and shows it on the page.
+// offerToWallet creates a wallet offer, and redirects to the page, which shows the offer.
 func (p *Pages) offerToWallet(w http.ResponseWriter, r *http.Request) error {
 	h, t, err := p.walletPage(r)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/certvault/certvault/internal/identity"
 )
 
-// problems maps the errors of the domain to the keys of their messages.
+// problems maps errors of package identity to the keys of their messages.
 var problems = map[error]string{
 	identity.ErrWrong: "problem.wrong", identity.ErrCode: "problem.code", identity.ErrPasskey: "problem.passkey",
 	identity.ErrTaken: "problem.taken", identity.ErrBusy: "problem.busy", identity.ErrYours: "addresses.yours",

@@ -12,7 +12,7 @@ import (
 	"github.com/certvault/certvault/internal/seal"
 )
 
-// security is the data of the page for managing the credentials of an account.
+// security is the data of the page for managing the sign-in to an account.
 type security struct {
 	Session   *identity.Session
 	Sessions  []*identity.Session
@@ -72,7 +72,7 @@ func (p *Pages) finishChange(w http.ResponseWriter, r *http.Request, notice stri
 	return p.again(w, r, "security.html", d, err)
 }
 
-// session returns the session of the signed-in person. The routes of its callers use Require.
+// session returns the session of the signed-in person. All routes that call session use Require.
 func (p *Pages) session(r *http.Request) *identity.Session {
 	s, _ := p.Person(r)
 	return s
@@ -157,7 +157,7 @@ func (p *Pages) endOthers(w http.ResponseWriter, r *http.Request) error {
 type codes struct {
 	identity.Enrolment
 
-	// QRCode is an SVG image of the secret, for the camera of a phone.
+	// QRCode is a QR code with the secret as SVG, for the camera of a phone.
 	QRCode template.HTML
 }
 
@@ -248,7 +248,7 @@ func (p *Pages) confirm(w http.ResponseWriter, r *http.Request) error {
 	return p.view.Redirect(w, r, f.target(), "")
 }
 
-// target returns the target after a confirmation.
+// target returns the address of the page to open after a confirmation.
 func (f *confirmForm) target() string {
 	if f.Next != "" {
 		return f.Next

@@ -1,10 +1,11 @@
-// Package signin owns the pages for signing in, signing up, resetting a password, and managing
-// credentials. These pages are the same for recipients, issuers and operators. The package also
-// owns the cookies that identify a browser. Before other surfaces show a page, they use this
-// package to check whether a person is signed in, and whether the sign-in is recent.
+// Package signin owns the pages for signing in, signing up, resetting a password, and managing the
+// passwords, passkeys and sessions of an account. These pages are the same for recipients, members and
+// operators. The package also owns the cookies that identify a browser. Before handlers of other packages
+// show a page, they use this package to check whether a person is signed in, and whether the sign-in is
+// recent.
 //
 // A GET request changes nothing, because programs follow the links in a mail before a person does.
-// A mailed link leads to a page with one button.
+// A mailed link leads to a page with a form, which the person must submit.
 package signin
 
 import (

@@ -19,7 +19,7 @@ import (
 	"github.com/certvault/certvault/internal/web"
 )
 
-// TestTemplates checks that all templates of the surface can be loaded.
+// TestTemplates checks that all templates of this package can be loaded.
 func TestTemplates(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -287,7 +287,7 @@ func TestResponsesDoNotRevealAccounts(t *testing.T) {
 		var responses []string
 		for _, email := range []string{"known@example.org", "other@example.org"} {
 			b := h.browser()
-			// Eight requests exceed the rate limit, so its response is compared too.
+			// Eight requests exceed the rate limit, so the refusals are compared too.
 			for range 8 {
 				w := b.post(path, append([]string{"email", email}, fields...)...)
 				w.Header().Del("X-Request-Id")
@@ -463,7 +463,7 @@ func TestRecentSignInExpires(t *testing.T) {
 		t.Errorf("the form was accepted %d times, want 1", accepted)
 	}
 	if ReaderOf(nil, false) != nil {
-		t.Error("ReaderOf returns a person without a session")
+		t.Error("ReaderOf(nil, false) returns a person, want nil")
 	}
 }
 

@@ -78,7 +78,7 @@ func (a *API) authorizationServer(w http.ResponseWriter, _ *http.Request, i *acc
 	}{id, id + "/openid4vci/token", []string{}, []string{preAuthorized}, []string{"none"}, true})
 }
 
-// offer writes a credential offer (4.1.1). Its address is the permission to read it.
+// offer writes a credential offer (4.1.1). The secret in its address grants access to the offer.
 func (a *API) offer(w http.ResponseWriter, r *http.Request, i *account.Institution) error {
 	w.Header().Set("Cache-Control", "no-store")
 	o, err := a.Issuer.Offered(r.Context(), i.ID, r.PathValue("secret"))
@@ -121,7 +121,7 @@ func (a *API) token(w http.ResponseWriter, r *http.Request, i *account.Instituti
 	case form.Get("tx_code") == "":
 		return &issuer.WalletError{Code: "invalid_request", Description: "The parameter tx_code is missing. The code was mailed to the recipient."}
 	}
-	// People copy a code with spaces.
+	// A person may enter the code with spaces.
 	token, err := a.Issuer.Redeem(r.Context(), i.ID, form.Get("pre-authorized_code"), strings.ReplaceAll(form.Get("tx_code"), " ", ""))
 	if err != nil {
 		return err

@@ -1,7 +1,7 @@
 // Package wallet owns the addresses that wallets and verifiers of credentials use: the DID documents
 // and status lists of institutions, and the issuing of credentials to wallets (OpenID for Verifiable
 // Credential Issuance 1.0). Clients are programs, including scripts of other websites, so responses are
-// JSON and readable by every origin. No address accepts a cookie.
+// JSON and readable by every origin. The handlers use no cookies.
 package wallet
 
 import (
@@ -76,7 +76,8 @@ func (a *API) Handler() http.Handler {
 func (a *API) Patterns() []string { return a.patterns }
 
 // open lets scripts of every origin read the responses (Fetch, 3.3), and responds to their preflight
-// requests. This is safe because no address accepts a credential that a browser adds.
+// requests. This is safe because the handlers use no authentication that a browser adds by itself, such as
+// cookies.
 func open(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -107,7 +108,7 @@ func (a *API) forInstitution(f func(w http.ResponseWriter, r *http.Request, i *a
 	}
 }
 
-// institution returns the institution with a UUID in its usual spelling.
+// institution returns the institution with a UUID, which must be in lower case and with hyphens.
 func (a *API) institution(ctx context.Context, id string) (*account.Institution, error) {
 	if u, err := uuid.Parse(id); err != nil || u.String() != id {
 		return nil, errUnknown
@@ -165,8 +166,8 @@ func (a *API) status(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// picture writes the picture of an achievement. Its name contains the digest of the picture, so that
-// it can be cached without a time limit.
+// picture writes the picture of an achievement. The file name in the URL contains the digest of the
+// picture, so that the picture can be cached for a year.
 func (a *API) picture(w http.ResponseWriter, r *http.Request, i *account.Institution) error {
 	digest, ok := strings.CutSuffix(r.PathValue("file"), ".png")
 	if !ok {

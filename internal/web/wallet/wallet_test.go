@@ -88,7 +88,7 @@ func (o *office) verdict(text string) credential.Verdict {
 	return r.Verdict
 }
 
-// unreadable is a verifier that cannot read status lists.
+// unreadable is a Fetcher that cannot read status lists.
 type unreadable struct{ *office }
 
 func (u unreadable) Fetch(ctx context.Context, address, accept string) ([]byte, error) {
@@ -131,7 +131,7 @@ func TestVerifierFindsKeysAndStatus(t *testing.T) {
 	}
 }
 
-// Scripts of every origin can read and cache the documents. Unknown documents are not found.
+// Scripts of every origin can read and cache the documents. For an unknown document, the status is 404.
 func TestDocuments(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
@@ -244,7 +244,8 @@ func TestProtocolErrors(t *testing.T) {
 	}
 }
 
-// The library of wallets receives all formats from an offer, and the verifier accepts them.
+// The wallet library in test/wallets receives the credentials of an offer in all formats, and the verifier
+// accepts them.
 func TestWalletLibrary(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join("..", "..", "..", "test", "wallets")

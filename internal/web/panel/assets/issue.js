@@ -9,7 +9,7 @@ const sample = form.querySelector(".stage img");
 const says = form.querySelector("[data-says]");
 form.querySelector("[data-show]").hidden = true;
 
-// mark shows the problems of texts beside their controls, and removes those of the last picture.
+// mark shows the problems of texts beside their controls, and removes the problems that it showed before.
 const mark = (problems) => {
   for (const old of form.querySelectorAll("[data-live]")) {
     const control = document.getElementById(old.dataset.live);
@@ -36,7 +36,7 @@ const draw = async () => {
   request?.abort();
   const own = request = new AbortController();
   const body = new URLSearchParams(new FormData(form));
-  // An address that is not complete yet is no problem of the picture.
+  // The picture does not show the e-mail address, so an incomplete address must not be reported as a problem.
   body.delete("applicant_email");
   try {
     const response = await fetch(form.dataset.draw, { method: "POST", body, headers: { "Upload-Script": "1" }, signal: own.signal });
@@ -61,7 +61,7 @@ const draw = async () => {
 };
 
 form.addEventListener("input", (event) => {
-  // A problem that the vault found before is no longer true while its text changes.
+  // A problem that the page showed when it was loaded may not apply to the changed text.
   const old = document.getElementById(`${event.target.id}-problem`);
   if (old) {
     old.remove();

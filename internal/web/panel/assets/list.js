@@ -30,7 +30,7 @@ for (const form of document.querySelectorAll("form.many")) {
     last = at;
   });
   form.addEventListener("reset", () => setTimeout(show));
-  // A browser that returns to the page restores the ticks.
+  // A browser that returns to the page restores the selection.
   window.addEventListener("pageshow", show);
   show();
 

@@ -5,13 +5,14 @@ const palette = document.getElementById("palette");
 const help = document.getElementById("shortcuts");
 const store = "certvault-single-keys";
 
-// typing reports whether the focus is in a control that takes text, or a dialog is open.
+// typing reports whether a key must not be used as a shortcut, because the focus is in a control that uses
+// the key, a dialog is open, a modifier key is pressed, or another handler has used the key.
 export const typing = (event) =>
   event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]") ||
   event.target.closest("input:not([type=checkbox], [type=radio]), select, textarea, [contenteditable]");
 
-// singleKeys reports whether shortcuts of a single key are on. A person whose software types
-// letters can turn them off (WCAG 2.1.4).
+// singleKeys reports whether shortcuts of a single key are on. A person can turn them off, for example
+// if software for speech input types letters (WCAG 2.1.4).
 export const singleKeys = () => {
   try {
     return localStorage.getItem(store) !== "off";

@@ -21,7 +21,7 @@ for (const field of document.querySelectorAll("[data-utc]")) {
   send();
 }
 
-// A tick in a list of choices selects the option to which the list belongs.
+// A change of a control that belongs to an option selects the option.
 for (const picker of document.querySelectorAll("[data-picks]")) {
   picker.addEventListener("change", () => {
     document.getElementById(picker.dataset.picks).checked = true;

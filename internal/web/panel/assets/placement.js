@@ -1,6 +1,6 @@
 // The control for the position of a stamp. It shows the page as the vault would stamp it, for each
-// choice, and lets the person move and resize the stamp on the page. The vault draws every picture;
-// while the stamp is moved, its part of the last picture moves over the picture of the page.
+// choice, and lets the person move and resize the stamp on the page. The vault draws every picture.
+// While the stamp is moved, a copy of the stamp from the last picture moves over the plain page.
 
 const step = 0.005;
 const largeStep = 0.05;
@@ -17,8 +17,8 @@ export function start(area) {
   const frame = Object.assign(document.createElement("button"), { type: "button", className: "frame", hidden: true });
   const handle = Object.assign(document.createElement("span"), { className: "handle" });
   frame.append(handle);
-  // pictures are the bitmaps of the plain page and its content, by page. last is the last stamped
-  // page, with the box of the stamp.
+  // pictures has, for each page number, the bitmap of the page without a stamp and a canvas with hatching
+  // over its content. last is the last stamped page, with the box of the stamp.
   const pictures = new Map();
   let last = null;
   let request = null;
@@ -29,7 +29,7 @@ export function start(area) {
   let dragging = false;
 
   for (const button of area.querySelectorAll("[data-show]")) button.hidden = true;
-  // The texts of an extra page: the fields of the form, or those of an example.
+  // The controls of the form for the texts that an extra page shows.
   const texts = ["full_name", "certificate_title", "title", "issue_date"].map((name) => area.closest("form")?.elements[name]).filter(Boolean);
 
   const query = () => {
@@ -51,7 +51,7 @@ export function start(area) {
     return [await createImageBitmap(await response.blob()), response.headers];
   };
   const load = async (name, q) => read(await fetch(`${area.dataset.placing}/${name}.png?${q}`));
-  // The texts are in the body, because an address can be recorded.
+  // The texts are in the body, because servers and proxies can log URLs.
   const stamp = async (body, signal) => read(await fetch(`${area.dataset.placing}/stamped.png`, { method: "POST", body, signal }));
   const chosen = () => area.querySelector("[name=placement]:checked")?.value;
   const typed = () => ["x", "y", "width", "height"].map((name) => field(name).value / 100);

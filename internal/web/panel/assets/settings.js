@@ -38,8 +38,8 @@ for (const preview of document.querySelectorAll("[data-public-preview]")) {
     for (const text of preview.querySelectorAll("[data-sample-name]")) text.textContent = name.value;
   });
 
-  // The server computes the colors, so that the preview and the public page are equal.
-  // The contrasts are those of the saved color.
+  // The server computes the colors, so that the preview and the public page are equal. The page shows
+  // the contrasts of the saved color, so they are hidden while another color is entered.
   const contrast = preview.querySelector("details");
   const state = document.getElementById("colour-state");
   let timer;

@@ -188,8 +188,8 @@ function upload(fields) {
   };
   name.addEventListener("change", checkName);
 
-  // A second click must not send the form again. A browser that returns to the page enables the
-  // button.
+  // A second click must not send the form again. After a return to the page, the button is enabled if a
+  // file was uploaded.
   fields.addEventListener("submit", (event) => {
     if (event.submitter === issue) setTimeout(() => { issue.disabled = true; });
   });

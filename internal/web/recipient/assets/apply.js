@@ -1,5 +1,5 @@
-// The upload of files of an application shows its progress, and checks files before it sends them.
-// Without this module, the forms send their files themselves.
+// This module checks the files of an application, uploads them, and shows the progress. Without this
+// module, the browser sends the files with the form.
 
 const form = document.querySelector("form.application[data-limit]");
 if (form) start(form);
@@ -10,7 +10,8 @@ function start(form) {
 
   const blockOf = (input) => input.closest("[data-block]");
 
-  // show writes the state of an upload below its control. percent is undefined for a text alone.
+  // show writes the state of an upload below its control. If percent is undefined, it hides the progress
+  // bar. If text is empty, it hides the state.
   const show = (block, text, percent) => {
     const area = block.querySelector(".sending");
     const bar = area.querySelector("progress");
