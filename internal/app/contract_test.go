@@ -51,7 +51,7 @@ func served(id string) bool { return !slices.Contains(unserved, id) }
 func TestDocumentMatchesVault(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
-		t.Skip("sequential; make test/long runs it")
+		t.Skip("the test has nothing concurrent for the race detector; make test/long runs it")
 	}
 	eachStorage(t, func(t *testing.T, s config.Storage) {
 		newDriver(t, s.Database).drive()

@@ -12,7 +12,7 @@ import (
 )
 
 // PurgedTx deletes the data of the application of a record that is about to be deleted. The row remains,
-// without personal data, for the counts. It is a callback of cert.Config.Purged.
+// without personal data, for the counts. Package vault calls it in the callback cert.Config.Purged.
 func PurgedTx(ctx context.Context, tx *db.Tx, c *cert.Certificate) error {
 	var id int64
 	err := tx.QueryRowContext(ctx, `SELECT id FROM applications WHERE certificate_id = $1`, c.ID).Scan(&id)

@@ -122,7 +122,8 @@ var (
 	}
 )
 
-// withDecisions adds the moves of an application that a reviewer or the applicant can decide.
+// withDecisions adds the moves of an open application: the decisions of a reviewer, the withdrawal and the
+// expiry.
 func withDecisions(m map[trigger]move) map[trigger]move {
 	m[triggerAccept] = move{to: Processing, event: "certificate_application.processing", eventContext: "single_upload", job: "seal"}
 	m[triggerAsk] = move{to: Pending}
@@ -140,7 +141,7 @@ var triggers = []trigger{
 func TestEveryStatusWithEveryTrigger(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
-		t.Skip("sequential; make test/long runs it")
+		t.Skip("the test has nothing concurrent for the race detector; make test/long runs it")
 	}
 	if len(triggers) != len(transitions) || len(moves) != len(Sources) {
 		t.Fatal("the state machine has a trigger or a source that this test omits")

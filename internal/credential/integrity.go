@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// The names of the proof that this package makes and verifies (DI-EdDSA, 2.2 and 3.2).
+// The type, the suite and the purpose of the proofs that this package makes and verifies (DI-EdDSA, 2.2
+// and 3.2).
 const (
 	typeDataIntegrity = "DataIntegrityProof"
 	suiteEdDSA        = "eddsa-rdfc-2022"

@@ -249,7 +249,7 @@ func violations(in ast.Node, pkg string, at func(token.Pos) token.Position) (lis
 func TestTablesHaveOneOwner(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
-		t.Skip("sequential; make test/long runs it")
+		t.Skip("the test has nothing concurrent for the race detector; make test/long runs it")
 	}
 	allowed := 0
 	for _, root := range []string{"../../internal", "../../cmd"} {

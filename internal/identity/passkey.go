@@ -164,8 +164,8 @@ func (s *Service) ConfirmByPasskey(ctx context.Context, session *Session, secret
 }
 
 // checkPasskey verifies an authenticator's response (WebAuthn, 7.2). If checkPasskey refuses a
-// response with the id of an existing passkey, it also returns the person who has the passkey, so
-// that the caller can record the failed sign-in. An arbitrary client cannot send such a response,
+// response with the user handle of a person and the id of one of that person's passkeys, it also
+// returns the person, so that the caller can record the failed sign-in. An arbitrary client cannot send such a response,
 // because passkey ids are not public.
 func (s *Service) checkPasskey(ctx context.Context, secret string, response []byte) (*holder, *webauthn.Credential, error) {
 	if s.passkeys == nil {

@@ -48,7 +48,7 @@ func TestFailedSignInsAreRecorded(t *testing.T) {
 			switch e.Action {
 			case audit.SignInFailed:
 				if e.Actor.Name != "" || e.Actor.ID != "" || e.Actor.Type != audit.User {
-					t.Errorf("the actor of a failed sign-in is %+v, want a user without a name and an id", e.Actor)
+					t.Errorf("the actor of a failed sign-in is %+v, want a user without a name or id", e.Actor)
 				}
 			case audit.SignedIn:
 				if e.Actor.Name != "Ada" {
@@ -64,8 +64,8 @@ func TestFailedSignInsAreRecorded(t *testing.T) {
 	})
 }
 
-// A refused response with the id of a member's passkey is in the audit log of the institution. A
-// response with an unknown passkey id is not recorded.
+// A refused response with the user handle of a member and the id of one of that member's passkeys is in
+// the audit log of the institution. A response with an unknown user handle or passkey id is not recorded.
 func TestFailedPasskeysAreRecorded(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -99,7 +99,7 @@ func TestFailedPasskeysAreRecorded(t *testing.T) {
 		}
 		for _, e := range list {
 			if e.Subject.Name != "Ada" || e.Actor.Name != "" || e.Actor.Address != home.Address || e.Detail["by"] != string(ByPasskey) {
-				t.Errorf("the entry is %+v, want the subject Ada without an actor, the address, and the method passkey", e)
+				t.Errorf("the entry is %+v, want the subject Ada, an actor with the address and without a name, and the method passkey", e)
 			}
 		}
 	})

@@ -8,7 +8,8 @@ import (
 	"github.com/certvault/certvault/internal/credential"
 )
 
-// The clauses in this file are those of OpenID for Verifiable Credential Issuance 1.0.
+// Numbers of sections without the name of a document are those of OpenID for Verifiable Credential
+// Issuance 1.0.
 
 // configurations are the credential configurations in the order in which they are offered.
 var configurations = []struct {

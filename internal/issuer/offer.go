@@ -19,7 +19,8 @@ import (
 	"github.com/certvault/certvault/internal/mail"
 )
 
-// The clauses in this file are those of OpenID for Verifiable Credential Issuance 1.0.
+// Numbers of sections without the name of a document are those of OpenID for Verifiable Credential
+// Issuance 1.0.
 
 const (
 	// OfferLife is the time for which an offer can be redeemed.

@@ -85,7 +85,7 @@ var longTexts = [2]account.MailText{
 func TestMailInEveryLanguage(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
-		t.Skip("sequential; make test/long runs it")
+		t.Skip("the test has nothing concurrent for the race detector; make test/long runs it")
 	}
 	catalog, err := locale.Load()
 	if err != nil {

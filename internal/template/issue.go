@@ -74,7 +74,8 @@ func (t *Template) usable() error {
 
 // Check returns the problems of certificates that are to be issued: texts that break a rule or do not
 // fit the template, duplicates of other entries, and certificates that exist already. The problems are
-// in the order of the entries and their fields. The error is as for Issue.
+// in the order of the entries and their fields. The error is fault.Invalid with the cause *Unusable if no
+// certificate can be issued from the template, and fault.NotFound if there is no such template.
 func (s *Service) Check(ctx context.Context, inst *account.Institution, uuid string, entries []Entry) ([]RowProblem, error) {
 	o, err := s.published(ctx, inst.ID, uuid)
 	if err != nil {

@@ -169,7 +169,7 @@ func TestUndeliverableMail(t *testing.T) {
 			return strings.Contains(page, "Not delivered") && strings.Contains(page, "there is no such mailbox (550 5.1.1)")
 		})
 
-		// Each database needs another address, because both use the same mail server.
+		// Each database needs its own address, because both use the same mail server.
 		name := map[bool]string{true: "Late Lite", false: "Late Gres"}[database == ""]
 		late := f.upload(t, form(name))
 		eventually(t, singleTime+approvalTime, "the mail is sent", func() bool { return server.from(mailbox(name)) != "" && strings.Contains(detail(late.UUID), "Sent") })

@@ -242,7 +242,7 @@ func TestTemplates(t *testing.T) {
 func TestAccess(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
-		t.Skip("sequential; make test/long runs it")
+		t.Skip("the test has nothing concurrent for the race detector; make test/long runs it")
 	}
 	o := newPanelTest(t, dbtest.SQLite(t))
 	o.person("operator")

@@ -14,7 +14,8 @@ import (
 	"github.com/certvault/certvault/internal/web/body"
 )
 
-// The clauses in this file are those of OpenID for Verifiable Credential Issuance 1.0.
+// Numbers of sections without the name of a document are those of OpenID for Verifiable Credential
+// Issuance 1.0.
 
 // preAuthorized is the grant type of a pre-authorized code (3.5).
 const preAuthorized = "urn:ietf:params:oauth:grant-type:pre-authorized_code"
