@@ -88,7 +88,7 @@ func TestRestoredVault(t *testing.T) {
 		command(t, f.Options, 0, "backup", backup)
 		lost, _ := f.uploadApproved(t, "Dan Eze")
 		// The folder of the running vault is rejected.
-		if r := command(t, f.Options, 1, "restore", backup); !strings.Contains(r.Stderr, "is using the target") {
+		if r := command(t, f.Options, 1, "restore", backup); !strings.Contains(r.Stderr, "uses the target") {
 			t.Errorf("restoring over a running vault printed %q, want that the vault is using the target", r.Stderr)
 		}
 
