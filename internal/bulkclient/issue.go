@@ -233,7 +233,7 @@ func (r *Result) set(e *client.BatchEntry) {
 		r.Status = Rejected
 	case client.EntryRevoked:
 		r.Status = Revoked
-	case client.EntryQueued, client.EntryProcessing:
+	case client.EntryQueued, client.EntryPending, client.EntryProcessing:
 	}
 	r.UUID, r.ReferenceID, r.Error = textOf(e.UUID), textOf(e.ReferenceID), textOf(e.Error)
 	if r.UUID == "" {

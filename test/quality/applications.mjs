@@ -30,7 +30,7 @@ export async function checkApplications(step, plan) {
     assert.equal(await page.evaluate(() => document.activeElement.id), "text");
     await page.keyboard.type("Which course did you complete?");
     await page.keyboard.press("Control+Enter");
-    await notice(page, "question was sent");
+    await notice(page, "put on hold");
     const third = await heading(page);
 
     await page.keyboard.press("r");
