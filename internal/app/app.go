@@ -357,6 +357,10 @@ func New(ctx context.Context, cfg *config.Serve, log *slog.Logger, stdout io.Wri
 // systemFonts is the folder in which Linux distributions install fonts.
 const systemFonts = "/usr/share/fonts"
 
+// maxBulkWorkers is the number of workers for batches from which on a process has only two for each
+// processor. More of them would wait for connections to the database, and pages need some of these.
+const maxBulkWorkers = 16
+
 // wire creates the services.
 func (a *App) wire() error {
 	sender, err := a.sender()
@@ -368,12 +372,13 @@ func (a *App) wire() error {
 		return err
 	}
 	a.links = web.NewLinks(a.cfg.BaseURL, a.Keyring, time.Now)
+	workers := job.DefaultWorkers()
 	d := vault.Deps{
 		DB: a.DB, Keyring: a.Keyring, Keys: a.Keys, Blobs: a.tracedFiles(), BaseURL: a.cfg.BaseURL, Links: a.links, Drill: a.drill, NodeID: a.store.node,
 		Node: a.nodeInfo(), NoWork: !a.cfg.Has(config.Work),
 		Sealer: seal.New(a.renderer, a.fonts), Fonts: a.fonts, Verify: pades.Verify,
 		// Most of the time, a worker waits for the disk and for the database. Processors limits the sealing.
-		SealWorkers: 3 * job.DefaultWorkers(), BulkWorkers: 4 * job.DefaultWorkers(), Processors: job.DefaultWorkers(),
+		SealWorkers: 3 * workers, BulkWorkers: max(2*workers-1, min(4*workers, maxBulkWorkers)), Processors: workers,
 		Attempts: a.cfg.ProcessAttempts, StagedQuota: batch.StagedQuota, BlobKeep: time.Duration(a.cfg.BlobKeep),
 		Sealing: cert.NewMetrics(a.registry), SignIns: identity.NewMetrics(a.registry), Mail: sender, Delivery: delivery, PasswordCost: account.DefaultCost,
 		Tracer: a.tracer, Now: time.Now, LeaseNow: a.DB.Now, Log: a.log,
