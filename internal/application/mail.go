@@ -95,7 +95,7 @@ func (s *Service) letter(l *locale.Language, kind string, a *Application, instit
 		}
 		letter.Paragraphs = []string{say(kind+"_text", "offer", a.OfferName, "institution", institution)}
 		quote(a.Hold.Text)
-		letter.After = []string{say("hold_until", "date", l.Date(a.Hold.Until))}
+		letter.After = []string{say("hold_until", "time", l.Time(a.Hold.Until))}
 		button = "answer"
 	case mailRejected:
 		letter.Paragraphs = []string{say("rejected_text", "offer", a.OfferName, "institution", institution)}
