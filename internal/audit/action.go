@@ -156,7 +156,7 @@ var Actions = []struct {
 	{CertificateSigned, "approved a certificate as a signatory"},
 	{CertificateDeclined, "declined a certificate as a signatory"},
 	{CertificateReplaced, "replaced a certificate"},
-	{BatchAccepted, "uploaded a batch"},
+	{BatchAccepted, "submitted a batch"},
 	{BatchSigned, "approved certificates of a batch as a signatory"},
 	{BatchPlanned, "changed when the mail about a batch is sent"},
 	{TemplateCreated, "created a template"},

@@ -135,7 +135,7 @@ func (r *registrar) work(rows int, list, archive []byte) {
 	report("checked-s")
 	began = time.Now()
 	r.post(draft+"/submit", nil)
-	r.await("all rows are done", draft+"/progress", func(page string) bool { return strings.Contains(page, "submitted rows are processed") })
+	r.await("all rows are done", draft+"/progress", func(page string) bool { return strings.Contains(page, "rows are processed: ") })
 	report("approved-s")
 	r.b.ReportMetric(float64(rows)/time.Since(began).Seconds(), "rows/s")
 	began = time.Now()

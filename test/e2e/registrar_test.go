@@ -138,7 +138,7 @@ func TestRegistrar(t *testing.T) {
 		b.see("The rows were skipped.", "1 duplicate row", "Certificates to issue", "Issue 296 certificates")
 		b.screenshot("submit")
 		b.press("Issue 296 certificates")
-		b.see("of 297 submitted rows processed")
+		b.see("of 297 rows processed")
 		b.screenshot("progress")
 
 		// The test kills the vault again while the vault creates certificates.
@@ -147,7 +147,7 @@ func TestRegistrar(t *testing.T) {
 		b.base = f.URL
 		b.open(draft + "/progress")
 		eventually(t, 4*time.Minute, "the page shows the result of all rows", func() bool {
-			return strings.Contains(b.text(), "All 297 submitted rows are processed: 296 approved, 1 rejected. 3 rows of the list were skipped.")
+			return strings.Contains(b.text(), "All 297 rows are processed: 296 approved, 1 rejected. 3 rows of the list were skipped.")
 		})
 		b.see("Approved 296", "Rejected 1")
 		b.screenshot("done")

@@ -329,9 +329,9 @@ func TestBulkUpload(t *testing.T) {
 		o.followRedirect(t, "issuer", o.post("issuer", draft+"/submit", nil), draft+"/progress")
 		o.followRedirect(t, "issuer", o.post("issuer", draft+"/submit", nil), draft+"/progress")
 		o.processUntil("all rows are done", func() bool {
-			return strings.Contains(visibleText(t, o.get("auditor", draft+"/progress")), "All 3 submitted rows are processed: 2 approved, 1 failed. 1 row of the list was skipped.")
+			return strings.Contains(visibleText(t, o.get("auditor", draft+"/progress")), "All 3 rows are processed: 2 approved, 1 failed. 1 row of the list was skipped.")
 		})
-		checkPage(t, "a finished bulk upload", o.get("issuer", draft+"/progress"), http.StatusOK, "Submitted 3", "Approved 2", "Failed 1", "Skipped 1", "Retry 1 failed row", "2 rows without a certificate",
+		checkPage(t, "a finished bulk upload", o.get("issuer", draft+"/progress"), http.StatusOK, "Rows to issue 3", "Approved 2", "Failed 1", "Skipped 1", "Retry 1 failed row", "2 rows without a certificate",
 			"Row 4, Cy : skipped. The file “missing.pdf” was not found.", "Row 5, Di : failed.", "Correct 1 row in a new bulk upload")
 		if text := visibleText(t, o.get("auditor", draft+"/progress")); strings.Contains(text, "Correct 1 row") {
 			t.Errorf("the page for an auditor has the button to correct rows: %s", text)

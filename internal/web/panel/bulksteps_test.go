@@ -191,11 +191,11 @@ func TestRowWithoutANameIsIdentified(t *testing.T) {
 	draft := o.beginBulk(t, "Title,Name,Email,File\nBSc,Ada,ada@example.org,ada.pdf\nBSc,,bea@example.org,bea.pdf\n", fourColumns, personPage("Ada"), personPage("Bea"))
 	o.post("issuer", draft+"/rows/3", url.Values{"do": {"skip"}})
 	o.followRedirect(t, "issuer", o.post("issuer", draft+"/submit", nil), draft+"/progress")
-	checkPage(t, "the progress", o.get("issuer", draft+"/progress"), http.StatusOK, "0 of 1 submitted rows processed", "1 row of the list was skipped.")
+	checkPage(t, "the progress", o.get("issuer", draft+"/progress"), http.StatusOK, "0 of 1 rows processed", "1 row of the list was skipped.")
 	o.processUntil("the row is processed", func() bool {
 		return strings.Contains(visibleText(t, o.get("issuer", draft+"/progress")), "is processed")
 	})
-	checkPage(t, "the result", o.get("issuer", draft+"/progress"), http.StatusOK, "The submitted row is processed: 1 approved. 1 row of the list was skipped.", "Row 3, bea@example.org : skipped. The name is missing.")
+	checkPage(t, "the result", o.get("issuer", draft+"/progress"), http.StatusOK, "The row is processed: 1 approved. 1 row of the list was skipped.", "Row 3, bea@example.org : skipped. The name is missing.")
 }
 
 // Each key that Go code and templates choose at run time exists in the catalog.

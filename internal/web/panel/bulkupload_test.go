@@ -85,7 +85,7 @@ func TestRowsWithoutFiles(t *testing.T) {
 
 		// A list whose certificates all exist cannot be submitted.
 		o.processUntil("all rows are done", func() bool {
-			return strings.Contains(visibleText(t, o.get("issuer", draft+"/progress")), "All 2 submitted rows are processed: 2 approved.")
+			return strings.Contains(visibleText(t, o.get("issuer", draft+"/progress")), "All 2 rows are processed: 2 approved.")
 		})
 		if text := visibleText(t, o.get("issuer", draft+"/progress")); strings.Contains(text, "without a certificate") || strings.Contains(text, "Correct") {
 			t.Errorf("every row became a certificate, but the page lists rows that did not, or has the button to correct rows: %s", text)
