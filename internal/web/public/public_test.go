@@ -83,7 +83,7 @@ func TestVerificationOfEachStatus(t *testing.T) {
 		checkPage(t, "a check two minutes ago", v.get("/verify/"+valid.ReferenceID), http.StatusOK, "Stored file : unchanged , checked on", "Digital signature : valid , checked just now")
 		v.Exec(`UPDATE certificate_checks SET checked_at = checked_at + 120000000 WHERE name = 'file'`)
 		w = v.get("/verify/" + withdrawn.ReferenceID)
-		checkPage(t, "revoked", w, http.StatusOK, "Revoked on", "Issued by mistake", "MSc Physics", "It is no longer valid", "not valid", "Added to the vault on")
+		checkPage(t, "revoked", w, http.StatusOK, "Revoked on", "Issued by mistake", "MSc Physics", "It is no longer valid", "not valid", "Signed and published on")
 		if strings.Contains(w.Body.String(), "It has not been revoked") {
 			t.Error("the page of a revoked certificate contains \"It has not been revoked\"")
 		}

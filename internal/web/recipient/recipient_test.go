@@ -64,7 +64,7 @@ func TestMailLinkShowsCertificateAndFiles(t *testing.T) {
 	h.checkPage("a check that did not run", h.get("/c/"+view), http.StatusOK, "The stored file could not be checked now")
 	h.Exec(`UPDATE certificates SET status = 'revoked', revoked_at = $1, revocation_reason = 'In error' WHERE id = $2`, db.Micros(time.Now()), c.ID)
 	w = h.get("/c/" + view)
-	h.checkPage("a revoked certificate", w, http.StatusOK, "Revoked on", "In error", "Added to the vault on")
+	h.checkPage("a revoked certificate", w, http.StatusOK, "Revoked on", "In error", "Signed and published on")
 	if strings.Contains(w.Body.String(), "not been revoked") {
 		t.Error("the page says that a revoked certificate has not been revoked")
 	}
