@@ -88,8 +88,8 @@ type offerCreate struct {
 	Name        string `help:"Name of the offer, which people see." placeholder:"NAME" required:""`
 	Slug        string `help:"Last part of the address of the offer: lower-case letters, digits and hyphens." placeholder:"SLUG" required:""`
 	Template    string `help:"Id of the template of the certificates. Default: a reviewer adds each file." placeholder:"ID"`
-	Description string `help:"Text about the offer." placeholder:"TEXT"`
-	Criteria    string `help:"Text about who can apply." placeholder:"TEXT"`
+	Description string `help:"Text about the offer, and who can apply." placeholder:"TEXT"`
+	Criteria    string `help:"Text about what an applicant must prove." placeholder:"TEXT"`
 	Fields      string `help:"JSON file with an array of the fields that people fill in, as the API returns them." placeholder:"FILE" type:"path"`
 	FourEyes    bool   `help:"Require that the person who approves is not the person who claimed the application." name:"four-eyes"`
 	HoldDays    int    `help:"Days after which an application on hold expires if it is not answered. Default: 14." name:"hold-days" placeholder:"N"`

@@ -22,7 +22,7 @@ var (
 	errDamagedCopy     = errors.New("the data folder is a copy of the folder of a running server, and the copy is damaged")
 )
 
-const restoreAdvice = "restore a backup with certvault restore; a copy of the data folder of a running server is no backup, certvault backup makes one"
+const restoreAdvice = "restore a backup with certvault restore; a copy of the data folder of a running server is not a backup: create backups with certvault backup"
 
 // explainDamage adds advice to an error that shows that the SQLite database is damaged.
 func explainDamage(c config.Storage, err error) error {

@@ -168,7 +168,7 @@ func (a *API) credential(w http.ResponseWriter, r *http.Request, i *account.Inst
 	}
 	var q credentialRequest
 	if err := json.Unmarshal(raw, &q); err != nil {
-		return &issuer.WalletError{Code: "invalid_credential_request", Description: "The request is not a JSON object of a credential request."}
+		return &issuer.WalletError{Code: "invalid_credential_request", Description: "The body is not a valid credential request in JSON."}
 	}
 	f, err := q.format()
 	if err != nil {
