@@ -19,7 +19,8 @@ func (a *Authority) Protect(ctx context.Context) error {
 		return refused(errors.New("no passphrase is set")) //nolint:err113 // no caller distinguishes it
 	}
 	if a.options.Identity != "" {
-		return refused(fmt.Errorf("the identity is in the variable %s, which this command cannot change: write the identity to a file, "+ //nolint:err113 // no caller distinguishes it
+		return refused(fmt.Errorf("the identity is in the variable %s, which this command cannot change: "+ //nolint:err113 // no caller distinguishes it
+			"write the identity to a file, "+
 			"unset the variable, and name the file with --key-identity-file", config.KeyIdentityVariable))
 	}
 	plain := filepath.Join(a.options.Folder, plainFile)
