@@ -30,7 +30,7 @@ const (
 type Node struct {
 	Roles []string       `help:"What this server does: web responds to requests, work runs jobs and sends webhooks and mail. Default: both." name:"roles" placeholder:"web,work"`
 	Node  string         `help:"Name of this server in logs, metrics and node list. Default: the name of the host." name:"node" placeholder:"NAME"`
-	Drain *time.Duration `help:"How long the server still responds after SIGTERM, while /readyz says stopping. Default: 0s, with --behind-proxy 5s." name:"drain" placeholder:"DURATION"`
+	Drain *time.Duration `help:"How long the server responds after SIGTERM, while /readyz says stopping. Default: 0s, with --behind-proxy 5s." name:"drain" placeholder:"DURATION"`
 }
 
 var nodeName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,49}$`)
