@@ -23,10 +23,10 @@ var (
 	errNoBlob         = errors.New("the name is not that of a stored file; remove the file from the source")
 )
 
-// Copier copies all blobs of a store to another store, and then the installation. Blobs that the
-// target has are compared and not copied again, so that an interrupted copy can be continued. The
-// source may be in use: Copier ignores blobs that are removed in the meantime, and may miss blobs
-// that are added in the meantime.
+// Copier copies all blobs of a store to another store, and then the installation. Blobs that the target
+// has are compared and not copied again, so that an interrupted copy can be continued. The source may be
+// in use: Copier ignores blobs that are removed during the copy, and may miss blobs that are added
+// during the copy.
 type Copier struct {
 	From, To FileStore
 	// Problem is called for each blob that could not be copied, or whose copy differs. Calls do not
@@ -37,7 +37,7 @@ type Copier struct {
 	copied, skipped, removed, failed, volume atomic.Int64
 }
 
-// CopyCounts contains numbers of blobs.
+// CopyCounts describes how much was copied.
 type CopyCounts struct {
 	// Copied is the number of blobs that are new in the target, and Bytes is their size.
 	Copied int64 `json:"copied"`
@@ -50,14 +50,14 @@ type CopyCounts struct {
 	Failed int64 `json:"failed"`
 }
 
-// Counts returns the numbers so far.
+// Counts returns the counts of the blobs that were processed so far.
 func (c *Copier) Counts() CopyCounts {
 	return CopyCounts{Copied: c.copied.Load(), Bytes: c.volume.Load(), Skipped: c.skipped.Load(), Removed: c.removed.Load(), Failed: c.failed.Load()}
 }
 
-// Run copies the blobs. If a blob cannot be read or differs, Run continues with the other blobs,
-// and the error is ErrIncompleteCopy. If the target accepts no writes, Run returns an error at
-// once. The target gets the installation after all blobs, so that no vault starts with an
+// Run copies the blobs. If a blob cannot be read or differs, Run continues with the other blobs, and the
+// error is ErrIncompleteCopy. If a store is not available or the target accepts no writes, Run returns
+// an error at once. The target gets the installation after all blobs, so that no vault starts with an
 // incomplete copy.
 func (c *Copier) Run(ctx context.Context) error {
 	installation, err := c.prepare(ctx)

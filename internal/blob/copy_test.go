@@ -15,7 +15,6 @@ import (
 	"github.com/certvault/certvault/internal/blob"
 )
 
-// copyResult is the result of a copy.
 type copyResult struct {
 	blob.CopyCounts
 
@@ -55,7 +54,7 @@ func TestCopyIsCompleteAndRepeatable(t *testing.T) {
 		f, from := newSource(t, n)
 		to := filepath.Join(t.TempDir(), "new", "files")
 		if r := copyStore(t.Context(), from, to); r.err != nil || r.Copied != int64(n) || r.Bytes != int64(2000*n) || r.Skipped != 0 || r.Failed != 0 {
-			t.Fatalf("the copy of %d files = %+v", n, r)
+			t.Fatalf("the copy of %d files = %+v, want all files copied", n, r)
 		}
 		for i := range n {
 			if text, err := os.ReadFile(filepath.Join(to, "blobs", sourceKey(i))); err != nil || string(text) != sourceText(i) {
@@ -76,9 +75,8 @@ func TestCopyIsCompleteAndRepeatable(t *testing.T) {
 	}
 }
 
-// TestCopyNamesDifferences checks that a copy that differs, a file that is no blob and a file that
-// cannot be read are named, that the other files are copied, and that the target then has no
-// installation.
+// TestCopyNamesDifferences checks that Run reports a copy that differs, a file that is not a blob and a
+// file that cannot be read. Run then copies the other files, and stores no installation in the target.
 func TestCopyNamesDifferences(t *testing.T) {
 	t.Parallel()
 	_, from := newSource(t, 20)
@@ -113,7 +111,8 @@ func TestCopyNamesDifferences(t *testing.T) {
 	}
 }
 
-// TestCopyRefusesWrongStores checks that nothing is written if a store is not the right one.
+// TestCopyRefusesWrongStores checks that Run adds no file to the target if the source or the target is
+// wrong.
 func TestCopyRefusesWrongStores(t *testing.T) {
 	t.Parallel()
 	_, from := newSource(t, 1)
@@ -138,7 +137,7 @@ func TestCopyRefusesWrongStores(t *testing.T) {
 	} {
 		before := list(t, tc.to)
 		if r := copyStore(t.Context(), tc.from, tc.to); r.err == nil || !strings.Contains(r.err.Error(), tc.want) || !strings.Contains(r.err.Error(), tc.from) && !strings.Contains(r.err.Error(), tc.to) {
-			t.Errorf("%s: error = %v, want %q with the folder", name, r.err, tc.want)
+			t.Errorf("%s: error = %v, want %q and the name of a folder", name, r.err, tc.want)
 		}
 		if after := list(t, tc.to); after != before {
 			t.Errorf("%s: files of the target = %s, want %s", name, after, before)
@@ -146,12 +145,12 @@ func TestCopyRefusesWrongStores(t *testing.T) {
 	}
 	for _, location := range []string{"file:///srv", ""} {
 		if _, err := blob.OpenURL(location, blob.S3Options{}); !errors.Is(err, blob.ErrLocation) || !strings.Contains(err.Error(), "name a folder") {
-			t.Errorf("OpenURL(%q) = %v, want ErrLocation with advice", location, err)
+			t.Errorf("OpenURL(%q) = %v, want ErrLocation with \"name a folder\"", location, err)
 		}
 	}
 }
 
-// list returns the names of all files below a folder.
+// list returns the names of a folder and of all files in it, separated by spaces.
 func list(t *testing.T, dir string) string {
 	t.Helper()
 	var names []string
@@ -165,7 +164,8 @@ func list(t *testing.T, dir string) string {
 	return strings.Join(names, " ")
 }
 
-// TestCopyOfStoreInUse checks that files may be added and removed during a copy.
+// TestCopyOfStoreInUse checks that a copy succeeds while files are added to the source and removed from
+// it.
 func TestCopyOfStoreInUse(t *testing.T) {
 	t.Parallel()
 	f, from := newSource(t, 200)
@@ -202,10 +202,10 @@ func TestCopyOfStoreInUse(t *testing.T) {
 	close(stop)
 	wg.Wait()
 	if r.err != nil {
-		t.Fatalf("the copy during uploads and deletions = %+v", r)
+		t.Fatalf("the copy during uploads and deletions = %+v, want no error", r)
 	}
 	if r = copyStore(t.Context(), from, to); r.err != nil {
-		t.Fatalf("the second copy = %+v", r)
+		t.Fatalf("the second copy = %+v, want no error", r)
 	}
 	if err := f.Walk(t.Context(), "", func(i blob.Info) error {
 		_, err := os.Stat(filepath.Join(to, "blobs", i.Key))
@@ -215,13 +215,13 @@ func TestCopyOfStoreInUse(t *testing.T) {
 	}
 }
 
-// TestCopyEndsIfTheTargetFails checks that a target that cannot be written to ends the copy with an
-// error that names the target, and that a later run continues.
+// TestCopyEndsIfTheTargetFails checks that a copy ends with an error that names the target if the target
+// cannot be written to, and that a later run copies the remaining files.
 func TestCopyEndsIfTheTargetFails(t *testing.T) {
 	t.Parallel()
 	_, from := newSource(t, 30)
 	to := filepath.Join(t.TempDir(), "files")
-	// A link to nowhere in the place of the folder of an institution.
+	// The folder of an institution is a link to a folder that does not exist.
 	broken := filepath.Join(to, "blobs", "inst-1")
 	if err := errors.Join(os.MkdirAll(filepath.Dir(broken), 0o700), os.Symlink(filepath.Join(to, "nowhere"), broken)); err != nil {
 		t.Fatal(err)
@@ -238,6 +238,6 @@ func TestCopyEndsIfTheTargetFails(t *testing.T) {
 		t.Errorf("an interrupted copy = %+v, want context.Canceled", r)
 	}
 	if r := copyStore(t.Context(), from, to); r.err != nil || r.Copied+r.Skipped != 30 {
-		t.Errorf("the continued copy = %+v, want 30 files", r)
+		t.Errorf("the continued copy = %+v, want 30 files copied or skipped", r)
 	}
 }

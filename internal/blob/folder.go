@@ -28,7 +28,7 @@ const (
 	// reserve for sealing: 4 GB of a disk of 100 GB, enough for the tails of about 40,000 accepted
 	// uploads.
 	minReserve = 0.01
-	// copyBuffer is the size of the buffer through which a blob is written.
+	// copyBuffer is the size in bytes of the buffer for the content of a blob.
 	copyBuffer = 64 << 10
 )
 
@@ -38,7 +38,7 @@ type Folder struct {
 	// free returns the share of the disk that is free. Tests replace it.
 	free    func() (float64, error)
 	buffers sync.Pool
-	// made has the directories that exist and are durable.
+	// made is the set of the directories that exist and are durable.
 	made sync.Map
 	transit
 	// syncDir makes the entries of a directory durable. Tests replace it.
@@ -81,8 +81,8 @@ func (f *Folder) file(key string) string {
 	return filepath.Join(f.root, blobsDir, filepath.FromSlash(key))
 }
 
-// Put writes to a temporary file and links the complete file to the key's name. It syncs the data,
-// the name and the directory, since a link alone can be lost in a power failure.
+// Put writes the content to a temporary file and links it to the name of the key. It syncs the file and
+// the directory, because a power failure can undo a link that is not synced.
 func (f *Folder) Put(ctx context.Context, key string, r io.Reader) (int64, error) {
 	return f.put(ctx, key, r, minFree)
 }
@@ -230,9 +230,8 @@ func (f *Folder) Open(_ context.Context, key string) (Object, error) {
 	return &folderObject{File: file, size: info.Size()}, nil
 }
 
-// Link creates a hard link with the name file to a blob. It returns ErrNotFound if the blob does not
-// exist. A blob is never written again, so the linked file keeps its content after the blob is
-// deleted.
+// Link makes file a hard link to a blob. It returns ErrNotFound if the blob does not exist. A blob is
+// never written again, so the linked file keeps its content after the blob is deleted.
 func (f *Folder) Link(key, file string) error {
 	if err := checkKey(key); err != nil {
 		return err
@@ -282,8 +281,7 @@ func (f *Folder) Walk(ctx context.Context, after string, visit func(Info) error)
 	return f.walk(ctx, "", after, visit)
 }
 
-// walk is Walk for the blobs in one folder, whose name is the beginning of their keys: "" or a name
-// that ends with "/".
+// walk is Walk for the blobs whose keys begin with folder, which is "" or ends with "/".
 func (f *Folder) walk(ctx context.Context, folder, after string, visit func(Info) error) error {
 	entries, err := os.ReadDir(filepath.Join(f.root, blobsDir, filepath.FromSlash(folder)))
 	if err != nil {

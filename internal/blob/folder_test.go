@@ -43,6 +43,6 @@ func TestFolderCleanRemovesUnfinishedFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(unfinished); !os.IsNotExist(err) {
-		t.Fatalf("Stat of an unfinished file that is older than the time: err = %v after Clean, want a missing file", err)
+		t.Fatalf("Stat of an unfinished file that is older than the time: err = %v after Clean, want a file that does not exist", err)
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestLinkOutlivesTheBlob checks that a hard link keeps the content of a deleted blob, and that a
-// blob that does not exist is distinguished from a folder that does not exist.
+// TestLinkOutlivesTheBlob checks that a hard link keeps the content of a deleted blob, and that Link
+// returns different errors for a missing blob and a missing folder.
 func TestLinkOutlivesTheBlob(t *testing.T) {
 	t.Parallel()
 	f, err := NewFolder(t.TempDir())
@@ -29,18 +29,18 @@ func TestLinkOutlivesTheBlob(t *testing.T) {
 		t.Errorf("the link has %q, %v, want the content", text, err)
 	}
 	if err := f.Link("a/1", filepath.Join(dir, "other")); !errors.Is(err, ErrNotFound) {
-		t.Errorf("a blob that was deleted: error = %v, want ErrNotFound", err)
+		t.Errorf("Link of a deleted blob: error = %v, want ErrNotFound", err)
 	}
 	if _, err := f.Put(t.Context(), "a/2", strings.NewReader("content")); err != nil {
 		t.Fatal(err)
 	}
 	if err := f.Link("a/2", name); !errors.Is(err, fs.ErrExist) {
-		t.Errorf("a name in use: error = %v, want fs.ErrExist", err)
+		t.Errorf("Link with the name of an existing file: error = %v, want fs.ErrExist", err)
 	}
 	if err := f.Link("a/2", filepath.Join(dir, "none", "copy")); !errors.Is(err, fs.ErrNotExist) || errors.Is(err, ErrNotFound) {
-		t.Errorf("a folder that does not exist: error = %v, want fs.ErrNotExist and not ErrNotFound", err)
+		t.Errorf("Link in a folder that does not exist: error = %v, want fs.ErrNotExist and not ErrNotFound", err)
 	}
 	if err := f.Link("../a", name); !errors.Is(err, ErrKey) {
-		t.Errorf("an invalid key: error = %v, want ErrKey", err)
+		t.Errorf("Link of an invalid key: error = %v, want ErrKey", err)
 	}
 }

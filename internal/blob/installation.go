@@ -17,13 +17,14 @@ import (
 const (
 	// InstallationFile is the name of the file in a store that identifies the installation.
 	InstallationFile = "certvault.json"
-	// oldInstallationFile is the file of development versions. It had only the id.
+	// oldInstallationFile is the name of this file in development versions. That file contained only the
+	// id.
 	oldInstallationFile = "installation"
-	// installationFormat is the version of InstallationFile.
+	// installationFormat is the version of the format of InstallationFile.
 	installationFormat = 1
 )
 
-// ErrNoInstallation means that a store does not have the id of an installation yet, or has lost it.
+// ErrNoInstallation means that a store does not have the id of an installation.
 var ErrNoInstallation = errors.New("the file store has no installation id")
 
 // Installation identifies the installation to which a store belongs. The database of the
@@ -56,7 +57,8 @@ func (f *Folder) Installation(context.Context) (Installation, error) {
 	return parseInstallation(file, text)
 }
 
-// parseInstallation returns the installation in the content of a file.
+// parseInstallation parses the content of a file with an installation. Errors contain the name of the
+// file.
 func parseInstallation(file string, text []byte) (i Installation, err error) {
 	if err := json.Unmarshal(text, &i); err != nil {
 		return Installation{}, fmt.Errorf("%s is damaged; restore it from a backup: %w", file, err)

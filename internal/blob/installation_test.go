@@ -33,8 +33,8 @@ func writeFile(t *testing.T, file, text string) {
 	}
 }
 
-// TestOneInstallationPerStore checks that concurrent processes agree on one installation, that its
-// file has the documented fields, and that a damaged file or one of a later version is refused.
+// TestOneInstallationPerStore checks that concurrent calls of SetInstallation store one installation,
+// and that its file has the documented fields. A damaged file and a file of a later version are refused.
 func TestOneInstallationPerStore(t *testing.T) {
 	t.Parallel()
 	f, root := newFolder(t)
@@ -64,7 +64,7 @@ func TestOneInstallationPerStore(t *testing.T) {
 	wg.Wait()
 	for _, i := range ids {
 		if i != ids[0] || len(i.ID) != 36 {
-			t.Errorf("installations = %v, want the same in all", ids)
+			t.Errorf("installations = %v, want 8 equal ones with a UUID", ids)
 			break
 		}
 	}
@@ -86,7 +86,7 @@ func TestOneInstallationPerStore(t *testing.T) {
 	} {
 		writeFile(t, file, text)
 		if _, err := f.Installation(t.Context()); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), file) {
-			t.Errorf("Installation of %q: error = %v, want %q and the file", text, err, want)
+			t.Errorf("Installation of %q: error = %v, want %q and the name of the file", text, err, want)
 		}
 	}
 }
@@ -115,6 +115,6 @@ func TestInstallationOfDevelopmentVersionIsReplaced(t *testing.T) {
 		t.Errorf("the old file exists, or os.Stat failed: %v", err)
 	}
 	if _, err := os.Stat(f.InstallationPath()); err != nil {
-		t.Errorf("the new file: %v", err)
+		t.Errorf("Stat of the new file: err = %v, want none", err)
 	}
 }

@@ -13,9 +13,9 @@ import (
 // ErrLocation means that a text does not name a store.
 var ErrLocation = errors.New("not the location of a file store")
 
-// OpenURL returns the store at a location: the path of a folder, or s3:// and the parameters of
-// OpenS3. It creates nothing in the store, and does not check whether the store exists. The error is
-// ErrLocation if the location is not valid. The options are for S3.
+// OpenURL returns the store at a location: the path of a folder, or a URL for OpenS3. It creates nothing
+// in the store, and does not check whether the store exists. The error is ErrLocation if the location is
+// not valid. Only S3 uses the options.
 func OpenURL(location string, o S3Options) (FileStore, error) {
 	scheme, _, found := strings.Cut(location, "://")
 	switch {
@@ -29,7 +29,7 @@ func OpenURL(location string, o S3Options) (FileStore, error) {
 	return OpenFolder(filepath.Clean(location)), nil
 }
 
-// IsS3 reports whether a location is that of an S3.
+// IsS3 reports whether a location is in S3.
 func IsS3(location string) bool { return strings.HasPrefix(location, s3Scheme+"://") }
 
 // Location returns the path of the store.
@@ -58,8 +58,9 @@ func (f *Folder) createNew() error {
 	return f.create()
 }
 
-// contains reports whether another store is in the same folder, or in a folder below it. The other
-// folder need not exist. Symbolic links and mounts of the same folder are followed.
+// contains reports whether another store is in the same folder, or in a folder below it. The folder of
+// the other store need not exist. contains follows symbolic links, and recognizes a folder that is
+// mounted in another place.
 func (f *Folder) contains(other FileStore) (bool, error) {
 	o, ok := other.(*Folder)
 	if !ok {
@@ -73,7 +74,7 @@ func (f *Folder) contains(other FileStore) (bool, error) {
 	if dir, err = filepath.Abs(dir); err != nil {
 		return false, fmt.Errorf("opening the file store: %w", err)
 	}
-	// Resolve the links of the part that exists. The rest consists of plain names.
+	// Resolve the links in the part of the path that exists. The rest cannot contain links.
 	for {
 		resolved, err := filepath.EvalSymlinks(dir)
 		if err == nil {

@@ -19,9 +19,9 @@ import (
 	"github.com/minio/minio-go/v7/pkg/encrypt"
 )
 
-// S3 is a Store in a bucket of an S3 server. A blob is first written to a file of this machine, so
-// that its size and digest are known before the only request that stores it. This request can be
-// repeated. The server refuses bytes that do not match the digest, and existing keys.
+// S3 is a Store in a bucket of an S3 server. Put first writes the content to a temporary file on this
+// machine, because the request that stores it contains its size and digest, and can be repeated. The
+// server refuses content that does not match the digest, and keys that exist.
 type S3 struct {
 	core           s3Requests
 	bucket, prefix string
@@ -30,15 +30,15 @@ type S3 struct {
 	cache          *cache // nil if there is none
 	buffers        sync.Pool
 	transit
-	// free returns the share of the scratch disk that is free. Tests replace it.
+	// free returns the share of free space on the disk of scratch. Tests replace it.
 	free func() (float64, error)
 }
 
 var _ FileStore = (*S3)(nil)
 
-// OpenS3 returns the store at a location, s3://BUCKET/PREFIX with parameters. It sends no request to
-// the store. The error is ErrLocation if the location is not valid. The credentials come from the
-// environment, a file of credentials, or the role of the machine.
+// OpenS3 returns the store at a location in the form s3Form. It sends no request to the store. The error
+// is ErrLocation if the location is not valid. The credentials come from the environment, a file of
+// credentials, or the role of the machine.
 func OpenS3(location string, o S3Options) (*S3, error) {
 	l, err := parseS3(location)
 	if err != nil {
@@ -72,7 +72,7 @@ func (s *S3) makeScratch() error {
 // name returns the name of a blob in the bucket.
 func (s *S3) name(key string) string { return s.prefix + blobsDir + "/" + key }
 
-// Put writes the content to a file of this machine, and stores it with one request.
+// Put writes the content to a file of this machine, and stores this file with one request.
 func (s *S3) Put(ctx context.Context, key string, r io.Reader) (int64, error) {
 	return s.put(ctx, key, r, minFree)
 }
@@ -93,7 +93,7 @@ func (s *S3) put(ctx context.Context, key string, r io.Reader, least float64) (i
 	if err != nil {
 		return 0, err
 	}
-	defer func() { _ = file.Close() }() // the file no longer has a name
+	defer func() { _ = file.Close() }() // closing deletes the file, so an error does not matter
 	in := s.begin(file)
 	defer in.end()
 	buffer := s.buffers.Get().(*[]byte) //nolint:errcheck,forcetypeassert // the pool has only *[]byte
@@ -127,8 +127,8 @@ func (s *S3) scratchFile() (*os.File, error) {
 	return file, nil
 }
 
-// store stores the content of r under a name of the bucket. It returns ErrExists if the bucket has
-// a file with this name and another content. After a failed request, store compares the file in the
+// store stores the content of r under a name in the bucket. It returns ErrExists if the bucket has an
+// object with this name and different content. After a failed request, store compares the object in the
 // bucket with r, because the response to a successful attempt may have been lost.
 func (s *S3) store(ctx context.Context, name string, r io.ReaderAt, size int64, sum []byte) error {
 	checksum := base64.StdEncoding.EncodeToString(sum)
@@ -151,14 +151,14 @@ func (s *S3) store(ctx context.Context, name string, r io.ReaderAt, size int64, 
 	same, lookErr := s.stored(context.WithoutCancel(ctx), name, size, checksum)
 	switch {
 	case lookErr == nil && same:
-		return nil // an attempt was successful, and its answer was lost
+		return nil // an attempt was successful, and its response was lost
 	case lookErr == nil:
 		return fmt.Errorf("%s: %w", name, ErrExists)
 	}
 	return err
 }
 
-// stored reports whether the object with a name has the size and the checksum. It returns an error if
+// stored reports whether the object with a name has the given size and checksum. It returns an error if
 // there is no object.
 func (s *S3) stored(ctx context.Context, name string, size int64, checksum string) (same bool, err error) {
 	ctx, cancel := transferTime(ctx, 0)
@@ -188,9 +188,9 @@ func (s *S3) stored(ctx context.Context, name string, size int64, checksum strin
 // isMissing reports whether a response means that there is no object.
 func isMissing(err error) bool { return minio.ToErrorResponse(err).Code == minio.NoSuchKey }
 
-// failure returns the error of a request: the error of a cancelled context, or ErrUnavailable. It does
-// not wrap err, because the error of a lost connection to the store, such as io.ErrUnexpectedEOF, means
-// something else to the caller.
+// failure returns the error of a request: the error of a canceled context, or ErrUnavailable. It does
+// not wrap err, because callers take io.ErrUnexpectedEOF for an interrupted upload or a damaged file,
+// and not for a lost connection to the store.
 func (s *S3) failure(ctx context.Context, doing string, err error) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return fmt.Errorf("%s: %w", doing, ctx.Err())
@@ -217,8 +217,8 @@ func (s *S3) Delete(ctx context.Context, key string) error {
 	return nil
 }
 
-// Walk calls visit for each blob whose key is greater than after, in the order of the keys, until
-// visit returns an error. A request lists 1,000 blobs.
+// Walk calls visit for each blob whose key is greater than after, in the order of the keys, until visit
+// returns an error. Each request lists up to 1,000 blobs.
 func (s *S3) Walk(ctx context.Context, after string, visit func(Info) error) error {
 	prefix := s.name("")
 	options := minio.ListObjectsOptions{Prefix: prefix, Recursive: true}
@@ -232,7 +232,7 @@ func (s *S3) Walk(ctx context.Context, after string, visit func(Info) error) err
 			return s.failure(ctx, "listing files", o.Err)
 		}
 		if strings.HasSuffix(o.Key, "/") {
-			continue // some programs create objects that stand for folders
+			continue // some programs create such an object for each folder
 		}
 		if err := visit(Info{Key: strings.TrimPrefix(o.Key, prefix), Size: o.Size, Modified: o.LastModified}); err != nil {
 			return err
@@ -241,7 +241,7 @@ func (s *S3) Walk(ctx context.Context, after string, visit func(Info) error) err
 	return ctx.Err()
 }
 
-// Clean does nothing: an interrupted Put leaves no file, in the bucket or on this machine.
+// Clean does nothing, because an interrupted Put leaves no temporary file.
 func (s *S3) Clean(context.Context, time.Time) error { return nil }
 
 // CheckReserve returns ErrFull if the disk of this machine has too little space for a file in transit.

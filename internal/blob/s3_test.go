@@ -23,8 +23,8 @@ import (
 	"github.com/certvault/certvault/internal/blob/blobtest"
 )
 
-// eachServer runs a test with the server in memory, and with each real server whose program is present.
-// A handler of type Faults is in front of each server.
+// eachServer runs a test with a server in memory, and with each server of blobtest.Servers whose program
+// is present. Requests to the server go through a blobtest.Faults.
 func eachServer(t *testing.T, test func(t *testing.T, s *blobtest.S3, faults *blobtest.Faults)) {
 	t.Helper()
 	t.Run("memory", func(t *testing.T) {
@@ -66,8 +66,8 @@ func TestS3(t *testing.T) {
 	})
 }
 
-// TestS3LargeBlob reads a blob that is too large to be copied to this machine. It reads like a ZIP
-// reader: at the end, at other places, and from the beginning to the end.
+// TestS3LargeBlob reads a blob that is too large for Open to copy it to this machine. It reads like a
+// ZIP reader: at the end, at other places, and from the beginning to the end.
 func TestS3LargeBlob(t *testing.T) {
 	t.Parallel()
 	content := make([]byte, 33<<20+12345)
@@ -86,7 +86,7 @@ func TestS3LargeBlob(t *testing.T) {
 		for _, at := range []int{len(content) - 70_000, 0, 1<<20 - 10, 5 << 20, len(content) - 1} {
 			got := make([]byte, min(65_000, len(content)-at))
 			if _, err := o.ReadAt(got, int64(at)); err != nil || !bytes.Equal(got, content[at:at+len(got)]) {
-				t.Errorf("the bytes at %d differ, or err = %v", at, err)
+				t.Errorf("the bytes at %d differ, or ReadAt failed: err = %v", at, err)
 			}
 		}
 		if n, err := o.ReadAt(make([]byte, 10), int64(len(content))-5); n != 5 || !errors.Is(err, io.EOF) {
@@ -94,9 +94,9 @@ func TestS3LargeBlob(t *testing.T) {
 		}
 		got := sha256.New()
 		if _, err := io.Copy(got, io.NewSectionReader(o, 0, o.Size())); err != nil || [32]byte(got.Sum(nil)) != sha256.Sum256(content) {
-			t.Errorf("the whole content differs, or err = %v", err)
+			t.Errorf("the whole content differs, or reading failed: err = %v", err)
 		}
-		// One request for Open, one for each of the four windows at other places, and nine for the content.
+		// Reading the content in single windows would need 34 requests.
 		if n := faults.Count(http.MethodGet); n > 18 {
 			t.Errorf("GET requests = %d, want at most 18", n)
 		}
@@ -106,8 +106,8 @@ func TestS3LargeBlob(t *testing.T) {
 	})
 }
 
-// TestS3LostAnswer checks that a file is stored once if responses of the server are lost, and that Put
-// returns an error if the lost response was a refusal.
+// TestS3LostAnswer checks that Put stores a file although responses of the server are lost, and that Put
+// of another file under the same key then returns ErrExists.
 func TestS3LostAnswer(t *testing.T) {
 	t.Parallel()
 	eachServer(t, func(t *testing.T, server *blobtest.S3, faults *blobtest.Faults) {
@@ -117,11 +117,11 @@ func TestS3LostAnswer(t *testing.T) {
 			faults.First(lost, http.MethodPut, blobtest.Lost)
 			key := fmt.Sprintf("a/%d", lost)
 			if n, err := s.Put(t.Context(), key, strings.NewReader("content")); err != nil || n != 7 {
-				t.Errorf("Put with %d lost answers = %d, %v, want 7 and no error", lost, n, err)
+				t.Errorf("Put with %d lost responses = %d, %v, want 7 and no error", lost, n, err)
 			}
 			faults.First(lost, http.MethodPut, blobtest.Lost)
 			if _, err := s.Put(t.Context(), key, strings.NewReader("another")); !errors.Is(err, blob.ErrExists) {
-				t.Errorf("Put of another file with %d lost answers = %v, want ErrExists", lost, err)
+				t.Errorf("Put of another file with %d lost responses = %v, want ErrExists", lost, err)
 			}
 		}
 		faults.Set(nil)
@@ -131,8 +131,8 @@ func TestS3LostAnswer(t *testing.T) {
 	})
 }
 
-// TestS3RepeatsRequests checks that callers do not see temporary faults, and that the stored bytes are
-// those of the file.
+// TestS3RepeatsRequests checks that Put, Open and Delete succeed if the first request fails, and that
+// Put stores the complete content.
 func TestS3RepeatsRequests(t *testing.T) {
 	t.Parallel()
 	eachServer(t, func(t *testing.T, server *blobtest.S3, faults *blobtest.Faults) {
@@ -147,7 +147,7 @@ func TestS3RepeatsRequests(t *testing.T) {
 			}
 			faults.First(1, http.MethodGet, fault)
 			if got := readBlob(t, s, key); got != content {
-				t.Errorf("%s: read %d bytes that differ", name, len(got))
+				t.Errorf("%s: the %d bytes that were read differ from the stored content", name, len(got))
 			}
 			faults.First(1, http.MethodDelete, fault)
 			if err := s.Delete(t.Context(), key); err != nil {
@@ -157,8 +157,8 @@ func TestS3RepeatsRequests(t *testing.T) {
 	})
 }
 
-// TestS3IsUnavailable checks that each operation returns ErrUnavailable while the server does not work,
-// and no error that means that a file is missing or damaged.
+// TestS3IsUnavailable checks that operations return ErrUnavailable while the server does not work, and
+// not an error that means that a file is missing or damaged.
 func TestS3IsUnavailable(t *testing.T) {
 	t.Parallel()
 	for name, fault := range map[string]blobtest.Fault{
@@ -180,7 +180,8 @@ func TestS3IsUnavailable(t *testing.T) {
 				"Walk":         func(ctx context.Context) error { return s.Walk(ctx, "", func(blob.Info) error { return nil }) },
 				"Installation": func(ctx context.Context) error { _, err := s.Installation(ctx); return err },
 			}
-			if fault != blobtest.Cut { // the responses to the following operations have no body
+			// The responses to Delete and Put have no body. Probe sends the same request as Installation.
+			if fault != blobtest.Cut {
 				operations["Delete"] = func(ctx context.Context) error { return s.Delete(ctx, "a/2") }
 				operations["Probe"] = s.Probe
 				operations["Put"] = func(ctx context.Context) error {
@@ -202,8 +203,8 @@ func TestS3IsUnavailable(t *testing.T) {
 	}
 }
 
-// TestS3Cache checks that a blob is requested once, and again if its copy is gone, incomplete or not
-// wanted. It also checks that damaged bytes are not kept.
+// TestS3Cache checks that Open requests a blob once, and again if its copy is missing or incomplete, or
+// with WithoutCache. It also checks that damaged content is not added to the cache.
 func TestS3Cache(t *testing.T) {
 	t.Parallel()
 	memory := &blobtest.Memory{}
@@ -268,13 +269,13 @@ func TestS3Cache(t *testing.T) {
 	}
 }
 
-// TestS3FullDisk checks that Put needs space on the disk of this machine, and releases the space
-// afterwards.
+// TestS3FullDisk checks that Put returns ErrFull if the disk of this machine is full, and that a failed
+// Put frees its space.
 func TestS3FullDisk(t *testing.T) {
 	t.Parallel()
 	disk := t.TempDir()
 	if err := unix.Mount("tmpfs", disk, "tmpfs", 0, "size=300k"); err != nil {
-		t.Skipf("a small disk cannot be mounted: %v", err)
+		t.Skipf("mounting a small disk failed: %v", err)
 	}
 	t.Cleanup(func() {
 		if err := unix.Unmount(disk, unix.MNT_DETACH); err != nil {
@@ -290,7 +291,8 @@ func TestS3FullDisk(t *testing.T) {
 	}
 }
 
-// TestS3Test checks that Test finds servers that lack what the vault needs, and leaves no file.
+// TestS3Test checks that Test returns an error for servers without the features that the vault needs,
+// and that it leaves no file.
 func TestS3Test(t *testing.T) {
 	t.Parallel()
 	eachServer(t, func(t *testing.T, server *blobtest.S3, _ *blobtest.Faults) {
@@ -378,20 +380,20 @@ func TestCopyToS3AndBack(t *testing.T) {
 			t.Errorf("the copy to a folder = %+v, %v, want %d files", c, err, n)
 		}
 		if keys := walkKeys(t, back); !slices.Equal(keys, walkKeys(t, source)) {
-			t.Errorf("copied files = %v", keys)
+			t.Errorf("copied files = %v, want those of the source", keys)
 		}
 		blobtest.Replace(t, s, sourceKey(1), "damaged")
 		if c, problems, err := run(source, s); !errors.Is(err, blob.ErrIncompleteCopy) || c.Failed != 1 || len(problems) != 1 || !strings.HasPrefix(problems[0], sourceKey(1)) {
-			t.Errorf("the copy over a damaged file = %+v, %v, %v, want its name", c, problems, err)
+			t.Errorf("the copy over a damaged file = %+v, %v, %v, want a problem with the name of the file", c, problems, err)
 		}
 		if _, _, err := run(s, s); err == nil || !strings.Contains(err.Error(), "is the source") {
-			t.Errorf("the copy to itself = %v, want an error", err)
+			t.Errorf("the copy to itself = %v, want \"is the source\"", err)
 		}
 	})
 }
 
-// TestS3Locations checks that a wrong location is refused with its reason, and that the message does
-// not contain a credential.
+// TestS3Locations checks that OpenURL refuses an invalid location with the reason, and that the error
+// does not contain a credential.
 func TestS3Locations(t *testing.T) {
 	t.Parallel()
 	const secret = "wJalrXUtnFEMI"
@@ -427,7 +429,7 @@ func TestS3Locations(t *testing.T) {
 			t.Errorf("OpenURL(%q) = %v, want ErrLocation with %q and without the secret", location, err, want)
 		}
 	}
-	blobtest.NewS3(t, nil) // sets credentials
+	blobtest.NewS3(t, nil) // NewS3 sets the credentials in the environment
 	for location, want := range map[string]string{
 		"s3://bucket":               "s3://bucket/certvault.json",
 		"s3://bucket/a/b/?region=x": "s3://bucket/a/b/certvault.json",
@@ -440,7 +442,7 @@ func TestS3Locations(t *testing.T) {
 	}
 }
 
-// TestS3Encryption checks that the server is asked to encrypt each file.
+// TestS3Encryption checks that Put requests the encryption that the parameter sse names.
 func TestS3Encryption(t *testing.T) {
 	t.Parallel()
 	for sse, want := range map[string][2]string{"AES256": {"AES256", ""}, "aws:kms:a-key": {"aws:kms", "a-key"}} {
@@ -457,7 +459,8 @@ func TestS3Encryption(t *testing.T) {
 	}
 }
 
-// TestS3Observe checks that requests are reported by operation, with their failures.
+// TestS3Observe checks that Observe is called for each request, with its operation and whether it
+// failed.
 func TestS3Observe(t *testing.T) {
 	t.Parallel()
 	faults := &blobtest.Faults{Next: &blobtest.Memory{}}

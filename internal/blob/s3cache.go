@@ -12,18 +12,18 @@ import (
 )
 
 const (
-	// cacheDir is the folder with copies of blobs.
+	// cacheDir is the name of the folder with copies of blobs.
 	cacheDir = "cache"
 	// cacheTime is the time for which a copy is used. A blob never changes, so the time limits only
 	// how long a copy of a deleted or repaired blob remains.
 	cacheTime = time.Hour
-	// cacheFree is the share of the disk that must stay free for a new copy. It is more than Put
+	// cacheFree is the share of the disk that must be free before a copy is written. It is more than Put
 	// requires.
 	cacheFree = 2 * minFree
 )
 
-// cache has copies of blobs in a folder of this machine. The folder may be deleted at any time. The
-// copies of an earlier process are deleted, because they may be incomplete after a power failure. The
+// cache has copies of blobs in a folder of this machine. The folder may be deleted at any time. newCache
+// deletes the copies of an earlier process, because they may be incomplete after a power failure. The
 // methods of a nil cache do nothing.
 type cache struct {
 	dir   string
@@ -31,14 +31,14 @@ type cache struct {
 	now   func() time.Time
 
 	mu sync.Mutex
-	// order has the entries, the oldest first. entries has their elements by key.
+	// order has the entries, the oldest first. entries has the elements of order by key.
 	order   *list.List
 	entries map[string]*list.Element
 	size    int64
 	names   uint64
 }
 
-// entry is a copy.
+// entry describes a copy.
 type entry struct {
 	key     string
 	file    string
@@ -48,7 +48,7 @@ type entry struct {
 
 // newCache returns an empty cache of up to limit bytes.
 func newCache(dir string, limit int64) *cache {
-	_ = os.RemoveAll(dir) // the files that remain are not used
+	_ = os.RemoveAll(dir) // files that cannot be deleted are not used
 	return &cache{dir: dir, limit: limit, now: time.Now, order: list.New(), entries: map[string]*list.Element{}}
 }
 
@@ -144,7 +144,7 @@ func (c *cache) removeLocked(key string) {
 	}
 }
 
-// expire removes the copies that have expired. The caller has locked the cache.
+// expire removes the copies that have expired. The caller must lock mu.
 func (c *cache) expire() {
 	now := c.now()
 	for front := c.order.Front(); front != nil && front.Value.(*entry).expires.Before(now); front = c.order.Front() { //nolint:errcheck,forcetypeassert // only *entry
@@ -152,10 +152,10 @@ func (c *cache) expire() {
 	}
 }
 
-// drop removes a copy. Open files of it can still be read.
+// drop removes a copy. Objects that open returned can still be read.
 func (c *cache) drop(element *list.Element) {
 	e := c.order.Remove(element).(*entry) //nolint:errcheck,forcetypeassert // the list has only *entry
 	delete(c.entries, e.key)
 	c.size -= e.version.Size
-	_ = os.Remove(e.file) // it may have vanished
+	_ = os.Remove(e.file) // the file may be missing
 }

@@ -21,33 +21,34 @@ import (
 )
 
 const (
-	// requestTime limits a request, without the time of its body.
+	// requestTime is the maximum time of a request, not including the time to transfer its content.
 	requestTime = 20 * time.Second
-	// slowest is the number of bytes per second below which a transfer is aborted.
+	// slowest is the minimum speed of a transfer in bytes per second.
 	slowest = 1 << 20
 	// connectTime limits connecting to the store, and to the service that returns the credentials of a
 	// role.
 	connectTime = 5 * time.Second
 	// attempts is the maximum number of attempts of a request that fails with temporary errors.
 	attempts = 4
-	// maxIdle is the number of unused connections to keep.
+	// maxIdle is the maximum number of idle connections.
 	maxIdle = 64
 )
 
-// S3Options are the settings of an S3.
+// S3Options are the settings of a store in S3.
 type S3Options struct {
 	// Scratch is a folder for files in transit. It may be deleted at any time.
 	Scratch string
-	// Cache is the maximum size in bytes of the copies of files that were read, or 0 for no copies.
-	// Only one process may use the cache of a folder.
+	// Cache is the maximum size in bytes of the copies of files that were read, or 0 for no copies. Only
+	// one process may use a cache in the folder Scratch.
 	Cache int64
-	// Observe is called after each request, with the time until the response began. It may be nil.
+	// Observe is called after each request, with the time until the header of the response arrived. It
+	// may be nil.
 	Observe func(operation string, took time.Duration, failed bool)
 }
 
-// s3Requests has the methods of the client that a store uses. If S3 contained the client itself, the
-// linker would keep all methods of the client, which need 1.3 MB: S3 is the value of an interface, and
-// the vault looks up methods by name, as templates do.
+// s3Requests has the methods of the client that a store uses. The vault looks up methods by name, as
+// templates do, so the linker keeps all methods of values in interfaces. If S3 contained the client
+// itself, all methods of the client would add 1.3 MB to the program.
 type s3Requests struct {
 	PutObject             func(ctx context.Context, bucket, object string, data io.Reader, size int64, md5, sha256 string, opts minio.PutObjectOptions) (minio.UploadInfo, error)
 	StatObject            func(ctx context.Context, bucket, object string, opts minio.StatObjectOptions) (minio.ObjectInfo, error)
@@ -59,7 +60,7 @@ type s3Requests struct {
 	ListIncompleteUploads func(ctx context.Context, bucket, prefix string, recursive bool) <-chan minio.ObjectMultipartInfo
 }
 
-// client returns the requests of a client for a location.
+// client returns the methods of a new client for the location.
 func (l *s3Location) client(observe func(string, time.Duration, bool)) (s3Requests, error) {
 	found := credentials.NewChainCredentials([]credentials.Provider{
 		&credentials.EnvAWS{}, &credentials.FileAWSCredentials{}, &credentials.IAM{Client: &http.Client{Timeout: connectTime}},
@@ -90,7 +91,8 @@ func (l *s3Location) client(observe func(string, time.Duration, bool)) (s3Reques
 	}, nil
 }
 
-// transferTime returns a context for the transfer of a number of bytes.
+// transferTime returns a context that ends after the time limit for a request with size bytes of
+// content.
 func transferTime(ctx context.Context, size int64) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, transferLimit(size))
 }
@@ -99,11 +101,12 @@ func transferLimit(size int64) time.Duration {
 	return requestTime + time.Duration(size/slowest)*time.Second
 }
 
-// errNoS3 means that something other than an S3 server sent the response, such as a proxy without a
-// server.
+// errNoS3 means that the response with status 404 did not come from an S3 server, but for example from a
+// proxy.
 var errNoS3 = errors.New("the response with status 404 did not come from an S3 server")
 
-// observedTransport reports each request, and recognizes responses of other servers.
+// observedTransport calls observe for each request. It returns errNoS3 for a response with status 404
+// that is not from an S3 server.
 type observedTransport struct {
 	next    http.RoundTripper
 	observe func(operation string, took time.Duration, failed bool)
@@ -127,15 +130,15 @@ func (t *observedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if t.observe != nil {
 		t.observe(operation(r), time.Since(began), failed)
 	}
-	// A missing file is a permanent error for a certificate. A 404 therefore means a missing file only
-	// if an S3 server sent it.
+	// A missing file is a permanent error for a certificate. A 404 must therefore come from an S3
+	// server, whose errors are XML.
 	if err == nil && r.Method != http.MethodHead && response.StatusCode == http.StatusNotFound && !strings.Contains(response.Header.Get("Content-Type"), "xml") {
 		return nil, errors.Join(errNoS3, response.Body.Close())
 	}
 	return response, err
 }
 
-// operation returns the name of a request for metrics.
+// operation returns the name of a request for metrics and traces.
 func operation(r *http.Request) string {
 	if r.Method == http.MethodGet && r.URL.Query().Has("list-type") {
 		return "list"

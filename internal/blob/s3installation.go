@@ -14,7 +14,7 @@ import (
 	"github.com/minio/minio-go/v7"
 )
 
-// maxInstallation is the maximum size of the file with the installation.
+// maxInstallation is the maximum size in bytes of the file with the installation.
 const maxInstallation = 1 << 20
 
 // Location returns the bucket and the prefix.
@@ -39,7 +39,7 @@ func (s *S3) Installation(ctx context.Context) (Installation, error) {
 	return parseInstallation(s.InstallationPath(), text)
 }
 
-// read returns the content of a small object.
+// read returns the content of an object of at most maxInstallation bytes.
 func (s *S3) read(ctx context.Context, name string) ([]byte, error) {
 	body, _, _, err := s.core.GetObject(ctx, s.bucket, name, minio.GetObjectOptions{})
 	if isMissing(err) {
@@ -72,8 +72,8 @@ func (s *S3) storeText(ctx context.Context, name string, text []byte) error {
 	return s.store(ctx, name, bytes.NewReader(text), int64(len(text)), sum[:])
 }
 
-// Probe reads the installation. It writes nothing, because a bucket with versions would keep each file
-// that Probe writes.
+// Probe reads the installation, and removes expired copies from the cache. It writes nothing, because a
+// bucket with versions would keep each file that Probe writes.
 func (s *S3) Probe(ctx context.Context) error {
 	s.cache.purge()
 	_, err := s.Installation(ctx)
@@ -123,7 +123,7 @@ func (s *S3) removeProbes(ctx context.Context, names ...string) error {
 	return nil
 }
 
-// exists returns an error if the bucket cannot be used.
+// exists returns an error if the bucket cannot be read.
 func (s *S3) exists(ctx context.Context) error {
 	if _, err := s.Installation(ctx); !errors.Is(err, ErrNoInstallation) {
 		return err
@@ -131,10 +131,11 @@ func (s *S3) exists(ctx context.Context) error {
 	return nil
 }
 
-// createNew does nothing, because a prefix needs no creation: storing a file under it is enough.
+// createNew does nothing, because a prefix exists as soon as a file is stored under it.
 func (s *S3) createNew() error { return nil }
 
-// contains reports whether another store has the same bucket, and the same prefix or one below it.
+// contains reports whether another store is in the same bucket of the same server, under the same prefix
+// or one below it.
 func (s *S3) contains(other FileStore) (bool, error) {
 	o, ok := other.(*S3)
 	return ok && o.bucket == s.bucket && o.core.EndpointURL().Host == s.core.EndpointURL().Host && strings.HasPrefix(o.prefix, s.prefix), nil
@@ -142,7 +143,7 @@ func (s *S3) contains(other FileStore) (bool, error) {
 
 // Incomplete describes the multipart uploads that were not completed. The vault starts none, because it
 // stores each file with one request. Other programs that write to the bucket may start some. The
-// provider stores their parts, and charges for them, until a rule of the bucket ends the uploads.
+// provider charges for the parts of these uploads until a rule of the bucket ends the uploads.
 type Incomplete struct {
 	// Rule reports whether a rule of the bucket ends incomplete uploads in the prefix.
 	Rule bool
@@ -151,12 +152,12 @@ type Incomplete struct {
 }
 
 // Incomplete returns the state of incomplete uploads in the prefix. Uploads is 0 if the server does not
-// support listing them, or does not permit it.
+// support or permit listing them.
 func (s *S3) Incomplete(ctx context.Context) (Incomplete, error) {
 	ctx, cancel := transferTime(ctx, 0)
 	defer cancel()
 	var i Incomplete
-	// If the rules cannot be read, for example without permission, Rule is false.
+	// Rule is false if the rules cannot be read, for example without permission.
 	if rules, err := s.core.GetBucketLifecycle(ctx, s.bucket); err == nil {
 		for _, r := range rules.Rules {
 			prefix := r.RuleFilter.Prefix

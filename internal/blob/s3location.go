@@ -18,7 +18,7 @@ const (
 	s3Scheme = "s3"
 	// s3Form is the form of a location in S3, for messages.
 	s3Form = "s3://BUCKET/PREFIX?endpoint=https://HOST&region=REGION&path-style=auto|on|off&sse=AES256|aws:kms:ID&ca=FILE"
-	// s3Credentials names the places of credentials, for messages.
+	// s3Credentials describes where credentials can be set, for messages.
 	//nolint:gosec // the text names variables
 	s3Credentials = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, name a file in AWS_SHARED_CREDENTIALS_FILE, or give the machine a role"
 	// defaultRegion is the region that servers other than AWS usually have.
@@ -26,22 +26,22 @@ const (
 	kmsPrefix     = "aws:kms:"
 )
 
-// s3Location is a parsed location of an S3.
+// s3Location is a parsed location in S3.
 type s3Location struct {
 	bucket string
-	// prefix is the beginning of all keys: "" or a name that ends with "/".
+	// prefix is the beginning of the names of all objects: "" or a name that ends with "/".
 	prefix   string
 	endpoint url.URL
 	region   string
 	lookup   minio.BucketLookupType
-	// sse is nil if the bucket decides about encryption.
+	// sse is the encryption to request, or nil for that of the bucket.
 	sse encrypt.ServerSide
-	// authorities is nil if the certificates of the system are used.
+	// authorities are the accepted root certificates, or nil for those of the system.
 	authorities *x509.CertPool
 }
 
-// parseS3 parses a location in S3. Its errors do not contain values of the location, because people
-// put credentials there by mistake.
+// parseS3 parses a location in S3. Its errors do not contain the user and password of the URL or the
+// values of unknown parameters, because people put credentials there by mistake.
 func parseS3(location string) (*s3Location, error) {
 	u, err := url.Parse(location)
 	switch {
@@ -145,7 +145,7 @@ func (l *s3Location) setEncryption(text string) (err error) {
 	return nil
 }
 
-// setAuthorities adds the certificates of a file to those of the system.
+// setAuthorities accepts the certificates in a file, besides those of the system.
 func (l *s3Location) setAuthorities(file string) error {
 	if file == "" {
 		return nil

@@ -18,20 +18,20 @@ import (
 )
 
 const (
-	// wholeSize is the size in bytes up to which Open gets a blob with one request, and reads it from
-	// the disk of this machine. Certificates are smaller, ZIPs may be larger.
+	// wholeSize is the maximum size in bytes of a blob that Open copies to this machine with one
+	// request. Certificates are smaller, ZIPs may be larger.
 	wholeSize = 32 << 20
-	// window is the number of bytes that a request for a part of a larger blob reads, and windows is
-	// the number of parts in memory: a ZIP is read at its end and at two other places.
+	// window is the number of bytes that one request reads of a larger blob. windows is the number of
+	// these parts in memory: a ZIP is read at its end and at two other places.
 	window  = 1 << 20
 	windows = 4
-	// sequential is the number of windows that a sequential reader gets with one request.
+	// sequential is the number of windows that one request reads if the blob is read sequentially.
 	sequential = 4
-	// openAttempts is the number of attempts at getting a complete body.
+	// openAttempts is the maximum number of attempts to read a complete body.
 	openAttempts = 3
 )
 
-// uncached is the key of contexts of WithoutCache.
+// uncached is the key of the value that WithoutCache adds to a context.
 type uncached struct{}
 
 // WithoutCache returns a context with which Open reads from the store, even if this machine has a
@@ -40,7 +40,7 @@ func WithoutCache(ctx context.Context) context.Context {
 	return context.WithValue(ctx, uncached{}, true)
 }
 
-// Open opens a blob. It gets a blob of up to wholeSize bytes completely, unless there is a copy.
+// Open opens a blob. It copies a blob of up to wholeSize bytes to this machine, unless the cache has it.
 func (s *S3) Open(ctx context.Context, key string) (Object, error) {
 	if err := checkKey(key); err != nil {
 		return nil, err
@@ -64,7 +64,7 @@ func (s *S3) Open(ctx context.Context, key string) (Object, error) {
 // errCutBody means that the body of a response ended early.
 var errCutBody = errors.New("the response of the store was cut")
 
-// retryCut calls get until a body is complete or there is another error, at most openAttempts times.
+// retryCut calls get until the error is not errCutBody, at most openAttempts times.
 func retryCut(get func() error) (err error) {
 	for range openAttempts {
 		if err = get(); !errors.Is(err, errCutBody) {
@@ -74,9 +74,10 @@ func retryCut(get func() error) (err error) {
 	return err
 }
 
-// get requests a blob. It adds a blob of up to wholeSize bytes to a cache, unless the checksum differs.
+// get requests a blob. It adds a blob of up to wholeSize bytes to the cache, unless its checksum
+// differs.
 func (s *S3) get(ctx context.Context, key string, c *cache) (_ Object, err error) {
-	// The limit of time is extended when the size is known.
+	// The time limit is extended when the size is known.
 	limited, cancel := context.WithCancel(ctx)
 	defer cancel()
 	limit := time.AfterFunc(transferLimit(0), cancel)
@@ -118,8 +119,8 @@ func (s *S3) get(ctx context.Context, key string, c *cache) (_ Object, err error
 	case err != nil:
 		return nil, err
 	}
-	// The caller detects damaged bytes. They are not kept, because a repaired blob must be read from
-	// the store.
+	// The caller detects damaged content. The cache does not keep it, because a repaired blob must be
+	// read from the store.
 	if stored := header.Get("X-Amz-Checksum-Sha256"); stored == "" || stored == base64.StdEncoding.EncodeToString(sum.Sum(nil)) {
 		c.add(key, file, v)
 	}
@@ -160,10 +161,11 @@ func (o *wholeObject) Size() int64 { return o.version.Size }
 // Version implements Object.
 func (o *wholeObject) Version() (Version, error) { return o.version, nil }
 
-// largeObject reads a blob in parts, and keeps the last ones.
+// largeObject reads a blob in parts, and keeps the last parts in memory.
 type largeObject struct {
 	store *S3
-	// ctx is the context of Open without its cancellation: an object is usable until it is closed.
+	// ctx is the context of Open without its cancellation, because an object is usable until it is
+	// closed.
 	ctx     context.Context //nolint:containedctx // io.ReaderAt has no context
 	key     string
 	version Version
@@ -173,7 +175,7 @@ type largeObject struct {
 	next  int
 }
 
-// part is a part of a blob.
+// part is the content of a blob from the offset at.
 type part struct {
 	at   int64
 	data []byte
@@ -211,7 +213,7 @@ func (o *largeObject) ReadAt(p []byte, off int64) (n int, err error) {
 	return n, nil
 }
 
-// copyPart copies bytes at an offset that are in memory.
+// copyPart copies bytes at an offset from a part in memory. It returns 0 if no part has them.
 func (o *largeObject) copyPart(p []byte, off int64) int {
 	for _, part := range o.parts {
 		if off >= part.at && off < part.at+int64(len(part.data)) {
@@ -232,7 +234,7 @@ func (o *largeObject) hasEnd(off int64) bool {
 	return false
 }
 
-// fetch reads a part into memory.
+// fetch reads length bytes at an offset into memory.
 func (o *largeObject) fetch(at, length int64) error {
 	var data []byte
 	if err := retryCut(func() (err error) {
@@ -246,7 +248,7 @@ func (o *largeObject) fetch(at, length int64) error {
 	return nil
 }
 
-// getRange requests a part of a blob.
+// getRange requests length bytes of a blob at an offset.
 func (s *S3) getRange(ctx context.Context, key string, at, length int64) ([]byte, error) {
 	var options minio.GetObjectOptions
 	if err := options.SetRange(at, at+length-1); err != nil {

@@ -8,7 +8,6 @@ import (
 	"github.com/certvault/certvault/internal/trace"
 )
 
-// traced is a Store whose operations have spans.
 type traced struct{ Store }
 
 // Traced returns a store whose operations on one blob have spans in the traces of their callers.
@@ -24,7 +23,7 @@ func (t traced) PutReserved(ctx context.Context, key string, r io.Reader) (int64
 	return t.put(ctx, key, r, t.Store.PutReserved)
 }
 
-// put runs the function put in a span. The span includes the time in which the content arrives.
+// put calls the function put in a span. The span includes the time for reading r.
 func (traced) put(ctx context.Context, key string, r io.Reader, put func(context.Context, string, io.Reader) (int64, error)) (int64, error) {
 	ctx, span := trace.Start(ctx, trace.Internal, "store put")
 	size, err := put(ctx, key, r)

@@ -49,7 +49,7 @@ func TestTracedRequests(t *testing.T) {
 	}
 	use(t.Context(), "a/b")
 	if len(parents) != 3 || strings.Join(parents, "") != "" {
-		t.Errorf("without a trace, the headers Traceparent are %q, want three empty ones", parents)
+		t.Errorf("without a trace, the headers Traceparent are %q, want 3 empty headers", parents)
 	}
 	parents = nil
 	ctx, root := tracer.Root(t.Context(), trace.Internal, "root")
@@ -63,7 +63,7 @@ func TestTracedRequests(t *testing.T) {
 		t.Error(err)
 	}
 	if len(different) != 3 || tracer.Sent() != 7 {
-		t.Errorf("the headers Traceparent are %q, and %d spans were sent; want three of the trace %s, and 7", parents, tracer.Sent(), root.TraceID())
+		t.Errorf("the headers Traceparent are %q, and %d spans were sent, want 3 different headers of the trace %s and 7 spans", parents, tracer.Sent(), root.TraceID())
 	}
 	for p, of := range different {
 		if !of {

@@ -1,7 +1,8 @@
-// Package bulkclient makes bulk uploads through a vault's interface. It reads a list of
-// certificates (a CSV file that names the files of the certificates), stores the files, and submits
-// the rows in batches. After an interruption, the next run continues the upload. The package
-// reports the result of each row. It accesses the vault only through package client.
+// Package bulkclient makes bulk uploads through a vault's interface. It reads a list of certificates (a
+// CSV file that names the files of the certificates), stores the files, and submits the rows in batches.
+// After an interruption, the next run continues the upload. The package can also issue the certificates
+// of a list from a template. It reports the result of each row, and accesses the vault only through
+// package client.
 package bulkclient
 
 import (
@@ -16,14 +17,14 @@ import (
 const (
 	maxText    = 255
 	maxDetails = 1000
-	// maxNumber is the highest row number. The row number is the entry's index in the interface,
-	// which has this limit.
+	// maxNumber is the highest row number. A row is submitted with its number as the index of the entry,
+	// and the interface has this limit for the index.
 	maxNumber = 999_999
 )
 
 // Row is one certificate of a list.
 type Row struct {
-	// Number is the number of the row in a spreadsheet, where the header is 1.
+	// Number is the number of the row in a spreadsheet, where the header is row 1.
 	Number                                                  int
 	Title, Name, Email, File, IssueDate, Details, ExpiresOn string
 	// Problem is the reason why the row cannot be submitted, or "".
@@ -33,7 +34,7 @@ type Row struct {
 // hash identifies a row by its content, independently of its position.
 func (r *Row) hash() string {
 	texts := []string{r.Title, r.Name, r.Email, r.File, r.IssueDate, r.Details}
-	if r.ExpiresOn != "" { // without it, the hash is the one in journals of earlier releases
+	if r.ExpiresOn != "" { // a row without an expiry has the same hash as in journals of earlier releases
 		texts = append(texts, r.ExpiresOn)
 	}
 	b, err := json.Marshal(texts)

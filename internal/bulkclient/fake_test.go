@@ -18,7 +18,7 @@ import (
 	"github.com/certvault/certvault/client"
 )
 
-// fake is an in-memory fake of the vault's batch interface.
+// fake is a fake of the vault's interface for batches. It stores all data in memory.
 type fake struct {
 	t      *testing.T
 	server *httptest.Server
@@ -29,12 +29,12 @@ type fake struct {
 	batches   map[string][]client.BatchEntry
 	responses map[string]response // by idempotency key
 	// uploads, submissions and entries count executed uploads, executed submissions and accepted
-	// entries. A repetition with the same key does not count.
+	// entries. A repeated request with the same key is not counted.
 	uploads, submissions, entries int
-	// before is called before each call; if it returns a status other than 0, this status is the
-	// response.
+	// before is called before each request is executed. If it returns a status other than 0, the
+	// response has this status.
 	before func(r *http.Request) int
-	// dropResponse reports whether to close the connection after the call was executed.
+	// dropResponse reports whether to close the connection instead of sending the response.
 	dropResponse func(r *http.Request) bool
 }
 
@@ -56,7 +56,7 @@ func newFake(t *testing.T) *fake {
 	return f
 }
 
-// locked calls do while no request is being processed. Requests of a cancelled run may still be in
+// locked calls do while the fake executes no request, because requests of a canceled run may still be in
 // progress.
 func (f *fake) locked(do func()) {
 	f.mu.Lock()
@@ -64,7 +64,7 @@ func (f *fake) locked(do func()) {
 	do()
 }
 
-// done returns the number of stored files, accepted entries and submitted batches.
+// done returns the numbers of executed uploads, accepted entries and executed submissions.
 func (f *fake) done() (uploads, entries, submissions int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -83,7 +83,7 @@ func (f *fake) client() *client.Client {
 	return c
 }
 
-// idempotent returns a handler that executes a call once for each idempotency key.
+// idempotent returns a handler that calls do once for each idempotency key.
 func (f *fake) idempotent(do func(form map[string]string, file []byte) (int, any)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		form, file := f.form(r)

@@ -24,7 +24,8 @@ type folder struct {
 	root *os.Root
 
 	mu sync.Mutex
-	// listed maps a folder and a folded name to the real names of the files in the folder.
+	// listed has the names of the files in each folder that was read, by the path of the folder and the
+	// folded name.
 	listed map[string]map[string][]string
 }
 
@@ -78,9 +79,9 @@ func (f *folder) find(name string) (*source, string) {
 	}, ""
 }
 
-// similar returns the only file whose name differs from name only in case or in the composition of
-// accented letters, because file systems and spreadsheets write such names differently. If there
-// are several such files or none, the error is fs.ErrNotExist.
+// similar returns the file whose name differs from name only in case or in the composition of accented
+// letters. File systems and spreadsheets may write the same name differently. If there is no such file
+// or more than one, the error is fs.ErrNotExist.
 func (f *folder) similar(name string) (string, error) {
 	dir := path.Dir(name)
 	names, err := f.names(dir)

@@ -18,22 +18,22 @@ import (
 
 // Entries is a list of certificates that are to be issued from a template.
 type Entries struct {
-	// Rows are the numbers of the rows in a spreadsheet, and List their content.
+	// Rows are the row numbers in the spreadsheet. List are the entries of these rows.
 	Rows []int
 	List []client.IssueEntry
-	// Unused contains the columns that are not used.
+	// Unused has the names of the columns that are not used.
 	Unused []string
 }
 
-// ReadEntries reads a list, Excel or CSV, for a template with columns. It recognizes the columns of
-// certificates by their names and their content, and those of the template by their names. It returns an
-// error if the list is not valid.
+// ReadEntries reads a list from an Excel workbook or a CSV file. It recognizes the columns of the
+// template by their names, and the columns for the name, the address and the other data of a certificate
+// by their names and their content. It returns an error if the list is not valid.
 func ReadEntries(ctx context.Context, r io.Reader, columns []client.TemplateColumn, now time.Time) (*Entries, error) {
 	table, err := sheet.Read(ctx, r)
 	if err != nil {
 		return nil, err
 	}
-	values := map[int]string{} // the names of the template's columns by position
+	values := map[int]string{} // the names of the template's columns, by position in the list
 	header := slices.Clone(table.Header)
 	for i, name := range header {
 		for _, c := range columns {
@@ -75,7 +75,7 @@ func ReadEntries(ctx context.Context, r io.Reader, columns []client.TemplateColu
 	return list, nil
 }
 
-// checkPlaces returns an error if a list has no names or no addresses.
+// checkPlaces returns an error if a list has no column for names or no column for addresses.
 func checkPlaces(places map[sheet.Column]int) error {
 	_, whole := places[sheet.Name]
 	_, family := places[sheet.FamilyName]
@@ -143,12 +143,12 @@ type Issue struct {
 	Entries *Entries
 	// Notify is the time of the mail to the recipients, as in client.Notify, or "".
 	Notify string
-	// Report, which may be nil, is called with the progress.
+	// Report is called with the progress; it may be nil.
 	Report func(Progress)
 }
 
-// Check returns the results of the rows with problems: their status is Refused. If existing is false,
-// certificates that exist already are no problem.
+// Check returns the results of the rows with problems. The status of these results is Refused. If
+// existing is false, Check ignores the problem that a certificate exists already.
 func (i *Issue) Check(ctx context.Context, existing bool) (results []*Result, err error) {
 	at := 0
 	for chunk := range slices.Chunk(i.Entries.List, client.MaxEntries) {
@@ -175,8 +175,8 @@ func (i *Issue) Check(ctx context.Context, existing bool) (results []*Result, er
 }
 
 // Do issues the certificates and waits until they are finished. Each batch has an idempotency key that
-// depends only on its content. Another run with the same list within a day therefore continues this run.
-// Do returns the results of the rows that were submitted.
+// depends only on its content. If Do is called again with the same list within 24 hours, it therefore
+// continues and issues nothing twice. Do returns the results of the rows that were submitted.
 func (i *Issue) Do(ctx context.Context) (results []*Result, err error) {
 	at := 0
 	for chunk := range slices.Chunk(i.Entries.List, client.MaxEntries) {
@@ -190,7 +190,7 @@ func (i *Issue) Do(ctx context.Context) (results []*Result, err error) {
 	return results, nil
 }
 
-// batch issues one batch.
+// batch issues one batch and returns the results of its rows.
 func (i *Issue) batch(ctx context.Context, rows []int, entries []client.IssueEntry) ([]*Result, error) {
 	key, err := keyOf(i.TemplateID, i.Name, i.Notify, entries)
 	if err != nil {
@@ -222,7 +222,7 @@ func (i *Issue) batch(ctx context.Context, rows []int, entries []client.IssueEnt
 	return results, nil
 }
 
-// set sets the result of an entry.
+// set sets r to the result of an entry.
 func (r *Result) set(e *client.BatchEntry) {
 	switch e.Status {
 	case client.EntryApproved:

@@ -14,7 +14,7 @@ import (
 )
 
 // fileLifetime is the time for which a stored file is reused. It is shorter than the 24 hours after
-// which the vault deletes the file.
+// which the vault deletes a file that no batch uses.
 const fileLifetime = 23 * time.Hour
 
 // ErrBusy means that another run uses the same list.
@@ -29,8 +29,8 @@ func (e *UnknownBatchError) Error() string {
 		"use a token of the institution to which the list was uploaded, or rename or remove the journal to start again"
 }
 
-// journal records the progress of a list in a file in the same folder, one JSON object per line, so
-// that the next run can continue.
+// journal records the progress of a list, so that the next run can continue. It is a file in the folder
+// of the list, with one JSON object per line.
 type journal struct {
 	mu   sync.Mutex
 	file *os.File
@@ -80,8 +80,8 @@ type accepted struct {
 	ID  string `json:"id"`
 }
 
-// openJournal opens or creates the journal, reads it, and locks the list for this run. The lock is
-// on the list itself, so that no separate lock file remains.
+// openJournal opens or creates the journal, reads it, and locks the list for this run. The list itself
+// is locked, so that no separate lock file remains.
 func openJournal(list, vault string) (_ *journal, err error) {
 	path := list + ".journal"
 	j := &journal{files: map[string]storedFile{}, lock: flock.New(list, flock.SetFlag(os.O_RDONLY))}
@@ -106,8 +106,8 @@ func openJournal(list, vault string) (_ *journal, err error) {
 	return j, nil
 }
 
-// load reads the journal and removes the last line if a crash truncated it. It writes the vault's
-// address to a new journal, and returns an error if the journal belongs to another vault.
+// load reads the journal and removes the last line if it is incomplete after a crash. It writes the
+// vault's address to a new journal, and returns an error if the journal belongs to another vault.
 func (j *journal) load(path, vault string) error {
 	in := bufio.NewReader(j.file)
 	var whole int64
@@ -181,7 +181,7 @@ func (j *journal) write(l *line) error {
 		return fmt.Errorf("writing the journal: %w", err)
 	}
 	if l.File != nil {
-		return nil // a sync for each file would cost more than storing a file twice
+		return nil // a sync for each file takes longer than storing a few files again
 	}
 	if err := j.file.Sync(); err != nil {
 		return fmt.Errorf("writing the journal: %w", err)
@@ -189,8 +189,8 @@ func (j *journal) write(l *line) error {
 	return nil
 }
 
-// stored returns the id under which the vault stores a file, and reports whether the file can be
-// reused at the time now.
+// stored returns the id of a file in the vault, and reports whether the file can still be reused at the
+// time now.
 func (j *journal) stored(key string, now time.Time) (id string, ok bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -198,7 +198,7 @@ func (j *journal) stored(key string, now time.Time) (id string, ok bool) {
 	return f.ID, ok && now.Sub(f.At) < fileLifetime
 }
 
-// remove removes a file from the known files, so that this run stores the file again.
+// remove removes a file from the stored files, so that this run stores it again.
 func (j *journal) remove(id string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

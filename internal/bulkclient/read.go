@@ -15,16 +15,16 @@ const maxList = 64 << 20
 // List is a parsed list.
 type List struct {
 	Rows []*Row
-	// Unused contains the header's columns that are not recognized.
+	// Unused has the names of the columns that are not recognized.
 	Unused []string
 }
 
 // required are the columns that a list must have.
 var required = []sheet.Column{sheet.Title, sheet.Name, sheet.Email, sheet.File}
 
-// Read parses a list: CSV with commas, semicolons, tabs or vertical bars, as Excel, LibreOffice and
-// other programs save it, in UTF-8 or UTF-16. Read returns an error if the list is invalid. If only
-// a row is invalid, Read sets the row's Problem.
+// Read parses a list: CSV with commas, semicolons, tabs or vertical bars, in UTF-8 or UTF-16, as Excel,
+// LibreOffice and other programs save it. Read returns an error if the list is invalid. If only a row is
+// invalid, Read sets Problem of the row.
 func Read(r io.Reader) (*List, error) {
 	raw, err := io.ReadAll(io.LimitReader(r, maxList+1))
 	if err != nil {

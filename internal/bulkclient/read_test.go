@@ -19,8 +19,8 @@ func utf16(t *testing.T, order unicode.Endianness, s string) string {
 	return out
 }
 
-// TestListsOfAllPrograms checks that one list, saved by different programs, always has the same
-// rows.
+// TestListsOfAllPrograms checks that Read returns the same rows for one list as different programs save
+// it.
 func TestListsOfAllPrograms(t *testing.T) {
 	t.Parallel()
 	semicolons := "Title;Full Name;E-Mail;File Name;Issue-Date;Details\r\nBSc;Zoë Müller;z@example.org;z.pdf;2026-06-30;With, distinction\r\nMSc;李雷;l@example.org;l.pdf;;\r\n"
@@ -126,7 +126,7 @@ func TestInvalidRows(t *testing.T) {
 	}
 	list, err := Read(strings.NewReader(header + "a,b,c@example.org,d.pdf,\ne,b,c@example.org,d.pdf,\na,b,c@example.org,d.pdf,\n"))
 	if err != nil || list.Rows[0].Problem != "" || list.Rows[1].Problem != "" || list.Rows[2].Problem != "The row is the same as row 2." {
-		t.Errorf("the same row twice: Read = %+v, %v, want a problem of only the third row", list, err)
+		t.Errorf("the same row twice: Read = %+v, %v, want a problem only in row 4", list, err)
 	}
 }
 
@@ -153,11 +153,11 @@ func FuzzRead(f *testing.F) {
 		last := 1
 		for _, r := range list.Rows {
 			if r.Number <= last || r.Number > maxNumber {
-				t.Fatalf("row %d follows row %d, want a higher number, at most maxNumber", r.Number, last)
+				t.Fatalf("row %d follows row %d, want a higher number that is at most maxNumber", r.Number, last)
 			}
 			last = r.Number
 			if r.Problem == "" && (r.Title == "" || r.Name == "" || r.Email == "" || r.File == "") {
-				t.Fatalf("row %+v has no problem, want a problem", r)
+				t.Fatalf("row %+v has no problem, want one because a field is empty", r)
 			}
 		}
 	})

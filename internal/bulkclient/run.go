@@ -27,18 +27,18 @@ const (
 	Approved Status = "approved"
 	// Failed rows have a certificate whose processing failed.
 	Failed Status = "failed"
-	// Rejected rows have no new certificate, because the certificate already existed.
+	// Rejected rows were submitted but have no new certificate, usually because the certificate already
+	// existed.
 	Rejected Status = "rejected"
 	// Revoked rows have a certificate that was revoked later.
 	Revoked Status = "revoked"
-	// Refused rows are invalid: this program did not submit them, or the vault did not accept them
-	// into a batch.
+	// Refused rows are invalid: they were not submitted, or the vault did not accept them into a batch.
 	Refused Status = "refused"
-	// Unfinished rows are continued by the next run.
+	// Unfinished rows have no final result yet. The next run continues them.
 	Unfinished Status = "unfinished"
 )
 
-// Result is the result of a row.
+// Result is the result of one row.
 type Result struct {
 	Row               int
 	Status            Status
@@ -83,12 +83,12 @@ type Run struct {
 	began time.Time
 }
 
-// work is a row that must be submitted.
+// work is a valid row with the state of its submission.
 type work struct {
 	row    *Row
 	fileID string
 	result *Result
-	// isRestored reports whether the vault had removed the file, so that the file is stored again.
+	// isRestored reports whether the file is stored again, because the vault had removed it.
 	isRestored bool
 }
 
@@ -139,9 +139,9 @@ func (r *Run) advance(by func(*Progress)) {
 	}
 }
 
-// submitAll submits the rows that no earlier run has submitted, in batches. Before that, submitAll
-// repeats each batch of an earlier run whose response is not known, with the same key, unless rows
-// of the batch were removed from the list.
+// submitAll submits the rows that no earlier run has submitted, in batches. Before that, it repeats each
+// batch of an earlier run whose response is not known, with the same key. It does not repeat a batch if
+// rows of the batch were removed from the list.
 func (r *Run) submitAll(ctx context.Context, todo []*work) error {
 	byHash := make(map[string]*work, len(todo))
 	for _, w := range todo {
@@ -156,7 +156,7 @@ func (r *Run) submitAll(ctx context.Context, todo []*work) error {
 		}
 		if b.id == "" {
 			if known < len(b.Rows) {
-				continue // the list was changed: the remaining rows of the batch are submitted again
+				continue // the list was changed: the remaining rows are submitted in a new batch
 			}
 			if err := r.resubmit(ctx, b, byHash); err != nil {
 				return err
@@ -186,8 +186,8 @@ func (r *Run) submitAll(ctx context.Context, todo []*work) error {
 	return nil
 }
 
-// resubmit repeats an unchanged batch whose response is not known. If the vault rejects the batch,
-// its rows are submitted in a new batch.
+// resubmit repeats a batch whose response is not known. If the vault rejects the batch, its rows are
+// submitted in a new batch later.
 func (r *Run) resubmit(ctx context.Context, b *batch, byHash map[string]*work) error {
 	entries := make([]client.Entry, len(b.Rows))
 	for i, row := range b.Rows {
@@ -216,9 +216,9 @@ func entryOf(row *Row, index int, fileID string) client.Entry {
 // submit stores the files of rows and submits the rows as one batch. If the vault rejects some
 // rows, submit marks these rows as refused and submits the remaining rows.
 func (r *Run) submit(ctx context.Context, rows []*work) error {
-	// The loop repeats only if the vault did not accept the batch, because it has removed a file or
-	// because rows are invalid. The limit ends the loop if the vault never accepts the remaining
-	// rows.
+	// The loop repeats if the vault rejected the batch, because it has removed a file or because rows
+	// are invalid. The number of attempts is limited, because the vault may reject the remaining rows
+	// again each time.
 	for range len(rows) + 2 {
 		if err := r.storeFiles(ctx, rows); err != nil {
 			return err
@@ -255,9 +255,9 @@ func (r *Run) submit(ctx context.Context, rows []*work) error {
 	return errors.New("the vault rejects the same rows repeatedly")
 }
 
-// refuseRows marks the rows that the vault's error names as refused. If a file of a row is missing
-// for the first time, refuseRows prepares the row so that the file is stored again. refuseRows
-// reports whether the error names any rows.
+// refuseRows sets the status Refused for the rows that the error of the vault names. If the file of a
+// row is missing for the first time, refuseRows does not refuse the row, and the file is stored again.
+// refuseRows reports whether the error names any rows.
 func (r *Run) refuseRows(rows []*work, e *client.Error) bool {
 	byNumber := make(map[int]*work, len(rows))
 	for _, w := range rows {
@@ -289,8 +289,8 @@ func (r *Run) refuseRows(rows []*work, e *client.Error) bool {
 	return len(problems)+len(removed) > 0
 }
 
-// resetFiles resets the rows whose file the vault has removed, so that the file is stored again.
-// This happens once for each row.
+// resetFiles resets the rows whose file the vault has removed, so that the file is stored again. Each
+// row is reset at most once.
 func (r *Run) resetFiles(rows []*work, removed map[string]bool) {
 	for id := range removed {
 		r.journal.remove(id)
@@ -314,9 +314,9 @@ func remaining(rows []*work) []*work {
 	return list
 }
 
-// storeFiles stores each file of the rows once. The constant parallel limits the number of
-// concurrent uploads. storeFiles does not store a file that the journal has, and it refuses rows
-// whose file cannot be used.
+// storeFiles stores each file of the rows once. The constant parallel limits the number of concurrent
+// uploads. storeFiles does not store a file that the journal has, and it refuses rows whose file cannot
+// be used.
 func (r *Run) storeFiles(ctx context.Context, rows []*work) error {
 	type job struct {
 		source *source
@@ -353,8 +353,7 @@ func (r *Run) storeFiles(ctx context.Context, rows []*work) error {
 	return group.Wait()
 }
 
-// storeFile stores a file of rows. If the vault rejects the file, storeFile marks these rows as
-// refused.
+// storeFile stores a file of rows. If the vault rejects the file, storeFile refuses these rows.
 func (r *Run) storeFile(ctx context.Context, s *source, rows []*work) error {
 	stored, err := r.Client.UploadFile(ctx, s.file)
 	if refused, ok := errors.AsType[*client.Error](err); ok && (errors.Is(err, client.ErrInvalid) || errors.Is(err, client.ErrTooLarge)) {
@@ -409,7 +408,7 @@ func (r *Run) collect(ctx context.Context) error {
 	return nil
 }
 
-// entries sets the results of a batch's rows that are still in the list.
+// entries sets the results of the rows of a batch, except rows that are no longer in the list.
 func (r *Run) entries(ctx context.Context, b *batch) error {
 	byIndex := make(map[int]*Result, len(b.Rows))
 	for _, row := range b.Rows {
@@ -443,9 +442,9 @@ func (r *Run) entries(ctx context.Context, b *batch) error {
 	return nil
 }
 
-// CheckNames sets NameNotInFile in the results that Do returned. The results of a batch do not have
-// the notices about a file, so CheckNames reads the list of approved certificates, which is ordered by
-// creation, back to the first batch.
+// CheckNames sets NameNotInFile in the results that Do returned. The entries of a batch do not have the
+// notices about files. CheckNames therefore reads the approved certificates, newest first, until it
+// reaches one that is older than the first batch.
 func (r *Run) CheckNames(ctx context.Context, results []*Result) error {
 	approved := map[string]*Result{}
 	for _, result := range results {
@@ -464,7 +463,7 @@ func (r *Run) CheckNames(ctx context.Context, results []*Result) error {
 			result.NameNotInFile = slices.ContainsFunc(c.Notices, func(n client.Notice) bool { return n.Code == client.NameNotInFile })
 			delete(approved, c.UUID)
 		}
-		// A time of the interface may have no fraction of a second.
+		// The interface may omit fractions of a second.
 		if len(approved) == 0 || c.CreatedAt.Before(r.began.Add(-time.Second)) {
 			break
 		}

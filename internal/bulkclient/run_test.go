@@ -22,7 +22,7 @@ type bench struct {
 	fake *fake
 	dir  string
 	now  time.Time
-	// client is shared by all runs, because it has no state of a run.
+	// client is shared by all runs, because it has no state.
 	client *client.Client
 	last   Progress
 }
@@ -110,7 +110,7 @@ func TestListIsUploaded(t *testing.T) {
 		t.Errorf("the approved row has no UUID or reference id: %+v", results[0])
 	}
 	if b.fake.uploads != 3 || b.fake.entries != 4 {
-		t.Errorf("%d files stored and %d entries, want 3 and 4", b.fake.uploads, b.fake.entries)
+		t.Errorf("%d files stored and %d entries accepted, want 3 and 4", b.fake.uploads, b.fake.entries)
 	}
 	if b.last != (Progress{Total: 10, Stored: 10, Submitted: 10, Done: 10}) {
 		t.Errorf("last progress = %+v, want 10 of 10 rows", b.last)
@@ -189,7 +189,7 @@ func TestRunContinuesAfterAnInterruption(t *testing.T) {
 			// Only the files that were being uploaded at the interruption may be stored twice.
 			uploads, entries, submissions := b.fake.done()
 			if entries != 20 || uploads > 20+parallel {
-				t.Errorf("%d entries and %d files stored, want 20 entries and at most %d files", entries, uploads, 20+parallel)
+				t.Errorf("%d entries accepted and %d files stored, want 20 entries and at most %d files", entries, uploads, 20+parallel)
 			}
 			again := b.mustRun(list)
 			if u, _, s := b.fake.done(); summary(again) != summary(results) || u != uploads || s != submissions {
@@ -283,7 +283,7 @@ func TestLongListIsSplitIntoBatches(t *testing.T) {
 	}
 	results := b.mustRun(s.String())
 	if n := Count(results)[Approved]; n != 12_000 || b.fake.submissions != 3 || b.fake.uploads != 1 {
-		t.Errorf("%d rows approved in %d batches with %d files, want 12000 in 3 with 1", n, b.fake.submissions, b.fake.uploads)
+		t.Errorf("%d rows approved in %d batches with %d files, want 12000 rows in 3 batches with 1 file", n, b.fake.submissions, b.fake.uploads)
 	}
 }
 

@@ -29,8 +29,8 @@ const (
 	// maxUnpacked is the maximum sum of the unpacked sizes that the directory of an archive
 	// declares, in bytes.
 	maxUnpacked = 20 << 30
-	// maxRatio is the maximum compression ratio of a file that is larger than smallFile bytes. PDFs
-	// and images are already compressed, so an archive hardly makes them smaller.
+	// maxRatio is the maximum compression ratio of a file of more than smallFile bytes. PDFs and
+	// pictures are already compressed, so a ZIP makes them only a little smaller.
 	maxRatio  = 100
 	smallFile = 1 << 20
 	// maxNotices is the maximum number of notices of one archive.
@@ -73,9 +73,8 @@ func scanArchive(row interface{ Scan(dest ...any) error }) (*Archive, error) {
 	return a, decode(notices, &a.Notices)
 }
 
-// AddArchive stores a ZIP and starts the job that unpacks it into a draft. The error is
-// fault.Invalid if the ZIP is too large or cannot be unpacked as a whole. An error of r is wrapped
-// in the returned error.
+// AddArchive stores a ZIP and starts the job that unpacks it into a draft. The error is fault.Invalid if
+// the ZIP is damaged, too large, or has too many files. An error of r is wrapped in the returned error.
 func (s *Service) AddArchive(ctx context.Context, inst *account.Institution, d *Draft, name string, r io.Reader) (*Archive, error) {
 	if err := s.batches.CheckQuota(ctx, inst.ID); err != nil {
 		return nil, err
@@ -168,8 +167,8 @@ type unpackWorker struct {
 	service *Service
 }
 
-// Work unpacks an archive for a limited time, from the entry at which the last job stopped. Each
-// entry is stored in one transaction with the place of the next entry.
+// Work unpacks an archive for a limited time, from the first entry that is not processed. Each entry is
+// stored in one transaction with the place of the next entry.
 func (w *unpackWorker) Work(ctx context.Context, j *river.Job[unpackArgs]) error {
 	done, err := w.service.unpack(ctx, j.Args.Archive, workTime)
 	wait, waits := blob.Wait(err)
@@ -192,7 +191,7 @@ func (w *unpackWorker) Work(ctx context.Context, j *river.Job[unpackArgs]) error
 func (s *Service) unpack(ctx context.Context, id int64, maxTime time.Duration) (done bool, err error) {
 	a, err := scanArchive(s.db.QueryRowContext(ctx, `SELECT `+archiveColumns+` FROM bulk_import_archives WHERE id = $1`, id))
 	if errors.Is(err, sql.ErrNoRows) {
-		return true, nil // the draft was discarded
+		return true, nil // the draft was deleted
 	}
 	if err != nil {
 		return false, fmt.Errorf("reading an archive: %w", err)
@@ -258,7 +257,7 @@ type unpacker struct {
 	inst    *account.Institution
 }
 
-// entry unpacks the next entry. A problem of the entry is recorded. An error means that the vault
+// entry unpacks the next entry, and records a problem of the entry. An error means that the vault
 // failed, or that another process is unpacking the archive.
 func (u *unpacker) entry(ctx context.Context, f *zip.File) error {
 	name, isFile := entryName(f)
@@ -336,8 +335,8 @@ func (u *unpacker) skip(ctx context.Context, why string) error {
 	return u.service.db.Tx(ctx, func(tx *db.Tx) error { return u.storeTx(ctx, tx, nil, why) })
 }
 
-// storeTx stores a file, unless it is nil, a notice, unless it is "", and the place of the next
-// entry. If another job has already processed the entry, the error is errConcurrent.
+// storeTx stores the place of the next entry. It also stores f unless f is nil, and adds notice unless
+// notice is "". If another job has already processed the entry, the error is errConcurrent.
 func (u *unpacker) storeTx(ctx context.Context, tx *db.Tx, f *File, notice string) error {
 	a := u.archive
 	notices := a.Notices
@@ -371,7 +370,7 @@ func (u *unpacker) storeTx(ctx context.Context, tx *db.Tx, f *File, notice strin
 
 var errConcurrent = errors.New("another process is unpacking the archive")
 
-// isSystemFile reports whether a file is one that operating systems and programs add to archives.
+// isSystemFile reports whether a file was added to an archive by an operating system or a program.
 func isSystemFile(name string) bool {
 	base := path.Base(name)
 	return strings.HasPrefix(name, "__MACOSX/") || strings.HasPrefix(base, "._") ||

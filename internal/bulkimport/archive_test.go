@@ -40,7 +40,8 @@ func (k *fixture) add(d *bulkimport.Draft, raw []byte) *bulkimport.Archive {
 	return list[len(list)-1]
 }
 
-// TestArchivesOfAllKinds unpacks an archive with entries of common programs and malicious entries.
+// TestArchivesOfAllKinds unpacks an archive with entries as common programs write them, and with
+// malicious entries.
 func TestArchivesOfAllKinds(t *testing.T) {
 	t.Parallel()
 	cp437, err := charmap.CodePage437.NewEncoder().String("Zoë Müller.pdf")
@@ -84,7 +85,7 @@ func TestArchivesOfAllKinds(t *testing.T) {
 		draft := k.create()
 		a := k.add(draft, raw)
 		if !a.Done || a.Place != 20 || a.Entries != 20 {
-			t.Errorf("the archive is %+v, want it done after 20 of 20 entries", a)
+			t.Errorf("archive = %+v, want Done with Place = 20 and Entries = 20", a)
 		}
 		notices := strings.Join(a.Notices, "\n")
 		for _, want := range []string{
@@ -110,9 +111,9 @@ func TestArchivesOfAllKinds(t *testing.T) {
 			delete(got, path)
 		}
 		if len(got) > 0 {
-			t.Errorf("the draft has files that no entry should become: %v", got)
+			t.Errorf("the draft has unexpected files: %v", got)
 		}
-		// The archive itself is deleted later, because an earlier state of the database refers to it.
+		// The archive is deleted later, because an earlier state of the database may refer to it.
 		k.Advance(3 * time.Hour)
 		k.SweepFiles()
 		k.Advance(vaulttest.Keep - time.Second)
@@ -155,14 +156,14 @@ func TestRefusedArchives(t *testing.T) {
 		t.Errorf("the store has %d refused archives, want none", n)
 	}
 	if _, err := k.AddArchive(t.Context(), k.inst, draft, "a.zip", io.MultiReader(bytes.NewReader(complete), broken{})); err == nil {
-		t.Error("an archive is accepted although its upload was interrupted")
+		t.Error("AddArchive of an interrupted upload returned no error, want one")
 	}
 	// A damaged entry becomes a refused file of the draft.
 	damaged := bytes.Clone(zipOf(t, zipFile{FileHeader: zip.FileHeader{Name: "a.pdf"}, content: vaulttest.PDF, isStored: true}))
 	damaged[60] ^= 0xFF
 	k.add(draft, damaged)
 	if files := k.review(draft).Files; len(files) != 1 || !strings.Contains(files[0].Problem, "damaged in the ZIP") {
-		t.Errorf("the files are %+v, want one file that is damaged in the ZIP", files)
+		t.Errorf("files = %+v, want one file that is damaged in the ZIP", files)
 	}
 }
 
@@ -170,8 +171,8 @@ type broken struct{}
 
 func (broken) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 
-// TestUnpackingResumes interrupts the job after each file, as a crash would, and runs two workers
-// at the same time.
+// TestUnpackingResumes checks that each file is stored once if two workers unpack an archive at the same
+// time.
 func TestUnpackingResumes(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

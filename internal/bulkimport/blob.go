@@ -7,8 +7,8 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// ReferencedBlobs returns those keys that belong to archives which are still to be unpacked. It implements
-// deletion.References.
+// ReferencedBlobs returns those of the keys that belong to archives that are not unpacked yet. It
+// implements deletion.References.
 func ReferencedBlobs(ctx context.Context, d *db.DB, keys []string) ([]string, error) {
 	condition, arg, err := d.OneOf("blob_key", 2, keys)
 	if err != nil {
@@ -23,7 +23,7 @@ func ReferencedBlobs(ctx context.Context, d *db.DB, keys []string) ([]string, er
 
 const referencedQuery = `SELECT blob_key FROM bulk_import_archives WHERE status = $1 AND `
 
-// BlobKeys calls visit once for each key of an archive that is still to be unpacked, until visit returns an
+// BlobKeys calls visit once for each key of an archive that is not unpacked yet, until visit returns an
 // error.
 func BlobKeys(ctx context.Context, q db.Queryer, visit func(key string) error) error {
 	if err := db.Ascend(ctx, q, `

@@ -1,8 +1,9 @@
-// Package bulkimport implements bulk uploads in the form in which people prepare them: a list and
-// its files, the meanings of the list's columns, the assignment of files to rows, the problems of
-// each row, the submission to batches, and the results. Everything is stored in the database from
-// the first file on, so that no data is lost when a page is reloaded or the server is restarted.
-// Package cert has the rules for certificates, and package batch has the rules for batches.
+// Package bulkimport implements bulk uploads that a person prepares in the panel. A draft consists of a
+// list, the meanings of its columns, and files that are assigned to rows. In a draft for a template, the
+// rows have no files. The package finds the problems of each row, submits the rows in batches, and
+// reports the results. All of it is stored from the first file on, so that nothing is lost when a page
+// is reloaded or the server is restarted. Package cert has the rules for certificates, and package batch
+// has the rules for batches.
 package bulkimport
 
 import (

@@ -15,8 +15,8 @@ import (
 	"github.com/certvault/certvault/internal/sheet"
 )
 
-// The form for the columns suggests a column as the file column if its values are the names of the uploaded
-// files, even if the files were added after the list.
+// Suggest recognizes the column with the names of the uploaded files, even if the files were added after
+// the list.
 func TestColumnsAreRecognisedByTheFiles(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -34,11 +34,11 @@ func TestColumnsAreRecognisedByTheFiles(t *testing.T) {
 		}
 		m := v.Suggest()
 		if got := fmt.Sprint(v.UnusedColumns(m)); got != "[{4 false}]" {
-			t.Errorf("the unused columns are %s, want the dates of birth only", got)
+			t.Errorf("the unused columns are %s, want only the dates of birth", got)
 		}
 		delete(m.Columns, sheet.IssueDate)
 		if got := fmt.Sprint(v.UnusedColumns(m)); got != "[{4 false} {5 true}]" {
-			t.Errorf("without a column for the date of issue the unused columns are %s, want the last one to be marked as dates", got)
+			t.Errorf("without a column for the date of issue the unused columns are %s, want the last one with Dates = true", got)
 		}
 		k.ok(k.SetMapping(t.Context(), k.reload(draft), m))
 		if got := fmt.Sprint(k.review(draft).Suggest().Columns); got != "map[email:2 file:3 full_name:1 title:0]" {
@@ -96,8 +96,8 @@ func TestFixAll(t *testing.T) {
 	})
 }
 
-// Import of the corrected file of errors replaces the rows that the file contains, and no other rows. In
-// another draft, Import stores the same file as a new list.
+// Import replaces only the rows that the corrected file of errors contains. In another draft, Import
+// stores the same file as a new list.
 func TestImportCorrectedErrors(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -123,7 +123,7 @@ func TestImportCorrectedErrors(t *testing.T) {
 			rows = append(rows, fmt.Sprint(row.Number, row.Text.Title, row.Text.FullName, row.Text.Email, row.Skipped, len(row.Problems)))
 		}
 		if want := []string{"2BScAdaada@example.orgfalse0", "3MScBeabea@example.orgfalse0", "4BScCycy@example.orgfalse0"}; !slices.Equal(squeeze(rows), want) || v.Total != 3 || !v.Mapped || v.ListName != "class of 2026.csv" {
-			t.Errorf("the rows are %q of list %q, want %q and the list as before", squeeze(rows), v.ListName, want)
+			t.Errorf("the rows are %q of list %q, want %q and an unchanged list", squeeze(rows), v.ListName, want)
 		}
 		unknown := strings.Replace(corrected, `"3"`, `"33"`, 1)
 		if _, err := k.Import(t.Context(), k.reload(draft), "errors.csv", strings.NewReader(unknown)); !fault.Is(err, fault.Invalid) {

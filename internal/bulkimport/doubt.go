@@ -22,8 +22,8 @@ const (
 	DoubtName Doubt = "names"
 )
 
-// Doubts are all doubts in the order in which rows are checked. DoubtName is the last: many rows
-// may have it, and few of them are wrong.
+// Doubts are all doubts in the order in which a person checks them. DoubtName is the last: many rows may
+// have it, and few of these rows are wrong.
 var Doubts = []Doubt{DoubtDuplicate, DoubtAddress, DoubtName}
 
 // seen returns what a person sees of a doubt, or "" if the row has no such doubt. The text changes
@@ -45,13 +45,13 @@ func (r *Row) seen(kind Doubt) string {
 	return ""
 }
 
-// Has reports whether a row has a doubt that no person has accepted.
+// Has reports whether a row has a doubt of a kind that no person has accepted.
 func (r *Row) Has(kind Doubt) bool {
 	seen := r.seen(kind)
 	return seen != "" && r.Accepted[kind] != seen
 }
 
-// Doubtful reports whether a row has a doubt that no person has accepted.
+// Doubtful reports whether a row has a doubt of any kind that no person has accepted.
 func (r *Row) Doubtful() bool { return slices.ContainsFunc(Doubts, r.Has) }
 
 // WasAccepted reports whether a row has a doubt that a person has accepted.

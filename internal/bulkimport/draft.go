@@ -44,7 +44,8 @@ type Draft struct {
 	Mapping  Mapping
 	// Mapped reports whether a person has confirmed the meanings of the columns.
 	Mapped bool
-	// Wanted is the placement for all rows; nil means the institution's default.
+	// Wanted is the placement for all rows without a placement of their own; nil means the institution's
+	// default.
 	Wanted *cert.RequestedPlacement
 	// Placed reports whether a person has chosen the placement for all rows, even if it is the
 	// default.
@@ -86,7 +87,7 @@ func scanDraft(row interface{ Scan(dest ...any) error }) (*Draft, error) {
 	return d, errors.Join(decode(header, &d.Header), decode(notices, &d.Notices), decode(mapping, &d.Mapping), decode(actor, &d.actor), decodePlacement(wanted, &d.Wanted))
 }
 
-// Create creates a draft of a person.
+// Create creates a draft for a person.
 func (s *Service) Create(ctx context.Context, inst *account.Institution, creator cert.Actor) (*Draft, error) {
 	return s.create(ctx, inst, creator, 0)
 }

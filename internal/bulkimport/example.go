@@ -12,12 +12,14 @@ import (
 	"github.com/certvault/certvault/internal/template"
 )
 
-// MaxExamples is the maximum number of rows that Examples returns.
+// MaxExamples is the maximum number of rows that Examples returns, besides the row with the longest
+// name.
 const MaxExamples = 100
 
 // Examples returns the first rows of a list as entries for a layout, and the index of the entry with the
-// longest name of the whole list. The columns are recognized as those of a bulk upload, and nothing is
-// stored. The error is fault.Invalid if the list cannot be read.
+// longest name of the whole list. If this entry is not one of the first MaxExamples rows, Examples adds
+// it at the end. The columns are recognized as those of a bulk upload, and nothing is stored. The error
+// is fault.Invalid if the list cannot be read.
 func (s *Service) Examples(ctx context.Context, l *design.Layout, r io.Reader) (list []template.Entry, longest int, err error) {
 	free, err := acquire(ctx, s.lists)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/certvault/certvault/internal/account"
 )
 
-// JobWait is the age at which Sweep inserts a job for a submitted draft without a job.
+// JobWait is the minimum age of a submitted draft for which Sweep inserts a missing job.
 const JobWait = jobWait
 
 // ReferencedQuery is the query of ReferencedBlobs without the condition for the keys.
@@ -26,7 +26,7 @@ func (s *Service) LastMapping(ctx context.Context, institutionID int64, header [
 	return s.lastMapping(ctx, &Draft{InstitutionID: institutionID}, header)
 }
 
-// Unpack unpacks an archive, as its job does.
+// Unpack unpacks an archive for up to maxTime, as its job does.
 func (s *Service) Unpack(ctx context.Context, id int64, maxTime time.Duration) (bool, error) {
 	return s.unpack(ctx, id, maxTime)
 }

@@ -1,4 +1,4 @@
-// Package blobtest has the tests that every blob.Store must pass. It is for tests only.
+// Package blobtest has the tests that every blob.Store must pass, and S3 servers for tests.
 package blobtest
 
 import (
@@ -59,7 +59,8 @@ func Run(t *testing.T, open func(t *testing.T) blob.Store) {
 		if _, err := s.Put(t.Context(), "a/b", io.MultiReader(bytes.NewReader(make([]byte, size)), last)); err != nil {
 			t.Fatal(err)
 		}
-		// The end of a file may still be in the buffer.
+		// The store counts bytes when it writes its buffer to the file. The last bytes may still be in
+		// the buffer.
 		if during < size/2 || during > size || store.Transit() != 0 {
 			t.Errorf("%d of %d bytes are in transit at the end of the content, and %d after Put; want most of them, and 0", during, size, store.Transit())
 		}
@@ -194,7 +195,7 @@ func Run(t *testing.T, open func(t *testing.T) blob.Store) {
 	})
 }
 
-// Replace replaces the content of a blob, as damage or a restore does.
+// Replace deletes a blob and stores other content under its key.
 func Replace(tb testing.TB, s blob.Store, key, content string) {
 	tb.Helper()
 	if err := s.Delete(tb.Context(), key); err != nil {
@@ -205,7 +206,7 @@ func Replace(tb testing.TB, s blob.Store, key, content string) {
 	}
 }
 
-// readerFunc is a Read method.
+// readerFunc is a function that implements [io.Reader].
 type readerFunc func(p []byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Fault is what happens to a request.
+// Fault is a failure of a request.
 type Fault int
 
 const (
@@ -28,7 +28,7 @@ const (
 	Down
 	// Denied answers 403 with the code AccessDenied, as with wrong credentials.
 	Denied
-	// Foreign answers 404 as a proxy without a server does.
+	// Foreign answers 404 without an S3 error, as a proxy may do.
 	Foreign
 )
 
@@ -58,14 +58,15 @@ func Proxy(tb testing.TB, endpoint string) http.Handler {
 	}}
 }
 
-// Set sets the function that chooses the fault of each request, or nil for none.
+// Set sets the function that chooses the fault of each request. If choose is nil, requests have no
+// faults.
 func (f *Faults) Set(choose func(*http.Request) Fault) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.choose = choose
 }
 
-// First sets a fault for the first n requests of a method. Further requests have none.
+// First sets a fault for the first n requests of a method. Other requests have no fault.
 func (f *Faults) First(n int, method string, fault Fault) {
 	f.Set(func(r *http.Request) Fault {
 		if r.Method != method || n == 0 {
@@ -79,7 +80,7 @@ func (f *Faults) First(n int, method string, fault Fault) {
 // Always sets a fault for all requests.
 func (f *Faults) Always(fault Fault) { f.Set(func(*http.Request) Fault { return fault }) }
 
-// SetLatency sets the time for which each request waits.
+// SetLatency sets the delay before each request is handled.
 func (f *Faults) SetLatency(d time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -27,25 +27,25 @@ import (
 )
 
 const (
-	// accessKey and secretKey are the credentials of all servers of tests.
+	// accessKey and secretKey are the credentials of all test servers.
 	//nolint:gosec // only tests start these servers
 	accessKey, secretKey = "certvault-test", "certvault-test-secret"
 	bucket               = "certvault"
 )
 
-// S3 is an S3 server of a test. Its handler can be wrapped by Faults.
+// S3 is a running S3 server for tests.
 type S3 struct {
 	// Endpoint is the URL of the server.
 	Endpoint string
 }
 
-// setCredentials puts the credentials of the servers into the environment, where the store reads them.
-// All servers have the same ones, so that parallel tests do not disturb each other.
+// setCredentials sets the environment variables from which the store reads its credentials. All servers
+// have the same credentials, because parallel tests share the environment.
 var setCredentials = sync.OnceValue(func() error {
 	return errors.Join(os.Setenv("AWS_ACCESS_KEY_ID", accessKey), os.Setenv("AWS_SECRET_ACCESS_KEY", secretKey), os.Setenv("AWS_EC2_METADATA_DISABLED", "true"))
 })
 
-// NewS3 returns a server with a handler, until the test ends.
+// NewS3 starts a server with a handler. The server stops when the test ends.
 func NewS3(tb testing.TB, h http.Handler) *S3 {
 	tb.Helper()
 	if err := setCredentials(); err != nil {
@@ -61,8 +61,9 @@ func (s *S3) Location() string {
 	return "s3://" + bucket + "/" + uuid.NewString() + "?endpoint=" + s.Endpoint + "&region=us-east-1&path-style=on"
 }
 
-// Memory is an S3 server that stores its objects in memory. It implements what the store uses, and
-// does not check signatures. The tests of the store also run with real servers; see Servers.
+// Memory is an S3 server that stores its objects in memory. It implements only the requests that the
+// store sends, and does not check signatures. The tests of the store also run with real servers; see
+// Servers.
 type Memory struct {
 	// Replaces makes the server ignore the header If-None-Match, as servers without conditional
 	// requests do.
@@ -88,8 +89,8 @@ func (m *Memory) Keys() []string {
 	return slices.Sorted(maps.Keys(m.objects))
 }
 
-// Replace replaces the content of the objects whose names contain a text, and keeps their checksums, as a
-// broken disk does.
+// Replace replaces the content of each object whose name contains name. It does not change the checksum,
+// as when a disk damages a file.
 func (m *Memory) Replace(name string, content []byte) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -166,7 +167,7 @@ func (m *Memory) get(w http.ResponseWriter, r *http.Request, name string) {
 	http.ServeContent(w, r, "", o.modified, bytes.NewReader(o.content))
 }
 
-// maxKeys is the number of objects of one response. It is small, so that tests need few objects for
+// maxKeys is the maximum number of objects in one response. It is small, so that a few objects need
 // several responses.
 const maxKeys = 5
 
@@ -207,7 +208,7 @@ func tag(content []byte) string {
 	return strconv.Quote(hex.EncodeToString(sum[:]))
 }
 
-// fail writes an error of S3.
+// fail writes an S3 error as the response.
 func fail(w http.ResponseWriter, status int, code string) {
 	writeXML(w, status, struct {
 		XMLName xml.Name `xml:"Error"`
@@ -227,8 +228,8 @@ func writeXML(w http.ResponseWriter, status int, body any) {
 	_, _ = w.Write(text)
 }
 
-// readChunks reads the body of a request, which the client signs in chunks: the length in hexadecimal,
-// the signature, the bytes, and at the end an empty chunk.
+// readChunks reads the body of a request. If the client signed the body in chunks, each chunk consists
+// of its length in hexadecimal, its signature and its bytes, and the last chunk is empty.
 func readChunks(r *http.Request) ([]byte, error) {
 	if !strings.HasPrefix(r.Header.Get("X-Amz-Content-Sha256"), "STREAMING-") {
 		return io.ReadAll(r.Body)

@@ -18,7 +18,7 @@ import (
 // startTime is the maximum time that a server needs to start.
 const startTime = 30 * time.Second
 
-// Server is a program that is an S3 server.
+// Server is an S3 server that runs in its own process.
 type Server struct {
 	Name string
 	// variable is the environment variable with the path of the program.
@@ -55,8 +55,8 @@ type Process struct {
 	output  strings.Builder
 }
 
-// Start starts the server with an empty bucket, until the test ends. It skips the test if the program
-// is absent.
+// Start starts the server with an empty bucket, and stops it when the test ends. It skips the test if
+// the environment variable of the program is not set.
 func (s Server) Start(tb testing.TB) *Process {
 	tb.Helper()
 	program := os.Getenv(s.variable)
@@ -118,11 +118,11 @@ func (p *Process) makeBucket(ctx context.Context) error {
 	}
 }
 
-// Stop kills the server, as a power failure does.
+// Stop kills the server without a regular shutdown.
 func (p *Process) Stop() {
 	if p.cmd.ProcessState != nil {
 		return
 	}
 	_ = p.cmd.Process.Signal(syscall.SIGKILL)
-	_ = p.cmd.Wait() // it was killed
+	_ = p.cmd.Wait() // it returns an error, because the server was killed
 }
