@@ -24,7 +24,7 @@ import (
 const (
 	// manifestFormat identifies the format of a manifest and the layout of its backup.
 	manifestFormat = "certvault backup 1"
-	// maxLine is the maximum length of a line of a manifest.
+	// maxLine is the maximum length of a line of a manifest in bytes, with its line feed.
 	maxLine = 4096
 )
 
@@ -53,8 +53,8 @@ type Entry struct {
 	Name   string `json:"name"`
 	Size   int64  `json:"size"`
 	SHA256 Digest `json:"sha256,omitzero"`
-	// Missing means that the database refers to the file, but the store lacked it. The backup does
-	// not contain the file, and Size and SHA256 are zero.
+	// Missing means that the database refers to the file, and that the file store did not contain
+	// it. The backup does not contain the file either, and Size and SHA256 are zero.
 	Missing bool `json:"missing,omitempty"`
 }
 
@@ -121,7 +121,7 @@ func createManifest(dir string, ring *keyring.Ring, h Header) (_ *manifestWriter
 	return w, nil
 }
 
-// line writes a line and adds it to the MAC.
+// line writes a value as a line of JSON and adds the line to the MAC.
 func (w *manifestWriter) line(value any) error {
 	text, err := json.Marshal(value)
 	if err != nil {
@@ -247,8 +247,8 @@ func openManifestFile(dir string) (_ *manifestReader, err error) {
 	return r, nil
 }
 
-// noManifest returns the error for a folder without a manifest: ErrPartial if the folder has parts
-// of a backup, or ErrNoBackup.
+// noManifest returns the error for a folder without a manifest: ErrPartial if the folder contains
+// parts of a backup, and ErrNoBackup otherwise.
 func noManifest(dir string) error {
 	for _, part := range []string{databaseDir, filesDir} {
 		if _, err := os.Stat(filepath.Join(dir, part)); err == nil {
@@ -278,7 +278,8 @@ func checkComplete(file *os.File) error {
 func isTrailer(line []byte) bool { return bytes.HasPrefix(line, []byte(`{"count":`)) }
 
 // next returns the next entry. After the last entry, next verifies the count and the signature, and
-// returns io.EOF if they are correct. Otherwise the error is ErrDamaged.
+// returns io.EOF if they are correct. If they are wrong or a line is invalid, the error is
+// ErrDamaged.
 func (r *manifestReader) next() (Entry, error) {
 	line, err := r.readLine()
 	if err != nil {
@@ -296,14 +297,13 @@ func (r *manifestReader) next() (Entry, error) {
 	return e, nil
 }
 
-// validName reports whether a name is in one of the folders of a backup and cannot refer to a file
-// elsewhere.
+// validName reports whether a name refers to a file in one of the folders of a backup.
 func validName(name string) bool {
 	folder, _, below := strings.Cut(name, "/")
 	return below && fs.ValidPath(name) && (folder == databaseDir || folder == filesDir || folder == keysDir)
 }
 
-// end checks the last line. It returns io.EOF if the manifest is as it was written.
+// end checks the last line, the signature and the count. It returns io.EOF if they are correct.
 func (r *manifestReader) end(line []byte) error {
 	var t trailer
 	if err := json.Unmarshal(line, &t); err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/certvault/certvault/internal/keyring"
 )
 
-// FuzzManifest checks that no manifest but the one that was written is accepted, and that an entry
-// never names a file outside the backup.
+// FuzzManifest checks that a changed manifest is rejected, and that an entry never names a file
+// outside the backup.
 func FuzzManifest(f *testing.F) {
 	ring, err := keyring.Parse("000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f", "in the test")
 	if err != nil {
@@ -55,7 +55,7 @@ func FuzzManifest(f *testing.F) {
 		for {
 			e, err := r.next()
 			if errors.Is(err, io.EOF) {
-				// JSON allows other spellings of the last line, which is not signed.
+				// The last line is not signed, and JSON allows different encodings of it.
 				last := bytes.LastIndexByte(genuine[:len(genuine)-1], '\n') + 1
 				if !bytes.HasPrefix(text, genuine[:last]) {
 					t.Errorf("the manifest %q was accepted", text)

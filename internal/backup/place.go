@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// leastFree is the share of the vault's own disk that a backup leaves free. The vault rejects
-	// uploads below this share.
+	// leastFree is the share of the vault's own disk that a backup leaves free. If less is free, the
+	// vault rejects uploads.
 	leastFree = 0.05
 	// diskEvery is the interval at which the free space is checked.
 	diskEvery = 200 * time.Millisecond
@@ -46,8 +46,8 @@ func CheckFolder(data, dir string) error {
 	return errors.Join(file.Close(), os.Remove(file.Name()))
 }
 
-// checkPlace returns an error if a backup in dir would be in a folder of the vault, whose contents
-// the vault may copy, list or delete.
+// checkPlace returns an error if dir is the data folder, or is in one of the vault's folders there.
+// The vault may copy, list or delete the contents of these folders.
 func checkPlace(data, dir string) error {
 	place, err := realPath(dir)
 	if err != nil {
@@ -72,7 +72,7 @@ func checkPlace(data, dir string) error {
 	return nil
 }
 
-// realPath returns the absolute path of a file and resolves symbolic links. The file may not exist.
+// realPath returns the absolute path of a file and resolves symbolic links. The file need not exist.
 func realPath(name string) (string, error) {
 	name, err := filepath.Abs(name)
 	if err != nil {
@@ -92,9 +92,9 @@ func realPath(name string) (string, error) {
 	return filepath.Join(parent, filepath.Base(name)), nil
 }
 
-// watchDisk calls cancel with ErrFull if a backup on the vault's own disk leaves too little space
-// to the vault, which would have to reject uploads. The channel is closed when the checks end, at
-// the latest after ctx has ended.
+// watchDisk calls cancel with ErrFull if the backup is on the vault's own disk and less than
+// leastFree of the disk is free. The returned channel is closed when the checks have ended, at the
+// latest after the end of ctx.
 func watchDisk(ctx context.Context, data, dir string, cancel context.CancelCauseFunc) <-chan struct{} {
 	ended := make(chan struct{})
 	go func() {

@@ -19,9 +19,9 @@ import (
 )
 
 const (
-	// killTime is the time in which a program of PostgreSQL must end after it was interrupted.
+	// killTime is the time from SIGTERM until a program of PostgreSQL is killed.
 	killTime = 5 * time.Second
-	// maxMessage is the maximum length of the messages of a program in an error.
+	// maxMessage is the maximum length of the messages of a program in an error, in bytes.
 	maxMessage = 1000
 )
 
@@ -39,7 +39,7 @@ func dump(ctx context.Context, databaseURL string, s *db.Snapshot, file string) 
 		return fmt.Errorf("pg_dump has version %d, which cannot read a server of version %[2]d; install the client programs of PostgreSQL %[2]d "+
 			"(package postgresql-client-%[2]d), or use --files-only and back up the database by other means", version, s.Server)
 	}
-	// The lowest compression takes a third of the time of the default.
+	// Level 1 of the compression takes a third of the time of the default level.
 	return runProgram(ctx, databaseURL, nil, "pg_dump", "--format=custom", "--compress=1", "--snapshot="+s.ID, "--file="+file)
 }
 
@@ -110,8 +110,8 @@ func runProgram(ctx context.Context, databaseURL string, stdin *os.File, name st
 }
 
 // programParameters are the parameters of a database URL that the programs of PostgreSQL accept
-// (PostgreSQL documentation, 34.1.2). The programs reject other parameters that the vault's driver
-// accepts.
+// (PostgreSQL documentation, 34.1.2), without the password. The vault's driver accepts more
+// parameters, which the programs reject.
 var programParameters = []string{
 	"host", "hostaddr", "port", "dbname", "user", "passfile", "channel_binding", "connect_timeout", "options", "application_name",
 	"keepalives", "keepalives_idle", "keepalives_interval", "keepalives_count", "tcp_user_timeout", "gssencmode", "sslmode", "sslcert", "sslkey",

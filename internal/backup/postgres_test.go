@@ -11,7 +11,7 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// TestUnusablePgDump checks the errors if pg_dump is missing, older than the server, or fails.
+// TestUnusablePgDump checks the errors of a pg_dump that is missing, older than the server, or fails.
 func TestUnusablePgDump(t *testing.T) {
 	url := dbtest.MigratedURL(t)
 	f := newFixture(t, dbtest.Open(t, "", url), 1)
@@ -39,7 +39,8 @@ func TestUnusablePgDump(t *testing.T) {
 	f.backup(backup.Options{FilesOnly: true})
 }
 
-// TestDumpIsRestored restores a dump with pg_restore into an empty database, and compares the rows.
+// TestDumpIsRestored restores a dump with pg_restore into an empty database, and compares the
+// certificates.
 func TestDumpIsRestored(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, dbtest.Open(t, "", dbtest.MigratedURL(t)), 3)

@@ -2,8 +2,8 @@ package backup
 
 import "testing"
 
-// TestProgramURL checks that a program of PostgreSQL gets a URL that it accepts, and the password
-// separately.
+// TestProgramURL checks that programURL removes the password, and the parameters that the programs of
+// PostgreSQL do not accept.
 func TestProgramURL(t *testing.T) {
 	t.Parallel()
 	for url, want := range map[string][2]string{

@@ -12,27 +12,28 @@ import (
 type Record struct {
 	// Every is the interval of scheduled backups, or 0 if there are none.
 	Every time.Duration
-	// StartedAt is the start of the last scheduled backup, or zero.
+	// StartedAt is the start of the last scheduled backup, or the zero time.
 	StartedAt time.Time
 	// FailedAt and Failure describe the failure of the last scheduled backup. Failure is empty if
 	// that backup did not fail.
 	FailedAt time.Time
 	Failure  string
-	// CompletedAt is the time of the last complete backup, scheduled or not, or zero. The following
-	// fields describe this backup.
+	// CompletedAt is the time at which the last complete backup began, scheduled or not, or the zero
+	// time. The following fields describe this backup.
 	CompletedAt time.Time
 	Dir         string
 	Files       int
 	Bytes       int64
-	// Missing is the number of files that the store lacked.
+	// Missing is the number of files to which the database refers and which the store lacked.
 	Missing int
 }
 
-// lateFactor is the number of intervals without a complete backup after which backups are late.
+// lateFactor is the number of intervals without a complete backup after which Problem reports that
+// backups are late.
 const lateFactor = 2
 
-// Problem describes what is wrong with the backups of an installation, or returns "". Backups are
-// never late if none are scheduled.
+// Problem returns a text that describes what is wrong with the backups of an installation, or "". It
+// does not report late backups if none are scheduled.
 func (r *Record) Problem(now time.Time) string {
 	switch {
 	case r.Failure != "":

@@ -14,7 +14,7 @@ import (
 
 // RestoreOptions are the settings of a restore.
 type RestoreOptions struct {
-	// Dir is a backup, or a folder of scheduled backups.
+	// Dir is the folder of a backup, or the folder of all scheduled backups.
 	Dir string
 	// At selects the newest backup of Dir that is not newer than At. The zero value selects the
 	// newest.
@@ -27,7 +27,7 @@ type RestoreOptions struct {
 	// Identity is the content of the file with the age identity if the vault will not read it from
 	// its data folder, or is nil.
 	Identity []byte
-	// Drill makes the vault a trial, which sends nothing.
+	// Drill makes the vault a drill, which sends no mail and no webhooks.
 	Drill bool
 	Now   func() time.Time
 }
@@ -47,9 +47,9 @@ type Restored struct {
 }
 
 // Restore creates a vault from a backup. It checks each file of the backup while copying the file.
-// If Restore returns an error, it has removed what it created, as far as possible; an incomplete
-// vault cannot be started. The errors include those of ReadHeader, ErrWrongKey, ErrInUse,
-// ErrNotEmpty and ErrInterrupted.
+// If Restore fails, it removes what it created, as far as possible. An incomplete vault cannot be
+// started. The errors include those of ReadHeader, ErrWrongKey, ErrInUse, ErrNotEmpty and
+// ErrInterrupted.
 func Restore(ctx context.Context, o RestoreOptions) (_ *Restored, err error) {
 	dir, header, err := choose(o.Dir, o.At)
 	if err != nil {
@@ -73,7 +73,7 @@ func Restore(ctx context.Context, o RestoreOptions) (_ *Restored, err error) {
 	if err != nil {
 		return nil, err
 	}
-	// The clean-up must not be cancelled with the restore.
+	// If the restore is cancelled, close must still remove what the restore created.
 	defer func() { err = errors.Join(err, t.close(context.WithoutCancel(ctx), err == nil)) }()
 	c := copier{dir: dir, target: t, skip: keys.skip}
 	if err := c.run(ctx, keys.ring, contents.files); err != nil {

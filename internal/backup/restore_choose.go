@@ -14,8 +14,8 @@ import (
 	"github.com/certvault/certvault/internal/keyring"
 )
 
-// choose returns the backup to restore: dir, or the newest complete backup in dir that is not newer
-// than at. The zero time selects the newest.
+// choose returns the folder of the backup to restore: dir, or that of the newest complete backup in
+// dir that is not newer than at. The zero time selects the newest.
 func choose(dir string, at time.Time) (string, Header, error) {
 	fits := func(h Header) bool { return at.IsZero() || !h.CreatedAt.After(at) }
 	h, err := ReadHeader(dir)
@@ -71,16 +71,16 @@ var (
 type backupKeys struct {
 	dir  string
 	ring *keyring.Ring
-	// identity is the content of the age identity that the vault will use, or nil if the backup
-	// contains it.
+	// identity is the content of the file with the age identity that the options contain, or nil if
+	// the vault will use the identity of the backup.
 	identity []byte
-	// skip has the names of the files of the backup that the vault does not need, because it reads
-	// the secrets elsewhere.
+	// skip has the names of the files of the backup that the vault does not need, because the options
+	// contain the secrets.
 	skip map[string]bool
 }
 
-// openBackupKeys returns the secrets for a backup: those of the options, or else those in the
-// backup.
+// openBackupKeys returns the secrets for a backup. The secrets of the options take precedence over
+// those of the backup.
 func openBackupKeys(dir string, o *RestoreOptions) (*backupKeys, error) {
 	k := &backupKeys{dir: dir, ring: o.Keyring, identity: o.Identity, skip: map[string]bool{}}
 	if k.ring != nil {
@@ -101,14 +101,14 @@ func openBackupKeys(dir string, o *RestoreOptions) (*backupKeys, error) {
 	return k, nil
 }
 
-// check checks that the backup contains the secrets that the options lack, and that the identity of
-// the options is that of the backup if the backup contains one.
+// check checks that the backup contains the secrets that the options lack. If both contain an age
+// identity, check also checks that the two are the same.
 func (k *backupKeys) check(v inventory) error {
 	if k.identity == nil && !v.names[identityName] && !v.names[protectedIdentityName] {
 		return errNoIdentity
 	}
 	if !k.skip[masterKeyName] && !v.names[masterKeyName] {
-		// The folder has a master key that does not belong to the backup.
+		// The folder contains a master key that the manifest does not name.
 		return errNoMasterKey
 	}
 	if k.identity == nil {

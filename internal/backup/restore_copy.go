@@ -19,14 +19,14 @@ import (
 )
 
 const (
-	// restoreBuffer is the size of the buffer of a worker. Most files fit into it.
+	// restoreBuffer is the size of the buffer of a worker in bytes. Most files fit into it.
 	restoreBuffer = 256 << 10
-	// workersPerCPU is the number of workers for each CPU, because a worker often waits for the
-	// disk.
+	// workersPerCPU is the number of workers for each CPU. It is more than 1, because a worker often
+	// waits for the disk.
 	workersPerCPU = 4
 )
 
-// copier copies the files of a backup to the target of a restore, and checks them on the way.
+// copier copies the files of a backup to the target of a restore, and checks them while copying.
 type copier struct {
 	dir    string
 	target *target
@@ -36,8 +36,8 @@ type copier struct {
 	made sync.Map
 }
 
-// run copies all files of a backup with the given number of files. The error is ErrDamaged if a
-// file is missing, differs from the manifest, or is not in the manifest.
+// run copies all files of a backup. files is the number of files that the manifest names. The error
+// is ErrDamaged if a file is missing, differs from the manifest, or is not in the manifest.
 func (c *copier) run(ctx context.Context, ring *keyring.Ring, files int) error {
 	g, ctx := errgroup.WithContext(ctx)
 	work := make(chan Entry, 1000)
@@ -72,7 +72,7 @@ func (c *copier) run(ctx context.Context, ring *keyring.Ring, files int) error {
 
 // checkAdditional checks that the folder of a backup has no file that is not in the manifest. The
 // workers check that each file of the manifest exists, so there is an additional file only if the
-// folder has more files than the manifest.
+// folder has more files than the manifest names.
 func (c *copier) checkAdditional(ctx context.Context, ring *keyring.Ring, want int) error {
 	n := 0
 	if err := eachFile(ctx, c.dir, func(string) { n++ }); err != nil || n <= want {

@@ -17,9 +17,8 @@ import (
 	"github.com/certvault/certvault/internal/vaulttest"
 )
 
-// TestRestoredVaultRevokesCredentials checks that a restored vault can revoke credentials that it does not
-// know, because they or their certificates were created after the backup, and that no other certificate gets
-// their places in the status lists.
+// TestRestoredVaultRevokesCredentials checks that a restored vault can revoke credentials that were created
+// after the backup. It also checks that no other certificate gets their places in the status lists.
 func TestRestoredVaultRevokesCredentials(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -40,13 +39,13 @@ func TestRestoredVaultRevokesCredentials(t *testing.T) {
 		}
 		var certificates []*cert.Certificate
 		o := newOriginal(t, d, func(o *original) {
-			_, err := o.Issuer.DIDDocument(ctx, o.inst) // the keys are in the backup
+			_, err := o.Issuer.DIDDocument(ctx, o.inst) // the backup must contain the keys
 			ok(err)
 			certificates = append(certificates, o.Upload(o.inst, "Dan Eze", "diploma.pdf"), o.Upload(o.inst, "Eva Lim", "diploma.pdf"))
 			o.Settle()
 		})
 		known, corrected := certificates[0].UUID, certificates[1].UUID
-		// The backup does not contain what is created from here on.
+		// The backup does not contain the following credentials and the certificate of the last one.
 		lost := []*issuer.Credential{credentialOf(o.Vault, o.inst.ID, known), credentialOf(o.Vault, o.inst.ID, corrected)}
 		_, err := o.Recipients.CorrectEmail(ctx, o.inst.ID, corrected, "eva@example.org", nil)
 		ok(err)
@@ -73,16 +72,16 @@ func TestRestoredVaultRevokesCredentials(t *testing.T) {
 		for i, c := range lost {
 			places[c.List+" "+strconv.Itoa(c.Position)] = true
 			if got := verdict(c); got != credential.Valid {
-				t.Errorf("after the restore, credential %d is %s", i, got)
+				t.Errorf("after the restore, credential %d is %s, want %s", i, got, credential.Valid)
 			}
 		}
 		if c := credentialOf(v, o.inst.ID, known); c.Entry != lost[0].Entry {
-			t.Errorf("the place of the known certificate in the status list is %v, want %v as before", c.Entry, lost[0].Entry)
+			t.Errorf("the place of the known certificate in the status list is %v, want %v", c.Entry, lost[0].Entry)
 		}
 		later := v.Upload(o.inst, "Gus Ito", "diploma.pdf")
 		v.Settle()
 		if c := credentialOf(v, o.inst.ID, later.UUID); len(places) != 4 || places[c.List+" "+strconv.Itoa(c.Position)] {
-			t.Error("a new certificate has the place of a lost certificate in a status list")
+			t.Error("two certificates have the same place in a status list")
 		}
 		for _, uuid := range []string{known, corrected} {
 			_, err = v.Certs.Revoke(ctx, o.inst.ID, uuid, cert.Revocation{Reason: "issued by mistake"})
@@ -91,22 +90,21 @@ func TestRestoredVaultRevokesCredentials(t *testing.T) {
 		v.Advance(time.Minute - time.Second)
 		for i, c := range lost[:3] {
 			if got := verdict(c); got != credential.Invalid {
-				t.Errorf("after the revocation, credential %d is %s", i, got)
+				t.Errorf("after the revocation, credential %d is %s, want %s", i, got, credential.Invalid)
 			}
 		}
 		if got := verdict(lost[3]); got != credential.Valid {
-			t.Errorf("the credential of the unknown certificate is %s", got)
+			t.Errorf("the credential of the unknown certificate is %s, want %s", got, credential.Valid)
 		}
-		// The credential of an unknown certificate is revoked by its file, in any format. Credentials of known
-		// certificates are not.
+		// RevokeFile is only for credentials of certificates that the vault does not have.
 		if _, err := v.Issuer.RevokeFile(ctx, []byte(lost[0].VC), ""); !fault.Is(err, fault.Conflict) {
-			t.Errorf("the revocation of a known certificate by its file: %v", err)
+			t.Errorf("RevokeFile for a known certificate: error = %v, want fault.Conflict", err)
 		}
 		_, err = v.Issuer.RevokeFile(ctx, []byte(lost[3].SDJWT), "withdrawn")
 		ok(err)
 		v.Advance(time.Minute - time.Second)
 		if got := verdict(lost[3]); got != credential.Invalid {
-			t.Errorf("after its revocation by file, the credential of the unknown certificate is %s", got)
+			t.Errorf("after RevokeFile, the credential of the unknown certificate is %s, want %s", got, credential.Invalid)
 		}
 	})
 }

@@ -21,8 +21,8 @@ import (
 	"github.com/certvault/certvault/internal/webhook"
 )
 
-// finishSQLite prepares the copied database and moves it to its place. Before the move, no process
-// finds a database in the data folder.
+// finishSQLite prepares the copied database and moves it to the data folder. Before the move, the
+// database is in the folder restoringDir, where no other process opens it.
 func (t *target) finishSQLite(ctx context.Context, r db.Restore) error {
 	dir := filepath.Join(t.data, restoringDir)
 	ctx = db.Unlimited(ctx)
@@ -30,7 +30,8 @@ func (t *target) finishSQLite(ctx context.Context, r db.Restore) error {
 	if err != nil {
 		return err
 	}
-	// When the last connection is closed, SQLite writes the log to the database and removes the log.
+	// When the last connection is closed, SQLite writes the write-ahead log to the database and removes
+	// the log.
 	if err := errors.Join(prepare(ctx, d, r), d.Close()); err != nil {
 		return err
 	}
@@ -52,7 +53,7 @@ func (t *target) openDatabase(ctx context.Context) (err error) {
 	if _, err := programVersion(ctx, "pg_restore"); errors.Is(err, exec.ErrNotFound) && !t.header.FilesOnly {
 		return errors.New("pg_restore is not installed; install the client programs of PostgreSQL (package postgresql-client)")
 	}
-	// The time limits of statements are only for requests.
+	// A restore has long statements, so the database is opened without statement_timeout.
 	if t.db, err = db.Open(db.Unlimited(ctx), t.data, t.database); err != nil {
 		return err
 	}
@@ -74,7 +75,7 @@ func (t *target) openDatabase(ctx context.Context) (err error) {
 	return nil
 }
 
-// checkEmptyDatabase returns ErrNotEmpty if the database contains anything.
+// checkEmptyDatabase returns ErrNotEmpty if the database contains a table, a view or a sequence.
 func (t *target) checkEmptyDatabase(ctx context.Context) error {
 	name, err := t.db.FirstTable(ctx)
 	if err == nil && name != "" {
@@ -83,8 +84,8 @@ func (t *target) checkEmptyDatabase(ctx context.Context) error {
 	return err
 }
 
-// checkRestoredDatabase checks that the database, which was restored by other means, belongs to the
-// installation of a backup without a database, and that no server uses it.
+// checkRestoredDatabase is for a backup without a database. It checks that the database of the target
+// was restored by other means, belongs to the installation of the backup, and is not used by a server.
 func (t *target) checkRestoredDatabase(ctx context.Context) error {
 	empty, err := t.db.IsEmpty(ctx)
 	if err != nil {
@@ -110,16 +111,17 @@ func (t *target) checkRestoredDatabase(ctx context.Context) error {
 	return err
 }
 
-// finishPostgres loads the dump of a backup into the database, and prepares the database.
+// finishPostgres loads the dump of a backup, if the backup has one, and prepares the database. dir is
+// the folder of the backup.
 func (t *target) finishPostgres(ctx context.Context, dir string, r db.Restore) error {
 	if !t.header.FilesOnly {
-		// A comment on an extension may be changed only by the extension's owner.
+		// pg_restore must not set comments, because only the owner of an extension may set its comment.
 		if err := runProgram(ctx, t.database, nil, "pg_restore", "--exit-on-error", "--single-transaction", "--no-owner", "--no-privileges", "--no-comments",
 			filepath.Join(dir, filepath.FromSlash(dumpName))); err != nil {
 			return fmt.Errorf("loading the dump into the database: %w", err)
 		}
 		t.loaded = true
-		// The statistics of the planner are not in the dump.
+		// The statistics of the query planner are not in the dump.
 		if err := t.db.Analyze(ctx); err != nil {
 			return err
 		}
@@ -127,8 +129,8 @@ func (t *target) finishPostgres(ctx context.Context, dir string, r db.Restore) e
 	return prepare(db.Unlimited(ctx), t.db, r)
 }
 
-// abandonDatabase removes the mark from the database after a restore failed, unless the database
-// has data of the backup.
+// abandonDatabase removes the mark from the database after a restore failed. If the database has the
+// data of the backup, abandonDatabase keeps the mark and returns db.ErrRestoring.
 func (t *target) abandonDatabase(ctx context.Context) error {
 	if !t.marked {
 		return nil
@@ -139,9 +141,9 @@ func (t *target) abandonDatabase(ctx context.Context) error {
 	return t.db.Tx(ctx, func(tx *db.Tx) error { return db.EndRestoreTx(ctx, tx) })
 }
 
-// prepare migrates a restored database to the schema of this binary, and makes the database usable:
-// it ends sessions and links that may have been ended or used after the backup, and releases jobs,
-// idempotency keys and leases of processes that no longer exist.
+// prepare migrates a restored database to the schema of this binary and prepares it for use. It
+// advances the ids, and ends all sessions and links, because they may have been ended or used after
+// the backup. It releases the jobs, idempotency keys and leases of processes that no longer exist.
 func prepare(ctx context.Context, d *db.DB, r db.Restore) error {
 	if err := d.Migrate(ctx); err != nil {
 		return err

@@ -32,12 +32,12 @@ func replaceText(t *testing.T, file, from, to string) {
 	t.Helper()
 	text, err := os.ReadFile(file)
 	if err != nil || !strings.Contains(string(text), from) {
-		t.Fatalf("%s lacks %s: %v", file, from, err)
+		t.Fatalf("the file %s does not contain %s: %v", file, from, err)
 	}
 	write(t, file, strings.Replace(string(text), from, to, 1))
 }
 
-// TestTargetInUse checks that the folder of a running vault is rejected.
+// TestTargetInUse checks that Restore rejects the data folder of a running vault.
 func TestTargetInUse(t *testing.T) {
 	t.Parallel()
 	d := dbtest.SQLite(t)
@@ -52,12 +52,12 @@ func TestTargetInUse(t *testing.T) {
 		t.Errorf("error = %v, want %v", err, backup.ErrInUse)
 	}
 	if _, err := os.Stat(lock.Path()); err != nil {
-		t.Errorf("the lock of the running vault: %v, want the file", err)
+		t.Errorf("the lock file of the running vault: error = %v, want none", err)
 	}
 }
 
-// TestPostgresTargetIsRejected checks that a restore needs an empty database of the kind of the
-// backup, and does not change another database.
+// TestPostgresTargetIsRejected checks that the restore of a dump needs an empty PostgreSQL database, and
+// that a rejected restore does not mark the database.
 func TestPostgresTargetIsRejected(t *testing.T) {
 	t.Parallel()
 	url := dbtest.PostgresURL(t)
@@ -65,7 +65,7 @@ func TestPostgresTargetIsRejected(t *testing.T) {
 	o := newOriginal(t, d)
 	s := config.Storage{Data: filepath.Join(t.TempDir(), "data")}
 	if _, err := restore(t, backup.RestoreOptions{Dir: o.backup, Target: s}); err == nil || !strings.Contains(err.Error(), "set --database") {
-		t.Errorf("error without a database = %v, want that --database is needed", err)
+		t.Errorf("error without a database = %v, want the advice to set --database", err)
 	}
 	s.Database = url
 	if _, err := restore(t, backup.RestoreOptions{Dir: o.backup, Target: s}); !errors.Is(err, backup.ErrNotEmpty) || !strings.Contains(err.Error(), "table") {
@@ -85,8 +85,8 @@ func TestPostgresTargetIsRejected(t *testing.T) {
 	}
 }
 
-// TestInterruptedPostgresRestore checks that no process and no other restore uses a database whose
-// restore was interrupted.
+// TestInterruptedPostgresRestore checks that CheckInterrupted and Restore reject a database whose restore
+// was interrupted.
 func TestInterruptedPostgresRestore(t *testing.T) {
 	t.Parallel()
 	d := dbtest.Open(t, "", dbtest.MigratedURL(t))
@@ -108,20 +108,20 @@ func TestInterruptedPostgresRestore(t *testing.T) {
 	}
 }
 
-// TestCancelledRestore checks that a restore that is cancelled leaves nothing behind.
+// TestCancelledRestore checks that a restore that is cancelled leaves no files.
 func TestCancelledRestore(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		o := newOriginal(t, d)
 		s := target(t, d)
 		ctx, cancel := context.WithCancel(t.Context())
-		// The clock is read after all files are copied.
+		// Restore calls Now after it has copied all files.
 		_, err := backup.Restore(ctx, backup.RestoreOptions{Dir: o.backup, Target: s, Now: func() time.Time { cancel(); return time.Now() }})
 		if !errors.Is(err, context.Canceled) {
 			t.Errorf("error = %v, want %v", err, context.Canceled)
 		}
 		if _, err := os.Stat(s.Data); !errors.Is(err, os.ErrNotExist) {
-			t.Errorf("the cancelled restore left %v, want nothing", files(t, s.Data))
+			t.Errorf("the cancelled restore left %v, want no files", files(t, s.Data))
 		}
 		if _, err := restore(t, backup.RestoreOptions{Dir: o.backup, Target: s}); err != nil {
 			t.Errorf("restoring after a cancelled restore failed: %v", err)
@@ -140,7 +140,7 @@ func TestRestoreAt(t *testing.T) {
 	for _, name := range names {
 		made = append(made, o.makeBackup(t, filepath.Join(dir, name)).CreatedAt)
 	}
-	// An interrupted backup has no manifest, and other folders are ignored.
+	// Restore ignores an interrupted backup, which has no manifest, and other folders.
 	write(t, filepath.Join(dir, "20260104T000000Z", "files", "blobs", "x"), "x")
 	write(t, filepath.Join(dir, "notes", "x"), "x")
 	for want, at := range map[string]time.Time{names[0]: made[0], names[1]: made[2].Add(-time.Nanosecond), names[2]: {}} {
@@ -154,8 +154,8 @@ func TestRestoreAt(t *testing.T) {
 	}
 }
 
-// TestRestoreWithOtherKeys checks that a restore does not copy the keys of the backup if the vault reads its
-// keys outside the data folder.
+// TestRestoreWithOtherKeys checks that a restore does not copy the keys of the backup if the options
+// contain the keys.
 func TestRestoreWithOtherKeys(t *testing.T) {
 	t.Parallel()
 	d := dbtest.SQLite(t)
@@ -169,7 +169,7 @@ func TestRestoreWithOtherKeys(t *testing.T) {
 	}
 }
 
-// TestAccept checks that a restore is accepted once, and a drill never.
+// TestAccept checks that Accept records the acceptance of a restore once, and rejects a drill.
 func TestAccept(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

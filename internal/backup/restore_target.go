@@ -20,7 +20,7 @@ const (
 	// restoringDir exists in a data folder while a restore is not complete. A SQLite database is in
 	// this folder until the restore is complete.
 	restoringDir = "restoring"
-	// lockName is the file that certvault serve locks.
+	// lockName is the name of the file that certvault serve locks.
 	lockName = "lock"
 )
 
@@ -29,12 +29,13 @@ var (
 	ErrInUse = errors.New("a running certvault server uses the target of the restore; stop it, or use another folder and database")
 	// ErrNotEmpty means that the target of a restore contains a vault or other data.
 	ErrNotEmpty = errors.New("the target of the restore is not empty")
-	// ErrInterrupted means that a data folder contains the rest of an interrupted restore.
+	// ErrInterrupted means that a data folder contains files of an interrupted restore.
 	ErrInterrupted = errors.New("the folder contains the rest of an interrupted restore")
 )
 
-// CheckInterrupted returns ErrInterrupted or db.ErrRestoring if the storage of a vault contains the
-// rest of an interrupted restore. No process may use such a storage. d may be nil.
+// CheckInterrupted returns ErrInterrupted or db.ErrRestoring if a restore into the storage of a vault
+// was interrupted. In this case, no process may use the storage. If d is nil, CheckInterrupted checks
+// only the data folder.
 func CheckInterrupted(ctx context.Context, data string, d *db.DB) error {
 	if _, err := os.Lstat(filepath.Join(data, restoringDir)); err == nil {
 		return fmt.Errorf("%w: %s exists; delete %s, %s and %[2]s, then run certvault restore again",
@@ -61,8 +62,8 @@ type target struct {
 	empty bool
 	// db is the PostgreSQL database, or nil.
 	db *db.DB
-	// marked means that the database has the mark of BeginRestore, and loaded that it has the data
-	// of the backup.
+	// marked means that the database has the mark of BeginRestore. loaded means that the database has
+	// the data of the backup.
 	marked, loaded bool
 }
 
@@ -96,7 +97,7 @@ func openTarget(ctx context.Context, o *RestoreOptions, h Header) (_ *target, er
 		if err := t.create(filepath.Join(t.data, dir)); err != nil {
 			return nil, err
 		}
-		// The mark is durable before anything else exists.
+		// restoringDir, which marks the restore as incomplete, must be durable before any file is copied.
 		if err := blob.SyncDir(t.data); err != nil {
 			return nil, err
 		}
@@ -148,7 +149,7 @@ func firstFile(dir string) (first string, err error) {
 	return first, nil
 }
 
-// create creates a folder with its parents, unless it exists, and remembers what it created.
+// create creates a folder with its parents, unless it exists, and records the created folders.
 func (t *target) create(dir string) error {
 	if _, err := os.Stat(dir); err == nil {
 		return nil
@@ -183,7 +184,7 @@ func (t *target) lockData() error {
 	return nil
 }
 
-// path returns the name in the target of a file of the backup, or "" if the file is not copied.
+// path returns the path to which a file of the backup is copied, or "" if the file is not copied.
 func (t *target) path(name string) (string, error) {
 	switch {
 	case name == dumpName:
@@ -197,8 +198,8 @@ func (t *target) path(name string) (string, error) {
 	}
 }
 
-// finish completes a restore whose files are all copied: it prepares the database, makes everything
-// durable, and removes the mark. dir is the backup.
+// finish completes a restore after all files are copied: it prepares the database, makes everything
+// durable, and removes the mark. dir is the folder of the backup.
 func (t *target) finish(ctx context.Context, dir string, r db.Restore) error {
 	if err := t.sync(); err != nil {
 		return err
@@ -218,7 +219,7 @@ func (t *target) finish(ctx context.Context, dir string, r db.Restore) error {
 
 // sync makes all files of the target durable.
 func (t *target) sync() error {
-	// The store may be on another file system than the data folder.
+	// The folders of the files and the keys may be on other file systems than the data folder.
 	for _, dir := range []string{filepath.Join(t.data, filesDir), filepath.Join(t.data, keysDir), t.data} {
 		if err := syncAll(dir); err != nil {
 			return err
@@ -227,8 +228,8 @@ func (t *target) sync() error {
 	return nil
 }
 
-// close releases the target. If the restore failed, close first removes what the restore created.
-// It removes the mark after the copied files.
+// close releases the target. If done is false, close first removes what the restore created: the
+// copied files, and then the mark.
 func (t *target) close(ctx context.Context, done bool) error {
 	var errs []error
 	if t.db != nil {
@@ -247,7 +248,7 @@ func (t *target) close(ctx context.Context, done bool) error {
 	}
 	if !done {
 		for _, name := range slices.Backward(t.created) {
-			// A folder that is not empty has other files, or the mark.
+			// Remove fails for a folder that contains other files or the mark.
 			_ = os.Remove(name)
 		}
 	}
@@ -260,7 +261,7 @@ func (t *target) close(ctx context.Context, done bool) error {
 	return nil
 }
 
-// removeContents removes everything in a folder. The folder may not exist.
+// removeContents removes everything in a folder. It does nothing if the folder does not exist.
 func removeContents(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {

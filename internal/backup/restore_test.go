@@ -36,7 +36,7 @@ type original struct {
 
 const installation = "0b1e2f3a-1111-4222-8333-444455556666"
 
-// newOriginal creates a vault with certificates, and a backup of it.
+// newOriginal creates a vault with certificates, calls the functions in change, and makes a backup.
 func newOriginal(t *testing.T, d *db.DB, change ...func(o *original)) *original {
 	t.Helper()
 	o := &original{data: t.TempDir(), backup: filepath.Join(t.TempDir(), "backup")}
@@ -82,7 +82,7 @@ func (o *original) makeBackup(t *testing.T, dir string) *backup.Result {
 	return r
 }
 
-// target returns an empty storage for a vault with the same kind of database as d.
+// target returns empty storage for a vault with the same kind of database as d.
 func target(t *testing.T, d *db.DB) config.Storage {
 	t.Helper()
 	s := config.Storage{Data: filepath.Join(t.TempDir(), "data")}
@@ -102,7 +102,7 @@ func write(t *testing.T, file, text string) {
 	}
 }
 
-// files returns the contents of the files in a folder by their names.
+// files returns the contents of the files in a folder and its subfolders by their names.
 func files(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -119,7 +119,7 @@ func files(t *testing.T, dir string) map[string]string {
 	return all
 }
 
-// count returns the result of a query for a number.
+// count returns the number that a query selects.
 func count(t *testing.T, d *db.DB, query string, args ...any) (n int64) {
 	t.Helper()
 	if err := d.QueryRowContext(t.Context(), query, args...).Scan(&n); err != nil {
@@ -128,7 +128,7 @@ func count(t *testing.T, d *db.DB, query string, args ...any) (n int64) {
 	return n
 }
 
-// reopen opens the database of a restored storage.
+// reopen opens the database of a restored vault.
 func reopen(t *testing.T, s config.Storage) *db.DB {
 	t.Helper()
 	d, err := db.Open(t.Context(), s.Data, s.Database)
@@ -152,8 +152,8 @@ func restore(t *testing.T, o backup.RestoreOptions) (*backup.Restored, error) {
 	return backup.Restore(t.Context(), o)
 }
 
-// TestRestore checks that a restored vault has the files, keys and rows of the backup, but no sessions,
-// links, running jobs or leases from the time of the backup.
+// TestRestore checks that a restored vault has the files, keys and certificates of the backup, but none of
+// its sessions, links, running jobs and leases.
 func TestRestore(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -190,11 +190,11 @@ func TestRestore(t *testing.T) {
 			t.Fatal(err)
 		}
 		if r.Backup != o.backup || r.Drill || r.CopiedAt.Before(before) || r.RestoredAt.Before(r.CopiedAt) || len(r.Missing) != 0 {
-			t.Errorf("result = %+v, want the backup %s of the last minute", r, o.backup)
+			t.Errorf("result = %+v, want the backup %s with a time in the last minute", r, o.backup)
 		}
 		want := files(t, filepath.Join(o.backup, "files"))
 		if got := files(t, filepath.Join(s.Data, "files")); len(got) < 7 || !maps.Equal(got, want) {
-			t.Errorf("%d stored files, want the %d files of the backup", len(got), len(want))
+			t.Errorf("%d stored files, want the %d files of the backup with the same contents", len(got), len(want))
 		}
 		if got, want := files(t, filepath.Join(s.Data, "keys")), files(t, filepath.Join(o.data, "keys")); !maps.Equal(got, want) {
 			t.Errorf("keys = %v, want %v", got, want)
@@ -219,13 +219,13 @@ func TestRestore(t *testing.T) {
 		}
 		last2, err := copied.LastRestore(t.Context())
 		if err != nil || !last2.Pending() || last2.Drill || !last2.CopiedAt.Equal(r.CopiedAt) {
-			t.Errorf("last restore = %+v, %v, want a pending restore of the copy of %s", last2, err, r.CopiedAt)
+			t.Errorf("last restore = %+v, %v, want a pending restore of the backup of %s", last2, err, r.CopiedAt)
 		}
 		checkIDs(t, copied, s, o, last)
 	})
 }
 
-// checkIDs checks that ids that other systems may know are not used again.
+// checkIDs checks that new records get ids that other systems cannot know.
 func checkIDs(t *testing.T, d *db.DB, s config.Storage, o *original, last int64) {
 	t.Helper()
 	blobs, err := blob.NewFolder(filepath.Join(s.Data, "files"))
@@ -280,14 +280,14 @@ func TestRestoreTwice(t *testing.T) {
 
 // rejection is a restore that must be rejected.
 type rejection struct {
-	// spoil changes the backup or the target, or the options.
+	// spoil changes the backup or the options.
 	spoil func(t *testing.T, o *original, r *backup.RestoreOptions)
 	want  error
 	// text is a part of the message.
 	text string
 }
 
-// blobFile returns a stored file of a backup.
+// blobFile returns the path of a blob in the backup.
 func (o *original) blobFile(t *testing.T) string {
 	t.Helper()
 	names := slices.Sorted(maps.Keys(files(t, filepath.Join(o.backup, "files", "blobs"))))
@@ -295,7 +295,7 @@ func (o *original) blobFile(t *testing.T) string {
 }
 
 // TestRestoreIsRejected checks that the error of a rejected restore says what is wrong, and that the restore
-// leaves nothing behind.
+// leaves no files.
 func TestRestoreIsRejected(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]rejection{
@@ -367,7 +367,7 @@ func TestRestoreIsRejected(t *testing.T) {
 				t.Errorf("error = %v, want %v with the text %q", err, c.want, c.text)
 			}
 			if _, err := os.Stat(r.Target.Data); !errors.Is(err, fs.ErrNotExist) {
-				t.Errorf("the rejected restore left %v, want nothing", files(t, r.Target.Data))
+				t.Errorf("the rejected restore left %v, want no files", files(t, r.Target.Data))
 			}
 		})
 	}
@@ -395,7 +395,7 @@ func TestTargetIsRejected(t *testing.T) {
 			write(t, filepath.Join(s.Data, "tls", "cert.pem"), "certificate")
 			before := files(t, s.Data)
 			if _, err := restore(t, backup.RestoreOptions{Dir: o.backup, Target: s}); !errors.Is(err, c.want) || !strings.Contains(err.Error(), s.Data) {
-				t.Errorf("error = %v, want %v with the name of the file", err, c.want)
+				t.Errorf("error = %v, want %v with the path of the folder", err, c.want)
 			}
 			if after := files(t, s.Data); !maps.Equal(before, after) {
 				t.Errorf("the folder has %v, want %v", after, before)

@@ -16,34 +16,35 @@ import (
 )
 
 const (
-	// leaseTime is the time after which another server may make the next backup if the server that
-	// makes one has died.
+	// leaseTime is the duration of a lease that is not renewed. After it, another server may make the
+	// backup.
 	leaseTime = time.Minute
 	// renewEvery is the interval at which a server renews its lease.
 	renewEvery = 10 * time.Second
-	// stopTime is the maximum duration of the last database write of a server that stops.
+	// stopTime is the time limit of interrupt, which ends the lease of a server that stops.
 	stopTime = time.Second
-	// retryAfter is the maximum time until a scheduled backup that failed is attempted again.
+	// retryAfter is the time from the start of a backup that failed to the next attempt, unless the
+	// interval is shorter.
 	retryAfter = time.Hour
 	// maxPoll is the maximum interval at which a server checks whether a backup is due.
 	maxPoll = 10 * time.Second
-	// minPoll is the minimum of this interval.
+	// minPoll is the minimum interval at which a server checks whether a backup is due.
 	minPoll = time.Second
-	// maxFailure is the maximum length of the stored error.
+	// maxFailure is the maximum length of the stored error in bytes.
 	maxFailure = 2000
 )
 
-// errLost means that another server makes the backups now.
+// errLost means that another server has the lease.
 var errLost = errors.New("the lease was lost, because this server was too slow; another server makes the next backup")
 
-// Schedule makes backups of a vault at intervals, in new folders of one folder. If several servers
-// use one database, only one of them makes each backup.
+// Schedule makes backups of a vault at intervals, each in a new folder. If several servers use one
+// database, only one of them makes each backup.
 type Schedule struct {
 	Config
 
 	// Dir is the folder of all backups. The name of a backup is the UTC time of its start.
 	Dir string
-	// Every is the interval. Keep is the number of complete backups that are kept.
+	// Every is the interval. Keep is the number of complete backups that are not removed.
 	Every time.Duration
 	Keep  int
 	// Node is the id of this server.
@@ -54,8 +55,8 @@ type Schedule struct {
 // Poll returns the interval at which Run should be called.
 func (s *Schedule) Poll() time.Duration { return max(minPoll, min(maxPoll, s.Every/4)) }
 
-// Run makes a backup if one is due and no other server makes it. It stores and returns the error of
-// a backup that failed.
+// Run makes a backup if one is due and no other server makes it. If the backup fails, Run stores the
+// error for LastRecord and returns it.
 func (s *Schedule) Run(ctx context.Context) error {
 	due, err := s.claim(ctx)
 	if err != nil || !due {
@@ -71,8 +72,8 @@ func (s *Schedule) Run(ctx context.Context) error {
 	return errors.Join(err, s.release(ctx, err))
 }
 
-// Stop records that no server makes backups at intervals. If another server still has a schedule,
-// it records the schedule again when it runs.
+// Stop records that no server makes backups at intervals. A server that still has a schedule records
+// it again in its next call of Run.
 func Stop(ctx context.Context, d *db.DB) error {
 	err := d.Tx(ctx, func(tx *db.Tx) error {
 		_, err := tx.ExecContext(ctx, `UPDATE backups SET every_seconds = 0, failure = '' WHERE id = 1 AND every_seconds <> 0`)
@@ -85,10 +86,12 @@ func Stop(ctx context.Context, d *db.DB) error {
 }
 
 // dueCondition is true if the next backup is due and no server is making one. A backup is due if
-// the interval has passed, if the last backup failed some time ago, or if the server that was
-// making it has died. In the last case, leased_by is still set. A time after $2 was written while a
-// clock was ahead, and is ignored. $1 is the present time, $2 is later than any lease, $3 is the
-// present time minus the interval, and $4 is the present time minus the interval after a failure.
+// the interval has passed, if the last backup failed and the time to the next attempt has passed, or
+// if the server that was making the last backup died or stopped. In the last case, leased_by is still
+// set. A time after $2 was written while a clock was ahead, and is ignored.
+//
+// $1 is the present time, $2 is later than any lease, $3 is the present time minus the interval, and
+// $4 is the present time minus the time from a failed backup to the next attempt.
 const dueCondition = `(leased_until < $1 OR leased_until > $2) AND (leased_by <> '' OR started_at <= $3 OR failure <> '' AND started_at <= $4 OR started_at > $2)`
 
 // claim records the schedule, and leases the next backup if it is due and no server makes one.
@@ -96,7 +99,7 @@ func (s *Schedule) claim(ctx context.Context) (due bool, err error) {
 	now := s.DB.Now()
 	args := []any{db.Micros(now), db.Micros(now.Add(2 * leaseTime)), db.Micros(now.Add(-s.Every)), db.Micros(now.Add(-min(s.Every, retryAfter)))}
 	var recorded int64
-	// Most calls find nothing to do, and should not write.
+	// Most calls find nothing to do, so this query without a transaction comes first.
 	if err := s.DB.QueryRowContext(ctx, `SELECT every_seconds, `+dueCondition+` FROM backups WHERE id = 1`, args...).Scan(&recorded, &due); err != nil {
 		return false, fmt.Errorf("reading the schedule of backups: %w", err)
 	}
@@ -123,7 +126,7 @@ func (s *Schedule) claim(ctx context.Context) (due bool, err error) {
 	return due, nil
 }
 
-// renew renews the lease until ctx ends, and calls lost if another server has it.
+// renew renews the lease until ctx ends. If another server has the lease, renew calls lost and returns.
 func (s *Schedule) renew(ctx context.Context, lost context.CancelCauseFunc) {
 	tick := time.NewTicker(renewEvery)
 	defer tick.Stop()
@@ -142,8 +145,8 @@ func (s *Schedule) renew(ctx context.Context, lost context.CancelCauseFunc) {
 			n, err = r.RowsAffected()
 			return err
 		})
-		// An error is ignored: if the lease expires before it is renewed, another server may take it,
-		// and the next attempt detects this.
+		// An error is ignored. If the lease expires before it is renewed, another server may take it.
+		// The next attempt detects this.
 		if err == nil && n == 0 {
 			lost(errLost)
 			return
@@ -166,7 +169,8 @@ func (s *Schedule) interrupt(ctx context.Context) error {
 	return nil
 }
 
-// release ends the lease and stores the result of the backup.
+// release ends the lease and stores the error of the backup. If failed is nil, it removes the stored
+// error.
 func (s *Schedule) release(ctx context.Context, failed error) error {
 	text, at := "", int64(0)
 	if failed != nil {
@@ -183,7 +187,8 @@ func (s *Schedule) release(ctx context.Context, failed error) error {
 	return nil
 }
 
-// leased makes a backup, and removes partial backups and the oldest complete backups.
+// leased makes a backup while it renews the lease. Before the backup, it removes partial backups. After
+// the backup, it removes the oldest complete backups.
 func (s *Schedule) leased(ctx context.Context) (*Result, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	ended := make(chan struct{})
@@ -232,9 +237,9 @@ func (s *Schedule) leased(ctx context.Context) (*Result, error) {
 	return result, nil
 }
 
-// create makes a backup that links the unchanged files of the last complete backup. If the last
-// backup cannot be used, for example because it was made with another master key, create makes a
-// backup without it.
+// create makes a backup that links the blobs of the last complete backup. If the last backup
+// cannot be used, for example because it was made with another master key, create makes the new one
+// without it.
 func (s *Schedule) create(ctx context.Context, complete []string) (*Result, error) {
 	installation, err := s.DB.Installation(ctx)
 	if err != nil {

@@ -49,8 +49,8 @@ func (f *fixture) record() *backup.Record {
 	return r
 }
 
-// TestScheduleKeepsTheLastBackups checks that a schedule makes a backup when one is due, that the backup
-// links the files of the last one, and that the schedule removes all but the last Keep backups.
+// TestScheduleKeepsTheLastBackups checks that a schedule makes a backup only when one is due, links the
+// files of the last backup, and removes all but the last Keep backups.
 func TestScheduleKeepsTheLastBackups(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -62,7 +62,7 @@ func TestScheduleKeepsTheLastBackups(t *testing.T) {
 		if list := names(t, s.Dir); len(list) != 1 {
 			t.Fatalf("backups = %v, want one, because the second is not due", list)
 		}
-		// Earlier backups of other times, and a folder that is not the schedule's.
+		// Add two earlier backups, and a folder that is not a backup.
 		first := filepath.Join(s.Dir, names(t, s.Dir)[0])
 		for _, name := range []string{"20200101T000000Z", "20200102T000000Z"} {
 			f.ok(os.CopyFS(filepath.Join(s.Dir, name), os.DirFS(first)))
@@ -81,7 +81,7 @@ func TestScheduleKeepsTheLastBackups(t *testing.T) {
 		b, err := os.Stat(filepath.Join(s.Dir, list[1], "files", "blobs", old))
 		f.ok(err)
 		if !os.SameFile(a, b) {
-			t.Error("the second backup copied a file of the first")
+			t.Error("the second backup contains a copy of a file of the first, want a link")
 		}
 		if problems := f.verify(filepath.Join(s.Dir, list[1])); len(problems) != 0 {
 			t.Errorf("problems = %v, want none", problems)
@@ -127,8 +127,8 @@ func TestOneServerMakesABackup(t *testing.T) {
 	})
 }
 
-// TestScheduleContinuesAfterACrash checks that the backup of a server that died is removed and made
-// again by another server.
+// TestScheduleContinuesAfterACrash checks that, after a server died during a backup, another server removes
+// the partial backup and makes a new one.
 func TestScheduleContinuesAfterACrash(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -148,17 +148,18 @@ func TestScheduleContinuesAfterACrash(t *testing.T) {
 		if len(list) != 1 || exists(partial) {
 			t.Fatalf("backups = %v, want a new one and not the partial one", list)
 		}
-		// A lease and a start that were written while a clock was ahead do not delay backups.
+		// A lease and a start time that were written while a clock was ahead do not delay backups.
 		f.Exec(`UPDATE backups SET leased_by = 'a', leased_until = $1, started_at = $1`, db.Micros(now.Add(24*time.Hour)))
 		time.Sleep(time.Until(time.Now().Truncate(time.Second).Add(time.Second)))
 		f.ok(s.Run(t.Context()))
 		if list := names(t, s.Dir); len(list) != 2 {
-			t.Errorf("backups = %v, want another one", list)
+			t.Errorf("backups = %v, want two", list)
 		}
 	})
 }
 
-// TestStoppedServerMakesTheBackupAgain checks a server that stops during a backup.
+// TestStoppedServerMakesTheBackupAgain checks that a server that stops during a backup makes the backup at
+// its next start, and that the record shows no problem.
 func TestStoppedServerMakesTheBackupAgain(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, dbtest.SQLite(t), 1)
@@ -206,7 +207,7 @@ func TestFailedBackupIsRecorded(t *testing.T) {
 	if list := names(t, s.Dir); len(list) != 1 || list[0] != first {
 		t.Errorf("backups = %v, want only %s", list, first)
 	}
-	// The backup after a failure is due after an hour, even if the interval is longer.
+	// After a failure, the next backup is due after an hour, even if the interval is longer.
 	s.Every = 24 * time.Hour
 	f.Exec(`UPDATE backups SET started_at = $1`, db.Micros(time.Now().Add(-61*time.Minute)))
 	s.Keys = keys
@@ -218,12 +219,12 @@ func TestFailedBackupIsRecorded(t *testing.T) {
 		t.Errorf("problem = %q, want a missing file", problem)
 	}
 	if list := names(t, s.Dir); len(list) != 2 || list[0] != first {
-		t.Errorf("backups = %v, want %s and another one", list, first)
+		t.Errorf("backups = %v, want two, the first %s", list, first)
 	}
 	f.ok(os.RemoveAll(s.Dir))
 	f.due()
 	if err := s.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "mount its disk") {
-		t.Errorf("without the folder: error = %v, want that it does not exist", err)
+		t.Errorf("without the folder: error = %v, want an error that contains %q", err, "mount its disk")
 	}
 }
 
@@ -243,6 +244,6 @@ func TestCheckFolder(t *testing.T) {
 		}
 	}
 	if err := backup.CheckFolder(data, filepath.Join(data, "backups")); err != nil {
-		t.Errorf("a folder of the data folder: %v, want no error", err)
+		t.Errorf("a new folder in the data folder: error = %v, want none", err)
 	}
 }

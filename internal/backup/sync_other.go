@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 )
 
-// syncAll makes all files in a folder durable.
+// syncAll makes all files in a folder and its subfolders durable.
 func syncAll(dir string) error {
 	err := filepath.WalkDir(dir, func(name string, _ fs.DirEntry, err error) error {
 		if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// A backup has the bases and the tails of certificates from templates, and the base of a batch whose
-// certificates do not exist yet. Each base is in the backup once.
+// A backup contains the bases and the tails of certificates from templates, and the base of a batch whose
+// certificates do not exist yet. It contains each base once.
 func TestBackupOfTemplates(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -45,9 +45,9 @@ func TestBackupOfTemplates(t *testing.T) {
 				bases++
 			}
 		}
-		// Two files of the uploaded certificate, three tails and two bases.
+		// The 7 files are the original and the tail of the uploaded certificate, three tails and two bases.
 		if !slices.Equal(names, want) || len(names) != 7 || bases != 2 {
-			t.Errorf("the backup has the files %v with %d bases, want %v", names, bases, want)
+			t.Errorf("the backup has the files %v with %d bases, want %v with 2", names, bases, want)
 		}
 	})
 }

@@ -20,7 +20,7 @@ type Unknown struct {
 	Keys      []UnknownKey    `json:"keys"`
 }
 
-// UnknownToken is a token that was valid at the time of the backup.
+// UnknownToken is a token that is valid in the restored vault.
 type UnknownToken struct {
 	Institution string     `json:"institution"`
 	ID          int64      `json:"id"`
@@ -30,7 +30,7 @@ type UnknownToken struct {
 	ExpiresAt   *time.Time `json:"expires_at"`
 }
 
-// UnknownMember is a person who was a member of an institution at the time of the backup.
+// UnknownMember is a member of an institution in the restored vault.
 type UnknownMember struct {
 	Institution string       `json:"institution"`
 	Name        string       `json:"name"`
@@ -38,13 +38,13 @@ type UnknownMember struct {
 	Role        account.Role `json:"role"`
 }
 
-// UnknownPerson is a person who was an operator at the time of the backup.
+// UnknownPerson is an operator of the restored vault.
 type UnknownPerson struct {
 	Name  string `json:"name"`
 	Email string `json:"email"`
 }
 
-// UnknownKey is the newest signing key of an institution at the time of the backup.
+// UnknownKey is the newest signing key of an institution in the restored vault.
 type UnknownKey struct {
 	Institution string         `json:"institution"`
 	Kind        authority.Kind `json:"kind"`
@@ -54,7 +54,7 @@ type UnknownKey struct {
 	ExpiresAt time.Time `json:"expires_at"`
 }
 
-// Summary returns the lengths of the lists as text, such as "2 tokens, 1 member, 1 operator and 1
+// Summary returns the lengths of the lists as a text, such as "2 tokens, 1 member, 1 operator and 1
 // signing key".
 func (u *Unknown) Summary() string {
 	counts := make([]string, 0, 4)
@@ -113,7 +113,7 @@ func ListUnknown(ctx context.Context, accounts *account.Service, tokens *token.S
 }
 
 // addKey adds the newest signing key of an institution. It ignores a key that is missing or cannot
-// be read. In this case, uploads of the institution fail, and certvault doctor reports the key.
+// be read, because certvault doctor reports the key.
 func (u *Unknown) addKey(ctx context.Context, inst *account.Institution, keys *authority.Authority) {
 	list, err := keys.Certificates(ctx, inst.UUID)
 	if err != nil || len(list) == 0 {

@@ -20,11 +20,11 @@ import (
 // verifyWorkers is the number of files that are read at the same time.
 const verifyWorkers = 4
 
-// Problem is a problem of a backup.
+// Problem describes what is wrong with one file of a backup.
 type Problem struct {
 	// File is the name of the file, relative to the folder of the backup.
 	File string `json:"file"`
-	// Detail says what is wrong.
+	// Detail describes the problem.
 	Detail string `json:"detail"`
 }
 
@@ -35,14 +35,15 @@ type Report struct {
 	// Files is the number of files that the manifest names, and Bytes is their size.
 	Files int   `json:"files"`
 	Bytes int64 `json:"bytes"`
-	// Problems are all problems, ordered by name. The backup is intact if there are none.
+	// Problems are all problems, ordered by the name of the file. The backup is intact if there are
+	// none.
 	Problems []Problem `json:"problems"`
 }
 
 // Verify checks a backup: the signature of the manifest, the digest of each file, missing and
 // additional files, and the structure of the database. Problems of the backup are in the report.
-// The error is ErrNoBackup if dir contains no backup, ErrPartial if the backup is not complete, and
-// ErrWrongKey if the backup was signed with a master key other than that of ring.
+// The errors include those of ReadHeader, and ErrWrongKey if the manifest was signed with a master
+// key other than that of ring.
 func Verify(ctx context.Context, dir string, ring *keyring.Ring) (_ *Report, err error) {
 	r, err := openManifest(dir, ring)
 	if err != nil {
@@ -69,7 +70,7 @@ type verifier struct {
 	mu     sync.Mutex
 	// present is the number of entries whose file exists and is a regular file.
 	present int
-	// damaged means that the manifest is damaged, and that not all of its entries are known.
+	// damaged means that the manifest is damaged, so its entries may be wrong or incomplete.
 	damaged bool
 }
 
@@ -79,7 +80,7 @@ func (v *verifier) addf(file, format string, args ...any) {
 	v.report.Problems = append(v.report.Problems, Problem{file, fmt.Sprintf(format, args...)})
 }
 
-// entries compares all files of the manifest with their entries.
+// entries checks the file of each entry of the manifest.
 func (v *verifier) entries(ctx context.Context, r *manifestReader) error {
 	entries := make(chan Entry)
 	var workers sync.WaitGroup
@@ -129,7 +130,7 @@ func (v *verifier) send(ctx context.Context, r *manifestReader, entries chan<- E
 	return ctx.Err()
 }
 
-// entry compares a file with its entry.
+// entry checks the file of an entry.
 func (v *verifier) entry(ctx context.Context, e Entry) {
 	name := filepath.Join(v.report.Dir, filepath.FromSlash(e.Name))
 	info, err := os.Lstat(name)
@@ -189,9 +190,9 @@ func (r contextReader) Read(p []byte) (int, error) {
 	return r.Reader.Read(p)
 }
 
-// additional finds the files that the manifest does not name. A signed manifest names each file
-// once. Therefore, there are additional files only if there are more files than entries whose file
-// is present, and the names are compared only then.
+// additional finds the files that the manifest does not name. A signed manifest names each file once.
+// If there are as many files as entries whose file is present, no file is additional, and the names
+// are not compared.
 func (v *verifier) additional(ctx context.Context, dir string, ring *keyring.Ring) error {
 	count := 0
 	if err := eachFile(ctx, dir, func(string) { count++ }); err != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/certvault/certvault/internal/keyring"
 )
 
-// TestVerifyNamesEachProblem damages a backup in all ways at once.
+// TestVerifyNamesEachProblem checks the report on a backup that is damaged in several ways.
 func TestVerifyNamesEachProblem(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -38,7 +38,7 @@ func TestVerifyNamesEachProblem(t *testing.T) {
 		if d.Dialect == db.PostgreSQL {
 			database = "database/certvault.dump"
 		}
-		// The page size of SQLite, and the format of pg_dump, are in the first bytes.
+		// The header of a SQLite database, or of a dump, is in the first bytes.
 		replace(t, filepath.Join(dir, filepath.FromSlash(database)), func(text []byte) []byte { return append([]byte("nothing to read here"), text[20:]...) })
 		problems := f.verify(dir)
 		for name, want := range map[string]string{
@@ -63,7 +63,7 @@ func TestVerifyChecksTheIntegrityOfTheDatabase(t *testing.T) {
 	f := newFixture(t, dbtest.SQLite(t), 1)
 	conn, err := f.DB.Writer().Conn(t.Context())
 	f.ok(err)
-	// A copy of the database keeps this kind of damage: a row that the schema does not allow.
+	// Insert a row that the schema does not allow. A copy of the database contains it too.
 	for _, statement := range []string{
 		`CREATE TABLE damaged (a TEXT)`, `INSERT INTO damaged VALUES (NULL)`, `PRAGMA writable_schema = 1`,
 		`UPDATE sqlite_master SET sql = 'CREATE TABLE damaged (a TEXT NOT NULL)' WHERE name = 'damaged'`, `PRAGMA writable_schema = RESET`,
@@ -74,7 +74,7 @@ func TestVerifyChecksTheIntegrityOfTheDatabase(t *testing.T) {
 	f.ok(conn.Close())
 	dir := f.backup(backup.Options{}).Dir
 	if problems := f.verify(dir); len(problems) != 1 || !strings.Contains(problems["database/certvault.db"], "NULL value in damaged.a") {
-		t.Errorf("problems = %v, want the value that is null", problems)
+		t.Errorf("problems = %v, want one with the column damaged.a", problems)
 	}
 }
 
@@ -141,15 +141,15 @@ func TestVerifyNamesAWrongKey(t *testing.T) {
 	}
 }
 
-// killVariable is the environment variable with the data folder and the folder of the backup for
-// TestInterruptedProcess.
+// killVariable is the name of the environment variable that passes the data folder and the folder of the
+// backup to TestInterruptedProcess.
 const killVariable = "CERTVAULT_TEST_BACKUP"
 
 // TestKilledBackupIsPartial kills a process that makes a backup, after it has copied files and before the
 // backup is complete.
 func TestKilledBackupIsPartial(t *testing.T) {
 	t.Parallel()
-	// The other process needs a vault whose database is in the data folder.
+	// The other process opens the database in the data folder.
 	data := t.TempDir()
 	f := newFixtureIn(t, dbtest.Open(t, data, ""), data, 5)
 	dir := filepath.Join(t.TempDir(), "backup")
@@ -161,11 +161,11 @@ func TestKilledBackupIsPartial(t *testing.T) {
 	line, err := bufio.NewReader(out).ReadString('\n')
 	f.ok(err)
 	if line != "copied\n" {
-		t.Fatalf("the other process prints %q, want copied", line)
+		t.Fatalf("the other process printed %q, want %q", line, "copied\n")
 	}
 	f.ok(c.Process.Kill())
 	if err := c.Wait(); err == nil {
-		t.Fatal("the process ended and was not killed")
+		t.Fatal("the process ended without an error, want that it was killed")
 	}
 	if !exists(filepath.Join(dir, "files", "blobs")) {
 		t.Error("the interrupted backup has no files")

@@ -1,8 +1,7 @@
-// Package batch manages bulk uploads: staged files, which are uploaded before the entries that
-// refer to them; the entries and their conversion to certificates; and the progress of a batch. The
-// entries of a batch that is issued from a template have values instead of files. The package does
-// not manage the content and the states of certificates (see package cert), and it does not depend
-// on HTTP or on how its values are shown.
+// Package batch manages batches: staged files, which are uploaded before the entries that refer to
+// them; the entries and the certificates that are created from them; and the progress of a batch.
+// The entries of a batch that is issued from a template have values instead of files. Package cert
+// manages the content and the states of certificates.
 package batch
 
 import (
@@ -35,16 +34,16 @@ type Config struct {
 	Keyring *keyring.Ring
 	Certs   *cert.Service
 	Queue   *job.Queue
-	// Templates returns the templates of batches by the numbers of their versions. It may be nil if
-	// there are no batches from templates.
+	// Templates returns the templates of batches by the ids of their versions. It may be nil if there
+	// are no batches from templates.
 	Templates func(ctx context.Context, institutionID int64, versionIDs []int64) (map[int64]TemplateName, error)
-	// Signatories returns those who must approve the certificates of a version of a template. It may be nil
-	// if there are none.
+	// Signatories returns the signatories who must approve the certificates of a version of a template. It
+	// may be nil if no certificates need an approval.
 	Signatories func(ctx context.Context, q db.Queryer, institutionID, versionID int64) (cert.Signatories, error)
-	// Planned stores when the recipients of a new batch get mail, if not at the approval. It is called in
-	// the transaction that accepts the batch. It may be nil.
+	// Planned stores when the recipients of a new batch get mail. It is called in the transaction that
+	// accepts the batch, unless the mail is sent at the approval. It may be nil.
 	Planned func(ctx context.Context, tx *db.Tx, institutionID int64, batchID string, n cert.Notify) error
-	// Quota is the limit of staged files per institution, in bytes.
+	// Quota is the maximum total size of the staged files of an institution in bytes.
 	Quota int64
 	Now   func() time.Time
 	Log   *slog.Logger

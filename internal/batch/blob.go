@@ -7,9 +7,9 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// ReferencedBlobs returns those of the keys to which staged files, and batches with queued entries,
-// refer. It is a deletion.References. A key can also have a reference from a certificate: the certificate of
-// an entry refers to the same key as the staged file of the entry, or as the batch.
+// ReferencedBlobs returns those of the keys to which staged files or batches with queued entries refer.
+// It is a deletion.References. A certificate can refer to the same key, because it has the file of its
+// entry or the base of its batch.
 func ReferencedBlobs(ctx context.Context, d *db.DB, keys []string) ([]string, error) {
 	staged, arg, err := d.OneOf("original_key", 1, keys)
 	if err != nil {

@@ -14,12 +14,12 @@ import (
 )
 
 const (
-	// maxStrays is the maximum number of stored names that belong to no entry.
+	// maxStrays is the maximum number of names without an entry that a draft records.
 	maxStrays = 1000
 	// entryCost is the approximate memory of an entry without its texts, in bytes.
 	entryCost = 512
-	// maxReserved is the maximum memory of all drafts of a process, in bytes: enough for some
-	// dozens of typical batches of the largest size, or for one with the longest texts.
+	// maxReserved is the maximum memory of all drafts of a process, in bytes. It is enough for about
+	// 20 typical batches of MaxEntries entries.
 	maxReserved = 64 << 20
 	// busyRetry is the Retry-After for a batch that exceeds maxReserved.
 	busyRetry = 5 * time.Second
@@ -28,8 +28,8 @@ const (
 // fields are the fields of an entry. The problems of an entry are listed in this order.
 var fields = append(slices.Clone(cert.Fields[:]), cert.FieldFile)
 
-// Draft collects the entries of a batch field by field, in any order. It checks each value when it
-// is set and stores only valid values. The caller must call Close.
+// Draft collects the entries of a batch field by field, in any order. It checks each field when it
+// is set and stores only valid fields. The caller must call Close.
 type Draft struct {
 	service  *Service
 	reserved int64
@@ -84,7 +84,7 @@ func (d *Draft) reserve(n int) error {
 }
 
 // Entry creates the entry with an index if it does not exist. The index is from 0 to MaxIndex; the
-// caller checks it. An error concerns the whole batch. After an error, the draft must not be used.
+// caller checks it. An error concerns the whole batch. After an error, only Close may be called.
 func (d *Draft) Entry(index int) error {
 	_, err := d.entry(index)
 	return err
@@ -143,7 +143,7 @@ func check(field cert.Field, value string) (valid string, problem *cert.Problem)
 	if value == "" {
 		return "", &cert.Problem{Field: field, Code: cert.CodeRequired}
 	}
-	// uuid.Parse also accepts spellings of other lengths.
+	// uuid.Parse also accepts formats of other lengths.
 	if u, err := uuid.Parse(value); err == nil && len(value) == len(u.String()) {
 		return u.String(), nil
 	}
@@ -160,9 +160,9 @@ func (d *Draft) Place(index int, w *cert.RequestedPlacement) error {
 	return err
 }
 
-// Values sets the values that the template of the batch draws in the certificate of an entry, in
-// JSON. It creates the entry if necessary. A batch from a template has values instead of files; the
-// caller checks them. Errors are as for Entry.
+// Values sets the values that are drawn on the certificate of an entry, in JSON. It is for a batch
+// from a template. It creates the entry if necessary. The caller checks the values. Errors are as
+// for Entry.
 func (d *Draft) Values(index int, values json.RawMessage) error {
 	e, err := d.entry(index)
 	if err != nil {
@@ -192,8 +192,8 @@ func (d *Draft) TooLong(index int, field cert.Field) error {
 	return d.Refuse(index, *field.TooLong())
 }
 
-// AddMalformed records a name that belongs to no entry, with a code. Only the first code of each
-// name and at most maxStrays names are recorded.
+// AddMalformed records the name of a field that belongs to no entry, and the code of the problem. It
+// records only the first code of each name, and at most maxStrays names.
 func (d *Draft) AddMalformed(name string, code cert.Code) {
 	if len(d.strays) < maxStrays && !d.seen[name] {
 		d.seen[name] = true
@@ -201,8 +201,8 @@ func (d *Draft) AddMalformed(name string, code cert.Code) {
 	}
 }
 
-// sorted returns the entries in the order of their indexes. It records missing fields as problems.
-// The entries of a batch from a template have no files.
+// sorted returns the entries in the order of their indexes. It records missing required fields as
+// problems. If template is true, entries need no file.
 func (d *Draft) sorted(template bool) []*entry {
 	list := make([]*entry, 0, len(d.entries))
 	for _, index := range slices.Sorted(maps.Keys(d.entries)) {
@@ -221,7 +221,7 @@ func (d *Draft) sorted(template bool) []*entry {
 	return list
 }
 
-// checkExpiry records the problem of the last day of validity of an entry whose dates are valid.
+// checkExpiry records the problem of the last day of validity, unless the issue date has a problem.
 func (e *entry) checkExpiry(today string) {
 	_, noIssueDate := e.problems[cert.FieldIssueDate]
 	if problem := cert.CheckExpiry(e.text.IssueDate, e.text.ExpiresOn, today); problem != nil && !noIssueDate {

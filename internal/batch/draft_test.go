@@ -15,8 +15,8 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// placeOf returns the path of the field or the entry of a problem. If the problem belongs to no entry,
-// the path contains the name that AddMalformed recorded, if any.
+// placeOf returns the path of the field or the entry of a problem. For a problem without an entry, the
+// path contains the name that AddMalformed recorded.
 func placeOf(p Problem) string {
 	switch {
 	case p.Entry == NoEntry:
@@ -90,7 +90,7 @@ func TestSubmitReportsAllProblems(t *testing.T) {
 		}
 	}
 	if err := v.tryFile(" " + strings.ToUpper(staged.UUID) + "\n"); err != nil {
-		t.Errorf("a file id in upper case is refused: %v", err)
+		t.Errorf("a file id in upper case: error = %v, want none", err)
 	}
 	if _, err := v.Submit(t.Context(), Submission{Institution: v.inst, Draft: v.NewDraft()}); codesOf(err)["entries"] == "" {
 		t.Errorf("a batch without entries: error = %v, want a problem of the batch", err)
@@ -157,7 +157,7 @@ func TestDraftLimits(t *testing.T) {
 		}
 	}
 	if err := d.Entry(7); err != nil {
-		t.Errorf("an existing entry is refused: %v", err)
+		t.Errorf("an existing entry: error = %v, want none", err)
 	}
 	if err := d.Set(1, cert.FieldName, "x"); codesOf(err)["entries"] == "" {
 		t.Errorf("one entry more than MaxEntries: error = %v, want a problem of the batch", err)
@@ -168,7 +168,7 @@ func TestDraftLimits(t *testing.T) {
 	if len(d.strays) != maxStrays {
 		t.Errorf("%d names without an entry are stored, want maxStrays", len(d.strays))
 	}
-	// All drafts together reserve no more memory than the limit, even with the longest texts.
+	// Entries are refused when all drafts together have reserved more than maxReserved.
 	long := strings.Repeat("🎓", 255)
 	var err error
 	for n := 0; err == nil && n < 100; n++ {

@@ -19,11 +19,11 @@ type Entry struct {
 	Status string
 	// UUID and ReferenceID identify the entry's certificate; they are "" if there is none.
 	UUID, ReferenceID string
-	// ErrorCode is the reason of a failure or a rejection, or "". Error is the reason as text. Error
-	// is set for a certificate that failed and for a rejection without Problem.
+	// ErrorCode is the code of the reason for a failure or a rejection, or "". Error is the reason as
+	// text. Error is set for a certificate that failed and for a rejection without Problem.
 	ErrorCode, Error string
-	// Problem is the reason of a rejection. It is nil if there is no rejection or if Error has the
-	// reason.
+	// Problem is the reason for a rejection. It is nil if the entry is not rejected or if only Error
+	// has the reason.
 	Problem *cert.Problem
 	// ExistingUUID is the UUID of the existing certificate if the entry is a duplicate.
 	ExistingUUID string

@@ -23,16 +23,15 @@ import (
 const (
 	// Queue is the queue of the jobs that create certificates from entries.
 	Queue = "batch"
-	// slice is the number of entries per transaction. It is large enough that commits are rare, and
-	// small enough that other writers do not wait long.
+	// slice is the maximum number of entries per transaction. It is large enough that commits are rare,
+	// and small enough that other writers do not wait long.
 	slice = 50
-	// slicesOfJob is the maximum number of slices per job. After this number the job returns to the
-	// end of the queue, so that a process can stop.
+	// slicesOfJob is the maximum number of slices that a job processes before it returns to the end of
+	// the queue.
 	slicesOfJob = 20
 )
 
-// expandArgs is the job that creates certificates from entries. It is not for one batch: it
-// processes queued entries until none are left.
+// expandArgs is the job that creates certificates from the queued entries of all batches.
 type expandArgs struct{}
 
 // Kind returns the kind of the job.
@@ -49,9 +48,9 @@ type expandWorker struct {
 	service *Service
 }
 
-// Work creates certificates from entries, one slice per institution in turn. It may run repeatedly
-// and concurrently: a slice is one transaction, and a lock on the institution's turn excludes other
-// workers.
+// Work creates certificates from entries. The institutions take turns, with one slice for each turn.
+// Work may run repeatedly and concurrently: a slice is one transaction, which locks the institution's
+// turn.
 func (w *expandWorker) Work(ctx context.Context, _ *river.Job[expandArgs]) error {
 	s := w.service
 	var failed error
@@ -61,12 +60,12 @@ func (w *expandWorker) Work(ctx context.Context, _ *river.Job[expandArgs]) error
 		institution, err := s.expand(ctx, skip)
 		switch {
 		case ctx.Err() != nil:
-			// This process is stopping, or the time of the job has ended. The next job continues.
+			// This process is stopping, or the time of the job has ended. The job runs again later.
 			return river.JobSnooze(0)
 		case err != nil && institution == 0:
 			return errors.Join(failed, err)
 		case err != nil:
-			// An error in one institution's slice does not delay the others.
+			// An error in one institution's slice does not delay the other institutions.
 			s.log.WarnContext(ctx, "creating certificates from entries failed and will be retried",
 				slog.Int64("institution", institution), slog.Any("error", err))
 			skip, failed = append(skip, institution), errors.Join(failed, err)
@@ -91,9 +90,8 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// expand creates the certificates of one slice of entries, of the institution that has waited
-// longest and is not in skip. It returns the institution's id, or 0 if no other institution has
-// queued entries.
+// expand creates the certificates of one slice of entries, for the institution that turnTx returns. It
+// returns the institution's id, or 0 if turnTx returns no institution.
 func (s *Service) expand(ctx context.Context, skip []int64) (institution int64, err error) {
 	err = s.db.Tx(ctx, func(tx *db.Tx) error {
 		if institution, err = s.turnTx(ctx, tx, skip); err != nil || institution == 0 {
@@ -199,7 +197,8 @@ func (s *Service) expandTx(ctx context.Context, tx *db.Tx, institution int64) er
 type waitingEntry struct {
 	index int
 	input string
-	// file is nil if its record is missing, which should never happen.
+	// file is nil for a certificate from a template, or if the record of the file is missing. The
+	// latter should never happen.
 	file *cert.File
 }
 
@@ -264,8 +263,8 @@ func (s *Service) makeTx(ctx context.Context, tx *db.Tx, b *open, w waitingEntry
 // rejection is the stored reason why an entry was rejected.
 type rejection struct {
 	code string
-	// problem is a cert.Problem in JSON. If the error has no problem, such as for an impossible
-	// placement, message has the text of the error instead.
+	// problem is a cert.Problem in JSON. Some errors have no cert.Problem, such as the error for an
+	// impossible placement. For these, message has the text of the error instead.
 	problem, message sql.NullString
 	// existing is the UUID of the existing certificate if the entry is a duplicate.
 	existing sql.NullString
@@ -295,7 +294,7 @@ func reject(refusal *fault.Error) (rejection, error) {
 }
 
 // Sweep inserts a job if entries are queued and there is no job for them, as after a crash. It also
-// deletes expired staged files.
+// calls SweepStaged.
 func (s *Service) Sweep(ctx context.Context) error {
 	err := s.db.Tx(ctx, func(tx *db.Tx) error {
 		var waiting bool

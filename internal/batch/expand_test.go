@@ -17,7 +17,7 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// runJob runs a job as the queue would.
+// runJob runs a job without the queue.
 func (v *vault) runJob(ctx context.Context) error {
 	return v.worker.Work(ctx, &river.Job[expandArgs]{})
 }
@@ -75,8 +75,8 @@ func TestEntriesBecomeCertificates(t *testing.T) {
 	})
 }
 
-// Of duplicates, only one becomes a certificate: the existing one, or the first of the batch. If a
-// batch is sent again, only its missing certificates are created.
+// An entry is rejected if its certificate exists or an earlier entry of the batch is the same. If a batch
+// is sent again, only the missing certificates are created.
 func TestOnlyDuplicatesAreRejected(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -105,7 +105,7 @@ func TestOnlyDuplicatesAreRejected(t *testing.T) {
 				t.Errorf("the entry is %+v, want a duplicate of %s", e, existing)
 			}
 		}
-		// A duplicate that was rejected by a release without problems also has the code.
+		// Earlier releases stored no problem for a duplicate. Entries adds it.
 		v.exec(`UPDATE batch_entries SET error = 'A duplicate.', problem = NULL WHERE status = 'rejected'`)
 		if _, entries := v.get(v.inst, again.UUID); entries[3].Problem == nil || entries[3].Problem.Code != cert.CodeDuplicate || entries[3].Problem.Detail != bo {
 			t.Errorf("the entry that an earlier release rejected is %+v, want the problem of a duplicate", entries[3])
@@ -128,8 +128,7 @@ func TestOnlyDuplicatesAreRejected(t *testing.T) {
 	})
 }
 
-// A slice has 50 entries, and institutions take turns, even if one institution has many more
-// entries than the others.
+// Institutions take turns after each slice of at most 50 entries of one batch.
 func TestExpansionTakesTurns(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -175,13 +174,13 @@ func TestFailureOfOneInstitution(t *testing.T) {
 		input := one[string](v, `SELECT input FROM batch_entries WHERE batch_id = $1 AND entry_index = 1`, bad.id)
 		v.exec(`UPDATE batch_entries SET input = 'no JSON' WHERE batch_id = $1 AND entry_index = 1`, bad.id)
 		if err := v.runJob(t.Context()); err == nil {
-			t.Fatal("the error of the slice is not returned")
+			t.Fatal("error = nil, want the error of the slice")
 		}
 		queuedOf := func(b *Batch) int {
 			return one[int](v, `SELECT count(*) FROM batch_entries WHERE batch_id = $1 AND status = 'queued'`, b.id)
 		}
 		if queuedOf(bad) != 2 || queuedOf(good) != 0 {
-			t.Errorf("%d queued entries of the failing batch and %d of the other, want 2 and 0", queuedOf(bad), queuedOf(good))
+			t.Errorf("the failing batch has %d queued entries and the other batch has %d, want 2 and 0", queuedOf(bad), queuedOf(good))
 		}
 		v.exec(`UPDATE batch_entries SET input = $1 WHERE batch_id = $2 AND entry_index = 1`, input, bad.id)
 		if err := v.runJob(t.Context()); err != nil || queuedOf(bad) != 0 {
@@ -207,7 +206,7 @@ func TestEntryWithoutItsFile(t *testing.T) {
 			*entries[1].Problem != (cert.Problem{Field: cert.FieldFile, Code: cert.CodeRequired}) {
 			t.Errorf("the batch is %+v with the entries %+v, want the second entry rejected because its file is missing", got, entries)
 		}
-		// An entry that was rejected by a release without problems still has its message.
+		// Earlier releases stored a message instead of a problem.
 		v.exec(`UPDATE batch_entries SET error = 'No file.', problem = NULL WHERE status = 'rejected'`)
 		if _, entries := v.get(v.inst, b.UUID); entries[1].Error != "No file." || entries[1].Problem != nil {
 			t.Errorf("the entry that an earlier release rejected is %+v, want its message and no problem", entries[1])
@@ -215,7 +214,7 @@ func TestEntryWithoutItsFile(t *testing.T) {
 	})
 }
 
-// Concurrent workers, as on several nodes, create each certificate once.
+// Concurrent workers create each certificate once.
 func TestConcurrentWorkers(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -250,7 +249,7 @@ func TestConcurrentWorkers(t *testing.T) {
 	})
 }
 
-// A long job returns to the queue after its slices. A job returns at once if its process stops.
+// A job returns to the queue after slicesOfJob slices, or at once if its process stops.
 func TestLongJobReturnsToQueue(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.Open(t, t.TempDir(), ""))
@@ -265,7 +264,7 @@ func TestLongJobReturnsToQueue(t *testing.T) {
 		t.Errorf("stopped process: error = %v, want river.JobSnoozeError", err)
 	}
 	if err := v.runJob(t.Context()); !snoozed(err) {
-		t.Errorf("after the slices of a job: error = %v, want river.JobSnoozeError", err)
+		t.Errorf("after slicesOfJob slices: error = %v, want river.JobSnoozeError", err)
 	}
 	if n := one[int](v, `SELECT count(*) FROM batch_entries WHERE status = 'queued'`); n != 1 {
 		t.Errorf("%d entries are queued, want 1", n)

@@ -27,7 +27,7 @@ import (
 	"github.com/certvault/certvault/internal/webhook"
 )
 
-// sealer adds a tail or refuses a certificate. It records the certificates in the order of the
+// sealer adds a tail to a certificate or refuses it. It records the reference ids in the order of the
 // calls.
 type sealer struct {
 	mu     sync.Mutex
@@ -62,7 +62,7 @@ type vault struct {
 	root   string
 	worker *expandWorker
 	inst   *account.Institution
-	// deletions deletes files at the next sweep.
+	// deletions deletes files to which nothing refers.
 	deletions *deletion.Service
 }
 
@@ -141,7 +141,7 @@ func (v *vault) stage(inst *account.Institution) *StagedFile {
 	return staged
 }
 
-// setPerson sets an entry of a draft to a valid certificate of a person.
+// setPerson sets the required fields of an entry for a person with the given name.
 func setPerson(d *Draft, index int, name, fileID string) error {
 	for field, value := range map[cert.Field]string{
 		cert.FieldTitle: "BSc Physics", cert.FieldName: name, cert.FieldEmail: strings.ReplaceAll(strings.ToLower(name), " ", ".") + "@example.org", cert.FieldFile: fileID,
@@ -153,7 +153,7 @@ func setPerson(d *Draft, index int, name, fileID string) error {
 	return nil
 }
 
-// submission returns a batch with an entry for each name. The indexes start at 0.
+// submission returns a submission with an entry for each name. The indexes start at 0.
 func (v *vault) submission(inst *account.Institution, fileID string, names ...string) Submission {
 	v.tb.Helper()
 	d := v.NewDraft()
@@ -217,7 +217,7 @@ func (v *vault) get(inst *account.Institution, uuid string) (*Batch, []Entry) {
 	return b, entries
 }
 
-// process runs the queue until a condition is true, and stops it. It fails the test after a minute.
+// process runs the queue until a condition is true. It fails the test after a minute.
 func (v *vault) process(what string, done func() bool) {
 	v.tb.Helper()
 	if err := v.queue.Start(v.tb.Context()); err != nil {

@@ -9,8 +9,7 @@ import (
 )
 
 // These are the codes of rules for batches, in addition to those for certificates. Callers of
-// Draft.Refuse and Draft.AddMalformed may use other codes, for problems of the format in which they
-// receive entries.
+// Draft.Refuse and Draft.AddMalformed may use other codes for problems of the input format.
 const (
 	// CodeTooManyEntries means that a batch has more than MaxEntries entries. Limit is MaxEntries.
 	CodeTooManyEntries cert.Code = "too_many_entries"
@@ -20,19 +19,18 @@ const (
 	CodeUnknownFile cert.Code = "unknown_file"
 )
 
-// NoEntry is the number of the entry in a problem of the batch as a whole.
+// NoEntry is the index in a problem that belongs to no entry.
 const NoEntry = -1
 
 // Problem is a rule that a batch or one of its entries breaks.
 type Problem struct {
-	// Entry is the number of the entry, or NoEntry for a problem of the batch as a whole.
+	// Entry is the index of the entry, or NoEntry for a problem that belongs to no entry.
 	Entry int
 
 	cert.Problem
 }
 
-// Problems are the rules that a batch breaks. They are the cause of a fault of kind
-// Invalid.
+// Problems are the rules that a batch breaks. They are the cause of a fault of kind Invalid.
 type Problems []Problem
 
 // Error returns the number of problems and the first problem, for logs.

@@ -26,9 +26,9 @@ const (
 	CompletedWithErrors Status = "completed_with_errors"
 )
 
-// Batch is a bulk upload, or a list that is issued from a template, and its progress. Total is stored.
-// The other numbers are not stored, so that they are always right: they are counted from the
-// certificates and from the entries without a certificate.
+// Batch is a bulk upload, or a list that is issued from a template, and its progress. Only Total is
+// stored. The other numbers are counted from the certificates and from the entries without a
+// certificate, so that they are always right.
 type Batch struct {
 	UUID   string
 	Name   string
@@ -38,7 +38,8 @@ type Batch struct {
 	// Template is the template of the batch's certificates. It is nil for a bulk upload, and if the
 	// template no longer exists.
 	Template *TemplateName
-	// Total is the number of entries. It is the sum of the other numbers.
+	// Total is the number of entries. It is the sum of Processing, Approved, Failed, Rejected and
+	// Revoked.
 	Total, Processing, Approved, Failed, Rejected, Revoked int
 	// Pending is the number of certificates, included in Processing, that wait for their signatories.
 	Pending   int
@@ -160,8 +161,8 @@ func (s *Service) List(ctx context.Context, institutionID int64, f Filter) (*Lis
 	return list, s.complete(ctx, list.Items)
 }
 
-// part limits list to one page and sets its cursors. list.Items has one more batch if there is a
-// next page.
+// part limits list to one page and sets its cursors. list.Items has one batch more than a page if
+// there are more batches in the direction of r.
 func (s *Service) part(of batchList, r listing.Range, list *List) (err error) {
 	if list.More = len(list.Items) > r.PerPage; list.More {
 		list.Items = list.Items[:r.PerPage]
@@ -186,8 +187,8 @@ func scanBatches(rows *sql.Rows) ([]*Batch, error) {
 	return db.Collect(rows, func(rows *sql.Rows) (*Batch, error) { return scanBatch(rows) })
 }
 
-// Recent returns the newest batches of an institution, at most limit batches, without their progress.
-// It reads only the batches, so its time does not depend on their size.
+// Recent returns the newest batches of an institution, at most limit batches, without their templates
+// and progress. It does not read the entries, so its duration does not depend on their number.
 func (s *Service) Recent(ctx context.Context, institutionID int64, limit int) ([]*Batch, error) {
 	rows, err := s.db.QueryContext(ctx, `SELECT `+batchColumns+` FROM batches WHERE institution_id = $1 ORDER BY created_at DESC, id DESC LIMIT $2`, institutionID, limit)
 	if err != nil {
@@ -200,8 +201,8 @@ func (s *Service) Recent(ctx context.Context, institutionID int64, limit int) ([
 	return list, nil
 }
 
-// Names returns the names of batches of an institution by UUID. There must be at most one page of
-// UUIDs.
+// Names returns the names of batches of an institution by UUID. There must be at most
+// listing.MaxPage UUIDs.
 func (s *Service) Names(ctx context.Context, institutionID int64, uuids []string) (names map[string]string, err error) {
 	names = map[string]string{}
 	if len(uuids) == 0 {
@@ -226,8 +227,8 @@ func (s *Service) Names(ctx context.Context, institutionID int64, uuids []string
 	return names, rows.Err()
 }
 
-// ByUUIDs returns batches of an institution in the order of creation. There must be at most one
-// page of UUIDs.
+// ByUUIDs returns batches of an institution in the order of creation. There must be at most
+// listing.MaxPage UUIDs.
 func (s *Service) ByUUIDs(ctx context.Context, institutionID int64, uuids []string) ([]*Batch, error) {
 	if len(uuids) == 0 {
 		return []*Batch{}, nil
@@ -268,10 +269,10 @@ func (s *Service) Busy(ctx context.Context, institutionID int64, uuids []string)
 	return list, nil
 }
 
-// OldestUnfinished returns the time at which the oldest batch with queued entries or with certificates in
-// processing was created, of all institutions, or the zero time if there is none. It reads the batches
-// with queued entries, and one certificate in processing, whose batch has the smallest UUID: this batch
-// is the oldest, because UUIDs begin with the time (RFC 9562, 5.7).
+// OldestUnfinished returns the time at which the oldest batch of all institutions with queued entries or
+// with certificates in processing was created. It returns the zero time if there is no such batch. Of the
+// batches with certificates in processing, it reads only the one with the smallest UUID. This batch is
+// the oldest, because UUIDs begin with the time (RFC 9562, 5.7).
 func OldestUnfinished(ctx context.Context, q db.Queryer) (time.Time, error) {
 	var at sql.NullInt64
 	if err := q.QueryRowContext(ctx, `
@@ -375,8 +376,8 @@ func (s *Service) count(ctx context.Context, list []*Batch) (err error) {
 	return rows.Err()
 }
 
-// number returns the counter for the status of a certificate or an entry. Queued entries count as
-// processing.
+// number returns the counter for the status of a certificate or an entry. Queued entries and pending
+// certificates count as processing.
 func (b *Batch) number(status string) *int {
 	switch status {
 	case string(cert.Approved):

@@ -16,7 +16,7 @@ import (
 
 func (b *Batch) sum() int { return b.Processing + b.Approved + b.Failed + b.Rejected + b.Revoked }
 
-// From acceptance to a retry, the numbers match the entries, and each entry is counted once.
+// The numbers of a batch always match its entries, and each entry is counted once.
 func TestProgress(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -38,7 +38,7 @@ func TestProgress(t *testing.T) {
 				t.Fatal(err)
 			}
 			if unfinished.IsZero() != (status != Processing) || status == Processing && !unfinished.Equal(b.CreatedAt) {
-				t.Errorf("%s: the oldest unfinished batch was created at %v, want %v while it is processing", when, unfinished, b.CreatedAt)
+				t.Errorf("%s: the oldest unfinished batch was created at %v, want %v if it is processing, otherwise the zero time", when, unfinished, b.CreatedAt)
 			}
 			want.CompletedAt = got.CompletedAt
 			if *got != want || got.sum() != got.Total || got.Status() != status || got.Progress() != progress {
@@ -82,7 +82,7 @@ func TestProgress(t *testing.T) {
 		if e := entries[3]; e.ErrorCode != "no_room" || e.Error != "There is no room for the stamp." || e.UUID == "" {
 			t.Errorf("the failed entry is %+v, want the code no_room with its message, and the UUID of the certificate", e)
 		}
-		// A retry reopens the batch and later sets a new completion time.
+		// After a retry, the batch is processing again, and gets a new completion time.
 		v.sealer.refuse = nil
 		v.clock.Advance(time.Hour)
 		if _, err := v.certs.Retry(ctx, v.inst.ID, entries[3].UUID, nil); err != nil {
@@ -104,8 +104,7 @@ func TestProgress(t *testing.T) {
 	})
 }
 
-// The oldest unfinished batch is found if its entries are certificates, and also if they are still
-// queued.
+// OldestUnfinished finds a batch with certificates in processing, and a batch with queued entries.
 func TestOldestUnfinished(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -146,7 +145,7 @@ func TestBatchWithoutErrors(t *testing.T) {
 func TestLargestBatch(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
-		t.Skip("fewer than 5,000 entries are enough for the race detector")
+		t.Skip("-short skips the batch of the maximum size")
 	}
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d)
@@ -170,8 +169,8 @@ func TestLargestBatch(t *testing.T) {
 		if entries[0].Index != MaxIndex-199*(MaxEntries-1) || entries[MaxEntries-1].Index != MaxIndex {
 			t.Errorf("the first index is %d and the last %d, want the lowest submitted index and MaxIndex", entries[0].Index, entries[MaxEntries-1].Index)
 		}
-		// Certificates that wait for their turn are in no queue, so that a small batch of another
-		// institution is not sealed after them.
+		// Only the certificates that are sealed next have a job, so that a small batch of another
+		// institution need not wait for the whole batch.
 		if n := one[int](v, `SELECT count(*) FROM river_job WHERE queue = 'seal_bulk'`); n != 2 {
 			t.Errorf("%d jobs in the queue, want 2", n)
 		}
@@ -247,7 +246,7 @@ func TestBatchesAreListedByInstitution(t *testing.T) {
 			v.exec(`DELETE FROM batch_entries WHERE batch_id > $1`, theirs.id)
 			v.exec(`DELETE FROM batches WHERE id > $1`, theirs.id)
 		}
-		// Backward cursors return the pages of two, two and one batches in reverse order.
+		// From the third page, the previous cursors lead to the second page and then to the first.
 		last := ""
 		l, _ := list(v.inst.ID, "", listing.Range{PerPage: 2, Cursor: &last})
 		for range 2 {

@@ -42,9 +42,8 @@ func TestPurgeKeepsTheNumbersOfABatch(t *testing.T) {
 		if entries[0].UUID == "" || entries[0].Status != "approved" {
 			t.Errorf("the entry of an approved certificate is %+v, want the status approved and the certificate's UUID", entries[0])
 		}
-		// The other certificates still exist.
 		if n := one[int](v, `SELECT count(*) FROM certificates WHERE batch_id = $1`, b.UUID); n != 3 {
-			t.Errorf("%d certificates exist, want 3", n)
+			t.Errorf("%d certificates of the batch exist, want 3", n)
 		}
 	})
 }

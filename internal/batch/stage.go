@@ -21,9 +21,9 @@ import (
 )
 
 const (
-	// StagedLife is the time for which a staged file is valid.
+	// StagedLife is the time for which a file that Stage adds is valid.
 	StagedLife = 24 * time.Hour
-	// StagedQuota is the maximum size of the staged files of an institution in bytes: 20 GB.
+	// StagedQuota is the maximum total size of the staged files of an institution: 20 GiB.
 	StagedQuota = 20 << 30
 	// SweepInterval is the interval between sweeps for expired staged files and for queued entries
 	// without a job.
@@ -41,7 +41,7 @@ type StagedFile struct {
 }
 
 // CheckQuota returns fault.TooMany if an institution has reached its quota of staged files. A
-// caller can use it to avoid the transfer of a file that Stage would reject.
+// caller can call it before it receives a file that Stage would reject.
 func (s *Service) CheckQuota(ctx context.Context, institutionID int64) error {
 	var used int64
 	err := s.db.QueryRowContext(ctx, `SELECT bytes FROM staged_usage WHERE institution_id = $1`, institutionID).Scan(&used)
@@ -55,8 +55,9 @@ func (s *Service) CheckQuota(ctx context.Context, institutionID int64) error {
 }
 
 // Stage adds a received file to an institution's staged files. It calls then, unless then is nil,
-// in the same transaction. If the file exceeds the quota, the error is fault.TooMany, and if it exceeds
-// the storage limit of the institution, fault.Forbidden. The caller must then discard the file.
+// in the same transaction. The error is fault.TooMany if the file exceeds the quota, and
+// fault.Forbidden if it exceeds the storage limit of the institution. After an error, the caller must
+// discard the file.
 func (s *Service) Stage(ctx context.Context, inst *account.Institution, f *cert.File, then func(context.Context, *db.Tx, *StagedFile) error) (*StagedFile, error) {
 	return s.StageUntil(ctx, inst, f, s.now().Add(StagedLife), then)
 }
@@ -112,8 +113,8 @@ func (s *Service) reserveSpaceTx(ctx context.Context, tx *db.Tx, institutionID, 
 	return s.overQuota(ctx, tx, institutionID)
 }
 
-// overQuota returns the error for a file that exceeds the quota. Its RetryAfter is the time until
-// the sweep that deletes the first expired file.
+// overQuota returns the error for a file that exceeds the quota. RetryAfter is the time after which a
+// sweep has deleted the record of the staged file that expires first.
 func (s *Service) overQuota(ctx context.Context, q db.Queryer, institutionID int64) error {
 	var first sql.NullInt64
 	if err := q.QueryRowContext(ctx, `SELECT min(expires_at) FROM staged_files WHERE institution_id = $1 AND NOT kept`, institutionID).

@@ -14,7 +14,7 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// received returns a received file with a size.
+// received returns a file of the given size.
 func received(inst string, size int64) *cert.File {
 	return &cert.File{Name: "a.pdf", Type: "application/pdf", Size: size, State: []byte{1}, Key: inst + "/aa/x.original"}
 }
@@ -49,7 +49,7 @@ func TestStagedFilesHaveAQuota(t *testing.T) {
 			t.Errorf("CheckQuota with ten bytes left: error = %v, want none", err)
 		}
 		if _, err := stage(10); err != nil {
-			t.Errorf("a file that fills the quota is refused: %v", err)
+			t.Errorf("a file that fills the quota: error = %v, want none", err)
 		}
 		refused("CheckQuota with no bytes left", v.CheckQuota(ctx, v.inst.ID), 23*time.Hour)
 		if err := v.CheckQuota(ctx, other.ID); err != nil {
@@ -61,9 +61,9 @@ func TestStagedFilesHaveAQuota(t *testing.T) {
 		// A file to which a batch refers does not count toward the quota.
 		b := v.submit(v.submission(v.inst, first.UUID, "Ada Obi"))
 		if _, err := stage(v.quota - 10); err != nil {
-			t.Errorf("a file is refused after the batch %s was accepted: %v", b.UUID, err)
+			t.Errorf("a file after the batch %s was accepted: error = %v, want none", b.UUID, err)
 		}
-		// A second batch with the same file releases nothing more.
+		// The file no longer counts toward the quota, so a second batch with it changes nothing.
 		v.submit(v.submission(v.inst, first.UUID, "Bo Li"))
 		_, err = stage(1)
 		refused("after a second batch", err, 24*time.Hour)
@@ -110,13 +110,13 @@ func TestStagedFilesExpire(t *testing.T) {
 			t.Errorf("%d staged files after the entry became a certificate, want none; error %v", staged(), err)
 		}
 		if got, _ := v.get(v.inst, b.UUID); got.Rejected != 0 {
-			t.Errorf("the batch has rejected entries: %+v", got)
+			t.Errorf("the batch is %+v, want no rejected entries", got)
 		}
 	})
 }
 
-// The sweep of blobs does not delete staged files, files of queued entries or files of
-// certificates. It deletes expired files.
+// The sweep of blobs keeps staged files, files of queued entries and files of certificates. It deletes
+// expired files to which nothing refers.
 func TestSweepOfFiles(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -153,7 +153,7 @@ func TestSweepOfFiles(t *testing.T) {
 		sweep()
 		for _, f := range []*StagedFile{unused, queued, used} {
 			if !exists(f) {
-				t.Fatal("the sweep deleted a staged file")
+				t.Fatal("the sweep deleted a file before it expired")
 			}
 		}
 		v.clock.Advance(StagedLife + stagedGrace + time.Second)

@@ -34,12 +34,12 @@ type Submission struct {
 	Institution *account.Institution
 	Creator     cert.Actor
 	Context     cert.TriggerContext
-	// Name is the name of the batch. If it is empty, the name has the time of the submission.
+	// Name is the name of the batch. If it is empty, the name contains the time of the submission.
 	Name  string
 	Draft *Draft
 	// Template is the template of the certificates. It is nil for a bulk upload of files.
 	Template *Template
-	// Notify is the time of the mail to the recipients.
+	// Notify is the choice of when the recipients get mail.
 	Notify cert.Notify
 	// Then, which may be nil, runs in the transaction that accepts the batch.
 	Then func(ctx context.Context, tx *db.Tx, b *Batch) error
@@ -60,8 +60,9 @@ type TemplateName struct {
 }
 
 // Submit accepts a whole batch or nothing. The error is fault.Invalid with all problems if the draft
-// has a problem or no entries, or if a file does not exist, and fault.Forbidden if a limit of the
-// institution would be exceeded. Duplicates are checked later, and each affects only its own entry.
+// has a problem or no entries, or if a file does not exist. The error is fault.Forbidden if a limit
+// of the institution would be exceeded. Duplicates are rejected later, without an effect on other
+// entries.
 func (s *Service) Submit(ctx context.Context, u Submission) (*Batch, error) {
 	now := s.now().UTC().Truncate(time.Microsecond)
 	entries := u.Draft.sorted(u.Template != nil)
@@ -154,8 +155,8 @@ func (s *Service) findFiles(ctx context.Context, institutionID int64, entries []
 }
 
 func (s *Service) insertTx(ctx context.Context, tx *db.Tx, b *Batch, u *Submission) error {
-	// The update locks the row of the institution until tx ends, so that no two transactions submit or
-	// expand batches of one institution at the same time.
+	// The statement locks the row of the institution in batch_turns until tx ends, so that no two
+	// transactions submit or expand batches of one institution at the same time.
 	if _, err := tx.ExecContext(ctx, `
 		INSERT INTO batch_turns (institution_id, served_at) VALUES ($1, 0)
 		ON CONFLICT (institution_id) DO UPDATE SET served_at = batch_turns.served_at`, b.institutionID); err != nil {

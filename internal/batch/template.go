@@ -9,7 +9,7 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// addTemplates sets the templates of batches of an institution.
+// addTemplates sets the field Template of batches of an institution.
 func (s *Service) addTemplates(ctx context.Context, list []*Batch) error {
 	byVersion := map[int64][]*Batch{}
 	for _, b := range list {
@@ -23,8 +23,8 @@ func (s *Service) addTemplates(ctx context.Context, list []*Batch) error {
 	return s.nameTemplates(ctx, list[0].institutionID, byVersion)
 }
 
-// nameTemplates sets the templates of batches of an institution. byVersion has the batches by the
-// version of their template.
+// nameTemplates sets the field Template of batches of an institution. byVersion has the batches by the
+// id of the version of their template.
 func (s *Service) nameTemplates(ctx context.Context, institutionID int64, byVersion map[int64][]*Batch) error {
 	if s.templates == nil {
 		return nil
@@ -43,8 +43,8 @@ func (s *Service) nameTemplates(ctx context.Context, institutionID int64, byVers
 	return nil
 }
 
-// Issued returns the number of entries of all batches of an institution by the version of their
-// template. Versions without batches are not in the map.
+// Issued returns the number of entries of an institution's batches for each of the given versions of
+// templates. Versions without batches are not in the map.
 func (s *Service) Issued(ctx context.Context, institutionID int64, versionIDs []int64) (map[int64]int, error) {
 	counts, err := db.ByID(ctx, s.db, institutionID, versionIDs, func(list string) string {
 		return `SELECT template_version_id, sum(total) FROM batches

@@ -40,7 +40,7 @@ func (w drawer) Draw(_ context.Context, c *cert.Certificate) (*cert.Drawn, error
 	}, nil
 }
 
-// template stores a base and returns the template of version 4.
+// template stores a base and returns a Template with the version id 4.
 func (v *vault) template(inst *account.Institution) *Template {
 	v.tb.Helper()
 	t := &Template{VersionID: 4, BaseKey: cert.BaseKey(inst.UUID)}
@@ -72,7 +72,7 @@ func (v *vault) issue(inst *account.Institution, t *Template, names ...string) S
 	return u
 }
 
-// named returns the name of the template of version 4.
+// named is a Config.Templates that knows only the version id 4.
 func named(_ context.Context, _ int64, versions []int64) (map[int64]TemplateName, error) {
 	names := map[int64]TemplateName{}
 	for _, version := range versions {
@@ -92,16 +92,16 @@ func TestBatchFromTemplate(t *testing.T) {
 		made := v.submit(v.issue(v.inst, tmpl, people("Person", 60)...))
 		if made.Source != cert.Template || made.Context != cert.FromTemplate || made.Template == nil || made.Template.Name != "Diploma" ||
 			!strings.HasPrefix(made.Name, "Issued on ") {
-			t.Errorf("batch = %+v with %+v, want one from the template", made, made.Template)
+			t.Errorf("batch = %+v with the template %+v, want the template Diploma", made, made.Template)
 		}
 		v.expandAll()
 		b, entries := v.get(v.inst, made.UUID)
 		if b.Source != cert.Template || b.Context != cert.FromTemplate || b.Template == nil || *b.Template != *made.Template || b.Processing != 60 || len(entries) != 60 {
-			t.Errorf("batch = %+v with %+v and %d entries, want 60 in processing", b, b.Template, len(entries))
+			t.Errorf("batch = %+v with the template %+v and %d entries, want 60 in processing", b, b.Template, len(entries))
 		}
 		list, err := v.List(t.Context(), v.inst.ID, Filter{Range: listing.Range{PerPage: 10, Page: 1}, Source: cert.Template})
 		if err != nil || len(list.Items) != 1 || list.Items[0].Template == nil {
-			t.Errorf("the batches from templates are %+v (%v), want one with its template", list, err)
+			t.Errorf("the batches from templates are %+v, %v, want one with its template", list, err)
 		}
 		for _, i := range []int{0, 59} {
 			c, err := v.certs.ByUUID(t.Context(), v.inst.ID, entries[i].UUID)
@@ -110,17 +110,17 @@ func TestBatchFromTemplate(t *testing.T) {
 			}
 			if c.Source != cert.Template || c.BatchID != b.UUID || c.File.Key != tmpl.BaseKey || c.Template == nil || c.Template.VersionID != 4 ||
 				string(c.Template.Values) != fmt.Sprintf(`{"Grade":"%d"}`, i) || c.FullName != fmt.Sprintf("Person %d", i) || c.IssueDate != cert.Today(v.clock.Now()) {
-				t.Errorf("certificate %d = %+v with %+v, want the values of its entry", i, c, c.Template)
+				t.Errorf("certificate %d = %+v with the template %+v, want the values of its entry", i, c, c.Template)
 			}
 		}
 		if n := one[int](v, `SELECT count(*) FROM batch_entries WHERE input IS NOT NULL`); n != 0 {
-			t.Errorf("%d entries keep their input, want none", n)
+			t.Errorf("%d entries still have their input, want 0", n)
 		}
 	})
 }
 
-// The entries of a batch from a template need no file. All other rules apply, and a certificate that
-// cannot be drawn fails alone.
+// The entries of a batch from a template need no file, but all other rules apply. A certificate that
+// cannot be drawn does not affect the other entries.
 func TestProblemsOfBatchFromTemplate(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -133,7 +133,7 @@ func TestProblemsOfBatchFromTemplate(t *testing.T) {
 		var problems Problems
 		if !fault.Is(err, fault.Invalid) || !errors.As(err, &problems) || len(problems) != 1 ||
 			problems[0].Entry != 1 || problems[0].Field != cert.FieldTitle || problems[0].Code != cert.CodeRequired {
-			t.Errorf("an entry without a title: %v (%v), want one problem of the title", err, problems)
+			t.Errorf("an entry without a title: error = %v, problems = %v, want one problem of the title", err, problems)
 		}
 		uploaded := v.submit(v.submission(v.inst, v.stage(v.inst).UUID, "Ada Obi"))
 		v.expandAll()
@@ -154,7 +154,7 @@ func TestProblemsOfBatchFromTemplate(t *testing.T) {
 	})
 }
 
-// A batch refers to the base of its template until its certificates refer to the base.
+// A batch refers to the base of its template until all its certificates exist and refer to the base.
 func TestBatchRefersToBase(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -191,7 +191,7 @@ func TestBatchRefersToBase(t *testing.T) {
 			t.Fatal(err)
 		}
 		if existing, err := v.deletions.Exist(t.Context(), keys[:1]); err != nil || len(existing) != 1 {
-			t.Errorf("the base was swept (%v)", err)
+			t.Errorf("the bases after the sweep are %v, %v, want one", existing, err)
 		}
 	})
 }

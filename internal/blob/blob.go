@@ -1,4 +1,4 @@
-// Package blob stores files: originals, tails of verified PDFs and rendered images. A blob is
+// Package blob stores files, such as originals, tails of verified PDFs and rendered images. A blob is
 // written once under a key that the caller chooses, and it never changes. The package does not
 // depend on the content of a file or on the records that refer to it.
 package blob
@@ -13,15 +13,14 @@ import (
 var (
 	// ErrNotFound reports that there is no blob under the key.
 	ErrNotFound = errors.New("no such blob")
-	// ErrFull reports that the store has too little free space for another
-	// blob.
+	// ErrFull reports that the store has too little free space for another blob.
 	ErrFull = errors.New("the store is nearly full")
 	// ErrExists reports that there is a blob under the key already. Keys are never used again.
 	ErrExists = errors.New("the blob exists already")
 	// ErrKey reports that a key is invalid.
 	ErrKey = errors.New("invalid blob key")
-	// ErrUnavailable reports that a store on the network cannot work at the moment. It is not a
-	// fault.Error; web.IsOutage recognizes it.
+	// ErrUnavailable reports that a store on the network cannot be used at the moment. It is not a
+	// fault.Error. The function web.IsOutage recognizes it.
 	ErrUnavailable = errors.New("the file store is not available")
 )
 
@@ -55,28 +54,29 @@ type Store interface {
 // FileStore is the file store of a vault: a Folder or an S3.
 type FileStore interface { //nolint:interfacebloat // the server and the commands use one store in many ways
 	Store
-	// Location returns the place of the store for messages, as OpenURL accepts it.
+	// Location returns the location of the store for messages, as OpenURL accepts it.
 	Location() string
-	// InstallationPath returns the place of the file with the installation, for messages.
+	// InstallationPath returns the location of the file with the installation, for messages.
 	InstallationPath() string
 	// Installation returns the installation of the store, and changes nothing. The error is
 	// ErrNoInstallation if the store, or the file in it, does not exist.
 	Installation(ctx context.Context) (Installation, error)
 	// SetInstallation stores the installation durably, unless the store has one.
 	SetInstallation(ctx context.Context, i Installation) error
-	// Transit returns the number of bytes that were received for files that are not stored yet.
+	// Transit returns the number of bytes received so far for files that are not stored yet.
 	Transit() int64
-	// Probe returns an error if the store does not work at the moment. It is called every few seconds.
+	// Probe returns an error if the store cannot be used at the moment. It is called every few seconds.
 	Probe(ctx context.Context) error
-	// Test writes a file and removes it. It returns an error if the store does not do all that the
+	// Test writes a file and removes it. It returns an error if the store lacks a function that the
 	// vault needs.
 	Test(ctx context.Context) error
 
-	// exists returns an error if the place is not a store.
+	// exists returns an error if there is no store at the location.
 	exists(ctx context.Context) error
-	// createNew creates the store, unless the place contains something else.
+	// createNew creates the store if it does not exist. A Folder returns an error if the folder
+	// contains something else.
 	createNew() error
-	// contains reports whether another store is the same store, or is inside it.
+	// contains reports whether other is this store or is inside this store.
 	contains(other FileStore) (bool, error)
 }
 
@@ -94,8 +94,8 @@ type Object interface {
 // Version identifies the bytes of a blob. Two versions can be compared with ==. Times are in
 // nanoseconds.
 type Version struct {
-	// Inode is the number of the inode. In S3, it is a part of the digest of the ETag and the version
-	// id of the object.
+	// Inode is the number of the inode. In S3, Inode is a part of a digest of the object's ETag and
+	// version id.
 	Inode uint64
 	Size  int64
 	// Modified is the time of the last write, and Changed is the time of the last change of the
@@ -109,8 +109,8 @@ const FullWait = 30 * time.Second
 // UnavailableWait is the time after which a job runs again if the store was not available.
 const UnavailableWait = 10 * time.Second
 
-// Wait returns the time after which a job that failed with err runs again, if the store was full or
-// not available. Such an attempt does not count.
+// Wait returns the time after which a job runs again if err means that the store was full or not
+// available. The failed attempt does not count. For other errors, Wait returns false.
 func Wait(err error) (wait time.Duration, ok bool) {
 	switch {
 	case errors.Is(err, ErrFull):
