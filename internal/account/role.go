@@ -83,9 +83,9 @@ var Permissions = []struct {
 	{MayUpload, "Upload certificates, one or many"},
 	{MayRetry, "Retry failed certificates, correct an address, send mail again, close correction requests"},
 	{MayRevoke, "Revoke certificates"},
-	{MaySign, "Be a signatory: approve or decline certificates, and have a picture of the signature"},
+	{MaySign, "Be a signatory: approve or decline certificates, and add a picture of your signature"},
 	{MayManageTemplates, "Create, change, publish and archive templates"},
-	{MayReview, "Review applications: claim, approve, hold and reject them"},
+	{MayReview, "Review applications: claim, approve, put on hold and reject them"},
 	{MayManageOffers, "Create and change offers that people can apply for"},
 	{MaySeeMembers, "See members and invitations"},
 	{MayManageMembers, "Invite, change and remove members"},
@@ -110,7 +110,7 @@ var Roles = []RoleInfo{
 	{Issuer, "Issuer", "Uploads certificates, fixes failed ones, revokes certificates, and reviews applications.", []Permission{
 		MayView, MayUpload, MayRetry, MayRevoke, MaySign, MayReview,
 	}},
-	{Reviewer, "Reviewer", "Reviews applications: claims, approves, holds and rejects them.", []Permission{MayView, MayReview}},
+	{Reviewer, "Reviewer", "Reviews applications: claims and approves them, puts them on hold or rejects them.", []Permission{MayView, MayReview}},
 	{Signatory, "Signatory", "Is responsible for what is issued. Sees, approves and can revoke certificates.", []Permission{
 		MayView, MayRevoke, MaySign,
 	}},

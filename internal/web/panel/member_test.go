@@ -39,7 +39,7 @@ func TestMembersPage(t *testing.T) {
 	checkPage(t, "an owner's page for an admin", o.get("admin", o.memberPath("owner")), http.StatusOK, "Only an owner")
 
 	w := o.followRedirect(t, "owner", o.post("owner", o.memberPath("issuer"), url.Values{"role": {"auditor"}, "manage_webhooks": {"yes"}}), "/panel/nwu/members")
-	checkPage(t, "after changing a member", w, http.StatusOK, "The member was changed.", "and Manage webhooks")
+	checkPage(t, "after changing a member", w, http.StatusOK, "The member was changed.", "(can also manage webhooks)")
 	checkPage(t, "an unknown role", o.post("owner", o.memberPath("issuer"), url.Values{"role": {"king"}}), http.StatusUnprocessableEntity, "Choose one of the roles.")
 
 	checkPage(t, "the page that asks for confirmation", o.get("owner", o.memberPath("issuer")+"/remove"), http.StatusOK, "Remove “ Issuer Person ”?", "issuer@example.org")
