@@ -59,7 +59,7 @@ func TestAchievements(t *testing.T) {
 	fields := map[string]string{"title": "BSc Physics", "description": "Three <b>years</b>", "criteria": "", "criteria_url": "http://x.example", "skills": "Optics\nMechanics"}
 	checkPage(t, "the empty list", o.get("owner", list), http.StatusOK, "No achievements")
 	checkPage(t, "wrong values", o.send(o.achievementForm("owner", form, []byte("no picture"), fields)), http.StatusUnprocessableEntity,
-		"Enter an address that begins with https://", "The picture must be a PNG or JPEG file", "Three <b>years</b>")
+		"Enter a web address that begins with https://", "The picture must be a PNG or JPEG file", "Three <b>years</b>")
 	fields["criteria_url"] = "https://nwu.example/physics"
 	cross := o.achievementForm("owner", form, picture.Bytes(), fields)
 	cross.Header.Set("Sec-Fetch-Site", "cross-site")
