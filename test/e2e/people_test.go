@@ -90,7 +90,7 @@ func setUp(t *testing.T, v *vault.Vault) *tab {
 	owner.fill("owner_password", "short pw but long enough")
 	owner.press("Mail is not sent: no mail server is configured.")
 	owner.press("Write test mail")
-	owner.see("The test mail to ada@nwu.example was written to the folder. It was not sent.")
+	owner.see("The test mail to ada@nwu.example was written to the outbox folder. It was not sent.")
 	if text := awaitLetterText(t, v, "ada@nwu.example", "can send mail"); !strings.Contains(text, v.URL) {
 		t.Errorf("the test mail does not contain the address of the vault: %s", text)
 	}

@@ -106,7 +106,7 @@ func TestOperatorPages(t *testing.T) {
 	o.person("operator")
 	o.makeOperator("operator")
 	checkPage(t, "the page of the installation", o.get("operator", "/operator"), http.StatusOK, "1 check needs attention", "disk Needs attention 3% free", "database OK", "Certificates stay private to each institution.", "3% free", "seal 4 0 0 0", "Institutions",
-		"Waiting 1 Sent in the last 30 days 2 Not sent in the last 30 days 5 Failed in the last 30 days 3", "The mail server rejected the address.")
+		"Waiting 1 Sent in the last 30 days 2 Saved but not sent in the last 30 days 5 Failed in the last 30 days 3", "The mail server rejected the address.")
 	checkPage(t, "the list of institutions", o.get("operator", "/operator/institutions"), http.StatusOK, "Northern & Western University", "South East College", "15", "1.5 GB", "still being counted")
 	found := o.get("operator", "/operator/institutions?q=SOUTH")
 	checkPage(t, "a search", found, http.StatusOK, "South East College")

@@ -227,7 +227,7 @@ func TestSetupWithoutMailServer(t *testing.T) {
 	}
 	checkPage(t, "the set-up page", o.sendLocally(http.MethodGet, "/setup?token="+secret, nil), http.StatusOK, "No mail server is configured, so no mail is sent. Mail is written to the folder /var/lib/certvault/outbox", "Write test mail")
 	w := o.sendLocally(http.MethodPost, "/setup/mail", url.Values{"token": {secret}, "owner_email": {"first@example.org"}})
-	checkPage(t, "a test message without a mail server", w, http.StatusOK, "The test mail to first@example.org was written to the folder. It was not sent.")
+	checkPage(t, "a test message without a mail server", w, http.StatusOK, "The test mail to first@example.org was written to the outbox folder. It was not sent.")
 	if text := visibleText(t, w); strings.Contains(text, "mail server accepted") || strings.Contains(text, "Check that it arrives") {
 		t.Errorf("the page reports that a mail server accepted the message: %s", text)
 	}
