@@ -180,7 +180,7 @@ func TestSecondReviewerLearnsOfTheFirst(t *testing.T) {
 	path := o.pathOf("applications/" + a.UUID)
 	w := o.post("admin", path+"/claim", url.Values{"revision": {"1"}})
 	checkPage(t, "a claim", o.followRedirect(t, "admin", w, path), http.StatusOK, "You claimed this application.")
-	checkPage(t, "a second claim", o.post("reviewer", path+"/claim", url.Values{"revision": {"1"}}), http.StatusConflict, "Admin Person is reviewing this application.")
+	checkPage(t, "a second claim", o.post("reviewer", path+"/claim", url.Values{"revision": {"1"}}), http.StatusConflict, "Admin Person is reviewing it.")
 	o.post("admin", path+"/reject", url.Values{"revision": {"2"}, "reason": {"Not attended."}})
 	checkPage(t, "a late approval", o.multi("reviewer", path+"/approve", [2]string{"revision", "2"}, [2]string{"file", "@" + string(vaulttest.PDF)}), http.StatusConflict,
 		"Admin Person rejected this application.")
