@@ -36,7 +36,7 @@ func TestSignatoryWhoLeaves(t *testing.T) {
 		}
 	}
 	w := o.get("auditor", o.pathOf("members"))
-	checkPage(t, "the members", w, http.StatusOK, "Signatory, templates: 1")
+	checkPage(t, "the members", w, http.StatusOK, "Signatory of templates: 1")
 	if strings.Contains(visibleText(t, w), "no longer sign") {
 		t.Error("the members say that a signatory can no longer sign")
 	}
@@ -44,7 +44,7 @@ func TestSignatoryWhoLeaves(t *testing.T) {
 		t.Fatalf("changing the role: status = %d", w.Code)
 	}
 	checkPage(t, "the members after the role changed", o.get("owner", o.pathOf("members")), http.StatusOK, "A signatory can no longer sign. Issuer Person .",
-		"Name a replacement", "Signatory, templates: 1 can no longer sign")
+		"Name a replacement", "Signatory of templates: 1 can no longer sign")
 	w = o.followRedirect(t, "owner", o.post("owner", member+"/remove", nil), o.pathOf("members"))
 	checkPage(t, "the members after the removal", w, http.StatusOK, "The member was removed.", "A signatory can no longer sign. Issuer Person .", "Name a replacement")
 	w = o.get("admin", o.pathOf("members"))
