@@ -64,7 +64,8 @@ func TestRowsAreCheckedByKind(t *testing.T) {
 		}
 		// The page of a row leads to the next row to check, even after the row is no longer one of
 		// them.
-		o.followRedirect(t, "issuer", o.post("issuer", draft+"/rows/3", url.Values{"do": {"fine"}, "show": {"doubtful"}}), draft+"/rows/2?show=doubtful")
+		w = o.followRedirect(t, "issuer", o.post("issuer", draft+"/rows/3", url.Values{"do": {"fine"}, "show": {"doubtful"}}), draft+"/rows/2?show=doubtful")
+		checkPage(t, "the next row to check", w, http.StatusOK, "Row 3 was marked as checked.")
 	})
 }
 
@@ -112,12 +113,12 @@ func TestRecognizedColumns(t *testing.T) {
 	list := "Title,Name,Email,File,Room\nBSc,Ada,ada@example.org,ada.pdf,12\n"
 	o.followRedirect(t, "issuer", o.sendFiles(draft+"/list", "list", formFile{"class.csv", []byte(list)}), draft+"/columns")
 	w := o.get("issuer", draft+"/columns")
-	checkPage(t, "the columns", w, http.StatusOK, "We recognized 4 of your 5 columns.", "No column is used for the issue date.")
+	checkPage(t, "the columns", w, http.StatusOK, "Recognized columns: 4 of 5.", "No column is used for the issue date.")
 	if body := w.Body.String(); !strings.Contains(body, `<button type="submit" form="mapping">Save and review rows</button>`) || !strings.Contains(body, `data-date-hint hidden>`) {
 		t.Error("the page lacks the button beside the sentence, or shows the hint about the date together with the warning")
 	}
 	o.post("issuer", draft+"/columns", fourColumns)
-	checkLacks(t, "the columns after they were saved", visibleText(t, o.get("issuer", draft+"/columns")), "We recognized")
+	checkLacks(t, "the columns after they were saved", visibleText(t, o.get("issuer", draft+"/columns")), "Recognized columns")
 }
 
 // One button saves the position and continues. The step is then done, even with the default position.

@@ -453,9 +453,9 @@ func (p *Panel) fixRow(w http.ResponseWriter, r *http.Request, v *Visit) error {
 func (p *Panel) afterRow(w http.ResponseWriter, r *http.Request, v *Visit, view *rowView, action string) error {
 	number, next := view.Row.Number, view.Next
 	if view.Show != bulkimport.ShowProblems || view.FromSummary {
-		notice := "row_kept"
-		if action == "place" {
-			notice = "row_placed"
+		notice, ok := map[string]string{"place": "row_placed", "skip": "row_passed", "take": "row_included", "fine": "row_checked"}[action]
+		if !ok {
+			notice = "row_kept"
 		}
 		to := view.Back()
 		if next != nil && !view.FromSummary {

@@ -88,7 +88,7 @@ for (const form of document.querySelectorAll("form[data-bulk-upload]")) {
     request.upload.addEventListener("progress", (step) => {
       if (!step.lengthComputable) return;
       bar.value = (100 * step.loaded) / step.total;
-      say(step.loaded < step.total ? `${Math.floor(bar.value)} % ${text.sent}` : text.checking, false);
+      say(step.loaded < step.total ? text.sent.replace("{percent}", Math.floor(bar.value)) : text.checking, false);
     });
     request.addEventListener("load", () => {
       const next = request.getResponseHeader("Location");
