@@ -61,7 +61,7 @@ func TestRetention(t *testing.T) {
 		}
 		at := o.pathOf("certificates/" + revoked.UUID)
 		w := o.get("auditor", at)
-		checkPage(t, "a certificate whose files were deleted", w, http.StatusOK, "The files were deleted", "The record and both fingerprints remain", "Files deleted after their retention period", "By Certvault", "Revoked on ")
+		checkPage(t, "a certificate whose files were deleted", w, http.StatusOK, "The files were deleted", "The record and the SHA-256 fingerprints of both files remain", "Files deleted after their retention period", "By Certvault", "Revoked on ")
 		if body := w.Body.String(); contains(body, "/verified.pdf", "/original\"", "/page.png") {
 			t.Error("the page links to deleted files")
 		}
