@@ -339,7 +339,7 @@ func TestPublishShowsProblems(t *testing.T) {
 	if text := visibleText(t, w); w.Code != http.StatusUnprocessableEntity || !strings.Contains(text+w.Body.String(), "Greeting: There is no placeholder {nam}") {
 		t.Errorf("publishing without a script: status = %d, page %s", w.Code, text)
 	}
-	if text := visibleText(t, o.get("owner", path)); !strings.Contains(text, "Before you can publish it") || !strings.Contains(text, "exactly one QR code") {
+	if text := visibleText(t, o.get("owner", path)); !strings.Contains(text, "Correct these problems before you publish") || !strings.Contains(text, "exactly one QR code") {
 		t.Errorf("the page of the template shows %q, want the problems", text)
 	}
 }
