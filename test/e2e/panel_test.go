@@ -131,7 +131,7 @@ func TestWebhooksInBrowser(t *testing.T) {
 		b.see("The endpoint was changed.", r.URL, "All events")
 
 		b.press("Rotate secret")
-		b.see("Both secrets sign")
+		b.see("signed with both secrets")
 		b.press("Create new secret")
 		secret := f.secret(t, b)
 		b.press("Done")

@@ -123,7 +123,7 @@ func TestPauseEndpointAndRotateSecret(t *testing.T) {
 	checkPage(t, "a test of a paused endpoint", o.post("owner", at+"/test", url.Values{"event": {string(webhook.Approved)}}), http.StatusBadRequest, "Resume it first")
 	checkPage(t, "after resuming the endpoint", o.followRedirect(t, "owner", o.post("owner", at+"/resume", nil), at), http.StatusOK, "The endpoint is active")
 	w := o.post("owner", at+"/rotate", nil)
-	checkPage(t, "after the rotation", w, http.StatusOK, "New signing secret", "The old secret also signs until")
+	checkPage(t, "after the rotation", w, http.StatusOK, "New signing secret", "Messages are also signed with the old secret until")
 	if signingRule.FindString(w.Body.String()) == "" {
 		t.Error("the page lacks the new secret")
 	}
