@@ -90,8 +90,8 @@ func TestMailOfACertificate(t *testing.T) {
 	// Simulate a certificate that was approved by a version without mail.
 	o.Exec(`DELETE FROM notices`)
 	at := "certificates/" + c.UUID
-	checkPage(t, "a certificate without mail", o.get("issuer", o.pathOf(at)), http.StatusOK, "The recipient was not notified.", "Send again", "Correct the address")
-	if text := visibleText(t, o.get("auditor", o.pathOf(at))); strings.Contains(text, "Send again") {
+	checkPage(t, "a certificate without mail", o.get("issuer", o.pathOf(at)), http.StatusOK, "The recipient was not notified.", "Send mail again", "Correct the address")
+	if text := visibleText(t, o.get("auditor", o.pathOf(at))); strings.Contains(text, "Send mail again") {
 		t.Error("the page for an auditor has the button to send mail")
 	}
 	w := o.followRedirect(t, "issuer", o.post("issuer", o.pathOf(at)+"/resend", nil), o.pathOf(at))
