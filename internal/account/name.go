@@ -36,7 +36,7 @@ func checkInstitutionName(name string) string {
 	case !validName(name):
 		return fmt.Sprintf("The name must have 1 to %d characters.", maxName)
 	case strings.ContainsFunc(name, isHidden):
-		return "The name has an invisible character, such as a control character, a text direction mark or a zero-width space. Type it again."
+		return "The name has an invisible character, such as a control character, a text direction mark or a zero-width space. Type the name again."
 	}
 	return ""
 }

@@ -107,7 +107,7 @@ func (s *Service) readyTx(ctx context.Context, tx *db.Tx, d *Draft) error {
 	}
 	switch {
 	case busy:
-		return fault.New(fault.BadRequest, "A ZIP file is still being unpacked. Submit the list when it is unpacked.")
+		return fault.New(fault.BadRequest, "A ZIP file is still being unpacked. Submit the list after that.")
 	case len(review.Rows) == 0:
 		return fault.New(fault.BadRequest, "There is no list yet. Upload a list first.")
 	case !now.Mapped:

@@ -61,7 +61,7 @@ func (r *Result) Reason(kind Kind) string {
 	case r.Outcome == Failed:
 		return "A fault of the vault prevented the change. Try it again; the log of the server has the details."
 	case kind == Renew && r.PreviousStatus == cert.Approved:
-		return "It is not from a template that can issue it again, or it is being replaced."
+		return "It was not made from a template, its template cannot be used anymore, or it is being replaced."
 	case kind == Renew && r.PreviousStatus != "":
 		return "Only approved certificates can be renewed."
 	case slices.Contains(changeable[kind], r.PreviousStatus):

@@ -18,7 +18,7 @@ func TestProblemMessages(t *testing.T) {
 		{cert.FieldTitle, "BSc", ""},
 		{cert.FieldTitle, " ", "The title is missing."},
 		{cert.FieldName, "", "The name is missing."},
-		{cert.FieldName, "a\x00b", "Name: one character cannot be stored. Type it again."},
+		{cert.FieldName, "a\x00b", "Name: one character cannot be stored. Type the text again."},
 		{cert.FieldEmail, "", "The e-mail address is missing."},
 		{cert.FieldEmail, "ada.example.org", "This e-mail address has no @."},
 		{cert.FieldEmail, "ada@", "This is not an e-mail address. It must look like name@example.org."},

@@ -174,7 +174,7 @@ func TestRenewMany(t *testing.T) {
 			return strings.Contains(visibleText(t, w), "Done")
 		})
 		o.processAll()
-		checkPage(t, "the task", o.get("issuer", at), http.StatusOK, "Renewing certificates", "3 certificates are being renewed", "1 skipped", "not from a template")
+		checkPage(t, "the task", o.get("issuer", at), http.StatusOK, "Renewing certificates", "3 certificates are being renewed", "1 skipped", "not made from a template")
 		checkPage(t, "the tasks", o.get("issuer", o.pathOf("tasks")), http.StatusOK, "Renew")
 		for _, c := range old {
 			c = o.record(c.UUID)

@@ -150,7 +150,7 @@ func TestDamagedFileInThePanel(t *testing.T) {
 	for _, file := range []string{"verified.pdf", "original", "page.png"} {
 		checkPage(t, file, o.get("auditor", at+"/"+file), http.StatusInternalServerError, "The stored file is damaged, so it was not sent.")
 	}
-	checkPage(t, "the signature of a damaged file", o.get("auditor", at+"?signature=1"), http.StatusOK, "The file could not be read now.", note)
+	checkPage(t, "the signature of a damaged file", o.get("auditor", at+"?signature=1"), http.StatusOK, "The file could not be read at the moment.", note)
 	blobtest.Replace(t, o.Blobs, c.File.Key, string(vaulttest.PDF))
 	if w := o.get("auditor", at+"/verified.pdf"); w.Code != http.StatusOK {
 		t.Errorf("the restored file: status = %d, want 200", w.Code)
