@@ -122,7 +122,7 @@ func TestPreviewOfThePublicPage(t *testing.T) {
 	o.Exec(`UPDATE certificate_checks SET result = 'failed' WHERE name = 'file'`)
 	checkPage(t, "a failed check", o.get("auditor", at), http.StatusOK, "A check failed")
 	o.Exec(`DELETE FROM certificate_checks`)
-	checkPage(t, "a check that did not run", o.get("auditor", at), http.StatusOK, "The file and its signature could not be checked now")
+	checkPage(t, "a check that did not run", o.get("auditor", at), http.StatusOK, "The file and its signature could not be checked at the moment")
 	if w := o.post("signatory", at+"/revoke", url.Values{"reason": {"Issued in error."}}); w.Code != http.StatusSeeOther {
 		t.Fatalf("the revocation: status = %d, want 303; page %s", w.Code, visibleText(t, w))
 	}
@@ -148,7 +148,7 @@ func TestDamagedFileInThePanel(t *testing.T) {
 	w := o.followRedirect(t, "auditor", o.post("auditor", at+"/check", nil), at)
 	checkPage(t, "the check of a damaged file", w, http.StatusOK, "The stored files were checked.", note, "Stored file is unchanged No", "By Auditor Person")
 	for _, file := range []string{"verified.pdf", "original", "page.png"} {
-		checkPage(t, file, o.get("auditor", at+"/"+file), http.StatusInternalServerError, "The stored file is damaged, so it was not sent.")
+		checkPage(t, file, o.get("auditor", at+"/"+file), http.StatusInternalServerError, "The stored file is damaged or missing, so it cannot be shown.")
 	}
 	checkPage(t, "the signature of a damaged file", o.get("auditor", at+"?signature=1"), http.StatusOK, "The file could not be read at the moment.", note)
 	blobtest.Replace(t, o.Blobs, c.File.Key, string(vaulttest.PDF))

@@ -111,7 +111,7 @@ func TestCheckCredential(t *testing.T) {
 			"Another &lt;University&gt;", "The issuer has not revoked the credential.", "Who runs the website",
 		}},
 		"badge":   {baked, http.StatusOK, []string{"The credential is valid"}},
-		"changed": {bytes.Replace(good, []byte("Ada"), []byte("Eda"), 1), http.StatusOK, []string{"The credential is not valid", "The signature is not valid", "It was not verified."}},
+		"changed": {bytes.Replace(good, []byte("Ada"), []byte("Eda"), 1), http.StatusOK, []string{"The credential is not valid", "The signature is not valid", "This was not verified."}},
 		"unknown context": {bytes.Replace(good, []byte(credential.ContextOB), []byte("https://example.org/x"), 1), http.StatusOK, []string{
 			"The credential could not be fully checked", "a vocabulary that this website does not know",
 		}},

@@ -51,7 +51,7 @@ func TestDamagedFileIsNotSentToThePublic(t *testing.T) {
 			// The first request for a damaged file detects the damage, with either link.
 			targets := []string{u.RequestURI(), public}
 			first, second := targets[i], targets[1-i]
-			const message = "The stored file is damaged, so it was not sent. The operator has been notified."
+			const message = "The stored file is damaged or missing, so it cannot be shown. The operator has been notified. Please try again later."
 			checkPage(t, part+": the first request", v.get(first), http.StatusInternalServerError, message)
 			checkPage(t, part+": the page", v.get(page), http.StatusOK, "A check failed")
 			if w := v.get(second); w.Code == http.StatusOK || strings.Contains(w.Body.String(), "another file") {

@@ -182,7 +182,7 @@ func TestFilesByDigest(t *testing.T) {
 		}
 		checkPage(t, "a file of two certificates and a reference id", v.get("/verify/file/"+original+"?reference_id="+c.ReferenceID), http.StatusOK, "Ada Obi", "is the original")
 		checkPage(t, "the file of another certificate", v.get("/verify/file/"+verified+"?reference_id="+other.ReferenceID), http.StatusOK,
-			"This file is not the one issued", "It is the file of another certificate", c.ReferenceID, other.ReferenceID)
+			"This file is not the one issued", "Your file is the file of another certificate", c.ReferenceID, other.ReferenceID)
 
 		v.revoke(c, "Issued by mistake")
 		if w, got := fetch("/verify/file/" + verified); got["match"] != "verified" || got["data"].(map[string]any)["status"] != "revoked" {

@@ -39,9 +39,9 @@ func TestChecksThatDidNotPass(t *testing.T) {
 			download        int
 		}{
 			{cert.Passed, cert.Passed, "This certificate is valid", "verdict valid", 200},
-			{cert.NotRun, cert.Passed, "The stored file could not be checked now", "verdict unchecked", 200},
-			{cert.Passed, cert.NotRun, "The signature could not be checked now", "verdict unchecked", 200},
-			{cert.NotRun, cert.NotRun, "The file and its signature could not be checked now", "verdict unchecked", 200},
+			{cert.NotRun, cert.Passed, "The stored file could not be checked at the moment", "verdict unchecked", 200},
+			{cert.Passed, cert.NotRun, "The signature could not be checked at the moment", "verdict unchecked", 200},
+			{cert.NotRun, cert.NotRun, "The file and its signature could not be checked at the moment", "verdict unchecked", 200},
 			{cert.FailedCheck, cert.Passed, "A check failed", "verdict damaged", 404},
 			{cert.NotRun, cert.FailedCheck, "A check failed", "verdict damaged", 404},
 		} {

@@ -43,7 +43,7 @@ func TestPublicCredential(t *testing.T) {
 	if w := v.getJSON(credential); w.Header().Get("Content-Type") != "application/json" || !strings.Contains(w.Body.String(), "OpenBadgeCredential") {
 		t.Errorf("a request for JSON: header %v, want the credential as application/json", w.Header())
 	}
-	if text := textOf(t, v.get(page)); !strings.Contains(text, "The credential’s issuer is this website, vault.example .") {
+	if text := textOf(t, v.get(page)); !strings.Contains(text, "The issuer of the credential is this website, vault.example .") {
 		t.Errorf("the page does not say who the issuer is: %s", text)
 	}
 

@@ -18,7 +18,7 @@ func TestCredentialOfRecipient(t *testing.T) {
 	foreign := h.approvedCertificate("eve@example.org", "Other")
 	h.signInToNewAccount()
 	for _, base := range []string{"/account/certificates/" + c.UUID, "/c/" + link + "/" + c.UUID} {
-		h.checkPage("the certificate", h.get(base), http.StatusOK, "Digital credential", base+"/credential?format=vc", base+"/credential?format=png", base+"/wallet", "issuer is this website")
+		h.checkPage("the certificate", h.get(base), http.StatusOK, "Digital credential", base+"/credential?format=vc", base+"/credential?format=png", base+"/wallet", "issuer of the credential is this website")
 		if w := h.get(base + "/credential?format=vc"); w.Code != http.StatusOK || w.Header().Get("Content-Type") != "application/vc" || strings.Contains(w.Body.String(), "ada@example.org") {
 			t.Errorf("%s: the credential: %d %v", base, w.Code, w.Header())
 		}
