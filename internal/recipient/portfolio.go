@@ -58,6 +58,8 @@ type PortfolioSettings struct {
 }
 
 var (
+	// ErrManyEntries means that a portfolio has too many certificates.
+	ErrManyEntries = fault.New(fault.BadRequest, fmt.Sprintf("A portfolio can have at most %d certificates.", MaxEntries))
 	errNoPortfolio = fault.New(fault.NotFound, "No such page.")
 	// slugRule matches the slugs that a person can choose.
 	slugRule = regexp.MustCompile(`^[a-z0-9]+(?:-[a-z0-9]+)*$`)
@@ -237,7 +239,7 @@ func (s *Service) AddEntry(ctx context.Context, userID int64, uuid string) error
 			return ids, nil
 		}
 		if len(ids) >= MaxEntries {
-			return nil, fault.New(fault.BadRequest, fmt.Sprintf("A portfolio can have at most %d certificates.", MaxEntries))
+			return nil, ErrManyEntries
 		}
 		return append(ids, id), nil
 	})

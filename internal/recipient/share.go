@@ -24,6 +24,9 @@ const (
 	maxShareLife = 10 * 366 * 24 * time.Hour
 )
 
+// ErrManyShares means that a certificate has too many open links.
+var ErrManyShares = fault.New(fault.BadRequest, fmt.Sprintf("A certificate can have at most %d open links. Revoke one first.", maxShares))
+
 // Share is a link that a certificate's holder creates to show the certificate to others.
 type Share struct {
 	UUID string
@@ -94,7 +97,7 @@ func (s *Service) CreateShare(ctx context.Context, h Holder, c *cert.Certificate
 		case status != cert.Approved:
 			return fault.New(fault.BadRequest, "Only an approved certificate can be shared.")
 		case n >= maxShares:
-			return fault.New(fault.BadRequest, fmt.Sprintf("A certificate can have at most %d open links. Revoke one first.", maxShares))
+			return ErrManyShares
 		}
 		if _, err := tx.ExecContext(ctx, `
 			INSERT INTO shares (uuid, certificate_id, hash, label, listed, created_at, expires_at) VALUES ($1, $2, $3, $4, $5, $6, $7)`,

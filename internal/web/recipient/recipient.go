@@ -219,12 +219,15 @@ func translate(err error) error {
 		return err
 	}
 	translated := *e
-	switch e.Kind {
-	case fault.TooMany:
+	switch {
+	case errors.Is(err, recipient.ErrManyShares):
+		translated.Message = "recipient.many_links"
+	case errors.Is(err, recipient.ErrManyEntries):
+		translated.Message = "portfolio.full"
+	case e.Kind == fault.TooMany:
 		translated.Message = "recipient.too_many"
-	case fault.BadRequest:
+	case e.Kind == fault.BadRequest:
 		translated.Message = "recipient.not_now"
-	default:
 	}
 	translated.Fields = nil
 	for _, f := range e.Fields {

@@ -1,11 +1,14 @@
 package recipient
 
 import (
+	"fmt"
 	"net/http"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/certvault/certvault/internal/cert/certtest"
 	"github.com/certvault/certvault/internal/db"
@@ -61,7 +64,7 @@ func TestMailLinkShowsCertificateAndFiles(t *testing.T) {
 	h.Exec(`UPDATE certificate_checks SET result = 'failed' WHERE name = 'file'`)
 	h.checkPage("a failed check", h.get("/c/"+view), http.StatusOK, "A check failed")
 	h.Exec(`UPDATE certificate_checks SET result = 'not_run' WHERE name = 'file'`)
-	h.checkPage("a check that did not run", h.get("/c/"+view), http.StatusOK, "The stored file could not be checked now")
+	h.checkPage("a check that did not run", h.get("/c/"+view), http.StatusOK, "The stored file could not be checked at the moment")
 	h.Exec(`UPDATE certificates SET status = 'revoked', revoked_at = $1, revocation_reason = 'In error' WHERE id = $2`, db.Micros(time.Now()), c.ID)
 	w = h.get("/c/" + view)
 	h.checkPage("a revoked certificate", w, http.StatusOK, "Revoked on", "In error", "Signed and published on")
@@ -175,13 +178,19 @@ func TestShareLinkShowsOnlyPublicData(t *testing.T) {
 	certificatePath := "/account/certificates/" + c.UUID
 	h.Exec(`UPDATE certificates SET details = 'With a note' WHERE id = $1`, c.ID)
 	h.checkPage("the person's own certificate", h.get(certificatePath), http.StatusOK, "With a note")
-	h.checkPage("the certificate of another person", h.get("/account/certificates/"+foreign.UUID), http.StatusNotFound)
+	h.checkPage("the certificate of another person", h.get("/account/certificates/"+foreign.UUID), http.StatusNotFound, "Page not found", "signed in to another account")
 	if w := h.post("/account/certificates/"+foreign.UUID+"/shares", "label", "x"); w.Code != http.StatusNotFound {
 		t.Errorf("sharing the certificate of another person: status = %d, want 404", w.Code)
 	}
 	h.checkPage("a day in the past", h.post(certificatePath+"/shares", "label", "kept", "expires", "2020-01-01"), http.StatusUnprocessableEntity,
 		"Enter a date from today on", `href="#expires"`, `value="kept"`, `aria-invalid="true"`)
 	h.checkPage("a problem in German", h.post(certificatePath+"/shares?lang=de", "expires", "x"), http.StatusUnprocessableEntity, "Geben Sie ein Datum ab heute")
+	for n := range 100 {
+		h.Exec(`INSERT INTO shares (uuid, certificate_id, hash, label, listed, created_at) VALUES ($1, $2, $3, 'many', FALSE, 0)`,
+			uuid.NewString(), c.ID, fmt.Appendf(nil, "%032d", n))
+	}
+	h.checkPage("too many links", h.post(certificatePath+"/shares"), http.StatusBadRequest, "maximum number of share links")
+	h.Exec(`DELETE FROM shares WHERE label = 'many'`)
 	link := regexp.MustCompile(`href="https://vault\.example(/s/[A-Z2-7]{26})"`)
 	var links []string
 	for _, listed := range []string{"unlisted", "public"} {
@@ -260,7 +269,7 @@ func TestExportAndDeleteAccount(t *testing.T) {
 	if w.Code != http.StatusOK || w.Header().Get("Content-Type") != "application/zip" || !strings.HasPrefix(w.Body.String(), "PK") {
 		t.Errorf("the export: status = %d, want 200 and a ZIP file; header %v", w.Code, w.Header())
 	}
-	h.checkPage("the page that asks for confirmation", h.get("/account/delete"), http.StatusOK, "Your certificates (1)", "ada@example.org")
+	h.checkPage("the page that asks for confirmation", h.get("/account/delete"), http.StatusOK, "Your certificates (1)", "ada@example.org", "Your portfolio is deleted.", "Your open applications are withdrawn.")
 	h.checkPage("the wrong address", h.post("/account/delete", "confirm", "eve@example.org"), http.StatusUnprocessableEntity, "This is not the address")
 	w = h.post("/account/delete", "confirm", " ADA@example.org ")
 	if w.Code != http.StatusSeeOther || w.Header().Get("Location") != "/account/deleted" {
@@ -282,7 +291,7 @@ func TestDamagedFileIsNotSentToItsRecipient(t *testing.T) {
 	}
 	for _, file := range []string{"certificate.pdf", "original", "image.png"} {
 		w := h.get("/c/" + view + "/" + c.UUID + "/" + file)
-		h.checkPage(file, w, http.StatusInternalServerError, "The stored file is damaged, so it was not sent.")
+		h.checkPage(file, w, http.StatusInternalServerError, "The stored file is damaged or missing, so it cannot be shown.")
 	}
 	h.checkPage("the page", h.get("/c/"+view), http.StatusOK, "A check failed")
 }
