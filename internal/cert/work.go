@@ -174,8 +174,9 @@ func failureOf(err error) Failure {
 		return Failure{Code: "timeout", Message: "Creating the verified PDF took too long. Retry."}
 	default:
 		return Failure{
-			Code:    "processing_error",
-			Message: "The verified PDF could not be created because of a fault in the vault. The vault's log has the details. Retry when the fault is fixed.",
+			Code: "processing_error",
+			Message: "The verified PDF could not be created because of a fault in the vault. Tell the operator of this vault: the vault's log has the details. " +
+				"Retry when the fault is fixed.",
 		}
 	}
 }

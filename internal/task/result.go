@@ -59,7 +59,7 @@ func (r *Result) Reason(kind Kind) string {
 	case r.Outcome == Succeeded:
 		return ""
 	case r.Outcome == Failed:
-		return "A fault of the vault prevented the change. Try it again; the log of the server has the details."
+		return "A fault of the vault prevented the change. Try again. If it fails again, tell the operator of this vault: the vault's log has the details."
 	case kind == Renew && r.PreviousStatus == cert.Approved:
 		return "It was not made from a template, its template cannot be used anymore, or it is being replaced."
 	case kind == Renew && r.PreviousStatus != "":

@@ -65,7 +65,7 @@ func TestResultsOfTask(t *testing.T) {
 				}
 			}
 		}
-		want := "map[failed: A fault of the vault prevented the change. Try it again; the log of the server has the details.:1 " +
+		want := "map[failed: A fault of the vault prevented the change. Try again. If it fails again, tell the operator of this vault: the vault's log has the details.:1 " +
 			"skipped: It is approved, and only failed certificates can be retried.:19 skipped: It is revoked, and only failed certificates can be retried.:1 " +
 			"skipped: It was being processed already.:20 succeeded: :19]"
 		if got := fmt.Sprint(reasons); got != want {

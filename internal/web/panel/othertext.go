@@ -22,12 +22,17 @@ var otherTexts = map[string][]string{
 	"domain.refused_jpeg_damaged": {"The JPEG image is damaged and cannot be read."},
 	"domain.refused_jpeg_cut":     {"The JPEG image is cut off: its end is missing."},
 	"domain.refused_jpeg_empty":   {"The JPEG file contains no image."},
+	"domain.refused_pixels":       {"The image has {width} x {height} pixels. The limit is 128 megapixels."},
+	"domain.refused_active":       {"The PDF contains JavaScript or other actions that run by themselves, which this institution does not accept."},
 
 	// Operators, who restore the file themselves.
 	"domain.template_missing": {"A file of the template is missing from the vault's storage. Restore it from a backup. The command certvault doctor --files names the file."},
 	"domain.template_damaged": {"A file of the template is damaged in the vault's storage. Restore it from a backup. The command certvault doctor --files names the file."},
 
 	// Failures of certificates, from earlier versions.
+	"domain.failed_vault": {
+		"The verified PDF could not be created because of a fault in the vault. The vault's log has the details. Retry when the fault is fixed.",
+	},
 	"domain.failed_no_place": {"The QR code could not be placed where it can be scanned."},
 	"domain.failed_missing":  {"The uploaded file is missing from the vault's storage. Restore it from a backup, then retry."},
 	"domain.failed_damaged":  {"The uploaded file is damaged in the vault's storage. Restore it from a backup, then retry."},
