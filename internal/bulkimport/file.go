@@ -35,9 +35,9 @@ type File struct {
 const maxPath = 500
 
 // AddFile adds a file to a draft. It replaces the file with the same path. If the new file has no
-// folder and only one file of the draft has the same name, in any folder, the new file replaces
-// that file. If the file can never become a certificate, only its path, its size and its problem
-// are stored.
+// folder and exactly one file of the draft has the same name, in any folder, the new file replaces
+// that file. If the new file can never become a certificate, AddFile stores only its path, its size
+// and its problem.
 func (s *Service) AddFile(ctx context.Context, inst *account.Institution, d *Draft, name string, r io.Reader) (*File, error) {
 	name, problem := cleanPath(name)
 	if problem != "" {
@@ -60,9 +60,9 @@ func (s *Service) AddFile(ctx context.Context, inst *account.Institution, d *Dra
 	return f, nil
 }
 
-// replaceTx prepares the replacement of a file in a folder by f. If f has no folder and only one
-// file of the draft has the same name, in any folder, replaceTx sets the path of f to the path of
-// that file.
+// replaceTx sets the path of f to the path of the file that f replaces. This is the only file of the
+// draft with the same name, in any folder. If there is no such file, or f has a folder, replaceTx
+// does not change f.
 func (s *Service) replaceTx(ctx context.Context, tx *db.Tx, d *Draft, f *File) error {
 	if strings.Contains(f.Path, "/") {
 		return nil
@@ -77,7 +77,7 @@ func (s *Service) replaceTx(ctx context.Context, tx *db.Tx, d *Draft, f *File) e
 }
 
 // cleanPath returns the path of a file with slashes between the folders and without control
-// characters. If the path leads out of the folder or is not valid, it returns the problem.
+// characters. If the path is empty, too long or outside the folder, cleanPath returns the problem.
 func cleanPath(name string) (clean, problem string) {
 	name = strings.ReplaceAll(strings.ToValidUTF8(name, "\uFFFD"), `\`, "/")
 	name = strings.Map(func(r rune) rune {
@@ -98,8 +98,8 @@ func cleanPath(name string) (clean, problem string) {
 }
 
 // receive checks and stages a file, and calls record in the transaction that stages it. If the file
-// is refused, receive calls record with the problem of the file, in a separate transaction. If r
-// returns an error, the error of receive wraps that error.
+// is refused, receive does not stage it, and calls record with the problem of the file. If r returns
+// an error, the error of receive wraps it.
 func (s *Service) receive(
 	ctx context.Context, inst *account.Institution, d *Draft, name string, r io.Reader, record func(ctx context.Context, tx *db.Tx, f *File) error,
 ) error {
@@ -150,8 +150,8 @@ func (s *Service) putFileTx(ctx context.Context, tx *db.Tx, d *Draft, archiveID 
 		d.ID, archive, f.Path, f.Size, staged, f.Problem, notices).Scan(&f.ID)
 }
 
-// dropFileTx removes a file from a draft if the draft has it. The staged file expires now, unless
-// another file refers to it.
+// dropFileTx removes the file with a path from a draft, if there is one. It sets the expiry of the
+// staged file to the current time, unless another file of a draft refers to the staged file.
 func (s *Service) dropFileTx(ctx context.Context, tx *db.Tx, d *Draft, name string) error {
 	var staged sql.NullString
 	err := tx.QueryRowContext(ctx, `DELETE FROM bulk_import_files WHERE draft_id = $1 AND path = $2 RETURNING staged_uuid`, d.ID, name).Scan(&staged)

@@ -15,16 +15,17 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// maxVerdicts is the maximum number of comparisons of a name with a file that a Service remembers.
+// maxVerdicts is the maximum number of results of comparisons that a Service stores.
 const maxVerdicts = 50_000
 
-// comparison is the comparison of a name with the text of a staged file.
+// comparison identifies the comparison of a name with the text of a staged file.
 type comparison struct{ staged, name string }
 
-// verdicts remembers whether the texts of files lack names. A page of a draft needs many of these
-// results, and the text of a file does not change.
+// verdicts is a cache of the results of comparisons. A page of a draft needs many of these results,
+// and the text of a file does not change.
 type verdicts struct {
-	mu    sync.Mutex
+	mu sync.Mutex
+	// lacks reports for each comparison whether the text does not contain the name.
 	lacks map[comparison]bool
 }
 
@@ -35,7 +36,8 @@ func (v *verdicts) get(c comparison) (lacks, known bool) {
 	return lacks, known
 }
 
-// put remembers a verdict. It forgets all others if there are too many.
+// put stores the result of a comparison. If maxVerdicts results are stored, it first removes all of
+// them.
 func (v *verdicts) put(c comparison, lacks bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -45,10 +47,10 @@ func (v *verdicts) put(c comparison, lacks bool) {
 	v.lacks[c] = lacks
 }
 
-// CompareNames sets NameAbsent of rows of a review: whether the file of a valid row has text that
-// does not contain the name of the recipient. It reads files for at most the given time, and returns
-// the number of rows that it could not compare in this time. A later call continues. CompareNames
-// reads files only for one review at a time.
+// CompareNames sets NameAbsent of the valid rows in rows, which are rows of the review. It starts to
+// read files only within the given time. It returns the number of rows that it did not compare, which
+// a later call can compare. Only one call reads files at a time. A concurrent call uses only results
+// that are already stored.
 func (s *Service) CompareNames(ctx context.Context, v *Review, rows []*Row, atMost time.Duration) (left int, err error) {
 	until := time.Now().Add(atMost)
 	if atMost > 0 {
@@ -78,8 +80,8 @@ func (s *Service) CompareNames(ctx context.Context, v *Review, rows []*Row, atMo
 	return left, nil
 }
 
-// compare reads a file and compares its text with a name. A file that cannot be read counts as one
-// that contains the name, because a doubt about it would not help a person.
+// compare reads a file and compares its text with a name. If the text cannot be read, compare reports
+// that the name is not absent, because a person could not resolve this doubt.
 func (s *Service) compare(ctx context.Context, institutionID int64, c comparison) (lacks, known bool, err error) {
 	staged, err := s.batches.Staged(ctx, institutionID, c.staged)
 	if err == nil {
@@ -95,12 +97,13 @@ func (s *Service) compare(ctx context.Context, institutionID int64, c comparison
 	return lacks, true, nil
 }
 
-// minWord is the minimum length of a part of a name that identifies a file, in characters.
+// minWord is the minimum length in characters of a part of a name that is compared with file names.
 const minWord = 2
 
-// SuggestedFiles returns the unused file that probably belongs to a row, for rows whose file is
-// missing: the only unused file with the same letters and digits in its name, or else the only one
-// whose name contains all parts of the recipient's name.
+// SuggestedFiles returns, for rows without a file, the unused file that probably belongs to the row.
+// This is the only unused file whose name has the same letters and digits as the file name in the row.
+// If there is no such file, it is the only unused file whose name contains all parts of the
+// recipient's name.
 func (v *Review) SuggestedFiles() map[*Row]*File {
 	keys := make([]string, len(v.Unused))
 	for i, f := range v.Unused {
@@ -134,7 +137,7 @@ func (v *Review) SuggestedFiles() map[*Row]*File {
 	return suggested
 }
 
-// nameWords returns the parts of a name without initials.
+// nameWords returns the parts of a name that have at least minWord letters and digits.
 func nameWords(name string) []string {
 	words := strings.FieldsFunc(name, func(r rune) bool { return unicode.IsSpace(r) || r == '-' || r == ',' || r == '.' })
 	for i, word := range words {

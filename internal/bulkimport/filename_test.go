@@ -13,7 +13,7 @@ import (
 	"github.com/certvault/certvault/internal/pdf/pdftest"
 )
 
-// A row whose file has the name of another person must be checked.
+// A row is doubtful if its file has text that does not contain the name of the recipient.
 func TestNamesAreComparedWithFiles(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -28,7 +28,7 @@ func TestNamesAreComparedWithFiles(t *testing.T) {
 			t.Fatalf("CompareNames() without time = %d, %v; want 3 rows that were not compared", left, err)
 		}
 		if left, err := k.CompareNames(t.Context(), v, v.Rows, time.Minute); err != nil || left != 0 {
-			t.Fatalf("CompareNames() = %d, %v; want all rows to be compared", left, err)
+			t.Fatalf("CompareNames() = %d, %v; want 0 rows that were not compared", left, err)
 		}
 		absent := func(v *bulkimport.Review) (list []int) {
 			for _, row := range v.Rows {
@@ -39,9 +39,9 @@ func TestNamesAreComparedWithFiles(t *testing.T) {
 			return list
 		}
 		if got := absent(v); !slices.Equal(got, []int{3}) || !v.Rows[1].Doubtful() || v.Rows[0].Doubtful() {
-			t.Errorf("the rows without the name in the file are %v, want row 3, which must be checked", got)
+			t.Errorf("the rows without the name in the file are %v, want row 3, which is doubtful", got)
 		}
-		// Another review knows the results without reading the files again.
+		// The results are stored, so a review needs no time to read the files again.
 		v = k.review(draft)
 		if left, err := k.CompareNames(t.Context(), v, v.Rows, 0); err != nil || left != 0 || !slices.Equal(absent(v), []int{3}) {
 			t.Errorf("a second comparison left %d rows (%v) and found %v, want none and row 3", left, err, absent(v))

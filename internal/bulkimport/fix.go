@@ -20,13 +20,12 @@ import (
 
 var errNoRow = fault.New(fault.NotFound, "No such row.")
 
-// maxFix is the maximum length of a correction in characters. It is much larger than the limit of
-// each field. Fix therefore accepts a text that is too long for its field, and the review reports
-// the text.
+// maxFix is the maximum length of a correction in characters. It is larger than the limits of the
+// fields: Fix stores a text that is too long for its field, and the review reports the problem.
 const maxFix = 4096
 
 // Fix replaces texts of a row. texts has the new texts by column. A text that equals the text in
-// the list is not stored. If the row was skipped, Fix includes the row again.
+// the list is not stored. If the row was skipped, it is included again.
 func (s *Service) Fix(ctx context.Context, d *Draft, number int, texts map[sheet.Column]string) error {
 	if err := d.checkFix(0, texts).Err(); err != nil {
 		return err
@@ -35,7 +34,7 @@ func (s *Service) Fix(ctx context.Context, d *Draft, number int, texts map[sheet
 }
 
 // FixAll replaces texts of rows, as Fix does, and excludes the rows in skip. It changes all of these
-// rows or none. Row is set in the problems of the error.
+// rows or none. Each problem in the error has the number of its row.
 func (s *Service) FixAll(ctx context.Context, d *Draft, texts map[int]map[sheet.Column]string, skip []int) error {
 	var bad Problems
 	for _, number := range slices.Sorted(maps.Keys(texts)) {
@@ -119,8 +118,8 @@ func encodeFixed(fixed map[sheet.Column]string) (any, error) {
 	return encode(fixed)
 }
 
-// correct replaces rows of a list by the rows of a corrected file of errors that have the same number.
-// It returns the number of replaced rows.
+// correct replaces rows of a list by the rows with the same numbers in a corrected file of errors. It
+// returns the number of replaced rows.
 func (s *Service) correct(ctx context.Context, d *Draft, table *sheet.Table) (int, error) {
 	err := s.update(ctx, d, "correcting rows", func(tx *db.Tx) error {
 		review := &Review{Draft: d}
@@ -137,7 +136,7 @@ func (s *Service) correct(ctx context.Context, d *Draft, table *sheet.Table) (in
 			if err != nil {
 				return fault.OfField("list", fmt.Sprintf("The list has no row %d.", number))
 			}
-			// A correction of a text for which the list has no column is not in the file, so it stays.
+			// The file has no text for these columns, so their corrections are kept.
 			fixed := maps.Clone(row.Fixed)
 			maps.DeleteFunc(fixed, func(c sheet.Column, _ string) bool { return d.Mapping.column(c) >= 0 })
 			encoded, err := encodeFixed(fixed)
@@ -173,7 +172,7 @@ func (s *Service) Skip(ctx context.Context, d *Draft, number int, skipped bool) 
 }
 
 // SkipAll excludes all rows with problems, or all duplicates of other rows. It returns the number
-// of these rows. The error is fault.BadRequest if show selects other rows.
+// of these rows. The error is fault.BadRequest if show is not ShowProblems or ShowDuplicate.
 func (s *Service) SkipAll(ctx context.Context, d *Draft, show Show) (n int, err error) {
 	free, err := acquire(ctx, s.reviews)
 	if err != nil {
@@ -255,10 +254,11 @@ type DryRun struct {
 
 	// Certificates is the number of certificates, and Batches the number of batches.
 	Certificates, Batches int
-	// Existing are rows whose certificate already exists. Duplicates are duplicates of other rows.
+	// Existing are the rows whose certificate already exists. Duplicates are the rows that are
+	// duplicates of earlier rows.
 	Existing   []Duplicate
 	Duplicates []*Row
-	// Misspelt are rows whose e-mail address probably has a misspelt domain.
+	// Misspelt are the valid rows whose e-mail address probably has a misspelt domain.
 	Misspelt []*Row
 }
 

@@ -19,7 +19,7 @@ import (
 	"github.com/certvault/certvault/internal/vaulttest"
 )
 
-// sealer adds a tail. It refuses the files whose names are in refuse.
+// sealer is a vaulttest.Sealer that refuses the files whose names are in refuse.
 type sealer struct {
 	vaulttest.Sealer
 
@@ -33,7 +33,7 @@ func (s *sealer) Seal(ctx context.Context, o seal.Original, stamp seal.Stamp) (*
 	return s.Sealer.Seal(ctx, o, stamp)
 }
 
-// fixture is a vault with an institution and a person who uploads.
+// fixture is a vault with an institution and a person who creates drafts.
 type fixture struct {
 	*vaulttest.Vault
 	*bulkimport.Service
@@ -138,7 +138,7 @@ func rows(n int) string {
 	return b.String()
 }
 
-// zipOf returns a ZIP of files.
+// zipOf returns a ZIP file that contains files.
 func zipOf(t *testing.T, files ...zipFile) []byte {
 	t.Helper()
 	var b bytes.Buffer

@@ -15,7 +15,7 @@ import (
 	"github.com/certvault/certvault/internal/vaulttest"
 )
 
-// fullStore is a store that the test fills.
+// fullStore is a store that is full if full is true.
 type fullStore struct {
 	blob.Store
 
@@ -29,7 +29,7 @@ func (s *fullStore) Put(ctx context.Context, key string, r io.Reader) (int64, er
 	return s.Store.Put(ctx, key, r)
 }
 
-// While the store is full, a ZIP waits to be unpacked, and no attempt counts.
+// If the store is full, the job that unpacks a ZIP file is snoozed, and does not fail.
 func TestFullStoreDelaysUnpacking(t *testing.T) {
 	t.Parallel()
 	store := &fullStore{}

@@ -40,7 +40,8 @@ func (m *Mapping) column(c sheet.Column) int {
 	return -1
 }
 
-// storedMapping is a mapping that does not depend on the order of the columns.
+// storedMapping is a mapping with the folded names of columns in place of their indexes, so that it
+// does not depend on the order of the columns.
 type storedMapping struct {
 	Columns  map[sheet.Column]string `json:"columns"`
 	Defaults map[sheet.Column]string `json:"defaults"`
@@ -54,9 +55,9 @@ const (
 	maxDefault = 1000
 )
 
-// SetList stores a list in a draft and replaces an earlier list. The columns of the new list get
-// the meanings that were confirmed for the last list with the same columns. If there is no such
-// list, the meanings are detected. The error is fault.Invalid if the list cannot be read.
+// SetList stores a list in a draft in place of an earlier list. The columns of the new list get the
+// meanings that were confirmed for the last list with the same columns. If there is no such list,
+// SetList detects the meanings. The error is fault.Invalid if the list cannot be read.
 func (s *Service) SetList(ctx context.Context, d *Draft, name string, r io.Reader) error {
 	_, err := s.setList(ctx, d, name, r, false)
 	return err
@@ -86,7 +87,7 @@ func (s *Service) setList(ctx context.Context, d *Draft, name string, r io.Reade
 	return 0, s.replaceList(ctx, d, name, table)
 }
 
-// readList reads a list. The error is fault.Invalid for the field list if the list cannot be read.
+// readList reads a list. If the list cannot be read, the error is fault.Invalid with the field list.
 func readList(ctx context.Context, r io.Reader) (*sheet.Table, error) {
 	table, err := sheet.Read(ctx, r)
 	if refusal, ok := errors.AsType[*sheet.Refusal](err); ok {
@@ -162,8 +163,8 @@ func insertRowsTx(ctx context.Context, tx *db.Tx, draftID int64, rows []sheet.Ro
 	return err
 }
 
-// storable replaces the parts of texts that cannot be stored. No text of the vault contains NUL,
-// because PostgreSQL cannot store NUL.
+// storable replaces invalid UTF-8 and NUL in texts by the replacement character, because PostgreSQL
+// cannot store them. It changes and returns cells.
 func storable(cells []string) []string {
 	for i, cell := range cells {
 		cells[i] = strings.ReplaceAll(strings.ToValidUTF8(cell, string(utf8.RuneError)), "\x00", string(utf8.RuneError))
@@ -201,8 +202,9 @@ func (s *Service) SetMapping(ctx context.Context, d *Draft, m Mapping) error {
 	})
 }
 
-// Suggest returns the mapping that the form for the columns proposes. Until a person confirms the
-// mapping, files that were added after the list help to recognize the column with their names.
+// Suggest returns the mapping that the form for the columns proposes. Until a person confirms a
+// mapping, Suggest detects the meanings again, because files may have been added after the list. Their
+// names help to detect the column with the file names.
 func (v *Review) Suggest() Mapping {
 	m := v.Mapping
 	if v.Mapped || m.Remembered {
@@ -226,8 +228,8 @@ func (v *Review) table() []sheet.Row {
 	return rows
 }
 
-// UnusedColumn is a column of the list without a meaning. Dates reports whether it contains dates,
-// although no column is the date of issue.
+// UnusedColumn is a column of the list without a meaning. Dates is true if the column contains dates
+// and no column of the list is the date of issue.
 type UnusedColumn struct {
 	At    int
 	Dates bool
@@ -338,8 +340,8 @@ func (d *Draft) canShare(column sheet.Column) bool {
 	return ok && slices.Contains(d.meanings(), column)
 }
 
-// headersKey returns a key that is equal for lists with the same columns in any order. The lists for a
-// template have their own keys.
+// headersKey returns a key that is equal for lists with the same columns in any order. The keys of lists
+// for different templates, and of lists without a template, differ.
 func headersKey(d *Draft, header []string) []byte {
 	folded := make([]string, len(header))
 	for i, name := range header {

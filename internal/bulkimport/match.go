@@ -11,12 +11,12 @@ import (
 	"github.com/certvault/certvault/internal/sheet"
 )
 
-// fileIndex finds the files for the names in rows. Two names of one file may differ in case, in the
-// composition of accented letters, in folders and in the extension. A name matches if it identifies
-// a single file after these differences are removed.
+// fileIndex finds files by the names in rows. It ignores case, repeated spaces and the composition of
+// accented letters. If no path matches a name, fileIndex also ignores the folders. If no file name
+// matches either, it also ignores the extension.
 type fileIndex struct {
-	// byPath, byName and byStem have the files by path, by name without folders, and by name
-	// without extension.
+	// byPath, byName and byStem have the files by path, by name without folders, and by name without
+	// folders and extension. All keys are folded.
 	byPath, byName, byStem map[string][]*File
 	folder                 cases.Caser
 }
@@ -39,7 +39,8 @@ func (s *fileIndex) fold(name string) string {
 	return strings.Join(strings.Fields(s.folder.String(norm.NFC.String(name))), " ")
 }
 
-// extension returns the extension of a name if it is known, or "".
+// extension returns the extension of a folded name if files with it can become certificates, and ""
+// otherwise.
 func extension(name string) string {
 	switch ext := path.Ext(name); ext {
 	case ".pdf", ".jpg", ".jpeg", ".png":
@@ -54,7 +55,7 @@ func fileProblem(p cert.Problem, paths ...string) *Problem {
 	return &Problem{Column: sheet.File, Paths: paths, Problem: p}
 }
 
-// has reports whether a name identifies a file.
+// has reports whether a name identifies exactly one file.
 func (s *fileIndex) has(name string) bool {
 	f, _ := s.find(name)
 	return f != nil
@@ -80,9 +81,9 @@ func (s *fileIndex) find(name string) (*File, *Problem) {
 	return nil, fileProblem(cert.Problem{Code: CodeNoFile, Detail: name})
 }
 
-// ending returns the files whose path ends with wanted and the files whose path is the end of
-// wanted, because a list and an archive often have different top folders. It returns nil if wanted
-// has no folder.
+// ending returns the files whose path ends with wanted, and the files whose path is the end of
+// wanted. A list and an archive often have different top folders. If wanted has no folder, ending
+// returns nil.
 func (s *fileIndex) ending(files []*File, wanted string) (list []*File) {
 	if !strings.Contains(wanted, "/") {
 		return nil

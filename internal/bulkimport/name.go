@@ -19,11 +19,11 @@ const (
 	unicodePathHead = 5
 )
 
-// entryName returns the name of an archive's entry, and whether the entry is a file that a person
-// added, and not a folder or a system file. If the entry has no UTF-8 flag, its name is the name in
-// the extra field. If there is no such field, the name is read as UTF-8 if it is valid UTF-8,
-// because macOS writes such names. Otherwise the name is read in code page 437, which is the
-// default of the format and which Windows writes (APPNOTE.TXT, appendix D).
+// entryName returns the name of an entry of an archive, and reports whether the entry is a file, and
+// not a folder or a system file. If the entry has no UTF-8 flag, its name is the name in the extra
+// field. If there is no such field and the name is valid UTF-8, it is read as UTF-8, because macOS
+// does not set the flag. Otherwise the name is read in code page 437, the default encoding of the
+// format (APPNOTE.TXT, appendix D).
 func entryName(f *zip.File) (name string, isFile bool) {
 	switch name = f.Name; {
 	case f.Flags&flagUTF8 != 0 && utf8.ValidString(name):
@@ -40,8 +40,8 @@ func entryName(f *zip.File) (name string, isFile bool) {
 	return name, !isSystemFile(strings.ReplaceAll(name, `\`, "/"))
 }
 
-// extraName returns the name in the extra field. It returns "" if there is none, or if the field
-// belongs to another name.
+// extraName returns the name in the extra field. It returns "" if there is no such field, or if the
+// checksum in the field is not the checksum of the entry's name.
 func extraName(f *zip.File) string {
 	for extra := f.Extra; len(extra) >= 4; {
 		tag, size := binary.LittleEndian.Uint16(extra), int(binary.LittleEndian.Uint16(extra[2:]))

@@ -9,7 +9,7 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// The batches of a list have the time of the mail that was chosen at the submission.
+// Each batch of a draft has the time of the mail that was chosen at the submission.
 func TestTimeOfTheMail(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -22,7 +22,7 @@ func TestTimeOfTheMail(t *testing.T) {
 		draft = k.reload(draft)
 		draft.Notify = cert.Notify{At: time.Now().Add(-time.Hour)}
 		if problems := cert.ProblemsOf(k.Submit(t.Context(), draft, nil)); len(problems) != 1 || problems[0].Code != cert.CodePastTime {
-			t.Fatalf("a time that has passed: the problems are %v, want past_time", problems)
+			t.Fatalf("a time in the past: the problems are %v, want past_time", problems)
 		}
 		at := time.Now().Add(time.Hour).UTC().Truncate(time.Microsecond)
 		draft.Notify = cert.Notify{At: at}
@@ -32,7 +32,7 @@ func TestTimeOfTheMail(t *testing.T) {
 			t.Errorf("%d batches have the time of the mail, want 2", n)
 		}
 		if n := one[int](k, `SELECT count(*) FROM planned_notices`); n != 2 {
-			t.Errorf("the mail about %d certificates waits, want 2", n)
+			t.Errorf("mail is planned for %d certificates, want 2", n)
 		}
 	})
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// WantedOf returns the placement for a row: its own, or the one for all rows; nil means the
-// institution's default.
+// WantedOf returns the placement for a row: its own placement, or the placement for all rows. nil
+// means the institution's default.
 func (d *Draft) WantedOf(r *Row) *cert.RequestedPlacement {
 	if r.Wanted != nil {
 		return r.Wanted
@@ -20,7 +20,7 @@ func (d *Draft) WantedOf(r *Row) *cert.RequestedPlacement {
 	return d.Wanted
 }
 
-// PlaceAll sets the placement for all rows that have no placement of their own; nil means the
+// PlaceAll sets the placement for all rows that have no placement of their own. nil means the
 // institution's default.
 func (s *Service) PlaceAll(ctx context.Context, d *Draft, w *cert.RequestedPlacement) error {
 	encoded, err := encodePlacement(w)
@@ -33,7 +33,7 @@ func (s *Service) PlaceAll(ctx context.Context, d *Draft, w *cert.RequestedPlace
 	})
 }
 
-// Place sets the placement for a row; nil means the one for all rows.
+// Place sets the placement for a row. nil means the placement for all rows.
 func (s *Service) Place(ctx context.Context, d *Draft, number int, w *cert.RequestedPlacement) error {
 	encoded, err := encodePlacement(w)
 	if err != nil {

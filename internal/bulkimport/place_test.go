@@ -14,8 +14,8 @@ import (
 	"github.com/certvault/certvault/internal/vaulttest"
 )
 
-// The placement for all rows and the placement for one row become those of the certificates, and
-// are copied to a draft of the rejected rows.
+// A certificate has the placement of its row, or else the placement for all rows. Resubmit copies both
+// placements to the new draft.
 func TestPlacements(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -62,8 +62,7 @@ func TestPlacements(t *testing.T) {
 	})
 }
 
-// The bytes of a removed file are deleted after the next sweeps, unless another record refers to
-// them.
+// The next sweeps delete the bytes of a removed file.
 func TestRemovedFileIsDeleted(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

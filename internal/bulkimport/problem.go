@@ -8,12 +8,12 @@ import (
 	"github.com/certvault/certvault/internal/sheet"
 )
 
-// These are the codes of rules for bulk uploads, in addition to those for certificates.
+// These are the codes of rules for bulk uploads. The rules for certificates have codes of package cert.
 const (
-	// CodeAmbiguousDate means that a date has two meanings. Detail is the date.
+	// CodeAmbiguousDate means that the order of day and month in a date is unknown. Detail is the date.
 	CodeAmbiguousDate cert.Code = "ambiguous_date"
-	// CodeLostCharacter means that a text has a replacement character: a character was lost when
-	// the list was saved.
+	// CodeLostCharacter means that a text contains the replacement character U+FFFD, because a
+	// character was lost when the list was saved.
 	CodeLostCharacter cert.Code = "lost_character"
 	// CodeNoFile means that a file name matches no file of the draft. Detail is the name.
 	CodeNoFile cert.Code = "no_file"
@@ -27,10 +27,10 @@ const (
 	CodeSkipped cert.Code = "left_out"
 	// CodeNoColumn means that a meaning is unknown or that the list has no column for it.
 	CodeNoColumn cert.Code = "no_column"
-	// CodeNoDefault means that a default is not allowed: its field must differ between rows, or its
-	// text is too long or contains control characters.
+	// CodeNoDefault means that a default is not allowed: rows cannot share a value of this column, or
+	// the text is too long, is not valid UTF-8 or contains NUL.
 	CodeNoDefault cert.Code = "no_default"
-	// CodeNoOrder means that an order of day, month and year is unknown.
+	// CodeNoOrder means that the mapping has an unknown order of day and month.
 	CodeNoOrder cert.Code = "no_order"
 )
 
@@ -39,7 +39,7 @@ type Problem struct {
 	// Column is "" for a problem that belongs to no column.
 	Column sheet.Column
 	Paths  []string
-	// Row is the number of the row if the problem is one of several corrected rows, or 0.
+	// Row is the number of the row in an error of FixAll, and 0 otherwise.
 	Row int
 
 	cert.Problem

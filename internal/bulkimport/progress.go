@@ -16,16 +16,15 @@ import (
 	"github.com/certvault/certvault/internal/task"
 )
 
-// Progress is the progress of a submitted draft. It is counted from the batches and certificates on
-// each request.
+// Progress is the progress of a submitted draft. It is not stored, but computed from the batches.
 type Progress struct {
 	Batches []*batch.Batch
-	// Total is the number of submitted rows. The other numbers are the numbers of rows by status:
-	// Waiting rows are in no batch yet, and Refused rows are in a batch that was not accepted.
+	// Total is the number of submitted rows. The other numbers are the numbers of these rows by status.
+	// Waiting rows are in no batch yet. Refused rows belong to a batch that was refused.
 	Total, Waiting, Processing, Approved, Failed, Rejected, Revoked, Refused int
 	// Skipped is the number of rows of the list that were not submitted.
 	Skipped int
-	// Refusals are the reasons why batches were not accepted.
+	// Refusals are the reasons why batches were refused.
 	Refusals []Refusal
 	// PerMinute is the recent number of approvals per minute, and Remaining is the estimated
 	// remaining time. They are 0 if they are unknown.
@@ -33,7 +32,7 @@ type Progress struct {
 	Remaining time.Duration
 }
 
-// paceTime is the maximum period over which the pace is measured.
+// paceTime is the maximum length of the period in which approvals are counted.
 const paceTime = time.Minute
 
 // Done returns the number of finished rows.
@@ -50,10 +49,10 @@ func (p *Progress) Percent() int {
 	return 100 * p.Done() / p.Total
 }
 
-// Refusal is the reason why a batch was not accepted.
+// Refusal is the reason why a batch was refused.
 type Refusal struct {
-	// Problem is the reason. It is nil if the batch was refused by an earlier release, which stored
-	// the reason as text. The reason is then in Text.
+	// Problem is the reason. It is nil if an earlier release refused the batch, and Text is then the
+	// reason.
 	Problem *cert.Problem
 	Text    string
 }
@@ -195,9 +194,10 @@ func (s *Service) ByBatch(ctx context.Context, institutionID int64, batchUUID st
 	return d, nil
 }
 
-// RetryFailed retries the failed certificates of a draft. It returns the tasks, one for each batch
-// with failed certificates, even if a later task could not be started. Each task is started with
-// then as its task.Request.Then. The error is fault.BadRequest if no certificate has failed.
+// RetryFailed retries the failed certificates of a draft. It starts one task for each batch with failed
+// certificates. The parameter then is the Then of each task.Request. If a task cannot be started,
+// RetryFailed returns the tasks that it has started and the error. The error is fault.BadRequest if no
+// certificate has failed.
 func (s *Service) RetryFailed(ctx context.Context, inst *account.Institution, d *Draft, then func(ctx context.Context, tx *db.Tx) error) ([]*task.Task, error) {
 	progress, err := s.Progress(ctx, d)
 	if err != nil {

@@ -23,9 +23,9 @@ type Result struct {
 	UUID, ReferenceID string
 	// Issued is the text of the certificate, including later corrections.
 	Issued cert.Text
-	// Reasons are the reasons why there is no certificate, or the problems of a skipped row. Error
-	// is the reason as text. It is set for a certificate that failed, and for a row that an earlier
-	// release rejected and for which it stored the reason as text.
+	// Reasons are the reasons why there is no certificate, or the problems of a skipped row. Error is
+	// the reason as text. It is set if the certificate failed, or if an earlier release, which stored
+	// the reason as text, rejected or refused the row.
 	Reasons      Problems
 	Error        string
 	ExistingUUID string
@@ -98,7 +98,7 @@ func (s *Service) Results(ctx context.Context, d *Draft) ([]*Result, error) {
 	return results, nil
 }
 
-// refuse sets the reason why there is no certificate: a problem, or a text.
+// refuse sets the reason why there is no certificate. p is nil if the reason is only a text.
 func (r *Result) refuse(p *cert.Problem, text string) {
 	if r.Error = text; p != nil {
 		r.Reasons = Problems{{Problem: *p}}
@@ -135,8 +135,8 @@ func (s *Service) reasons(ctx context.Context, v *Review) (*reasons, error) {
 }
 
 // explain sets the reason why a row was skipped. A row with problems can be corrected and submitted
-// later. A row without problems is a duplicate of another row or of an existing certificate, or was
-// skipped for another reason.
+// later. For a row without problems, the reason is that it is a duplicate of a submitted row or of an
+// existing certificate, or only that a person skipped it.
 func (r *reasons) explain(row *Result) {
 	if len(row.Problems) > 0 {
 		row.Reasons, row.Again = row.Problems, true
@@ -198,8 +198,8 @@ func (s *Service) WriteResults(
 	return w.Flush()
 }
 
-// Resubmit creates a draft with the rows that were rejected, that were in a refused batch, or that
-// were skipped because of a problem, and with their files.
+// Resubmit creates a draft with the rows that can become certificates after a correction, and with
+// their files. These rows were rejected, belong to a refused batch, or were skipped and have a problem.
 func (s *Service) Resubmit(ctx context.Context, d *Draft, creator cert.Actor) (*Draft, error) {
 	if d.Status != Submitted {
 		return nil, fault.New(fault.BadRequest, "This bulk upload is not finished yet.")
@@ -235,8 +235,8 @@ func (s *Service) Resubmit(ctx context.Context, d *Draft, creator cert.Actor) (*
 	return s.ByUUID(ctx, d.InstitutionID, creator.ID, again.UUID)
 }
 
-// copyTx copies the list, some rows and some files of a draft to another draft. It extends the
-// validity of the files.
+// copyTx copies the list and the given rows and files of a draft to another draft. It sets the expiry of
+// the staged files to that of the other draft plus fileGrace.
 func (s *Service) copyTx(ctx context.Context, tx *db.Tx, from, to *Draft, numbers []int, files []int64) error {
 	if _, err := tx.ExecContext(ctx, `
 		UPDATE bulk_import_drafts SET list_name = o.list_name, header = o.header, mapping = o.mapping, mapped = true, wanted = o.wanted, placed = o.placed, total = $1

@@ -27,19 +27,18 @@ var fieldOf = map[sheet.Column]cert.Field{
 var Fields = []sheet.Column{sheet.Title, sheet.Name, sheet.Email, sheet.IssueDate, sheet.Details, sheet.File, sheet.ExpiresOn}
 
 // Review is a checked draft: the certificate that each row would become, and the problems of each
-// row. A review is not stored. It is computed from the list and the corrections, so it is always up
-// to date.
+// row. A review is not stored, but computed from the list, the files and the corrections.
 type Review struct {
 	*Draft
 
 	Rows  []*Row
 	Files []*File
-	// Order is the order of day and month in dates. It is inferred if the mapping does not set it.
+	// Order is the order of day and month in dates. If the mapping does not set it, it is detected.
 	Order sheet.Order
 	// Valid, Invalid and Skipped are numbers of rows. Each row is counted in one of them.
 	Valid, Invalid, Skipped int
-	// Unused are the files that no row names. Missing are the rows whose file is missing, except
-	// skipped rows. Refused are the files that can never become certificates.
+	// Unused are the files that no row names. Missing are the rows without a file, except skipped rows.
+	// Refused are the files that can never become certificates.
 	Unused, Refused []*File
 	Missing         []*Row
 	// Shared are the files that several rows would use, in the order of the list.
@@ -48,9 +47,8 @@ type Review struct {
 	now time.Time
 }
 
-// Shared is a file that rows of several certificates would use, with these rows. One of the rows may
-// have the name of the file by mistake. The recipient of this row would then receive another
-// person's certificate.
+// Shared is a file that rows of several certificates would use, with these rows. If one of the rows
+// names the file by mistake, the recipient of this row would receive another person's certificate.
 type Shared struct {
 	*File
 
@@ -68,12 +66,12 @@ type Row struct {
 	// Number is the row number in the spreadsheet.
 	Number int
 	Cells  []string
-	// Accepted are the doubts that a person found to be unfounded, each with what the person saw.
+	// Accepted are the doubts that a person has accepted, each with the text that seen returned then.
 	Accepted map[Doubt]string
 	// Fixed are the texts that replace those of the list.
 	Fixed   map[sheet.Column]string
 	Skipped bool
-	// Wanted is the placement for the row; nil means the one for all rows.
+	// Wanted is the placement for the row. nil means the placement for all rows.
 	Wanted *cert.RequestedPlacement
 
 	Text cert.Text
@@ -129,14 +127,13 @@ func (r *Row) sharers() (list []*Row) {
 	return list
 }
 
-// Sharers returns up to n rows of other certificates that would use the same file. MoreSharers
-// returns the number of the remaining rows.
+// Sharers returns up to n rows of other certificates that would use the same file.
 func (r *Row) Sharers(n int) []*Row {
 	list := r.sharers()
 	return list[:min(n, len(list))]
 }
 
-// MoreSharers returns the number of rows after the first n that Sharers returns.
+// MoreSharers returns the number of rows of other certificates that Sharers(n) does not return.
 func (r *Row) MoreSharers(n int) int { return max(0, len(r.sharers())-n) }
 
 // Value returns the text of the row in a column, after corrections and defaults.
@@ -271,11 +268,12 @@ func (v *Review) findShared(uses map[*File]*Shared) {
 
 // DateOrigins are the numbers of valid rows by the origin of their date of issue.
 type DateOrigins struct {
-	// List rows have the date of the list, Corrected rows the date of a correction, Same rows the
-	// date for rows without one. Today rows have no date: their date of issue is the day on which
-	// their batch is created.
+	// List is the number of rows with a date from the list. Corrected is the number of rows with a date
+	// from a correction. Same is the number of rows with the default date of the mapping. Today is the
+	// number of rows without a date. The date of issue of these rows is the day on which their batch is
+	// created.
 	List, Corrected, Same, Today int
-	// First and Last are the earliest and the latest date of the rows that have one.
+	// First and Last are the earliest and the latest date of the valid rows, or "" if no row has a date.
 	First, Last string
 	// Now is the current date.
 	Now string
@@ -318,8 +316,7 @@ func (r *Row) key(today string) search.Key {
 	return k
 }
 
-// read sets the file name, the text, the values, the suggested domain and the problems of a row, by
-// the rules for certificates.
+// read sets the file name, the text, the values, the suggested domain and the problems of a row.
 func (r *Row) read(d *Draft, order sheet.Order) {
 	m := &d.Mapping
 	text := func(column sheet.Column) string {
@@ -437,8 +434,7 @@ const (
 	ShowValid     Show = "valid"
 	ShowSkipped   Show = "skipped"
 	ShowDuplicate Show = "duplicates"
-	// ShowReady selects the valid rows that are not doubtful, and ShowDoubtful the valid rows that are.
-	// ShowOf returns the value for one kind of doubt.
+	// ShowDoubtful selects the valid rows that are doubtful. ShowReady selects the other valid rows.
 	ShowReady    Show = "ready"
 	ShowDoubtful Show = "doubtful"
 )

@@ -17,8 +17,7 @@ import (
 	"github.com/certvault/certvault/internal/vaulttest"
 )
 
-// TestRowProblems checks the problems of rows with one error each. It corrects the rows and expects
-// no further problems.
+// TestRowProblems checks the problems of rows with one error each, and then corrects or skips the rows.
 func TestRowProblems(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -46,7 +45,7 @@ func TestRowProblems(t *testing.T) {
 		}
 		if first := v.Rows[0]; first.Text.FullName != "Ada Lovelace" || first.Text.IssueDate != "2026-06-30" ||
 			first.File.Path != "ada.pdf" || first.Shared != nil {
-			t.Errorf("the first row is %+v, want Ada Lovelace on 2026-06-30 with ada.pdf, which only a duplicate of the row has too", first)
+			t.Errorf("the first row is %+v, want Ada Lovelace on 2026-06-30 with ada.pdf, which is not a shared file", first)
 		}
 		for number, want := range map[int]struct {
 			column sheet.Column
@@ -106,8 +105,8 @@ func TestRowProblems(t *testing.T) {
 	})
 }
 
-// TestDoubtfulRows checks that rows are found that would assign a certificate to the wrong person:
-// by the file of another row, or by a misspelt domain.
+// TestDoubtfulRows checks that a row is doubtful if a row of another certificate has the same file, or
+// if the domain of its address is misspelt.
 func TestDoubtfulRows(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -132,19 +131,19 @@ func TestDoubtfulRows(t *testing.T) {
 			doubtful = append(doubtful, row.Number)
 		}
 		if !slices.Equal(doubtful, []int{2, 4, 6, 3}) {
-			t.Errorf("doubtful rows = %v, want 2, 4 and 6 with the same file, and then 3 with its address", doubtful)
+			t.Errorf("doubtful rows = %v, want 2, 4 and 6 with the same file, and then 3 with a misspelt domain", doubtful)
 		}
 		if others := run.Rows[2].Sharers(1); len(others) != 1 || others[0].Text.FullName != "Ada" || run.Rows[2].MoreSharers(1) != 1 || run.Rows[3].Sharers(1) != nil {
 			t.Errorf("rows with the same file as row 4 = %v, want Ada and one more, and none for row 5", others)
 		}
-		// A skipped row uses no file, even if it has the name of a file.
+		// A skipped row uses no file, even if it names a file.
 		k.ok(k.Skip(t.Context(), k.reload(draft), 4, true))
 		k.ok(k.Skip(t.Context(), k.reload(draft), 5, true))
 		k.ok(k.Fix(t.Context(), k.reload(draft), 3, map[sheet.Column]string{sheet.Email: "bea@gmail.com"}))
 		run, err = k.DryRun(t.Context(), k.reload(draft))
 		k.ok(err)
 		if len(run.Shared) != 1 || len(run.Shared[0].Rows) != 2 || run.Rows[2].Shared != nil || len(run.Misspelt) != 0 || len(run.Unused) != 0 {
-			t.Errorf("without rows 4 and 5: shared files %v, misspelt rows %v, unused files %v, want one file of two rows, and no other", run.Shared, run.Misspelt, run.Unused)
+			t.Errorf("without rows 4 and 5: shared files %v, misspelt rows %v, unused files %v, want one shared file of two rows, and none of the others", run.Shared, run.Misspelt, run.Unused)
 		}
 		k.ok(k.Skip(t.Context(), k.reload(draft), 6, true))
 		if v := k.review(draft); len(v.Shared) != 0 || len(v.Of(bulkimport.ShowDoubtful)) != 0 {
@@ -153,8 +152,7 @@ func TestDoubtfulRows(t *testing.T) {
 	})
 }
 
-// A person accepts doubts of one kind. The rows then count as ready, until they change or are checked
-// again.
+// After a person accepts the doubts about a row, the row is ready until it changes or Reopen is called.
 func TestDoubtsAreAccepted(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -172,8 +170,8 @@ func TestDoubtsAreAccepted(t *testing.T) {
 			}
 			return list
 		}
-		// Two rows of one certificate are duplicates and not two people with one file. Only the
-		// second row must be checked as a duplicate.
+		// Two rows of one certificate are duplicates, and their file is not shared. Only the second row
+		// has the doubt DoubtDuplicate.
 		v := k.review(draft)
 		if got := numbers(v, bulkimport.ShowDoubtful); !slices.Equal(got, []int{4, 2, 3}) || len(v.Shared) != 0 || v.Rows[2].DuplicateOf != 2 ||
 			!slices.Equal(numbers(v, bulkimport.ShowOf(bulkimport.DoubtDuplicate)), []int{4}) {
@@ -208,7 +206,7 @@ func TestAmbiguousDates(t *testing.T) {
 	k.file(draft, "a.pdf")
 	v := k.review(draft)
 	if got := v.Rows[0].Problems; len(got) != 1 || got[0].Column != sheet.IssueDate || got[0].Code != bulkimport.CodeAmbiguousDate {
-		t.Fatalf("the problems are %q, want an ambiguous date", got)
+		t.Fatalf("the problems are %v, want an ambiguous date", got)
 	}
 	for order, want := range map[sheet.Order]string{sheet.DayFirst: "2026-04-03", sheet.MonthFirst: "2026-03-04"} {
 		m := v.Mapping
@@ -303,8 +301,8 @@ func TestDraftVisibility(t *testing.T) {
 	})
 }
 
-// TestDraftExpiresWithItsFiles checks that no sweep deletes a file of a draft for seven days, and
-// that all its files are deleted after that time.
+// TestDraftExpiresWithItsFiles checks that the sweeps keep the files of a draft until the draft expires,
+// and then delete the draft and its files.
 func TestDraftExpiresWithItsFiles(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -324,7 +322,7 @@ func TestDraftExpiresWithItsFiles(t *testing.T) {
 			t.Fatalf("%d files are staged before the draft expires, want 1", n)
 		}
 		if v := k.review(remaining); v.Valid != 1 {
-			t.Fatalf("the row is %+v, want it valid", v.Rows[0])
+			t.Fatalf("the row is %+v, want a valid row", v.Rows[0])
 		}
 		k.Advance(2e9)
 		if _, err := k.ByUUID(t.Context(), k.inst.ID, k.person.ID, remaining.UUID); !fault.Is(err, fault.NotFound) {
@@ -378,7 +376,7 @@ func TestFilesCanBeReplacedAndRemoved(t *testing.T) {
 		}
 		slices.Sort(names)
 		if got := strings.Join(names, ", "); got != "Bachelor/c.pdf false, Bachelor/xÖ b.pdf false, Bachelor/Ö b.pdf true, Master/c.pdf false, c.pdf true" {
-			t.Errorf("the files and whether they are valid are %s, want the only file with the name replaced and otherwise a new file", got)
+			t.Errorf("the files and whether they are valid are %s, want the only file with the name to be replaced, and otherwise a new file", got)
 		}
 		k.ok(k.RemoveFile(t.Context(), draft, v.Files[0].ID))
 		if err := k.RemoveFile(t.Context(), draft, v.Files[0].ID); !fault.Is(err, fault.NotFound) {

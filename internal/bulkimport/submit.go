@@ -26,11 +26,13 @@ func (s *Service) enqueueTx(ctx context.Context, tx *db.Tx, args river.JobArgs) 
 	return err
 }
 
-// Submit submits a draft. A job then creates the batches of the draft, and the draft no longer changes.
-// d.Notify is the time of the mail. The parameter then is nil or a function that runs in the transaction of
-// the submission. A second call of Submit returns nil and has no effect. The error is fault.BadRequest if
-// the draft is not ready, fault.Conflict if it uses another version of its template now, fault.Invalid for
-// a bad time of the mail, and fault.NotFound if the draft was deleted or has expired.
+// Submit submits a draft. A job then creates the batches of the draft, and the draft can no longer be
+// changed. d.Notify is the time of the mail. The parameter then is nil or a function that runs in the
+// transaction of the submission. Submit has no effect if the draft was submitted before.
+//
+// The error is fault.BadRequest if the draft is not ready, fault.Conflict if it uses another version of
+// its template than d, fault.Invalid if the time of the mail is not valid, and fault.NotFound if the draft
+// was deleted or has expired.
 func (s *Service) Submit(ctx context.Context, d *Draft, then func(ctx context.Context, tx *db.Tx) error) error {
 	if d.Status != Open {
 		return nil
@@ -90,7 +92,7 @@ func (s *Service) readyTx(ctx context.Context, tx *db.Tx, d *Draft) error {
 		Scan(&busy); err != nil {
 		return err
 	}
-	// The draft of the caller may be out of date.
+	// d may be out of date.
 	now, err := scanDraft(tx.QueryRowContext(ctx, `SELECT `+draftColumns+` FROM bulk_import_drafts WHERE id = $1`, d.ID))
 	if err != nil {
 		return err
@@ -176,8 +178,8 @@ func (s *Service) submit(ctx context.Context, id int64) error {
 	return nil
 }
 
-// part creates a batch of a draft, unless the batch exists or was refused. It records the refusal
-// if the batch is not valid. The parameter part is the number of the batch, from 1 to parts.
+// part creates a batch of a draft, unless the batch exists or was refused. If the batch is not valid, it
+// records the refusal. The parameter part is the number of the batch, from 1 to parts.
 func (s *Service) part(ctx context.Context, inst *account.Institution, d *Draft, part, parts int, rows []*Row) error {
 	var exists bool
 	if err := s.db.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM bulk_import_batches WHERE draft_id = $1 AND part = $2)`, d.ID, part).Scan(&exists); err != nil || exists {
@@ -200,8 +202,8 @@ func (s *Service) part(ctx context.Context, inst *account.Institution, d *Draft,
 	if !ok || refusal.Kind != fault.Invalid {
 		return err
 	}
-	// The batch was valid when the draft was submitted and is no longer valid: a file was deleted, or a
-	// rule became stricter. Its rows can be submitted again.
+	// The rows were valid when the draft was submitted. Since then a file was deleted, or a rule became
+	// stricter. Resubmit copies the rows of the batch to a new draft.
 	problem := refusalOf(refusal)
 	if problem == nil {
 		return err
@@ -228,8 +230,8 @@ func (s *Service) uploadPart(ctx context.Context, inst *account.Institution, d *
 	return err
 }
 
-// notifyOf returns the time of the mail about the certificates of a submitted draft. If the time has passed
-// since the submission, it returns the zero value, with which the mail is sent at the approval.
+// notifyOf returns the time of the mail about the certificates of a submitted draft. If this time is in
+// the past, notifyOf returns the zero value, which means that the mail is sent at the approval.
 func (s *Service) notifyOf(d *Draft) cert.Notify {
 	if d.Notify.Check(s.now()) != nil {
 		return cert.Notify{}
@@ -276,13 +278,12 @@ func storePartTx(ctx context.Context, tx *db.Tx, draftID int64, part int, batchU
 	return err
 }
 
-// jobWait is the minimum age of a submitted draft before a sweep inserts a job for it. The job of a
-// newer draft may have been inserted after the sweep looked for jobs.
+// jobWait is the minimum time between the submission of a draft and the sweep that inserts a missing job.
+// The job of a newer submission may have been inserted after the sweep looked for jobs.
 const jobWait = time.Minute
 
-// insertMissingJobs inserts jobs for archives that are not unpacked yet and for submitted drafts
-// that do not have all their batches, if there is no unfinished job of the kind. The records of the
-// archives and drafts determine the work, not the jobs.
+// insertMissingJobs inserts jobs for archives that are not unpacked yet and for submitted drafts that do
+// not have all their batches. It inserts no job of a kind while there is an unfinished job of this kind.
 func (s *Service) insertMissingJobs(ctx context.Context) error {
 	err := s.db.Tx(ctx, func(tx *db.Tx) error {
 		for _, work := range []struct {
@@ -300,8 +301,8 @@ func (s *Service) insertMissingJobs(ctx context.Context) error {
 				func(id int64) river.JobArgs { return submitArgs{Draft: id} },
 			},
 		} {
-			// If there is an unfinished job of a kind, the sweep inserts no more jobs of this kind.
-			// A later sweep inserts jobs for the work that is not finished by then.
+			// The unfinished job may be the job of any of these records. A later sweep inserts the
+			// missing jobs.
 			alive, err := job.UnfinishedTx(ctx, tx, work.kind)
 			if err != nil {
 				return err

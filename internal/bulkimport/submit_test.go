@@ -18,9 +18,8 @@ import (
 	"github.com/certvault/certvault/internal/sheet"
 )
 
-// TestFromListToResults covers all steps of a list: duplicates of existing certificates and within
-// the list, a certificate that fails and is retried, and rejected rows that are corrected and
-// submitted again.
+// TestFromListToResults submits a list with duplicates, a certificate that fails and a skipped row. It
+// checks the results, retries the failed certificate, and submits corrected rows again.
 func TestFromListToResults(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -54,7 +53,7 @@ func TestFromListToResults(t *testing.T) {
 			t.Fatalf("the progress is %+v, want 5 approved, 1 failed and 2 rejected of 8 rows in 3 batches", p)
 		}
 		if n := one[int](k, `SELECT count(*) FROM certificates WHERE trigger_context = 'panel_bulk_upload' AND creator_type = 'user' AND creator_id = 7`); n != 7 {
-			t.Errorf("%d certificates of the person, want 7", n)
+			t.Errorf("%d certificates of the person from the panel, want 7", n)
 		}
 
 		var b bytes.Buffer
@@ -65,20 +64,19 @@ func TestFromListToResults(t *testing.T) {
 		}
 		for row, want := range map[int]string{1: "rejected", 2: "approved", 3: "failed", 8: "rejected", 9: "skipped"} {
 			if got := list[row]; got[5] != fmt.Sprint(row+1) || got[6] != want {
-				t.Errorf("row %d of results.csv is %q, want the number and the status of the row in the list", row, got)
+				t.Errorf("row %d of results.csv is %q, want the number of the row in the list and its status", row, got)
 			}
 		}
 		if list[1][11] == "" || list[2][8] != k.Links.Verify(list[2][7]) || list[3][10] == "" || list[9][0] != "'=cmd()" {
 			t.Errorf("the rows of results.csv are %q, want the existing certificate, the address, the error and the escaped formula", list)
 		}
-		// The results have the text of the list, the text of the certificate, and the reason for
-		// rows without a certificate.
+		// A row of the results has the texts of the list, and the text of the certificate or the reason
+		// why there is none.
 		if got := list[2]; got[1] != "Person 1" || !slices.Equal(got[12:], []string{"BSc Physics", "Persona Una", "person.1@example.org", "2026-06-30", "", "1.pdf", ""}) ||
 			strings.Join(list[1][12:], "") != "" || list[9][10] != "file: no_file: none.pdf" {
-			t.Errorf("the rows of results.csv are %q, want the issued text only for row 3, and the reason of the skipped row", list)
+			t.Errorf("the rows of results.csv are %q, want the issued text for row 3, none for row 2, and the reason of the skipped row", list)
 		}
 
-		// RetryFailed retries only failed certificates.
 		k.sealer.refuse.Delete("2.pdf")
 		if _, err := k.RetryFailed(t.Context(), k.inst, k.reload(draft), nil); err != nil {
 			t.Fatal(err)
@@ -94,7 +92,7 @@ func TestFromListToResults(t *testing.T) {
 			t.Errorf("%d certificates were retried, want 1", n)
 		}
 
-		// A rejected row can be corrected, and its file still exists.
+		// A rejected row can be corrected and submitted again with the same file.
 		again, err := k.Resubmit(t.Context(), k.reload(draft), k.person)
 		k.ok(err)
 		v := k.review(again)
@@ -173,8 +171,8 @@ func TestResultsExplainSkippedRows(t *testing.T) {
 	})
 }
 
-// TestSubmissionResumes stops the job between two batches and runs several jobs at the same time.
-// Each row becomes one certificate.
+// TestSubmissionResumes runs three jobs at the same time for a draft that already has two of its three
+// batches. Each row becomes one certificate.
 func TestSubmissionResumes(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -190,7 +188,7 @@ func TestSubmissionResumes(t *testing.T) {
 		for part := range 2 {
 			k.ok(k.Part(t.Context(), k.inst, k.reload(draft), part+1, 3, review.Rows[4*part:4*part+4]))
 		}
-		// The job is missing, and a sweep inserts another.
+		// The sweeps insert one job in place of the missing one.
 		if err := k.DB.Tx(t.Context(), func(tx *db.Tx) error {
 			_, err := tx.ExecContext(t.Context(), `DELETE FROM river_job WHERE kind = 'bulk_import_submit'`)
 			return err
@@ -208,7 +206,7 @@ func TestSubmissionResumes(t *testing.T) {
 			go func() { ended <- k.Service.Work(t.Context(), draft.ID) }()
 		}
 		for range 3 {
-			<-ended // a worker fails if another worker creates the same part
+			<-ended // an error is possible, because the workers create the same batch
 		}
 		p := k.finish(draft)
 		if p.Total != 10 || p.Approved != 10 || len(p.Batches) != 3 {
@@ -305,7 +303,7 @@ func TestLongestList(t *testing.T) {
 	m.Columns[sheet.File] = 0
 	k.ok(k.SetMapping(t.Context(), draft, m))
 	if v := k.review(draft); v.Invalid != count {
-		t.Fatalf("%d invalid rows, want all", v.Invalid)
+		t.Fatalf("%d rows are invalid, want all", v.Invalid)
 	}
 	// All rows use one file, because the column of titles is also the column of file names.
 	k.file(draft, "BSc Physics.pdf")
@@ -320,6 +318,6 @@ func TestLongestList(t *testing.T) {
 	p, err := k.Progress(t.Context(), k.reload(draft))
 	k.ok(err)
 	if p.Total != count || p.Processing != count || len(p.Batches) != 2 || p.Waiting != 0 {
-		t.Errorf("the progress is %+v, want all rows processing in 2 batches", p)
+		t.Errorf("the progress is %+v, want all rows in 2 batches with the status processing", p)
 	}
 }

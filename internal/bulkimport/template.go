@@ -23,14 +23,14 @@ import (
 	"github.com/certvault/certvault/internal/template"
 )
 
-// Template is the template from which the certificates of a draft are made. It is bound to one
-// version, so that the certificates are those that a person has seen.
+// Template is the version of a template from which the certificates of a draft are made. A newer version
+// does not change the draft, so that the certificates look as a person saw them in the draft.
 type Template struct {
 	VersionID  int64
 	UUID, Name string
 	// Number is the number of the version.
 	Number int
-	// Title is the title of rows without one, or "".
+	// Title is the default title of the rows. It may be "".
 	Title string
 	// Columns are the columns that the template draws.
 	Columns []design.ColumnUse
@@ -42,8 +42,8 @@ type Template struct {
 	inst *account.Institution
 }
 
-// valuePrefix is the prefix of the meaning of a column of a template. The field in the problems of such a
-// column has the same prefix, so that a meaning is also a field.
+// valuePrefix is the prefix of the meanings of the columns of a template. It equals the prefix of their
+// fields in problems, so that fieldFor can convert a meaning to a field.
 var valuePrefix = string(template.ValueField(""))
 
 // ValueColumn returns the meaning of the column of a template.
@@ -73,7 +73,7 @@ func columnFor(f cert.Field) sheet.Column {
 	return sheet.Column(f)
 }
 
-// templateFields are the columns of a row without a file.
+// templateFields are the columns of a row in a draft for a template, before the columns of the template.
 var templateFields = []sheet.Column{sheet.Name, sheet.Email, sheet.Title, sheet.IssueDate, sheet.Details, sheet.ExpiresOn}
 
 // RowFields returns the columns of a row in the order in which they are shown.
@@ -133,7 +133,7 @@ func (s *Service) UsePublished(ctx context.Context, d *Draft) error {
 		return errNotFound
 	}
 	return s.update(ctx, d, "changing the version of a template", func(tx *db.Tx) error {
-		// The new version may need columns that are not chosen yet.
+		// The new version may require columns that are not in the mapping.
 		_, err := tx.ExecContext(ctx, `UPDATE bulk_import_drafts SET template_version_id = $1, mapped = false WHERE id = $2`, t.Published.ID, d.ID)
 		return err
 	})
@@ -156,7 +156,7 @@ func (s *Service) loadTemplate(ctx context.Context, d *Draft) error {
 	return err
 }
 
-// nameTemplates sets the names of the templates of drafts in a list.
+// nameTemplates sets the templates of drafts, with only their ids, names and version numbers.
 func (s *Service) nameTemplates(ctx context.Context, institutionID int64, list []*Draft) error {
 	var ids []int64
 	for _, d := range list {
@@ -193,9 +193,10 @@ func detectColumns(d *Draft, header []string, rows []sheet.Row, isFile func(stri
 	return columns
 }
 
-// addByContent compares the names of the remaining columns of the template with the values in the columns
-// of the list that have no meaning yet. For each of e-mail addresses, dates and people, it adds a column
-// if exactly one name mentions them, and exactly one column of the list has such values.
+// addByContent finds columns of the template by the values in the columns of the list. It ignores columns
+// that are already in columns. For each of the forms e-mail address, date and person, it adds a column if
+// exactly one column of the template has a name of this form, and exactly one column of the list has values
+// of this form.
 func (t *Template) addByContent(columns map[sheet.Column]int, header []string, rows []sheet.Row) {
 	wanted := map[sheet.Form][]sheet.Column{}
 	for _, use := range t.Columns {
@@ -218,9 +219,9 @@ func (t *Template) addByContent(columns map[sheet.Column]int, header []string, r
 	}
 }
 
-// addColumns adds the columns of the template whose names are in a header. It then adds each other column
-// of the template if exactly one unused column of the list has a name that contains its name or is a part
-// of it.
+// addColumns adds the columns of the template whose names are in a header. It then adds each remaining
+// column of the template that is similar to exactly one unused column of the list. Two columns are similar
+// if the name of one contains the name of the other.
 func (t *Template) addColumns(columns map[sheet.Column]int, header []string) {
 	keys := make([]string, len(header))
 	for i, name := range header {
@@ -268,7 +269,7 @@ func (r *Row) entry() template.Entry {
 	}
 }
 
-// Digest returns a text that changes with the texts of the row.
+// Digest returns a digest of the texts of the row, in hexadecimal.
 func (r *Row) Digest() string {
 	text, err := json.Marshal([]any{r.entry()})
 	if err != nil {
@@ -278,7 +279,8 @@ func (r *Row) Digest() string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// fit adds the problems of rows whose texts do not fit the template. Each text has at most one problem.
+// fit adds the problems of texts that do not fit the template. It adds no problem for a column that already
+// has a problem.
 func (s *Service) fit(ctx context.Context, v *Review) error {
 	if v.Template == nil {
 		return nil
@@ -305,8 +307,8 @@ func (s *Service) fit(ctx context.Context, v *Review) error {
 	if err != nil {
 		return err
 	}
-	// The texts of several rows may be equal. Each of these rows was checked, so only the problems of the
-	// first row are stored.
+	// If several rows have the same texts, Fit returns the problems of each of them. Only those of the first
+	// row are stored.
 	first := map[fitKey]int{}
 	for _, p := range problems {
 		key := keys[unknown[p.Entry]]
@@ -328,7 +330,7 @@ func (s *Service) fit(ctx context.Context, v *Review) error {
 	return nil
 }
 
-// fitKey identifies the texts of a row, and fitted are its problems.
+// fitKey is a digest of the texts of a row, and fitted are the problems of these texts.
 type (
 	fitKey [sha256.Size]byte
 	fitted []cert.Problem
@@ -342,19 +344,19 @@ func keyOfFit(t *Template, today string, e *template.Entry) (fitKey, error) {
 	return sha256.Sum256(text), nil
 }
 
-// fits are the results of the rows of the drafts that were used last. Fitting a row needs 0.1 ms or
-// more, and each page of a draft reviews all rows.
+// fits is a cache of the problems of rows, for the drafts that were reviewed last. Checking a row takes
+// 0.1 ms or more, and each page of a draft reviews all rows.
 type fits struct {
 	mu      sync.Mutex
 	byDraft map[int64]map[fitKey]fitted
-	// order are the drafts, the one that was used last at the end.
+	// order are the ids of the drafts. The draft that was reviewed last is at the end.
 	order []int64
 }
 
 // maxFits is the maximum number of drafts whose results are stored.
 const maxFits = 16
 
-// get returns the results of a draft. They do not change.
+// get returns the results of a draft. The caller must not change them.
 func (f *fits) get(draftID int64) map[fitKey]fitted {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -375,7 +377,7 @@ func (f *fits) set(draftID int64, results map[fitKey]fitted) {
 	}
 }
 
-// Picture draws a page of the certificate that a row would become, as PNG. The error is fault.Invalid
+// Picture returns a page of the certificate that a row would become, as PNG. The error is fault.Invalid
 // if a text of the row does not fit, fault.BadRequest if the draft has no template, and fault.NotFound
 // if there is no such page.
 func (s *Service) Picture(ctx context.Context, v *Review, row *Row, page, side int) ([]byte, error) {
@@ -395,7 +397,7 @@ func (s *Service) issuePart(ctx context.Context, inst *account.Institution, d *D
 	return err
 }
 
-// refusalOf returns the problem because of which a batch was refused, or nil for any other error.
+// refusalOf returns the problem of a refused batch, or nil if err is not a refusal.
 func refusalOf(err error) *cert.Problem {
 	if unusable, ok := errors.AsType[*template.Unusable](err); ok {
 		return &cert.Problem{Code: unusable.Code}

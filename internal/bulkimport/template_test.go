@@ -61,9 +61,8 @@ func (k *fixture) createFrom(t *template.Template) *bulkimport.Draft {
 	return d
 }
 
-// A list for a template needs no files and no positions. Its columns are found although their names
-// differ in case and accents, its rows are fitted before anything is stored, and the certificates are
-// made from the template.
+// A list for a template needs no files. Its columns are detected although their names differ in case and
+// accents, and its texts are checked before the submission.
 func TestListForTemplate(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -73,25 +72,25 @@ func TestListForTemplate(t *testing.T) {
 			"Name,Mail,FINAL GRÁDE,supervisor of the thesis,Date of birth\nAda Obi,ada@example.org,A,Grace Hopper,2001-02-03\nZoë 𓀀,zoe@example.org,B,,2001-02-03\nBea Obi,bea@example.org,,,\n")))
 		draft = k.reload(draft)
 		if got := fmt.Sprint(draft.Mapping.Columns); got != "map[email:1 full_name:0 values.Final Grade:2 values.Supervisor:3]" {
-			t.Errorf("the columns of the list are read as %s", got)
+			t.Errorf("the detected columns are %s, want the name, the address, the grade and the supervisor", got)
 		}
 		k.ok(k.SetMapping(t.Context(), draft, draft.Mapping))
 		review := k.review(draft)
 		if got := problemsOf(review); got != "3 full_name missing_characters; 4 values.Final Grade value_missing" {
-			t.Errorf("the problems of the rows are %q", got)
+			t.Errorf("the problems of the rows are %q, want missing_characters in row 3 and value_missing in row 4", got)
 		}
 		if review.Valid != 1 || review.Rows[0].Text.Title != "Bachelor of Arts" || review.Rows[0].Values["Supervisor"] != "Grace Hopper" {
-			t.Errorf("%d rows are valid, and the first one is %+v", review.Valid, review.Rows[0])
+			t.Errorf("%d rows are valid, and the first row is %+v, want 1 row, a Bachelor of Arts with the supervisor Grace Hopper", review.Valid, review.Rows[0])
 		}
 		if err := k.Submit(t.Context(), k.reload(draft), nil); !fault.Is(err, fault.BadRequest) {
-			t.Errorf("a list with problems was submitted: %v", err)
+			t.Errorf("submitting a list with problems: error = %v, want fault.BadRequest", err)
 		}
-		// The corrections are checked again.
+		// The corrections are checked too.
 		k.ok(k.FixAll(t.Context(), k.reload(draft), map[int]map[sheet.Column]string{
 			3: {sheet.Name: "Zoë Smith"}, 4: {bulkimport.ValueColumn("Final Grade"): strings.Repeat("very good ", 90)},
 		}, nil))
 		if got := problemsOf(k.review(draft)); got != "4 values.Final Grade no_room" {
-			t.Errorf("the problems after a correction are %q", got)
+			t.Errorf("the problems after the corrections are %q, want no_room in row 4", got)
 		}
 		k.ok(k.Fix(t.Context(), k.reload(draft), 4, map[sheet.Column]string{bulkimport.ValueColumn("Final Grade"): "C"}))
 		k.ok(k.Submit(t.Context(), k.reload(draft), nil))
@@ -105,14 +104,13 @@ func TestListForTemplate(t *testing.T) {
 		k.ok(err)
 		for _, r := range results {
 			if r.UUID == "" || r.ReferenceID == "" {
-				t.Errorf("row %d has no certificate: %+v", r.Number, r)
+				t.Errorf("the result of row %d is %+v, want a certificate", r.Number, r)
 			}
 		}
 	})
 }
 
-// If the name of a column is not recognized, the addresses, dates or names in the column determine its
-// meaning.
+// If the name of a column is unknown, the addresses, dates or names in the column determine its meaning.
 func TestListForTemplateByContent(t *testing.T) {
 	t.Parallel()
 	k, made := newTemplateFixture(t, dbtest.SQLite(t))
@@ -125,22 +123,22 @@ func TestListForTemplateByContent(t *testing.T) {
 	_, err = k.Templates.Publish(t.Context(), k.inst, made.UUID, next.Draft.Revision)
 	k.ok(err)
 	for list, want := range map[string]string{
-		// The column with the names of the recipients is recognized although the column Supervisor has names too.
+		// The column of the recipients is detected although the column Supervisor has names too.
 		"Who,Where,Supervisor\nAda Obi,ada@example.org,Grace Hopper\nBea Ito,bea@example.org,Alan Turing\n": "map[email:1 full_name:0 values.Supervisor:2]",
-		// A date of birth is no date of issue, and the supervisor is the only other person.
+		// A date of birth is not a date of issue. Only one other column has names, so it is the supervisor.
 		"Name,Mail,Betreut von,geb.,Final grade\nAda Obi,a@example.org,Grace Hopper,12.03.2001,A\nBea Ito,b@example.org,Grace Hopper,13.03.2002,B\n": "map[email:1 full_name:0 values.Date of birth:3 values.Final Grade:4 values.Supervisor:2]",
-		// Of two columns with names, neither is the supervisor.
+		// If two other columns have names, neither is detected as the supervisor.
 		"Name,Mail,First reader,Second reader\nAda Obi,a@example.org,Grace Hopper,Alan Turing\nBea Ito,b@example.org,Grace Hopper,Alan Turing\n": "map[email:1 full_name:0]",
 	} {
 		d := k.createFrom(made)
 		k.ok(k.SetList(t.Context(), d, "class.csv", strings.NewReader(list)))
 		if d = k.reload(d); fmt.Sprint(d.Mapping.Columns) != want || d.Mapped {
-			t.Errorf("the columns of the list\n%s are read as %v, confirmed %t, want %s", list, d.Mapping.Columns, d.Mapped, want)
+			t.Errorf("the detected columns of the list\n%s are %v, confirmed %t, want %s, not confirmed", list, d.Mapping.Columns, d.Mapped, want)
 		}
 	}
 }
 
-// Examples of a list are its first rows and the one with the longest name. They are not stored.
+// Examples returns the first rows of a list and the row with the longest name. It stores nothing.
 func TestExamples(t *testing.T) {
 	t.Parallel()
 	k, made := newTemplateFixture(t, dbtest.SQLite(t))
@@ -152,16 +150,16 @@ func TestExamples(t *testing.T) {
 	list, longest, err := k.Examples(t.Context(), &made.Published.Layout, strings.NewReader(b.String()))
 	k.ok(err)
 	if len(list) != bulkimport.MaxExamples+1 || longest != bulkimport.MaxExamples || list[longest].Email != "ada149@example.org" {
-		t.Errorf("%d examples, the longest is %d: %+v", len(list), longest, list[len(list)-1])
+		t.Errorf("%d examples, the longest has the index %d, the last is %+v; want the row with the longest name at the end", len(list), longest, list[len(list)-1])
 	}
 	if e := list[0]; e.FullName != "Ada Obi" || e.IssueDate != "2025-12-31" || e.Title != "Bachelor of Arts" || e.Values["Final Grade"] != "A" {
-		t.Errorf("the first example is %+v", e)
+		t.Errorf("the first example is %+v, want the first row of the list", e)
 	}
 	if _, _, err := k.Examples(t.Context(), &made.Published.Layout, strings.NewReader("Name\n")); !fault.Is(err, fault.Invalid) {
-		t.Errorf("a list without rows: %v", err)
+		t.Errorf("a list without rows: error = %v, want fault.Invalid", err)
 	}
 	if n := one[int](k, `SELECT count(*) FROM bulk_import_drafts`); n != 0 {
-		t.Errorf("%d lists are stored", n)
+		t.Errorf("%d drafts are stored, want 0", n)
 	}
 }
 
@@ -177,7 +175,7 @@ func problemsOf(v *bulkimport.Review) string {
 }
 
 // If the list has no column for a required column of the template, the error names the required column. A
-// value for all rows is accepted in place of a column.
+// default replaces the missing column.
 func TestMappingOfTemplateColumns(t *testing.T) {
 	t.Parallel()
 	k, made := newTemplateFixture(t, dbtest.SQLite(t))
@@ -186,17 +184,17 @@ func TestMappingOfTemplateColumns(t *testing.T) {
 	d = k.reload(d)
 	err := k.SetMapping(t.Context(), d, d.Mapping)
 	if !fault.Is(err, fault.Invalid) || !strings.Contains(fmt.Sprint(err), "values.Final Grade") {
-		t.Errorf("a mapping without a required column: error %v", err)
+		t.Errorf("a mapping without a required column: error = %v, want fault.Invalid with the column", err)
 	}
 	m := d.Mapping
 	m.Defaults = map[sheet.Column]string{bulkimport.ValueColumn("Final Grade"): "Passed"}
 	k.ok(k.SetMapping(t.Context(), d, m))
 	if v := k.review(d); v.Valid != 1 || v.Rows[0].Values["Final Grade"] != "Passed" {
-		t.Errorf("with the same value for all rows: %+v", v.Rows[0])
+		t.Errorf("the first row with a default is %+v, want a valid row with the default", v.Rows[0])
 	}
 	m.Columns[bulkimport.ValueColumn("Other")] = 0
 	if err := k.SetMapping(t.Context(), d, m); !fault.Is(err, fault.Invalid) {
-		t.Errorf("a column that the template does not have: error %v", err)
+		t.Errorf("a column that the template does not have: error = %v, want fault.Invalid", err)
 	}
 	// The mapping of a list for a template is not used for a list with files.
 	plain := k.create()
@@ -206,8 +204,8 @@ func TestMappingOfTemplateColumns(t *testing.T) {
 	}
 }
 
-// A list keeps the version of its template until a person chooses the published version. No certificate is
-// issued from an archived template.
+// A draft uses the same version of its template until UsePublished is called. No draft for an archived
+// template can be created or submitted.
 func TestVersionOfList(t *testing.T) {
 	t.Parallel()
 	k, made := newTemplateFixture(t, dbtest.SQLite(t))
@@ -220,31 +218,31 @@ func TestVersionOfList(t *testing.T) {
 	_, err = k.Templates.Publish(t.Context(), k.inst, made.UUID, next.Draft.Revision)
 	k.ok(err)
 	if d = k.reload(d); !d.Template.Outdated || d.Template.Number != 1 || k.review(d).Rows[0].Text.Title != "Bachelor of Arts" {
-		t.Errorf("after a new version, the list uses %+v", d.Template)
+		t.Errorf("after a new version, the list uses %+v, want the outdated version 1", d.Template)
 	}
 	stale := d
 	k.ok(k.UsePublished(t.Context(), d))
 	if d = k.reload(d); d.Template.Outdated || d.Template.Number != 2 || d.Mapped || k.review(d).Rows[0].Text.Title != "Master of Arts" {
-		t.Errorf("with the new version, the list uses %+v, mapped %t", d.Template, d.Mapped)
+		t.Errorf("after UsePublished, the list uses %+v, mapped %t, want version 2, not mapped", d.Template, d.Mapped)
 	}
 	if err := k.Submit(t.Context(), stale, nil); !fault.Is(err, fault.Conflict) {
-		t.Errorf("a list of the former version was submitted: %v", err)
+		t.Errorf("submitting a list for the former version: error = %v, want fault.Conflict", err)
 	}
 	k.ok(k.SetMapping(t.Context(), d, d.Mapping))
 	k.ok(k.Templates.Archive(t.Context(), k.inst, made.UUID))
 	if err := k.Submit(t.Context(), k.reload(d), nil); !fault.Is(err, fault.BadRequest) {
-		t.Errorf("a list of an archived template was submitted: %v", err)
+		t.Errorf("submitting a list for an archived template: error = %v, want fault.BadRequest", err)
 	}
 	if _, err := k.CreateForTemplate(t.Context(), k.inst, k.person, made.UUID); !fault.Is(err, fault.BadRequest) {
-		t.Errorf("a list for an archived template was created: %v", err)
+		t.Errorf("creating a list for an archived template: error = %v, want fault.BadRequest", err)
 	}
 	if _, err := k.CreateForTemplate(t.Context(), k.institution("UTH"), k.person, made.UUID); !fault.Is(err, fault.NotFound) {
-		t.Errorf("a list for another institution's template was created: %v", err)
+		t.Errorf("creating a list for another institution's template: error = %v, want fault.NotFound", err)
 	}
 }
 
-// A list of the maximum length is checked, with names in many scripts. The log has the times of the first
-// review and of the second one, which checks no row again.
+// A large list with names in many scripts is valid. The log has the times of the first review and of the
+// second review, which uses the stored results.
 func TestFullTemplateList(t *testing.T) {
 	count := 5000
 	if testing.Short() {
@@ -262,7 +260,7 @@ func TestFullTemplateList(t *testing.T) {
 	for i := range took {
 		start := time.Now()
 		if v := k.review(d); v.Valid != count {
-			t.Fatalf("%d rows are valid: %.200s", v.Valid, problemsOf(v))
+			t.Fatalf("%d rows are valid, want all; the problems are %.200s", v.Valid, problemsOf(v))
 		}
 		took[i] = time.Since(start)
 	}

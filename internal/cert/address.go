@@ -11,8 +11,8 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// ReadEmail parses the address of a certificate's recipient. The error is Invalid,
-// with Problems of FieldEmail, if the text is not an address.
+// ReadEmail parses the address of a certificate's recipient. If the text is not an address, the error is
+// fault.Invalid with Problems of FieldEmail.
 func ReadEmail(text string) (account.Email, error) {
 	var bad Problems
 	valid := FieldEmail.read(&bad, text)
@@ -42,10 +42,11 @@ var (
 
 // SetEmailTx changes the address of a certificate of an institution, in the caller's transaction.
 // SetEmailTx also removes the customer of the certificate. The caller must update the other data that
-// depends on the old address. SetEmailTx returns NotFound for an unknown certificate, BadRequest for a
-// revoked certificate and for an application without a certificate, and Invalid with CodeDuplicate if
-// another certificate has the new address, title and date. The caller must roll back after an Invalid
-// error.
+// depends on the old address.
+//
+// The error is fault.NotFound for an unknown certificate, fault.BadRequest for a revoked certificate and
+// for an application without a certificate, and fault.Invalid with CodeDuplicate if another certificate
+// has the new address, title and date. After fault.Invalid, the caller must roll back the transaction.
 func (s *Service) SetEmailTx(ctx context.Context, tx *db.Tx, institutionID int64, uuid string, email account.Email) (*Certificate, error) {
 	c, err := scanRow(tx.QueryRowContext(ctx, `SELECT `+Columns+` FROM certificates WHERE uuid = $1 AND institution_id = $2`, uuid, institutionID))
 	if err != nil {

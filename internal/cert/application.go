@@ -17,8 +17,8 @@ import (
 	"github.com/certvault/certvault/internal/webhook"
 )
 
-// Application is the input of SubmitTx. Package application stores the other data of an application. Title
-// is the title until a reviewer approves the application.
+// Application is the input of SubmitTx. Package application stores the other data of an application. An
+// Acceptance may have another title.
 type Application struct {
 	Institution            *account.Institution
 	Creator                Actor
@@ -26,8 +26,8 @@ type Application struct {
 }
 
 // SubmitTx creates the record of an application, in status pending, with its event. The record has no
-// file, and its reference id is unknown to the public. SubmitTx returns Invalid with all Problems of the
-// input. There is no rule against duplicates.
+// file, and its reference id is not public. If the input is not valid, the error is fault.Invalid with
+// all Problems. SubmitTx accepts duplicates of other applications and certificates.
 func (s *Service) SubmitTx(ctx context.Context, tx *db.Tx, a Application) (*Certificate, error) {
 	now := s.now().UTC().Truncate(time.Microsecond)
 	c := &Certificate{
@@ -56,8 +56,8 @@ func (s *Service) ClaimTx(ctx context.Context, tx *db.Tx, uuid string) (*Certifi
 	return s.moveTx(ctx, tx, triggerClaim, uuid)
 }
 
-// UpdateTx records a change of an application that does not change its status, with its event. It
-// returns ErrInvalidState if the application is decided.
+// UpdateTx sets UpdatedAt of an application and creates the event of a change, without a change of the
+// status. It returns ErrInvalidState if the application is decided.
 func (s *Service) UpdateTx(ctx context.Context, tx *db.Tx, uuid string) (*Certificate, error) {
 	c, err := Scan(tx.QueryRowContext(ctx, `
 		UPDATE certificates SET updated_at = $1 WHERE uuid = $2 AND source = 'customer' AND status IN ('pending', 'in_review') RETURNING `+Columns,
@@ -78,12 +78,14 @@ type Acceptance struct {
 	File                                           *File
 	Template                                       *TemplateUse
 	BaseKey                                        string
-	// Signatories must approve the certificate before it is processed. They require a Template.
+	// Signatories must approve the certificate before it is processed. Without a Template, they are
+	// ignored.
 	Signatories Signatories
 }
 
-// Check replaces the texts with their stored form, and adds the problems of the texts and a missing
-// file to bad. email is the applicant's address, and now is the default issue date.
+// Check replaces the texts with their stored form. It adds the problems of the texts to bad, and a problem
+// if there is no File and no Template. email is the applicant's address, and the day of now is the default
+// issue date.
 func (a *Acceptance) Check(bad *Problems, email string, now time.Time) {
 	kept := (&Text{Title: a.Title, FullName: a.FullName, Email: email, IssueDate: a.IssueDate, Details: a.Details, ExpiresOn: a.ExpiresOn}).check(bad, now)
 	a.Title, a.FullName, a.IssueDate, a.Details = kept.Title, kept.FullName, kept.IssueDate, kept.Details
@@ -93,9 +95,9 @@ func (a *Acceptance) Check(bad *Problems, email string, now time.Time) {
 	}
 }
 
-// AcceptTx approves an application: the certificate is processed, or waits for its signatories. It
-// returns Invalid with Problems for bad texts, and ErrInvalidState if the application is decided or already
-// waits for its signatories.
+// AcceptTx approves an application: the certificate is processed, or waits for its signatories. The error
+// is fault.Invalid with Problems if Check finds problems, and ErrInvalidState if the application is decided
+// or already waits for its signatories.
 func (s *Service) AcceptTx(ctx context.Context, tx *db.Tx, uuid string, a Acceptance) (*Certificate, error) {
 	c, err := byUUID(ctx, tx, uuid)
 	if err != nil {
@@ -106,7 +108,7 @@ func (s *Service) AcceptTx(ctx context.Context, tx *db.Tx, uuid string, a Accept
 		return nil, err
 	}
 	if len(asked) > 0 {
-		return nil, ErrInvalidState // it waits for its signatories already
+		return nil, ErrInvalidState // the application already waits for its signatories
 	}
 	var bad Problems
 	if a.Check(&bad, c.Email, s.now()); bad.Err() != nil {
@@ -145,16 +147,15 @@ func (s *Service) AcceptTx(ctx context.Context, tx *db.Tx, uuid string, a Accept
 // closings are the triggers that end an application without a certificate.
 var closings = map[Status]trigger{Rejected: triggerReject, Withdrawn: triggerWithdraw, Lapsed: triggerExpire}
 
-// CloseTx ends an application without a certificate. to is Rejected, Withdrawn or Lapsed, and reason the
-// reason of a rejection. From then on ByUUID, lists and the public do not find the record. CloseTx
-// returns ErrInvalidState if the application is decided.
+// CloseTx ends an application without a certificate. to is Rejected, Withdrawn or Lapsed, and reason is the
+// reason of a rejection. After that, ByUUID, lists and public pages do not find the record. CloseTx returns
+// ErrInvalidState if the application is decided.
 func (s *Service) CloseTx(ctx context.Context, tx *db.Tx, uuid string, to Status, reason string) (*Certificate, error) {
 	return s.moveTx(ctx, tx, closings[to], uuid, column{"source", string(closed)}, column{"revocation_reason", optional(reason)})
 }
 
-// ForgetTx deletes the record of a closed application, with its events. An event that is not delivered
-// yet loses its personal data instead. ForgetTx returns ErrInvalidState if the application is not
-// closed.
+// ForgetTx deletes the record of a closed application and its events. If an event is not delivered yet,
+// ForgetTx removes only its personal data. ForgetTx returns ErrInvalidState if the application is not closed.
 func (s *Service) ForgetTx(ctx context.Context, tx *db.Tx, uuid string) error {
 	c, err := byUUID(ctx, tx, uuid)
 	if err != nil {

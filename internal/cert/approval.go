@@ -92,12 +92,13 @@ func (s *Service) AllAsked(ctx context.Context) ([]Asked, error) {
 	return list, nil
 }
 
-// Approval is the input of ApproveTx. If BatchID is set, it is for all waiting certificates of the batch,
-// otherwise for the certificates in UUIDs.
+// Approval is the input of ApproveTx. If BatchID is set, the approval is for all certificates of the batch
+// that wait for the signatory. Otherwise it is for the certificates in UUIDs.
 type Approval struct {
 	InstitutionID, UserID int64
 	// Name is the name of the signatory. Picture is the SHA-256 of the picture of the signature, or nil if
-	// there is none. The approval stores both, and later changes of the member do not change them.
+	// there is no picture. Both are stored with the approval, so that later changes of the member do not
+	// change them.
 	Name    string
 	Picture []byte
 	BatchID string
@@ -105,9 +106,9 @@ type Approval struct {
 }
 
 // ApproveTx stores the approval of a signatory for certificates, and returns the number of stored
-// approvals. ApproveTx ignores certificates that do not wait for this signatory, so that the second of two
-// equal requests changes nothing. When all signatories have approved a certificate, its processing starts.
-// The number of statements does not depend on the number of certificates in a batch.
+// approvals. ApproveTx ignores certificates that do not wait for this signatory, so that a repeated request
+// changes nothing. When all signatories have approved a certificate, its processing starts. The number of
+// statements does not depend on the number of certificates in a batch.
 func (s *Service) ApproveTx(ctx context.Context, tx *db.Tx, a Approval) (int, error) {
 	waiting, err := s.lockWaitingTx(ctx, tx, a)
 	if err != nil || len(waiting) == 0 {
@@ -151,8 +152,8 @@ type waitingCertificate struct {
 }
 
 // lockWaitingTx returns the certificates of an approval that wait for the signatory. On PostgreSQL, it
-// locks their rows. Otherwise, if the last two signatories of a certificate approved at the same time, neither
-// transaction would see the other approval, and the certificate would never be processed.
+// locks their rows. Without the locks, if the last two signatories of a certificate approved it at the same
+// time, neither transaction would see both approvals, and the certificate would never be processed.
 func (s *Service) lockWaitingTx(ctx context.Context, tx *db.Tx, a Approval) ([]waitingCertificate, error) {
 	args := []any{a.InstitutionID, a.UserID}
 	where := ` AND s.batch_id = $3`
@@ -205,7 +206,7 @@ func (s *Service) askNextTx(ctx context.Context, tx *db.Tx, uuids []string, now 
 // unsigned is the SQL condition that at least one signatory has not approved the certificate.
 const unsigned = `EXISTS (SELECT 1 FROM certificate_signatures s WHERE s.certificate_id = certificates.id AND s.status <> 'approved')`
 
-// processSignedTx starts the processing of those certificates that all signatories have approved.
+// processSignedTx starts the processing of the certificates that all their signatories have approved.
 func (s *Service) processSignedTx(ctx context.Context, tx *db.Tx, institutionID int64, list []waitingCertificate, uuids []string) error {
 	if err := s.moveAllTx(ctx, tx, triggerSigned, institutionID, uuids, `NOT `+unsigned); err != nil {
 		return err
@@ -214,7 +215,7 @@ func (s *Service) processSignedTx(ctx context.Context, tx *db.Tx, institutionID 
 		if w.source != Customer {
 			continue
 		}
-		// When the last signatory approves an application, moveTx creates an event, which moveAllTx cannot do.
+		// An application needs moveTx, because this transition creates an event.
 		var open bool
 		if err := tx.QueryRowContext(ctx, `SELECT `+unsigned+` FROM certificates WHERE uuid = $1`, w.uuid).Scan(&open); err != nil {
 			return fmt.Errorf("reading the signatures of an application: %w", err)
@@ -229,8 +230,8 @@ func (s *Service) processSignedTx(ctx context.Context, tx *db.Tx, institutionID 
 	return nil
 }
 
-// recordApprovalsTx adds approvals to the audit log: one entry for a batch, or one for each certificate
-// without a batch.
+// recordApprovalsTx adds approvals to the audit log: one entry if a.BatchID is set, and otherwise one entry
+// for each certificate.
 func recordApprovalsTx(ctx context.Context, tx *db.Tx, a Approval, list []waitingCertificate, approved int, now time.Time) error {
 	if a.BatchID != "" {
 		return audit.RecordTx(ctx, tx, audit.Entry{
@@ -252,15 +253,15 @@ func recordApprovalsTx(ctx context.Context, tx *db.Tx, a Approval, list []waitin
 // Refusal is the input of DeclineTx.
 type Refusal struct {
 	InstitutionID, UserID int64
-	// Name is the name of the signatory. The institution sees Reason.
+	// Name is the name of the signatory. Reason is the reason, which the institution sees.
 	Name, Reason string
 }
 
 // Check trims the reason, and adds a problem to bad if the reason is not valid.
 func (r *Refusal) Check(bad *Problems) { r.Reason = FieldReason.read(bad, r.Reason) }
 
-// DeclineTx stores that a signatory declines a certificate, which then fails. DeclineTx returns
-// ErrInvalidState if the certificate does not wait for this signatory.
+// DeclineTx stores that a signatory declines a certificate, and changes its status to failed. DeclineTx
+// returns ErrInvalidState if the certificate does not wait for this signatory.
 func (s *Service) DeclineTx(ctx context.Context, tx *db.Tx, uuid string, r Refusal) (*Certificate, error) {
 	waiting, err := s.lockWaitingTx(ctx, tx, Approval{InstitutionID: r.InstitutionID, UserID: r.UserID, UUIDs: []string{uuid}})
 	if err != nil {

@@ -7,9 +7,8 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// A certificate belongs to at most one customer of its institution. A customer is a person with an
-// account and a customer number. Package recipient assigns the customer numbers. An assignment does
-// not change updated_at, because it does not change the certificate itself.
+// A certificate is assigned to at most one customer of its institution. Package recipient assigns the
+// customer numbers. An assignment does not change updated_at, because it does not change the certificate.
 
 // AssignTx assigns a certificate to a customer, if the certificate has the address emailFolded and
 // is unassigned.
@@ -55,9 +54,9 @@ func assignTx(ctx context.Context, tx *db.Tx, statement string, args ...any) (n 
 }
 
 // LockTx returns the current status and address of a certificate, and locks the certificate until
-// the end of the transaction. Another transaction that changes the certificate waits.
+// the end of the transaction. Other transactions wait until then to change the certificate.
 func (*Service) LockTx(ctx context.Context, tx *db.Tx, id int64) (status Status, email string, err error) {
-	// An update locks the row on both databases. No trigger depends on this column.
+	// An update locks the row on both databases. No trigger of the databases depends on this column.
 	if err := tx.QueryRowContext(ctx, `UPDATE certificates SET customer_id = customer_id WHERE id = $1 RETURNING status, email`, id).Scan(&status, &email); err != nil {
 		return "", "", fmt.Errorf("locking a certificate: %w", err)
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/certvault/certvault/internal/deletion"
 )
 
-// ArchiveKind is the suffix of the key of an archive of originals. Certificates do not refer to
-// archives. Only rows of the package that unpacks archives refer to archives.
+// ArchiveKind is the suffix of the key of an archive of originals. Only rows of package bulkimport refer
+// to archives.
 const ArchiveKind = "archive"
 
 // These are the suffixes of the keys of files of templates to which certificates do not refer: designs,
@@ -32,12 +32,12 @@ var otherKinds = []string{ArchiveKind, DesignKind, FontKind, PictureKind, Attach
 // one version of the template refer to its base.
 const BaseKind = "base"
 
-// blobColumns maps each kind of file to the column of certificates that has the keys of such files.
+// blobColumns maps each kind of file to the column of certificates that has the keys of these files.
 var blobColumns = map[string]string{"original": "original_key", BaseKind: "original_key", "verified": "tail_key", "image": "image_key"}
 
-// ReferencedBlobs returns those of the keys to which certificates refer. It also returns keys of an
-// unknown kind, which a later version may have written. It is a deletion.References. Staged files
-// and batches pass their keys on to certificates, so the look-up in their rows must come first.
+// ReferencedBlobs returns those of the keys to which certificates refer. It also returns the keys of unknown
+// kinds, because a later release may have written these files. It is a deletion.References. Its look-up must
+// come after the look-up of package batch, because a certificate gets the key of its staged file or batch.
 func ReferencedBlobs(ctx context.Context, d *db.DB, keys []string) ([]string, error) {
 	var found []string
 	kinds := map[string][]string{}
@@ -69,7 +69,7 @@ func ReferencedBlobs(ctx context.Context, d *db.DB, keys []string) ([]string, er
 // referencedQuery returns the query for those keys of each kind to which certificates refer.
 func referencedQuery(d *db.DB, kinds map[string][]string) (query string, args []any, err error) {
 	for i, kind := range []string{"original", "verified", "image"} {
-		// A nil list would be encoded as null, so the list is never nil.
+		// A nil list would be encoded as null.
 		condition, arg, err := d.OneOf(blobColumns[kind], i+1, append([]string{}, kinds[kind]...))
 		if err != nil {
 			return "", nil, err

@@ -51,7 +51,7 @@ func TestReferencedBlobsUsesIndexes(t *testing.T) {
 		plan := dbtest.Plan(t, d, query, args...)
 		for _, index := range []string{"certificates_original_key_idx", "certificates_tail_key_idx", "certificates_image_key_idx"} {
 			if !strings.Contains(plan, index) || strings.Contains(plan, "SCAN certificates") || strings.Contains(plan, "Seq Scan") {
-				t.Errorf("the look-up does not use only indexes such as %s:\n%s", index, plan)
+				t.Errorf("the look-up does not use the index %s, or reads all certificates:\n%s", index, plan)
 			}
 		}
 	})
@@ -63,7 +63,7 @@ func TestBlobKeysUsesIndexes(t *testing.T) {
 		for _, column := range blobColumns {
 			plan := dbtest.Plan(t, d, keysQuery(column), "a", 1000)
 			if !strings.Contains(plan, "certificates_"+column+"_idx") || strings.Contains(plan, "B-TREE") || strings.Contains(plan, "Sort") {
-				t.Errorf("reading %s does not follow its index:\n%s", column, plan)
+				t.Errorf("the query for the column %s sorts, or does not use the index:\n%s", column, plan)
 			}
 		}
 	})
@@ -103,11 +103,11 @@ func TestBlobKeys(t *testing.T) {
 		slices.Sort(got)
 		slices.Sort(want)
 		if !slices.Equal(got, want) || q.n != 3 {
-			t.Errorf("BlobKeys visited %v with %d statements, want each file once %v and 3 statements", got, q.n, want)
+			t.Errorf("BlobKeys visited %v with %d statements, want each of %v once and 3 statements", got, q.n, want)
 		}
 		stop := errors.New("stop")
 		if err := BlobKeys(t.Context(), d, func(string) error { return stop }); !errors.Is(err, stop) {
-			t.Errorf("BlobKeys with a function that fails = %v, want its error", err)
+			t.Errorf("BlobKeys with a function that fails: err = %v, want the error of the function", err)
 		}
 	})
 }

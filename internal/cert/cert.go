@@ -35,7 +35,7 @@ const (
 	// Customer is the source of certificates for which a person applied.
 	Customer Source = "customer"
 	// closed is the source of the records of applications that ended without a certificate. Only
-	// package application shows them, and lists do not find them. Their events have the source Customer.
+	// package application shows these records. Their events have the source Customer.
 	closed Source = "closed"
 )
 
@@ -123,14 +123,15 @@ type Certificate struct {
 
 	// ExpiresOn is the last day on which the certificate is valid, in UTC, as YYYY-MM-DD, or "".
 	ExpiresOn string
-	// Replaces is the certificate that this one is made to replace, or nil. ReplacedBy is nil until
-	// another certificate replaced this one.
+	// Replaces is the certificate that this certificate replaces, or will replace when it is approved.
+	// ReplacedBy is the certificate that has replaced this certificate. Each is nil if there is none.
 	Replaces, ReplacedBy *Link
 
 	jobID    int64
 	crashes  int
 	imageKey string
-	// lineage is the UUID of the first certificate of the chain of replacements, or "" in the first one.
+	// lineage is the UUID of the first certificate of the chain of replacements, or "" if this certificate
+	// is the first.
 	lineage string
 }
 
@@ -181,9 +182,9 @@ type Config struct {
 	Attempts int
 	// BulkWorkers is the number of batch certificates that a process handles concurrently.
 	BulkWorkers int
-	// Processors is the maximum number of files that the Sealer handles concurrently. If it is more
-	// than 1, the files of batches leave one place free. If it is 0, there is no limit. More workers
-	// than processors are useful, because a worker also waits for the disk.
+	// Processors is the maximum number of files that the Sealer handles concurrently, or 0 for no limit.
+	// If it is more than 1, the maximum for the files of batches is lower by 1. More workers than
+	// processors are useful, because a worker also waits for the disk.
 	Processors int
 	// Recipient returns the customer number that the recipient with an address has in an
 	// institution, or 0 if the address is not verified. It is called in the transaction that creates
@@ -198,8 +199,8 @@ type Config struct {
 	// Expiring is called for certificates that expire soon, in the transaction of their events. It may
 	// be nil.
 	Expiring func(ctx context.Context, tx *db.Tx, list []*Certificate) error
-	// Planned stores when the recipient of a new certificate gets mail, if not at the approval. It is called
-	// in the transaction that creates the certificate. It may be nil.
+	// Planned stores the time of the mail to the recipient of a new certificate, if the mail is not sent at
+	// the approval. It is called in the transaction that creates the certificate. It may be nil.
 	Planned func(ctx context.Context, tx *db.Tx, c *Certificate, n Notify) error
 	// TellRevoked is called with certificates of one institution that were revoked in the same
 	// transaction, if their recipients get mail about the revocation. It may be nil.
@@ -243,7 +244,7 @@ type Service struct {
 	processors  processors
 	intact      intactFiles
 	texts       textCache
-	// waitLogged is the time at which it was last logged that the store is full or not available, in
+	// waitLogged is the time of the last log entry about a store that is full or not available, in
 	// microseconds.
 	waitLogged atomic.Int64
 }

@@ -47,11 +47,11 @@ type Check struct {
 	CheckedAt *time.Time
 }
 
-// reread reads the stored blob of a verified PDF and returns an error if its size or digest is
-// wrong. If the blob is a tail, reread starts from the hash state of the original, so that the cost
-// of sealing depends on the tail and not on the size of the original. The blob of a certificate from
-// a template begins with the fields tail, which is a part of the original: reread compares it with
-// what was drawn.
+// reread reads the stored blob of a verified PDF and returns an error if the size or digest of the
+// verified PDF is wrong. If the blob is a tail, reread starts from the hash state of the original, so
+// that its cost does not depend on the size of the original. The blob of a certificate from a template
+// begins with the fields tail, which is a part of the original. reread compares it with the fields tail
+// that was drawn.
 func (s *Service) reread(ctx context.Context, in *input, v *Verified) (err error) {
 	o, err := s.blobs.Open(ctx, v.TailKey)
 	if err != nil {
@@ -87,7 +87,7 @@ func (s *Service) reread(ctx context.Context, in *input, v *Verified) (err error
 	return nil
 }
 
-// recordApprovalTx stores the results of the checks that precede an approval.
+// recordApprovalTx stores the results of CheckFile and CheckSignature at an approval.
 func recordApprovalTx(ctx context.Context, tx *db.Tx, id int64, signed Result, now int64) error {
 	if _, err := tx.ExecContext(ctx, `
 		INSERT INTO certificate_checks (certificate_id, name, result, checked_at) VALUES ($1, $2, $3, $4), ($1, $5, $6, $4)
@@ -109,8 +109,8 @@ func recordCheckTx(ctx context.Context, tx *db.Tx, id int64, k Check, now int64)
 	return nil
 }
 
-// Checks returns the public checks of a certificate in the order in which the pages show them. It
-// checks the record immediately. The results of the other checks are the stored results.
+// Checks returns the public checks of a certificate in the order in which the pages show them. It runs
+// CheckRecord now, and returns the stored results of the other checks.
 func (s *Service) Checks(ctx context.Context, c *Certificate) (_ []Check, err error) {
 	now := s.now().UTC()
 	record := Check{Name: CheckRecord, Result: Passed, CheckedAt: &now}

@@ -16,8 +16,7 @@ func Stuck(ctx context.Context, q db.Queryer, before time.Time) (n int, err erro
 	return n, nil
 }
 
-// CountDamaged counts the certificates with a stored file or a signature that failed its last
-// check.
+// CountDamaged counts the certificates with at least one check whose stored result is FailedCheck.
 func CountDamaged(ctx context.Context, q db.Queryer) (n int, err error) {
 	if err := q.QueryRowContext(ctx, `SELECT count(DISTINCT certificate_id) FROM certificate_checks WHERE result = '`+string(FailedCheck)+`'`).Scan(&n); err != nil {
 		return 0, fmt.Errorf("counting damaged files: %w", err)

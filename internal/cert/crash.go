@@ -15,31 +15,29 @@ import (
 
 // A crash of the process counts for every certificate that was being sealed, although only one of
 // them is the cause. Therefore a certificate with two crashes is sealed alone in the next attempt,
-// which is a trial. The certificate fails only if the process crashes again in the trial.
+// which is called a trial. The certificate fails only if the process crashes again during a trial.
 const (
 	// trialCrashes is the number of crashes after which a certificate is sealed alone.
 	trialCrashes = 2
-	// crashesInTrial is the number of crashes in the row of a certificate while the certificate is
-	// sealed alone. It counts a crash during the trial in advance, because the certificate fails
-	// after that crash.
+	// crashesInTrial is the number of crashes that is stored for a certificate during a trial. It
+	// already includes a crash during the trial.
 	crashesInTrial = trialCrashes + 1
-	// wholeProcess is the number of certificates that this process may seal at a time. It is larger
-	// than any number of workers.
+	// wholeProcess is the size of the semaphore Service.sealing. A trial acquires all of it, and any
+	// other sealing acquires 1. It is larger than any number of workers.
 	wholeProcess = 1 << 20
-	// trialPause is the pause of a job that cannot run because of a trial. A trial usually takes
-	// less than a second.
+	// trialPause is the time after which a job that could not run because of a trial runs again. A
+	// trial usually takes less than a second.
 	trialPause = time.Second
 )
 
-// errTrial is the error of enter if the certificate cannot be sealed now, because a certificate
-// is sealed alone or is about to be.
+// errTrial is the error of enter if a certificate cannot be sealed now because of a trial.
 var errTrial = errors.New("another certificate is sealed alone")
 
 // enter begins the sealing of a certificate in this process. The caller must call leave after the
-// sealing. For a certificate with fewer than two crashes, enter returns errTrial if another
-// certificate is sealed alone or waits to be sealed alone. For a certificate with two crashes,
-// enter waits until no other certificate is being sealed, and records the trial in the row. It
-// returns errTrial if ctx ends during the wait. A crash during the wait does not count.
+// sealing. For a certificate with fewer than two crashes, enter returns errTrial if another certificate
+// is in a trial or waits for a trial. For a certificate with two crashes, enter waits until no other
+// certificate is being sealed, and records the trial in the row. If ctx ends during the wait, the error
+// wraps errTrial. A crash during the wait does not count for the waiting certificate.
 func (s *Service) enter(ctx context.Context, c *Certificate) (leave func() error, err error) {
 	if c.crashes < trialCrashes {
 		if !s.sealing.TryAcquire(1) {
@@ -72,9 +70,9 @@ func (s *Service) setCrashes(ctx context.Context, c *Certificate, n int) error {
 	return nil
 }
 
-// survived takes back the crash that another node counted for an attempt of this process, if that node
-// considered this process dead, for example because the machine was suspended. c is the record from
-// before the attempt, which began at begin. A certificate that failed in a trial stays failed.
+// survived subtracts the crash that another node counted for an attempt of this process although the
+// process did not crash, for example because the machine was suspended. c is the record before the
+// attempt, which began at begin. survived does not change a failed certificate.
 func (s *Service) survived(ctx context.Context, c *Certificate, begin time.Time) error {
 	if !s.queue.Interrupted(begin) {
 		return nil
@@ -90,9 +88,9 @@ func (s *Service) survived(ctx context.Context, c *Certificate, begin time.Time)
 	return nil
 }
 
-// Rescued is called for each job whose process crashed. If the job is a seal job, Rescued counts
-// the crash for the certificate of the job. If the certificate was sealed alone, the certificate is
-// the cause, and Rescued changes its status to failed.
+// Rescued is called for each job whose process crashed. If the job seals a certificate, Rescued counts
+// the crash for this certificate. If the crash was during a trial of the certificate, the certificate
+// is the cause, and Rescued changes its status to failed.
 func (s *Service) Rescued(ctx context.Context, tx *db.Tx, r job.Rescued) error {
 	if r.Kind != (sealArgs{}).Kind() {
 		return nil

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Diagram returns the state machine as a Markdown page. The page is generated from the table that
-// moveTx uses.
+// Diagram returns the state machine as a Markdown page. It generates the page from transitions, the table
+// that moveTx uses.
 func Diagram() string {
 	var b strings.Builder
 	b.WriteString("# States of a certificate\n\nGenerated from the table in `internal/cert/state.go` by `go generate`; do not edit.\n\n")

@@ -20,25 +20,26 @@ type Erasure struct {
 	Certificate *Certificate
 	// RecordDeleted reports whether the record was deleted too.
 	RecordDeleted bool
-	// Deleted are the keys of the files that were deleted. Kept are the keys of files to which other
-	// records refer; the sweep deletes these files after the last of these records is gone.
+	// Deleted are the keys of the deleted files. Kept are the keys of the files to which other records
+	// refer. A sweep deletes these files after the last of these records is gone.
 	Deleted, Kept []string
 }
 
-// anyTime is later than each stored time.
+// anyTime is later than all stored times.
 const anyTime = math.MaxInt64
 
-// Erase deletes the files of a revoked certificate, or a failed certificate with its files, at once
-// and records the erasure in the audit log. The record of a revoked certificate remains with its
-// digests, so that the file is still recognized. Erase also deletes the files of a revoked
-// certificate whose retention has ended, if they still exist. A second erasure changes nothing.
+// Erase deletes the files of a revoked or failed certificate at once, and records the erasure in the
+// audit log. It also deletes the record of a failed certificate. The record of a revoked certificate
+// remains with its digests, so that its file is still recognized. Erase also deletes the files of a
+// revoked certificate whose retention has ended, if they still exist. After a successful erasure of a
+// revoked certificate, a second erasure changes nothing.
 //
-// The error is a fault: NotFound if there is no certificate with the reference id, Conflict if the
-// certificate cannot be erased, with a message that states what to do first, and Invalid for a
-// reason that is not valid.
+// The error is fault.NotFound if there is no certificate with the reference id, and fault.Invalid if the
+// reason is not valid. If the certificate cannot be erased, the error is fault.Conflict, with a message
+// that says what to do first.
 func (s *Service) Erase(ctx context.Context, referenceID, reason string) (*Erasure, error) {
 	var bad Problems
-	// Unlike the reason of a revocation, the reason of an erasure is optional.
+	// The reason of an erasure is optional.
 	if reason = strings.TrimSpace(reason); reason != "" {
 		reason = FieldReason.read(&bad, reason)
 	}
@@ -65,8 +66,8 @@ func (s *Service) Erase(ctx context.Context, referenceID, reason string) (*Erasu
 	return e, nil
 }
 
-// eraseRecord removes the references to the files of a certificate, records the erasure, and returns
-// the keys of the files.
+// eraseRecord removes the references to the files of a certificate, or a failed certificate, and records
+// the erasure. It returns the keys of the files.
 func (s *Service) eraseRecord(ctx context.Context, e *Erasure, reason string) (keys []string, err error) {
 	id := e.Certificate.ID
 	if e.Certificate.FilesDeletedAt != nil {
@@ -128,7 +129,7 @@ func (s *Service) eraseFailedTx(ctx context.Context, tx *db.Tx, c *Certificate) 
 		return nil, err
 	}
 	if c.ID == newest {
-		// SQLite would reuse its id for the next record, and other servers store the id.
+		// SQLite would use the id of the newest record again, and other servers store the id.
 		return nil, fault.New(fault.Conflict, fmt.Sprintf("The certificate %s is the newest record of the vault, and its number must not be used again. "+
 			"Revoke it and then erase it, which keeps its record, or erase it after the next upload.", c.ReferenceID))
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// late makes the sweep keep files for two weeks.
+// late makes the vault use blobs for deletions, with sweeps that keep files for 14 days.
 func (v *vault) late(blobs blob.Store) {
 	v.sweeper = deletion.New(deletion.Config{
 		DB: v.d, Blobs: blobs, References: []deletion.References{ReferencedBlobs}, Keep: 14 * day, Now: v.clock.Now, Log: v.log,
@@ -35,7 +35,7 @@ func (v *vault) revoked(c *Certificate) *Certificate {
 	return v.get(c.UUID)
 }
 
-// erased erases a certificate and fails the test unless this number of files is deleted and kept.
+// erased erases a certificate. The test fails unless Erase deletes and keeps the given numbers of files.
 func (v *vault) erased(c *Certificate, deleted, kept int) *Erasure {
 	v.tb.Helper()
 	e, err := v.Erase(v.tb.Context(), strings.ToLower(c.ReferenceID), " Request of the person ")
@@ -48,7 +48,7 @@ func (v *vault) erased(c *Certificate, deleted, kept int) *Erasure {
 	return e
 }
 
-// erasures returns the entries of erasures in the audit log.
+// erasures returns the entries in the audit log for erasures.
 func (v *vault) erasures() []audit.Entry {
 	v.tb.Helper()
 	list, _, err := audit.New(v.d).List(v.tb.Context(), v.inst.ID, audit.Filter{Action: string(audit.CertificateErased)}, "", 100)
@@ -74,7 +74,7 @@ func TestEraseRevokedCertificate(t *testing.T) {
 		}
 		now := v.get(c.UUID)
 		if now.Status != Revoked || now.FilesDeletedAt == nil || now.Verified.SHA256 != c.Verified.SHA256 || now.File.SHA256 != c.File.SHA256 {
-			t.Errorf("record = %+v, want a revoked certificate that is unchanged except for the files", now)
+			t.Errorf("record = %+v, want the revoked certificate with its digests and without its files", now)
 		}
 		if m, err := v.ByDigest(ctx, c.Verified.SHA256); err != nil || m.Certificate.UUID != c.UUID {
 			t.Errorf("ByDigest = %+v, err = %v, want the revoked certificate", m, err)
@@ -99,8 +99,8 @@ func TestEraseRevokedCertificate(t *testing.T) {
 	})
 }
 
-// An erasure also deletes files that still exist although the certificate no longer refers to them: files
-// whose retention has ended, and pictures that were replaced by a new picture.
+// Erase also deletes files to which the certificate no longer refers: files whose retention has ended, and
+// pictures that were replaced.
 func TestEraseDeletesFormerFiles(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -119,14 +119,14 @@ func TestEraseDeletesFormerFiles(t *testing.T) {
 		v.clock.Advance(31 * day)
 		v.sweep()
 		if len(v.keys()) != 4 || v.get(c.UUID).FilesDeletedAt == nil {
-			t.Fatalf("files = %v after the retention, want 4 that are kept", v.keys())
+			t.Fatalf("files after the end of the retention = %v, want 4", v.keys())
 		}
 		v.erased(c, 4, 0)
 		if len(v.keys()) != 0 {
 			t.Errorf("files = %v, want none", v.keys())
 		}
 		if len(v.erasures()) != 1 {
-			t.Error("the audit log does not have exactly one entry of an erasure")
+			t.Error("the audit log does not have exactly one entry for an erasure")
 		}
 	})
 }
@@ -139,7 +139,7 @@ func TestEraseFailedCertificate(t *testing.T) {
 		ctx := t.Context()
 		c := v.failed("erased")
 		if _, err := v.Erase(ctx, c.ReferenceID, ""); !fault.Is(err, fault.Conflict) || !strings.Contains(err.Error(), "Revoke it") || !v.exists(c.File.Key) {
-			t.Errorf("erasing the newest record: err = %v, want Conflict with what to do, and the file", err)
+			t.Errorf("erasing the newest record: err = %v, want Conflict with the advice to revoke it, and the file to exist", err)
 		}
 		v.upload(titled("newest"))
 		if e := v.erased(c, 1, 0); !e.RecordDeleted {
@@ -149,7 +149,7 @@ func TestEraseFailedCertificate(t *testing.T) {
 			t.Errorf("the erased certificate: err = %v, want NotFound and no file", err)
 		}
 		if list := v.erasures(); len(list) != 1 || list[0].Subject.ID != c.UUID {
-			t.Errorf("recorded erasures = %+v, want the certificate", list)
+			t.Errorf("recorded erasures = %+v, want one of the certificate", list)
 		}
 	})
 }
@@ -169,12 +169,12 @@ func TestEraseKeepsFilesOfOthers(t *testing.T) {
 		}
 		content, err := v.OpenVerified(t.Context(), second)
 		if err != nil {
-			t.Fatalf("the other certificate: %v", err)
+			t.Fatalf("opening the verified PDF of the other certificate: %v", err)
 		}
 		if err := content.Close(); err != nil {
 			t.Error(err)
 		}
-		// When the other certificate is erased too, nothing remains.
+		// After the other certificate is erased too, the shared original is deleted.
 		v.erased(v.revoked(second), 2, 0)
 		if v.exists(shared.Key) {
 			t.Error("the shared original still exists")
@@ -209,15 +209,15 @@ func TestEraseRefuses(t *testing.T) {
 	}
 }
 
-// brokenStore is a store whose Delete fails, as after a crash before the deletion.
+// brokenStore is a store whose Delete fails.
 type brokenStore struct{ blob.Store }
 
 var errBroken = errors.New("the disk does not respond")
 
 func (brokenStore) Delete(context.Context, string) error { return errBroken }
 
-// If the files cannot be deleted after the record has changed, the next sweep deletes them without a
-// wait, and so does a second erasure.
+// If the files cannot be deleted after the record was changed, the next sweep or a second erasure deletes
+// them at once.
 func TestInterruptedErasureIsCompleted(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -229,10 +229,10 @@ func TestInterruptedErasureIsCompleted(t *testing.T) {
 			c := v.revoked(v.approved(v.upload(titled(name))))
 			v.late(brokenStore{v.folder})
 			if _, err := v.Erase(t.Context(), c.ReferenceID, ""); !errors.Is(err, errBroken) || !strings.Contains(err.Error(), "files remain") {
-				t.Fatalf("erasing with a broken store: err = %v, want its error", err)
+				t.Fatalf("erasing with a broken store: err = %v, want errBroken and that files remain", err)
 			}
 			if len(v.keys()) != 2 || v.get(c.UUID).FilesDeletedAt == nil {
-				t.Fatalf("files = %v, want both, without references", v.keys())
+				t.Fatalf("files = %v, want both files, and a record without files", v.keys())
 			}
 			v.late(v.folder)
 			if complete(c); len(v.keys()) != 0 {
@@ -242,7 +242,7 @@ func TestInterruptedErasureIsCompleted(t *testing.T) {
 	})
 }
 
-// A picture that is drawn during the erasure does not remain.
+// If a certificate is erased while its picture is drawn, no picture remains.
 func TestErasureWhileThePictureIsDrawn(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

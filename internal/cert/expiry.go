@@ -5,8 +5,8 @@ import "time"
 // maxYears is the maximum number of years from the issue date to the last day of validity.
 const maxYears = 100
 
-// CheckExpiry returns the problem of the last day of validity of a certificate, or nil. If the issue date
-// is "", CheckExpiry uses today. It returns nil if the issue date is not a valid date.
+// CheckExpiry returns the problem of the last day of validity of a certificate, or nil if there is no
+// problem. If issueDate is "", CheckExpiry uses today. If issueDate is not a date, CheckExpiry returns nil.
 func CheckExpiry(issueDate, expiresOn, today string) *Problem {
 	if expiresOn == "" {
 		return nil
@@ -30,8 +30,8 @@ func CheckExpiry(issueDate, expiresOn, today string) *Problem {
 	return nil
 }
 
-// Expired reports whether the last day of validity of a certificate is over in UTC. It does not depend on
-// the status.
+// Expired reports whether the last day of validity of a certificate is over in UTC. The result does not
+// depend on the status.
 func (c *Certificate) Expired(now time.Time) bool {
 	return c.ExpiresOn != "" && c.ExpiresOn < Today(now)
 }

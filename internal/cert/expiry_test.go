@@ -30,7 +30,7 @@ func TestExpiryRules(t *testing.T) {
 		{"", "2026-07-01", CodeNotAfterIssue}, // the issue date is today
 		{"", "2126-07-01", ""},
 		{"", "2126-07-02", CodeTooLate},
-		{"1990-01-01", "1995-01-01", ""}, // it has expired already
+		{"1990-01-01", "1995-01-01", ""}, // a last day in the past
 	} {
 		got := CheckExpiry(c.issued, c.expires, "2026-07-01")
 		if c.want == "" && got != nil || c.want != "" && (got == nil || got.Code != c.want || got.Field != FieldExpiresOn) {
@@ -39,19 +39,19 @@ func TestExpiryRules(t *testing.T) {
 	}
 }
 
-// A certificate is valid through its last day in UTC.
+// A certificate expires at the end of its last day in UTC.
 func TestExpiresAtTheEndOfTheDay(t *testing.T) {
 	t.Parallel()
 	c := &Certificate{ExpiresOn: "2026-07-01"}
 	last := time.Date(2026, 7, 1, 23, 59, 59, 999_999_999, time.UTC)
 	if c.Expired(last) || !c.Expired(last.Add(time.Nanosecond)) {
-		t.Errorf("expired at the end of the day: %t, after it: %t, want false and true", c.Expired(last), c.Expired(last.Add(time.Nanosecond)))
+		t.Errorf("expired in the last nanosecond of the day: %t, after it: %t, want false and true", c.Expired(last), c.Expired(last.Add(time.Nanosecond)))
 	}
 	if west := time.FixedZone("", -8*3600); !c.Expired(time.Date(2026, 7, 1, 20, 0, 0, 0, west)) {
-		t.Error("at 20:00 eight hours west of UTC, the certificate has not expired, although the day in UTC is over")
+		t.Error("Expired at 20:00 in UTC-8 = false, want true, because the day in UTC is over")
 	}
 	if (&Certificate{}).Expired(last) {
-		t.Error("a certificate without a last day has expired")
+		t.Error("Expired without a last day = true, want false")
 	}
 }
 
@@ -84,7 +84,7 @@ func TestUploadWithExpiry(t *testing.T) {
 	})
 }
 
-// inDays returns the date that is n days after the current day of the test.
+// inDays returns the date that is n days after the current day of the test clock.
 func (v *vault) inDays(n int) string { return Today(v.clock.Now().AddDate(0, 0, n)) }
 
 // expiring uploads and approves a certificate that expires in n days.
@@ -93,8 +93,8 @@ func (v *vault) expiring(title string, n int) *Certificate {
 	return v.approved(v.upload(func(u *Upload) { u.Title, u.IssueDate, u.ExpiresOn = title, "2020-01-01", v.inDays(n) }))
 }
 
-// reported runs the sweep of expiries, and returns the events about expiry of a certificate without their
-// common beginning.
+// reported runs SweepExpiries, and returns the names of the events about the expiry of a certificate, without
+// their common prefix.
 func (v *vault) reported(c *Certificate) string {
 	v.tb.Helper()
 	if err := v.SweepExpiries(v.tb.Context()); err != nil {
@@ -129,7 +129,7 @@ func TestExpiryIsReportedOnce(t *testing.T) {
 		}
 		check := func(when string, c *Certificate, want string) {
 			t.Helper()
-			for range 2 { // a second sweep, such as after a restart, reports nothing again
+			for range 2 { // the second sweep creates no further events
 				if got := v.reported(c); got != want {
 					t.Errorf("%s, %s: events = %q, want %q", when, c.Title, got, want)
 				}
@@ -152,12 +152,12 @@ func TestExpiryIsReportedOnce(t *testing.T) {
 		}
 		var rows int
 		if err := d.QueryRowContext(t.Context(), `SELECT count(*) FROM certificate_expiries`).Scan(&rows); err != nil || rows != 0 {
-			t.Errorf("%d expiries are left, want none; error %v", rows, err)
+			t.Errorf("%d rows in certificate_expiries, want 0; error %v", rows, err)
 		}
 	})
 }
 
-// A certificate that expires while no server runs has no event for expiring soon, only one for its expiry.
+// If a certificate expires while no server runs, the next sweep creates only the event "expired".
 func TestExpiryAfterAnOutage(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -170,7 +170,8 @@ func TestExpiryAfterAnOutage(t *testing.T) {
 	})
 }
 
-// A change of the number of days applies to certificates that were not reported, and reports none twice.
+// A new number of days applies to certificates without the event "expiring". No certificate has this event
+// twice.
 func TestChangedNumberOfDays(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -196,12 +197,12 @@ func TestChangedNumberOfDays(t *testing.T) {
 		v.setExpiryDays(90)
 		check("90 days", far, "expiring")
 		if err := account.New(v.d, v.clock.Now).SetExpiry(t.Context(), v.inst.ID, account.Expiry{ExpiryDays: 366}); err == nil {
-			t.Error("366 days are accepted, want at most 365")
+			t.Error("SetExpiry with 366 days: no error, want an error")
 		}
 	})
 }
 
-// Several servers report at the same time. Each event occurs once.
+// Concurrent sweeps create one event for each certificate.
 func TestConcurrentSweepsOfExpiries(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -26,13 +26,13 @@ import (
 	"github.com/certvault/certvault/internal/seal"
 )
 
-// Tail is the text that Seal adds to an original.
+// Tail is the tail that Seal adds to an original.
 const Tail = "\n% a tail that makes it verified\n"
 
-// ErrRefused is an error of a sealer for a file that cannot be sealed.
+// ErrRefused is the error that a sealer of a test returns for a file that cannot be sealed.
 var ErrRefused error = &seal.Refusal{Code: "no_room", Reason: "There is no room for the stamp."}
 
-// Seal adds a tail to an original.
+// Seal adds Tail to an original.
 func Seal(o seal.Original) (*seal.Verified, error) {
 	hash := sha256.New()
 	if _, err := io.Copy(hash, io.NewSectionReader(o.R, 0, o.Size)); err != nil {
@@ -53,7 +53,7 @@ func Verify(io.ReaderAt, int64, pades.Options) (*pades.Report, error) {
 // Cost is the lowest cost of hashing a password.
 var Cost = account.Cost{Time: 1, Memory: 8, Threads: 1}
 
-// Keys makes an authority with an identity and a root.
+// Keys returns an authority with an identity and a root.
 func Keys(tb testing.TB, d *db.DB, now func() time.Time) *authority.Authority {
 	tb.Helper()
 	return KeysIn(tb, d, now, tb.TempDir())
@@ -72,8 +72,8 @@ func KeysIn(tb testing.TB, d *db.DB, now func() time.Time, folder string) *autho
 	return keys
 }
 
-// ExpiringKey makes an institution sign with an imported key whose certificate is
-// valid from one time until another.
+// ExpiringKey imports a signing key for an institution. The certificate of the key is valid from the time
+// from until the time until.
 func ExpiringKey(tb testing.TB, keys *authority.Authority, institution string, from, until time.Time) {
 	tb.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -96,7 +96,7 @@ func ExpiringKey(tb testing.TB, keys *authority.Authority, institution string, f
 	}
 }
 
-// Institution makes an institution and, unless keys is nil, its key.
+// Institution creates an institution and, unless keys is nil, its signing key.
 func Institution(tb testing.TB, d *db.DB, keys *authority.Authority, prefix, name string) *account.Institution {
 	tb.Helper()
 	i := &account.Institution{UUID: uuid.NewString(), Slug: strings.ToLower(prefix), Name: name, Prefix: prefix}

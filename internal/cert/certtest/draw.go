@@ -9,7 +9,7 @@ import (
 	"github.com/certvault/certvault/internal/pdf"
 )
 
-// Drawing is a text that is drawn on a base.
+// Drawing is the original that Draw draws on a base.
 type Drawing struct {
 	Fields []byte // the fields tail
 	State  []byte // the hash state of the base and the fields tail
@@ -17,8 +17,8 @@ type Drawing struct {
 	Size   int64
 }
 
-// Draw adds a text to the first page of a base, which is a file of pdftest.Page. The same text yields
-// the same bytes.
+// Draw adds a text to the first page of a base that was created by pdftest.Page. For the same base and
+// text, Draw returns the same bytes.
 func Draw(base []byte, text string) (*Drawing, error) {
 	doc, err := pdf.Open(bytes.NewReader(base), int64(len(base)))
 	if err != nil {
@@ -51,5 +51,5 @@ func Draw(base []byte, text string) (*Drawing, error) {
 	return d, nil
 }
 
-// hexString returns a text as a hexadecimal string of PDF.
+// hexString returns a text as a PDF hexadecimal string.
 func hexString(text string) string { return fmt.Sprintf("<%X>", text) }
