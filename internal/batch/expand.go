@@ -29,6 +29,9 @@ const (
 	// slicesOfJob is the maximum number of slices that a job processes before it returns to the end of
 	// the queue.
 	slicesOfJob = 20
+	// ahead is the number of certificates that must wait for a job before the expansion pauses. With
+	// fewer, the workers that seal would wait for the expansion.
+	ahead = 2 * slice
 )
 
 // expandArgs is the job that creates certificates from the queued entries of all batches.
@@ -72,8 +75,14 @@ func (w *expandWorker) Work(ctx context.Context, _ *river.Job[expandArgs]) error
 		case institution == 0:
 			return failed
 		}
-		// Pause for as long as the slice took, so that sealing and uploads can use the database.
-		pause(ctx, s.now().Sub(began))
+		waiting, err := s.certs.Waiting(ctx, ahead)
+		if err != nil {
+			return errors.Join(failed, err)
+		}
+		if waiting >= ahead {
+			// Pause for as long as the slice took, so that sealing and uploads can use the database.
+			pause(ctx, s.now().Sub(began))
+		}
 	}
 	if failed != nil {
 		return failed

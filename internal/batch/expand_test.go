@@ -274,6 +274,33 @@ func TestLongJobReturnsToQueue(t *testing.T) {
 	}
 }
 
+// The expansion pauses only if enough certificates wait for a job. Otherwise the workers that seal would
+// wait for it.
+func TestExpansionStaysAhead(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		v := newVault(t, d)
+		v.submit(v.submission(v.inst, v.stage(v.inst).UUID, people("Many", ahead+3*slice)...))
+		v.Service.now = func() time.Time { // a slice takes an hour, and so does a pause
+			v.clock.Advance(time.Hour)
+			return v.clock.Now()
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		result := make(chan error, 1)
+		go func() { result <- v.runJob(ctx) }()
+		queued := func() int { return one[int](v, `SELECT count(*) FROM batch_entries WHERE status = 'queued'`) }
+		for end := time.Now().Add(time.Minute); queued() > 2*slice && time.Now().Before(end); {
+			time.Sleep(10 * time.Millisecond)
+		}
+		time.Sleep(100 * time.Millisecond) // an expansion without a pause would continue
+		cancel()
+		<-result
+		if n := queued(); n != 2*slice {
+			t.Errorf("%d entries are queued when the expansion pauses, want %d", n, 2*slice)
+		}
+	})
+}
+
 func TestSweepInsertsMissingJob(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -89,6 +89,17 @@ func (s *Service) feedNext(ctx context.Context, c *Certificate) error {
 	return s.db.Tx(ctx, func(tx *db.Tx) error { return s.feedTx(ctx, tx, c.InstitutionID, c.ID) })
 }
 
+// Waiting returns the number of certificates of batches that have no job yet, or limit if there are
+// more.
+func (s *Service) Waiting(ctx context.Context, limit int) (n int, err error) {
+	err = s.db.QueryRowContext(ctx, `SELECT count(*) FROM (SELECT 1 FROM certificates
+		WHERE status = 'processing' AND batch_id IS NOT NULL AND job_id IS NULL LIMIT $1 + 0) AS waiting`, limit).Scan(&n)
+	if err != nil {
+		return 0, fmt.Errorf("counting waiting certificates: %w", err)
+	}
+	return n, nil
+}
+
 // Feed calls FeedTx for each institution that has certificates of batches without a job. Such a
 // call is needed only after a failure, because FeedTx is also called for each finished certificate.
 // Feed does nothing if the store is full, because further jobs would only wait.
