@@ -191,6 +191,9 @@ func (s *Service) restoreFont(ctx context.Context, inst *account.Institution, di
 		if stored = true; err != nil || !deleted.Valid {
 			return err
 		}
+		if err := checkFontCountTx(ctx, tx, inst.ID); err != nil {
+			return err
+		}
 		if _, err := tx.ExecContext(ctx, `UPDATE institution_fonts SET deleted_at = NULL WHERE institution_id = $1 AND sha256 = $2`, inst.ID, digest[:]); err != nil {
 			return err
 		}
@@ -215,12 +218,8 @@ type fontRow struct {
 }
 
 func (s *Service) insertFontTx(ctx context.Context, tx *db.Tx, inst *account.Institution, f fontRow) error {
-	var n int
-	if err := tx.QueryRowContext(ctx, `SELECT count(*) FROM institution_fonts WHERE institution_id = $1 AND deleted_at IS NULL`, inst.ID).Scan(&n); err != nil {
+	if err := checkFontCountTx(ctx, tx, inst.ID); err != nil {
 		return err
-	}
-	if n >= maxFonts {
-		return fault.New(fault.BadRequest, fmt.Sprintf("An institution can have at most %d fonts. Delete fonts that are not needed.", maxFonts))
 	}
 	if _, err := tx.ExecContext(ctx, `
 		INSERT INTO institution_fonts (institution_id, sha256, file_name, size, info, font_key, uploaded_by, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
@@ -231,6 +230,18 @@ func (s *Service) insertFontTx(ctx context.Context, tx *db.Tx, inst *account.Ins
 		return err
 	}
 	return s.recordFontTx(ctx, tx, audit.FontAdded, inst.ID, hex.EncodeToString(f.digest[:]), f.family)
+}
+
+// checkFontCountTx returns fault.BadRequest if an institution has as many fonts as it can have.
+func checkFontCountTx(ctx context.Context, tx *db.Tx, institutionID int64) error {
+	var n int
+	if err := tx.QueryRowContext(ctx, `SELECT count(*) FROM institution_fonts WHERE institution_id = $1 AND deleted_at IS NULL`, institutionID).Scan(&n); err != nil {
+		return err
+	}
+	if n >= maxFonts {
+		return fault.New(fault.BadRequest, fmt.Sprintf("An institution can have at most %d fonts. Delete fonts that are not needed.", maxFonts))
+	}
+	return nil
 }
 
 func (s *Service) recordFontTx(ctx context.Context, tx *db.Tx, action audit.Action, institutionID int64, id, family string) error {

@@ -352,6 +352,35 @@ func TestIssuedCertificatesNeverChange(t *testing.T) {
 	})
 }
 
+// A deleted font that a version keeps counts again when it is uploaded again.
+func TestRestoredFontCounts(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		f := newFixture(t, d)
+		ctx := t.Context()
+		upload := func() (*template.Font, error) {
+			return f.Templates.AddFont(ctx, f.inst, "font.ttf", bytes.NewReader(fontFile(t)))
+		}
+		font, err := upload()
+		ok(t, err)
+		abc := textField("abc", "abc", 400)
+		abc.Font.Family = font.Info.Family
+		f.publish(t, "Diploma", layout(abc))
+		ok(t, f.Templates.DeleteFont(ctx, f.inst, font.ID))
+		for i := range 50 {
+			f.Exec(`INSERT INTO institution_fonts (institution_id, sha256, file_name, size, info, font_key, uploaded_by, created_at) VALUES ($1, $2, 'x.ttf', 1, '{}', $3, '', 0)`,
+				f.inst.ID, []byte{byte(i)}, fmt.Sprint(i))
+		}
+		if _, err := upload(); !fault.Is(err, fault.BadRequest) {
+			t.Errorf("uploading a deleted font again as the 51st: error = %v, want BadRequest", err)
+		}
+		f.Exec(`DELETE FROM institution_fonts WHERE sha256 = $1`, []byte{0})
+		if _, err := upload(); err != nil {
+			t.Errorf("uploading a deleted font again as the 50th: %v", err)
+		}
+	})
+}
+
 // A deleted draft leaves no file, and neither does a font that no version uses.
 func TestFilesOfDeletedDrafts(t *testing.T) {
 	t.Parallel()
