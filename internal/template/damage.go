@@ -82,11 +82,17 @@ func (f *storedFile) problem(ctx context.Context, blobs blob.Store) (_ string, e
 	}
 	defer func() { err = errors.Join(err, o.Close()) }()
 	h := sha256.New()
-	if _, err := io.Copy(h, io.NewSectionReader(o, 0, o.Size())); err != nil {
+	_, err = io.Copy(h, io.NewSectionReader(o, 0, o.Size()))
+	switch {
+	case ctx.Err() != nil:
+		return "", ctx.Err()
+	case errors.Is(err, blob.ErrUnavailable):
+		return "", err
+	case err != nil:
 		return "the file cannot be read", nil // a bad block of the disk
 	}
 	if f.digest != nil && !bytes.Equal(h.Sum(nil), f.digest) {
 		return "the file is damaged", nil
 	}
-	return "", ctx.Err()
+	return "", nil
 }

@@ -3,13 +3,17 @@ package template_test
 import (
 	"archive/zip"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
+	"github.com/certvault/certvault/internal/blob"
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/db/dbtest"
@@ -81,6 +85,52 @@ func TestDamagedFiles(t *testing.T) {
 			if c = f.finish(t, b)[0]; c.Status != cert.Approved {
 				t.Errorf("%s: after the file was restored, the status is %s, failure %+v", query, c.Status, c.Failure)
 			}
+		}
+	}
+}
+
+// failingStore is a file store whose files cannot be read.
+type failingStore struct {
+	blob.Store
+
+	read func() error
+}
+
+// Open implements [blob.Store].
+func (s failingStore) Open(ctx context.Context, key string) (blob.Object, error) {
+	o, err := s.Store.Open(ctx, key)
+	return failingObject{o, s.read}, err
+}
+
+type failingObject struct {
+	blob.Object
+
+	read func() error
+}
+
+// ReadAt implements [io.ReaderAt].
+func (o failingObject) ReadAt([]byte, int64) (int, error) { return 0, o.read() }
+
+// A check of files that is canceled, or whose file store is unavailable, reports no damage.
+func TestInterruptedCheckOfFiles(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, dbtest.SQLite(t))
+	f.upload(t, "Diploma", pdftest.Page("a design"))
+	canceled, cancel := context.WithCancel(t.Context())
+	for name, c := range map[string]struct {
+		ctx     context.Context //nolint:containedctx // the context of the check
+		read    func() error
+		want    error
+		damages int
+	}{
+		"canceled":    {canceled, func() error { cancel(); return context.Canceled }, context.Canceled, 0},
+		"unavailable": {t.Context(), func() error { return fmt.Errorf("reading a file: %w", blob.ErrUnavailable) }, blob.ErrUnavailable, 0},
+		"bad block":   {t.Context(), func() error { return syscall.EIO }, nil, 1},
+	} {
+		damages := 0
+		err := template.CheckFiles(c.ctx, f.DB, failingStore{f.Blobs, c.read}, func(template.Damage) { damages++ })
+		if !errors.Is(err, c.want) || damages != c.damages {
+			t.Errorf("%s: %d damaged files, error %v; want %d, %v", name, damages, err, c.damages, c.want)
 		}
 	}
 }
