@@ -223,7 +223,9 @@ func (v *view) filters(q *statement) (terms []string) {
 	}
 	if v.Title != "" {
 		// The title and the address are lines of search_text, so exclude the certificates with this address.
-		terms = append(terms, "c.email_folded <> "+q.arg(v.Title), `c.search_text LIKE `+q.arg("%\n "+db.EscapeLike(v.Title)+"\n%")+` ESCAPE '\'`)
+		// A title that equals the name has no line of its own.
+		terms = append(terms, "c.email_folded <> "+q.arg(v.Title), `(c.search_text LIKE `+q.arg("%\n "+db.EscapeLike(v.Title)+"\n%")+` ESCAPE '\'
+			OR c.name_folded = `+q.arg(v.Title)+` AND lower(c.title) = lower(c.full_name))`)
 	}
 	terms = append(terms, v.issuedTerms(q, "c.issue_date")...)
 	terms = append(terms, v.expiryTerms(q)...)
