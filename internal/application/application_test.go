@@ -9,6 +9,7 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/listing"
+	"github.com/certvault/certvault/internal/webhook"
 )
 
 func TestApprovedApplicationIsACertificate(t *testing.T) {
@@ -58,6 +59,11 @@ func TestRejectedApplication(t *testing.T) {
 		f.ok(err)
 		if a.Status != cert.Rejected || a.Reason != "You did not attend." || a.Note != "Absent on all days" {
 			t.Fatalf("rejected = %+v, want the status rejected with the reason and the note", a)
+		}
+		events, err := f.Hooks.History(t.Context(), f.inst.ID, a.ID)
+		f.ok(err)
+		if last := events[len(events)-1]; last.Name != webhook.Rejected || last.Reason != "You did not attend." {
+			t.Errorf("the last event = %+v, want the rejection with the reason", last)
 		}
 		own, err := f.Applications.ByApplicant(t.Context(), who.UserID, a.UUID)
 		f.ok(err)

@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -42,8 +43,8 @@ func (s *Service) History(ctx context.Context, institutionID, certificateID int6
 		if err := json.Unmarshal(text, &p); err != nil {
 			return nil, fmt.Errorf("reading the events of a certificate: %w", err)
 		}
-		t.InstitutionID, t.CertificateID, t.UUID, t.OccurredAt, t.Status, t.Reason = institutionID, certificateID, p.UUID, db.Time(occurred), p.Status, p.RevocationReason
-		t.TriggerContext = p.TriggerContext
+		t.InstitutionID, t.CertificateID, t.UUID, t.OccurredAt, t.Status, t.TriggerContext = institutionID, certificateID, p.UUID, db.Time(occurred), p.Status, p.TriggerContext
+		t.Reason = cmp.Or(p.RevocationReason, p.RejectionReason)
 		if p.Failure != nil {
 			t.FailureCode, t.FailureMessage = p.Failure.Code, p.Failure.Message
 		}
