@@ -33,12 +33,13 @@ type credentialKeyRow struct {
 // new ones.
 func (k *keyCredential) Run(c *console) error {
 	return c.institution(k.Storage, k.Institution, func(base *app.Base, inst *account.Institution) error {
+		created := c.recordKey(inst, audit.CredentialKeysCreated)
 		if k.Rotate {
-			if err := base.Keys.RotateCredentialKeys(c.ctx, inst.UUID, c.recordKey(inst, audit.CredentialKeysRotated)); err != nil {
+			if err := base.Keys.RotateCredentialKeys(c.ctx, inst.UUID, created, c.recordKey(inst, audit.CredentialKeysRotated)); err != nil {
 				return err
 			}
 		}
-		list, err := base.Keys.CredentialKeys(c.ctx, inst.UUID, c.recordKey(inst, audit.CredentialKeysCreated))
+		list, err := base.Keys.CredentialKeys(c.ctx, inst.UUID, created)
 		if err != nil {
 			return err
 		}

@@ -66,13 +66,15 @@ func (a *Authority) CredentialKeys(ctx context.Context, institution string, reco
 }
 
 // RotateCredentialKeys creates the next generation of the keys that sign an institution's
-// credentials. Former keys remain, because they verify former credentials. Errors are a *Fault.
-func (a *Authority) RotateCredentialKeys(ctx context.Context, institution string, record Record) error {
-	list, err := a.CredentialKeys(ctx, institution, nil)
+// credentials. Former keys remain, because they verify former credentials. If there are none,
+// RotateCredentialKeys first creates the first generation. It calls created in the transaction of the first
+// generation, and rotated in that of the next one. Errors are a *Fault.
+func (a *Authority) RotateCredentialKeys(ctx context.Context, institution string, created, rotated Record) error {
+	list, err := a.CredentialKeys(ctx, institution, created)
 	if err != nil {
 		return err
 	}
-	return a.addCredentialKeys(ctx, institution, list[0].Number, record)
+	return a.addCredentialKeys(ctx, institution, list[0].Number, rotated)
 }
 
 // addCredentialKeys stores the generation after the given one. The error wraps errNewer if there is

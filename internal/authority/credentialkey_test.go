@@ -5,6 +5,7 @@ import (
 	"crypto/ed25519"
 	"crypto/rand"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -40,7 +41,7 @@ func TestCredentialKeys(t *testing.T) {
 		if err != nil || len(first) != 2 || recorded != 1 {
 			t.Fatalf("%d keys, recorded %d times: %v", len(first), recorded, err)
 		}
-		if err := a.RotateCredentialKeys(t.Context(), university, record); err != nil {
+		if err := a.RotateCredentialKeys(t.Context(), university, nil, record); err != nil {
 			t.Fatal(err)
 		}
 		all, err := again(a).CredentialKeys(t.Context(), university, nil)
@@ -80,7 +81,7 @@ func TestCredentialKeyOfAnotherKey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := a.RotateCredentialKeys(t.Context(), university, nil); err != nil {
+	if err := a.RotateCredentialKeys(t.Context(), university, nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	newer, err := a.CredentialKeys(t.Context(), university, nil)
@@ -93,4 +94,19 @@ func TestCredentialKeyOfAnotherKey(t *testing.T) {
 	if f, ok := errors.AsType[*Fault](err); !ok || f.Code != CodeBroken {
 		t.Errorf("got %v, want %s", err, CodeBroken)
 	}
+}
+
+// A rotation without former keys records both generations that it creates.
+func TestFirstRotationOfCredentialKeys(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		a := open(t, d, options())
+		var recorded []string
+		record := func(what string) Record {
+			return func(*db.Tx) error { recorded = append(recorded, what); return nil }
+		}
+		if err := a.RotateCredentialKeys(t.Context(), university, record("created"), record("rotated")); err != nil || !slices.Equal(recorded, []string{"created", "rotated"}) {
+			t.Errorf("recorded %v, error %v; want created and rotated", recorded, err)
+		}
+	})
 }

@@ -281,7 +281,7 @@ func TestRotation(t *testing.T) {
 		v, inst, c := issued(t, d)
 		first := credentialOf(t, v, c)
 		recorded := 0
-		ok(t, v.Keys.RotateCredentialKeys(t.Context(), inst.UUID, func(*db.Tx) error { recorded++; return nil }))
+		ok(t, v.Keys.RotateCredentialKeys(t.Context(), inst.UUID, nil, func(*db.Tx) error { recorded++; return nil }))
 		later := v.Upload(inst, "Bo Ek", "diploma.pdf")
 		v.Settle()
 		second := credentialOf(t, v, later)

@@ -110,7 +110,7 @@ func TestVerifierFindsKeysAndStatus(t *testing.T) {
 		ok(t, err)
 		files[f] = string(content)
 	}
-	ok(t, o.Keys.RotateCredentialKeys(t.Context(), o.institution.UUID, nil))
+	ok(t, o.Keys.RotateCredentialKeys(t.Context(), o.institution.UUID, nil, nil))
 	for _, f := range formats {
 		if got := o.verdict(files[f]); got != credential.Valid {
 			t.Errorf("%s: got %v, want valid", f, got)
