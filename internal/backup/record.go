@@ -12,7 +12,8 @@ import (
 type Record struct {
 	// Every is the interval of scheduled backups, or 0 if there are none.
 	Every time.Duration
-	// StartedAt is the start of the last scheduled backup, or the zero time.
+	// StartedAt is the start of the last scheduled backup, or the zero time. If no backup was ever
+	// complete, it is the start of the first attempt since the last failure.
 	StartedAt time.Time
 	// FailedAt and Failure describe the failure of the last scheduled backup. Failure is empty if
 	// that backup did not fail.

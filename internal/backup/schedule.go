@@ -111,7 +111,12 @@ func (s *Schedule) claim(ctx context.Context) (due bool, err error) {
 		if _, err := tx.ExecContext(ctx, `UPDATE backups SET every_seconds = $1 WHERE id = 1`, every); err != nil {
 			return err
 		}
-		r, err := tx.ExecContext(ctx, `UPDATE backups SET leased_by = $5, leased_until = $6, started_at = $1 WHERE id = 1 AND `+dueCondition,
+		// Until a backup is complete, the start of an interrupted one is kept, so that Problem reports it
+		// also if each attempt is interrupted.
+		r, err := tx.ExecContext(ctx, `
+			UPDATE backups SET leased_by = $5, leased_until = $6,
+				started_at = CASE WHEN completed_at = 0 AND leased_by <> '' AND started_at BETWEEN 1 AND $2 THEN started_at ELSE $1 END
+			WHERE id = 1 AND `+dueCondition,
 			append(args, s.Node, db.Micros(now.Add(leaseTime)))...)
 		if err != nil {
 			return err

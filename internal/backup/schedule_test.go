@@ -183,6 +183,36 @@ func TestStoppedServerMakesTheBackupAgain(t *testing.T) {
 	}
 }
 
+// TestInterruptedAttemptsAreLate checks that the first backup is late if each attempt is interrupted.
+func TestInterruptedAttemptsAreLate(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		f := newFixture(t, d, 1)
+		s := f.schedule("a")
+		keys := s.Keys
+		for range 2 {
+			ctx, stop := context.WithCancel(t.Context())
+			s.Keys = []backup.Keys{func(context.Context, db.Queryer, func(string) error) error {
+				stop()
+				return ctx.Err()
+			}}
+			if err := s.Run(ctx); !errors.Is(err, context.Canceled) {
+				t.Fatalf("error = %v, want context.Canceled", err)
+			}
+			// An hour and a half passes.
+			f.Exec(`UPDATE backups SET started_at = started_at - $1`, (90 * time.Minute).Microseconds())
+		}
+		if problem := f.record().Problem(d.Now()); !strings.Contains(problem, "no scheduled backup is complete") {
+			t.Errorf("the problem is %q, want that no backup is complete", problem)
+		}
+		s.Keys = keys
+		f.ok(s.Run(t.Context()))
+		if problem := f.record().Problem(d.Now()); problem != "" {
+			t.Errorf("after a complete backup, the problem is %q, want none", problem)
+		}
+	})
+}
+
 // TestFailedBackupIsRecorded checks that no old backup is removed if a new one fails or lacks files,
 // and that the record shows the problem.
 func TestFailedBackupIsRecorded(t *testing.T) {
