@@ -3,7 +3,6 @@ package design
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"math"
 
@@ -25,10 +24,8 @@ func FromPicture(ctx context.Context, file []byte, format string) (*Design, erro
 		return nil, err
 	}
 	p, err := readPicture(file)
-	if errors.Is(err, errPicture) {
-		return nil, refuse("design_picture", "The file cannot be used: "+err.Error()+".")
-	} else if err != nil {
-		return nil, err
+	if err != nil {
+		return nil, refuse("design_picture", "The picture cannot be used: "+err.Error()+".")
 	}
 	page, err := p.page(format)
 	if err != nil {

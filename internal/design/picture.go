@@ -31,10 +31,30 @@ type picture struct {
 	isJPEG  bool
 }
 
-// errPicture reports a file that is not a usable picture.
-var errPicture = errors.New("the picture is damaged, or it is neither a PNG nor a JPEG image")
+// pictureError is the reason why a file is not a usable picture, such as "it has more than 40 megapixels".
+type pictureError struct {
+	reason string
+	err    error // the cause, or nil
+}
 
-// readPicture decodes a picture, so that a damaged one is found before it is used.
+// Error returns the reason and the cause.
+func (e *pictureError) Error() string {
+	if e.err == nil {
+		return e.reason
+	}
+	return e.reason + ": " + e.err.Error()
+}
+
+// Unwrap returns the cause.
+func (e *pictureError) Unwrap() error { return e.err }
+
+func isPictureError(err error) bool {
+	_, ok := errors.AsType[*pictureError](err)
+	return ok
+}
+
+// readPicture decodes a picture, so that a damaged one is found before it is used. The error is a
+// *pictureError.
 func readPicture(data []byte) (*picture, error) {
 	p := &picture{data: data}
 	var config image.Config
@@ -47,13 +67,13 @@ func readPicture(data []byte) (*picture, error) {
 		config, err = jpeg.DecodeConfig(bytes.NewReader(data))
 		p.meta, p.isJPEG = jpegMetadata(data), true
 	default:
-		return nil, errPicture
+		return nil, &pictureError{reason: "it is neither a PNG nor a JPEG image"}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errPicture, err)
+		return nil, &pictureError{"it is damaged", err}
 	}
 	if config.Width*config.Height > maxPixels {
-		return nil, fmt.Errorf("%w: it has more than %d megapixels", errPicture, maxPixels/1_000_000)
+		return nil, &pictureError{reason: fmt.Sprintf("it has more than %d megapixels", maxPixels/1_000_000)}
 	}
 	if p.isJPEG {
 		p.decoded, err = jpeg.Decode(bytes.NewReader(data))
@@ -61,7 +81,7 @@ func readPicture(data []byte) (*picture, error) {
 		p.decoded, err = png.Decode(bytes.NewReader(data))
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errPicture, err)
+		return nil, &pictureError{"it is damaged", err}
 	}
 	p.width, p.height, p.resolution = config.Width, config.Height, p.meta.resolution
 	if p.meta.orientation >= 5 {

@@ -356,7 +356,7 @@ func (p *publisher) picture(edit *pageEdit, f *Field, g pdf.Geometry) error {
 		return nil
 	case errors.Is(err, errPictures):
 		return err
-	case errors.Is(err, ErrNoPicture), errors.Is(err, errPicture):
+	case errors.Is(err, ErrNoPicture), isPictureError(err):
 		p.problems = append(p.problems, Problem{f.ID, CodeFieldInvalid, "image"})
 		return nil
 	case err != nil:

@@ -379,6 +379,30 @@ func TestFromPicture(t *testing.T) {
 	}
 }
 
+// A refused picture is reported with one reason.
+func TestReasonsOfRefusedPictures(t *testing.T) {
+	var large bytes.Buffer
+	if err := png.Encode(&large, image.NewPaletted(image.Rect(0, 0, 8000, 5001), color.Palette{color.White})); err != nil {
+		t.Fatal(err)
+	}
+	damaged := pngPicture(t, 100, 100, color.White)
+	damaged = damaged[:len(damaged)-20]
+	for want, file := range map[string][]byte{
+		"The picture cannot be used: it is neither a PNG nor a JPEG image.":               []byte("GIF89a"),
+		"The picture cannot be used: it has more than 40 megapixels.":                     large.Bytes(),
+		"The picture cannot be used: it is damaged: png: invalid format: unexpected EOF.": damaged,
+	} {
+		_, err := FromPicture(t.Context(), file, "a4")
+		if refusal, ok := errors.AsType[*Refusal](err); !ok || refusal.Reason != want {
+			t.Errorf("the error is %v, want %q", err, want)
+		}
+	}
+	const want = "the picture of a signature cannot be used: it is damaged: png: invalid format: unexpected EOF"
+	if _, err := PrepareSignature(damaged); !errors.Is(err, ErrSignaturePicture) || err.Error() != want {
+		t.Errorf("the error of a signature is %v, want %q", err, want)
+	}
+}
+
 // withExif returns a JPEG image with an orientation.
 func withExif(file []byte, orientation byte) []byte {
 	body := "Exif\x00\x00MM\x00\x2A\x00\x00\x00\x08\x00\x01\x01\x12\x00\x03\x00\x00\x00\x01\x00" + string(rune(orientation)) + "\x00\x00\x00\x00\x00\x00"

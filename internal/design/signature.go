@@ -37,7 +37,7 @@ type SignaturePicture struct {
 
 // ErrSignaturePicture reports a file that cannot be used as the picture of a signature. The texts of the
 // errors that wrap it are safe to show.
-var ErrSignaturePicture = errors.New("the picture of a signature must be a PNG or JPEG file")
+var ErrSignaturePicture = errors.New("the picture of a signature cannot be used")
 
 // PrepareSignature returns an uploaded picture of a signature as it is stored: a small PNG, cut to the ink,
 // black with at most 16 levels of transparency. Paper becomes transparent. The error wraps
@@ -48,7 +48,7 @@ func PrepareSignature(file []byte) ([]byte, error) {
 		return nil, fmt.Errorf("%w: %w", ErrSignaturePicture, err)
 	}
 	if head.Width > maxSignatureSide || head.Height > maxSignatureSide {
-		return nil, fmt.Errorf("%w: it has %d × %d pixels", ErrSignaturePicture, head.Width, head.Height)
+		return nil, fmt.Errorf("%w: it has %d × %d pixels, but can have at most %d on each side", ErrSignaturePicture, head.Width, head.Height, maxSignatureSide)
 	}
 	p, err := readPicture(file)
 	if err != nil {
