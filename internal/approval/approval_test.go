@@ -470,9 +470,15 @@ func TestIsolation(t *testing.T) {
 				t.Errorf("the picture for %s: err = %v, want NotFound", what, err)
 			}
 		}
-		for name, file := range map[string][]byte{"SVG": []byte(`<svg xmlns="http://www.w3.org/2000/svg"/>`), "white": whitePNG(t), "large": append(scribble(t), make([]byte, 1<<20)...)} {
-			if err := f.Templates.SetSignature(ctx, f.inst, f.rec.UserID, bytes.NewReader(file)); !fault.Is(err, fault.Invalid) {
-				t.Errorf("%s: err = %v, want Invalid", name, err)
+		for name, c := range map[string]struct {
+			file  []byte
+			cause string
+		}{
+			"SVG": {[]byte(`<svg xmlns="http://www.w3.org/2000/svg"/>`), "unknown format"}, "white": {whitePNG(t), "it shows no ink"},
+			"large": {append(scribble(t), make([]byte, 1<<20)...), "at most 1 MB"},
+		} {
+			if err := f.Templates.SetSignature(ctx, f.inst, f.rec.UserID, bytes.NewReader(c.file)); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), c.cause) {
+				t.Errorf("%s: err = %v, want Invalid and %q", name, err, c.cause)
 			}
 		}
 	})

@@ -38,7 +38,7 @@ func (s *Service) SetSignature(ctx context.Context, inst *account.Institution, u
 	picture, err := design.PrepareSignature(file)
 	release()
 	if errors.Is(err, design.ErrSignaturePicture) {
-		return errSignaturePicture
+		return &fault.Error{Kind: fault.Invalid, Fields: errSignaturePicture.Fields, Err: err}
 	}
 	if err != nil {
 		return err
