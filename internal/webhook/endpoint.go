@@ -74,7 +74,7 @@ type Endpoint struct {
 // bytes, as Standard Webhooks defines. The headers are added to each delivery. Create refuses
 // unknown events, invalid or reserved headers, and a URL that is longer than 2,048 bytes, has no
 // scheme http or https, has no host, or has a user name. Create does not check the address of the
-// host: the node that sends a delivery checks the address each time.
+// host, nor whether http is allowed for it: the node that sends a delivery checks the address each time.
 func (s *Service) Create(ctx context.Context, institutionID int64, rawURL string, events []Name, headers ...Header) (*Endpoint, string, error) {
 	return s.CreateNamed(ctx, institutionID, "", rawURL, events, headers...)
 }
@@ -173,7 +173,7 @@ func checkURL(bad *fault.Fields, raw string) {
 	case len(raw) > maxURL || !utf8.ValidString(raw):
 		bad.Add("url", fmt.Sprintf("The URL must not have more than %d characters.", maxURL))
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
-		bad.Add("url", "The URL must begin with https:// and name a host.")
+		bad.Add("url", "The URL must begin with https:// and name a host. With http:// it can only be an address that the operator allows.")
 	case u.User != nil:
 		bad.Add("url", "The URL must not contain a user name or password.")
 	}
