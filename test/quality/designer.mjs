@@ -65,6 +65,18 @@ export async function checkDesigner(step, plan) {
     near(await place(page, "date"), [50 * 72 / 25.4, y - 10]);
     await saved(page);
   });
+  await step("new fields of a kind are not placed over each other", {}, async (page) => {
+    await open(page);
+    const add = async () => {
+      await page.locator('[data-add="text"]').click();
+      const box = page.locator(".f.on");
+      return place(page, await box.getAttribute("data-id"));
+    };
+    const [first, second] = [await add(), await add()];
+    assert.notDeepEqual(first, second);
+    for (let i = 0; i < 2; i++) await page.keyboard.press("Control+z");
+    await saved(page);
+  });
   await step("several fields can be selected and aligned", {}, async (page) => {
     await open(page);
     await field(page, "title").click();

@@ -37,7 +37,8 @@ func (p *Panel) changeLayout(r *http.Request, v *Visit, revision int64, f func(*
 
 // changeField adds, changes, moves or deletes a field without a script, or changes the template.
 func (p *Panel) changeField(w http.ResponseWriter, r *http.Request, v *Visit) error {
-	if _, err := p.templateOf(r, v); err != nil {
+	t, err := p.templateOf(r, v)
+	if err != nil {
 		return err
 	}
 	f := r.PostForm
@@ -48,7 +49,7 @@ func (p *Panel) changeField(w http.ResponseWriter, r *http.Request, v *Visit) er
 	field := f.Get("field")
 	err = p.changeLayout(r, v, revision, func(l *design.Layout) (string, error) {
 		var err error
-		field, err = p.applyField(l, field, f)
+		field, err = p.applyField(l, t.Latest().Pages[0], field, f)
 		return field, err
 	})
 	if err != nil {
@@ -68,11 +69,12 @@ func (p *Panel) changeField(w http.ResponseWriter, r *http.Request, v *Visit) er
 	return p.redirect(w, r, v, path, "template_saved")
 }
 
-// applyField applies the form for a field to a layout, and returns the id of the field to show next.
-func (p *Panel) applyField(l *design.Layout, id string, f url.Values) (string, error) {
+// applyField applies the form for a field to a layout, and returns the id of the field to show next. A
+// field is added to the first page.
+func (p *Panel) applyField(l *design.Layout, first design.Page, id string, f url.Values) (string, error) {
 	switch f.Get("action") {
 	case "add":
-		return addField(l, f.Get("kind")), checkFields(l.Fields)
+		return addField(l, first, f.Get("kind")), checkFields(l.Fields)
 	case "template":
 		l.Title, l.Language, l.Alt = f.Get("title"), f.Get("language"), f.Get("alt")
 		return "", nil
@@ -101,8 +103,8 @@ func (p *Panel) applyField(l *design.Layout, id string, f url.Values) (string, e
 	}
 }
 
-// addField adds a field of a kind at a fixed place on the first page, and returns the id of the field.
-func addField(l *design.Layout, kind string) string {
+// addField adds a field of a kind to the first page, and returns the id of the field.
+func addField(l *design.Layout, first design.Page, kind string) string {
 	id := ""
 	for n := len(l.Fields) + 1; id == "" || slices.ContainsFunc(l.Fields, func(f design.Field) bool { return f.ID == id }); n++ {
 		id = "f" + strconv.Itoa(n)
@@ -135,8 +137,35 @@ func addField(l *design.Layout, kind string) string {
 		default:
 		}
 	}
+	f.Box = freeBox(f.Box, l.Fields, first)
 	l.Fields = append(l.Fields, f)
 	return id
+}
+
+// freeBox returns the place of a new field on the first page: that of its box, below it, or above it,
+// whichever covers the fewest fields. The result is within the page.
+func freeBox(b design.Box, fields []design.Field, first design.Page) design.Box {
+	b[2], b[3] = min(b[2], first.Width), min(b[3], first.Height)
+	b[0], b[1] = min(b[0], first.Width-b[2]), min(b[1], first.Height-b[3])
+	best, fewest := b, math.MaxInt
+	try := func(y float64) {
+		covered := 0
+		for i := range fields {
+			if o := fields[i].Box; fields[i].Page == 1 && b[0] < o[0]+o[2] && o[0] < b[0]+b[2] && y < o[1]+o[3] && o[1] < y+b[3] {
+				covered++
+			}
+		}
+		if covered < fewest {
+			best, fewest = design.Box{b[0], y, b[2], b[3]}, covered
+		}
+	}
+	for y := b[1]; y+b[3] <= first.Height; y += b[3] {
+		try(y)
+	}
+	for y := b[1] - b[3]; y >= 0; y -= b[3] {
+		try(y)
+	}
+	return best
 }
 
 // setField sets the properties of a field to the values of a form. The place and the size of the field

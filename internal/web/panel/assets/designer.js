@@ -645,11 +645,19 @@ function insert(fields) {
     layout.fields.push(f);
   }
 }
+// free returns the place of a new field: that of its box, below it, or above it, whichever covers the fewest fields.
+function free([x, y, w, h]) {
+  const others = onPage().map((f) => bounds([f])), places = [];
+  for (let at = y; at + h <= size().height; at += h) places.push(at);
+  for (let at = y - h; at >= 0; at -= h) places.push(at);
+  const covered = places.map((at) => others.filter((o) => x < o[0] + o[2] && o[0] < x + w && at < o[1] + o[3] && o[1] < at + h).length);
+  return [round(x), round(places[covered.indexOf(Math.min(...covered))]), round(w), round(h)];
+}
 function add(kind) {
   const like = chosen().find(isText) ?? layout.fields.find(isText), s = size();
   const side = Math.max(MIN_QR, Math.min(s.width, s.height) * .14), isCode = kind === "qr", picture = kind === "image" || kind === "logo" || kind === "signature";
   const [w, h] = isCode ? [side, side] : picture ? [Math.min(120, s.width * .25), Math.min(60, s.height * .2)] : [Math.min(s.width * .6, 320), kind === "name" ? 44 : 24];
-  const f = { id: "", kind: { expiry: "date", institution: "text", logo: "image" }[kind] ?? kind, page, box: [round((s.width - w) / 2), round((s.height - h) / 2), round(w), round(h)] };
+  const f = { id: "", kind: { expiry: "date", institution: "text", logo: "image" }[kind] ?? kind, page, box: free([(s.width - w) / 2, (s.height - h) / 2, w, h]) };
   if (kind === "signature") Object.assign(f, { text: "{signatory:1}", align: "center", valign: "bottom" });
   else if (picture) Object.assign(f, { image: "logo", align: "center", valign: "middle" });
   else if (!isCode) {
