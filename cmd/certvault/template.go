@@ -17,7 +17,9 @@ import (
 	"github.com/certvault/certvault/internal/config"
 	"github.com/certvault/certvault/internal/design"
 	"github.com/certvault/certvault/internal/design/builtin"
+	"github.com/certvault/certvault/internal/locale"
 	"github.com/certvault/certvault/internal/template"
+	"github.com/certvault/certvault/internal/web/panel"
 )
 
 type templateCommand struct {
@@ -37,23 +39,29 @@ func (c *console) withTemplates(s config.Storage, slug string, fonts []string, f
 			return err
 		}
 		defer func() { err = errors.Join(err, done(c.ctx)) }()
-		return templateError(f(t, inst))
+		return f(t, inst)
 	})
+}
+
+// problemLines returns the problems of a layout in words, in English.
+func problemLines(problems design.Problems, l *design.Layout) ([]string, error) {
+	languages, err := locale.Load()
+	if err != nil {
+		return nil, err
+	}
+	return panel.TemplateProblems(languages.FirstOf("en"), problems, l), nil
 }
 
 // templateError converts an error with the problems of a layout to a message with one line for each
 // problem. It returns other errors unchanged.
-func templateError(err error) error {
+func templateError(err error, l *design.Layout) error {
 	problems, ok := errors.AsType[design.Problems](err)
 	if !ok {
 		return err
 	}
-	lines := make([]string, len(problems))
-	for i, p := range problems {
-		lines[i] = p.String()
-		if p.Code == design.CodeMissingCharacters {
-			lines[i] = "field " + p.Field + ": " + design.MissingCharacters(p.Detail)
-		}
+	lines, err := problemLines(problems, l)
+	if err != nil {
+		return err
 	}
 	return fmt.Errorf("the template cannot be published; change it in the panel:\n  %s", strings.Join(lines, "\n  "))
 }
@@ -67,10 +75,13 @@ type templateList struct {
 }
 
 // printOverlaps prints a warning for fields of a published template that overlap.
-func (c *console) printOverlaps(t *template.Template) {
-	for _, p := range t.Published.Layout.Overlaps(t.Published.Pages) {
-		printf(c.stderr, "certvault: warning: the fields %s and %s overlap; if long texts can meet there, move one of them in the panel\n", p.Detail, p.Field)
+func (c *console) printOverlaps(t *template.Template) error {
+	l := &t.Published.Layout
+	lines, err := problemLines(l.Overlaps(t.Published.Pages), l)
+	for _, line := range lines {
+		printf(c.stderr, "certvault: warning: %s\n", line)
 	}
+	return err
 }
 
 type templateRow struct {
@@ -203,10 +214,12 @@ func (i *templateImport) Run(c *console) error {
 		if i.Publish {
 			published, err := s.Publish(c.ctx, inst, t.UUID, t.Draft.Revision)
 			if err != nil {
-				return fmt.Errorf("the template %s was created as a draft: %w", t.UUID, templateError(err))
+				return fmt.Errorf("the template %s was created as a draft: %w", t.UUID, templateError(err, &t.Draft.Layout))
 			}
 			t = published
-			c.printOverlaps(t)
+			if err := c.printOverlaps(t); err != nil {
+				return err
+			}
 		}
 		return c.print(templateRowOf(t), func(w io.Writer) {
 			printf(w, "%s\n", t.UUID)
@@ -263,10 +276,13 @@ func (p *templatePublish) Run(c *console) error {
 		if err != nil {
 			return err
 		}
-		if t, err = s.Publish(c.ctx, inst, p.ID, t.Latest().Revision); err != nil {
+		draft := t.Latest()
+		if t, err = s.Publish(c.ctx, inst, p.ID, draft.Revision); err != nil {
+			return templateError(err, &draft.Layout)
+		}
+		if err := c.printOverlaps(t); err != nil {
 			return err
 		}
-		c.printOverlaps(t)
 		rows, err := templateRows(c, s, inst, t)
 		if err != nil {
 			return err

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/certvault/certvault/internal/design"
 )
 
 func TestTemplates(t *testing.T) {
@@ -44,6 +46,22 @@ func TestTemplates(t *testing.T) {
 	var designs []builtInRow
 	if err := json.Unmarshal([]byte(out), &designs); code != exitDone || err != nil || len(designs) != 6 {
 		t.Errorf("built-in designs: exit code = %d, %v, stdout = %s, stderr = %s, want six", code, err, out, errs)
+	}
+}
+
+// The problems of a template are worded as in the panel, with the names of the fields.
+func TestTemplateProblems(t *testing.T) {
+	t.Parallel()
+	l := &design.Layout{Fields: []design.Field{{ID: "f1", Kind: design.Text, Label: "Greeting", Text: "{nam}"}, {ID: "f2", Kind: design.Title}}}
+	err := templateError(design.Problems{
+		{Field: "f1", Code: design.CodePlaceholder, Detail: "{nam}"}, {Field: "f2", Code: design.CodeFieldsOverlap, Detail: "f1"}, {Code: design.CodeQRMissing},
+	}, l)
+	want := `the template cannot be published; change it in the panel:
+  Greeting: There is no placeholder {nam}. Use one of the buttons below the text.
+  Certificate title: The field overlaps the field “Greeting”. If long texts can meet there, move one of them.
+  The template needs exactly one QR code. Add the field “QR code”.`
+	if err.Error() != want {
+		t.Errorf("the error is %q, want %q", err, want)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/design"
+	"github.com/certvault/certvault/internal/locale"
 	"github.com/certvault/certvault/internal/template"
 )
 
@@ -144,6 +145,18 @@ func (t texts) problemText(p design.Problem, l *design.Layout) string {
 // missingCharacters is design.MissingCharacters in the language of the page.
 func (t texts) missingCharacters(characters string) string {
 	return t.domain(design.MissingCharacters(characters))
+}
+
+// TemplateProblems returns the problems of a layout in words, each with the name of its field.
+func TemplateProblems(language *locale.Language, problems design.Problems, l *design.Layout) []string {
+	t := texts{language}
+	list := make([]string, len(problems))
+	for i, p := range t.problemViews(problems, l) {
+		if list[i] = p.Text; p.Title != "" {
+			list[i] = t.of("designer.problem_of", "field", p.Title, "problem", p.Text)
+		}
+	}
+	return list
 }
 
 func (t texts) problemViews(problems design.Problems, l *design.Layout) []problemView {
