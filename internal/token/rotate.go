@@ -2,6 +2,7 @@ package token
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"time"
 
@@ -19,7 +20,7 @@ func (t *Token) ValidAt(now time.Time) bool {
 }
 
 // Rotate creates a token that replaces another token. The new token has the same name, permissions
-// and lifetime as the old token, counted from now. The old token continues to work for the overlap,
+// and lifetime as the old token, counted from now, also if the old token was rotated before. The old token continues to work for the overlap,
 // so that programs can change to the new token, but never longer than without the rotation. If the
 // overlap is 0, the old token is revoked. Rotate refuses a token that no longer works. It returns
 // the new token, its secret and the changed old token.
@@ -36,8 +37,12 @@ func (s *Service) Rotate(ctx context.Context, institutionID, id int64, overlap t
 			return fault.New(fault.BadRequest, "This token no longer works. Create a new token instead.")
 		}
 		created = &Token{InstitutionID: institutionID, Name: old.Name, Permissions: old.Permissions, CreatedAt: now}
-		if old.ExpiresAt != nil {
-			end := now.Add(old.ExpiresAt.Sub(old.CreatedAt))
+		lifetime, err := lifetimeTx(ctx, tx, old)
+		if err != nil {
+			return err
+		}
+		if lifetime > 0 {
+			end := now.Add(lifetime)
 			created.ExpiresAt = &end
 		}
 		end := now.Add(overlap)
@@ -47,8 +52,8 @@ func (s *Service) Rotate(ctx context.Context, institutionID, id int64, overlap t
 		if overlap == 0 {
 			old.RevokedAt = &now
 		}
-		if _, err := tx.ExecContext(ctx, `UPDATE tokens SET expires_at = $2, revoked_at = $3 WHERE id = $1`,
-			old.ID, db.Micros(*old.ExpiresAt), micros(old.RevokedAt)); err != nil {
+		if _, err := tx.ExecContext(ctx, `UPDATE tokens SET expires_at = $2, revoked_at = $3, lifetime = $4 WHERE id = $1`,
+			old.ID, db.Micros(*old.ExpiresAt), micros(old.RevokedAt), lifetime.Microseconds()); err != nil {
 			return err
 		}
 		if secret, err = insertTx(ctx, tx, created); err != nil {
@@ -60,6 +65,22 @@ func (s *Service) Rotate(ctx context.Context, institutionID, id int64, overlap t
 		return nil, "", nil, fmt.Errorf("rotating a token: %w", err)
 	}
 	return created, secret, old, nil
+}
+
+// lifetimeTx returns the lifetime of a token before its first rotation, or 0 if it did not expire.
+func lifetimeTx(ctx context.Context, tx *db.Tx, t *Token) (time.Duration, error) {
+	var stored sql.NullInt64
+	if err := tx.QueryRowContext(ctx, `SELECT lifetime FROM tokens WHERE id = $1`, t.ID).Scan(&stored); err != nil {
+		return 0, err
+	}
+	switch {
+	case stored.Valid:
+		return time.Duration(stored.Int64) * time.Microsecond, nil
+	case t.ExpiresAt == nil:
+		return 0, nil
+	default:
+		return t.ExpiresAt.Sub(t.CreatedAt), nil
+	}
 }
 
 // micros returns a time as it is stored, or nil if t is nil.

@@ -242,6 +242,32 @@ func TestRotation(t *testing.T) {
 	})
 }
 
+// A token that is rotated again during its overlap gives the new token the lifetime of the first rotation.
+func TestRotationDuringTheOverlap(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+		s := token.New(d, func() time.Time { return now })
+		mine := institution(t, d, "AAA")
+		end := now.AddDate(0, 0, 90)
+		for name, expires := range map[string]*time.Time{"90 days": &end, "no expiry": nil} {
+			old, _, err := s.Create(t.Context(), mine, name, []token.Permission{token.VaultList}, expires)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range 3 {
+				created, _, _, err := s.Rotate(t.Context(), mine, old.ID, 24*time.Hour)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got := created.ExpiresAt; (got == nil) != (expires == nil) || got != nil && !got.Equal(end) {
+					t.Errorf("%s: the token of rotation %d expires at %v, want %v", name, i+1, got, expires)
+				}
+			}
+		}
+	})
+}
+
 // Every permission is in a group, and every preset has only existing permissions.
 func TestGroupsHaveEveryPermission(t *testing.T) {
 	t.Parallel()
