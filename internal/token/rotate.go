@@ -20,10 +20,11 @@ func (t *Token) ValidAt(now time.Time) bool {
 }
 
 // Rotate creates a token that replaces another token. The new token has the same name, permissions
-// and lifetime as the old token, counted from now, also if the old token was rotated before. The old token continues to work for the overlap,
-// so that programs can change to the new token, but never longer than without the rotation. If the
-// overlap is 0, the old token is revoked. Rotate refuses a token that no longer works. It returns
-// the new token, its secret and the changed old token.
+// and lifetime as the old token, counted from now. Its lifetime is the original one, even if the old
+// token has already been rotated. The old token continues to work for the overlap, so that programs
+// can change to the new token, but never longer than without the rotation. If the overlap is 0, the
+// old token is revoked. Rotate refuses a token that no longer works. It returns the new token, its
+// secret and the changed old token.
 func (s *Service) Rotate(ctx context.Context, institutionID, id int64, overlap time.Duration) (created *Token, secret string, old *Token, err error) {
 	if overlap < 0 || overlap > MaxOverlap {
 		return nil, "", nil, fault.OfField("overlap", fmt.Sprintf("The old token can continue to work for at most %d days.", MaxOverlap/(24*time.Hour)))
