@@ -71,14 +71,14 @@ const (
 	triggerSubmit trigger = "submit"
 	// triggerClaim is the decision of a reviewer to review an application.
 	triggerClaim trigger = "claim"
-	// triggerAccept is the approval of an application. If its template has signatories, it is the
-	// approval of the last one.
+	// triggerAccept is the approval of an application by a reviewer, or by the last signatory if its
+	// template has signatories.
 	triggerAccept trigger = "accept"
 	// triggerAsk is the approval of an application whose template has signatories.
 	triggerAsk trigger = "ask signatories"
-	// triggerSigned is the approval of the last signatory of a certificate that was not applied for.
+	// triggerSigned is the approval of a certificate without an application by its last signatory.
 	triggerSigned trigger = "signed"
-	// triggerDecline is the refusal of a signatory.
+	// triggerDecline is the refusal of a certificate by a signatory.
 	triggerDecline trigger = "decline"
 	// triggerAskAgain is a retry of a certificate that a signatory declined.
 	triggerAskAgain trigger = "ask again"
@@ -95,14 +95,14 @@ type transition struct {
 	To      Status
 	// Event is the webhook event, or "" for a transition without an event.
 	Event webhook.Name
-	// Source is the only source whose certificates have the transition, or "" for all sources.
+	// Source limits the transition to the certificates of one source. It is "" for no limit.
 	Source Source
 	// Seals reports whether the transition enqueues the job that makes the verified PDF.
 	Seals bool
 }
 
 // transitions is the state machine of a certificate. A status changes only according to a row of this
-// table. Package application has the states of an application until it is approved.
+// table. Package application has another table for the steps before an application is approved.
 var transitions = []transition{
 	{Trigger: triggerUpload, From: []Status{none}, To: Processing, Event: webhook.Created, Seals: true},
 	{Trigger: triggerSealed, From: []Status{Processing}, To: Approved, Event: webhook.Approved},
@@ -185,14 +185,15 @@ func (s *Service) moveTx(ctx context.Context, tx *db.Tx, by trigger, uuid string
 		}
 	}
 	if row.To == Approved && c.Replaces != nil {
-		// The old certificate is revoked first, which withdraws its unsent mail: the mail about the
-		// replacement depends on the mail that was sent about the old certificate.
+		// The replaced certificate is revoked first, which withdraws its unsent mail. The mail about c
+		// depends on the mail that was sent about the replaced certificate.
 		if err := s.endReplacedTx(ctx, tx, c); err != nil {
 			return nil, err
 		}
 	}
-	// On PostgreSQL, trackExpiryTx waits for a sweep that is reporting the expiry. Therefore it is called
-	// before movedTx, which withdraws the notices of a revoked certificate.
+	// On PostgreSQL, trackExpiryTx waits for a sweep that is reporting the expiry of the certificate.
+	// Therefore trackExpiryTx is called before movedTx, which withdraws the notices of a revoked
+	// certificate.
 	if err := trackExpiryTx(ctx, tx, c, s.now()); err != nil {
 		return nil, err
 	}
@@ -234,7 +235,7 @@ func (s *Service) moveAllTx(ctx context.Context, tx *db.Tx, by trigger, institut
 	}
 	for _, uuid := range single {
 		if uuid == "" {
-			continue // it waits for its turn
+			continue // a certificate of a batch waits for its turn
 		}
 		if _, err := s.enqueueTx(ctx, tx, uuid, SealQueue); err != nil {
 			return err
@@ -274,7 +275,7 @@ func eventOf(c *Certificate, name webhook.Name) webhook.Event {
 	if c.ReplacedBy != nil {
 		e.ReplacedBy = &webhook.Link{UUID: c.ReplacedBy.UUID, ReferenceID: c.ReplacedBy.ReferenceID}
 		if e.Reason == "" && name == webhook.Revoked {
-			// Each event of a revocation has a reason, which receivers may show.
+			// Receivers may show the reason, so each event of a revocation has one.
 			e.Reason = "Replaced by " + c.ReplacedBy.ReferenceID
 		}
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// snapshot has the record, all events and all jobs, which a transition may change.
+// snapshot has the data that a transition may change: a record, all events and all jobs.
 type snapshot struct {
 	Row    *Certificate
 	Events []event
@@ -60,8 +60,8 @@ type move struct {
 	job          string
 }
 
-// moves has the transitions of the specification by source. It is not derived from the table under
-// test. A trigger that is not listed for a status must change nothing.
+// moves has the expected transitions by source and status. It is not derived from the table under test.
+// A trigger that is not listed for a status must change nothing.
 var moves = map[Source]map[Status]map[trigger]move{
 	Vault: {
 		Pending: {
@@ -151,7 +151,7 @@ func TestEveryStatusWithEveryTrigger(t *testing.T) {
 		for _, source := range Sources {
 			from := Statuses
 			if source != Vault {
-				from = []Status{Pending, InReview} // the others are the same for all sources
+				from = []Status{Pending, InReview} // the moves from the other statuses are the same for all sources
 			}
 			for _, from := range from {
 				for _, trigger := range triggers {
@@ -209,7 +209,7 @@ func (v *vault) checkTransition(name string, before, after snapshot, want move) 
 	t.Helper()
 	now := db.Time(db.Micros(v.clock.Now()))
 	if after.Row.Status != want.to || !after.Row.UpdatedAt.Equal(now) || after.Row.TriggerContext != SingleUpload {
-		t.Errorf("%s: status = %s, updated at %v, context %s, want the new status, now and single_upload", name, after.Row.Status, after.Row.UpdatedAt, after.Row.TriggerContext)
+		t.Errorf("%s: status = %s, updated at %v, context = %s, want %s, %v and single_upload", name, after.Row.Status, after.Row.UpdatedAt, after.Row.TriggerContext, want.to, now)
 	}
 	v.checkEvent(name, before, after, want)
 	added := after.Jobs[len(before.Jobs):]
@@ -267,7 +267,6 @@ func TestUploadCreatesRowEventAndJob(t *testing.T) {
 	})
 }
 
-// A change that is rolled back leaves no event and no job.
 func TestRollbackLeavesNoEventAndNoJob(t *testing.T) {
 	t.Parallel()
 	rollback := errors.New("rollback")
@@ -323,8 +322,8 @@ func TestTriggersOnUnknownCertificates(t *testing.T) {
 	})
 }
 
-// Events after a retry have the context of the retry. The record has its original context. The
-// failure is removed.
+// A retry removes the failure, and changes the context of its own event and of later events. The record
+// keeps its context.
 func TestRetryChangesOnlyTheEventContext(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -121,7 +121,7 @@ func TestSweepBlobsDeletesUnreferencedFiles(t *testing.T) {
 			t.Errorf("files after the sweep = %v, want %v", got, want)
 		}
 		if _, err := os.Stat(filepath.Join(v.root, unfinished)); !errors.Is(err, os.ErrNotExist) {
-			t.Errorf("Stat of an unfinished file after the sweep: err = %v, want a missing file", err)
+			t.Errorf("Stat of an unfinished file after the sweep: err = %v, want os.ErrNotExist", err)
 		}
 	})
 }
@@ -158,7 +158,7 @@ func TestOpenVerifiedJoinsOriginalAndTail(t *testing.T) {
 		if err := iotest.TestReader(got, want); err != nil {
 			t.Errorf("the verified PDF with whole %t failed TestReader: %v", whole, err)
 		}
-		// Read short ranges near the boundary: across the boundary, and on each side of it.
+		// Read short ranges across the end of the original, and directly before and after it.
 		for off := len(content) - 3; !whole && off <= len(content)+3; off++ {
 			for n := 1; n < 8; n++ {
 				p := make([]byte, n)
@@ -198,7 +198,7 @@ func TestRevokedCertificateHasItsFile(t *testing.T) {
 	}
 	content, err := v.OpenVerified(t.Context(), revoked)
 	if err != nil || content.Size() != c.Verified.Size {
-		t.Fatalf("opening the verified PDF of a revoked certificate: err = %v, want no error and the size at approval", err)
+		t.Fatalf("opening the verified PDF of a revoked certificate: err = %v, want nil and a PDF of %d bytes", err, c.Verified.Size)
 	}
 	if err := content.Close(); err != nil {
 		t.Error(err)
@@ -258,7 +258,7 @@ func (v *vault) checkImage(c *Certificate) {
 	}
 }
 
-// If a picture cannot be drawn, OpenImage stores nothing, and the next request draws the picture.
+// If a picture cannot be drawn, OpenImage stores nothing, and the next call draws it again.
 func TestFailedImageIsDrawnAgain(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.Open(t, t.TempDir(), ""))

@@ -18,12 +18,12 @@ const (
 	// requeueAfter is the minimum time after the last change of a certificate before SweepJobs
 	// enqueues the certificate again.
 	requeueAfter = 30 * time.Second
-	// sweepBatch bounds the rows of one transaction of a sweep.
+	// sweepBatch is the maximum number of rows that a sweep changes in one transaction.
 	sweepBatch = 500
 )
 
-// SweepJobs enqueues certificates in processing whose job is lost. A certificate of a batch waits
-// for its turn again. SweepJobs then calls Feed.
+// SweepJobs enqueues certificates in processing whose job is lost, and then calls Feed. A certificate of
+// a batch is not enqueued directly, but waits for its turn again.
 func (s *Service) SweepJobs(ctx context.Context) error {
 	err := s.db.Tx(ctx, func(tx *db.Tx) error {
 		uuids, err := db.Column[string](tx.QueryContext(ctx, `

@@ -18,10 +18,10 @@ import (
 
 // TemplateUse is the use of a template for one certificate.
 type TemplateUse struct {
-	// VersionID is the id of the version of the template. A certificate never changes its version.
+	// VersionID is the id of the version of the template. It never changes.
 	VersionID int64
-	// Values are the values of the certificate other than its text, in JSON. Only the Drawer reads
-	// them. They are nil after the files of the certificate were erased or deleted by retention.
+	// Values are the values of the certificate that are not in Text, as JSON. This package does not
+	// interpret them. They are nil after the files of the certificate were erased or deleted by retention.
 	Values json.RawMessage
 	// FieldsSize is the size of the fields tail in bytes. It is 0 until the certificate is approved.
 	FieldsSize int64
@@ -45,12 +45,12 @@ func (c *Certificate) OriginalDigest() string {
 	return hex.EncodeToString(c.File.SHA256[:])
 }
 
-// Drawer draws the originals of certificates that are made from templates. Drawing is deterministic:
-// until a certificate is approved, each attempt draws its original again.
+// Drawer draws the originals of certificates that are made from templates. Drawing must be
+// deterministic, because an original is drawn again for each use until the certificate is approved.
 type Drawer interface {
-	// Draw draws the original of a certificate. The error is a *seal.Refusal if the certificate can
-	// never be drawn. It wraps blob.ErrNotFound if a file of the template is missing, and
-	// ErrDamagedTemplate if one is damaged. The base can be read after Draw.
+	// Draw draws the original of a certificate. The error wraps a *seal.Refusal if the certificate
+	// cannot be drawn, blob.ErrNotFound if a file of the template is missing, and ErrDamagedTemplate
+	// if a file of the template is damaged. The base can be read after Draw returns.
 	Draw(ctx context.Context, c *Certificate) (*Drawn, error)
 }
 
@@ -60,12 +60,12 @@ type Drawn struct {
 	Base     io.ReaderAt
 	BaseSize int64
 	Fields   []byte
-	// SHA256, State and Size are those of the original.
+	// SHA256, State and Size are those of the whole original, as in seal.Original.
 	SHA256 [32]byte
 	State  []byte
 	Size   int64
 	// Page and Box are the place of the QR code. Trusted reports whether the publication of the version
-	// proved that a QR code at this place is readable. Clean is that of seal.Placement.
+	// proved that a QR code at this place is readable. Clean has the meaning of Clean in seal.Placement.
 	Page    int
 	Box     seal.Box
 	Trusted bool
@@ -113,8 +113,8 @@ func (s *Service) drawnInput(ctx context.Context, c *Certificate, inst *account.
 	}, nil
 }
 
-// checkBase compares the stored base of a certificate from a template with the base that was drawn on.
-// They differ if the stored file was damaged while a copy of the base was in memory.
+// checkBase compares the stored base of a certificate from a template with the base in the input. The two
+// differ if the stored file was damaged while a copy of the base was in memory.
 func (s *Service) checkBase(ctx context.Context, c *Certificate, in *input) (err error) {
 	if c.Template == nil {
 		return nil

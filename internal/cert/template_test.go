@@ -26,10 +26,10 @@ import (
 	"github.com/certvault/certvault/internal/seal"
 )
 
-// fakeDrawer draws the name and the values of a certificate on a base.
+// fakeDrawer draws the name, the reference id and the values of a certificate on a base.
 type fakeDrawer struct {
 	base []byte
-	// fail returns the error of the next drawing, or nil.
+	// fail, if not nil, is called by each Draw. If fail returns an error, Draw returns it.
 	fail func(c *Certificate) error
 }
 
@@ -49,8 +49,8 @@ func (f *fakeDrawer) Draw(_ context.Context, c *Certificate) (*Drawn, error) {
 	}, nil
 }
 
-// fromTemplate makes a vault whose uploads can be made from a template. The base of the template is
-// stored under the key that is returned.
+// fromTemplate returns a vault with a template, the drawer of the vault and the key of the stored base of
+// the template.
 func fromTemplate(tb testing.TB, d *db.DB, options ...option) (v *vault, drawer *fakeDrawer, base string) {
 	tb.Helper()
 	drawer = &fakeDrawer{base: pdftest.Page("a design")}
@@ -80,7 +80,7 @@ func issued(v *vault, base, title string) Upload {
 	}
 }
 
-// read returns the content that open opens.
+// read returns all bytes of the content that open returns.
 func (v *vault) read(c *Certificate, open func(context.Context, *Certificate) (*Content, error)) []byte {
 	v.tb.Helper()
 	content, err := open(v.tb.Context(), c)
@@ -95,8 +95,8 @@ func (v *vault) read(c *Certificate, open func(context.Context, *Certificate) (*
 }
 
 // A certificate from a template has no digest until it is approved. After the approval, its original is the
-// base and the fields tail, and its verified PDF is the original and the tail. The fields tail and the tail
-// are in one file.
+// base followed by the fields tail, and its verified PDF is the original followed by the tail. The fields
+// tail and the tail are in one file.
 func TestCertificateFromTemplate(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -122,19 +122,19 @@ func TestCertificateFromTemplate(t *testing.T) {
 		}
 		original := slices.Concat(drawer.base, want.Fields)
 		if got := v.read(c, v.OpenOriginal); !bytes.Equal(got, original) {
-			t.Errorf("the original before the approval has %d bytes, want the %d that are drawn", len(got), len(original))
+			t.Errorf("the original before the approval (%d bytes) differs from the drawn original (%d bytes)", len(got), len(original))
 		}
 		unknown := func(when, what string, data []byte) {
 			t.Helper()
 			if m, err := v.ByDigest(ctx, sha256.Sum256(data)); !fault.Is(err, fault.NotFound) {
-				t.Errorf("%s, the digest of %s: %+v, %v, want NotFound", when, what, m, err)
+				t.Errorf("%s, ByDigest of %s: %+v, err = %v, want NotFound", when, what, m, err)
 			}
 		}
 		for _, when := range []string{"in processing", "approved"} {
 			unknown(when, "the base", drawer.base)
 			unknown(when, "nothing", nil)
 			if m, err := v.ByDigest(ctx, [32]byte{}); !fault.Is(err, fault.NotFound) {
-				t.Errorf("%s, the zero digest: %+v, %v, want NotFound", when, m, err)
+				t.Errorf("%s, ByDigest of the zero digest: %+v, err = %v, want NotFound", when, m, err)
 			}
 			if when == "in processing" {
 				unknown(when, "the original", original)
@@ -146,13 +146,13 @@ func TestCertificateFromTemplate(t *testing.T) {
 			t.Errorf("record after the approval = %+v with %+v, want the size and digest of the original", c, c.Template)
 		}
 		if got := v.read(c, v.OpenOriginal); !bytes.Equal(got, original) {
-			t.Errorf("the original has %d bytes, want the %d that were drawn", len(got), len(original))
+			t.Errorf("the original after the approval (%d bytes) differs from the drawn original (%d bytes)", len(got), len(original))
 		}
 		if got := v.read(c, v.OpenVerified); !bytes.Equal(got, slices.Concat(original, []byte(tailText))) {
-			t.Errorf("the verified PDF has %d bytes, want the original and the tail", len(got))
+			t.Errorf("the verified PDF (%d bytes) is not the original (%d bytes) followed by the tail", len(got), len(original))
 		}
 		if m, err := v.ByDigest(ctx, c.File.SHA256); err != nil || m.Match != MatchOriginal || m.Count != 1 || m.Certificate.UUID != c.UUID {
-			t.Errorf("the digest of the original: %+v, %v, want the certificate", m, err)
+			t.Errorf("ByDigest of the original: %+v, err = %v, want the certificate", m, err)
 		}
 		if keys := v.keys(); len(keys) != 2 || !slices.Contains(keys, base) || !slices.Contains(keys, c.Verified.TailKey) {
 			t.Errorf("stored files = %v, want the base and one tail", keys)
@@ -180,10 +180,10 @@ func TestDrawingFails(t *testing.T) {
 		}
 		c = v.get(c.UUID)
 		if c.Status != Failed || c.Failure == nil || *c.Failure != (Failure{refusal.Code, refusal.Reason}) {
-			t.Fatalf("status = %s, failure %+v, want the refusal of the template", c.Status, c.Failure)
+			t.Fatalf("status = %s, failure = %+v, want failed with the code and the reason of the refusal", c.Status, c.Failure)
 		}
 		if _, err := v.OpenOriginal(t.Context(), c); !fault.Is(err, fault.NotFound) || !strings.Contains(err.Error(), refusal.Reason) {
-			t.Errorf("opening an original that cannot be drawn: %v, want NotFound with the reason", err)
+			t.Errorf("opening an original that cannot be drawn: err = %v, want NotFound with the reason", err)
 		}
 		drawer.fail = nil
 		if _, err := v.Retry(t.Context(), v.inst.ID, c.UUID, nil); err != nil {
@@ -193,24 +193,23 @@ func TestDrawingFails(t *testing.T) {
 		if got := v.read(c, v.OpenVerified); sha256.Sum256(got) != c.Verified.SHA256 {
 			t.Error("the verified PDF after a retry has another digest")
 		}
-		// If the base is missing, the attempt is repeated. After the last attempt, the failure says what to
-		// restore.
+		// If the base is missing, the attempt is repeated, and the certificate fails after the last one.
 		drawer.fail = func(*Certificate) error { return blob.ErrNotFound }
 		c = v.issue(base, "two")
 		if err := v.work(t.Context(), c, 1); err == nil || v.get(c.UUID).Status != Processing {
-			t.Errorf("with a missing base: %v, status %s, want an error and processing", err, v.get(c.UUID).Status)
+			t.Errorf("first attempt without the base: err = %v, status = %s, want an error and processing", err, v.get(c.UUID).Status)
 		}
 		if err := v.work(t.Context(), c, v.attempts); err != nil {
 			t.Fatal(err)
 		}
 		if c = v.get(c.UUID); c.Failure == nil || c.Failure.Code != "template_missing" {
-			t.Errorf("failure = %+v, want template_missing", c.Failure)
+			t.Errorf("last attempt without the base: failure = %+v, want template_missing", c.Failure)
 		}
 	})
 }
 
-// The base may be in memory when its stored file is lost or damaged. The certificate is not approved, and
-// the failure says what to restore.
+// If the stored base is lost or damaged while a copy of it is in memory, the certificate is not approved.
+// The message of the failure names the command that finds the file.
 func TestBaseIsDamagedWhileDrawing(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -239,7 +238,7 @@ func TestBaseIsDamagedWhileDrawing(t *testing.T) {
 				t.Fatal(err)
 			}
 			if c = v.get(c.UUID); c.Status != Failed || c.Failure.Code != test.code || !strings.Contains(c.Failure.Message, "doctor --files") {
-				t.Errorf("status = %s, failure = %+v, want %s with the remedy", c.Status, c.Failure, test.code)
+				t.Errorf("status = %s, failure = %+v, want failed with %s and the command doctor --files", c.Status, c.Failure, test.code)
 			}
 			if err := os.WriteFile(v.file(base), good, 0o600); err != nil {
 				t.Fatal(err)
@@ -252,8 +251,8 @@ func TestBaseIsDamagedWhileDrawing(t *testing.T) {
 	}
 }
 
-// verifyBase returns a Verifier that also verifies that a file begins with the base, because a signature
-// covers the base.
+// verifyBase returns a Verifier for which a file that does not begin with the base is invalid, because a
+// signature also covers the base.
 func verifyBase(verify Verifier) Verifier {
 	return func(r io.ReaderAt, size int64, o pades.Options) (*pades.Report, error) {
 		base := pdftest.Page("a design")
@@ -276,7 +275,7 @@ func changeFile(t *testing.T, file string, change func([]byte) []byte) {
 	}
 }
 
-// One rule for duplicates covers uploads and certificates from templates.
+// Uploads and certificates from templates can be duplicates of each other.
 func TestDuplicatesOfTemplates(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -286,7 +285,7 @@ func TestDuplicatesOfTemplates(t *testing.T) {
 			t.Helper()
 			_, err := v.Upload(t.Context(), u)
 			if p := ProblemsOf(err); len(p) != 1 || p[0].Code != CodeDuplicate || p[0].Detail != existing.UUID {
-				t.Errorf("%s: %v, want a duplicate of %s", what, err, existing.UUID)
+				t.Errorf("%s: err = %v, want a duplicate of %s", what, err, existing.UUID)
 			}
 		}
 		u := v.input(v.inst)
@@ -335,19 +334,19 @@ func TestEraseCertificateFromTemplate(t *testing.T) {
 			t.Errorf("record = %+v with %+v, want no values and the same digest", now, now.Template)
 		}
 		if _, err := v.OpenOriginal(t.Context(), now); !errors.Is(err, ErrFilesPurged) {
-			t.Errorf("opening the original: %v, want ErrFilesPurged", err)
+			t.Errorf("opening the original: err = %v, want ErrFilesPurged", err)
 		}
-		// A certificate that was revoked before it was drawn.
+		// Erase a certificate that was revoked before it was processed.
 		early := v.revoked(v.issue(base, "three"))
 		v.erased(early, 0, 0)
 		if _, err := v.OpenOriginal(t.Context(), v.get(early.UUID)); !errors.Is(err, ErrFilesPurged) {
-			t.Errorf("opening the original of a certificate that was never drawn: %v, want ErrFilesPurged", err)
+			t.Errorf("opening the original of a certificate that was never processed: err = %v, want ErrFilesPurged", err)
 		}
 		failed := v.issue(base, "four")
 		v.force(failed, Failed)
 		v.issue(base, "five") // the newest record cannot be erased
 		if e := v.erased(failed, 0, 0); !e.RecordDeleted {
-			t.Error("the record of the failed certificate still exists")
+			t.Error("the record of the erased failed certificate still exists, want no record")
 		}
 		v.clock.Advance(30 * day)
 		v.sweepFiles()
@@ -359,7 +358,7 @@ func TestEraseCertificateFromTemplate(t *testing.T) {
 		v.clock.Advance(31 * day)
 		v.sweep()
 		if c, err := v.ByUUID(t.Context(), v.inst.ID, other.UUID); !fault.Is(err, fault.NotFound) {
-			t.Errorf("the expired failed certificate still exists: %+v, %v", c, err)
+			t.Errorf("failed certificate after its retention: %+v, err = %v, want NotFound", c, err)
 		}
 	})
 }
@@ -383,7 +382,7 @@ func TestDamagedTemplateFilesAreFound(t *testing.T) {
 		return found
 	}
 	if got := results(); len(got) != 2 || got["one file"] != Passed || got["one signature"] != Passed {
-		t.Errorf("checks = %v, want two that pass", got)
+		t.Errorf("checks = %v, want two checks that passed", got)
 	}
 	for name, key := range map[string]string{"the base": base, "the fields": c.Verified.TailKey} {
 		good, err := os.ReadFile(v.file(key))
@@ -396,11 +395,11 @@ func TestDamagedTemplateFilesAreFound(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := results(); got["one file"] != FailedCheck {
-			t.Errorf("damage of %s: checks = %v, want a failed check of the file", name, got)
+			t.Errorf("with damage to %s: checks = %v, want a failed check of the file", name, got)
 		}
 		for _, open := range []func(context.Context, *Certificate) (*Content, error){v.OpenOriginal, v.OpenVerified} {
 			if _, err := open(t.Context(), c); !fault.Is(err, fault.Damaged) {
-				t.Errorf("opening a file with damage of %s: %v, want Damaged", name, err)
+				t.Errorf("opening a file with damage to %s: err = %v, want Damaged", name, err)
 			}
 		}
 		if err := os.WriteFile(v.file(key), good, 0o600); err != nil {
@@ -408,15 +407,15 @@ func TestDamagedTemplateFilesAreFound(t *testing.T) {
 		}
 	}
 	if got := results(); got["one file"] != Passed {
-		t.Errorf("after the repair: checks = %v, want none that fails", got)
+		t.Errorf("after the repair: checks = %v, want a passed check of the file", got)
 	}
 	if got := v.read(waiting, v.OpenOriginal); !bytes.HasPrefix(got, drawer.base) {
 		t.Error("the original of a certificate in processing cannot be drawn after the checks")
 	}
 }
 
-// If several workers draw a certificate at the same time, it is approved once, and its record describes the
-// files that remain.
+// If several workers draw a certificate concurrently, it is approved once, and its record has the digest of
+// the verified PDF that is stored.
 func TestWorkersDrawTheSameCertificate(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -452,7 +451,7 @@ func TestWorkersDrawTheSameCertificate(t *testing.T) {
 	})
 }
 
-// If the response to the commit of the approval is lost, no file is lost.
+// If the response to the commit of an approval is lost, the verified PDF is not deleted.
 func TestLostCommitOfTemplateLosesNoFile(t *testing.T) {
 	t.Parallel()
 	proxy, proxied := dbtest.NewProxy(t, dbtest.MigratedURL(t))
@@ -460,7 +459,7 @@ func TestLostCommitOfTemplateLosesNoFile(t *testing.T) {
 	c := v.issue(base, "one")
 	drawer.fail = func(*Certificate) error { proxy.LoseResponse(""); return nil }
 	if err := v.work(t.Context(), c, 1); err == nil {
-		t.Error("the attempt whose response to the commit was lost returned no error")
+		t.Error("the attempt whose response to the commit was lost returned nil, want an error")
 	}
 	drawer.fail = nil
 	if err := v.work(t.Context(), c, 2); err != nil {

@@ -14,11 +14,11 @@ const (
 	dateLayout = time.DateOnly
 )
 
-// Text has the fields of a certificate other than its file.
+// Text has the texts of a certificate.
 type Text struct{ Title, FullName, Email, IssueDate, Details, ExpiresOn string }
 
-// Field is an input of an operation on certificates. Each surface, such as the API or the panel,
-// has its own names for fields.
+// Field is an input of an operation on certificates. The API, the panel and other interfaces have their
+// own names for fields.
 type Field string
 
 // The fields of a certificate, of a revocation and of a selection of certificates.
@@ -118,8 +118,7 @@ func checkDate(text string) Code {
 	return ""
 }
 
-// Today returns the day of now in UTC. It is the issue date of a certificate that was uploaded without a
-// date.
+// Today returns the date of now in UTC. An upload without an issue date has this date.
 func Today(now time.Time) string { return now.UTC().Format(dateLayout) }
 
 // read returns a valid text in its stored form. For a text that is not valid, it returns "" and

@@ -13,10 +13,10 @@ type Thumbnailer interface {
 	Thumbnail(ctx context.Context, pdf io.ReaderAt, size int64, width, height int) (image.Image, error)
 }
 
-// Thumbnail draws the first page of the verified PDF with the largest number of pixels that fits into a
-// width and a height. The width must not be larger than the height. The picture is not stored, unlike
-// that of OpenImage: a batch has thousands of certificates, and their pictures are small and needed
-// only once. The errors are those of OpenVerified, and errNoPreview if the vault cannot draw.
+// Thumbnail draws the first page of the verified PDF as large as possible within a width and a height in
+// pixels. The width must not be larger than the height. Unlike OpenImage, Thumbnail does not store the
+// picture, because a batch may have thousands of certificates, and their pictures are needed only once. The
+// error is errNoPreview if the sealer cannot draw thumbnails.
 func (s *Service) Thumbnail(ctx context.Context, c *Certificate, width, height int) (_ image.Image, err error) {
 	t, ok := s.sealer.(Thumbnailer)
 	if !ok {

@@ -23,13 +23,11 @@ const (
 // Typo describes a mistake in a typed reference id.
 type Typo struct {
 	Mistake Mistake
-	// Character is the wrong character. Before and After are the typed text before and after the
-	// wrong character. If there is no wrong character, Before is the whole text, or "" for a text of
-	// more than 128 characters.
+	// Character is the wrong character, and Before and After are the typed text before and after it. If
+	// there is no wrong character, Before is the whole text, or "" for a text of more than 128 characters.
 	Before, Character, After string
-	// Count is the number of characters after the prefix, where sixteen are required. It is 0 if
-	// there is a wrong character, and the length of the whole text if the text has more than 128
-	// characters.
+	// Count is the number of characters after the prefix, which must be sixteen. It is 0 if there is a
+	// wrong character, and the length of the whole text if the text has more than 128 characters.
 	Count int
 }
 
@@ -59,7 +57,7 @@ func FindTypo(typed string) Typo {
 	}
 	t := Typo{Before: typed}
 	if prefix < minPrefixLen || prefix > maxPrefixLen {
-		// Without a hyphen the end of the prefix is unknown.
+		// Without a hyphen after a prefix of a valid length, the end of the prefix is not known.
 		prefix = min(max(len(places)-codeLen, minPrefixLen), maxPrefixLen)
 	}
 	switch t.Count = max(0, len(places)-prefix); {

@@ -33,7 +33,7 @@ type Upload struct {
 	// File is the received file, or nil. FileProblem is the problem of a file that was refused.
 	File        *File
 	FileProblem *Problem
-	// Wanted is the requested position of the stamp, or nil for the institution's policy.
+	// Wanted is the requested placement of the stamp, or nil for the institution's policy.
 	Wanted *RequestedPlacement
 
 	// Template and BaseKey, the key of the template's base, replace the file if the certificate is
@@ -42,7 +42,7 @@ type Upload struct {
 	BaseKey  string
 	// Signatories must approve the certificate before it is processed.
 	Signatories Signatories
-	// Notify is the time of the mail to the recipient. CreateTx does not use it, because the time
+	// Notify is the time of the mail to the recipient. CreateTx does not store it, because the time
 	// is stored for the whole batch.
 	Notify Notify
 
@@ -66,10 +66,9 @@ func (f TxFunc) runTx(ctx context.Context, tx *db.Tx, c *Certificate) error {
 }
 
 // Upload creates a certificate in status processing, its event, its job and its entry in the audit log.
-// A certificate with signatories has the status pending, and no job. Upload returns Invalid with all
-// Problems of the input. A duplicate is also a problem. The database detects duplicates, so that only
-// one of several concurrent uploads succeeds. The error is fault.Forbidden if a limit of the
-// institution is reached.
+// A certificate with signatories has the status pending, and no job. The error is fault.Invalid with
+// Problems for bad input or a duplicate, and fault.Forbidden if a limit of the institution is reached. The
+// database detects duplicates, so that only one of several concurrent uploads of a certificate succeeds.
 func (s *Service) Upload(ctx context.Context, u Upload) (*Certificate, error) {
 	c, email, err := s.validate(&u)
 	if err != nil {
@@ -113,7 +112,7 @@ func (s *Service) CreateTx(ctx context.Context, tx *db.Tx, u Upload) (*Certifica
 	return c, storePlacementTx(ctx, tx, c.ID, u.Wanted)
 }
 
-// insertUploadTx is insertTx for a certificate that may have signatories.
+// insertUploadTx stores a certificate as insertTx does, and the requests to its signatories.
 func (s *Service) insertUploadTx(ctx context.Context, tx *db.Tx, c *Certificate, email account.Email, who Signatories) error {
 	if len(who.Members) == 0 {
 		return s.insertTx(ctx, tx, c, email, triggerUpload)
@@ -180,14 +179,14 @@ func fileName(name string) string {
 		return r
 	}, strings.ToValidUTF8(path.Base(strings.ReplaceAll(name, `\`, "/")), ""))
 	if runes := []rune(name); len(runes) > maxFileName {
-		// The extension determines the type, so the beginning of the name is removed.
+		// The beginning of the name is removed, because the type of the file must match its extension.
 		name = string(runes[len(runes)-maxFileName:])
 	}
 	return name
 }
 
-// insertTx stores a certificate with its event. It also creates the job of a certificate in processing
-// that belongs to no batch. It returns an error of kind Invalid for a duplicate. If the caller commits the
+// insertTx stores a certificate with its event. If the certificate is in processing and in no batch, insertTx
+// also creates its job. It returns an error of kind Invalid for a duplicate. If the caller commits the
 // transaction after this error, the job remains without a certificate, and sealWorker.Work ignores it.
 func (s *Service) insertTx(ctx context.Context, tx *db.Tx, c *Certificate, email account.Email, by trigger) (err error) {
 	row := transitionOf(by)
@@ -248,8 +247,8 @@ func (s *Service) insertTx(ctx context.Context, tx *db.Tx, c *Certificate, email
 	return s.movedTx(ctx, tx, row, c)
 }
 
-// duplicateTx returns the problem of a certificate with the address, title and date of an existing
-// certificate. The problem has the UUID of the existing certificate.
+// duplicateTx returns the error for a certificate with the address, title and date of an existing
+// certificate. Its Problem has the UUID of the existing certificate.
 func duplicateTx(ctx context.Context, tx *db.Tx, c *Certificate, email account.Email) error {
 	var existing string
 	if err := tx.QueryRowContext(ctx, `

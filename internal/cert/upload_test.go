@@ -202,7 +202,7 @@ func TestDuplicateRule(t *testing.T) {
 			tc.change(&u)
 			_, err := v.Upload(t.Context(), u)
 			if got := slices.Equal(ProblemsOf(err), duplicateOf(first)); got != tc.duplicate || !tc.duplicate && err != nil {
-				t.Errorf("%s: err = %v, want duplicate %t", tc.name, err, tc.duplicate)
+				t.Errorf("%s: err = %v, want a duplicate: %t", tc.name, err, tc.duplicate)
 			}
 		}
 		for _, status := range Statuses {
@@ -233,8 +233,7 @@ func TestOtherInstitutionHasNoAccess(t *testing.T) {
 			"ByUUID": func() (*Certificate, error) { return v.ByUUID(ctx, other.ID, c.UUID) },
 			"Retry":  func() (*Certificate, error) { return v.Retry(ctx, other.ID, c.UUID, nil) },
 			"Revoke": func() (*Certificate, error) { return v.Revoke(ctx, other.ID, c.UUID, Revocation{Reason: "x"}) },
-			// The error of an invalid request from another institution must not reveal that the
-			// record exists.
+			// The error of an invalid request must not reveal that the record exists.
 			"Revoke without a reason": func() (*Certificate, error) { return v.Revoke(ctx, other.ID, c.UUID, Revocation{}) },
 		} {
 			got, err := call()
@@ -263,7 +262,7 @@ func TestReferenceIDs(t *testing.T) {
 		}
 		code, ok := strings.CutPrefix(id, "NWU-")
 		if !ok || len(code) != 16 || strings.Trim(code, "0123456789ABCDEFGHJKMNPQRSTVWXYZ") != "" || seen[id] {
-			t.Fatalf("reference id = %q, want a new id of NWU- and 16 characters of base 32", id)
+			t.Fatalf("reference id = %q, want NWU- and 16 characters of base 32, different from the earlier ids", id)
 		}
 		seen[id] = true
 		for _, c := range code {
@@ -300,7 +299,7 @@ func TestFoldReference(t *testing.T) {
 		"<script>alert(1)</script>", "../../../../etc/passwd", "\xff\xfe", "%", repeat("A", 129), repeat(" ", 200) + "NWU-7K3M9QX2P4RTVW01", "١٢٣٤٥٦٧٨٩٠١٢٣٤٥٦٧٨",
 	} {
 		if got := FoldReference(typed); got != "" {
-			t.Errorf("FoldReference(%q) = %q, want none", typed, got)
+			t.Errorf("FoldReference(%q) = %q, want an empty text", typed, got)
 		}
 	}
 }

@@ -26,8 +26,7 @@ import (
 const (
 	// SealQueue has the jobs that make verified PDFs of certificates without a batch.
 	SealQueue = "seal"
-	// BulkQueue has the jobs that make verified PDFs of batches. In the server, BulkQueue has fewer
-	// workers than SealQueue.
+	// BulkQueue has the jobs that make verified PDFs of certificates of batches.
 	BulkQueue = "seal_bulk"
 	// SealTimeout is the limit of one attempt at sealing.
 	SealTimeout = time.Minute
@@ -57,8 +56,8 @@ type sealWorker struct {
 	service *Service
 }
 
-// Work makes a verified PDF. It may run twice for one certificate, even concurrently. The first run
-// that changes the status succeeds.
+// Work makes a verified PDF. It may run twice for one certificate, even concurrently. Only the first run
+// that finishes changes the status.
 func (w *sealWorker) Work(ctx context.Context, j *river.Job[sealArgs]) error {
 	s := w.service
 	c, err := byUUID(ctx, s.db, j.Args.UUID)
@@ -91,7 +90,7 @@ func (w *sealWorker) Work(ctx context.Context, j *river.Job[sealArgs]) error {
 		return nil
 	case context.Cause(ctx) != nil && !errors.Is(ctx.Err(), context.DeadlineExceeded):
 		s.metrics.ended(ctx, postponedOutcome)
-		// This process is stopping. The next process repeats the attempt, which does not count.
+		// This process is stopping. The interrupted attempt does not count.
 		return river.JobSnooze(0)
 	}
 	if wait, ok := waitOf(err); ok {
@@ -103,7 +102,7 @@ func (w *sealWorker) Work(ctx context.Context, j *river.Job[sealArgs]) error {
 		return s.fail(context.WithoutCancel(ctx), c, Failure{Code: r.Code, Message: r.Reason})
 	}
 	log := s.log.With(slog.String("certificate", c.UUID), slog.Int("attempt", j.Attempt), slog.Any("error", err))
-	// Another attempt does not help after a key has expired, because a person must replace the key.
+	// Another attempt cannot succeed with an expired key, because a person must replace the key.
 	if f, ok := errors.AsType[*authority.Fault](err); j.Attempt < j.MaxAttempts && (!ok || f.Code != authority.CodeExpired) {
 		s.metrics.ended(ctx, retriedOutcome)
 		log.WarnContext(ctx, "making a verified PDF failed; it will be retried")
@@ -114,8 +113,8 @@ func (w *sealWorker) Work(ctx context.Context, j *river.Job[sealArgs]) error {
 	return s.fail(context.WithoutCancel(ctx), c, failureOf(err))
 }
 
-// waitOf returns how long a job waits before it runs again, if it failed because the storage is full or
-// not available.
+// waitOf returns how long a job waits before it runs again, and reports whether err means that the storage
+// is full or not available.
 func waitOf(err error) (wait time.Duration, ok bool) {
 	if db.Full(err) {
 		return blob.FullWait, true
@@ -157,7 +156,7 @@ const (
 
 // failureOf returns the failure that the institution sees for an error other than a refusal.
 func failureOf(err error) Failure {
-	if errors.Is(err, ErrDamagedTemplate) { // checked first, because it can be the cause of errNotValid
+	if errors.Is(err, ErrDamagedTemplate) { // checked first, because err may also wrap errNotValid
 		return Failure{Code: "template_damaged", Message: "A file of the template is damaged in the vault's storage. " + restoreTemplate}
 	}
 	if f, ok := signingFailure(err); ok {
@@ -183,7 +182,6 @@ func failureOf(err error) Failure {
 
 // process seals and stores a file, reads the stored file back, and then approves the certificate.
 func (s *Service) process(ctx context.Context, c *Certificate) (err error) {
-	// Do not seal a file that cannot be stored.
 	if err := s.blobs.CheckReserve(ctx); err != nil {
 		return fmt.Errorf("storing the verified PDF: %w", err)
 	}
@@ -205,8 +203,7 @@ func (s *Service) process(ctx context.Context, c *Certificate) (err error) {
 		return err
 	}
 	in.stamp.Signature = signature
-	// Each attempt uses a new name, so that two concurrent attempts do not overwrite each other's
-	// file.
+	// Each attempt uses a new key, so that concurrent attempts do not overwrite each other's files.
 	key := blobKey(inst.UUID, uuid.Must(uuid.NewV7()).String(), "verified")
 	v, err := s.sealAndStore(ctx, c, in, key)
 	if err != nil {
@@ -229,7 +226,7 @@ func (s *Service) process(ctx context.Context, c *Certificate) (err error) {
 	end(err)
 	if err != nil {
 		if errors.Is(err, ErrInvalidState) {
-			// Another worker finished the certificate in the meantime, or the certificate was revoked.
+			// Another run finished the certificate in the meantime, or the certificate was revoked.
 			return discard()
 		}
 		// If the response to the commit was lost, the row may refer to the file. If no row refers
@@ -306,7 +303,7 @@ func (s *Service) sealAndStore(ctx context.Context, c *Certificate, in *input, k
 		return nil, errors.New("the verified PDF of a certificate from a template does not begin with its original")
 	}
 	if !v.Whole {
-		release() // for a whole file, the place is kept until the file is stored, because it is in memory
+		release() // a whole file is in memory, so its processor is released after the file is stored
 	}
 	step, end = s.metrics.step(ctx, storeStep)
 	body := io.MultiReader(bytes.NewReader(in.fields), v.Body)

@@ -44,7 +44,7 @@ func TestSealingStoresVerifiedPDF(t *testing.T) {
 		}
 		whole := append(bytes.Clone(content), tailText...)
 		if got.Verified.SHA256 != sha256.Sum256(whole) || got.Verified.Size != int64(len(whole)) || got.Verified.Whole {
-			t.Errorf("verified PDF = %+v, want the digest and size of the original and the tail", got.Verified)
+			t.Errorf("verified PDF = %+v, want the digest and size of the original followed by the tail", got.Verified)
 		}
 		now := db.Time(db.Micros(v.clock.Now()))
 		if got.ApprovedAt == nil || !got.ApprovedAt.Equal(now) || !got.UpdatedAt.Equal(now) || !got.CreatedAt.Equal(c.CreatedAt) {
@@ -56,7 +56,7 @@ func TestSealingStoresVerifiedPDF(t *testing.T) {
 		if want := []seal.Notice{{Code: "first", Message: "First."}, {Code: "second", Message: "Second."}}; !reflect.DeepEqual(got.Notices, want) {
 			t.Errorf("notices = %+v, want %+v", got.Notices, want)
 		}
-		// The second run of the job finds the certificate approved.
+		// A second run of the job changes nothing.
 		before := v.snapshot(c.UUID)
 		if err := v.work(t.Context(), c, 1); err != nil {
 			t.Fatal(err)
@@ -192,8 +192,7 @@ func (e deadlineContext) Err() error {
 	}
 }
 
-// A timeout counts as an attempt. The failure after the last attempt is stored although the context
-// has ended.
+// The failure after the last attempt is stored, although the context has ended.
 func TestTimeoutCountsAsAnAttempt(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -253,8 +252,8 @@ func TestRevokedWhileSealingStaysRevoked(t *testing.T) {
 	}
 }
 
-// If two workers seal the same certificate, one worker approves the certificate. The file of this
-// worker remains, and the file of the other worker is deleted.
+// If two workers seal the same certificate, one of them approves it. The file of the other worker is
+// deleted.
 func TestTwoWorkersOnOneCertificate(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -293,8 +292,8 @@ func TestTwoWorkersOnOneCertificate(t *testing.T) {
 	})
 }
 
-// TestEarlierPositionsAreReused checks that the sealer gets the earlier positions of the stamps of
-// the same institution as EarlierLayouts, latest first, if the placement is automatic.
+// If the placement is automatic, the sealer receives the layouts of earlier certificates of the same
+// institution, latest first.
 func TestEarlierPositionsAreReused(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -371,7 +370,7 @@ func TestPolicyIsCheckedAndStored(t *testing.T) {
 				want = before
 			}
 			if fields := fieldsOf(err); (err == nil) != (tc.field == "") || tc.field != "" && (len(fields) != 1 || fields[tc.field] == "") {
-				t.Errorf("%s: err = %v, want a problem of the field %q, or nil if the field is empty", tc.name, err, tc.field)
+				t.Errorf("%s: err = %v, want a problem of the field %q, or nil if no field is named", tc.name, err, tc.field)
 			}
 			if got, err := ReadPolicy(ctx, d, v.inst.ID); err != nil || !reflect.DeepEqual(got, want) {
 				t.Errorf("%s: policy = %+v, err = %v; want %+v", tc.name, got, err, want)
@@ -380,8 +379,6 @@ func TestPolicyIsCheckedAndStored(t *testing.T) {
 	})
 }
 
-// TestRequestedPositionIsUsed seals one certificate with a requested position, and the next
-// certificate with the policy of the institution. An upload with an unknown placement is refused.
 func TestRequestedPositionIsUsed(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -1,6 +1,6 @@
 // Package colour implements the rules for an institution's colour: its notation,
-// its contrast (WCAG 2.2), the shades for pages, and the colour of text on the
-// colour. The package does not depend on where colours are used.
+// its contrast (WCAG 2.2), the shades for pages, and the colour of text on
+// this colour.
 package colour
 
 import (
@@ -82,15 +82,14 @@ func (c Colour) TextColour() Colour {
 	return Black
 }
 
-// mix returns the colour that is n of 255 steps on the way from c to another
-// colour.
+// mix returns the colour at step n of 255 from c to another colour.
 func (c Colour) mix(to Colour, n int) Colour {
 	step := func(a, b uint8) uint8 { return uint8((int(a)*(255-n) + int(b)*n) / 255) }
 	return Colour{step(c.R, to.R), step(c.G, to.G), step(c.B, to.B)}
 }
 
-// toward returns the first colour on the way from c to end that has at least the
-// given contrast to ground, or end if no colour has it.
+// toward returns the first of the colours from c to end that has at least the given
+// contrast to ground, or end if none has it.
 func (c Colour) toward(end, ground Colour, contrast float64) Colour {
 	for n := range 256 {
 		if shade := c.mix(end, n); Contrast(shade, ground) >= contrast {
@@ -104,12 +103,12 @@ func (c Colour) toward(end, ground Colour, contrast float64) Colour {
 // nearest darker shade with that contrast.
 func (c Colour) Darker() Colour { return c.toward(Black, White, Graphic) }
 
-// Brand has the colours of pages and mail. Day, for the light scheme, is the colour
-// itself. Night, for the dark scheme, is a shade with enough contrast to a dark
+// Brand has the colours of pages and mail. Day, for the light scheme, is the colour of
+// the institution. Night, for the dark scheme, is a shade with enough contrast to a dark
 // background. TextOnDay and TextOnNight are the colours of text on Day and Night.
 type Brand struct{ Day, TextOnDay, Night, TextOnNight Colour }
 
-// Brand returns the colours of pages and mail for the colour c.
+// Brand returns the colours of pages and mail for an institution with the colour c.
 func (c Colour) Brand() *Brand {
 	night := c.toward(White, DarkBackground, Graphic)
 	return &Brand{c, c.TextColour(), night, night.TextColour()}

@@ -16,7 +16,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// The figures come from the examples in the standard and from other tools.
+// The expected values come from the examples of WCAG 2.2 and from other tools.
 func TestContrast(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ a, b, want string }{
@@ -31,9 +31,6 @@ func TestContrast(t *testing.T) {
 	}
 }
 
-// For a sample of all colours, text on the colour is readable, the darker shade
-// has enough contrast to a light page, and the shade for the dark scheme has
-// enough contrast to a dark page.
 func TestContrastOfSampledColours(t *testing.T) {
 	t.Parallel()
 	step := 5

@@ -2,8 +2,8 @@ package colour
 
 import "math"
 
-// OKLCH is a colour in the cylindrical form of the Oklab colour space (CSS Color Module Level 4,
-// 9.4), in which equal steps look equal.
+// OKLCH is a colour in the cylindrical form of the Oklab colour space (CSS Color Module Level 4, 9.4).
+// Colours at equal distances in this space look equally different.
 type OKLCH struct {
 	Lightness float64 // from 0, black, to 1, white
 	Chroma    float64 // 0 is grey; sRGB has colours up to about 0.32
@@ -25,8 +25,8 @@ func (c Colour) OKLCH() OKLCH {
 	}
 }
 
-// Colour returns the nearest sRGB colour with the lightness and the hue. The chroma is reduced if
-// sRGB does not have the colour.
+// Colour returns o as an sRGB colour. If o is outside sRGB, Colour reduces the chroma, and keeps the lightness
+// and the hue.
 func (o OKLCH) Colour() Colour {
 	if c, ok := o.srgb(); ok {
 		return c
@@ -45,7 +45,7 @@ func (o OKLCH) Colour() Colour {
 	return c
 }
 
-// srgb returns the colour, clipped to sRGB, and reports whether it was in sRGB.
+// srgb returns the colour, clipped to sRGB, and reports whether it is in sRGB without clipping.
 func (o OKLCH) srgb() (Colour, bool) {
 	sin, cos := math.Sincos(o.Hue * math.Pi / 180)
 	x, y := o.Chroma*cos, o.Chroma*sin
@@ -60,7 +60,7 @@ func (o OKLCH) srgb() (Colour, bool) {
 
 func cube(v float64) float64 { return v * v * v }
 
-// linear returns the linear light of a component of sRGB.
+// linear returns the linear-light value, from 0 to 1, of a component of an sRGB colour.
 func linear(v uint8) float64 {
 	s := float64(v) / 255
 	if s <= 0.04045 {
@@ -69,7 +69,8 @@ func linear(v uint8) float64 {
 	return math.Pow((s+0.055)/1.055, 2.4)
 }
 
-// encode returns the component of sRGB with the linear light, and reports whether sRGB has it.
+// encode returns the component of an sRGB colour for a linear-light value. It clips a value that is not
+// between 0 and 1, and reports whether the value is between 0 and 1, with a small tolerance.
 func encode(v float64) (uint8, bool) {
 	const tolerance = 1e-4
 	ok := v >= -tolerance && v <= 1+tolerance
@@ -80,8 +81,8 @@ func encode(v float64) (uint8, bool) {
 	return uint8(math.Round((1.055*math.Pow(v, 1/2.4) - 0.055) * 255)), ok
 }
 
-// On returns c if it has at least the given contrast to ground. Otherwise it returns the nearest
-// shade with that contrast: a darker one on a light ground, a lighter one on a dark ground.
+// On returns c if it has at least the given contrast to the background ground. Otherwise it returns the
+// nearest shade with that contrast: a darker shade on a light background, a lighter shade on a dark one.
 func (c Colour) On(ground Colour, contrast float64) Colour {
 	end := White
 	if Contrast(Black, ground) >= Contrast(White, ground) {

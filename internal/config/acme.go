@@ -28,7 +28,7 @@ type ExternalAccount struct {
 	Key   []byte
 }
 
-// ExternalAccount returns the account of --acme-eab-kid, or nil without this setting.
+// ExternalAccount returns the account of --acme-eab-kid, or nil if no setting of an account is set.
 func (t *TLS) ExternalAccount() (*ExternalAccount, error) {
 	text, source := t.ACMEKey, ACMEKeyVariable
 	if t.ACMEKeyFile != "" {

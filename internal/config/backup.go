@@ -12,8 +12,7 @@ type Backups struct {
 	BackupKeep  int           `default:"14" help:"Number of backups to keep in --backup." name:"backup-keep" placeholder:"N"`
 }
 
-// checkBackups checks the settings if a folder is set. The folder itself is checked when the server
-// starts.
+// checkBackups checks the settings if --backup is set. The server checks the folder when it starts.
 func (b *Backups) checkBackups() error {
 	if b.Backup == "" {
 		return nil

@@ -56,8 +56,8 @@ func (s *Storage) AfterApply() error {
 	return s.checkBlob()
 }
 
-// checkBlob checks the settings that --blob requires. With --blob, the data folder may vanish at any
-// moment, so it must not contain the only copy of anything.
+// checkBlob checks the settings that --blob requires. With --blob, the data folder may be lost at any
+// time, so it must not contain the only copy of a file.
 func (s *Storage) checkBlob() error {
 	if s.Blob == "" {
 		return nil
@@ -82,7 +82,7 @@ func (s *Storage) checkBlob() error {
 	return nil
 }
 
-// isInside reports whether a file is inside a folder.
+// isInside reports whether the path of a file is inside a folder.
 func isInside(dir, file string) bool {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -112,8 +112,8 @@ func (s *Storage) MasterKeyPath() string {
 // maxFileCheckRate is the maximum of --file-check-rate, in megabytes per second.
 const maxFileCheckRate = 10_000
 
-// OwnCache returns the folder in which the vault itself stores the compiled PDF renderer, if --cache
-// does not have it.
+// OwnCache returns the folder in which the vault stores the compiled PDF renderer, if the folder of --cache
+// does not contain it.
 func (s *Storage) OwnCache() string { return filepath.Join(s.Data, "cache") }
 
 // defaultListen is the default of --listen.
@@ -133,7 +133,7 @@ type TLS struct {
 	ACMEKey string `kong:"-"`
 }
 
-// checkTLS returns an error if the settings do not fit together.
+// checkTLS returns an error if a setting is not valid, or if another setting that it requires is missing.
 func (t *TLS) checkTLS() error {
 	if (t.TLSCert == "") != (t.TLSKey == "") {
 		return errors.New("--tls-cert and --tls-key must be set together")
@@ -277,8 +277,8 @@ func (c *Serve) Finish() error {
 	return c.checkOutgoing()
 }
 
-// checkOrigins checks the origins and converts them to the form in which browsers send origins (RFC
-// 6454, 6.2), because origins are compared as text.
+// checkOrigins checks the origins of --cors-origin and converts them to the form in which browsers send
+// origins (RFC 6454, 6.2), because origins are compared as text.
 func (c *Serve) checkOrigins() error {
 	for i, origin := range c.CORSOrigin {
 		u, err := url.Parse(strings.ToLower(strings.TrimSuffix(origin, "/")))
@@ -293,9 +293,9 @@ func (c *Serve) checkOrigins() error {
 	return nil
 }
 
-// FinishBaseURL checks the base URL. If the base URL is not set, FinishBaseURL derives the base URL
-// from other settings, but only if the other settings are unambiguous, because the base URL is
-// printed on certificates. port is the port of --listen, or the actual port if --listen has port 0.
+// FinishBaseURL checks the base URL. If it is not set, FinishBaseURL derives it from --acme-domain, or
+// else from --listen and port, which is the actual port if --listen has port 0. With --behind-proxy the
+// base URL must be set, because it is printed on certificates and the public address is not known.
 func (c *Serve) FinishBaseURL(port string) error {
 	switch {
 	case c.BaseURL != "":

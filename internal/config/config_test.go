@@ -47,7 +47,7 @@ func TestBaseURLFollowsListen(t *testing.T) {
 		}
 		c, err := parse(t, args...)
 		if err != nil || c.BaseURL != want {
-			t.Errorf("--listen %q: base URL = %q, %v, want %q", listen, c.BaseURL, err, want)
+			t.Errorf("--listen %q: base URL = %q, error = %v, want %q", listen, c.BaseURL, err, want)
 		}
 	}
 }
@@ -141,7 +141,7 @@ func TestFlagOverridesEnvironmentOverridesFile(t *testing.T) {
 	}
 	proxies, err := c.Proxies()
 	if err != nil || len(proxies) != 1 || proxies[0].String() != "10.0.0.1/32" {
-		t.Fatalf("proxies = %v, %v, want 10.0.0.1/32", proxies, err)
+		t.Fatalf("proxies = %v, error = %v, want 10.0.0.1/32", proxies, err)
 	}
 }
 
@@ -152,6 +152,6 @@ func TestUnknownKeyInFileIsRejected(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := parse(t, "--config", file); err == nil || !strings.Contains(err.Error(), "base-ulr") {
-		t.Fatalf("error = %v, want an error that names base-ulr", err)
+		t.Fatalf("error = %v, want an error that contains base-ulr", err)
 	}
 }

@@ -12,7 +12,7 @@ import (
 // maxDuration is the maximum of a Duration: a hundred years.
 const maxDuration = 36_500 * 24 * time.Hour
 
-// Duration is a setting: a number of days such as 14d, a duration in Go's units such as 36h, or 0.
+// Duration is a duration in a setting: in days such as 14d, or in the units of time.ParseDuration such as 36h.
 type Duration time.Duration //nolint:recvcheck // Decode must change the value, and String must work for values
 
 // Decode implements [kong.MapperValue]. A configuration file may contain the number 0.

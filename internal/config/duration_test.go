@@ -18,14 +18,14 @@ func TestDurations(t *testing.T) {
 		}
 		c, err := parse(t, args...)
 		if err != nil {
-			t.Errorf("--blob-keep %q: %v, want %v", text, err, want)
+			t.Errorf("--blob-keep %q: error = %v, want the duration %v", text, err, want)
 		} else if got := time.Duration(c.BlobKeep); got != want {
-			t.Errorf("--blob-keep %q = %v, want %v", text, got, want)
+			t.Errorf("--blob-keep %q: duration = %v, want %v", text, got, want)
 		}
 	}
 	for _, text := range []string{"14", "d", "-1d", "-1h", "1.5d", "14 d", "two weeks", "36501d", "99999999d"} {
 		if c, err := parse(t, "--blob-keep="+text); err == nil {
-			t.Errorf("--blob-keep %q = %v, want an error", text, time.Duration(c.BlobKeep))
+			t.Errorf("--blob-keep %q: duration = %v, want an error", text, time.Duration(c.BlobKeep))
 		}
 	}
 }
@@ -39,9 +39,9 @@ func TestDurationInFile(t *testing.T) {
 		}
 		c, err := parse(t, "--config", file)
 		if err != nil {
-			t.Errorf("blob-keep = %s: %v, want %v", text, err, want)
+			t.Errorf("blob-keep = %s: error = %v, want the duration %v", text, err, want)
 		} else if got := time.Duration(c.BlobKeep); got != want {
-			t.Errorf("blob-keep = %s: %v, want %v", text, got, want)
+			t.Errorf("blob-keep = %s: duration = %v, want %v", text, got, want)
 		}
 	}
 }

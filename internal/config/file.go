@@ -11,7 +11,7 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// fileResolver resolves flags from a TOML file. The keys of the file are the names of the flags.
+// fileResolver resolves flags from a TOML file, whose keys are the names of the flags.
 type fileResolver struct{ values map[string]any }
 
 // Load reads a configuration file for kong.
@@ -23,8 +23,7 @@ func Load(r io.Reader) (kong.Resolver, error) {
 	return fileResolver{values: values}, nil
 }
 
-// Validate rejects keys that are not the name of a flag, so that a misspelt setting is not silently
-// ignored.
+// Validate returns an error for keys that are not names of flags, so that misspelt settings are found.
 func (f fileResolver) Validate(app *kong.Application) error {
 	known := map[string]bool{}
 	_ = kong.Visit(app, func(node kong.Visitable, next kong.Next) error {
@@ -46,8 +45,8 @@ func (f fileResolver) Validate(app *kong.Application) error {
 	return nil
 }
 
-// Resolve returns the value of a flag, or nil if the file has no value for it. The environment
-// overrides the file; kong's default is the opposite.
+// Resolve returns the value of a flag. It returns nil if the file has no value for it, or if the environment
+// has one. Without this rule, the file would override the environment in kong.
 func (f fileResolver) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
 	for _, name := range flag.Envs {
 		if _, set := os.LookupEnv(name); set {
@@ -66,8 +65,8 @@ func (f fileResolver) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (a
 	return nil, nil //nolint:nilnil // kong uses nil for no value
 }
 
-// joined returns a list in the form of the command line, as values separated by commas. kong would
-// convert a list by means of JSON, which cannot decode a text such as "5s" to a duration.
+// joined returns a list as on the command line, with the values separated by commas. kong would decode a
+// list with encoding/json, which cannot decode a text such as "5s" to a duration.
 func joined(list []any) string {
 	texts := make([]string, len(list))
 	for i, v := range list {
@@ -76,6 +75,6 @@ func joined(list []any) string {
 	return kong.JoinEscaped(texts, ',')
 }
 
-// flagName converts a key of the file to the name of a flag. It also accepts the form of
-// environment variables, with underscores.
+// flagName converts a key of the file to the name of a flag. A key may have underscores and upper-case
+// letters, as environment variables have.
 func flagName(key string) string { return strings.ReplaceAll(strings.ToLower(key), "_", "-") }

@@ -133,8 +133,8 @@ func (c *Serve) checkMail() error {
 	return err
 }
 
-// MailSender returns the sender address and the host name of the base URL. If the base URL has an
-// IP address and neither --mail-from nor --smtp is set, the host is localhost.
+// MailSender returns the sender address and the host of the base URL. If the base URL has an IP address and
+// --mail-from is not set, the host is localhost without --smtp, and MailSender returns an error with --smtp.
 func (c *Serve) MailSender() (from, host string, err error) {
 	u, err := url.Parse(c.BaseURL)
 	if err != nil {

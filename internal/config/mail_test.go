@@ -21,7 +21,7 @@ func TestMailServer(t *testing.T) {
 	} {
 		m := config.Mail{SMTP: text}
 		if got, err := m.MailServer(); err != nil || got != want {
-			t.Errorf("%s: MailServer = %+v, %v, want %+v", text, got, err, want)
+			t.Errorf("MailServer of %s = %+v, error = %v, want %+v", text, got, err, want)
 		}
 	}
 	for _, bad := range []string{
@@ -30,7 +30,7 @@ func TestMailServer(t *testing.T) {
 	} {
 		m := config.Mail{SMTP: bad}
 		if got, err := m.MailServer(); err == nil {
-			t.Errorf("%s is accepted as %+v, want an error", bad, got)
+			t.Errorf("MailServer of %s = %+v, want an error", bad, got)
 		}
 	}
 }
@@ -47,7 +47,7 @@ func TestMailSender(t *testing.T) {
 	} {
 		c := config.Serve{BaseURL: tc.base, Mail: config.Mail{SMTP: tc.smtp, MailFrom: tc.from}}
 		if got, _, err := c.MailSender(); got != tc.want || (err == nil) != (tc.want != "") {
-			t.Errorf("%s: sender = %q, %v, want %q", name, got, err, tc.want)
+			t.Errorf("%s: sender = %q, error = %v, want the sender %q, or an error if it is empty", name, got, err, tc.want)
 		}
 	}
 }

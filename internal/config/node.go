@@ -26,7 +26,7 @@ const (
 	maxDrain   = 5 * time.Minute
 )
 
-// Node contains the settings of one of several servers.
+// Node contains the settings of a server that may be one of several.
 type Node struct {
 	Roles []string       `help:"What this server does: web responds to requests, work runs jobs and sends webhooks and mail. Default: both." name:"roles" placeholder:"web,work"`
 	Node  string         `help:"Name of this server in logs, metrics and node list. Default: the name of the host." name:"node" placeholder:"NAME"`
@@ -50,7 +50,7 @@ func (n *Node) checkNode() error {
 	return nil
 }
 
-// Has reports whether the server has a role. Without --roles it has all.
+// Has reports whether the server has a role. A server without --roles has all roles.
 func (n *Node) Has(r Role) bool { return len(n.Roles) == 0 || slices.Contains(n.Roles, string(r)) }
 
 // RoleList returns the roles as a list such as "web,work".
@@ -64,7 +64,7 @@ func (n *Node) RoleList() string {
 	return strings.Join(list, ",")
 }
 
-// NodeName returns the name of the server.
+// NodeName returns the name of the server. Without --node, it is the name of the host, or "node".
 func (n *Node) NodeName() string {
 	if n.Node != "" {
 		return n.Node

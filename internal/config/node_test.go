@@ -31,12 +31,12 @@ func TestNodeSettings(t *testing.T) {
 		err := c.set.Finish()
 		if c.message != "" {
 			if err == nil || !strings.Contains(err.Error(), c.message) {
-				t.Errorf("%s: error = %v, want one with %s", name, err, c.message)
+				t.Errorf("%s: error = %v, want an error that contains %q", name, err, c.message)
 			}
 			continue
 		}
 		if err != nil || c.set.RoleList() != c.roles || c.set.DrainTime() != c.drain {
-			t.Errorf("%s: roles %q, drain %s, error %v; want %q, %s", name, c.set.RoleList(), c.set.DrainTime(), err, c.roles, c.drain)
+			t.Errorf("%s: roles = %q, drain = %s, error = %v, want %q and %s", name, c.set.RoleList(), c.set.DrainTime(), err, c.roles, c.drain)
 		}
 	}
 }

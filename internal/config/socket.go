@@ -5,17 +5,16 @@ import (
 	"net"
 )
 
-// Sockets contains the sockets that a service manager opened for the server. They replace the
-// addresses of the flags, and remain open while the server restarts, so that no connection is
-// refused.
+// Sockets contains the sockets that a service manager opened for the server. They remain open while the
+// server restarts, so that no connection is refused.
 type Sockets struct {
 	// Public replaces --listen, and Metrics replaces --metrics. Both may be nil.
 	Public, Metrics net.Listener
 }
 
-// useSocket sets --listen, from which the base URL may be derived, to the address of the public
-// socket, unless the operator has set --listen. It returns an error if the operator has set another
-// port than that of the socket, because the operator would expect the server at that port.
+// useSocket sets --listen to the address of the public socket, because the base URL may be derived from
+// --listen. If the operator has set --listen, useSocket does not change it, but returns an error if its
+// port is not that of the socket.
 func (c *Serve) useSocket() error {
 	if c.Public == nil {
 		return nil

@@ -10,8 +10,6 @@ import (
 	"github.com/certvault/certvault/internal/config"
 )
 
-// TestSocketReplacesListen checks the address and the base URL of a server whose socket a service
-// manager opened.
 func TestSocketReplacesListen(t *testing.T) {
 	t.Parallel()
 	l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4zero})
@@ -43,7 +41,7 @@ func TestSocketReplacesListen(t *testing.T) {
 		c.Public = l
 		err = c.Finish()
 		if tc.err == "" && (err != nil || c.BaseURL != tc.base) || tc.err != "" && (err == nil || !strings.Contains(err.Error(), tc.err)) {
-			t.Errorf("%s: base URL = %q, error %v; want the base URL %q or an error that contains %q", tc.name, c.BaseURL, err, tc.base, tc.err)
+			t.Errorf("%s: base URL = %q, error = %v, want the base URL %q or an error that contains %q", tc.name, c.BaseURL, err, tc.base, tc.err)
 		}
 	}
 }

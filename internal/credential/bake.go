@@ -18,7 +18,7 @@ const (
 	CarrierSVG Carrier = "svg"
 )
 
-// MaxFile is the size of the largest file that Unbake and Verify accept.
+// MaxFile is the size in bytes of the largest file that Unbake and Verify accept.
 const MaxFile = 10 << 20
 
 // ErrNoCredential reports a file without a credential.
@@ -27,11 +27,12 @@ var ErrNoCredential = errors.New("the file contains no credential")
 // ErrPicture reports a picture that is damaged.
 var ErrPicture = errors.New("the picture is damaged")
 
-// compactJWS matches a compact JWS, optionally with the disclosures and the key binding of SD-JWT.
+// compactJWS matches a compact JWS, optionally with the disclosures and the key binding JWT of an SD-JWT.
 var compactJWS = regexp.MustCompile(`^[\w-]+\.[\w-]+\.[\w-]+(~[\w-]*)*(~[\w-]+\.[\w-]+\.[\w-]+)?$`)
 
-// Unbake returns the credential in a file: a credential in JSON, a compact JWS or SD-JWT, or a PNG or
-// SVG picture with one of them. It returns ErrNoCredential if the file is something else.
+// Unbake returns the credential in a file and the kind of the file. The credential is in JSON, a compact JWS
+// or an SD-JWT, and is the whole file or is baked into a PNG or SVG picture. Unbake returns
+// ErrNoCredential if the file contains no credential, and ErrPicture if the picture is damaged.
 func Unbake(data []byte) ([]byte, Carrier, error) {
 	if len(data) > MaxFile {
 		return nil, "", errTooLarge
@@ -59,7 +60,7 @@ func Unbake(data []byte) ([]byte, Carrier, error) {
 	return text, carrier, nil
 }
 
-// trim removes white space, and the byte order mark that some editors add.
+// trim removes a byte order mark at the beginning, which some editors add, and white space at both ends.
 func trim(data []byte) []byte {
 	return bytes.TrimSpace(bytes.TrimPrefix(data, []byte("\ufeff")))
 }

@@ -24,7 +24,7 @@ func samplePNG(t testing.TB) []byte {
 const vector = `<?xml version="1.0" encoding="UTF-8"?>
 <!-- a > b --><svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 8 8" data-x="a>b"><title>Badge</title><path d="M0 0"/></svg>`
 
-// awkward contains characters that JSON or XML must escape, and characters outside of ASCII.
+// awkward contains characters that are escaped in JSON or XML, and characters that are not ASCII.
 const awkward = "]]>\ufffe\x00\x1f\u2028<&\"' \U0001F393 e\u0301"
 
 func TestBake(t *testing.T) {
@@ -38,9 +38,9 @@ func TestBake(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		again, err := BakePNG(baked, []byte(data)) // replaces the first one
+		again, err := BakePNG(baked, []byte(data)) // replaces the first credential
 		if err != nil || !bytes.Equal(again, baked) {
-			t.Errorf("%s: baking twice: %d bytes, then %d; error %v", format, len(baked), len(again), err)
+			t.Errorf("%s: BakePNG of a baked picture returned %d bytes, error %v, want the same %d bytes", format, len(again), err, len(baked))
 		}
 		if _, err := png.Decode(bytes.NewReader(baked)); err != nil {
 			t.Errorf("%s: the baked picture cannot be decoded: %v", format, err)
@@ -50,21 +50,21 @@ func TestBake(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := BakeSVG(vector, []byte(data)); err == nil {
-			t.Errorf("%s: BakeSVG of a baked picture returned no error", format)
+			t.Errorf("%s: BakeSVG of a baked picture returned nil, want an error", format)
 		}
 		for carrier, file := range map[Carrier][]byte{CarrierPNG: baked, CarrierSVG: vector, CarrierText: []byte("\ufeff " + data + "\n")} {
 			r := verify(t, string(file), documents, testNow)
 			if r.Carrier != carrier || r.Verdict != Valid {
-				t.Errorf("%s in %s: carrier %s, %s", format, carrier, r.Carrier, summary(r))
+				t.Errorf("%s in %s: carrier = %s, report = %s, want the same carrier and %s", format, carrier, r.Carrier, summary(r), Valid)
 			}
 			if r.Format == MediaTypeVC && r.Statement.Title != in.Title {
-				t.Errorf("%s: the title is %q, want %q", carrier, r.Statement.Title, in.Title)
+				t.Errorf("%s: title = %q, want %q", carrier, r.Statement.Title, in.Title)
 			}
 		}
 	}
 }
 
-// The element and the chunk are those of the specification (OB, 5.3).
+// The expected element of SVG and chunk of PNG are those of the specification (OB, 5.3).
 func TestBakedBytes(t *testing.T) {
 	t.Parallel()
 	baked, err := BakeSVG([]byte(vector), []byte("e30.e30.AA"))
@@ -80,7 +80,7 @@ func TestBakedBytes(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.Contains(chunk, []byte("\x00\x00\x00\x1aiTXtopenbadgecredential\x00\x00\x00\x00\x00{}")) {
-		t.Errorf("the chunk is not in %q", chunk)
+		t.Errorf("BakePNG = %q, want a picture with the iTXt chunk of the credential", chunk)
 	}
 }
 
@@ -111,7 +111,7 @@ func TestHostilePictures(t *testing.T) {
 	}
 	text := textChunk([]byte(bakedKeyword + "\x00\x00\x00\x00\x00{}"))
 	if _, _, err := Unbake(insert(compressedText(t, []byte("{}")))); err != nil {
-		t.Errorf("compressed text: %v", err)
+		t.Errorf("compressed text: error = %v, want nil", err)
 	}
 	for name, test := range map[string]struct {
 		file []byte
@@ -140,21 +140,21 @@ func TestHostilePictures(t *testing.T) {
 		"PDF":           {[]byte("%PDF-1.7\n"), ErrNoCredential},
 	} {
 		if _, _, err := Unbake(test.file); !errors.Is(err, test.want) {
-			t.Errorf("%s: error %v, want %v", name, err, test.want)
+			t.Errorf("%s: error = %v, want %v", name, err, test.want)
 		}
 	}
 	for name, file := range map[string][]byte{
 		"not PNG": []byte("x"), "cut off": plain[:20], "no end": plain[:33], "no header": append(bytes.Clone(pngSignature), plain[33:]...),
 	} {
 		if _, err := BakePNG(file, []byte("{}")); !errors.Is(err, ErrPicture) {
-			t.Errorf("BakePNG, %s: error %v", name, err)
+			t.Errorf("BakePNG, %s: error = %v, want ErrPicture", name, err)
 		}
 	}
 	for name, file := range map[string]string{
 		"not SVG": "<html></html>", "empty": "<svg/>", "prefix in use": `<svg xmlns:openbadges="urn:x"></svg>`, "cut off": "<svg>", "no XML": "x",
 	} {
 		if baked, err := BakeSVG([]byte(file), []byte("{}")); err == nil {
-			t.Errorf("BakeSVG, %s: %s", name, baked)
+			t.Errorf("BakeSVG, %s: picture = %s, want an error", name, baked)
 		}
 	}
 }

@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// base58Alphabet is the alphabet of base58-btc (CID, 3.3; Multibase prefix "z").
+// base58Alphabet is the alphabet of base58-btc, whose Multibase prefix is "z" (CID, 2.4).
 const base58Alphabet = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 
-// maxBase58 limits the text that base58Decode accepts, because the conversion takes quadratic time.
-// A key or signature has at most 90 characters.
+// maxBase58 limits the length of the text that base58Decode accepts, because decoding takes quadratic time.
+// A key or a signature has at most 88 characters.
 const maxBase58 = 128
 
 var errBase58 = errors.New("the text is not base58")
@@ -23,7 +23,7 @@ func base58Encode(data []byte) string {
 		number.DivMod(number, radix, digit)
 		out = append(out, base58Alphabet[digit.Int64()])
 	}
-	for _, b := range data { // each leading zero byte is one "1"
+	for _, b := range data { // each leading zero byte becomes a "1"
 		if b != 0 {
 			break
 		}

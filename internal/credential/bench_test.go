@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// cpu begins to measure the processor time. The returned function reports the mean time of an iteration.
+// cpu starts measuring the processor time of the process. The returned function reports the mean for each
+// iteration.
 func cpu(b *testing.B) func() {
 	b.Helper()
 	used := func() time.Duration {

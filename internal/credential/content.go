@@ -7,11 +7,12 @@ import (
 	"time"
 )
 
-// This file reads the members of a credential. Every member that has a meaning for a verification must
-// have its usual type: JSON-LD has several spellings of the same statement, and a member that is not
-// understood must not be treated as absent.
+// This file reads the members of a credential. JSON-LD can express one statement in several ways. A
+// member that affects the verification must have its usual type, because a member in another form must not
+// be treated as absent.
 
-// readVC returns what a credential states (VC, 4; for version 1.1 VC-DATA-MODEL 1.1, 4).
+// readVC returns the statement of a credential (VC, 4). For a credential of version 1.1, the source is
+// Verifiable Credentials Data Model v1.1, 4.
 func readVC(c map[string]any) (Statement, error) {
 	s := Statement{Badge: has(c["type"], "OpenBadgeCredential") || has(c["type"], "AchievementCredential")}
 	contexts := list(c["@context"])
@@ -55,7 +56,7 @@ func readVC(c map[string]any) (Statement, error) {
 	return s, nil
 }
 
-// readIssuer reads the issuer: an id, or an object with one (VC, 4.7).
+// readIssuer reads the issuer, which is an id or an object with an id (VC, 4.7).
 func (s *Statement) readIssuer(v any) error {
 	switch v := v.(type) {
 	case string:
@@ -70,8 +71,8 @@ func (s *Statement) readIssuer(v any) error {
 	return nil
 }
 
-// readSubject reads what is shown of a subject. A credential for several people has several subjects;
-// the first of each value is shown.
+// readSubject reads the values of a subject. If a credential has several subjects, the statement has the
+// first text that is found for each value.
 func (s *Statement) readSubject(subject map[string]any) {
 	for _, v := range list(subject["identifier"]) {
 		if identity, ok := v.(map[string]any); ok && identity["hashed"] == false && identity["identityType"] == "name" {
@@ -97,14 +98,14 @@ func (s *Statement) readAchievement(v any) {
 	}
 }
 
-// setFirst sets a value that is not set yet.
+// setFirst sets a text that is empty.
 func setFirst(to *string, v any) {
 	if *to == "" {
 		*to = plainText(v)
 	}
 }
 
-// plainText returns a text, or the first of its versions in several languages (VC, 11.1).
+// plainText returns a text. If the text is in several languages (VC, 11.1), plainText returns the first.
 func plainText(v any) string {
 	for _, item := range list(v) {
 		switch item := item.(type) {
@@ -117,7 +118,7 @@ func plainText(v any) string {
 	return ""
 }
 
-// readTime returns a dateTimeStamp (VC, 4.9), or the zero time if there is none.
+// readTime returns the time of a member (VC, 4.9), or the zero time if there is no such member.
 func readTime(c map[string]any, name string) (time.Time, error) {
 	v, ok := c[name]
 	if !ok {
@@ -134,7 +135,7 @@ func readTime(c map[string]any, name string) (time.Time, error) {
 	return t.UTC(), nil
 }
 
-// contains reports whether an object in v has the id.
+// contains reports whether v is or contains an object with the id.
 func contains(v any, id string) bool {
 	switch v := v.(type) {
 	case []any:

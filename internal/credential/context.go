@@ -14,7 +14,7 @@ const (
 	ContextVC = "https://www.w3.org/ns/credentials/v2"
 	ContextOB = "https://purl.imsglobal.org/spec/ob/v3p0/context-3.0.3.json"
 
-	// contextVC1 is the context of version 1.1, whose credentials this package only reads.
+	// contextVC1 is the context of version 1.1. This package reads such credentials, but does not build them.
 	contextVC1 = "https://www.w3.org/2018/credentials/v1"
 )
 
@@ -22,8 +22,7 @@ const (
 var contextFiles embed.FS
 
 // contextNames contains the file of each known context. Only these contexts are used, and they are
-// never fetched: the signature covers the meaning of the names, and a changed context would change that
-// meaning (VC-DI, 2.4.1).
+// never fetched, because a changed context would change the meaning of a signed credential (VC-DI, 2.4.1).
 var contextNames = map[string]string{
 	ContextVC:  "credentials-v2.json",
 	ContextOB:  "ob-3.0.3.json",

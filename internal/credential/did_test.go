@@ -24,7 +24,7 @@ func TestDIDDocument(t *testing.T) {
 		}
 		got, err := methodKey(document, testDID, method)
 		if err != nil || !got.(interface{ Equal(crypto.PublicKey) bool }).Equal(key) {
-			t.Errorf("%s: key %v, error %v", method, got, err)
+			t.Errorf("methodKey of %s = %v, error = %v, want %v", method, got, err, key)
 		}
 	}
 	for name, change := range map[string]func(d map[string]any){
@@ -52,7 +52,7 @@ func TestDIDDocument(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := methodKey(d, testDID, method); err == nil {
-			t.Errorf("%s: the key was returned", name)
+			t.Errorf("%s: methodKey returned nil, want an error", name)
 		}
 	}
 }
@@ -71,10 +71,10 @@ func TestDIDWeb(t *testing.T) {
 	} {
 		did, err := DIDWeb(test.base, test.segments...)
 		if err != nil || did != test.did {
-			t.Errorf("DIDWeb(%q, %q) = %q, %v; want %q", test.base, test.segments, did, err, test.did)
+			t.Errorf("DIDWeb(%q, %q) = %q, error = %v, want %q", test.base, test.segments, did, err, test.did)
 		}
 		if got, err := didURL(did); err != nil || got != test.url {
-			t.Errorf("didURL(%q) = %q, %v; want %q", did, got, err, test.url)
+			t.Errorf("didURL(%q) = %q, error = %v, want %q", did, got, err, test.url)
 		}
 	}
 	for _, did := range []string{
@@ -100,14 +100,14 @@ func TestMultikey(t *testing.T) {
 			}
 			got, err := parseMultikey(encoded)
 			if err != nil || !got.(interface{ Equal(crypto.PublicKey) bool }).Equal(key) {
-				t.Errorf("%s: key %v, error %v", encoded, got, err)
+				t.Errorf("parseMultikey(%q) = %v, error = %v, want %v", encoded, got, err, key)
 			}
 		}
 	}
 	if encoded, err := multikey(k.ed.Public()); err != nil || !strings.HasPrefix(encoded, "z6Mk") {
-		t.Errorf("Ed25519: %q, %v", encoded, err)
+		t.Errorf("multikey of an Ed25519 key = %q, error = %v, want the prefix z6Mk", encoded, err)
 	}
 	if encoded, err := multikey(k.ec.Public()); err != nil || !strings.HasPrefix(encoded, "zDna") {
-		t.Errorf("P-256: %q, %v", encoded, err)
+		t.Errorf("multikey of a P-256 key = %q, error = %v, want the prefix zDna", encoded, err)
 	}
 }

@@ -1,11 +1,10 @@
 // Package credential builds, signs and verifies digital credentials: Open Badges 3.0 on the
-// Verifiable Credentials data model 2.0. It turns values into bytes and back. It has no database, no
-// network and no clock: the caller passes keys, times, and a Fetcher for the documents that a
-// credential refers to.
+// Verifiable Credentials data model 2.0. It does not use a database, the network or a clock: the caller
+// passes keys, times, and a Fetcher for the documents that a credential refers to.
 //
 // New builds a credential. SignDataIntegrity, SignJWT and SignSDJWT sign it in three formats.
-// SignStatusList and SignStatusToken sign the list that revokes credentials, DIDDocument and
-// IssuerMetadata publish the keys, and BakePNG and BakeSVG add a credential to a picture. Verify checks
+// SignStatusList and SignStatusToken sign the status list of credentials. DIDDocument and IssuerMetadata
+// return the public keys of an issuer. BakePNG and BakeSVG add a credential to a picture. Verify verifies
 // a credential of any issuer and reports each check, including the checks that were not possible.
 //
 // The comments cite these documents:

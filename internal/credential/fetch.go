@@ -10,14 +10,15 @@ import (
 )
 
 // Fetcher returns the documents that a credential refers to: the DID document or the metadata of its
-// issuer, and its status list. Fetch returns ErrOffline if it fetches nothing.
+// issuer, and its status list.
 type Fetcher interface {
-	// Fetch returns the body of the document at an https URL. accept is its media type. Documents of
-	// more than MaxFetch bytes are an error.
+	// Fetch returns the body of the document at an https URL. accept is the list of accepted media types,
+	// as in the header Accept. Fetch returns an error for a document of more than MaxFetch bytes, and
+	// ErrOffline if fetching is not allowed.
 	Fetch(ctx context.Context, url, accept string) ([]byte, error)
 }
 
-// MaxFetch is the size of the largest document that a verification fetches.
+// MaxFetch is the size in bytes of the largest document that a verification fetches.
 const MaxFetch = maxDocument
 
 // ErrOffline reports that a document is needed, and that fetching is not allowed.
@@ -29,10 +30,10 @@ type Offline struct{}
 // Fetch returns ErrOffline.
 func (Offline) Fetch(context.Context, string, string) ([]byte, error) { return nil, ErrOffline }
 
-// maxFetches limits the documents of one verification.
+// maxFetches is the maximum number of documents that one verification fetches.
 const maxFetches = 6
 
-// sources fetches each document once.
+// sources fetches the documents of one verification, each document once.
 type sources struct {
 	fetcher Fetcher
 	fetched map[string]fetched
@@ -72,7 +73,7 @@ func (s *sources) get(ctx context.Context, address, accept string) ([]byte, erro
 	return f.data, nil
 }
 
-// object returns a JSON object.
+// object returns a document that is a JSON object. The errors are those of get.
 func (s *sources) object(ctx context.Context, address, accept string) (map[string]any, error) {
 	data, err := s.get(ctx, address, accept)
 	if err != nil {
@@ -85,8 +86,8 @@ func (s *sources) object(ctx context.Context, address, accept string) (map[strin
 	return object, nil
 }
 
-// key returns the key of a verification method that belongs to an issuer. A credential can name any
-// key, so the issuer must be the DID of the method.
+// key returns the key of a verification method of an issuer. A credential can name any verification
+// method, so the part of the method before "#" must be the issuer.
 func (s *sources) key(ctx context.Context, issuer, method string) (crypto.PublicKey, error) {
 	did, _, ok := strings.Cut(method, "#")
 	if !ok || did != issuer {

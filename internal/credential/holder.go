@@ -11,7 +11,7 @@ import (
 
 // Holder is the owner of a key that a credential is bound to.
 type Holder struct {
-	// DID denotes the key, as did:key or did:jwk.
+	// DID is the did:key or did:jwk identifier of the key.
 	DID string
 	// Key is an Ed25519 or P-256 key, and Thumbprint its SHA-256 thumbprint (RFC 7638).
 	Key        crypto.PublicKey
@@ -22,9 +22,9 @@ type Holder struct {
 type HolderProof struct {
 	Holder
 
-	// Audience is the identifier of the issuer for whom the proof was made.
+	// Audience is the identifier of the issuer for which the proof was made.
 	Audience string
-	// Nonce is the nonce of the issuer, or "".
+	// Nonce is the nonce from the issuer, or "".
 	Nonce    string
 	IssuedAt time.Time
 }
@@ -32,13 +32,13 @@ type HolderProof struct {
 // typHolderProof is the type of a holder's proof.
 const typHolderProof = "openid4vci-proof+jwt"
 
-// maxHolderProof limits the size of a proof in bytes.
+// maxHolderProof is the maximum size of a proof in bytes.
 const maxHolderProof = 16 << 10
 
 var errHolderProof = errors.New("the proof of possession is not valid")
 
-// ParseHolderProof parses a proof and verifies its signature with the key in its header. The caller
-// checks audience, nonce and time.
+// ParseHolderProof parses a proof and verifies its signature with the key in its header. The caller must
+// check the audience, the nonce and the time.
 func ParseHolderProof(token string) (*HolderProof, error) {
 	parts := strings.Split(token, ".")
 	if len(token) > maxHolderProof || len(parts) != 3 {
@@ -86,8 +86,8 @@ func ParseHolderProof(token string) (*HolderProof, error) {
 	return p, nil
 }
 
-// holderOf returns the key in the header of a proof: jwk, or kid with a did:key or did:jwk. A header
-// with both is ambiguous.
+// holderOf returns the holder in the header of a proof. The header must have either jwk, or kid with a
+// did:key or did:jwk identifier.
 func holderOf(head map[string]any) (Holder, error) {
 	object, embedded := head["jwk"].(map[string]any)
 	kid := text(head, "kid")

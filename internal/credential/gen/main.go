@@ -1,6 +1,6 @@
-// Command gen writes the JSON-LD contexts that the binary embeds: it takes each context that
-// SHA256SUMS lists from the npm packages below -from, checks its digest, writes it to -to, and joins
-// the licences of the packages.
+// Command gen writes the JSON-LD contexts that the binary embeds. It reads each context from the npm
+// packages in the folder -from, compares its digest with SHA256SUMS, and writes it to the folder -to. It
+// also writes the licences of the packages to one file.
 package main
 
 import (
@@ -102,8 +102,8 @@ var (
 	trailingComma = regexp.MustCompile(`,(\s*[}\]])`)
 )
 
-// document returns the JSON document of a context: the file, or the value that a module exports. Some
-// modules write it as a JavaScript object, with bare names and trailing commas.
+// document returns the JSON document of a context, which is the whole file or the value that a JavaScript
+// module exports. Some modules have unquoted names and trailing commas, which JSON does not allow.
 func document(file []byte) ([]byte, error) {
 	if _, exported, ok := bytes.Cut(file, []byte("module.exports =")); ok {
 		file = bytes.TrimSuffix(bytes.TrimSpace(exported), []byte(";"))
