@@ -68,7 +68,7 @@ func openStore(name, location, scratch string) (blob.FileStore, error) {
 }
 
 func countsText(n blob.CopyCounts) string {
-	text := fmt.Sprintf("Files copied: %d (%d bytes), already there: %d", n.Copied, n.Bytes, n.Skipped)
+	text := fmt.Sprintf("Files copied: %d (%d bytes), already in the target: %d", n.Copied, n.Bytes, n.Skipped)
 	if n.Removed > 0 {
 		text += fmt.Sprintf(", removed from the source meanwhile: %d", n.Removed)
 	}

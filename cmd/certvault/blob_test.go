@@ -279,7 +279,7 @@ func TestBlobCopyArguments(t *testing.T) {
 	if code, _, errs := certvault(t, "", "blob", "copy", from, filepath.Join(from, "copy")); code != exitRefused || !strings.Contains(errs, "inside it") {
 		t.Errorf("a copy inside the source: exit code = %d, stderr = %s, want %d", code, errs, exitRefused)
 	}
-	if code, out, errs := certvault(t, "", "blob", "copy", from, to); code != exitDone || out != "Files copied: 1 (4096 bytes), already there: 0.\n" || errs != "" {
+	if code, out, errs := certvault(t, "", "blob", "copy", from, to); code != exitDone || out != "Files copied: 1 (4096 bytes), already in the target: 0.\n" || errs != "" {
 		t.Errorf("exit code = %d, stdout = %q, stderr = %q, want the numbers of files", code, out, errs)
 	}
 }

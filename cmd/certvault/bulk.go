@@ -151,7 +151,7 @@ func (a *bulkResult) print(w io.Writer) {
 			printf(w, ", %d %s", other.n, other.status)
 		}
 	}
-	printf(w, " of %d rows\n", a.Rows)
+	printf(w, " of %s\n", plural(a.Rows, "row"))
 	switch n := len(a.Warnings); {
 	case n == 1:
 		printf(w, "1 file does not contain the name of the recipient\n")
@@ -187,6 +187,7 @@ func report(b *bar) func(bulkclient.Progress) {
 	return func(p bulkclient.Progress) {
 		mu.Lock()
 		defer mu.Unlock()
-		b.set(int64(p.Stored+p.Done), int64(2*p.Total), fmt.Sprintf("%d rows: %d stored, %d submitted, %d finished", p.Total, p.Stored, p.Submitted, min(p.Done, p.Total)))
+		text := fmt.Sprintf("%s: %d stored, %d submitted, %d finished", plural(p.Total, "row"), p.Stored, p.Submitted, min(p.Done, p.Total))
+		b.set(int64(p.Stored+p.Done), int64(2*p.Total), text)
 	}
 }

@@ -20,7 +20,7 @@ type institutionCommand struct {
 	List   institutionList   `cmd:"" help:"List the institutions."`
 	Set    institutionSet    `cmd:"" help:"Change an institution's name, stamps, accepted files, public profile, mail and retention."`
 
-	Disable institutionDisable `cmd:"" help:"Disable an institution: reject its tokens, members, uploads and new applications. Public pages continue."`
+	Disable institutionDisable `cmd:"" help:"Disable an institution: reject its tokens, members, uploads and new applications. Public pages remain available."`
 	Enable  institutionEnable  `cmd:"" help:"Enable a disabled institution."`
 	Slug    institutionSlug    `cmd:"" help:"Change the slug (the name in web addresses) of an institution. Addresses with the former slug redirect."`
 	Limit   institutionLimit   `cmd:"" help:"Change and show the limits of an institution, and what it uses."`

@@ -20,5 +20,5 @@ func (f *expiryFlags) apply(e *account.Expiry) {
 
 // printExpiry prints the settings as text.
 func printExpiry(w io.Writer, e account.Expiry) {
-	printf(w, "Days before the expiry at which it is reported: %d; mail to the recipient: %s.\n", e.ExpiryDays, map[bool]string{true: "yes", false: "no"}[e.ExpiryMail])
+	printf(w, "Days before the expiry at which the event is sent: %d; mail to the recipient: %s.\n", e.ExpiryDays, map[bool]string{true: "yes", false: "no"}[e.ExpiryMail])
 }

@@ -18,7 +18,7 @@ type retentionFlags struct {
 	KeepFailed  *int `help:"Days to keep failed certificates, 30 to 3653; 0 keeps them indefinitely." placeholder:"DAYS"`
 	KeepRevoked *int `help:"Days to keep files of revoked certificates, 30 to 3653; 0 keeps them indefinitely." placeholder:"DAYS"`
 	KeepMail    *int `help:"Days to keep addresses of mail and webhook events, 30 to 3653; 0 keeps them indefinitely." placeholder:"DAYS"`
-	Yes         bool `help:"Delete the data whose retention period has ended. Without this flag, the command only counts it."`
+	Yes         bool `help:"Confirm changes that delete data whose retention period has ended. Without this flag, such changes are not made, and the data is only counted."`
 }
 
 // apply sets the values of the given flags in an institution's retention periods.

@@ -57,9 +57,9 @@ type institutionLimit struct {
 	config.Storage
 
 	Institution  string  `help:"Slug of the institution." placeholder:"SLUG" required:""`
-	StorageLimit *string `name:"storage" help:"Maximum size of its files, such as 500GB or 1073741824; 0 means no limit." placeholder:"SIZE"`
+	StorageLimit *string `name:"storage" help:"Maximum size of the institution's files, such as 500GB or 1073741824; 0 means no limit." placeholder:"SIZE"`
 	Certificates *int64  `help:"Maximum number of new certificates in a calendar month in UTC; 0 means no limit." placeholder:"N"`
-	Requests     *int64  `help:"Maximum number of requests of all its tokens together in a minute; 0 means no limit." placeholder:"N"`
+	Requests     *int64  `help:"Maximum number of requests of all the institution's tokens together in a minute; 0 means no limit." placeholder:"N"`
 }
 
 // Run changes the given limits, and prints all limits and what the institution uses.

@@ -205,7 +205,7 @@ type keyRoot struct {
 	Rotate bool `help:"Create a new root. Keys that the old root issued remain in use until they are rotated."`
 	PEM    bool `help:"Print the certificates as PEM." name:"pem"`
 
-	NewIdentity bool `help:"With --rotate: replace an identity that is lost for good. Old keys no longer sign; rotate the key of each institution afterwards." name:"new-identity"`
+	NewIdentity bool `help:"With --rotate: replace a permanently lost identity. Old keys no longer sign; rotate the key of each institution afterwards." name:"new-identity"`
 }
 
 // Run prints the root certificates. With --rotate, Run first creates a new root key.
@@ -259,7 +259,7 @@ func (k *keyProtect) Run(c *console) error {
 			return err
 		}
 		if err := base.DB.Tx(c.ctx, c.recordKey(nil, audit.KeyProtected)); err != nil {
-			return fmt.Errorf("the identity was encrypted, but recording that failed: %w", err)
+			return fmt.Errorf("the identity was encrypted, but the audit log has no record of it: %w", err)
 		}
 		return c.print(struct {
 			Protected bool `json:"protected"`

@@ -218,11 +218,11 @@ func printError(stderr io.Writer, err error, flags ...*kong.Flag) {
 }
 
 // flagOf returns the flag that sets a field, or the name of the field if there is none. The flag of a value
-// that is read from standard input, such as a password, ends in -stdin.
+// that is read from standard input, such as a password, ends in -stdin. The flag of a list has the singular.
 func flagOf(field string, flags []*kong.Flag) string {
 	name := strings.ReplaceAll(field, "_", "-")
 	for _, f := range flags {
-		if f.Name == name || f.Name == name+"-stdin" || slices.Contains(f.Aliases, name) {
+		if f.Name == name || f.Name+"s" == name || f.Name == name+"-stdin" || slices.Contains(f.Aliases, name) {
 			return "--" + f.Name
 		}
 	}

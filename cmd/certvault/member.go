@@ -1,12 +1,15 @@
 package main
 
 import (
+	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/app"
 	"github.com/certvault/certvault/internal/config"
+	"github.com/certvault/certvault/internal/fault"
 )
 
 type memberCommand struct {
@@ -72,6 +75,9 @@ type memberAdd struct {
 
 // Run adds the member.
 func (m *memberAdd) Run(c *console) error {
+	if err := checkRole(m.Role); err != nil {
+		return err
+	}
 	return c.institution(m.Storage, m.Institution, func(base *app.Base, inst *account.Institution) error {
 		created, err := base.Accounts.AddMember(c.ctx, inst.ID, account.NewMember{
 			Email: m.Email, Name: m.Name, Role: account.Role(m.Role), ManageWebhooks: m.ManageWebhooks,
@@ -83,6 +89,18 @@ func (m *memberAdd) Run(c *console) error {
 			printf(w, "%s is now %s of %s.\n", created.Email, created.Role, inst.Name)
 		})
 	})
+}
+
+// checkRole returns an error that lists the roles, unless there is a role with the name.
+func checkRole(name string) error {
+	if account.Role(name).Valid() {
+		return nil
+	}
+	names := make([]string, len(account.Roles))
+	for i, r := range account.Roles {
+		names[i] = string(r.Role)
+	}
+	return fault.OfField("role", fmt.Sprintf("There is no role %q. The roles are: %s.", name, strings.Join(names, ", ")))
 }
 
 type memberRemove struct {
@@ -120,6 +138,9 @@ type memberRole struct {
 
 // Run changes the role, and grants or revokes Manage webhooks.
 func (m *memberRole) Run(c *console) error {
+	if err := checkRole(m.Role); err != nil {
+		return err
+	}
 	return c.institution(m.Storage, m.Institution, func(base *app.Base, inst *account.Institution) error {
 		member, err := base.Accounts.MemberByEmail(c.ctx, inst.ID, m.Email)
 		if err != nil {

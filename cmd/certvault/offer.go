@@ -35,9 +35,11 @@ func (c *console) withOffers(s config.Storage, slug string, f func(o *applicatio
 // problem.
 var offerProblems = map[cert.Code]string{
 	cert.CodeRequired: "The value is required.", cert.CodeTooLong: "The value must have at most {limit} characters.",
-	cert.CodeNotText: "The value must be text in UTF-8 without NUL characters.", application.CodeSlug: "The slug must have lower-case letters, digits and hyphens between them.",
+	cert.CodeNotText:      "The value must be text in UTF-8 without NUL characters.",
+	application.CodeSlug:  "The slug must consist of lower-case letters and digits, with single hyphens between them.",
 	application.CodeTaken: "Another offer of the institution has this slug.", application.CodeRange: "The number must be from 1 to {limit}.",
-	application.CodeKey: "The key must have lower-case letters, digits and underscores, and must not be \"answer\".", application.CodeSameKey: "An earlier field has this key.",
+	application.CodeKey:     "The key must consist of lower-case letters, digits and underscores, and must not be \"answer\".",
+	application.CodeSameKey: "An earlier field has this key.",
 	application.CodeType:    "The type must be text, area, date, number, choice, check or file.",
 	application.CodeChoices: "A field of the type choice needs 2 to {limit} different choices.", application.CodeTemplate: "The institution has no such template.",
 	application.CodeFields: "An offer can have at most {limit} fields.",

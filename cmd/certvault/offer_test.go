@@ -47,7 +47,7 @@ func TestOffersOnTheCommandLine(t *testing.T) {
 		"a slug twice":        {exitRefused, "--slug: Another offer", create("--slug", "transcript")},
 		"wrong values":        {exitRefused, "--hold-days: The number must be from 1 to", create("--slug", "Not a slug", "--hold-days", "99999")},
 		"an unknown template": {exitRefused, "--template: The institution has no such template", create("--slug", "x", "--template", "x")},
-		"wrong fields":        {exitRefused, "fields.0.key: The key must have", create("--slug", "x", "--fields", file("wrong.json", `[{"key": "Not a key", "label": "x", "type": "text"}]`))},
+		"wrong fields":        {exitRefused, "fields.0.key: The key must consist of", create("--slug", "x", "--fields", file("wrong.json", `[{"key": "Not a key", "label": "x", "type": "text"}]`))},
 		"no array":            {exitUsage, "is not a JSON array of fields", create("--slug", "x", "--fields", file("none.json", `{}`))},
 		"no file":             {exitUsage, "no such file", create("--slug", "x", "--fields", "no-such")},
 		"no slug":             {exitUsage, "--slug", create()},

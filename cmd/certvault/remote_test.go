@@ -319,7 +319,7 @@ func TestInterruptedBulk(t *testing.T) {
 	})
 	s.file("a.pdf", "%PDF")
 	code, out, errs := s.run("bulk", s.file("class.csv", "title,name,email,file\nBSc,Ada,ada@example.org,a.pdf\n"))
-	if code != exitRefused || !strings.Contains(out, "1 unfinished of 1 rows") || !strings.Contains(errs, "Invalid API token; run the same command again") {
+	if code != exitRefused || !strings.Contains(out, "1 unfinished of 1 row\n") || !strings.Contains(errs, "Invalid API token; run the same command again") {
 		t.Errorf("exit code = %d, stdout = %q, stderr = %q, want 1 unfinished row and the advice to run the command again", code, out, errs)
 	}
 	s = newRemoteVault(t, func(w http.ResponseWriter, _ *http.Request) {

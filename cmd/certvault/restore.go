@@ -116,7 +116,7 @@ func (r *restoreCommand) show(c *console) error {
 }
 
 func printRestored(w io.Writer, r *backup.Restored) {
-	printf(w, "The vault is restored from %s, a copy of %s: %s, %d bytes.\n", r.Backup, r.CopiedAt.Format(time.RFC3339), plural(r.Files, "file"), r.Bytes)
+	printf(w, "The vault is restored from %s, a copy made at %s: %s, %d bytes.\n", r.Backup, r.CopiedAt.Format(time.RFC3339), plural(r.Files, "file"), r.Bytes)
 	printf(w, "Changes after the copy are lost. Sessions, mailed links, set-up links and open invitations are ended.\n")
 	if len(r.Missing) > 0 {
 		printf(w, "\nFiles that were missing when the backup was made, and are missing now (%d)\n", len(r.Missing))
@@ -153,6 +153,6 @@ func printNext(w io.Writer, drill bool) {
 		printf(w, "\nThis vault is a drill. It sends no mail and no webhooks, and it is never accepted.\n")
 		return
 	}
-	printf(w, "\nIf the institution withdraws a certificate that was lost, certvault credential revoke FILE revokes its credential.\n")
+	printf(w, "\nTo revoke the credential of a certificate that was lost, run certvault credential revoke FILE.\n")
 	printf(w, "\nThe vault deletes no files until you have checked the list and run certvault restore --accept.\n")
 }

@@ -86,7 +86,7 @@ func (s *Service) Create(ctx context.Context, institutionID int64, name string, 
 	}
 	for _, p := range permissions {
 		if !p.Valid() {
-			bad.Add("permissions", fmt.Sprintf("There is no permission %q. The permissions are: %s.", string(p), join(All)))
+			bad.Add("permissions", fmt.Sprintf("There is no permission %q. The permissions are: %s.", string(p), strings.ReplaceAll(join(All), " ", ", ")))
 		}
 	}
 	if expires != nil && !expires.After(now) {

@@ -133,7 +133,7 @@ var wanted = map[string][]string{
 	"docs/accounts.md":                       {"registrar@example.org"},
 	"docs/api.md":                            {"Application released.", "Application approved.", "Application rejected."},
 	"docs/credentials.md":                    {"current  2       Ed25519"},
-	"docs/operations.md":                     {"deleted: 2. The record remains", "already there: 0.", "are as they were stored", "The sheet has no errors."},
+	"docs/operations.md":                     {"deleted: 2. The record remains", "already in the target: 0.", "are as they were stored", "The sheet has no errors."},
 	"docs/templates.md":                      {"Rows that can be issued: 2 of 2.", "2 approved of 2 rows", "Template Diploma is archived."},
 	"docs/verify.md":                         {"Total document signed", "Certificate is Trusted", "CAdES Verification successful"},
 	"docs/help/integrator/first-call.md":     {"VALID", "2 approved of 2 rows"},
