@@ -125,7 +125,7 @@ type TLS struct {
 	TLSKey        string `help:"Private key of the TLS certificate, PEM." name:"tls-key" placeholder:"FILE" type:"path"`
 	ACMEDomain    string `help:"Host name for which the server obtains a TLS certificate by ACME." name:"acme-domain" placeholder:"NAME"`
 	ACMEDirectory string `help:"ACME directory of a certificate authority other than Let's Encrypt." name:"acme-directory" placeholder:"URL"`
-	ACMEKeyID     string `help:"Key id of the account at the certificate authority to which the account of ACME is bound." name:"acme-eab-kid" placeholder:"KID"`
+	ACMEKeyID     string `help:"Key id for external account binding (EAB), from the certificate authority." name:"acme-eab-kid" placeholder:"KID"`
 	ACMEKeyFile   string `help:"File with the key of --acme-eab-kid, in base64url." name:"acme-eab-key-file" placeholder:"FILE" type:"path"`
 
 	// ACMEKey is the key of --acme-eab-kid itself. It comes only from the environment, because other
@@ -195,7 +195,7 @@ type Serve struct {
 // Webhooks contains the settings of deliveries.
 type Webhooks struct {
 	WebhookAllow []string        `help:"Private addresses that webhooks may reach." name:"webhook-allow" placeholder:"CIDR"`
-	WebhookRetry []time.Duration `help:"Delays between the attempts of a delivery." name:"webhook-retry" placeholder:"LIST"`
+	WebhookRetry []time.Duration `help:"Delays between the attempts of a delivery, such as 5s,5m,2h." name:"webhook-retry" placeholder:"LIST"`
 }
 
 // Proxies returns the networks of --behind-proxy.

@@ -17,8 +17,8 @@ type Mail struct {
 	DKIMKey      string `help:"Private key that signs mail, PEM: RSA or Ed25519."                                       name:"dkim-key"      placeholder:"FILE" type:"path"`
 	DKIMSelector string `help:"DNS selector of the public key."                                                         name:"dkim-selector" placeholder:"NAME"`
 	DKIMDomain   string `help:"Signing domain. Default: the domain of the sender."                                      name:"dkim-domain"   placeholder:"DOMAIN"`
-	BounceDomain string `help:"Domain of the addresses bounce+...@ that receive reports of failed deliveries."          name:"bounce-domain" placeholder:"DOMAIN"`
-	BounceToken  string `help:"Secret of the requests that post such reports to /hooks/bounce; 16 characters or more." name:"bounce-token" placeholder:"TEXT" secret:""`
+	BounceDomain string `help:"Domain of the addresses bounce+...@ that receive reports about undelivered mail."        name:"bounce-domain" placeholder:"DOMAIN"`
+	BounceToken  string `help:"Secret of the requests to /hooks/bounce with such reports; 16 characters or more." name:"bounce-token" placeholder:"TEXT" secret:""`
 }
 
 // TLSMode specifies how the connection to a mail server is secured.
