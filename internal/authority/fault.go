@@ -33,8 +33,8 @@ type Fault struct {
 	Err error
 }
 
-// Error returns the code and the cause.
-func (f *Fault) Error() string { return fmt.Sprintf("signing key: %s: %v", f.Code, f.Err) }
+// Error returns the cause and the code.
+func (f *Fault) Error() string { return fmt.Sprintf("signing key: %v (%s)", f.Err, f.Code) }
 
 // Unwrap returns the cause.
 func (f *Fault) Unwrap() error { return f.Err }

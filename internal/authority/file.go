@@ -146,11 +146,11 @@ func parseChain(text []byte) ([]*x509.Certificate, error) {
 			return nil, fmt.Errorf("reading a certificate: %w", err)
 		}
 		if chain = append(chain, c); len(chain) > maxChain {
-			return nil, errors.New("too many certificates") //nolint:err113 // no caller distinguishes it
+			return nil, fmt.Errorf("more than %d certificates", maxChain) //nolint:err113 // no caller distinguishes it
 		}
 	}
 	if len(chain) == 0 {
-		return nil, errors.New("no certificate") //nolint:err113 // no caller distinguishes it
+		return nil, errors.New("no certificate in PEM") //nolint:err113 // no caller distinguishes it
 	}
 	return chain, nil
 }

@@ -59,7 +59,7 @@ func (a *Authority) UseProgram(ctx context.Context, institution string, certific
 		return refused(errTooLarge)
 	}
 	if len(command) == 0 || !filepath.IsAbs(command[0]) {
-		return refused(errors.New("the program must be an absolute path")) //nolint:err113 // no caller distinguishes it
+		return refused(errors.New("the program must be named with its full path")) //nolint:err113 // no caller distinguishes it
 	}
 	chain, err := parseChain(certificates)
 	if err != nil {
@@ -118,7 +118,7 @@ func (a *Authority) check(key crypto.Signer, chain []*x509.Certificate) ([]*x509
 func refused(err error) error { return &Fault{Code: CodeRefused, Err: err} }
 
 var (
-	errTooLarge = errors.New("too large")
+	errTooLarge = errors.New("the file is too large")
 	errExpired  = errors.New("a certificate of the key has expired or expires within a day")
 )
 
@@ -168,5 +168,5 @@ func parseKey(text []byte) (crypto.PrivateKey, error) {
 			return nil, errors.New("the private key is encrypted: decrypt it, or import it as PKCS #12") //nolint:err113 // no caller distinguishes it
 		}
 	}
-	return nil, errors.New("no private key") //nolint:err113 // no caller distinguishes it
+	return nil, errors.New("the file contains no private key in PEM") //nolint:err113 // no caller distinguishes it
 }
