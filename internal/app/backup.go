@@ -70,7 +70,7 @@ func VerifyBackup(ctx context.Context, c config.Storage, dir string) (report *ba
 	}
 	report, err = backup.Verify(ctx, dir, ring)
 	if errors.Is(err, backup.ErrWrongKey) && !ownKey {
-		err = fmt.Errorf("%w; the key %s does not match, set --data to the data folder of the vault that made the backup, or set --master-key-file",
+		err = fmt.Errorf("%w; the key %s does not match; set --data to the data folder of the vault that made the backup, or set --master-key-file",
 			err, cmp.Or(c.MasterKeyPath(), "in "+config.MasterKeyVariable))
 	}
 	return report, ownKey, err

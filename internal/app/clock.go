@@ -58,7 +58,7 @@ func (a *App) pullBack(ctx context.Context) error {
 		n, err := s.pullBack(ctx)
 		errs = append(errs, err)
 		if n > 0 {
-			a.log.WarnContext(ctx, "a clock was ahead: rows with a time later than the longest schedule allows were pulled back",
+			a.log.WarnContext(ctx, "a clock was ahead: rows with a time later than the longest schedule allows were corrected",
 				slog.String("of", s.rows), slog.Int64("rows", n))
 		}
 	}

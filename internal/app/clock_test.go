@@ -54,7 +54,7 @@ func TestWorkOfAClockThatWasAheadIsPulledBackAndLogged(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if n := strings.Count(log.String(), "were pulled back"); n != 1 || !strings.Contains(log.String(), `of="jobs and nodes" rows=1`) {
-		t.Errorf("the log contains %d lines about rows that were pulled back, want 1 about 1 row of jobs and nodes: %s", n, &log)
+	if n := strings.Count(log.String(), "allows were corrected"); n != 1 || !strings.Contains(log.String(), `of="jobs and nodes" rows=1`) {
+		t.Errorf("the log contains %d lines about rows that were corrected, want 1 about 1 row of jobs and nodes: %s", n, &log)
 	}
 }

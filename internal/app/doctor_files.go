@@ -27,7 +27,7 @@ import (
 func ExamineFiles(ctx context.Context, s config.Storage) (list []Finding) {
 	total := Finding{Name: "stored files"}
 	var templates []Finding
-	count, err := examineFiles(ctx, s, func(c *cert.Certificate, checks []cert.Check) {
+	n, err := examineFiles(ctx, s, func(c *cert.Certificate, checks []cert.Check) {
 		if problem := problemOf(checks); problem != "" {
 			list = append(list, Finding{Name: "certificate " + c.ReferenceID, Detail: problem, Remedy: restoreFiles})
 		}
@@ -37,11 +37,11 @@ func ExamineFiles(ctx context.Context, s config.Storage) (list []Finding) {
 	total.Good = err == nil && len(list) == 0
 	switch {
 	case err != nil:
-		total.Detail = fmt.Sprintf("stopped after %d certificates: %v", count, err)
+		total.Detail = fmt.Sprintf("stopped after %s: %v", count(n, "certificate"), err)
 	case total.Good:
-		total.Detail = fmt.Sprintf("all files of %d certificates are as they were stored", count)
+		total.Detail = fmt.Sprintf("all files of %s are as they were stored", count(n, "certificate"))
 	default:
-		total.Detail = fmt.Sprintf("the files of %d of %d certificates are damaged", len(list), count)
+		total.Detail = fmt.Sprintf("certificates with damaged files: %d of %d", len(list), n)
 	}
 	return withRemedies(slices.Concat([]Finding{total}, list, templates))
 }

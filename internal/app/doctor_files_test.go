@@ -49,7 +49,7 @@ func TestDoctorChecksAllFiles(t *testing.T) {
 		}
 	}
 	check("intact", certtest.Tail, 0, "all files of 2 certificates")
-	check("truncated", certtest.Tail[1:], 1, "1 of 2 certificates")
+	check("truncated", certtest.Tail[1:], 1, "certificates with damaged files: 1 of 2")
 	check("restored", certtest.Tail, 0, "all files of 2 certificates")
 	if err := folder.Delete(t.Context(), damaged.Verified.TailKey); err != nil {
 		t.Fatal(err)

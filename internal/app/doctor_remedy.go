@@ -11,7 +11,7 @@ var remedies = map[string]string{ //nolint:gosec // no value is a secret
 	"secret files":            "Run chmod 600 on the named files.",
 	"installation":            "Set --data or --blob to the files of this database, or --database to the database of these files.",
 	"file store":              "Correct --blob, its credentials and its permissions, or the permissions of the folder files in the data folder.",
-	"incomplete uploads":      "Give the bucket a lifecycle rule with AbortIncompleteMultipartUpload after 1 day.",
+	"incomplete uploads":      "Add a lifecycle rule with AbortIncompleteMultipartUpload after 1 day to the bucket.",
 	"PDF renderer":            "Run the vault on amd64 or arm64, and without MemoryDenyWriteExecute in its unit.",
 	"database":                "Set --data to the folder of the vault or --database to its URL, and start the database server.",
 	"schema":                  "Run certvault migrate, or start the server of this version.",
@@ -39,7 +39,7 @@ var remedies = map[string]string{ //nolint:gosec // no value is a secret
 	"checks of stored files":  "Keep a server with the role work running, or start it with a higher --file-check-rate.",
 	"file names":              restoreFiles,
 	"ACME account":            "Set --acme-eab-kid and --acme-eab-key-file to the id and the key that the certificate authority shows, with mode 0600.",
-	"TLS certificate":         "Put a renewed certificate and its key into --tls-cert and --tls-key, or read the log of the server about --acme-domain.",
+	"TLS certificate":         "Write a renewed certificate and its key to the files of --tls-cert and --tls-key, or read the log of the server about --acme-domain.",
 }
 
 // withRemedies adds the remedies to the findings that are not good.

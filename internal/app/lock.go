@@ -28,7 +28,7 @@ func (a *App) lockData(ctx context.Context) error {
 		return fmt.Errorf("locking the data folder: %w", err)
 	}
 	if !ok {
-		return fmt.Errorf("%w: %s", ErrRunning, a.cfg.Data)
+		return fmt.Errorf("%w: %s; stop it first", ErrRunning, a.cfg.Data)
 	}
 	a.lock = lock
 	if a.locked, err = os.Stat(lock.Path()); err != nil {

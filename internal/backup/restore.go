@@ -92,7 +92,7 @@ func Restore(ctx context.Context, o RestoreOptions) (_ *Restored, err error) {
 func checkHeader(h Header, o *RestoreOptions) error {
 	switch {
 	case h.Dialect == db.SQLite && o.Target.Database != "":
-		return errors.New("the backup has a SQLite database; leave --database out")
+		return errors.New("the backup has a SQLite database; run the command without --database")
 	case h.Dialect == db.PostgreSQL && o.Target.Database == "":
 		return errors.New("the backup has a PostgreSQL database; set --database to an empty PostgreSQL database")
 	case h.Dialect != db.SQLite && h.Dialect != db.PostgreSQL:

@@ -351,7 +351,7 @@ func TestRestoreIsRejected(t *testing.T) {
 		}, db.ErrNewSchema, "9999"},
 		"other kind of database": {func(_ *testing.T, _ *original, r *backup.RestoreOptions) {
 			r.Target.Database = "postgres://localhost:1/none"
-		}, nil, "leave --database out"},
+		}, nil, "run the command without --database"},
 		"no backup":       {func(t *testing.T, _ *original, r *backup.RestoreOptions) { t.Helper(); r.Dir = t.TempDir() }, backup.ErrNoBackup, ""},
 		"no folder":       {func(_ *testing.T, _ *original, r *backup.RestoreOptions) { r.Dir = "/nonexistent/backup" }, nil, "does not exist"},
 		"before the copy": {func(_ *testing.T, _ *original, r *backup.RestoreOptions) { r.At = time.Now().Add(-time.Hour) }, backup.ErrNoBackup, "not newer"},

@@ -68,7 +68,7 @@ func (c *Copier) Run(ctx context.Context) error {
 		return err
 	}
 	if n := c.failed.Load(); n > 0 {
-		return fmt.Errorf("%w: %d files of %s are not in %s, or differ", ErrIncompleteCopy, n, c.From.Location(), c.To.Location())
+		return fmt.Errorf("%w: files of %s that are not in %s, or differ: %d", ErrIncompleteCopy, c.From.Location(), c.To.Location(), n)
 	}
 	return c.To.SetInstallation(ctx, installation)
 }

@@ -62,7 +62,7 @@ func (s *S3) Open(ctx context.Context, key string) (Object, error) {
 }
 
 // errCutBody means that the body of a response ended early.
-var errCutBody = errors.New("the response of the store was cut")
+var errCutBody = errors.New("the response of the store is incomplete")
 
 // retryCut calls get until the error is not errCutBody, at most openAttempts times.
 func retryCut(get func() error) (err error) {

@@ -58,7 +58,7 @@ func (d *DB) OldTransaction(ctx context.Context, age time.Duration) (string, err
 			return "", fmt.Errorf("reading the state of the write-ahead log: %w", err)
 		}
 		if log-moved > maxBacklog {
-			return fmt.Sprintf("%d pages of the write-ahead log cannot be moved to the database; another program has an old transaction", log-moved), nil
+			return fmt.Sprintf("pages of the write-ahead log that cannot be moved to the database: %d; another program has an old transaction", log-moved), nil
 		}
 		return "", nil
 	}

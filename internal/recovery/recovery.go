@@ -137,7 +137,7 @@ func Parse(text string) (masterKey, identity string, err error) {
 		}
 		label := words[0]
 		if _, twice := lines[label]; twice {
-			errs = append(errs, fmt.Errorf("line %s is there twice", label))
+			errs = append(errs, fmt.Errorf("line %s occurs twice", label))
 		}
 		lines[label] = strings.Join(words[1:], "")
 	}
