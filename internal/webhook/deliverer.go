@@ -221,7 +221,7 @@ func (d *Deliverer) serve(l *lease) {
 		}
 	}()
 	if err := d.run(l); err != nil {
-		d.log.ErrorContext(d.hard, "serving an endpoint failed and will be retried when its lease expires",
+		d.log.ErrorContext(d.hard, "sending the deliveries of an endpoint failed and will be retried when its lease expires",
 			slog.String("endpoint", l.uuid), slog.Any("error", err))
 	}
 }

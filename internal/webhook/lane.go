@@ -159,7 +159,7 @@ func (n *lane) record(results []*result, leave bool) error {
 	if errors.Is(err, errFenced) {
 		// If the endpoint still exists, another deliverer serves the endpoint and repeats these
 		// attempts.
-		n.log.WarnContext(ctx, "attempts at an endpoint took longer than its lease and are not recorded", slog.String("endpoint", n.lease.uuid),
+		n.log.WarnContext(ctx, "attempts to deliver to an endpoint took longer than its lease and are not recorded", slog.String("endpoint", n.lease.uuid),
 			slog.Int("attempts", len(results)))
 		return nil
 	}
@@ -179,13 +179,13 @@ func (n *lane) logHealth(ctx context.Context, results []*result) {
 	h := &n.lease.health
 	log := n.log.With(slog.String("endpoint", n.lease.uuid))
 	if h.gone {
-		log.WarnContext(ctx, "an endpoint was switched off because it responded with status 410")
+		log.WarnContext(ctx, "an endpoint was paused because it responded with status 410")
 	}
 	if h.opened {
-		log.WarnContext(ctx, "an endpoint's breaker opened", slog.Time("until", h.backoffUntil))
+		log.WarnContext(ctx, "deliveries to an endpoint failed repeatedly and wait", slog.Time("until", h.backoffUntil))
 	}
 	if h.closed {
-		log.InfoContext(ctx, "an endpoint's breaker closed")
+		log.InfoContext(ctx, "an endpoint responds again")
 	}
 	h.recovered, h.opened, h.closed = false, false, false
 }

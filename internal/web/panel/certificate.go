@@ -470,6 +470,6 @@ func (p *Panel) finishStream(r *http.Request, err error) error {
 	if err == nil || errors.Is(err, r.Context().Err()) {
 		return nil
 	}
-	p.Log.WarnContext(r.Context(), "an export was aborted", slog.Any("error", err))
+	p.Log.WarnContext(r.Context(), "an export was interrupted", slog.Any("error", err))
 	panic(http.ErrAbortHandler) //nolint:forbidigo // net/http then closes the connection
 }
