@@ -134,7 +134,7 @@ func CheckMailText(w MailText) (MailText, error) {
 		}
 		for _, m := range place.FindAllStringSubmatch(f.text, -1) {
 			if places++; !slices.Contains(Places, m[1]) {
-				bad.Add(f.field, fmt.Sprintf("There is no {%s} to put in. There are {%s}.", m[1], strings.Join(Places, "}, {")))
+				bad.Add(f.field, fmt.Sprintf("{%s} is not a placeholder. The placeholders are {%s}.", m[1], strings.Join(Places, "}, {")))
 			}
 		}
 	}

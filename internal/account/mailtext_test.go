@@ -61,8 +61,8 @@ func TestMailTexts(t *testing.T) {
 			t.Errorf("the texts are %+v, error %v, want only the texts in en with LF", all, err)
 		}
 		for want, bad := range map[string]account.MailText{
-			"There is no {first_name} to put in. There are {name}, {title}, {institution}.": {Paragraph: "Dear {first_name}"},
-			"There is no {}": {Closing: "{}"}, "at most 600": {Paragraph: strings.Repeat("ä", 601)}, "at most 200": {Closing: strings.Repeat("ä", 201)},
+			"{first_name} is not a placeholder. The placeholders are {name}, {title}, {institution}.": {Paragraph: "Dear {first_name}"},
+			"{} is not a placeholder": {Closing: "{}"}, "at most 600": {Paragraph: strings.Repeat("ä", 601)}, "at most 200": {Closing: strings.Repeat("ä", 201)},
 			"on 12 lines": {Closing: strings.Repeat("a\n", 12) + "a"}, "at most 4 placeholders": {Paragraph: strings.Repeat("{name}", 5)},
 			"without invisible": {Paragraph: "a\u202eb"}, "must be plain": {Closing: "a\x00b"},
 		} {

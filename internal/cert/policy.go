@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/certvault/certvault/internal/account"
@@ -82,10 +83,19 @@ func (s *Service) SetPolicy(ctx context.Context, institutionID int64, p *Policy)
 	return err
 }
 
+// placementNames returns the names of Placements.
+func placementNames() []string {
+	names := make([]string, len(Placements))
+	for i, p := range Placements {
+		names[i] = string(p)
+	}
+	return names
+}
+
 func (p *Policy) check() error {
 	var bad fault.Fields
 	if !slices.Contains(Placements, p.Placement) {
-		bad.Add("placement", fmt.Sprintf("The placement must be one of %v.", Placements))
+		bad.Add("placement", fmt.Sprintf("The placement must be one of %s.", strings.Join(placementNames(), ", ")))
 	}
 	if p.Page < 1 || p.Page > maxPlacementPage {
 		bad.Add("placement_page", fmt.Sprintf("The page must be a number from 1 to %d.", maxPlacementPage))

@@ -190,7 +190,7 @@ func (s *Service) checkPlaceTx(ctx context.Context, tx *db.Tx, v *FileRevocation
 		return fmt.Errorf("reading a certificate: %w", err)
 	case uuid != v.Certificate:
 		return fault.New(fault.Conflict, "The place of the credential in the status list belongs to the certificate "+reference+
-			", because the database was put back without certvault restore. To revoke one credential, you must revoke both.")
+			", because the database was restored without certvault restore. To revoke one credential, you must revoke both.")
 	case cert.Status(status) == cert.Revoked:
 		return fault.New(fault.Conflict, "This vault has the certificate "+reference+". It is revoked, and its credential too.")
 	}
@@ -199,7 +199,7 @@ func (s *Service) checkPlaceTx(ctx context.Context, tx *db.Tx, v *FileRevocation
 }
 
 var errNotSpent = fault.New(fault.Conflict, "A later certificate will get the place of the credential in the status list, "+
-	"because the database was put back without certvault restore, which skips such places. Put the database back again, and run certvault restore.")
+	"because the database was restored without certvault restore, which skips such places. Restore the database again with certvault restore.")
 
 // recordTx records the revocation, or reads the first one.
 func (v *FileRevocation) recordTx(ctx context.Context, tx *db.Tx) error {

@@ -41,7 +41,7 @@ func TestMailSettings(t *testing.T) {
 		if all, err := o.panel.Accounts.MailTexts(t.Context(), o.inst.ID); err != nil || len(all) != 0 {
 			t.Errorf("after the preview: saved texts = %v, error %v, want none", all, err)
 		}
-		checkPage(t, "an unknown placeholder", o.post("admin", texts, url.Values{"language": {"en"}, "paragraph": {"Dear {who}"}}), http.StatusUnprocessableEntity, "There is no {who} to put in.")
+		checkPage(t, "an unknown placeholder", o.post("admin", texts, url.Values{"language": {"en"}, "paragraph": {"Dear {who}"}}), http.StatusUnprocessableEntity, "{who} is not a placeholder.")
 		w = o.followRedirect(t, "admin", o.post("admin", texts, url.Values{"language": {"ar"}, "closing": {"مكتب التسجيل"}}), page+"?language=ar")
 		checkPage(t, "saved texts", w, http.StatusOK, "The texts were saved.", "مكتب التسجيل")
 		if all, err := o.panel.Accounts.MailTexts(t.Context(), o.inst.ID); err != nil || all["ar"] != (account.MailText{Closing: "مكتب التسجيل"}) {
