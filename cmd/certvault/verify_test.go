@@ -180,7 +180,7 @@ func TestVerify(t *testing.T) {
 		}},
 		"roots of the data folder": {file, []string{"--data", v.data}, exitDone, []string{"VALID: ", "the data folder"}},
 		"several roots":            {file, []string{"--root", otherRoot, "--root", root}, exitDone, []string{"VALID: "}},
-		"another root":             {file, []string{"--root", otherRoot}, exitInvalid, []string{"NOT VALID: None of the given roots vouches", "certificate has the name Northwest"}},
+		"another root":             {file, []string{"--root", otherRoot}, exitInvalid, []string{"NOT VALID: The certificate of the signer was not issued under any of the given roots", "certificate has the name Northwest"}},
 		"root before data folder":  {file, []string{"--root", otherRoot, "--data", v.data}, exitInvalid, []string{"NOT VALID: "}},
 		"no root":                  {file, []string{"--data", missingFolder(t)}, exitUnknown, []string{"CANNOT TELL: ", rootAddress, "--root", "fingerprint", "stated by the signature, not verified"}},
 		"a byte of the original":   {flipBit(file, 20), []string{"--root", root}, exitInvalid, []string{"NOT VALID: "}},

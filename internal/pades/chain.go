@@ -68,7 +68,7 @@ func (a *trustAnchors) validate(leaf *x509.Certificate, pool []*x509.Certificate
 			return chainResult{NotRun, fmt.Sprintf("The certificate of %s has expired, and no time stamp proves that it was still valid when it was used.", a.role)}
 		}
 	}
-	return chainResult{Failed, fmt.Sprintf("None of the given roots vouches for %s.", a.role)}
+	return chainResult{Failed, fmt.Sprintf("The certificate of %s was not issued under any of the given roots.", a.role)}
 }
 
 // unauthenticated lists the certificates in s that nothing authenticates: the signature does not

@@ -24,9 +24,9 @@ func (v *verifier) pair(fields []pdf.SignatureField, list []signatureDict) (sign
 		s := fieldSignature{Signature: v.describe(field)}
 		switch at := matches[i]; {
 		case at < 0:
-			s.fail(&s.Coverage, "Its byte range does not omit exactly its own value.")
+			s.fail(&s.Coverage, "The byte range of the signature does not omit exactly the value of the signature.")
 		case count(matches, at) > 1:
-			s.fail(&s.Coverage, "It is the value of more than one field.")
+			s.fail(&s.Coverage, "The signature is the value of more than one field.")
 		case !v.isShown(field, &list[at]):
 			s.fail(&s.Coverage, "A viewer shows another signature instead.")
 		default:

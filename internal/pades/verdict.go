@@ -52,7 +52,7 @@ func (r *Report) setVerdict(size int64, removed removedSignatures, hasRoots bool
 		s := &r.Signatures[i]
 		sealed := s.sealed && s.Certification > 0
 		if sealed && s.Changes != Failed && signedAgain(r.Signatures[i+1:]) {
-			s.fail(&s.Changes, "The file was signed again after it.")
+			s.fail(&s.Changes, "The file was signed again after this signature.")
 		}
 		switch {
 		case s.Changes != Failed:
@@ -87,7 +87,7 @@ func (r *Report) setVerdict(size int64, removed removedSignatures, hasRoots bool
 	case last.Chain != Passed:
 		verdict(Unknown, "%s", last.Problems[len(last.Problems)-1])
 	case len(last.unauthenticated) > 0:
-		verdict(Unknown, "The signature contains data that nothing authenticates: %s.", strings.Join(last.unauthenticated, ", "))
+		verdict(Unknown, "The signature contains data that is not protected: %s.", strings.Join(last.unauthenticated, ", "))
 	case last.TimeStamp != nil && last.TimeStamp.Value != Passed:
 		verdict(Unknown, "The format of the signature's time stamp is not supported.")
 	default:

@@ -269,7 +269,7 @@ func (v *verifier) check(s *Signature, f *signatureDict) error {
 			return err
 		}
 		if !whole {
-			s.fail(&s.Coverage, "It does not cover the file to the end of a revision.")
+			s.fail(&s.Coverage, "The signature does not cover the file to the end of a revision.")
 		}
 		if v.compared++; v.compared > maxCompared {
 			s.Changed = unlistedChange()
@@ -308,13 +308,13 @@ func (s *Signature) checkChanges() {
 	case s.CoversFile:
 		s.Changes = Passed
 	case s.Certification == 1:
-		s.fail(&s.Changes, "It permits no changes, and the file was changed after it.")
+		s.fail(&s.Changes, "The signature permits no changes, and the file was changed after it.")
 	case s.Certification > 0 && pages:
-		s.fail(&s.Changes, "It does not permit changes to pages, and pages were changed after it.")
+		s.fail(&s.Changes, "The signature does not permit changes to pages, and pages were changed after it.")
 	case s.Certification > 0 && s.sealed && visible:
-		s.fail(&s.Changes, "Its content was changed after it.")
+		s.fail(&s.Changes, "The content of the file was changed after this signature.")
 	case s.Certification > 0 || pages || visible:
-		s.Problems = append(s.Problems, "The file was changed after it.")
+		s.Problems = append(s.Problems, "The file was changed after this signature.")
 	default:
 		s.Changes = Passed
 	}
