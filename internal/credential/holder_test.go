@@ -14,7 +14,8 @@ import (
 	"testing"
 )
 
-// proofBy returns a proof of possession that a key signed. change may modify the header and the claims.
+// proofBy returns a proof of possession, signed with key. If change is not nil, it modifies the header and
+// the claims.
 func proofBy(t testing.TB, key crypto.Signer, change func(head, claims map[string]any)) string {
 	t.Helper()
 	must := func(err error) {
@@ -47,8 +48,8 @@ func proofBy(t testing.TB, key crypto.Signer, change func(head, claims map[strin
 	return message + "." + base64url(signature)
 }
 
-// holderKeys returns a key for each algorithm that a wallet may have. The keys depend on the name only,
-// because the processes of a fuzz target must have the same ones.
+// holderKeys returns an Ed25519 key and a P-256 key. They depend only on name, because all processes of a
+// fuzz test must have the same keys.
 func holderKeys(t testing.TB, name string) map[string]crypto.Signer {
 	t.Helper()
 	seed := sha256.Sum256([]byte(name))
@@ -59,7 +60,7 @@ func holderKeys(t testing.TB, name string) map[string]crypto.Signer {
 	return map[string]crypto.Signer{"Ed25519": ed25519.NewKeyFromSeed(seed[:]), "P-256": curve}
 }
 
-// didsOf returns the identifiers that a key can have in kid.
+// didsOf returns the did:key and the did:jwk of a key.
 func didsOf(t testing.TB, key crypto.PublicKey) (didKey, didJWK string) {
 	t.Helper()
 	name, err := multikey(key)
@@ -77,7 +78,7 @@ func didsOf(t testing.TB, key crypto.PublicKey) (didKey, didJWK string) {
 	return "did:key:" + name, "did:jwk:" + base64url(data)
 }
 
-// A wallet can name its key as jwk, did:key or did:jwk. The key and its thumbprint are the same each time.
+// TestHolderKeys checks that a key has the same thumbprint as jwk, did:key and did:jwk.
 func TestHolderKeys(t *testing.T) {
 	t.Parallel()
 	for algorithm, key := range holderKeys(t, "a") {
@@ -104,16 +105,16 @@ func TestHolderKeys(t *testing.T) {
 			}
 			thumbprints[p.Thumbprint] = true
 			if p.DID != c.did || p.Nonce != "n" || !p.IssuedAt.Equal(testNow) || !key.Public().(interface{ Equal(crypto.PublicKey) bool }).Equal(p.Key) {
-				t.Errorf("%s, %s: %+v", algorithm, name, p)
+				t.Errorf("%s, %s: proof = %+v, want DID %s, nonce n, time %v and the key of the test", algorithm, name, p, c.did, testNow)
 			}
 		}
 		if len(thumbprints) != 1 {
-			t.Errorf("%s: %d thumbprints of one key", algorithm, len(thumbprints))
+			t.Errorf("%s: %d thumbprints, want 1", algorithm, len(thumbprints))
 		}
 	}
 }
 
-// A proof whose key, algorithm or form is wrong is refused.
+// TestForgedProofs checks that proofs with a wrong key, algorithm, time or form are rejected.
 func TestForgedProofs(t *testing.T) {
 	t.Parallel()
 	keys, others := holderKeys(t, "a"), holderKeys(t, "b")
@@ -148,7 +149,7 @@ func TestForgedProofs(t *testing.T) {
 			"a large header":        func(head, _ map[string]any) { head["x"] = strings.Repeat("x", maxHolderProof) },
 		} {
 			if p, err := ParseHolderProof(proofBy(t, key, change)); err == nil {
-				t.Errorf("%s, %s: accepted as %s", algorithm, name, p.DID)
+				t.Errorf("%s, %s: ParseHolderProof accepted the proof of %s, want an error", algorithm, name, p.DID)
 			}
 		}
 		good := proofBy(t, key, nil)
@@ -158,7 +159,7 @@ func TestForgedProofs(t *testing.T) {
 			"deep": base64url([]byte(strings.Repeat(`{"a":`, 100)+"1"+strings.Repeat("}", 100))) + "." + rest,
 		} {
 			if _, err := ParseHolderProof(token); err == nil {
-				t.Errorf("%s, %s: accepted", algorithm, name)
+				t.Errorf("%s, %s: ParseHolderProof returned no error", algorithm, name)
 			}
 		}
 	}
@@ -174,12 +175,12 @@ func TestForgedProofs(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := ParseHolderProof(base64url(data) + "." + forged[1] + "." + forged[2]); err == nil {
-			t.Errorf("an RSA key with %s: accepted", alg)
+			t.Errorf("an RSA key with %s: ParseHolderProof returned no error", alg)
 		}
 	}
 }
 
-// FuzzHolderProof parses proofs of hostile wallets. The fuzzer cannot sign, so a proof that is accepted
+// FuzzHolderProof parses proofs of hostile wallets. The fuzzer has no private key, so each accepted proof
 // must have a key and the claims of the corpus.
 func FuzzHolderProof(f *testing.F) {
 	known := map[string]bool{}
@@ -206,7 +207,7 @@ func FuzzHolderProof(f *testing.F) {
 			return
 		}
 		if !known[p.Thumbprint] || p.Audience != "https://vault.example/institutions/1" || p.Nonce != "n" || !strings.HasPrefix(p.DID, "did:key:z") && !strings.HasPrefix(p.DID, "did:jwk:") {
-			t.Errorf("forged: %+v", p)
+			t.Errorf("ParseHolderProof accepted a forged proof: %+v", p)
 		}
 	})
 }

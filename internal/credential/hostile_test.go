@@ -12,9 +12,9 @@ import (
 
 const testKeyDID = "did:key:z6MkhaXgBZDvotDkL5257faiztiGiC2QtKLGpbnnEGta2doK"
 
-// poisoned returns a dataset whose n nodes are all alike and refer to each other, so that the canonical
-// form takes factorial time. A JSON-LD document can express such a dataset only with labels of nodes,
-// which canonical rejects. Therefore canonicalize is tested, with quads.
+// poisoned returns a dataset of n blank nodes, each of which refers to all others. RDFC-1.0 needs
+// factorial time for it. A JSON-LD document with this dataset needs labels of blank nodes, which canonical
+// rejects. Therefore the test calls canonicalize.
 func poisoned(n int) []quad {
 	node := func(i int) term { return term{kind: blank, value: fmt.Sprintf("n%d", i)} }
 	var out []quad
@@ -35,15 +35,15 @@ func TestPoisonedDataset(t *testing.T) {
 		t.Errorf("12 nodes: error %v, want errPoisoned", err)
 	}
 	if took := time.Since(start); took > 30*time.Second {
-		t.Errorf("it took %v", took)
+		t.Errorf("canonicalize took %v, want at most 30s", took)
 	}
 	if _, err := canonicalize(t.Context(), poisoned(4)); err != nil {
 		t.Errorf("4 nodes: %v", err)
 	}
 }
 
-// alike returns a credential with n nodes that are all alike and have no labels: each needs the Hash
-// N-Degree Quads algorithm.
+// alike returns a credential with n equal results. They have no ids, so each needs the Hash N-Degree Quads
+// algorithm.
 func alike(n int) string {
 	return `{"@context":["` + ContextVC + `","` + ContextOB + `"],"type":["VerifiableCredential"],"issuer":"` + testKeyDID + `",` +
 		`"validFrom":"2026-01-01T00:00:00Z","credentialSubject":{"type":"AchievementSubject","result":[` +
@@ -51,7 +51,7 @@ func alike(n int) string {
 }
 
 // tree returns a node with the given number of levels of nodes below it. Each node above the lowest level
-// contains width nodes that are all alike, and that have as many permutations as the factorial of width.
+// contains width equal nodes, so that the algorithm compares their permutations.
 func tree(width, levels int) string {
 	if levels == 0 {
 		return `{"type":"Alignment"}`
@@ -79,10 +79,10 @@ func TestLimits(t *testing.T) {
 		start := time.Now()
 		r, err := Verify(t.Context(), []byte(document), Options{Now: testNow})
 		if err != nil && !errors.Is(err, errTooLarge) || err == nil && r.Verdict == Valid {
-			t.Errorf("%s: %v, error %v", name, r, err)
+			t.Errorf("%s: report = %v, error = %v, want a verdict that is not valid, or errTooLarge", name, r, err)
 		}
 		if took := time.Since(start); took > 10*time.Second {
-			t.Errorf("%s: it took %v", name, took)
+			t.Errorf("%s: Verify took %v, want at most 10s", name, took)
 		} else if err == nil {
 			t.Logf("%s: %v, %s", name, took, summary(r))
 		}
@@ -110,11 +110,11 @@ func FuzzVerify(f *testing.F) {
 			return
 		}
 		if len(r.Checks) != 5 {
-			t.Errorf("the report has %d checks", len(r.Checks))
+			t.Errorf("the report has %d checks, want 5", len(r.Checks))
 		}
-		// The fuzzer has no key, so a valid credential states what the corpus states.
+		// The fuzzer has no private key, so a valid credential must have the id of the corpus.
 		if c := r.Statement; r.Verdict == Valid && c.ID != "urn:uuid:7f1c2c0e-6a0c-4d2e-9f43-3e1f8f7d9a11" {
-			t.Errorf("forged: %+v", c)
+			t.Errorf("a forged credential is valid: %+v", c)
 		}
 	})
 }
@@ -134,12 +134,12 @@ func FuzzCanonical(f *testing.F) {
 		}
 		again, err := canonical(t.Context(), object)
 		if err != nil || !bytes.Equal(first, again) {
-			t.Errorf("two results: %q and %q, error %v", first, again, err)
+			t.Errorf("canonical returned %q and then %q, error %v; want equal results", first, again, err)
 		}
 	})
 }
 
-// FuzzFetched verifies a credential with documents of a hostile server.
+// FuzzFetched verifies credentials when a hostile server returns one of the fetched documents.
 func FuzzFetched(f *testing.F) {
 	k := newKeys(f)
 	good := formats(f, mustNew(f, testInput()), k)
@@ -157,7 +157,7 @@ func FuzzFetched(f *testing.F) {
 				if err != nil {
 					t.Errorf("%s: %v", format, err)
 				} else if strings.Contains(address, "/status/") && r.Verdict == Invalid && string(data) != body {
-					t.Errorf("%s: a forged list revokes: %s", format, summary(r))
+					t.Errorf("%s: a forged status list revokes the credential: %s", format, summary(r))
 				}
 			}
 		}
@@ -168,7 +168,7 @@ func FuzzStatusList(f *testing.F) {
 	f.Add(gzipped(f, StatusListSize/8))
 	f.Fuzz(func(t *testing.T, s string) {
 		if b, err := decodeBitstring(s); err == nil && (len(b) < StatusListSize/8 || len(b) > maxStatusBytes) {
-			t.Errorf("the list has %d bytes", len(b))
+			t.Errorf("the list has %d bytes, want %d to %d", len(b), StatusListSize/8, maxStatusBytes)
 		}
 	})
 }

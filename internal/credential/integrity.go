@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// The type, the suite and the purpose of the proofs that this package makes and verifies (DI-EdDSA, 2.2
-// and 3.2).
+// The type, the cryptosuite and the purpose of the proofs that this package creates and verifies (DI-EdDSA,
+// 2.2 and 3.2).
 const (
 	typeDataIntegrity = "DataIntegrityProof"
 	suiteEdDSA        = "eddsa-rdfc-2022"
@@ -27,8 +27,8 @@ type proof struct {
 	ProofValue         string `json:"proofValue,omitempty"`
 }
 
-// SignDataIntegrity returns the credential in JSON with a Data Integrity proof eddsa-rdfc-2022. The
-// key is an Ed25519 key of the issuer.
+// SignDataIntegrity returns the credential in JSON with an eddsa-rdfc-2022 Data Integrity proof. The key
+// is an Ed25519 key of the issuer.
 func (c *Credential) SignDataIntegrity(key crypto.Signer, created time.Time) ([]byte, error) {
 	signed := c.document
 	p, err := newProof(signed, signed.Issuer.ID, key, created)
@@ -39,7 +39,7 @@ func (c *Credential) SignDataIntegrity(key crypto.Signer, created time.Time) ([]
 	return marshal(signed)
 }
 
-// newProof returns the proof of a document, which has no proof yet (DI-EdDSA, 3.2.1).
+// newProof returns a proof for a document that has no proof (DI-EdDSA, 3.2.1).
 func newProof(document any, did string, key crypto.Signer, created time.Time) (*proof, error) {
 	data, err := marshal(document)
 	if err != nil {
@@ -72,8 +72,8 @@ func newProof(document any, did string, key crypto.Signer, created time.Time) (*
 	return p, nil
 }
 
-// signedHash returns the bytes that a proof signs: the hash of the proof's options, which get the
-// context of the document, and the hash of the document without proofs (DI-EdDSA, 3.2.3 to 3.2.5).
+// signedHash returns the bytes that a proof signs: the hash of the proof's options with the context of
+// the document, followed by the hash of the document without proofs (DI-EdDSA, 3.2.3 to 3.2.5).
 func signedHash(ctx context.Context, document, options map[string]any) ([]byte, error) {
 	statement, err := documentHash(ctx, document)
 	if err != nil {

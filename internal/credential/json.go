@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// The limits of a JSON document. JSON-LD expansion costs up to 0.3 ms for each object.
+// The limits of a JSON document. JSON-LD expansion takes up to 0.3 ms for each object.
 const (
 	maxDocument = 2 << 20 // bytes; a picture may be embedded as a data URL
 	maxDepth    = 32
@@ -24,9 +24,9 @@ var (
 	errNotUTF8  = errors.New("the text is not UTF-8")
 )
 
-// parseObject parses a JSON object of another party. Unlike json.Unmarshal, it rejects text that is
-// not UTF-8, and duplicate member names (RFC 7493, 2.3), because another program may read the other
-// member. It also limits depth and size.
+// parseObject parses a JSON object that may come from another party. It limits the size and the depth.
+// Unlike json.Unmarshal, it rejects text that is not UTF-8. It also rejects duplicate member names
+// (RFC 7493, 2.3), because programs differ in which of the members they read.
 func parseObject(data []byte) (map[string]any, error) {
 	if len(data) > maxDocument {
 		return nil, errTooLarge
@@ -130,7 +130,7 @@ func marshal(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
-// list returns the values of a member that has one value or an array.
+// list returns the values of a member, which may be one value or an array.
 func list(v any) []any {
 	switch v := v.(type) {
 	case nil:
@@ -141,13 +141,13 @@ func list(v any) []any {
 	return []any{v}
 }
 
-// text returns a member that is a string. It returns "" for another type.
+// text returns the member with the given name if it is a string, and otherwise "".
 func text(object map[string]any, name string) string {
 	s, _ := object[name].(string)
 	return s
 }
 
-// has reports whether a member is a string, or an array with a string, that is equal to want.
+// has reports whether a member is the string want, or an array that contains it.
 func has(v any, want string) bool {
 	for _, item := range list(v) {
 		if s, ok := item.(string); ok && s == want {

@@ -12,10 +12,10 @@ import (
 	"github.com/piprate/json-gold/ld"
 )
 
-// This file converts a JSON-LD document to RDF. JSON-LD processors drop statements that they cannot
-// express: members that no context defines, relative IRIs, IRIs that look wrong. A dropped statement
-// is not signed, so a document could be changed there. This conversion returns an error instead, and
-// accepts no second spelling of a name, which the code that reads members would not see.
+// This file converts a JSON-LD document to RDF. JSON-LD processors drop members that no context defines,
+// and values with a relative or invalid IRI. A signature does not cover dropped values, so they could be
+// changed. This conversion returns an error instead. It also rejects other spellings of the name of a
+// member, because the code that reads the member would not find it.
 
 var errNotCovered = errors.New("a signature would not cover the whole document")
 
@@ -46,11 +46,11 @@ func canonical(ctx context.Context, document map[string]any) ([]byte, error) {
 	return canonicalize(ctx, dataset)
 }
 
-// maxContexts limits the contexts of a document. There are nine known ones.
+// maxContexts is the maximum number of contexts of a document. This package knows nine contexts.
 const maxContexts = 9
 
-// checkContexts accepts a list of URLs of known contexts. It rejects contexts in the document, which
-// could give any name another meaning.
+// checkContexts accepts URLs of known contexts. It rejects contexts that the document itself defines, because
+// they could change the meaning of any name.
 func checkContexts(v any) error {
 	contexts := list(v)
 	switch n := len(contexts); {
@@ -71,8 +71,8 @@ func checkContexts(v any) error {
 	return nil
 }
 
-// checkName rejects keywords and IRIs as names of members. A member "validUntil" could otherwise be
-// renamed to the IRI of the term, with the same canonical form.
+// checkName rejects keywords and IRIs as names of members. Otherwise the member "validUntil" could be
+// renamed to the IRI of the term without a change of the canonical form.
 func checkName(name string) error {
 	if strings.HasPrefix(name, "@") || strings.Contains(name, ":") {
 		return notCovered("the member %q is a keyword or an IRI", name)
@@ -109,7 +109,8 @@ func checkSpelling(v any) error {
 	return nil
 }
 
-// checkLanguageValue accepts a text with a language (VC, 11.1). A direction is not part of RDF.
+// checkLanguageValue accepts only a text with an optional language (VC, 11.1). It rejects a direction,
+// because RDF has no direction, so the signature would not cover it.
 func checkLanguageValue(v map[string]any) error {
 	for name, value := range v {
 		if _, ok := value.(string); !ok || name != "@value" && name != "@language" {
@@ -169,7 +170,7 @@ func (w *rdfWriter) blank() term {
 	return term{kind: blank, value: "b" + strconv.Itoa(w.blanks)}
 }
 
-// node adds a node object and returns its subject.
+// node adds the quads of a node object and returns its subject.
 func (w *rdfWriter) node(v any, graph term) (term, error) {
 	object, ok := v.(map[string]any)
 	if !ok {
@@ -231,7 +232,7 @@ func (w *rdfWriter) property(subject term, property string, v any, graph term) e
 	return nil
 }
 
-// object returns the term of a value of a property.
+// object adds the quads of a value of a property and returns its term.
 func (w *rdfWriter) object(v any, graph term) (term, error) {
 	object, ok := v.(map[string]any)
 	if !ok {
@@ -261,7 +262,7 @@ func (w *rdfWriter) list(items []any, graph term) (term, error) {
 	return head, nil
 }
 
-// newIRI accepts an absolute IRI without the characters that N-Quads forbids.
+// newIRI returns the term of an absolute IRI. It rejects an IRI with a character that N-Quads forbids.
 func newIRI(v any) (term, error) {
 	s, _ := v.(string)
 	scheme, _, ok := strings.Cut(s, ":")

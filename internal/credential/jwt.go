@@ -23,8 +23,8 @@ type header struct {
 	Kid string `json:"kid"`
 }
 
-// claims is a credential as the payload of a JWT: the credential itself (VC-JOSE, 3.1.1) and the
-// registered claims that Open Badges requires (OB, 8.2.3), with equal values.
+// claims is a credential as the payload of a JWT: the members of the credential (VC-JOSE, 3.1.1), and the
+// registered claims that Open Badges requires, which repeat values of the members (OB, 8.2.3).
 type claims struct {
 	document
 

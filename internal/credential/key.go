@@ -84,8 +84,8 @@ func point(x, y []byte) (crypto.PublicKey, error) {
 	return key, nil
 }
 
-// jwk is a public key as JSON Web Key (RFC 7517; RFC 8037 for Ed25519). The members are in the order
-// of RFC 7638.
+// jwk is a public key as a JSON Web Key (RFC 7517; RFC 8037 for Ed25519). The members have the order that
+// a thumbprint requires (RFC 7638, 3).
 type jwk struct {
 	Alg string `json:"alg,omitempty"`
 	Crv string `json:"crv"`
@@ -136,14 +136,14 @@ func parseJWK(object map[string]any) (crypto.PublicKey, error) {
 	return nil, errKeyType
 }
 
-// The size of RSA keys, in bytes. Larger ones take too much time.
+// The limits of the size of an RSA modulus, in bytes. Larger keys take too much time.
 const (
 	minRSA = 256
 	maxRSA = 1024
 )
 
-// parseRSA returns an RSA key (RFC 7518, 6.3.1). This package verifies RS256, which Open Badges requires
-// of verifiers (OB, 8.2.2), and does not sign with it.
+// parseRSA returns an RSA key (RFC 7518, 6.3.1). This package verifies RS256 signatures, as Open Badges
+// requires (OB, 8.2.2), but does not create them.
 func parseRSA(object map[string]any) (crypto.PublicKey, error) {
 	n, err := unbase64url(text(object, "n"))
 	if err != nil || len(n) < minRSA || len(n) > maxRSA || text(object, "e") != "AQAB" {
@@ -164,7 +164,7 @@ func (k jwk) thumbprint() (string, error) {
 }
 
 // fragment returns the name of a key in the DID document: the Multikey value, or for P-256 the JWK
-// thumbprint. It depends only on the key, so that a name never denotes another key.
+// thumbprint. The name depends only on the key, so it never denotes another key.
 func fragment(key crypto.PublicKey) (string, error) {
 	if _, ok := key.(ed25519.PublicKey); ok {
 		return multikey(key)
@@ -215,7 +215,7 @@ func signES256(key crypto.Signer, message []byte) ([]byte, error) {
 }
 
 // verifySignature verifies a signature. The type of the key determines the algorithm, so that a
-// header cannot choose another one (RFC 8725, 3.1).
+// header cannot choose another algorithm (RFC 8725, 3.1).
 func verifySignature(key crypto.PublicKey, message, signature []byte) error {
 	valid := false
 	switch key := key.(type) {
@@ -240,8 +240,7 @@ func verifySignature(key crypto.PublicKey, message, signature []byte) error {
 
 func base64url(data []byte) string { return base64.RawURLEncoding.EncodeToString(data) }
 
-// unbase64url decodes base64url without padding (RFC 7515, 2). It rejects unused bits that are not
-// zero, so that a value has one encoding.
+// unbase64url decodes base64url without padding (RFC 7515, 2). It rejects unused bits that are not zero.
 func unbase64url(s string) ([]byte, error) {
 	return base64.RawURLEncoding.Strict().DecodeString(s)
 }

@@ -12,8 +12,7 @@ import (
 	"time"
 )
 
-// names are names that programs have damaged: symbols, composed and decomposed letters, right-to-left
-// scripts, characters outside of the Basic Multilingual Plane, Han, and characters that need an escape.
+// names contains texts that programs often damage.
 var names = map[string]string{
 	"symbol":     "Ada® Lovelace™",
 	"composed":   "Zoë Müller",
@@ -31,7 +30,7 @@ var names = map[string]string{
 
 const otherDID = "did:web:other.example"
 
-// libraryCase is one call of a library.
+// libraryCase is a credential that a library verifies.
 type libraryCase struct {
 	name       string
 	Library    string            `json:"library"`
@@ -40,8 +39,8 @@ type libraryCase struct {
 	good       bool
 }
 
-// flatten returns the documents of a Fetcher by their URLs alone. Of the status lists, it returns those
-// with the media type accept, which the library reads.
+// flatten returns the documents by URL. It returns only the status lists with the media type accept, which
+// the library reads.
 func (w web) flatten(accept string) map[string]string {
 	out := map[string]string{}
 	for address, body := range w {
@@ -52,14 +51,14 @@ func (w web) flatten(accept string) map[string]string {
 	return out
 }
 
-// libraryCases returns the cases of each library: valid credentials, one for each of names and some others,
-// and credentials that are changed, forged or revoked, or whose status list is missing.
+// libraryCases returns the cases of each library: valid credentials, and credentials that are changed,
+// forged or revoked, or whose status list is missing.
 func libraryCases(t *testing.T) []libraryCase {
 	t.Helper()
 	k, other := newKeys(t), newKeys(t)
-	now := time.Now() // the libraries use the clock
+	now := time.Now() // the libraries use the current time
 	documents, revoked := newWebAt(t, k, now), newWebAt(t, k, now, 94567)
-	// The other issuer has another DID than testDID, because verifier-core caches the documents.
+	// The other issuer does not have testDID, because verifier-core caches the documents of a DID.
 	foreign := web{}
 	did, err := DIDDocument(otherDID, other.public())
 	if err != nil {
@@ -105,7 +104,7 @@ func libraryCases(t *testing.T) []libraryCase {
 			}
 			in = testInput()
 			in.Status, in.Document, in.ExpiresOn, in.Achievement.Skills = nil, nil, time.Time{}, nil
-			if library != "@digitalcredentials/verifier-core" { // it requires a status
+			if library != "@digitalcredentials/verifier-core" { // verifier-core requires a status
 				add("smallest", formats(t, mustNew(t, in), k)[format], documents, true)
 			}
 		}
@@ -129,7 +128,7 @@ func change(t *testing.T, credential, from, to string) string {
 	return ""
 }
 
-// TestLibraries verifies credentials with the libraries of other verifiers, all in one process of Node.js.
+// TestLibraries verifies credentials with the libraries of other projects, in one process of Node.js.
 func TestLibraries(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join("..", "..", "test", "verifiers")
@@ -168,7 +167,7 @@ func TestLibraries(t *testing.T) {
 	}
 	for i, c := range cases {
 		if good := lines[i] == "good"; good != c.good {
-			t.Errorf("%s: %s, want good: %v", c.name, lines[i], c.good)
+			t.Errorf("%s: result = %q, want good = %v", c.name, lines[i], c.good)
 		} else {
 			t.Logf("%s: %s", c.name, lines[i])
 		}

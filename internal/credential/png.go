@@ -22,7 +22,7 @@ type chunk struct {
 	raw  []byte // with length, kind and CRC
 }
 
-// nextChunk returns the first chunk of a datastream after the signature, and the rest.
+// nextChunk returns the first chunk of data, and the data after that chunk.
 func nextChunk(data []byte) (chunk, []byte, error) {
 	if len(data) < 12 {
 		return chunk{}, nil, fmt.Errorf("%w: it ends early", ErrPicture)
@@ -70,7 +70,7 @@ func BakePNG(picture, credential []byte) ([]byte, error) {
 	return nil, fmt.Errorf("baking a badge: %w: it ends early", ErrPicture)
 }
 
-// appendBaked appends an iTXt chunk without compression, language and translated keyword (PNG, 11.3.3.4).
+// appendBaked appends an iTXt chunk without compression, language or translated keyword (PNG, 11.3.3.4).
 func appendBaked(out, credential []byte) []byte {
 	data := append([]byte("iTXt"+bakedKeyword+"\x00\x00\x00\x00\x00"), credential...)
 	out = binary.BigEndian.AppendUint32(out, uint32(len(data)-4)) //nolint:gosec // at most maxDocument
@@ -110,8 +110,9 @@ func unbakePNG(data []byte) ([]byte, error) {
 	return found, nil
 }
 
-// text returns the text of an iTXt chunk with a credential. It accepts compression, which the
-// specification forbids, but limits the result: a chunk can expand a thousandfold.
+// text returns the text of an iTXt chunk with a credential. It accepts compressed text, although the
+// specification forbids it, but limits the size of the result: the text can be a thousand times as large
+// as the chunk.
 func (c chunk) text() ([]byte, error) {
 	rest := c.data[len(bakedKeyword)+1:]
 	if len(rest) < 2 {

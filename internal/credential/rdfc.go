@@ -13,11 +13,11 @@ import (
 	"strings"
 )
 
-// This file implements RDFC-1.0 over the quads of jsonld.go. json-gold has URDNA2015, its
-// predecessor, without a limit of time: a document of a few kilobytes ("dataset poisoning", RDFC, 7)
-// would occupy it for years. It also escapes fewer characters.
+// This file implements RDFC-1.0 for the quads of jsonld.go. json-gold only implements URDNA2015, the
+// predecessor of RDFC-1.0, which escapes fewer characters. json-gold also has no time limit: a hostile
+// document of a few kilobytes ("dataset poisoning", RDFC, 7) could occupy it for years.
 
-// The kinds of terms of a quad.
+// termKind is the kind of a term.
 type termKind byte
 
 const (
@@ -40,7 +40,7 @@ type quad struct {
 
 const xsdString = "http://www.w3.org/2001/XMLSchema#string"
 
-// maxSteps limits the work of the Hash N-Degree Quads algorithm. Credentials need fewer than 100
+// maxSteps limits the work of the Hash N-Degree Quads algorithm. A usual credential needs fewer than 100
 // steps; maxSteps steps take about a second.
 const maxSteps = 200_000
 
@@ -55,7 +55,7 @@ func (t term) write(b *strings.Builder) {
 		b.WriteString(t.value)
 	case iri:
 		b.WriteByte('<')
-		b.WriteString(t.value) // jsonld.go accepts no character that needs an escape
+		b.WriteString(t.value) // newIRI rejects characters that need an escape
 		b.WriteByte('>')
 	case literal:
 		b.WriteByte('"')
@@ -99,7 +99,7 @@ func writeEscaped(b *strings.Builder, s string) {
 	}
 }
 
-// line returns a quad in canonical N-Quads, after rename was applied to its blank nodes.
+// line returns a quad in canonical N-Quads. rename returns the new label of a blank node.
 func (q quad) line(rename func(label string) string) string {
 	var b strings.Builder
 	for _, t := range []term{q.subject, q.predicate, q.object, q.graph} {
@@ -141,7 +141,7 @@ func (i *issuer) clone() *issuer {
 	return &issuer{prefix: i.prefix, issued: maps.Clone(i.issued), order: slices.Clone(i.order)}
 }
 
-// canonicalization is the state of RDFC, 4.3.
+// canonicalization is the canonicalization state (RDFC, 4.3).
 type canonicalization struct {
 	ctx         context.Context //nolint:containedctx // the state lives as long as one call of canonicalize
 	quads       map[string][]quad
@@ -188,13 +188,13 @@ func canonicalize(ctx context.Context, dataset []quad) ([]byte, error) {
 	return []byte(strings.Join(lines, "")), nil
 }
 
-// path is the result of Hash N-Degree Quads for a blank node.
+// path is a path of the Hash N-Degree Quads algorithm, or its hash, with the issuer of its identifiers.
 type path struct {
 	hash   string
 	issuer *issuer
 }
 
-// distinguish issues identifiers for blank nodes with the same first-degree hash (RDFC, 4.4.3, 5).
+// distinguish issues identifiers for blank nodes with the same first-degree hash (RDFC, 4.4.3, step 5).
 func (c *canonicalization) distinguish(labels []string) error {
 	var paths []path
 	for _, label := range labels {
@@ -253,7 +253,7 @@ func (c *canonicalization) hashRelated(related string, q quad, i *issuer, positi
 	return digest(input + c.hashFirstDegree(related))
 }
 
-// step counts a step of the work. It returns an error after maxSteps steps, or when the context is done.
+// step counts a step. It returns an error after maxSteps steps, or when the context is done.
 func (c *canonicalization) step() error {
 	if c.steps++; c.steps > maxSteps {
 		return errPoisoned
@@ -263,7 +263,7 @@ func (c *canonicalization) step() error {
 
 // hashNDegree is the Hash N-Degree Quads algorithm (RDFC, 4.8.3).
 func (c *canonicalization) hashNDegree(label string, i *issuer, depth int) (path, error) {
-	if depth > 64 { // deeper recursion needs more steps than maxSteps allows, except along a chain
+	if depth > 64 { // along a chain of nodes, maxSteps would allow a deeper recursion
 		return path{}, errPoisoned
 	}
 	related := map[string][]string{} // steps 1 to 3
@@ -294,7 +294,7 @@ func (c *canonicalization) hashNDegree(label string, i *issuer, depth int) (path
 	return path{digest(data.String()), i}, nil
 }
 
-// choose returns the smallest path over all permutations of a list, and its issuer (RDFC, 4.8.3, 5.4).
+// choose returns the smallest path of all permutations of labels (RDFC, 4.8.3, step 5.4).
 func (c *canonicalization) choose(labels []string, i *issuer, depth int) (path, error) {
 	var chosen path
 	labels = slices.Clone(labels)
@@ -311,8 +311,8 @@ func (c *canonicalization) choose(labels []string, i *issuer, depth int) (path, 
 	return chosen, nil
 }
 
-// follow computes the path of one permutation (RDFC, 4.8.3, 5.4.1 to 5.4.5). It returns a zero path if
-// the path is not shorter than the chosen one, and is greater.
+// follow returns the path of one permutation (RDFC, 4.8.3, steps 5.4.1 to 5.4.5). It returns the zero path
+// if the path becomes greater than chosen, and is not shorter.
 func (c *canonicalization) follow(labels []string, i *issuer, chosen string, depth int) (path, error) {
 	var b strings.Builder
 	greater := func() bool { return chosen != "" && b.Len() >= len(chosen) && b.String() > chosen }
@@ -347,8 +347,8 @@ func (c *canonicalization) follow(labels []string, i *issuer, chosen string, dep
 	return path{b.String(), i}, nil
 }
 
-// nextPermutation changes a list to the next permutation in the order of its values, and reports
-// whether there was one.
+// nextPermutation changes s to its next permutation in lexicographic order. It reports whether there was
+// one.
 func nextPermutation(s []string) bool {
 	i := len(s) - 2
 	for i >= 0 && s[i] >= s[i+1] {
@@ -366,7 +366,7 @@ func nextPermutation(s []string) bool {
 	return true
 }
 
-// digest returns the SHA-256 of a text in hexadecimal, as RDFC uses it.
+// digest returns the SHA-256 digest of a text in hexadecimal.
 func digest(s string) string {
 	sum := sha256.Sum256([]byte(s))
 	return hex.EncodeToString(sum[:])

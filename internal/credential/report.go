@@ -6,11 +6,11 @@ import "time"
 type Verdict string
 
 const (
-	// Valid means that the issuer signed the credential, and that it is neither expired nor revoked.
+	// Valid means that all checks passed, except that CheckStatus may have CodeNoStatus.
 	Valid Verdict = "valid"
 	// Invalid means that a check failed.
 	Invalid Verdict = "invalid"
-	// Unknown means that no check failed, and that a necessary check was not possible.
+	// Unknown means that no check failed, but a necessary check was not possible.
 	Unknown Verdict = "unknown"
 )
 
@@ -22,7 +22,7 @@ const (
 	Passed Result = "passed"
 	// Failed means that the check found a problem.
 	Failed Result = "failed"
-	// NotRun means that the check was not possible, or not applicable.
+	// NotRun means that the check was not possible or not applicable.
 	NotRun Result = "not_run"
 )
 
@@ -30,11 +30,12 @@ const (
 type CheckName string
 
 const (
-	// CheckForm checks whether the file is a credential, and has all required parts.
+	// CheckForm checks whether the file is a credential with all required parts.
 	CheckForm CheckName = "form"
 	// CheckIssuer checks whether the issuer published the key of the signature.
 	CheckIssuer CheckName = "issuer"
-	// CheckProof checks whether the signature is that of the key, and covers the whole credential.
+	// CheckProof checks whether the key created the signature, and whether the signature covers the whole
+	// credential.
 	CheckProof CheckName = "proof"
 	// CheckPeriod checks whether the credential is already valid and has not expired.
 	CheckPeriod CheckName = "period"
@@ -50,8 +51,8 @@ const (
 	CodeMalformed Code = "malformed"
 	// CodeTooComplex means that the credential exceeds a limit of this program.
 	CodeTooComplex Code = "too_complex"
-	// CodeUnknownContext means that this program does not know a JSON-LD context of the credential, which
-	// defines the meaning of names.
+	// CodeUnknownContext means that the credential has a JSON-LD context that this program does not know. A
+	// context defines the meaning of names.
 	CodeUnknownContext Code = "unknown_context"
 	// CodeUnknownProof means that the credential has no signature of a kind that this program knows.
 	CodeUnknownProof Code = "unknown_proof"
@@ -59,17 +60,17 @@ const (
 	CodeUnsigned Code = "unsigned"
 	// CodeNotCovered means that the signature does not cover a part of the credential.
 	CodeNotCovered Code = "not_covered"
-	// CodeSignature means that the signature is wrong: the credential was changed, or another key signed it.
+	// CodeSignature means that the signature is not valid, for example because the credential was changed.
 	CodeSignature Code = "signature"
-	// CodeOffline means that a document was needed, and fetching is not allowed.
+	// CodeOffline means that a document was needed, but fetching is not allowed.
 	CodeOffline Code = "offline"
 	// CodeUnreachable means that a document could not be fetched.
 	CodeUnreachable Code = "unreachable"
 	// CodeUnknownIssuer means that this program cannot find the keys of this kind of issuer.
 	CodeUnknownIssuer Code = "unknown_issuer"
-	// CodeAnonymous means that the issuer is only a key. Anyone can create such an issuer.
+	// CodeAnonymous means that only a key identifies the issuer. Anyone can create such an issuer.
 	CodeAnonymous Code = "anonymous"
-	// CodeNotIssuersKey means that the issuer does not have the key of the signature.
+	// CodeNotIssuersKey means that the key of the signature does not belong to the issuer.
 	CodeNotIssuersKey Code = "not_issuers_key"
 	// CodeNoKey means that the check needs the issuer's key, which is not known.
 	CodeNoKey Code = "no_key"
@@ -79,11 +80,11 @@ const (
 	CodeNotYet Code = "not_yet"
 	// CodeExpired means that the credential has expired.
 	CodeExpired Code = "expired"
-	// CodeNoStatus means that the credential has no status: its issuer cannot revoke it.
+	// CodeNoStatus means that the credential has no status, so its issuer cannot revoke it.
 	CodeNoStatus Code = "no_status"
 	// CodeUnknownStatus means that the credential has a kind of status that this program does not know.
 	CodeUnknownStatus Code = "unknown_status"
-	// CodeBadList means that the issuer's status list was fetched, and is not valid.
+	// CodeBadList means that the issuer's status list was fetched, but is not valid.
 	CodeBadList Code = "bad_list"
 	// CodeRevoked means that the issuer revoked the credential.
 	CodeRevoked Code = "revoked"
@@ -91,7 +92,7 @@ const (
 	CodeSuspended Code = "suspended"
 )
 
-// Codes contains all codes, for the texts of surfaces.
+// Codes contains all codes.
 var Codes = []Code{
 	CodeMalformed, CodeTooComplex, CodeUnknownContext, CodeUnknownProof, CodeUnsigned,
 	CodeNotCovered, CodeSignature, CodeOffline, CodeUnreachable, CodeUnknownIssuer,
@@ -100,7 +101,7 @@ var Codes = []Code{
 	CodeSuspended,
 }
 
-// complete are the codes that need no technical explanation.
+// complete contains the codes that need no technical explanation.
 var complete = []Code{CodeUnsigned, CodeAnonymous, CodeNoKey, CodeUnproven, CodeNoStatus, CodeRevoked, CodeSuspended}
 
 // Check is the result of one check.
@@ -112,16 +113,15 @@ type Check struct {
 	Detail string `json:"detail,omitempty"`
 }
 
-// Report is the result of a verification: a check for each CheckName, in this order, and what the
-// credential states. The statements are those of the issuer only if CheckIssuer and CheckProof passed.
+// Report is the result of a verification. Checks contains one check for each CheckName, in the order of the
+// constants. Statement and Places come from the issuer only if Proven returns true.
 type Report struct {
 	Verdict   Verdict   `json:"verdict"`
 	Carrier   Carrier   `json:"carrier"`
 	Format    string    `json:"format"` // a media type
 	Checks    []Check   `json:"checks"`
 	Statement Statement `json:"statement"`
-	// Places are the entries of status lists that the credential names for its revocation. They are those of
-	// the issuer only if Proven.
+	// Places are the entries of status lists that the credential names for its revocation.
 	Places []StatusEntry `json:"-"`
 }
 
@@ -138,7 +138,7 @@ type Statement struct {
 	IssuerID   string `json:"issuer_id"`
 	IssuerName string `json:"issuer_name,omitempty"`
 	// IssuerSite is the website that the issuer's identifier denotes, without "https://". It is empty
-	// for an issuer that is no website.
+	// if the identifier denotes no website.
 	IssuerSite  string `json:"issuer_site,omitempty"`
 	Recipient   string `json:"recipient,omitempty"` // a name
 	Achievement string `json:"achievement,omitempty"`
@@ -149,7 +149,7 @@ type Statement struct {
 	ValidUntil time.Time `json:"valid_until,omitzero"`
 }
 
-// Check returns a check of the report.
+// Check returns the check with the given name. The result is NotRun if the report has no such check.
 func (r *Report) Check(name CheckName) Check {
 	for _, c := range r.Checks {
 		if c.Name == name {
@@ -159,8 +159,8 @@ func (r *Report) Check(name CheckName) Check {
 	return Check{Name: name, Result: NotRun}
 }
 
-// Shown returns the checks that a surface lists: only CheckForm if it did not pass, because then the
-// other checks are not possible for the same reason.
+// Shown returns the checks to show to a user: only CheckForm if it did not pass, because the other checks
+// were then not possible for the same reason.
 func (r *Report) Shown() []Check {
 	if len(r.Checks) > 0 && r.Checks[0].Result != Passed {
 		return r.Checks[:1]

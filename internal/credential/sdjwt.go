@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// SDJWTDraft is a version of the SD-JWT VC draft. SD-JWT itself is RFC 9901; the credential format on
-// top of it is still a draft.
+// SDJWTDraft is a version of the SD-JWT VC draft. SD-JWT itself is RFC 9901, but the credential format that
+// uses it is still a draft.
 type SDJWTDraft int
 
 const (
@@ -30,12 +30,12 @@ func (d SDJWTDraft) typ() string {
 	return "dc+sd-jwt"
 }
 
-// SDJWTOptions are the values that only SD-JWT VC has.
+// SDJWTOptions contains the values that only the SD-JWT VC format needs.
 type SDJWTOptions struct {
 	Draft SDJWTDraft
 	// Type identifies the kind of credential, as a URL or URN: the claim vct (SD-JWT VC, 2.2.2.1).
 	Type string
-	// Holder is the key whose possession the recipient proved, Ed25519 or P-256. Optional.
+	// Holder is the Ed25519 or P-256 key of the recipient, who proved its possession. Optional.
 	Holder  crypto.PublicKey
 	Created time.Time
 }

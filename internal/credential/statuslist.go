@@ -12,11 +12,11 @@ import (
 	"time"
 )
 
-// StatusListSize is the number of entries of a status list: the minimum, which hides a single
-// credential among the others (BSL, 6.1).
+// StatusListSize is the number of entries of a status list. The specification requires at least this
+// number, so that a request for the list does not reveal which credential is verified (BSL, 6.1).
 const StatusListSize = 131_072
 
-// maxStatusBytes limits a status list of another party, after decompression: 4 million entries.
+// maxStatusBytes is the maximum size of a decompressed status list, enough for 4 million entries.
 const maxStatusBytes = 512 << 10
 
 const (
@@ -35,7 +35,7 @@ var errStatusList = errors.New("the status list is damaged")
 // first byte (BSL, 3.2).
 type Bitstring []byte
 
-// NewBitstring returns a list of StatusListSize entries whose given entries are set.
+// NewBitstring returns a list of StatusListSize entries, of which only the given entries are set.
 func NewBitstring(set ...int) (Bitstring, error) {
 	b := make(Bitstring, StatusListSize/8)
 	for _, i := range set {
@@ -55,7 +55,7 @@ func (b Bitstring) Get(i int) (bool, error) {
 	return b[i/8]&(0x80>>(i%8)) != 0, nil
 }
 
-// encode returns the list as multibase base64url of GZIP (BSL, 3.3).
+// encode compresses the list with GZIP and returns it in multibase base64url (BSL, 3.3).
 func (b Bitstring) encode() (string, error) {
 	var z bytes.Buffer
 	w := gzip.NewWriter(&z)
@@ -68,7 +68,7 @@ func (b Bitstring) encode() (string, error) {
 	return "u" + base64url(z.Bytes()), nil
 }
 
-// decodeBitstring expands an encoded list (BSL, 3.4). It limits the size of the result, because a few
+// decodeBitstring decodes a list (BSL, 3.4). It limits the size of the result, because a few
 // kilobytes of GZIP can expand to gigabytes.
 func decodeBitstring(s string) (Bitstring, error) {
 	encoded, ok := strings.CutPrefix(s, "u")
@@ -107,7 +107,7 @@ func inflate(r io.Reader) ([]byte, error) {
 // StatusList is a list of revoked credentials.
 type StatusList struct {
 	URL    string // where the list is published; also its id
-	Issuer string // DID, the same as that of the credentials
+	Issuer string // the DID of the issuer of the credentials
 	Bits   Bitstring
 	Issued time.Time
 	// Lifetime is the time for which the list may be used after Issued.
@@ -152,8 +152,8 @@ func SignStatusList(l StatusList, key crypto.Signer) ([]byte, error) {
 	return marshal(d)
 }
 
-// SignStatusToken returns the same list as a status list token, which SD-JWT VC refers to (TSL, 5.1).
-// The key is a P-256 key of the issuer. The token is served at the same URL as the credential, for
+// SignStatusToken returns a status list token, which is the status list for SD-JWT VC (TSL, 5.1). The key
+// is a P-256 key of the issuer. The token is served at the same URL as the status list credential, for
 // requests that accept MediaTypeStatusJWT.
 func SignStatusToken(l StatusList, key crypto.Signer) (string, error) {
 	bits := make([]byte, len(l.Bits))
@@ -191,7 +191,7 @@ func SignStatusToken(l StatusList, key crypto.Signer) (string, error) {
 	return signJWT(key, name, "statuslist+jwt", "", claims)
 }
 
-// decodeToken expands the list of a status list token with one bit for each entry (TSL, 4.2).
+// decodeToken decodes the list of a status list token, which must have one bit for each entry (TSL, 4.2).
 func decodeToken(list map[string]any) (Bitstring, error) {
 	if list["bits"] != 1.0 {
 		return nil, fmt.Errorf("%w: it does not have one bit for each entry", errStatusList)

@@ -36,7 +36,7 @@ func TestBitstring(t *testing.T) {
 	}
 	for _, i := range []int{-1, StatusListSize} {
 		if _, err := decoded.Get(i); !errors.Is(err, errStatusList) {
-			t.Errorf("Get(%d) returned the error %v", i, err)
+			t.Errorf("Get(%d): error %v, want errStatusList", i, err)
 		}
 		if _, err := NewBitstring(i); err == nil {
 			t.Errorf("NewBitstring(%d) returned no error", i)
@@ -44,12 +44,12 @@ func TestBitstring(t *testing.T) {
 	}
 }
 
-// The example of the specification (BSL, 2.2): the list of zeros.
+// TestDecodeExample decodes the example of the specification, in which no entry is set (BSL, 2.2).
 func TestDecodeExample(t *testing.T) {
 	t.Parallel()
 	b, err := decodeBitstring("uH4sIAAAAAAAAA-3BMQEAAADCoPVPbQwfoAAAAAAAAAAAAAAAAAAAAIC3AYbSVKsAQAAA")
 	if err != nil || len(b) != StatusListSize/8 || bytes.ContainsFunc(b, func(r rune) bool { return r != 0 }) {
-		t.Errorf("the example has %d bytes, error %v", len(b), err)
+		t.Errorf("the example has %d bytes, error %v, want %d zero bytes", len(b), err, StatusListSize/8)
 	}
 }
 

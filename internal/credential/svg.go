@@ -11,8 +11,8 @@ import (
 	"unicode/utf8"
 )
 
-// The namespace of the element with a credential (OB, 5.3.2.1). Some issuers use the address of the
-// specification instead.
+// The namespaces of the element with a credential. The specification requires bakedNamespace (OB, 5.3.2.1),
+// but some issuers use otherNamespace.
 const (
 	bakedNamespace = "https://purl.imsglobal.org/ob/v3p0"
 	otherNamespace = "https://purl.imsglobal.org/spec/ob/v3p0"
@@ -45,8 +45,8 @@ func BakeSVG(picture, credential []byte) ([]byte, error) {
 	return slices.Concat(picture[:end-1], []byte(attribute+">"+element), picture[end:]), nil
 }
 
-// inCDATA escapes what a CDATA section cannot contain: its end marker, and two characters that XML
-// does not allow. In JSON they occur only in strings.
+// inCDATA escapes the text in JSON that a CDATA section cannot contain: "]]>" and two characters that XML
+// does not allow. JSON contains them only in strings, where escapes are allowed.
 func inCDATA(json string) string {
 	return strings.NewReplacer("]]>", `]]\u003e`, "\ufffe", `\ufffe`, "\uffff", `\uffff`).Replace(json)
 }
@@ -80,7 +80,7 @@ func rootEnd(picture []byte) (int, error) {
 }
 
 // unbakeSVG returns the credential in an SVG picture (OB, 5.3.2.2). encoding/xml expands only the
-// five entities of XML, so the size of a picture cannot grow.
+// five predefined entities of XML, so the text cannot become larger than the picture.
 func unbakeSVG(data []byte) ([]byte, error) {
 	d := xml.NewDecoder(bytes.NewReader(data))
 	var found []byte
@@ -120,7 +120,8 @@ func unbakeSVG(data []byte) ([]byte, error) {
 	return found, nil
 }
 
-// bakedText reads an element to its end tag, and returns its attribute verify, or its text.
+// bakedText reads the rest of an element with a credential. It returns the text of the element or, if the
+// text is empty, the attribute verify.
 func bakedText(d *xml.Decoder, start xml.StartElement) ([]byte, error) {
 	content := []byte{}
 	for {

@@ -16,9 +16,9 @@ type Options struct {
 	Now     time.Time
 }
 
-// Verify checks a credential in a file that Unbake accepts, of any issuer. It returns ErrNoCredential
-// or another error of Unbake if there is nothing to check, and the error of a cancelled context. All
-// other problems are results of checks.
+// Verify checks the credential of any issuer in a file that Unbake accepts. It returns an error of Unbake,
+// such as ErrNoCredential, or the error of ctx if it is cancelled. All other problems are results of
+// checks.
 func Verify(ctx context.Context, data []byte, o Options) (*Report, error) {
 	text, carrier, err := Unbake(data)
 	if err != nil {
@@ -48,7 +48,7 @@ func Verify(ctx context.Context, data []byte, o Options) (*Report, error) {
 	return r, nil
 }
 
-// add adds a check with the result that err states.
+// add adds a check. The check passed if err is nil; otherwise err determines its result.
 func (r *Report) add(name CheckName, err error) {
 	c := Check{Name: name, Result: Passed}
 	if err != nil {
@@ -70,15 +70,15 @@ type verifier struct {
 	sources sources
 }
 
-// signed is a credential that was read, before its proof is verified.
+// signed is a credential whose proof has not been verified yet.
 type signed struct {
 	format    string
 	statement Statement
-	// verify checks the proof: it returns the result for the issuer's key and for the signature.
+	// verify checks the proof. It returns the results of CheckIssuer and CheckProof.
 	verify func() (issuer, proof error)
-	// status checks the status, for a verified credential.
+	// status returns the result of CheckStatus. It may be called only if the proof is valid.
 	status func() error
-	// places are the entries of status lists that can be read, for revocations.
+	// places are the entries for Report.Places.
 	places []StatusEntry
 }
 
@@ -103,7 +103,7 @@ func (v *verifier) check(r *Report, s *signed) {
 	r.add(CheckProof, proof)
 	r.add(CheckPeriod, v.period(s.statement))
 	status := notRun(CodeUnproven, errors.New("the signature was not verified"))
-	if proof == nil { // otherwise the file could make this server fetch any address
+	if proof == nil { // otherwise a change of the file could make this server fetch another address
 		status = s.status()
 	}
 	r.add(CheckStatus, status)

@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// maxProofs limits the proofs of a document. Each has a canonical form of its own.
+// maxProofs is the maximum number of proofs to verify, because the options of each proof have their own
+// canonical form.
 const maxProofs = 4
 
 // openJSON reads a credential in JSON.
@@ -31,8 +32,9 @@ func (v *verifier) openJSON(data []byte) (*signed, error) {
 	return s, nil
 }
 
-// verifyIntegrity verifies the proofs of a document that are of the kind that this package knows. There
-// must be at least one such proof, and each must be valid (VC-DI, 4.6).
+// verifyIntegrity verifies the eddsa-rdfc-2022 proofs of a document and ignores other proofs. There must be
+// at least one such proof, and each must be valid (VC-DI, 4.6). It returns the results of CheckIssuer and
+// CheckProof.
 func (v *verifier) verifyIntegrity(document map[string]any, issuer string) (key, proof error) {
 	var known []map[string]any
 	var other string
@@ -65,7 +67,7 @@ func (v *verifier) verifyIntegrity(document map[string]any, issuer string) (key,
 	return nil, nil
 }
 
-// noKey is the result of CheckIssuer if the signature names no key.
+// noKey is the result of CheckIssuer if no signature of a known kind names a key.
 var noKey = notRun(CodeUnknownProof, errors.New("there is no signature that names a key"))
 
 // verifyProof verifies a proof (DI-EdDSA, 3.2.2; VC-DI, 4.4).
@@ -122,9 +124,9 @@ func (v *verifier) checkProof(p map[string]any) error {
 	return nil
 }
 
-// checkIDs rejects a document whose id occurs a second time. In RDF both places are one node, so
-// statements can move from one to the other without a change of the canonical form: the expiry could
-// move to a place where no program looks for it.
+// checkIDs rejects a document whose id occurs again within it. In RDF, the document and an object with the
+// same id are one node, so a member can be moved to that object without a change of the canonical form. For
+// example, the expiry could be moved to an object in which no program reads it.
 func checkIDs(document map[string]any) error {
 	id := text(document, "id")
 	for name, value := range document {
@@ -135,7 +137,7 @@ func checkIDs(document map[string]any) error {
 	return nil
 }
 
-// proofValue returns the signature of a proof: 64 bytes in base58 (DI-EdDSA, 3.2.1).
+// proofValue decodes the signature of a proof from base58 (DI-EdDSA, 3.2.1).
 func proofValue(p map[string]any) ([]byte, error) {
 	encoded, ok := strings.CutPrefix(text(p, "proofValue"), "z")
 	if !ok {
@@ -144,7 +146,7 @@ func proofValue(p map[string]any) ([]byte, error) {
 	return base58Decode(encoded)
 }
 
-// canonicalProblem returns the result for a document without a canonical form.
+// canonicalProblem returns the result of CheckProof for an error of canonical.
 func canonicalProblem(err error) error {
 	if unknown, ok := errors.AsType[*UnknownContextError](err); ok {
 		return notRun(CodeUnknownContext, unknown)

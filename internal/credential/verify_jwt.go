@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// jws is a compact JWS that was read (RFC 7515, 7.1).
+// jws is a parsed compact JWS (RFC 7515, 7.1).
 type jws struct {
 	alg, typ, kid string
 	issuerKey     bool // the header contains a key (jwk)
@@ -56,7 +56,7 @@ func parseJWS(token string) (*jws, error) {
 	return j, nil
 }
 
-// verify verifies the signature. The algorithm must be that of the key (RFC 8725, 3.1).
+// verify verifies the signature. The algorithm must match the type of the key (RFC 8725, 3.1).
 func (j *jws) verify(key crypto.PublicKey) error {
 	want := ""
 	switch key.(type) {
@@ -76,8 +76,8 @@ func (j *jws) verify(key crypto.PublicKey) error {
 	return nil
 }
 
-// openJWT reads a credential as VC-JWT: the payload is the credential (VC-JOSE, 3.1), or in version 1.1
-// its claim vc (VC-DATA-MODEL 1.1, 6.3.1).
+// openJWT reads a credential as VC-JWT. The credential is the payload (VC-JOSE, 3.1) or, in version 1.1, the
+// claim vc of the payload (Verifiable Credentials Data Model 1.1, 6.3.1).
 func (v *verifier) openJWT(token string) (*signed, error) {
 	s := &signed{format: MediaTypeVCJWT}
 	j, err := parseJWS(token)
@@ -105,7 +105,8 @@ func (v *verifier) openJWT(token string) (*signed, error) {
 	return s, nil
 }
 
-// expandClaims adds the registered claims to a credential of version 1.1, where they replace members.
+// expandClaims sets the missing members of a credential of version 1.1 to the values of the registered
+// claims, and returns the credential.
 func expandClaims(payload, vc map[string]any) (map[string]any, error) {
 	for claim, member := range map[string]string{"iss": "issuer", "jti": "id"} {
 		if value, ok := payload[claim]; ok && vc[member] == nil {
@@ -124,8 +125,8 @@ func expandClaims(payload, vc map[string]any) (map[string]any, error) {
 	return vc, nil
 }
 
-// readClaims compares the registered claims with the credential, and shortens the time for which it is
-// valid (VC-JOSE, 3.1.3; OB, 8.2.3).
+// readClaims returns an error if the claim iss or jti differs from the credential. The claims nbf and exp can
+// only shorten the time for which the credential is valid (VC-JOSE, 3.1.3; OB, 8.2.3).
 func (s *signed) readClaims(payload map[string]any) error {
 	for claim, want := range map[string]string{"iss": s.statement.IssuerID, "jti": s.statement.ID} {
 		if got, ok := payload[claim]; ok && got != want {
@@ -149,7 +150,8 @@ func (s *signed) readClaims(payload map[string]any) error {
 	return nil
 }
 
-// verifyJWS verifies a JWS of an issuer with a DID. The header names the key.
+// verifyJWS verifies a JWS with the key that its header names. The issuer must have a DID. verifyJWS returns
+// the results of CheckIssuer and CheckProof.
 func (v *verifier) verifyJWS(j *jws, issuer string) (key, proof error) {
 	unsigned := notRun(CodeNoKey, errors.New("the key of the signature is not known"))
 	switch {

@@ -40,7 +40,7 @@ func (v *verifier) openSDJWT(text string) (*signed, error) {
 	return s, nil
 }
 
-// readSDJWT returns what an SD-JWT VC states. The names of its claims are those that SignSDJWT uses.
+// readSDJWT returns what an SD-JWT VC states. It reads the claims that SignSDJWT writes.
 func readSDJWT(claims map[string]any) (Statement, error) {
 	s := Statement{
 		ID: text(claims, "jti"), Title: text(claims, "title"), IssuerID: text(claims, "iss"), IssuerName: text(claims, "issuer_name"),
@@ -59,8 +59,8 @@ func readSDJWT(claims map[string]any) (Statement, error) {
 	return s, err
 }
 
-// verifySDJWT verifies a JWT of an issuer with a DID, or of an issuer with an https address. The keys of
-// the latter are in the metadata of the issuer (SD-JWT VC, 3.5).
+// verifySDJWT verifies a JWT of an issuer with a DID or an https address. The metadata of an issuer with an
+// https address contains its keys (SD-JWT VC, 3.5).
 func (v *verifier) verifySDJWT(j *jws, issuer string) (key, proof error) {
 	if strings.HasPrefix(issuer, "did:") {
 		return v.verifyJWS(j, issuer)
@@ -72,7 +72,7 @@ func (v *verifier) verifySDJWT(j *jws, issuer string) (key, proof error) {
 	return nil, j.verify(public)
 }
 
-// metadataKey returns a key of the metadata of an issuer (SD-JWT VC, 5.3).
+// metadataKey returns the key with the id kid from the metadata of an issuer (SD-JWT VC, 5.3).
 func (v *verifier) metadataKey(issuer, kid string) (crypto.PublicKey, error) {
 	address, err := issuerMetadataURL(issuer)
 	if err != nil {
@@ -107,7 +107,7 @@ func (v *verifier) metadataKey(issuer, kid string) (crypto.PublicKey, error) {
 
 var errDisclosure = errors.New("the disclosures do not match the credential")
 
-// discloser replaces digests by the disclosed claims.
+// discloser replaces digests with the disclosed claims.
 type discloser struct {
 	byDigest map[string][]any
 	seen     map[string]bool
@@ -129,7 +129,7 @@ func disclose(payload map[string]any, disclosures []string) (map[string]any, err
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", errDisclosure, err)
 		}
-		object, err := parseObject(slices.Concat([]byte(`{"d":`), data, []byte("}"))) // a disclosure is an array
+		object, err := parseObject(slices.Concat([]byte(`{"d":`), data, []byte("}"))) // parseObject accepts only an object
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", errDisclosure, err)
 		}
@@ -152,8 +152,8 @@ func disclose(payload map[string]any, disclosures []string) (map[string]any, err
 	return claims, nil
 }
 
-// take returns the disclosure with a digest, and false if the holder withholds it. A digest may occur only
-// once, even if it is withheld (RFC 9901, 7.1, step 4).
+// take returns the disclosure with a digest, which must have length elements, or false if the holder withheld
+// it. A digest may occur only once, even if its disclosure is withheld (RFC 9901, 7.1, step 4).
 func (d *discloser) take(digest any, length int) ([]any, bool, error) {
 	s, ok := digest.(string)
 	if !ok || d.seen[s] {

@@ -8,10 +8,11 @@ import (
 	"strings"
 )
 
-// maxEntries limits the status entries of a credential.
+// maxEntries is the maximum number of status entries of a credential.
 const maxEntries = 4
 
-// entries checks each entry of credentialStatus. The worst result counts.
+// entries checks the entries of credentialStatus. It returns the problem of a failed entry or,
+// if none failed, of an entry that could not be checked.
 func (v *verifier) entries(document map[string]any, issuer string) error {
 	entries := list(document["credentialStatus"])
 	if len(entries) == 0 {
@@ -66,7 +67,7 @@ func readEntry(entry map[string]any) (e StatusEntry, purpose string, err error) 
 	return StatusEntry{List: text(entry, "statusListCredential"), Index: index}, purpose, nil
 }
 
-// places returns the entries of credentialStatus for revocations that can be read.
+// places returns the entries of credentialStatus that can be read and whose purpose is revocation.
 func places(document map[string]any) (found []StatusEntry) {
 	entries := list(document["credentialStatus"])
 	for _, v := range entries[:min(len(entries), maxEntries)] {
@@ -78,7 +79,7 @@ func places(document map[string]any) (found []StatusEntry) {
 	return found
 }
 
-// report returns the result for an entry of a list.
+// report returns the result of CheckStatus for an entry of a list.
 func report(bits Bitstring, index int, purpose string) error {
 	set, err := bits.Get(index)
 	switch {
@@ -92,8 +93,8 @@ func report(bits Bitstring, index int, purpose string) error {
 	return nil
 }
 
-// statusList fetches a status list of the issuer, and verifies it like a credential (BSL, 3.2). A list
-// of another issuer is not accepted: nothing shows that the issuer trusts it.
+// statusList fetches a status list and verifies it like a credential (BSL, 3.2). It rejects a list of another
+// issuer, because nothing shows that the issuer of the credential trusts that issuer.
 func (v *verifier) statusList(address, purpose, issuer string) (Bitstring, error) {
 	data, err := v.sources.get(v.ctx, address, MediaTypeVC)
 	if err != nil {
@@ -189,7 +190,7 @@ func tokenEntry(claims map[string]any) (e StatusEntry, err error) {
 	return StatusEntry{List: text(reference, "uri"), Index: int(index)}, nil
 }
 
-// readToken verifies a status list token (TSL, 8.3).
+// readToken verifies a status list token and returns its list (TSL, 8.3).
 func (v *verifier) readToken(token, address, issuer string) (Bitstring, error) {
 	j, err := parseJWS(token)
 	if err != nil {

@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// web is a Fetcher with documents in memory.
+// web is a Fetcher with documents in memory, by URL. The media type and a space precede the URL of a status
+// list.
 type web map[string]string
 
 var errNotThere = errors.New("404")
@@ -30,7 +31,7 @@ const (
 	metadataAddress = "https://vault.example/.well-known/jwt-vc-issuer/institutions/0199d9a4-6f10-7cc4-b5b2-0c5a2f6d7a01"
 )
 
-// newWeb returns the documents of the issuer, with the given entries revoked.
+// newWeb returns the documents of the issuer, with the given entries of the status list set.
 func newWeb(t testing.TB, k testKeys, revoked ...int) web {
 	t.Helper()
 	return newWebAt(t, k, testNow, revoked...)
@@ -149,14 +150,14 @@ func TestVerify(t *testing.T) {
 	} {
 		for format, data := range formats(t, c, k) {
 			if test.name == "not yet" && format != MediaTypeVC && format != MediaTypeVCJWT {
-				test.want = "invalid period=failed:not_yet" // a status list token does not state from when it is valid
+				test.want = "invalid period=failed:not_yet" // a status list token has no claim nbf
 			}
 			got := summary(verify(t, data, test.fetcher, test.now))
 			if test.name == "not yet" {
-				got, _, _ = strings.Cut(got, " status=") // the list is not valid yet either
+				got, _, _ = strings.Cut(got, " status=") // the status list is not valid yet either
 			}
 			if got != test.want {
-				t.Errorf("%s, %s: %s, want %s", test.name, format, got, test.want)
+				t.Errorf("%s, %s: summary = %q, want %q", test.name, format, got, test.want)
 			}
 		}
 	}
@@ -182,7 +183,7 @@ func TestStatement(t *testing.T) {
 	}
 }
 
-// Every change of a letter is detected: in JSON, in the payload of a JWT, and in a disclosure.
+// TestChangedLetter checks that no credential is valid after a change of one byte.
 func TestChangedLetter(t *testing.T) {
 	t.Parallel()
 	k := newKeys(t)
@@ -197,17 +198,17 @@ func TestChangedLetter(t *testing.T) {
 				continue // it is no longer a credential
 			}
 			if checked++; r.Verdict == Valid {
-				t.Errorf("%s: byte %d (%q) can be changed: %s", format, i, data[max(0, i-20):min(len(data), i+20)], summary(r))
+				t.Errorf("%s: valid after a change of byte %d (%q): %s", format, i, data[max(0, i-20):min(len(data), i+20)], summary(r))
 			}
 		}
 		if checked < 10 {
-			t.Errorf("%s: %d changes were checked", format, checked)
+			t.Errorf("%s: %d changes were checked, want at least 10", format, checked)
 		}
 	}
 }
 
-// A credential in JSON-LD can be written differently without a change of its canonical form. No such
-// change may hide the expiry or the status.
+// Some changes of a JSON-LD document may leave its canonical form unchanged. TestHiddenMembers checks that
+// such changes make the credential invalid, because they could hide the expiry or the status.
 func TestHiddenMembers(t *testing.T) {
 	t.Parallel()
 	k := newKeys(t)
@@ -243,7 +244,7 @@ func TestHiddenMembers(t *testing.T) {
 			changed = strings.Replace(changed, change[i], change[i+1], 1)
 		}
 		if r := verify(t, changed, documents, testNow); r.Verdict != Invalid {
-			t.Errorf("%s: %s", name, summary(r))
+			t.Errorf("%s: %s, want invalid", name, summary(r))
 		}
 	}
 }
@@ -266,7 +267,8 @@ func TestUnknownContextAndProof(t *testing.T) {
 	}
 }
 
-// A credential can name any key. Its signature proves the issuer only if the issuer has published the key.
+// TestKeyOfAnotherIssuer checks that a credential is invalid if its key belongs to an attacker and not to
+// its issuer.
 func TestKeyOfAnotherIssuer(t *testing.T) {
 	t.Parallel()
 	k, attacker := newKeys(t), newKeys(t)
@@ -284,10 +286,10 @@ func TestKeyOfAnotherIssuer(t *testing.T) {
 		}
 		forged := strings.Replace(data, `"id":"did:web:attacker.example"`, `"id":"`+testDID+`"`, 1)
 		if got := summary(verify(t, forged, documents, testNow)); !strings.HasPrefix(got, "invalid issuer=failed:not_issuers_key") {
-			t.Errorf("%s: %s", format, got)
+			t.Errorf("%s: %s, want invalid issuer=failed:not_issuers_key", format, got)
 		}
 	}
-	// The same with a token: the header names the attacker's key.
+	// The header of this JWT names the attacker's key.
 	c := mustNew(t, testInput())
 	payload := claims{document: c.document, Iss: testDID, Jti: c.document.ID}
 	method, err := MethodID(in.Issuer.DID, attacker.ec.Public())
@@ -299,11 +301,11 @@ func TestKeyOfAnotherIssuer(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := summary(verify(t, token, documents, testNow)); !strings.HasPrefix(got, "invalid issuer=failed:not_issuers_key") {
-		t.Errorf("token: %s", got)
+		t.Errorf("token: %s, want invalid issuer=failed:not_issuers_key", got)
 	}
 }
 
-// An issuer with a did:key is a key and nothing else: the signature is valid, the issuer is unknown.
+// TestDIDKey checks that the verdict for a did:key issuer is unknown, because anyone can create a did:key.
 func TestDIDKey(t *testing.T) {
 	t.Parallel()
 	k := newKeys(t)
@@ -344,7 +346,7 @@ func TestAlgorithmsOfTokens(t *testing.T) {
 		`{"alg":"none","typ":"vc+jwt","kid":"x"}`:                  "invalid",
 		`{"alg":"HS256","typ":"vc+jwt","kid":"#KID"}`:              "invalid",
 		`{"alg":"EdDSA","typ":"vc+jwt","kid":"#KID"}`:              "invalid",
-		`{"alg":"ES256","typ":"vc+jwt","kid":"#KID"}`:              "invalid", // another header, so another message
+		`{"alg":"ES256","typ":"vc+jwt","kid":"#KID"}`:              "invalid", // the signed message differs, because the header differs
 		`{"alg":"ES256","typ":"vc+jwt","kid":"#x"}`:                "invalid",
 		`{"alg":"ES256","typ":"at+jwt","kid":"#KID"}`:              "unknown",
 		`{"alg":"ES256","typ":"vc+jwt","crit":["x"],"kid":"#KID"}`: "unknown",
@@ -362,7 +364,8 @@ func TestAlgorithmsOfTokens(t *testing.T) {
 	}
 }
 
-// The claims of a token must state the same as its credential.
+// TestClaimsAndMembers checks that the claims iss and jti must match the credential, and that nbf and exp can
+// shorten the time for which it is valid.
 func TestClaimsAndMembers(t *testing.T) {
 	t.Parallel()
 	k := newKeys(t)
@@ -391,7 +394,7 @@ func TestClaimsAndMembers(t *testing.T) {
 	}
 }
 
-// The recipient can withhold claims of an SD-JWT, but cannot add or change claims.
+// TestDisclosures checks that the recipient can withhold claims of an SD-JWT, but cannot add claims.
 func TestDisclosures(t *testing.T) {
 	t.Parallel()
 	k, other := newKeys(t), newKeys(t)
@@ -417,11 +420,12 @@ func TestDisclosures(t *testing.T) {
 		}
 	}
 	if r := verify(t, join(parts[0]), documents, testNow); r.Statement.Recipient != "" || r.Statement.Title != "" {
-		t.Errorf("withheld claims are shown: %+v", r.Statement)
+		t.Errorf("the statement contains withheld claims: %+v", r.Statement)
 	}
 }
 
-// Each claim has one digest, and each digest one place, also if it is withheld (RFC 9901, 7.1).
+// TestRepeatedDisclosures checks that no digest occurs twice, even if its claim is withheld, and that no two
+// disclosures have the same name (RFC 9901, 7.1).
 func TestRepeatedDisclosures(t *testing.T) {
 	t.Parallel()
 	disclosure := func(text string) (encoded, digest string) {
@@ -442,7 +446,7 @@ func TestRepeatedDisclosures(t *testing.T) {
 	} {
 		claims, err := disclose(map[string]any{"_sd": test.digests}, test.disclosures)
 		if (err == nil) != test.valid || err != nil && !errors.Is(err, errDisclosure) {
-			t.Errorf("%s: %v, %v, want valid: %v", name, claims, err, test.valid)
+			t.Errorf("%s: disclose = %v, %v, want valid = %v", name, claims, err, test.valid)
 		}
 	}
 }
@@ -454,7 +458,7 @@ func TestCancelled(t *testing.T) {
 	cancel()
 	for format, data := range formats(t, mustNew(t, testInput()), k) {
 		if _, err := Verify(ctx, []byte(data), Options{Fetcher: newWeb(t, k), Now: testNow}); !errors.Is(err, context.Canceled) {
-			t.Errorf("%s: error %v", format, err)
+			t.Errorf("%s: error %v, want context.Canceled", format, err)
 		}
 	}
 }

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// ClockTolerance is larger than the difference between the results of Now in two processes on a
-// database, even if the machine is so busy that readings of the clock take long.
+// ClockTolerance is an upper limit of the difference between the results of Now in two processes on the
+// same database, even if reading the clock takes long.
 const ClockTolerance = 2 * time.Second
 
 // maxDrift is an upper limit of the drift between the clocks of two hosts, as a fraction of the elapsed
@@ -21,9 +21,9 @@ type reading struct {
 	uncertain     time.Duration
 }
 
-// replaces reports whether r is to be used instead of an earlier reading: it is at least as exact as the
-// earlier one is by now, or it shows that one of the clocks was changed. Otherwise, a slow response would
-// make the time wrong by half its duration.
+// replaces reports whether r replaces the earlier reading last. It does if r is at least as exact as last is
+// now, or if r shows that one of the clocks was changed. Otherwise, Now continues to use
+// last, because r is less exact after a slow response.
 func (r *reading) replaces(last *reading) bool {
 	age := r.local.Sub(last.local)
 	uncertain := last.uncertain + time.Duration(float64(age)*maxDrift)
@@ -33,7 +33,7 @@ func (r *reading) replaces(last *reading) bool {
 // Now returns the time for leases and schedules, which all processes on a database compare. On
 // PostgreSQL, the result is the server's time at a call of SyncClock plus the time that has passed
 // since then on the monotonic clock, so that a wrong or changed clock of this host has no
-// effect. On SQLite, the result is this host's time.
+// effect. On SQLite, and before the first call of SyncClock, the result is this host's time.
 func (d *DB) Now() time.Time {
 	if r := d.clock.Load(); r != nil {
 		return r.server.Add(time.Since(r.local))
@@ -60,7 +60,7 @@ func (d *DB) SyncClock(ctx context.Context) (ahead time.Duration, err error) {
 	if last := d.clock.Load(); last == nil || r.replaces(last) {
 		d.clock.Store(r)
 	}
-	// Without Round, Sub would use the monotonic clock, which the server's time does not have.
+	// Round removes the monotonic clock reading, which the server's time does not have.
 	ahead = r.local.Round(0).Sub(r.server)
 	switch {
 	case ahead > r.uncertain:

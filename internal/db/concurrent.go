@@ -15,7 +15,7 @@ import (
 // outsideTransaction is the first line of a migration whose statements are executed one by one, each in its
 // own transaction, so that none holds the locks of another. PostgreSQL can create and drop an index without
 // blocking writes only outside a transaction. An interrupted migration is executed again, so each
-// statement must allow that. A semicolon ends a statement, wherever it is, except in a comment line.
+// statement must be repeatable. Every semicolon ends a statement, except in a comment line.
 const outsideTransaction = "-- outside a transaction\n"
 
 var (
@@ -49,13 +49,13 @@ func (d *DB) statements(ctx context.Context, m migration) (err error) {
 	})
 }
 
-// executeAlone executes a statement outside a transaction. If the statement creates an index that the
-// database has, it does nothing. If an earlier attempt was interrupted, the index is invalid, and is created
-// again.
+// executeAlone executes a statement outside a transaction. If the statement creates an index concurrently and
+// the database has a valid index of this name, executeAlone does nothing. It drops an invalid index, which
+// an interrupted attempt left, and creates the index again.
 func executeAlone(ctx context.Context, conn *pgxpool.Conn, statement string) error {
 	lockTime := migrateLockTime
 	if concurrently.MatchString(statement) {
-		// It waits for all transactions that began earlier, and blocks none meanwhile.
+		// The statement waits for earlier transactions, but does not block writes meanwhile.
 		lockTime = 0
 	}
 	list := []string{fmt.Sprintf(`SET lock_timeout = %d; SET statement_timeout = 0`, lockTime.Milliseconds())}
@@ -75,8 +75,8 @@ func executeAlone(ctx context.Context, conn *pgxpool.Conn, statement string) err
 	return nil
 }
 
-// release restores the limits of a connection and returns it to the pool. If that fails, it closes
-// the connection.
+// release restores the limits of a connection and returns the connection to the pool. If it cannot restore
+// the limits, it closes the connection.
 func release(ctx context.Context, conn *pgxpool.Conn) error {
 	_, err := conn.Exec(context.WithoutCancel(ctx), `RESET lock_timeout; RESET statement_timeout`, pgx.QueryExecModeSimpleProtocol)
 	if err != nil {

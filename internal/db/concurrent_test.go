@@ -12,7 +12,8 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// An index is created while transactions write to its table, and again after an interruption.
+// TestIndexIsCreatedWhileOthersWrite checks that a migration creates an invalid index again while other
+// transactions write to its table.
 func TestIndexIsCreatedWhileOthersWrite(t *testing.T) {
 	t.Parallel()
 	d := dbtest.Open(t, "", dbtest.MigratedURL(t))
@@ -27,7 +28,7 @@ func TestIndexIsCreatedWhileOthersWrite(t *testing.T) {
 			}
 		}
 		go func() { migrated <- d.Migrate(ctx) }()
-		// The creation waits for this transaction, and another one can still write.
+		// The migration waits for this transaction, and another transaction can still write.
 		for waiting := 0; waiting == 0; {
 			if err := d.QueryRowContext(ctx, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'
 				AND query LIKE '%INDEX CONCURRENTLY%'`).Scan(&waiting); err != nil {
@@ -54,13 +55,13 @@ func TestIndexIsCreatedWhileOthersWrite(t *testing.T) {
 	}
 	var valid bool
 	if err := d.QueryRowContext(ctx, `SELECT indisvalid FROM pg_index WHERE indexrelid = 'certificate_checks_failed_idx'::regclass`).Scan(&valid); err != nil || !valid {
-		t.Errorf("the index is valid: %v, %v, want true", valid, err)
+		t.Errorf("indisvalid = %v, %v, want true", valid, err)
 	}
 }
 
-// TestIndexesReplaceFormerOnes checks that the migrations that create indexes concurrently leave the same
-// indexes in three vaults: a new one, one of release 0.1.0, and one of the development branch, which has the
-// indexes from the former text of the migrations. The migrations do not create a valid index again.
+// TestIndexesReplaceFormerOnes checks that the migrations that create indexes concurrently lead to the same
+// indexes in a new vault, in a vault of release 0.1.0 and in a vault of the development branch. A vault of
+// the development branch already has valid indexes, and the migrations do not create them again.
 func TestIndexesReplaceFormerOnes(t *testing.T) {
 	t.Parallel()
 	d := dbtest.Open(t, "", dbtest.MigratedURL(t))
@@ -73,7 +74,7 @@ func TestIndexesReplaceFormerOnes(t *testing.T) {
 		}
 		return list
 	}
-	// The file of an index differs if it was created again.
+	// An index that was created again has another file.
 	files := func() []string {
 		t.Helper()
 		list, err := db.Column[string](d.QueryContext(t.Context(), `SELECT relname || relfilenode FROM pg_class WHERE relkind = 'i' AND relname ~ '^(certificates|batches)_' ORDER BY 1`))
@@ -109,7 +110,7 @@ func TestIndexesReplaceFormerOnes(t *testing.T) {
 	}
 }
 
-// largeTables have rows for each certificate, event, mail, change or person.
+// largeTables matches the names of tables that grow with certificates, events, mails, changes or people.
 const largeTables = `(?:applications|application_events|application_files|audit_entries|batches|batch_entries|certificates|certificate_checks|certificate_expiries|` +
 	`certificate_search|certificate_signatures|corrections|credentials|credential_status_entries|credential_versions|customers|devices|idempotency_keys|` +
 	`mail_links|mails|notices|planned_notices|portfolio_entries|sessions|shares|unsubscribes|users|user_addresses|verification_counts|` +
@@ -119,17 +120,17 @@ var (
 	bodyOrComment = regexp.MustCompile(`(?s)\$\$.*?\$\$|--[^\n]*`)
 	createdTable  = regexp.MustCompile(`CREATE (?:UNLOGGED )?TABLE (\w+)`)
 	largeTable    = regexp.MustCompile(largeTables)
-	// longStatements read or write all rows of a large table, or create an index on it.
+	// longStatements matches statements that read or write all rows of a large table, or create an index on it.
 	longStatements = regexp.MustCompile(`CREATE (?:UNIQUE )?INDEX\s.*\sON ` + largeTables +
 		`|ALTER TABLE ` + largeTables + `.* (?:PRIMARY|UNIQUE|CHECK|REFERENCES|EXCLUDE|TYPE|SET NOT NULL|SET LOGGED|SET UNLOGGED|GENERATED|DEFAULT \w+\()` +
 		`|(?:UPDATE|FROM|JOIN) ` + largeTables)
-	// shortStatements are exceptions: a constraint for new rows only, and a query that reads only the end of
-	// an index.
+	// shortStatements matches the exceptions: a constraint for new rows only, and a query that reads only the
+	// end of an index.
 	shortStatements = regexp.MustCompile(`NOT VALID$|SELECT [^()]*max\(id\) FROM \w+ HAVING max\(id\) > 0$`)
 )
 
-// longIn returns the statements of a migration that hold their locks for long if its tables are large. A
-// table that the migration creates is empty.
+// longIn returns the statements of a migration that may hold locks on large tables for a long time. A table
+// that the migration creates is empty, so longIn ignores it.
 func longIn(text string) (found []string) {
 	text = bodyOrComment.ReplaceAllString(text, "")
 	var created []string
@@ -148,7 +149,7 @@ func longIn(text string) (found []string) {
 }
 
 // TestMigrationsDoNotHoldUpWriters checks that no migration since release 0.1.0 creates an index on a large
-// table, checks a constraint of its rows, or reads them, in a transaction: all writers would wait for the
+// table, checks a constraint on its rows, or reads its rows in a transaction. All writers would wait for the
 // end of the transaction.
 func TestMigrationsDoNotHoldUpWriters(t *testing.T) {
 	t.Parallel()
@@ -158,13 +159,13 @@ func TestMigrationsDoNotHoldUpWriters(t *testing.T) {
 	}
 	for name, text := range migrations {
 		for _, statement := range longIn(text) {
-			t.Errorf("%s holds up the writers of a large table; begin the migration with the line %q and let it create the index concurrently, "+
+			t.Errorf("%s blocks the writers of a large table; begin the migration with the line %q and let it create the index concurrently, "+
 				"or leave the change of data to a periodic task: %s", name, "-- outside a transaction", statement)
 		}
 	}
 }
 
-// TestLongStatementsAreFound checks what TestMigrationsDoNotHoldUpWriters finds.
+// TestLongStatementsAreFound checks which statements longIn returns.
 func TestLongStatementsAreFound(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]int{
@@ -178,7 +179,7 @@ func TestLongStatementsAreFound(t *testing.T) {
 		"-- UPDATE users;\nCREATE FUNCTION f() AS $$ BEGIN UPDATE users SET a = 1; END $$":                                               0,
 	} {
 		if got := longIn(text); len(got) != want {
-			t.Errorf("%s: found %q, want %d", text, got, want)
+			t.Errorf("%s: longIn = %q, want %d statements", text, got, want)
 		}
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
-// CopyTo writes a copy of a SQLite database to a new file. The copy has one state of the database
-// and no write-ahead log. Other connections can read and write meanwhile. The copy is not durable
+// CopyTo writes a copy of a SQLite database to a new file. The copy contains a single state of the database
+// and has no write-ahead log. Other connections can read and write meanwhile. The copy is not durable
 // until the caller syncs the file.
 func (d *DB) CopyTo(ctx context.Context, file string) (err error) {
 	// The pool of readers rejects VACUUM INTO, and the only writing connection must stay free.
@@ -21,7 +21,7 @@ func (d *DB) CopyTo(ctx context.Context, file string) (err error) {
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
 	// VACUUM INTO reads in one transaction. The write-ahead log grows until the transaction ends,
-	// because pages that the transaction reads cannot be replaced.
+	// because a checkpoint cannot replace pages that the transaction may still read.
 	if _, err := conn.ExecContext(ctx, `VACUUM INTO $1`, file); err != nil {
 		return fmt.Errorf("copying the database: %w", err)
 	}
@@ -29,7 +29,7 @@ func (d *DB) CopyTo(ctx context.Context, file string) (err error) {
 }
 
 // OpenReadOnly opens a SQLite database that no process writes, such as a copy. It creates no file
-// and takes no lock. SQLite ignores the CHECK constraints of such a database, and IntegrityCheck
+// and acquires no lock. SQLite ignores the CHECK constraints of such a database, and IntegrityCheck
 // therefore ignores them too.
 func OpenReadOnly(ctx context.Context, file string) (*DB, error) {
 	if err := registerFunctions(); err != nil {
@@ -70,7 +70,7 @@ func (d *DB) IntegrityCheck(ctx context.Context) (problems []string, err error) 
 type Snapshot struct {
 	*sql.Tx
 
-	// ID identifies the snapshot for other connections, as for pg_dump --snapshot.
+	// ID identifies the snapshot for other connections, for example for pg_dump --snapshot.
 	ID string
 	// Server is the major version of the server.
 	Server int
@@ -78,8 +78,8 @@ type Snapshot struct {
 	pool *sql.DB
 }
 
-// Snapshot opens a snapshot of a PostgreSQL database. Its statements have no time limit, and it may
-// be idle without a limit, because a program that reads the snapshot may take hours.
+// Snapshot opens a snapshot of a PostgreSQL database. Its statements and its idle time have no limit,
+// because a program that reads the snapshot may take hours.
 func (d *DB) Snapshot(ctx context.Context) (_ *Snapshot, err error) {
 	if d.Dialect != PostgreSQL {
 		return nil, errors.New("only PostgreSQL has snapshots")
@@ -110,12 +110,12 @@ func (d *DB) Snapshot(ctx context.Context) (_ *Snapshot, err error) {
 func (s *Snapshot) Close() error {
 	err := s.Rollback()
 	if errors.Is(err, sql.ErrTxDone) {
-		err = nil // the context of Snapshot has ended
+		err = nil // the context that was passed to Snapshot has ended
 	}
 	return errors.Join(err, s.pool.Close())
 }
 
-// URL returns the URL of a PostgreSQL database, with its password.
+// URL returns the URL of a PostgreSQL database with its password, or "" on SQLite.
 func (d *DB) URL() string {
 	if d.pool == nil {
 		return ""

@@ -44,13 +44,13 @@ type DB struct {
 	read *sql.DB
 	// file is the file of the database; it is empty on PostgreSQL.
 	file string
-	// group shares the transactions of SQLite between callers.
+	// group lets the transactions of SQLite share commits.
 	group group
 	// pool is the PostgreSQL pool, which the queue's driver uses directly; it is nil on SQLite.
 	pool *pgxpool.Pool
-	// replica runs reads that may go to a replica; it is nil without one.
+	// replica runs reads that may go to a replica; it is nil if there is no replica.
 	replica func(ctx context.Context, f func(ctx context.Context) error) error
-	// clock is the last reading of the database server's clock; it is nil on SQLite.
+	// clock is the reading of the database server's clock that Now uses; it is nil on SQLite.
 	clock atomic.Pointer[reading]
 	// counters counts events for metrics.
 	counters counters
@@ -130,9 +130,9 @@ type Tx struct {
 func (tx *Tx) Dialect() Dialect { return tx.dialect }
 
 // FirstLocked returns the end of a subquery that selects the first $1 rows of alias, in the order of
-// columns, to delete them. On PostgreSQL it locks the rows in this order. Otherwise two processes could
-// deadlock, because the order in which a DELETE finds its rows depends on the plan. On SQLite the order
-// does not include the id, so that it is the order of an index.
+// columns, to delete them. On PostgreSQL, the subquery locks the rows in the order of columns and id.
+// Otherwise two processes could deadlock, because the order in which a DELETE finds its rows depends on the
+// plan. On SQLite, the order does not include the id, so that SQLite can use an index.
 func (tx *Tx) FirstLocked(alias, columns string) string {
 	if tx.dialect == PostgreSQL {
 		return ` ORDER BY ` + columns + `, ` + alias + `.id LIMIT $1 FOR UPDATE OF ` + alias
@@ -140,10 +140,10 @@ func (tx *Tx) FirstLocked(alias, columns string) string {
 	return ` ORDER BY ` + columns + ` LIMIT $1`
 }
 
-// Context returns the context for a statement in the transaction. On SQLite, it is not cancelled
+// Context returns the context for a statement in the transaction. On SQLite, the result is not cancelled
 // with ctx, because an interrupted INSERT would roll back the transactions of other callers that
 // share the commit (sqlite.org/c3ref/interrupt.html). A context that is already cancelled is
-// returned as it is.
+// returned unchanged.
 func (tx *Tx) Context(ctx context.Context) context.Context {
 	if tx.shared == nil || ctx.Err() != nil {
 		return ctx
@@ -178,8 +178,8 @@ func (tx *Tx) AfterCommit(f func()) { tx.after = append(tx.after, f) }
 // a second transaction inside f would deadlock. On SQLite, transactions that wait for the
 // connection share one commit; see group. If PostgreSQL rolls the transaction back because of a
 // deadlock or a serialization failure, Tx calls f again. Everything that f changes outside the
-// database must therefore be the same after a second call: f assigns variables and does not add to
-// them, and uses AfterCommit for effects.
+// database must therefore be the same after a second call. For example, f must not add to variables of
+// the caller, and must use AfterCommit to wake a worker.
 func (d *DB) Tx(ctx context.Context, f func(tx *Tx) error) error { return d.run(ctx, durable, f) }
 
 // TxRelaxed is like Tx, but the commit does not wait for the disk. It is for state that is useless
@@ -214,7 +214,7 @@ func (d *DB) run(ctx context.Context, level durability, f func(tx *Tx) error) (e
 	}
 }
 
-// durability reports whether a commit waits for the disk.
+// durability is true if a commit waits for the disk.
 type durability bool
 
 const (
@@ -239,7 +239,7 @@ func (d *DB) tx(ctx context.Context, level durability, f func(tx *Tx) error) (af
 	}
 	ended := false
 	defer func() {
-		if !ended { // f panicked; without the rollback, Close would wait forever.
+		if !ended { // f panicked; without the rollback, conn.Close would wait forever
 			_ = sqlTx.Rollback()
 		}
 	}()

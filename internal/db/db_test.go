@@ -60,7 +60,7 @@ func TestTxCommitsAndRollsBack(t *testing.T) {
 }
 
 // TestRelaxedTransactionRestoresDurability checks that a relaxed transaction commits and rolls back like
-// any other transaction, and that the transactions after a relaxed transaction are durable in both cases.
+// any other transaction, and that the transactions after it are durable.
 func TestRelaxedTransactionRestoresDurability(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -137,11 +137,11 @@ func TestAfterCommitRunsOnlyAfterCommit(t *testing.T) {
 				t.Fatalf("error = %v, want %v", err, end)
 			}
 			if end != nil && seen != -1 {
-				t.Fatal("AfterCommit ran after a rollback")
+				t.Fatal("the function of AfterCommit ran after a rollback")
 			}
 		}
 		if seen != 1 {
-			t.Fatalf("AfterCommit read %d rows, want 1", seen)
+			t.Fatalf("the function of AfterCommit read %d rows, want 1", seen)
 		}
 	})
 }
@@ -278,12 +278,12 @@ func TestPostgresWithoutLocaleIsRejected(t *testing.T) {
 	}
 	plain.Path = "/cv_plain_c"
 	if other, err := db.Open(t.Context(), "", plain.String()); err == nil {
-		t.Errorf("a database with LC_CTYPE C was accepted: %v", other.Close())
+		t.Errorf("Open accepted a database with LC_CTYPE C; closing it: %v", other.Close())
 	}
 }
 
 // TestMigrationToDeliveriesRetainsEvents checks that a migration from version 8 of the schema keeps an event
-// and its delivery, and that a delivery still needs an existing event.
+// and its delivery, and that a new delivery requires an existing event.
 func TestMigrationToDeliveriesRetainsEvents(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

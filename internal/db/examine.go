@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// QuickCheck checks the structure of a SQLite database and returns the first problems. It reads the
-// whole file. PostgreSQL has no such check, so the result is empty.
+// QuickCheck checks the structure of a SQLite database and returns the first problems, at most three. It
+// reads the whole file. PostgreSQL has no equivalent check, so the result is empty on PostgreSQL.
 func (d *DB) QuickCheck(ctx context.Context) (problems []string, err error) {
 	if d.Dialect == PostgreSQL {
 		return nil, nil
@@ -47,10 +47,10 @@ func (d *DB) CheckWritable(ctx context.Context) error {
 // reports a problem.
 const maxBacklog = 16384
 
-// OldTransaction describes the oldest transaction that is older than age, or returns "". Such a
+// OldTransaction describes the oldest transaction that is older than age, or returns "". An old
 // transaction holds locks and prevents the removal of old versions of rows. SQLite does not list
-// transactions, so on SQLite OldTransaction describes a write-ahead log that grows because of a
-// transaction, and ignores age.
+// transactions. On SQLite, OldTransaction ignores age and describes a write-ahead log that grows because
+// of a transaction.
 func (d *DB) OldTransaction(ctx context.Context, age time.Duration) (string, error) {
 	if d.Dialect == SQLite {
 		var busy, log, moved int

@@ -16,7 +16,7 @@ func TestDamagedDatabaseIsDetected(t *testing.T) {
 	dir := t.TempDir()
 	d := dbtest.Open(t, dir, "")
 	if problems, err := d.QuickCheck(t.Context()); err != nil || len(problems) > 0 {
-		t.Fatalf("a new database has the problems %v, %v, want none", problems, err)
+		t.Fatalf("QuickCheck of a new database = %v, %v, want no problems", problems, err)
 	}
 	var page int
 	if err := d.QueryRowContext(t.Context(), `SELECT rootpage FROM sqlite_master WHERE name = 'webhook_deliveries'`).Scan(&page); err != nil {
@@ -40,7 +40,7 @@ func TestDamagedDatabaseIsDetected(t *testing.T) {
 	}
 	problems, err := damaged.QuickCheck(t.Context())
 	if err == nil && len(problems) == 0 {
-		t.Error("a damaged database has no problems")
+		t.Error("QuickCheck of a damaged database found no problems")
 	}
 	if err := damaged.Close(); err != nil {
 		t.Error(err)
@@ -76,7 +76,7 @@ func TestOldTransactionIsDetected(t *testing.T) {
 			t.Fatalf("without a transaction: OldTransaction = %q, %v, want an empty text", text, err)
 		}
 		if d.Dialect == db.SQLite {
-			return // the backlog would need 64 MB
+			return // on SQLite, the test would need a backlog of 64 MB
 		}
 		if err := d.Tx(ctx, func(tx *db.Tx) error {
 			if _, err := tx.ExecContext(ctx, `SELECT 1`); err != nil {
@@ -84,7 +84,7 @@ func TestOldTransactionIsDetected(t *testing.T) {
 			}
 			text, err := d.OldTransaction(context.WithoutCancel(ctx), 0)
 			if !strings.Contains(text, "(certvault, idle in transaction) has a transaction since 20") {
-				t.Errorf("the description is %q, want a transaction of certvault that is idle", text)
+				t.Errorf("OldTransaction = %q, want an idle transaction of certvault", text)
 			}
 			return err
 		}); err != nil {

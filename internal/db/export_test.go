@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// MigrateBelow applies the migrations before a version, as an earlier release did.
+// MigrateBelow applies the migrations below a version to an empty database.
 func (d *DB) MigrateBelow(ctx context.Context, version int) error {
 	all, err := d.migrations()
 	if err != nil {
@@ -37,8 +37,8 @@ func (d *DB) MigrateBelow(ctx context.Context, version int) error {
 	return nil
 }
 
-// TransactionalMigrations returns the texts of the migrations for PostgreSQL that run in a transaction, by
-// their names, from a version on.
+// TransactionalMigrations returns the SQL of the PostgreSQL migrations that run in a transaction, by name. It
+// omits the migrations below the version from.
 func TransactionalMigrations(from int) (map[string]string, error) {
 	d := &DB{Dialect: PostgreSQL}
 	all, err := d.migrations()
@@ -51,7 +51,8 @@ func TransactionalMigrations(from int) (map[string]string, error) {
 	return found, err
 }
 
-// OpenWithin opens a PostgreSQL database whose statements must get a response within a time.
+// OpenWithin opens a PostgreSQL database with limit as the time limit of responses and of waits for a
+// connection.
 func OpenWithin(ctx context.Context, databaseURL string, limit time.Duration) (*DB, error) {
 	return openPostgres(ctx, databaseURL, deadlines{response: limit, acquire: limit}, nil)
 }

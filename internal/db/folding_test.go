@@ -6,9 +6,9 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// TestMigrationFindsAddressesOfAnotherMailbox checks that addresses get the folded form of the
-// mailbox that received their mail, that the migration records the earlier form of each account whose
-// form changes, and that the account loses the certificates and links that it got under that form.
+// TestMigrationFindsAddressesOfAnotherMailbox checks that migration 27 corrects the folded forms that two
+// mailboxes could share. It records the earlier form of each account whose form changes. The account loses
+// the certificates that it claimed with the earlier form, and their links.
 func TestMigrationFindsAddressesOfAnotherMailbox(t *testing.T) {
 	empty(t, func(t *testing.T, d *db.DB) {
 		ctx := t.Context()
@@ -22,7 +22,7 @@ func TestMigrationFindsAddressesOfAnotherMailbox(t *testing.T) {
 				t.Fatalf("the statement %s failed: %v", statement, err)
 			}
 		}
-		if d.Dialect == db.PostgreSQL { // Migrate creates the extensions before the first migration
+		if d.Dialect == db.PostgreSQL { // the migrations need these extensions
 			run(`CREATE EXTENSION pg_trgm`)
 			run(`CREATE EXTENSION btree_gin`)
 		}

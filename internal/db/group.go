@@ -21,16 +21,16 @@ const (
 	sharedLimit = time.Minute
 	// commitTime is the time that a caller whose context is done waits for a commit.
 	commitTime = time.Second
-	// maxPassed is the time for which urgent transactions may pass another transaction that waits.
+	// maxPassed is the waiting time after which a transaction runs before urgent transactions.
 	maxPassed = 50 * time.Millisecond
 )
 
 type urgentKey struct{}
 
-// Urgent returns a context for urgent transactions on SQLite. An urgent transaction passes the
-// waiting transactions of other contexts for a short time, and its commit does not wait for
-// transactions that are not urgent. Urgent is for requests, because a person or a program waits for
-// the response.
+// Urgent returns a context for urgent transactions on SQLite. An urgent transaction runs before waiting
+// transactions that are not urgent, unless the first of them has waited longer than maxPassed. Its commit
+// does not wait for transactions that are not urgent. Urgent is for requests, because a person or a program
+// waits for the response.
 func Urgent(ctx context.Context) context.Context { return context.WithValue(ctx, urgentKey{}, true) }
 
 func isUrgent(ctx context.Context) bool { return ctx.Value(urgentKey{}) != nil }
@@ -84,8 +84,8 @@ func (d *DB) sharedTx(ctx context.Context, level durability, f func(tx *Tx) erro
 	if tx == nil {
 		return nil, err
 	}
-	// A member that fails waits too: it has read the changes of earlier members, and its error, such as
-	// that of a row that exists already, is true only after their commit.
+	// A member that fails waits too. Its error may depend on changes of earlier members, such as a row that
+	// exists already, and is correct only if they are committed.
 	if err := tx.shared.await(ctx); err != nil {
 		return nil, err
 	}
@@ -96,7 +96,7 @@ func (d *DB) sharedTx(ctx context.Context, level durability, f func(tx *Tx) erro
 }
 
 // member runs f as a member of the shared transaction, and passes the turn on. The changes of f are
-// discarded if f fails. The transaction is nil if its result does not depend on the shared commit.
+// discarded if f fails. tx is nil if the result does not depend on the shared commit.
 func (d *DB) member(ctx context.Context, level durability, f func(tx *Tx) error) (tx *Tx, err error) {
 	// leave and undo are deferred because f may panic: otherwise all later transactions would wait forever.
 	defer d.group.leave()
@@ -141,7 +141,7 @@ func (g *group) enter(ctx context.Context, level durability, c *counters) error 
 		g.waiting = slices.Delete(g.waiting, i, i+1)
 	}
 	g.mu.Unlock()
-	if i < 0 { // the turn came at the same moment
+	if i < 0 { // the caller got the turn at the same moment
 		g.leave()
 	}
 	return ctx.Err()
@@ -167,8 +167,8 @@ func (g *group) leave() {
 	close(next.turn)
 }
 
-// next returns the caller that gets the turn next, or nil. An urgent caller passes other callers,
-// unless the first caller has waited too long.
+// next returns the caller that gets the turn next, or nil. That is the first urgent caller, unless the first
+// caller has waited longer than maxPassed or no caller is urgent.
 func (g *group) next() *waiter {
 	if len(g.waiting) == 0 {
 		return nil
@@ -247,9 +247,8 @@ func (d *DB) begin(ctx context.Context, level durability) (*shared, error) {
 	return s, nil
 }
 
-// await waits for the commit. It returns soon after the caller's context is done, even if the
-// function of another caller hangs. The transaction may be committed nevertheless, as after a lost
-// response of a database server.
+// await waits for the commit. It returns at most commitTime after ctx is done, even if the function of
+// another caller hangs. The transaction may be committed later.
 func (s *shared) await(ctx context.Context) error {
 	select {
 	case <-s.done:
@@ -275,7 +274,7 @@ func (s *shared) keep() error {
 		return nil
 	}
 	if _, err := s.tx.ExecContext(s.ctx, `RELEASE member`); err != nil {
-		// SQLite has rolled back everything after an error such as a full disk.
+		// After an error such as a full disk, SQLite may have rolled back the whole transaction.
 		s.broken = fmt.Errorf("ending a shared transaction: %w", err)
 	}
 	return s.broken

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// openGroup opens a new SQLite database with a table.
+// openGroup opens a new SQLite database with the table note.
 func openGroup(t *testing.T) *DB {
 	t.Helper()
 	d, err := Open(t.Context(), t.TempDir(), "")
@@ -32,8 +32,8 @@ func openGroup(t *testing.T) *DB {
 	return d
 }
 
-// together runs transactions that share a commit: the first one waits in its function until all
-// others wait for their turn, in their order. It returns their results.
+// together runs transactions so that they share a commit. The first transaction waits until all others wait
+// for their turn, in the order of list. It returns their results.
 func together(t *testing.T, d *DB, list ...func(tx *Tx) error) []error {
 	t.Helper()
 	results := make([]error, len(list))
@@ -79,7 +79,7 @@ func insertNote(ctx context.Context, n int) func(tx *Tx) error {
 	}
 }
 
-// insertMany is a statement that takes some time.
+// insertMany is a statement that takes a long time.
 const insertMany = `INSERT INTO note (n) WITH RECURSIVE c (n) AS (SELECT 100 UNION ALL SELECT n + 1 FROM c WHERE n < 100000) SELECT n FROM c`
 
 // notes returns the stored numbers, separated by spaces.
@@ -114,18 +114,18 @@ func TestFailureOfAMemberChangesNothingElse(t *testing.T) {
 		}, insertNote(ctx, 5))
 	for i, want := range []func(error) bool{isNil, func(err error) bool { return errors.Is(err, boom) }, IsUnique, isNil, func(err error) bool { return errors.Is(err, boom) }, isNil} {
 		if !want(results[i]) {
-			t.Errorf("transaction %d: error = %v", i, results[i])
+			t.Errorf("transaction %d: unexpected result: error = %v", i, results[i])
 		}
 	}
 	if got := notes(t, d); got != "1 3 5" || !panicked {
-		t.Errorf("stored rows = %s, want 1 3 5", got)
+		t.Errorf("stored rows = %s, panicked = %v, want 1 3 5 and true", got, panicked)
 	}
 }
 
 func isNil(err error) bool { return err == nil }
 
 // TestErrorIsTrueAfterTheCommit checks that a caller can read the row that makes its transaction fail,
-// although the row was stored by a transaction that shares the commit.
+// although another transaction with the same commit inserted the row.
 func TestErrorIsTrueAfterTheCommit(t *testing.T) {
 	t.Parallel()
 	d := openGroup(t)
@@ -144,7 +144,7 @@ func TestErrorIsTrueAfterTheCommit(t *testing.T) {
 	wg.Go(func() {
 		defer close(returned)
 		if err := d.Tx(t.Context(), insertNote(t.Context(), 1)); !IsUnique(err) {
-			t.Errorf("error = %v, want that of a row that exists", err)
+			t.Errorf("error = %v, want a unique violation", err)
 		}
 		if got := notes(t, d); got != "1" {
 			t.Errorf("stored rows = %q, want 1", got)
@@ -152,7 +152,7 @@ func TestErrorIsTrueAfterTheCommit(t *testing.T) {
 	})
 	awaitWaiting(t, d, 1)
 	wg.Go(func() {
-		// The second caller has time to return before the commit.
+		// This transaction delays the commit, so that the second caller has time to return too early.
 		if err := d.Tx(t.Context(), func(*Tx) error {
 			select {
 			case <-returned:
@@ -168,21 +168,21 @@ func TestErrorIsTrueAfterTheCommit(t *testing.T) {
 	wg.Wait()
 }
 
-// TestFirstMemberFails checks that the others begin a new transaction if the first one fails.
+// TestFirstMemberFails checks that the other callers begin a new transaction if the first caller fails.
 func TestFirstMemberFails(t *testing.T) {
 	t.Parallel()
 	d := openGroup(t)
 	boom := errors.New("boom")
 	results := together(t, d, func(tx *Tx) error { return errors.Join(insertNote(t.Context(), 1)(tx), boom) }, insertNote(t.Context(), 2), insertNote(t.Context(), 3))
 	if !errors.Is(results[0], boom) || results[1] != nil || results[2] != nil {
-		t.Errorf("errors = %v", results)
+		t.Errorf("errors = %v, want boom, nil and nil", results)
 	}
 	if got := notes(t, d); got != "2 3" {
 		t.Errorf("stored rows = %s, want 2 3", got)
 	}
 }
 
-// TestPanicReleasesTheWriter checks that a panic reaches its caller and that others continue.
+// TestPanicReleasesTheWriter checks that a panic reaches its caller and that the next transaction succeeds.
 func TestPanicReleasesTheWriter(t *testing.T) {
 	t.Parallel()
 	d := openGroup(t)
@@ -210,7 +210,7 @@ func TestPanicReleasesTheWriter(t *testing.T) {
 }
 
 // TestCancelledMemberChangesNothingElse checks that the cancellation of a caller, in its
-// transaction or while it waits, does not roll back the others.
+// transaction or while it waits, does not roll back the other transactions.
 func TestCancelledMemberChangesNothingElse(t *testing.T) {
 	t.Parallel()
 	d := openGroup(t)
@@ -226,7 +226,7 @@ func TestCancelledMemberChangesNothingElse(t *testing.T) {
 		}
 		return insertNote(t.Context(), 1)(tx)
 	}, func(tx *Tx) error {
-		// The statement takes longer than the time until the cancellation.
+		// The context is cancelled while the statement runs.
 		go cancel()
 		_, err := tx.ExecContext(canceled, insertMany)
 		if err != nil {
@@ -243,8 +243,8 @@ func TestCancelledMemberChangesNothingElse(t *testing.T) {
 	}
 }
 
-// TestFullDiskInAGroup checks that each transaction that shares a commit with one that fills the disk is
-// either stored or returns an error.
+// TestFullDiskInAGroup checks that a transaction is stored or returns an error if it shares its commit with
+// a transaction that fills the disk.
 func TestFullDiskInAGroup(t *testing.T) {
 	t.Parallel()
 	d := openGroup(t)
@@ -259,7 +259,7 @@ func TestFullDiskInAGroup(t *testing.T) {
 	if !Full(results[1]) {
 		t.Errorf("error = %v, want the error of a full disk", results[1])
 	}
-	// SQLite may roll back the statement or everything (sqlite.org/lang_transaction.html, 3.1).
+	// SQLite may roll back the statement or the whole transaction (sqlite.org/lang_transaction.html, 3.1).
 	var want []string
 	for i, n := range map[int]string{0: "1", 2: "2"} {
 		if results[i] == nil {
@@ -268,7 +268,7 @@ func TestFullDiskInAGroup(t *testing.T) {
 	}
 	slices.Sort(want)
 	if got := notes(t, d); got != strings.Join(want, " ") {
-		t.Errorf("stored rows = %.40s, errors = %v", got, results)
+		t.Errorf("stored rows = %.40s, errors = %v, want the rows of the transactions without an error", got, results)
 	}
 	if err := d.Tx(t.Context(), insertNote(t.Context(), 3)); err != nil {
 		t.Error(err)
@@ -328,7 +328,7 @@ func TestCallerDoesNotWaitForAHangingMember(t *testing.T) {
 		result = d.Tx(ctx, func(tx *Tx) error {
 			close(started)
 			<-queued
-			tx.shared.began = time.Now().Add(time.Hour) // open for the other caller, even on a slow machine
+			tx.shared.began = time.Now().Add(time.Hour) // keeps the transaction open for the other caller, even on a slow machine
 			return insertNote(ctx, 1)(tx)
 		})
 	})
@@ -352,6 +352,6 @@ func TestCallerDoesNotWaitForAHangingMember(t *testing.T) {
 		t.Error(err)
 	}
 	if got := notes(t, d); got != "1 2" {
-		t.Errorf("notes = %q, want 1 2: a shared commit stores both", got)
+		t.Errorf("stored rows = %q, want 1 2", got)
 	}
 }

@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// IDGap is the number of ids that a restore skips. The lost database may have used these ids after
-// the copy, and other systems may have stored the ids.
+// IDGap is the number of ids that a restore skips. The lost database may have used these ids after the
+// backup, and other systems may have stored them.
 const IDGap = 1_000_000
 
 // publicIDs are the tables whose ids other systems may have stored, from the API, events, commands,
@@ -38,7 +38,7 @@ func KeepIDTx(ctx context.Context, tx *Tx, table string, id int64) error {
 	return nil
 }
 
-// AdvanceIDsTx makes the next id of each table with public ids greater by IDGap.
+// AdvanceIDsTx increases the next id of each table of publicIDs by IDGap.
 func AdvanceIDsTx(ctx context.Context, tx *Tx) error {
 	for _, table := range publicIDs {
 		var err error

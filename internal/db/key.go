@@ -32,7 +32,7 @@ func (d *DB) KeyCheck(ctx context.Context, value []byte, first func(tx *Tx) erro
 	return stored, nil
 }
 
-// HasKey reports whether the database belongs to a master key.
+// HasKey reports whether KeyCheck has stored a value.
 func (d *DB) HasKey(ctx context.Context) (known bool, err error) {
 	if err := d.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM key_checks)`).Scan(&known); err != nil {
 		return false, fmt.Errorf("checking the master key: %w", err)
@@ -69,7 +69,7 @@ func (d *DB) SetBaseURL(ctx context.Context, base string) error {
 }
 
 // BaseURL returns the base URL with which a server was last started, or "" if no server has stored
-// one.
+// a base URL.
 func (d *DB) BaseURL(ctx context.Context) (base string, err error) {
 	err = d.QueryRowContext(ctx, `SELECT base_url FROM installations WHERE id = 1`).Scan(&base)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
@@ -78,7 +78,7 @@ func (d *DB) BaseURL(ctx context.Context) (base string, err error) {
 	return base, nil
 }
 
-// SetInstallation stores the id of the installation, unless the database has one.
+// SetInstallation stores the id of the installation, unless the database already has an id.
 func (d *DB) SetInstallation(ctx context.Context, id string) error {
 	err := d.Tx(ctx, func(tx *Tx) error {
 		_, err := tx.ExecContext(ctx, `INSERT INTO installations (id, uuid) VALUES (1, $1) ON CONFLICT (id) DO NOTHING`, id)

@@ -15,13 +15,13 @@ import (
 
 // The time limits of PostgreSQL. Without these limits, a host that vanishes leaves transactions
 // whose locks block all other processes, and a network that drops packets blocks this process.
-// Parameters of the database URL override the limits of the server.
+// Parameters of the database URL override the limits that are parameters of a connection.
 const (
 	// connectTime limits the time to establish a connection.
 	connectTime = 5 * time.Second
 	// acquireTime limits the time to get a connection from the pool, which may establish one.
 	acquireTime = 10 * time.Second
-	// replicaTime is acquireTime for a replica. Reads that wait longer go to the primary.
+	// replicaTime replaces acquireTime on a replica. A read that waits longer goes to the primary.
 	replicaTime = 2 * time.Second
 	// pingTime limits the check of a connection that was idle.
 	pingTime = 2 * time.Second
@@ -87,7 +87,7 @@ func limitConnections(ctx context.Context, cfg *pgxpool.Config, limits deadlines
 	}
 	cfg.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
 		_, err := conn.Exec(ctx, "SET client_connection_check_interval = "+millis(checkTime))
-		// Not every operating system of a server can check whether the client is connected
+		// On some operating systems, the server cannot check whether the client is connected
 		// (PostgreSQL documentation, 20.3.2).
 		if hasState(err, "22023") {
 			return nil
@@ -180,10 +180,10 @@ func (deadlines) TraceAcquireEnd(ctx context.Context, _ *pgxpool.Pool, _ pgxpool
 }
 
 const (
-	// maxAttempts is the number of times that a transaction is attempted. In a deadlock one
-	// transaction succeeds, so even many transactions that block each other end soon.
+	// maxAttempts is the maximum number of attempts of a transaction. In each deadlock, one transaction
+	// can continue, so even many transactions that block each other end soon.
 	maxAttempts = 6
-	// firstPause is the mean pause after the first attempt. Each further pause is twice as long.
+	// firstPause is the mean pause after the first attempt. The mean of each further pause is twice as long.
 	firstPause = 10 * time.Millisecond
 )
 
@@ -198,8 +198,8 @@ func hasState(err error, state string) bool {
 	return ok && e.Code == state
 }
 
-// pause waits for a random time around d, so that two transactions do not conflict again. It
-// returns false if ctx ends first.
+// pause waits for a random time around d, so that two transactions do not conflict again. It returns false
+// if ctx is done first.
 func pause(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d/2 + rand.N(d)) //nolint:gosec // the time is not secret
 	defer timer.Stop()

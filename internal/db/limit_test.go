@@ -11,7 +11,7 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// onPurpose is the comment that test/pgcluster requires in statements of a provoked deadlock.
+// onPurpose is a comment in SQL. test/pgcluster reports deadlocks of statements without this comment.
 const onPurpose = ` /* deadlock on purpose */`
 
 // addNodes inserts the nodes a and b.
@@ -25,7 +25,7 @@ func addNodes(t *testing.T, d *db.DB) {
 	}
 }
 
-// TestDeadlockIsRetried lets two transactions update two rows in different orders, which is a
+// TestDeadlockIsRetried lets two transactions update two rows in different orders, which causes a
 // deadlock on PostgreSQL. Both transactions must succeed, and the effects of the repeated
 // transaction must occur once.
 func TestDeadlockIsRetried(t *testing.T) {
@@ -34,7 +34,7 @@ func TestDeadlockIsRetried(t *testing.T) {
 		ctx := t.Context()
 		addNodes(t, d)
 		calls, committed := make(chan bool, 20), make(chan bool, 20)
-		met := make(chan bool) // the first calls meet after the first statement
+		met := make(chan bool) // the first calls wait for each other after the first statement
 		one := make(chan bool) // closed when one transaction has committed
 		var ended sync.Once
 		run := func(first, second string) error {
@@ -47,7 +47,7 @@ func TestDeadlockIsRetried(t *testing.T) {
 					ended.Do(func() { close(one) })
 				})
 				if attempt > 1 {
-					<-one // otherwise the repeated transaction could meet the other one again
+					<-one // otherwise the two transactions could deadlock again
 				}
 				update := func(id string) error {
 					_, err := tx.ExecContext(ctx, `UPDATE nodes SET heartbeat_at = heartbeat_at + 1 WHERE id = $1`+onPurpose, id)
@@ -146,7 +146,7 @@ func TestTransactionOfVanishedHostReleasesItsLocks(t *testing.T) {
 	source := dbtest.PostgresURL(t)
 	d := dbtest.Open(t, "", source)
 	addNodes(t, d)
-	// The limit of the vanished host is shorter, so that the test need not wait.
+	// The limit of the vanished host is shorter, so that the test is fast.
 	vanished, err := db.Open(t.Context(), "", source+"&idle_in_transaction_session_timeout=50")
 	if err != nil {
 		t.Fatal(err)
@@ -192,7 +192,7 @@ func TestStatementWithoutResponseEnds(t *testing.T) {
 	proxy.Silence()
 	var n int
 	if err := d.QueryRowContext(t.Context(), `SELECT 1`).Scan(&n); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("a statement without a response: %v, want a deadline", err)
+		t.Errorf("a statement without a response: error = %v, want context.DeadlineExceeded", err)
 	}
 	if err := d.Tx(t.Context(), func(*db.Tx) error { return nil }); err == nil {
 		t.Error("a transaction without a response was committed")

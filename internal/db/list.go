@@ -41,9 +41,9 @@ func (d *DB) OneOf(column string, n int, values []string) (condition string, arg
 // valuesAtOnce is the number of values that Ascend reads at once.
 const valuesAtOnce = 1000
 
-// Ascend calls visit for each value of a query, in pages, until visit returns an error. The query
-// must return at most $2 values of one text column that are greater than $1, in ascending order and
-// without repetition.
+// Ascend calls visit for each value of a query, until visit returns an error. It reads the values in pages:
+// the query must return at most $2 values of one text column that are greater than $1, in ascending order
+// and without repetition.
 func Ascend(ctx context.Context, q Queryer, query string, visit func(value string) error) error {
 	for after := ""; ; {
 		page, err := Column[string](q.QueryContext(ctx, query, after, valuesAtOnce))
@@ -77,7 +77,7 @@ func Column[T any](rows *sql.Rows, err error) ([]T, error) {
 // idsAtOnce is the number of ids in one statement of ByID.
 const idsAtOnce = 500
 
-// ByID returns the values of a query by the id in their row. query returns the statement for a list of
+// ByID returns the values of a query by the id of their row. query returns the statement for a list of
 // placeholders; $1 is the institution and the other placeholders are ids. An id without a row is not in
 // the result.
 func ByID[V any](
@@ -112,7 +112,7 @@ func ScanCount(rows *sql.Rows) (id int64, n int, err error) {
 
 var likeEscape = strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`)
 
-// EscapeLike escapes the characters of a text that have a meaning in a pattern with ESCAPE '\'.
+// EscapeLike escapes the characters of a text that have a special meaning in a LIKE pattern with ESCAPE '\'.
 func EscapeLike(text string) string { return likeEscape.Replace(text) }
 
 // Collect reads all rows with scan and closes rows.

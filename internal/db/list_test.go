@@ -28,10 +28,10 @@ func TestColumn(t *testing.T) {
 		}
 		texts, err := db.Column[string](d.QueryContext(t.Context(), `SELECT 'a' WHERE 1 = 2`))
 		if err != nil || len(texts) != 0 {
-			t.Errorf("Column of an empty result = %v, %v, want none", texts, err)
+			t.Errorf("Column of an empty result = %v, %v, want no values", texts, err)
 		}
 		if _, err := db.Column[int64](d.QueryContext(t.Context(), `SELECT 'a'`)); err == nil {
-			t.Error("a text was read as a number")
+			t.Error("Column[int64] of a text returned no error")
 		}
 		if _, err := db.Column[int64](nil, sql.ErrConnDone); !errors.Is(err, sql.ErrConnDone) {
 			t.Errorf("error = %v, want the error of the query", err)

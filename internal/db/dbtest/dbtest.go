@@ -19,8 +19,8 @@ import (
 // tests may create databases.
 const Variable = "CERTVAULT_TEST_POSTGRES"
 
-// emptyDatabase contains the options of an empty database. They do not depend on the defaults of
-// the server.
+// emptyDatabase contains the options of CREATE DATABASE for an empty database. They replace the defaults
+// of the server.
 const emptyDatabase = `TEMPLATE template0 ENCODING 'UTF8' LOCALE 'C.UTF-8'`
 
 // Each runs a test on SQLite and on PostgreSQL, each time with a separate migrated database, which
@@ -87,8 +87,7 @@ func server(tb testing.TB) string {
 	return server
 }
 
-// create creates a database that is dropped when the test ends, and returns its
-// URL.
+// create creates a database that is dropped when the test ends, and returns its URL.
 func create(tb testing.TB, server, options string) string {
 	tb.Helper()
 	name := "cv_" + strings.ToLower(rand.Text())

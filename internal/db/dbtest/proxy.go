@@ -31,11 +31,10 @@ type Proxy struct {
 	silent chan struct{}
 }
 
-// breach specifies the next connection to break: at the first commit after the connection has sent
-// marker.
+// breach specifies the connection to break: the first connection that commits after it has sent marker.
 type breach struct {
 	marker []byte
-	// commits reports whether the commit is forwarded and only its response is lost.
+	// commits is true if the proxy forwards the commit and only its response is lost.
 	commits bool
 }
 
@@ -72,7 +71,7 @@ func NewProxy(tb testing.TB, databaseURL string) (_ *Proxy, proxied string) {
 }
 
 // LoseResponse makes the proxy forward the next commit and break the connection before PostgreSQL's
-// response. The commit is the next commit of a connection that has sent marker, or of any
+// response. The commit is the next commit of a connection that sends marker before it, or of any
 // connection if marker is "".
 func (p *Proxy) LoseResponse(marker string) {
 	p.armed.Store(&breach{marker: []byte(marker), commits: true})
@@ -112,7 +111,7 @@ func (p *Proxy) wait() {
 	}
 }
 
-// Armed reports whether the commit of LoseResponse or LoseCommit has not occurred yet.
+// Armed reports whether the proxy still waits for the commit of LoseResponse or LoseCommit.
 func (p *Proxy) Armed() bool { return p.armed.Load() != nil }
 
 func (p *Proxy) serve() {
@@ -163,7 +162,7 @@ func (p *Proxy) Statements() int64 { return p.statements.Load() }
 // messages reads the messages of a client (PostgreSQL documentation, 55.7).
 type messages struct {
 	// head is the part of the current message's head that has arrived. rest is the number of bytes of
-	// the message that have not arrived.
+	// the message's body that have not arrived. started is true after the first message.
 	head    []byte
 	rest    int
 	started bool
@@ -191,7 +190,7 @@ func (m *messages) statements(sent []byte) (n int64) {
 		if m.started && (m.head[0] == 'Q' || m.head[0] == 'E') {
 			n++
 		}
-		// The first message follows the request for TLS, which has 8 bytes.
+		// A request for TLS, which has 8 bytes, may precede the first message.
 		m.started, m.head = m.started || m.rest != 4, m.head[:0]
 	}
 	return n

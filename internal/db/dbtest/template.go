@@ -20,10 +20,10 @@ import (
 )
 
 // A test gets a copy of a migrated database, because running the migrations would take longer than
-// most tests. All packages that are tested share one template per dialect. The name of a template
-// contains the digest of the migrations.
+// most tests. The tests of all packages share one template for each dialect. The name of a template
+// contains a digest of the migrations.
 
-// CopyTemplate copies a migrated SQLite database to a data folder that has no database.
+// CopyTemplate copies a migrated SQLite database to a data folder, unless the folder has a database.
 func CopyTemplate(tb testing.TB, dataDir string) {
 	tb.Helper()
 	if _, err := os.Stat(filepath.Join(dataDir, db.FileName)); !errors.Is(err, fs.ErrNotExist) {
@@ -34,7 +34,8 @@ func CopyTemplate(tb testing.TB, dataDir string) {
 	}
 }
 
-// WriteTemplate is like CopyTemplate, for a folder that several tests share.
+// WriteTemplate copies a migrated SQLite database to a data folder. It returns an error if the folder has
+// a database.
 func WriteTemplate(dataDir string) error {
 	files, err := sqliteTemplate()
 	if err != nil {
@@ -78,7 +79,7 @@ func cachedSQLite() (_ []byte, err error) {
 	if err := migrate(folder, ""); err != nil {
 		return nil, err
 	}
-	// Another package may create the same template at the same time.
+	// The tests of another package may create the same template at the same time.
 	if err := os.Rename(filepath.Join(folder, db.FileName), name); err != nil {
 		return nil, err
 	}
@@ -148,7 +149,7 @@ func createPostgresTemplate(ctx context.Context, server string) (name string, er
 	if err := migrate("", u.String()); err != nil {
 		return "", err
 	}
-	// A database that has connections cannot be copied. Autovacuum also opens connections.
+	// A database with connections cannot be copied, and autovacuum opens connections too.
 	for _, statement := range []string{`ALTER DATABASE ` + unfinished + ` ALLOW_CONNECTIONS false`, `ALTER DATABASE ` + unfinished + ` RENAME TO ` + name} {
 		if _, err := conn.Exec(ctx, statement); err != nil {
 			return "", err
@@ -157,5 +158,5 @@ func createPostgresTemplate(ctx context.Context, server string) (name string, er
 	return name, nil
 }
 
-// templateLock is the advisory lock of the packages that create the template.
+// templateLock is the key of the advisory lock that createPostgresTemplate holds.
 const templateLock = 7250131
