@@ -18,13 +18,13 @@ import (
 	"github.com/riverqueue/river/rivermigrate"
 )
 
-// migrations contains one folder per dialect, with files NNNN_name.sql that are applied in the
-// order of their numbers. SQLite lacks migrations that only concern the locks of PostgreSQL. There are
-// no down migrations. The binary of the previous release must work with the new schema, or the migration
-// must raise the version in the table schema_floor (see CheckSchema). On PostgreSQL, an index on a large
+// migrations contains one folder per dialect, with files NNNN_name.sql that are applied in the order of
+// their numbers. SQLite lacks migrations that only concern the locks of PostgreSQL. There are no down
+// migrations. The binary of the previous release must work with the new schema, or the migration must
+// raise the version in the table schema_floor (see CheckSchema). On PostgreSQL, an index on a large
 // table is created by a migration that begins with outsideTransaction. A migration in a transaction must
 // not read a large table, because other transactions wait for the locks of the migration. It leaves such
-// work to a periodic task, as 0079 does. The large tables are those of TestMigrationsDoNotHoldUpWriters.
+// work to a periodic task, as 0079 does. TestMigrationsDoNotHoldUpWriters lists the large tables.
 //
 //go:embed migrations
 var migrations embed.FS
@@ -46,8 +46,8 @@ const (
 	migrateLock = 0x63766c74
 	// migrateLockPoll is the interval at which a node tries to get the advisory lock.
 	migrateLockPoll = 200 * time.Millisecond
-	// migrateLockTime limits the wait of a migration for a lock on a table. During the wait, all
-	// statements on the table that begin later wait too.
+	// migrateLockTime limits the wait of a migration for a lock on a table. During the wait, later
+	// statements on the table may have to wait too.
 	migrateLockTime = 2 * time.Second
 	// migrateAttempts is the number of attempts to get the locks of a migration, and migratePause
 	// is the mean pause between two attempts, in which other statements continue. All attempts and
@@ -62,9 +62,10 @@ type migration struct {
 	sql     string
 }
 
-// Migrate applies the migrations that the database lacks, and the migrations of the queue. Each has its own
-// transaction, or each of its statements has (see outsideTransaction). Other processes may use the database
-// in the meantime. If the schema is too new for this binary, the error is ErrNewSchema.
+// Migrate applies the migrations that the database lacks, and the migrations of the queue. Each
+// migration runs in its own transaction, or outside a transaction (see outsideTransaction). Other
+// processes may use the database meanwhile. If the schema is too new for this binary, the error is
+// ErrNewSchema.
 func (d *DB) Migrate(ctx context.Context) (err error) {
 	if err := d.CheckSchema(ctx); !errors.Is(err, ErrOldSchema) {
 		return err
@@ -100,8 +101,8 @@ func (d *DB) Migrate(ctx context.Context) (err error) {
 	return nil
 }
 
-// lockMigrations waits until no other node is migrating, creates the extensions, and returns a
-// function that lets the next node migrate.
+// lockMigrations waits until no other node is migrating, creates missing extensions, and returns a
+// function that releases the lock.
 func (d *DB) lockMigrations(ctx context.Context) (unlock func() error, err error) {
 	conn, err := d.pool.Acquire(ctx)
 	if err != nil {
@@ -150,8 +151,8 @@ func createExtensions(ctx context.Context, conn *pgxpool.Conn) error {
 	return nil
 }
 
-// patiently calls f again if f fails because other transactions hold locks, at most migrateAttempts
-// times. A migration that runs outside of DB.Tx may also be the victim of a deadlock.
+// patiently calls f up to migrateAttempts times, until f does not fail because of the locks of other
+// transactions. It does the same after a deadlock, which DB.Tx handles only for its own transactions.
 func patiently(ctx context.Context, f func() error) error {
 	for attempt := 1; ; attempt++ {
 		err := f()
@@ -193,8 +194,8 @@ func limitsOf(dialect Dialect) string {
 	return fmt.Sprintf("SET LOCAL lock_timeout = %d; SET LOCAL statement_timeout = 0;\n", migrateLockTime.Milliseconds())
 }
 
-// script runs several statements. By default, pgx prepares a statement and can then prepare only
-// one statement at a time; the simple protocol accepts several statements.
+// script runs a text of several statements. PostgreSQL accepts such a text only in the simple protocol,
+// which pgx does not use by default.
 func (tx *Tx) script(ctx context.Context, text string) error {
 	if tx.dialect == PostgreSQL {
 		_, err := tx.ExecContext(ctx, text, pgx.QueryExecModeSimpleProtocol)

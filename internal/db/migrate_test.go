@@ -37,8 +37,9 @@ const insertCertificate = `
 	VALUES ($1, 1, $1, $1, 'Diploma', 'Zoë Obi', $1, $1, '2026-01-01', $2, 'vault', 'single_upload', 'single_upload', $3, 'token', 'Registry',
 		'a.pdf', 'application/pdf', 1, $4, $4, $1, 1000, 1000, $5)`
 
-// TestMigrationFillsListColumns checks that the columns by which lists count, sort and search are
-// filled for existing records, and for records that the binary of the previous release writes.
+// TestMigrationFillsListColumns checks that the columns and tables for counting, sorting and searching
+// certificates are filled. This applies to existing certificates, and to those that the previous release
+// writes.
 func TestMigrationFillsListColumns(t *testing.T) {
 	empty(t, func(t *testing.T, d *db.DB) {
 		ctx := t.Context()
@@ -130,8 +131,8 @@ func TestMigrateWithoutExtensionRights(t *testing.T) {
 	}
 }
 
-// TestStatementEndsWithItsContext checks that a statement whose context ends is cancelled in the
-// database too, and that the connections remain usable.
+// TestStatementEndsWithItsContext checks that the database cancels a statement whose context ends, and
+// that the connections remain usable.
 func TestStatementEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -168,7 +169,7 @@ func appliedVersions(t *testing.T, d *db.DB) []int {
 	return list
 }
 
-// exec executes a statement of a test.
+// exec executes a statement in a transaction.
 func exec(t *testing.T, d *db.DB, query string, args ...any) {
 	t.Helper()
 	if err := d.Tx(t.Context(), func(tx *db.Tx) error {
@@ -198,7 +199,7 @@ func TestMigrationsAreASet(t *testing.T) {
 		if got := appliedVersions(t, d); !slices.Equal(got, append(all, 9000)) {
 			t.Errorf("applied versions = %v, want %v and 9000", got, all)
 		}
-		// A later release that this binary can work with is accepted.
+		// CheckSchema accepts the schema of a later release, unless its floor is too high.
 		if err := d.CheckSchema(t.Context()); err != nil {
 			t.Errorf("CheckSchema of a newer schema failed: %v", err)
 		}
@@ -218,7 +219,7 @@ func TestUsageIsCountedAgain(t *testing.T) {
 		}
 		var n int
 		if err := d.QueryRowContext(t.Context(), `SELECT (SELECT count(*) FROM institution_usage) + (SELECT count(*) FROM usage_counting)`).Scan(&n); err != nil || n != 0 {
-			t.Errorf("%d rows in the new tables of a vault without certificates, error %v", n, err)
+			t.Errorf("the new tables of a vault without certificates have %d rows, %v, want 0", n, err)
 		}
 	})
 }
@@ -255,20 +256,20 @@ func TestCheckSchemaChangesNothing(t *testing.T) {
 	})
 }
 
-// TestFailedMigrationKeepsEarlierOnes checks that a failed migration does not undo the migrations
-// before, because each migration has its own transaction.
+// TestFailedMigrationKeepsEarlierOnes checks that a failed migration does not undo earlier migrations,
+// because each migration has its own transaction.
 func TestFailedMigrationKeepsEarlierOnes(t *testing.T) {
 	empty(t, func(t *testing.T, d *db.DB) {
 		if err := d.MigrateBelow(t.Context(), 25); err != nil {
 			t.Fatal(err)
 		}
 		before := len(appliedVersions(t, d))
-		exec(t, d, `CREATE TABLE installations (n INTEGER)`) // the migration with the number 30 fails
+		exec(t, d, `CREATE TABLE installations (n INTEGER)`) // migration 30 fails
 		if err := d.Migrate(t.Context()); err == nil || !strings.Contains(err.Error(), "0030_installation.sql") {
 			t.Fatalf("Migrate = %v, want an error of 0030_installation.sql", err)
 		}
 		if after := appliedVersions(t, d); len(after) <= before || slices.Contains(after, 30) {
-			t.Errorf("applied versions = %v, want those before 30", after)
+			t.Errorf("applied versions = %v, want those of the migrations before 30", after)
 		}
 		exec(t, d, `DROP TABLE installations`)
 		if err := d.Migrate(t.Context()); err != nil {
@@ -291,7 +292,7 @@ func TestMigrationDoesNotBlockReaders(t *testing.T) {
 		}
 	}()
 	ctx := t.Context()
-	if err := d.MigrateBelow(ctx, 26); err != nil { // the next one locks the table allowances
+	if err := d.MigrateBelow(ctx, 26); err != nil { // migration 26 locks the table allowances
 		t.Fatal(err)
 	}
 	migrated := make(chan error, 1)
@@ -301,7 +302,7 @@ func TestMigrationDoesNotBlockReaders(t *testing.T) {
 		}
 		go func() { migrated <- d.Migrate(ctx) }()
 		for waiting := false; !waiting; {
-			// The statement also keeps the transaction from being idle.
+			// The statement also prevents the timeout of an idle transaction.
 			if err := tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM pg_locks WHERE relation = 'allowances'::regclass AND NOT granted)`).Scan(&waiting); err != nil {
 				return err
 			}

@@ -110,8 +110,9 @@ func openPostgres(ctx context.Context, databaseURL string, limits deadlines, par
 		// The parser's message contains the URL with its password.
 		return nil, errors.New("the database URL is invalid; see the PostgreSQL connection URI syntax")
 	}
-	// PostgreSQL plans a statement for its values five times, and then keeps a plan for all values if its
-	// estimate is not worse. Lists are planned for their values each time: see listMode.
+	// PostgreSQL plans a prepared statement for its values five times. Then it keeps one plan for all
+	// values, unless it estimates that this plan is worse. Lists are planned for their values each time:
+	// see listMode.
 	cfg.ConnConfig.RuntimeParams["plan_cache_mode"] = "auto"
 	// Lists read too few rows to benefit from JIT compilation.
 	cfg.ConnConfig.RuntimeParams["jit"] = "off"
@@ -142,8 +143,8 @@ func openPostgres(ctx context.Context, databaseURL string, limits deadlines, par
 	return d, nil
 }
 
-// checkLocale rejects a database whose locale does not classify non-ASCII letters as letters. Names
-// with such letters have no trigrams in that database, so a search would not find these names.
+// checkLocale rejects a database whose locale does not classify non-ASCII letters as letters. The
+// trigrams of such a database ignore these letters, so a search would not find names with them.
 func (d *DB) checkLocale(ctx context.Context) error {
 	var encoding, ctype string
 	err := d.read.QueryRowContext(ctx,

@@ -44,10 +44,10 @@ func (noConnector) Driver() driver.Driver                        { return nil }
 
 var errNoConnection = errors.New("this pool has no connections")
 
-// IsOutage reports whether err, the error of a database operation, shows that the database cannot
-// work at the moment: it is not reachable, does not respond, is read-only or damaged, has no
-// resources left, or ended the transaction because of other transactions. The same operation may
-// succeed later.
+// IsOutage reports whether err, the error of a database operation, shows that the database cannot work
+// at the moment. The database is then not reachable, does not respond, is read-only or damaged, or has
+// no resources left, or it ended the transaction because of a timeout or of other transactions. The same
+// operation may succeed later.
 func IsOutage(err error) bool {
 	// A connection error is an outage even if it contains the server's response, for example about
 	// a wrong password.
@@ -81,8 +81,8 @@ func IsOutage(err error) bool {
 	return pgconn.Timeout(err)
 }
 
-// brokenConn is a connection that reports its end as a network error. Without brokenConn, IsOutage
-// could not distinguish a connection that the server closed from a file that ends too early.
+// brokenConn is a connection that reports its end as a network error. Without brokenConn, the error
+// would be io.EOF or io.ErrUnexpectedEOF, as for a file that ends too early.
 type brokenConn struct{ net.Conn }
 
 // Read implements net.Conn.
@@ -94,7 +94,7 @@ func (c brokenConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// markBroken is the hook of the driver that wraps each connection.
+// markBroken is called by the driver for each new connection, and returns it as a brokenConn.
 func markBroken(_ context.Context, _ *pgconn.Config, conn net.Conn) (net.Conn, error) {
 	return brokenConn{conn}, nil
 }

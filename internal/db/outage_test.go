@@ -33,7 +33,7 @@ func TestOutageIsDistinguishedFromOtherErrors(t *testing.T) {
 			"no row": d.QueryRowContext(ctx, `SELECT 1 WHERE false`).Scan(&n), "cancelled": context.Canceled,
 		} {
 			if db.IsOutage(err) {
-				t.Errorf("%s: %v is an outage", name, err)
+				t.Errorf("%s: IsOutage(%v) = true, want false", name, err)
 			}
 		}
 		late, cancel := context.WithTimeout(ctx, 0)
@@ -54,14 +54,14 @@ func TestOutageIsDistinguishedFromOtherErrors(t *testing.T) {
 		outages["closed"] = exec(insert)
 		for name, err := range outages {
 			if !db.IsOutage(fmt.Errorf("working: %w", err)) {
-				t.Errorf("%s: %v is not an outage", name, err)
+				t.Errorf("%s: IsOutage(%v) = false, want true", name, err)
 			}
 		}
 	})
 }
 
-// TestBrokenConnectionIsAnOutage checks that a connection that ends without a message of the
-// server, and a connection that is refused, are outages.
+// TestBrokenConnectionIsAnOutage checks that a connection that ends without a message from the server,
+// and a connection that is refused, are outages.
 func TestBrokenConnectionIsAnOutage(t *testing.T) {
 	t.Parallel()
 	database := dbtest.PostgresURL(t)
@@ -73,10 +73,10 @@ func TestBrokenConnectionIsAnOutage(t *testing.T) {
 		return err
 	})
 	if !db.IsOutage(err) {
-		t.Errorf("the error of a broken connection, %v, is not an outage", err)
+		t.Errorf("broken connection: IsOutage(%v) = false, want true", err)
 	}
 	_, err = db.Open(t.Context(), "", "postgres://certvault@127.0.0.1:1/certvault")
 	if !db.IsOutage(err) {
-		t.Errorf("the error of a refused connection, %v, is not an outage", err)
+		t.Errorf("refused connection: IsOutage(%v) = false, want true", err)
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"testing"
 )
 
-// owners maps each table to the one package under internal/ that writes it.
-// Other packages call operations of the owner.
+// owners maps each table to the only package under internal/ that writes it. Other packages call
+// operations of the owner.
 var owners = map[string]string{
 	"allowances":                "recipient",
 	"application_drafts":        "application",
@@ -120,9 +120,9 @@ var owners = map[string]string{
 	"credentials":               "issuer",
 }
 
-// joins maps a table to the packages that may read it in addition to its owner, each with the
-// reason. These packages join the table to their own tables in one statement; an operation of the
-// owner would require a statement for each row.
+// joins maps a table to the packages that may read it in addition to its owner, each with the reason.
+// Such a package reads the table in the same statement as its own tables, because an operation of the
+// owner would require more statements.
 var joins = map[string]map[string]string{
 	"batches": {"recipient": "one statement finds the notices of all complete batches"},
 	"certificates": {
@@ -163,7 +163,7 @@ var (
 	identifier = regexp.MustCompile(`^\w*`)
 )
 
-// gap replaces the parts of an expression that are not string literals.
+// gap replaces the parts of a concatenation that are not string literals.
 const gap = "\x00"
 
 // accesses returns the uses of tables in a text that may be SQL. unclear contains the writes whose
@@ -193,8 +193,8 @@ func accesses(text string) (list []access, unclear []string) {
 	return list, unclear
 }
 
-// constant returns the text of a string literal, or of a sum that contains a string literal. The
-// text has a gap for each part of the sum that is not a literal; others contains these parts.
+// constant returns the text of a string literal, or of a concatenation that contains a string literal.
+// The text has a gap for each part that is not a literal, and others contains these parts.
 func constant(e ast.Expr) (text string, isText bool, others []ast.Expr) {
 	switch e := e.(type) {
 	case *ast.BasicLit:
@@ -209,8 +209,8 @@ func constant(e ast.Expr) (text string, isText bool, others []ast.Expr) {
 	}
 }
 
-// violations returns the uses of tables in a part of a Go file that are not allowed in its package,
-// and the number of allowed uses.
+// violations returns the uses of tables in a part of a Go file that are not allowed in package pkg, and
+// the number of allowed uses.
 func violations(in ast.Node, pkg string, at func(token.Pos) token.Position) (list []string, allowed int) {
 	ast.Inspect(in, func(n ast.Node) bool {
 		e, ok := n.(ast.Expr)
@@ -244,8 +244,8 @@ func violations(in ast.Node, pkg string, at func(token.Pos) token.Position) (lis
 	return list, allowed
 }
 
-// TestTablesHaveOneOwner checks that only its owner writes a table, and that only the owner and the
-// packages in joins read it. Other packages call the operations of the owner.
+// TestTablesHaveOneOwner checks that only the owner of a table writes it, and that only the owner and
+// the packages in joins read it.
 func TestTablesHaveOneOwner(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {

@@ -7,17 +7,18 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// listMode sends a statement without a name, so that PostgreSQL plans it for the values of this execution.
-// A plan for all values estimates what a search or a range finds without knowing the values: a search took
-// 320 ms with such a plan, and 1 ms with a plan for its value.
+// listMode sends a statement without a name, so that PostgreSQL plans it for the values of this
+// execution. For a plan for all values, PostgreSQL can only guess how many rows a search or a range
+// finds. A search took 320 ms with such a plan, and 1 ms with a plan for its value.
 const listMode = pgx.QueryExecModeCacheDescribe
 
-// listWords are in the texts of statements that search, sort, count or limit.
+// listWords are the words by which planned recognizes a list: a query that searches, sorts, groups,
+// counts or limits rows.
 var listWords = []string{"LIKE", "BETWEEN", "ORDER BY", "GROUP BY", "LIMIT", "count(", "sum(", "min(", "max("}
 
-// planned returns the arguments of a query outside a transaction. On PostgreSQL, those of a list begin with
-// listMode. Queries for single records, and the statements of transactions, which find their rows by keys,
-// keep their plans, because planning them takes longer than running them.
+// planned returns the arguments of a query outside a transaction. On PostgreSQL, the arguments of a list
+// begin with listMode. Queries for single records and the statements of transactions find rows by keys.
+// PostgreSQL keeps their plans, because planning them takes longer than running them.
 func (d *DB) planned(query string, args []any) []any {
 	isList := func(word string) bool { return strings.Contains(query, word) }
 	if d.Dialect != PostgreSQL || len(args) == 0 || !slices.ContainsFunc(listWords, isList) {

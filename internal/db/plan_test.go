@@ -7,8 +7,8 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// TestPlansOfPostgreSQL checks that a statement of a transaction is not planned for each use, and that a
-// list is.
+// TestPlansOfPostgreSQL checks that a list is planned for each use, and that a statement of a
+// transaction is not.
 func TestPlansOfPostgreSQL(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -25,7 +25,7 @@ func TestPlansOfPostgreSQL(t *testing.T) {
 			return err
 		}
 		if plans == 0 {
-			t.Error("after 8 uses, a statement of a transaction has no plan for all values")
+			t.Error("generic_plans = 0 after 8 uses of a statement in transactions, want more")
 		}
 		return nil
 	}); err != nil {
@@ -41,6 +41,6 @@ func TestPlansOfPostgreSQL(t *testing.T) {
 		t.Fatal(err)
 	}
 	if named != 0 {
-		t.Error("a list is a prepared statement, whose plan may be for all values")
+		t.Error("the list is a prepared statement, want an unnamed one that is planned for each use")
 	}
 }

@@ -13,22 +13,24 @@ import (
 )
 
 const (
-	// poolSize is the number of connections of a process to PostgreSQL, unless the URL sets another.
+	// poolSize is the maximum number of connections of a process to PostgreSQL, unless the URL sets
+	// another number.
 	poolSize = 16
-	// minPoolSize is the smallest number of connections with which a server works: one listens for
-	// notifications, one may hold the lock of migrations.
+	// minPoolSize is the smallest number of connections with which a server works. One listens for
+	// notifications, and one may hold the lock of migrations.
 	minPoolSize = 4
-	// poolParameter is the parameter of the URL that sets the number of connections.
+	// poolParameter is the parameter of the URL that sets the maximum number of connections.
 	poolParameter = "pool_max_conns"
 )
 
-// errPooler means that the URL leads to a connection pooler that assigns another session to each
-// transaction. Prepared statements, notifications, advisory locks and the settings of a session need
-// a session of their own.
+// errPooler means that the URL leads to a connection pooler that may run each transaction of a
+// connection in a different session. Prepared statements, notifications, advisory locks and the settings
+// of a session then fail.
 var errPooler = errors.New("the database URL leads to a connection pooler that does not keep sessions, such as pgbouncer in transaction mode; " +
 	"set --database to the address of PostgreSQL itself, or of a pooler in session mode that passes on startup parameters")
 
-// setPoolSize sets the number of connections.
+// setPoolSize sets the maximum number of connections. It returns an error if the URL sets less than
+// minPoolSize.
 func setPoolSize(cfg *pgxpool.Config, databaseURL string) error {
 	u, err := url.Parse(databaseURL)
 	if err != nil || !u.Query().Has(poolParameter) {
@@ -41,7 +43,7 @@ func setPoolSize(cfg *pgxpool.Config, databaseURL string) error {
 	return nil
 }
 
-// checkSession connects, and returns errPooler if the connection has no session of its own.
+// checkSession connects, and returns errPooler if a pooler refuses or ignores the startup parameters.
 func checkSession(ctx context.Context, pool *pgxpool.Pool) error {
 	ctx, cancel := context.WithTimeout(Unlimited(ctx), acquireTime)
 	defer cancel()
@@ -53,7 +55,7 @@ func checkSession(ctx context.Context, pool *pgxpool.Pool) error {
 	if err != nil {
 		return err
 	}
-	// The parameters of this process were ignored, and a session would lack them.
+	// A pooler ignored the startup parameters.
 	if cost != pageCost {
 		return errPooler
 	}

@@ -14,8 +14,8 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// pooler accepts connections on a local port, and calls f for each with its startup message. It
-// returns the port.
+// pooler accepts connections on a local port, and calls f for each connection with its startup message.
+// It returns the address.
 func pooler(t *testing.T, f func(conn net.Conn, start *pgproto3.StartupMessage) error) string {
 	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -56,7 +56,7 @@ func expectPooler(t *testing.T, databaseURL string) {
 	}
 }
 
-// pgbouncer refuses the startup parameters of this program by default.
+// By default, pgbouncer refuses startup parameters that it does not know.
 func TestPoolerThatRefusesParametersIsRefused(t *testing.T) {
 	t.Parallel()
 	address := pooler(t, func(conn net.Conn, _ *pgproto3.StartupMessage) error {
@@ -70,8 +70,7 @@ func TestPoolerThatRefusesParametersIsRefused(t *testing.T) {
 	expectPooler(t, "postgres://me:hidden-password@"+address+"/vault?sslmode=disable")
 }
 
-// With ignore_startup_parameters, pgbouncer drops the parameters. Later, the pooler would also mix up
-// the prepared statements of sessions.
+// With the setting ignore_startup_parameters, pgbouncer ignores the parameters.
 func TestPoolerThatIgnoresParametersIsRefused(t *testing.T) {
 	t.Parallel()
 	target := dbtest.PostgresURL(t)
@@ -134,7 +133,7 @@ func TestPoolSizeOfTheURL(t *testing.T) {
 		}
 	}
 	if d, err := open("3"); err == nil || !strings.Contains(err.Error(), "pool_max_conns in the database URL must be 4 or more") {
-		t.Errorf("with 3 connections: error = %v, want a refusal", err)
+		t.Errorf("with 3 connections: error = %v, want one about pool_max_conns", err)
 		if d != nil {
 			_ = d.Close()
 		}

@@ -14,20 +14,20 @@ const (
 	// maxPrepared is the maximum number of prepared statements of a connection.
 	maxPrepared = 128
 	// maxPreparedText is the maximum length of the text of a cached statement in bytes. Longer texts
-	// insert many rows, and their number of rows is rarely the same twice.
+	// insert many rows, and two such texts rarely have the same number of rows.
 	maxPreparedText = 16 << 10
 )
 
-// preparing is a Connector whose connections cache prepared statements. Without the cache, the
-// driver parses the text for each use, which is a sixth of the processor time that a
-// certificate needs. PostgreSQL's driver has its own cache.
+// preparing is a Connector whose connections cache prepared statements. Without the cache, the driver
+// parses the text for each use, which takes a sixth of the processor time of a certificate. The driver
+// for PostgreSQL has its own cache.
 type preparing struct {
 	driver.Connector
 
 	limit int // maximum number of statements of a connection
 }
 
-// sqliteConn is the driver's connection.
+// sqliteConn has the methods of a connection of the SQLite driver.
 type sqliteConn interface {
 	driver.Conn
 	driver.ConnBeginTx
@@ -39,7 +39,7 @@ type sqliteConn interface {
 	driver.Validator
 }
 
-// sqliteStmt is the driver's prepared statement.
+// sqliteStmt has the methods of a prepared statement of the SQLite driver.
 type sqliteStmt interface {
 	driver.Stmt
 	driver.StmtExecContext
@@ -66,14 +66,14 @@ type preparingConn struct {
 
 	limit      int
 	statements map[string]*prepared // by text
-	uses       int                  // number of all uses of cached statements
+	uses       int                  // total number of uses of cached statements
 }
 
 // prepared is a cached statement.
 type prepared struct {
 	sqliteStmt
 
-	lastUse int  // value of uses at its last use
+	lastUse int  // value of preparingConn.uses at the last use
 	busy    bool // true while rows of the statement are open
 }
 
@@ -108,9 +108,9 @@ func (c *preparingConn) Close() (err error) {
 	return errors.Join(err, c.sqliteConn.Close())
 }
 
-// statement returns the cached statement of a text. It prepares the statement if necessary. It
-// returns nil if the statement is in use, if it cannot be prepared, or if statements of its kind
-// are not cached. The caller then runs the text, which also returns the error of an invalid text.
+// statement returns the cached statement of a text. It prepares the statement if necessary. It returns
+// nil if the statement is in use, if it cannot be prepared, or if statements of its kind are not cached.
+// The caller then runs the text itself, which also returns the error of an invalid text.
 func (c *preparingConn) statement(ctx context.Context, text string) *prepared {
 	s, ok := c.statements[text]
 	if !ok {
@@ -131,7 +131,7 @@ func (c *preparingConn) prepare(ctx context.Context, text string) *prepared {
 	if !isCacheable(text) {
 		return nil
 	}
-	// With white space at the end, the driver would take the text for a script.
+	// With white space at the end, the driver would treat the text as several statements.
 	stmt, err := c.PrepareContext(ctx, steady(strings.TrimSpace(text)))
 	if err != nil {
 		return nil
@@ -147,13 +147,13 @@ func (c *preparingConn) prepare(ctx context.Context, text string) *prepared {
 	return &prepared{sqliteStmt: s}
 }
 
-// queueLimit is the limit of a statement of the queue.
+// queueLimit matches the limit in a statement of the queue.
 var queueLimit = regexp.MustCompile(`(?m)^( *LIMIT \?\d+)$`)
 
-// steady changes the text of a statement of the queue so that SQLite does not plan it for each use. SQLite
-// plans a statement again for each value of a limit that is only a parameter, even for the same value,
-// and this takes several times as long as the fetch of a job. The plans of other statements may depend
-// on the limit.
+// steady changes the text of a statement of the queue so that SQLite does not plan it for each use. If a
+// limit is only a parameter, SQLite plans the statement again for each use, even with the same value.
+// This takes several times as long as the fetch of a job. Other statements are not changed, because
+// their plans may depend on the limit.
 func steady(text string) string {
 	if !strings.HasPrefix(text, "-- name:") {
 		return text
@@ -161,7 +161,7 @@ func steady(text string) string {
 	return queueLimit.ReplaceAllString(text, "$1 + 0")
 }
 
-// discardOne closes the statement that was not used for the longest time and is not in use.
+// discardOne closes the least recently used statement that is not in use.
 func (c *preparingConn) discardOne() {
 	oldest := ""
 	for text, s := range c.statements {
@@ -172,7 +172,7 @@ func (c *preparingConn) discardOne() {
 	if oldest == "" {
 		return
 	}
-	_ = c.statements[oldest].Close() // it repeats the error of the last execution
+	_ = c.statements[oldest].Close() // Close returns the error of the last execution again
 	delete(c.statements, oldest)
 }
 
@@ -180,13 +180,13 @@ func (c *preparingConn) discardOne() {
 // are prepared (sqlite.org/pragma.html), so a later use of a cached pragma would have no effect.
 var cacheable = []string{"SELECT", "INSERT", "UPDATE", "DELETE", "WITH"}
 
-// isCacheable reports whether a text is one statement that reads or changes rows.
+// isCacheable reports whether a text is one statement that reads or changes rows, and is not too long.
 func isCacheable(text string) bool {
 	if len(text) > maxPreparedText || strings.Contains(strings.TrimRight(text, "; \t\n"), ";") {
 		return false
 	}
 	text = strings.TrimSpace(text)
-	for strings.HasPrefix(text, "--") { // the queue's statements begin with their names
+	for strings.HasPrefix(text, "--") { // statements of the queue begin with a comment
 		_, text, _ = strings.Cut(text, "\n")
 		text = strings.TrimSpace(text)
 	}

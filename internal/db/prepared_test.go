@@ -79,8 +79,8 @@ func TestPreparedStatementsConcurrently(t *testing.T) {
 	}
 }
 
-// TestStatementThatIsInUse checks that a statement can run while its own rows are read, and that
-// the statements that are in use are not closed for new ones.
+// TestStatementThatIsInUse checks that a statement can run again while its rows are read, and that a
+// statement in use is not closed.
 func TestStatementThatIsInUse(t *testing.T) {
 	t.Parallel()
 	d := openPreparing(t, 2)
@@ -125,8 +125,8 @@ func TestStatementThatIsInUse(t *testing.T) {
 	}
 }
 
-// TestStatementsThatAreNotCached checks that statements that SQLite must parse each time are not
-// cached: a pragma has an effect each time, and an invalid text returns its error each time.
+// TestStatementsThatAreNotCached checks that pragmas, invalid statements, texts of several statements
+// and cancelled queries are not cached.
 func TestStatementsThatAreNotCached(t *testing.T) {
 	t.Parallel()
 	d := openPreparing(t, 10)
@@ -181,11 +181,11 @@ func TestFailedStatementCanBeRepeated(t *testing.T) {
 		}
 		_, err := d.ExecContext(t.Context(), `INSERT INTO note (n) VALUES ($1)`, n)
 		if IsUnique(err) != wantErr || !wantErr && err != nil {
-			t.Errorf("execution %d: error = %v, want a violation: %v", i, err, wantErr)
+			t.Errorf("execution %d: error = %v, want a unique violation: %v", i, err, wantErr)
 		}
 		err = d.QueryRowContext(t.Context(), `INSERT INTO note (n) VALUES ($1) RETURNING n`, n).Scan(&n)
 		if !IsUnique(err) {
-			t.Errorf("query %d: error = %v, want a violation", i, err)
+			t.Errorf("query %d: error = %v, want a unique violation", i, err)
 		}
 	}
 }
@@ -218,8 +218,8 @@ func TestStatementAfterTheSchemaChanged(t *testing.T) {
 	}
 }
 
-// TestLimitOfTheQueue checks that the limit of a statement of the queue is not a parameter alone, and that
-// other statements are unchanged.
+// TestLimitOfTheQueue checks that steady changes the limit of a statement of the queue, and no other
+// statement.
 func TestLimitOfTheQueue(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// A reading of the server's clock that took long does not replace an exact one, unless the clock was
-// changed or the exact reading is old.
+// A slow reading of the server's clock does not replace an exact reading, unless the clock was changed
+// or the exact reading is old.
 func TestSlowReadingOfTheClock(t *testing.T) {
 	t.Parallel()
 	local, server := time.Now(), time.Unix(1_000_000, 0)

@@ -8,7 +8,7 @@ import (
 // readerKey is the context key of a reader.
 type readerKey struct{}
 
-// reader means that reads of a database go to a copy of it.
+// reader is the value of readerKey. Reads of the first database go to the second one, its replica.
 type reader struct{ of, copy *DB }
 
 // OpenReplica opens a replica of a PostgreSQL database, which can only be read.
@@ -19,10 +19,10 @@ func OpenReplica(ctx context.Context, databaseURL string) (*DB, error) {
 	return openPostgres(ctx, databaseURL, deadlines{response: responseTime, acquire: replicaTime}, replicaParameters)
 }
 
-// replicaParameters refuse writes even if the URL is not that of a replica.
+// replicaParameters make PostgreSQL refuse writes, even if the URL is that of a primary.
 var replicaParameters = map[string]string{"default_transaction_read_only": "on"}
 
-// ReadFrom returns a context with which reads of d outside of transactions go to replica, a copy of d.
+// ReadFrom returns a context with which reads of d outside of transactions go to replica.
 func (d *DB) ReadFrom(ctx context.Context, replica *DB) context.Context {
 	return context.WithValue(ctx, readerKey{}, reader{of: d, copy: replica})
 }
@@ -33,14 +33,15 @@ func FromReplica(ctx context.Context) bool {
 	return ok
 }
 
-// SetReplica sets the function that Read calls. It must be called before the first Read.
+// SetReplica sets the function that Read calls. SetReplica must be called before the first Read.
 func (d *DB) SetReplica(read func(ctx context.Context, f func(ctx context.Context) error) error) {
 	d.replica = read
 }
 
 // Read calls f for reads that may go to a replica. f must only read, and must use the context that it
-// gets. f may be called twice: if the replica fails, f is called again to read from d itself. Therefore f
-// must assign its results to variables, and not append or add to them. Without a replica, Read only calls f.
+// gets. f may be called twice: if the replica fails, f is called again to read from d itself. Therefore
+// f must assign its results, and must not append or add to variables. Without a replica, Read calls f
+// once.
 func (d *DB) Read(ctx context.Context, f func(ctx context.Context) error) error {
 	if d.replica == nil || d.reader(ctx) != d.read {
 		return f(ctx)

@@ -10,18 +10,18 @@ import (
 
 // Restore describes how a database was restored from a backup.
 type Restore struct {
-	// CopiedAt is the time of the backup. Changes after it are not in the database.
+	// CopiedAt is the time of the backup. The changes between CopiedAt and RestoredAt are lost.
 	CopiedAt time.Time
 	// RestoredAt is the time of the restore.
 	RestoredAt time.Time
 	// AcceptedAt is the time at which an operator accepted the restore, or zero.
 	AcceptedAt time.Time
-	// Drill means that the vault is a trial of the restore, which sends no mail and no webhooks.
+	// Drill means that the vault is only a trial of the restore. It sends no mail and no webhooks.
 	Drill bool
 }
 
-// Pending reports whether the restore is not accepted yet. No file may be deleted while a restore
-// is pending. If r is nil, because the database was never restored, Pending returns false.
+// Pending reports whether the restore is not accepted yet. While a restore is pending, files may only be
+// deleted on request. If r is nil, because the database was never restored, Pending returns false.
 func (r *Restore) Pending() bool { return r != nil && r.AcceptedAt.IsZero() }
 
 // LastRestore returns the last restore of the database, or nil if there was none.

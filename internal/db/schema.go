@@ -22,11 +22,11 @@ var (
 // floorSince is the number of the migration that created the table schema_floor.
 const floorSince = 30
 
-// CheckSchema checks that this binary can use the database. CheckSchema changes nothing. The error
-// is ErrOldSchema if the database lacks a migration of this binary, and ErrNewSchema if this binary
-// is older than the oldest binary that the schema allows. The table schema_floor names the
-// oldest allowed binary by the number of its last migration, and by its release, which messages show. A
-// migration that the previous release cannot work with raises the floor in the same transaction.
+// CheckSchema checks that this binary can use the database. It changes nothing. The error is
+// ErrOldSchema if the database lacks a migration of this binary, and ErrNewSchema if this binary is
+// older than the oldest binary that the schema allows. The table schema_floor names the oldest allowed
+// binary by the number of its last migration, and by its release, which messages show. A migration that
+// the previous release cannot work with raises the floor in the same transaction.
 func (d *DB) CheckSchema(ctx context.Context) error {
 	all, err := d.migrations()
 	if err != nil {
@@ -145,7 +145,8 @@ func (d *DB) SchemaVersion(ctx context.Context) (applied, known int, err error) 
 	return applied, known, err
 }
 
-// AppliedVersion returns the highest number of a migration of the database that q reads.
+// AppliedVersion returns the highest number of a migration that was applied to the database that q
+// reads.
 func AppliedVersion(ctx context.Context, q Queryer) (version int, err error) {
 	if err := q.QueryRowContext(ctx, `SELECT max(version) FROM schema_migrations`).Scan(&version); err != nil {
 		return 0, fmt.Errorf("reading the schema's version: %w", err)

@@ -4,5 +4,5 @@ package db
 
 import "syscall"
 
-// limitSilence does nothing: only Linux can limit the time until data is acknowledged.
+// limitSilence does nothing, because TCP_USER_TIMEOUT is an option of Linux.
 func limitSilence(_, _ string, _ syscall.RawConn) error { return nil }

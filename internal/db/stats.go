@@ -12,13 +12,13 @@ import (
 type counters struct {
 	retries, errors atomic.Int64
 	// waits is the number of callers that waited for the writer of SQLite, and waited is the time that
-	// they waited. The pool does not know these callers.
+	// they waited, in nanoseconds. The pool does not count these callers.
 	waits, waited atomic.Int64
 }
 
 // Pool is the state of a pool of connections, and its counts since the database was opened.
 type Pool struct {
-	// Name is read or write on SQLite, and shared on PostgreSQL, where one pool is for both.
+	// Name is "read" or "write" on SQLite, and "shared" on PostgreSQL, where one pool is for both.
 	Name             string
 	InUse, Idle, Max int
 	// Waits is the number of callers that waited for a connection, and Waited is the time that they
@@ -27,7 +27,7 @@ type Pool struct {
 	Waited time.Duration
 }
 
-// Pools returns the state of all pools. It does not use the database.
+// Pools returns the state of all pools. It runs no statement.
 func (d *DB) Pools() []Pool {
 	if d.pool != nil {
 		s := d.pool.Stat()
@@ -46,7 +46,7 @@ func poolOf(name string, s sql.DBStats) Pool {
 	return Pool{Name: name, InUse: s.InUse, Idle: s.Idle, Max: s.MaxOpenConnections, Waits: s.WaitCount, Waited: s.WaitDuration}
 }
 
-// Retries returns how often a transaction was repeated after a deadlock or a serialization failure.
+// Retries returns how often transactions were repeated after a deadlock or a serialization failure.
 func (d *DB) Retries() int64 { return d.counters.retries.Load() }
 
 // Errors returns the number of transactions and reads that failed because the database could not
@@ -61,7 +61,7 @@ func (c *counters) count(ctx context.Context, err error) {
 	}
 }
 
-// waitedSince counts a caller that began to wait for the writer of SQLite.
+// waitedSince counts a caller that has waited for the writer of SQLite since begin.
 func (c *counters) waitedSince(begin time.Time) {
 	c.waits.Add(1)
 	c.waited.Add(int64(time.Since(begin)))

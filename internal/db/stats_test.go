@@ -58,7 +58,7 @@ func TestWaitForTheWriterIsCounted(t *testing.T) {
 	}
 	for _, p := range d.Pools() {
 		if p.Name == "write" && (p.Waits != 1 || p.Waited <= 0) {
-			t.Errorf("the writer has %d waits of %s, want one", p.Waits, p.Waited)
+			t.Errorf("the writer has %d waits of %s in total, want 1 wait of more than 0 s", p.Waits, p.Waited)
 		}
 	}
 }
@@ -76,7 +76,7 @@ func TestOutagesAreCounted(t *testing.T) {
 		t.Fatal("a cancelled read succeeded")
 	}
 	if got := d.Errors(); got != 0 {
-		t.Errorf("%d errors after a wrong statement and a cancelled one, want 0", got)
+		t.Errorf("Errors = %d after an invalid and a cancelled statement, want 0", got)
 	}
 	if err := d.Close(); err != nil {
 		t.Fatal(err)
@@ -94,7 +94,7 @@ func TestOutagesAreCounted(t *testing.T) {
 		func() error { return d.Tx(t.Context(), func(*db.Tx) error { return nil }) },
 	} {
 		if err := f(); err == nil || d.Errors() != int64(want+1) {
-			t.Errorf("use %d of a closed database: %v and %d errors, want an error and %[1]d+1 errors", want, err, d.Errors())
+			t.Errorf("use %d of a closed database: error = %v, Errors = %d, want an error that is counted", want, err, d.Errors())
 		}
 	}
 }

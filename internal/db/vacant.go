@@ -10,7 +10,7 @@ import (
 // not part of the schema.
 const restoring = "certvault_restoring"
 
-// ErrRestoring means that the database contains the rest of an interrupted restore.
+// ErrRestoring means that a restore of the database was interrupted.
 var ErrRestoring = errors.New("the database contains the rest of an interrupted restore; " +
 	"drop the database, create it again, and run certvault restore again")
 
@@ -24,7 +24,7 @@ func KnownSchema(dialect Dialect) (int, error) {
 }
 
 // FirstTable returns the name of a table, view or sequence of a PostgreSQL database, or "" if the
-// database has none. It ignores those of PostgreSQL and of extensions.
+// database has none. It ignores the tables, views and sequences of PostgreSQL itself and of extensions.
 func (d *DB) FirstTable(ctx context.Context) (name string, err error) {
 	err = d.QueryRowContext(ctx, `
 		SELECT coalesce(min(n.nspname || '.' || c.relname), '') FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -36,7 +36,7 @@ func (d *DB) FirstTable(ctx context.Context) (name string, err error) {
 	return name, nil
 }
 
-// CheckRestoring returns ErrRestoring if the database contains the rest of an interrupted restore.
+// CheckRestoring returns ErrRestoring if a restore of the database began and is not complete.
 func (d *DB) CheckRestoring(ctx context.Context) error {
 	if d.Dialect != PostgreSQL {
 		return nil
@@ -73,7 +73,7 @@ func EndRestoreTx(ctx context.Context, tx *Tx) error {
 	return nil
 }
 
-// Analyze updates the statistics of the planner of PostgreSQL.
+// Analyze updates the planner statistics of PostgreSQL. It does nothing on SQLite.
 func (d *DB) Analyze(ctx context.Context) error {
 	if d.Dialect != PostgreSQL {
 		return nil

@@ -1,23 +1,22 @@
-// Package deletion finds files in the store to which no row refers, waits, and then deletes the
-// files. The package does not depend on the packages whose rows refer to files; each of them
-// provides a References.
+// Package deletion finds files in the store to which no row of the database refers, waits, and then
+// deletes the files. The package does not depend on the packages whose rows refer to files. Each of
+// those packages provides a References.
 //
-// A file is deleted a fixed time after its last row is gone. Therefore the store contains the files
-// of every state that the database had within that time. An operator can replace the database with
-// an older copy, and later with the newer database again.
+// A file is deleted at the earliest a fixed time after a sweep found that no row refers to it. Therefore
+// the store contains the files of every state that the database had within that time. An operator can
+// replace the database with an older copy, and later with the newer database again.
 //
-// A file that no row refers to never gets a row again, so nothing can change between the look-up and
-// the deletion:
+// Unless an operator replaces the database, a file that a sweep finds without a row never gets a row. So
+// nothing can change between the look-up and the deletion:
 //
 //   - A new file has a random key, and its first row is written within the time limit of a request.
 //     The sweep ignores files that are younger than two hours.
-//   - A row gets the key of an older file only from another row, in one transaction with that row:
-//     the certificate of an entry gets the key of the staged file. The look-up in the rows that pass
-//     keys on precedes the look-up in the rows that receive keys. If the first finds no row, the
-//     second sees the row that got the key.
+//   - A row gets the key of an older file only from another row, and one transaction changes both
+//     rows. For example, the certificate of an entry gets the key of the staged file. The rows that
+//     pass keys on are looked up first. If a key was passed on before the first look-up, the second
+//     look-up finds the row that received it.
 //
-// Erasure on request is the exception: with ExpireTx and DeleteNow, files are deleted without the
-// wait.
+// ExpireTx and DeleteNow are for erasure on request, which does not wait.
 package deletion
 
 import (
@@ -45,7 +44,8 @@ type Config struct {
 	// pass keys on to rows of another package, the look-up of the package that passes keys on must
 	// come first.
 	References []References
-	// Keep is the time for which a file is kept after its last row is gone.
+	// Keep is the minimum time between the first sweep that finds no row for a file and the deletion of
+	// the file.
 	Keep time.Duration
 	// Now is a clock that all nodes on the database share.
 	Now func() time.Time
@@ -67,8 +67,8 @@ func New(c Config) *Service {
 	return &Service{db: c.DB, blobs: c.Blobs, references: c.References, keep: c.Keep, now: c.Now, log: c.Log}
 }
 
-// ExpireTx records that files are erased, in the transaction that removes their rows. If the process
-// dies before DeleteNow, the next sweep deletes the files.
+// ExpireTx records that files are erased, in the transaction that removes the rows that refer to them.
+// If the process ends before DeleteNow, the next sweep deletes the files.
 func ExpireTx(ctx context.Context, tx *db.Tx, keys []string, now time.Time) error {
 	for _, key := range keys {
 		if _, err := tx.ExecContext(ctx, `

@@ -22,7 +22,7 @@ const (
 	keep = 14 * day
 )
 
-// memory is a store that has only the names and the ages of files.
+// memory is a store that has only the keys and the times of files.
 type memory struct {
 	blob.Store
 
@@ -92,7 +92,7 @@ func (*memory) Clean(context.Context, time.Time) error { return nil }
 type rows struct {
 	mu   sync.Mutex
 	keys map[string]bool
-	// looked counts the look-ups; most is the largest number of keys in one of them.
+	// looked is the number of look-ups, and most is the largest number of keys of a look-up.
 	looked, most int
 }
 
@@ -143,7 +143,7 @@ func (f *fixture) node(keep time.Duration) *deletion.Service {
 	})
 }
 
-// sweep runs the sweep after a time.
+// sweep advances the clock and runs the sweep.
 func (f *fixture) sweep(after time.Duration) {
 	f.t.Helper()
 	f.Advance(after)
@@ -177,7 +177,7 @@ func (f *fixture) tx(run func(tx *db.Tx) error) {
 	}
 }
 
-// number returns the key of a numbered file.
+// number returns the key of file i.
 func number(i int) string { return fmt.Sprintf("inst/%02x/%08d.original", i/4000, i) }
 
 var errStopped = errors.New("the node stopped")

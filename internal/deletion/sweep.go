@@ -19,8 +19,7 @@ const (
 	TaskInterval = 10 * time.Minute
 	// sweepEvery is the time between the starts of two sweeps.
 	sweepEvery = 24 * time.Hour
-	// takeover is the time after a sweep last stored its progress at which another node continues
-	// the sweep.
+	// takeover is the time without stored progress after which another node continues a sweep.
 	takeover = 10 * time.Minute
 	// minAge is the minimum age of a file for the sweep to consider it. The row of a younger file
 	// may not be written yet.
@@ -31,10 +30,10 @@ const (
 
 var errLost = errors.New("another node continues the sweep of files")
 
-// Sweep removes the files of interrupted uploads. If the last sweep of the store started at least a
-// day ago and no other node is sweeping, Sweep then records the files to which no row refers, and
-// deletes the files that were recorded long enough ago. It continues an interrupted sweep at the
-// file where the sweep stopped. It does not sweep the store while a restore is not accepted.
+// Sweep removes the files of interrupted uploads. If the last sweep of the store started at least a day
+// ago and no other node is sweeping, Sweep then records the files to which no row refers, and deletes
+// the files whose time to keep has ended. It continues an interrupted sweep after the last stored page.
+// It does not sweep the store while a restore is not accepted.
 func (s *Service) Sweep(ctx context.Context) error {
 	if err := s.blobs.Clean(ctx, s.now().Add(-minAge)); err != nil {
 		return fmt.Errorf("removing unfinished files: %w", err)
@@ -71,7 +70,7 @@ func (s *Service) Sweep(ctx context.Context) error {
 type sweep struct {
 	*Service
 
-	// id is the random text of this sweep in blob_sweeps.
+	// id is a random text that identifies the claim of this node in blob_sweeps.
 	id        string
 	startedAt int64
 	// after is the key up to which all files have been swept.
@@ -87,7 +86,7 @@ func (s *Service) claim(ctx context.Context) (*sweep, error) {
 	now := s.now()
 	w := &sweep{Service: s, id: rand.Text()}
 	err := s.db.Tx(ctx, func(tx *db.Tx) error {
-		// The clock was wrong if next_at is more than a day in the future.
+		// If next_at is more than a day in the future, a clock was wrong, so the sweep is due.
 		return tx.QueryRowContext(ctx, `
 			UPDATE blob_sweeps SET claim = $1, next_at = $2, started_at = CASE WHEN after_key = '' THEN $3 ELSE started_at END
 			WHERE id = 1 AND (next_at <= $3 OR next_at > $4) RETURNING started_at, after_key`,
@@ -127,7 +126,7 @@ type record struct {
 	erased bool
 }
 
-// change has the changes of the records of deletions that result from one page of files.
+// change contains the changes of blob_deletions after one page of files.
 type change struct {
 	// add are the keys that get a record or an earlier time.
 	add []string
@@ -152,7 +151,7 @@ func (w *sweep) page(ctx context.Context, files []blob.Info, last bool) error {
 	var c change
 	for _, f := range files {
 		r, known := records[f.Key]
-		// An erased file comes back only from a copy of the store, so its age does not matter.
+		// A copy of the store may bring an erased file back with a new time, so its age does not matter.
 		if r.erased || f.Modified.Before(now.Add(-minAge)) {
 			old, keys = append(old, f), append(keys, f.Key)
 		} else if known {
@@ -185,7 +184,7 @@ func (w *sweep) page(ctx context.Context, files []blob.Info, last bool) error {
 			w.found++
 		}
 	}
-	for key, r := range records { // their files do not exist
+	for key, r := range records { // the files of the remaining records do not exist
 		c.drop(key, r, true)
 	}
 	w.files += len(files)
@@ -199,9 +198,9 @@ func (c *change) drop(key string, r record, known bool) {
 	}
 }
 
-// due returns the time from which a file without a row may be deleted. This is the recorded time,
-// or now plus w.keep if there is no record or if the recorded time is later. The recorded time can
-// be later if w.keep was longer before, or if a clock was ahead. For an erased file, due returns 0.
+// due returns the time from which a file without a row may be deleted. This is the recorded time, or now
+// plus w.keep if there is no record or if the recorded time is later than that. It can be later if
+// w.keep was longer before, or if a clock was ahead. For an erased file, due returns 0.
 func (w *sweep) due(r record, known bool, now time.Time) int64 {
 	latest := db.Micros(now.Add(w.keep))
 	switch {
@@ -214,8 +213,8 @@ func (w *sweep) due(r record, known bool, now time.Time) int64 {
 	}
 }
 
-// delete deletes a file. It reports whether the file was deleted. A file that cannot be deleted does
-// not stop the sweep, and the next sweep tries again.
+// delete deletes a file. It reports whether the file was deleted. If the deletion fails, the sweep
+// continues, and the next sweep tries again.
 func (w *sweep) delete(ctx context.Context, f blob.Info) bool {
 	log := w.log.With(slog.String("key", f.Key), slog.Int64("size", f.Size))
 	if err := w.blobs.Delete(ctx, f.Key); err != nil {

@@ -34,12 +34,13 @@ func TestFileIsDeletedLate(t *testing.T) {
 			f.sweep(day)
 			f.want("while the files are kept", "i/a.original", "i/b.original", "i/c.original")
 		}
-		// A file that has a row again loses its record, so that it is kept for the whole time again.
+		// A file that has a row again loses its record. Without the row, it is then kept for the whole
+		// time again.
 		f.rows.set("i/c.original", true)
 		f.sweep(day)
 		f.want("two weeks after the files were found", "i/a.original", "i/c.original")
 		if got := f.recorded(); len(got) != 0 {
-			t.Errorf("recorded %v, want no file that is deleted, has vanished or has a row", got)
+			t.Errorf("recorded %v, want none, because the files are deleted, have vanished or have a row", got)
 		}
 		f.rows.set("i/c.original", false)
 		f.sweep(day)
@@ -62,7 +63,7 @@ func TestChangedSettingAppliesToRecordedFiles(t *testing.T) {
 		f.want("a day before the shorter time ends", "i/a.original")
 		f.sweep(day)
 		f.want("after the shorter time")
-		// With 0, the next sweep deletes the file.
+		// With the time 0, the next sweep deletes the file.
 		f.Service = f.node(0)
 		f.store.put(f.Now(), "i/b.original", "i/c.original")
 		f.rows.set("i/c.original", true)
@@ -90,7 +91,7 @@ func TestFileThatCannotBeDeleted(t *testing.T) {
 	})
 }
 
-// No file is deleted, or recorded, while a restore is not accepted.
+// No file is deleted or recorded while a restore is not accepted.
 func TestPendingRestoreHoldsTheSweep(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -104,7 +105,7 @@ func TestPendingRestoreHoldsTheSweep(t *testing.T) {
 		f.sweep(2 * keep)
 		f.want("while the restore is not accepted", "i/a.original", "i/b.original")
 		if got := f.recorded(); len(got) != 1 {
-			t.Errorf("recorded %v while the restore is not accepted, want no new file", got)
+			t.Errorf("recorded %v while the restore is not accepted, want only i/a.original", got)
 		}
 		f.tx(func(tx *db.Tx) error { return db.AcceptRestoreTx(t.Context(), tx, f.Now()) })
 		f.sweep(0)
@@ -164,8 +165,7 @@ func TestOneNodeSweeps(t *testing.T) {
 	})
 }
 
-// Another node continues the sweep of a node that stopped, and a node that was only slow ends its
-// sweep.
+// Another node continues the sweep of a node that stopped or is slow. The slow node ends its sweep.
 func TestInterruptedSweepContinues(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -224,12 +224,12 @@ func TestInterruptedSweepContinues(t *testing.T) {
 		}
 		var claimed string
 		if err := d.QueryRowContext(t.Context(), `SELECT after_key FROM blob_sweeps`).Scan(&claimed); err != nil || claimed != "" {
-			t.Errorf("the sweep is at %q, want its end, which the other node reached; err = %v", claimed, err)
+			t.Errorf("after_key = %q, %v, want none, because the other node reached the end", claimed, err)
 		}
 	})
 }
 
-// If a clock was ahead, neither the sweep nor a deletion waits for years.
+// After a clock was ahead, sweeps and deletions take place at their usual times.
 func TestClockThatWasAhead(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -292,7 +292,7 @@ func TestSweepNeedsFewStatements(t *testing.T) {
 	}
 	small, large := statements(999), statements(9999)
 	if perPage := (large - small) / 9; small < 5 || perPage > 6 {
-		t.Errorf("%d statements for 999 files and %d for 9,999, want at most 6 for each thousand", small, large)
+		t.Errorf("%d statements for 999 files and %d for 9,999, want at least 5, and at most 6 for each thousand files", small, large)
 	}
 	if f.rows.most > 1000 || f.rows.looked != 11 {
 		t.Errorf("%d look-ups with up to %d keys, want 11 with up to 1,000", f.rows.looked, f.rows.most)

@@ -87,7 +87,7 @@ var (
 	pdfaPart = regexp.MustCompile(`pdfaid:part\s*(?:>|=\s*["'])\s*([1-4])`)
 )
 
-// withTitle returns a packet with another title, and reports whether it recognizes the packet.
+// withTitle returns XMP metadata with another title. It reports whether it recognizes the metadata.
 func withTitle(packet, title string) (string, bool) {
 	end := strings.LastIndex(packet, "</rdf:RDF>")
 	if end < 0 || !utf8.ValidString(packet) {
@@ -106,7 +106,8 @@ func withTitle(packet, title string) (string, bool) {
 // maxMetadata is the maximum size of metadata that is rewritten, in bytes.
 const maxMetadata = 256 << 10
 
-// readMetadata returns the XMP metadata of a document, or "" if there is none or it is too large.
+// readMetadata returns the XMP metadata of a document, or "" if there is none, or if it is damaged or
+// too large.
 func readMetadata(doc *pdf.Document, catalog *pdf.Dict) string {
 	stream, ok := doc.Resolve(catalog.Get("Metadata")).(*pdf.Stream)
 	if !ok {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// rows returns random certificates in twelve scripts.
+// rows returns the values of n random certificates in twelve scripts.
 func rows(n int) []*Values {
 	random := rand.New(rand.NewPCG(5, 6))
 	out := make([]*Values, n)
@@ -22,7 +22,7 @@ func rows(n int) []*Values {
 func BenchmarkDraw(b *testing.B) {
 	_, template := publish(b, blank(), certificate(), noPictures)
 	list := rows(10_000)
-	for _, v := range list[:100] { // reads the fonts
+	for _, v := range list[:100] { // The first use of a font reads it.
 		if _, err := template.Draw(v); err != nil {
 			b.Fatal(err)
 		}

@@ -20,8 +20,8 @@ const (
 	maxTrack   = 1000 // thousandths of the size
 	minLeading = 0.5
 	maxLeading = 5
-	minQR      = 56.69 // 20 mm in points, rounded as coordinates are
-	rounding   = 0.01  // points
+	minQR      = 56.69 // 20 mm in points, rounded to two decimal places
+	rounding   = 0.01  // tolerance in points, because coordinates are rounded
 	bleed      = 0.5   // points by which a text may leave the page
 )
 
@@ -61,7 +61,7 @@ func (l *Layout) Check(pages []Page) Problems {
 	return append(out, l.checkQR(pages)...)
 }
 
-// invalid returns the names of the properties that have impossible values.
+// invalid returns the names of the properties that have invalid values.
 func (f *Field) invalid(pages []Page) (out []string) {
 	fail := func(bad bool, property string) {
 		if bad {
@@ -98,7 +98,7 @@ func (f *Field) invalid(pages []Page) (out []string) {
 	return out
 }
 
-// check returns the problems of a field by itself.
+// check returns the problems of a field without regard to other fields.
 func (f *Field) check(pages []Page) (out Problems) {
 	for _, property := range f.invalid(pages) {
 		out = append(out, Problem{f.ID, CodeFieldInvalid, property})
@@ -136,7 +136,7 @@ func (l *Layout) checkQR(pages []Page) (out Problems) {
 		return Problems{{Code: CodeQRMissing}}
 	}
 	if len(code.invalid(pages)) > 0 {
-		return nil // already a problem
+		return nil // check reports this problem
 	}
 	if min(code.Box[2], code.Box[3]) < minQR-rounding {
 		out = append(out, Problem{Field: code.ID, Code: CodeQRTooSmall})
@@ -192,7 +192,7 @@ func validLanguage(tag string) bool {
 	return err == nil && len(tag) <= maxID
 }
 
-// maxCoordinate is the largest coordinate in points; pages have at most 14,400.
+// maxCoordinate is the largest coordinate in points. Pages have at most 14,400 points.
 const maxCoordinate = 1e5
 
 func (b Box) valid() bool {
@@ -204,7 +204,7 @@ func (b Box) valid() bool {
 	return b[2] > 0 && b[3] > 0
 }
 
-// isPlaced reports whether the box and its angle are usable numbers.
+// isPlaced reports whether the numbers of the box and its angle are within their limits.
 func (f *Field) isPlaced() bool {
 	return f.Box.valid() && within(f.Rotate, -maxCoordinate, maxCoordinate)
 }
@@ -224,7 +224,7 @@ func (f *Field) corners() [4]point {
 	return out
 }
 
-// inside reports whether the rotated box is on the page.
+// inside reports whether the rotated box is on the page, or leaves it by at most bleed.
 func (f *Field) inside(p Page) bool {
 	for _, c := range f.corners() {
 		if !within(c.x, -bleed, p.Width+bleed) || !within(c.y, -bleed, p.Height+bleed) {
@@ -234,7 +234,8 @@ func (f *Field) inside(p Page) bool {
 	return true
 }
 
-// overlap reports whether two rectangles have a common area: no side of one of them separates them.
+// overlap reports whether two rectangles have a common area. If they have none, a side of one of them
+// separates them.
 func overlap(a, b [4]point) bool {
 	for _, sides := range [][4]point{a, b} {
 		for i := range sides {

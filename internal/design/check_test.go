@@ -135,7 +135,7 @@ func TestRowCheck(t *testing.T) {
 	}
 }
 
-// A static text that does not fit cannot be published.
+// A layout with a static text that does not fit cannot be published.
 func TestPublishChecksTexts(t *testing.T) {
 	l := certificate()
 	l.Fields[0].Text = strings.Repeat("Certificate ", 20)

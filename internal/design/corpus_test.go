@@ -15,10 +15,11 @@ import (
 	"github.com/certvault/certvault/internal/pdf"
 )
 
-// corpus is the folder of real and hostile files, next to the repository.
+// corpus is a folder next to the repository, with real and malicious files.
 const corpus = "../../../shared/corpus"
 
-// corpusFiles returns the PDF files of the corpus that readers can open.
+// corpusFiles returns the PDF files of the corpus that readers can open, and a tenth of them with
+// -short.
 func corpusFiles(tb testing.TB) (out []string) {
 	tb.Helper()
 	for _, folder := range []string{"producer", "geometry", "structure", "text", "enc-empty-user", "form", "active", "embedded", "broken-openable", "malicious", "signed", "polyglot", "long"} {
@@ -40,8 +41,8 @@ func corpusFiles(tb testing.TB) (out []string) {
 	return out
 }
 
-// On every design, the name is upright, in its place and found by readers. qpdf reports no problem in
-// the file, unless it reports one in the design.
+// On every design, the name is upright and in its place, and pdftotext finds it. qpdf reports no problem
+// in the certificate, unless it reports one in the design.
 func TestCorpus(t *testing.T) {
 	t.Parallel()
 	testFonts(t)
@@ -86,10 +87,10 @@ func checkDesign(t *testing.T, file []byte, d *Design) {
 	certificate := draw(t, base, template, &Values{Name: name})
 	again := draw(t, base, template, &Values{Name: name})
 	if !bytes.Equal(certificate, again) {
-		t.Error("the same values have other bytes")
+		t.Error("two certificates with the same values differ")
 	}
 	if got := text(t, certificate); !strings.Contains(got, name) {
-		t.Errorf("readers do not find the name in\n%.2000s", got)
+		t.Errorf("pdftotext does not find the name in\n%.2000s", got)
 	}
 	before, _ := tool(t, file, "qpdf", "--check", "FILE")
 	after, err := tool(t, certificate, "qpdf", "--check", "FILE") // the error is not nil if qpdf reports warnings
@@ -143,7 +144,7 @@ func reds(t *testing.T, file []byte) map[image.Point]bool {
 	return out
 }
 
-// A certificate keeps the claim of PDF/A and the tags of its design.
+// A certificate keeps the PDF/A identification and the structure elements of its design.
 func TestClaimsSurvive(t *testing.T) {
 	for _, name := range []string{"structure/pdfa2b-pass.pdf", "structure/pdf-ua-and-a-minimal.pdf", "structure/pdfua2-pass.pdf", "producer/word-m365.pdf"} {
 		t.Run(name, func(t *testing.T) {
@@ -161,10 +162,10 @@ func TestClaimsSurvive(t *testing.T) {
 			catalog, _ := is.Catalog()
 			old, _ := was.Catalog()
 			if claim := pdfaPart.FindString(readMetadata(was, old)); pdfaPart.FindString(readMetadata(is, catalog)) != claim {
-				t.Errorf("the claim %q is lost", claim)
+				t.Errorf("the PDF/A part of the certificate differs from %q, that of the design", claim)
 			}
 			if before, after := elements(was, old), elements(is, catalog); old.Has("StructTreeRoot") && after != before+1 {
-				t.Errorf("the structure has %d elements, want %d and the name", after, before)
+				t.Errorf("the structure has %d elements, want %d and one for the name", after, before)
 			}
 			out, err := tool(t, certificate, "pdfinfo", "-struct-text", "FILE")
 			if err != nil || !strings.Contains(out, "Zoë Hart") {

@@ -17,14 +17,14 @@ type Design struct {
 	Fields []Field
 }
 
-// Page is the size of a page as displayed, in points. It is stored as JSON.
+// Page is the size of a page as displayed, in points. A Page is stored as JSON.
 type Page struct {
 	Width  float64 `json:"width"`
 	Height float64 `json:"height"`
 }
 
-// Warning is a remark about a design that can be used. Code is a short stable identifier in
-// snake_case, Text a sentence for the user. It is stored as JSON.
+// Warning is a remark about a design that can be used. Code is a short stable identifier in snake_case,
+// Text a sentence for the user. A Warning is stored as JSON.
 type Warning struct {
 	Code string `json:"code"`
 	Text string `json:"text"`
@@ -44,15 +44,15 @@ func refuse(code, reason string) error { return &Refusal{Code: code, Reason: rea
 type Pictures func(id string) ([]byte, error)
 
 // ErrNoPicture reports that there is no picture with an id. If the institution has no logo, a field for
-// the logo stays empty. A field for any other picture that does not exist has a problem.
+// the logo stays empty. If any other picture does not exist, its field has a problem.
 var ErrNoPicture = errors.New("there is no such picture")
 
-// Base is what all certificates of a published template share.
+// Base is the data that all certificates of a published template share.
 type Base struct {
 	// PDF is the design followed by the shared tail. Each certificate of the template begins with
 	// these bytes.
 	PDF []byte
-	// Plan is the rest of what Open needs, as JSON: the objects of the file that each certificate
+	// Plan is the other data that Open needs, as JSON: the objects of the file that each certificate
 	// replaces, and the fonts in the file.
 	Plan []byte
 }

@@ -59,7 +59,7 @@ func tool(tb testing.TB, file []byte, name string, args ...string) (string, erro
 	return string(out), err
 }
 
-// blank is a design of one A4 page in landscape, with a decoration.
+// blank returns a design of one A4 page in landscape, with a band of colour at the bottom.
 func blank() []byte {
 	return pdftest.File("",
 		"<</Type/Catalog/Pages 2 0 R>>",
@@ -69,7 +69,7 @@ func blank() []byte {
 	)
 }
 
-// certificate is a layout with most kinds of fields for texts, and the QR code.
+// certificate returns a layout with most kinds of text fields, and the QR code.
 func certificate() *Layout {
 	serif := Font{Family: "EB Garamond", Weight: 600}
 	sans := Font{Family: "Inter"}
@@ -132,7 +132,7 @@ func draw(tb testing.TB, base *Base, t *Template, v *Values) []byte {
 	return slices.Concat(base.PDF, tail)
 }
 
-// text returns the text that pdftotext finds, without the controls of direction that it adds.
+// text returns the text that pdftotext finds, without the direction marks that pdftotext adds.
 func text(tb testing.TB, file []byte) string {
 	tb.Helper()
 	out, err := tool(tb, file, "pdftotext", "-enc", "UTF-8", "FILE", "-")
@@ -160,7 +160,7 @@ func TestCertificate(t *testing.T) {
 		}
 	}
 	if strings.Contains(got, "Valid until") {
-		t.Error("a field without a value is drawn")
+		t.Error("the field expiry, which has no value, is drawn")
 	}
 	if out, err := tool(t, file, "qpdf", "--check", "FILE"); err != nil || strings.Contains(out, "WARNING") {
 		t.Errorf("qpdf: %v\n%s", err, out)

@@ -39,7 +39,7 @@ func (d *drawing) open(tag string, mark int) {
 	}
 }
 
-// close ends what transform and open began.
+// close restores the graphics state that transform saved, and ends the marked content that open began.
 func (d *drawing) close(mark int) {
 	d.out.WriteString("\nQ\n")
 	if mark >= 0 {
@@ -48,7 +48,7 @@ func (d *drawing) close(mark int) {
 }
 
 // transform saves the graphics state and moves the origin to the lower left corner of the box of a
-// field, which may be turned on a page that may be turned.
+// field. The box and the page may be rotated.
 func (d *drawing) transform(f *Field) {
 	_, height := d.geometry.Size()
 	d.out.WriteString("q ")
@@ -85,7 +85,7 @@ func (d *drawing) numbers(values ...float64) {
 	}
 }
 
-// colour sets the fill colour: "#rrggbb", or black.
+// colour sets the fill colour to hex, which has the form "#rrggbb", or to black if hex is empty.
 func (d *drawing) colour(hex string) {
 	var rgb [3]float64
 	if v, err := strconv.ParseUint(hex[min(1, len(hex)):], 16, 32); err == nil {

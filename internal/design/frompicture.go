@@ -13,9 +13,9 @@ import (
 var formats = map[string][2]float64{"a4": {595.28, 841.89}, "letter": {612, 792}, "16:9": {540, 960}}
 
 // FromPicture returns a design of one page that shows a picture, PNG or JPEG. The format is "a4",
-// "letter" or "16:9", in the orientation of the picture; "" is a page of the size of the picture. The
-// picture is never cut: if its shape differs from that of the page, the rest of the page is white. The
-// error is a *Refusal if the file cannot be a design.
+// "letter" or "16:9", in the orientation of the picture; with "", the page has the size of the picture.
+// The picture is never cut: if its shape differs from that of the page, the rest of the page is white.
+// The error is a *Refusal if the file cannot be a design.
 func FromPicture(ctx context.Context, file []byte, format string) (*Design, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("reading the design: %w", err)
@@ -33,7 +33,7 @@ func FromPicture(ctx context.Context, file []byte, format string) (*Design, erro
 	}
 	scale := min(page.Width/float64(p.width), page.Height/float64(p.height))
 	w, h := float64(p.width)*scale, float64(p.height)*scale
-	const tolerance = 0.01 // pictures of paper sizes are a few pixels off
+	const tolerance = 0.01 // the shape of a picture of a page may differ by a few pixels
 	if w > page.Width*(1-tolerance) && h > page.Height*(1-tolerance) {
 		w, h = page.Width, page.Height
 	}

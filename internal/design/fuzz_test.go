@@ -11,8 +11,8 @@ import (
 	"github.com/certvault/certvault/internal/pdf"
 )
 
-// FuzzLayout publishes a layout with any field, and draws a certificate with any values. The result is a
-// file that can be read, or the error is Problems.
+// FuzzLayout publishes a layout with any field, and draws a certificate with any values. The result must
+// be a file that can be read, or the error must be Problems.
 func FuzzLayout(f *testing.F) {
 	fonts := testFonts(f)
 	f.Add("{name}{column:x}", "\u2069ﬃ\u202e\n\u0000İ", "{name}", 0.0, 0.0, 300.0, 1e-9, 359.999, 1.0, 0.0, 20, 1000.0, "upper", "tr", "#000000", uint8(0))
@@ -50,7 +50,7 @@ func FuzzLayout(f *testing.F) {
 		problems := template.Check(&v)
 		if drawn := Problems(nil); errors.As(err, &drawn) {
 			if drawn.Error() != problems.Error() {
-				t.Errorf("Draw() = %v, Check() = %v", drawn, problems)
+				t.Errorf("Draw = %v, Check = %v, want the same problems", drawn, problems)
 			}
 			return
 		}
@@ -67,7 +67,7 @@ func FuzzLayout(f *testing.F) {
 			t.Fatal(err)
 		}
 		if balance, err := doc.ContentBalance(page); err != nil || !balance.Clean || balance.Faulty {
-			t.Errorf("the content is not balanced: %v, %+v", err, balance)
+			t.Errorf("ContentBalance: error = %v, balance = %+v, want clean content", err, balance)
 		}
 		if _, err := template.Sample(base.PDF, &v, "SAMPLE"); err != nil && !errors.As(err, &problems) {
 			t.Error(err)

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// sRGB returns an ICC profile of sRGB (IEC 61966-2-1) in the form of ICC.1:2004-10, version 4.2: a
+// sRGB returns an ICC profile of sRGB (IEC 61966-2-1), as ICC.1:2004-10 (version 4.2) defines it: a
 // display profile with a matrix and parametric curves.
 func sRGB() []byte {
 	text := func(s string) []byte { // multiLocalizedUnicodeType, 10.13
@@ -36,7 +36,7 @@ func sRGB() []byte {
 		{"desc", text("sRGB")},
 		{"cprt", text("No copyright, use freely")},
 		{"wtpt", fixed(xyz, 0.9642, 1, 0.8249)}, // D50, 7.2.16
-		// The adaptation of the white point from D65 to D50 by the Bradford method.
+		// chad adapts the white point from D65 to D50 by the Bradford method.
 		{"chad", fixed("sf32\x00\x00\x00\x00", 1.04788, 0.02292, -0.05022, 0.02959, 0.99048, -0.01707, -0.00925, 0.01508, 0.75168)},
 		{"rXYZ", fixed(xyz, 0.43607, 0.22249, 0.01392)},
 		{"gXYZ", fixed(xyz, 0.38515, 0.71687, 0.09708)},

@@ -25,14 +25,14 @@ const (
 	aurInk
 	aurSoft
 	aurLabel
-	aurCount // the gradient of the sky follows
+	aurCount // the colours of the sky's bands follow
 )
 
 // aurSteps is the number of bands of the sky.
 const aurSteps = 224
 
-// aurora is a modern design in portrait format: veils of colour at the top, white space at the bottom,
-// and a hexagonal badge between them.
+// aurora is a modern design in portrait format. It has a coloured area at the top, the sky, and white
+// below. A hexagonal badge is on the edge between them.
 func aurora() Builtin {
 	return Builtin{
 		Name: "aurora", Title: "Aurora",
@@ -41,8 +41,8 @@ func aurora() Builtin {
 		heading:     "achievement",
 		colours: func(h hue) palette {
 			p := make(palette, aurCount)
-			// The sky changes to warmer hues: the hue increases, for example from blue to red, but decreases
-			// from yellow and green.
+			// The sky changes to warmer hues. The hue increases, for example from blue to red, but
+			// decreases if the accent is yellow or green.
 			way := 1.0
 			if h.accent.Hue > 40 && h.accent.Hue < 150 {
 				way = -1
@@ -64,13 +64,13 @@ func aurora() Builtin {
 	}
 }
 
-// auroraGrid are the lines of the composition.
+// auroraGrid contains the positions of the parts of Aurora, in points.
 type auroraGrid struct {
 	left, right float64
-	sky         float64 // where the veils end
+	sky         float64 // the lower end of the sky
 	badge       point
 	name        float64 // the top of the name's group
-	foot        float64 // the rules of the date and the signature
+	foot        float64 // the y of the rules of the date and the signature
 	tile        float64
 	rule        float64
 }
@@ -86,7 +86,7 @@ func newAuroraGrid(w, h float64) auroraGrid {
 func drawAurora(c *canvas) {
 	g := newAuroraGrid(c.w, c.h)
 	c.bands(0, 0, c.w, g.sky+40, false, aurCount, aurSteps)
-	// The veils are ribbons, wide on one side and narrow on the other.
+	// The veils are translucent ribbons. Each has a wide end and a narrow end.
 	c.save()
 	c.opacity(0.17)
 	for i, veil := range []struct{ left, right, wideLeft, wideRight, bend float64 }{
@@ -102,7 +102,7 @@ func drawAurora(c *canvas) {
 		c.paint()
 	}
 	c.restore()
-	// Fine threads follow the edge.
+	// Thin lines follow the lower edge of the sky.
 	c.stroke(aurStrand, 0.35)
 	for i := range 11 {
 		n := float64(i)
@@ -114,7 +114,8 @@ func drawAurora(c *canvas) {
 		c.curve(false, thread...)
 		c.line()
 	}
-	// White covers the sky below its edge. The rest of the page is a rectangle, which renderers draw fast.
+	// White covers the sky below its curved edge. A rectangle covers the rest of the page, because
+	// renderers draw it fast.
 	c.fill(aurPaper)
 	c.polyline(point{c.w + 1, g.sky + 45}, point{c.w + 1, g.sky - 58})
 	c.write("c", 0.66*c.w, g.sky+88, 0.34*c.w, g.sky-82, -1, g.sky+40)

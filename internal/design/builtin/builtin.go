@@ -1,9 +1,9 @@
 // Package builtin has the designs that every institution can start a template from: vector drawings
 // with their fields, in A4 and US Letter.
 //
-// A design is drawn by code and stored as a PDF, which `go generate` writes. Its colours are in
-// streams of the PDF that are not compressed, so that [Builtin.With] only replaces bytes to draw the
-// design in the colours of an institution. All texts are fields.
+// A design is drawn by code and stored as a PDF, which `go generate` writes. Its colours are in streams
+// of the PDF that are not compressed, so that [Builtin.With] can use the colours of an institution by
+// replacing bytes. All texts are fields.
 //
 // The package does not draw texts and does not store templates.
 package builtin
@@ -82,8 +82,8 @@ func Find(name string) (Builtin, bool) {
 }
 
 // With returns the design and its fields in colours that are derived from the accent, with the texts of
-// a language of the vault. For a language that is written from right to left, the design is mirrored. All
-// texts have a contrast of at least 4.5 to the drawing behind them (WCAG 2.2, 1.4.3), whatever the
+// a language of the vault. For a language that is written from right to left, the design is mirrored.
+// All texts have a contrast of at least 4.5 to the drawing behind them (WCAG 2.2, 1.4.3), with every
 // accent. The error is ErrPaper or ErrLanguage if the paper or the language is unknown.
 func (b *Builtin) With(accent colour.Colour, paper, language string) ([]byte, design.Layout, error) {
 	f, err := b.format(paper)
@@ -145,10 +145,11 @@ func (b *Builtin) file(f Format) string { return b.Name + "-" + f.Paper + ".pdf"
 //go:embed pdf
 var embedded embed.FS
 
-// indexFile has the places of the colours and of the matrices that mirror a design, in the PDF files.
+// indexFile contains the positions of the colours, and of the matrices that mirror a design, in the PDF
+// files.
 const indexFile = "colours.json"
 
-// index returns the places of indexFile by the name of the PDF file.
+// index returns the content of indexFile by the name of the PDF file.
 var index = sync.OnceValues(func() (map[string][]place, error) {
 	data, err := embedded.ReadFile("pdf/" + indexFile)
 	if err != nil {

@@ -75,7 +75,7 @@ func render(tb testing.TB, r *pdfium.Renderer, file []byte, side int) *pdfium.Pa
 	return page
 }
 
-// each runs a test for each design and paper, in its own accent.
+// each runs a test for each design and paper, in the accent of the design.
 func each(t *testing.T, test func(t *testing.T, b *builtin.Builtin, f builtin.Format, file []byte, l *design.Layout)) {
 	t.Helper()
 	for _, b := range builtin.All() {
@@ -92,7 +92,7 @@ func each(t *testing.T, test func(t *testing.T, b *builtin.Builtin, f builtin.Fo
 	}
 }
 
-// accents are colours of institutions: vivid ones of all hues, dark, light and grey ones.
+// accents returns colours of institutions: vivid colours of all hues, and dark, light and grey colours.
 func accents() []colour.Colour {
 	list := []colour.Colour{colour.White, colour.Black, {R: 128, G: 128, B: 128}, {R: 0xf7, G: 0xd4, B: 0x17}, {R: 0x7a, G: 0x12, B: 0x30}, {R: 0x10, G: 0x29, B: 0x4b}}
 	for i := range 12 {
@@ -117,7 +117,7 @@ func TestGenerated(t *testing.T) {
 	}
 	for name, data := range files {
 		if !bytes.Equal(data, again[name]) {
-			t.Errorf("%s differs each time", name)
+			t.Errorf("two calls of Generate return different bytes of %s", name)
 		}
 		stored, err := os.ReadFile(filepath.Join("pdf", name))
 		if err != nil {
@@ -127,7 +127,7 @@ func TestGenerated(t *testing.T) {
 			t.Errorf("%s is not up to date: run `go generate ./internal/design/builtin`", name)
 		}
 		if len(data) > 60_000 {
-			t.Errorf("%s has %d bytes", name, len(data))
+			t.Errorf("%s has %d bytes, want at most 60,000", name, len(data))
 		}
 	}
 }
@@ -152,7 +152,7 @@ func TestFiles(t *testing.T) {
 				t.Fatal(err)
 			}
 			if out, err := exec.CommandContext(t.Context(), qpdf, "--check", path).CombinedOutput(); err != nil {
-				t.Errorf("%v\n%s", err, out)
+				t.Errorf("qpdf: %v\n%s", err, out)
 			}
 		}
 	})
@@ -171,7 +171,7 @@ func TestPaper(t *testing.T) {
 		t.Error(err)
 	}
 	if _, ok := builtin.Find("unknown"); ok {
-		t.Error("found an unknown design")
+		t.Error("Find found the design unknown, which does not exist")
 	}
 }
 
@@ -184,13 +184,13 @@ func TestLayout(t *testing.T) {
 			t.Fatal(err)
 		}
 		if len(d.Pages) != 1 || len(d.Warnings) > 0 || d.Pages[0] != (design.Page{Width: f.Width, Height: f.Height}) {
-			t.Errorf("pages %v, warnings %v", d.Pages, d.Warnings)
+			t.Errorf("pages = %v, warnings = %v, want one page of the format and no warnings", d.Pages, d.Warnings)
 		}
 		if problems := l.Check(d.Pages); len(problems) > 0 {
 			t.Error(problems)
 		}
 		if b.Landscape != (f.Width > f.Height) {
-			t.Errorf("%v is not in the orientation of the design", f)
+			t.Errorf("the format %v is not in the orientation of the design", f)
 		}
 		const margin = 5 * 72 / 25.4 // printers do not print nearer to the edge
 		kinds := map[design.Kind]int{}
@@ -220,7 +220,8 @@ func TestLayout(t *testing.T) {
 	})
 }
 
-// TestLanguages checks that the texts of all languages fit, and that a design is mirrored for Arabic.
+// TestLanguages checks that the texts of all languages fit, and that a design is mirrored only for
+// Arabic.
 func TestLanguages(t *testing.T) {
 	t.Parallel()
 	catalog, err := locale.Load()
@@ -234,7 +235,7 @@ func TestLanguages(t *testing.T) {
 				t.Fatal(err)
 			}
 			if mirrored := !bytes.Equal(own, file); mirrored != (l.Direction == "rtl") || len(own) != len(file) {
-				t.Errorf("%s: mirrored %t", l.Tag, mirrored)
+				t.Errorf("%s: mirrored = %t, want only for Arabic, and no change of the size of the file", l.Tag, mirrored)
 			}
 			pages := []design.Page{{Width: f.Width, Height: f.Height}}
 			if problems := layout.Check(pages); len(problems) > 0 {
@@ -245,27 +246,27 @@ func TestLanguages(t *testing.T) {
 			for i := range layout.Fields {
 				field := &layout.Fields[i]
 				if l.Tag != "en" && field.Kind == design.Text && field.ID != "institution" && field.Text == english.Fields[i].Text && field.Text != "Diploma" {
-					t.Errorf("%s: %s is in English", l.Tag, field.ID)
+					t.Errorf("%s: the text of %s is in English", l.Tag, field.ID)
 				}
 				if field.Label == "" || layout.Alt == "" {
-					t.Errorf("%s: %s has no label", l.Tag, field.ID)
+					t.Errorf("%s: %s has no label, or the design has no alternative text", l.Tag, field.ID)
 				}
 				shaped := design.Shape(field, &layout, &values, fonts(t))
 				if shaped.Problem != nil && shaped.Problem.Code != design.CodeMissingCharacters {
 					t.Errorf("%s: %s: %v", l.Tag, field.ID, shaped.Problem)
 				}
 				if field.Kind == design.Text && field.ID != "institution" && shaped.Size > 0 && shaped.Size < 0.75*field.Size {
-					t.Errorf("%s: %s shrinks from %v to %v", l.Tag, field.ID, field.Size, shaped.Size)
+					t.Errorf("%s: %s shrinks from %v to %v, want at least 75 %% of the size", l.Tag, field.ID, field.Size, shaped.Size)
 				}
 				if at := english.Fields[i].Box; l.Direction == "rtl" && math.Abs(at[0]+at[2]+field.Box[0]-f.Width) > 0.02 {
-					t.Errorf("%s: %s is at %v, in English at %v", l.Tag, field.ID, field.Box, at)
+					t.Errorf("%s: %s is at %v, want it mirrored from %v", l.Tag, field.ID, field.Box, at)
 				}
 			}
 		}
 	})
 }
 
-// TestFonts checks that all fonts of the designs are embedded, in their weight.
+// TestFonts checks that all fonts of the designs exist in the weights that the designs use.
 func TestFonts(t *testing.T) {
 	t.Parallel()
 	known := map[design.Font]bool{}
@@ -281,7 +282,7 @@ func TestFonts(t *testing.T) {
 				font.Weight = 400
 			}
 			if f.Size > 0 && !known[font] {
-				t.Errorf("%s: no font %v", f.ID, f.Font)
+				t.Errorf("%s: the font %v does not exist", f.ID, f.Font)
 			}
 		}
 	})
@@ -305,7 +306,7 @@ func TestTexts(t *testing.T) {
 		}
 		for _, s := range design.Samples() {
 			if problems := template.Check(l.Fill(s.Values)); missing(problems) {
-				t.Logf("%s: %v", s.Name, problems) // this machine has no fonts for Chinese
+				t.Logf("%s: %v", s.Name, problems) // the fonts for Chinese are not on every machine
 			} else if len(problems) > 0 {
 				t.Errorf("%s: %v", s.Name, problems)
 			}
@@ -314,7 +315,7 @@ func TestTexts(t *testing.T) {
 		v.Name = "Wilhelmina Montgomery-Hammersmith von Wolkenstein-Trostburg"
 		v.Institution = "Hochschule für Wirtschaft, Technik und Gestaltung Mecklenburg"
 		if problems := template.Check(&v); len(problems) > 0 {
-			t.Error("a long name:", problems)
+			t.Error("a long name has problems:", problems)
 		}
 	})
 }
@@ -328,8 +329,8 @@ func missing(problems design.Problems) bool {
 	return false
 }
 
-// TestContrast checks the contrast of all texts to the drawing behind them, whatever the accent, and
-// that the QR code is on white.
+// TestContrast checks that all texts have enough contrast to the drawing behind them, with all accents,
+// and that the QR code is on white.
 func TestContrast(t *testing.T) {
 	t.Parallel()
 	r := renderer(t)
@@ -340,7 +341,7 @@ func TestContrast(t *testing.T) {
 	for i, accent := range list {
 		for j, b := range builtin.All() {
 			format := b.Formats[(i+j)%2]
-			// Arabic mirrors the drawing.
+			// In Arabic, the drawing is mirrored.
 			file, l, err := b.With(accent, format.Paper, []string{"en", "ar"}[i%2])
 			if err != nil {
 				t.Fatal(err)
@@ -357,9 +358,9 @@ func TestContrast(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				// Fine lines, and the edge of an emblem, may be behind a part of a text.
+				// Thin lines and the edge of an emblem may be behind a part of a text.
 				if share := readable(page, f.Box, text, colour.Text); share < 0.985 {
-					t.Errorf("%s in %v: %s has enough contrast on only %.1f %% of its box", b.Name, accent, f.ID, 100*share)
+					t.Errorf("%s in %v: %s has enough contrast on %.1f %% of its box, want at least 98.5 %%", b.Name, accent, f.ID, 100*share)
 				}
 			}
 		}

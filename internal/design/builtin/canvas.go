@@ -9,8 +9,8 @@ import (
 	"github.com/certvault/certvault/internal/pdf"
 )
 
-// slot is a colour of a design: its index in the palette. The drawing contains slots, never colours,
-// so that another palette recolours it.
+// slot is a colour of a design: its index in the palette. The drawing contains slots and not colours, so
+// that another palette changes its colours.
 type slot int
 
 // point is a point of a page or a form, in points of 1/72 inch from the top left; y points
@@ -29,7 +29,8 @@ func (p point) towards(q point, t float64) point {
 	return point{p.x + (q.x-p.x)*t, p.y + (q.y-p.y)*t}
 }
 
-// canvas is the content of a page, or of a form, which is a drawing that a page can repeat.
+// canvas is the content of a page, a form or a tile. A form is a drawing that a page can use several
+// times.
 type canvas struct {
 	w, h     float64
 	content  bytes.Buffer
@@ -37,7 +38,7 @@ type canvas struct {
 	shared   *resources
 }
 
-// resources are what the page and its forms refer to.
+// resources are the objects that the page, its forms and its tiles use.
 type resources struct {
 	gradients []gradient
 	opacities []float64
@@ -45,7 +46,7 @@ type resources struct {
 	tiles     []tile
 }
 
-// tile is a pattern: a drawing that repeats, starting at a point.
+// tile is a drawing that is repeated in both directions. The top left of one copy is at from.
 type tile struct {
 	content *canvas
 	from    point
@@ -63,8 +64,7 @@ func newCanvas(w, h float64) *canvas {
 	return c
 }
 
-// start sets the state that all drawing expects: the colour space of slots, and round caps and
-// joins.
+// start sets the initial graphics state: the colour space of slots, and round caps and joins.
 func (c *canvas) start() { c.op("/P cs /P CS 1 J 1 j") }
 
 func (c *canvas) op(text string) {
@@ -84,7 +84,7 @@ func (c *canvas) write(operator string, values ...float64) {
 func (c *canvas) save()    { c.op("q") }
 func (c *canvas) restore() { c.op("Q") }
 
-// fill and stroke set colours.
+// fill sets the colour of areas, and stroke the colour and the width of lines.
 func (c *canvas) fill(s slot) { c.write("sc", float64(s)) }
 
 func (c *canvas) stroke(s slot, width float64) {
@@ -92,27 +92,27 @@ func (c *canvas) stroke(s slot, width float64) {
 	c.write("w", width)
 }
 
-// opacity applies to all drawing until restore.
+// opacity sets the opacity of areas and lines until restore.
 func (c *canvas) opacity(v float64) {
 	c.op(fmt.Sprintf("/G%d gs", len(c.shared.opacities)))
 	c.shared.opacities = append(c.shared.opacities, v)
 }
 
-// These fill the path, draw it as a line, or clip to it.
+// paint fills the path, line draws it as a line, and clip makes it the clipping path.
 func (c *canvas) paint() { c.op("f") }
 func (c *canvas) line()  { c.op("S") }
 func (c *canvas) clip()  { c.op("W n") }
 
-// shade fills the path with a gradient. The path remains the clip until restore.
+// shade fills the path with a gradient. The path remains the clipping path until restore.
 func (c *canvas) shade(from, to point, slots ...slot) {
 	c.clip()
 	c.op(fmt.Sprintf("/S%d sh", len(c.shared.gradients)))
 	c.shared.gradients = append(c.shared.gradients, gradient{from, to, slots})
 }
 
-// bands fills a rectangle with a gradient of flat bands in the slots from first on: from left to
-// right, or from top to bottom. Renderers draw them ten times faster than a shading of a large area.
-// Each band reaches under the next one, so that no gap is visible between them.
+// bands fills a rectangle with bands from left to right, or from top to bottom if down is true. The
+// bands have the colours of the slots from first on. Renderers draw bands ten times faster than a
+// shading of a large area. Each band reaches under the next one, so that no gap is visible.
 func (c *canvas) bands(x, y, w, h float64, down bool, first slot, steps int) {
 	for i := range steps {
 		c.fill(first + slot(i))
@@ -127,7 +127,7 @@ func (c *canvas) bands(x, y, w, h float64, down bool, first slot, steps int) {
 	}
 }
 
-// form adds a form to the file and returns its number for place.
+// form adds a form to the file and returns its number for the method place.
 func (c *canvas) form(draw func(f *canvas)) int {
 	f := &canvas{w: c.w, h: c.h, shared: c.shared}
 	f.start()
@@ -136,7 +136,8 @@ func (c *canvas) form(draw func(f *canvas)) int {
 	return len(c.shared.forms) - 1
 }
 
-// place draws a form: scaled, turned clockwise, and moved to p.
+// place draws a form that is scaled, rotated clockwise and moved to p. turn is a fraction of a full
+// rotation.
 func (c *canvas) place(form int, p point, turn, scaleX, scaleY float64) {
 	sin, cos := math.Sincos(2 * math.Pi * turn)
 	c.save()
@@ -148,8 +149,8 @@ func (c *canvas) place(form int, p point, turn, scaleX, scaleY float64) {
 	c.op(fmt.Sprintf("/F%d Do Q", form))
 }
 
-// fillTiles fills the path with a drawing of the size w, h that repeats, starting at p. Renderers draw
-// a tile once, so fine nets cost little.
+// fillTiles fills the path with copies of a drawing of the size w, h. One copy is at p. Renderers are
+// fast, because they draw a tile only once.
 func (c *canvas) fillTiles(p point, w, h float64, draw func(f *canvas)) {
 	f := &canvas{w: w, h: h, shared: c.shared}
 	f.start()
@@ -158,7 +159,7 @@ func (c *canvas) fillTiles(p point, w, h float64, draw func(f *canvas)) {
 	c.shared.tiles = append(c.shared.tiles, tile{f, p})
 }
 
-// The following methods append to the path, except frame, visible and rosette, which also paint.
+// The following methods append to the path. frame, visible and rosette also draw it.
 
 func (c *canvas) rect(x, y, w, h float64) { c.write("re", x, y, w, h) }
 
@@ -206,7 +207,7 @@ func (c *canvas) ellipse(p point, rx, ry float64) {
 	c.op("h")
 }
 
-// round is a rectangle with round corners.
+// round appends a rectangle with round corners.
 func (c *canvas) round(x, y, w, h, r float64) {
 	k := r * (1 - kappa)
 	c.write("m", x+r, y)
@@ -221,7 +222,7 @@ func (c *canvas) round(x, y, w, h, r float64) {
 	c.op("h")
 }
 
-// curve is a smooth line through points (Catmull-Rom splines as Bézier curves).
+// curve appends a smooth line through points (Catmull-Rom splines as Bézier curves).
 func (c *canvas) curve(closed bool, points ...point) {
 	n := len(points)
 	at := func(i int) point {
@@ -244,7 +245,7 @@ func (c *canvas) curve(closed bool, points ...point) {
 	}
 }
 
-// visible draws the parts of a closed curve that are between the origin and w, h.
+// visible draws the parts of a closed curve that are in the rectangle from the origin to (w, h).
 func (c *canvas) visible(points []point, w, h float64) {
 	n := len(points)
 	shown := func(i int) bool {
@@ -259,7 +260,7 @@ func (c *canvas) visible(points []point, w, h float64) {
 		}
 		run = nil
 	}
-	start := 0 // outside, so that no part of the curve is divided
+	start := 0 // a point outside, so that no visible part is divided
 	for start < n && shown(start) {
 		start++
 	}
@@ -273,7 +274,8 @@ func (c *canvas) visible(points []point, w, h float64) {
 	flush()
 }
 
-// star is a polygon whose corners are at the radii in turn, from the top.
+// star appends a polygon around p. The first corner is at the top, and the corners use the radii in
+// turn.
 func (c *canvas) star(p point, corners int, radii ...float64) {
 	points := make([]point, corners)
 	for i := range points {
@@ -282,12 +284,12 @@ func (c *canvas) star(p point, corners int, radii ...float64) {
 	c.polygon(points...)
 }
 
-// trace appends a line whose points are a function of t, for t from one number to another. Each part of the
-// line is a Bézier curve that begins and ends in the direction of the function.
+// trace appends the line of the points at(t), for t between from and to. Each part of the line is a
+// Bézier curve that has the direction of the line at its ends.
 func (c *canvas) trace(from, to float64, parts int, at func(t float64) point) {
 	const near = 1e-4
 	step := (to - from) / float64(parts)
-	handle := func(t, length float64) point { // a third of the way in the direction at t
+	handle := func(t, length float64) point { // the control point of a part that begins or ends at t
 		a, b := at(t-near), at(t+near)
 		k := length / 3 / (2 * near)
 		p := at(t)
@@ -302,9 +304,10 @@ func (c *canvas) trace(from, to float64, parts int, at func(t float64) point) {
 	}
 }
 
-// rosette draws a guilloche, the engraved ornament of security printing: a line with lobes between two
-// radii, repeated copies times, each turned by a part of a lobe. The lines are one path with two parts
-// for each lobe, because renderers read a form again each time it is placed, and each part takes time.
+// rosette draws a guilloche, the engraved ornament of security printing: several copies of a closed line
+// with lobes between two radii. Each copy is rotated by a fraction of a lobe. All copies are one path
+// and not a form, because renderers read a form again each time it is placed. Each lobe has only two
+// parts, because each part takes time.
 func (c *canvas) rosette(p point, inner, outer float64, lobes, copies int, s slot, width float64) {
 	c.stroke(s, width)
 	for k := range copies {
@@ -323,15 +326,17 @@ type file struct {
 	places []place
 }
 
-// place is a position in a file. The colours of Slots are there, three bytes each, or, without Slots, a
-// matrix that can mirror what follows at the vertical line x = Mirror/2.
+// place is a position in a file. If Slots is not empty, the position contains the colours of Slots,
+// three bytes each. Otherwise it contains a matrix that can mirror the following drawing at the vertical
+// line x = Mirror/2.
 type place struct {
 	At     int     `json:"at"`
 	Slots  []slot  `json:"slots,omitempty"`
 	Mirror float64 `json:"mirror,omitempty"`
 }
 
-// matrix returns the operator that scales x and then moves it. It has the same length for all values.
+// matrix returns the operator that scales the x coordinates and then moves them by x. Its length is the
+// same for all values.
 func matrix(scale int, x float64) string { return fmt.Sprintf("%2d 0 0 1 %7.2f 0 cm\n", scale, x) }
 
 // upright begins a part of the drawing that is not mirrored with the rest, such as a tick. The part

@@ -18,16 +18,16 @@ type style struct {
 	upper     bool
 }
 
-// box returns a rectangle.
+// box returns a rectangle with rounded coordinates.
 func box(x, y, w, h float64) design.Box { return design.Box{round(x), round(y), round(w), round(h)} }
 
-// centered returns a rectangle around the vertical line at x.
+// centered returns a rectangle whose middle is the vertical line at x.
 func centered(x, y, w, h float64) design.Box { return box(x-w/2, y, w, h) }
 
-// round rounds to the two decimal places of coordinates in layouts.
+// round rounds a positive number to two decimal places, as in the coordinates of layouts.
 func round(v float64) float64 { return float64(int(v*100+0.5)) / 100 }
 
-// text returns a field with a text.
+// text returns a field with a text. The default of min is 60 % of size.
 func (s style) text(id string, kind design.Kind, text string, at design.Box) design.Field {
 	f := design.Field{
 		ID: id, Kind: kind, Page: 1, Box: at, Text: text,
@@ -50,19 +50,19 @@ func (s style) name(at design.Box) design.Field {
 	return f
 }
 
-// title returns the field of the title of the certificate, such as a course.
+// title returns the field of the title of the certificate, such as the name of a course.
 func (s style) title(at design.Box) design.Field {
 	f := s.text("title", design.Title, "{title}", at)
 	f.Required = true
 	return f
 }
 
-// logo returns the place of the institution's logo.
+// logo returns the field of the institution's logo.
 func logo(at design.Box, align string) design.Field {
 	return design.Field{ID: "logo", Kind: design.Image, Page: 1, Box: at, Image: "logo", Align: align}
 }
 
-// code returns the place of the QR code.
+// code returns the field of the QR code.
 func code(x, y, side float64) design.Field {
 	return design.Field{ID: "qr", Kind: design.QR, Page: 1, Box: box(x, y, side, side)}
 }

@@ -24,7 +24,8 @@ const (
 	guiCount
 )
 
-// guild is for trades: a plate with cut corners, a strong bar, arms within a laurel wreath.
+// guild is a design for trades. It has a frame with cut corners, a bar at the top, and a coat of arms in
+// a laurel wreath.
 func guild() Builtin {
 	return Builtin{
 		Name: "guild", Title: "Guild", Landscape: true,
@@ -50,14 +51,14 @@ func guild() Builtin {
 	}
 }
 
-// guildGrid are the lines of the composition.
+// guildGrid contains the positions of the parts of Guild, in points.
 type guildGrid struct {
 	inset, cut   float64 // of the frame
 	bar          float64 // the lower edge of the bar
 	emblem       point
 	left, right  float64 // of the column of text
 	name         float64 // the top of the name's group
-	foot, second float64 // the rules of the date and the signature; the left end of the second rule
+	foot, second float64 // the y of the rules of the date and the signature; the left end of the second rule
 	code         point
 }
 
@@ -82,7 +83,7 @@ func drawGuild(c *canvas) {
 	c.rect(0, 0, c.w, c.h)
 	c.paint()
 
-	// The bar fills the top of the plate.
+	// The bar fills the top of the frame.
 	c.save()
 	inner := g.inset + 9
 	plate(c, inner, inner, c.w-2*inner, c.h-2*inner, g.cut-4)
@@ -108,7 +109,7 @@ func drawGuild(c *canvas) {
 	c.paint()
 	c.restore()
 
-	// The frame: a strong plate and a fine one.
+	// The frame has a thick line and a thin line.
 	c.op("0 J 0 j")
 	c.stroke(guiBar, 4.4)
 	plate(c, g.inset, g.inset, c.w-2*g.inset, c.h-2*g.inset, g.cut)
@@ -117,7 +118,7 @@ func drawGuild(c *canvas) {
 	plate(c, inner, inner, c.w-2*inner, c.h-2*inner, g.cut-4)
 	c.line()
 	c.op("1 J 1 j")
-	// Rivets in the cut corners.
+	// Rivets are in the cut corners.
 	for _, x := range []float64{g.inset + 3.2, c.w - g.inset - 3.2} {
 		for _, y := range []float64{g.inset + 3.2, c.h - g.inset - 3.2} {
 			c.fill(guiBar)
@@ -168,7 +169,7 @@ func drawLaurel(c *canvas, p point) {
 	const radius = 47.0
 	for _, side := range []float64{-1, 1} {
 		at := func(turn, r float64) point { return p.polar(0.25-side*turn, r) }
-		// Two branches from below almost to the top.
+		// The branch begins at the bottom and ends near the top.
 		stem := make([]point, 12)
 		for i := range stem {
 			stem[i] = at(0.004+0.43*float64(i)/11, radius)
@@ -193,7 +194,7 @@ func drawLaurel(c *canvas, p point) {
 		}
 		c.place(leaf, at(0.434, radius), 0.25-side*0.434-side*0.25, 0.72, 0.72)
 	}
-	// The ribbon that ties the branches.
+	// A lozenge covers the place where the branches meet.
 	c.fill(guiGold)
 	c.star(point{p.x, p.y + radius}, 4, 4.6)
 	c.paint()

@@ -28,7 +28,8 @@ const (
 	herCount
 )
 
-// heritage is classic: ivory, an engraved border, a guilloche behind the text and a medal.
+// heritage is a classic design on ivory, with an engraved border, a guilloche behind the text and a
+// medal.
 func heritage() Builtin {
 	return Builtin{
 		Name: "heritage", Title: "Heritage", Landscape: true,
@@ -55,12 +56,12 @@ func heritage() Builtin {
 	}
 }
 
-// heritageGrid are the lines of the composition.
+// heritageGrid contains the positions of the parts of Heritage, in points.
 type heritageGrid struct {
 	axis          float64
 	inset, band   float64 // of the border
-	ornament      float64 // below the heading
-	foot          float64 // the rules of the date and the signature
+	ornament      float64 // the ornament below the heading
+	foot          float64 // the y of the rules of the date and the signature
 	medal         point
 	code          point // the middle of the QR code
 	rule          float64
@@ -85,7 +86,7 @@ func drawHeritage(c *canvas) {
 	drawWatermark(c, point{g.axis, 0.485 * c.h}, 0.27*c.h)
 	drawBorder(c, g)
 
-	// An ornament under the heading: two tapering lines and a lozenge.
+	// The ornament below the heading has two tapering lines, two dots and a lozenge.
 	c.fill(herGold)
 	for _, side := range []float64{-1, 1} {
 		c.write("m", g.axis+side*14, g.ornament)
@@ -107,7 +108,7 @@ func drawHeritage(c *canvas) {
 		c.polyline(point{x - g.rule/2, g.foot}, point{x + g.rule/2, g.foot})
 		c.line()
 	}
-	// The QR code has a frame like the page: a strong line and a fine one.
+	// The frame of the QR code has a thick line and a thin line.
 	for _, f := range []struct{ size, width float64 }{{94, 1.1}, {100, 0.4}} {
 		c.fill(herWhite)
 		c.stroke(herGold, f.width)
@@ -125,8 +126,8 @@ func drawWatermark(c *canvas, p point, r float64) {
 	c.rosette(p, 0.76*r, r, 32, 2, herWatermark, 0.4)
 }
 
-// drawBorder draws the engraved border: a solid frame, on it a net of waves that consists of equal tiles,
-// and medallions at the corners.
+// drawBorder draws the engraved border: a solid frame, a net of waves on the frame, and medallions at
+// the corners. The net consists of equal tiles.
 func drawBorder(c *canvas, g heritageGrid) {
 	c.fill(herFrame)
 	c.frame(g.inset, g.band)
@@ -152,7 +153,7 @@ func drawBorder(c *canvas, g heritageGrid) {
 			f.line()
 		}
 	}
-	// The tiles fit the sides, so that the net swells at each corner.
+	// A whole number of tiles fits each side, so that the net is widest at the corners.
 	const period = 72
 	step := (c.w - 2*middle) / math.Round((c.w-2*middle)/period)
 	for _, y := range []float64{g.inset, c.h - g.inset - g.band} {

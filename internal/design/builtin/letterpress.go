@@ -14,7 +14,8 @@ const (
 	letCount
 )
 
-// letterpress is typographic: one ink on a warm paper, a border of printers' flowers.
+// letterpress is a typographic design: one ink on warm paper, and a border of printers' flowers, which
+// are printed ornaments.
 func letterpress() Builtin {
 	return Builtin{
 		Name: "letterpress", Title: "Letterpress",
@@ -32,14 +33,14 @@ func letterpress() Builtin {
 	}
 }
 
-// letterpressGrid are the lines of the composition.
+// letterpressGrid contains the positions of the parts of Letterpress, in points.
 type letterpressGrid struct {
 	axis    float64
 	border  float64 // the middle of the border's flowers
 	unit    float64 // the size of a flower
 	heading float64 // the top of the heading
 	dash    float64 // the dash below the name
-	foot    float64 // the rules of the date and the signature
+	foot    float64 // the y of the rules of the date and the signature
 	rule    float64
 	side    float64 // the distance of the middle of a rule from the axis
 	code    point
@@ -60,7 +61,7 @@ func drawLetterpress(c *canvas) {
 	c.paint()
 	drawFlowers(c, g)
 
-	// A swelled dash below the heading and one below the name, as in old prints.
+	// The dashes are below the heading and below the name.
 	drawDash(c, point{g.axis, g.heading + 92}, 74, 1.5)
 	drawDash(c, point{g.axis, g.dash}, 108, 1)
 
@@ -81,8 +82,8 @@ func drawLetterpress(c *canvas) {
 	c.line()
 }
 
-// drawFlowers draws the border: two kinds of flowers in turn, between a Scotch rule outside and a
-// fine rule inside.
+// drawFlowers draws the border: two alternating kinds of flowers between two outer rules, a thick one
+// and a thin one, and an inner rule.
 func drawFlowers(c *canvas, g letterpressGrid) {
 	c.stroke(letInk, 1.9)
 	rule := func(inset float64) {
@@ -94,7 +95,7 @@ func drawFlowers(c *canvas, g letterpressGrid) {
 	rule(g.border - 11.4)
 	rule(g.border + 11.4)
 
-	// A flower of four slim leaves on the diagonals, with pearls on the axes.
+	// leaf draws a flower with four narrow leaves on the diagonals and four dots on the axes.
 	leaf := func(f *canvas, p point) {
 		f.fill(letInk)
 		for i := range 4 {
@@ -109,7 +110,7 @@ func drawFlowers(c *canvas, g letterpressGrid) {
 			f.paint()
 		}
 	}
-	// A lozenge between two pearls.
+	// pearl draws a lozenge between two dots.
 	pearl := func(f *canvas, p point, turn float64) {
 		f.fill(letInk)
 		f.star(p, 4, 3, 3)
@@ -134,9 +135,10 @@ func drawFlowers(c *canvas, g letterpressGrid) {
 		f.circle(point{}, 1.1)
 		f.paint()
 	})
-	// A tile is a flower and a pearl, and ends between a pearl and the next flower. A pearl is beside each
-	// corner. half is half of the width of the border, gap the distance from the middle of a pearl to the end
-	// of its tile, and reach the distance from the middle of a corner to the tiles.
+	// A tile contains a flower and a lozenge, and ends between its lozenge and the next flower. The
+	// first ornament after each corner is a lozenge. half is half the width of the border. gap is the
+	// distance from the middle of a lozenge to the end of its tile. reach is the distance from the
+	// middle of a corner to the visible part of the tiles.
 	const half, gap, reach = 10, 4, 7.8
 	tiles := func(length float64) (step float64) {
 		return length / (math.Round(length/g.unit/2) * 2)
@@ -166,7 +168,7 @@ func drawFlowers(c *canvas, g letterpressGrid) {
 	}
 }
 
-// drawDash draws a swelled dash: a line that is thick in the middle, with a lozenge.
+// drawDash draws a dash that is thick in the middle, and a lozenge on its middle.
 func drawDash(c *canvas, p point, half, thick float64) {
 	c.fill(letInk)
 	for _, side := range []float64{-1, 1} {

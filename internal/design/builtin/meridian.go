@@ -23,13 +23,13 @@ const (
 	merSoft
 	merHeading
 	merPale
-	merCount // the gradient of the panel follows
+	merCount // the colours of the panel's bands follow
 )
 
 // merSteps is the number of bands of the panel.
 const merSteps = 128
 
-// meridian is modern: a deep panel with contour lines and a golden edge, calm type on white.
+// meridian is a modern design: a dark panel with contour lines and a golden edge, and text on white.
 func meridian() Builtin {
 	return Builtin{
 		Name: "meridian", Title: "Meridian", Landscape: true,
@@ -54,13 +54,13 @@ func meridian() Builtin {
 	}
 }
 
-// meridianGrid are the lines of the composition.
+// meridianGrid contains the positions of the parts of Meridian, in points.
 type meridianGrid struct {
 	panel         float64 // the width of the panel at the top
-	axis          float64 // the middle of what is on the panel
+	axis          float64 // the middle of the emblem and the QR code
 	left, right   float64 // of the column of text
-	top, rule     float64 // of the name's group; the rule below the name
-	foot          float64 // the rules of the date and the signature
+	top, rule     float64 // the top of the name's group; the rule below the name
+	foot          float64 // the y of the rules of the date and the signature
 	second        float64 // the left end of the second rule
 	tile, tileTop float64
 }
@@ -78,7 +78,7 @@ func newMeridianGrid(w, h float64) meridianGrid {
 func drawMeridian(c *canvas) {
 	g := newMeridianGrid(c.w, c.h)
 	c.bands(0, 0, 1.16*g.panel, c.h, true, merCount, merSteps)
-	// Contour lines: distorted circles, every fourth one stronger, as on a map.
+	// The contour lines are distorted circles. Every fourth line is thicker, as on a map.
 	peak := point{g.axis * 0.36, c.h * 0.80}
 	for i := range 26 {
 		ring := make([]point, 40)
@@ -94,8 +94,8 @@ func drawMeridian(c *canvas) {
 		}
 		c.visible(ring, 1.16*g.panel, c.h)
 	}
-	// The edge of the panel is a curve: to the right below the emblem, to the left above the QR code. The
-	// layers cover what was drawn to the right of the edge.
+	// The edge of the panel is a curve, which is farther to the right at the top than at the bottom. The
+	// layers cover the drawing to the right of the edge.
 	for _, layer := range []struct {
 		from float64
 		slot slot
@@ -107,7 +107,7 @@ func drawMeridian(c *canvas) {
 		if layer.slot == merPaper {
 			c.write("l", c.w+1, c.h+1)
 			c.write("l", c.w+1, -1)
-		} else { // as far as the next layers
+		} else { // the next layers cover the end of this layer
 			c.write("l", 238*k+26, c.h+1)
 			c.write("c", 196*k+26, 0.555*c.h, 302*k+26, 0.286*c.h, 262*k+26, -1)
 		}
@@ -132,7 +132,7 @@ func drawMeridian(c *canvas) {
 	c.line()
 }
 
-// drawCompass draws the emblem of Meridian: the rose of a compass.
+// drawCompass draws the emblem of Meridian, a compass rose.
 func drawCompass(c *canvas, p point) {
 	c.stroke(merGold, 1.1)
 	c.circle(p, 42)

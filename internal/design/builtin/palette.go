@@ -6,10 +6,10 @@ import (
 	"github.com/certvault/certvault/internal/colour"
 )
 
-// palette are the colours of a design by slot.
+// palette contains the colours of a design by slot.
 type palette []colour.Colour
 
-// bytes returns the components of the slots.
+// bytes returns the red, green and blue of each slot.
 func (p palette) bytes(slots []slot) []byte {
 	out := make([]byte, 0, 3*len(slots))
 	for _, s := range slots {
@@ -18,14 +18,14 @@ func (p palette) bytes(slots []slot) []byte {
 	return out
 }
 
-// hue derives the colours of a design from the accent of an institution. The colours keep the hue,
-// and grey stays grey.
+// hue derives the colours of a design from the accent of an institution. If the accent is grey, all
+// derived colours are grey.
 type hue struct{ accent colour.OKLCH }
 
 func hueOf(accent colour.Colour) hue { return hue{accent.OKLCH()} }
 
 // shade returns the colour of the hue with a lightness and a maximum chroma. turn is added to the hue,
-// in degrees. Dark shades of yellow are brown, because those of the same hue look green.
+// in degrees. Dark shades of yellow are brown, because dark colours with the hue of yellow look green.
 func (h hue) shade(lightness, chroma, turn float64) colour.Colour {
 	const first, last, brown = 72, 128, 66
 	angle := h.accent.Hue
@@ -37,7 +37,7 @@ func (h hue) shade(lightness, chroma, turn float64) colour.Colour {
 	return colour.OKLCH{Lightness: lightness, Chroma: min(chroma, h.accent.Chroma), Hue: angle + turn}.Colour()
 }
 
-// ink returns the colour of text on a light ground: a dark shade that keeps a little of the hue.
+// ink returns the colour of text on a light ground: a dark shade with a low chroma.
 func (h hue) ink() colour.Colour { return h.shade(0.27, 0.075, 0) }
 
 // soft returns the colour of secondary text on a light ground.
@@ -48,7 +48,7 @@ func (h hue) soft(ground colour.Colour) colour.Colour {
 // strong returns the accent as the colour of text on white.
 func (h hue) strong() colour.Colour { return h.between(0, 0.5).On(colour.White, readable) }
 
-// between returns the accent with its lightness limited.
+// between returns the accent with its lightness limited to the range from low to high.
 func (h hue) between(low, high float64) colour.Colour {
 	return h.shade(min(max(h.accent.Lightness, low), high), h.accent.Chroma, 0)
 }
@@ -75,8 +75,8 @@ func ramp(steps int, stops ...colour.Colour) []colour.Colour {
 	return out
 }
 
-// readable is the contrast of text: more than WCAG 2.2 requires, so that art behind a text does not
-// reduce the contrast below colour.Text.
+// readable is the contrast of text. It is higher than WCAG 2.2 requires, so that ornaments behind a text
+// do not reduce the contrast below colour.Text.
 const readable = 5.5
 
 // rgb returns a fixed colour of a design, 0xrrggbb.

@@ -36,7 +36,8 @@ func wordsIn(tag string) (words, *locale.Language, error) {
 // label returns the label of a field.
 func (t words) label(id string) string { return t["label_"+strings.ReplaceAll(id, "-", "_")] }
 
-// tagOf returns the language of the texts for readers and fonts. The Chinese of the vault is simplified.
+// tagOf returns the language tag for PDF readers and for the choice of fonts. The Chinese texts of the
+// vault are in simplified characters.
 func tagOf(l *locale.Language) string {
 	if l.Tag == "zh" {
 		return "zh-Hans"
@@ -44,7 +45,8 @@ func tagOf(l *locale.Language) string {
 	return l.Tag
 }
 
-// mirror moves a field to the other side of a page, for a language that is written from right to left.
+// mirror moves a field to the opposite side of a page, for a language that is written from right to
+// left.
 func mirror(f *design.Field, width float64) {
 	f.Box[0] = round(width - f.Box[0] - f.Box[2])
 	switch f.Align {
@@ -56,8 +58,8 @@ func mirror(f *design.Field, width float64) {
 	}
 }
 
-// Texts in capitals are readable at small sizes at which scripts without capitals are not. In these
-// scripts, such texts are larger by the factor caseless, unless their size is at least display.
+// Capitals are readable at small sizes at which scripts without capitals are not. In those scripts, a
+// text that is in capitals otherwise is larger by the factor caseless, if its size is less than display.
 const (
 	caseless = 1.35
 	display  = 20
@@ -67,7 +69,7 @@ const (
 func hasCase(tag string) bool { return tag != "ar" && tag != "hi" && tag != "zh" }
 
 // Sample returns the title and the details of a certificate in a language, for pictures of the designs.
-// They are empty if the vault does not have the language.
+// Both are empty if the vault does not have the language.
 func Sample(language string) (title, details string) {
 	t, _, err := wordsIn(language)
 	if err != nil {

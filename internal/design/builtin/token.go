@@ -23,7 +23,8 @@ const (
 	tokCount
 )
 
-// token is a square badge on an upright sheet: a mosaic of quarter circles around the title.
+// token is a design in portrait format with a square badge, which is a mosaic of quarter circles around
+// the title.
 func token() Builtin {
 	return Builtin{
 		Name: "token", Title: "Token",
@@ -47,14 +48,14 @@ func token() Builtin {
 	}
 }
 
-// tokenGrid are the lines of the composition.
+// tokenGrid contains the positions of the parts of Token, in points.
 type tokenGrid struct {
 	axis, left, right float64
 	side, top         float64 // of the badge
 	disc              point
 	radius            float64
 	name              float64 // the top of the name's group
-	foot              float64 // the rules of the date and the signature
+	foot              float64 // the y of the rules of the date and the signature
 	rule, tile        float64
 }
 
@@ -69,8 +70,8 @@ func newTokenGrid(w, h float64) tokenGrid {
 	return g
 }
 
-// mosaic is a quarter of the badge: the kind of each tile, its rotation in quarter turns, and its colours.
-// The other quarters mirror it.
+// mosaic is a quarter of the badge: the kind of each tile, its rotation in quarter turns, and its
+// colours. The other quarters are its mirror images.
 var mosaic = [4][4]struct {
 	kind, turn  int
 	ground, ink slot
@@ -119,7 +120,7 @@ func drawToken(c *canvas) {
 	c.stroke(tokRule, 0.6)
 	c.circle(g.disc, g.radius-15.5)
 	c.line()
-	// Three sparks are at the bottom of the disc.
+	// Three stars are at the bottom of the disc.
 	for i := range 3 {
 		c.fill(tokSpark)
 		size := []float64{4, 6.4, 4}[i]
@@ -137,7 +138,8 @@ func drawToken(c *canvas) {
 	}
 }
 
-// drawTile draws a tile of the mosaic in a cell: 1 is a quarter circle, 2 are arcs, 3 is a leaf.
+// drawTile draws a tile of the mosaic in a cell. The kind 1 is a quarter circle, 2 is a set of arcs, and
+// 3 is a leaf.
 func drawTile(c *canvas, kind, turn int, ground, ink slot, at point, cell float64) {
 	corners := []point{at, {at.x + cell, at.y}, {at.x + cell, at.y + cell}, {at.x, at.y + cell}}
 	corner, next, last := corners[turn%4], corners[(turn+1)%4], corners[(turn+3)%4]
