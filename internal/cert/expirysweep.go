@@ -16,16 +16,16 @@ import (
 const (
 	// ExpiryInterval is the interval of SweepExpiries.
 	ExpiryInterval = time.Minute
-	// expiryBatch bounds the events, and changeBatch the changed rows, of one transaction of
-	// SweepExpiries, because SQLite has one writer at a time.
+	// expiryBatch is the maximum number of events, and changeBatch the maximum number of changed rows, of
+	// one transaction of SweepExpiries. SQLite has one writer at a time, so the transactions must be short.
 	expiryBatch = 50
 	changeBatch = 150
-	// changesFound is the number of rows that one statement finds before they are changed.
+	// changesFound is the maximum number of rows that one statement of applyDays selects.
 	changesFound = 100 * changeBatch
 )
 
-// trackExpiryTx stores that the expiry of a certificate must be reported, from its approval to its
-// revocation.
+// trackExpiryTx adds a row to certificate_expiries when a certificate with an expiry is approved, and deletes
+// the row when the certificate is revoked.
 func trackExpiryTx(ctx context.Context, tx *db.Tx, c *Certificate, now time.Time) error {
 	if c.ExpiresOn == "" {
 		return nil
@@ -58,13 +58,13 @@ func trackExpiryTx(ctx context.Context, tx *db.Tx, c *Certificate, now time.Time
 	return nil
 }
 
-// SweepExpiries creates the events of certificates that expire soon and of those that have expired. Each
-// certificate has each of the events at most once, since the event and the change of its row are committed
-// together. A certificate that has expired gets no event for expiring soon.
+// SweepExpiries creates the events of certificates that expire soon and of certificates that have expired.
+// Each event and the change of its row in certificate_expiries are committed together, so each event is
+// created at most once. If a sweep is so late that a certificate has already expired, it creates only the
+// event for the expiry.
 func (s *Service) SweepExpiries(ctx context.Context) error {
-	// Nearly all sweeps find nothing to do. They need one statement and no lock. PostgreSQL finds the
-	// minimum in the index. If the statement had a day as a parameter, PostgreSQL could scan the table
-	// instead.
+	// Most sweeps find nothing to do, and execute only this statement. It has no day as a parameter,
+	// because PostgreSQL might then scan the table instead of the index on due_day.
 	var changed bool
 	var first sql.Null[int64]
 	if err := s.db.QueryRowContext(ctx, `
@@ -90,7 +90,7 @@ func (s *Service) SweepExpiries(ctx context.Context) error {
 	return nil
 }
 
-// dueExpiry is a row whose event is due.
+// dueExpiry is a row of certificate_expiries whose event is due.
 type dueExpiry struct {
 	id, expires int64
 	soon        bool
@@ -150,7 +150,7 @@ func (s *Service) reportExpiriesTx(ctx context.Context, tx *db.Tx) (int, error) 
 func dueExpiriesTx(ctx context.Context, tx *db.Tx, today int64) ([]dueExpiry, error) {
 	query := `SELECT certificate_id, expires_day, days IS NOT NULL FROM certificate_expiries WHERE due_day <= $1 ORDER BY due_day, certificate_id LIMIT $2`
 	if tx.Dialect() == db.PostgreSQL {
-		// Another server reports the rows that it has locked.
+		// Rows that another server has locked are reported by that server.
 		query += ` FOR UPDATE SKIP LOCKED`
 	}
 	rows, err := tx.QueryContext(ctx, query, today, expiryBatch)
@@ -163,7 +163,7 @@ func dueExpiriesTx(ctx context.Context, tx *db.Tx, today int64) ([]dueExpiry, er
 	})
 }
 
-// reportedTx executes a statement for the rows of certificates whose events are created.
+// reportedTx executes a statement, which has no WHERE clause yet, for the rows of certificates.
 func reportedTx(ctx context.Context, tx *db.Tx, statement string, certificates []int64) error {
 	if len(certificates) == 0 {
 		return nil
@@ -196,8 +196,8 @@ func (s *Service) applyExpiryDays(ctx context.Context) error {
 }
 
 // applyDays updates the rows of an institution whose number of days is below the new one if operator is
-// "<", or above it if operator is ">". It finds many rows at once, without a lock, because each search
-// on PostgreSQL also reads the index entries that earlier changes left.
+// "<", or above it if operator is ">". It selects many rows at once, without a lock, because on PostgreSQL
+// each SELECT also reads the dead index entries of the rows that were changed before.
 func (s *Service) applyDays(ctx context.Context, c account.ExpiryChange, operator string) error {
 	for {
 		list, err := db.Column[any](s.db.QueryContext(ctx,

@@ -12,27 +12,27 @@ import (
 
 const (
 	// jobsPerWorker is the number of jobs per worker that the batches of an institution have at a
-	// time. The other certificates have no job yet. The first certificate of another institution's
-	// batch therefore waits only for these jobs. After that the institutions take turns.
+	// time. The other certificates of the batches have no job yet, so the batches of another
+	// institution wait only for these jobs.
 	jobsPerWorker = 1
-	// doubleShareLimit is the number of waiting certificates up to which an institution has a double
-	// share of the jobs. Such a small number of certificates is finished soon, and delays the other
-	// institutions little.
+	// doubleShareLimit is the number of waiting certificates up to which the limit of jobs of an
+	// institution is doubled. A small number of certificates is finished soon, and hardly delays other
+	// institutions.
 	doubleShareLimit = 50
 )
 
-// FeedTx enqueues jobs for certificates of an institution's batches, the oldest first, up to the
-// limit. The transaction that finishes a certificate also calls FeedTx for the next certificate.
-// The queue is first in, first out, so the institutions take turns.
+// FeedTx enqueues jobs for certificates of an institution's batches, oldest first, up to the limit of
+// jobs of the institution. It is called in the transaction that creates the certificates, and in each
+// transaction that finishes one. The queue is first in, first out, so the institutions take turns.
 func (s *Service) FeedTx(ctx context.Context, tx *db.Tx, institutionID int64) error {
 	return s.feedTx(ctx, tx, institutionID, 0)
 }
 
-// feedTx implements FeedTx. It does not count the job of the certificate exceptID, which is about
-// to leave the queue.
+// feedTx implements FeedTx. It does not count the job of the certificate exceptID, or counts all jobs
+// if exceptID is 0.
 func (s *Service) feedTx(ctx context.Context, tx *db.Tx, institutionID, exceptID int64) error {
 	// busy does not count jobs that wait for another attempt. The limits are expressions such as $3 + 0,
-	// because SQLite plans a statement again for each use if its limit is only a parameter.
+	// because SQLite plans a statement again for each execution if its limit is a parameter.
 	var busy, left int
 	if err := tx.QueryRowContext(ctx, `
 		SELECT (SELECT count(*) FROM certificates c
@@ -80,8 +80,8 @@ func (s *Service) enqueueTx(ctx context.Context, tx *db.Tx, uuid, queue string) 
 	return jobID, nil
 }
 
-// feedNext enqueues the next certificate of a batch in place of a certificate that waits for
-// another attempt.
+// feedNext enqueues another certificate in place of c, which waits for another attempt. It does
+// nothing if c belongs to no batch.
 func (s *Service) feedNext(ctx context.Context, c *Certificate) error {
 	if c.BatchID == "" {
 		return nil
@@ -100,9 +100,9 @@ func (s *Service) Waiting(ctx context.Context, limit int) (n int, err error) {
 	return n, nil
 }
 
-// Feed calls FeedTx for each institution that has certificates of batches without a job. Such a
-// call is needed only after a failure, because FeedTx is also called for each finished certificate.
-// Feed does nothing if the store is full, because further jobs would only wait.
+// Feed calls FeedTx for each institution with certificates that belong to a batch and have no job. It
+// is needed only after a failure, because FeedTx is also called for each finished certificate. Feed
+// does nothing if the store is full, because the new jobs would only wait.
 func (s *Service) Feed(ctx context.Context) error {
 	if err := s.blobs.CheckReserve(ctx); errors.Is(err, blob.ErrFull) {
 		return nil

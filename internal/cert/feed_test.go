@@ -35,7 +35,8 @@ func (v *vault) batch(inst *account.Institution, n int) (list []*Certificate) {
 	return list
 }
 
-// enqueued returns the certificates in the order in which their jobs were added to the batch queue.
+// enqueued returns the UUIDs of the certificates that have a job in BulkQueue, in the order of the jobs.
+// The jobs of finished certificates remain in the queue.
 func (v *vault) enqueued() []string {
 	v.tb.Helper()
 	list, err := db.Column[string](v.d.QueryContext(v.tb.Context(),
@@ -53,8 +54,8 @@ func uuids(list []*Certificate) (all []string) {
 	return all
 }
 
-// The number of jobs is limited by the number of workers. Another certificate is enqueued for each
-// finished certificate.
+// The number of workers limits the number of jobs. After each finished certificate, the next one is
+// enqueued.
 func TestFeedLimitsJobs(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -62,11 +63,10 @@ func TestFeedLimitsJobs(t *testing.T) {
 		all := v.batch(v.inst, doubleShareLimit+4)
 		want := uuids(all)
 		for i := range all {
-			// Two unfinished certificates have jobs, and four while the institution has a double
-			// share.
+			// Two unfinished certificates have jobs, or four if few certificates are waiting.
 			if have := []int{2, 3, 4, 7, 8}; i < len(have) {
 				if got := v.enqueued(); !slices.Equal(got, want[:have[i]]) {
-					t.Fatalf("after %d finished certificates, the enqueued %d certificates are not the oldest %d", i, len(got), have[i])
+					t.Fatalf("after %d finished certificates, %d certificates were enqueued, want the oldest %d", i, len(got), have[i])
 				}
 			}
 			v.approved(all[i])
@@ -77,12 +77,13 @@ func TestFeedLimitsJobs(t *testing.T) {
 		if single := v.upload(titled("single")); v.get(single.UUID).jobID == 0 || slices.ContainsFunc(v.jobs(), func(j jobRow) bool {
 			return j.ID == v.get(single.UUID).jobID && j.Queue != SealQueue
 		}) {
-			t.Error("the job of a single upload is not in SealQueue")
+			t.Error("the single upload has no job in SealQueue, want one")
 		}
 	})
 }
 
-// The institutions take turns. An institution with few waiting certificates has a double share.
+// The institutions take turns. The limit of jobs is doubled for an institution with few waiting
+// certificates.
 func TestFeedAlternatesInstitutions(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -116,7 +117,7 @@ func TestFeedAlternatesInstitutions(t *testing.T) {
 	})
 }
 
-// A certificate that waits for another attempt does not occupy a place in the queue.
+// The job of a certificate that waits for another attempt does not count towards the limit.
 func TestFeedContinuesAfterTransientFault(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -131,28 +132,28 @@ func TestFeedContinuesAfterTransientFault(t *testing.T) {
 		}
 		v.exec(`UPDATE river_job SET state = 'retryable' WHERE id = $1`, v.get(all[0].UUID).jobID)
 		if got := v.enqueued(); !slices.Equal(got, uuids(all[:2])) {
-			t.Fatalf("%d certificates have jobs after the transient fault, want the first two", len(got))
+			t.Fatalf("%d certificates were enqueued after the transient fault, want the first two", len(got))
 		}
 		v.sealer.seal = fine
 		v.approved(all[1])
 		v.exec(`UPDATE river_job SET state = 'available' WHERE id = $1`, v.get(all[0].UUID).jobID)
 		if got := v.enqueued(); len(got) != 3 {
-			t.Errorf("%d certificates have jobs, want 3", len(got))
+			t.Errorf("%d certificates were enqueued after the second was approved, want 3", len(got))
 		}
-		// A certificate whose job is available occupies a place again.
+		// With the available job of the first certificate, there are two unfinished jobs. The limit is one.
 		v.approved(all[0])
 		if got := v.enqueued(); len(got) != 3 {
-			t.Errorf("%d certificates have jobs, want 3", len(got))
+			t.Errorf("%d certificates were enqueued after the first was approved, want 3", len(got))
 		}
 		v.approved(all[2])
 		if got := v.enqueued(); len(got) != 4 {
-			t.Errorf("%d certificates have jobs, want 4", len(got))
+			t.Errorf("%d certificates were enqueued after the third was approved, want 4", len(got))
 		}
 	})
 }
 
-// A revocation of a certificate in processing frees the place of the certificate in the queue. A
-// retried certificate waits for its turn.
+// The revocation of a certificate that has a job enqueues the next certificate. A retried certificate
+// of a batch gets a job only when the limit allows it.
 func TestFeedAfterRevocationAndRetry(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -168,7 +169,7 @@ func TestFeedAfterRevocationAndRetry(t *testing.T) {
 		revoke(all[1]) // a certificate without a job
 		revoke(all[0]) // a certificate with a job
 		if got := v.enqueued(); !slices.Equal(got, []string{all[0].UUID, all[2].UUID}) {
-			t.Errorf("%d certificates have jobs after the revocations, want the first and the third", len(got))
+			t.Errorf("%d certificates were enqueued after the revocations, want the first and the third", len(got))
 		}
 		if err := v.work(ctx, all[0], 1); err != nil || v.get(all[0].UUID).Status != Revoked {
 			t.Errorf("job of a revoked certificate: err = %v, want nil and the status revoked", err)
@@ -185,12 +186,12 @@ func TestFeedAfterRevocationAndRetry(t *testing.T) {
 		}
 		v.approved(all[3])
 		if last := v.enqueued(); last[len(last)-1] != all[2].UUID {
-			t.Error("the oldest waiting certificate was not enqueued next")
+			t.Error("the last enqueued certificate is not the retried one, which is the oldest waiting one")
 		}
 	})
 }
 
-// SweepJobs enqueues certificates of batches whose jobs were lost.
+// SweepJobs enqueues a certificate of a batch again if its job was lost.
 func TestSweepJobsFeeds(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -212,7 +213,7 @@ func TestSweepJobsFeeds(t *testing.T) {
 		if got := v.enqueued(); !slices.Equal(got, uuids(all[:1])) {
 			t.Errorf("%d certificates have jobs, want only the oldest", len(got))
 		}
-		// No certificate has a job, so no finished job enqueues another certificate.
+		// If no certificate has a job, only the sweep can enqueue one.
 		v.exec(`UPDATE certificates SET job_id = NULL`)
 		sweep()
 		if got := v.enqueued(); !slices.Equal(got, uuids(all[:1])) {
@@ -252,8 +253,8 @@ func TestFeedCountsNodes(t *testing.T) {
 	})
 }
 
-// Workers that finish at the same time enqueue different certificates. Each certificate gets one
-// job, and no certificate stays in processing.
+// Concurrent workers enqueue different certificates. Each certificate gets one job, and no certificate
+// stays in processing.
 func TestFeedWithConcurrentWorkers(t *testing.T) {
 	t.Parallel()
 	const n = 150

@@ -18,7 +18,7 @@ type TextReader interface {
 // maxTexts is the maximum total size, in bytes, of the texts of files that a Service keeps in memory.
 const maxTexts = 2 << 20
 
-// textCache has the texts of files by the keys of the files.
+// textCache has the texts of files, by the key of the file.
 type textCache struct {
 	mu    sync.Mutex
 	texts map[string]*seal.Text
@@ -31,7 +31,7 @@ func (c *textCache) get(key string) *seal.Text {
 	return c.texts[key]
 }
 
-// put adds a text. It drops all other texts if there are too many.
+// put adds a text. If the size of all texts then exceeds maxTexts, put removes the other texts.
 func (c *textCache) put(key string, t *seal.Text) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -42,8 +42,8 @@ func (c *textCache) put(key string, t *seal.Text) {
 	c.texts[key] = t
 }
 
-// Suggest returns the name, the issue date and the address that the text of a received file
-// probably contains. The suggestion is empty if the file has no text.
+// Suggest returns the names, issue dates and addresses that the text of a received file probably
+// contains. The suggestion is empty if the file has no text.
 func (s *Service) Suggest(ctx context.Context, f *File) (doctext.Suggestion, error) {
 	t, err := s.text(ctx, f)
 	if err != nil {
@@ -52,9 +52,8 @@ func (s *Service) Suggest(ctx context.Context, f *File) (doctext.Suggestion, err
 	return t.Suggest(), nil
 }
 
-// LacksName reports whether a received file has text that does not contain a name. A certificate of
-// this file with this name gets the notice seal.NoticeNameNotInFile. The texts of the latest files stay
-// in memory, so that many names can be compared with them.
+// LacksName reports whether a received file has text that does not contain a name. If so, a certificate
+// with this file and this name gets the notice seal.NoticeNameNotInFile.
 func (s *Service) LacksName(ctx context.Context, f *File, name string) (bool, error) {
 	t, err := s.text(ctx, f)
 	if err != nil {
@@ -63,7 +62,7 @@ func (s *Service) LacksName(ctx context.Context, f *File, name string) (bool, er
 	return t.Lacks(name), nil
 }
 
-// text returns the text of a received file.
+// text returns the text of a received file, and keeps it in memory for later calls.
 func (s *Service) text(ctx context.Context, f *File) (_ *seal.Text, err error) {
 	t := s.texts.get(f.Key)
 	if t != nil {

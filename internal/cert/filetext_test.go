@@ -11,7 +11,8 @@ import (
 	"github.com/certvault/certvault/internal/seal"
 )
 
-// textSealer is a fakeSealer that returns a fixed text for a file, and counts the calls of Text.
+// textSealer is a fakeSealer with a method Text, which refuses refuse.pdf and returns a fixed text for
+// other files. It counts the calls of Text.
 type textSealer struct {
 	*fakeSealer
 
@@ -26,15 +27,14 @@ func (s *textSealer) Text(_ context.Context, o seal.Original) (*seal.Text, error
 	return seal.NewText([]doctext.Line{{Text: "awarded to Grace Hopper"}, {Text: "21 November 2026"}}, true), nil
 }
 
-// TestTextOfReceivedFile checks that names are compared with the text of a received file, that the
-// text is read once, and that values are suggested.
+// TestTextOfReceivedFile checks LacksName and Suggest, and that the text of a file is read once.
 func TestTextOfReceivedFile(t *testing.T) {
 	t.Parallel()
 	reader := &textSealer{}
 	v := newVault(t, dbtest.Open(t, t.TempDir(), ""), func(c *Config) {
 		fake, ok := c.Sealer.(*fakeSealer)
 		if !ok {
-			t.Fatalf("the sealer is a %T", c.Sealer)
+			t.Fatalf("the sealer is a %T, want a *fakeSealer", c.Sealer)
 		}
 		reader.fakeSealer = fake
 		c.Sealer = reader
@@ -61,12 +61,12 @@ func TestTextOfReceivedFile(t *testing.T) {
 		v.texts.put(string(rune(i)), seal.NewText(nil, true))
 	}
 	if v.texts.get(f.Key) != nil || v.texts.size > maxTexts {
-		t.Errorf("%d bytes of texts are in memory, want at most %d", v.texts.size, maxTexts)
+		t.Errorf("the cache has %d bytes or still has the first text, want at most %d bytes without that text", v.texts.size, maxTexts)
 	}
 }
 
-// TestSealerGetsTheRecipient checks that the sealer receives the recipient's name, and that the notice
-// of the sealer is in the record.
+// TestSealerGetsTheRecipient checks that the sealer receives the recipient's name, and that a notice of
+// the sealer is stored in the record.
 func TestSealerGetsTheRecipient(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.Open(t, t.TempDir(), ""))

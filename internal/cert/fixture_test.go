@@ -32,7 +32,7 @@ import (
 	"github.com/certvault/certvault/internal/webhook"
 )
 
-// fakeSealer is a Sealer with functions that the test sets.
+// fakeSealer is a Sealer whose methods call functions that a test can replace.
 type fakeSealer struct {
 	seal func(ctx context.Context, o seal.Original, stamp seal.Stamp) (*seal.Verified, error)
 	png  func(ctx context.Context, pdf io.ReaderAt, size int64) ([]byte, error)
@@ -46,8 +46,8 @@ func (f *fakeSealer) PNG(ctx context.Context, pdf io.ReaderAt, size int64) ([]by
 	return f.png(ctx, pdf, size)
 }
 
-// sealed returns the result of a sealer for an original. If whole is true, tail is the whole
-// verified PDF.
+// sealed returns the result of a sealer for an original. tail is the tail of the verified PDF, or the
+// whole verified PDF if whole is true.
 func sealed(o seal.Original, tail []byte, whole bool) (*seal.Verified, error) {
 	hash := sha256.New()
 	v := &seal.Verified{Whole: whole, Size: int64(len(tail)), Placement: seal.BottomRight, Page: 1, Box: seal.Box{0.5, 0.5, 0.75, 1}}
@@ -65,7 +65,7 @@ func sealed(o seal.Original, tail []byte, whole bool) (*seal.Verified, error) {
 
 const tailText = certtest.Tail
 
-// vault is a service with its dependencies. The queue runs only if a test starts the queue.
+// vault is a service with its dependencies. A test that needs a running queue must start it.
 type vault struct {
 	*Service
 
@@ -78,7 +78,7 @@ type vault struct {
 	root   string
 	worker *sealWorker
 	inst   *account.Institution
-	// sweeper deletes files to which no record refers, at the next sweep.
+	// sweeper deletes the files that no record refers to.
 	sweeper *deletion.Service
 }
 
@@ -215,7 +215,7 @@ func (v *vault) work(ctx context.Context, c *Certificate, attempt int) error {
 	})
 }
 
-// approved seals a certificate and returns its record.
+// approved seals a certificate, and fails the test unless the certificate is then approved.
 func (v *vault) approved(c *Certificate) *Certificate {
 	v.tb.Helper()
 	if err := v.work(v.tb.Context(), c, 1); err != nil {

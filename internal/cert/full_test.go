@@ -46,8 +46,7 @@ func (s *roomStore) CheckReserve(ctx context.Context) error {
 	return s.Store.CheckReserve(ctx)
 }
 
-// A store without room for uploads still has room for the verified PDFs of accepted uploads. Such a
-// store does not store pictures.
+// If the store has no room for uploads, verified PDFs are stored in its reserve. Pictures are not stored.
 func TestAcceptedCertificateIsSealedInTheReserve(t *testing.T) {
 	t.Parallel()
 	store := &roomStore{room: true, reserve: true}
@@ -61,8 +60,8 @@ func TestAcceptedCertificateIsSealedInTheReserve(t *testing.T) {
 	}
 }
 
-// The job of a certificate waits while the store is full. No attempt counts. The certificate is
-// sealed after the store has room again.
+// While the store is full, a job waits without counting an attempt. The certificate is sealed after the
+// store has room again.
 func TestFullStoreCountsNoAttempt(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -86,7 +85,7 @@ func TestFullStoreCountsNoAttempt(t *testing.T) {
 				t.Errorf("%s: err = %v, want a snooze of blob.FullWait, which counts no attempt", name, err)
 			}
 			if after := v.snapshot(c.UUID); !reflect.DeepEqual(before, after) {
-				t.Errorf("%s: the record, events or jobs changed: %+v", name, after)
+				t.Errorf("%s: the record, events and jobs are now %+v, want no change", name, after)
 			}
 		}
 		store.reserve = false
@@ -120,15 +119,15 @@ func TestFullStoreFeedsNoJobs(t *testing.T) {
 	v.exec(`UPDATE certificates SET batch_id = 'a batch', job_id = NULL WHERE id = $1`, c.ID)
 	store.reserve = false
 	if err := v.Feed(t.Context()); err != nil || len(v.jobs()) != 0 {
-		t.Errorf("Feed with a full store: jobs = %v, err = %v, want none", v.jobs(), err)
+		t.Errorf("Feed with a full store: jobs = %v, err = %v, want no jobs", v.jobs(), err)
 	}
 	store.reserve = true
 	if err := v.Feed(t.Context()); err != nil || len(v.jobs()) != 1 {
-		t.Errorf("Feed with room in the store: jobs = %v, err = %v, want 1", v.jobs(), err)
+		t.Errorf("Feed with room in the store: jobs = %v, err = %v, want one job", v.jobs(), err)
 	}
 }
 
-// awayStore is a store on the network that does not respond while away is set.
+// awayStore is a store that is unavailable while away is true.
 type awayStore struct {
 	blob.Store
 
@@ -149,8 +148,8 @@ func (s *awayStore) PutReserved(ctx context.Context, key string, r io.Reader) (i
 	return s.Store.PutReserved(ctx, key, r)
 }
 
-// The job of a certificate waits while the store does not respond, both when it opens the original and
-// when it stores the verified PDF. No attempt counts, and nothing is reported as missing or damaged.
+// While the store is unavailable, a job waits without counting an attempt, and reports no missing or
+// damaged file.
 func TestUnavailableStoreCountsNoAttempt(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
@@ -181,7 +180,7 @@ func TestUnavailableStoreCountsNoAttempt(t *testing.T) {
 		}
 		v.sealer.seal = ok
 		if after := v.snapshot(c.UUID); !reflect.DeepEqual(before, after) {
-			t.Errorf("%s: the record, events or jobs changed: %+v", name, after)
+			t.Errorf("%s: the record, events and jobs are now %+v, want no change", name, after)
 		}
 	}
 	if n := strings.Count(log.String(), "ALARM: the file store is not available"); n != 1 || strings.Count(log.String(), "ALARM") != 1 {

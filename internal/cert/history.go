@@ -10,22 +10,22 @@ import (
 	"github.com/certvault/certvault/internal/webhook"
 )
 
-// HistoryEntry is one event in the history of a certificate.
+// HistoryEntry is one entry in the history of a certificate.
 type HistoryEntry struct {
 	At time.Time
 	// Event is the name of the webhook event, or "" for an operation without an event. Action is the
 	// action of the audit log, or "" if the audit log has no entry for the event.
 	Event  webhook.Name
 	Action audit.Action
-	// By is the person or token that acted. The zero value means the vault itself.
+	// By is the person, the token or the vault that acted. The zero value also means the vault.
 	By audit.Actor
 	// Failure is the reason why processing failed, or nil. Reason is the public reason of a
 	// revocation.
 	Failure *Failure
 	Reason  string
-	// Asks reports whether the signatories were asked, so that the certificate was not processed yet.
+	// Asks reports whether the signatories were asked at this time.
 	Asks bool
-	// Detail is the detail of the audit log.
+	// Detail is the detail of the entry of the audit log, if that entry belongs to no event.
 	Detail     audit.Detail
 	Deliveries []webhook.Delivery
 }
@@ -38,8 +38,8 @@ var actionsOfEvent = map[webhook.Name][]audit.Action{
 }
 
 // History returns the history of a certificate, oldest first: its events with their deliveries, the
-// approvals of its signatories, and its entries in the audit log. An entry whose event is missing is built
-// from the record.
+// approvals of its signatories, and its entries in the audit log. If the event of a change is missing, its
+// entry is built from the record.
 func (s *Service) History(ctx context.Context, c *Certificate) ([]HistoryEntry, error) {
 	events, err := s.hooks.History(ctx, c.InstitutionID, c.ID)
 	if err != nil {
@@ -53,7 +53,7 @@ func (s *Service) History(ctx context.Context, c *Certificate) ([]HistoryEntry, 
 	for _, e := range events {
 		m := HistoryEntry{At: e.OccurredAt, Event: e.Name, Reason: e.Reason, Deliveries: e.Deliveries}
 		if e.Name == webhook.Revoked {
-			m.Reason = c.RevocationReason // eventOf adds a reason to the event of a replaced certificate
+			m.Reason = c.RevocationReason // the event of a replaced certificate has a reason, but the record has none
 		}
 		if e.FailureCode != "" {
 			m.Failure = &Failure{Code: e.FailureCode, Message: e.FailureMessage}
@@ -116,8 +116,8 @@ func (c *Certificate) withRecorded(list []HistoryEntry) []HistoryEntry {
 }
 
 // withSignatures returns the list with an added entry for each approval of a signatory, and one for the
-// beginning of the processing after the last approval. An approval of a batch is not among the entries of
-// the audit log about the certificate. withSignatures also sets Asks.
+// start of processing after the last approval. The approval of a batch has no entry for each
+// certificate in the audit log. withSignatures also sets Asks.
 func (c *Certificate) withSignatures(list []HistoryEntry, signatures []*Signature) []HistoryEntry {
 	declined := false
 	for i := range list {

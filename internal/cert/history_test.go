@@ -43,7 +43,7 @@ func TestHistory(t *testing.T) {
 			}
 			for i, m := range list {
 				if m.Event != want[i] || i > 0 && m.At.Before(list[i-1].At) {
-					t.Errorf("%s: entry %d = %+v, want the event %q, not earlier than the entry before", name, i, m, want[i])
+					t.Errorf("%s: entry %d = %+v, want the event %q, not before the previous entry", name, i, m, want[i])
 				}
 			}
 			return list

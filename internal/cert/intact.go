@@ -18,15 +18,15 @@ import (
 
 const (
 	// largeFile is the size in bytes above which the digest of a file is not computed again while
-	// the stored file has the same version. Computing the digest takes about a millisecond for a
-	// smaller file, and up to 20 ms for the largest file.
+	// the version of the stored file is unchanged. Computing the digest takes about a millisecond for
+	// a smaller file, and up to 20 ms for the largest file.
 	largeFile = 1 << 20
-	// maxIntact is the maximum number of entries of intactFiles, which need about 1 MB of memory. A
-	// full table is emptied before the next entry is added.
+	// maxIntact is the maximum number of entries of intactFiles. That many entries need about 1 MB of
+	// memory. If the map is full, all entries are removed before the next one is added.
 	maxIntact = 10_000
 )
 
-// errDiffers is the error for a stored file that is missing or changed.
+// errDiffers is the error for a stored file that is missing, or whose size or digest differs.
 var errDiffers = errors.New("a stored file is missing or differs from what was stored")
 
 // damagedMessage is the message for a caller who requested a damaged file.
@@ -38,7 +38,7 @@ type intactFile struct {
 	sum      [sha256.Size]byte
 }
 
-// intactFiles has large files whose digests were correct when they were last read.
+// intactFiles is a set of large files that had the correct digest when they were read.
 type intactFiles struct {
 	mu    sync.Mutex
 	known map[intactFile]bool
@@ -99,15 +99,15 @@ func compareWhole(content *Content, size int64, sum [sha256.Size]byte) error {
 }
 
 // isDamage reports whether an error means that a stored file is damaged or missing: the file differs,
-// does not exist, or is on a broken part of the disk.
+// does not exist, or cannot be read because of a disk error.
 func isDamage(err error) bool {
 	return errors.Is(err, errDiffers) || errors.Is(err, blob.ErrNotFound) || errors.Is(err, syscall.EIO)
 }
 
 // check returns the content of a stored file if it has the size and the digest of the record. If
 // the file is damaged or missing, check closes the content, stores that the check with the given
-// name failed, and returns a fault of kind Damaged. err is the error of opening the content. An
-// error that does not mean damage is returned unchanged.
+// name failed, and returns a fault of kind Damaged. Other errors are returned without this fault. err
+// is the error of opening the content.
 func (s *Service) check(ctx context.Context, c *Certificate, name string, content *Content, err error, size int64, sum [sha256.Size]byte) (*Content, error) {
 	if err == nil {
 		if err = s.compare(content, size, sum); err == nil {
@@ -122,8 +122,8 @@ func (s *Service) check(ctx context.Context, c *Certificate, name string, conten
 	return nil, fault.Wrap(fault.Damaged, damagedMessage, errors.Join(err, s.alarm(context.WithoutCancel(ctx), c, name, err)))
 }
 
-// alarm stores that a check failed, and logs the failure unless the last result was a failure too.
-// It does nothing if the certificate or its files were deleted.
+// alarm stores and logs that a check failed. It does nothing if the stored result is already a failure,
+// or if the certificate or its files were deleted.
 func (s *Service) alarm(ctx context.Context, c *Certificate, name string, cause error) error {
 	known := true
 	err := s.db.Tx(ctx, func(tx *db.Tx) error {
@@ -153,7 +153,7 @@ func (s *Service) alarm(ctx context.Context, c *Certificate, name string, cause 
 	return err
 }
 
-// logAlarm logs that a stored file is damaged.
+// logAlarm logs that a stored file is damaged or could not be checked.
 func (s *Service) logAlarm(ctx context.Context, c *Certificate, cause error) {
 	s.log.ErrorContext(ctx, "ALARM: a stored file has changed or could not be checked", slog.String("certificate", c.UUID), slog.Any("error", cause))
 }

@@ -21,12 +21,12 @@ import (
 	"github.com/certvault/certvault/internal/seal"
 )
 
-// file returns the name of the file of a blob.
+// file returns the path of the file of a blob.
 func (v *vault) file(key string) string {
 	return filepath.Join(v.root, "blobs", filepath.FromSlash(key))
 }
 
-// damages are the ways in which a stored file can be damaged.
+// damages has functions that damage a stored file. Their arguments are its path and its content.
 var damages = map[string]func(name string, content []byte) error{
 	"flipped": func(name string, content []byte) error {
 		content = bytes.Clone(content)
@@ -68,9 +68,8 @@ func TestDamagedFileIsNeverServed(t *testing.T) {
 	})
 }
 
-// checkDamage opens the verified PDF of a certificate, damages one of the stored files, and
-// restores the file. It fails the test unless the damaged file is refused, one alarm is logged, and
-// the restored file is accepted.
+// checkDamage damages and restores a stored file of a certificate. It fails the test unless
+// OpenVerified returns Damaged for the damaged file, logs one alarm, and accepts the restored file.
 func (v *vault) checkDamage(name string, c *Certificate, key string, damage func(name string, content []byte) error, log *bytes.Buffer) {
 	t := v.tb
 	t.Helper()
@@ -86,7 +85,7 @@ func (v *vault) checkDamage(name string, c *Certificate, key string, damage func
 		return err
 	}
 	if err := open(); err != nil {
-		t.Fatalf("%s: opening the file before the damage: err = %v, want nil", name, err)
+		t.Fatalf("%s: opening the intact file: err = %v, want nil", name, err)
 	}
 	if err := damage(v.file(key), content); err != nil {
 		t.Fatal(err)
@@ -179,7 +178,7 @@ func TestLargeFileIsReadOnceForItsDigest(t *testing.T) {
 	}
 }
 
-// An original that is not a part of the verified PDF has a check of its own, which is not public.
+// An original that is not a part of a verified PDF has its own check, which is not public.
 func TestDamagedOriginalIsNeverServed(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -251,7 +250,7 @@ func TestDeletedFilesAreNotDamaged(t *testing.T) {
 	}
 }
 
-// CheckAll checks the files of all certificates. An application without a file is no problem.
+// CheckAll checks the files of all certificates. An application without a file has no checks.
 func TestCheckAll(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -285,7 +284,7 @@ func TestCheckAll(t *testing.T) {
 	})
 }
 
-// A picture is drawn again if the stored picture is damaged. The digest of a picture is in its key.
+// A damaged or missing picture is drawn again and stored under a new key.
 func TestDamagedPictureIsDrawnAgain(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.Open(t, t.TempDir(), ""))
@@ -298,13 +297,13 @@ func TestDamagedPictureIsDrawnAgain(t *testing.T) {
 		}
 		v.checkImage(v.get(c.UUID))
 		if now := v.get(c.UUID).imageKey; now == key {
-			t.Errorf("%s: the key of the picture is unchanged, want a new picture", name)
+			t.Errorf("%s: the key of the picture is unchanged, want a new key", name)
 		}
 	}
 	if n, err := v.Damaged(t.Context()); err != nil || n != 0 {
 		t.Errorf("%d certificates are damaged, want 0; err = %v", n, err)
 	}
-	// A picture of an earlier version has no digest in its key.
+	// The key of a picture from an earlier version of the vault has no digest.
 	v.exec(`UPDATE certificates SET image_key = $1`, blobKey(v.inst.UUID, "0198-aa", "image"))
 	v.checkImage(v.get(c.UUID))
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/certvault/certvault/internal/vaulttest"
 )
 
-// TestLimitHoldsUnderConcurrency uploads more certificates at once than the institution may have.
+// TestLimitHoldsUnderConcurrency uploads more certificates concurrently than the limit allows.
 func TestLimitHoldsUnderConcurrency(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -52,7 +52,7 @@ func TestLimitHoldsUnderConcurrency(t *testing.T) {
 		}
 		group.Wait()
 		if accepted.Load() != 3 || refused.Load() != 7 {
-			t.Fatalf("%d accepted and %d refused, want 3 and 7", accepted.Load(), refused.Load())
+			t.Fatalf("%d uploads accepted and %d refused, want 3 and 7", accepted.Load(), refused.Load())
 		}
 		text, _ := message.Load().(string)
 		for _, want := range []string{"monthly limit of the institution “Northern” on new certificates", "Limit: 4; used: 4.", "The next month begins on "} {

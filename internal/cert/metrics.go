@@ -9,7 +9,7 @@ import (
 	"github.com/certvault/certvault/internal/trace"
 )
 
-// Metrics measures the attempts at sealing, and counts the checks of stored files that Rehash makes.
+// Metrics measures the attempts at sealing, and counts the certificates that Rehash checks.
 type Metrics struct {
 	checks   *prometheus.CounterVec
 	bytes    prometheus.Counter
@@ -17,30 +17,32 @@ type Metrics struct {
 	steps    *prometheus.HistogramVec
 }
 
-// outcome is the end of an attempt at sealing in metrics.
+// outcome is the result of an attempt at sealing, as the value of a label.
 type outcome string
 
 const (
 	sealedOutcome outcome = "sealed"
-	// refused attempts failed because of the file, and no other attempt is made.
+	// refusedOutcome is a failure after which no other attempt is made, such as a file that can never
+	// be sealed.
 	refusedOutcome outcome = "refused"
 	retriedOutcome outcome = "retried"
 	failedOutcome  outcome = "failed"
-	// postponed attempts do not count: the storage is full or not available, or the server stops.
+	// postponedOutcome is an attempt that does not count, because the storage is full or not available,
+	// or the server stops.
 	postponedOutcome outcome = "postponed"
 )
 
-// step is a part of an attempt at sealing in metrics.
+// step is a part of an attempt at sealing, as the value of a label.
 type step string
 
 const (
-	readStep    step = "read"    // the original, or the drawing from a template
-	signerStep  step = "signer"  // the preparation of the signature
-	waitStep    step = "wait"    // for a processor
-	sealStep    step = "seal"    // the stamp and the signature
-	storeStep   step = "store"   // the write to the file store
-	checkStep   step = "check"   // the digest and the signature of the stored file
-	approveStep step = "approve" // the transaction
+	readStep    step = "read"    // reading the original, or drawing it from a template
+	signerStep  step = "signer"  // preparing the signature
+	waitStep    step = "wait"    // waiting for a processor
+	sealStep    step = "seal"    // stamping and signing
+	storeStep   step = "store"   // writing to the file store
+	checkStep   step = "check"   // checking the digest and the signature of the stored file
+	approveStep step = "approve" // the transaction of the approval
 )
 
 // NewMetrics returns the metrics and registers them with reg.
@@ -82,8 +84,8 @@ func (m *Metrics) ended(ctx context.Context, o outcome) {
 	}
 }
 
-// step begins a step of an attempt at sealing, and its span. The returned function ends both; err is the
-// error of the step.
+// step begins a step of an attempt at sealing, and a span of the trace. The returned function ends both; err
+// is the error of the step.
 func (m *Metrics) step(ctx context.Context, s step) (_ context.Context, end func(err error)) {
 	ctx, span := trace.Start(ctx, trace.Internal, "seal: "+string(s))
 	begin := time.Now()
@@ -95,7 +97,8 @@ func (m *Metrics) step(ctx context.Context, s step) (_ context.Context, end func
 	}
 }
 
-// rehashed counts the checks of a certificate.
+// rehashed counts a certificate by the worst result of its checks, and adds size, the number of bytes that
+// the checks read.
 func (m *Metrics) rehashed(checks []Check, size int64) {
 	if m == nil || len(checks) == 0 {
 		return
@@ -104,7 +107,7 @@ func (m *Metrics) rehashed(checks []Check, size int64) {
 	m.bytes.Add(float64(size))
 }
 
-// worst returns the result of several checks together.
+// worst returns FailedCheck if a check failed, NotRun if a check was not run, and Passed otherwise.
 func worst(checks []Check) Result {
 	result := Passed
 	for _, k := range checks {

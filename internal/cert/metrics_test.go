@@ -26,11 +26,11 @@ func TestAttemptsAndStepsAreMeasured(t *testing.T) {
 		"retried": {1, errors.New("a fault")}, "failed": {8, errors.New("a fault")}, "refused": {1, &seal.Refusal{Code: "x", Reason: "y"}}, "postponed": {1, blob.ErrFull},
 	} {
 		v.sealer.seal = func(context.Context, seal.Original, seal.Stamp) (*seal.Verified, error) { return nil, end.err }
-		_ = v.work(t.Context(), v.upload(titled(name)), end.attempt) // the metrics show the result
+		_ = v.work(t.Context(), v.upload(titled(name)), end.attempt) // the metrics have the outcome
 	}
 	for _, o := range []outcome{sealedOutcome, retriedOutcome, failedOutcome, refusedOutcome, postponedOutcome} {
 		if n := testutil.ToFloat64(metrics.attempts.WithLabelValues(string(o))); n != 1 {
-			t.Errorf("%v attempts were %s, want 1", n, o)
+			t.Errorf("%v attempts have the outcome %s, want 1", n, o)
 		}
 	}
 	families, err := registry.Gather()

@@ -13,31 +13,31 @@ import (
 const FieldNotify Field = "notify"
 
 const (
-	// CodeNotNotify is a text that is not a choice of the time of mail.
+	// CodeNotNotify is a text that is not "now", "never" or a time.
 	CodeNotNotify Code = "not_notify"
-	// CodePastTime is a time that has passed.
+	// CodePastTime is a time that is not in the future.
 	CodePastTime Code = "past_time"
 	// CodeFarTime is a time that is more than a year ahead.
 	CodeFarTime Code = "far_time"
 )
 
-// Notify is the choice of when the recipient of a new certificate gets the mail about it. With the zero
+// Notify is the choice of when the mail about a new certificate is sent to its recipient. With the zero
 // value, the mail is sent at the approval of the certificate.
 type Notify struct {
 	// Never means that no mail is sent.
 	Never bool
 	// At is the time of the mail, or the zero time.
 	At time.Time
-	// Kept is only for a replacement. Its mail is sent when the mail about the replaced certificate would be
-	// sent, or at the approval if no such mail waits.
+	// Kept is only for a replacement. The mail about it is sent at the time that is planned for the mail
+	// about the replaced certificate, or at the approval if there is no plan.
 	Kept bool
 
-	// problem is the problem of a text that is not a choice.
+	// problem is the code for a text that ReadNotify could not parse, or "".
 	problem Code
 }
 
-// ReadNotify returns the choice in a text: "" or "now", "never", or a time as in RFC 3339. The operation
-// that uses the choice checks it.
+// ReadNotify parses a choice: "" or "now", "never", or a time in the format of RFC 3339. For any other
+// text, Check returns a problem.
 func ReadNotify(text string) Notify {
 	text = strings.TrimSpace(text)
 	switch text {
@@ -56,7 +56,7 @@ func ReadNotify(text string) Notify {
 	return Notify{At: at.UTC().Truncate(time.Microsecond)}
 }
 
-// Check returns the problem of the choice, or nil. A time must be in the future and at most a year ahead.
+// Check returns the problem of the choice, or nil. A time must be in the future, at most one year ahead.
 func (n Notify) Check(now time.Time) *Problem {
 	code := n.problem
 	switch {
@@ -75,7 +75,7 @@ func (n Notify) Check(now time.Time) *Problem {
 // Now reports whether the mail is sent at the approval.
 func (n Notify) Now() bool { return !n.Never && n.At.IsZero() && !n.Kept }
 
-// String returns the text from which ReadNotify reads the choice. There is no text for Kept.
+// String returns the choice as a text that ReadNotify parses. It ignores Kept.
 func (n Notify) String() string {
 	switch {
 	case n.Never:
@@ -87,7 +87,7 @@ func (n Notify) String() string {
 	}
 }
 
-// planTx stores the choice for a certificate that belongs to no batch.
+// planTx stores when the mail about a certificate without a batch is sent, if not at the approval.
 func (s *Service) planTx(ctx context.Context, tx *db.Tx, c *Certificate, n Notify) error {
 	if n.Now() || s.plan == nil {
 		return nil

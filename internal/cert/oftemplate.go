@@ -7,8 +7,8 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// SingleOfTemplates returns, by the id of a version of a template, how many certificates without a batch
-// were made from the version. A version without such certificates is not in the result.
+// SingleOfTemplates returns the numbers of certificates without a batch that were made from versions of
+// templates, by the id of the version. A version without such certificates is not in the result.
 func SingleOfTemplates(ctx context.Context, q db.Queryer, institutionID int64, versionIDs []int64) (map[int64]int, error) {
 	counts, err := db.ByID(ctx, q, institutionID, versionIDs, func(list string) string {
 		return `SELECT template_version_id, count(*) FROM certificates WHERE institution_id = $1 AND batch_id IS NULL AND template_version_id IS NOT NULL

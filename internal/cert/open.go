@@ -12,10 +12,10 @@ import (
 
 var errNoPDF = fault.New(fault.NotFound, "Verified PDF not found. The certificate may still be processing.")
 
-// OpenVerified opens the verified PDF of a certificate. The certificate may be revoked. The error
-// is a fault of kind NotFound if the certificate has no verified PDF or its files were erased or
-// deleted by retention, and of kind Damaged if the file is missing or does not have the size and
-// digest that were stored at approval.
+// OpenVerified opens the verified PDF of a certificate, which may be revoked. The error is a fault of
+// kind NotFound if the certificate has no verified PDF, or if its files were erased or deleted by
+// retention. The error is a fault of kind Damaged if a stored file is missing, or if the verified PDF
+// does not have the size and digest that were stored at the approval.
 func (s *Service) OpenVerified(ctx context.Context, c *Certificate) (*Content, error) {
 	content, err := s.openVerified(ctx, c)
 	if c.Verified == nil {
@@ -25,7 +25,7 @@ func (s *Service) OpenVerified(ctx context.Context, c *Certificate) (*Content, e
 }
 
 // OpenAttachment opens an attachment of an application. The error is a fault of kind Damaged if the file
-// is missing or has another size. The caller must check that the reader may see the attachment.
+// is missing or does not have the given size. The caller must check permissions.
 func (s *Service) OpenAttachment(ctx context.Context, key string, size int64) (*Content, error) {
 	o, err := s.blobs.Open(ctx, key)
 	if err == nil && o.Size() != size {
@@ -62,7 +62,7 @@ func (s *Service) openVerified(ctx context.Context, c *Certificate) (*Content, e
 	return &Content{SectionReader: io.NewSectionReader(pdf, 0, head.Size()+tail.Size()), parts: []blob.Object{head, tail}}, nil
 }
 
-// joined reads two files as one, because the verified PDF consists of its original and a tail.
+// joined reads two files as one file, such as an original and its tail.
 type joined struct {
 	head, tail io.ReaderAt
 	split      int64

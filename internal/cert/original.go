@@ -9,11 +9,11 @@ import (
 	"github.com/certvault/certvault/internal/blob"
 )
 
-// OpenOriginal opens the original of a certificate. The original of a certificate from a template
-// that is not approved is drawn. The error is a fault of kind NotFound if the files were erased or
-// deleted by retention, or if the certificate can never be drawn, and of kind Damaged if the file is
-// missing or does not have the size and digest that were stored at the upload, or at the approval of
-// a certificate from a template.
+// OpenOriginal opens the original of a certificate. If a certificate from a template has no verified
+// PDF yet, OpenOriginal draws its original. The error is a fault of kind NotFound if the files were
+// erased or deleted by retention, or if the certificate can never be drawn. The error is a fault of
+// kind Damaged if a stored file is missing, or if the original does not have the stored size and
+// digest. These are stored at the upload, or at the approval of a certificate from a template.
 func (s *Service) OpenOriginal(ctx context.Context, c *Certificate) (*Content, error) {
 	if err := c.checkFilesExist(); err != nil {
 		return nil, err
@@ -26,7 +26,7 @@ func (s *Service) OpenOriginal(ctx context.Context, c *Certificate) (*Content, e
 }
 
 // openOriginal opens the stored original of a certificate without comparing its size and digest. A
-// certificate from a template must be approved.
+// certificate from a template must have a verified PDF.
 func (s *Service) openOriginal(ctx context.Context, c *Certificate) (*Content, error) {
 	o, err := s.blobs.Open(ctx, c.File.Key)
 	if err != nil {

@@ -18,9 +18,9 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// OpenImage opens a picture of the first page of the verified PDF as PNG. The first request draws and
-// stores the picture. A picture that is damaged or missing is drawn again. The error is a fault of kind
-// NotFound if the certificate has no verified PDF or its files were erased or deleted by retention.
+// OpenImage opens a picture of the first page of the verified PDF as PNG. The picture is drawn and stored
+// at the first request, or if the stored picture is damaged or missing. The error is a fault of kind
+// NotFound if the certificate has no verified PDF, or if its files were erased or deleted by retention.
 func (s *Service) OpenImage(ctx context.Context, c *Certificate) (*Content, error) {
 	if c.Verified == nil {
 		return nil, errNoPDF
@@ -32,7 +32,7 @@ func (s *Service) OpenImage(ctx context.Context, c *Certificate) (*Content, erro
 	if !errors.Is(err, errDiffers) {
 		return content, err
 	}
-	// Concurrent requests share one drawing of the picture.
+	// Concurrent requests wait for one call of draw.
 	drawn, err, _ := s.images.Do(c.UUID, func() (any, error) { return s.draw(context.WithoutCancel(ctx), c) })
 	if err != nil {
 		return nil, err
@@ -42,7 +42,7 @@ func (s *Service) OpenImage(ctx context.Context, c *Certificate) (*Content, erro
 }
 
 // storedImage opens the stored picture of a certificate. The error is errDiffers if there is no
-// stored picture, if its key has no digest, or if its digest is not the one in the key.
+// stored picture, if its key has no digest, or if the picture does not have the digest in its key.
 func (s *Service) storedImage(ctx context.Context, c *Certificate) (*Content, error) {
 	sum, ok := imageDigest(c.imageKey)
 	if !ok {
@@ -62,7 +62,7 @@ func (s *Service) storedImage(ctx context.Context, c *Certificate) (*Content, er
 	return content, nil
 }
 
-// imageKey returns a new key of a picture. The key has the digest of the picture.
+// imageKey returns a new key for a picture. The key contains the digest of the picture.
 func imageKey(institutionUUID string, png []byte) string {
 	sum := sha256.Sum256(png)
 	return blobKey(institutionUUID, uuid.Must(uuid.NewV7()).String()+"-"+hex.EncodeToString(sum[:]), "image")
@@ -76,8 +76,8 @@ func imageDigest(key string) (sum [sha256.Size]byte, ok bool) {
 	return sum, err == nil && copy(sum[:], digest) == len(sum) && len(digest) == len(sum)
 }
 
-// draw returns the picture of a certificate as PNG. It returns the stored picture if there is an
-// intact one. Otherwise it draws the picture, and stores it unless the store is full.
+// draw returns the picture of a certificate as PNG. It returns the stored picture if that is intact.
+// Otherwise it draws the picture, and stores it unless the store is full.
 func (s *Service) draw(ctx context.Context, c *Certificate) (png []byte, err error) {
 	now, err := byUUID(ctx, s.db, c.UUID)
 	if err != nil {
@@ -119,8 +119,8 @@ func (s *Service) draw(ctx context.Context, c *Certificate) (png []byte, err err
 		return err
 	})
 	if err == nil && stored == 0 {
-		// The files were erased or their retention ended in the meantime. No record ever referred to
-		// the picture, so it is deleted at once.
+		// The files were erased, or deleted by retention, in the meantime. No record refers to the
+		// picture, so it is deleted at once.
 		if err = s.blobs.Delete(ctx, key); err == nil {
 			err = ErrFilesPurged
 		}
@@ -133,7 +133,7 @@ func (s *Service) draw(ctx context.Context, c *Certificate) (png []byte, err err
 
 // setImageTx sets the picture of a certificate that has files. It returns the number of changed
 // records, 0 or 1. The key of the previous picture is added to former_keys, so that an erasure also
-// deletes that picture.
+// deletes the previous picture.
 func setImageTx(ctx context.Context, tx *db.Tx, uuid, key string) (int64, error) {
 	result, err := tx.ExecContext(ctx, `
 		UPDATE certificates SET image_key = $1,

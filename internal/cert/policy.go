@@ -17,9 +17,9 @@ import (
 )
 
 const (
-	// maxPlacementPage bounds the page that can be chosen for the stamp.
+	// maxPlacementPage is the highest number of a page that can be chosen for the stamp.
 	maxPlacementPage = 10_000
-	// maxLayouts bounds the number of earlier positions that sealing tries.
+	// maxLayouts is the maximum number of earlier positions that an automatic placement tries.
 	maxLayouts = 16
 )
 
@@ -31,7 +31,7 @@ var Placements = []seal.Mode{
 // Policy has an institution's settings for stamps and files.
 type Policy struct {
 	Placement seal.Mode
-	// Page counts from 1. A document with fewer pages is stamped on page one.
+	// Page counts from 1. A document with fewer pages is stamped on page 1.
 	Page int
 	// Box is the position of the stamp for Exact, and nil for other placements.
 	Box          *seal.Box
@@ -111,11 +111,11 @@ func (p *Policy) check() error {
 	return bad.Err()
 }
 
-// vaultColour is the colour of the frame of stamps of institutions without a colour.
+// vaultColour is the colour of the frame of a stamp if the institution has no colour.
 var vaultColour = colour.Colour{R: 0x0b, G: 0x5d, B: 0x4b}
 
-// stamp returns the stamp of a certificate, at the requested position, or at the position that the
-// institution's policy determines if wanted is nil.
+// stamp returns the stamp of a certificate at the requested position. If wanted is nil, the policy of
+// the institution determines the position.
 func (s *Service) stamp(ctx context.Context, c *Certificate, wanted *RequestedPlacement) (seal.Stamp, error) {
 	v, err := account.ReadSettings(ctx, s.db, c.InstitutionID)
 	if err != nil {
@@ -139,7 +139,7 @@ func (s *Service) stamp(ctx context.Context, c *Certificate, wanted *RequestedPl
 }
 
 // placement returns the placement of the next stamp according to the policy of an institution. An
-// automatic placement includes the positions of earlier stamps.
+// automatic placement includes the latest positions of earlier stamps.
 func (s *Service) placement(ctx context.Context, institutionID int64, policy *Policy) (p seal.Placement, err error) {
 	p = seal.Placement{Mode: policy.Placement, Page: policy.Page}
 	if policy.Box != nil {
@@ -168,8 +168,8 @@ func (s *Service) placement(ctx context.Context, institutionID int64, policy *Po
 	return p, rows.Err()
 }
 
-// storeLayoutTx stores the position of a stamp for pages of the same size. It does nothing for a
-// layout without a size. An automatic placement tries the stored positions first.
+// storeLayoutTx stores the position of a stamp. An automatic placement tries the stored positions first
+// on pages of the same size. storeLayoutTx does nothing for a layout without a size.
 func storeLayoutTx(ctx context.Context, tx *db.Tx, institutionID int64, l seal.Layout, now int64) error {
 	if l.Width == 0 {
 		return nil

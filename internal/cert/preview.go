@@ -14,8 +14,8 @@ import (
 	"github.com/certvault/certvault/internal/seal"
 )
 
-// RequestedPlacement is the requested position of one certificate's stamp. It overrides the policy of the
-// institution.
+// RequestedPlacement is the requested position of the stamp of one certificate. It has precedence over the
+// policy of the institution.
 type RequestedPlacement struct {
 	Mode seal.Mode `json:"mode"`
 	Page int       `json:"page"`
@@ -40,8 +40,8 @@ var errNoPreview = fault.New(fault.Unavailable, "This vault cannot draw previews
 
 // Preview returns the position of the stamp of a certificate made from a received file, and other
 // possible positions. It uses the requested position, or the institution's policy if wanted is nil.
-// If f is nil, the file is a blank A4 page. Preview returns a fault of kind Invalid for a requested
-// position that is not valid and for a file that cannot be sealed.
+// If f is nil, Preview uses a blank A4 page. It returns a fault of kind Invalid for a requested position
+// that is not valid, and for a file that cannot be sealed.
 func (s *Service) Preview(ctx context.Context, institutionID int64, f *File, wanted *RequestedPlacement) (p *seal.Preview, err error) {
 	return p, s.preview(ctx, institutionID, f, wanted, Text{}, func(v Previewer, o seal.Original, stamp seal.Stamp) (err error) {
 		p, err = v.Preview(ctx, o, stamp)
@@ -49,9 +49,9 @@ func (s *Service) Preview(ctx context.Context, institutionID int64, f *File, wan
 	})
 }
 
-// Stamped draws the page of a received file with the stamp, as processing would add it. An extra page
-// has the title, the name and the date of t; it leaves out a text that is not valid. The other
-// arguments and the errors are those of Preview.
+// Stamped draws the page with the stamp, as it would be in the verified PDF. An extra page shows the title,
+// the name and the issue date of t, but no text that is not valid. If t has no issue date, the page shows
+// today's date. The other arguments and the errors are those of Preview.
 func (s *Service) Stamped(ctx context.Context, institutionID int64, f *File, wanted *RequestedPlacement, t Text) (p *seal.Stamped, err error) {
 	return p, s.preview(ctx, institutionID, f, wanted, t, func(v Previewer, o seal.Original, stamp seal.Stamp) (err error) {
 		p, err = v.Stamped(ctx, o, stamp)
@@ -59,7 +59,8 @@ func (s *Service) Stamped(ctx context.Context, institutionID int64, f *File, wan
 	})
 }
 
-// Ink draws where a page of a received file has content, as a transparent PNG. Pages count from 1.
+// Ink returns a transparent PNG that shows where a page of a received file has content. Pages count
+// from 1.
 func (s *Service) Ink(ctx context.Context, institutionID int64, f *File, page int) (ink []byte, err error) {
 	return ink, s.preview(ctx, institutionID, f, &RequestedPlacement{Mode: seal.Auto, Page: page}, Text{}, func(v Previewer, o seal.Original, stamp seal.Stamp) (err error) {
 		ink, err = v.Ink(ctx, o, stamp)
@@ -75,7 +76,7 @@ func (s *Service) Picture(ctx context.Context, f *File, page int) (picture []byt
 	})
 }
 
-// preview calls draw with a file and the stamp that a certificate with the texts t would have.
+// preview calls draw with a file, or a blank A4 page, and the stamp of a certificate with the texts t.
 func (s *Service) preview(ctx context.Context, institutionID int64, f *File, wanted *RequestedPlacement, t Text, draw func(Previewer, seal.Original, seal.Stamp) error) error {
 	if wanted != nil {
 		if err := wanted.Check(); err != nil {
@@ -86,8 +87,7 @@ func (s *Service) preview(ctx context.Context, institutionID int64, f *File, wan
 	if err != nil {
 		return err
 	}
-	// The reference id of the certificate is not known yet. All reference ids of an institution
-	// have the same length.
+	// The reference id of the certificate is not known yet. This id has the same length.
 	c := &Certificate{InstitutionID: institutionID, ReferenceID: institution.Prefix + "-" + strings.Repeat("0", codeLen)}
 	c.Title, _ = FieldTitle.Check(t.Title)
 	c.FullName, _ = FieldName.Check(t.FullName)

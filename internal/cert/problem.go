@@ -8,8 +8,7 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// Code identifies the rule that an input breaks. Callers turn a code into a message. The API uses
-// the messages of its contract, and pages use the reader's language.
+// Code identifies the rule that an input breaks. The API and the pages have their own messages for the codes.
 type Code string
 
 const (
@@ -25,14 +24,14 @@ const (
 	CodeNotDate Code = "not_date"
 	// CodeNotAfterIssue is a last day of validity that is not after the issue date.
 	CodeNotAfterIssue Code = "not_after_issue"
-	// CodeTooLate is a last day of validity more than Limit years after the issue date.
+	// CodeTooLate is a last day of validity that is more than Limit years after the issue date.
 	CodeTooLate Code = "too_late"
 	// CodeNotFile is a text in a field that must be a file.
 	CodeNotFile Code = "not_file"
-	// CodeRefusedFile is a file that can never be sealed. Detail is the reason of the seal.Refusal,
-	// with the same text on all surfaces. Limit is MaxFile if the file is larger.
+	// CodeRefusedFile is a file that can never be sealed. Detail is the Reason of the seal.Refusal.
+	// Limit is MaxFile if the file is too large.
 	CodeRefusedFile Code = "refused_file"
-	// CodeDuplicate is a certificate with the address, title and date of another certificate.
+	// CodeDuplicate is a certificate with the address, title and issue date of another certificate.
 	// Detail is the UUID of that certificate, or "" if it is not known.
 	CodeDuplicate Code = "duplicate"
 	// CodeUnchanged is a new value that equals the old one.
@@ -52,7 +51,7 @@ type Problem struct {
 	Code  Code  `json:"code"`
 	// Limit is the bound that the input exceeds. It is 0 for codes without a bound.
 	Limit int `json:"limit,omitempty"`
-	// Detail is described at the codes that use it.
+	// Detail depends on the code.
 	Detail string `json:"detail,omitempty"`
 }
 

@@ -8,19 +8,18 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// Drawing a picture for mail waits while files are sealed, but not longer than patience. After each
-// pause, draw checks whether files are still sealed.
+// draw waits while files are being sealed, but not longer than patience. It checks again after each pause.
 const (
 	pause    = 100 * time.Millisecond
 	patience = 5 * time.Second
 )
 
-// processors limits the files that the Sealer handles at a time, because each file needs a
-// processor and much memory. If there is more than one place, files of batches never use all
-// places, so that a single upload does not wait for them.
+// processors limits the number of files that the Sealer handles at a time, because each file needs a
+// processor and much memory. If the limit is more than one, the files of batches and the pictures
+// together stay below it, so that a single upload does not wait for them.
 type processors struct {
 	all, bulk *semaphore.Weighted
-	// sealing is the number of files that are sealed or wait for a place.
+	// sealing is the number of files that are being sealed or wait for a processor.
 	sealing *atomic.Int64
 }
 
@@ -32,7 +31,7 @@ func newProcessors(n int) processors {
 	return processors{all: semaphore.NewWeighted(int64(n)), bulk: semaphore.NewWeighted(int64(max(1, n-1))), sealing: &atomic.Int64{}}
 }
 
-// seal waits for a place to seal a file, and returns the function that frees it.
+// seal waits for a processor to seal a file, and returns a function that releases the processor.
 func (p processors) seal(ctx context.Context, bulk bool) (release func(), err error) {
 	p.sealing.Add(1)
 	free, err := p.acquire(ctx, bulk)
@@ -46,9 +45,9 @@ func (p processors) seal(ctx context.Context, bulk bool) (release func(), err er
 	}, nil
 }
 
-// draw waits for a place to draw a picture, which is less urgent than sealing, and returns the function
-// that frees it. Drawing takes ten times as long as sealing a certificate from a template, so with the
-// same priority a batch would wait for the pictures of its own mails.
+// draw waits for a processor to draw a picture for mail, and returns a function that releases the processor.
+// Pictures have a lower priority than sealing, because drawing takes about ten times as long as sealing a
+// certificate from a template. Otherwise a batch would wait for the pictures of its own mail.
 func (p processors) draw(ctx context.Context) (release func(), err error) {
 	for waited := time.Duration(0); waited < patience && p.sealing.Load() > 0; waited += pause {
 		timer := time.NewTimer(pause)
@@ -62,7 +61,7 @@ func (p processors) draw(ctx context.Context) (release func(), err error) {
 	return p.acquire(ctx, true)
 }
 
-// acquire waits for a place and returns the function that frees it.
+// acquire waits for a processor and returns a function that releases it.
 func (p processors) acquire(ctx context.Context, bulk bool) (release func(), err error) {
 	if bulk {
 		if err := p.bulk.Acquire(ctx, 1); err != nil {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestBatchLeavesAProcessorFree checks that a single upload never waits for the files of batches,
-// and that a file that stops waiting occupies no place.
+// TestBatchLeavesAProcessorFree checks that files of batches use only one of two processors, and that a
+// canceled call of acquire uses none.
 func TestBatchLeavesAProcessorFree(t *testing.T) {
 	t.Parallel()
 	p, ctx := newProcessors(2), t.Context()
@@ -36,7 +36,7 @@ func TestBatchLeavesAProcessorFree(t *testing.T) {
 	acquire(ctx, false, nil)
 }
 
-// TestPicturesWait checks that a picture waits while a file is sealed, but not forever.
+// TestPicturesWait checks that a picture waits while a file is being sealed, but not longer than patience.
 func TestPicturesWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newProcessors(2)
@@ -51,7 +51,7 @@ func TestPicturesWait(t *testing.T) {
 			return time.Since(began)
 		}
 		if waited := draw(); waited != 0 {
-			t.Errorf("without work, a picture waited %s", waited)
+			t.Errorf("a picture waited %s while no file was being sealed, want 0s", waited)
 		}
 		release, err := p.seal(t.Context(), true)
 		if err != nil {

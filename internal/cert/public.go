@@ -12,7 +12,7 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// Match is the relation between a file and the certificates that are public.
+// Match is the relation between a file and the public certificates.
 type Match string
 
 const (
@@ -26,9 +26,8 @@ const (
 	// maxCount bounds the number of certificates of one original that ByDigest counts for one
 	// institution.
 	maxCount = 10_000
-	// maxIssuers bounds the number of institutions whose certificates of one original ByDigest
-	// finds. ByDigest finds the oldest institutions, so that new institutions cannot displace an
-	// older one.
+	// maxIssuers bounds the number of institutions that ByDigest finds for one original. ByDigest
+	// begins with the oldest institution, so that new institutions cannot displace an older one.
 	maxIssuers = 20
 )
 
@@ -40,7 +39,7 @@ type FileMatch struct {
 	Count int
 	// Certificate is the matching certificate, or nil if more than one certificate matches.
 	Certificate *Certificate
-	// Issuers are the institutions with certificates of an original. It is empty for a verified PDF.
+	// Issuers lists the institutions with certificates of an original. It is empty for a verified PDF.
 	Issuers []Issuer
 }
 
@@ -49,7 +48,7 @@ type Issuer struct {
 	InstitutionID int64
 	// Count is the number of certificates, up to 10,000.
 	Count int
-	// Certificate is nil if the institution has more than one certificate.
+	// Certificate is the only certificate, or nil if Count is more than 1.
 	Certificate *Certificate
 
 	// valid reports whether one of the certificates is not revoked.
@@ -59,9 +58,9 @@ type Issuer struct {
 // ByDigest returns the public information about a file with a SHA-256 digest. It considers only
 // approved and revoked certificates, and returns a fault of kind NotFound for any other file.
 //
-// Any institution can upload any original. Therefore an institution whose certificates of an
-// original are all revoked is ignored while another institution has a certificate of this original
-// that is not revoked.
+// Any institution can upload any original. Therefore an institution that has revoked all its
+// certificates of an original is ignored if another institution has a certificate of the original that
+// is not revoked.
 func (s *Service) ByDigest(ctx context.Context, sum [sha256.Size]byte) (*FileMatch, error) {
 	c, err := scanRow(s.db.QueryRowContext(ctx,
 		`SELECT `+Columns+` FROM certificates WHERE verified_sha256 = $1 AND status IN ('approved', 'revoked') ORDER BY id LIMIT 1`, sum[:]))
@@ -124,13 +123,13 @@ func (s *Service) issuers(ctx context.Context, sum [sha256.Size]byte) (list []Is
 	return list, nil
 }
 
-// confusable has sets of characters of reference ids that people and machines confuse. It omits the
-// characters that FoldReference makes equal.
+// confusable has sets of characters that people and machines confuse. It omits O, I and L, which
+// FoldReference replaces.
 var confusable = []string{"0DQ", "1T7", "2Z", "5S", "6G", "8B", "UVY", "MN", "CG", "EF", "PR", "KX", "VW", "4A", "9G"}
 
-// Similar returns the reference id of the approved or revoked certificate that differs from the
-// typed id by a single character that is easily misread, or by two swapped neighbours, after the
-// prefix. It returns "" if there is no such certificate or more than one.
+// Similar returns the reference id of the approved or revoked certificate whose id is similar to the
+// typed id: after the prefix, one character is easily confused with the typed character, or two
+// adjacent characters are swapped. It returns "" if there is no such certificate or more than one.
 func (s *Service) Similar(ctx context.Context, typed string) (id string, err error) {
 	candidates := neighbours(FoldReference(typed))
 	if len(candidates) == 0 {

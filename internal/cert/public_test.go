@@ -45,8 +45,8 @@ func TestByDigestReturnsPublicCertificates(t *testing.T) {
 				t.Errorf("%s, original: match = %+v, err = %v, want MatchOriginal with the certificate", status, m, err)
 			}
 		}
-		// A second certificate of the same original does not count while it is in processing. After
-		// its approval, the file no longer identifies one certificate.
+		// A second certificate of the same original is not counted until it is approved. Then the file
+		// no longer identifies one certificate.
 		again := v.upload(titled("two"))
 		if m, err := v.ByDigest(ctx, original); err != nil || m.Count != 1 || m.Certificate == nil {
 			t.Errorf("with a second certificate in processing: match = %+v, err = %v, want one certificate", m, err)
@@ -58,9 +58,9 @@ func TestByDigestReturnsPublicCertificates(t *testing.T) {
 	})
 }
 
-// TestOriginalOfAnotherInstitutionHidesNoRecord checks that the same original of another
-// institution does not hide the certificate of the first institution, and that an institution with
-// only revoked certificates does not count while another institution has an approved certificate.
+// TestOriginalOfAnotherInstitutionHidesNoRecord checks that ByDigest finds the certificates of all
+// institutions with the same original. ByDigest ignores an institution with only revoked certificates if
+// another institution has an approved one.
 func TestOriginalOfAnotherInstitutionHidesNoRecord(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -89,7 +89,7 @@ func TestOriginalOfAnotherInstitutionHidesNoRecord(t *testing.T) {
 				got = append(got, id)
 			}
 			if m.Count != count || !slices.Equal(got, want) || (m.Certificate != nil) != (count == 1) {
-				t.Errorf("%s: count = %d, issuers' certificates = %q, certificate %v; want %d, %q, a certificate only for the count 1", name, m.Count, got, m.Certificate, count, want)
+				t.Errorf("%s: count = %d, issuers' certificates = %q, certificate = %v; want %d, %q, and a certificate only if the count is 1", name, m.Count, got, m.Certificate, count, want)
 			}
 		}
 		check("one of each", [3]Status{Approved, Approved, Failed}, 2, first.UUID, second.UUID)
@@ -144,9 +144,9 @@ func TestSimilarFindsOneMistake(t *testing.T) {
 		for typed, want := range map[string]string{
 			"NWU-7K3M9QX2P4RTVWBZ":  id, // B for 8
 			"nwu 7k3m9qx2p4rtuw8z":  id, // U for V
-			"NWU-K73M9QX2P4RTVW8Z":  id, // swapped
+			"NWU-K73M9QX2P4RTVW8Z":  id, // two swapped characters
 			"NWU-7K3M9QX2P4RTVWZ8":  id,
-			"NWU-7K3M9QX2P4RTVW8H":  "", // not similar
+			"NWU-7K3M9QX2P4RTVW8H":  "", // H is not confused with Z
 			"NWU-1K3M9QX2P4RTVWBZ":  "", // two mistakes
 			"NVU-7K3M9QX2P4RTVW8Z":  "", // the prefix is not corrected
 			"NWU-7K3M9QX2P4RTVW8":   "",

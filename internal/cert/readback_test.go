@@ -14,7 +14,7 @@ import (
 	"github.com/certvault/certvault/internal/seal"
 )
 
-// corruptingStore returns tails with one bit changed.
+// corruptingStore changes one bit of a tail when the tail is read.
 type corruptingStore struct{ blob.Store }
 
 func (s corruptingStore) Open(ctx context.Context, key string) (blob.Object, error) {
@@ -68,7 +68,7 @@ func TestCorruptedFileIsNotApproved(t *testing.T) {
 					t.Errorf("sealing into a store that corrupts the file: err = %v, want a different size or digest", err)
 				}
 				if after := v.snapshot(c.UUID); !reflect.DeepEqual(before, after) {
-					t.Errorf("the record, events or jobs changed: %+v", after)
+					t.Errorf("the record, events and jobs are now %+v, want no change", after)
 				}
 				if keys := v.keys(); len(keys) != 1 {
 					t.Errorf("stored files = %v, want only the original", keys)
@@ -78,7 +78,7 @@ func TestCorruptedFileIsNotApproved(t *testing.T) {
 	}
 }
 
-// A wrong digest or size from the sealer is detected.
+// A certificate is not approved if the sealer returns a wrong digest or size.
 func TestWrongDigestIsNotApproved(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.Open(t, t.TempDir(), ""))

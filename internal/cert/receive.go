@@ -17,16 +17,16 @@ import (
 )
 
 const (
-	// MaxFile is the largest file in bytes: 20 MB.
+	// MaxFile is the maximum size of an uploaded file in bytes: 20 MB.
 	MaxFile = 20 << 20
 	// maxChecks is the number of files that are checked at a time. The check of a file uses at most
-	// about 60 MB, even if the file was made to reach the limits of package pdf.
+	// about 60 MB of memory, even if the file reaches all limits of package pdf.
 	maxChecks = 2
-	// maxFileName bounds a file's name in code points.
+	// maxFileName is the maximum length of a file's name in code points.
 	maxFileName = 255
 )
 
-// Incoming is a file that the vault receives. It counts and hashes the bytes that are read from it.
+// Incoming is a reader of a file that the vault receives. It counts and hashes the bytes that are read.
 type Incoming struct {
 	name string
 	r    io.Reader
@@ -41,8 +41,7 @@ func NewIncoming(name string, r io.Reader) *Incoming {
 
 var errTooLarge = errors.New("the file is too large")
 
-// Read implements io.Reader. If the file is larger than MaxFile, it returns an error and stops
-// reading.
+// Read implements io.Reader. It returns an error if the file is larger than MaxFile.
 func (in *Incoming) Read(p []byte) (int, error) {
 	n, err := in.r.Read(p[:min(int64(len(p)), MaxFile+1-in.size)])
 	in.hash.Write(p[:n])
@@ -52,7 +51,7 @@ func (in *Incoming) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Drain reads, counts and hashes the rest of a file, even beyond MaxFile.
+// Drain reads, counts and hashes the rest of a file, even if the file is larger than MaxFile.
 func (in *Incoming) Drain() error {
 	n, err := io.Copy(in.hash, in.r)
 	in.size += n
@@ -79,7 +78,7 @@ func (s *Service) Receive(ctx context.Context, institutionUUID string, in *Incom
 	return s.receive(ctx, institutionUUID, "original", in, use)
 }
 
-// ReceiveAttachment is Receive for an attachment of an application. The rules are the same.
+// ReceiveAttachment is like Receive, for an attachment of an application.
 func (s *Service) ReceiveAttachment(ctx context.Context, institutionUUID string, in *Incoming, use func(*File) error) error {
 	return s.receive(ctx, institutionUUID, AttachmentKind, in, use)
 }
@@ -132,8 +131,7 @@ func (s *Service) inspect(ctx context.Context, institutionUUID string, f *File) 
 	return nil
 }
 
-// checkActiveContent returns seal.ErrActive if the institution refuses files with active content. Few
-// files have such content, so the policy is read only for them.
+// checkActiveContent returns seal.ErrActive if the institution refuses files with active content.
 func (s *Service) checkActiveContent(ctx context.Context, institutionUUID string) error {
 	refuses, err := account.RefusesActive(ctx, s.db, institutionUUID)
 	if err == nil && refuses {
@@ -162,17 +160,17 @@ func original(f *File, r io.ReaderAt) seal.Original {
 	return seal.Original{Name: f.Name, Type: f.Type, R: r, Size: f.Size, SHA256: f.SHA256, State: f.State}
 }
 
-// ArchiveKey returns a new key of an archive of an institution.
+// ArchiveKey returns a new key for an archive of an institution.
 func ArchiveKey(institutionUUID string) string {
 	return blobKey(institutionUUID, uuid.Must(uuid.NewV7()).String(), ArchiveKind)
 }
 
-// BaseKey returns a new key of the base of an institution's template.
+// BaseKey returns a new key for the base of an institution's template.
 func BaseKey(institutionUUID string) string {
 	return blobKey(institutionUUID, uuid.Must(uuid.NewV7()).String(), BaseKind)
 }
 
-// NewKey returns a new key of a file of an institution, of a kind such as DesignKind.
+// NewKey returns a new key for a file of an institution. kind is a kind such as DesignKind.
 func NewKey(institutionUUID, kind string) string {
 	return blobKey(institutionUUID, uuid.Must(uuid.NewV7()).String(), kind)
 }

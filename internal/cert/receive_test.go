@@ -43,21 +43,20 @@ func TestReceiveReturnsDigestAndState(t *testing.T) {
 	}
 	stored, err := io.ReadAll(io.NewSectionReader(o, 0, o.Size()))
 	if err := errors.Join(err, o.Close()); err != nil || !bytes.Equal(stored, content) {
-		t.Errorf("the stored file differs from the content, or reading the file failed; err = %v", err)
+		t.Errorf("the stored file has %d bytes, err = %v, want the content", len(stored), err)
 	}
-	// The digest of a longer file that begins with this content can be computed from the hash
-	// state.
+	// The hash state is sufficient to compute the digest of a longer file that begins with this content.
 	hash := sha256.New()
 	state, ok := hash.(encoding.BinaryUnmarshaler)
 	if !ok {
-		t.Fatal("the hash cannot restore a state")
+		t.Fatal("the hash is not an encoding.BinaryUnmarshaler")
 	}
 	if err := state.UnmarshalBinary(f.State); err != nil {
 		t.Fatal(err)
 	}
 	hash.Write([]byte(tailText))
 	if want := sha256.Sum256(append(content, tailText...)); [32]byte(hash.Sum(nil)) != want {
-		t.Error("the digest computed from the state is wrong")
+		t.Error("the digest computed from the state is not the digest of the longer file")
 	}
 	if !strings.HasPrefix(f.Key, v.inst.UUID+"/") {
 		t.Errorf("key = %s, want a key in the institution's folder", f.Key)
@@ -82,7 +81,7 @@ func TestReceiveRefusesFileOverLimit(t *testing.T) {
 	if refused, ok := errors.AsType[*seal.Refusal](err); !ok || refused.Code != "too_large" || !strings.Contains(refused.Reason, "20971520") {
 		t.Errorf("file of 20 MB and one byte: err = %v, want too_large", err)
 	}
-	// Receive stops reading at the limit, because a request may be endless.
+	// Receive stops reading one byte after the limit, because a request may be endless.
 	endless := &counted{r: repeating{}}
 	if _, err := v.receiveFrom(t.Context(), "diploma.pdf", endless); err == nil || endless.n > MaxFile+1 {
 		t.Errorf("read %d bytes of an endless file, err = %v, want at most MaxFile + 1 bytes and an error", endless.n, err)
@@ -139,7 +138,7 @@ func TestReceiveDeletesRefusedFile(t *testing.T) {
 	}
 }
 
-// Receive deletes the file even if the client disconnects, which ends the context of the request.
+// Receive deletes the file even if the client disconnects, which cancels the context of the request.
 func TestReceiveDeletesFileAfterDisconnect(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.Open(t, t.TempDir(), ""), func(c *Config) { c.Blobs = contextStore{c.Blobs} })

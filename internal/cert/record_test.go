@@ -11,8 +11,7 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// The audit log has the operations of people and tokens. It does not have automatic changes, or
-// operations that changed nothing.
+// The audit log has no entries for automatic changes, or for operations that changed nothing.
 func TestOperationsAreRecorded(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -27,7 +26,7 @@ func TestOperationsAreRecorded(t *testing.T) {
 		}
 		v.approved(c)
 		if _, err := v.Retry(t.Context(), v.inst.ID, c.UUID, nil); err == nil {
-			t.Fatal("an approved certificate was retried")
+			t.Fatal("the retry of an approved certificate returned no error")
 		}
 		for range 2 {
 			if _, err := v.Revoke(t.Context(), v.inst.ID, c.UUID, Revocation{Reason: "typo", Note: "a private note"}); err != nil {
@@ -62,8 +61,8 @@ func TestOperationsAreRecorded(t *testing.T) {
 	})
 }
 
-// BenchmarkRecord measures the cost of the audit log for an upload. It alternates transactions with
-// and without an entry in the audit log, and reports the median time of each kind.
+// BenchmarkRecord measures the cost of an entry in the audit log for the creation of a certificate. It
+// reports the median times of transactions with and without an entry, and their ratio.
 func BenchmarkRecord(b *testing.B) {
 	each := map[string]func(b *testing.B) *db.DB{
 		"sqlite":   func(b *testing.B) *db.DB { return dbtest.Open(b, b.TempDir(), "") },

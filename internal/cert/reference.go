@@ -8,9 +8,9 @@ import (
 )
 
 const (
-	// crockford is the alphabet of Crockford's base 32, without I, L, O and U.
+	// crockford is the alphabet of Crockford's base 32, which has no I, L, O or U.
 	crockford = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
-	// codeLen is the number of characters for 80 random bits, at five bits each.
+	// codeLen is the number of random characters in a reference id. 16 characters of 5 bits are 80 bits.
 	codeLen = 16
 	// minPrefixLen and maxPrefixLen are the minimum and maximum length of an institution's prefix.
 	minPrefixLen, maxPrefixLen = 2, 10
@@ -19,8 +19,7 @@ const (
 	maxTyped = 128
 )
 
-// newReference returns a new reference id: the institution's prefix, a hyphen and 80
-// random bits.
+// newReference returns a new reference id: the institution's prefix, a hyphen and 80 random bits.
 func newReference(prefix string) (string, error) {
 	var random [codeLen]byte
 	if _, err := rand.Read(random[:]); err != nil {
@@ -32,17 +31,17 @@ func newReference(prefix string) (string, error) {
 	return prefix + "-" + string(random[:]), nil
 }
 
-// WidestReference returns a text that is as long as the reference ids of an institution, and at least as
-// wide as each of them in nearly every font.
+// WidestReference returns a text with the length of the institution's reference ids. In nearly every font,
+// none of these ids is wider than the text.
 func WidestReference(prefix string) string { return prefix + "-" + strings.Repeat("W", codeLen) }
 
-// SampleReference returns a text that looks like a reference id of an institution and is as long, but
-// is never one: reference ids have no U after the prefix.
+// SampleReference returns a text with the form and the length of an institution's reference ids. It is
+// never a reference id, because reference ids have no U after the prefix.
 func SampleReference(prefix string) string { return prefix + "-SAMPLENUMBERONLY" }
 
-// FoldReference returns a typed reference id in its canonical form: upper case,
-// without white space, hyphens and invisible characters, with O as 0, and I and L as
-// 1. It returns "" if the text cannot be a reference id.
+// FoldReference returns a typed reference id in its canonical form: in upper case, without white space,
+// hyphens and invisible characters, and with O replaced by 0, and I and L by 1. It returns "" if the text
+// cannot be a reference id.
 func FoldReference(typed string) string {
 	if len(typed) > maxTyped {
 		return ""
@@ -63,8 +62,8 @@ func FoldReference(typed string) string {
 	return b.String()
 }
 
-// foldCharacter folds one upper-case character. It returns 0 for a separator, and false if no
-// reference id has the character.
+// foldCharacter folds one upper-case character. It returns 0 for a character that FoldReference removes,
+// and false for a character that no reference id can contain.
 func foldCharacter(c rune) (folded byte, ok bool) {
 	switch {
 	case c == 'O':
@@ -74,12 +73,12 @@ func foldCharacter(c rune) (folded byte, ok bool) {
 	case c >= '0' && c <= '9', c >= 'A' && c <= 'Z':
 		return byte(c), true
 	case unicode.IsSpace(c), isHyphen(c), unicode.Is(unicode.Cf, c):
-		// Cf contains invisible characters that copied text may have: marks of direction, soft
-		// hyphens and zero-width spaces.
+		// Cf contains invisible characters that copied text may have: directional marks, soft hyphens
+		// and zero-width spaces.
 		return 0, true
 	}
 	return 0, false
 }
 
-// isHyphen reports whether a keyboard or word processor may use a character as a hyphen.
+// isHyphen reports whether c is a hyphen, a dash or a minus sign.
 func isHyphen(c rune) bool { return unicode.Is(unicode.Pd, c) || c == 0x2212 }

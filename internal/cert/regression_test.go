@@ -9,8 +9,8 @@ import (
 	"github.com/certvault/certvault/internal/seal"
 )
 
-// In an earlier version, a worker that lost the response to the commit deleted the file that the
-// committed row referred to. The result was an approved certificate without its verified PDF.
+// In an earlier version, a worker that did not receive the response to the commit deleted the verified
+// PDF, although the commit had succeeded and the certificate was approved.
 func TestRegressionLostCommitResponseLosesNoFile(t *testing.T) {
 	t.Parallel()
 	proxy, proxied := dbtest.NewProxy(t, dbtest.MigratedURL(t))
@@ -34,7 +34,7 @@ func TestRegressionLostCommitResponseLosesNoFile(t *testing.T) {
 	if err := content.Close(); err != nil {
 		t.Error(err)
 	}
-	// The next attempt of the queue finds the certificate approved.
+	// The next attempt changes nothing, because the certificate is already approved.
 	if err := v.work(t.Context(), c, 2); err != nil || len(v.keys()) != 2 {
 		t.Errorf("second attempt: err = %v, files = %v, want no error and 2 files", err, v.keys())
 	}

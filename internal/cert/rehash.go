@@ -17,25 +17,25 @@ import (
 const (
 	// RehashEvery is the interval of Rehash.
 	RehashEvery = 10 * time.Second
-	// RehashAge is the time after which a file is checked again.
+	// RehashAge is the time after which the files of a certificate are checked again.
 	RehashAge = 30 * 24 * time.Hour
-	// rehashTurns is the number of turns in RehashAge. Each turn checks its share of all files, which
-	// distributes the work over the month.
+	// rehashTurns is the number of calls of Rehash in RehashAge. Each call checks its share of all
+	// files, which distributes the work over RehashAge.
 	rehashTurns = int64(RehashAge / RehashEvery)
 	// rehashTime is the time after which Rehash returns although more files are due.
 	rehashTime = 5 * time.Minute
-	// maxRehash bounds the files that are listed at once.
+	// maxRehash bounds the number of certificates that one statement lists.
 	maxRehash = 200
 )
 
 // Rehash calls CheckFiles for the certificates whose last check of the verified PDF is older than
-// RehashAge, oldest first. Rehash finds lost or changed files before the files are needed. It stores
-// its progress only as the times of the checks. Therefore it continues where it stopped after a
-// restart, or on another node.
+// RehashAge, oldest first. Rehash finds missing or changed files before the files are needed. The
+// stored times of the checks are its only state, so after a restart or on another node it continues
+// where it stopped.
 //
 // all is the number of certificates with files. A call checks the share of one interval and a quarter
-// more, to catch up after a delay. It reads at most rate bytes a second. If the share takes longer than
-// the interval, Rehash continues with the next share. If the file store is unavailable, Rehash returns
+// more, to catch up after a delay. If this takes longer than the interval, Rehash continues with the
+// next share. It reads at most rate bytes a second. If the file store is unavailable, Rehash returns
 // the error, and the stored results do not change.
 func (s *Service) Rehash(ctx context.Context, all, rate int64) error {
 	share := 1 + (all+all/4)/rehashTurns
@@ -69,8 +69,7 @@ func (s *Service) rehashShare(ctx context.Context, share int, rate int64) (more 
 	return true, nil
 }
 
-// rehash checks the files of a certificate, and then waits for the rest of the time that reading them
-// takes at the rate.
+// rehash checks the files of a certificate, and then waits so that at most rate bytes a second are read.
 func (s *Service) rehash(ctx context.Context, uuid string, rate int64) error {
 	c, err := byUUID(ctx, s.db, uuid)
 	if fault.Is(err, fault.NotFound) {
@@ -104,14 +103,14 @@ func sizeOf(c *Certificate, checks []Check) (size int64) {
 			size += c.File.Size
 		case CheckFile:
 			size += c.Verified.Size
-		default: // the other checks read the same files
+		default: // the check of the signature reads the file of CheckFile
 		}
 	}
 	return size
 }
 
-// OldestCheck returns the time of the oldest check of a verified PDF, or a zero time if there is
-// none.
+// OldestCheck returns the time of the oldest stored check of a verified PDF, or the zero time if there
+// is no check.
 func OldestCheck(ctx context.Context, q db.Queryer) (time.Time, error) {
 	var at int64
 	err := q.QueryRowContext(ctx, `SELECT checked_at FROM certificate_checks WHERE name = $1 ORDER BY checked_at LIMIT 1`, CheckFile).Scan(&at)
@@ -124,12 +123,13 @@ func OldestCheck(ctx context.Context, q db.Queryer) (time.Time, error) {
 	return db.Time(at), nil
 }
 
-// CheckFiles reads the stored files of a certificate, compares their digests, verifies the
-// signature and stores the results. A damaged file is not an error. Its check has the result
-// FailedCheck, and CheckFiles logs an alarm. A file that is correct again passes its check. then
-// runs in the transaction that stores the results, unless the certificate or its files were
-// deleted. then may be nil. If the file store is unavailable, CheckFiles returns the error, and the
-// stored results do not change.
+// CheckFiles reads the stored files of a certificate, checks their digests, verifies the signature,
+// and stores and returns the results. A damaged file is not an error: the result of its check is
+// FailedCheck, and CheckFiles logs an alarm. If the file store is unavailable, CheckFiles returns the
+// error, and the stored results do not change.
+//
+// If then is not nil, it runs in the transaction that stores the results, unless the certificate or its
+// files were deleted.
 func (s *Service) CheckFiles(ctx context.Context, c *Certificate, then TxFunc) ([]Check, error) {
 	var checks []Check
 	if c.FilesDeletedAt == nil {
@@ -171,7 +171,7 @@ func (s *Service) CheckFiles(ctx context.Context, c *Certificate, then TxFunc) (
 	return checks, nil
 }
 
-// rehashDue returns the certificates whose checks are the oldest, if they are due.
+// rehashDue returns the UUIDs of up to limit certificates whose check is due, oldest check first.
 func (s *Service) rehashDue(ctx context.Context, limit int) ([]string, error) {
 	uuids, err := db.Column[string](s.db.QueryContext(ctx, `
 		SELECT c.uuid FROM certificate_checks k JOIN certificates c ON c.id = k.certificate_id
@@ -185,10 +185,11 @@ func (s *Service) rehashDue(ctx context.Context, limit int) ([]string, error) {
 
 // recheck reads the files of a certificate again and returns the results of the checks. It may return
 // results together with an error, so that one unreadable file does not stop the checks of other files.
-// A missing file fails its check. If a file cannot be read for another reason, the result is NotRun.
+// The result is FailedCheck for a missing or damaged file, and NotRun for a file that cannot be read for
+// another reason.
 func (s *Service) recheck(ctx context.Context, c *Certificate) (checks []Check, err error) {
 	ctx = blob.WithoutCache(ctx)
-	// The record of an application has no file until a reviewer adds one.
+	// An application may have no file.
 	if originalCheck(c) == CheckOriginal && c.File.Key != "" {
 		content, e := s.openOriginal(ctx, c)
 		var k Check
@@ -221,14 +222,13 @@ func (s *Service) recheck(ctx context.Context, c *Certificate) (checks []Check, 
 	}
 	result, e := s.verifySignature(content, content.Size(), anchors)
 	if result == NotRun && e != nil {
-		// The last result and its date do not change.
+		// The stored result of the last check does not change.
 		return checks, errors.Join(err, e)
 	}
 	return append(checks, Check{Name: CheckSignature, Result: result}), errors.Join(err, e)
 }
 
-// recheckFile returns the result of a check of a file. It always reads the whole file. err is the
-// error of opening the file.
+// recheckFile checks a whole file and returns the result. err is the error of opening the file.
 func recheckFile(name string, content *Content, err error, size int64, sum [sha256.Size]byte) (Check, error) {
 	if err == nil {
 		err = compareWhole(content, size, sum)
@@ -243,8 +243,8 @@ func recheckFile(name string, content *Content, err error, size int64, sum [sha2
 	}
 }
 
-// signed reports whether a certificate's file is signed. Files from the first version of the vault
-// are not signed and have no signature check.
+// signed reports whether the verified PDF of a certificate is signed. Files from the first version of the
+// vault are not signed and have no signature check.
 func (s *Service) signed(ctx context.Context, id int64) (yes bool, err error) {
 	if err := s.db.QueryRowContext(ctx,
 		`SELECT EXISTS (SELECT 1 FROM certificate_checks WHERE certificate_id = $1 AND name = $2)`, id, CheckSignature).Scan(&yes); err != nil {
@@ -253,8 +253,8 @@ func (s *Service) signed(ctx context.Context, id int64) (yes bool, err error) {
 	return yes, nil
 }
 
-// OriginalDamaged reports whether the last check of a certificate's original failed. For an original
-// that is a part of the verified PDF, CheckFile has the result.
+// OriginalDamaged reports whether the last CheckOriginal of a certificate failed. An original that is a
+// part of the verified PDF has no such check, because CheckFile includes it.
 func (s *Service) OriginalDamaged(ctx context.Context, c *Certificate) (yes bool, err error) {
 	if err := s.db.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM certificate_checks WHERE certificate_id = $1 AND name = $2 AND result = $3)`,
 		c.ID, CheckOriginal, string(FailedCheck)).Scan(&yes); err != nil {

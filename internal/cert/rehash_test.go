@@ -14,11 +14,11 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// fastRate is a rate at which Rehash does not wait after the check of a file.
+// fastRate is a rate, in bytes a second, at which Rehash does not wait after the check of a file.
 const fastRate = 1 << 50
 
-// A call checks its share of the files, beginning with the files whose checks are the oldest. The next call,
-// which may be on another node, continues with the next files.
+// A call of Rehash checks its share of the files, oldest check first. The next call continues with the next
+// files.
 func TestRehashContinues(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -33,7 +33,7 @@ func TestRehashContinues(t *testing.T) {
 		v.clock.Advance(RehashAge)
 		oldest, err := OldestCheck(t.Context(), d)
 		if want := v.fileCheck(list[0]).CheckedAt; err != nil || !oldest.Equal(*want) {
-			t.Errorf("the oldest check is of %v, err = %v, want %v", oldest, err, want)
+			t.Errorf("OldestCheck = %v, err = %v, want %v", oldest, err, want)
 		}
 		rechecked := func() (titles []string) {
 			for _, c := range list {
@@ -43,7 +43,7 @@ func TestRehashContinues(t *testing.T) {
 			}
 			return titles
 		}
-		for i, all := range []int64{0, rehashTurns, 0} { // their shares are one, two and one
+		for i, all := range []int64{0, rehashTurns, 0} { // the calls check one, two and one certificate
 			if err := v.Rehash(t.Context(), all, fastRate); err != nil {
 				t.Fatal(err)
 			}
@@ -67,7 +67,8 @@ func TestRehashContinues(t *testing.T) {
 	})
 }
 
-// counterOf returns the value of a counter whose label has a value, or of a counter without labels.
+// counterOf returns the value of a counter. label is the value of its label, or "" for a counter without
+// labels.
 func counterOf(t *testing.T, registry *prometheus.Registry, name, label string) float64 {
 	t.Helper()
 	families, err := registry.Gather()
@@ -103,18 +104,18 @@ func TestRehashPaces(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	if err := v.Rehash(ctx, 0, 1); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("Rehash at a byte a second returned %v at the end of its context, want the error of the context", err)
+		t.Errorf("Rehash at one byte a second: err = %v, want context.DeadlineExceeded", err)
 	}
 }
 
-// unavailable is a store on the network that does not respond.
+// unavailable is a store that cannot open files.
 type unavailable struct{ blob.Store }
 
 func (unavailable) Open(context.Context, string) (blob.Object, error) {
 	return nil, blob.ErrUnavailable
 }
 
-// An outage of the file store changes no result. The checks are repeated when it has ended.
+// An outage of the file store changes no result. The files are checked after the outage.
 func TestRehashDuringAnOutage(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.Open(t, t.TempDir(), ""))
@@ -123,16 +124,16 @@ func TestRehashDuringAnOutage(t *testing.T) {
 	v.clock.Advance(RehashAge + time.Minute)
 	v.blobs = unavailable{v.folder}
 	if err := v.Rehash(t.Context(), 0, fastRate); !errors.Is(err, blob.ErrUnavailable) {
-		t.Errorf("Rehash without a file store = %v, want the error of the store", err)
+		t.Errorf("Rehash during an outage: err = %v, want blob.ErrUnavailable", err)
 	}
 	if k := v.fileCheck(c); k.Result != Passed || !k.CheckedAt.Equal(*before.CheckedAt) {
-		t.Errorf("check after an outage = %+v, want %+v", k, before)
+		t.Errorf("check during the outage = %+v, want %+v", k, before)
 	}
 	v.blobs = v.folder
 	if err := v.Rehash(t.Context(), 0, fastRate); err != nil {
 		t.Fatal(err)
 	}
 	if k := v.fileCheck(c); k.Result != Passed || !k.CheckedAt.After(*before.CheckedAt) {
-		t.Errorf("check after the outage ended = %+v, want passed at a later time", k)
+		t.Errorf("check after the outage = %+v, want passed at a later time", k)
 	}
 }

@@ -15,15 +15,15 @@ import (
 	"github.com/certvault/certvault/internal/quota"
 )
 
-// A replacement is a certificate that is made in place of another one. The certificate that it replaces
-// stays as it is until the replacement is approved. The transaction of the approval then revokes the
-// replaced certificate; see endReplacedTx. A replacement that fails, or that is revoked before its
-// approval, changes nothing, and the certificate can be replaced again. See ADR 0043.
+// A replacement is a certificate that is made in place of another one. The transaction that approves the
+// replacement revokes the other certificate; see endReplacedTx. A replacement that fails, or that is
+// revoked before its approval, does not change the other certificate, which can be replaced again. See
+// ADR 0043.
 
-// Link is a certificate as the record of another certificate refers to it.
+// Link is a reference to another certificate.
 type Link struct{ UUID, ReferenceID string }
 
-// linkOf returns the link that two columns contain, or nil.
+// linkOf returns the link in two columns, or nil.
 func linkOf(uuid, reference sql.NullString) *Link {
 	if !uuid.Valid {
 		return nil
@@ -34,7 +34,7 @@ func linkOf(uuid, reference sql.NullString) *Link {
 // Replaced reports whether the certificate was replaced by another one.
 func (c *Certificate) Replaced() bool { return c.Status == Revoked && c.ReplacedBy != nil }
 
-// root returns the UUID of the first certificate of the chain of replacements.
+// root returns the UUID of the first certificate in the chain of replacements of c.
 func (c *Certificate) root() string {
 	if c.lineage != "" {
 		return c.lineage
@@ -42,7 +42,7 @@ func (c *Certificate) root() string {
 	return c.UUID
 }
 
-// Text returns the fields of the certificate other than its file. A replacement carries them over.
+// Text returns the fields of the certificate other than its file.
 func (c *Certificate) Text() Text {
 	return Text{Title: c.Title, FullName: c.FullName, Email: c.Email, IssueDate: c.IssueDate, Details: c.Details, ExpiresOn: c.ExpiresOn}
 }
@@ -62,7 +62,7 @@ func (c *Certificate) RenewedUntil(day string) (string, error) {
 		}
 	}
 	issued, expires, renewed := dates[0], dates[1], dates[2]
-	// Most periods are whole months or years. They end on the same day of the month, or on the day before.
+	// Most periods are whole months or years, which end on the same day of a month or on the day before.
 	months := 12*(expires.Year()-issued.Year()) + int(expires.Month()-issued.Month())
 	for _, m := range []int{months, months + 1} {
 		for _, days := range []int{0, -1} {
@@ -74,9 +74,8 @@ func (c *Certificate) RenewedUntil(day string) (string, error) {
 	return renewed.Add(expires.Sub(issued)).Format(dateLayout), nil
 }
 
-// Replaceable reports whether the certificate can be replaced if no other replacement of it is being made.
-// A replacement that is not approved cannot be replaced. If it fails, the certificate that it replaces can
-// be replaced again.
+// Replaceable reports whether the certificate can be replaced, unless a replacement is already being made.
+// A replacement cannot be replaced before it is approved.
 func (c *Certificate) Replaceable() bool {
 	switch c.Status {
 	case Approved:
@@ -92,14 +91,13 @@ func (c *Certificate) Replaceable() bool {
 
 var errInvalidOperation = fault.New(fault.BadRequest, "Invalid operation")
 
-// Replace creates the replacement of a certificate of u.Institution, as Upload creates a certificate.
-// The caller must also set the fields of u that do not change. Replace returns NotFound for an unknown
-// certificate, BadRequest if the certificate cannot be replaced or is being replaced, and Invalid with
-// Problems for bad input, such as the file of the replaced certificate or a duplicate of a certificate
-// outside the chain of replacements. The error is fault.Forbidden if a limit of the institution is
-// reached.
+// Replace is like Upload, but creates a replacement of a certificate of u.Institution. The caller must
+// also set the fields of u that do not change. Replace returns NotFound for an unknown certificate, and
+// BadRequest if the certificate cannot be replaced or is being replaced. It returns Invalid with Problems
+// for invalid input, for the file of the replaced certificate, and for a duplicate of a certificate outside
+// the chain of replacements. It returns Forbidden if a limit of the institution is reached.
 func (s *Service) Replace(ctx context.Context, uuid string, u Upload) (c *Certificate, err error) {
-	// Bad input is refused before the transaction begins, so that it locks nothing.
+	// Invalid input is refused before the transaction begins, so that it locks nothing.
 	if c, err = s.ByUUID(ctx, u.Institution.ID, uuid); err != nil {
 		return nil, err
 	}
@@ -120,7 +118,7 @@ func (s *Service) Replace(ctx context.Context, uuid string, u Upload) (c *Certif
 }
 
 // ReplaceTx is Replace in the caller's transaction. The transaction can continue after an error of kind
-// NotFound, BadRequest, Forbidden or Invalid, unless u.Then returned it.
+// NotFound, BadRequest, Forbidden or Invalid, unless u.Then returned the error.
 func (s *Service) ReplaceTx(ctx context.Context, tx *db.Tx, uuid string, u Upload) (*Certificate, error) {
 	// The lock makes a concurrent revocation, approval or replacement of the certificate wait.
 	old, err := lockTx(ctx, tx, u.Institution.ID, uuid)
@@ -130,7 +128,8 @@ func (s *Service) ReplaceTx(ctx context.Context, tx *db.Tx, uuid string, u Uploa
 	if !old.Replaceable() {
 		return nil, errInvalidOperation
 	}
-	// The unique index on replaces has the same rule. Its error would end the transaction on PostgreSQL.
+	// The unique index on replaces enforces the same rule, but on PostgreSQL its error would end the
+	// transaction.
 	var going bool
 	if err := tx.QueryRowContext(ctx, `
 		SELECT EXISTS (SELECT 1 FROM certificates WHERE lineage = $1 AND replaces = $2 AND status IN ('pending', 'in_review', 'processing', 'approved'))`,
@@ -173,14 +172,14 @@ func (s *Service) ReplaceTx(ctx context.Context, tx *db.Tx, uuid string, u Uploa
 // lockTx locks a certificate of an institution until the end of the transaction, and returns its current
 // record.
 func lockTx(ctx context.Context, tx *db.Tx, institutionID int64, uuid string) (*Certificate, error) {
-	// An update locks the row on both databases. No trigger depends on this column.
+	// An update locks the row on both databases. No database trigger depends on this column.
 	return scanRow(tx.QueryRowContext(ctx, `UPDATE certificates SET customer_id = customer_id
 		WHERE uuid = $1 AND institution_id = $2 AND source <> 'closed' RETURNING `+Columns, uuid, institutionID))
 }
 
-// sameAs returns the problem of a replacement that has the file of the certificate that it replaces, or nil.
-// The verified PDF counts as its file too. A drawn replacement has the same file if its texts and values
-// and the version of the template are the same.
+// sameAs returns a problem if the replacement c has the file of the certificate old, and nil otherwise. An
+// uploaded file must differ from the original and from the verified PDF of old. A certificate from a
+// template must differ in the version of the template, in the values or in the texts.
 func (c *Certificate) sameAs(old *Certificate) *Problem {
 	same := false
 	switch {
@@ -195,9 +194,9 @@ func (c *Certificate) sameAs(old *Certificate) *Problem {
 	return &Problem{Field: FieldFile, Code: CodeSameFile}
 }
 
-// yieldTx sets yields in the certificate of the chain of old that has the address, title and date of the
-// new replacement c, so that the insertion of c does not find it as a duplicate. A certificate outside the
-// chain with the same values remains a duplicate.
+// yieldTx sets yields for the certificate in the chain of old that has the address, title and issue date of
+// the new replacement c. The insertion of c then does not find that certificate as a duplicate. A certificate
+// outside the chain with the same values remains a duplicate.
 func yieldTx(ctx context.Context, tx *db.Tx, c *Certificate, email account.Email, old *Certificate) error {
 	_, err := tx.ExecContext(ctx, `
 		UPDATE certificates SET yields = TRUE
@@ -209,9 +208,9 @@ func yieldTx(ctx context.Context, tx *db.Tx, c *Certificate, email account.Email
 	return nil
 }
 
-// unyieldTx resets yields in the newest certificate of the chain of c that has the address, title and date
-// of c, unless a certificate that does not yield has the same values. c is the record before its address
-// changed or before it was deleted.
+// unyieldTx resets yields for the newest certificate in the chain of c that has the address, title and issue
+// date of c. It does nothing if another certificate with these values does not yield. c is the record before
+// its address changed or before it was deleted.
 func unyieldTx(ctx context.Context, tx *db.Tx, c *Certificate) error {
 	if c.lineage == "" {
 		return nil // no certificate yields to the first one of a chain
@@ -233,9 +232,9 @@ func unyieldTx(ctx context.Context, tx *db.Tx, c *Certificate) error {
 }
 
 // endReplacedTx revokes the certificate that the approved certificate c replaces. It runs in the
-// transaction of the approval, so that no one sees both certificates as valid, or both as not valid. If
-// the institution revoked the old certificate in the meantime, endReplacedTx does not change the reason
-// of the revocation, and only adds the reference to the replacement to its record.
+// transaction of the approval, so that the two certificates are never valid at the same time. If the
+// institution has already revoked the replaced certificate, endReplacedTx only adds the reference to the
+// replacement to its record.
 func (s *Service) endReplacedTx(ctx context.Context, tx *db.Tx, c *Certificate) error {
 	by := []column{{"replaced_by", c.UUID}, {"replaced_by_reference", c.ReferenceID}}
 	set := append([]column{{"revoked_at", db.Micros(s.now())}, {"failure_code", nil}, {"failure_message", nil}}, by...)
@@ -243,7 +242,7 @@ func (s *Service) endReplacedTx(ctx context.Context, tx *db.Tx, c *Certificate) 
 	if !errors.Is(err, ErrInvalidState) {
 		return err
 	}
-	// A failed certificate may also have been deleted at the end of its retention.
+	// The statement changes nothing if the replaced certificate had failed and was deleted by retention.
 	if _, err := tx.ExecContext(ctx, `
 		UPDATE certificates SET replaced_by = $1, replaced_by_reference = $2, updated_at = $3 WHERE uuid = $4 AND status = 'revoked' AND replaced_by IS NULL`,
 		c.UUID, c.ReferenceID, db.Micros(s.now()), c.Replaces.UUID); err != nil {
@@ -252,7 +251,7 @@ func (s *Service) endReplacedTx(ctx context.Context, tx *db.Tx, c *Certificate) 
 	return nil
 }
 
-// forgetReplacedTx removes the references of replacements to a deleted certificate.
+// forgetReplacedTx removes the references to a deleted certificate from the records of its replacements.
 func forgetReplacedTx(ctx context.Context, tx *db.Tx, c *Certificate) error {
 	if _, err := tx.ExecContext(ctx, `UPDATE certificates SET replaces = NULL, replaces_reference = NULL WHERE lineage = $1 AND replaces = $2`,
 		c.root(), c.UUID); err != nil {
@@ -261,8 +260,8 @@ func forgetReplacedTx(ctx context.Context, tx *db.Tx, c *Certificate) error {
 	return unyieldTx(ctx, tx, c)
 }
 
-// outdated is the condition that certificate c replaces a certificate that another replacement replaced or
-// is about to replace.
+// outdated is an SQL condition. It is true if certificate c is a replacement, and another replacement of the
+// same certificate is being made or was approved.
 const outdated = `c.replaces IS NOT NULL AND EXISTS (SELECT 1 FROM certificates other
 	WHERE other.lineage = c.lineage AND other.replaces = c.replaces AND other.uuid <> c.uuid
 		AND (other.status IN ('pending', 'in_review', 'processing', 'approved') OR other.approved_at IS NOT NULL))`

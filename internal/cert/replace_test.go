@@ -13,7 +13,7 @@ import (
 	"github.com/certvault/certvault/internal/seal"
 )
 
-// replacement returns the input of a replacement that carries over everything but the file.
+// replacement returns the input of a replacement that has the texts of old and another file.
 func (v *vault) replacement(old *Certificate, file string) Upload {
 	v.tb.Helper()
 	text := old.Text()
@@ -58,26 +58,26 @@ func TestReplacement(t *testing.T) {
 			t.Fatal("the old certificate is replaced before the new one is approved")
 		}
 		if _, err := v.Replace(t.Context(), old.UUID, v.replacement(old, "a third diploma")); !fault.Is(err, fault.BadRequest) {
-			t.Fatalf("a second replacement at the same time: %v, want BadRequest", err)
+			t.Fatalf("a second replacement at the same time: err = %v, want BadRequest", err)
 		}
 		v.approved(c)
 		got := v.wantStatus(old, Revoked)
 		if !got.Replaced() || *got.ReplacedBy != (Link{c.UUID, c.ReferenceID}) || got.RevokedAt == nil || got.RevocationReason != "" {
-			t.Fatalf("the old certificate after the approval: %+v", got)
+			t.Fatalf("the old certificate = %+v, want revoked without a reason and replaced by the new one", got)
 		}
 		if _, err := v.Replace(t.Context(), old.UUID, v.replacement(old, "a fourth diploma")); !fault.Is(err, fault.BadRequest) {
-			t.Fatalf("replacing a replaced certificate: %v, want BadRequest", err)
+			t.Fatalf("replacing a replaced certificate: err = %v, want BadRequest", err)
 		}
 		if _, err := v.Upload(t.Context(), v.input(v.inst)); !isDuplicate(err) {
-			t.Fatalf("an upload with the same values: %v, want a duplicate", err)
+			t.Fatalf("an upload with the same values: err = %v, want a duplicate", err)
 		}
-		// The replacement can itself be replaced, and the values of the chain remain taken.
+		// A replacement can be replaced. An upload with the values of the chain is still a duplicate.
 		next := v.approved(v.replace(v.get(c.UUID), "a fifth diploma"))
 		if v.wantStatus(c, Revoked); next.Replaces.UUID != c.UUID {
 			t.Fatalf("replaces = %+v, want %s", next.Replaces, c.UUID)
 		}
 		if _, err := v.Upload(t.Context(), v.input(v.inst)); !isDuplicate(err) {
-			t.Fatalf("an upload with the values of the chain: %v, want a duplicate", err)
+			t.Fatalf("an upload with the values of the chain: err = %v, want a duplicate", err)
 		}
 		var names []string
 		for _, e := range v.events() {
@@ -85,7 +85,7 @@ func TestReplacement(t *testing.T) {
 		}
 		for _, name := range []string{"certificate_application.created", "certificate_application.approved"} {
 			if n := len(slices.DeleteFunc(slices.Clone(names), func(s string) bool { return s != name })); n != 3 {
-				t.Errorf("%d events %s, want 3", n, name)
+				t.Errorf("got %d events %s, want 3", n, name)
 			}
 		}
 	})
@@ -101,43 +101,43 @@ func TestReplacementIsRefused(t *testing.T) {
 		if _, err := v.Replace(t.Context(), old.UUID, same); !slices.ContainsFunc(ProblemsOf(err), func(p Problem) bool {
 			return p.Code == CodeSameFile && p.Field == FieldFile
 		}) {
-			t.Errorf("the same file: %v, want a problem of the file", err)
+			t.Errorf("the same file: err = %v, want CodeSameFile", err)
 		}
 		taken := v.replacement(old, "another diploma")
 		taken.Title = other.Title
 		if _, err := v.Replace(t.Context(), old.UUID, taken); !isDuplicate(err) {
-			t.Errorf("the values of another certificate: %v, want a duplicate", err)
+			t.Errorf("the values of another certificate: err = %v, want a duplicate", err)
 		}
-		// A transaction that continues after the duplicate may leave a job without a certificate.
+		// A transaction that continues after a duplicate may leave a job without a certificate.
 		v.tx(func(tx *db.Tx) error {
 			if _, err := v.ReplaceTx(t.Context(), tx, old.UUID, taken); !isDuplicate(err) {
-				t.Errorf("the values of another certificate in a transaction: %v, want a duplicate", err)
+				t.Errorf("the values of another certificate in a transaction: err = %v, want a duplicate", err)
 			}
 			return nil
 		})
 		if err := v.work(t.Context(), &Certificate{UUID: "00000000-0000-4000-8000-000000000000"}, 1); err != nil {
-			t.Errorf("a job without a certificate: %v, want no error", err)
+			t.Errorf("a job without a certificate: err = %v, want nil", err)
 		}
 		abroad := v.replacement(old, "another diploma")
 		abroad.Institution = v.institution("OTH")
 		if _, err := v.Replace(t.Context(), old.UUID, abroad); !fault.Is(err, fault.NotFound) {
-			t.Errorf("a certificate of another institution: %v, want NotFound", err)
+			t.Errorf("a certificate of another institution: err = %v, want NotFound", err)
 		}
 		if _, err := v.Revoke(t.Context(), v.inst.ID, other.UUID, Revocation{Reason: "withdrawn"}); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := v.Replace(t.Context(), other.UUID, v.replacement(other, "another diploma")); !fault.Is(err, fault.BadRequest) {
-			t.Errorf("a revoked certificate: %v, want BadRequest", err)
+			t.Errorf("a revoked certificate: err = %v, want BadRequest", err)
 		}
-		// A refused replacement leaves nothing behind.
+		// The refused replacements changed nothing.
 		if _, err := v.Upload(t.Context(), v.input(v.inst)); !isDuplicate(err) {
-			t.Errorf("an upload with the same values: %v, want a duplicate", err)
+			t.Errorf("an upload with the same values: err = %v, want a duplicate", err)
 		}
 		v.approved(v.replace(old, "another diploma"))
 	})
 }
 
-// A replacement that fails, or that is revoked before its approval, leaves the old certificate valid.
+// A replacement that fails, or that is revoked before its approval, does not revoke the old certificate.
 func TestReplacementThatFails(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -155,12 +155,12 @@ func TestReplacementThatFails(t *testing.T) {
 		v.wantStatus(first, Failed)
 		v.wantStatus(old, Approved)
 		if _, err := v.Replace(t.Context(), first.UUID, v.replacement(first, "two")); !fault.Is(err, fault.BadRequest) {
-			t.Errorf("replacing a failed replacement: %v, want BadRequest", err)
+			t.Errorf("replacing a failed replacement: err = %v, want BadRequest", err)
 		}
 
 		second := v.replace(old, "two")
 		if _, err := v.Retry(t.Context(), v.inst.ID, first.UUID, nil); !fault.Is(err, fault.BadRequest) {
-			t.Errorf("retrying while another replacement is made: %v, want BadRequest", err)
+			t.Errorf("retrying while another replacement is being made: err = %v, want BadRequest", err)
 		}
 		if _, err := v.Revoke(t.Context(), v.inst.ID, second.UUID, Revocation{Reason: "withdrawn"}); err != nil {
 			t.Fatal(err)
@@ -187,12 +187,12 @@ func TestRevocationDuringReplacement(t *testing.T) {
 		v.approved(c)
 		got := v.wantStatus(old, Revoked)
 		if got.RevocationReason != "A wrong name" || !got.Replaced() {
-			t.Errorf("reason %q, replaced by %+v; want the reason of the revocation and the replacement", got.RevocationReason, got.ReplacedBy)
+			t.Errorf("reason = %q, replaced by %+v; want the reason of the revocation, and the replacement", got.RevocationReason, got.ReplacedBy)
 		}
 	})
 }
 
-// The approval of the new certificate and the revocation of the old one are one transaction.
+// The approval of the new certificate and the revocation of the old one are in one transaction.
 func TestReplacementIsAtomic(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -210,7 +210,7 @@ func TestReplacementIsAtomic(t *testing.T) {
 		c := v.replace(old, "a better diploma")
 		for _, failAt = range []Status{Revoked, Approved} {
 			if err := v.work(t.Context(), c, 1); !errors.Is(err, broken) {
-				t.Fatalf("failing at %s: %v", failAt, err)
+				t.Fatalf("fault at the change to %s: err = %v, want %v", failAt, err, broken)
 			}
 			v.wantStatus(c, Processing)
 			v.wantStatus(old, Approved)
@@ -221,7 +221,7 @@ func TestReplacementIsAtomic(t *testing.T) {
 	})
 }
 
-// Of concurrent replacements of one certificate, and uploads with the same values, only one succeeds.
+// Only one of several concurrent replacements and uploads with the same values succeeds.
 func TestConcurrentReplacements(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -252,7 +252,7 @@ func TestConcurrentReplacements(t *testing.T) {
 			case err == nil:
 				won++
 			case !isDuplicate(err) && !fault.Is(err, fault.BadRequest):
-				t.Errorf("request %d: %v", i, err)
+				t.Errorf("request %d: err = %v, want a duplicate or BadRequest", i, err)
 			}
 		}
 		if won != 1 {
@@ -265,8 +265,8 @@ func TestConcurrentReplacements(t *testing.T) {
 	})
 }
 
-// An upload with the address, title and date of a certificate in a chain of replacements is a duplicate,
-// also after later changes to the certificates of the chain.
+// An upload with the address, title and issue date of a certificate in a chain of replacements is a
+// duplicate, even after later changes to the certificates of the chain.
 func TestValuesOfReplacedCertificates(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -274,12 +274,12 @@ func TestValuesOfReplacedCertificates(t *testing.T) {
 		taken := func(when string, title string) {
 			t.Helper()
 			if _, err := v.Upload(t.Context(), func() Upload { u := v.input(v.inst); u.Title = title; return u }()); !isDuplicate(err) {
-				t.Errorf("%s: an upload of %s: %v, want a duplicate", when, title, err)
+				t.Errorf("%s: an upload of %s: err = %v, want a duplicate", when, title, err)
 			}
 		}
 		old := v.approved(v.upload(nil))
 		c := v.replace(old, "one")
-		v.upload(titled("another")) // the newest record is not deleted
+		v.upload(titled("another")) // c is not the newest record, which retention never deletes
 		v.force(c, Failed)
 		v.clock.Advance(1)
 		v.tx(func(tx *db.Tx) error {
@@ -288,7 +288,7 @@ func TestValuesOfReplacedCertificates(t *testing.T) {
 		})
 		taken("after the deletion of a failed replacement", old.Title)
 
-		// The chain returns to an earlier title.
+		// The title is changed by one replacement, and changed back by the next.
 		second := v.replacement(old, "two")
 		second.Title = "BSc Astronomy"
 		renamed, err := v.Replace(t.Context(), old.UUID, second)
@@ -319,8 +319,8 @@ func TestValuesOfReplacedCertificates(t *testing.T) {
 	})
 }
 
-// A certificate that failed can be replaced by one with another file. If its record is deleted before the
-// approval, the replacement replaces nothing.
+// A failed certificate can be replaced. If it is deleted before the replacement is approved, the record of
+// the replacement does not refer to it.
 func TestReplacementOfFailed(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -339,7 +339,7 @@ func TestReplacementOfFailed(t *testing.T) {
 		v.force(next, Failed)
 		better := v.approved(v.replace(next, "two"))
 		if got := v.wantStatus(next, Revoked); got.ReplacedBy == nil || got.ReplacedBy.UUID != better.UUID {
-			t.Errorf("replaced by %+v, want %s", got.ReplacedBy, better.UUID)
+			t.Errorf("ReplacedBy = %+v, want %s", got.ReplacedBy, better.UUID)
 		}
 	})
 }

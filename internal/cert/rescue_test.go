@@ -43,7 +43,7 @@ func TestInterruptedAttemptDoesNotCount(t *testing.T) {
 		if got := v.get(c.UUID); got.Status != Processing || len(v.events()) != 1 {
 			t.Errorf("status = %s, events = %+v, want processing and one event", got.Status, v.events())
 		}
-		// The next process continues the work.
+		// The next process runs the job again.
 		done := make(chan struct{})
 		next := newQueue(t, v, func(_ context.Context, o seal.Original, _ seal.Stamp) (*seal.Verified, error) {
 			defer close(done)
@@ -62,7 +62,7 @@ func TestInterruptedAttemptDoesNotCount(t *testing.T) {
 	})
 }
 
-// newQueue returns the queue of another process on the same vault, with its own sealer.
+// newQueue returns the queue of another process on the same vault. Its sealer calls work.
 func newQueue(t *testing.T, v *vault, work func(context.Context, seal.Original, seal.Stamp) (*seal.Verified, error)) *job.Queue {
 	t.Helper()
 	q, err := job.New(v.d, job.Config{NodeID: "next", Queues: map[string]int{SealQueue: 1}, MaxAttempts: 8, Timeout: time.Minute, Logger: v.log})
@@ -113,14 +113,14 @@ func TestRescuedCountsCrashes(t *testing.T) {
 		for n := 1; n <= 2; n++ {
 			v.rescue(c.UUID, "seal")
 			if got := v.get(c.UUID); got.Status != Processing || got.crashes != n {
-				t.Fatalf("after %d crashes: status = %s, crashes = %d, want processing and the number of crashes", n, got.Status, got.crashes)
+				t.Fatalf("after %d crashes: status = %s, crashes = %d, want processing and %d", n, got.Status, got.crashes, n)
 			}
 		}
 		v.rescue(c.UUID, "recipient")
 		if got := v.get(c.UUID); got.crashes != 2 {
 			t.Errorf("crashes = %d after the crash of another job, want 2", got.crashes)
 		}
-		leave, err := v.enter(t.Context(), v.get(c.UUID)) // the trial
+		leave, err := v.enter(t.Context(), v.get(c.UUID)) // begins the trial
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -130,12 +130,12 @@ func TestRescuedCountsCrashes(t *testing.T) {
 		}
 		got := v.get(c.UUID)
 		if got.Status != Failed || got.Failure == nil || got.Failure.Code != "crashed" || !strings.Contains(got.Failure.Message, "3 times") {
-			t.Errorf("after the third crash: status = %s, failure = %+v, want crashed", got.Status, got.Failure)
+			t.Errorf("after the third crash: status = %s, failure = %+v, want failed with the code crashed", got.Status, got.Failure)
 		}
 		if events := v.events(); len(events) != 2 || events[1].Name != "certificate_application.failed" {
 			t.Errorf("events = %+v, want two, the second certificate_application.failed", events)
 		}
-		// A later crash does not change the failed certificate. A retry resets the count.
+		// A later crash does not change the failed certificate. A retry resets the number of crashes.
 		v.rescue(c.UUID, "seal")
 		if got := v.get(c.UUID); got.crashes != 3 || len(v.events()) != 2 {
 			t.Errorf("after a crash of a failed certificate: crashes = %d, events = %+v, want 3 crashes and 2 events", got.crashes, v.events())
@@ -151,8 +151,8 @@ func TestRescuedCountsCrashes(t *testing.T) {
 	})
 }
 
-// Certificates that are sealed at the same time as a certificate that crashes the process do not
-// fail. Each of these certificates is sealed alone after the second crash.
+// A crash of the process counts for all certificates that were being sealed. Only the certificate that
+// causes the crashes fails.
 func TestNeighboursOfCrashingCertificateDoNotFail(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -166,7 +166,7 @@ func TestNeighboursOfCrashingCertificateDoNotFail(t *testing.T) {
 		}
 		crash()
 		crash()
-		// In the next process, no other certificate is sealed while the culprit is sealed.
+		// In the next process, no other certificate is sealed during the trial of the culprit.
 		started, crashed, done := make(chan struct{}), make(chan struct{}), make(chan error)
 		v.sealer.seal = func(context.Context, seal.Original, seal.Stamp) (*seal.Verified, error) {
 			close(started)
@@ -184,7 +184,7 @@ func TestNeighboursOfCrashingCertificateDoNotFail(t *testing.T) {
 		if _, err := v.enter(impatient, v.get(first.UUID)); !errors.Is(err, errTrial) {
 			t.Errorf("enter of a certificate with two crashes during a trial: err = %v, want errTrial", err)
 		}
-		all = append(all, fresh) // the jobs of all are running, although only one certificate is sealed
+		all = append(all, fresh) // the job of fresh is interrupted too, although it is not being sealed
 		crash()
 		if got := v.get(culprit.UUID); got.Status != Failed || got.Failure.Code != "crashed" {
 			t.Errorf("culprit: status = %s, failure = %+v, want failed with crashed", got.Status, got.Failure)
@@ -205,7 +205,7 @@ func TestNeighboursOfCrashingCertificateDoNotFail(t *testing.T) {
 	})
 }
 
-// A trial that ends without a crash resets the number of crashes to trialCrashes.
+// The end of a trial without a crash resets the number of crashes to trialCrashes.
 func TestTrialWithoutCrashIsNotCounted(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -229,8 +229,8 @@ func TestTrialWithoutCrashIsNotCounted(t *testing.T) {
 	})
 }
 
-// A crash that another node counted, although this process was only suspended, is taken back when the
-// attempt ends. Crashes of other processes remain.
+// If this process was suspended and another node counted a crash for an attempt, the end of the attempt
+// subtracts one crash. Other crashes remain.
 func TestSuspensionIsNoCrash(t *testing.T) {
 	t.Parallel()
 	d := dbtest.Open(t, "", dbtest.MigratedURL(t))

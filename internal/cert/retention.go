@@ -18,18 +18,18 @@ import (
 const (
 	// RetentionInterval is the interval of SweepExpired.
 	RetentionInterval = time.Hour
-	// maxDeletions bounds the failed certificates, and the revoked certificates with files, that
-	// one sweep processes for an institution, so that the sweep does not delay other work.
+	// maxDeletions bounds the number of failed certificates, and the number of revoked certificates,
+	// that one sweep processes for an institution, so that the sweep does not delay other work.
 	maxDeletions = 1000
 )
 
-// ErrFilesPurged is the error for files that were erased or whose retention has ended. Its kind is
-// NotFound, since the contract has no other status for such files.
+// ErrFilesPurged is the error for files that were erased or deleted by retention. Its kind is NotFound,
+// because the contract of the API has no other status for them.
 var ErrFilesPurged = fault.New(fault.NotFound,
 	"The files of this certificate are no longer available: they were erased, or deleted because the institution keeps "+
 		"the files of revoked certificates for a limited time. The record remains.")
 
-// checkFilesExist returns ErrFilesPurged if the files were erased or their retention has ended.
+// checkFilesExist returns ErrFilesPurged if the files were erased or deleted by retention.
 func (c *Certificate) checkFilesExist() error {
 	if c.FilesDeletedAt != nil {
 		return ErrFilesPurged
@@ -43,15 +43,15 @@ func cutoff(now time.Time, days int) int64 { return db.Micros(now.AddDate(0, 0, 
 
 const (
 	// expiredFailed selects failed certificates that have expired. It excludes the newest record,
-	// because SQLite would reuse its id for the next record, and other servers store the id.
+	// because SQLite would use its id again for the next record, and servers of institutions store ids.
 	expiredFailed = ` FROM certificates WHERE institution_id = $1 AND source IN ('vault', 'template') AND status = 'failed' AND updated_at < $2
 		AND id < (SELECT max(id) FROM certificates)`
-	// expiredRevoked selects revoked certificates with files that have expired.
+	// expiredRevoked selects revoked certificates that have expired and still have files.
 	expiredRevoked = ` FROM certificates WHERE institution_id = $1 AND status = 'revoked' AND files_ended_at IS NULL AND revoked_at < $2`
 )
 
-// Expired returns the number of failed certificates, and the number of revoked certificates with
-// files, that have expired under the retention k at the given time.
+// Expired returns the numbers of failed certificates, and of revoked certificates with files, that have
+// expired at the given time if the retention is k.
 func Expired(ctx context.Context, q db.Queryer, at time.Time, institutionID int64, k account.Retention) (failed, revoked int, err error) {
 	for _, rule := range []struct {
 		days  int
@@ -73,8 +73,8 @@ func (s *Service) Expired(ctx context.Context, institutionID int64, k account.Re
 	return Expired(ctx, s.db, s.now(), institutionID, k)
 }
 
-// removal deletes a certificate, or the files of a certificate, if the certificate failed or was
-// revoked before a time. Otherwise it returns ErrInvalidState. days is the retention.
+// removal deletes a certificate or its files. It returns ErrInvalidState unless the certificate failed or was
+// revoked before a time in microseconds. days is the retention, for the audit log.
 type removal func(ctx context.Context, tx *db.Tx, id, before int64, days int) error
 
 // SweepExpired deletes expired failed certificates, and the files of expired revoked certificates.
@@ -137,9 +137,10 @@ func (s *Service) deleteFailedTx(ctx context.Context, tx *db.Tx, id, before int6
 	return s.recordDeletionTx(ctx, tx, audit.CertificateExpired, c, detail)
 }
 
-// removeFailedTx deletes a certificate that failed before a time, with its events and checks.
+// removeFailedTx deletes a certificate that failed before a time, with its events, checks, signatures and
+// counts of verifications.
 func (s *Service) removeFailedTx(ctx context.Context, tx *db.Tx, id, before int64) (*Certificate, error) {
-	// A concurrent retry waits and finds no record, or this statement waits for the retry.
+	// The update locks the row. A concurrent retry ends before it, or waits and then finds no record.
 	c, err := Scan(tx.QueryRowContext(ctx, `
 		UPDATE certificates SET job_id = NULL WHERE id = $1 AND status = 'failed' AND updated_at < $2 RETURNING `+Columns, id, before))
 	if errors.Is(err, sql.ErrNoRows) {
@@ -180,11 +181,11 @@ func (s *Service) deleteFilesTx(ctx context.Context, tx *db.Tx, id, before int64
 }
 
 // removeFilesTx removes the references to the files from a certificate that was revoked before a
-// time, so that package deletion deletes the files. The digests remain, so that the file is still
-// recognized as revoked. The checks are deleted, because the files no longer exist. The keys remain
-// in former_keys, for an erasure before the files are deleted. The base of a template is not a file
-// of the certificate, but the values are deleted, since the original could be drawn from them. The
-// counts of verifications are deleted too.
+// time, so that package deletion deletes the files. The digests remain, so that a copy of the file is
+// still recognized as revoked. The keys are added to former_keys, so that an erasure can delete the
+// files earlier. The base of a template remains, because other certificates use it. The values are
+// deleted, because the original could be drawn from them. The checks and the counts of verifications
+// are deleted too.
 func (s *Service) removeFilesTx(ctx context.Context, tx *db.Tx, id, before int64) (*Certificate, error) {
 	c, err := Scan(tx.QueryRowContext(ctx, `
 		UPDATE certificates SET files_ended_at = $3,

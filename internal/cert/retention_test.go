@@ -27,7 +27,7 @@ func (v *vault) setRetention(k account.Retention) {
 	}
 }
 
-// sweep deletes expired records, and then files without references.
+// sweep deletes expired records, and then files that no record refers to.
 func (v *vault) sweep() {
 	v.tb.Helper()
 	if err := v.SweepExpired(v.tb.Context()); err != nil {
@@ -36,7 +36,7 @@ func (v *vault) sweep() {
 	v.sweepFiles()
 }
 
-// sweepFiles runs the daily sweep of files, which deletes files to which no record refers.
+// sweepFiles runs the daily sweep, which deletes files that no record refers to.
 func (v *vault) sweepFiles() {
 	v.tb.Helper()
 	v.exec(`UPDATE blob_sweeps SET next_at = 0`)
@@ -66,8 +66,8 @@ func (v *vault) queryInt(query string, args ...any) (n int) {
 	return n
 }
 
-// deletions returns the reference ids of the certificates in the audit log's entries of an
-// automatic deletion.
+// deletions returns the reference ids in the audit log's entries of an automatic deletion. It fails the
+// test unless the system is the actor of these entries.
 func (v *vault) deletions(action audit.Action) (names []string) {
 	v.tb.Helper()
 	list, _, err := audit.New(v.d).List(v.tb.Context(), v.inst.ID, audit.Filter{Action: string(action)}, "", 100)
@@ -98,8 +98,8 @@ func (v *vault) failed(title string) *Certificate {
 	return v.get(c.UUID)
 }
 
-// No certificate expires if the institution has no retention. With a retention, only old failed
-// certificates expire.
+// The sweep deletes no certificate of an institution without a retention. With a retention, it deletes
+// only old failed certificates.
 func TestSweepDeletesFailedCertificates(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -121,7 +121,7 @@ func TestSweepDeletesFailedCertificates(t *testing.T) {
 		}
 		v.sweep()
 		if v.get(old.UUID).Status != Failed || !v.exists(old.File.Key) {
-			t.Fatal("a certificate or file was deleted without a retention")
+			t.Fatal("the sweep without a retention deleted or changed the old certificate")
 		}
 		if failed, revoked, err := v.Expired(ctx, v.inst.ID, account.Retention{Failed: 30, Revoked: 30}); err != nil || failed != 1 || revoked != 0 {
 			t.Errorf("Expired = %d failed and %d revoked certificates, want 1 and 0; err = %v", failed, revoked, err)
@@ -129,7 +129,7 @@ func TestSweepDeletesFailedCertificates(t *testing.T) {
 		v.setRetention(account.Retention{Failed: 30})
 		v.sweep()
 		if _, err := v.ByUUID(ctx, v.inst.ID, old.UUID); !fault.Is(err, fault.NotFound) {
-			t.Errorf("the expired certificate: err = %v, want NotFound", err)
+			t.Errorf("reading the expired certificate: err = %v, want NotFound", err)
 		}
 		if v.exists(old.File.Key) {
 			t.Error("the file of the expired certificate still exists")
@@ -145,7 +145,7 @@ func TestSweepDeletesFailedCertificates(t *testing.T) {
 		if got := v.deletions(audit.CertificateExpired); !slices.Equal(got, []string{old.ReferenceID}) || !slices.Equal(purged, []string{"old"}) {
 			t.Errorf("recorded deletions = %v, purged certificates = %v, want only the expired certificate", got, purged)
 		}
-		// Lists no longer count the certificate, and the same certificate can be uploaded again.
+		// The certificate is no longer counted, and an upload with the same values is not a duplicate.
 		if n := v.queryInt(`SELECT sum(n) FROM certificate_counts WHERE status = 'failed'`); n != 1 {
 			t.Errorf("%d failed certificates are counted, want 1", n)
 		}
@@ -153,7 +153,7 @@ func TestSweepDeletesFailedCertificates(t *testing.T) {
 	})
 }
 
-// The id of a certificate is never reused, because other servers store the id.
+// The id of a deleted certificate is never used again, because servers of institutions store ids.
 func TestIDsOfDeletedCertificatesAreNotReused(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -211,7 +211,7 @@ func TestSweepDeletesFilesOfRevokedCertificates(t *testing.T) {
 				t.Errorf("the file %s still exists", key)
 			}
 		}
-		// Another certificate was made from the same file, so the file remains.
+		// The record of another certificate refers to the shared file, so the file remains.
 		if !v.exists(shared.Key) || !v.exists(other.Verified.TailKey) || !v.exists(young.File.Key) || !v.exists(young.Verified.TailKey) {
 			t.Error("the shared original, the tail of the other certificate or a file of the young certificate was deleted")
 		}
@@ -223,7 +223,7 @@ func TestSweepDeletesFilesOfRevokedCertificates(t *testing.T) {
 		if v.get(unapproved.UUID).FilesDeletedAt == nil || v.get(young.UUID).FilesDeletedAt != nil {
 			t.Error("FilesDeletedAt is not set for the expired certificate without a verified PDF, or is set for the young certificate")
 		}
-		// A person who has the file can still find out that the certificate was revoked.
+		// ByDigest still finds the revoked certificate of a copy of the file.
 		if m, err := v.ByDigest(ctx, expired.Verified.SHA256); err != nil || m.Certificate.UUID != expired.UUID || m.Certificate.Status != Revoked {
 			t.Errorf("ByDigest = %+v, err = %v, want the revoked certificate", m, err)
 		}
@@ -239,8 +239,7 @@ func TestSweepDeletesFilesOfRevokedCertificates(t *testing.T) {
 		if got := v.deletions(audit.FilesExpired); len(got) != 2 || !slices.Contains(got, expired.ReferenceID) || !slices.Contains(got, unapproved.ReferenceID) {
 			t.Errorf("recorded deletions of files = %v, want the expired and the unapproved certificate", got)
 		}
-		// The monthly check reports no missing file, even if the result of a check was stored after
-		// the deletion.
+		// Rehash reports no missing file, even if the result of a check was stored after the deletion.
 		v.exec(`INSERT INTO certificate_checks (certificate_id, name, result, checked_at) VALUES ($1, $2, 'passed', 0)`, now.ID, CheckFile)
 		v.clock.Advance(RehashAge + time.Minute)
 		for range 5 {
@@ -257,8 +256,7 @@ func TestSweepDeletesFilesOfRevokedCertificates(t *testing.T) {
 	})
 }
 
-// The sweep does not delete a certificate that was retried after the sweep had listed the
-// certificate.
+// A certificate that was retried after the sweep listed it is not deleted.
 func TestRetriedCertificateIsNotDeleted(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -281,7 +279,7 @@ func TestRetriedCertificateIsNotDeleted(t *testing.T) {
 	})
 }
 
-// Two nodes can sweep at the same time. Each certificate is deleted and recorded once.
+// Two nodes can sweep at the same time. The audit log has one entry for each deleted certificate.
 func TestConcurrentSweeps(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -301,12 +299,12 @@ func TestConcurrentSweeps(t *testing.T) {
 			}
 		}
 		if got := v.deletions(audit.CertificateExpired); len(got) != 5 {
-			t.Errorf("recorded deletions = %v, want 5, one for each certificate but the newest", got)
+			t.Errorf("recorded deletions = %v, want 5, one for each certificate except the newest", got)
 		}
 		v.rows(`SELECT count(*) FROM certificates`, func(rows *sql.Rows) error {
 			var n int
 			if err := rows.Scan(&n); err != nil || n != 1 {
-				t.Errorf("%d certificates remain after both sweeps, want 1 and no error", n)
+				t.Errorf("%d certificates remain after both sweeps, err = %v, want 1", n, err)
 			}
 			return nil
 		})

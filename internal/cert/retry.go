@@ -12,7 +12,7 @@ import (
 )
 
 // Retry restarts the processing of a failed certificate. It returns BadRequest and changes nothing
-// if the certificate is not failed. then runs in the same transaction. It may be nil.
+// if RetryTx returns ErrInvalidState. If then is not nil, it runs in the same transaction.
 func (s *Service) Retry(ctx context.Context, institutionID int64, uuid string, then TxFunc) (*Certificate, error) {
 	if _, err := s.ByUUID(ctx, institutionID, uuid); err != nil {
 		return nil, err
@@ -31,9 +31,9 @@ func (s *Service) Retry(ctx context.Context, institutionID int64, uuid string, t
 }
 
 // RetryTx restarts the processing of a failed certificate of any institution. If a signatory declined
-// the certificate, RetryTx asks all its signatories again. It returns ErrInvalidState if the certificate is
-// not failed, or if it is a replacement and another replacement of the same certificate is being made or was
-// approved.
+// the certificate, RetryTx asks all its signatories again. It returns ErrInvalidState if the status of the
+// certificate is not Failed. It also returns ErrInvalidState for a replacement if another replacement of the
+// same certificate is being made or was approved.
 func (s *Service) RetryTx(ctx context.Context, tx *db.Tx, uuid string) (*Certificate, error) {
 	var declined, late bool
 	err := tx.QueryRowContext(ctx, `SELECT coalesce(c.failure_code, '') = $1, `+outdated+` FROM certificates c WHERE c.uuid = $2`, CodeDeclined, uuid).

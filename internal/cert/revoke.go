@@ -9,11 +9,11 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// Revocation has the reason of a revocation, which is public, and a note, which is not public.
+// Revocation has the public reason of a revocation, and a note that is not public.
 type Revocation struct {
 	Reason, Note string
-	// Notify means that the recipient gets mail with the reason, if mail about the certificate was sent
-	// before.
+	// Notify means that the recipient gets mail with the reason. No mail is sent if the recipient got no
+	// mail about the certificate before.
 	Notify bool
 	// Then runs in the transaction of the revocation. It may be nil.
 	Then TxFunc
@@ -25,9 +25,9 @@ func (r *Revocation) Check(bad *Problems) {
 	r.Note = FieldNote.read(bad, r.Note)
 }
 
-// Revoke revokes a certificate permanently. It returns Invalid with Problems for a bad reason or note,
-// and BadRequest for an application whose certificate is not processed yet. A second revocation does
-// not change the certificate and is not an error. Revoke runs r.Then in both cases.
+// Revoke revokes a certificate permanently. It returns Invalid with Problems if the reason or the note is
+// not valid, and BadRequest for an application that is pending or in review. If the certificate is already
+// revoked, Revoke does not change it and returns no error. Revoke runs r.Then in this case too.
 func (s *Service) Revoke(ctx context.Context, institutionID int64, uuid string, r Revocation) (*Certificate, error) {
 	var bad Problems
 	r.Check(&bad)
@@ -53,8 +53,8 @@ func (s *Service) Revoke(ctx context.Context, institutionID int64, uuid string, 
 }
 
 // RevokeTx revokes a certificate of any institution. It returns ErrInvalidState if the certificate is
-// revoked already, or is an application whose certificate is not processed yet. It removes the failure
-// of a failed certificate, since the failure suggests a retry, which is no longer possible.
+// already revoked, or is an application that is pending or in review. It removes the failure of a failed
+// certificate, because the message of the failure may advise a retry, which is no longer possible.
 func (s *Service) RevokeTx(ctx context.Context, tx *db.Tx, uuid string, r Revocation) (*Certificate, error) {
 	set := []column{
 		{"revoked_at", db.Micros(s.now())}, {"revocation_reason", r.Reason}, {"revocation_note", optional(r.Note)},

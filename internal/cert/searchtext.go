@@ -11,10 +11,10 @@ import (
 	"github.com/certvault/certvault/internal/account"
 )
 
-// SearchText returns the searchable text: the name, the title, the e-mail as given, the folded
-// e-mail if it differs, and the reference id. Each part is folded in Go, because SQLite folds ASCII
-// only. Each part is on its own line, so that no search matches across two parts. The name is on
-// the first line. Each line begins with a space, so that every word follows a space.
+// SearchText returns the searchable text of a certificate: the name, the title, the e-mail address, its
+// folded form if that differs, and the reference id. FoldText folds each part, because SQLite folds only
+// ASCII. Each part is on its own line, so that no search matches across two parts. The name is on the
+// first line. Each line begins with a space, so that every word follows a space.
 func SearchText(c *Certificate, email account.Email) string {
 	parts := []string{c.FullName, c.Title, c.Email, email.Folded, c.ReferenceID}
 	for i, p := range parts {
@@ -23,8 +23,8 @@ func SearchText(c *Certificate, email account.Email) string {
 	return strings.Join(slices.Compact(parts), "\n") + "\n"
 }
 
-// FoldText returns text in the form in which it is compared: in Unicode normalization form C, with folded
-// case, and with one space in place of each sequence of white space.
+// FoldText returns a text in the form that is compared: in Unicode normalization form C, with folded case,
+// and with each sequence of white space replaced by one space.
 func FoldText(s string) string {
 	return strings.Join(strings.Fields(cases.Fold().String(norm.NFC.String(strings.ToValidUTF8(s, "")))), " ")
 }

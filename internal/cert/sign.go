@@ -66,8 +66,7 @@ func (s *Service) report(r io.ReaderAt, size int64, anchors []*x509.Certificate)
 	return report, nil
 }
 
-// Signature verifies the stored verified PDF of a certificate and returns the report
-// on its signatures.
+// Signature verifies the signatures of the stored verified PDF of a certificate and returns the report.
 func (s *Service) Signature(ctx context.Context, c *Certificate) (_ *pades.Report, err error) {
 	institution, err := account.InstitutionByID(ctx, s.db, c.InstitutionID)
 	if err != nil {
@@ -85,8 +84,8 @@ func (s *Service) Signature(ctx context.Context, c *Certificate) (_ *pades.Repor
 	return s.report(content, content.Size(), anchors)
 }
 
-// stampRoots returns the root certificates of the operating system, which verify time stamps. It
-// returns nil if the certificates cannot be read. Time stamps are then not verified.
+// stampRoots returns the root certificates of the operating system, for the verification of time stamps.
+// If it returns nil because the certificates cannot be read, time stamps are not verified.
 func stampRoots() *x509.CertPool {
 	pool, err := x509.SystemCertPool()
 	if err != nil {
@@ -95,7 +94,7 @@ func stampRoots() *x509.CertPool {
 	return pool
 }
 
-// checkSigned verifies the signature of the stored file before the certificate is approved.
+// checkSigned verifies the signature of the stored file v before the certificate is approved.
 func (s *Service) checkSigned(ctx context.Context, c *Certificate, v *Verified, anchors []*x509.Certificate) (_ Result, err error) {
 	stored := *c
 	stored.Verified = v
@@ -107,8 +106,8 @@ func (s *Service) checkSigned(ctx context.Context, c *Certificate, v *Verified, 
 	return s.verifySignature(content, content.Size(), anchors)
 }
 
-// signingFailure returns the failure for a fault of the key or of the time-stamp authority and for
-// a signature that is not valid, and false for other errors.
+// signingFailure returns the failure for an error of the key, of the time-stamp authority or of the
+// signature. It returns false for other errors.
 func signingFailure(err error) (Failure, bool) {
 	if f, ok := errors.AsType[*authority.Fault](err); ok {
 		return Failure{Code: f.Code, Message: f.Message()}, true

@@ -14,7 +14,7 @@ import (
 	"github.com/certvault/certvault/internal/seal"
 )
 
-// verdict is a Verifier with a fixed result.
+// verdict returns a Verifier with a fixed result.
 func verdict(given pades.Verdict) Verifier {
 	return func(io.ReaderAt, int64, pades.Options) (*pades.Report, error) {
 		return &pades.Report{Verdict: given}, nil
@@ -63,7 +63,7 @@ func TestSignsWithTheInstitutionsKey(t *testing.T) {
 	}
 }
 
-// titleWithKeyCount returns a title with the number of keys of the institution.
+// titleWithKeyCount returns a title that contains the number of keys of the institution.
 func titleWithKeyCount(v *vault, institution string) string {
 	list, err := v.ring.Certificates(v.tb.Context(), institution)
 	if err != nil {
@@ -72,9 +72,9 @@ func titleWithKeyCount(v *vault, institution string) string {
 	return "After " + string(rune('0'+len(list))) + " keys"
 }
 
-// A fault of the key, of the time-stamp authority or of the signature is transient. The attempt is
-// repeated, and after the last attempt the certificate fails with the code of the fault. A retry
-// approves the certificate after the fault is fixed.
+// After an error of the key, of the time-stamp authority or of the signature, the attempt is repeated.
+// After the last attempt, the certificate fails with the code of the error. A retry approves the
+// certificate after the cause is fixed.
 func TestSigningFaultsAreTransient(t *testing.T) {
 	t.Parallel()
 	type repair func()
@@ -126,7 +126,7 @@ func TestSigningFaultsAreTransient(t *testing.T) {
 			if got.Status != Failed || got.Failure.Code != test.code || got.Failure.Message == "" {
 				t.Fatalf("status = %s, failure = %+v, want the code %s", got.Status, got.Failure, test.code)
 			}
-			// The failed attempts leave no files in the store.
+			// The files of failed attempts are deleted.
 			if keys := v.keys(); len(keys) != 1 {
 				t.Errorf("stored files = %v, want only the original", keys)
 			}
@@ -139,9 +139,9 @@ func TestSigningFaultsAreTransient(t *testing.T) {
 	}
 }
 
-// A certificate whose signing key expires within a day fails at the first attempt with the code
-// key_expired, because another attempt would use the same key. A retry with another key approves
-// the certificate.
+// If the signing key expires within a day, the first attempt fails with the code key_expired and is not
+// repeated, because the next attempt would use the same key. A retry with another key approves the
+// certificate.
 func TestExpiredSigningKeyFailsAtOnce(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.Open(t, t.TempDir(), ""))
@@ -158,7 +158,7 @@ func TestExpiredSigningKeyFailsAtOnce(t *testing.T) {
 		t.Fatalf("status = %s, failure = %+v, want failed with key_expired", got.Status, got.Failure)
 	}
 	if keys := v.keys(); len(keys) != 1 {
-		t.Errorf("stored files = %v, want the original only", keys)
+		t.Errorf("stored files = %v, want only the original", keys)
 	}
 	if err := v.ring.Rotate(t.Context(), v.inst.UUID, v.inst.Name, nil); err != nil {
 		t.Fatal(err)
@@ -179,8 +179,8 @@ func TestUnknownSignatureIsNotRun(t *testing.T) {
 	}
 }
 
-// Rehash reports a signature that is no longer valid even if the file still has its digest. An
-// error of the verification does not change the last result.
+// Rehash reports a signature that is no longer valid, even if the digest of the file is unchanged. An
+// error of the verification does not change the stored result.
 func TestRehashVerifiesSignatures(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

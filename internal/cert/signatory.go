@@ -49,32 +49,32 @@ const (
 // CodeDeclined is the code of the failure of a certificate that a signatory declined.
 const CodeDeclined = "declined"
 
-// Signature is the approval of a certificate by one signatory.
+// Signature is the approval of a certificate that is required from one signatory.
 type Signature struct {
 	ID            int64
 	CertificateID int64
 	// Index is the position of the signatory, from 1.
 	Index  int
 	UserID int64
-	// Name is the name at the approval. Until the approval, it is the current name of the member, or "" if
-	// the person does not exist anymore. Designation does not change.
+	// Name is the name at the approval. Before the approval, it is the current name of the member, or "" if
+	// the person no longer exists. Designation does not change.
 	Name, Designation string
 	Status            SignatureStatus
-	// Asked reports whether the signatory can decide now. If the signatories approve in an order, only one
-	// of them can.
+	// Asked reports whether the signatory can decide now. If the signatories approve in order, at most one
+	// signatory can.
 	Asked bool
-	// Left reports whether a signatory who has not approved can no longer sign, because the person is no
-	// member, or has a role without account.MaySign.
+	// Left reports whether a signatory who has not approved can no longer sign. The person is then no
+	// longer a member, or has a role without account.MaySign.
 	Left       bool
 	ApprovedAt *time.Time
 
 	digest, picture []byte
 }
 
-// Picture returns the SHA-256 of the picture of an approved signature, or nil if there is none.
+// Picture returns the SHA-256 digest of the picture of an approved signature, or nil if there is none.
 func (s *Signature) Picture() []byte { return s.picture }
 
-// insertSignaturesTx stores the signatures that a new certificate, or an accepted application, needs.
+// insertSignaturesTx stores the pending signatures of a new certificate or of an accepted application.
 func (s *Service) insertSignaturesTx(ctx context.Context, tx *db.Tx, c *Certificate, who Signatories) error {
 	digest, now := c.signedDigest(), db.Micros(s.now())
 	for i, m := range who.Members {
@@ -89,8 +89,8 @@ func (s *Service) insertSignaturesTx(ctx context.Context, tx *db.Tx, c *Certific
 	return nil
 }
 
-// signedDigest returns the digest of what signatories approve: the version of the template and the values
-// of the certificate.
+// signedDigest returns the digest of the data that signatories approve: the version of the template, the
+// reference id and the values of the certificate.
 func (c *Certificate) signedDigest() []byte {
 	h := sha256.New()
 	var version, values string
@@ -98,7 +98,7 @@ func (c *Certificate) signedDigest() []byte {
 		version, values = strconv.FormatInt(t.VersionID, 10), string(t.Values)
 	}
 	texts := []string{version, c.FullName, c.Title, c.IssueDate, c.Details, c.ReferenceID, values}
-	// The digests of certificates without an expiry are the same as before this field existed.
+	// Digests that were stored before the field ExpiresOn existed must remain correct.
 	if c.ExpiresOn != "" {
 		texts = append(texts, c.ExpiresOn)
 	}
@@ -142,18 +142,18 @@ func Signatures(ctx context.Context, q db.Queryer, institutionID int64, ids ...i
 	}); err != nil {
 		return nil, fmt.Errorf("reading signatures: %w", err)
 	}
-	// The statement does not sort, because PostgreSQL would then plan it again for each certificate.
+	// The statement has no ORDER BY, because PostgreSQL would then plan it again for each certificate.
 	for _, list := range found {
 		slices.SortFunc(list, func(a, b *Signature) int { return cmp.Compare(a.Index, b.Index) })
 	}
 	return found, nameSignatories(ctx, q, institutionID, found)
 }
 
-// SignatureCount are the numbers of the signatures of a certificate, and of those that are approved.
+// SignatureCount has the number of signatures of a certificate, and the number of approved signatures.
 type SignatureCount struct{ Total, Approved int }
 
-// CountSignatures returns the numbers of signatures of certificates of an institution by the id of the
-// certificate. A certificate without signatories is not in the result.
+// CountSignatures returns the SignatureCount of certificates of an institution by the id of the certificate.
+// A certificate without signatories is not in the result.
 func (s *Service) CountSignatures(ctx context.Context, institutionID int64, ids ...int64) (map[int64]SignatureCount, error) {
 	found, err := db.ByID(ctx, s.db, institutionID, ids, func(list string) string {
 		return `SELECT certificate_id, count(*), sum(CASE WHEN status = 'approved' THEN 1 ELSE 0 END) FROM certificate_signatures
@@ -168,7 +168,7 @@ func (s *Service) CountSignatures(ctx context.Context, institutionID int64, ids 
 	return found, nil
 }
 
-// nameSignatories sets the current names of the signatories who have not approved.
+// nameSignatories sets Name and Left of the signatures that are not approved.
 func nameSignatories(ctx context.Context, q db.Queryer, institutionID int64, found map[int64][]*Signature) error {
 	var users []int64
 	seen := map[int64]bool{}
@@ -198,12 +198,11 @@ func nameSignatories(ctx context.Context, q db.Queryer, institutionID int64, fou
 	return nil
 }
 
-// codeNotApproved is the code of the failure of a certificate whose values are not those that its
-// signatories approved.
+// codeNotApproved is the code of the failure of a certificate whose current values were not approved by all
+// its signatories.
 const codeNotApproved = "approval_mismatch"
 
-// checkApproved returns a refusal unless all signatories of a certificate approved the values that it has
-// now.
+// checkApproved returns a refusal unless all signatories of a certificate approved its current values.
 func (s *Service) checkApproved(ctx context.Context, c *Certificate) error {
 	found, err := s.Signatures(ctx, c.InstitutionID, c.ID)
 	if err != nil {
@@ -247,8 +246,8 @@ func (s *Service) askAgainTx(ctx context.Context, tx *db.Tx, certificateID int64
 	return nil
 }
 
-// ReplaceSignatoryTx replaces a signatory with another member in all signatures that are not approved. It
-// returns the number of these signatures.
+// ReplaceSignatoryTx replaces a signatory with another member in all signatures that are not approved, and
+// returns the number of changed signatures.
 func (s *Service) ReplaceSignatoryTx(ctx context.Context, tx *db.Tx, institutionID, from, to int64) (n int64, err error) {
 	now := db.Micros(s.now())
 	result, err := tx.ExecContext(ctx, `
@@ -260,8 +259,8 @@ func (s *Service) ReplaceSignatoryTx(ctx context.Context, tx *db.Tx, institution
 	return result.RowsAffected()
 }
 
-// AwaitedUsers returns the number of certificates of an institution that wait for the approval of a
-// person, by the id of the person.
+// AwaitedUsers returns, for each user id, the number of certificates of an institution that wait for the
+// approval of this user.
 func AwaitedUsers(ctx context.Context, q db.Queryer, institutionID int64) (map[int64]int, error) {
 	rows, err := q.QueryContext(ctx, `SELECT user_id, count(*) FROM certificate_signatures WHERE institution_id = $1 AND asked_at IS NOT NULL GROUP BY user_id`, institutionID)
 	if err != nil {
@@ -279,8 +278,8 @@ func AwaitedUsers(ctx context.Context, q db.Queryer, institutionID int64) (map[i
 	return counts, nil
 }
 
-// UsesPicture reports whether a certificate that is not approved yet uses a picture of the signature of
-// a person.
+// UsesPicture reports whether a certificate that is not approved yet uses a picture of a user's signature.
+// digest is the SHA-256 digest of the picture.
 func UsesPicture(ctx context.Context, q db.Queryer, institutionID, userID int64, digest []byte) (used bool, err error) {
 	err = q.QueryRowContext(ctx, `
 		SELECT EXISTS (SELECT 1 FROM certificate_signatures s JOIN certificates c ON c.id = s.certificate_id

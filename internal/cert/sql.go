@@ -76,7 +76,7 @@ func Scan(row interface{ Scan(dest ...any) error }) (*Certificate, error) {
 	return &c, nil
 }
 
-// optional returns the value of a text column, which is null for the empty text.
+// optional returns the value for a text column: nil, which means NULL, for the empty text.
 func optional(s string) any {
 	if s == "" {
 		return nil
@@ -87,7 +87,7 @@ func optional(s string) any {
 var errNotFound = fault.New(fault.NotFound, "No such certificate.")
 
 // ByUUID returns a certificate of an institution. It returns a fault of kind NotFound for an
-// unknown certificate and for another institution's certificate.
+// unknown certificate and for a certificate of another institution.
 func (s *Service) ByUUID(ctx context.Context, institutionID int64, uuid string) (*Certificate, error) {
 	return scanRow(s.db.QueryRowContext(ctx,
 		`SELECT `+Columns+` FROM certificates WHERE uuid = $1 AND institution_id = $2 AND source <> 'closed'`, uuid, institutionID))
@@ -104,8 +104,8 @@ func (s *Service) BySignedLink(ctx context.Context, uuid string) (*Certificate, 
 	return byUUID(ctx, s.db, uuid)
 }
 
-// ByIDs returns certificates of any institution in the order of the ids. It ignores unknown ids.
-// Callers check permissions.
+// ByIDs returns certificates of any institution in the order of the ids. It ignores unknown ids. The
+// caller must check permissions.
 func (s *Service) ByIDs(ctx context.Context, ids []int64) ([]*Certificate, error) {
 	return byIDs(ctx, s.db, ids)
 }
