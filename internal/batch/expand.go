@@ -217,7 +217,7 @@ func waitingTx(ctx context.Context, tx *db.Tx, batchID int64) (list []waitingEnt
 	rows, err := tx.QueryContext(ctx, `
 		SELECT e.entry_index, e.input, f.file_name, f.mime_type, f.size, f.sha256, f.sha256_state, f.original_key, f.notices
 		FROM batch_entries e LEFT JOIN staged_files f ON f.id = e.staged_id
-		WHERE e.batch_id = $1 AND e.status = 'queued' AND e.status <> 'made' ORDER BY e.entry_index LIMIT $2`, batchID, slice+1)
+		WHERE e.batch_id = $1 AND e.status = 'queued' AND e.status <> 'made' ORDER BY e.entry_index LIMIT $2 + 0`, batchID, slice+1)
 	if err != nil {
 		return nil, err
 	}

@@ -149,7 +149,7 @@ func (s *Service) placement(ctx context.Context, institutionID int64, policy *Po
 		return p, nil
 	}
 	rows, err := s.db.QueryContext(ctx, `
-		SELECT width, height, box FROM stamp_layouts WHERE institution_id = $1 ORDER BY updated_at DESC LIMIT $2`, institutionID, maxLayouts)
+		SELECT width, height, box FROM stamp_layouts WHERE institution_id = $1 ORDER BY updated_at DESC LIMIT $2 + 0`, institutionID, maxLayouts)
 	if err != nil {
 		return p, fmt.Errorf("reading earlier positions of stamps: %w", err)
 	}

@@ -16,10 +16,8 @@ const (
 	// lanes is the default of DelivererConfig.Lanes.
 	lanes = 64
 	// pollTime is the interval between two searches for due deliveries without a wake-up. It applies to
-	// retries, and to deliveries that other processes wrote. The interval on PostgreSQL is longer,
-	// because each search is a request to the server, even while nothing happens.
-	pollTime         = 200 * time.Millisecond
-	postgresPollTime = time.Second
+	// retries, and to deliveries that other processes wrote.
+	pollTime = time.Second
 	// gatherTime is the minimum time between two searches, and restTime the minimum time after a
 	// search that found deliveries. Deliveries that are committed in this time are read and
 	// recorded together. A single event is found at once.
@@ -96,9 +94,6 @@ func NewDeliverer(s *Service, c DelivererConfig) *Deliverer {
 	}
 	if d.poll == 0 {
 		d.poll = pollTime
-		if s.db.Dialect == db.PostgreSQL {
-			d.poll = postgresPollTime
-		}
 	}
 	return d
 }

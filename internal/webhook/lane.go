@@ -81,7 +81,7 @@ func (n *lane) fetch(ctx context.Context, replay bool, limit int) (list []delive
 		SELECT d.id, d.body, d.attempts, d.tries, e.uuid, e.name, `+isTest+`
 		FROM webhook_deliveries d JOIN webhook_events e ON e.id = d.event_id
 		WHERE d.endpoint_id = $1 AND d.status = 'pending' AND d.replay = $2 AND d.due_at <= $3
-		ORDER BY d.due_at, d.id LIMIT $4`, n.lease.id, replay, db.Micros(n.hooks.now()), limit)
+		ORDER BY d.due_at, d.id LIMIT $4 + 0`, n.lease.id, replay, db.Micros(n.hooks.now()), limit)
 	if err != nil {
 		return nil, fmt.Errorf("reading due deliveries: %w", err)
 	}

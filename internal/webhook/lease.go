@@ -60,7 +60,8 @@ func (d *Deliverer) due(ctx context.Context, unhealthy bool, limit int) (list []
 	if limit <= 0 {
 		return nil, nil
 	}
-	// The subquery reads the first entry of a queue in the order of the index. With EXISTS,
+	// The limit is an expression, because SQLite plans a statement again for each use if its limit is only
+	// a parameter. The subquery reads the first entry of a queue in the order of the index. With EXISTS,
 	// PostgreSQL may scan the table instead.
 	const first = `(SELECT d.due_at FROM webhook_deliveries d WHERE d.endpoint_id = e.id AND d.status = 'pending' AND d.replay = `
 	const rest = ` ORDER BY d.due_at, d.id LIMIT 1)`
@@ -69,7 +70,7 @@ func (d *Deliverer) due(ctx context.Context, unhealthy bool, limit int) (list []
 		SELECT id, fresh, replay FROM (
 			SELECT e.id, e.served_at, `+first+`false`+rest+` AS fresh, `+first+`true`+rest+` AS replay
 			FROM webhook_endpoints e WHERE e.status = 'active' AND e.leased_until <= $1 AND e.held_until <= $1 AND (e.failures > 0) = $2
-		) AS waiting WHERE fresh <= $1 OR replay <= $1 ORDER BY served_at, id LIMIT $3`, now, unhealthy, limit)
+		) AS waiting WHERE fresh <= $1 OR replay <= $1 ORDER BY served_at, id LIMIT $3 + 0`, now, unhealthy, limit)
 	if err != nil {
 		return nil, fmt.Errorf("searching for due deliveries: %w", err)
 	}
