@@ -8,7 +8,7 @@
 //
 // The package decides where a text is and whether it fits. Shaping is in package typeset, PDF syntax
 // in package pdf, and the QR code in package seal. The package uses no database, no network and no
-// clock; the same input yields the same bytes.
+// clock. The same input yields the same bytes.
 package design
 
 // Kind is the kind of a field.
@@ -57,15 +57,15 @@ type Field struct {
 	Label string `json:"label,omitempty"`
 
 	Font Font `json:"font,omitzero"`
-	// Size is the font size. Text that does not fit is drawn smaller, down to MinSize. If MinSize is 0,
-	// it is Size.
+	// Size is the font size. Text that does not fit is drawn smaller, down to MinSize. A MinSize
+	// of 0 means Size.
 	Size    float64 `json:"size,omitempty"`
 	MinSize float64 `json:"min_size,omitempty"`
 	// Lines is the maximum number of lines; 0 is 1. Leading is the distance between two baselines as
 	// a multiple of the size; 0 is 1.2.
 	Lines   int     `json:"lines,omitempty"`
 	Leading float64 `json:"leading,omitempty"`
-	// Align is "left", "center" or "right", and VAlign is "top", "middle" or "bottom". "" is left and
+	// Align is "left", "center" or "right"; "" is left. VAlign is "top", "middle" or "bottom"; "" is
 	// middle.
 	Align  string `json:"align,omitempty"`
 	VAlign string `json:"valign,omitempty"`
@@ -80,7 +80,8 @@ type Field struct {
 	// Format is the format of dates: "long" (12 March 2026), "month" (March 2026), "year" or "iso"
 	// (2026-03-12). "" is long.
 	Format string `json:"format,omitempty"`
-	// Required refuses a row without a value for a placeholder of the field.
+	// Required means that a row must have a value for each placeholder of the field. A row must always have
+	// a value for {name}.
 	Required bool `json:"required,omitempty"`
 	// Image identifies the picture of an image field: "logo", or the SHA-256 of a stored picture in
 	// hexadecimal.
@@ -106,8 +107,8 @@ type Values struct {
 	Columns map[string]string
 	// Signatories are the signatories in the order of their index. The first has the index 1.
 	Signatories []Signatory
-	// Language replaces the language of the layout if it is not "". It selects the format of dates
-	// and the forms of Han characters.
+	// Language is the language of the certificate; "" is the language of the layout. It determines, for
+	// example, the names of months and the forms of Han characters.
 	Language string
 }
 
@@ -120,21 +121,21 @@ type Signatory struct {
 
 // These are the codes of problems.
 const (
-	CodeMissingCharacters = "missing_characters" // no font has a character; Detail names it
+	CodeMissingCharacters = "missing_characters" // no font has some characters; Detail lists them
 	CodeNoRoom            = "no_room"            // the text does not fit at the smallest size
 	CodeValueMissing      = "value_missing"      // a required value is empty; Detail is the placeholder
-	CodeValueUnknown      = "value_unknown"      // a column belongs to no placeholder; Detail is its name
-	CodeFieldInvalid      = "field_invalid"      // a property of the field is impossible; Detail names it
-	CodePlaceholder       = "placeholder"        // there is no such placeholder; Detail is its text
+	CodeValueUnknown      = "value_unknown"      // no placeholder uses the column; Detail is its name
+	CodeFieldInvalid      = "field_invalid"      // a property of the field is not valid; Detail is the property
+	CodePlaceholder       = "placeholder"        // the placeholder is unknown; Detail is its text
 	CodeQRMissing         = "qr_missing"         // the layout has no QR code, or more than one
 	CodeQRTooSmall        = "qr_too_small"       // the QR code is smaller than 20 mm
-	CodeQRCovered         = "qr_covered"         // a field overlaps the QR code; Detail is its id
+	CodeQRCovered         = "qr_covered"         // another field overlaps the QR code; Detail is the id of that field
 	CodeNameMissing       = "name_missing"       // no field has the placeholder {name}
-	CodeFieldsOverlap     = "fields_overlap"     // a warning: the field overlaps an earlier one; Detail is the id of the earlier one
+	CodeFieldsOverlap     = "fields_overlap"     // a warning: the field overlaps an earlier field; Detail is the id of the earlier field
 	CodeSignatoryMissing  = "signatory_missing"  // the template has no such signatory; Detail is the index
 )
 
-// Problem is the reason why a layout cannot be published or a certificate cannot be drawn.
+// Problem is a reason why a layout cannot be published or a certificate cannot be drawn, or a warning.
 type Problem struct {
 	// Field is the id of the field, or "" for the layout or the row as a whole.
 	Field string `json:"field,omitempty"`
@@ -143,5 +144,5 @@ type Problem struct {
 	Detail string `json:"detail,omitempty"`
 }
 
-// Problems has the problems of a layout or of one certificate. It is an error.
+// Problems is the list of problems of a layout or of one certificate. It is an error.
 type Problems []Problem

@@ -15,12 +15,12 @@ type metadata struct {
 	profile     []byte  // ICC
 }
 
-// These are the limits of metadata. A resolution beyond its limits is ignored.
+// These are the limits of metadata. A resolution outside its limits is ignored.
 const (
 	minResolution = 10
 	maxResolution = 10_000
-	maxProfile    = 4 << 20
-	inch          = 2.54 // centimetres
+	maxProfile    = 4 << 20 // bytes
+	inch          = 2.54    // centimetres
 )
 
 // chunk is a chunk of a PNG image (PNG, 5.3).
@@ -29,7 +29,7 @@ type chunk struct {
 	data []byte
 }
 
-// pngChunks returns the chunks of a PNG image, as far as they are complete.
+// pngChunks returns the chunks of a PNG image before the first incomplete chunk.
 func pngChunks(file []byte) (out []chunk) {
 	const signature, header, checksum = 8, 8, 4
 	for at := signature; at+header <= len(file); {
@@ -131,7 +131,7 @@ func jpegMetadata(file []byte) (m metadata) {
 	return m
 }
 
-// plainJPEG returns a JPEG image without metadata, which may name a person or a place.
+// plainJPEG returns a JPEG image without its metadata, because the metadata may name a person or a place.
 func plainJPEG(file []byte) []byte {
 	list, rest := jpegSegments(file)
 	out := slices.Clone(file[:2])

@@ -94,8 +94,8 @@ func readPicture(data []byte) (*picture, error) {
 type adder interface{ Add(obj pdf.Object) pdf.Ref }
 
 // add adds the picture to a PDF as an image XObject (ISO 32000-2, 8.9.5), with at most the given width
-// in pixels. base is the colour space of sRGB, or nil for DeviceRGB. If opaque is set, transparent
-// parts are white.
+// in pixels. base is the colour space of sRGB, or nil for DeviceRGB. If opaque is true, the picture is
+// drawn on white instead of with transparency.
 func (p *picture) add(to adder, width int, base pdf.Object, opaque bool) pdf.Ref {
 	switch p.decoded.(type) {
 	case *image.YCbCr, *image.Gray:
@@ -130,8 +130,8 @@ func (p *picture) addJPEG(to adder, base pdf.Object) pdf.Ref {
 	return to.Add(pdf.NewRawStream(dict, plainJPEG(p.data)))
 }
 
-// colourSpace returns a colour space of n components: that of the profile if it has n components,
-// otherwise base or a device colour space.
+// colourSpace returns a colour space with n components. It returns the colour space of the profile if the
+// profile has n components, and otherwise base or a device colour space.
 func colourSpace(to adder, profile []byte, n int, base pdf.Object) pdf.Object {
 	device, name := pdf.Name("DeviceRGB"), "RGB "
 	if n == 1 {
@@ -158,8 +158,8 @@ func imageDict(r image.Rectangle, space pdf.Object) *pdf.Dict {
 	)
 }
 
-// flateImage returns an image of type Gray or opaque NRGBA as a stream. The rows of PNG are the rows of
-// FlateDecode with a predictor (ISO 32000-2, 7.4.4.4), so the encoder of PNG chooses the filters.
+// flateImage returns an image of type Gray or opaque NRGBA as a stream. It uses the data of a PNG image,
+// because FlateDecode with a PNG predictor has the same format (ISO 32000-2, 7.4.4.4).
 func flateImage(img image.Image, space pdf.Object) *pdf.Stream {
 	var file bytes.Buffer
 	encoder := png.Encoder{CompressionLevel: png.BestCompression}
@@ -193,14 +193,14 @@ func (p *picture) pixels(width int) *image.NRGBA {
 		return img
 	}
 	r := image.Rect(0, 0, width, max(1, int(math.Round(float64(p.height)*float64(width)/float64(p.width)))))
-	small := image.NewRGBA(r) // with premultiplied alpha, so that transparent colours do not bleed
+	small := image.NewRGBA(r) // with premultiplied alpha, so that transparent pixels do not change the colours of others
 	xdraw.CatmullRom.Scale(small, r, img, img.Bounds(), xdraw.Src, nil)
 	out := image.NewNRGBA(r)
 	xdraw.Draw(out, r, small, image.Point{}, xdraw.Src)
 	return out
 }
 
-// upright returns a copy of an image, turned and mirrored by its Exif orientation.
+// upright returns a copy of an image, rotated and mirrored as its Exif orientation requires.
 func upright(img image.Image, orientation int) *image.NRGBA {
 	r := img.Bounds()
 	plain := image.NewNRGBA(image.Rect(0, 0, r.Dx(), r.Dy()))
@@ -239,8 +239,9 @@ func upright(img image.Image, orientation int) *image.NRGBA {
 	return out
 }
 
-// split returns the colours of an image, as Gray if all of them are grey, and the opacity as a mask, or nil
-// if the image has no transparent parts. If opaque is set, transparent parts become white. It changes img.
+// split returns the colours of an image, as Gray if all of them are grey. It returns the opacity as a mask,
+// or nil if the image has no transparent parts. If opaque is true, it first draws the image on white. It
+// changes img.
 func split(img *image.NRGBA, opaque bool) (colours image.Image, mask *image.Gray) {
 	gray, transparent := true, false
 	for i := 0; i < len(img.Pix); i += 4 {
@@ -270,7 +271,7 @@ func split(img *image.NRGBA, opaque bool) (colours image.Image, mask *image.Gray
 	return out, mask
 }
 
-// be32 returns a 32-bit number, or 0 if it is not within b.
+// be32 returns the big-endian 32-bit number at an offset, or 0 if the number is not within b.
 func be32(b []byte, at int) uint32 {
 	if at < 0 || at+4 > len(b) {
 		return 0

@@ -5,8 +5,9 @@ import (
 	"slices"
 )
 
-// Place returns the layout on other pages: each field stays where it is if the pages permit it, and is
-// otherwise moved and, if it is too large, reduced. moved are the ids of the fields that changed.
+// Place returns the layout for other pages. It moves each field that is not completely on its page, and reduces
+// the field if it is too large. A field of a missing page moves to the last page. moved has the ids of the
+// fields that changed.
 func (l *Layout) Place(pages []Page) (placed Layout, moved []string) {
 	placed = *l
 	placed.Fields = slices.Clone(l.Fields)
@@ -18,8 +19,8 @@ func (l *Layout) Place(pages []Page) (placed Layout, moved []string) {
 	return placed, moved
 }
 
-// place moves the field onto a page, and reports whether the field changed. It leaves fields with
-// impossible numbers as they are, because the designer shows them as problems.
+// place moves the field onto a page, and reports whether the field changed. It does not change a field
+// whose box is not valid, because Check returns a problem for the field.
 func (f *Field) place(pages []Page) (changed bool) {
 	if !f.isPlaced() || len(pages) == 0 {
 		return false
@@ -44,7 +45,7 @@ func (f *Field) place(pages []Page) (changed bool) {
 	return true
 }
 
-// extent returns the sides of the smallest upright rectangle around the rotated box.
+// extent returns the sides of the smallest unrotated rectangle around the rotated box.
 func (f *Field) extent() (left, top, right, bottom float64) {
 	left, top, right, bottom = math.Inf(1), math.Inf(1), math.Inf(-1), math.Inf(-1)
 	for _, c := range f.corners() {
@@ -53,6 +54,6 @@ func (f *Field) extent() (left, top, right, bottom float64) {
 	return left, top, right, bottom
 }
 
-// hundredth and floor return a coordinate with two decimals.
+// hundredth rounds a coordinate to two decimals, and floor rounds it down to two decimals.
 func hundredth(v float64) float64 { return math.Round(v*100) / 100 }
 func floor(v float64) float64     { return math.Floor(v*100) / 100 }

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Fields stay where they are on a page of another size, unless they would leave it.
+// Place changes only the fields that are not completely on the page.
 func TestPlace(t *testing.T) {
 	t.Parallel()
 	l := Layout{Fields: []Field{
@@ -36,6 +36,6 @@ func TestPlace(t *testing.T) {
 		t.Error("Place changed the layout itself")
 	}
 	if _, moved := placed.Place([]Page{page}); len(moved) > 0 {
-		t.Errorf("moved %q again", moved)
+		t.Errorf("a second Place moved %q, want none", moved)
 	}
 }

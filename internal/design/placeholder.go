@@ -15,12 +15,12 @@ type Placeholder struct {
 	// Name is "name", "title", "date", "expiry", "reference", "details", "institution", "column",
 	// "signatory" or "designation".
 	Name string
-	// Column is the name of the column, and Signatory the index of the signatory, from 1.
+	// Column is the name of the column, or "". Signatory is the index of the signatory, from 1, or 0.
 	Column    string
 	Signatory int
 }
 
-// Placeholders returns the placeholders of the field in their order.
+// Placeholders returns the placeholders of the field in the order of its text.
 func (f *Field) Placeholders() iter.Seq[Placeholder] {
 	return func(yield func(Placeholder) bool) {
 		for _, match := range placeholder.FindAllStringSubmatch(f.Text, -1) {
@@ -38,7 +38,7 @@ func parsePlaceholder(s string) Placeholder {
 	case "column":
 		p.Column = strings.TrimSpace(rest)
 	case "signatory", "designation":
-		p.Signatory, _ = strconv.Atoi(rest) // the expression allows digits only
+		p.Signatory, _ = strconv.Atoi(rest) // the regular expression allows only digits
 	}
 	return p
 }
@@ -69,7 +69,7 @@ func (l *Layout) CheckSignatories(n int) (out Problems) {
 }
 
 // Columns returns the columns that the fields of the layout use, each once, in the order of the
-// fields. Required reports whether a field that requires its values uses the column.
+// fields. Required reports whether at least one field that uses the column is required.
 func (l *Layout) Columns() (list []ColumnUse) {
 	index := map[string]int{}
 	for i := range l.Fields {
@@ -90,7 +90,7 @@ func (l *Layout) Columns() (list []ColumnUse) {
 	return list
 }
 
-// ColumnUse is a column that a layout needs.
+// ColumnUse is a column that a layout uses.
 type ColumnUse struct {
 	Name     string
 	Required bool

@@ -22,7 +22,7 @@ const (
 	defaultScale = 96  // pixels per inch of a picture without a resolution
 )
 
-// refusals lists the errors of package pdf for files that can never be a design.
+// refusals lists the errors of package pdf for files that cannot be a design.
 var refusals = []struct {
 	err          error
 	code, reason string
@@ -37,7 +37,7 @@ var refusals = []struct {
 	{pdf.ErrDamaged, "design_damaged", "The PDF is damaged and cannot be repaired. Save or export it again."},
 }
 
-// errFaulty refuses a page whose content has errors. Some viewers stop at such an error, and would not
+// errFaulty means that the content of a page has errors. Some viewers stop at an error, and would not
 // show the fields, which are drawn after the content.
 var errFaulty = refuse("design_faulty", "The content of a page has errors at which some viewers stop. Open the PDF and print it to a new PDF.")
 
@@ -51,10 +51,9 @@ func pdfError(err error) error {
 	return fmt.Errorf("reading the design: %w", err)
 }
 
-// Prepare checks an uploaded PDF and returns the design to build on, without JavaScript, forms or
-// attachments. If the PDF has any of these, or is damaged, Prepare writes a new file with the rest of
-// the content, so that nothing of them remains in the certificates. The error is a *Refusal if the file
-// cannot be a design.
+// Prepare checks an uploaded PDF and returns the design, without JavaScript, forms or attachments. If the
+// PDF has any of these, or is damaged, Prepare copies the other content to a new file, so that certificates
+// do not contain the removed content. The error is a *Refusal if the file cannot be a design.
 func Prepare(ctx context.Context, file []byte) (*Design, error) {
 	if err := refuseType(file); err != nil {
 		return nil, err
@@ -93,7 +92,7 @@ func Prepare(ctx context.Context, file []byte) (*Design, error) {
 			return nil, err
 		}
 	}
-	// A rewritten PDF is not encrypted.
+	// A PDF that was rewritten is no longer encrypted.
 	if doc.Encrypted() {
 		d.Warnings = append(d.Warnings, Warning{"encrypted", "The PDF is encrypted without a password. Its restrictions apply to every certificate."})
 	}
@@ -139,7 +138,8 @@ func (d *Design) warn(found pdf.Findings, doc *pdf.Document) {
 	add(doc.Repaired() || doc.FaultyPageTree(), "repaired", "The PDF was damaged and has been repaired. Check how it looks.")
 }
 
-// measure returns the sizes of the pages, and refuses pages that cannot get fields.
+// measure returns the sizes of the pages. It refuses pages that are too small or too large, and pages
+// whose content has errors.
 func measure(ctx context.Context, doc *pdf.Document) (out []Page, err error) {
 	for i := range doc.PageCount() {
 		if err := ctx.Err(); err != nil {
@@ -173,7 +173,7 @@ func measure(ctx context.Context, doc *pdf.Document) (out []Page, err error) {
 
 func millimetres(points float64) float64 { return points * 25.4 / 72 }
 
-// suggestions returns a field for each text field of the form.
+// suggestions returns a field for each text field of the form, at most maxFields/2.
 func suggestions(doc *pdf.Document) (out []Field) {
 	used := map[string]bool{}
 	for i := range min(doc.PageCount(), maxPages) {
@@ -220,8 +220,8 @@ func suggestions(doc *pdf.Document) (out []Field) {
 	return out
 }
 
-// guess chooses the kind of a suggestion by its label. It chooses Name, Date and Title only once each, and
-// otherwise Column.
+// guess chooses the kind of a suggested field by its label. It chooses Name, Date and Title at most once
+// each, and otherwise Column.
 func (f *Field) guess(used map[string]bool) {
 	label := strings.ToLower(f.Label)
 	for _, g := range []struct {
@@ -243,7 +243,7 @@ func (f *Field) guess(used map[string]bool) {
 	f.Kind, f.Text = Column, "{column:"+f.Label+"}"
 }
 
-// inherited returns a value of a form field or of its ancestors (ISO 32000-2, 12.7.4.1).
+// inherited returns the value of a form field or of its nearest ancestor with a value (ISO 32000-2, 12.7.4.1).
 func inherited(doc *pdf.Document, field *pdf.Dict, key pdf.Name) pdf.Object {
 	for range maxDepth {
 		if v := field.Get(key); v != nil {
@@ -256,7 +256,7 @@ func inherited(doc *pdf.Document, field *pdf.Dict, key pdf.Name) pdf.Object {
 	return nil
 }
 
-// shownBox returns a rectangle of a page as the box of a field, in hundredths of a point.
+// shownBox returns a rectangle of a page as the box of a field, rounded to hundredths of a point.
 func shownBox(g pdf.Geometry, r pdf.Rectangle) Box {
 	m := g.Matrix()
 	_, height := g.Size()

@@ -12,7 +12,7 @@ import (
 	"github.com/certvault/certvault/internal/pdf/pdftest"
 )
 
-// Each file that cannot be a design is refused with a reason in words.
+// Prepare refuses each file that cannot be a design with a code and a reason.
 func TestRefusals(t *testing.T) {
 	page := func(box, content string) []byte {
 		return pdftest.File("", "<</Type/Catalog/Pages 2 0 R>>", "<</Type/Pages/Kids[3 0 R]/Count 1>>", "<</Type/Page/Parent 2 0 R/MediaBox["+box+"]/Contents 4 0 R>>", pdftest.Stream("", content))
@@ -34,7 +34,7 @@ func TestRefusals(t *testing.T) {
 		_, err := Prepare(t.Context(), file)
 		refusal := (*Refusal)(nil)
 		if !errors.As(err, &refusal) || refusal.Code != code || !strings.HasSuffix(refusal.Reason, ".") {
-			t.Errorf("%s: the error is %v", code, err)
+			t.Errorf("%s: error = %v, want a Refusal with this code and a reason", code, err)
 		}
 	}
 }
@@ -48,7 +48,7 @@ func corpusFile(t *testing.T, name string) []byte {
 	return file
 }
 
-// A form becomes suggestions. Nothing of the form, of scripts and of attachments is left in the file.
+// Prepare removes forms, scripts and attachments from the file, and suggests a field for each text field.
 func TestRemoved(t *testing.T) {
 	file := pdftest.File("/Info 12 0 R",
 		"<</Type/Catalog/Pages 2 0 R/AcroForm<</Fields[5 0 R 6 0 R]>>/OpenAction<</S/JavaScript/JS(SECRET1)>>/Names<</JavaScript<</Names[(a)<</S/JavaScript/JS(SECRET2)>>]>>/EmbeddedFiles<</Names[(f)8 0 R]>>/Dests<</Names[(d)[3 0 R/Fit]]>>>>/StructTreeRoot 10 0 R>>",
@@ -71,12 +71,12 @@ func TestRemoved(t *testing.T) {
 	}
 	for _, secret := range []string{"SECRET", "Widget", "JavaScript", "AcroForm", "OBJR"} {
 		if bytes.Contains(d.PDF, []byte(secret)) {
-			t.Errorf("the design has %s", secret)
+			t.Errorf("the design contains %q, want it removed", secret)
 		}
 	}
 	for _, kept := range []string{"https://example.org", "StructElem", "A form", "/Dests"} {
 		if !bytes.Contains(d.PDF, []byte(kept)) {
-			t.Errorf("the design has no %s", kept)
+			t.Errorf("the design does not contain %q, want it kept", kept)
 		}
 	}
 	var codes []string
@@ -93,22 +93,22 @@ func TestRemoved(t *testing.T) {
 		}
 		d, err := Prepare(t.Context(), []byte(text))
 		if err != nil {
-			t.Fatalf("an encrypted file: %v", err)
+			t.Fatalf("preparing an encrypted file: %v", err)
 		}
 		return slices.ContainsFunc(d.Warnings, func(w Warning) bool { return w.Code == "encrypted" })
 	}
 	if encrypted(file) || !encrypted(blank()) {
-		t.Error("want the warning about encryption for the file that is kept, and not for the file that is rewritten")
+		t.Error("want the warning \"encrypted\" for the unchanged file and not for the rewritten file")
 	}
 	if len(d.Fields) != 2 {
 		t.Fatalf("there are %d suggestions, want 2", len(d.Fields))
 	}
 	first, second := d.Fields[0], d.Fields[1]
 	if first.Kind != Name || first.Text != "{name}" || first.Box != (Box{200, 100, 30, 200}) || first.Align != "center" || first.Label != "Recipient's name" {
-		t.Errorf("the first suggestion is %+v", first)
+		t.Errorf("the first suggestion is %+v, want a centered name", first)
 	}
 	if second.Kind != Column || second.Text != "{column:Grade (x)}" || second.Lines != 4 {
-		t.Errorf("the second suggestion is %+v", second)
+		t.Errorf("the second suggestion is %+v, want the column Grade (x) with 4 lines", second)
 	}
 	if out, err := tool(t, d.PDF, "qpdf", "--check", "FILE"); err != nil || strings.Contains(out, "WARNING") {
 		t.Errorf("qpdf: %v\n%s", err, out)
@@ -119,13 +119,13 @@ func TestRemoved(t *testing.T) {
 	}
 }
 
-// A file that needs no change stays as it was uploaded.
+// Prepare does not change a file without forms, scripts or attachments.
 func TestUnchanged(t *testing.T) {
 	for _, name := range []string{"producer/word-m365.pdf", "structure/pdfa2b-pass.pdf", "producer/google-docs-skia.pdf"} {
 		file := corpusFile(t, name)
 		d, err := Prepare(t.Context(), file)
 		if err != nil || !bytes.Equal(d.PDF, file) {
-			t.Errorf("%s is changed: %v", name, err)
+			t.Errorf("%s: the design differs from the file, error = %v", name, err)
 		}
 	}
 }

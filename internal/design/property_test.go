@@ -14,7 +14,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// parts are given and family names in twelve scripts.
+// parts has given names and family names in twelve scripts.
 var parts = map[string][2][]string{
 	"Latin": {
 		{"José", "Zoë", "Łukasz", "Øyvind", "Štěpánka", "Đorđe", "Ngọc Ánh", "İsmail", "Sofia", "Jean-François", "Åsa", "Þórdís", "Ţuţu", "Anne Office"},
@@ -51,7 +51,7 @@ func name(random *rand.Rand, script string) string {
 	return out
 }
 
-// row returns the values of a random certificate.
+// row returns random values of a certificate. n selects the script of the name.
 func row(random *rand.Rand, n int) *Values {
 	script := scripts[n%len(scripts)]
 	v := &Values{
@@ -68,7 +68,7 @@ func row(random *rand.Rand, n int) *Values {
 	return v
 }
 
-// letters returns the characters of a text that are visible, sorted.
+// letters returns the visible characters of a text, sorted.
 func letters(s string) string {
 	s = norm.NFC.String(s)
 	out := []rune(strings.Map(func(r rune) rune {
@@ -92,8 +92,8 @@ func shownTexts(l *Layout, v *Values) (out []string) {
 	return out
 }
 
-// The text that pdftotext finds in a certificate is exactly that of its fields, in twelve scripts: no
-// letter is missing or added, and each word is found as it is in the row.
+// In certificates with names in twelve scripts, pdftotext finds exactly the letters of the fields. It also
+// finds each word of the texts that have several words.
 func TestTextEqualsRow(t *testing.T) {
 	base, template := publish(t, blank(), certificate(), noPictures)
 	n := 120
@@ -110,7 +110,7 @@ func TestTextEqualsRow(t *testing.T) {
 		got := norm.NFC.String(text(t, file))
 		want := shownTexts(template.layout, v)
 		if letters(got) != letters(strings.Join(want, "")) {
-			t.Errorf("%s: pdftotext finds\n%q, want\n%q", v.Name, letters(got), letters(strings.Join(want, "")))
+			t.Errorf("%s: pdftotext finds the letters\n%q, want\n%q", v.Name, letters(got), letters(strings.Join(want, "")))
 		}
 		for _, s := range want {
 			if !strings.Contains(strings.Join(strings.Fields(got), " "), norm.NFC.String(s)) && letters(s) != "" {
@@ -122,13 +122,13 @@ func TestTextEqualsRow(t *testing.T) {
 	}
 }
 
-// contains reports whether a text has all words, for texts that are broken into lines.
+// contains reports whether a text contains all words, even if they are in several lines.
 func contains(text string, words []string) bool {
 	return !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(text, w) })
 }
 
-// The same values yield the same bytes, whatever is drawn before or at the same time, and also with a
-// template that is opened again.
+// The same values yield the same bytes, even if several goroutines draw at the same time, and also with a
+// second publication of the template.
 func TestDeterministic(t *testing.T) {
 	base, template := publish(t, blank(), certificate(), noPictures)
 	other, again := publish(t, blank(), certificate(), noPictures)
@@ -158,7 +158,7 @@ func TestDeterministic(t *testing.T) {
 				}
 				got, err := from.Draw(rows[k])
 				if err != nil || !bytes.Equal(got, want[k]) {
-					t.Errorf("row %d has other bytes: %v", k, err)
+					t.Errorf("row %d: the bytes differ from those of the first drawing, error = %v", k, err)
 				}
 			}
 		})

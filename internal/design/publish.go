@@ -18,17 +18,18 @@ import (
 	"github.com/certvault/certvault/internal/typeset"
 )
 
-// plan is what Open needs besides the base: object numbers of the base, and the fonts in it.
+// plan is stored with a base, because Open needs it. It has object numbers of the base, and the fonts in
+// the base. A variable field is a text with placeholders or a signature.
 type plan struct {
 	Version int    `json:"version"`
 	Prefix  string `json:"prefix"`
 	Space   bool   `json:"space,omitempty"` // colours are in the colour space of the resources, not in DeviceRGB
-	// Opaque reports whether the design does not allow transparency.
+	// Opaque reports whether transparency is not allowed.
 	Opaque bool                 `json:"opaque,omitempty"`
 	Pages  []pagePlan           `json:"pages"`
-	Fields map[string]fieldPlan `json:"fields"` // by id: the variable fields
-	// Document is the object number of the structure element of the document, whose language is that of
-	// the certificate; 0 if the design has tags of its own.
+	Fields map[string]fieldPlan `json:"fields"` // the variable fields by their ids
+	// Document is the object number of the structure element Document, or 0 if the design has its own tags.
+	// A certificate sets the language of this element.
 	Document int             `json:"document,omitempty"`
 	Fonts    *typeset.Shared `json:"fonts"`
 }
@@ -36,9 +37,9 @@ type plan struct {
 // planVersion is the version of the format of plans.
 const planVersion = 1
 
-// pagePlan is a page with variable fields: its index, the object number of the content stream that a
-// certificate replaces, and the object numbers of the dictionaries to which a certificate adds its own
-// fonts and pictures. Images is 0 for a page without signatures.
+// pagePlan is a page with variable fields. Page is its index. Content is the object number of the content
+// stream that a certificate replaces. Fonts and Images are the object numbers of the dictionaries to which a
+// certificate adds its fonts and pictures. Images is 0 for a page without signatures.
 type pagePlan struct {
 	Page    int `json:"page"`
 	Content int `json:"content"`
@@ -46,8 +47,8 @@ type pagePlan struct {
 	Images  int `json:"images,omitempty"`
 }
 
-// fieldPlan is a variable field: the number of its marked content, and the object number of its
-// structure element, or 0 without tags.
+// fieldPlan is a variable field. Mark is the number of its marked content, or -1 without tags. Element is the
+// object number of its structure element; it is 0 without tags and for a signature.
 type fieldPlan struct {
 	Mark    int `json:"mark"`
 	Element int `json:"element,omitempty"`
@@ -64,11 +65,11 @@ type publisher struct {
 	subsets *typeset.Subsets
 	plan    plan
 	tags    *tags
-	space   pdf.Object // the colour space of what is added; nil for DeviceRGB
+	space   pdf.Object // the colour space of the fields; nil for DeviceRGB
 	opaque  bool       // transparency is not allowed
 	drawn   map[string]pdf.Ref
-	// loaded is the picture that was read last. Other pictures are not kept, because each may need 100 MB
-	// of memory. bytes and pixels are the sums of the pictures that were read.
+	// loaded is the picture that was read last. Other pictures are not kept, because each may need more than
+	// 100 MB of memory. bytes and pixels are the total sizes of the pictures that were read.
 	loaded        *picture
 	loadedID      string
 	bytes, pixels int
@@ -77,7 +78,7 @@ type publisher struct {
 }
 
 // Publish draws everything that all certificates of a template share, and returns the base. The error
-// is Problems if the layout cannot be published, and a *Refusal if the design cannot.
+// is Problems if the layout cannot be published. It is a *Refusal if the design or the pictures cannot be used.
 func Publish(d *Design, l *Layout, fonts *typeset.Fonts, pictures Pictures) (*Base, error) {
 	if problems := l.Check(d.Pages); len(problems) > 0 {
 		return nil, problems
@@ -139,7 +140,7 @@ func (p *publisher) run() ([]byte, error) {
 	return tail, nil
 }
 
-// prefix returns a prefix that begins no name in the resources of the pages.
+// prefix returns a prefix that no name in the resources of the pages has.
 func (p *publisher) prefix() string {
 	prefix := "Cv"
 	for i := 0; i < p.doc.PageCount(); i++ {
@@ -151,7 +152,7 @@ func (p *publisher) prefix() string {
 			for name := range p.doc.Dict(page.Resources().Get(kind)).All() {
 				if strings.HasPrefix(string(name), prefix) {
 					prefix += "x"
-					i = -1 // the earlier pages may have a name with the longer prefix
+					i = -1 // begin again: an earlier page may have a name with the longer prefix
 				}
 			}
 		}
@@ -159,9 +160,9 @@ func (p *publisher) prefix() string {
 	return prefix
 }
 
-// colours sets the colour space of what is added, and whether it may be transparent. A design that
-// claims PDF/A allows DeviceRGB only with an output intent of that space (ISO 19005-2, 6.2.4.3). PDF/A-1
-// allows no transparency (ISO 19005-1, 6.4).
+// colours sets the colour space of the fields, and whether they may be transparent. A design that claims
+// PDF/A allows DeviceRGB only with an output intent for RGB (ISO 19005-2, 6.2.4.3). PDF/A-1 allows no
+// transparency (ISO 19005-1, 6.4).
 func (p *publisher) colours(packet string) {
 	claim := pdfaPart.FindStringSubmatch(packet)
 	if claim == nil {
@@ -179,12 +180,13 @@ func (p *publisher) colours(packet string) {
 	p.space = pdf.Array{pdf.Name("ICCBased"), p.u.Add(profileStream(sRGB(), "DeviceRGB"))}
 }
 
-// inContext is punctuation between capitals, digits and small letters.
+// inContext has punctuation next to capital letters and digits. Some fonts have special forms of punctuation
+// for these places.
 const inContext = "NWU-7QF2-0123-AB-CD 0-1-2-3-4-5-6-7-8-9 2026-03-12 A–B 1–2 10:30 9:41 A:B 1/2 A/B 94 % 100% " +
 	"(A) (12) [A] {1} A·B 1·2 A @ 1 +1 1×2 #1 A_1 A&B <1> A→B «A» ‹1› ¿A? ¡A!"
 
-// alphabet returns the letters of the script of a language if it is Cyrillic or Greek, which many fonts
-// have besides Latin, and otherwise "".
+// alphabet returns the letters of the script of a language if the script is Cyrillic or Greek, and
+// otherwise "". Many fonts have these scripts besides Latin.
 func alphabet(tag string) string {
 	script, _ := language.Make(tag).Script()
 	var first, last rune
@@ -205,8 +207,8 @@ func alphabet(tag string) string {
 	return b.String()
 }
 
-// preload adds letters to the fonts of the variable fields: the Latin letters and those of the language
-// of the template. The letters are a fixed set, so that a template does not reveal the names of a list.
+// preload adds letters to the fonts of the variable fields: the Latin letters, and the alphabet of the
+// language of the template. The set of letters does not depend on names, so the base reveals no names.
 func (p *publisher) preload() error {
 	done := map[typeset.Font]bool{}
 	for i := range p.l.Fields {
@@ -221,9 +223,8 @@ func (p *publisher) preload() error {
 				return fmt.Errorf("reading the font of field %s: %w", f.ID, err)
 			}
 		}
-		// Fonts have other forms of punctuation next to capitals and digits.
 		block, err := p.fonts.Layout(inContext, typeset.Style{Font: font, Size: 1, Lines: typeset.Unlimited}, maxCoordinate)
-		if err == nil { // otherwise the font lacks Latin letters
+		if err == nil { // the error means that the font has no Latin letters
 			block.Draw(&bytes.Buffer{}, p.subsets, 0, 0)
 		}
 	}
@@ -233,19 +234,19 @@ func (p *publisher) preload() error {
 // isVariable reports whether the text of the field has placeholders.
 func (f *Field) isVariable() bool { return f.isText() && placeholder.MatchString(f.Text) }
 
-// pageEdit is a page that gets fields.
+// pageEdit is a page to which fields are added.
 type pageEdit struct {
 	page     *pdf.Page
 	balance  pdf.Balance
 	static   bytes.Buffer
 	images   *pdf.Dict
 	variable bool
-	signed   bool // has signatures
+	signed   bool // the page has signatures
 	tags     *pageTags
 }
 
-// page draws what does not vary on a page. It returns nil for a page without fields other than the QR
-// code.
+// page draws the fields of a page that are the same on all certificates. It returns nil for a page without
+// fields other than the QR code.
 func (p *publisher) page(index int) (*pageEdit, error) {
 	if !slices.ContainsFunc(p.l.Fields, func(f Field) bool { return f.Page == index+1 && f.Kind != QR }) {
 		return nil, nil //nolint:nilnil // a page without fields is not an error
@@ -286,7 +287,8 @@ func (p *publisher) page(index int) (*pageEdit, error) {
 	return edit, nil
 }
 
-// heading returns the field that is the heading of the document: its title, or the name.
+// heading returns the field that is the heading of the document: the first field of kind Title, or else of
+// kind Name.
 func (p *publisher) heading() *Field {
 	for _, kind := range []Kind{Title, Name} {
 		for i := range p.l.Fields {
@@ -315,19 +317,19 @@ func (p *publisher) text(edit *pageEdit, f *Field, g pdf.Geometry) error {
 	return nil
 }
 
-// resolution is the resolution in pixels per inch to which larger pictures are reduced.
+// resolution is the resolution in pixels per inch to which pictures are reduced.
 const resolution = 300
 
-// These are the limits of all pictures of a template.
+// These are the limits of the pictures of a template in total.
 const (
-	maxPictureBytes  = 20 << 20
+	maxPictureBytes  = 20 << 20 // of the files, in bytes
 	maxPicturePixels = 100_000_000
 )
 
-// errPictures refuses a template whose pictures are too large in total for each certificate to contain them.
+// errPictures means that the pictures of a template are too large in total. Each certificate contains the pictures.
 var errPictures = refuse("pictures_large", "The pictures of the template have more than 20 MB or 100 megapixels in total. Use fewer or smaller pictures.")
 
-// load returns a picture. It keeps the last picture, because the next field may show the same one.
+// load returns a picture. It keeps the last picture, because the next field may show the same picture.
 func (p *publisher) load(id string) (*picture, error) {
 	if id == p.loadedID {
 		return p.loaded, nil
@@ -348,7 +350,7 @@ func (p *publisher) load(id string) (*picture, error) {
 	return pic, nil
 }
 
-// picture draws a picture into its box, as large as fits.
+// picture draws a picture as large as its box permits.
 func (p *publisher) picture(edit *pageEdit, f *Field, g pdf.Geometry) error {
 	pic, err := p.load(f.Image)
 	switch {
@@ -365,7 +367,7 @@ func (p *publisher) picture(edit *pageEdit, f *Field, g pdf.Geometry) error {
 	scale := min(f.Box[2]/float64(pic.width), f.Box[3]/float64(pic.height))
 	w, h := float64(pic.width)*scale, float64(pic.height)*scale
 	width := int(math.Ceil(w * resolution / 72))
-	if pic.width < 2*width { // a reduction would save little, and would lose detail
+	if pic.width < 2*width { // a reduction would save little space and lose detail
 		width = pic.width
 	}
 	key := f.Image + " " + strconv.Itoa(width)
@@ -387,7 +389,8 @@ func (p *publisher) picture(edit *pageEdit, f *Field, g pdf.Geometry) error {
 	return nil
 }
 
-// aligned returns the lower left corner of an object of the size w, h in the box of a field.
+// aligned returns the lower left corner of an object with the width w and the height h, relative to the
+// lower left corner of the box of the field.
 func aligned(f *Field, w, h float64) (x, y float64) {
 	switch f.Align {
 	case "center":
@@ -462,7 +465,7 @@ func (p *publisher) finishPage(edit *pageEdit, shared *pdf.Dict) {
 }
 
 // catalog sets the language, the title and the structure tree of the document. all reports whether each
-// page has fields.
+// page has fields other than the QR code.
 func (p *publisher) catalog(packet string, all bool) {
 	catalog := p.u.Catalog().Clone()
 	if language := p.tags.language(); language != "" {

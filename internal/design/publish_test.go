@@ -39,7 +39,7 @@ func plainImage(width, height int, c color.Color) image.Image {
 	return img
 }
 
-// three is a design of three pages, the first of which is turned.
+// three returns a design of three pages. The first page is rotated.
 func three() []byte {
 	page := func(rotate int) string {
 		return fmt.Sprintf("<</Type/Page/Parent 2 0 R/MediaBox[0 0 400 600]/Rotate %d/Contents 6 0 R/Resources<</Font<</CvB0 7 0 R>>>>>>", rotate)
@@ -49,8 +49,8 @@ func three() []byte {
 		pdftest.Stream("", "BT /CvB0 12 Tf 20 20 Td (Design) Tj ET"), "<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>", "<</Title(Old)/Author(Ann)>>")
 }
 
-// A page that has no field or only the QR code stays as it is, and a certificate replaces nothing of a
-// page without variable fields.
+// Publish does not change a page without fields other than the QR code. A certificate changes only pages
+// with variable fields.
 func TestPagesWithoutFields(t *testing.T) {
 	font := Font{Family: "Inter"}
 	l := &Layout{Title: "New", Language: "fr", Fields: []Field{
@@ -71,20 +71,20 @@ func TestPagesWithoutFields(t *testing.T) {
 			t.Fatal(err)
 		}
 		if changed := len(after.Contents()) != len(before.Contents()); changed != want {
-			t.Errorf("page %d is changed: %v, want %v", i+1, changed, want)
+			t.Errorf("page %d: changed = %v, want %v", i+1, changed, want)
 		}
 	}
 	if len(template.pages) != 1 || template.pages[0].geometry.Rotate != 90 {
-		t.Errorf("a certificate replaces %d pages, want the first", len(template.pages))
+		t.Errorf("a certificate changes %d pages, want only the first page", len(template.pages))
 	}
 	got := text(t, file)
 	if !strings.Contains(got, "Zoë") || !strings.Contains(got, "Page two") || strings.Count(got, "Design") != 3 {
-		t.Errorf("the text is\n%s", got)
+		t.Errorf("the text is\n%s\nwant Zoë, Page two, and Design on each page", got)
 	}
 	info := is.Dict(is.Trailer().Get("Info"))
 	catalog, _ := is.Catalog()
 	if is.Text(info.Get("Title")) != "New" || is.Text(info.Get("Author")) != "Ann" || is.Text(catalog.Get("Lang")) != "fr" || catalog.Has("MarkInfo") {
-		t.Errorf("the properties are %v and %v", info, catalog)
+		t.Errorf("Info is %v and the catalog is %v, want the title New, the author Ann, the language fr and no MarkInfo", info, catalog)
 	}
 	page, box := template.QR()
 	if want := [4]float64{0.125, 50.0 / 600, 0.325, 130.0 / 600}; page != 3 || box != want {
@@ -92,7 +92,8 @@ func TestPagesWithoutFields(t *testing.T) {
 	}
 }
 
-// Clean describes the page with the QR code of all certificates, whatever their values.
+// If Clean returns true, the page with the QR code is clean in each certificate, even if a value contains
+// operators.
 func TestClean(t *testing.T) {
 	design := func(content string) []byte {
 		return pdftest.File("", "<</Type/Catalog/Pages 2 0 R>>", "<</Type/Pages/Kids[3 0 R 4 0 R]/Count 2>>",
@@ -111,7 +112,7 @@ func TestClean(t *testing.T) {
 		{"q 0 0 10 10 re f", []Field{name, code}, false},
 		{"Q 0 0 10 10 re f", []Field{name, code}, false},
 		{"0 0 10 10 re f", []Field{name, named, code}, true},
-		{"q 0 0 10 10 re f", []Field{name, named, code}, true}, // the publication closes what is open
+		{"q 0 0 10 10 re f", []Field{name, named, code}, true}, // Publish adds the missing Q
 	} {
 		base, template := publish(t, design(tc.content), &Layout{Title: "New", Fields: tc.fields}, noPictures)
 		if template.Clean() != tc.want {
@@ -131,23 +132,22 @@ func TestClean(t *testing.T) {
 	}
 }
 
-// The digest of an original continues from the state of the base.
+// The digest of an original can be computed from State and the fields tail.
 func TestDigest(t *testing.T) {
 	base, template := publish(t, blank(), certificate(), noPictures)
 	file := draw(t, base, template, values())
 	hash := sha256.New()
 	state, ok := hash.(encoding.BinaryUnmarshaler)
 	if !ok || state.UnmarshalBinary(template.State()) != nil {
-		t.Fatal("the state cannot be read")
+		t.Fatal("UnmarshalBinary of the state failed")
 	}
 	hash.Write(file[template.Size():])
 	if want := sha256.Sum256(file); !bytes.Equal(hash.Sum(nil), want[:]) || template.SHA256() != sha256.Sum256(base.PDF) {
-		t.Error("the digest is wrong")
+		t.Error("the digest of the base or of the original is wrong")
 	}
 }
 
-// The base contains a picture once, even if two fields show it, and each field shows the picture in its
-// place. A logo that the institution does not have is left out.
+// The base contains a picture once, even if two fields show it. The field of a missing logo is not drawn.
 func TestPictures(t *testing.T) {
 	id := strings.Repeat("ab", 32)
 	l := certificate()
@@ -190,18 +190,17 @@ func TestPictures(t *testing.T) {
 		}
 	}
 	if out, err = tool(t, file, "pdfinfo", "-struct", "FILE"); err != nil || strings.Count(out, "Figure") != 3 {
-		t.Errorf("the structure is %v\n%s", err, out)
+		t.Errorf("pdfinfo: error = %v, want 3 figures in\n%s", err, out)
 	}
 	l.Fields[len(l.Fields)-1].Image = strings.Repeat("00", 32)
 	d := &Design{PDF: blank(), Pages: a4}
 	problems := Problems(nil)
 	if _, err := Publish(d, l, testFonts(t), pictures); !errors.As(err, &problems) || problems.Error() != "field right: field_invalid image" {
-		t.Errorf("publishing without a picture fails with %v", err)
+		t.Errorf("publishing without a picture: error = %v, want field right: field_invalid image", err)
 	}
 }
 
-// A template with many large pictures is refused: each certificate would contain them, and a picture
-// can need a hundred times the size of its file in memory.
+// Publish refuses a template whose pictures are too large in total.
 func TestTooManyPictures(t *testing.T) {
 	l := certificate()
 	files := map[string][]byte{}
@@ -220,8 +219,8 @@ func TestTooManyPictures(t *testing.T) {
 	}
 }
 
-// The structure has a figure with an alternative text, the heading and the other texts, in the order of
-// the fields. Arabic texts have ActualText.
+// The structure has a figure for the design, and the texts in the order of the fields. Arabic texts have
+// ActualText.
 func TestStructure(t *testing.T) {
 	base, template := publish(t, blank(), certificate(), noPictures)
 	v := values()
@@ -243,19 +242,19 @@ func TestStructure(t *testing.T) {
 		t.Errorf("the structure is %v, want %v", kinds, want)
 	}
 	if actual != v.Name+"12 مارس 2026" {
-		t.Errorf("ActualText is %q", actual)
+		t.Errorf("ActualText of all elements = %q, want the name and the date", actual)
 	}
 	if document := doc.Text(document.Get("Lang")); languages != "enen" || document != "ar" {
-		t.Errorf("the languages are %q and %q, want English for the design and its text, and Arabic for the others", languages, document)
+		t.Errorf("Lang of the elements = %q, want enen; Lang of the document = %q, want ar", languages, document)
 	}
 	if doc.Text(catalog.Get("Lang")) != "en" || doc.Resolve(doc.Dict(catalog.Get("MarkInfo")).Get("Marked")) != pdf.Boolean(true) ||
 		doc.Resolve(doc.Dict(catalog.Get("ViewerPreferences")).Get("DisplayDocTitle")) != pdf.Boolean(true) {
-		t.Errorf("the catalog is %v", catalog)
+		t.Errorf("the catalog is %v, want Lang en, Marked and DisplayDocTitle", catalog)
 	}
 }
 
-// A sample shows the certificate and the mark, and has no reference id. It is not made from a
-// file whose size differs from that of the base.
+// A sample shows the certificate and the mark, and has no reference id. Sample refuses a base of another
+// size.
 func TestSample(t *testing.T) {
 	l := certificate()
 	d, err := Prepare(t.Context(), three())
@@ -282,20 +281,20 @@ func TestSample(t *testing.T) {
 	}
 	got := text(t, file)
 	if strings.Contains(got, "SECRET") || !strings.Contains(got, "José García Márquez") {
-		t.Errorf("the sample has the text\n%s", got)
+		t.Errorf("the text of the sample is\n%s\nwant the name and no reference id", got)
 	}
-	if letters := strings.Count(letters(got), "M"); letters < 5 { // one on each page, the name and the reference
+	if letters := strings.Count(letters(got), "M"); letters < 5 { // on three pages, in the name, and in place of the reference id
 		t.Errorf("the mark is not on each page:\n%s", got)
 	}
 	if out, err := tool(t, file, "qpdf", "--check", "FILE"); err != nil || strings.Contains(out, "WARNING") {
 		t.Errorf("qpdf: %v\n%s", err, out)
 	}
 	if _, err := template.Sample(base.PDF[1:], v, "MUSTER"); err == nil {
-		t.Error("a sample of another file is made")
+		t.Error("Sample with a base of another size: error = nil, want an error")
 	}
 }
 
-// A template does not open with the plan of another one, or with a layout that was not published.
+// Open refuses a plan or a layout that does not belong to the base.
 func TestOpenChecks(t *testing.T) {
 	base, _ := publish(t, blank(), certificate(), noPictures)
 	fonts := testFonts(t)
@@ -314,12 +313,12 @@ func TestOpenChecks(t *testing.T) {
 		},
 	} {
 		if _, err := open(); err == nil {
-			t.Errorf("%s: the template opens", name)
+			t.Errorf("%s: error = nil, want an error", name)
 		}
 	}
 }
 
-// A picture becomes a page of the given format, upright and whole, as PDF/A-2b.
+// FromPicture returns a design with one page of the given format that shows the whole picture upright.
 func TestFromPicture(t *testing.T) {
 	if testing.Short() {
 		t.Skip("skipping pictures of large designs in short mode")
@@ -334,7 +333,7 @@ func TestFromPicture(t *testing.T) {
 		name, format string
 		file         []byte
 		want         Page
-		red          float64 // part of the page
+		red          float64 // the part of the page that is red
 	}{
 		{"PNG", "a4", pngPicture(t, 3508, 2480, red), Page{841.89, 595.28}, 1},
 		{"portrait", "letter", pngPicture(t, 600, 900, red), Page{612, 792}, 612.0 * 2 / 3 / (612 * 792.0 / 792)},
@@ -365,7 +364,7 @@ func TestFromPicture(t *testing.T) {
 		}
 		again, err := Prepare(t.Context(), d.PDF)
 		if err != nil || !bytes.Equal(again.PDF, d.PDF) {
-			t.Errorf("%s: the design cannot be used again: %v", test.name, err)
+			t.Errorf("%s: Prepare changed the design or failed, error = %v", test.name, err)
 		}
 	}
 	for code, file := range map[string][]byte{
@@ -374,7 +373,7 @@ func TestFromPicture(t *testing.T) {
 	} {
 		refusal := (*Refusal)(nil)
 		if _, err := FromPicture(t.Context(), file, ""); !errors.As(err, &refusal) || refusal.Code != code {
-			t.Errorf("%s: the error is %v", code, err)
+			t.Errorf("%s: error = %v, want a Refusal with this code", code, err)
 		}
 	}
 }
@@ -403,14 +402,14 @@ func TestReasonsOfRefusedPictures(t *testing.T) {
 	}
 }
 
-// withExif returns a JPEG image with an orientation.
+// withExif returns a JPEG image with an Exif orientation.
 func withExif(file []byte, orientation byte) []byte {
 	body := "Exif\x00\x00MM\x00\x2A\x00\x00\x00\x08\x00\x01\x01\x12\x00\x03\x00\x00\x00\x01\x00" + string(rune(orientation)) + "\x00\x00\x00\x00\x00\x00"
 	n := len(body) + 2
 	return slices.Concat(file[:2], []byte{0xFF, 0xE1, byte(n >> 8), byte(n)}, []byte(body), file[2:])
 }
 
-// The metadata of a picture, which may name a place, is not in the design.
+// The design does not contain the metadata of the picture, because metadata may name a place.
 func TestPictureWithoutMetadata(t *testing.T) {
 	var photo bytes.Buffer
 	if err := jpeg.Encode(&photo, plainImage(600, 300, color.White), nil); err != nil {
@@ -419,12 +418,12 @@ func TestPictureWithoutMetadata(t *testing.T) {
 	file := withExif(photo.Bytes(), 1)
 	d, err := FromPicture(t.Context(), file, "a4")
 	if err != nil || bytes.Contains(d.PDF, []byte("Exif")) || !bytes.Contains(d.PDF, []byte("DCTDecode")) {
-		t.Errorf("the metadata is in the design: %v", err)
+		t.Errorf("error = %v, want a design with the JPEG image and without its Exif metadata", err)
 	}
 }
 
-// A design that claims PDF/A keeps its claim, and has the title in its XMP metadata and in its document
-// information. The colours of the fields are in the colour space of its output intent.
+// A certificate from a design with PDF/A keeps the claim, and has the title in the XMP metadata and in Info.
+// The colours of its fields are in DeviceRGB if the output intent is sRGB.
 func TestArchival(t *testing.T) {
 	d, err := FromPicture(t.Context(), pngPicture(t, 842, 595, color.NRGBA{255, 250, 240, 255}), "a4")
 	if err != nil {
@@ -435,19 +434,19 @@ func TestArchival(t *testing.T) {
 	catalog, _ := doc.Catalog()
 	packet := readMetadata(doc, catalog)
 	if !strings.Contains(packet, "<pdfaid:part>2</pdfaid:part>") || !strings.Contains(packet, ">Certificate of completion</rdf:li>") || doc.Text(doc.Dict(doc.Trailer().Get("Info")).Get("Title")) != "Certificate of completion" {
-		t.Errorf("the metadata is\n%s", packet)
+		t.Errorf("the metadata is\n%s\nwant PDF/A-2, and the title there and in Info", packet)
 	}
 	intent := doc.Dict(doc.Array(catalog.Get("OutputIntents"))[0])
 	if profile := doc.Dict(intent.Get("DestOutputProfile")); doc.Name(intent.Get("S")) != "GTS_PDFA1" || profile.Get("N") != pdf.Integer(3) {
-		t.Errorf("the output intent is %v", intent)
+		t.Errorf("the output intent is %v, want GTS_PDFA1 with a profile of 3 components", intent)
 	}
 	if template.plan.Space {
-		t.Error("colours have a space although the output intent is sRGB")
+		t.Error("plan.Space = true, want false, because the output intent is sRGB")
 	}
 }
 
-// If a design claims PDF/A and has no output intent of sRGB, the colours of the fields have a profile,
-// which readers accept.
+// If a design claims PDF/A-1 and has no output intent for RGB, the colours of the fields have a profile and
+// pictures have no transparency.
 func TestProfile(t *testing.T) {
 	claim := strings.Replace(packet("Old"), "<pdfaid:part>2", "<pdfaid:part>1", 1)
 	design := pdftest.File("",
@@ -460,7 +459,7 @@ func TestProfile(t *testing.T) {
 	base, template := publish(t, design, l, func(string) ([]byte, error) { return pngPicture(t, 100, 100, color.NRGBA{255, 0, 0, 128}), nil })
 	file := draw(t, base, template, values())
 	if !template.plan.Space || len(reds(t, file)) < 50 {
-		t.Errorf("the name has %d red pixels", len(reds(t, file)))
+		t.Errorf("plan.Space = %v, want true; the name has %d red pixels, want at least 50", template.plan.Space, len(reds(t, file)))
 	}
 	if bytes.Contains(file, []byte("SMask")) {
 		t.Error("a picture is transparent, which PDF/A-1 does not allow")
@@ -469,6 +468,6 @@ func TestProfile(t *testing.T) {
 		t.Errorf("qpdf: %v\n%s", err, out)
 	}
 	if n := len(sRGB()); n > 1024 {
-		t.Errorf("the profile has %d bytes", n)
+		t.Errorf("the profile has %d bytes, want at most 1024", n)
 	}
 }

@@ -8,13 +8,13 @@ import (
 	"github.com/certvault/certvault/internal/pdf"
 )
 
-// rewriter copies the objects of a document that its pages need to a new file.
+// rewriter copies a document to a new file, without the parts that are removed.
 type rewriter struct {
 	doc     *pdf.Document
 	w       *pdf.Writer
 	refs    map[int]pdf.Ref // by object number in the document
-	removed map[int]bool    // annotations
-	queue   []int
+	removed map[int]bool    // object numbers of removed annotations
+	queue   []int           // object numbers in the document
 }
 
 // maxObjects is the maximum number of objects that are copied.
@@ -23,16 +23,16 @@ const maxObjects = 1 << 18
 // removedAnnotations are the subtypes of annotations that belong to forms, files and media.
 var removedAnnotations = []pdf.Name{"Widget", "FileAttachment", "RichMedia", "3D", "Movie", "Screen", "Sound"}
 
-// removedKeys are the entries that are removed from every dictionary, because they lead to actions, files
-// or the private data of programs.
+// removedKeys are the entries that are removed from every dictionary. They refer to actions, files and the
+// private data of programs.
 var removedKeys = []pdf.Name{"AA", "AF", "EF", "PieceInfo"}
 
-// removedFromCatalog are the entries of the catalog that are not copied with it: those that lead to forms,
-// files, scripts and signatures, and those that rewriter.catalog sets itself.
+// removedFromCatalog are the entries of the catalog that are not copied: those for forms, files and signatures,
+// and those that rewriter.catalog sets itself.
 var removedFromCatalog = []pdf.Name{"AcroForm", "Collection", "DSS", "Legal", "NeedsRendering", "Perms", "Pages", "StructTreeRoot", "Names"}
 
-// rewrite returns the document without JavaScript, forms, attachments and media. Nothing of them is in
-// the new file, which has only the current objects and is not encrypted.
+// rewrite returns a new file with the document, without JavaScript, forms, attachments and media. The file has
+// only the current objects and is not encrypted.
 func rewrite(doc *pdf.Document) ([]byte, error) {
 	var out bytes.Buffer
 	r := &rewriter{doc: doc, w: pdf.NewWriter(&out), refs: map[int]pdf.Ref{}, removed: map[int]bool{}}
@@ -50,7 +50,8 @@ func rewrite(doc *pdf.Document) ([]byte, error) {
 			}
 		}
 	}
-	// The page tree is new, so that a faulty one is repaired. The pages get their references first.
+	// The new file has a new page tree, because the old page tree may be faulty. References for all pages are
+	// reserved first, because other objects may refer to pages.
 	tree := r.w.Reserve()
 	kids := make(pdf.Array, len(list))
 	for i, p := range list {
@@ -101,7 +102,7 @@ func (r *rewriter) drain() error {
 	return nil
 }
 
-// page returns a copy of a page with the attributes it inherits, and without removed annotations.
+// page returns a copy of a page with the attributes that it inherits, and without removed annotations.
 func (r *rewriter) page(p *pdf.Page, tree pdf.Ref) *pdf.Dict {
 	dict := p.Dict.Clone()
 	for _, key := range []pdf.Name{"Resources", "MediaBox", "CropBox", "Rotate"} {
@@ -113,7 +114,7 @@ func (r *rewriter) page(p *pdf.Page, tree pdf.Ref) *pdf.Dict {
 	var kept pdf.Array
 	for _, a := range annotations {
 		annotation := r.doc.Dict(a)
-		parent, _ := annotation.Get("Parent").(pdf.Ref) // of a popup
+		parent, _ := annotation.Get("Parent").(pdf.Ref) // popup annotations have one
 		if annotation != nil && !slices.Contains(removedAnnotations, r.doc.Name(annotation.Get("Subtype"))) && !r.removed[parent.Number] {
 			kept = append(kept, a)
 		}
@@ -130,7 +131,7 @@ func (r *rewriter) page(p *pdf.Page, tree pdf.Ref) *pdf.Dict {
 	return copied.Set("Parent", tree)
 }
 
-// catalog returns a copy of the catalog without what is removed.
+// catalog returns a copy of the catalog with the new page tree and without the removed entries.
 func (r *rewriter) catalog(tree pdf.Ref) *pdf.Dict {
 	from, _ := r.doc.Catalog()
 	dict := from.Clone()
@@ -156,7 +157,7 @@ func (r *rewriter) catalog(tree pdf.Ref) *pdf.Dict {
 	return copied.Set("Pages", tree)
 }
 
-// copy returns a copy of an object whose references are those of the new file.
+// copy returns a copy of an object. Its references are to objects of the new file.
 func (r *rewriter) copy(obj pdf.Object, depth int) pdf.Object {
 	if depth > maxCopyDepth {
 		return nil
@@ -226,8 +227,7 @@ func (r *rewriter) leadsNowhere(value pdf.Object) bool {
 	return r.doc.RunsScript(dict)
 }
 
-// isAction reports whether a dictionary with /S is an action and not an element of another kind that
-// also has /S.
+// isAction reports whether a dictionary with /S is an action. Structure elements also have /S, for example.
 func (r *rewriter) isAction(dict *pdf.Dict) bool {
 	return !dict.Has("P") && !dict.Has("K") && !dict.Has("Subtype")
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/certvault/certvault/internal/typeset"
 )
 
-// Sample returns a complete PDF that shows how a certificate will look, with a mark across each page
-// such as "SAMPLE". It has no reference id and no QR code: their places show the mark and a pale
-// square. base is the PDF of the base. The error is Problems if the certificate could not be drawn.
+// Sample returns a complete PDF that shows how a certificate will look, with a mark, such as "SAMPLE", across
+// each page. It shows the mark instead of the reference id, and a pale square instead of the QR code. base is
+// Base.PDF of the template. The error is Problems if the certificate cannot be drawn.
 func (t *Template) Sample(base []byte, v *Values, mark string) ([]byte, error) {
 	if int64(len(base)) != t.size {
 		return nil, fmt.Errorf("%w: it has %d bytes, want %d", errPlan, len(base), t.size)
@@ -27,7 +27,7 @@ func (t *Template) Sample(base []byte, v *Values, mark string) ([]byte, error) {
 }
 
 // MarkSample returns a certificate of the template with a mark across each page. file is the certificate,
-// which begins with the base and may have its QR code.
+// which may have a QR code.
 func (t *Template) MarkSample(file []byte, mark string) ([]byte, error) {
 	return t.marked(slices.Clip(file), mark, false)
 }
@@ -78,14 +78,14 @@ func (t *Template) marked(file []byte, mark string, noCode bool) ([]byte, error)
 	return append(file, tail...), nil
 }
 
-// These are the opacity of the mark, and its length as a part of the diagonal of the page.
+// These are the opacity of the mark, and its length as a fraction of the diagonal of the page.
 const (
 	markOpacity = 0.22
 	markLength  = 0.6
 )
 
-// mark draws the mark from the lower left to the upper right of a page, and, if noCode is true, a pale
-// square in the place of the QR code. Both are artifacts (ISO 32000-2, 14.8.2.2).
+// mark draws the mark from the lower left to the upper right of a page. If noCode is true, it also draws a
+// pale square in the place of the QR code. Both are artifacts (ISO 32000-2, 14.8.2.2).
 func (t *Template) mark(d *drawing, page int, text string, noCode bool, subsets *typeset.Subsets) error {
 	w, h := d.geometry.Size()
 	code := &t.layout.Fields[t.code]

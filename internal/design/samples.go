@@ -44,7 +44,7 @@ func Samples() []Sample {
 	return list
 }
 
-// SampleIn returns the sample of a language, or else the typical one.
+// SampleIn returns the sample in a language, or the typical sample if there is none.
 func SampleIn(tag string) Sample {
 	list := Samples()
 	base, _, _ := strings.Cut(tag, "-")
@@ -54,8 +54,8 @@ func SampleIn(tag string) Sample {
 	return list[0]
 }
 
-// Fill returns the values with a text for each column of the layout that is not in v.Columns: the name of
-// the column. A column with an empty value stays empty.
+// Fill returns the values with a value for each column of the layout. The value of a column that is not in
+// v.Columns is the name of the column.
 func (l *Layout) Fill(v Values) *Values {
 	v.Columns = maps.Clone(v.Columns)
 	for _, c := range l.Columns() {
@@ -69,8 +69,9 @@ func (l *Layout) Fill(v Values) *Values {
 	return &v
 }
 
-// Worst returns values that fill the fields of the template as far as possible, for the proof that the
-// QR code can be read: in Latin, Arabic and Thai letters, as far as the template has fonts for them.
+// Worst returns values with long texts in Latin letters, and values in Arabic and in Thai letters. They show
+// whether the QR code can be read on all certificates. Worst shortens texts that do not fit, and omits values
+// that cannot be drawn, for example because no font has their letters.
 func (t *Template) Worst() []*Values {
 	const long = "Ångström Çağlayan Ğ. Ẩn-Đỗ, Universität für angewandte Wissenschaften und Künste"
 	var out []*Values
@@ -93,7 +94,8 @@ func (t *Template) Worst() []*Values {
 	return out
 }
 
-// longest shortens the values of fields without room until all fit. It returns nil if they cannot.
+// longest shortens the values whose texts do not fit until all texts fit. It returns nil if this is not
+// possible.
 func (t *Template) longest(v *Values) *Values {
 	for range 200 {
 		problems := t.Check(v)
@@ -118,8 +120,8 @@ func (t *Template) longest(v *Values) *Values {
 	return nil
 }
 
-// shorten removes the last word, or the last letter of the only word, from the values of a field. It
-// reports whether it removed any.
+// shorten removes the last word from each value of a field, or the last letter if a value has only one word.
+// It reports whether a value became shorter.
 func (f *variable) shorten(v *Values) (done bool) {
 	for _, p := range f.pieces {
 		name := p.placeholder.Column

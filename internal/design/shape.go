@@ -8,14 +8,14 @@ import (
 
 // Shaped is the text of a field as it will be drawn.
 type Shaped struct {
-	// Path is the data of an SVG path in points from the top left of the box, before its rotation.
+	// Path is the data of an SVG path, in points from the top left of the box. The box is not rotated.
 	Path string
-	// Size is the font size, Lines the number of lines and Text the text with its values.
+	// Size is the font size. Lines is the number of lines. Text is the text with its values.
 	Size  float64
 	Lines int
 	Text  string
-	// Problem is the reason why the text cannot be drawn, or nil. If the text has no room, Path shows it
-	// in one line at the smallest size, even beyond the box.
+	// Problem is the reason why the text cannot be drawn, or nil. If the text does not fit, Path shows it in
+	// one line at the smallest size, and may be wider than the box.
 	Problem *Problem
 }
 
@@ -55,8 +55,8 @@ func Shape(f *Field, l *Layout, v *Values, fonts *typeset.Fonts) Shaped {
 	return out
 }
 
-// overflow sets a text that has no room. It sets the text in one line at the smallest size, and returns the
-// position of the left edge of the line.
+// overflow sets a text that does not fit into its box. It sets the text in one line at the smallest size, and
+// returns the distance from the left side of the box to the line.
 func (f *Field) overflow(text filled, fonts *typeset.Fonts) (*typeset.Block, float64, error) {
 	style := f.style(text)
 	style.Size, style.Lines, style.Align, style.Height = min(style.MinSize, f.Size), 1, typeset.Left, 0

@@ -22,7 +22,7 @@ const (
 	maxSignatureWidth, maxSignatureHeight = 600, 300
 	// greyLevels is the number of levels of transparency of a stored signature.
 	greyLevels = 16
-	// faintest is the level below which a pixel is paper.
+	// faintest is the lowest level of a pixel that is ink. A pixel below it is paper.
 	faintest = 2
 )
 
@@ -35,13 +35,13 @@ type SignaturePicture struct {
 	alpha         func() *pdf.Stream
 }
 
-// ErrSignaturePicture reports a file that cannot be used as the picture of a signature. The texts of the
+// ErrSignaturePicture means that a file cannot be used as the picture of a signature. The texts of the
 // errors that wrap it are safe to show.
 var ErrSignaturePicture = errors.New("the picture of a signature cannot be used")
 
-// PrepareSignature returns an uploaded picture of a signature as it is stored: a small PNG, cut to the ink,
-// black with at most 16 levels of transparency. Paper becomes transparent. The error wraps
-// ErrSignaturePicture if the file cannot be used.
+// PrepareSignature returns an uploaded picture of a signature as it is stored: a small PNG image in black with
+// at most 16 levels of transparency. The paper becomes transparent, and the margins around the ink are removed.
+// The error wraps ErrSignaturePicture if the file cannot be used.
 func PrepareSignature(file []byte) ([]byte, error) {
 	head, _, err := image.DecodeConfig(bytes.NewReader(file))
 	if err != nil {
@@ -63,14 +63,14 @@ func PrepareSignature(file []byte) ([]byte, error) {
 	return encodeSignature(small.pixels(max(1, width)))
 }
 
-// inkOf returns the ink of a picture: black, with the darkness as opacity. The paper becomes transparent,
-// even if it is grey.
+// inkOf returns the ink of a picture in black. The opacity of a pixel is its darkness. The paper becomes
+// transparent, even if it is grey.
 func inkOf(img *image.NRGBA) *image.NRGBA {
 	var histogram [256]int
 	for i := 0; i < len(img.Pix); i += 4 {
 		histogram[darkness(img.Pix[i:i+4])]++
 	}
-	// The paper is the most frequent level in the lighter half of the levels.
+	// The level of the paper is the most frequent level in the lighter half of the levels.
 	paper := 0
 	for level := range 128 {
 		if histogram[level] > histogram[paper] {
@@ -91,14 +91,14 @@ func inkOf(img *image.NRGBA) *image.NRGBA {
 	return out
 }
 
-// darkness returns how dark a pixel is on white paper.
+// darkness returns the darkness of a pixel on white paper, from 0 for white to 255 for black.
 func darkness(p []byte) byte {
 	const r, g, b, all = 299, 587, 114, 1000
 	grey := (r*int(p[0]) + g*int(p[1]) + b*int(p[2])) / all
 	return byte((math.MaxUint8 - grey) * int(p[3]) / math.MaxUint8)
 }
 
-// crop returns the part of a picture with ink, or nil if there is none.
+// crop returns the smallest part of a picture that contains all ink, or nil if the picture has no ink.
 func crop(img *image.NRGBA) *image.NRGBA {
 	var box image.Rectangle
 	for y := range img.Rect.Dy() {
@@ -168,7 +168,7 @@ func newSignature(mask *image.Gray) *SignaturePicture {
 	return s
 }
 
-// add adds the picture to a PDF. If opaque is set, its background is white.
+// add adds the picture to a PDF. If opaque is true, the picture is drawn on white instead of with transparency.
 func (s *SignaturePicture) add(to adder, opaque bool) pdf.Ref {
 	if opaque {
 		return to.Add(s.opaque())
@@ -177,7 +177,8 @@ func (s *SignaturePicture) add(to adder, opaque bool) pdf.Ref {
 	return to.Add(black.WithDict(black.Dict.Clone().Set("SMask", to.Add(s.alpha()))))
 }
 
-// SampleSignature is a neutral scribble for samples, which never show the signature of a person.
+// SampleSignature returns the picture that samples show in place of a signature. Samples never show the
+// signature of a person.
 var SampleSignature = sync.OnceValue(func() *SignaturePicture {
 	const width, height, pen = 360, 120, 2.2
 	mask := image.NewGray(image.Rect(0, 0, width, height))

@@ -11,23 +11,23 @@ import (
 	"github.com/certvault/certvault/internal/pdf"
 )
 
-// tags is the structure tree (ISO 32000-2, 14.7). The elements and the numbers of their marked content
-// are fixed in the base, so that a certificate adds no structure. A design without tags is a figure
-// with the alternative text of the layout. The elements of a tagged design stay as they are.
+// tags is the structure tree (ISO 32000-2, 14.7). All elements and the numbers of their marked content are
+// in the base, so a certificate adds no elements. A design without tags becomes a figure with the alternative
+// text of the layout. The elements of a tagged design do not change.
 type tags struct {
 	p        *publisher
 	off      bool // the tree of the design cannot be extended
 	existing bool
 	root     pdf.Ref
-	tree     *pdf.Dict // the root
-	parent   pdf.Ref   // to which elements are added: the root, or its element Document
+	tree     *pdf.Dict // the dictionary of root
+	parent   pdf.Ref   // the parent of new elements: the root, or its element Document
 	space    pdf.Object
-	numbers  map[int]pdf.Object // the parent tree (14.7.5.4): the elements of each page or object, by its key
+	numbers  map[int]pdf.Object // the parent tree (14.7.5.4): the elements of each page or object by key
 	next     int                // the next key of the parent tree
 	kids     pdf.Array          // the new elements of parent
 }
 
-// These are the limits of trees that are extended.
+// These are the limits of structure trees that are extended.
 const (
 	maxNumbers = 1 << 16
 	maxDepth   = 32
@@ -64,7 +64,7 @@ func newTags(p *publisher) *tags {
 	return t
 }
 
-// list returns the elements of /K, which may be one object instead of an array.
+// list returns the value of /K as an array. The value may be one object instead of an array.
 func (p *publisher) list(obj pdf.Object) pdf.Array {
 	if obj == nil {
 		return nil
@@ -75,7 +75,7 @@ func (p *publisher) list(obj pdf.Object) pdf.Array {
 	return pdf.Array{obj}
 }
 
-// read reads a number tree (7.9.7), and reports whether it could.
+// read reads a number tree (7.9.7). It returns false if the tree is damaged or too large.
 func (t *tags) read(obj pdf.Object, left *int, depth int) bool {
 	node := t.p.doc.Dict(obj)
 	numbers := t.p.doc.Array(node.Get("Nums"))
@@ -107,7 +107,7 @@ type pageTags struct {
 	off  bool
 	key  int
 	list pdf.Array // elements by the number of their marked content
-	wrap int       // number of the figure around the design, or -1
+	wrap int       // number of the marked content of the design, or -1
 }
 
 // page begins the structure of a page.
@@ -139,12 +139,12 @@ func (t *tags) page(page *pdf.Page) *pageTags {
 	return out
 }
 
-// defaultAlt is the alternative text of a design without one.
+// defaultAlt is the alternative text of a design that has neither an alternative text nor a title.
 const defaultAlt = "Certificate"
 
 var markForm = regexp.MustCompile(`/MCID\s+(\d{1,9})`)
 
-// marks returns one more than the highest number of marked content on a page.
+// marks returns one more than the highest number of marked content on a page, or 0 if there is none.
 func (p *publisher) marks(page *pdf.Page) (n int) {
 	for _, part := range page.Contents() {
 		stream, ok := p.doc.Resolve(part).(*pdf.Stream)
@@ -209,8 +209,8 @@ func (t *pageTags) tag(heading bool) string {
 	return "P"
 }
 
-// field adds the element of a text, and returns the number of its marked content or -1. A text without
-// a language has that of the certificate.
+// field adds the element of a text. It returns the number of its marked content, or -1 without tags. The
+// language of a text without a language is that of the certificate, or of the layout in a tagged design.
 func (t *pageTags) field(heading bool, language string) (mark int, ref pdf.Ref) {
 	if t.off {
 		return -1, ref
@@ -225,7 +225,8 @@ func (t *pageTags) field(heading bool, language string) (mark int, ref pdf.Ref) 
 	return t.add(e)
 }
 
-// language returns the language of the document. A tagged design keeps its own.
+// language returns the language of the document. A design keeps its own language if it is tagged or if the
+// layout has no language.
 func (t *tags) language() string {
 	if own := t.p.doc.Text(t.p.u.Catalog().Get("Lang")); own != "" && (t.existing || t.p.l.Language == "") {
 		return own
@@ -233,7 +234,7 @@ func (t *tags) language() string {
 	return t.p.l.Language
 }
 
-// picture adds the element of a picture.
+// picture adds the element of a picture. It returns the number of its marked content, or -1 without tags.
 func (t *pageTags) picture(f *Field) int {
 	if t.off {
 		return -1
@@ -252,7 +253,7 @@ func (t *pageTags) picture(f *Field) int {
 	return mark
 }
 
-// extent returns the rectangle around a field in the coordinates of the page.
+// extent returns the smallest rectangle around a field, in the coordinates of the page.
 func (t *pageTags) extent(f *Field) pdf.Rectangle {
 	g := t.page.Geometry()
 	_, height := g.Size()
@@ -269,7 +270,7 @@ func (t *pageTags) extent(f *Field) pdf.Rectangle {
 	return r
 }
 
-// begin and end enclose the content of a design without tags.
+// begin and end return the operators around the content of a design without tags.
 func (t *pageTags) begin() []byte {
 	if t.wrap < 0 {
 		return nil
@@ -294,7 +295,7 @@ func (t *pageTags) finish(dict *pdf.Dict) {
 	dict.Set("Tabs", pdf.Name("S"))
 }
 
-// write writes the tree. all reports whether the tree has the content of each page.
+// write writes the tree. all reports whether each page has elements.
 func (t *tags) write(catalog *pdf.Dict, all bool) {
 	if t.off || len(t.kids) == 0 {
 		return
@@ -319,7 +320,7 @@ func (t *tags) write(catalog *pdf.Dict, all bool) {
 	t.tree.Set("ParentTreeNextKey", pdf.Integer(t.next))
 	u.Set(t.root, t.tree)
 	catalog.Set("StructTreeRoot", t.root)
-	if !t.existing && all { // otherwise the other pages would have no content for readers of tags
+	if !t.existing && all { // a program that reads only tagged content would skip pages without elements
 		catalog.Set("MarkInfo", pdf.NewDict(pdf.Entry{Key: "Marked", Value: pdf.Boolean(true)}))
 	}
 }

@@ -27,7 +27,7 @@ type Template struct {
 	plan       plan
 	updates    *pdf.Snapshot
 
-	document pdf.Ref   // the structure element of the document; zero if the design has its own
+	document pdf.Ref   // the structure element Document; zero if the design has its own tags
 	root     *pdf.Dict // the dictionary of document
 	common   commonTexts
 
@@ -39,7 +39,7 @@ type Template struct {
 	shown  []Page
 }
 
-// variable is a field whose text varies.
+// variable is a field with a text that has placeholders.
 type variable struct {
 	*Field
 
@@ -49,7 +49,7 @@ type variable struct {
 	ref    pdf.Ref   // of the structure element; zero without tags
 	tag    string    // structure type
 	dict   *pdf.Dict // the structure element
-	common bool      // many certificates have the same text
+	common bool      // many certificates may have the same text
 }
 
 // signaturePlace is a field for the picture of a signature.
@@ -61,7 +61,7 @@ type signaturePlace struct {
 	mark      int
 }
 
-// page is a page with variable fields.
+// page is a page with placeholders or signatures.
 type page struct {
 	geometry       pdf.Geometry
 	content, fonts pdf.Ref
@@ -70,7 +70,7 @@ type page struct {
 	pictures       *pdf.Dict // the pictures of the base; nil or empty without signatures
 }
 
-// errPlan reports a base and a plan that do not belong together.
+// errPlan means that a base, a plan and a layout do not belong together.
 var errPlan = errors.New("the plan of the template does not match its base")
 
 // Open returns the template of a base. The layout must be the one that was published.
@@ -107,8 +107,8 @@ func Open(base, stored []byte, l *Layout, fonts *typeset.Fonts) (*Template, erro
 	return t, nil
 }
 
-// isClean returns the result of Clean. Certificates replace the content of their fields, which leaves
-// nothing open.
+// isClean computes the result of Clean from the base. The content that certificates add closes everything
+// that it opens.
 func (t *Template) isClean(base *pdf.Document) (bool, error) {
 	page, err := base.Page(t.layout.Fields[t.code].Page - 1)
 	if err != nil {
@@ -118,8 +118,8 @@ func (t *Template) isClean(base *pdf.Document) (bool, error) {
 	return b.Clean && !b.Faulty && len(b.WrongLength) == 0, err
 }
 
-// Clean reports whether the content of the page with the QR code leaves nothing open and has no fault,
-// so that content can be appended without reading it.
+// Clean reports whether content can be appended to the page with the QR code without reading the page first.
+// This is so if the content of the page closes everything that it opens and has no fault.
 func (t *Template) Clean() bool { return t.clean }
 
 // read reads the objects that certificates replace.
@@ -231,7 +231,7 @@ type ready struct {
 	plain string
 }
 
-// setAll sets the texts of all fields. Problems are in the order of the fields.
+// setAll sets the texts of all fields. The problems of columns precede those of fields.
 func (t *Template) setAll(v *Values) ([]ready, Problems, error) {
 	problems := v.unknown(t.columns)
 	out := make([]ready, len(t.fields))
@@ -256,7 +256,7 @@ func (t *Template) setAll(v *Values) ([]ready, Problems, error) {
 	return out, problems, nil
 }
 
-// block sets the text of a field. Texts that many certificates have are set once.
+// block sets the text of a field. It keeps the blocks of texts that many certificates may have.
 func (t *Template) block(field int, text filled) (*typeset.Block, error) {
 	f := &t.fields[field]
 	if !f.common || !isSmall(text.text) {
@@ -273,8 +273,8 @@ func (t *Template) block(field int, text filled) (*typeset.Block, error) {
 	return b, err
 }
 
-// isSmall reports whether a text has no characters of a large font. A stored block would keep such a font
-// in memory.
+// isSmall reports whether a text needs no large font, such as a font for Han characters. A stored block would
+// keep the font in memory.
 func isSmall(text string) bool {
 	const firstHan = 0x2E80
 	for _, r := range text {
@@ -285,7 +285,7 @@ func isSmall(text string) bool {
 	return true
 }
 
-// commonTexts are texts that were set before: those of the current generation and of the one before.
+// commonTexts has the texts that were set recently, in two generations.
 type commonTexts struct {
 	mu           sync.Mutex
 	young, older map[commonText]*typeset.Block
@@ -296,7 +296,7 @@ type commonText struct {
 	text, language string
 }
 
-// maxCommon is the number of texts of a generation. A block has a few kilobytes.
+// maxCommon is the maximum number of texts of a generation. A block has a few kilobytes.
 const maxCommon = 64
 
 func (c *commonTexts) get(key commonText) (*typeset.Block, bool) {
@@ -325,8 +325,8 @@ func (c *commonTexts) store(key commonText, b *typeset.Block) {
 	c.young[key] = b
 }
 
-// Draw returns the fields tail of a certificate: the original is the base followed by it. The same
-// values yield the same bytes. The error is Problems if the certificate cannot be drawn.
+// Draw returns the fields tail of a certificate. The original is the base followed by the fields tail. The
+// same values yield the same bytes. The error is Problems if the certificate cannot be drawn.
 func (t *Template) Draw(v *Values) ([]byte, error) {
 	texts, problems, err := t.setAll(v)
 	if err != nil {
@@ -343,7 +343,7 @@ func (t *Template) Draw(v *Values) ([]byte, error) {
 		d := drawing{out: &contents[f.page], geometry: t.pages[f.page].geometry, prefix: t.plan.Prefix, space: t.plan.Space}
 		d.text(f.Field, text.block, subsets, f.tag, f.mark)
 		if f.dict != nil && text.block.RightToLeft {
-			// Some readers return text from right to left in the order of its glyphs.
+			// Without ActualText, some readers return the letters of a text from right to left in reverse order.
 			u.Set(f.ref, f.dict.Clone().Set("ActualText", pdf.TextString(text.plain)))
 		}
 	}

@@ -43,14 +43,14 @@ func parse(text string) (out []piece) {
 
 // filled is the text of a field with its values.
 type filled struct {
-	// text has each value between isolate characters (UAX #9), unless the field is one value alone. plain
+	// text has each value between isolate characters (UAX #9), unless the text is only one placeholder. plain
 	// has no isolate characters.
 	text, plain string
 	direction   typeset.Direction
 	language    string
 }
 
-// fill replaces the placeholders of a field. The problems are values that are missing.
+// fill replaces the placeholders of a field. The problems are the required values that are missing.
 func fill(f *Field, pieces []piece, l *Layout, v *Values) (filled, Problems) {
 	out := filled{language: cmp.Or(f.Language, v.Language, l.Language, "en")}
 	var problems Problems
@@ -82,7 +82,7 @@ func fill(f *Field, pieces []piece, l *Layout, v *Values) (filled, Problems) {
 		return out, problems
 	}
 	out.text, out.plain = recase(text.String(), f.Case, out.language), recase(plain.String(), f.Case, out.language)
-	if !letters { // the values determine the direction, although they are isolated
+	if !letters { // isolated values do not determine the direction of a text (UAX #9)
 		out.direction = direction(out.plain)
 	}
 	return out, problems
@@ -118,8 +118,8 @@ func (p Placeholder) value(f *Field, v *Values, tag string) string {
 	return s.Name
 }
 
-// clean returns a value without space around it and without isolate characters, which could end the
-// isolate around the value.
+// clean returns a value without space around it and without isolate characters. An isolate character in the
+// value could end the isolate that fill adds.
 func clean(s string) string {
 	return strings.TrimSpace(strings.Map(func(r rune) rune {
 		if r >= '\u2066' && r <= '\u2069' {
@@ -140,7 +140,7 @@ func recase(s, form, tag string) string {
 	return s
 }
 
-// direction returns the direction of the first letter of a text.
+// direction returns the direction of the first letter of a text, or Auto if the text has no letter.
 func direction(s string) typeset.Direction {
 	for _, r := range s {
 		p, _ := bidi.LookupRune(r)
@@ -155,7 +155,7 @@ func direction(s string) typeset.Direction {
 }
 
 // formatDate formats a date such as "2026-03-12" in a language. Text that is not a date stays as it is.
-// In languages whose months are not known, the date is in the form of ISO 8601.
+// If the names of months in the language are not known, the date has the form of ISO 8601.
 func formatDate(date, format, tag string) string {
 	t, err := time.Parse(time.DateOnly, strings.TrimSpace(date))
 	if err != nil {
@@ -196,7 +196,7 @@ func set(f *Field, text filled, fonts *typeset.Fonts) (*typeset.Block, error) {
 // inkHeight is the height of capitals and descenders as a multiple of the size.
 const inkHeight = 0.95
 
-// style returns the style of a text. A line is not higher than the box.
+// style returns the style of a text. It reduces the size if a line would be higher than the box.
 func (f *Field) style(text filled) typeset.Style {
 	s := typeset.Style{
 		Font: f.Font.typeset(),
@@ -218,8 +218,8 @@ func (f Font) typeset() typeset.Font {
 	return typeset.Font{Family: f.Family, Weight: f.Weight, Italic: f.Italic}
 }
 
-// baseline returns the distance from the top of the box to the first baseline. It depends on the font
-// and the size, and not on the letters, so that the certificates of a list look alike.
+// baseline returns the distance from the top of the box to the first baseline. The distance does not depend on
+// the letters of the text, so that the certificates of a list look alike.
 func (f *Field) baseline(b *typeset.Block) float64 {
 	h, rest := f.Box[3], float64(b.Lines()-1)*b.Leading
 	switch f.VAlign {
@@ -257,7 +257,7 @@ func MissingCharacters(characters string) string {
 	return text + "Upload a font that has them, or write the text in another way."
 }
 
-// maxNamed is the number of missing characters that a problem names.
+// maxNamed is the maximum number of missing characters that a problem names.
 const maxNamed = 5
 
 // unknown returns a problem for each column that the layout does not use.

@@ -5,7 +5,6 @@ import (
 	"testing"
 )
 
-// Dates are in the language of the certificate.
 func TestDates(t *testing.T) {
 	for _, test := range [][4]string{
 		{"2026-03-12", "", "en", "12 March 2026"}, {"2026-03-12", "long", "en-GB", "12 March 2026"}, {"2026-03-01", "", "fr", "1er mars 2026"},
@@ -43,7 +42,7 @@ func TestFill(t *testing.T) {
 	} {
 		got, problems := fill(&test.f, parse(test.f.Text), &Layout{}, v)
 		if got.text != test.text || got.plain != test.plain || len(problems) > 0 {
-			t.Errorf("%q is %q and %q with %v, want %q and %q", test.f.Text, got.text, got.plain, problems, test.text, test.plain)
+			t.Errorf("fill(%q) = %q, %q, problems %v, want %q, %q", test.f.Text, got.text, got.plain, problems, test.text, test.plain)
 		}
 	}
 }
@@ -55,31 +54,30 @@ func TestDirectionOfValues(t *testing.T) {
 	text, _ := fill(f, parse(f.Text), &Layout{}, &Values{Name: "محمد", Title: "علم"})
 	block, err := set(f, text, fonts)
 	if err != nil || !block.RightToLeft {
-		t.Errorf("the text runs from left to right: %v", err)
+		t.Errorf("the text is set from left to right or not set, error = %v, want right to left", err)
 	}
 	text, _ = fill(f, parse("For {name}"), &Layout{}, &Values{Name: "محمد"})
 	if block, err = set(f, text, fonts); err != nil || block.RightToLeft {
-		t.Errorf("an Arabic name changes the direction of the sentence: %v", err)
+		t.Errorf("the sentence with an Arabic name is set from right to left or not set, error = %v, want left to right", err)
 	}
 }
 
-// The designer shows what is drawn: the same size and lines, and a path.
 func TestShape(t *testing.T) {
 	fonts, l, v := testFonts(t), certificate(), values()
 	shaped := Shape(&l.Fields[1], l, v, fonts)
 	if shaped.Problem != nil || shaped.Lines != 1 || shaped.Size != 44 || shaped.Text != v.Name || !strings.HasPrefix(shaped.Path, "M") {
-		t.Errorf("Shape() = %+v", shaped)
+		t.Errorf("Shape() = %+v, want the name in one line of size 44", shaped)
 	}
 	v.Name = strings.Repeat("Ann ", 60)
 	if shaped = Shape(&l.Fields[1], l, v, fonts); shaped.Problem == nil || shaped.Problem.Code != CodeNoRoom || shaped.Path == "" || shaped.Size != 14 {
-		t.Errorf("a text without room is not shown: %v, size %v, path of %d bytes", shaped.Problem, shaped.Size, len(shaped.Path))
+		t.Errorf("a text that does not fit: problem %v, size %v, path of %d bytes, want no_room, 14 and a path", shaped.Problem, shaped.Size, len(shaped.Path))
 	}
 	v.Name = "𓀀"
 	if shaped = Shape(&l.Fields[1], l, v, fonts); shaped.Problem == nil || shaped.Problem.Code != CodeMissingCharacters || shaped.Path != "" {
 		t.Errorf("Shape() = %+v, want missing characters", shaped)
 	}
 	if shaped = Shape(&l.Fields[7], l, v, fonts); shaped != (Shaped{}) {
-		t.Errorf("the QR code has the text %+v", shaped)
+		t.Errorf("Shape() of the QR code = %+v, want an empty Shaped", shaped)
 	}
 	l.Fields[1].Size = -1
 	if shaped = Shape(&l.Fields[1], l, v, fonts); shaped.Problem == nil || shaped.Problem.Detail != "size" {
@@ -87,7 +85,7 @@ func TestShape(t *testing.T) {
 	}
 }
 
-// All samples can be drawn with the fonts of the machine, and the worst ones fill their fields.
+// All samples and the results of Worst can be drawn with the fonts of the machine.
 func TestSamples(t *testing.T) {
 	_, template := publish(t, blank(), certificate(), noPictures)
 	seen := map[string]bool{}
@@ -100,20 +98,20 @@ func TestSamples(t *testing.T) {
 		for _, p := range problems {
 			// Some machines have no fonts for Chinese, Japanese and Korean.
 			if p.Code != CodeMissingCharacters || !strings.Contains(MissingCharacters(p.Detail), " fonts-noto-cjk ") {
-				t.Errorf("%s: %v", s.Name, p)
+				t.Errorf("sample %s: problem %v, want none", s.Name, p)
 			}
 		}
 	}
 	worst := template.Worst()
 	if len(worst) != 3 {
-		t.Fatalf("there are %d worst samples, want 3", len(worst))
+		t.Fatalf("Worst returns %d values, want 3", len(worst))
 	}
 	for _, v := range worst {
 		if problems := template.Check(v); len(problems) > 0 || v.Name == "" {
-			t.Errorf("%v: %v", v, problems)
+			t.Errorf("Worst returns %v with the problems %v, want a name and no problems", v, problems)
 		}
 	}
 	if len(worst[0].Name) < 50 {
-		t.Errorf("the longest name is %q", worst[0].Name)
+		t.Errorf("the first name of Worst is %q, want at least 50 bytes", worst[0].Name)
 	}
 }
