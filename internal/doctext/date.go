@@ -10,7 +10,7 @@ import (
 	"unicode"
 )
 
-// monthNames has the names of the months in several languages, folded, and their numbers.
+// monthNames maps the folded names of the months in several languages to their numbers, from 1.
 var monthNames = func() map[string]int {
 	m := map[string]int{}
 	for _, list := range []string{
@@ -44,7 +44,7 @@ var (
 	dateMonth  = regexp.MustCompile(`(\p{L}+)[.]?\s+(\d{1,2})(?:st|nd|rd|th)?,?\s+(\d{4})\b`)
 )
 
-// otherDates are folded words before dates that are not the issue date, and issueDates words before
+// otherDates are folded phrases before dates that are not the issue date. issueDates are folded words before
 // the issue date.
 var (
 	otherDates = folded("born", "birth", "geboren", "geburtsdatum", "naissance", "nacimiento", "nascimento", "nacido", "nacida", "valid until", "valid till",
@@ -53,13 +53,13 @@ var (
 		"délivré", "data", "emitido", "em", "تاريخ", "بتاريخ", "दिनांक")
 )
 
-// dates returns the probable issue dates: first those after a word such as "issued", then the others,
-// beginning with the last one of the text.
+// dates returns the probable issue dates: first the dates after a word such as "issued", then the others, the
+// last date of the text first. It ignores dates after a phrase such as "valid until".
 func dates(lines []Line) []string {
 	var marked, others []string
 	for i, l := range lines {
 		text := foldDigits(fold(l.Text))
-		last := 0 // the end of the date before
+		last := 0 // the end of the previous date in the line
 		for _, d := range datesIn(text) {
 			before := text[min(last, d.start):d.start]
 			if last = d.end; i > 0 && d.start == len(before) && strings.TrimSpace(before) == "" && !strings.ContainsFunc(lines[i-1].Text, unicode.IsDigit) {
@@ -83,7 +83,7 @@ func dates(lines []Line) []string {
 	return list
 }
 
-// hasAny reports whether words contain one of the phrases.
+// hasAny reports whether a list of words contains one of the phrases.
 func hasAny(words []string, phrases [][]string) bool {
 	for _, p := range phrases {
 		for i := 0; i+len(p) <= len(words); i++ {
@@ -101,7 +101,7 @@ type found struct {
 	start, end int
 }
 
-// datesIn returns the dates in a folded line.
+// datesIn returns the dates in a folded line, in their order.
 func datesIn(line string) (list []found) {
 	number := func(s string) int { n, _ := strconv.Atoi(s); return n }
 	search := func(pattern *regexp.Regexp, date func(m []string) string) {
@@ -135,7 +135,7 @@ func datesIn(line string) (list []found) {
 	return list
 }
 
-// dateOf returns a date as YYYY-MM-DD, or "" if there is no such day.
+// dateOf returns a date as YYYY-MM-DD, or "" if there is no such day or the year is before 1900.
 func dateOf(year, month, day int) string {
 	t, err := time.Parse(time.DateOnly, fmt.Sprintf("%04d-%02d-%02d", year, month, day))
 	if err != nil || year < 1900 {
@@ -144,7 +144,7 @@ func dateOf(year, month, day int) string {
 	return t.Format(time.DateOnly)
 }
 
-// foldDigits replaces the digits of all scripts with those of ASCII.
+// foldDigits replaces the digits of all scripts with ASCII digits.
 func foldDigits(s string) string {
 	return strings.Map(func(c rune) rune {
 		if c < 0x80 || !unicode.IsDigit(c) {
@@ -160,8 +160,8 @@ func foldDigits(s string) string {
 
 var address = regexp.MustCompile(`[\p{L}\d._%+-]+@[\p{L}\d-]+(?:\.[\p{L}\d-]+)*\.\p{L}{2,}`)
 
-// emails returns the addresses in a text that contain a word of one of the names. Other addresses
-// are usually those of the institution.
+// emails returns the addresses in a text whose local part contains a word of one of the names. Other
+// addresses usually belong to the institution.
 func emails(lines []Line, names []string) (list []string) {
 	for _, l := range lines {
 		for _, a := range address.FindAllString(l.Text, -1) {

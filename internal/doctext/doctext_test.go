@@ -11,8 +11,6 @@ import (
 	"github.com/certvault/certvault/internal/doctext"
 )
 
-// TestLacks checks which texts contain a name in a form that a person would accept, and which
-// contain only the name of another person.
 func TestLacks(t *testing.T) {
 	for _, c := range []struct {
 		name, text string
@@ -56,23 +54,23 @@ func TestLacks(t *testing.T) {
 		{"İbrahim Işık", "IBRAHIM ISIK tarafından", false},
 		{"Nguyễn Thị Ngọc Ánh", "Nguyen Thi Ngoc Anh", false},
 		{"Sofia Griffith", "awarded to So\ufb01a Gri\ufb03th", false},
-		{"Sofia Griffith", "awarded to Soa Grith for work", false}, // ligatures without a character
+		{"Sofia Griffith", "awarded to Soa Grith for work", false}, // the font maps no characters to its ligatures
 		{"Pat O’Brien-D'Arcy", "awarded to Pat O'Brien D’Arcy", false},
 		{"Pat O'Brien", "awarded to PAT OBRIEN", false},
 		{"Jean-Paul Martin", "décerné à Jean Paul MARTIN", false},
 		{"Jean-Paul Martin", "décerné à J.-P. Martin", false},
 		{"أحمد حسن", "تشهد الجامعة بأن أحـمـد حَسَن قد أتم", false},
 		{"أحمد حسن", "تشهد الجامعة بأن \ufe83\ufea3\ufee4\ufeaa \ufea3\ufeb4\ufee6 قد أتم", false}, // presentation forms
-		{"أحمد حسن", "نسح دمحا مساب ةداهش هذه", false},                                             // in the order of drawing
+		{"أحمد حسن", "نسح دمحا مساب ةداهش هذه", false},                                             // with the letters in reverse order
 		{"أحمد حسن", "تشهد الجامعة بأن محمد علي قد أتم", true},
-		{"علاء رضایی", "شهادة باسم علء رضايي", false}, // the ligature lam-alef lost its alef
+		{"علاء رضایی", "شهادة باسم علء رضايي", false}, // the alef of the ligature lam-alef is missing
 		{"श्रीकृष्ण द्विवेदी", "प्रमाणित किया जाता है कि श्रीकृष्ण द्विवेदी ने", false},
-		{"कविता शर्मा", "प्रमाणित किया जाता है कि कवतिा शमा\u0930\u094d ने", false}, // in the order of drawing
+		{"कविता शर्मा", "प्रमाणित किया जाता है कि कवतिा शमा\u0930\u094d ने", false}, // in the order of the glyphs
 		{"कविता शर्मा", "प्रमाणित किया जाता है कि राम वर्मा ने पाठ्यक्रम", true},
 		{"王小明", "兹证明王小明同学于2026年完成", false},
 		{"王小明", "兹证明 王 小 明 同学", false},
 		{"王小明", "兹证明李小红同学于2026年完成", true},
-		{"⻘木", "青木さん", true},                // CJK radicals have no decomposition
+		{"⻘木", "青木さん", true},                // a radical without a decomposition
 		{"青木太郎", "修了証 青\u2f4a 太郎 殿", false}, // a radical with a decomposition
 		{"山田 タロウ", "修了証 山田 ﾀﾛｳ 殿", false},
 		{"ภาณุพงศ์ ศรีสุวรรณ์", "มอบให้ ภาณุพงศ์ศรีสุวรรณ์ เพื่อ", false},
@@ -125,19 +123,19 @@ func TestSuggest(t *testing.T) {
 		s := doctext.Suggest(lines)
 		first := func(list []string) string { return append(slices.Clone(list), "")[0] }
 		if first(s.Names) != c.name || first(s.Dates) != c.date || first(s.Emails) != c.email {
-			t.Errorf("%q: %+v, want %q, %q, %q", c.lines, s, c.name, c.date, c.email)
+			t.Errorf("Suggest(%q) = %+v, want the first values %q, %q, %q", c.lines, s, c.name, c.date, c.email)
 		}
 	}
 }
 
-// TestSuggestBySize checks that without a phrase the largest line that looks like a name is the
-// first suggestion.
+// TestSuggestBySize checks that the first name is the largest line that looks like a name, if no phrase
+// precedes a name.
 func TestSuggestBySize(t *testing.T) {
 	s := doctext.Suggest([]doctext.Line{
 		{"Northwest University", 40}, {"Certificate of Completion", 36}, {"Quantum Physics II", 12}, {"Grace Hopper", 30}, {"Peter Miller", 10}, {"Dean of Studies", 8},
 	})
 	if !slices.Equal(s.Names[:2], []string{"Grace Hopper", "Quantum Physics II"}) && !slices.Equal(s.Names[:2], []string{"Grace Hopper", "Peter Miller"}) {
-		t.Errorf("names = %q, want Grace Hopper first", s.Names)
+		t.Errorf("names = %q, want Grace Hopper before the smaller lines", s.Names)
 	}
 }
 
@@ -145,7 +143,7 @@ func BenchmarkLacks(b *testing.B) {
 	text := "Certificate of Completion\n" + strings.Repeat("This is to certify that the person named below has completed the course.\n", 6) + "Grace Höpper"
 	for b.Loop() {
 		if doctext.NewText(text).Lacks("Grace Hopper") {
-			b.Fatal("the name was not found")
+			b.Fatal("Lacks(Grace Hopper) = true, want false")
 		}
 	}
 }
@@ -154,14 +152,14 @@ func FuzzDoctext(f *testing.F) {
 	f.Add("Grace Hopper", "This is to certify that Grace Hopper\n21 November 2026 a@b.cd")
 	f.Fuzz(func(t *testing.T, name, text string) {
 		if doctext.NewText(name+" "+text).Lacks(name) && len(strings.Fields(name)) == 1 && !strings.ContainsFunc(name, func(c rune) bool { return c > 0x7f }) {
-			t.Errorf("a text with %q lacks it", name)
+			t.Errorf("Lacks(%q) = true in a text that contains the name, want false", name)
 		}
 		doctext.Suggest([]doctext.Line{{Text: name}, {Text: text}})
 	})
 }
 
-// corpusNames returns the names of a list next to the repository. Without the list the test is
-// skipped, or fails in CI.
+// corpusNames returns the names of a list outside the repository. If the list is missing, it skips the test,
+// or fails it in CI.
 func corpusNames(t *testing.T) (names []string) {
 	t.Helper()
 	text, err := os.ReadFile("../../../shared/corpus/recipients/names-faker-locales.tsv")
@@ -179,8 +177,8 @@ func corpusNames(t *testing.T) (names []string) {
 	return names
 }
 
-// TestNamesOfManyLanguages checks names of many languages in the forms in which certificates show
-// them, and that the name of another person is not found.
+// TestNamesOfManyLanguages checks that names of many languages are found in the forms that certificates use. It
+// also checks that the name of another person is not found.
 func TestNamesOfManyLanguages(t *testing.T) {
 	forms := map[string]func(name string) string{
 		"as is":      func(name string) string { return name },

@@ -1,6 +1,5 @@
-// Package doctext compares the text of a file with the data of its certificate: it finds a name in
-// a text, and proposes a name, an issue date and an address that the text contains. It reads no
-// files and does not know their formats.
+// Package doctext compares the text of a file with the data of its certificate. It reports whether a text
+// contains a name, and suggests names, issue dates and addresses from the text. It does not read files.
 package doctext
 
 import (
@@ -13,17 +12,17 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// Text is a text in which names are looked up.
+// Text is a text in which names are searched.
 type Text struct {
-	plain, reduced spelling
+	plain, reduced spelling // reduced has the result of umlauts; it is empty if it equals plain
 	letters        int
 }
 
 // spelling is a text in one spelling.
 type spelling struct {
 	words []string
-	// squeezed is all words without spaces. starts and ends mark the positions in squeezed at which
-	// a word starts and ends.
+	// squeezed is all words without spaces. starts and ends are true at the positions in squeezed at which a
+	// word starts or ends.
 	squeezed     string
 	starts, ends []bool
 }
@@ -56,17 +55,17 @@ func newSpelling(words []string) spelling {
 }
 
 const (
-	// minUnbounded is the minimum number of letters of a name that is found within longer words.
+	// minUnbounded is the minimum number of letters of a name that may be a part of a longer word.
 	minUnbounded = 8
 	// maxTokens is the maximum number of words of a name that are compared.
 	maxTokens = 16
-	// nameSpan is the maximum number of other words between the first and the last word of a name.
-	// Forms show "Family name" and "Given names" in separate lines.
+	// nameSpan is the maximum number of other words between the words of a name. A form may have labels such
+	// as "Family name" and "Given names" between them.
 	nameSpan = 10
 )
 
 // Lacks reports whether the text does not contain a name. It returns false if the text has fewer
-// letters than the name, like the text of a picture or of a scan with a page number.
+// letters than the name, as in a scan whose only text is a page number.
 func (t *Text) Lacks(name string) bool {
 	return t.letters > 0 && t.letters >= utf8.RuneCountInString(strings.Join(tokensOf(name), "")) && !t.Contains(name)
 }
@@ -75,7 +74,7 @@ func (t *Text) Lacks(name string) bool {
 //
 // The comparison ignores case, marks, the spelling of letters such as ø, ß and ü, the order of given
 // and family names, titles such as "Dr.", spaces and hyphens within words, and line ends. An initial
-// stands for any name that begins with it. A middle name may be missing in the text if the given and
+// matches each name that begins with the initial. A middle name may be missing in the text if the given and
 // the family name are next to each other.
 func (t *Text) Contains(name string) bool {
 	tokens, all := firstTokens(tokensOf(name)), firstTokens(wordsOf(name))
@@ -92,8 +91,8 @@ func (t *Text) Contains(name string) bool {
 
 func firstTokens(tokens []string) []string { return tokens[:min(len(tokens), maxTokens)] }
 
-// containsWhole reports whether the text contains all words of a name one after the other, even if
-// the spaces of the text and of the name differ.
+// containsWhole reports whether the text contains all words of a name without other words between them. The
+// last words of the name may be first in the text, and the spaces may differ.
 func (s *spelling) containsWhole(tokens []string) bool {
 	for _, v := range spellings(tokens) {
 		for k := range v {
@@ -105,8 +104,8 @@ func (s *spelling) containsWhole(tokens []string) bool {
 	return false
 }
 
-// containsPart reports whether the squeezed text contains a name. A short name must start and end
-// with a word, except in a script that has no spaces between words.
+// containsPart reports whether the squeezed text contains a name. A short name must start at the start of a
+// word and end at the end of a word, except in a script that has no spaces between words.
 func (s *spelling) containsPart(name string) bool {
 	n := utf8.RuneCountInString(name)
 	unbounded := n >= minUnbounded || n > 1 && strings.ContainsFunc(name, unspaced)
@@ -124,14 +123,15 @@ func (s *spelling) containsPart(name string) bool {
 	return false
 }
 
-// containsWords reports whether the words of a name are near each other in the text, in any order.
+// containsWords reports whether the words of a name are near each other in the text, in any order. It ignores
+// the initials of the name.
 func (s *spelling) containsWords(tokens []string) bool {
 	tokens = slices.DeleteFunc(slices.Clone(tokens), func(w string) bool { return utf8.RuneCountInString(w) == 1 })
 	if len(tokens) == 0 {
 		return false
 	}
 	alternatives := spellings(tokens)
-	matches := make([]uint, len(s.words)) // for each word, the set of the words of the name that it may be
+	matches := make([]uint, len(s.words)) // for each word of the text, the set of the words of the name that it matches
 	for i, w := range s.words {
 		for k := range tokens {
 			if slices.ContainsFunc(alternatives, func(spelt []string) bool { return matchesToken(w, spelt[k]) }) {
@@ -143,8 +143,8 @@ func (s *spelling) containsWords(tokens []string) bool {
 	return s.near(matches, len(tokens)) || s.adjacent(matches, len(tokens))
 }
 
-// dropSingleInitials removes the matches of words of one letter that are not next to a whole word of
-// the name, such as the article "a".
+// dropSingleInitials removes each sequence of matches in which all words have only one letter, because such a
+// word may not be an initial but, for example, the article "a".
 func (s *spelling) dropSingleInitials(matches []uint) {
 	for i := 0; i < len(matches); i++ {
 		start, whole := i, false
@@ -157,7 +157,7 @@ func (s *spelling) dropSingleInitials(matches []uint) {
 	}
 }
 
-// matchesToken reports whether a word of the text may stand for a word of a name.
+// matchesToken reports whether a word of the text matches a word of a name.
 func matchesToken(word, token string) bool {
 	if word == token {
 		return true
@@ -181,7 +181,7 @@ func sorted(word string) string {
 	return string(runes)
 }
 
-// near reports whether a part of the text has all n words of a name.
+// near reports whether a part of the text with at most n+nameSpan words has all n words of a name.
 func (s *spelling) near(matches []uint, n int) bool {
 	all := uint(1)<<n - 1
 	for i, m := range matches {
@@ -240,15 +240,15 @@ func wordsOf(text string) []string {
 	return strings.FieldsFunc(fold(text), func(c rune) bool { return !unicode.IsLetter(c) })
 }
 
-// letters are Latin and Arabic letters that have no decomposition, and letters that programs that
-// write PDFs use in place of each other.
+// letters replaces Latin letters that have no decomposition, and Arabic letters that PDFs often have in place
+// of each other.
 var letters = strings.NewReplacer(
 	"ø", "o", "ł", "l", "đ", "d", "ð", "d", "þ", "th", "æ", "ae", "œ", "oe", "ı", "i", "ħ", "h", "ŋ", "n", "ŧ", "t", "ə", "e", "ƒ", "f", "ĸ", "k",
 	"ى", "ي", "ی", "ي", "ک", "ك", "ة", "ه", "ہ", "ه", "ھ", "ه", "ـ", "",
 )
 
-// fold returns a text with folded case, decomposed and without marks and invisible characters. Letters
-// that have no decomposition, such as ø, are replaced.
+// fold returns a text with folded case, without marks and without invisible characters. It replaces letters
+// that have no decomposition, such as ø.
 func fold(s string) string {
 	if ascii(s) {
 		return strings.ToLower(s)
@@ -280,11 +280,11 @@ func unspaced(c rune) bool {
 	return unicode.In(c, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar)
 }
 
-// umlauts replaces a spelling such as "ue" for "ü" with the letter without its mark, "u".
+// umlauts replaces spellings such as "ue" for "ü" with the letter without its mark, such as "u".
 var umlauts = strings.NewReplacer("ae", "a", "oe", "o", "ue", "u", "aa", "a")
 
-// losses change a word to forms that the text of a PDF may have: with another spelling of umlauts, or
-// without ligatures or a part of them, because a font does not map them to characters.
+// losses change a word to forms that the text of a PDF may have. Umlauts may have another spelling. Ligatures
+// or a part of them may be missing, if the font does not map them to characters.
 var losses = []*strings.Replacer{
 	umlauts,
 	strings.NewReplacer("ffi", "", "ffl", "", "ff", "", "fi", "", "fl", ""),
@@ -293,8 +293,8 @@ var losses = []*strings.Replacer{
 	strings.NewReplacer("لا", ""),
 }
 
-// spellings returns the words of a name in the spellings that a text may have. The first is the usual one.
-// The text of a PDF may have a word in reverse order if the script is written from right to left.
+// spellings returns the words of a name in the spellings that a text may have. The first spelling is tokens.
+// For a script that is written from right to left, a PDF may have the letters of a word in reverse order.
 func spellings(tokens []string) [][]string {
 	list := [][]string{tokens}
 	add := func(change func(string) string) {

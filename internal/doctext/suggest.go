@@ -20,15 +20,15 @@ type Suggestion struct {
 	Names []string
 	// Dates are issue dates as YYYY-MM-DD.
 	Dates []string
-	// Emails are addresses that contain a part of one of the names.
+	// Emails are addresses whose local part contains a word of one of the names.
 	Emails []string
 }
 
 // maxSuggestions is the maximum number of suggestions of each kind.
 const maxSuggestions = 5
 
-// Suggest returns the names, issue dates and addresses that a text probably contains. A name is after
-// words such as "awarded to" or, if the text has no such words, in large letters.
+// Suggest returns the names, issue dates and addresses that a text probably contains. It finds names after
+// words such as "awarded to". If there are none, it finds names in the lines with the largest font size.
 func Suggest(lines []Line) Suggestion {
 	s := Suggestion{Names: names(lines), Dates: dates(lines)}
 	s.Emails = emails(lines, s.Names)
@@ -38,8 +38,8 @@ func Suggest(lines []Line) Suggestion {
 // linesAfterPhrase is the number of lines after a phrase that may contain the name.
 const linesAfterPhrase = 3
 
-// names returns the probable names: those after a phrase or a label. If there are none, it returns the
-// lines that look like a name, the largest first.
+// names returns the names after phrases and labels. If there are none, it returns the lines that look like a
+// name, the largest first.
 func names(lines []Line) (list []string) {
 	add := func(name string) {
 		if len(list) < maxSuggestions && !slices.ContainsFunc(list, func(other string) bool { return strings.EqualFold(name, other) }) {
@@ -119,7 +119,7 @@ type word struct {
 	end    int
 }
 
-// wordsIn returns the words of a line with their places.
+// wordsIn returns the words of a line.
 func wordsIn(line string) (list []word) {
 	start := -1
 	flush := func(end int) {
@@ -140,7 +140,8 @@ func wordsIn(line string) (list []word) {
 	return list
 }
 
-// afterPhrase returns the part of a line after a phrase or a label that precedes a name.
+// afterPhrase returns the part of a line after a phrase or a label that precedes a name. ok reports whether the
+// line has one.
 func afterPhrase(line string) (rest string, ok bool) {
 	in := wordsIn(line)
 	for i := range in {
@@ -178,14 +179,14 @@ func startsWith(list []word, phrase []string) bool {
 	return true
 }
 
-// particles are words of names that begin with a small letter.
+// particles are words that may begin with a small letter in a name.
 var particles = set("de", "da", "do", "dos", "das", "del", "della", "di", "du", "la", "le", "van", "von", "vom", "zu", "zur", "der", "den", "ter", "ten", "af",
 	"av", "bin", "ibn", "bint", "ben", "al", "el", "y", "e", "of", "i", "st")
 
 // enders are words after a name in scripts that have no capital letters.
 var enders = set("قد", fold("أتم"), fold("أكمل"), "حصل", fold("اجتاز"), "في", fold("ने"), fold("को"))
 
-// stems begin words that are in headings and signatures, but not in names.
+// stems are the beginnings of words that are in headings and signatures, but not in names.
 var stems = []string{
 	"certif", "zertif", "diplom", "univers", "hochschul", "urkund", "zeugnis", "attest", "bescheinig", "bestatig", "award", "achiev", "complet", "particip",
 	"teilnahm", "colleg", "institut", "academ", "akadem", "school", "schul", "escol", "escuel", "ecole", "cours", "curs", "kurs", "train", "program",
@@ -196,7 +197,7 @@ var stems = []string{
 	"شهاد", "جامع", "كلي", "معهد", "परमाण", "विशवविद", "परमणपतर", "वशववदयलय",
 }
 
-// unspacedStems are like stems, in Chinese and Japanese.
+// unspacedStems are Chinese and Japanese words that are in headings and signatures, but not in names.
 var unspacedStems = []string{"证书", "證書", "大学", "大學", "学院", "學院", "学校", "證明", "证明", "公司", "课程", "培训", "日期", "校长", "荣誉", "修了証", "卒業"}
 
 func set(list ...string) map[string]bool {
@@ -214,13 +215,13 @@ func isTitle(text string) bool {
 }
 
 const (
-	// maxNameWords and maxNameLetters bound a suggested name.
+	// maxNameWords and maxNameLetters are the limits of a suggested name.
 	maxNameWords   = 6
 	maxNameLetters = 60
 )
 
-// leadingName returns the name at the start of a text, after titles, or "". whole reports whether the
-// text has nothing after the name.
+// leadingName returns the name at the start of a text, without titles, or "" if there is no name. whole reports
+// whether the text ends with the name.
 func leadingName(text string) (name string, whole bool) {
 	text = strings.Trim(text, separators)
 	if first, _ := utf8.DecodeRuneInString(text); unicode.Is(unicode.Han, first) {
@@ -254,8 +255,8 @@ func leadingName(text string) (name string, whole bool) {
 	return recase(name), whole
 }
 
-// nameWord reports whether a part of a text may be a part of a name. In a script with two cases, it
-// begins with a capital letter or is a particle.
+// nameWord reports whether a word may be a part of a name. A word that begins with a small letter must be a
+// particle or have an apostrophe.
 func nameWord(part, folded string) bool {
 	for _, c := range part {
 		if !unicode.IsLetter(c) && !unicode.Is(unicode.M, c) && !unicode.Is(unicode.Cf, c) && !strings.ContainsRune("'’ʼ-‐.", c) {
@@ -270,7 +271,7 @@ func isStem(folded string) bool {
 	return slices.ContainsFunc(stems, func(stem string) bool { return strings.HasPrefix(folded, stem) }) || monthOf(folded) > 0 && folded != "mai"
 }
 
-// unspacedName returns the Chinese name at the start of a text.
+// unspacedName returns the name in Han characters at the start of a text, as leadingName does.
 func unspacedName(text string) (name string, whole bool) {
 	text = strings.ReplaceAll(text, " ", "")
 	end := strings.IndexFunc(text, func(c rune) bool { return !unicode.Is(unicode.Han, c) && c != '·' })

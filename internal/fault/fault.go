@@ -1,6 +1,6 @@
-// Package fault defines the one error type that operations return to surfaces. An error has a kind
-// and a message that is safe and useful for the caller; the text of the cause is only for the log.
-// The package does not depend on HTTP: the surfaces map kinds to status codes.
+// Package fault defines the one type of errors that clients may see. An error has a kind and a message that
+// is safe to show. The text of its cause is only for the log. The package does not depend on HTTP: package
+// web maps kinds to status codes.
 package fault
 
 import (
@@ -10,20 +10,19 @@ import (
 	"time"
 )
 
-// Kind classifies an error by its cause and by what the caller can do about it.
+// Kind classifies an error by its cause and by what the client can do about it.
 type Kind int
 
 const (
 	// Internal is a failure of the server. Its cause is logged and never shown.
 	Internal Kind = iota
-	// Invalid is input that breaks a rule. Error.Fields has the messages, unless the cause has the
-	// problems.
+	// Invalid is input that breaks a rule.
 	Invalid
-	// BadRequest is an operation that the current state does not allow.
+	// BadRequest is an operation that the current state does not allow, or a body that cannot be read.
 	BadRequest
 	// Unauthorized is a missing, unknown or expired token.
 	Unauthorized
-	// Forbidden is an authenticated caller without the permission.
+	// Forbidden is an operation for which the caller has no permission.
 	Forbidden
 	// NotFound is a record that does not exist for this caller.
 	NotFound
@@ -41,12 +40,12 @@ const (
 	OutOfRange
 	// PreconditionFailed is a conditional request whose condition is false.
 	PreconditionFailed
-	// TooMany is a caller that exceeds its rate or quota.
+	// TooMany is a request of a caller that exceeds a rate or a quota.
 	TooMany
 	// Unavailable is a temporary condition of the server. A later retry can succeed.
 	Unavailable
-	// Damaged is a stored file that is lost or does not have its recorded content. The cause is
-	// logged. The message states that the file was not sent.
+	// Damaged is a stored file that is missing or differs from its recorded content. The cause is logged.
+	// The message says that the file was not sent.
 	Damaged
 )
 
@@ -131,7 +130,7 @@ func (f *Fields) List() []Field { return f.list }
 // Len returns the number of fields that have messages.
 func (f *Fields) Len() int { return len(f.list) }
 
-// Err returns an Invalid error with all messages, or nil if there are none.
+// Err returns an Invalid error with all messages, or nil if there are no messages.
 func (f *Fields) Err() error {
 	if len(f.list) == 0 {
 		return nil

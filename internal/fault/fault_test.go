@@ -16,7 +16,7 @@ func TestKindOfWrappedError(t *testing.T) {
 		t.Fatalf("kind = %v, want TooLarge", fault.KindOf(err))
 	}
 	if !errors.Is(err, io.ErrUnexpectedEOF) {
-		t.Fatal("the chain of the error lacks its cause")
+		t.Fatal("errors.Is(err, io.ErrUnexpectedEOF) = false, want true")
 	}
 	if fault.Is(nil, fault.Internal) {
 		t.Fatal("Is(nil, Internal) = true, want false")
@@ -30,7 +30,7 @@ func TestFieldsKeepOrderAndMergeMessages(t *testing.T) {
 	t.Parallel()
 	var f fault.Fields
 	if f.Err() != nil {
-		t.Fatal("Err of Fields without a message is not nil")
+		t.Fatalf("Err of empty Fields = %v, want nil", f.Err())
 	}
 	f.Add("b", "one.")
 	f.Add("a", "two.")

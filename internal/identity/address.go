@@ -24,8 +24,8 @@ func (s *Service) RequestAddressChange(ctx context.Context, session *Session, ad
 // ChangeAddress changes the address of a person to the address to which the link was mailed, and
 // marks the new address as verified. It deletes all links that were mailed to the person. If the
 // address changes, it sends a notice to the old address. Only a session of the same person can use
-// the link, so that a misdirected link does not permit access to an account. The error is ErrTaken
-// if another account has the address.
+// the link, so that another person who receives the link has no access to an account. The error is ErrLink
+// if the link is not valid, or ErrTaken if another account has the address.
 func (s *Service) ChangeAddress(ctx context.Context, session *Session, secret string) error {
 	return s.DB.Tx(ctx, func(tx *db.Tx) error {
 		if err := requireSessionTx(ctx, tx, session.ID); err != nil {

@@ -8,9 +8,9 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// A mail that verifies an address goes to exactly the folded form, which the account has after the
-// link is used. In the local part, letters other than ASCII keep their case, because an address
-// with the lower-case letter is a different mailbox.
+// foldedMailboxes maps typed addresses to their folded forms. A mail that verifies an address goes to the
+// folded form. In the local part, letters other than ASCII keep their case, because an address with the
+// lower-case letter is a different mailbox.
 var foldedMailboxes = map[string]string{
 	"Ada@Example.ORG":         "ada@example.org",
 	"\u212aevin@example.org":  "kevin@example.org",
@@ -44,7 +44,7 @@ func TestVerificationMailGoesToTheFoldedAddress(t *testing.T) {
 			if got := e.Session.Person.EmailFolded; got != want {
 				t.Errorf("%+q: the account has the address %+q, want %+q", typed, got, want)
 			}
-			// A link for an account that exists verifies its address too.
+			// The links for an existing account also go to the folded form.
 			for _, purpose := range []Purpose{ToSignIn, ToReset} {
 				if err := b.RequestLink(ctx, purpose, typed, "en", "", from("198.51.100.8")); err != nil {
 					t.Fatal(err)
@@ -101,7 +101,7 @@ func TestAddressOfAnotherLetterIsAnotherAccount(t *testing.T) {
 			t.Fatalf("signing up with the address iris@example.org: error = %v, want none", err)
 		}
 		if iris.Session.Person.ID == other.Session.Person.ID || len(b.verified) != 2 || b.verified[0].EmailFolded == "iris@example.org" {
-			t.Errorf("the verified addresses are %+v, want two accounts", b.verified)
+			t.Errorf("the verified persons are %+v, want two accounts with different addresses", b.verified)
 		}
 	})
 }

@@ -10,10 +10,10 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// BenchmarkUnknownAddress tries to sign in with a wrong password: to an account with a password, to
-// an account without a password, and to an unknown address. It reports the median durations of the
-// second and the third divided by the median of the first. If the ratio is 1, the duration reveals
-// nothing.
+// BenchmarkUnknownAddress tries to sign in with a wrong password to an account with a password, to an account
+// without a password, and with an unknown address. It reports the median duration for the account with a
+// password, and the ratios of the other two medians to it. If both ratios are 1, the duration does not reveal
+// whether an account exists.
 func BenchmarkUnknownAddress(b *testing.B) {
 	t := open(b, dbtest.SQLite(b))
 	t.PasswordCost, t.dummyHash = account.DefaultCost, account.DefaultCost.NoPassword()

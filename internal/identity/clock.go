@@ -8,9 +8,8 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// PullBack ends each wait before a try that is longer than the maximum wait of all rules, by more than
-// the clocks of two nodes may differ. Such a wait was set while a clock was ahead. PullBack returns
-// the number of ended waits.
+// PullBack ends the waits that were set while a clock was ahead: those that are longer than the maximum wait of
+// all rules plus db.ClockTolerance. It returns the number of ended waits.
 func (s *Service) PullBack(ctx context.Context) (n int64, err error) {
 	var longest time.Duration
 	for _, r := range throttles {

@@ -29,14 +29,14 @@ const (
 	codeSkew   = 1
 	// codeSecret is the size of the secret in bytes (RFC 4226, 4, R6).
 	codeSecret = 20
-	// recoveryCodes is the number of recovery codes. Each has recoveryLength letters and digits: 80
-	// random bits.
+	// recoveryCodes is the number of recovery codes. Each has recoveryLength letters and digits, which are 80
+	// random bits, in groups of recoveryGroup.
 	recoveryCodes  = 10
 	recoveryLength = 16
 	recoveryGroup  = 4
 )
 
-// hasAuthenticator reports whether a person must enter a second factor.
+// hasAuthenticator reports whether the second factor of a person is on.
 func hasAuthenticator(ctx context.Context, q db.Queryer, personID int64) (bool, error) {
 	var n int
 	if err := q.QueryRowContext(ctx, `SELECT count(*) FROM authenticators WHERE user_id = $1 AND confirmed_at IS NOT NULL`, personID).Scan(&n); err != nil {
@@ -68,7 +68,7 @@ func (s *Service) Codes(ctx context.Context, personID int64) (SecondFactor, erro
 
 // Enrolment is the secret for an authenticator program.
 type Enrolment struct {
-	// Secret is in base32, for typing; URI is for a QR code.
+	// Secret is the secret in base32, for people who type it. URI contains the secret, for a QR code.
 	Secret, URI string
 }
 
@@ -101,8 +101,8 @@ func (s *Service) BeginCodes(ctx context.Context, session *Session) error {
 	})
 }
 
-// Enrolment returns the secret that BeginCodes created. The error is ErrNoEnrolment before
-// BeginCodes and after ConfirmCodes, because a secret in use is never shown again.
+// Enrolment returns the secret that BeginCodes created. The error is ErrNoEnrolment if BeginCodes was not
+// called, or if the second factor is on, because a secret in use is never shown again.
 func (s *Service) Enrolment(ctx context.Context, p Person) (Enrolment, error) {
 	secret, confirmed, err := s.authenticator(ctx, s.DB, p.ID)
 	if errors.Is(err, sql.ErrNoRows) || err == nil && confirmed {
@@ -116,11 +116,12 @@ func (s *Service) Enrolment(ctx context.Context, p Person) (Enrolment, error) {
 	return Enrolment{Secret: secret, URI: u.String()}, nil
 }
 
-// ErrNoEnrolment means that the person has not begun to set up a second factor, or that the second
-// factor is already on.
+// ErrNoEnrolment means that BeginCodes was not called for the person, or that the second factor is already
+// on.
 var ErrNoEnrolment = fault.New(fault.BadRequest, "There is no second factor being set up.")
 
-// authenticator returns a person's secret, and reports whether the second factor is on.
+// authenticator returns a person's secret, and reports whether the second factor is on. The error is
+// sql.ErrNoRows if there is no secret.
 func (s *Service) authenticator(ctx context.Context, q db.Queryer, personID int64) (secret string, confirmed bool, err error) {
 	var sealed []byte
 	if err := q.QueryRowContext(ctx, `SELECT secret, confirmed_at IS NOT NULL FROM authenticators WHERE user_id = $1`, personID).
@@ -131,8 +132,8 @@ func (s *Service) authenticator(ctx context.Context, q db.Queryer, personID int6
 	return string(text), confirmed, err
 }
 
-// ConfirmCodes turns the second factor on after a correct first code. It returns the recovery
-// codes, which are shown only once.
+// ConfirmCodes turns the second factor on if the code is correct. It returns the recovery codes, which are
+// shown only once.
 func (s *Service) ConfirmCodes(ctx context.Context, session *Session, code string, from Origin) (recovery []string, err error) {
 	resetTries, err := s.try(ctx, tryCode, session.Person.EmailFolded, from)
 	if err != nil {
@@ -164,7 +165,7 @@ func (s *Service) ConfirmCodes(ctx context.Context, session *Session, code strin
 	return recovery, nil
 }
 
-// NewRecoveryCodes replaces the recovery codes of a signed-in person.
+// NewRecoveryCodes replaces the recovery codes of a signed-in person, and returns the new codes.
 func (s *Service) NewRecoveryCodes(ctx context.Context, session *Session) (recovery []string, err error) {
 	err = s.DB.Tx(ctx, func(tx *db.Tx) error {
 		if err := requireSessionTx(ctx, tx, session.ID); err != nil {
@@ -216,8 +217,8 @@ func dropCodesTx(ctx context.Context, tx *db.Tx, personID int64) error {
 	return nil
 }
 
-// Code completes a sign-in whose session waits for the second factor. The code is a one-time
-// password or a recovery code. The session is replaced by a session with a new id.
+// Code completes a sign-in whose session waits for the second factor. The code is a one-time password or a
+// recovery code. Code replaces the session with a new session.
 func (s *Service) Code(ctx context.Context, code string, from Origin) (_ *Entry, err error) {
 	defer func() { s.Metrics.signIn(err) }()
 	pending, err := s.Pending(ctx, from)

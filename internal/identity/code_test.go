@@ -55,7 +55,7 @@ func (b *bench) signIn() *Entry {
 	return e
 }
 
-// enter starts a session as signIn does, but without a password hash, which is slow.
+// enter starts a session without a password, because hashing a password is slow.
 func (b *bench) enter() (e *Entry) {
 	b.t.Helper()
 	err := b.d.Tx(b.t.Context(), func(tx *db.Tx) (err error) {
@@ -87,14 +87,14 @@ func TestEnrolment(t *testing.T) {
 			t.Fatal(err)
 		}
 		if again, err := b.Enrolment(ctx, e.Session.Person); err != nil || again != begun {
-			t.Errorf("the secret differs after a second BeginCodes; error %v", err)
+			t.Errorf("Enrolment after a second BeginCodes differs or failed, error = %v, want the same secret", err)
 		}
 		if key, err := otp.NewKeyFromURL(begun.URI); err != nil || key.Issuer() != "vault.example" || key.AccountName() != address || key.Secret() != begun.Secret {
-			t.Errorf("the URI %s does not have the issuer, the account and the secret; error %v", begun.URI, err)
+			t.Errorf("URI = %s, error = %v, want the issuer vault.example, the account and the secret", begun.URI, err)
 		}
 		var sealed []byte
 		if err := d.QueryRowContext(ctx, `SELECT secret FROM authenticators`).Scan(&sealed); err != nil || strings.Contains(string(sealed), begun.Secret) {
-			t.Errorf("the secret is stored unencrypted; error %v", err)
+			t.Errorf("the stored secret is not encrypted or cannot be read, error = %v", err)
 		}
 		if b.signIn().Session.Pending {
 			t.Error("a sign-in requires a second factor that is not confirmed")

@@ -8,7 +8,7 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// A request that began before its session ended must not change the credentials.
+// A request must not change the credentials if its session ended after the request began.
 func TestEndedSessionCannotChangeCredentials(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -58,8 +58,8 @@ func TestEndedSessionCannotChangeCredentials(t *testing.T) {
 	})
 }
 
-// A person who resets the password chooses which passkeys to remove, because another person may
-// have added a passkey.
+// A reset of the password removes the passkeys that the person chooses, because another person may have
+// added a passkey.
 func TestResetRemovesChosenPasskeys(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -101,7 +101,7 @@ func TestResetRemovesChosenPasskeys(t *testing.T) {
 			t.Fatal(err)
 		}
 		if n := b.count(`SELECT count(*) FROM passkeys`); n != 1 {
-			t.Errorf("there are %d passkeys, want 1: that of the other person", n)
+			t.Errorf("there are %d passkeys, want only the passkey of the other person", n)
 		}
 	})
 }

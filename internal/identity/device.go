@@ -30,8 +30,8 @@ func (s *Service) isKnownDevice(ctx context.Context, folded, device string) (boo
 }
 
 // storeDeviceTx stores the browser in which a person signed in, and returns the browser's secret.
-// It reports as isNew whether this browser was unknown and the person has other known browsers.
-// Only a secret that the vault issued identifies a browser: any other value is replaced.
+// isNew reports whether this browser was unknown and the person has other known browsers. If the vault did
+// not issue the given secret, storeDeviceTx replaces it.
 func (s *Service) storeDeviceTx(ctx context.Context, tx *db.Tx, p Person, device string) (secret string, isNew bool, err error) {
 	now := db.Micros(s.Now())
 	res, err := tx.ExecContext(ctx, `UPDATE devices SET seen_at = $3 WHERE hash = $1 AND user_id = $2`, account.HashSecret(device), p.ID, now)
@@ -59,8 +59,8 @@ func (s *Service) storeDeviceTx(ctx context.Context, tx *db.Tx, p Person, device
 	return device, others > 0, nil
 }
 
-// browsers and systems are searched in this order, because the headers of most browsers also
-// contain the names of other browsers.
+// browsers and systems have parts of User-Agent headers and the names to show. Their order matters, because
+// most headers also contain the names of other browsers and systems.
 var (
 	browsers = [][2]string{
 		{"Edg", "Edge"}, {"OPR/", "Opera"}, {"SamsungBrowser", "Samsung Internet"}, {"Firefox/", "Firefox"}, {"FxiOS", "Firefox"},

@@ -45,8 +45,7 @@ func (s *Service) Sweep(ctx context.Context) error {
 }
 
 // Delete deletes a person with all credentials. The error is fault.BadRequest if the person is a
-// member. Members must leave their institutions first, so that no institution loses its last owner
-// by a deletion.
+// member. Members must leave their institutions first, so that each institution keeps an owner.
 func (s *Service) Delete(ctx context.Context, personID int64) error {
 	return s.DB.Tx(ctx, func(tx *db.Tx) error { return s.DeleteTx(ctx, tx, personID) })
 }

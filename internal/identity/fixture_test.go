@@ -24,16 +24,15 @@ const (
 	password = "correct horse"
 )
 
-// bench is a service with a clock that the test advances. The test runs the jobs of the service and
-// reads its mail from the table.
+// bench is a service with a clock that the test advances. The test runs the jobs and reads the mail from the
+// database.
 type bench struct {
 	*clocktest.Clock
 	*Service
 
 	t testing.TB
 	d *db.DB
-	// verified and deleted have the people with whom the hooks were called; fail is the error that
-	// the hooks return.
+	// verified and deleted have the people that the hooks received. fail is the error that the hooks return.
 	verified, deleted []Person
 	fail              error
 	// read and worked are the ids of the last mail and the last job that the test has read.
@@ -147,8 +146,8 @@ func (b *bench) mails() (list []mail.Message) {
 	return list
 }
 
-// link requests a link, and returns the secret from the only mail. It first resets the counts of
-// mail, so that the mail is sent even if another mail was sent a short time ago.
+// link requests a link, and returns the secret from the mail. It first resets the counts of mail, so that the
+// mail is sent even if another mail was sent a short time ago.
 func (b *bench) link(purpose Purpose, email string) string {
 	b.t.Helper()
 	b.work()

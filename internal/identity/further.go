@@ -9,9 +9,10 @@ import (
 	"github.com/certvault/certvault/internal/mail"
 )
 
-// A person may have further verified addresses besides the main address. Certificates that are issued to a
-// further address belong to the person. A further address cannot be used to sign in or to reset the password,
-// so that the new owner of a mailbox, such as a mailbox at a former employer, has no access to the account.
+// A person may have further addresses, which are verified, besides the main address. Certificates that are
+// issued to a further address belong to the person. A further address cannot be used to sign in or to reset the
+// password, so that the new owner of a mailbox, such as a mailbox at a former employer, has no access to the
+// account.
 
 var (
 	// ErrYours means that the account of the person already has the address.
@@ -31,8 +32,7 @@ func (s *Service) RequestAddress(ctx context.Context, session *Session, address 
 	if err != nil {
 		return fault.OfField("email", err.Error())
 	}
-	// An address that the account already has would change nothing, so the request is refused before it is
-	// counted.
+	// A request for an address that the account already has is not counted.
 	owner, err := account.UserByAddress(ctx, s.DB, email.Folded)
 	switch {
 	case err == nil && owner.ID == session.Person.ID:
@@ -78,8 +78,8 @@ func (s *Service) confirmAddress(ctx context.Context, session *Session, email ac
 	})
 }
 
-// mailbox returns the receiver of a mail to an address of a user, without the user's name, because a
-// further address may have another owner by now.
+// mailbox returns the receiver of a mail to an address of a user. It has no name, because a further address may
+// have another owner by now.
 func mailbox(u *account.User, folded string) Person {
 	return Person{ID: u.ID, Email: folded, EmailFolded: folded, Language: u.Language}
 }
@@ -159,8 +159,8 @@ func (s *Service) RemoveAddress(ctx context.Context, session *Session, folded st
 	})
 }
 
-// TakeAddress removes a further address from the account that has it, for an operator: the mailbox may have
-// another owner by now. It returns the person who had the address, or fault.NotFound.
+// TakeAddress removes a further address from its account. Operators use it if the mailbox has another owner.
+// It returns the person who had the address. The error is fault.NotFound if no account has the further address.
 func (s *Service) TakeAddress(ctx context.Context, address string) (p Person, err error) {
 	email, err := account.ParseEmail(address)
 	if err != nil {
@@ -187,7 +187,7 @@ func (s *Service) removeAddressTx(ctx context.Context, tx *db.Tx, p Person, fold
 	return s.notifyAddressTx(ctx, tx, p, addressRemoved, removed)
 }
 
-// notifyAddressTx is notifyTx for a change of a further address, which the mail names.
+// notifyAddressTx is notifyTx for a change of a further address. The mail contains the address.
 func (s *Service) notifyAddressTx(ctx context.Context, tx *db.Tx, p Person, c change, address string) error {
 	direction := "ltr"
 	if s.Languages != nil {
@@ -199,9 +199,9 @@ func (s *Service) notifyAddressTx(ctx context.Context, tx *db.Tx, p Person, c ch
 // maxAddress is the maximum length of an address in a mail, in characters.
 const maxAddress = 100
 
-// writeFurtherTx mails a notice to a further address for which a link was requested: the address cannot be
-// used to sign in. It reports whether the address is a further address. The number of these mails is limited like
-// that of links.
+// writeFurtherTx mails a notice to a further address for which a link was requested. The notice says that the
+// address cannot be used to sign in. These notices are limited like links, by countMailTx. further reports
+// whether the address is a further address.
 func (s *Service) writeFurtherTx(ctx context.Context, tx *db.Tx, purpose Purpose, folded, language string) (further bool, err error) {
 	owner, err := account.UserByAddress(ctx, tx, folded)
 	if fault.Is(err, fault.NotFound) {

@@ -87,7 +87,7 @@ func TestFurtherAddress(t *testing.T) {
 				t.Errorf("%s: mails = %+v, want one without a link", purpose, list)
 			}
 		}
-		// Another account gets the address neither as a further one nor as its main one.
+		// Another account can use the address neither as a further address nor as its main address.
 		for name, request := range map[string]func() error{
 			"further": func() error { return b.RequestAddress(ctx, &eve.Session, "ada@work.example", home) },
 			"main":    func() error { return b.RequestAddressChange(ctx, &eve.Session, "ada@work.example", home) },
@@ -125,15 +125,15 @@ func TestFurtherAddress(t *testing.T) {
 		if list := b.mails(); len(list) != 1 || list[0].To.Email != "ada@work.example" {
 			t.Errorf("mails after the removal = %+v, want a notice to the main address", list)
 		}
-		b.add(eve, "ada@example.org") // the address is free
+		b.add(eve, "ada@example.org") // another account can add the removed address
 		if p, err := b.TakeAddress(ctx, "ada@example.org"); err != nil || p.ID != eve.Session.Person.ID {
 			t.Errorf("an operator removes the address: %+v, %v, want Eve", p, err)
 		}
 	})
 }
 
-// TestAddressHasOneAccount checks that only one account gets an address if several people use their links
-// to it at the same time: to sign up, to add a further address and to change the main address.
+// TestAddressHasOneAccount checks that only one account gets an address if several people use links for the
+// address at the same time: to sign up, to add a further address and to change the main address.
 func TestAddressHasOneAccount(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -167,7 +167,7 @@ func TestAddressHasOneAccount(t *testing.T) {
 		}
 		rows := b.count(`SELECT (SELECT count(*) FROM users WHERE email_folded = $1) + (SELECT count(*) FROM user_addresses WHERE email_folded = $1)`, wanted)
 		if n != 1 || rows != 1 {
-			t.Errorf("%d requests succeeded, and %d accounts have the address, want 1", n, rows)
+			t.Errorf("%d requests succeeded, and %d accounts have the address, want 1 and 1", n, rows)
 		}
 	})
 }
@@ -188,8 +188,8 @@ func TestFurtherAddressesAreLimited(t *testing.T) {
 	}
 }
 
-// TestUnverifiedAccountAddsNoAddress checks that a new owner, who signed in with a password and has not
-// verified the main address, cannot request a further address.
+// TestUnverifiedAccountAddsNoAddress checks that a person who has not verified the main address cannot request
+// a further address.
 func TestUnverifiedAccountAddsNoAddress(t *testing.T) {
 	t.Parallel()
 	b, ctx := open(t, dbtest.SQLite(t)), t.Context()

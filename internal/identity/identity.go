@@ -52,7 +52,7 @@ type Person struct {
 type Origin struct {
 	Address   netip.Addr
 	UserAgent string
-	// Session and Device are the secrets of the browser; both may be empty.
+	// Session is the secret of the session, and Device is the secret of the browser. Both may be "".
 	Session, Device string
 }
 
@@ -69,7 +69,8 @@ type Entry struct {
 	Session Session
 	// Secret is the browser's new session secret.
 	Secret string
-	// Device is the secret that identifies the browser at the next sign-in.
+	// Device is the secret that identifies the browser at the next sign-in, or "" if the session waits for the
+	// second factor.
 	Device string
 }
 
@@ -81,7 +82,7 @@ var (
 	ErrCode = fault.New(fault.Invalid, "The code is not right.")
 	// ErrPasskey means that a passkey is not valid.
 	ErrPasskey = fault.New(fault.Invalid, "The passkey could not be used.")
-	// ErrLink means that a mailed link was used, has expired or never existed.
+	// ErrLink means that a mailed link was already used, has expired or does not exist.
 	ErrLink = fault.New(fault.NotFound, "The link was used already, or is too old.")
 	// ErrNoSession means that the request has no session.
 	ErrNoSession = fault.New(fault.Forbidden, "You are not signed in.")
@@ -99,15 +100,14 @@ type Hook func(ctx context.Context, tx *db.Tx, person Person) error
 type Config struct {
 	DB      *db.DB
 	Keyring *keyring.Ring
-	// Queue, Mailer and Languages may be nil if no mail is sent, as in the commands that run while
-	// a server is running.
+	// Queue, Mailer and Languages may be nil if the service sends no mail.
 	Queue     *job.Queue
 	Mailer    *mail.Mailer
 	Languages *locale.Catalog
 	// BaseURL is the base of links in mail, and the origin of passkeys.
 	BaseURL string
-	// OnVerified is called after an address was verified. The address of its person is the verified address,
-	// which may be a further address. OnDeleted is called before a person is deleted. Both may be nil.
+	// OnVerified is called after an address was verified. person.Email is then the verified address, which may
+	// be a further address. OnDeleted is called before a person is deleted. Both may be nil.
 	OnVerified, OnDeleted Hook
 	// PasswordCost is the cost of hashing passwords; zero means account.DefaultCost.
 	PasswordCost account.Cost
@@ -129,11 +129,11 @@ type Service struct {
 	// or an account without a password compares the password with dummyHash, so that the sign-in
 	// takes as long as with a stored hash.
 	dummyHash string
-	// background counts the work that continues after the response.
+	// background counts the tasks that continue after the response.
 	background sync.WaitGroup
 }
 
-// New returns a Service. If there is a queue, New registers the worker of the service.
+// New returns a Service. If the configuration has a queue, New registers the worker that mails links.
 func New(c Config) (*Service, error) {
 	c.PasswordCost = cmp.Or(c.PasswordCost, account.DefaultCost)
 	s := &Service{Config: c, dummyHash: c.PasswordCost.NoPassword()}
@@ -197,8 +197,8 @@ func (s *Service) ByEmail(ctx context.Context, q db.Queryer, folded string) (Per
 	return s.person(ctx, q, `u.email_folded = $1`, folded)
 }
 
-// verifyAddressTx records that a person has verified the address. It calls OnVerified if the
-// address was not verified before.
+// verifyAddressTx records that a person has verified the main address. It calls OnVerified if the address was
+// not verified before.
 func (s *Service) verifyAddressTx(ctx context.Context, tx *db.Tx, id int64) error {
 	changed, err := account.VerifyUserTx(ctx, tx, id, s.Now())
 	if err != nil || !changed || s.OnVerified == nil {
