@@ -92,7 +92,7 @@ func TestFailingHookRollsBack(t *testing.T) {
 			t.Fatal(err)
 		}
 		if n := b.count(`SELECT count(*) FROM users`) + b.count(`SELECT count(*) FROM sessions`); n != 0 {
-			t.Error("the account or the session exists after the hook failed, want a rollback")
+			t.Error("an account or a session exists after the hook failed, want none")
 		}
 		b.fail = nil
 		if _, err := b.SignUp(ctx, secret, NewPerson{Name: "Ada"}, home); err != nil {
@@ -139,13 +139,13 @@ func TestSignInByPassword(t *testing.T) {
 			t.Fatal(err)
 		}
 		if e.Secret == old.Session || len(e.Secret) < 52 {
-			t.Errorf("the new session id is %q, want another id of at least 52 characters", e.Secret)
+			t.Errorf("the new session id is %q, want a different id of at least 52 characters", e.Secret)
 		}
 		if _, err := b.Session(ctx, old); !errors.Is(err, ErrNoSession) {
-			t.Errorf("reading the session with its old id: error = %v, want ErrNoSession", err)
+			t.Errorf("reading the previous session of the browser: error = %v, want ErrNoSession", err)
 		}
 		if b.count(`SELECT count(*) FROM sessions WHERE hash = $1`, []byte(e.Secret)) != 0 || b.count(`SELECT count(*) FROM sessions WHERE hash = $1`, account.HashSecret(e.Secret)) != 1 {
-			t.Error("the session id is not stored, or not as a hash")
+			t.Error("the session id is stored in plain text, or its hash is not stored")
 		}
 		planted := home
 		planted.Session = "a-session-id-that-an-attacker-planted"
@@ -221,7 +221,7 @@ func TestLinkIsValidOnceAndExpires(t *testing.T) {
 		}
 		secret = b.link(ToSignIn, address)
 		if _, err := b.Reset(ctx, secret, "another horse"); !errors.Is(err, ErrLink) {
-			t.Errorf("using a link for another purpose: error = %v, want ErrLink", err)
+			t.Errorf("resetting the password with a link to sign in: error = %v, want ErrLink", err)
 		}
 		b.Advance(15 * time.Minute)
 		if _, err := b.Proof(ctx, ToSignIn, secret); !errors.Is(err, ErrLink) {
@@ -246,7 +246,7 @@ func TestLinkRequestDoesNotRevealAccounts(t *testing.T) {
 					t.Fatal(err)
 				}
 				if b.mails() != nil {
-					t.Error("a mail was queued before the response")
+					t.Error("RequestLink queued a mail, want only a job")
 				}
 			}
 		}
@@ -295,7 +295,8 @@ func TestReset(t *testing.T) {
 	})
 }
 
-// A request of a session that a reset has ended must not change the account.
+// A reset of the password ends all sessions. A request with an ended session must not change the
+// account.
 func TestEndedSessionCannotChangeAccount(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -327,7 +328,7 @@ func TestEndedSessionCannotChangeAccount(t *testing.T) {
 		if err := b.AddPasskey(ctx, &e.Session, c.Secret, "x", newToken(t, e.Session.Person).create(c)); !errors.Is(err, ErrLink) {
 			t.Errorf("adding a passkey: error = %v, want ErrLink", err)
 		}
-		// A sign-in with the old password while the password is changed leaves no session.
+		// If the password is changed during a sign-in with the old password, no session remains.
 		hash, err := b.PasswordCost.Hash(ctx, password)
 		if err != nil {
 			t.Fatal(err)
@@ -349,7 +350,7 @@ func TestEndedSessionCannotChangeAccount(t *testing.T) {
 		})
 		wg.Wait()
 		if n := b.count(`SELECT count(*) FROM sessions`); n != 0 {
-			t.Errorf("%d sessions with the old password exist, want 0", n)
+			t.Errorf("%d sessions exist after the change of the password, want 0", n)
 		}
 	})
 }
@@ -417,7 +418,7 @@ func TestChangeOfAddress(t *testing.T) {
 			t.Errorf("the mails are %+v, want one notice to the old address, without advice to reset the password", list)
 		}
 		if _, err := b.Reset(ctx, oldLink, "another horse"); !errors.Is(err, ErrLink) {
-			t.Errorf("using a link to the old address: error = %v, want ErrLink", err)
+			t.Errorf("using a link that was mailed to the old address: error = %v, want ErrLink", err)
 		}
 		if err := b.ChangeAddress(ctx, &e.Session, secret); !errors.Is(err, ErrLink) {
 			t.Errorf("using the link for the second time: error = %v, want ErrLink", err)
@@ -425,7 +426,7 @@ func TestChangeOfAddress(t *testing.T) {
 		// A person cannot change to the address of another account, even if that account was
 		// created after the link was requested.
 		if to, secret = ask("EVE@example.org"); to != "eve@example.org" || secret != "" {
-			t.Errorf("the mail to %s is wrong, want a notice without a link to eve@example.org, the address of the other account", to)
+			t.Errorf("the mail goes to %s with the secret %q, want eve@example.org and no secret", to, secret)
 		}
 		_, secret = ask("free@example.org")
 		b.join("free@example.org")

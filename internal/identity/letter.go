@@ -18,14 +18,15 @@ var paths = map[Purpose]string{
 	ToAddAddress: "/account/addresses/",
 }
 
-// maxHost is the maximum length of the name of the vault in a mail, in characters.
+// maxHost is the maximum length of a sender name that replaces the host in the text of a mail, in
+// characters.
 const maxHost = 120
 
-// writeTx queues a mail, if the service sends mail. The section of the catalog with the given name
-// has the subject and the text of the mail and, for a mail with a path, the label of the button and
-// the lifetime of the link. The section can also have its own advice for a reader who did not cause
-// the mail. For example, a mail to a former address must not advise the reader to set a new password,
-// because this address can no longer be used for that.
+// writeTx queues a mail, if the service sends mail. name is a section of the catalog. It has the subject
+// and the text of the mail. If path is not "", the mail has a button with a link, and the section has
+// the label of the button and the lifetime of the link. The section of a mail without a link can have
+// its own advice for a reader who did not cause the mail. For example, a mail to a former address must
+// not advise the reader to set a new password, because a former address cannot be used for that.
 func (s *Service) writeTx(ctx context.Context, tx *db.Tx, to Person, name, path string, args ...any) error {
 	if s.Mailer == nil {
 		return nil
@@ -36,7 +37,7 @@ func (s *Service) writeTx(ctx context.Context, tx *db.Tx, to Person, name, path 
 	if err != nil {
 		return err
 	}
-	// If the host is not a name that a receiver knows, the texts contain the name of the sender instead.
+	// If the host is localhost or an IP address, the texts contain the name of the sender instead.
 	host := s.host
 	if mail.Host(host) != host {
 		host = mail.Quote(head.Name, maxHost, l.Direction)

@@ -9,8 +9,8 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// TestLettersInEveryLanguage checks the size of all letters, with the longest name of an institution,
-// and their direction.
+// TestLettersInEveryLanguage checks the size and the text direction of all mails. The institution has a
+// name of the maximum length.
 func TestLettersInEveryLanguage(t *testing.T) {
 	t.Parallel()
 	d := dbtest.SQLite(t)
@@ -42,13 +42,13 @@ func TestLettersInEveryLanguage(t *testing.T) {
 		}
 		for i, m := range b.mails() {
 			if !m.Fits() || !strings.Contains(m.HTML, `<html lang="`+l.Tag+`" dir="`+l.Direction+`">`) || strings.Contains(m.Text, " localhost") {
-				t.Errorf("%s in %s is too large, has the wrong direction or names localhost: %s", names[i], l.Tag, m.Text)
+				t.Errorf("%s in %s is too large, has the wrong language or direction, or contains localhost: %s", names[i], l.Tag, m.Text)
 			}
 		}
 	}
 }
 
-// TestSenderOfLetters checks in whose name the vault writes about an account.
+// TestSenderOfLetters checks the sender name of mails about an account.
 func TestSenderOfLetters(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -64,14 +64,14 @@ func TestSenderOfLetters(t *testing.T) {
 			return list[len(list)-1].Sender, list[len(list)-1].Text
 		}
 		if sender, text := write("localhost"); sender != "Certvault" || strings.Contains(text, "localhost") {
-			t.Errorf("without an institution: sender %q, text %s; want Certvault", sender, text)
+			t.Errorf("without an institution: sender %q, text %s; want the sender Certvault and no localhost", sender, text)
 		}
 		one := certtest.Institution(t, d, nil, "ONE", "University One")
 		if sender, text := write("vault.example"); sender != "University One" || !strings.Contains(text, "vault.example") {
-			t.Errorf("with one institution: sender %q, text %s; want University One at vault.example", sender, text)
+			t.Errorf("with one institution: sender %q, text %s; want the sender University One and the host vault.example", sender, text)
 		}
 		if sender, text := write("localhost"); sender != "University One" || strings.Contains(text, "localhost") || !strings.Contains(text, "University One") {
-			t.Errorf("with one institution: sender %q, text %s; want University One instead of localhost", sender, text)
+			t.Errorf("with one institution: sender %q, text %s; want the sender University One, also in the text instead of localhost", sender, text)
 		}
 		certtest.Institution(t, d, nil, "TWO", "College Two")
 		if sender, _ := write("vault.example"); sender != "vault.example" {

@@ -19,7 +19,7 @@ const (
 	wrongCode     refusal = "code"
 	wrongPasskey  refusal = "passkey"
 	wrongLink     refusal = "link"
-	// A throttled sign-in came too early after other tries. A busy sign-in came while too many passwords
+	// A throttled sign-in came too soon after earlier tries. A busy sign-in came while too many passwords
 	// were being checked. In both cases, the password or code was not checked.
 	throttled refusal = "throttled"
 	busy      refusal = "busy"

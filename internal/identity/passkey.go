@@ -64,16 +64,16 @@ func (h *holder) has(id []byte) bool {
 	return slices.ContainsFunc(h.credentials, func(c webauthn.Credential) bool { return bytes.Equal(c.ID, id) })
 }
 
-// HasPasskeys reports whether browsers support passkeys for this vault. Passkeys require a host
-// name.
+// HasPasskeys reports whether people can use passkeys in this vault. Browsers require a host name for
+// passkeys, not an IP address.
 func (s *Service) HasPasskeys() bool { return s.passkeys != nil }
 
 var errNoPasskeys = fault.New(fault.BadRequest, "Passkeys require a vault with a host name, not an IP address.")
 
 // Ceremony is the input of a WebAuthn ceremony in the browser.
 type Ceremony struct {
-	// Options has the options of navigator.credentials.get or navigator.credentials.create, as
-	// JSON.
+	// Options is the argument of navigator.credentials.get or navigator.credentials.create. Callers encode
+	// it as JSON.
 	Options any
 	// Secret must be sent with the response; it is valid once.
 	Secret string
@@ -163,10 +163,10 @@ func (s *Service) ConfirmByPasskey(ctx context.Context, session *Session, secret
 	})
 }
 
-// checkPasskey verifies an authenticator's response (WebAuthn, 7.2). If checkPasskey refuses a
-// response with the user handle of a person and the id of one of that person's passkeys, it also
-// returns the person, so that the caller can record the failed sign-in. An arbitrary client cannot send such a response,
-// because passkey ids are not public.
+// checkPasskey verifies an authenticator's response (WebAuthn, 7.2). If it refuses a response that
+// contains the user handle of a person and the id of one of the person's passkeys, it also returns the
+// person, so that the caller can record the failed sign-in. Passkey ids are not public, so other people
+// cannot cause such records.
 func (s *Service) checkPasskey(ctx context.Context, secret string, response []byte) (*holder, *webauthn.Credential, error) {
 	if s.passkeys == nil {
 		return nil, nil, errNoPasskeys
@@ -200,8 +200,8 @@ func (s *Service) checkPasskey(ctx context.Context, secret string, response []by
 	return h, credential, nil
 }
 
-// passkeyError returns an error with the reason for the log. The message does not contain the
-// reason, because the reason would help only an attacker.
+// passkeyError returns an error with the reason for the log. The message does not contain the reason,
+// because the reason could help an attacker.
 func passkeyError(err error) error {
 	return &fault.Error{Kind: ErrPasskey.Kind, Message: ErrPasskey.Message, Err: errors.Join(ErrPasskey, err)}
 }

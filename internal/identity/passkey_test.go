@@ -51,7 +51,7 @@ func newToken(t testing.TB, p Person) *token {
 
 func b64(b []byte) string { return base64.RawURLEncoding.EncodeToString(b) }
 
-// challenge returns the challenge from the options for a browser.
+// challenge returns the challenge in the options of a ceremony.
 func (k *token) challenge(c *Ceremony) string {
 	k.t.Helper()
 	text, err := json.Marshal(c.Options)
@@ -227,7 +227,7 @@ func TestPasskey(t *testing.T) {
 	})
 }
 
-// Synchronized passkeys do not count signatures: the count is always 0.
+// Synced passkeys do not count signatures: the count is always 0.
 func TestPasskeyWithoutCount(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -40,8 +40,8 @@ func (s *Service) Reset(ctx context.Context, secret, password string, remove ...
 	return p, err
 }
 
-// ChangePassword sets a new password for a signed-in person, and ends all other sessions. Callers
-// must check first that the sign-in is recent.
+// ChangePassword sets a new password for a signed-in person, and ends all other sessions. Callers must
+// first check that the sign-in is recent.
 func (s *Service) ChangePassword(ctx context.Context, session *Session, password string) error {
 	hash, err := s.newHash(ctx, password)
 	if err != nil {
@@ -61,8 +61,8 @@ type Removal struct {
 	Codes, Passkeys bool
 }
 
-// SetPassword sets the password of a person whom the operator has identified without mail. It ends
-// all sessions, and removes other credentials if requested.
+// SetPassword sets the password of a person whom the operator has identified without mail. It ends all
+// sessions, and removes the credentials in remove.
 func (s *Service) SetPassword(ctx context.Context, personID int64, password string, remove Removal) error {
 	hash, err := s.newHash(ctx, password)
 	if err != nil {

@@ -39,17 +39,17 @@ var lifetimes = map[Purpose]time.Duration{
 // Proof is the data of a one-time secret.
 type Proof struct {
 	Purpose Purpose
-	// userID is the id of the person, or 0 if there is no person yet.
+	// userID is the id of the person, or 0 if the person is not known yet.
 	userID int64
 	// Email is the address to which the link was mailed, as it was entered, and EmailFolded is its
 	// folded form. They are "" for a challenge.
 	Email, EmailFolded string
-	// Data is the page to which a link finally leads, or "", or the state of the ceremony of a
-	// challenge.
+	// Data is the page that opens after the link is used, or "". For a challenge, it is the state of the
+	// ceremony.
 	Data string
 }
 
-// PersonID returns the id of the person for whom the secret was created, or 0 if there is no person
+// PersonID returns the id of the person for whom the secret was created, or 0 if the person is not known
 // yet.
 func (p *Proof) PersonID() int64 { return p.userID }
 
@@ -76,7 +76,7 @@ func (s *Service) Proof(ctx context.Context, purpose Purpose, secret string) (Pr
 }
 
 // redeemTx marks a one-time secret as used and returns its data. Only one of two concurrent calls
-// succeeds. If the secret was mailed, redeemTx resets the counts of mail to the address.
+// succeeds. If the secret was mailed, redeemTx also resets the counts of mail to the address.
 func (s *Service) redeemTx(ctx context.Context, tx *db.Tx, purpose Purpose, secret string) (Proof, error) {
 	p, err := s.scanProof(purpose, tx.QueryRowContext(ctx, `
 		UPDATE proofs SET used_at = $3 WHERE hash = $1 AND purpose = $2 AND used_at IS NULL AND expires_at > $3

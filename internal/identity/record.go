@@ -25,8 +25,7 @@ func recordTx(ctx context.Context, tx *db.Tx, p Person, action audit.Action, wha
 	if len(institutions) == 0 {
 		institutions = []int64{0}
 	}
-	// During a sign-in the request has no user yet, so the person becomes the actor. The entry
-	// contains the address and the id of the request.
+	// During a sign-in, the request has no user yet, so the person becomes the actor.
 	actor := audit.ActorOf(ctx)
 	if actor.Type != audit.Command {
 		actor.Type, actor.ID, actor.Name = audit.User, p.UUID, p.Name

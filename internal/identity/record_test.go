@@ -10,8 +10,8 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// Failed sign-ins of a member are in the audit log of the institution, with the address of the
-// request and without the name of an actor. Failed sign-ins of other people are not recorded.
+// Failed sign-ins of a member are in the audit log of the institution, with the address of the request
+// and without the name and the id of the actor. Failed sign-ins of other people are not recorded.
 func TestFailedSignInsAreRecorded(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -64,8 +64,8 @@ func TestFailedSignInsAreRecorded(t *testing.T) {
 	})
 }
 
-// A refused response with the user handle of a member and the id of one of that member's passkeys is in
-// the audit log of the institution. A response with an unknown user handle or passkey id is not recorded.
+// A refused passkey response is in the audit log of the institution if its user handle and its passkey
+// id belong to one member. A response with an unknown user handle or passkey id is not recorded.
 func TestFailedPasskeysAreRecorded(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

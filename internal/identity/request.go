@@ -16,13 +16,13 @@ import (
 // requestAttempts is the maximum number of attempts of a job that sends a link.
 const requestAttempts = 8
 
-// RequestLink queues a job that mails a link to an address. A worker checks later whether the
-// address has an account, so that the response and its duration are the same for all addresses.
-// next is the page to which the link finally leads; it may be empty.
+// RequestLink queues a job that mails a link to an address. A worker checks later whether the address
+// has an account, so that the response and its duration are the same for all addresses. next is the page
+// that opens after the link is used. It may be empty.
 //
-// RequestLink does not refuse a request because of earlier requests for the same address, because
-// other people can make such requests. The worker sends no mail while the last mail is recent and
-// its link is valid. Only sign-ups, whose mail may go to any address, are limited for each network.
+// Earlier requests for the same address never cause a refusal, because other people can make them. The
+// worker sends no mail while the last mail is recent and its link is valid. Requests to sign up are
+// limited for each network, because their mail may go to any address.
 func (s *Service) RequestLink(ctx context.Context, purpose Purpose, address, language, next string, from Origin) error {
 	email, err := account.ParseEmail(address)
 	if err != nil {
@@ -57,10 +57,10 @@ type worker struct {
 	service *Service
 }
 
-// Work sends the mail with the link. If the address has no account, Work sends a mail only for a
-// sign-up. It sends no mail if the last mail is recent and its link is valid. Therefore, if the
-// process stops between the commit and the end of the job, the job runs again and sends no second
-// mail.
+// Work sends the mail with the link. If the address has no account, Work sends a mail with a link only
+// for a sign-up. If the address is a further address, Work sends a notice that the address cannot be
+// used to sign in. Work sends no mail if the last mail is recent and its link is valid. Therefore a job
+// that runs again, because the process stopped after the commit, sends no second mail.
 func (w *worker) Work(ctx context.Context, j *river.Job[requestArgs]) error {
 	return w.service.sendLink(ctx, j.Args)
 }
@@ -105,8 +105,8 @@ func (s *Service) sendLink(ctx context.Context, a requestArgs) error {
 		if !ok {
 			return fmt.Errorf("there is no page for links with the purpose %s", proof.Purpose)
 		}
-		// The link verifies the folded form of the address, so the mail goes to this form and not to
-		// the form that was entered. Mail systems may treat the two as different mailboxes.
+		// The link verifies the folded form of the address, so the mail goes to this form and not to the form
+		// that was entered. Mail systems may treat the two forms as different mailboxes.
 		p.Email = email.Folded
 		return s.writeTx(ctx, tx, p, letter, path+secret)
 	})

@@ -20,11 +20,11 @@ func TestRequesterOfLinkIsNeverRefused(t *testing.T) {
 		for _, purpose := range []Purpose{ToSignIn, ToReset, ToSignUp} {
 			for i := range 24 {
 				if err := b.RequestLink(ctx, purpose, address, "en", "", from(fmt.Sprintf("198.51.100.%d", i/6))); err != nil {
-					t.Fatalf("purpose %s: request %d is refused: %v", purpose, i+1, err)
+					t.Fatalf("purpose %s, request %d: error = %v, want none", purpose, i+1, err)
 				}
 			}
 			b.work()
-			// Each purpose has its own count: one mail is sent for each.
+			// Each purpose has its own count, so one mail is sent for each purpose.
 			list := b.mails()
 			if len(list) != 1 {
 				t.Fatalf("purpose %s: %d mails were sent, want 1", purpose, len(list))
@@ -39,7 +39,7 @@ func TestRequesterOfLinkIsNeverRefused(t *testing.T) {
 	})
 }
 
-// A person who gets no further mail always has a link that is valid for some minutes.
+// While no further mail is sent, the last mail has a link that is valid for at least 7 minutes.
 func TestMailPausesOnlyWhileLinkIsValid(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -58,18 +58,18 @@ func TestMailPausesOnlyWhileLinkIsValid(t *testing.T) {
 			mails += request()
 			if b.count(`SELECT count(*) FROM proofs WHERE user_id = $1 AND purpose = 'sign_in' AND used_at IS NULL AND expires_at > $2`,
 				e.Session.Person.ID, db.Micros(b.Now().Add(7*time.Minute))) == 0 {
-				t.Fatalf("after %d minutes, no link is valid for another 7 minutes", minute)
+				t.Fatalf("after %d minutes, no link is valid for another 7 minutes, want one", minute)
 			}
 			b.Advance(time.Minute)
 		}
 		if mails < 5 || mails > 10 {
 			t.Errorf("%d mails were sent in an hour of requests, want 5 to 10", mails)
 		}
-		// After the link was used or has become invalid, the next request sends a mail at once.
+		// After the link was used or deleted, the next request sends a mail at once.
 		if _, err := b.SignInByLink(ctx, b.link(ToSignIn, address), home); err != nil {
 			t.Fatal(err)
 		}
-		b.mails() // the sign-in from an unknown browser
+		b.mails() // ignore the mail about the sign-in from an unknown browser
 		if n := request(); n != 1 {
 			t.Errorf("after the link was used, %d mails were sent, want 1", n)
 		}
@@ -83,8 +83,8 @@ func TestMailPausesOnlyWhileLinkIsValid(t *testing.T) {
 	})
 }
 
-// The mail of sign-ups may go to any address, so it is limited for each network. The mail of
-// sign-ins is not limited for a network, because it goes only to accounts.
+// Requests to sign up are limited for each network, because their mail may go to any address. Requests
+// to sign in are not, because their mail goes only to addresses of accounts.
 func TestOnlySignUpsAreLimitedForNetwork(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -102,8 +102,8 @@ func TestOnlySignUpsAreLimitedForNetwork(t *testing.T) {
 	})
 }
 
-// The limit for changes of address counts the requests of the person, so that other people cannot
-// use it up.
+// The limit for changes of the address counts the requests of one person, so that other people cannot
+// use up the limit.
 func TestAddressChangeIsLimitedForRequester(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -14,7 +14,7 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// SessionLife is the maximum lifetime of a session.
+// SessionLife is the maximum lifetime of any session.
 const SessionLife = 90 * 24 * time.Hour
 
 // These are the lifetimes of sessions. The sessions of members and operators expire earlier.
@@ -55,8 +55,8 @@ type Session struct {
 	Method Method
 	// Pending reports whether the session waits for the second factor.
 	Pending bool
-	// Address and UserAgent are from the last stored request. Address is "" if the address is
-	// unknown.
+	// Address and UserAgent are from the last request that was stored: the sign-in, or a later use. Address
+	// is "" if the address is unknown.
 	Address, UserAgent                 string
 	CreatedAt, LastSeenAt, ConfirmedAt time.Time
 }
@@ -128,7 +128,7 @@ func (s *Service) Session(ctx context.Context, from Origin) (*Session, error) {
 	return session, nil
 }
 
-// ReadSession is Session, but does not store the use of the session.
+// ReadSession is like Session, but does not store the use of the session.
 func (s *Service) ReadSession(ctx context.Context, from Origin) (*Session, error) {
 	session, err := s.anySession(ctx, from)
 	if err == nil && session.Pending {
@@ -137,8 +137,8 @@ func (s *Service) ReadSession(ctx context.Context, from Origin) (*Session, error
 	return session, err
 }
 
-// CheckSession returns ErrNoSession if Session would return it for a request. CheckSession does not
-// store the use of the session, so that an open event stream does not prolong the session.
+// CheckSession returns ErrNoSession if Session would return ErrNoSession for the request. CheckSession
+// does not store the use of the session, so that an open event stream does not prolong the session.
 func (s *Service) CheckSession(ctx context.Context, from Origin) error {
 	session, err := s.anySession(ctx, from)
 	if err == nil && session.Pending {
@@ -292,9 +292,8 @@ func (s *Service) EndOthers(ctx context.Context, personID, except int64) error {
 	return s.DB.Tx(ctx, func(tx *db.Tx) error { return endTx(ctx, tx, `user_id = $1 AND id <> $2`, personID, except) })
 }
 
-// requireSessionTx returns ErrNoSession if the session no longer exists. The check is in the
-// caller's transaction: if a concurrent reset of the password has ended the session, the request
-// does not change the account.
+// requireSessionTx locks the session, and returns ErrNoSession if the session no longer exists. If a
+// concurrent reset of the password has ended the session, the request must not change the account.
 func requireSessionTx(ctx context.Context, tx *db.Tx, sessionID int64) error {
 	res, err := tx.ExecContext(ctx, `UPDATE sessions SET pending = pending WHERE id = $1`, sessionID)
 	if err != nil {
@@ -306,7 +305,7 @@ func requireSessionTx(ctx context.Context, tx *db.Tx, sessionID int64) error {
 	return nil
 }
 
-// confirmTx records that the person of a session signed in again.
+// confirmTx records that the person of a session entered the password or used a passkey again.
 func (s *Service) confirmTx(ctx context.Context, tx *db.Tx, sessionID int64) error {
 	if _, err := tx.ExecContext(ctx, `UPDATE sessions SET confirmed_at = $2 WHERE id = $1`, sessionID, db.Micros(s.Now())); err != nil {
 		return fmt.Errorf("recording the confirmation of a session: %w", err)

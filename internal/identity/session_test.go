@@ -24,11 +24,11 @@ func TestSessionExpires(t *testing.T) {
 		e := b.join(address)
 		b.Advance(idleLife - time.Second)
 		if !valid(e) {
-			t.Error("the session expired before the idle time")
+			t.Error("the session expired before the end of the idle time")
 		}
 		b.Advance(idleLife)
 		if valid(e) {
-			t.Error("the session is still valid after the idle time")
+			t.Error("the session is still valid after the idle time, want it expired")
 		}
 		e, err := b.SignIn(ctx, address, password, home)
 		if err != nil {
@@ -37,12 +37,12 @@ func TestSessionExpires(t *testing.T) {
 		for range 6 {
 			b.Advance(absoluteLife / 7)
 			if !valid(e) {
-				t.Fatal("a session in use expired too early")
+				t.Fatal("a session in use expired before its maximum lifetime")
 			}
 		}
 		b.Advance(absoluteLife/7 + time.Second)
 		if valid(e) {
-			t.Error("the session is still valid after its maximum lifetime")
+			t.Error("the session is still valid after its maximum lifetime, want it expired")
 		}
 		// Sessions of members expire earlier.
 		b.institution("owner@example.org")
@@ -63,7 +63,7 @@ func TestSessionExpires(t *testing.T) {
 		}
 		b.Advance(idleLifeMember)
 		if valid(e) {
-			t.Error("a member's session is still valid after the idle time")
+			t.Error("a member's session is still valid after the idle time, want it expired")
 		}
 		if err := b.Sweep(ctx); err != nil {
 			t.Fatal(err)
@@ -76,7 +76,7 @@ func TestSessionExpires(t *testing.T) {
 			t.Errorf("%d expired rows exist after the sweep, want 0", n)
 		}
 		if b.count(`SELECT count(*) FROM devices`) == 0 {
-			t.Error("the sweep deleted browsers too early")
+			t.Error("the sweep deleted the known browsers, want them kept")
 		}
 	})
 }
@@ -97,7 +97,7 @@ func TestSessionUseIsStoredOncePerMinute(t *testing.T) {
 				t.Fatalf("the person has %d sessions, want 1; error %v", len(list), err)
 			}
 			if list[0].LastSeenAt.After(e.Session.CreatedAt) != (list[0].Address == "203.0.113.9") {
-				t.Errorf("the stored address is %s, want 203.0.113.9 exactly if the use was stored", list[0].Address)
+				t.Errorf("the stored address is %s, want 203.0.113.9 if the use was stored, and another address if not", list[0].Address)
 			}
 			return list[0].LastSeenAt
 		}
@@ -179,7 +179,7 @@ func TestConfirm(t *testing.T) {
 			return s.Recent(b.Now())
 		}
 		if recently() {
-			t.Error("the sign-in is still recent")
+			t.Error("the sign-in is still recent after 10 minutes, want it not recent")
 		}
 		if err := b.Confirm(ctx, &e.Session, "wrong horse", home); !errors.Is(err, ErrWrong) || recently() {
 			t.Errorf("confirming with a wrong password: error = %v, want ErrWrong and no recent sign-in", err)

@@ -31,9 +31,8 @@ func busyError(err error) error {
 	return err
 }
 
-// verify reports whether a password matches a hash. If hash is empty, verify takes the same time
-// and returns false. known reports whether the client has a session or a known browser of the
-// person.
+// verify reports whether a password matches a hash. If hash is empty, verify takes the same time and
+// returns false. known means that the client has a session or a known browser of the person.
 func (s *Service) verify(ctx context.Context, password, hash string, known bool) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, hashTime)
 	defer cancel()
@@ -87,8 +86,7 @@ func (s *Service) SignIn(ctx context.Context, email, password string, from Origi
 	}
 	var e *Entry
 	if err := s.DB.Tx(ctx, func(tx *db.Tx) error {
-		// The password may have been changed during the hashing. In this case the sign-in must
-		// fail.
+		// The sign-in must fail if the password was changed during the hashing.
 		same, err := account.LockPasswordTx(ctx, tx, id, hash.String)
 		if err != nil {
 			return fmt.Errorf("reading an account: %w", err)
@@ -130,7 +128,7 @@ func (s *Service) SignInByLink(ctx context.Context, secret string, from Origin) 
 	return e, err
 }
 
-// Confirm records that the person of a session entered the password again.
+// Confirm checks the password of a signed-in person again, and records the time in the session.
 func (s *Service) Confirm(ctx context.Context, session *Session, password string, from Origin) error {
 	resetTries, err := s.try(ctx, tryConfirm, session.Person.EmailFolded, from)
 	if err != nil {

@@ -95,8 +95,8 @@ func (s *Service) insertTx(ctx context.Context, tx *db.Tx, email account.Email, 
 	if !created {
 		return 0, ErrTaken
 	}
-	// The sign-up links that were mailed to the address can no longer be used, so these mails no
-	// longer count.
+	// The sign-up links that were mailed to the address can no longer be used, so the mails no longer
+	// count.
 	return id, resetMailTx(ctx, tx, email.Folded)
 }
 

@@ -34,13 +34,13 @@ func (r rule) wait(tries int) time.Duration {
 // one network, and for one account from all networks. The limit for a network also applies to the
 // wide networks of an IPv6 address, with more free tries.
 //
-// Tries of other people count for the last two rules. Other people must not be able to lock a
-// person out. Therefore tries in a browser in which the person has signed in before do not count
-// for these two rules, and sign-ins with a passkey do not count at all.
+// The tries of other people also count for the rules network and account, but must not lock a person
+// out. Therefore these two rules do not apply in a browser in which the person has signed in before.
+// Sign-ins with a passkey are never counted.
 type rules struct{ here, network, account rule }
 
-// wideFactors multiply the free tries of a network for its /56 and its /48 network. An attacker can
-// have such a network, but so can an organization with many people.
+// wideFactors multiply the free tries of a network for its /56 and its /48 network. Both an attacker and
+// an organization with many people can have a network of this size.
 var wideFactors = [...]int{2, 5}
 
 // kind is the kind of a try.
@@ -63,7 +63,7 @@ var throttles = map[kind]rules{
 		network: rule{free: 100, base: time.Second, max: 30 * time.Second, resetAfter: time.Hour},
 		account: rule{free: 50, base: time.Second, max: 5 * time.Minute, resetAfter: 24 * time.Hour},
 	},
-	// A code is required only after a correct password or a mailed link.
+	// These limits can be stricter, because a code is required only after a correct first factor.
 	tryCode: {
 		here:    rule{free: 5, base: 30 * time.Second, max: time.Hour, resetAfter: 24 * time.Hour},
 		network: rule{free: 100, base: time.Second, max: 30 * time.Second, resetAfter: time.Hour},
@@ -74,13 +74,13 @@ var throttles = map[kind]rules{
 		network: rule{free: 100, base: time.Second, max: 30 * time.Second, resetAfter: time.Hour},
 		account: rule{free: 20, base: time.Second, max: 15 * time.Minute, resetAfter: 24 * time.Hour},
 	},
-	// Each mail counts, because these counts are not reset after a success.
+	// These counts are not reset after a success, so each mail counts.
 	tryAddress: {
 		here:    rule{free: 4, base: 2 * time.Minute, max: time.Hour, resetAfter: 24 * time.Hour},
 		account: rule{free: 10, base: time.Minute, max: time.Hour, resetAfter: 24 * time.Hour},
 	},
-	// There is no limit for an account: other people could lock out the person who has the address.
-	// See mailRule.
+	// A limit for the account would allow other people to lock out the person who has the address. mailRule
+	// limits the mail to one address.
 	trySignUp: {
 		network: rule{free: 200, base: time.Second, max: time.Minute, resetAfter: time.Hour},
 	},
@@ -143,8 +143,8 @@ func countedOf(k kind, r rule, parts ...string) counted {
 }
 
 // try counts a try before it is made, so that concurrent tries cannot bypass the limit. It returns
-// fault.TooMany if the try is too early. After a successful try, callers must call resetTries,
-// which subtracts the try from the counts.
+// fault.TooMany if the try is too early. If successful tries must not count, callers call resetTries
+// after a success. It subtracts the try from the counts.
 func (s *Service) try(ctx context.Context, k kind, account string, from Origin) (resetTries func(context.Context), err error) {
 	known, err := s.isKnownDevice(ctx, account, from.Device)
 	if err != nil {
@@ -174,8 +174,7 @@ func (s *Service) try(ctx context.Context, k kind, account string, from Origin) 
 			longest = max(longest, wait)
 		}
 		if longest > 0 {
-			// A refused try is rolled back and does not count. Otherwise each refused try would
-			// extend the wait.
+			// A refused try is rolled back and does not count, so that it does not extend the wait.
 			return &fault.Error{Kind: fault.TooMany, Message: "Too many attempts. Please wait a moment.", RetryAfter: longest}
 		}
 		return nil
@@ -190,8 +189,8 @@ func (s *Service) try(ctx context.Context, k kind, account string, from Origin) 
 	}, nil
 }
 
-// resetTries subtracts a successful try from all counts, and resets the count own: the count of the
-// account from this network or this browser.
+// resetTries subtracts a successful try from all counts except own, which it deletes. own is the count
+// of the account from this network or in this browser.
 func (s *Service) resetTries(ctx context.Context, all []counted, own counted) error {
 	return s.DB.Tx(ctx, func(tx *db.Tx) error {
 		for _, c := range all {
@@ -212,7 +211,7 @@ func (s *Service) countTx(ctx context.Context, tx *db.Tx, c counted) (time.Durat
 	now := s.Now()
 	var tries int
 	var until int64
-	// A single statement reads and writes the row, so PostgreSQL locks the row.
+	// A single statement reads and writes the row, so that concurrent tries are all counted.
 	err := tx.QueryRowContext(ctx, `
 		INSERT INTO throttles (key, tries, until, tried_at) VALUES ($1, 1, 0, $2)
 		ON CONFLICT (key) DO UPDATE SET tries = CASE WHEN throttles.tried_at < $3 THEN 1 ELSE throttles.tries + 1 END, tried_at = excluded.tried_at

@@ -36,21 +36,21 @@ func TestPasswordTriesAreLimited(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := open(t, d)
 		if tries, wait := b.tryOften(home); tries != 5 || wait != time.Second {
-			t.Errorf("refused at first after %d tries for %s, want 5 and 1s", tries, wait)
+			t.Errorf("first refusal after %d tries with a wait of %s, want 5 and 1s", tries, wait)
 		}
-		// Each wait is twice as long, and a refusal does not lengthen it.
+		// Each wait is twice as long as the previous one, and a refusal does not extend it.
 		for want := 2 * time.Second; want <= 16*time.Second; want *= 2 {
 			b.Advance(want / 2)
 			if tries, wait := b.tryOften(home); tries != 1 || wait != want {
-				t.Errorf("after the wait: refused after %d tries for %s, want 1 and %s", tries, wait, want)
+				t.Errorf("after the wait: refusal after %d tries with a wait of %s, want 1 and %s", tries, wait, want)
 			}
 		}
-		// An attacker gets about a hundred tries a day.
+		// An attacker can try about 100 passwords a day.
 		tries := 0
 		for end := b.Now().Add(24 * time.Hour); b.Now().Before(end); tries++ {
 			n, wait := b.tryOften(home)
 			if n > 1 {
-				t.Fatalf("%d tries without a wait, want 1", n)
+				t.Fatalf("%d tries without a wait, want at most 1", n)
 			}
 			b.Advance(wait)
 		}
@@ -59,7 +59,7 @@ func TestPasswordTriesAreLimited(t *testing.T) {
 		}
 		b.Advance(24*time.Hour + time.Second)
 		if tries, _ := b.tryOften(home); tries != 5 {
-			t.Errorf("after a day without tries, refused after %d tries, want 5", tries)
+			t.Errorf("after a day without tries: refusal after %d tries, want 5", tries)
 		}
 	})
 }
@@ -117,7 +117,7 @@ func TestNetworkLimitCoversAllAccounts(t *testing.T) {
 	})
 }
 
-// An attacker with many /64 networks has one limit for all of them.
+// All /64 networks in one /56 or /48 network share a limit.
 func TestWideNetworksAreLimited(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -192,7 +192,8 @@ func TestSuccessfulTriesDoNotCount(t *testing.T) {
 	})
 }
 
-// TestWaitOfAClockThatWasAheadEnds checks a wait that was set while the clock was a year ahead.
+// TestWaitOfAClockThatWasAheadEnds checks that PullBack ends a wait that was set while the clock was a
+// year ahead.
 func TestWaitOfAClockThatWasAheadEnds(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -201,13 +202,13 @@ func TestWaitOfAClockThatWasAheadEnds(t *testing.T) {
 		b.tryOften(home)
 		b.Advance(-365 * 24 * time.Hour)
 		if tries, wait := b.tryOften(home); tries != 0 || wait < 364*24*time.Hour {
-			t.Fatalf("refused after %d tries for %s, want no try and a wait of a year", tries, wait)
+			t.Fatalf("refusal after %d tries with a wait of %s, want 0 tries and a wait of a year", tries, wait)
 		}
 		if n, err := b.PullBack(t.Context()); err != nil || n != 1 {
 			t.Fatalf("PullBack ended %d waits, error %v, want 1", n, err)
 		}
 		if tries, wait := b.tryOften(home); tries != 1 || wait > 15*time.Minute {
-			t.Errorf("refused after %d tries for %s, want one try and a wait of at most 15 minutes", tries, wait)
+			t.Errorf("refusal after %d tries with a wait of %s, want 1 try and a wait of at most 15 minutes", tries, wait)
 		}
 	})
 }

@@ -39,17 +39,18 @@ const (
 	pictureSide    = 512
 )
 
-// Achievement is what the credentials of certificates with a title, or of a template, say about them.
+// Achievement is the description, criteria, skills and picture in the credentials of certificates with
+// one title, or of one template.
 type Achievement struct {
 	UUID string
-	// Title is the title of the certificates. An institution has at most one achievement of a title.
+	// Title is the title of the certificates. An institution has at most one achievement with a title.
 	Title       string
 	Description string
-	// Criteria is a text, and CriteriaURL an address. At least one is set.
+	// Criteria is a text, and CriteriaURL the address of a page. At least one of them is not empty.
 	Criteria, CriteriaURL string
 	Skills                []string
-	// Template is the template whose certificates have the achievement whatever their title is, or nil. A
-	// template has at most one achievement.
+	// Template, if not nil, is a template whose certificates all have the achievement. Their titles may
+	// differ from Title. A template has at most one achievement.
 	Template *AchievementTemplate
 	// Picture is the SHA-256 of the picture in hexadecimal, or "".
 	Picture   string
@@ -86,7 +87,7 @@ func scanAchievement(row interface{ Scan(dest ...any) error }) (*Achievement, er
 	return &a, nil
 }
 
-// Achievements returns the achievements of an institution by title.
+// Achievements returns the achievements of an institution, ordered by title.
 func (s *Service) Achievements(ctx context.Context, institutionID int64) ([]*Achievement, error) {
 	rows, err := s.db.QueryContext(ctx, achievementQuery+`ORDER BY a.title`, institutionID)
 	if err != nil {
@@ -111,8 +112,8 @@ func (s *Service) Achievement(ctx context.Context, institutionID int64, id strin
 	return a, nil
 }
 
-// Picture returns the picture of an achievement as PNG. The error is ErrNoAchievement if the
-// achievement has no picture with the digest.
+// Picture returns the picture of an achievement as PNG. The error is ErrNoAchievement if the institution
+// does not have the achievement, or if the picture does not have the digest.
 func (s *Service) Picture(ctx context.Context, institutionID int64, id, digest string) ([]byte, error) {
 	sum, err := hex.DecodeString(digest)
 	if err != nil || len(sum) != sha256.Size {
@@ -136,7 +137,7 @@ type AchievementInput struct {
 	Skills string
 	// Template is the UUID of a template, or "".
 	Template string
-	// Picture is a PNG or JPEG file, or nil. RemovePicture removes the stored one.
+	// Picture is a PNG or JPEG file, or nil. RemovePicture removes the stored picture.
 	Picture       []byte
 	RemovePicture bool
 }
@@ -181,9 +182,9 @@ func (in *AchievementInput) check(bad *fault.Fields) (skills []string) {
 	return skills
 }
 
-// SaveAchievement creates an achievement of an institution if id is "", or else changes the achievement with
-// this id. Credentials that were created before stay as they are. The error is fault.Invalid with a code as
-// the message of each field, or ErrNoAchievement.
+// SaveAchievement creates an achievement of an institution if id is "". Otherwise it changes the
+// achievement with this id. Existing credentials do not change. The error is fault.Invalid, with a code
+// as the message of each field, or ErrNoAchievement.
 func (s *Service) SaveAchievement(ctx context.Context, institutionID int64, id string, in AchievementInput) (*Achievement, error) {
 	var bad fault.Fields
 	skills := in.check(&bad)
@@ -276,8 +277,8 @@ func templateTx(ctx context.Context, tx *db.Tx, institutionID int64, uuid string
 	return id, nil
 }
 
-// DeleteAchievement deletes an achievement. Credentials that were created before stay as they are, but
-// the picture to which they refer is gone. The error is ErrNoAchievement if there is none.
+// DeleteAchievement deletes an achievement. Existing credentials do not change, but their picture can no
+// longer be loaded. The error is ErrNoAchievement if the achievement does not exist.
 func (s *Service) DeleteAchievement(ctx context.Context, institutionID int64, id string) error {
 	return s.db.Tx(ctx, func(tx *db.Tx) error {
 		var title string
@@ -311,8 +312,8 @@ func PicturePath(institution string, a *Achievement) string {
 	return InstitutionsPath + institution + "/achievements/" + a.UUID + "/" + a.Picture + ".png"
 }
 
-// assigned returns the achievement that belongs to a certificate: the one of its template, or else the one
-// with its title, or nil.
+// assigned returns the achievement of the template of a certificate. If there is none, assigned returns
+// the achievement with the title of the certificate, or nil.
 func (s *Service) assigned(ctx context.Context, c *cert.Certificate) (*Achievement, error) {
 	var version int64
 	if c.Template != nil {
@@ -331,8 +332,8 @@ func (s *Service) assigned(ctx context.Context, c *cert.Certificate) (*Achieveme
 	return a, nil
 }
 
-// achievementOf returns the achievement of a certificate: the one that belongs to it, or else one that is
-// made from the title, in the language of the institution's mail.
+// achievementOf returns the achievement in the credential of a certificate. If assigned returns nil,
+// achievementOf creates an achievement from the title, in the language of the institution's mail.
 func (s *Service) achievementOf(ctx context.Context, i *account.Institution, c *cert.Certificate) (credential.Achievement, error) {
 	a, err := s.assigned(ctx, c)
 	if err != nil {
@@ -345,7 +346,7 @@ func (s *Service) achievementOf(ctx context.Context, i *account.Institution, c *
 		}
 		say, failed := s.catalog.FirstOf(settings.MailLanguage).Texts("credential.")
 		out := credential.Achievement{
-			// All certificates of an institution with this title have the same id (RFC 9562, 5.5).
+			// The id is the same for all certificates of an institution with this title (RFC 9562, 5.5).
 			ID:   "urn:uuid:" + uuid.NewSHA1(uuid.NameSpaceURL, []byte(s.ID(i.UUID)+"\n"+c.Title)).String(),
 			Name: c.Title, Description: say("description", "title", c.Title, "institution", settings.Name), Criteria: say("criteria", "institution", settings.Name),
 		}

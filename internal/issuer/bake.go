@@ -19,8 +19,8 @@ import (
 	"github.com/certvault/certvault/internal/credential"
 )
 
-// bake returns a picture with the credential in it: the picture of the certificate's achievement, or a
-// seal in the institution's colour if there is no such picture.
+// bake returns a baked badge: the picture of the certificate's achievement with the credential in it. If
+// there is no such picture, bake uses a seal in the institution's colour.
 func (s *Service) bake(ctx context.Context, c *cert.Certificate, found *Credential, f Format) ([]byte, error) {
 	a, err := s.assigned(ctx, c)
 	if err != nil {
@@ -55,7 +55,8 @@ func (s *Service) bake(ctx context.Context, c *cert.Certificate, found *Credenti
 	return credential.BakePNG(picture, []byte(found.VC))
 }
 
-// The seal is a disc with a scalloped edge, a white ring, and a white tick.
+// The seal is a disc with a wavy edge, a white ring and a white check mark. sealSide is in pixels.
+// sealScallops is the number of waves, and sealSteps the number of points of a ring.
 const (
 	sealSide     = pictureSide
 	sealScallops = 24
@@ -63,14 +64,15 @@ const (
 )
 
 var (
-	// sealColour is the vault's colour.
+	// sealColour is the colour of the seal if the institution has no colour.
 	sealColour = color.NRGBA{0x0b, 0x5d, 0x4b, 0xff}
 	sealTick   = []point{{164, 262}, {190, 236}, {236, 282}, {326, 188}, {352, 214}, {236, 334}}
 )
 
 type point struct{ x, y float64 }
 
-// ring returns the points of a circle around the middle of the seal, whose radius varies by depth.
+// ring returns the points of a line around the centre of the seal. Their distance from the centre is
+// between radius-depth and radius+depth.
 func ring(radius, depth float64) []point {
 	list := make([]point, sealSteps)
 	for i := range list {
@@ -114,7 +116,7 @@ func sealPNG(fill color.NRGBA) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// svgStart is the beginning of an SVG in the size of the seal.
+// svgStart is the start tag of an SVG drawing with the size of the seal.
 const svgStart = `<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" width="512" height="512" viewBox="0 0 512 512">`
 
 func sealSVG(fill color.NRGBA) []byte {
@@ -134,7 +136,7 @@ func sealSVG(fill color.NRGBA) []byte {
 	return []byte(b.String())
 }
 
-// pictureSVG returns a PNG as SVG.
+// pictureSVG returns an SVG drawing that contains a PNG picture.
 func pictureSVG(picture []byte) []byte {
 	return []byte(svgStart + `<image width="512" height="512" xlink:href="data:image/png;base64,` + base64.StdEncoding.EncodeToString(picture) + `"/></svg>`)
 }

@@ -11,8 +11,9 @@ import (
 	"github.com/certvault/certvault/internal/vaulttest"
 )
 
-// BenchmarkList reads a status list of which half of the entries are revoked. "again" is a list in
-// memory, "unchanged" one whose revocations are read again, and "signed" one that is signed again.
+// BenchmarkList reads a status list in which half of the entries are revoked. "again" reads the list
+// from memory. "unchanged" reads the revocations again each time, and signs the list every tenth time.
+// "signed" signs the list each time.
 func BenchmarkList(b *testing.B) {
 	v, _, c := issued(b, dbtest.SQLite(b))
 	found, err := v.Issuer.Credential(b.Context(), c)
@@ -54,8 +55,9 @@ func BenchmarkCredential(b *testing.B) {
 	}
 }
 
-// BenchmarkRedeem redeems offers: the access token, the check of the proof, and the credential in JSON-LD.
-// The mail with the code, the creation of the nonce and the work of the wallet are not measured.
+// BenchmarkRedeem redeems offers for an access token, checks the proof, and signs the credential in
+// JSON-LD. It does not measure the mail with the code, the creation of the nonce and the work of the
+// wallet.
 func BenchmarkRedeem(b *testing.B) {
 	v, inst, c := issued(b, dbtest.SQLite(b))
 	w := newWallet(b)

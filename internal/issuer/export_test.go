@@ -5,7 +5,7 @@ import "testing"
 // CodeDigest returns the digest of a code.
 func (s *Service) CodeDigest(secret, code string) ([]byte, error) { return s.codeDigest(secret, code) }
 
-// Places returns the places of n certificates with consecutive ids, of which from is the first. The ids must
+// Places returns the places of n certificates with consecutive ids that start with from. All ids must
 // belong to one list.
 func (s *Service) Places(t testing.TB, institution, from int64, n, version int) (list []Entry) {
 	t.Helper()
@@ -25,13 +25,13 @@ func (s *Service) Places(t testing.TB, institution, from int64, n, version int) 
 		list = append(list, Entry{first.List, o.position(id - l.first())})
 	}
 	if list[0] != first {
-		t.Fatalf("the place of certificate %d is %v according to place, and %v according to the order of its list", from, first, list[0])
+		t.Fatalf("the place of certificate %d: place returns %v, order.position returns %v; want the same", from, first, list[0])
 	}
 	return list
 }
 
-// Numbers returns the number of certificates in the list of a certificate for which order.number is the
-// inverse of order.position.
+// Numbers applies order.position and then order.number to each index in the list of a certificate. It
+// returns how many indexes stay the same, which must be all.
 func (s *Service) Numbers(t testing.TB, institution, certificate int64) (n int) {
 	t.Helper()
 	o, err := s.order(series{institution, certificate / listLength, 0})

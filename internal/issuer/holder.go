@@ -10,12 +10,12 @@ import (
 // Holder is the owner of a key to which a credential is bound.
 type Holder = credential.Holder
 
-// proofAge is the maximum difference between the time of a proof and the time of the vault. The nonce
-// limits the age of a proof too, so clocks of phones that are wrong by minutes do no harm.
+// proofAge is the maximum difference between the time of a proof and the time of the vault. The clock of
+// a phone may be wrong by some minutes. The nonce also limits the age of a proof.
 const proofAge = 15 * time.Minute
 
-// Holder returns the holder whose proof of possession is valid for an institution (OpenID4VCI 1.0,
-// F.4). The error is a *WalletError if the proof is not valid.
+// Holder checks a proof of possession of a key for an institution (OpenID4VCI 1.0, F.4), and returns the
+// holder of the key. The error is a *WalletError if the proof is not valid.
 func (s *Service) Holder(i *account.Institution, proof string) (*Holder, error) {
 	p, err := credential.ParseHolderProof(proof)
 	if err != nil {

@@ -2,8 +2,8 @@
 // a certificate and stores it, publishes the DID document and the status lists of each institution,
 // manages the achievements that credentials name, and issues credentials to wallets (OpenID4VCI).
 //
-// Package credential builds and signs; package authority has the keys. This package decides what a
-// credential says and who gets it. It does not depend on HTTP.
+// Package credential builds and signs credentials, and package authority stores the keys. This package
+// decides what a credential contains and who gets it. It does not depend on HTTP.
 package issuer
 
 import (
@@ -61,7 +61,7 @@ type Service struct {
 	refresh singleflight.Group
 	mu      sync.Mutex
 	lists   map[string]*StatusList
-	held    int // bytes of the lists in memory
+	held    int // size of the lists in memory, in bytes
 }
 
 // New returns a Service.
@@ -85,8 +85,8 @@ func (s *Service) Institution(ctx context.Context, uuid string) (*account.Instit
 	return account.InstitutionByUUID(ctx, s.db, uuid)
 }
 
-// institutionKeys returns the keys of an institution, the current generation first. It creates them
-// for an institution without keys.
+// institutionKeys returns the keys of an institution, the current generation first. If the institution
+// has no keys, institutionKeys creates them.
 func (s *Service) institutionKeys(ctx context.Context, i *account.Institution) ([]authority.CredentialKey, error) {
 	keys, err := s.keys.CredentialKeys(ctx, i.UUID, RecordKeys(ctx, i, s.now))
 	return keys, unavailable(err)
@@ -103,8 +103,8 @@ func RecordKeys(ctx context.Context, i *account.Institution, now func() time.Tim
 	}
 }
 
-// unavailable returns a fault of a key as an error for the caller. The error is temporary, because
-// the key can become available again.
+// unavailable converts an *authority.Fault to fault.Unavailable, because the key can become available
+// again. It returns other errors unchanged.
 func unavailable(err error) error {
 	if f, ok := errors.AsType[*authority.Fault](err); ok {
 		return fault.Wrap(fault.Unavailable, "The keys of the institution's credentials are not available. Try again later.", f)

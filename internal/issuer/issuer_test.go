@@ -34,7 +34,7 @@ func ok(t testing.TB, err error) {
 	}
 }
 
-// issued returns a vault with an approved certificate of Ada Obi.
+// issued returns a vault with an institution and an approved certificate of Ada Obi.
 func issued(t testing.TB, d *db.DB) (*vaulttest.Vault, *account.Institution, *cert.Certificate) {
 	v := vaulttest.New(t, d)
 	inst := v.Institution("NWU", "Northern & Western University")
@@ -87,10 +87,11 @@ func credentialOf(t testing.TB, v *vaulttest.Vault, c *cert.Certificate) badge {
 	return parse(t, found.VC)
 }
 
-// issuerStale is the time after which a revocation is in the status list.
+// issuerStale is how long tests wait for a revocation to be in the status list. It is longer than
+// listStale.
 const issuerStale = time.Minute - time.Second
 
-// revokedIn reports whether the bit of a credential is set in its status list now.
+// revokedIn reports whether the bit of a credential is set in its status list.
 func revokedIn(t testing.TB, v *vaulttest.Vault, b badge) bool {
 	t.Helper()
 	id := b.Status.StatusListCredential[strings.LastIndex(b.Status.StatusListCredential, "/")+1:]
@@ -107,7 +108,7 @@ func revokedIn(t testing.TB, v *vaulttest.Vault, b badge) bool {
 	bits, err := io.ReadAll(z)
 	ok(t, err)
 	if len(bits) != 131_072/8 {
-		t.Fatalf("the list has %d bytes", len(bits))
+		t.Fatalf("the list has %d bytes, want 16384", len(bits))
 	}
 	var n int
 	_, err = fmt.Sscan(b.Status.StatusListIndex, &n)
@@ -115,7 +116,7 @@ func revokedIn(t testing.TB, v *vaulttest.Vault, b badge) bool {
 	return bits[n/8]&(0x80>>(n%8)) != 0
 }
 
-// The first request creates the credential, and all requests get the same one.
+// The first request creates the credential, and all requests return the same credential.
 func TestCredentialIsCreatedOnce(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -138,32 +139,32 @@ func TestCredentialIsCreatedOnce(t *testing.T) {
 			t.FailNow()
 		}
 		if len(slices.Compact(texts)) != 1 {
-			t.Error("concurrent requests got different credentials")
+			t.Error("concurrent requests returned different credentials, want the same")
 		}
 		found, err := v.Issuer.Credential(t.Context(), c)
 		ok(t, err)
 		b := parse(t, found.VC)
 		want := "did:web:vault.example:institutions:" + inst.UUID
 		if b.ID != "urn:uuid:"+c.UUID || b.Issuer.ID != want || b.Issuer.Name != inst.Name || !strings.HasPrefix(b.Proof.VerificationMethod, want+"#z6Mk") {
-			t.Errorf("got %+v", b)
+			t.Errorf("the credential is %+v, want the id of the certificate, the issuer %s and its Ed25519 key", b, want)
 		}
 		mail := b.Subject.Identifier[slices.IndexFunc(b.Subject.Identifier, func(i struct{ IdentityHash, IdentityType, Salt string }) bool {
 			return i.IdentityType == "emailAddress"
 		})]
 		if sum := fmt.Sprintf("sha256$%x", sha256.Sum256([]byte("ada.obi@example.org"+mail.Salt))); mail.IdentityHash != sum || len(mail.Salt) < 16 {
-			t.Errorf("the address is %+v, want %s", mail, sum)
+			t.Errorf("the identifier is %+v, want the hash %s and a salt of at least 16 characters", mail, sum)
 		}
 		if strings.Contains(found.VC+found.JWT+found.SDJWT, "ada.obi@example.org") {
-			t.Error("the credential contains the address")
+			t.Error("the credential contains the e-mail address in plain text")
 		}
 		if revokedIn(t, v, b) {
-			t.Error("a valid credential is revoked in the status list")
+			t.Error("the new credential is revoked in the status list")
 		}
 	})
 }
 
-// A revocation is in the list after at most 60 seconds, also if it comes from another server or an
-// earlier release, which does not know credentials.
+// A revocation is in the status list within 60 seconds. This is also true for a revocation by a server
+// of an earlier release, which does not support credentials.
 func TestRevocationReachesTheList(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -175,7 +176,7 @@ func TestRevocationReachesTheList(t *testing.T) {
 		for _, c := range []*cert.Certificate{c, second} {
 			badges = append(badges, credentialOf(t, v, c))
 			if revokedIn(t, v, badges[len(badges)-1]) {
-				t.Fatal("a credential is revoked before its certificate")
+				t.Fatal("a credential is revoked in the status list before its certificate is revoked")
 			}
 		}
 		before, err := v.Issuer.Credential(t.Context(), c)
@@ -184,22 +185,23 @@ func TestRevocationReachesTheList(t *testing.T) {
 		ok(t, err)
 		v.Advance(59 * time.Second)
 		if !revokedIn(t, v, badges[0]) || revokedIn(t, v, badges[1]) {
-			t.Error("after 59 seconds the list does not have exactly the revoked certificate")
+			t.Error("after 59 seconds, want only the credential of the revoked certificate revoked in the status list")
 		}
 		after, err := v.Issuer.Credential(t.Context(), reread(t, v, c))
 		ok(t, err)
 		if *after != *before {
-			t.Error("the credential changed")
+			t.Error("the revocation changed the stored credential")
 		}
 		v.Exec(`UPDATE certificates SET status = 'revoked', revoked_at = 1, revocation_reason = 'x' WHERE id = $1`, second.ID)
 		v.Advance(59 * time.Second)
 		if !revokedIn(t, v, badges[1]) {
-			t.Error("a statement of an earlier release did not revoke the credential")
+			t.Error("the credential is not revoked in the status list after the statement of an earlier release")
 		}
 	})
 }
 
-// The first credential of a certificate that is revoked already is revoked from the beginning.
+// If the first credential of a certificate is created after the revocation, it is revoked in the status
+// list.
 func TestFirstCredentialAfterRevocation(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -210,13 +212,13 @@ func TestFirstCredentialAfterRevocation(t *testing.T) {
 		found, err := v.Issuer.Credential(t.Context(), c)
 		ok(t, err)
 		if !revokedIn(t, v, parse(t, found.VC)) {
-			t.Error("the credential is valid")
+			t.Error("the credential is not revoked in the status list")
 		}
 	})
 }
 
-// A corrected address revokes the credential, which names the former recipient, and the next request
-// creates another one.
+// A correction of the address revokes the credential of the former address. The next request creates a
+// new credential.
 func TestCorrectedAddress(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -225,18 +227,18 @@ func TestCorrectedAddress(t *testing.T) {
 		_, err := v.Recipients.CorrectEmail(t.Context(), inst.ID, c.UUID, "ada@example.org", nil)
 		ok(t, err)
 		if _, err := v.Issuer.Credential(t.Context(), c); !fault.Is(err, fault.Conflict) {
-			t.Errorf("a request with the former address: got %v, want a conflict", err)
+			t.Errorf("requesting the credential with the former address: error = %v, want fault.Conflict", err)
 		}
 		second := credentialOf(t, v, c)
 		v.Advance(time.Minute)
 		if !revokedIn(t, v, first) || revokedIn(t, v, second) || first.Status == second.Status {
-			t.Errorf("first %v, second %v", first.Status, second.Status)
+			t.Errorf("the places are %v and %v, want different places, of which only the first is revoked", first.Status, second.Status)
 		}
 		_, err = v.Certs.Revoke(t.Context(), inst.ID, c.UUID, cert.Revocation{Reason: "issued by mistake"})
 		ok(t, err)
 		v.Advance(time.Minute)
 		if !revokedIn(t, v, first) || !revokedIn(t, v, second) {
-			t.Error("after the revocation of the certificate, a credential is valid")
+			t.Error("a credential is not revoked after the revocation of the certificate, want both revoked")
 		}
 	})
 }
@@ -255,17 +257,17 @@ func TestErasure(t *testing.T) {
 		var rows int
 		ok(t, v.DB.QueryRowContext(t.Context(), `SELECT count(*) FROM credentials`).Scan(&rows))
 		if rows != 0 {
-			t.Errorf("%d credentials remain", rows)
+			t.Errorf("%d credentials are stored after the erasure, want 0", rows)
 		}
-		// The second request has read the certificate before the erasure.
+		// The caller may have read the certificate before the erasure.
 		for _, c := range []*cert.Certificate{reread(t, v, c), revoked} {
 			if _, err := v.Issuer.Credential(t.Context(), c); !errors.Is(err, issuer.ErrNoCredential) {
-				t.Errorf("got %v", err)
+				t.Errorf("requesting the credential: error = %v, want ErrNoCredential", err)
 			}
 		}
 		ok(t, v.DB.QueryRowContext(t.Context(), `SELECT count(*) FROM credentials`).Scan(&rows))
 		if rows != 0 {
-			t.Errorf("%d credentials were stored after the erasure", rows)
+			t.Errorf("%d credentials are stored after the requests, want 0", rows)
 		}
 		v.Advance(time.Minute)
 		if !revokedIn(t, v, found) {
@@ -294,11 +296,11 @@ func TestRotation(t *testing.T) {
 		ok(t, json.Unmarshal(raw, &document))
 		for _, b := range []badge{first, second} {
 			if !slices.Contains(document.AssertionMethod, b.Proof.VerificationMethod) {
-				t.Errorf("the document lacks %s", b.Proof.VerificationMethod)
+				t.Errorf("the DID document does not contain the key %s", b.Proof.VerificationMethod)
 			}
 		}
 		if first.Proof.VerificationMethod == second.Proof.VerificationMethod || len(document.VerificationMethod) != 4 || recorded != 1 {
-			t.Errorf("%d keys, recorded %d times", len(document.VerificationMethod), recorded)
+			t.Errorf("the document has %d keys and the rotation was recorded %d times, want 4 and 1, and a new key for the second credential", len(document.VerificationMethod), recorded)
 		}
 		if credentialOf(t, v, c).Proof != first.Proof {
 			t.Error("the rotation changed a stored credential")
@@ -323,38 +325,38 @@ func TestAchievementsOfTenants(t *testing.T) {
 		ok(t, err)
 		ctx := t.Context()
 		if _, err := v.Issuer.Achievement(ctx, other.ID, a.UUID); !errors.Is(err, issuer.ErrNoAchievement) {
-			t.Errorf("reading: %v", err)
+			t.Errorf("reading the achievement of another institution: error = %v, want ErrNoAchievement", err)
 		}
 		if _, err := v.Issuer.Picture(ctx, other.ID, a.UUID, a.Picture); !errors.Is(err, issuer.ErrNoAchievement) {
-			t.Errorf("reading the picture: %v", err)
+			t.Errorf("reading the picture of another institution: error = %v, want ErrNoAchievement", err)
 		}
 		if _, err := v.Issuer.SaveAchievement(ctx, other.ID, a.UUID, issuer.AchievementInput{Title: "x", Description: "x", Criteria: "x"}); !errors.Is(err, issuer.ErrNoAchievement) {
-			t.Errorf("changing: %v", err)
+			t.Errorf("changing the achievement of another institution: error = %v, want ErrNoAchievement", err)
 		}
 		if err := v.Issuer.DeleteAchievement(ctx, other.ID, a.UUID); !errors.Is(err, issuer.ErrNoAchievement) {
-			t.Errorf("deleting: %v", err)
+			t.Errorf("deleting the achievement of another institution: error = %v, want ErrNoAchievement", err)
 		}
 		if list, err := v.Issuer.Achievements(ctx, other.ID); err != nil || len(list) != 0 {
-			t.Errorf("listing: %v, %v", list, err)
+			t.Errorf("the other institution has the achievements %v, error %v, want none", list, err)
 		}
 		got := credentialOf(t, v, c).Subject.Achievement
 		if got.ID != "urn:uuid:"+a.UUID || got.Criteria.ID != "https://nwu.example/physics" || !slices.Equal(got.Tag, []string{"Optics", "Mechanics"}) ||
 			got.Image.ID != "https://vault.example/institutions/"+inst.UUID+"/achievements/"+a.UUID+"/"+a.Picture+".png" {
-			t.Errorf("got %+v", got)
+			t.Errorf("the achievement in the credential is %+v, want the stored achievement with its picture", got)
 		}
 		if got := credentialOf(t, v, foreign).Subject.Achievement; got.Image.ID != "" || got.Name != "BSc Physics" || got.Criteria.Narrative == "" || !strings.Contains(got.Description, "Other College") {
-			t.Errorf("the other institution: got %+v", got)
+			t.Errorf("the achievement of the other institution is %+v, want one from the title, without a picture", got)
 		}
 		picture, err := v.Issuer.Picture(ctx, inst.ID, a.UUID, a.Picture)
 		ok(t, err)
 		if head, err := png.DecodeConfig(bytes.NewReader(picture)); err != nil || head.Width != 512 {
-			t.Errorf("the picture is %d wide, %v", head.Width, err)
+			t.Errorf("the picture is %d pixels wide, error %v, want 512", head.Width, err)
 		}
 		ok(t, v.Issuer.DeleteAchievement(ctx, inst.ID, a.UUID))
 	})
 }
 
-// A certificate of a template has the achievement of the template, and other certificates have the
+// A certificate of a template has the achievement of the template. Other certificates have the
 // achievement with their title.
 func TestAchievementOfTemplate(t *testing.T) {
 	t.Parallel()
@@ -371,28 +373,28 @@ func TestAchievementOfTemplate(t *testing.T) {
 		}
 		byTitle, byTemplate := save(of, ""), save("Bachelor of Physics", "t1")
 		if byTemplate.Template == nil || byTemplate.Template.Name != "Internal name" || byTitle.Template != nil {
-			t.Errorf("the templates are %v and %v", byTemplate.Template, byTitle.Template)
+			t.Errorf("the templates are %v and %v, want Internal name and none", byTemplate.Template, byTitle.Template)
 		}
 		later := v.Upload(inst, "Bo Ek", "diploma.pdf")
 		v.Settle()
 		v.Exec(`UPDATE certificates SET template_version_id = (SELECT id FROM template_versions) WHERE id = $1`, later.ID)
 		if got := credentialOf(t, v, later).Subject.Achievement; got.ID != "urn:uuid:"+byTemplate.UUID || got.Name != "Bachelor of Physics" {
-			t.Errorf("the certificate of the template has %+v", got)
+			t.Errorf("the certificate of the template has the achievement %+v, want the achievement of the template", got)
 		}
 		if got := credentialOf(t, v, c).Subject.Achievement; got.ID != "urn:uuid:"+byTitle.UUID {
-			t.Errorf("the other certificate has %+v", got)
+			t.Errorf("the other certificate has the achievement %+v, want the achievement with its title", got)
 		}
-		// A draft that was never published can be deleted with its template. The achievement remains.
+		// If the template is deleted, the achievement remains.
 		v.Exec(`UPDATE certificates SET template_version_id = NULL`)
 		v.Exec(`DELETE FROM template_versions`)
 		v.Exec(`DELETE FROM templates`)
 		if a, err := v.Issuer.Achievement(t.Context(), inst.ID, byTemplate.UUID); err != nil || a.Template != nil {
-			t.Errorf("after the deletion of the template: %+v, %v", a, err)
+			t.Errorf("the achievement after the deletion of the template is %+v, error %v, want it without a template", a, err)
 		}
 	})
 }
 
-// Each wrong value of an achievement is reported for its field.
+// An error for an achievement with a wrong value names the field of the value.
 func TestAchievementProblems(t *testing.T) {
 	t.Parallel()
 	v, inst, _ := issued(t, dbtest.SQLite(t))
@@ -414,7 +416,7 @@ func TestAchievementProblems(t *testing.T) {
 		_, err := v.Issuer.SaveAchievement(t.Context(), inst.ID, "", in)
 		e, isFault := errors.AsType[*fault.Error](err)
 		if !isFault || e.Kind != fault.Invalid || len(e.Fields) != 1 || e.Fields[0].Name != field {
-			t.Errorf("%s: got %v", field, err)
+			t.Errorf("with a wrong %s: error = %v, want fault.Invalid for this field only", field, err)
 		}
 	}
 }

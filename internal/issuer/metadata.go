@@ -15,8 +15,8 @@ import (
 var configurations = []struct {
 	id, format string
 	of         Format
-	// algorithm is the value of credential_signing_alg_values_supported: for JSON-LD the suite of the
-	// proof (A.1.2.2), otherwise the algorithm of JOSE.
+	// algorithm is the value of credential_signing_alg_values_supported: the suite of the proof for JSON-LD
+	// (A.1.2.2), and the JOSE algorithm for the other formats.
 	algorithm string
 }{
 	{"open-badge-ldp-vc", "ldp_vc", FormatVC, "eddsa-rdfc-2022"},
@@ -129,7 +129,7 @@ func (s *Service) credentialType() string { return s.base + TypePath }
 // TypePath is the path of the metadata of the type of SD-JWT VC credentials.
 const TypePath = "/credentials/type"
 
-// TypeMetadata is the metadata of a type of SD-JWT VC (SD-JWT VC, 6.2).
+// TypeMetadata is the metadata of a type of SD-JWT VC credentials (SD-JWT VC, 6.2).
 type TypeMetadata struct {
 	VCT         string `json:"vct"`
 	Name        string `json:"name"`

@@ -33,17 +33,17 @@ const (
 	CodeLength = 6
 	// maxCodeTries is the number of codes that can be entered for one offer.
 	maxCodeTries = 5
-	// maxOffersHour and maxOffersDay limit the offers of a certificate, because each sends a mail.
+	// maxOffersHour and maxOffersDay limit the offers of a certificate, because each offer sends a mail.
 	maxOffersHour, maxOffersDay = 5, 15
-	// offerKept is the time for which an expired offer is kept, for the limits.
+	// offerKept is the time for which an expired offer is kept, so that limitOffersTx can count it.
 	offerKept = 24 * time.Hour
 	// maxMailTitle and maxMailName limit texts in the mail, in characters.
 	maxMailTitle, maxMailName = 200, 120
 )
 
-// WalletError is an error of the protocol, for the program of the wallet.
+// WalletError is an error of the protocol that is sent to the wallet.
 type WalletError struct {
-	// Code is an error code of RFC 6749, 5.2, RFC 6750, 3.1, or of clause 8.3.1.2.
+	// Code is an error code of RFC 6749 (5.2), of RFC 6750 (3.1) or of OpenID4VCI (8.3.1.2).
 	Code string
 	// Description is for the developer of the wallet.
 	Description string
@@ -66,7 +66,7 @@ var (
 
 // Offer is an offer of a credential to the wallet of a recipient.
 type Offer struct {
-	// Secret is in the address of the offer and is its pre-authorized code.
+	// Secret is the pre-authorized code of the offer, and part of its address.
 	Secret        string
 	CertificateID int64
 	ExpiresAt     time.Time
@@ -91,7 +91,7 @@ func (s *Service) NewOffer(ctx context.Context, c *cert.Certificate) (*Offer, er
 		return nil, err
 	}
 	err = s.db.Tx(ctx, func(tx *db.Tx) error {
-		// The lock makes concurrent offers wait, so that the limit is exact.
+		// The lock makes concurrent offers of the certificate wait, so that none of them exceeds the limit.
 		status, email, err := s.certs.LockTx(ctx, tx, c.ID)
 		if err != nil {
 			return err
@@ -145,7 +145,8 @@ func newCode() (string, error) {
 	return fmt.Sprintf("%0*d", CodeLength, n), nil
 }
 
-// codeDigest returns the keyed digest of a code. A code is too short for a digest without a key.
+// codeDigest returns the keyed digest of a code. Without a key, the code could be found by trying all
+// codes.
 func (s *Service) codeDigest(secret, code string) ([]byte, error) {
 	return s.keyring.MAC(keyring.WalletCode, []byte(secret+"\n"+code))
 }
@@ -185,8 +186,9 @@ func (s *Service) mailCodeTx(ctx context.Context, tx *db.Tx, c *cert.Certificate
 	return err
 }
 
-// Offered returns the offer with a secret, or fault.NotFound if it is unknown, was redeemed, has expired
-// or has ended after too many wrong codes. Until then it can be read several times (4.1.3).
+// Offered returns the offer with a secret. It can be called several times (4.1.3). The error is
+// fault.NotFound if the offer is unknown, was redeemed, has expired or has ended after too many wrong
+// codes.
 func (s *Service) Offered(ctx context.Context, institutionID int64, secret string) (*Offer, error) {
 	o := &Offer{Secret: secret}
 	var expires int64
@@ -228,7 +230,8 @@ func (s *Service) Redeem(ctx context.Context, institutionID int64, secret, code 
 		var want []byte
 		var email string
 		var certificateID int64
-		// The update counts the code before it is compared, so that concurrent requests cannot try more.
+		// The update counts the code before the comparison, so that concurrent requests cannot try more than
+		// maxCodeTries codes.
 		err := tx.QueryRowContext(ctx, `
 			UPDATE credential_offers SET tries = tries + 1 WHERE hash = $1 AND institution_id = $2 AND expires_at > $3 AND token IS NULL AND tries < $4
 			RETURNING code, email, certificate_id`, hash, institutionID, db.Micros(now), maxCodeTries).Scan(&want, &email, &certificateID)
@@ -254,12 +257,12 @@ func (s *Service) Redeem(ctx context.Context, institutionID int64, secret, code 
 	return token, nil
 }
 
-// Grant is what an access token allows.
+// Grant is the permission of an access token: to get the credential of one certificate.
 type Grant struct {
 	Certificate *cert.Certificate
 
 	hash  []byte
-	found *Credential // or nil
+	found *Credential // the stored credential, or nil
 }
 
 // Granted returns the grant of an access token. The error is a *WalletError if the token is not valid,
@@ -277,8 +280,8 @@ func (s *Service) Granted(ctx context.Context, institutionID int64, token string
 	if err != nil {
 		return nil, fmt.Errorf("reading an offer: %w", err)
 	}
-	// The place in the status list is read before the e-mail address of the certificate is compared: if
-	// the address is corrected in between, the place is that of a revoked credential.
+	// The place in the status list is read before the e-mail address of the certificate is compared. If the
+	// address is corrected later, the credential gets this place, which is then revoked.
 	if g.found, err = s.stored(ctx, certificateID); err != nil {
 		return nil, err
 	}
@@ -293,8 +296,9 @@ func (s *Service) Granted(ctx context.Context, institutionID int64, token string
 	return g, nil
 }
 
-// Issue returns the credential of a grant, bound to the key of a holder. The same key can request it
-// again, because a response may be lost, and can request it in other formats. Another key cannot.
+// Issue returns the credential of a grant, bound to the key of a holder. The same key can request the
+// credential again, because a response may be lost, and in other formats. For another key, the error is
+// a *WalletError.
 func (s *Service) Issue(ctx context.Context, g *Grant, h *Holder, f Format) (string, error) {
 	bound := false
 	if err := s.db.Tx(ctx, func(tx *db.Tx) error {
@@ -327,11 +331,12 @@ func (s *Service) Issue(ctx context.Context, g *Grant, h *Holder, f Format) (str
 	return signed.text(f), nil
 }
 
-// The parts of a nonce: the time at which it expires, random bytes, and a digest of both.
+// These are the lengths of the parts of a nonce in bytes: the time at which it expires, random bytes,
+// and a digest of both.
 const nonceTime, nonceRandom, nonceMAC = 8, 8, 16
 
-// NewNonce returns a nonce that a proof of possession must contain (7). Any server of the vault
-// accepts it for nonceLife. It is not stored: a proof can be replayed only with the access token.
+// NewNonce returns a nonce that a proof of possession must contain (7). Any server of the vault accepts
+// it for nonceLife. The nonce is not stored, because a proof can be replayed only with the access token.
 func (s *Service) NewNonce(institution string) (string, error) {
 	b := binary.BigEndian.AppendUint64(nil, uint64(s.now().Add(nonceLife).Unix()))
 	b = append(b, make([]byte, nonceRandom)...)
@@ -353,7 +358,8 @@ func (s *Service) nonceDigest(institution string, b []byte) ([]byte, error) {
 	return mac[:nonceMAC], nil
 }
 
-// CheckNonce returns a *WalletError if a nonce is not from NewNonce for the institution or has expired.
+// CheckNonce returns a *WalletError if NewNonce did not create the nonce for the institution, or if the
+// nonce has expired.
 func (s *Service) CheckNonce(institution, nonce string) error {
 	b, err := base64.RawURLEncoding.Strict().DecodeString(nonce)
 	if err != nil || len(b) != nonceTime+nonceRandom+nonceMAC {
@@ -372,7 +378,7 @@ func (s *Service) CheckNonce(institution, nonce string) error {
 // SweepInterval is the interval at which Sweep should be called.
 const SweepInterval = time.Hour
 
-// Sweep deletes offers that expired long ago.
+// Sweep deletes offers that expired more than offerKept ago.
 func (s *Service) Sweep(ctx context.Context) error {
 	before := db.Micros(s.now().Add(-offerKept))
 	var found sql.NullInt64

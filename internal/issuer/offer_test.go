@@ -40,7 +40,7 @@ func encode(t testing.TB, value any) string {
 	return base64.RawURLEncoding.EncodeToString(data)
 }
 
-// prove returns a proof of possession. change may modify the header and the claims.
+// prove returns a proof of possession. change, if not nil, modifies the header and the claims.
 func (w wallet) prove(t testing.TB, audience, nonce string, at time.Time, change func(head, claims map[string]any)) string {
 	point, err := w.key.PublicKey.Bytes()
 	ok(t, err)
@@ -73,7 +73,7 @@ func offered(t testing.TB, v *vaulttest.Vault, c *cert.Certificate) (*issuer.Off
 		for len(v.Mails) > 0 {
 			if m := <-v.Mails; m.Subject == "Your code for adding a certificate to a wallet" {
 				if m.To.Email != c.Email {
-					t.Errorf("the mail is to %s", m.To.Email)
+					t.Errorf("the mail goes to %s, want %s", m.To.Email, c.Email)
 				}
 				digits = sixDigits.FindString(m.Text)
 			}
@@ -90,7 +90,7 @@ func code(err error) string {
 	return fmt.Sprint(err)
 }
 
-// A wallet with the mailed code gets a credential that is bound to its key, once.
+// A wallet with the mailed code redeems an offer once, and gets a credential that is bound to its key.
 func TestRedeem(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -99,7 +99,7 @@ func TestRedeem(t *testing.T) {
 		o, digits := offered(t, v, c)
 		for range 2 {
 			if _, err := v.Issuer.Offered(ctx, inst.ID, o.Secret); err != nil {
-				t.Fatalf("fetching the offer: %v", err)
+				t.Fatalf("reading the offer: error = %v, want none", err)
 			}
 		}
 		wrong := "000000"
@@ -107,15 +107,15 @@ func TestRedeem(t *testing.T) {
 			wrong = "000001"
 		}
 		if _, err := v.Issuer.Redeem(ctx, inst.ID, o.Secret, wrong); code(err) != "invalid_grant" {
-			t.Errorf("a wrong code: %v", err)
+			t.Errorf("redeeming with a wrong code: error = %v, want invalid_grant", err)
 		}
 		token, err := v.Issuer.Redeem(ctx, inst.ID, o.Secret, digits)
 		ok(t, err)
 		if _, err := v.Issuer.Redeem(ctx, inst.ID, o.Secret, digits); code(err) != "invalid_grant" {
-			t.Errorf("redeeming again: %v", err)
+			t.Errorf("redeeming for the second time: error = %v, want invalid_grant", err)
 		}
 		if _, err := v.Issuer.Offered(ctx, inst.ID, o.Secret); !fault.Is(err, fault.NotFound) {
-			t.Errorf("fetching a redeemed offer: %v", err)
+			t.Errorf("reading a redeemed offer: error = %v, want fault.NotFound", err)
 		}
 		g, err := v.Issuer.Granted(ctx, inst.ID, token)
 		ok(t, err)
@@ -132,27 +132,27 @@ func TestRedeem(t *testing.T) {
 			}
 			b := parse(t, text)
 			if b.Subject.ID != h.DID || !strings.HasPrefix(h.DID, "did:jwk:") || strings.Contains(text, "emailAddress") {
-				t.Errorf("the subject is %q, want %q", b.Subject.ID, h.DID)
+				t.Errorf("the subject is %q, want the did:jwk %q and no e-mail address", b.Subject.ID, h.DID)
 			}
 			stored, err := v.Issuer.Credential(ctx, c)
 			ok(t, err)
 			if parse(t, stored.VC).Status != b.Status {
-				t.Error("the bound credential has another place in the status list")
+				t.Error("the bound credential has another place in the status list than the stored credential")
 			}
 		}
 		other, err := v.Issuer.Holder(inst, theirs.prove(t, v.Issuer.ID(inst.UUID), nonce, v.Now(), nil))
 		ok(t, err)
 		if _, err := v.Issuer.Issue(ctx, g, other, issuer.FormatVC); code(err) != "credential_request_denied" {
-			t.Errorf("another key: %v", err)
+			t.Errorf("requesting the credential with another key: error = %v, want credential_request_denied", err)
 		}
 		v.Advance(issuer.TokenLife + time.Second)
 		if _, err := v.Issuer.Granted(ctx, inst.ID, token); code(err) != "invalid_token" {
-			t.Errorf("an expired token: %v", err)
+			t.Errorf("using an expired token: error = %v, want invalid_token", err)
 		}
 	})
 }
 
-// Five wrong codes end an offer, also if they arrive at the same time.
+// Five wrong codes end an offer, even if they arrive at the same time.
 func TestCodeTries(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -166,24 +166,24 @@ func TestCodeTries(t *testing.T) {
 					return
 				}
 				if _, err := v.Issuer.Redeem(context.Background(), inst.ID, o.Secret, wrong); code(err) != "invalid_grant" {
-					t.Errorf("got %v", err)
+					t.Errorf("redeeming with a wrong code: error = %v, want invalid_grant", err)
 				}
 			})
 		}
 		wait.Wait()
 		if _, err := v.Issuer.Redeem(t.Context(), inst.ID, o.Secret, digits); code(err) != "invalid_grant" {
-			t.Errorf("the right code after the limit: %v", err)
+			t.Errorf("redeeming with the right code after the limit: error = %v, want invalid_grant", err)
 		}
 		var tries int
 		ok(t, v.DB.QueryRowContext(t.Context(), `SELECT tries FROM credential_offers`).Scan(&tries))
 		if tries != 5 {
-			t.Errorf("%d codes were compared, want 5", tries)
+			t.Errorf("%d codes were counted, want 5", tries)
 		}
 	})
 }
 
-// An offer ends after ten minutes and when its certificate is revoked, and is not valid for another
-// institution.
+// An offer ends after ten minutes, and is not valid for another institution. After the revocation of the
+// certificate, an access token is refused.
 func TestOfferEnds(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -192,15 +192,15 @@ func TestOfferEnds(t *testing.T) {
 		other := v.Institution("OTH", "Other College")
 		o, digits := offered(t, v, c)
 		if _, err := v.Issuer.Redeem(ctx, other.ID, o.Secret, digits); code(err) != "invalid_grant" {
-			t.Errorf("another institution: %v", err)
+			t.Errorf("redeeming at another institution: error = %v, want invalid_grant", err)
 		}
 		if _, err := v.Issuer.Offered(ctx, other.ID, o.Secret); !fault.Is(err, fault.NotFound) {
-			t.Errorf("another institution: %v", err)
+			t.Errorf("reading the offer at another institution: error = %v, want fault.NotFound", err)
 		}
 		token, err := v.Issuer.Redeem(ctx, inst.ID, o.Secret, digits)
 		ok(t, err)
 		if _, err := v.Issuer.Granted(ctx, other.ID, token); code(err) != "invalid_token" {
-			t.Errorf("another institution: %v", err)
+			t.Errorf("using the token at another institution: error = %v, want invalid_token", err)
 		}
 		late, lateDigits := offered(t, v, c)
 		again, digits := offered(t, v, c)
@@ -209,21 +209,21 @@ func TestOfferEnds(t *testing.T) {
 		_, err = v.Certs.Revoke(ctx, inst.ID, c.UUID, cert.Revocation{Reason: "issued by mistake"})
 		ok(t, err)
 		if _, err := v.Issuer.Granted(ctx, inst.ID, token); code(err) != "credential_request_denied" {
-			t.Errorf("after the revocation: %v", err)
+			t.Errorf("using the token after the revocation: error = %v, want credential_request_denied", err)
 		}
 		if _, err := v.Issuer.NewOffer(ctx, reread(t, v, c)); !fault.Is(err, fault.BadRequest) {
-			t.Errorf("an offer of a revoked certificate: %v", err)
+			t.Errorf("offering a revoked certificate: error = %v, want fault.BadRequest", err)
 		}
 		v.Advance(issuer.OfferLife)
 		if _, err := v.Issuer.Redeem(ctx, inst.ID, late.Secret, lateDigits); code(err) != "invalid_grant" {
-			t.Errorf("after ten minutes: %v", err)
+			t.Errorf("redeeming after ten minutes: error = %v, want invalid_grant", err)
 		}
 		v.Advance(25 * time.Hour)
 		ok(t, v.Issuer.Sweep(ctx))
 		var rows int
 		ok(t, v.DB.QueryRowContext(ctx, `SELECT count(*) FROM credential_offers`).Scan(&rows))
 		if rows != 0 {
-			t.Errorf("%d offers remain", rows)
+			t.Errorf("%d offers remain after the sweep, want 0", rows)
 		}
 	})
 }
@@ -237,7 +237,7 @@ func TestOfferLimit(t *testing.T) {
 		ok(t, err)
 	}
 	if _, err := v.Issuer.NewOffer(t.Context(), c); !fault.Is(err, fault.TooMany) {
-		t.Errorf("got %v", err)
+		t.Errorf("the sixth offer in an hour: error = %v, want fault.TooMany", err)
 	}
 	v.Advance(time.Hour + time.Second)
 	_, err := v.Issuer.NewOffer(t.Context(), c)
@@ -275,20 +275,20 @@ func TestHolderProofs(t *testing.T) {
 		"nonce with an end": {func(_, claims map[string]any) { claims["nonce"] = "____" + nonce[4:] }, "invalid_nonce"},
 	} {
 		if _, err := v.Issuer.Holder(inst, w.prove(t, audience, nonce, v.Now(), c.change)); code(err) != c.want {
-			t.Errorf("%s: got %v, want %s", name, err, c.want)
+			t.Errorf("%s: error = %v, want %s", name, err, c.want)
 		}
 	}
 	proof := w.prove(t, audience, nonce, v.Now(), nil)
 	if _, err := v.Issuer.Holder(inst, proof[:len(proof)-6]+"AAAAAA"); code(err) != "invalid_proof" {
-		t.Errorf("a changed signature: %v", err)
+		t.Errorf("a changed signature: error = %v, want invalid_proof", err)
 	}
 	v.Advance(5*time.Minute + time.Second)
 	if _, err := v.Issuer.Holder(inst, proof); code(err) != "invalid_nonce" {
-		t.Errorf("an expired nonce: %v", err)
+		t.Errorf("an expired nonce: error = %v, want invalid_nonce", err)
 	}
 }
 
-// A wallet with an Ed25519 key, which it names as did:jwk, gets a credential for this identifier.
+// A wallet that identifies its Ed25519 key by a did:jwk gets a credential for this did:jwk.
 func TestRedeemWithEdwardsKey(t *testing.T) {
 	t.Parallel()
 	v, inst, c := issued(t, dbtest.SQLite(t))
@@ -322,11 +322,11 @@ func TestRedeemWithEdwardsKey(t *testing.T) {
 	}
 	ok(t, json.Unmarshal(payload, &claims))
 	if claims.Cnf.JWK.Crv != "Ed25519" || claims.Cnf.JWK.X != x {
-		t.Errorf("the SD-JWT is bound to %+v", claims.Cnf.JWK)
+		t.Errorf("the SD-JWT is bound to %+v, want the Ed25519 key of the wallet", claims.Cnf.JWK)
 	}
 	other, err := v.Issuer.Holder(inst, newWallet(t).prove(t, v.Issuer.ID(inst.UUID), nonce, v.Now(), nil))
 	ok(t, err)
 	if _, err := v.Issuer.Issue(ctx, g, other, issuer.FormatVC); code(err) != "credential_request_denied" {
-		t.Errorf("another key: %v", err)
+		t.Errorf("requesting the credential with another key: error = %v, want credential_request_denied", err)
 	}
 }

@@ -20,9 +20,9 @@ const (
 	documentName = "/did.json"
 )
 
-// Documents returns a Fetcher that reads the documents of this vault from the database, and all others
-// from another Fetcher. A vault thus verifies its own credentials also at an address that is not
-// public, and requests nothing from itself.
+// Documents returns a Fetcher that reads the documents of this vault from the database, and requests
+// other documents from the Fetcher others. A vault can therefore verify its own credentials even if its
+// address is not public.
 func (s *Service) Documents(others credential.Fetcher) credential.Fetcher {
 	return &documents{s, others}
 }
@@ -32,8 +32,8 @@ type documents struct {
 	others credential.Fetcher
 }
 
-// Fetch returns the document at a URL. The error of an address of this vault without a document is
-// fault.NotFound.
+// Fetch returns the document at a URL. The error is fault.NotFound if a document of this vault does not
+// exist.
 func (d *documents) Fetch(ctx context.Context, address, accept string) ([]byte, error) {
 	path, ok := d.own.path(address)
 	if !ok {
@@ -65,8 +65,8 @@ func (d *documents) Fetch(ctx context.Context, address, accept string) ([]byte, 
 	return publish(ctx, i)
 }
 
-// path returns the path of an address, and reports whether this vault has the documents at the path. The
-// comparison of the host ignores case, because a DID has the host in lower case.
+// path returns the path of an address, and reports whether the path is for documents of this vault. The
+// comparison of the host ignores case, because the host in a DID is in lower case.
 func (s *Service) path(address string) (string, bool) {
 	u, err := url.Parse(address)
 	if err != nil || !strings.EqualFold(u.Scheme+"://"+u.Host, s.base) || u.RawQuery != "" {

@@ -18,7 +18,7 @@ import (
 	"github.com/certvault/certvault/internal/vaulttest"
 )
 
-// elsewhere is a Fetcher that records what it should fetch.
+// elsewhere is a Fetcher that records the requested URLs and returns an error.
 type elsewhere struct{ asked []string }
 
 func (e *elsewhere) Fetch(_ context.Context, url, _ string) ([]byte, error) {
@@ -44,7 +44,7 @@ func TestOwnDocuments(t *testing.T) {
 				r, err := credential.Verify(t.Context(), []byte(text), credential.Options{Fetcher: v.Issuer.Documents(other), Now: v.Now()})
 				ok(t, err)
 				if r.Verdict != want || len(other.asked) > 0 {
-					t.Errorf("%s: %s, want %s: %+v; requested %q", when, r.Verdict, want, r.Checks, other.asked)
+					t.Errorf("%s: the verdict is %s, want %s; checks %+v; requested %q, want no requests", when, r.Verdict, want, r.Checks, other.asked)
 				}
 			}
 		}
@@ -54,9 +54,9 @@ func TestOwnDocuments(t *testing.T) {
 		payload, err := base64.RawURLEncoding.DecodeString(strings.Split(string(list.Token), ".")[1])
 		ok(t, err)
 		if !strings.Contains(string(payload), `"ttl":300,`) && !strings.HasSuffix(string(payload), `"ttl":300}`) {
-			t.Errorf("the token of the list may be cached for another time than the list: %.200s", payload)
+			t.Errorf("the status list token is %.200s, want a ttl of 300", payload)
 		}
-		v.Advance(-30 * time.Second) // the clock of a verifier is late, or a verification began before the list was signed
+		v.Advance(-30 * time.Second) // the clock of a verifier is behind, or a verification began before the list was signed
 		check("with a late clock", credential.Valid)
 		v.Advance(30 * time.Second)
 		_, err = v.Certs.Revoke(t.Context(), inst.ID, c.UUID, cert.Revocation{Reason: "issued by mistake"})
@@ -70,7 +70,7 @@ func TestOwnDocuments(t *testing.T) {
 			"https://127.0.0.1:8080/credentials/status/" + uuid.NewString(), "https://127.0.0.1:8080" + credential.IssuerMetadataPath + "/institutions/x",
 		} {
 			if _, err := documents.Fetch(t.Context(), address, ""); err == nil || len(other.asked) > 0 {
-				t.Errorf("%s: %v; requested %q", address, err, other.asked)
+				t.Errorf("%s: error = %v, requested %q, want an error and no requests", address, err, other.asked)
 			}
 		}
 		foreign := []string{
@@ -79,7 +79,7 @@ func TestOwnDocuments(t *testing.T) {
 		}
 		for _, address := range foreign {
 			if _, err := documents.Fetch(t.Context(), address, ""); err == nil {
-				t.Errorf("%s: no error", address)
+				t.Errorf("%s: error = nil, want the error of the other Fetcher", address)
 			}
 		}
 		if strings.Join(other.asked, " ") != strings.Join(foreign, " ") {

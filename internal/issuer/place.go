@@ -14,8 +14,8 @@ import (
 	"github.com/certvault/certvault/internal/keyring"
 )
 
-// listLength is the number of entries of a status list. A request for a list does not reveal which
-// credential is checked.
+// listLength is the number of entries of a status list. A list has many entries, so that a request for
+// the list does not reveal which credential is checked.
 const listLength = credential.StatusListSize
 
 // Entry is the place of a certificate's credentials in a status list.
@@ -24,13 +24,14 @@ type Entry struct {
 	Position int
 }
 
-// series identifies a status list. It has the certificates of an institution whose id divided by
-// listLength is block. version is the number of corrections of the address of a certificate: each revokes
-// the credential, so the next credential of the certificate needs another list.
+// series identifies a status list. The list has the certificates of an institution for which id /
+// listLength, an integer division, is block. version is the number of corrections of the address of a
+// certificate. Each correction revokes the credential, so the next credential of the certificate is in
+// another list.
 //
-// Everything about a place is derived from the certificate and the master key, and nothing is stored. So a
-// vault that was restored from a backup knows the places of credentials that were created after the
-// backup, and no other certificate gets them (ADR 0059).
+// A place is derived from the certificate, the version and the master key. Therefore a vault that was
+// restored from a backup can compute the places of credentials that were created after the backup, and
+// no other certificate gets these places (ADR 0059).
 type series struct {
 	institution int64
 	block       int64
@@ -45,10 +46,11 @@ func (l series) bytes() []byte {
 	return append(b, 0, 0)
 }
 
-// first returns the lowest id of a certificate in the list. The next list has ids from first + listLength.
+// first returns the lowest id of a certificate in the list.
 func (l series) first() int64 { return l.block * listLength }
 
-// listCipher returns the cipher for a use: "id" for the ids of lists, or "order" for their order.
+// listCipher returns the cipher for a use: "id" for the ids of lists, or "order" for the order of the
+// positions in a list.
 func (s *Service) listCipher(use string) (cipher.Block, error) {
 	key, err := s.keyring.MAC(keyring.StatusList, []byte(use))
 	if err != nil {
@@ -57,8 +59,8 @@ func (s *Service) listCipher(use string) (cipher.Block, error) {
 	return aes.NewCipher(key)
 }
 
-// seriesID returns the id of a list: the encrypted series in the form of a UUID. It reveals neither the
-// number of certificates nor that two lists belong together.
+// seriesID returns the id of a list: the encrypted series in the form of a UUID. The id does not reveal
+// the number of certificates, or which lists belong to one institution.
 func (s *Service) seriesID(l series) (string, error) {
 	c, err := s.listCipher("id")
 	if err != nil {
@@ -69,7 +71,7 @@ func (s *Service) seriesID(l series) (string, error) {
 	return id.String(), nil
 }
 
-// seriesOf returns the series with an id. The error is errNoList if the id is not from seriesID.
+// seriesOf decrypts the id of a list. The error is errNoList if the result is not a series.
 func (s *Service) seriesOf(id string) (series, error) {
 	u, err := uuid.Parse(id)
 	if err != nil {
@@ -88,15 +90,16 @@ func (s *Service) seriesOf(id string) (series, error) {
 	return l, nil
 }
 
-// The order of a list is a permutation of 17 bits: a Feistel network whose halves have 8 and 9 bits. A
-// position reveals neither the order nor the number of certificates.
+// The order of a list is a permutation of its 2^17 positions: a Feistel network whose halves have 8 and
+// 9 bits. A position does not reveal when a certificate was created, or how many certificates there are.
 const (
 	orderRounds = 10
 	lowBits     = 8
 	highBits    = 9
 )
 
-// order is a permutation of the positions of a list: the functions of its rounds as tables.
+// order is the permutation of the positions of a list. It has one table for each round of the Feistel
+// network.
 type order [orderRounds][1 << highBits]uint16
 
 // order returns the order of a list.
@@ -116,7 +119,7 @@ func (s *Service) order(l series) (*order, error) {
 	return &o, nil
 }
 
-// position returns the position of the n-th certificate of a list.
+// position returns the position of the certificate with the index n in a list. The first index is 0.
 func (o *order) position(n int64) int {
 	low, high := uint16(n)&(1<<lowBits-1), uint16(n>>lowBits)&(1<<highBits-1)
 	for r := range o {
@@ -129,7 +132,7 @@ func (o *order) position(n int64) int {
 	return int(high)<<lowBits | int(low)
 }
 
-// number returns the n whose position is given: it runs the rounds of position backwards.
+// number is the inverse of position. It runs the rounds in reverse order.
 func (o *order) number(position int) int64 {
 	low, high := uint16(position&(1<<lowBits-1)), uint16(position>>lowBits&(1<<highBits-1))
 	for r := orderRounds - 1; r >= 0; r-- {
@@ -168,8 +171,8 @@ func version(ctx context.Context, q db.Queryer, institutionID, certificateID int
 	return n, nil
 }
 
-// revokedIn returns the ids of the certificates whose credentials in a list are revoked: those of
-// revoked certificates, and those of a former address.
+// revokedIn returns the ids of the certificates whose credentials in a list are revoked, because the
+// certificate was revoked or its address was corrected.
 func (s *Service) revokedIn(ctx context.Context, l series) ([]int64, error) {
 	list, err := db.Column[int64](s.db.QueryContext(ctx, `SELECT id `+revokedInSeries, l.institution, l.first(), l.first()+listLength, l.version))
 	if err != nil {
@@ -178,7 +181,7 @@ func (s *Service) revokedIn(ctx context.Context, l series) ([]int64, error) {
 	return list, nil
 }
 
-// countRevokedIn returns the number of positions that are revoked in a list.
+// countRevokedIn returns the number of ids that revokedIn returns.
 func (s *Service) countRevokedIn(ctx context.Context, l series) (n int, err error) {
 	if err := s.db.QueryRowContext(ctx, `SELECT count(*) `+revokedInSeries, l.institution, l.first(), l.first()+listLength, l.version).Scan(&n); err != nil {
 		return 0, fmt.Errorf("counting the revocations of a status list: %w", err)

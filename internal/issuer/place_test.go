@@ -11,8 +11,8 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// Each certificate has a different place: in a list no position occurs twice, and the next list
-// begins where the former one ends.
+// Each certificate has a different place: no position occurs twice in a list, and a list has only the
+// certificates of one range of ids and of one version.
 func TestPlaces(t *testing.T) {
 	t.Parallel()
 	v, inst, _ := issued(t, dbtest.SQLite(t))
@@ -27,11 +27,11 @@ func TestPlaces(t *testing.T) {
 		seen[p.Position] = true
 	}
 	if len(lists) != 1 {
-		t.Errorf("the certificates are in %d lists", len(lists))
+		t.Errorf("the certificates are in %d lists, want 1", len(lists))
 	}
 	last := -1
 	if v.Issuer.Numbers(t, inst.ID, 3*size) != size {
-		t.Error("a position does not lead back to its certificate")
+		t.Error("order.number is not the inverse of order.position for each certificate")
 	}
 	for _, from := range []struct {
 		id      int64
@@ -45,16 +45,16 @@ func TestPlaces(t *testing.T) {
 		last = p.Position
 	}
 	if len(lists) != 4 || inOrder > 1 {
-		t.Errorf("%d lists, want 4; %d positions follow each other", len(lists), inOrder)
+		t.Errorf("%d lists and %d consecutive positions, want 4 lists and at most 1 consecutive position", len(lists), inOrder)
 	}
 	for _, id := range []string{uuid.NewString(), uuid.Nil.String(), "x"} {
 		if _, err := v.Issuer.List(t.Context(), id); !fault.Is(err, fault.NotFound) {
-			t.Errorf("the list %q: %v", id, err)
+			t.Errorf("List(%q): error = %v, want fault.NotFound", id, err)
 		}
 	}
 }
 
-// A credential of the previous release keeps its place, and its revocation reaches its list.
+// A credential of the previous release keeps its place, and its revocation is in its status list.
 func TestPlacesOfThePreviousRelease(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -65,13 +65,13 @@ func TestPlacesOfThePreviousRelease(t *testing.T) {
 		v.Exec(`INSERT INTO credentials (certificate_id, institution_id, list, position, vc, jwt, sd_jwt, created_at) VALUES ($1, $2, $3, 4711, '', '', '', 1)`, c.ID, inst.ID, list)
 		b := credentialOf(t, v, c)
 		if b.Status.StatusListIndex != "4711" || revokedIn(t, v, b) {
-			t.Errorf("the place is %+v", b.Status)
+			t.Errorf("the place is %+v, want the position 4711, not revoked", b.Status)
 		}
 		_, err := v.Certs.Revoke(t.Context(), inst.ID, c.UUID, cert.Revocation{Reason: "issued by mistake"})
 		ok(t, err)
 		v.Advance(issuerStale)
 		if !revokedIn(t, v, b) {
-			t.Error("the credential is valid after the revocation")
+			t.Error("the credential is not revoked in the status list after the revocation")
 		}
 	})
 }

@@ -15,16 +15,16 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// The functions of this source file revoke a credential when only the file of the credential is known. They
-// are for certificates that were created after the backup from which the vault was restored: the vault does
-// not have these certificates, but its key signed their credentials, and its lists have their places (ADR 0059).
+// The functions of this source file revoke a credential if only its file is known. They are for
+// certificates that were created after the backup from which the vault was restored: the vault does not
+// have these certificates, but it has the keys and the status lists of their credentials (ADR 0059).
 
 // FileRevocation is the revocation of a credential by its file.
 type FileRevocation struct {
 	Entry
 
 	Institution *account.Institution
-	// Certificate is the uuid of the certificate. Title is empty if the holder withheld it.
+	// Certificate is the UUID of the certificate. Title is empty if the holder withheld it.
 	Certificate, Title string
 	// Reason may be empty. By is the name of the actor.
 	Reason, By string
@@ -34,13 +34,14 @@ type FileRevocation struct {
 	Again bool
 }
 
-// RevokeFile revokes a credential in a file that credential.Unbake accepts, whose certificate this vault does
-// not have. A second revocation changes nothing. The reason is optional and not public.
+// RevokeFile revokes the credential in a file if this vault does not have its certificate. The file must
+// be one that credential.Unbake accepts. A second revocation changes nothing. The reason is optional and
+// not public.
 //
-// The error is a fault: Invalid for a reason that is not valid, for a file without a credential, and for a
-// credential that no key of an institution of this vault signed; Conflict if the vault has the certificate,
-// or if another certificate has its place or can get it; NotFound if the vault does not have the status
-// list.
+// The error is a fault: Invalid for a reason that is not valid, for a file without a credential, and for
+// a credential that no key of an institution of this vault signed; Conflict if the vault has the
+// certificate, or if another certificate has the place of the credential or can get it; NotFound if the
+// vault does not have the status list; Unavailable if the keys cannot be read.
 func (s *Service) RevokeFile(ctx context.Context, data []byte, reason string) (*FileRevocation, error) {
 	// Unlike the reason of a revoked certificate, this reason is optional.
 	if reason = strings.TrimSpace(reason); reason != "" {
@@ -105,7 +106,8 @@ func (s *Service) signer(ctx context.Context, r *credential.Report) (*account.In
 	return i, nil
 }
 
-// institutionOf returns the institution that an issuer of a credential denotes, or nil for other issuers.
+// institutionOf returns the institution of this vault that is the issuer of a credential, or nil for
+// other issuers.
 func (s *Service) institutionOf(ctx context.Context, issuer string) (*account.Institution, error) {
 	id := issuer[strings.LastIndexAny(issuer, ":/")+1:]
 	did, err := s.DID(id)
@@ -123,7 +125,7 @@ func (s *Service) institutionOf(ctx context.Context, issuer string) (*account.In
 	return i, err
 }
 
-// certificateOf returns the uuid of the certificate of a credential.
+// certificateOf returns the UUID of the certificate of a credential.
 func certificateOf(r *credential.Report) (string, error) {
 	id, ok := strings.CutPrefix(r.Statement.ID, "urn:uuid:")
 	if !ok {
@@ -155,7 +157,7 @@ func (s *Service) readPlace(ctx context.Context, r *credential.Report, v *FileRe
 }
 
 // checkPlaceTx returns an error if a certificate of this vault has the place of a credential, or can get
-// it.
+// it later.
 func (s *Service) checkPlaceTx(ctx context.Context, tx *db.Tx, v *FileRevocation, content *listContent) error {
 	var id int64
 	if content.series == nil {
@@ -201,7 +203,8 @@ func (s *Service) checkPlaceTx(ctx context.Context, tx *db.Tx, v *FileRevocation
 var errNotSpent = fault.New(fault.Conflict, "A later certificate will get the place of the credential in the status list, "+
 	"because the database was restored without certvault restore, which skips such places. Restore the database again with certvault restore.")
 
-// recordTx records the revocation, or reads the first one.
+// recordTx stores the revocation and records it in the audit log. If the credential was revoked by its
+// file before, recordTx reads the first revocation instead.
 func (v *FileRevocation) recordTx(ctx context.Context, tx *db.Tx) error {
 	done, err := tx.ExecContext(ctx, `
 		INSERT INTO credential_revocations (list, position, institution_id, certificate, reason, revoked_by, revoked_at) VALUES ($1, $2, $3, $4, $5, $6, $7)
@@ -251,8 +254,8 @@ func (s *Service) countRevokedByFile(ctx context.Context, institutionID int64, l
 
 const revokedByFile = `FROM credential_revocations WHERE institution_id = $1 AND list = $2`
 
-// Lost reports whether a credential was issued by this vault for a certificate that the vault does not have,
-// because it was restored from a backup that is older than the certificate.
+// Lost reports whether this vault issued a credential for a certificate that the vault does not have.
+// The vault can lose a certificate if it is restored from a backup that is older than the certificate.
 func (s *Service) Lost(ctx context.Context, r *credential.Report) (bool, error) {
 	if !r.Proven() {
 		return false, nil

@@ -25,7 +25,7 @@ import (
 	"github.com/certvault/certvault/internal/vaulttest"
 )
 
-// lostCredential is a credential that a vault signed for a certificate that it does not have.
+// lostCredential is a credential for a certificate that the vault does not have.
 type lostCredential struct {
 	issuer, certificate string
 	place               *issuer.Entry
@@ -33,7 +33,7 @@ type lostCredential struct {
 	key crypto.Signer
 }
 
-// lose returns a lost credential of an institution, with the place of the certificate with the given id.
+// lose returns a lost credential of an institution, with the place of the certificate with this id.
 func lose(t testing.TB, v *vaulttest.Vault, inst *account.Institution, id int64) lostCredential {
 	t.Helper()
 	did, err := v.Issuer.DID(inst.UUID)
@@ -110,8 +110,8 @@ func restored(t testing.TB, d *db.DB) (*vaulttest.Vault, *account.Institution, *
 	return v, inst, c, kept
 }
 
-// Each format of a credential whose certificate was lost with a restore can be revoked by its file, once, and
-// no other credential is revoked.
+// A credential whose certificate was lost in a restore can be revoked by its file, in each format. A
+// second revocation changes nothing, and no other credential is revoked.
 func TestRevokeFile(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -132,7 +132,7 @@ func TestRevokeFile(t *testing.T) {
 		ok(t, err)
 		files["SVG"], err = credential.BakeSVG([]byte(`<svg xmlns="http://www.w3.org/2000/svg"></svg>`), lost().vc(t, v, inst))
 		ok(t, err)
-		// A list of the previous release, which got no new entries since the restore.
+		// This list of the previous release is closed, as after a restore.
 		old := lostCredential{issuer: lost().issuer, certificate: uuid.NewString(), place: &issuer.Entry{List: uuid.NewString(), Position: 4711}}
 		v.Exec(`INSERT INTO credential_status_lists (uuid, institution_id, closed, created_at) VALUES ($1, $2, TRUE, 1)`, old.place.List, inst.ID)
 		files["previous release"] = old.vc(t, v, inst)
@@ -142,29 +142,29 @@ func TestRevokeFile(t *testing.T) {
 			r := verified(t, v, file)
 			lost, err := v.Issuer.Lost(t.Context(), r)
 			if ok(t, err); r.Verdict != credential.Valid || !lost {
-				t.Errorf("%s: before the revocation: %s, lost %v: %+v", name, r.Verdict, lost, r.Checks)
+				t.Errorf("%s: before the revocation: verdict %s, lost %v, checks %+v, want a valid and lost credential", name, r.Verdict, lost, r.Checks)
 			}
 			first, err := v.Issuer.RevokeFile(operator, file, " withdrawn ")
 			ok(t, err)
 			if first.Again || first.Institution.ID != inst.ID || first.Reason != "withdrawn" || first.By != "root" || "urn:uuid:"+first.Certificate != r.Statement.ID {
-				t.Errorf("%s: got %+v", name, first)
+				t.Errorf("%s: the first revocation is %+v, want the reason withdrawn, by root", name, first)
 			}
 			second, err := v.Issuer.RevokeFile(t.Context(), file, "another reason")
 			ok(t, err)
 			if !second.Again || second.Reason != "withdrawn" || second.By != "root" || second.At.UnixMicro() != first.At.UnixMicro() {
-				t.Errorf("%s: the second revocation is %+v", name, second)
+				t.Errorf("%s: the second revocation is %+v, want the values of the first", name, second)
 			}
 		}
 		v.Advance(issuerStale)
 		for name, file := range files {
 			if c := verified(t, v, file).Check(credential.CheckStatus); c.Code != credential.CodeRevoked {
-				t.Errorf("%s: after the revocation the status is %+v", name, c)
+				t.Errorf("%s: after the revocation, the check of the status is %+v, want revoked", name, c)
 			}
 		}
 		next++
 		for name, file := range map[string][]byte{"the certificate of the vault": []byte(kept.VC), "another lost certificate": lost().vc(t, v, inst)} {
 			if r := verified(t, v, file); r.Verdict != credential.Valid {
-				t.Errorf("%s: %+v", name, r.Checks)
+				t.Errorf("%s: the checks are %+v, want a valid credential", name, r.Checks)
 			}
 		}
 		if n := count(t, v, `SELECT count(*) FROM audit_entries WHERE action = 'credential.revoked' AND actor_name = 'root' AND detail LIKE '%withdrawn%'`); n != len(files) {
@@ -173,8 +173,8 @@ func TestRevokeFile(t *testing.T) {
 	})
 }
 
-// A file that the institution did not sign, or whose place another certificate has or will have, revokes
-// nothing.
+// RevokeFile refuses a credential that the institution did not sign, and a credential whose place a
+// certificate of the vault has or can get.
 func TestRevokeFileOfOthers(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -212,18 +212,18 @@ func TestRevokeFileOfOthers(t *testing.T) {
 		} {
 			_, err := v.Issuer.RevokeFile(t.Context(), tc.file, "")
 			if err == nil || fault.Is(err, fault.Internal) || !strings.Contains(err.Error(), tc.want) {
-				t.Errorf("%s: got %v, want %q", name, err, tc.want)
+				t.Errorf("%s: error = %v, want %q", name, err, tc.want)
 			}
 		}
 		if _, err := v.Issuer.RevokeFile(t.Context(), lose(t, v, inst, c.ID+1).vc(t, v, inst), strings.Repeat("x", 1001)); !fault.Is(err, fault.Invalid) {
-			t.Errorf("a long reason: got %v", err)
+			t.Errorf("a reason of 1001 characters: error = %v, want fault.Invalid", err)
 		}
 		if n := count(t, v, `SELECT count(*) FROM credential_revocations`); n != 0 {
-			t.Errorf("%d revocations are stored, want none", n)
+			t.Errorf("%d revocations are stored, want 0", n)
 		}
 		for name, file := range map[string][]byte{"known": []byte(kept.VC), "another vault": changed(func(l *lostCredential) { l.issuer = "did:web:vault.example" })} {
 			if lost, err := v.Issuer.Lost(t.Context(), verified(t, v, file)); err != nil || lost {
-				t.Errorf("%s: lost %v, %v", name, lost, err)
+				t.Errorf("%s: Lost = %v, error %v, want false", name, lost, err)
 			}
 		}
 	})

@@ -25,13 +25,13 @@ const (
 	FormatJWT Format = credential.MediaTypeVCJWT
 	// FormatSDJWT is an SD-JWT VC.
 	FormatSDJWT Format = credential.MediaTypeSDJWT
-	// FormatPNG is a picture into which the credential is baked.
+	// FormatPNG is a PNG picture that contains the credential.
 	FormatPNG Format = "image/png"
-	// FormatSVG is a drawing into which the credential is baked.
+	// FormatSVG is an SVG drawing that contains the credential.
 	FormatSVG Format = "image/svg+xml"
 )
 
-// allFormats are the formats that are signed.
+// allFormats are the formats that are signed. The pictures contain FormatVC.
 var allFormats = []Format{FormatVC, FormatJWT, FormatSDJWT}
 
 // signers returns the current keys of an institution for Data Integrity proofs and for JWT.
@@ -61,18 +61,18 @@ func (s *Service) signers(ctx context.Context, i *account.Institution) (proof, j
 	return proof, jwt, nil
 }
 
-// DIDDocument returns the DID document of an institution, with all keys that ever signed.
+// DIDDocument returns the DID document of an institution, with its current and former keys.
 func (s *Service) DIDDocument(ctx context.Context, i *account.Institution) ([]byte, error) {
 	return s.publish(ctx, i, credential.DIDDocument)
 }
 
-// IssuerMetadata returns the metadata of an institution as the issuer of SD-JWT VC, with all keys that
-// ever signed.
+// IssuerMetadata returns the metadata of an institution as the issuer of SD-JWT VC, with its current and
+// former keys.
 func (s *Service) IssuerMetadata(ctx context.Context, i *account.Institution) ([]byte, error) {
 	return s.publish(ctx, i, credential.IssuerMetadata)
 }
 
-// publish returns the document that write makes of the keys of an institution.
+// publish returns the document that write creates from the DID and the keys of an institution.
 func (s *Service) publish(ctx context.Context, i *account.Institution, write func(did string, keys []crypto.PublicKey) ([]byte, error)) ([]byte, error) {
 	keys, err := s.institutionKeys(ctx, i)
 	if err != nil {
@@ -92,8 +92,8 @@ func (s *Service) publish(ctx context.Context, i *account.Institution, write fun
 // listURL returns the address of a status list.
 func (s *Service) listURL(id string) string { return s.base + StatusPath + id }
 
-// sign signs the credential of a certificate in some formats. If there is a holder, the subject of the
-// credential is the holder, instead of the e-mail address.
+// sign signs the credential of a certificate in the given formats. The subject is the holder, or the
+// e-mail address of the certificate if h is nil.
 func (s *Service) sign(ctx context.Context, c *cert.Certificate, e Entry, h *Holder, formats []Format) (*Credential, error) {
 	institution, err := account.InstitutionByID(ctx, s.db, c.InstitutionID)
 	if err != nil {
@@ -156,7 +156,7 @@ func (s *Service) input(ctx context.Context, institution *account.Institution, c
 	if h != nil {
 		in.Recipient.DID = h.DID
 	} else {
-		// The folded form is the address to which the mail goes, however it was typed.
+		// The credential has the folded form of the address, because mail also goes to this form.
 		email, err := account.ParseEmail(c.Email)
 		if err != nil {
 			return nil, err

@@ -14,19 +14,20 @@ import (
 )
 
 const (
-	// listFresh is the time after which the revocations of a list are read again. Until the list is listStale
-	// old, requests get the old list and do not wait. After listStale, a revocation is visible on every server.
+	// listFresh is the age at which the revocations of a list are read again. Until the age is listStale,
+	// requests get the old list and do not wait. Therefore a revocation is in the lists of all servers
+	// after at most listStale.
 	listFresh = 15 * time.Second
 	listStale = 30 * time.Second
-	// listSigned is the time after which a list is signed again even if it has not changed. listLife is
+	// listSigned is the time after which a list is signed again, even if it has not changed. listLife is
 	// the time for which a signed list is valid.
 	listSigned = 5 * time.Minute
 	listLife   = 15 * time.Minute
-	// ListCached is the time for which verifiers may cache a list. The list states this time, and the response
-	// must state it too.
+	// ListCached is the time for which verifiers may cache a list. The list contains this time, and the
+	// HTTP response must contain it too.
 	ListCached = 5 * time.Minute
-	// listSkew is the time before the signature from which a list is valid: the clock of a verifier may be
-	// late, and a verification may have begun before the list was signed.
+	// A list is valid from the time listSkew before its signature, because the clock of a verifier may be
+	// behind, and a verification may have begun before the list was signed.
 	listSkew = time.Minute
 	// maxListBytes is the maximum size of the signed lists in memory.
 	maxListBytes = 32 << 20
@@ -34,8 +35,8 @@ const (
 
 // StatusList is a signed status list.
 type StatusList struct {
-	// VC is the list with a Data Integrity proof, for the entries of JSON-LD and of vc+jwt, and Token
-	// is the status list token, for those of SD-JWT VC.
+	// VC is the list with a Data Integrity proof, for credentials in JSON-LD and as JWT. Token is the
+	// status list token, for credentials as SD-JWT VC.
 	VC, Token []byte
 	// Tag is different for lists with different content.
 	Tag string
@@ -49,9 +50,9 @@ var (
 	errNoDocument = fault.New(fault.NotFound, "No such document.")
 )
 
-// CloseListsTx closes the status lists of the previous release, which chose positions at random. It is for a
-// database that was restored from a backup: the lost database may have used positions that are free in
-// the backup, and a server of the previous release may use the restored one.
+// CloseListsTx closes the status lists of the previous release, which chose positions at random. It is
+// for a database that was restored from a backup: the lost database may have used positions that are
+// free in the backup. A server of the previous release must not use them again.
 func CloseListsTx(ctx context.Context, tx *db.Tx) error {
 	if _, err := tx.ExecContext(ctx, `UPDATE credential_status_lists SET closed = TRUE WHERE NOT closed`); err != nil {
 		return fmt.Errorf("closing status lists: %w", err)
@@ -59,8 +60,8 @@ func CloseListsTx(ctx context.Context, tx *db.Tx) error {
 	return nil
 }
 
-// List returns a status list. The revocations in it are at most listStale old. The error is
-// fault.NotFound if there is no such list.
+// List returns a status list. The list contains all revocations that are older than listStale. The error
+// is fault.NotFound if there is no such list.
 func (s *Service) List(ctx context.Context, id string) (*StatusList, error) {
 	s.mu.Lock()
 	l := s.lists[id]
@@ -72,7 +73,7 @@ func (s *Service) List(ctx context.Context, id string) (*StatusList, error) {
 	if age < listFresh {
 		return l, nil
 	}
-	// The work of one request serves all others that wait for it, so none of them may cancel it.
+	// Several requests may wait for this read, so the end of one request must not cancel it.
 	ctx = context.WithoutCancel(ctx)
 	result := s.refresh.DoChan(id, func() (any, error) { return s.readList(ctx, id, l) })
 	if age < listStale {
@@ -89,9 +90,9 @@ func (s *Service) List(ctx context.Context, id string) (*StatusList, error) {
 	return list, nil
 }
 
-// readList returns a list as it is in the database. It signs the list, unless known is the same list
-// and was signed recently. A position is never cleared, so lists with the same number of revoked
-// positions are the same.
+// readList reads a list from the database. It signs the list, unless known has the same revocations and
+// was signed less than listSigned ago. A revoked position is never cleared, so the revocations are the
+// same if their number is the same.
 func (s *Service) readList(ctx context.Context, id string, known *StatusList) (*StatusList, error) {
 	now := s.now()
 	content, err := s.contentOf(ctx, id)
@@ -140,7 +141,7 @@ func (s *Service) readList(ctx context.Context, id string, known *StatusList) (*
 	return l, nil
 }
 
-// listContent is what a status list contains.
+// listContent is the content of a status list, without the signatures.
 type listContent struct {
 	institution int64
 	// series is nil for a list of the previous release. Such a list is closed if it gets no new entries.
@@ -200,7 +201,7 @@ func (s *Service) contentOf(ctx context.Context, id string) (*listContent, error
 	return &c, nil
 }
 
-// store keeps a list in memory.
+// store keeps a list in memory. If the lists would exceed maxListBytes, store first removes all lists.
 func (s *Service) store(id string, l *StatusList) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -217,5 +218,5 @@ func (s *Service) store(id string, l *StatusList) {
 
 func (l *StatusList) size() int { return len(l.VC) + len(l.Token) }
 
-// errChanged means that the certificate changed while its credential was created.
+// errChanged means that the certificate changed during the request.
 var errChanged = &fault.Error{Kind: fault.Conflict, Message: "The certificate changed at the same time. Try again.", RetryAfter: time.Second, Err: errors.New("no entry")}

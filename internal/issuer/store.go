@@ -13,7 +13,8 @@ import (
 type Credential struct {
 	Entry
 
-	// VC is the JSON-LD with a Data Integrity proof, JWT the vc+jwt, and SDJWT the SD-JWT VC.
+	// VC is JSON-LD with a Data Integrity proof, JWT is a JWT, and SDJWT is an SD-JWT VC. A format that was
+	// not requested is "".
 	VC, JWT, SDJWT string
 }
 
@@ -29,8 +30,8 @@ func (c *Credential) text(f Format) string {
 	}
 }
 
-// ErrNoCredential is the error for a certificate that has no credential: it is not approved yet, or
-// its files were deleted.
+// ErrNoCredential is the error for a certificate that has no credential: it was not approved, or its
+// files were deleted.
 var ErrNoCredential = fault.New(fault.NotFound, "The certificate has no credential.")
 
 // Has reports whether a certificate has a credential. A revoked certificate has a credential until its files
@@ -39,9 +40,9 @@ func Has(c *cert.Certificate) bool {
 	return c.ApprovedAt != nil && c.Verified != nil && c.FilesDeletedAt == nil && (c.Status == cert.Approved || c.Status == cert.Revoked)
 }
 
-// Credential returns the credential of a certificate. The first request creates and stores it; later
-// ones return the same bytes. The error is ErrNoCredential, fault.Unavailable if the keys are not
-// available, or fault.Conflict if the certificate changes at the same time.
+// Credential returns the credential of a certificate. The first request creates and stores the
+// credential, and later requests return the same bytes. The error is ErrNoCredential, fault.Unavailable
+// if the keys are not available, or fault.Conflict if the certificate changes at the same time.
 func (s *Service) Credential(ctx context.Context, c *cert.Certificate) (*Credential, error) {
 	if !Has(c) {
 		return nil, ErrNoCredential
@@ -58,7 +59,7 @@ func (s *Service) Credential(ctx context.Context, c *cert.Certificate) (*Credent
 	if err != nil {
 		return nil, err
 	}
-	// If another request has signed first, its credential remains.
+	// If a concurrent request has stored a credential, the update changes nothing.
 	if err := s.db.Tx(ctx, func(tx *db.Tx) error {
 		_, err := tx.ExecContext(ctx, `
 			UPDATE credentials SET vc = $1, jwt = $2, sd_jwt = $3, created_at = $4 WHERE certificate_id = $5 AND list = $6 AND position = $7 AND vc = ''`,
@@ -78,7 +79,7 @@ func (s *Service) Credential(ctx context.Context, c *cert.Certificate) (*Credent
 }
 
 // forgetErased deletes a new credential if the files of its certificate were deleted in the meantime,
-// and returns ErrNoCredential. An erasure that begins later deletes the credential.
+// and returns ErrNoCredential. An erasure that begins later deletes the credential itself.
 func (s *Service) forgetErased(ctx context.Context, certificateID int64) error {
 	list, err := s.certs.ByIDs(ctx, []int64{certificateID})
 	if err != nil || len(list) == 1 && Has(list[0]) {
@@ -107,11 +108,11 @@ func (s *Service) stored(ctx context.Context, certificateID int64) (*Credential,
 	return &c, nil
 }
 
-// entry returns the place of a certificate in a status list, and stores it at the first call, so that all
-// requests use the same one.
+// entry returns the place of a certificate in a status list. The first call stores the place, so that
+// all requests use the same place.
 func (s *Service) entry(ctx context.Context, c *cert.Certificate) (e Entry, err error) {
 	err = s.db.Tx(ctx, func(tx *db.Tx) error {
-		// The lock makes a correction of the address wait: after a correction, the credential has another place.
+		// The lock makes a concurrent correction of the address wait, because a correction changes the place.
 		_, email, err := s.certs.LockTx(ctx, tx, c.ID)
 		if err != nil {
 			return err

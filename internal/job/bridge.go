@@ -49,8 +49,7 @@ func (b bridge) SendBatch(ctx context.Context, batch *pgx.Batch) pgx.BatchResult
 	return b.conn.SendBatch(ctx, batch)
 }
 
-// LargeObjects panics: an implementation would require a real pgx.Tx, and River does not call this
-// method.
+// LargeObjects panics. River does not call it, and an implementation would require a real pgx.Tx.
 func (b bridge) LargeObjects() pgx.LargeObjects {
 	panic(errLargeObjects) //nolint:forbidigo // the method cannot return an error
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/certvault/certvault/internal/job"
 )
 
-// TestJobOfAClockThatWasAheadIsPulledBack checks that PullBack corrects jobs that wait for a year
-// because the clock was a year ahead, and a dead node whose last heartbeat is in the future.
+// TestJobOfAClockThatWasAheadIsPulledBack checks that PullBack corrects times that are a year ahead:
+// those of two jobs, and the last heartbeat of a dead node.
 func TestJobOfAClockThatWasAheadIsPulledBack(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -45,7 +45,7 @@ func TestJobOfAClockThatWasAheadIsPulledBack(t *testing.T) {
 		}
 		for _, want := range []int64{3, 0} {
 			if n, err := q.PullBack(ctx); err != nil || n != want {
-				t.Fatalf("pulled back %d rows, %v, want %d", n, err, want)
+				t.Fatalf("PullBack = %d, error %v, want %d", n, err, want)
 			}
 		}
 		if err := q.Start(ctx); err != nil {
@@ -60,7 +60,7 @@ func TestJobOfAClockThatWasAheadIsPulledBack(t *testing.T) {
 		}
 		var alive bool
 		if err := d.QueryRowContext(ctx, `SELECT `+job.NodeAlive(`'dead'`, `$1`), db.Micros(time.Now().Add(2*job.DeadAfter))).Scan(&alive); err != nil || alive {
-			t.Errorf("NodeAlive of the dead node = %v, %v, want false", alive, err)
+			t.Errorf("NodeAlive of the dead node = %v, error %v, want false", alive, err)
 		}
 	})
 }
