@@ -242,7 +242,7 @@ func TestRotation(t *testing.T) {
 	})
 }
 
-// A token that is rotated again during its overlap gives the new token the lifetime of the first rotation.
+// A token that is rotated again during its overlap passes the lifetime of the first rotation to the new token.
 func TestRotationDuringTheOverlap(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
