@@ -13,8 +13,8 @@ import (
 	"github.com/certvault/certvault/internal/pdf"
 )
 
-// gap returns the gap in the last byte range of a file, including the angle
-// brackets.
+// gap returns the offsets of the gap in the last byte range of a file. The gap
+// includes the angle brackets.
 func gap(t *testing.T, file []byte) (from, to int64) {
 	t.Helper()
 	list, _, err := scan(bytes.NewReader(file), int64(len(file)))
@@ -35,9 +35,8 @@ func requireNotValid(t *testing.T, name string, file []byte, o Options) *Report 
 	return report
 }
 
-// Universal signature forgery replaces the value in the gap by an empty or
-// malformed value, because only the gap can be changed without changing signed
-// bytes. The forged file is not valid.
+// Universal signature forgery replaces the value in the gap with an empty or
+// malformed value, because no signature covers the gap. The forged file is not valid.
 func TestForgedContents(t *testing.T) {
 	t.Parallel()
 	c := newChain(t, shape{name: "x"})

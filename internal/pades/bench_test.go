@@ -9,9 +9,8 @@ import (
 	"github.com/certvault/certvault/internal/pdf"
 )
 
-// BenchmarkSign measures a stamp as an incremental update without and with a
-// signature, on a small file and on a file of 20 MB. The difference is the cost
-// of signing.
+// BenchmarkSign measures a stamp as an incremental update, without and with a
+// signature, on a small file and on a file of 20 MB.
 func BenchmarkSign(b *testing.B) {
 	c := newChain(b, shape{name: "x"})
 	for name, size := range map[string]int{"small": 0, "20MB": 20 << 20} {
@@ -85,7 +84,7 @@ func grow(b *testing.B, file []byte, n int) []byte {
 	return tail
 }
 
-// BenchmarkVerify measures Verify on a signed file, and its lower bound:
+// BenchmarkVerify measures Verify on a signed file. For comparison, it also measures
 // hashing the file.
 func BenchmarkVerify(b *testing.B) {
 	c := newChain(b, shape{name: "x"})
@@ -98,7 +97,7 @@ func BenchmarkVerify(b *testing.B) {
 		b.Run(name+"/verify", func(b *testing.B) {
 			for b.Loop() {
 				if report, err := Verify(bytes.NewReader(signed), int64(len(signed)), c.options()); err != nil || report.Verdict != Valid {
-					b.Fatal(err, report)
+					b.Fatalf("error = %v, report = %+v, want the verdict Valid", err, report)
 				}
 			}
 		})

@@ -5,7 +5,7 @@ import "fmt"
 // maxBER is the maximum nesting depth of elements.
 const maxBER = 32
 
-// fromBER converts an element from BER (ITU-T X.690, 8), which many signers write
+// fromBER converts an element in BER (ITU-T X.690, 8), because many signers write BER
 // although DER is required. The result has definite lengths of minimal size, and
 // primitive octet strings. fromBER also returns the bytes after the element.
 func fromBER(b []byte, depth int) (element, rest []byte, err error) {

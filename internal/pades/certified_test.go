@@ -11,7 +11,7 @@ import (
 	"github.com/certvault/certvault/internal/pdf"
 )
 
-// certify signs a file with a certification of permission p (12.8.2.2).
+// certify signs a file with a certification signature of permission p (12.8.2.2).
 func certify(t *testing.T, file []byte, s *Signer, p int) []byte {
 	t.Helper()
 	pending, tail := prepared(t, file, s, Statement{Time: signingTime})
@@ -66,7 +66,7 @@ func TestChangedAfterCertification(t *testing.T) {
 			}
 			report := verify(t, sign(t, changed, second.signer()), second.options())
 			if s := report.Signatures[0]; s.Changes == Passed || len(s.Changed) == 0 || len(s.Problems) == 0 {
-				t.Errorf("P=%d, %s, signed again: the change is not reported: %+v", p, name, s)
+				t.Errorf("P=%d, %s, signed again: signature = %+v, want a reported change", p, name, s)
 			}
 			if (p == 1) != (report.Verdict == Invalid) {
 				t.Errorf("P=%d, %s, signed again: verdict = %s (%s), want Invalid only for P=1", p, name, report.Verdict, report.Reason)
@@ -81,10 +81,9 @@ func TestChangedAfterCertification(t *testing.T) {
 	}
 }
 
-// Signatures that were removed or left empty before the upload do not make the
-// sealed file invalid. A cleared signature remains in the bytes, and an unused
-// signature has an arbitrary byte range. If a trusted signature was removed, or
-// the file has no new signature, the file is invalid.
+// A sealed file is valid even if a signature of an untrusted signer was removed before
+// sealing, or an earlier signature has an arbitrary byte range. A file is invalid if a
+// trusted signature was removed, or if it was not signed after a removal.
 func TestEarlierSignatures(t *testing.T) {
 	t.Parallel()
 	c, untrusted := newChain(t, shape{name: "x"}), newChain(t, shape{name: "untrusted"})
@@ -136,10 +135,9 @@ func parsed(text string) (pdf.Object, error) {
 	return doc.Object(pdf.Ref{Number: 2}), nil
 }
 
-// Two objects have the same number. The bytes contain a signature, but the
-// cross-reference refers viewers to another signature in an object stream. The
-// signature in the bytes is rejected even if its signer is trusted. If the
-// cross-reference refers to the signature in the bytes, the file is valid.
+// Two signatures have the same object number: one is in the bytes of the file, and one
+// is in an object stream. The file is valid only if the cross-reference stream refers
+// to the signature in the bytes.
 func TestSignatureBehindObjectStream(t *testing.T) {
 	t.Parallel()
 	c := newChain(t, shape{name: "x"})

@@ -71,11 +71,10 @@ func (a *trustAnchors) validate(leaf *x509.Certificate, pool []*x509.Certificate
 	return chainResult{Failed, fmt.Sprintf("The certificate of %s was not issued under any of the given roots.", a.role)}
 }
 
-// unauthenticated lists the certificates in s that nothing authenticates: the signature does not
-// identify such a certificate, and no certificate in s and no root is known to have signed it. A
-// change of such a certificate would not be noticed. If the limit of checks is reached, the
-// remaining certificates also count as unauthenticated. bound reports whether the signature
-// identifies its own certificate.
+// unauthenticated lists the certificates in s whose change would not be detected: the signature
+// does not identify them, and neither a root nor a certificate in s has signed them. If maxChecked
+// is reached, the remaining certificates are listed too. bound reports whether the signature
+// identifies the certificate of its signer.
 func (a *trustAnchors) unauthenticated(s *signedData, bound bool, now time.Time) []string {
 	var out []string
 	leaf := s.certificate()
@@ -89,7 +88,7 @@ func (a *trustAnchors) unauthenticated(s *signedData, bound bool, now time.Time)
 }
 
 // authenticated reports whether a certificate in others or a root has signed c.
-// It reports false if the limit of checks is reached.
+// It reports false if maxChecked is reached.
 func (a *trustAnchors) authenticated(c *x509.Certificate, others []*x509.Certificate, now time.Time) bool {
 	for _, parent := range slices.Concat(others, a.list) {
 		if !bytes.Equal(parent.RawSubject, c.RawIssuer) {
@@ -109,8 +108,8 @@ func (a *trustAnchors) authenticated(c *x509.Certificate, others []*x509.Certifi
 	return err == nil
 }
 
-// countCheck counts a check of a certificate signature and reports whether the
-// check is within the limit.
+// countCheck counts a check of a certificate signature, and reports whether
+// maxChecked permits the check.
 func (a *trustAnchors) countCheck() bool {
 	if a.checked >= maxChecked {
 		return false

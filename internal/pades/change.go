@@ -13,8 +13,8 @@ const (
 	maxEntries        = 1 << 10 // entries of a dictionary that are compared; each entry requires a search
 )
 
-// unlistedChange returns the list for a revision with too many or too unusual
-// changes: a single entry without counts.
+// unlistedChange returns the list for changes that cannot be listed, for example
+// because there are too many: a single entry without counts.
 func unlistedChange() []Change { return []Change{{Kind: ChangedOther}} }
 
 // changes lists the kinds of objects that were added, replaced or removed after a revision.
@@ -43,14 +43,14 @@ func changes(r io.ReaderAt, revision, size int64) ([]Change, error) {
 	if err := errors.Join(before.Err(), now.Err()); err != nil {
 		return unlistedChange(), readError(err)
 	}
-	if repaired != [2]bool{before.Repaired(), now.Repaired()} { // the comparison used another cross-reference table
+	if repaired != [2]bool{before.Repaired(), now.Repaired()} { // a repair replaced a cross-reference table during the comparison
 		return unlistedChange(), nil
 	}
 	return c.list(), nil
 }
 
-// readError returns err if it is an error of the reader. It returns nil for an
-// error of the file, for which changes returns unlistedChange.
+// readError returns err if reading failed. It returns nil if the content of the file
+// caused err. In that case changes returns unlistedChange.
 func readError(err error) error {
 	if err == nil || unreadableVerdict(err) != "" {
 		return nil
@@ -127,8 +127,8 @@ func (c *comparison) object(before, now pdf.Object) {
 }
 
 // kindOf returns the kind of obj, an object of doc. other is the same object in
-// the other revision. The kind is empty for nil and for objects that only
-// belong to the file structure.
+// the other revision. The kind is empty for nil, cross-reference streams and object
+// streams.
 func kindOf(doc *pdf.Document, other, obj pdf.Object) ChangeKind {
 	switch v := obj.(type) {
 	case nil:
@@ -152,7 +152,7 @@ func kindOf(doc *pdf.Document, other, obj pdf.Object) ChangeKind {
 
 func kindOfDict(doc *pdf.Document, other, dict *pdf.Dict) ChangeKind {
 	kind := doc.Name(dict.Get("Type"))
-	switch { // visible kinds first: an object can match several
+	switch { // the order matters: an object can match several cases
 	case kind == "Catalog" || dict.Has("Pages"):
 		if other != nil && !equal(other.Get("Pages"), dict.Get("Pages"), 0) {
 			return ChangedPage
@@ -175,8 +175,8 @@ func kindOfDict(doc *pdf.Document, other, dict *pdf.Dict) ChangeKind {
 	return ChangedOther
 }
 
-// kindOfArray returns the kind of an array that is an indirect object: usually
-// annotations, fields, or the kids of a page tree.
+// kindOfArray returns the kind of an array that is an indirect object, usually a list
+// of annotations, fields, pages or content streams.
 func kindOfArray(doc *pdf.Document, list pdf.Array) ChangeKind {
 	kind := ChangedOther
 	for _, item := range list[:min(len(list), 16)] {
@@ -207,8 +207,8 @@ func onlyAnnotations(before, now *pdf.Dict) bool {
 	return equal(a, b, 0)
 }
 
-// equal compares direct objects. Streams are never equal. Objects that exceed a
-// limit count as different.
+// equal reports whether two direct objects are equal. Streams are never equal.
+// Objects that exceed a limit count as different.
 func equal(a, b pdf.Object, depth int) bool {
 	if depth > maxNesting {
 		return false

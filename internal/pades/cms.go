@@ -20,8 +20,8 @@ type Signer struct {
 	// Chain is the certificate of the key followed by its issuers. The root may
 	// be omitted, because it is not embedded in the file.
 	Chain []*x509.Certificate
-	// TimeStamps is the time-stamp authority; without it the signature has
-	// level B-B.
+	// TimeStamps is the time-stamp authority. If it is nil, the signature has level
+	// B-B.
 	TimeStamps *TimeStampAuthority
 }
 
@@ -58,7 +58,7 @@ func (s *Signer) check() (scheme, error) {
 }
 
 // certificates returns the content of CertificateSet (RFC 5652, 10.2.3): the
-// chain without its root, because a root in the file would not be trusted.
+// chain without its root, because verifiers do not trust a root from the file.
 func (s *Signer) certificates() []byte {
 	set := make([][]byte, 0, len(s.Chain))
 	for i, c := range s.Chain {

@@ -159,7 +159,7 @@ func (s *signedData) parseContent(body *der) error {
 }
 
 // parseCertificates parses CertificateSet (RFC 5652, 10.2.3). other reports
-// whether the set has certificates of another format than X.509.
+// whether the set has certificates in a format other than X.509.
 func (s *signedData) parseCertificates(body *der) (other bool, err error) {
 	if !body.is(tagContextCons) {
 		return false, nil
@@ -257,8 +257,8 @@ func (s *signerInfo) parse(body der) error {
 	return err
 }
 
-// parseAttributes parses a SET OF Attribute. An attribute must not occur twice (RFC 5652, 11). The
-// number of values is not checked.
+// parseAttributes parses a SET OF Attribute. An attribute must not occur twice (RFC 5652, 11).
+// parseAttributes does not check the number of values of an attribute.
 func parseAttributes(list der) ([]attribute, error) {
 	var out []attribute
 	for len(list) > 0 {

@@ -39,7 +39,7 @@ func (d *der) element() (tag byte, body, full []byte, err error) {
 	length, at := int(b[1]), 2
 	if b[1] >= 0x80 {
 		n := int(b[1] & 0x7f)
-		if n == 0 || n > 3 || len(b) < 2+n || b[2] == 0 { // indefinite or not minimal (10.1)
+		if n == 0 || n > 3 || len(b) < 2+n || b[2] == 0 { // indefinite, longer than 3 bytes, or not minimal (10.1)
 			return 0, nil, nil, errDER
 		}
 		length = 0

@@ -7,15 +7,14 @@
 // keys (package authority), write the syntax of files (package pdf), or draw the
 // visible stamp.
 //
-// Signing adds the signature to the caller's [pdf.Update], so that stamp and signature are one
-// revision: call [Signer.Prepare] before the update is written, and [Pending.Complete] on the
-// written bytes. Complete hashes only those bytes if the caller has saved the hash state of the
+// Signing adds the signature to the caller's [pdf.Update], so that one revision contains the stamp
+// and the signature. Call [Signer.Prepare] before the update is written, and [Pending.Complete] on
+// the written bytes. Complete hashes only those bytes if the caller has saved the hash state of the
 // file before the update. Otherwise Complete also reads that file.
 //
-// [Verify] does not use any data of the signing process. It searches the bytes of
-// the file for signature dictionaries, and uses package pdf to find the
-// signatures that a viewer would show, to list later changes, and to read an
-// original that is attached.
+// [Verify] uses only the file and its [Options]. It searches the bytes of the
+// file for signature dictionaries. With package pdf it finds the signatures that a
+// viewer would show, lists later changes, and reads an attached original.
 //
 // The package uses no clock, network or storage: the caller passes the time and
 // the connection to a time-stamp authority.

@@ -23,7 +23,7 @@ type pdfsigResult struct {
 }
 
 // pdfsig returns the results of pdfsig (Poppler) for a file. nss is the folder
-// of an NSS database with trusted roots, or empty.
+// of an NSS database with trusted roots, or "" for none.
 func pdfsig(t *testing.T, file []byte, nss string) []pdfsigResult {
 	t.Helper()
 	args := []string{write(t, "signed.pdf", file)}
@@ -113,7 +113,7 @@ func TestOpenSSLAcceptsSignature(t *testing.T) {
 	cms, content := parts(t, sign(t, onePage(t), s))
 	at := fmt.Sprint(signingTime.Unix())
 	if out, err := opensslCMS(t, cms, content, c.root, "-attime", at); err != nil {
-		t.Errorf("openssl cms: %v\n%s", err, out)
+		t.Errorf("openssl cms returned %v, want no error\n%s", err, out)
 	}
 	if out, err := opensslCMS(t, cms, append(content, ' '), c.root, "-attime", at); err == nil {
 		t.Errorf("openssl cms accepts other content, want an error: %s", out)
@@ -131,7 +131,7 @@ func TestOpenSSLAcceptsSignature(t *testing.T) {
 		"-CAfile", writePEM(t, "root.pem", tsa.root), "-attime", at,
 	}
 	if out, err := run(t, "openssl", args...); err != nil {
-		t.Errorf("openssl ts: %v\n%s", err, out)
+		t.Errorf("openssl ts returned %v, want no error\n%s", err, out)
 	}
 }
 
@@ -145,7 +145,7 @@ func opensslCMS(t *testing.T, cms, content []byte, root *x509.Certificate, more 
 	}, more...)...)
 }
 
-// The time-stamp authority is openssl ts, which is independent of this code.
+// Signing and Verify accept the time stamps of openssl ts.
 func TestTimeStampOfOpenSSL(t *testing.T) {
 	t.Parallel()
 	for _, algorithm := range [][]string{{"EC", "ec_paramgen_curve:P-256"}, {"RSA", "rsa_keygen_bits:2048"}} {
@@ -207,10 +207,9 @@ func corpusFiles(t *testing.T) []string {
 	return files
 }
 
-// Every accepted file can be signed. pdfsig and OpenSSL accept the signature,
-// Verify accepts it unless an earlier certification permits no changes, qpdf
-// finds no new problems, and pdfsig reports the same results for existing
-// signatures.
+// Every accepted file can be signed. pdfsig and OpenSSL accept the signature. Verify
+// accepts it unless an earlier certification permits no changes. qpdf finds no new
+// problems, and pdfsig reports the same results for existing signatures.
 func TestCorpusSigned(t *testing.T) {
 	t.Parallel()
 	c := realChain(t)
@@ -240,7 +239,7 @@ func TestCorpusSigned(t *testing.T) {
 			checkCorpusFile(t, found, signed, o, nss, pdfsig(t, file, nss))
 			cms, content := parts(t, signed)
 			if out, err := opensslCMS(t, cms, content, c.root); err != nil {
-				t.Errorf("openssl cms: %v\n%s", err, out)
+				t.Errorf("openssl cms returned %v, want no error\n%s", err, out)
 			}
 			if before, _ := qpdfCheck(t, file); before == 0 {
 				if after, output := qpdfCheck(t, signed); after != 0 {
@@ -290,13 +289,13 @@ func checkCorpusFile(t *testing.T, found pdf.Findings, signed []byte, o Options,
 			matched = matched || k.valid == j.valid && k.signed == j.signed && k.kind == j.kind
 		}
 		if !matched {
-			t.Errorf("pdfsig reports another result for signature %d of the original, which was: %s", i+1, j.output)
+			t.Errorf("pdfsig reports another result for signature %d than in the original, want: %s", i+1, j.output)
 		}
 	}
 }
 
-// For files with signatures of other programs, Verify and pdfsig agree on which
-// signatures are intact.
+// For files with signatures of other programs, Verify and pdfsig agree on the digest
+// and the value of each signature.
 func TestCorpusOfForeignSignatures(t *testing.T) {
 	t.Parallel()
 	corpusFiles(t)
@@ -327,7 +326,7 @@ func TestCorpusOfForeignSignatures(t *testing.T) {
 			}
 			for i, s := range report.Signatures {
 				if i >= len(want.intact) || s.Intact() != want.intact[i] {
-					t.Errorf("signature %d = %+v, want Intact of the signatures in order: %v", i+1, s, want.intact)
+					t.Errorf("signature %d: Intact = %v, want %v for the signatures in order: %+v", i+1, s.Intact(), want.intact, s)
 				}
 			}
 			if len(report.Signatures) != len(want.intact) {

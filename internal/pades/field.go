@@ -54,8 +54,8 @@ type Original struct {
 	Stream pdf.Ref
 }
 
-// keyOriginal is the key of the private entry. The other keys are keys in the
-// dictionary of that entry.
+// keyOriginal is the key of the private entry. The other keys are in the dictionary
+// of that entry.
 const (
 	keyOriginal    pdf.Name = "Certvault"
 	keyForm        pdf.Name = "Form"
@@ -90,7 +90,7 @@ type Pending struct {
 	contents  *pdf.Placeholder
 }
 
-// Prepare adds an invisible signature field and its signature dictionary to an
+// Prepare adds an invisible signature field and its signature dictionary to u, an
 // update of doc. found is the result of doc.Inspect. The field is added to page,
 // which may be any page of doc. The first signature of a file is a certification
 // signature that permits filling in forms and signing, but locks existing form
@@ -140,8 +140,8 @@ func (s *Signer) Prepare(u *pdf.Update, doc *pdf.Document, found pdf.Findings, p
 
 // permission is the value of /P in a certification signature (12.8.2.2). The value 2 permits
 // filling in forms and signing, and therefore also document time stamps and the data for their
-// validation (12.8.4.3, 12.8.5). With 1, viewers would reject a document time stamp that is added
-// years later, before the algorithms of the signature become weak.
+// validation (12.8.4.3, 12.8.5). With 1, viewers would reject a document time stamp, which can be
+// added years later, before the algorithms of the signature become weak.
 const permission = 2
 
 // restrictions returns the signature reference dictionaries of a certification

@@ -29,7 +29,7 @@ import (
 // signingTime is the signing time of the tests.
 var signingTime = time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
 
-// chain is a leaf certificate with its key and root.
+// chain is a leaf certificate with its key, and the root that issued it.
 type chain struct {
 	key  crypto.Signer
 	leaf *x509.Certificate
@@ -68,7 +68,7 @@ func (k fixedKey) Sign(_ io.Reader, digest []byte, options crypto.SignerOpts) ([
 	return k.PrivateKey.Sign(nil, digest, options)
 }
 
-// newFixedKey returns the P-256 key with the private scalar.
+// newFixedKey returns the P-256 key with the given private scalar.
 func newFixedKey(tb testing.TB, scalar byte) fixedKey {
 	tb.Helper()
 	key, err := ecdsa.ParseRawPrivateKey(elliptic.P256(), append(make([]byte, 31), scalar))
@@ -78,7 +78,7 @@ func newFixedKey(tb testing.TB, scalar byte) fixedKey {
 	return fixedKey{key}
 }
 
-// newChain returns a leaf certificate that a new root has issued.
+// newChain returns a new chain of the given shape.
 func newChain(tb testing.TB, s shape) chain {
 	tb.Helper()
 	if s.from.IsZero() {
@@ -133,7 +133,7 @@ func (c chain) options() Options {
 
 var rsaKey = sync.OnceValues(func() (*rsa.PrivateKey, error) { return rsa.GenerateKey(rand.Reader, 2048) })
 
-// authority is a time-stamp authority within the process.
+// authority is a time-stamp authority in the process of the test.
 type authority struct {
 	chain
 

@@ -37,9 +37,8 @@ func attached(t *testing.T, data func(dataAt int) string) []byte {
 	return nil
 }
 
-// The file has thousands of /ByteRange keys for the same two megabytes. Each key
-// would cause the two megabytes to be read and parsed, so the total work is
-// limited.
+// The work for a file with thousands of /ByteRange keys for the same two megabytes
+// is limited, because Verify would read and parse them for each key.
 func TestManyByteRanges(t *testing.T) {
 	t.Parallel()
 	manyKeys := func(n int) string {
@@ -72,8 +71,8 @@ func TestManyByteRanges(t *testing.T) {
 	}
 }
 
-// An RSA key of unrealistic size is refused, because a check with such a key
-// would take a second.
+// An RSA key of more than maxRSA bits is refused, because a check with a huge key
+// takes too long.
 func TestHugeKeyIsRefused(t *testing.T) {
 	t.Parallel()
 	c := newChain(t, shape{name: "x"})
@@ -97,9 +96,8 @@ func TestHugeKeyIsRefused(t *testing.T) {
 	}
 }
 
-// The number of checks of certificates is limited. In this test all certificates
-// have the same name, so that each certificate could be the issuer of every other
-// certificate.
+// The number of checks of certificates is limited. All certificates in this test have
+// the same name, so that each of them could be the issuer of all others.
 func TestCertificateChecksAreLimited(t *testing.T) {
 	t.Parallel()
 	key := newKey(t, elliptic.P256())
@@ -130,7 +128,7 @@ func TestHashingIsLimited(t *testing.T) {
 	file := sign(t, onePage(t), c.signer())
 	list, _, err := scan(bytes.NewReader(file), int64(len(file)))
 	if err != nil || len(list) != 1 {
-		t.Fatal(list, err)
+		t.Fatalf("scan found %d signatures (error %v), want 1", len(list), err)
 	}
 	v := verifier{r: bytes.NewReader(file), size: int64(len(file)), now: signingTime, hashed: maxHashed - int64(len(file))}
 	for _, want := range []Result{Passed, NotRun} {

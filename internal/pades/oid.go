@@ -28,11 +28,11 @@ var (
 	oidSHA512 = asn1.ObjectIdentifier{2, 16, 840, 1, 101, 3, 4, 2, 3}
 )
 
-// Signature algorithms (RFC 5754, 3; RFC 8017, C; RFC 8419, 2). The algorithm of an RSA signature
-// may be identified by oidRSA or by the identifier that also names the digest. If the identifier is
-// not signed, as in the tokens of some time-stamp authorities, one identifier can be replaced by
-// the other. The byte in which the two identifiers differ is the only byte of a file whose change
-// is not detected. Signatures that this package makes cover the identifier.
+// Signature algorithms (RFC 5754, 3; RFC 8017, C; RFC 8419, 2). The algorithm of an RSA signature is
+// either oidRSA, or an identifier that also names the digest, such as oidSHA256WithRSA. These
+// identifiers differ in one byte. A change of that byte is not detected if no signature covers the
+// identifier, as in the tokens of some time-stamp authorities. Signatures of this package cover the
+// identifier.
 var (
 	oidRSA           = asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 1, 1}
 	oidMGF1          = asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 1, 8}

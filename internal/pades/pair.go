@@ -45,7 +45,7 @@ func (v *verifier) pair(fields []pdf.SignatureField, list []signatureDict) (sign
 }
 
 // isShown reports whether a viewer reads the dictionary that was found in the
-// bytes as the value of the field. The cross-reference may refer to another
+// bytes as the value of the field. The cross-reference table may refer to another
 // object with the same number.
 func (v *verifier) isShown(field pdf.SignatureField, f *signatureDict) bool {
 	value := v.value(field)
@@ -56,12 +56,12 @@ func (v *verifier) isShown(field pdf.SignatureField, f *signatureDict) bool {
 // removedSignatures describes signatures that no viewer shows.
 type removedSignatures struct {
 	any     bool
-	trusted bool // the certificate of at least one such signature may be trusted
+	trusted bool // at least one of them is intact, and its certificate may be trusted
 }
 
-// checkOrphans checks signatures that are not the value of any field. If a signature field is
-// cleared, its signature remains in the file. Such a signature does not affect the verdict if its
-// signer is not trusted and the file was signed again later.
+// checkOrphans checks signatures that are not the value of any field. The signature of a cleared
+// field remains in the bytes. It does not affect the verdict if its signer is not trusted and the
+// file was signed again later.
 func (v *verifier) checkOrphans(orphans []*signatureDict) (removedSignatures, error) {
 	r := removedSignatures{any: len(orphans) > 0}
 	for _, f := range orphans {

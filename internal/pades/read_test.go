@@ -14,9 +14,9 @@ import (
 	"time"
 )
 
-// Signatures that OpenSSL makes with all supported kinds of keys are accepted for
-// their content, and rejected for other content. A signature with SHA-1 or
-// without signed attributes is not supported.
+// Signatures that OpenSSL makes with RSA and ECDSA keys are accepted for their
+// content, and rejected for other content. A signature with SHA-1 or without signed
+// attributes is not supported.
 func TestSignaturesOfOpenSSL(t *testing.T) {
 	t.Parallel()
 	content := []byte("signed content")
@@ -90,7 +90,7 @@ func TestSignaturesOfOpenSSL(t *testing.T) {
 			}
 			signed.signer.signature[len(signed.signer.signature)-1] ^= 1
 			if p := signed.check(digest(content)); p.signature == nil {
-				t.Error("a changed signature is accepted")
+				t.Error("check accepts a changed signature, want an error")
 			}
 		})
 	}
@@ -116,13 +116,13 @@ func TestDERIsStrict(t *testing.T) {
 	for _, n := range []int64{0, 1, 127, 128, 255, 256, 1 << 40} {
 		d := der(derInteger(big.NewInt(n)))
 		if got, err := d.integer(); err != nil || got.Int64() != n {
-			t.Errorf("integer %d is encoded and decoded as %v, %v", n, got, err)
+			t.Errorf("decoded integer = %v, error = %v, want %d", got, err, n)
 		}
 	}
 	for _, n := range []int{0, 127, 128, 255, 256, 65535, 65536, 1 << 20} {
 		d := der(tlv(tagOctetString, make([]byte, n)))
 		if body, err := d.next(tagOctetString); err != nil || len(body) != n || len(d) != 0 {
-			t.Errorf("a string of %d bytes is encoded and decoded as %d bytes, %v", n, len(body), err)
+			t.Errorf("the decoded string has %d bytes, error = %v, want %d bytes", len(body), err, n)
 		}
 	}
 	d := der(derOID(oidTimeStampToken))
@@ -168,8 +168,8 @@ func TestParseDate(t *testing.T) {
 	}
 }
 
-// A certificate for time stamping cannot sign documents, and Verify does not
-// accept a document that its key signed.
+// Prepare refuses to sign with a certificate for time stamping, and checkChain rejects
+// a signature made with its key.
 func TestCertificateForAnotherPurpose(t *testing.T) {
 	t.Parallel()
 	c := newChain(t, shape{name: "x", stamper: true})

@@ -5,8 +5,8 @@ import "time"
 // Result is the outcome of a check.
 type Result string
 
-// The results. NotRun is neither a failure nor a success: the check was not
-// possible.
+// The results. NotRun is neither a success nor a failure: the check was not made, or
+// could not decide.
 const (
 	Passed Result = "passed"
 	Failed Result = "failed"
@@ -24,17 +24,18 @@ const (
 	// Invalid means that the file was changed after it was signed, that its
 	// signature is wrong, that the signer is not trusted, or that the file is damaged.
 	Invalid Verdict = "invalid"
-	// Unknown means that a verdict is not possible: the file has no signature or
-	// exceeds a limit, a format is not supported, or no trusted root was given.
+	// Unknown means that a verdict is not possible, for example because the file has no
+	// signature or exceeds a limit, a format is not supported, or no trusted root was given.
 	Unknown Verdict = "unknown"
 )
 
 // Report is the result of Verify.
 type Report struct {
 	Verdict Verdict `json:"verdict"`
-	// Reason is one sentence about the verdict.
+	// Reason explains the verdict in one sentence.
 	Reason string `json:"reason"`
-	// Signatures are in the order in which they were made.
+	// Signatures are in the order in which they were made. Signatures that were not
+	// found in the bytes of the file come first.
 	Signatures []Signature `json:"signatures"`
 	// Original is the result for the original that the last signature names, or
 	// nil if it names none.
@@ -77,8 +78,8 @@ type Signature struct {
 	// Value reports whether the key of the certificate made the signature.
 	Value Result `json:"value"`
 	// Chain reports whether the certificate is for signing documents, chains to a
-	// trusted root, and was valid at the time that a time stamp proves. Without such
-	// a time stamp, the certificate must be valid now.
+	// trusted root, and was valid at the time that a time stamp proves. Without a
+	// trusted time stamp, the certificate must be valid at Options.Now.
 	Chain Result `json:"chain"`
 	// Changes reports whether the signature permits the later changes.
 	Changes Result `json:"changes"`
@@ -122,9 +123,8 @@ type TimeStamp struct {
 	// Chain reports whether the certificate of the authority chains to a
 	// trusted root.
 	Chain Result `json:"chain"`
-	// Problem is a sentence with the reason why the stamp does not prove the
-	// time, or with an assumption on which the proof depends. Problem is empty if
-	// there is neither.
+	// Problem is a sentence: the reason why the stamp does not prove the time, or an
+	// assumption on which the proof depends. It is empty if there is neither.
 	Problem string `json:"problem"`
 }
 

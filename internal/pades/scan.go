@@ -15,7 +15,7 @@ type signatureDict struct {
 	number     int      // of the indirect object that contains it
 	ranges     [4]int64 // /ByteRange
 	dict       node
-	text       []byte // the buffer of the nodes of dict
+	text       []byte // the bytes to which the offsets in dict refer
 	value      []byte // value of /Contents
 	paddingErr error  // error of the hexadecimal form or of the padding of the value, or nil
 	cms        []byte // the value of /Contents without padding, in DER
@@ -102,9 +102,9 @@ func window(r io.ReaderAt, from, to int64, buf []byte) ([]byte, error) {
 	return buf, nil
 }
 
-// inspect parses the dictionary around the key at an offset. ok is false if there
-// is no such dictionary, or its /Contents is not exactly in the gap of the byte
-// range, as for the signature of an attached file.
+// inspect parses the dictionary that has the key /ByteRange at an offset. ok is false
+// if there is no such dictionary, or if its /Contents does not exactly fill the gap of
+// the byte range. The latter is the case for a signature of an attached file.
 func (c *scanner) inspect(at int64) (f signatureDict, ok bool, err error) {
 	value, err := window(c.r, at, min(at+256, c.size), nil)
 	if err != nil {
@@ -216,7 +216,7 @@ func (f *signatureDict) within(n *node, at int) bool {
 	return false
 }
 
-// readContents reads the value of /Contents, and reports whether the value is exactly in the gap of
+// readContents reads the value of /Contents, and reports whether the value exactly fills the gap of
 // the byte range.
 func (f *signatureDict) readContents(from, to int) bool {
 	v, ok := f.dict.get("Contents")
@@ -241,15 +241,15 @@ func (f *signatureDict) readContents(from, to int) bool {
 	return true
 }
 
-// These are the errors of the bytes in /Contents that no signature covers. Only one form of these
-// bytes is accepted.
+// These errors report bytes in /Contents that no signature covers and that differ from the only
+// accepted form.
 var (
 	errHex     = fmt.Errorf("%w: the hexadecimal string of the signature is not canonical", errSyntax)
 	errPadding = fmt.Errorf("%w: data follows the signature", errSyntax)
 )
 
 // endsRevision reports whether a revision may end at an offset: after %%EOF and
-// its end of line.
+// optional white space.
 func endsRevision(r io.ReaderAt, end int64) (bool, error) {
 	tail, err := window(r, end-16, end, nil)
 	if err != nil {

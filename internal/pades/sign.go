@@ -21,7 +21,7 @@ type BaseFile struct {
 	R    io.ReaderAt
 	Size int64
 	// State is the marshalled state of crypto/sha256 after the last byte of the
-	// file. If State is missing or does not fit, the file is read.
+	// file. If State is missing or does not match Size, the file is read.
 	State []byte
 }
 
@@ -39,18 +39,18 @@ func (h BaseFile) digest() (hash.Hash, error) {
 	return d, nil
 }
 
-// stateFits reports whether the state was saved after exactly as many bytes as
-// the file has. The number is at the end of the state. The state of another file
-// would produce an invalid signature.
+// stateFits reports whether the state was saved after exactly h.Size bytes. The last
+// 8 bytes of the state are that number. With a state after another number of bytes,
+// the signature would be invalid.
 func (h BaseFile) stateFits() bool {
 	n := len(h.State) - 8
 	return n >= 0 && binary.BigEndian.Uint64(h.State[n:]) == uint64(h.Size) //nolint:gosec // no file has a negative size
 }
 
-// Complete signs head followed by tail, the written bytes of the update, and inserts the
-// signature in tail, whose length does not change. The error wraps ErrKey, ErrTimeStamp,
-// ErrReserve, the error of the key or of reading head, or reports that tail does not belong to
-// this update.
+// Complete signs head followed by tail, and inserts the signature in tail. tail contains the
+// written bytes of the update, and its length does not change. The error wraps ErrKey,
+// ErrTimeStamp, ErrReserve, or the error of the key or of reading head. Another error reports that
+// tail does not belong to this update.
 func (p *Pending) Complete(ctx context.Context, head BaseFile, tail []byte) error {
 	from := p.contents.Offset - head.Size
 	to := from + int64(len(p.contents.Text))

@@ -49,7 +49,7 @@ func TestSignAndVerify(t *testing.T) {
 	}
 }
 
-// With a hash state saved after the original, Complete does not read the head.
+// Complete does not read the head if it has the hash state after the head.
 func TestCompleteResumesHashState(t *testing.T) {
 	t.Parallel()
 	c, file := newChain(t, shape{name: "x"}), onePage(t)
@@ -94,21 +94,21 @@ func TestSecondSignatureIsApproval(t *testing.T) {
 	signed := sign(t, onePage(t), first.signer())
 	again := sign(t, signed, second.signer())
 	// The vault never signs a sealed file again, so a second signature makes the
-	// file invalid. Sealing embeds such a file in a new PDF.
+	// file invalid.
 	report := verify(t, again, second.options())
 	if report.Verdict != Invalid || len(report.Signatures) != 2 || report.Signatures[0].Changes != Failed || report.Signatures[1].Certification != 0 {
 		t.Errorf("verdict = %s (%s), signatures = %+v, want Invalid and an approval as second signature", report.Verdict, report.Reason, report.Signatures)
 	}
 	if !report.Signatures[0].Intact() || !report.Signatures[1].Intact() {
-		t.Error("a signature is not intact")
+		t.Error("a signature is not intact, want two intact signatures")
 	}
 	if report.Signatures[0].Field == report.Signatures[1].Field {
 		t.Errorf("both signature fields have the name %q", report.Signatures[0].Field)
 	}
 }
 
-// If the first signature permits changes, the second signature determines the
-// verdict, and the report lists the changes after the first signature.
+// If the first signature is an approval signature, the second signature determines
+// the verdict, and the report lists the changes after the first signature.
 func TestApprovalAfterApproval(t *testing.T) {
 	t.Parallel()
 	first, second := newChain(t, shape{name: "first"}), newChain(t, shape{name: "second"})
@@ -162,8 +162,8 @@ func TestTimeStamp(t *testing.T) {
 	if ts := requireValid(t, signed, o).Signatures[0].TimeStamp; ts.Chain != Passed || ts.Problem != "" {
 		t.Errorf("time stamp with a trusted root = %+v, want a proof without a problem", ts)
 	}
-	// Decades later the authority's certificate has expired as well, which the
-	// report states.
+	// Decades later the authority's certificate has expired as well, and the report
+	// states this.
 	o.Now = tsa.leaf.NotAfter.AddDate(1, 0, 0)
 	if ts := requireValid(t, signed, o).Signatures[0].TimeStamp; ts.Chain != Passed || !strings.Contains(ts.Problem, "expired") {
 		t.Errorf("time stamp after the certificate of the authority expired = %+v, want a passed chain and a problem that names the expiry", ts)

@@ -5,8 +5,8 @@ import (
 	"strconv"
 )
 
-// errSyntax reports bytes that violate the syntax. Unlike package pdf, which
-// accepts what viewers accept, this parser tolerates no errors.
+// errSyntax reports bytes that violate the syntax. This parser is strict; package pdf
+// also accepts the errors that viewers accept.
 var errSyntax = errors.New("not a valid object")
 
 // kind is the type of an object.
@@ -53,8 +53,8 @@ func (n *node) name(key string) string {
 	return ""
 }
 
-// integer returns the value of a number. It reports false if the number has a
-// sign, a fraction or more than 15 digits.
+// integer returns the value of a number. It reports false if the object is not a
+// number, or has a sign, a fraction or more than 15 digits.
 func (n *node) integer() (int64, bool) {
 	if n.kind != kindNumber || len(n.text) > 15 {
 		return 0, false

@@ -21,8 +21,8 @@ import (
 var flips = []byte{0x01, 0x20, 0xff}
 
 // requireTamperingDetected changes the byte at each offset, one at a time, and
-// fails the test if the changed file is valid. In short mode it changes only a
-// sample of the bytes.
+// fails the test if the changed file is valid. With -short it changes only a sample
+// of the bytes.
 func requireTamperingDetected(t *testing.T, file []byte, offsets []int, o Options) {
 	t.Helper()
 	if testing.Short() {
@@ -77,7 +77,7 @@ func TestFlippedByteIsNeverValid(t *testing.T) {
 			t.Parallel()
 			requireValid(t, file, o)
 			offsets := all(len(file))
-			if name == "B-T" { // the bytes before the signature are the same as for B-B
+			if name == "B-T" { // the case B-B covers the bytes before the signature
 				offsets = offsets[bytes.Index(file, []byte("/Contents <")):]
 			}
 			requireTamperingDetected(t, file, offsets, o)
@@ -104,8 +104,7 @@ func pagesPDF(t *testing.T, n int) []byte {
 	return out.Bytes()
 }
 
-// In a large file, a sample of the bytes is changed, with a higher density in
-// the added bytes.
+// In a large file, only a sample of the bytes is changed.
 func TestFlippedByteOfLargeFileIsNeverValid(t *testing.T) {
 	t.Parallel()
 	c := newChain(t, shape{name: "x"})
@@ -121,8 +120,8 @@ func TestFlippedByteOfLargeFileIsNeverValid(t *testing.T) {
 	}
 }
 
-// The files of other programs in this test are linearized, hybrid, encrypted,
-// damaged or already signed, have object streams, or have hundreds of pages.
+// The files in this test are linearized, hybrid-reference, encrypted, damaged or
+// already signed files, or have object streams or hundreds of pages.
 func TestFlippedByteOfCorpusIsNeverValid(t *testing.T) {
 	t.Parallel()
 	corpusFiles(t)
@@ -176,7 +175,7 @@ func TestTruncatedFileIsNeverValid(t *testing.T) {
 			t.Errorf("verdict on the first %d of %d bytes = Valid, want Invalid or Unknown", n, len(file))
 		}
 		if missing := strings.Contains(report.Reason, "missing"); report.Verdict == Unknown && missing == (n >= len(original)-1 && n <= len(original)) {
-			t.Errorf("reason for the first %d of %d bytes = %q, want the word missing, except for the complete original of %d bytes", n, len(file), report.Reason, len(original))
+			t.Errorf("reason for the first %d of %d bytes = %q, want the word \"missing\", except for the complete original of %d bytes", n, len(file), report.Reason, len(original))
 		}
 	}
 }
@@ -203,15 +202,14 @@ func TestAddedBytesAreNeverValid(t *testing.T) {
 			t.Errorf("%s: verdict = %s (%s), want Invalid", name, report.Verdict, report.Reason)
 		}
 	}
-	// An untrusted signer signs another revision and certifies the existing
-	// content.
+	// An untrusted signer signs the file again.
 	untrusted := newChain(t, shape{name: "x"})
 	stripped := append(bytes.Clone(file), updated(t, file, func(u *pdf.Update, _ *pdf.Document, _ *pdf.Page) { remove(u, "AcroForm", "Perms") })...)
 	for name, base := range map[string][]byte{"with the signature": file, "without the signature": stripped} {
 		if report := verify(t, sign(t, base, untrusted.signer()), c.options()); report.Verdict != Invalid {
 			t.Errorf("file %s, signed by an untrusted signer: verdict = %s (%s), want Invalid", name, report.Verdict, report.Reason)
 		}
-		// Even a trusted signer cannot revoke the certification.
+		// A new signature of the trusted signer does not make the file valid.
 		if report := verify(t, sign(t, base, c.signer()), c.options()); report.Verdict != Invalid {
 			t.Errorf("file %s, signed again: verdict = %s (%s), want Invalid", name, report.Verdict, report.Reason)
 		}
@@ -227,7 +225,7 @@ func remove(u *pdf.Update, keys ...pdf.Name) {
 	u.SetCatalog(catalog)
 }
 
-// updated returns an update of a file.
+// updated returns an update of a file with the changes of edit.
 func updated(t *testing.T, file []byte, edit func(u *pdf.Update, doc *pdf.Document, page *pdf.Page)) []byte {
 	t.Helper()
 	doc, err := pdf.Open(bytes.NewReader(file), int64(len(file)))
@@ -265,7 +263,7 @@ func TestSwappedOriginalIsNeverValid(t *testing.T) {
 	}
 }
 
-// An original that is embedded as a stream is also compared with its digest,
+// An original that is embedded as a stream must have the digest in the signature,
 // and must be the whole stream.
 func TestSwappedAttachmentIsNeverValid(t *testing.T) {
 	t.Parallel()
@@ -296,14 +294,14 @@ func TestSwappedAttachmentIsNeverValid(t *testing.T) {
 	}
 }
 
-// signNaming signs a file with a statement about its original.
+// signNaming signs a file. The signature names the original o.
 func signNaming(t *testing.T, file []byte, s *Signer, o Original) []byte {
 	t.Helper()
 	p, tail := prepared(t, file, s, Statement{Time: signingTime, Original: o})
 	return completed(t, p, file, tail)
 }
 
-// prepared returns an update of a file with a signature without a value.
+// prepared returns an update that adds a signature, whose value is still missing.
 func prepared(t *testing.T, file []byte, s *Signer, st Statement) (*Pending, []byte) {
 	t.Helper()
 	doc, err := pdf.Open(bytes.NewReader(file), int64(len(file)))
@@ -335,7 +333,7 @@ func completed(t *testing.T, p *Pending, file, tail []byte) []byte {
 	return append(bytes.Clone(file), tail...)
 }
 
-// A file with a byte range that a lenient reader would accept is not valid.
+// A file is not valid with a byte range that only a lenient reader accepts.
 func TestForgedRanges(t *testing.T) {
 	t.Parallel()
 	c := newChain(t, shape{name: "x"})
@@ -362,7 +360,7 @@ func TestForgedRanges(t *testing.T) {
 		"none":                   "[]",
 	} {
 		if len(forgedRange) > len(text)+2 {
-			t.Fatalf("%s: the byte range is too long", name)
+			t.Fatalf("%s: the byte range has %d bytes, want at most %d", name, len(forgedRange), len(text)+2)
 		}
 		forged := bytes.Replace(file, []byte(text), []byte("/ByteRange"+forgedRange), 1)
 		if report := verify(t, forged, c.options()); report.Verdict == Valid {
@@ -376,7 +374,7 @@ func TestForgedRanges(t *testing.T) {
 		"contents above": bytes.Replace(file, []byte("/Contents <30"), []byte("/Contents <>/X<30"), 1),
 	} {
 		if bytes.Equal(forged, file) {
-			t.Fatalf("%s: the file is unchanged", name)
+			t.Fatalf("%s: the forged file is the signed file, want a change", name)
 		}
 		if report := verify(t, forged, c.options()); report.Verdict == Valid {
 			t.Errorf("%s: verdict = Valid, want Invalid or Unknown", name)
@@ -406,7 +404,7 @@ func TestUnsignedFileIsUnknown(t *testing.T) {
 	t.Parallel()
 	report := verify(t, onePage(t), Options{Now: signingTime})
 	if report.Verdict != Unknown || !strings.Contains(report.Reason, "no signature") || len(report.Unproven) == 0 {
-		t.Errorf("report = %+v, want Unknown because of no signature", report)
+		t.Errorf("report = %+v, want Unknown, because the file has no signature", report)
 	}
 	for _, file := range []string{"", "no PDF", "%PDF-1.7\n"} {
 		if report := verify(t, []byte(file), Options{}); report.Verdict != Invalid {

@@ -22,10 +22,10 @@ import (
 var ErrTimeStamp = errors.New("no valid time stamp was received")
 
 const (
-	// firstToken is the space reserved for the first token of an authority. For
-	// later tokens the size of the previous tokens is known.
+	// firstToken is the number of bytes reserved for the first token of an authority.
+	// For later tokens, the size of the largest token so far is used.
 	firstToken = 4096
-	// tokenSlack is the tolerance for tokens of one authority: serial numbers,
+	// tokenSlack is added to the size of the largest token: serial numbers,
 	// fractions of seconds and ECDSA signatures vary in length.
 	tokenSlack = 64
 	// maxToken is the maximum size of a token in a response.
@@ -39,7 +39,7 @@ type TimeStampAuthority struct {
 	size atomic.Int64 // size of the largest token so far; 0 if there was none
 }
 
-// NewTimeStampAuthority returns an authority to which send sends requests. send
+// NewTimeStampAuthority returns an authority that calls send for each request. send
 // takes the DER of a TimeStampReq and returns the DER of the TimeStampResp. Over
 // HTTP, a request is a POST of application/timestamp-query (RFC 3161, 3.4). send
 // should limit the size of the response.
@@ -239,7 +239,7 @@ func (t *timeStamp) check(signature []byte) error {
 	return t.checkDigest(h.Sum(nil))
 }
 
-// checkDigest is like check, but takes the digest of the signature value.
+// checkDigest is like check, but takes the digest of the stamped data.
 func (t *timeStamp) checkDigest(digest []byte) error {
 	if !bytes.Equal(digest, t.digest) {
 		return fmt.Errorf("%w: it is for other data", errMismatch)

@@ -33,9 +33,9 @@ func (s *signerInfo) signingTime() time.Time {
 	return t.UTC()
 }
 
-// setVerdict sets the verdict. If the file was signed again after a sealed signature, setVerdict
-// also sets the result Changes of the sealed signature. removed describes signatures that no viewer
-// shows. hasRoots reports whether there is a root for the validation of signers.
+// setVerdict sets the verdict. If the file was signed again after a sealed certification signature,
+// setVerdict also sets Changes of that signature to Failed. removed describes signatures that no
+// viewer shows. hasRoots reports whether there is a trusted root of signers.
 func (r *Report) setVerdict(size int64, removed removedSignatures, hasRoots bool) {
 	verdict := func(v Verdict, format string, args ...any) {
 		r.Verdict, r.Reason = v, fmt.Sprintf(format, args...)
@@ -157,14 +157,15 @@ func readOriginal(dict *node) (Original, error) {
 	return o, nil
 }
 
-// minPrefix and maxPrefix are the limits of the length of a prefix of reference ids.
+// minPrefix and maxPrefix limit the length of the prefix of a reference id.
 const (
 	minPrefix = 2
 	maxPrefix = 10
 )
 
 // prefixOf returns the prefix of a reference id: the part before the first
-// hyphen. It returns "" if that part is not 2 to 10 letters A to Z and digits.
+// hyphen. It returns "" if there is no hyphen, or if that part is not 2 to 10
+// characters from A to Z and 0 to 9.
 func prefixOf(referenceID string) string {
 	prefix, _, found := strings.Cut(referenceID, "-")
 	if !found || len(prefix) < minPrefix || len(prefix) > maxPrefix || strings.ContainsFunc(prefix, func(r rune) bool { return (r < 'A' || r > 'Z') && (r < '0' || r > '9') }) {
@@ -176,9 +177,9 @@ func prefixOf(referenceID string) string {
 // errNoOriginal reports that a signature dictionary names no original.
 var errNoOriginal = errors.New("the signature names no original")
 
-// original checks that the file contains the original that a signature names. The
-// error is errNoOriginal if the signature names no original, as in signatures of
-// other programs.
+// original checks whether the file contains the original that a signature names. The
+// error is errNoOriginal if the signature names no original, for example because
+// another program made it.
 func (v *verifier) original(f *signatureDict) (*OriginalReport, error) {
 	o, err := readOriginal(&f.dict)
 	if err != nil {

@@ -30,13 +30,14 @@ type Options struct {
 	// roots of the system. Without these roots, a time stamp does not prove the
 	// time.
 	TimeStampRoots *x509.CertPool
-	// Now is the time at which the certificate of a signature without a time stamp must be valid.
+	// Now is the time at which a certificate must be valid if no trusted time stamp proves the
+	// signing time.
 	Now time.Time
 }
 
-// Verify verifies the file of size bytes. The verdict depends mainly on the
-// last signature. The report also contains the earlier signatures, which the
-// original may have contained. Verify returns an error only if r fails, never
+// Verify verifies a file of size bytes, which it reads from r. The verdict depends
+// mainly on the last signature. The report also contains the earlier signatures,
+// such as those of the original. Verify returns an error only if r fails, never
 // because of the content of the file.
 func Verify(r io.ReaderAt, size int64, o Options) (*Report, error) {
 	v := &verifier{r: r, size: size, now: o.Now, signers: trustAnchors{list: o.Roots, role: "the signer"}}
@@ -61,7 +62,7 @@ type verifier struct {
 	now               time.Time
 	signers, stampers trustAnchors // of signers and of time-stamp authorities
 	doc               *pdf.Document
-	compared          int   // signatures whose later changes are listed
+	compared          int   // signatures so far that do not cover the whole file
 	hashed            int64 // bytes hashed so far
 }
 
@@ -90,7 +91,7 @@ var unreadable = []struct {
 }
 
 // unreadableVerdict returns the verdict on a file that could not be read
-// completely, or "" if err is not an error of the file.
+// completely, or "" if the content of the file did not cause err.
 func unreadableVerdict(err error) Verdict {
 	for _, u := range unreadable {
 		if errors.Is(err, u.err) {
@@ -101,7 +102,7 @@ func unreadableVerdict(err error) Verdict {
 }
 
 // unreadableReport returns the report on a file that could not be read
-// completely. It returns err if err is not an error of the file.
+// completely. It returns err if the content of the file did not cause err.
 func unreadableReport(err error) (*Report, error) {
 	for _, u := range unreadable {
 		if errors.Is(err, u.err) {
@@ -188,8 +189,8 @@ func (v *verifier) value(field pdf.SignatureField) *pdf.Dict {
 	return v.doc.Dict(v.doc.Dict(field.Field).Get("V"))
 }
 
-// describe returns the data of a signature as a viewer reads it, without the
-// result of any check.
+// describe returns the data of a signature as a viewer reads it. All results are
+// NotRun.
 func (v *verifier) describe(field pdf.SignatureField) Signature {
 	value := v.value(field)
 	s := Signature{
@@ -233,8 +234,8 @@ func parseDate(text string) time.Time {
 	return time.Time{}
 }
 
-// digest hashes the bytes of a byte range. The error is errUnsupported if the
-// limit is exceeded.
+// digest hashes the bytes of a byte range. The error wraps errUnsupported if
+// maxHashed is exceeded.
 func (v *verifier) digest(f *signatureDict, h crypto.Hash) ([]byte, error) {
 	if v.hashed += f.ranges[1] + f.ranges[3]; v.hashed > maxHashed {
 		return nil, fmt.Errorf("%w: too many signatures for a file of this size", errUnsupported)
@@ -248,7 +249,7 @@ func (v *verifier) digest(f *signatureDict, h crypto.Hash) ([]byte, error) {
 	return d.Sum(nil), nil
 }
 
-// check checks the coverage of a signature, the later changes and its value.
+// check checks the coverage and the value of a signature, and the later changes.
 func (v *verifier) check(s *Signature, f *signatureDict) error {
 	s.CoversFile = f.end() == v.size
 	_, err := readOriginal(&f.dict)
@@ -293,11 +294,11 @@ func (v *verifier) checkValue(s *Signature, f *signatureDict) error {
 	return nil
 }
 
-// checkChanges sets the result for the changes after a signature (12.8.2.2). The result remains
-// NotRun in two cases: a certification permits some changes and no page was changed, or visible
-// objects were changed after a signature that is not a certification. In these cases the reader of
-// the report must assess the list of changes. A change of the content of a sealed file is a
-// failure.
+// checkChanges sets the result for the changes after a signature (12.8.2.2). After a certification
+// signature, a changed page is a failure. So is any change if the signature permits none, and changed
+// content if the file is sealed. The result remains NotRun after other changes to a certified file,
+// and after changes to the pages or the content of a file with an approval signature. The reader of
+// the report must then assess the list of changes.
 func (s *Signature) checkChanges() {
 	pages := slices.ContainsFunc(s.Changed, func(c Change) bool { return c.Kind == ChangedPage })
 	// The content of a page can be replaced without changing the page object.
@@ -328,8 +329,8 @@ func (s *Signature) setCertificate(c *x509.Certificate) {
 	s.Fingerprint, s.ValidFrom, s.ValidUntil = hex.EncodeToString(sum[:]), c.NotBefore.UTC(), c.NotAfter.UTC()
 }
 
-// setError sets the result of a check that returned err. An unsupported or
-// malformed signature does not count as a failure.
+// setError sets the result of a check that returned err. The result does not change
+// if the signature is unsupported or malformed.
 func (s *Signature) setError(result *Result, err error, problem string) {
 	switch {
 	case err == nil:
@@ -438,7 +439,7 @@ func (v *verifier) checkUnsigned(s *Signature, signed *signedData) (proven time.
 	return proven
 }
 
-// checkTimeStamp checks a document time-stamp (12.8.5).
+// checkTimeStamp checks a document time stamp (12.8.5).
 func (v *verifier) checkTimeStamp(s *Signature, f *signatureDict) error {
 	stamp, err := parseTimeStamp(f.cms)
 	if err != nil {

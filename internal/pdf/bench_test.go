@@ -63,7 +63,7 @@ func stampFile(r io.ReaderAt, size int64) ([]byte, error) {
 }
 
 // stampPage returns an update that appends a small form to the content of a page.
-// The update also balances the content and rewrites its streams that have a wrong
+// The update also balances the content, and rewrites content streams with a wrong
 // /Length.
 func stampPage(d *Document, page *Page) ([]byte, error) {
 	balance, err := d.ContentBalance(page)
@@ -103,7 +103,7 @@ func BenchmarkStamp70kB(b *testing.B) { benchmarkStamp(b, benchFile(b, 1, 40_000
 // BenchmarkStamp500Pages stamps a document of 500 pages.
 func BenchmarkStamp500Pages(b *testing.B) { benchmarkStamp(b, benchFile(b, 500, 3_000, 10_000)) }
 
-// BenchmarkStamp20MB stamps a scan of 20 MB.
+// BenchmarkStamp20MB stamps a file of 20 MB.
 func BenchmarkStamp20MB(b *testing.B) { benchmarkStamp(b, benchFile(b, 1, 10_000, 20<<20)) }
 
 func BenchmarkScanContent(b *testing.B) {

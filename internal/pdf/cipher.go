@@ -73,8 +73,8 @@ func (c *crypt) decryptObject(obj Object, key []byte) Object {
 // never encrypted (7.6.2).
 func isSignature(d *Dict) bool { return d.Has("ByteRange") && d.Has("Contents") }
 
-// decryptBytes decrypts data in place and returns the decrypted part of data. It
-// returns nil if the data for AES is shorter than two blocks.
+// decryptBytes decrypts data in place and returns the decrypted part of data. For AES,
+// it returns nil if data is shorter than two blocks.
 func decryptBytes(data, key []byte, method cryptMethod) []byte {
 	switch method {
 	case cryptIdentity:
@@ -93,8 +93,8 @@ func decryptBytes(data, key []byte, method cryptMethod) []byte {
 	return data
 }
 
-// unpad removes the padding of RFC 8018, 6.1.1. It reads only the last byte, and
-// returns data unchanged if that byte is not a valid length of the padding.
+// unpad removes the padding of RFC 8018, 6.1.1. It checks only the last byte, and
+// returns data unchanged if that byte is not a valid padding length.
 func unpad(data []byte) []byte {
 	if len(data) == 0 {
 		return data
@@ -106,9 +106,8 @@ func unpad(data []byte) []byte {
 }
 
 // encryptBytes encrypts the data of an object. For AES, the initialization vector
-// is derived from the file key, the object number and the data. The vector is
-// unpredictable without the key, and the same update always produces the same
-// bytes.
+// is derived from the file key, the object number and the data, so that it is
+// unpredictable without the key and the same update always produces the same bytes.
 func (c *crypt) encryptBytes(data []byte, ref Ref, method cryptMethod) []byte {
 	key := c.objectKey(ref, method)
 	switch method {
@@ -118,7 +117,7 @@ func (c *crypt) encryptBytes(data []byte, ref Ref, method cryptMethod) []byte {
 		rc4XOR(key, data)
 	case cryptAESV2, cryptAESV3:
 		block, err := aes.NewCipher(key)
-		if err != nil { // keys have 16 or 32 bytes
+		if err != nil { // a key of 16 or 32 bytes is always valid
 			return nil
 		}
 		h := sha256.New()
@@ -202,8 +201,8 @@ func (r *cbcReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// fill decrypts as much as fits in the buffer. It holds back the last block until
-// the end of the data, where it removes the padding.
+// fill decrypts as much as fits in the buffer. It keeps the last block for the next
+// call, because it must remove the padding at the end of the data.
 func (r *cbcReader) fill() {
 	if r.mode == nil {
 		iv := make([]byte, aes.BlockSize)

@@ -9,8 +9,7 @@ import (
 )
 
 // Balance holds the content to add before and after a page's content, so that
-// more content can be appended safely, and reports the faults of the page's
-// content.
+// more content can be appended safely. It also reports faults of the page's content.
 type Balance struct {
 	// Prefix is content to insert before the existing content: a q for each
 	// unmatched Q, and one more q that encloses everything.
@@ -34,14 +33,14 @@ type Balance struct {
 	WrongLength []Ref
 }
 
-// CleanBalance returns the balance of content that is clean, has no fault and no wrong length.
+// CleanBalance returns the balance of clean content without faults.
 func CleanBalance() Balance {
 	return Balance{Prefix: []byte("q\n"), Suffix: []byte("\nQ\n"), Clean: true}
 }
 
 // ContentBalance reads the decoded content of the page, at most 32 MB, and
-// returns its balance. The error is ErrLimit if the content is larger or nested
-// too deeply, or an error of the reader.
+// returns its balance. The error wraps ErrLimit if the content is larger or nested
+// too deeply, or the error of the reader.
 func (d *Document) ContentBalance(p *Page) (Balance, error) {
 	streams := make([]io.Reader, 0, 8)
 	for _, part := range p.Contents() {
@@ -49,7 +48,7 @@ func (d *Document) ContentBalance(p *Page) (Balance, error) {
 		if !ok {
 			continue
 		}
-		// The streams are concatenated at token boundaries (7.8.2).
+		// No token spans two streams (7.8.2), so a newline separates them.
 		streams = append(streams, &contentPart{stream: s}, bytes.NewReader([]byte{'\n'}))
 	}
 	if d.src.err != nil {
@@ -104,8 +103,8 @@ const (
 )
 
 // maxOpen is the maximum number of open constructs of one kind, of unmatched Q,
-// of open containers and of nested parentheses in a string. Real files nest a few
-// dozen levels deep.
+// of open containers and of nested parentheses in a string. Real files have at most
+// a few dozen levels.
 const maxOpen = 1 << 14
 
 // contentScanner tracks what a content stream opens and closes.
@@ -118,8 +117,8 @@ type contentScanner struct {
 }
 
 // ScanContent reads a content stream (7.8.2) to its end and returns its balance.
-// It returns ErrLimit or an error of r. An error of r for damaged data or an
-// unknown filter is not returned, but ends the content.
+// The error wraps ErrLimit if a limit is exceeded, or the error of r. If r reports
+// damaged data or an unknown filter, the content ends there without an error.
 func ScanContent(r io.Reader) (Balance, error) {
 	s := contentScanner{contentReader: newContentReader(r)}
 	for {

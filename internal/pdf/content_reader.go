@@ -56,7 +56,7 @@ func (r *contentReader) next() (string, error) {
 			return "", r.end(err, nil)
 		}
 		if len(r.nesting) == 0 && !isSpace(c) && c != '%' {
-			r.operands++ // the method operator subtracts 1 again
+			r.operands++ // for an operator, the method operator subtracts 1 again
 		}
 		switch {
 		case isSpace(c):
@@ -352,8 +352,7 @@ func (i *inlineImage) size() (int, bool) {
 }
 
 // skipInlineImage skips the data of an inline image and its EI. If the length is unknown, wrong or
-// too large for the buffer, the data ends at an EI that is a separate token and is followed by
-// plausible content.
+// too large for the buffer, the data ends at the first EI for which endsImage reports true.
 func (r *contentReader) skipInlineImage() error {
 	image := r.image
 	r.image = inlineImage{}
@@ -460,7 +459,7 @@ func (r *contentReader) endsImage() bool {
 	return ok
 }
 
-// minOperands is the minimum number of operands of operators (Annex A).
+// minOperands maps operators to their minimum numbers of operands (Annex A).
 var minOperands = map[string]int{
 	"\"": 3, "'": 1, "BDC": 2, "BMC": 1, "c": 6, "cm": 6, "CS": 1, "cs": 1, "d": 2, "d0": 2, "d1": 6, "Do": 1, "DP": 2, "G": 1, "g": 1,
 	"gs": 1, "i": 1, "J": 1, "j": 1, "K": 4, "k": 4, "l": 2, "M": 1, "m": 2, "MP": 1, "re": 4, "RG": 3, "rg": 3, "ri": 1, "sh": 1,

@@ -113,7 +113,7 @@ func requireBalanced(tb testing.TB, content string) {
 	whole := string(b.Prefix) + content + string(b.Suffix)
 	again, err := ScanContent(strings.NewReader(whole))
 	if err != nil || !again.Clean {
-		tb.Errorf("the content with the prefix %q and the suffix %q is not balanced: it needs %q and %q (error %v)", b.Prefix, b.Suffix, again.Prefix, again.Suffix, err)
+		tb.Errorf("with the prefix %q and the suffix %q, the content still needs %q and %q (error %v), want clean content", b.Prefix, b.Suffix, again.Prefix, again.Suffix, err)
 	}
 }
 
@@ -129,7 +129,7 @@ func TestContentBalanceOfSeveralStreams(t *testing.T) {
 		t.Fatal(err)
 	}
 	if string(b.Prefix) != "q\nq\n" || string(b.Suffix) != "\nET\nQ\nQ\n" {
-		t.Errorf("prefix = %q, suffix = %q, want two q, and ET Q Q", b.Prefix, b.Suffix)
+		t.Errorf("prefix = %q, suffix = %q, want %q and %q", b.Prefix, b.Suffix, "q\nq\n", "\nET\nQ\nQ\n")
 	}
 }
 

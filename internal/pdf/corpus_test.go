@@ -75,19 +75,19 @@ func TestCorpus(t *testing.T) {
 	}
 }
 
-// checkStamped checks that a stamped file shows the stamp, needs no repair, can
-// be stamped again and causes no new problems in qpdf. The tail of an acceptable
-// file must be small.
+// checkStamped checks that a stamped file contains the stamp, needs no repair and can
+// be stamped again. It also checks that qpdf reports no new problems and that the tail
+// is small.
 func checkStamped(t *testing.T, f corpusFile, file, tail []byte) {
 	t.Helper()
 	out := append(bytes.Clone(file), tail...)
 	d := open(t, out)
 	page := firstPage(t, d)
 	if page.Resources().Get("XObject") == nil || d.Err() != nil {
-		t.Errorf("the first page has no /XObject, or the document has an error: %v", d.Err())
+		t.Errorf("resources = %v, error = %v, want an /XObject and no error", page.Resources(), d.Err())
 	}
 	if d.Repaired() {
-		t.Error("the stamped file needs a repair")
+		t.Error("Repaired = true for the stamped file, want false")
 	}
 	before, _ := qpdfCheck(t, file)
 	// A second stamp shows that the update is valid.
@@ -108,7 +108,7 @@ func checkStamped(t *testing.T, f corpusFile, file, tail []byte) {
 	}
 }
 
-// Files of the corpus are refused for the expected reasons.
+// Damaged, encrypted and hostile files are refused with the expected errors.
 func TestCorpusErrors(t *testing.T) {
 	t.Parallel()
 	corpusFiles(t)

@@ -43,7 +43,7 @@ func (w *Writer) Written() int64 { return w.s.written }
 // Err returns the first error.
 func (w *Writer) Err() error { return w.s.err }
 
-// Close writes the cross-reference and the trailer. The trailer refers to root,
+// Close writes the cross-reference table and the trailer. The trailer refers to root,
 // the catalog, and to info, the document information dictionary, unless info is
 // the zero Ref. Reserved objects that were never set are null. Close returns the
 // first error of the Writer.

@@ -19,7 +19,7 @@ type Permissions uint32
 // The flags of Permissions.
 const (
 	PermitPrint     Permissions = 1 << 2  // print
-	PermitModify    Permissions = 1 << 3  // modify the document, except as PermitAnnotate, PermitFill and PermitAssemble describe
+	PermitModify    Permissions = 1 << 3  // modify the document in ways that no other flag controls
 	PermitCopy      Permissions = 1 << 4  // copy text and graphics
 	PermitAnnotate  Permissions = 1 << 5  // annotate, fill in forms
 	PermitFill      Permissions = 1 << 8  // fill in forms and sign
@@ -71,12 +71,11 @@ type encryption struct {
 	encryptMetadata bool
 }
 
-// startCrypt reads the encryption dictionary and computes the key. It returns
-// ErrPassword if the user password is not empty, even if the owner password is
-// empty: viewers try an empty password only as the user password, and ask for a
-// password if the empty password fails. It returns ErrEncryption if the
-// encryption is not supported or the encrypted copy of the permissions is missing
-// or does not match.
+// startCrypt reads the encryption dictionary and computes the key for an empty user
+// password. It returns ErrPassword if the user password is not empty, even if the
+// owner password is empty, because viewers then ask for a password. It returns
+// ErrEncryption if the encryption is not supported, or the encrypted copy of the
+// permissions is missing or does not match.
 func (d *Document) startCrypt() error {
 	value := d.xref.trailer.Get("Encrypt")
 	if value == nil || d.crypt != nil {
@@ -130,8 +129,8 @@ func (d *Document) startCrypt() error {
 	}
 	if c.strings == cryptIdentity && c.streams == cryptIdentity {
 		// Only embedded files are encrypted. This package never reads embedded files,
-		// and new objects are written unencrypted. The password is still checked,
-		// because some readers do not open the document without it.
+		// and new objects are written unencrypted. The password is checked in this case
+		// too, because some readers do not open the document without it.
 		return nil
 	}
 	d.clearCaches() // the objects in the caches were read without the key
@@ -284,10 +283,10 @@ func (e *encryption) aes256Key() ([]byte, error) {
 	return key, e.checkPermissions(key)
 }
 
-// checkPermissions compares the encrypted copy of the permissions with /P and
-// /EncryptMetadata (algorithm 13). Viewers such as PDFium do not open a file
-// whose copy is missing, invalid or different. The copy may say that metadata is
-// not encrypted even if /EncryptMetadata is true.
+// checkPermissions compares /Perms, the encrypted copy of the permissions, with /P and
+// /EncryptMetadata (algorithm 13). Viewers such as PDFium do not open a file whose
+// /Perms is missing, invalid or different. /Perms may say that metadata is not
+// encrypted even if /EncryptMetadata is true.
 func (e *encryption) checkPermissions(key []byte) error {
 	block, err := aes.NewCipher(key)
 	if err != nil {
