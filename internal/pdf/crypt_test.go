@@ -109,8 +109,8 @@ func legacyFixture(e *encryption, user, owner string) []byte {
 }
 
 // aes256Fixture computes /O, /U, /OE and /UE (algorithms 8 and 9) and returns
-// the key. In revision 6, a password that is not empty and the owner password
-// get an invalid hash, because hash2B supports only the empty user password.
+// the key. In revision 6, only an empty user password gets a valid hash, because
+// hash2B supports no other password.
 func aes256Fixture(tb testing.TB, e *encryption, user, owner string) []byte {
 	tb.Helper()
 	key := sha256.Sum256([]byte("a key for the fixture"))
@@ -168,7 +168,7 @@ func TestEncrypted(t *testing.T) {
 					t.Errorf("content = %q, want %q", got, want)
 				}
 				if catalog, _ := d.Catalog(); catalog.Get("Lang") != String("en") {
-					t.Errorf("/Lang = %q, want en", catalog.Get("Lang"))
+					t.Errorf("/Lang = %q, want \"en\"", catalog.Get("Lang"))
 				}
 				if got := d.Permissions()&PermitModify != 0; got || !d.Encrypted() {
 					t.Errorf("PermitModify = %v, Encrypted = %v, want false and true", got, d.Encrypted())
@@ -201,7 +201,7 @@ func TestEncrypted(t *testing.T) {
 	}
 }
 
-// qpdf encrypts the files, and checks the stamped files.
+// qpdf encrypts the files and checks the stamped files.
 func TestEncryptedByQPDF(t *testing.T) {
 	t.Parallel()
 	qpdf := tool(t, "qpdf")
@@ -243,7 +243,7 @@ func TestEncryptedByQPDF(t *testing.T) {
 	}
 }
 
-// If the metadata is not encrypted, new metadata is not encrypted either.
+// New metadata is not encrypted if the metadata of the file is not encrypted.
 func TestCleartextMetadata(t *testing.T) {
 	t.Parallel()
 	file := encrypted(t, encryptAES128, "", "owner")
@@ -260,7 +260,7 @@ func TestCleartextMetadata(t *testing.T) {
 	}
 }
 
-// A file with a wrong /Length in the encryption dictionary can be opened.
+// Open accepts a file with a wrong /Length in the encryption dictionary.
 func TestEncryptionLength(t *testing.T) {
 	t.Parallel()
 	file := encrypted(t, encryptRC4128, "", "owner")
@@ -272,8 +272,8 @@ func TestEncryptionLength(t *testing.T) {
 	}
 }
 
-// A file is refused if its encrypted permissions are missing, or do not match /P
-// and /EncryptMetadata. Viewers do not open such a file.
+// Open refuses a file if its encrypted permissions are missing, or do not match /P
+// or /EncryptMetadata.
 func TestChangedPermissions(t *testing.T) {
 	t.Parallel()
 	for _, how := range []int{encryptAES256R5, encryptAES256} {
@@ -307,7 +307,7 @@ func TestIndirectStringIsDecrypted(t *testing.T) {
 			t.Error("the tail contains the string unencrypted")
 		}
 		if got := open(t, append(file, tail...)).Text(ref); got != "a title" {
-			t.Errorf("the string = %q, want a title", got)
+			t.Errorf("string = %q, want \"a title\"", got)
 		}
 	}
 }

@@ -5,9 +5,8 @@ import (
 	"testing"
 )
 
-// A page that is a direct object of /Kids becomes an indirect object of each
-// update that changes the page. Several updates of the same document are
-// independent of each other.
+// Each of several updates of the same document can change a page that is a direct
+// object of /Kids.
 func TestRepeatedUpdatesOfDirectPage(t *testing.T) {
 	t.Parallel()
 	file := []byte("%PDF-1.4\n1 0 obj\n<</Type/Catalog/Pages 2 0 R>>\nendobj\n2 0 obj\n<</Type/Pages/Count 1/Kids[<</Type/Page/MediaBox[0 0 9 9]>>]>>\nendobj\n" +
@@ -38,7 +37,7 @@ func TestRepeatedUpdatesOfDirectPage(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got.Dict.Get("First") == nil || got.Dict.Get("Second") == nil {
-			t.Fatalf("page after update %d = %v, want /First and /Second", attempt, got.Dict)
+			t.Fatalf("update %d: page = %v, want /First and /Second", attempt, got.Dict)
 		}
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"math"
 )
 
-// Document is a PDF file open for reading.
+// Document is an open PDF file.
 type Document struct {
 	src      *source
 	headerAt int64  // offset of the header; offsets in an update are relative to it
@@ -19,7 +19,7 @@ type Document struct {
 	repaired      bool
 	lenient       bool // some readers cannot use the cross-reference, although this package can
 	maxReferenced int  // the highest object number in a reference, as far as known
-	repairing     bool // a repair is in progress
+	repairing     bool // Open or a repair is reading the file, so Object must not start a repair
 	frozen        bool // the document must not be repaired, for example because an update has begun
 
 	crypt    *crypt
@@ -27,7 +27,7 @@ type Document struct {
 
 	objects map[int]Object
 	loading map[int]bool
-	nodes   int // number of nodes in objects
+	nodes   int // number of parsed objects in the cache, including contained objects
 
 	objectStreams map[int]*objectStream
 	streamBytes   int // size of objectStreams in bytes
@@ -38,7 +38,7 @@ type Document struct {
 	tree       *treeState // nil until the page tree is checked
 }
 
-// Open opens a file of size bytes. It reads the end of the file, the
+// Open opens a file of size bytes. It reads the header, the end of the file, the
 // cross-reference chain and the encryption dictionary, and finds the catalog and
 // the first page. If the cross-reference is unusable, Open rebuilds it. Open
 // returns an error of this package, or an error that wraps an error of r.
@@ -53,8 +53,8 @@ func Open(r io.ReaderAt, size int64) (*Document, error) {
 	}
 	err = d.openByXref()
 	if err != nil && d.base > 0 && errors.Is(err, ErrDamaged) && d.src.err == nil {
-		// Some writers count offsets from the beginning of the file. Some readers
-		// do not find any object in such a file.
+		// Some writers count offsets from the beginning of the file and not from
+		// the header. Some readers find no object in the files of these writers.
 		d.base = 0
 		if err = d.openByXref(); err == nil {
 			d.lenient = true
@@ -65,7 +65,7 @@ func Open(r io.ReaderAt, size int64) (*Document, error) {
 	if err == nil || !errors.Is(err, ErrDamaged) && !errors.Is(err, ErrNoPages) || d.src.err != nil {
 		return d.openResult(err)
 	}
-	if !isPDF { // without a header, the file must begin with a percent sign, as a header does
+	if !isPDF { // a file without a header must begin with a percent sign
 		if text, err := d.src.window(0, 1); err != nil || string(text) != "%" {
 			return nil, errors.Join(err, ErrNotPDF)
 		}
@@ -183,8 +183,8 @@ func (d *Document) Size() int64 { return d.src.size }
 func (d *Document) HeaderOffset() int64 { return d.headerAt }
 
 // Version returns the later of the versions in the header and in the catalog,
-// such as "1.7". It does not check the version in the catalog. It returns "" if
-// there is no version.
+// such as "1.7". It does not check whether the version in the catalog is valid. It
+// returns "" if there is no version.
 func (d *Document) Version() string {
 	return max(d.header, string(d.Name(d.catalog.Get("Version"))))
 }
@@ -202,10 +202,11 @@ func (d *Document) Catalog() (*Dict, Ref) { return d.catalog, d.catalogRef }
 func (d *Document) Repaired() bool { return d.repaired }
 
 // Err returns the first error that caused an object to be read as null: an
-// error of the reader, or ErrLimit. An Update of such a document fails.
+// error of the reader, or ErrLimit. If Err is not nil, an Update of the document
+// fails.
 func (d *Document) Err() error { return d.src.err }
 
-// maxHops limits a chain of references to references.
+// maxHops is the maximum length of a chain of references to references.
 const maxHops = 32
 
 // Resolve follows references until it reaches a direct object. A missing or
@@ -223,8 +224,8 @@ func (d *Document) Resolve(obj Object) Object {
 
 // Object returns the object that ref refers to. It returns nil if the object is
 // missing or cannot be read; see Err. If the object is not at its offset, Object
-// tries to repair the document. Object ignores the generation, because viewers
-// show a file whose generations disagree.
+// tries to repair the document. Object does not compare the generations of ref and
+// of the object, because viewers show a file in which these generations differ.
 func (d *Document) Object(ref Ref) Object {
 	number := ref.Number
 	if obj, ok := d.objects[number]; ok {
@@ -270,7 +271,7 @@ func (d *Document) repairLate() bool {
 }
 
 // readObject reads an object from the file or from its object stream. It also
-// returns the number of nodes in the object.
+// returns the number of objects that were parsed.
 func (d *Document) readObject(number int) (Object, int, error) {
 	e, err := d.lookup(number)
 	if err != nil {
@@ -300,9 +301,8 @@ func (d *Document) readObject(number int) (Object, int, error) {
 	return nil, 0, nil
 }
 
-// Dict resolves obj and returns it as a dictionary, or the dictionary of a
-// stream. It returns nil, which is treated as an empty dictionary, if obj is
-// neither.
+// Dict resolves obj and returns the dictionary, or the dictionary of the stream. If
+// obj is neither, Dict returns nil, which is treated as an empty dictionary.
 func (d *Document) Dict(obj Object) *Dict { return asDict(d.Resolve(obj)) }
 
 func asDict(obj Object) *Dict {
@@ -328,7 +328,7 @@ func (d *Document) Name(obj Object) Name {
 	return n
 }
 
-// Text resolves obj and returns a text string (7.9.2.2) as UTF-8. It returns ""
+// Text resolves obj and returns the text string (7.9.2.2) as UTF-8. It returns ""
 // if obj is not a string.
 func (d *Document) Text(obj Object) string {
 	s, _ := d.Resolve(obj).(String)

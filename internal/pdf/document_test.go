@@ -67,17 +67,17 @@ func TestOpen(t *testing.T) {
 			stamped := append(bytes.Clone(test.file), tail...)
 			again := open(t, stamped)
 			if again.Repaired() {
-				t.Error("the stamped file needs a repair")
+				t.Error("Repaired() = true for the stamped file, want false")
 			}
 			if got := content(t, again, firstPage(t, again)); !strings.Contains(got, "/CvTest Do") {
-				t.Errorf("the first page has no stamp: %q", got)
+				t.Errorf("content of the first page = %q, want a stamp", got)
 			}
 		})
 	}
 }
 
-// After a stamp, other readers find the objects of a file whose cross-reference
-// only this package understands, such as a PDF file that follows a program.
+// Some readers cannot use the cross-reference of these files. After a stamp, qpdf
+// and pdfinfo must find the page.
 func TestReadersFindObjectsOfStampedFile(t *testing.T) {
 	t.Parallel()
 	program := "\n%PDF-1.4\nMZ" + strings.Repeat("\x00\x01PE", 2000)
@@ -98,7 +98,7 @@ func TestReadersFindObjectsOfStampedFile(t *testing.T) {
 			for reader, args := range map[string][]string{"pdfinfo": {path}, "qpdf": {"--show-npages", path}} {
 				out, err := exec.CommandContext(t.Context(), tool(t, reader), args...).CombinedOutput()
 				if text := string(out); err != nil || text != "1\n" && !regexp.MustCompile(`(?m)^Pages: +1$`).MatchString(text) {
-					t.Errorf("%s did not find exactly one page (error %v)\n%s", reader, err, text)
+					t.Errorf("%s: error %v, want one page and no error\n%s", reader, err, text)
 				}
 			}
 		})
@@ -106,7 +106,7 @@ func TestReadersFindObjectsOfStampedFile(t *testing.T) {
 }
 
 // junkInOffsets returns a file with junk before the header. The offsets in the
-// file count the junk.
+// file include the junk.
 func junkInOffsets(tb testing.TB) []byte {
 	tb.Helper()
 	junk := strings.Repeat("x", 500) + "\n"
@@ -123,7 +123,7 @@ func junkInOffsets(tb testing.TB) []byte {
 	return moveStartxref(tb, []byte(junk+head+strings.Join(lines, "")), len(junk))
 }
 
-// moveStartxref returns file with by added to the offset after startxref.
+// moveStartxref adds by to the offset after startxref.
 func moveStartxref(tb testing.TB, file []byte, by int) []byte {
 	tb.Helper()
 	head, tail, ok := strings.Cut(string(file), "startxref\n")
@@ -134,8 +134,8 @@ func moveStartxref(tb testing.TB, file []byte, by int) []byte {
 	return fmt.Appendf(nil, "%sstartxref\n%d\n%%%%EOF\n", head, at+by)
 }
 
-// repairedObjectStream returns a compressed file whose cross-reference cannot be
-// found.
+// repairedObjectStream returns a file with an object stream. The file must be
+// repaired, because its cross-reference cannot be found.
 func repairedObjectStream(tb testing.TB) []byte {
 	tb.Helper()
 	file := moveStartxref(tb, compressed(tb), 100)
@@ -180,7 +180,7 @@ func TestOpenErrors(t *testing.T) {
 	}
 }
 
-// A storage error must not be treated as a missing object.
+// A read error must be returned, and not be treated as a missing object.
 func TestReadErrorIsReturned(t *testing.T) {
 	t.Parallel()
 	file := benchFile(t, 300, 3000, 1000)
@@ -196,7 +196,7 @@ func TestReadErrorIsReturned(t *testing.T) {
 			t.Fatalf("error after %d reads = %v, want %v", failing.allowed, err, readErr)
 		}
 		if tail != nil {
-			t.Fatal("a tail was returned together with an error")
+			t.Fatal("stampFile returned a tail and an error, want no tail")
 		}
 	}
 }
@@ -214,7 +214,7 @@ func (f *faultyReader) ReadAt(p []byte, offset int64) (int, error) {
 	return f.r.ReadAt(p, offset)
 }
 
-// The number of bytes read must not grow with the size of the file.
+// The number of bytes that are read does not depend on the size of the file.
 func TestOpenReadsFewBytes(t *testing.T) {
 	t.Parallel()
 	file := benchFile(t, 1, 10_000, 8<<20)

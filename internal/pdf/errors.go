@@ -2,8 +2,8 @@ package pdf
 
 import "errors"
 
-// Errors for files that are refused, and for streams that cannot be decoded. Open
-// and the methods of Document and Stream return errors that wrap these errors.
+// Errors for refused files and for streams that cannot be decoded. Open and the
+// methods of Document and Stream return errors that wrap these errors.
 // The text of these errors may be shown to users.
 var (
 	// ErrEmpty means that the file has no bytes.
@@ -14,7 +14,7 @@ var (
 	ErrTruncated = errors.New("the PDF is cut off: its end is missing")
 	// ErrDamaged means that the file cannot be read and could not be repaired.
 	ErrDamaged = errors.New("the PDF is damaged beyond repair")
-	// ErrPassword means that an empty user password does not open the file.
+	// ErrPassword means that the file cannot be opened with an empty user password.
 	ErrPassword = errors.New("the PDF needs a password")
 	// ErrEncryption means that the encryption is not supported: a security
 	// handler other than Standard, an unknown algorithm, or permissions that do
@@ -23,8 +23,8 @@ var (
 	// ErrNoPages means that the document has no pages, or no page with the
 	// requested index.
 	ErrNoPages = errors.New("the PDF has no page")
-	// ErrLimit means that the file needs more memory or time than any real
-	// file.
+	// ErrLimit means that the file exceeds a limit of this package, for example
+	// the limit on decoded bytes.
 	ErrLimit = errors.New("the PDF exceeds the limits on size or complexity")
 	// ErrFilter means that a stream has a filter that this package does not
 	// decode: an image filter or an unknown filter.

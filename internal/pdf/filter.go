@@ -10,7 +10,7 @@ import (
 	"sync"
 )
 
-// maxFilters limits a chain of filters.
+// maxFilters is the maximum number of filters of a stream.
 const maxFilters = 16
 
 // filter is a filter of a stream (7.4) with its parameters.
@@ -86,14 +86,14 @@ func (d *Document) decode(f filter, in *bufio.Reader) (io.Reader, error) {
 		return &ascii85Reader{in: in}, nil
 	case "RunLengthDecode", "RL":
 		return &runLengthReader{in: in}, nil
-	case "Crypt": // decoded by rawReader
+	case "Crypt": // rawReader decrypts the data
 		return in, nil
 	}
 	return nil, fmt.Errorf("%w: %s", ErrFilter, f.name)
 }
 
-// decodeAll returns the decoded data of a stream of the file structure. Such a
-// stream counts as damaged if it has an image filter or an unknown filter.
+// decodeAll returns the decoded data of an object stream or a cross-reference
+// stream. A stream with an image filter or an unknown filter counts as damaged.
 func (d *Document) decodeAll(s *Stream) ([]byte, error) {
 	r, err := d.decoder(s)
 	if err == nil {
@@ -116,8 +116,8 @@ func (d *Document) decodeAll(s *Stream) ([]byte, error) {
 	return nil, err
 }
 
-// limitedReader reads from r. It returns ErrLimit if the stream decodes to more
-// bytes than allowed, and charges the bytes to src.
+// limitedReader reads from r and charges the bytes to src. It returns ErrLimit if r
+// has more than left bytes, or if src exceeds its limit of work.
 type limitedReader struct {
 	r    io.Reader
 	src  *source
@@ -195,9 +195,8 @@ func (f *flateReader) skipHeader() {
 	}
 }
 
-// eofIfTruncated returns io.EOF if err is io.ErrUnexpectedEOF, because
-// truncated data ends early without an error. It returns other errors
-// unchanged.
+// eofIfTruncated returns io.EOF if err is io.ErrUnexpectedEOF, because truncated
+// data must end without an error. It returns other errors unchanged.
 func eofIfTruncated(err error) error {
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		return io.EOF

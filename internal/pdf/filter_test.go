@@ -129,7 +129,7 @@ func TestFilterErrors(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			if testing.Short() && strings.HasSuffix(test.name, " bomb") {
-				t.Skip("decoding the maximum number of bytes takes seconds")
+				t.Skip("-short skips the decoding of the maximum number of bytes")
 			}
 			if _, err := decode(t, test.dict, test.data); !errors.Is(err, test.want) {
 				t.Errorf("error = %v, want %v", err, test.want)
@@ -138,7 +138,6 @@ func TestFilterErrors(t *testing.T) {
 	}
 }
 
-// The input comes from an encoder that changes the code width one code early.
 func TestLZWEarlyChange(t *testing.T) {
 	t.Parallel()
 	var text bytes.Buffer
@@ -151,7 +150,7 @@ func TestLZWEarlyChange(t *testing.T) {
 	}
 }
 
-// earlyLZW encodes data for LZWDecode with its default parameters.
+// earlyLZW returns data encoded for LZWDecode with /EarlyChange 1, the default.
 func earlyLZW(data []byte) []byte {
 	var out []byte
 	var bits, nbits uint

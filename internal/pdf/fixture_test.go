@@ -14,7 +14,7 @@ import (
 	"github.com/certvault/certvault/internal/pdf/pdftest"
 )
 
-// onePage returns the objects of a document of one page with the content.
+// onePage returns the objects of a document of one page with the given content.
 func onePage(content string) []string {
 	return []string{
 		"<</Type/Catalog/Pages 2 0 R>>",
@@ -31,15 +31,15 @@ func onePageFile() []byte { return pdftest.File("", onePage("0 0 10 10 re f")...
 // stream, with a cross-reference stream.
 func compressed(tb testing.TB) []byte { return compressedAt(tb, 0) }
 
-// compressedAt is like compressed, for a PDF that begins at offset start of a
-// file. The offsets in the PDF are offsets in that file.
+// compressedAt is like compressed, for a PDF that follows start bytes of junk. The
+// offsets in the PDF include the junk.
 func compressedAt(tb testing.TB, start int64) []byte {
 	tb.Helper()
 	return compressedBodies(tb, start, onePage("0 0 10 10 re f"))
 }
 
-// compressedBodies is like compressedAt, with the first three bodies as the
-// objects of the object stream.
+// compressedBodies is like compressedAt, but the object stream contains the first
+// three bodies.
 func compressedBodies(tb testing.TB, start int64, bodies []string) []byte {
 	tb.Helper()
 	var out, header, data bytes.Buffer
@@ -110,7 +110,7 @@ func firstPage(tb testing.TB, d *Document) *Page {
 	return page
 }
 
-// content returns the decoded content of a page.
+// content returns the decoded content of a page, with a newline after each stream.
 func content(tb testing.TB, d *Document, p *Page) string {
 	tb.Helper()
 	var out bytes.Buffer
@@ -131,8 +131,8 @@ func content(tb testing.TB, d *Document, p *Page) string {
 	return out.String()
 }
 
-// tool returns the path of an independent checking tool. If the tool is
-// missing, the test is skipped; in CI it fails.
+// tool returns the path of a program that checks files, such as qpdf. If the
+// program is missing, tool skips the test, or fails it in CI.
 func tool(tb testing.TB, name string) string {
 	tb.Helper()
 	path, err := exec.LookPath(name)
@@ -173,7 +173,7 @@ func qpdfCheck(tb testing.TB, file []byte) (int, string) {
 func requireClean(tb testing.TB, file []byte) {
 	tb.Helper()
 	if code, output := qpdfCheck(tb, file); code != 0 {
-		tb.Errorf("qpdf --check exits with %d, want 0\n%s", code, output)
+		tb.Errorf("exit code of qpdf --check = %d, want 0\n%s", code, output)
 	}
 }
 

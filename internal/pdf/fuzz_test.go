@@ -43,17 +43,17 @@ func FuzzOpen(f *testing.F) {
 			t.Fatalf("opening the stamped file: %v", err)
 		}
 		if page, err := d.Page(0); err == nil && d.Dict(page.Resources().Get("XObject")).Get("CvTest") == nil && d.Err() == nil {
-			t.Error("the first page has no stamp")
+			t.Error("the first page of the stamped file has no stamp")
 		}
 		if d.FaultyPageTree() && d.Err() == nil {
-			t.Error("the stamped file has a faulty page tree")
+			t.Error("FaultyPageTree() = true for the stamped file, want false")
 		}
 	})
 }
 
-// FuzzAvoidReferenced searches a file for references. The search never fails and
-// does not change whether the document has an error. New objects get numbers
-// above the numbers in the references.
+// FuzzAvoidReferenced searches a file for references. The search must not fail or
+// change the error of the document. The numbers of new objects must be higher than
+// the numbers in the references.
 func FuzzAvoidReferenced(f *testing.F) {
 	for _, file := range [][]byte{onePageFile(), compressed(f), hybrid(f), repairedObjectStream(f), encrypted(f, encryptAES256, "", "o")} {
 		f.Add(file)
@@ -100,13 +100,13 @@ func FuzzLexer(f *testing.F) {
 		}
 		s.buf = s.buf[:0]
 		if s.object(again, Ref{}, false, 0); !bytes.Equal(s.buf, written) {
-			t.Fatalf("%q is parsed and written as %q", written, s.buf)
+			t.Fatalf("parsing and writing %q produced %q, want the same text", written, s.buf)
 		}
 	})
 }
 
-// FuzzFilters decodes data by each filter, with parameters from the input.
-// Decoding must not fail, except that parameters may exceed a limit.
+// FuzzFilters decodes data with each filter, with parameters from the input.
+// ErrLimit is the only error that is allowed.
 func FuzzFilters(f *testing.F) {
 	for _, data := range [][]byte{
 		zlibOf(f, []byte("some data that is packed")), lzwOf(f, []byte("abababababab")), earlyLZW([]byte("abababab")),
@@ -128,14 +128,14 @@ func FuzzFilters(f *testing.F) {
 				t.Fatal(err)
 			}
 			if _, err := io.Copy(io.Discard, io.LimitReader(r, 1<<20)); err != nil {
-				t.Fatalf("decoding by %s failed: %v", name, err)
+				t.Fatalf("decoding with %s returned %v, want no error", name, err)
 			}
 		}
 	})
 }
 
-// FuzzContent balances content. With the prefix and the suffix, the content
-// must leave nothing open.
+// FuzzContent scans content. The content must be balanced between its prefix and
+// its suffix.
 func FuzzContent(f *testing.F) {
 	for _, content := range []string{
 		"q 1 0 0 1 0 0 cm BT /F1 12 Tf [(a) -250 (b)] TJ ET Q", "Q Q q BT /P <</MCID 0>> BDC (a\\)(b", "0 0 10 10 re W",
@@ -146,8 +146,8 @@ func FuzzContent(f *testing.F) {
 	f.Fuzz(func(t *testing.T, content []byte) { requireBalanced(t, string(content)) })
 }
 
-// FuzzCrypt opens and stamps files with arbitrary encryption dictionaries. The
-// only allowed errors are those for refused files.
+// FuzzCrypt opens and stamps files with arbitrary encryption dictionaries. Only
+// the errors in refusals are allowed.
 func FuzzCrypt(f *testing.F) {
 	for _, how := range []int{encryptRC440, encryptRC4128, encryptAES128, encryptAES256R5, encryptAES256} {
 		file := encrypted(f, how, "", "o")
@@ -182,10 +182,10 @@ func FuzzText(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		decoded := String(text).Text()
 		if strings.ContainsRune(decoded, 0x1b) || strings.ContainsRune(decoded, '\ufffd') {
-			return // language codes, and undecodable bytes
+			return // Text changes escapes and invalid bytes
 		}
 		if got := TextString(decoded).Text(); got != decoded {
-			t.Errorf("%q is encoded and decoded as %q", decoded, got)
+			t.Errorf("encoding and decoding %q returned %q, want the same text", decoded, got)
 		}
 	})
 }

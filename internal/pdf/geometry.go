@@ -28,19 +28,19 @@ func (r Rectangle) Intersect(s Rectangle) (common Rectangle, ok bool) {
 // invalid.
 var letter = Rectangle{0, 0, 612, 792}
 
-// maxExtent limits coordinates and the user unit. Viewers cannot compute with
-// larger values.
+// maxExtent is the maximum absolute value of a coordinate, and the maximum user
+// unit.
 const maxExtent = 1e7
 
 // Geometry describes how a viewer shows a page.
 type Geometry struct {
 	// MediaBox is the media box, or US Letter if it is missing or invalid.
 	MediaBox Rectangle
-	// Box is the visible area: the part of the crop box within the media box, or
-	// the media box if there is no such part.
+	// Box is the visible area: the intersection of the crop box and the media
+	// box, or the media box if there is no intersection or no valid crop box.
 	Box Rectangle
-	// Rotate is 0, 90, 180 or 270, clockwise. Other multiples of 90 are reduced
-	// to these values, and all other values count as 0.
+	// Rotate is the clockwise rotation in degrees: 0, 90, 180 or 270. Other
+	// multiples of 90 are reduced to these values. All other values count as 0.
 	Rotate int
 	// UserUnit is the size of a unit in 1/72 inch, or 1 if it is missing or
 	// invalid.
@@ -71,8 +71,8 @@ func (p *Page) Geometry() Geometry {
 	return g
 }
 
-// Size returns the width and height of the page as shown, rotated and in points
-// of 1/72 inch.
+// Size returns the width and height of the page as shown, after rotation, in
+// points of 1/72 inch.
 func (g Geometry) Size() (width, height float64) {
 	width, height = g.Box.Width()*g.UserUnit, g.Box.Height()*g.UserUnit
 	if g.Rotate == 90 || g.Rotate == 270 {
@@ -96,9 +96,9 @@ func (g Geometry) Matrix() [6]float64 {
 	return [6]float64{k, 0, 0, k, g.Box.X0, g.Box.Y0}
 }
 
-// Rectangle parses a rectangle; the corners may be in any order. ok is false
-// unless obj begins with four finite numbers and the rectangle has an area.
-// Coordinates are limited to maxExtent.
+// Rectangle resolves obj and returns it as a rectangle. The corners may be in any
+// order. ok is false unless obj is an array that begins with four finite numbers
+// and the rectangle has an area. Coordinates are limited to maxExtent.
 func (d *Document) Rectangle(obj Object) (r Rectangle, ok bool) {
 	a := d.Array(obj)
 	if len(a) < 4 {

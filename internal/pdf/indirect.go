@@ -11,7 +11,7 @@ type indirect struct {
 	ref   Ref
 	obj   Object
 	nodes int
-	end   int64 // offset of the end of its text; for a stream, of the start of its data
+	end   int64 // offset of the end of the object's text; for a stream, of the start of its data
 }
 
 var errObject = fmt.Errorf("%w: invalid object", ErrDamaged)
@@ -56,8 +56,8 @@ func (d *Document) parseAt(offset int64) (obj Object, err error) {
 
 // readIndirect parses "n g obj ..." (7.3.10) at an absolute offset. If want is
 // not 0, the object must have that number. Strings remain encrypted. An object
-// that is still open at the end of the file is damaged, because appended bytes
-// would continue the object.
+// with an unclosed string or container at the end of the file counts as damaged,
+// because appended bytes would continue the object.
 func (d *Document) readIndirect(offset int64, want int) (in indirect, err error) {
 	err = d.parseWith(offset, func(l *lexer) error {
 		in, err = parseIndirect(l, want)

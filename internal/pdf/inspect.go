@@ -6,11 +6,10 @@ package pdf
 type Findings struct {
 	// Signatures are the signed signature fields in the order of the form.
 	Signatures []SignatureField
-	// DocMDP is the permission to change the document after signing: the
-	// strictest P of the DocMDP transform of a certification signature and of the
-	// locks of signed fields. 1 permits nothing, 2 permits filling in and
-	// signing, 3 also permits annotating (12.8.2.2, 12.7.5.5). DocMDP is 0 if
-	// there is no restriction.
+	// DocMDP states which changes are permitted after signing. It is the
+	// strictest P of all DocMDP transforms and of the locks of signed fields
+	// (12.8.2.2, 12.7.5.5): 1 permits no changes, 2 permits filling in forms and
+	// signing, 3 also permits annotating. DocMDP is 0 if there is no restriction.
 	DocMDP int
 	// Certified reports whether there is a certification signature.
 	Certified bool
@@ -24,7 +23,7 @@ type Findings struct {
 	XFA              bool // an XFA form (12.7.8)
 	JavaScript       bool // a JavaScript action (12.6.4.17), a rendition with a script, or a javascript: link
 	Launch           bool // a launch action (12.6.4.6)
-	OpenAction       bool // an open action that does more than go to a place in the document
+	OpenAction       bool // an open action other than a single GoTo action
 	AdditionalAction bool // an /AA entry (12.6.3)
 	EmbeddedFiles    bool // embedded or attached files (7.11.4)
 	Portfolio        bool // a /Collection (12.3.5)
@@ -45,11 +44,10 @@ type SignatureField struct {
 	Name      string // partial field name
 	SubFilter Name
 	Timestamp bool    // a document time-stamp (12.8.5)
-	ByteRange []int64 // nil if it is not four numbers
+	ByteRange []int64 // nil if it is not four integers
 }
 
-// Limits of the traversal. The limit of fields is large, because no signature
-// may be missed.
+// Limits of the traversal. maxFields is large, so that no signature is missed.
 const (
 	maxFields       = 1 << 16
 	maxFieldDepth   = 64
@@ -183,8 +181,8 @@ func (i *inspector) action(obj Object) {
 	}
 }
 
-// RunsScript reports whether an action (12.6.2), without the actions in its
-// /Next, runs JavaScript: by itself, or in the browser that opens its URI.
+// RunsScript reports whether an action (12.6.2) runs JavaScript or opens a
+// javascript: URI, which a browser would run. It ignores the actions in /Next.
 func (d *Document) RunsScript(action *Dict) bool {
 	switch d.Name(action.Get("S")) {
 	case "JavaScript":
@@ -197,8 +195,9 @@ func (d *Document) RunsScript(action *Dict) bool {
 	return false
 }
 
-// isScript reports whether a URI has the scheme javascript, as browsers read a
-// URI: browsers ignore case, white space and control characters.
+// isScript reports whether a URI has the scheme javascript. It ignores case, white
+// space and control characters, because browsers ignore case and many of these
+// characters.
 func isScript(uri string) bool {
 	const scheme = "javascript:"
 	n := 0
@@ -255,7 +254,7 @@ func (i *inspector) references(signature *Dict) {
 	}
 }
 
-// field inspects a form field (12.7.4) and its kids; kind is the inherited /FT.
+// field inspects a form field (12.7.4) and its kids. kind is the inherited /FT.
 func (i *inspector) field(obj Object, kind Name, depth int) {
 	if i.fields++; i.fields > maxFields || depth > maxFieldDepth {
 		i.f.Incomplete = true

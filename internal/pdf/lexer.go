@@ -6,9 +6,9 @@ import (
 	"strconv"
 )
 
-// lexer parses objects from a buffer (7.2, 7.3). It is as tolerant as viewers:
-// unclosed containers end with the data or at the end of the object, and
-// unexpected tokens in a container are skipped or count as null.
+// lexer parses objects from a buffer (7.2, 7.3). Like viewers, it accepts damaged
+// objects: an unclosed container ends with the data or at the end of the object,
+// and an unexpected token in a container is skipped or counts as null.
 type lexer struct {
 	buf    []byte
 	pos    int
@@ -21,7 +21,7 @@ type lexer struct {
 var errEnd = errors.New("end of data")
 
 // keyword is a token that is not an object: obj, endobj, R, an operator, or a
-// delimiter that does not begin an object. It is internal to the package.
+// delimiter that does not begin an object.
 type keyword string
 
 func (keyword) object() {}
@@ -86,8 +86,8 @@ func (l *lexer) hasPrefix(word string) bool {
 	return string(l.buf[l.pos:l.pos+len(word)]) == word
 }
 
-// object parses the next object or keyword. If refs is true, "n g R" is a
-// reference; content streams have no references.
+// object parses the next object or keyword. If refs is true, "n g R" is parsed as a
+// reference. Content streams have no references.
 func (l *lexer) object(depth int, refs bool) (Object, error) {
 	if depth > maxDepth {
 		return nil, fmt.Errorf("%w: objects are nested too deeply", ErrLimit)
@@ -278,7 +278,7 @@ func (l *lexer) hexString() String {
 }
 
 // endsObject reports whether obj is a keyword that ends an object or begins its
-// stream, and unreads that keyword. All open containers then end too.
+// stream. It unreads the keyword, so that the enclosing containers end too.
 func (l *lexer) endsObject(obj Object) bool {
 	if w, ok := obj.(keyword); ok && (w == "endobj" || w == "stream" || w == "endstream") {
 		l.pos -= len(w)
@@ -461,8 +461,8 @@ func parseInt(text []byte) (int64, bool) {
 	return v, true
 }
 
-// commonNames contains the names that occur in nearly every file, so that the
-// lexer does not allocate these names for each object.
+// commonNames contains frequent names, so that the lexer does not allocate memory
+// for each occurrence of these names.
 var commonNames = func() map[string]Name {
 	names := map[string]Name{}
 	for _, n := range []Name{

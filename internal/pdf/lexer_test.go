@@ -69,12 +69,11 @@ func TestLexerLimits(t *testing.T) {
 	}
 	l := lexer{buf: []byte(" % nothing")}
 	if _, err := l.object(0, true); !errors.Is(err, errEnd) {
-		t.Errorf("the error for a comment = %v, want errEnd", err)
+		t.Errorf("comment: error = %v, want errEnd", err)
 	}
 }
 
-// The lexer must set short if an object does not end in the window, so that the
-// result for any part of a file is either correct or marked as short.
+// The lexer must set short unless the buffer contains the whole object.
 func TestLexerReportsShortInput(t *testing.T) {
 	t.Parallel()
 	text := "<</Type /Page/Kids[12 0 R 13 0 R]/A(b\\)c)/B<4142>/C 12.5/D true>> 7 "
@@ -87,7 +86,7 @@ func TestLexerReportsShortInput(t *testing.T) {
 		l := lexer{buf: []byte(text[:n])}
 		got, err := l.object(0, true)
 		if !l.short && (err != nil || !reflect.DeepEqual(got, want)) {
-			t.Errorf("the first %d bytes are parsed as %v (error %v) and not short, want short or %v", n, got, err, want)
+			t.Errorf("first %d bytes: got %v, error %v, short = false, want %v or short = true", n, got, err, want)
 		}
 	}
 }
@@ -123,7 +122,7 @@ func TestDict(t *testing.T) {
 	}
 	var none *Dict
 	if none.Get("A") != nil || none.Len() != 0 || none.Clone() == nil {
-		t.Error("a nil dictionary has a value, a length other than 0 or a nil clone")
+		t.Error("a nil dictionary has a value, a length other than 0 or a nil clone, want none of these")
 	}
 	for range none.All() {
 		t.Error("a nil dictionary has entries")

@@ -13,10 +13,10 @@ const (
 	lzwMaxWidth = 12
 )
 
-// lzwReader decodes LZWDecode. Damaged data ends early.
+// lzwReader decodes LZWDecode. Damaged data ends early without an error.
 type lzwReader struct {
 	in    *bufio.Reader
-	early int // 1 if the code width grows one code early
+	early int // 1 if the code width increases one code early, otherwise 0
 
 	bits  uint32
 	nbits uint

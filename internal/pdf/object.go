@@ -12,7 +12,7 @@ import (
 // String, Name, Array, *Dict, *Stream or Ref, and *Placeholder in written
 // objects. The null object is the nil Object.
 //
-// The objects of a Document are shared: clone an object before you change it.
+// The objects of a Document are shared: copy an object before you change it.
 type Object interface{ object() }
 
 // Boolean is a boolean object (7.3.2).
@@ -52,8 +52,8 @@ type Entry struct {
 // were read or added. A nil *Dict is treated as an empty dictionary.
 type Dict struct{ entries []Entry }
 
-// Placeholder is a value whose text is written verbatim, never encrypted, and
-// whose position is recorded when the value is written. The /ByteRange and
+// Placeholder is a value whose text is written unchanged and without encryption.
+// Its position is recorded when it is written. The /ByteRange and
 // /Contents of a signature (12.8.1) are placeholders, because their values depend
 // on the written bytes.
 type Placeholder struct {
@@ -95,7 +95,8 @@ func (d *Dict) Get(key Name) Object {
 // Has reports whether key has a value other than null.
 func (d *Dict) Has(key Name) bool { return d.Get(key) != nil }
 
-// Set sets the value of key and returns d. An existing key keeps its position.
+// Set sets the value of key and returns d. An existing key keeps its position, and
+// its duplicates are removed.
 func (d *Dict) Set(key Name, value Object) *Dict {
 	at := -1
 	kept := d.entries[:0]
@@ -198,8 +199,8 @@ func (r Real) Float64() float64 {
 	return v
 }
 
-// isPlainNumber reports whether text has only digits, points and signs. Go also
-// accepts other forms as a number, such as 1e3, 0x1p-2, 1_000 or inf.
+// isPlainNumber reports whether text has only digits, points and signs.
+// strconv.ParseFloat also accepts other forms, such as 1e3, 0x1p-2 or inf.
 func isPlainNumber(text string) bool {
 	for i := range len(text) {
 		if c := text[i]; !isDigit(c) && c != '.' && c != '-' && c != '+' {

@@ -13,8 +13,8 @@ type objectStream struct {
 	offsets []int // offsets of the objects in data
 }
 
-// objectStream returns the decoded object stream with the given number. The cache
-// of object streams holds up to maxDecoded bytes.
+// objectStream returns the decoded object stream with the given number. It caches
+// object streams of up to maxDecoded bytes in total.
 func (d *Document) objectStream(number int) (*objectStream, error) {
 	if s, ok := d.objectStreams[number]; ok {
 		return s, nil
@@ -42,9 +42,9 @@ func (d *Document) objectStream(number int) (*objectStream, error) {
 	return s, nil
 }
 
-// readHeader parses the pairs of object number and offset, until the first pair
-// that is not two integers. A pair with an invalid number or offset becomes
-// object 0.
+// readHeader parses up to count pairs of object number and offset. It stops at the
+// first pair that is not two integers. The object number of a pair with an invalid
+// number or offset becomes 0.
 func (s *objectStream) readHeader(count, first int) {
 	if first < 0 || first > len(s.data) {
 		return
@@ -64,8 +64,8 @@ func (s *objectStream) readHeader(count, first int) {
 	}
 }
 
-// objectOf parses the object with the given number. If the object is not at
-// index, objectOf searches the other positions.
+// objectOf parses the object with the given number. If the object is not at index,
+// objectOf searches for its number.
 func (d *Document) objectOf(s *objectStream, number, index int) (Object, int, error) {
 	if index >= len(s.numbers) || s.numbers[index] != number {
 		if err := d.src.charge(int64(len(s.numbers) / 4)); err != nil {

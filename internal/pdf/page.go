@@ -30,8 +30,8 @@ const (
 	maxTreeNodes = 1 << 16
 )
 
-// treeWalk is a limited traversal of the page tree. It enters each indirect node
-// only once, so that loops and shared nodes do not prolong the traversal.
+// treeWalk is a limited traversal of the page tree. It visits each indirect node
+// and page only once, so that a loop or a shared node is not traversed again.
 type treeWalk struct {
 	d       *Document
 	visit   func(*Page) (more bool)
@@ -43,8 +43,8 @@ type treeWalk struct {
 	path    []treeNode
 }
 
-// walkPages visits the pages, beginning with the index from, until visit
-// returns false. If trust is true, it skips earlier nodes by their /Count.
+// walkPages visits the pages, beginning with the index from, until visit returns
+// false. If trust is true, it skips whole nodes before that page by their /Count.
 func (d *Document) walkPages(from int, trust bool, visit func(*Page) (more bool)) {
 	w := treeWalk{d: d, visit: visit, from: from, trust: trust, seen: map[int]bool{}}
 	w.node(d.catalog.Get("Pages"))
@@ -146,8 +146,8 @@ func (d *Document) treeEntry(obj Object) (treeEntry, bool) {
 	return e, kind != "Pages" && (indirect || kind == "Page" || dict.Has("Contents") || dict.Has("MediaBox"))
 }
 
-// kids returns the kids of a node. /Kids may be a single kid instead of an array.
-// kids returns false if /Kids is neither an array nor a dictionary.
+// kids returns the kids of a node. /Kids can be one dictionary instead of an array.
+// kids returns false if /Kids is neither.
 func (d *Document) kids(node *Dict) (Array, bool) {
 	value := node.Get("Kids")
 	switch v := d.Resolve(value).(type) {
@@ -181,9 +181,8 @@ func (p *Page) Resources() *Dict { return p.doc.Dict(p.Inherited("Resources")) }
 // maxContents is the maximum number of content streams of a page.
 const maxContents = 1 << 14
 
-// Contents returns the references of the page's content streams, or direct
-// streams, in order. It omits everything else, and all elements after the first
-// maxContents.
+// Contents returns the content streams of the page in order, unresolved. It omits
+// elements that are not streams, and all elements after the first maxContents.
 func (p *Page) Contents() []Object {
 	value := p.Dict.Get("Contents")
 	switch v := p.doc.Resolve(value).(type) {
@@ -202,7 +201,7 @@ func (p *Page) Contents() []Object {
 }
 
 // Annotations returns the elements of /Annots, unresolved, and the reference of
-// the array, or the zero Ref if the array is a direct object of the page.
+// the array. The reference is zero if the array is a direct object of the page.
 func (p *Page) Annotations() (Array, Ref) {
 	value := p.Dict.Get("Annots")
 	ref, ok := value.(Ref)

@@ -58,15 +58,15 @@ func TestPageTree(t *testing.T) {
 				t.Errorf("PageCount() = %d, want %d", got, test.count)
 			}
 			if d.Repaired() {
-				t.Error("the document was repaired")
+				t.Error("Repaired() = true, want false")
 			}
 			checkRepairedTree(t, file, test.want)
 		})
 	}
 }
 
-// checkRepairedTree checks that an update of a file with a faulty page tree
-// replaces the tree, but not the pages.
+// checkRepairedTree checks that the page tree of file is faulty, and that an update
+// corrects the tree and keeps the pages.
 func checkRepairedTree(t *testing.T, file []byte, want []int) {
 	t.Helper()
 	d := open(t, file)
@@ -103,12 +103,12 @@ func TestUpdateKeepsValidPageTree(t *testing.T) {
 	} {
 		d := open(t, file)
 		if u := d.Update(); d.FaultyPageTree() || len(u.order) > 0 {
-			t.Errorf("%s: FaultyPageTree() = %v, the update has the objects %v, want false and none", name, d.FaultyPageTree(), u.order)
+			t.Errorf("%s: FaultyPageTree() = %v, objects of the update = %v, want false and none", name, d.FaultyPageTree(), u.order)
 		}
 	}
 }
 
-// A page tree with more pages than the limit is not read to its end.
+// Counting more than maxTreeNodes pages causes ErrLimit.
 func TestTooManyPages(t *testing.T) {
 	t.Parallel()
 	kids := strings.Repeat("3 0 R ", maxTreeNodes+1)
@@ -118,8 +118,8 @@ func TestTooManyPages(t *testing.T) {
 	}
 }
 
-// In this tree of ten levels every node contains the same kid ten times. A
-// traversal without a limit would find 10^10 pages.
+// In a tree of ten levels, every node contains the same kid ten times. A traversal
+// that visits nodes again would find 10^10 pages.
 func TestPageTreeOfSharedKids(t *testing.T) {
 	t.Parallel()
 	bodies := []string{"<</Type/Catalog/Pages 2 0 R>>"}
@@ -131,7 +131,7 @@ func TestPageTreeOfSharedKids(t *testing.T) {
 		t.Errorf("PageCount() = %d, want 1", got)
 	}
 	if d.src.work > 1<<20 {
-		t.Errorf("the document was charged with %d bytes of work, want at most %d", d.src.work, 1<<20)
+		t.Errorf("work = %d bytes, want at most %d", d.src.work, 1<<20)
 	}
 }
 

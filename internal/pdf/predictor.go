@@ -22,8 +22,8 @@ type predictor struct {
 	err    error
 }
 
-// predict returns a reader of the data of in without prediction. It returns in
-// if the data has no prediction.
+// predict returns a reader that reverts the prediction of the data of in. It
+// returns in itself if parms specifies no prediction.
 func (d *Document) predict(in io.Reader, parms *Dict) (io.Reader, error) {
 	kind, _ := d.Int(parms.Get("Predictor"))
 	if kind < 2 {
@@ -63,7 +63,7 @@ func (p *predictor) Read(out []byte) (int, error) {
 	return n, nil
 }
 
-// next decodes a row. The last row may be incomplete.
+// next decodes the next row. The last row may be incomplete.
 func (p *predictor) next() error {
 	var tag [1]byte
 	if p.png {

@@ -6,26 +6,25 @@ import (
 )
 
 const (
-	// maxReference is a limit: a reference with a higher object number does not
-	// affect the numbers of new objects. The limit leaves room below 4,194,304,
-	// the highest object number of PDFium.
+	// maxReference is the highest object number in a reference that affects the
+	// numbers of new objects. It leaves room for new objects below 4,194,304, the
+	// highest object number of PDFium.
 	maxReference = maxNumber/2 - 1000
-	// referenceLength is more than the length of a reference in the usual form,
-	// "8388607 65535 R" with a few spaces.
+	// References of up to referenceLength bytes are found. A usual reference is
+	// shorter, such as "8388607 65535 R" with a few spaces.
 	referenceLength = 64
 )
 
-// AvoidReferenced causes later updates to assign numbers above the highest number
-// in the references of the file to new objects. AvoidReferenced ignores numbers
-// above maxReference. Without AvoidReferenced, a new object could become the
-// target of a reference to a missing object. AvoidReferenced returns only errors
-// of the reader.
+// AvoidReferenced ensures that in later updates, new objects have numbers above
+// those in all references of the file. Otherwise, a new object could become the
+// target of a reference to a missing object. AvoidReferenced ignores numbers above
+// maxReference. It returns only errors of the reader.
 //
 // AvoidReferenced reads the whole file, but does not parse the objects: it
-// searches the bytes of the file and of the object streams. Text in other streams
-// that looks like a reference counts too, which only leaves numbers unused. An
-// object stream that cannot be decoded is skipped, because viewers cannot read
-// its references either.
+// searches the bytes of the file and of the decoded object streams. Other bytes
+// that look like a reference count too, which leaves numbers unused but is
+// harmless. An object stream that cannot be decoded is skipped, because viewers
+// cannot read its references either.
 func (d *Document) AvoidReferenced() error {
 	buf := make([]byte, min(scanWindow, d.src.size))
 	for at := int64(0); at < d.src.size; at += scanWindow - referenceLength {
@@ -35,8 +34,8 @@ func (d *Document) AvoidReferenced() error {
 		}
 		d.maxReferenced = max(d.maxReferenced, highestIn(text))
 	}
-	// The search has its own limit of work and repairs nothing, so that it does
-	// not change how the document is read.
+	// The search of object streams has its own limit of work and starts no repair,
+	// so that it does not change how the document is read.
 	work, failure, frozen := d.src.work, d.src.err, d.frozen
 	d.src.work, d.frozen = 0, true
 	for number := range d.objectStreamNumbers() {
@@ -99,9 +98,9 @@ func highestIn(text []byte) int {
 	}
 }
 
-// lastNumber returns the digits before the white space at the end of text, and
-// the text before the digits. The digits are nil if text does not end with digits
-// and white space.
+// lastNumber returns the digits before the white space at the end of text, and the
+// text before the digits. Both are nil if text does not end with digits and white
+// space.
 func lastNumber(text []byte) (before, digits []byte) {
 	end := len(text)
 	for end > 0 && isSpace(text[end-1]) {

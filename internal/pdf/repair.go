@@ -29,8 +29,8 @@ type repairer struct {
 	objectStreams []int   // object numbers in file order
 	trailers      []*Dict // trailers of tables and cross-reference streams
 	catalogs      []int
-	pageTrees     []int // object numbers of page trees
-	nextObj       int64 // offset of the next "obj" that was found
+	pageTrees     []int // object numbers of the roots of page trees
+	nextObj       int64 // offset of the next "obj" in the window, or of the window's end
 	lastStart     int64 // offset of the last object
 	closed        bool  // the last object is a cross-reference stream, or is followed by a trailer or startxref
 }
@@ -91,7 +91,7 @@ func (r *repairer) synthesizeCatalog() bool {
 	return false
 }
 
-// emptyTree reports whether the page tree is valid but has no pages.
+// emptyTree reports whether the /Kids of the page tree's root is an empty array.
 func (r *repairer) emptyTree() bool {
 	kids, ok := r.d.Resolve(r.d.Dict(r.d.catalog.Get("Pages")).Get("Kids")).(Array)
 	return ok && len(kids) == 0
@@ -101,9 +101,9 @@ func (r *repairer) emptyTree() bool {
 // creates.
 const maxSyntheticPages = 4096
 
-// synthesizePageTree creates a page tree of the page objects in the file,
-// because no tree in the file contains them. If there are no page objects, it
-// returns ErrNoPages if the catalog is valid, otherwise ErrDamaged.
+// synthesizePageTree creates a page tree of the page objects in the file. If there
+// are no page objects, it returns ErrNoPages if there is a catalog, otherwise
+// ErrDamaged.
 func (r *repairer) synthesizePageTree() error {
 	d := r.d
 	kids := Array{}
@@ -161,9 +161,8 @@ func (r *repairer) scan() error {
 	return nil
 }
 
-// step processes the next object or trailer that follows the offset pos in the
-// window, and returns the offset at which to continue. at is the offset of the
-// window.
+// step processes the next object or trailer after the offset pos in the window, and
+// returns the offset at which to continue. at is the offset of the window.
 func (r *repairer) step(window []byte, at, pos int64) (int64, error) {
 	end := at + int64(len(window))
 	if r.nextObj < pos { // the result is reused, because many trailers may precede the object
@@ -194,8 +193,8 @@ func (r *repairer) step(window []byte, at, pos int64) (int64, error) {
 	return r.objectAt(at+int64(start), after)
 }
 
-// objectStart returns the index of the object number in text, which must end
-// with an object number and a generation.
+// objectStart returns the index of the object number in text. It returns false if
+// text does not end with an object number and a generation.
 func objectStart(text []byte) (int, bool) {
 	i := len(text)
 	for range 2 {
@@ -221,7 +220,7 @@ func objectStart(text []byte) (int, bool) {
 // which to continue.
 func (r *repairer) trailerAt(pos int64) (int64, error) {
 	r.closed = true
-	if err := r.d.src.charge(chunkOverlap / 2); err != nil { // real files have few trailers
+	if err := r.d.src.charge(chunkOverlap / 2); err != nil { // limits the number of trailers
 		return 0, err
 	}
 	obj, err := r.d.parseAt(pos)
@@ -237,9 +236,8 @@ func (r *repairer) trailerAt(pos int64) (int64, error) {
 	return pos, nil
 }
 
-// objectAt records the object that begins at start, and skips the data of a
-// stream. It returns the offset at which to continue: the end of the data of a
-// stream, or the parameter after if there is no stream.
+// objectAt records the object that begins at start. It returns the offset at which
+// to continue: the end of the data of a stream, or after if there is no stream.
 func (r *repairer) objectAt(start, after int64) (int64, error) {
 	d := r.d
 	text, err := d.src.window(start, chunkOverlap)
@@ -337,9 +335,8 @@ func (r *repairer) section() section {
 	return s
 }
 
-// trailer returns a trailer with those entries of all found trailers that
-// inheritedTrailer lists. A later trailer takes precedence over an earlier
-// trailer.
+// trailer returns a trailer with the entries of inheritedTrailer from all found
+// trailers. A later trailer takes precedence over an earlier trailer.
 func (r *repairer) trailer() *Dict {
 	trailer := &Dict{}
 	for _, t := range slices.Backward(r.trailers) {
@@ -393,9 +390,9 @@ func (r *repairer) readObjectStreams() error {
 }
 
 // findCatalog returns the catalog of the last trailer that refers to a valid
-// catalog, otherwise the last valid catalog in the file. If the file has no valid
-// catalog outside of object streams, findCatalog searches the object streams and
-// records their page trees.
+// catalog, otherwise the last valid catalog outside of object streams. If there is
+// neither, findCatalog searches the objects in object streams, and also records the
+// page trees among them.
 func (r *repairer) findCatalog() (Object, bool) {
 	d := r.d
 	valid := func(root Object) bool { return d.Dict(d.Dict(root).Get("Pages")) != nil }

@@ -9,19 +9,19 @@ import (
 // maxCompared is the maximum number of objects that MovedObjects compares.
 const maxCompared = 1 << 20
 
-// MovedObjects returns the numbers of the objects whose position in d differs
-// from the position in before, an earlier revision of the same file, and of the
-// objects that only one of the two revisions has. The objects in an object stream
-// move with the stream. MovedObjects compares the cross-references and not the
-// bytes, because a revision can make a hidden object visible without writing any
-// object. The error is ErrLimit if there are too many objects.
+// MovedObjects compares d with before, an earlier revision of the same file. It
+// returns the numbers of the objects whose positions in the revisions differ, and
+// of the objects that only one revision has. The objects in an object stream move
+// with the stream. MovedObjects compares the cross-references and not the bytes,
+// because a revision can make a hidden object visible without writing any object.
+// The error is ErrLimit if there are too many objects, or an error of a reader.
 func (d *Document) MovedObjects(before *Document) ([]int, error) {
 	numbers, err := numbersOf(d, before)
 	if err != nil {
 		return nil, err
 	}
 	moved := map[int]bool{}
-	inStreams := map[int]int{} // objects at the same index of the same object stream
+	inStreams := map[int]int{} // by object number: the object stream, if stream and index are unchanged
 	for _, number := range numbers {
 		earlier, err := before.lookup(number)
 		if err != nil {

@@ -31,10 +31,10 @@ func TestMovedObjects(t *testing.T) {
 		}
 	}
 
-	// No object is written, but the cross-reference changes one object and
+	// The revision writes no object, but its cross-reference moves one object and
 	// removes another object.
 	file := pdftest.File("", append(onePage("a"), "<</In/Use>>")...)
-	const hidden = 1 // any offset that object 4 does not have
+	const hidden = 1 // any offset other than that of object 4
 	more := fmt.Sprintf("xref\n4 2\n%010d 00000 n \n0000000000 00001 f \ntrailer\n<</Size 6/Root 1 0 R/Prev %d>>\nstartxref\n%d\n%%%%EOF\n",
 		hidden, open(t, file).xref.start, len(file))
 	moved, err := open(t, append(slices.Clone(file), more...)).MovedObjects(open(t, file))
@@ -62,7 +62,7 @@ func TestMovedObjectStream(t *testing.T) {
 	moved, err := open(t, append(slices.Clone(file), tail...)).MovedObjects(open(t, file))
 	for _, number := range []int{1, 2, 3, 5} {
 		if err != nil || !slices.Contains(moved, number) {
-			t.Errorf("MovedObjects = %v (error %v), want object %d in the list", moved, err, number)
+			t.Errorf("MovedObjects = %v (error %v), want a list with %d", moved, err, number)
 		}
 	}
 }

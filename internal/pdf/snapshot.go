@@ -2,19 +2,19 @@ package pdf
 
 import "fmt"
 
-// Snapshot is what an update needs of a document: its size, trailer, catalog and
-// encryption, without the other objects. Unlike a Document, a Snapshot can be used by
-// several goroutines. It is for programs that write many updates of one document
+// Snapshot contains the parts of a document that an update needs: its size, trailer,
+// catalog and encryption. Unlike a Document, a Snapshot can be used by several
+// goroutines at a time. It is for programs that write many updates of one document
 // and know the references of the objects to replace.
 type Snapshot struct {
 	doc  Document
 	next int
-	last byte // of the file
+	last byte // the last byte of the file
 }
 
 // Snapshot returns a snapshot of the document. The error is ErrDamaged if other
 // readers cannot use the cross-reference or the page tree of the document, because
-// an update would have to replace it.
+// an update would have to replace them.
 func (d *Document) Snapshot() (*Snapshot, error) {
 	if d.FaultyPageTree() || d.repaired || d.lenient {
 		return nil, fmt.Errorf("%w: an update must repair it", ErrDamaged)
@@ -45,8 +45,8 @@ func (d *Document) Snapshot() (*Snapshot, error) {
 }
 
 // Update begins an incremental update of the document. The update cannot read the
-// document: Resolve and similar methods know only the changes. The reference that is
-// passed to Set must have the generation of the object in the document.
+// document: Resolve, Dict and Array return only objects of the update. The reference
+// that is passed to Set must have the generation of the object in the document.
 func (s *Snapshot) Update() *Update {
 	return &Update{doc: &s.doc, snapshot: s, first: s.next, next: s.next, catalog: s.doc.catalogRef, objects: map[int]Object{}, refs: map[int]Ref{}, pages: map[int]Ref{}}
 }

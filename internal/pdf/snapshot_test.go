@@ -11,14 +11,14 @@ import (
 	"github.com/certvault/certvault/internal/pdf/pdftest"
 )
 
-// An update of a snapshot has the same bytes as the same update of the document, even if the file is
-// encrypted or several goroutines write updates.
+// An update of a snapshot has the same bytes as the same update of the document, even if several
+// goroutines write updates.
 func TestSnapshot(t *testing.T) {
 	files := map[string][]byte{"table": onePageFile(), "stream": compressed(t), "no newline": bytes.TrimRight(onePageFile(), "\n")}
 	for _, name := range []string{"enc-empty-user/aes256-r6-owner.pdf", "structure/hybrid-xref-word.pdf"} {
 		data, err := os.ReadFile(filepath.Join(corpus, "pdf", name))
 		if err != nil {
-			continue // the corpus is not on this machine
+			continue // the corpus is missing
 		}
 		files[name] = data
 	}
@@ -64,7 +64,7 @@ func TestSnapshot(t *testing.T) {
 	}
 }
 
-// A document that an update must repair has no snapshot.
+// Snapshot fails if the page tree has a wrong /Count.
 func TestSnapshotOfDamaged(t *testing.T) {
 	objects := onePage("")
 	objects[1] = "<</Type/Pages/Kids[3 0 R]/Count 7/MediaBox[0 0 200 100]>>"
@@ -74,6 +74,6 @@ func TestSnapshotOfDamaged(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := d.Snapshot(); !errors.Is(err, ErrDamaged) {
-		t.Errorf("Snapshot() = %v, want ErrDamaged", err)
+		t.Errorf("Snapshot returned error %v, want ErrDamaged", err)
 	}
 }

@@ -6,16 +6,16 @@ import (
 	"io"
 )
 
-// Limits on the cost of one document. An ordinary certificate remains far below
-// each limit.
+// Limits on the memory and work for one document. An ordinary certificate remains
+// far below each limit.
 const (
 	maxDecoded    = 32 << 20  // bytes that one stream may decode to
 	maxWork       = 160 << 20 // bytes parsed and decoded for one document, see charge
 	maxObjectSize = 16 << 20  // bytes of an object's text, without stream data
 	maxNodes      = 1 << 19   // objects within one indirect object
 	maxDepth      = 256       // nesting depth of arrays and dictionaries
-	maxNumber     = 8_388_607 // object number (Annex C.2)
-	maxCached     = 1 << 20   // objects in the cache
+	maxNumber     = 8_388_607 // the highest object number (Annex C.2)
+	maxCached     = 1 << 20   // objects in the cache, including contained objects
 )
 
 const (
@@ -56,8 +56,8 @@ func (s *source) charge(n int64) error {
 	return nil
 }
 
-// chargeParsed charges the work of a lexer since the position from: the bytes,
-// and 32 more for each object.
+// chargeParsed charges the work of a lexer that began at the position from: the
+// bytes, and 32 more for each object.
 func (s *source) chargeParsed(l *lexer, from int) error {
 	return s.charge(int64(l.pos-from) + 32*int64(l.nodes))
 }

@@ -6,17 +6,17 @@ import (
 	"io"
 )
 
-// Stream is a stream object (7.3.8). The data of a stream of a document is not
-// in memory. It is read from the file each time.
+// Stream is a stream object (7.3.8). The data of a stream of a document is not kept
+// in memory, but read from the file each time.
 type Stream struct {
 	Dict *Dict
 
 	doc    *Document // the document that contains the stream; nil for a new stream
-	ref    Ref       // its reference; the encryption depends on it
+	ref    Ref       // reference of the stream, on which the encryption depends
 	offset int64     // offset of its data in the file
 	length int64     // length of its data in the file; -1 if not yet known
 
-	searched bool // /Length was wrong, so the end was searched for
+	searched bool // /Length was wrong or missing, so the end was searched for
 
 	data    []byte    // data of a new stream
 	body    io.Reader // data of a new stream, copied when the stream is written
@@ -24,8 +24,9 @@ type Stream struct {
 	encoded bool // the data already has the form that Dict's /Filter describes
 }
 
-// NewStream returns a stream with data. The data is compressed if dict has no
-// filter and the compressed data is smaller. dict may be nil and is not changed.
+// NewStream returns a stream with data. When the stream is written, the data is
+// compressed if dict has no filter and compressed data is smaller. dict may be nil
+// and is not changed.
 func NewStream(dict *Dict, data []byte) *Stream { return &Stream{Dict: dict.Clone(), data: data} }
 
 // NewRawStream returns a stream with data that is already encoded as the
@@ -117,10 +118,10 @@ func (d *Document) measure(s *Stream) error {
 // scanWindow is the window size for searches in the file.
 const scanWindow = 256 << 10
 
-// findEndstream returns the end of the stream data that begins at offset: before
-// the next endstream or endobj, whichever comes first, and before the end-of-line
-// marker that precedes it. If neither keyword follows, the data ends with the
-// file.
+// findEndstream returns the offset of the end of the stream data that begins at
+// offset. The data ends before the next endstream or endobj and before the
+// end-of-line marker that precedes this keyword. If neither keyword follows, the
+// data ends with the file.
 func (d *Document) findEndstream(offset int64) (int64, error) {
 	const overlap = 16
 	for pos, n := offset, chunkOverlap; pos < d.src.size; pos, n = pos+int64(n-overlap), scanWindow {

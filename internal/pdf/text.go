@@ -43,8 +43,8 @@ func TextString(s string) String {
 		}
 		out = append(out, code)
 	}
-	// A string that begins with the mark of another encoding would be read in
-	// that encoding.
+	// If a string begins with the byte order mark of another encoding, readers
+	// decode the string in that encoding.
 	if text := string(out); strings.HasPrefix(text, "\xfe\xff") || strings.HasPrefix(text, "\xff\xfe") || strings.HasPrefix(text, "\xef\xbb\xbf") {
 		return utf16String(s)
 	}
@@ -59,8 +59,7 @@ func utf16String(s string) String {
 	return String(out)
 }
 
-// Date returns t as a date string (7.9.4) in UTC. Nothing follows the Z: the
-// grammar has no offset there, although some readers accept one.
+// Date returns t in UTC as a date string (7.9.4) that ends with Z.
 func Date(t time.Time) String { return String(t.UTC().Format("D:20060102150405Z")) }
 
 // Text decodes a text string in PDFDocEncoding, UTF-16BE, UTF-8, or UTF-16LE. The
@@ -83,8 +82,8 @@ func (s String) Text() string {
 	return out.String()
 }
 
-// decodeUTF16 decodes pairs of bytes; high is the index of the high byte in a
-// pair.
+// decodeUTF16 decodes UTF-16. high and low are the indices of the high byte and the
+// low byte in each pair of bytes.
 func decodeUTF16(text string, high, low int) string {
 	units := make([]uint16, 0, len(text)/2)
 	for ; len(text) >= 2; text = text[2:] {
@@ -93,7 +92,7 @@ func decodeUTF16(text string, high, low int) string {
 	return dropEscapes(string(utf16.Decode(units)))
 }
 
-// dropEscapes removes language codes. A code begins and ends with U+001B.
+// dropEscapes removes language escapes, which begin and end with U+001B.
 func dropEscapes(text string) string {
 	before, rest, found := strings.Cut(text, "\x1b")
 	if !found {
@@ -104,7 +103,7 @@ func dropEscapes(text string) string {
 		out.WriteString(before)
 		_, after, closed := strings.Cut(rest, "\x1b")
 		if !closed {
-			break // not a language code: the rest is text
+			break // not a language escape: the rest is text
 		}
 		before, rest, found = strings.Cut(after, "\x1b")
 		if !found {

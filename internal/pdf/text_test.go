@@ -20,7 +20,7 @@ func TestTextString(t *testing.T) {
 			t.Errorf("TextString(%q) = %q, want %q", test.text, got, test.want)
 		}
 		if back := got.Text(); back != test.text {
-			t.Errorf("%q is encoded and decoded as %q", test.text, back)
+			t.Errorf("encoding and decoding %q returned %q, want the same text", test.text, back)
 		}
 	}
 }

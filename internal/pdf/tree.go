@@ -16,10 +16,9 @@ type treeState struct {
 // If there are too many pages to count, Err returns ErrLimit.
 func (d *Document) PageCount() int { return d.checkTree().pages }
 
-// FaultyPageTree reports whether other readers would find different pages in
-// the document, or none: the page tree breaks a rule of 7.7.3, such as a wrong
-// /Count, a node or a page that is a direct object, a loop, or a wrong /Parent.
-// An Update replaces such a tree.
+// FaultyPageTree reports whether the page tree breaks a rule of 7.7.3, so that other
+// readers may find other pages, or none. Examples are a wrong /Count or /Parent, a
+// loop, or a page that is a direct object. An Update corrects a faulty page tree.
 func (d *Document) FaultyPageTree() bool { return d.checkTree().faulty }
 
 // checkTree checks the page tree at the first call, and returns the same result
@@ -36,7 +35,7 @@ func (d *Document) checkTree() treeState {
 				_ = d.src.fail(fmt.Errorf("%w: too many pages", ErrLimit))
 			}
 		}
-		if d.repaired == repaired { // otherwise the objects changed during the check
+		if d.repaired == repaired { // otherwise a repair has changed the objects during the check
 			d.tree = &treeState{pages: n, faulty: !ok}
 		}
 	}
@@ -50,7 +49,7 @@ type treeCheck struct {
 }
 
 // count returns the number of pages in an element of /Kids. It returns false if
-// there is a fault. A loop is detected as a tree that is too deep.
+// there is a fault. A loop exceeds the limit on the depth or on the number of nodes.
 func (c *treeCheck) count(obj, parent Object, depth int) (int, bool) {
 	ref, ok := obj.(Ref)
 	if c.visited++; !ok || c.visited > maxTreeNodes || depth > maxTreeDepth {
@@ -90,8 +89,8 @@ func refersTo(obj, target Object) bool {
 	return ok && isRef && a.Number == b.Number
 }
 
-// treeRepair replaces the faulty entries of a page tree. It visits the same
-// nodes and pages as a treeWalk, in the same order.
+// treeRepair corrects a page tree in an update. It visits the same nodes and pages
+// as a treeWalk, in the same order.
 type treeRepair struct {
 	u       *Update
 	seen    map[int]bool
@@ -99,8 +98,8 @@ type treeRepair struct {
 	visited int
 }
 
-// repairTree replaces entries of the page tree so that all readers find the pages
-// that PageCount counts.
+// repairTree corrects the page tree so that all readers find the pages that
+// PageCount counts.
 func (u *Update) repairTree() {
 	r := treeRepair{u: u, seen: map[int]bool{}}
 	old := u.doc.catalog.Get("Pages")
@@ -117,9 +116,9 @@ func (u *Update) repairTree() {
 	}
 }
 
-// node replaces an element of /Kids, and everything below the element, where
-// necessary. It returns the reference of the element in the update, or the zero
-// Ref if the element contains no page.
+// node corrects an element of /Kids and the elements below it. It returns the
+// reference of the element in the update, or the zero Ref if the element contains
+// no page.
 func (r *treeRepair) node(obj Object, parent Ref, depth int) Ref {
 	d := r.u.doc
 	if r.visited++; r.visited > maxTreeNodes {

@@ -17,7 +17,7 @@ type Update struct {
 	order    []int
 	objects  map[int]Object
 	refs     map[int]Ref
-	pages    map[int]Ref // by index: pages that are direct objects of /Kids in the document
+	pages    map[int]Ref // by index: references of pages that are direct objects of /Kids in the document
 	catalog  Ref         // zero if the catalog is not an indirect object
 	trailer  []Entry
 	written  bool
@@ -25,7 +25,7 @@ type Update struct {
 
 var errWritten = errors.New("the update is already written")
 
-// Update begins an incremental update. The update replaces a faulty page tree.
+// Update begins an incremental update. The update corrects a faulty page tree.
 // After Update, the document is never repaired.
 func (d *Document) Update() *Update {
 	faulty := d.FaultyPageTree()
@@ -58,8 +58,7 @@ func (u *Update) Reserve() Ref {
 func (u *Update) Add(obj Object) Ref { return u.Set(u.Reserve(), obj) }
 
 // Set sets a new value for the object of ref, which is in the document or
-// reserved. It returns the reference of the object, which has the generation of
-// the object in the file.
+// reserved. It returns ref with the generation of the object in the document.
 func (u *Update) Set(ref Ref, obj Object) Ref {
 	if ref.Number < u.first && u.snapshot == nil {
 		ref = u.doc.currentRef(ref)
@@ -97,7 +96,7 @@ func (u *Update) Array(obj Object) Array {
 	return a
 }
 
-// Catalog returns the document catalog with the changes so far; clone it to
+// Catalog returns the document catalog with the changes so far. Clone it before you
 // change it.
 func (u *Update) Catalog() *Dict {
 	if changed, ok := u.objects[u.catalog.Number].(*Dict); ok {
@@ -123,8 +122,8 @@ func (u *Update) SetCatalog(catalog *Dict) {
 	u.Set(u.catalog, catalog)
 }
 
-// SetPage sets a new dictionary for the page, a changed copy of PageDict, and
-// returns the reference of the page.
+// SetPage replaces the dictionary of a page and returns the reference of the page.
+// dict should be a changed copy of PageDict.
 func (u *Update) SetPage(p *Page, dict *Dict) Ref { return u.Set(u.PageRef(p), dict) }
 
 // PageRef returns the reference of a page. A page that is a direct object of
@@ -133,13 +132,13 @@ func (u *Update) PageRef(p *Page) Ref {
 	if p.Ref != (Ref{}) {
 		return p.Ref
 	}
-	// The reference belongs to this update and not to the page, because another
-	// update of the same document assigns other numbers.
+	// The reference is stored in the update and not in the page, because another
+	// update of the same document may assign another number.
 	return u.pages[p.Index]
 }
 
-// PageDict returns the dictionary of a page with the changes so far; clone it
-// to change it.
+// PageDict returns the dictionary of a page with the changes so far. Clone it before
+// you change it.
 func (u *Update) PageDict(p *Page) *Dict {
 	if changed, ok := u.objects[u.PageRef(p).Number].(*Dict); ok {
 		return changed
@@ -222,7 +221,7 @@ var structural = []Name{
 
 // newTrailer returns the trailer of the update: the entries of the previous
 // trailer (7.5.6), the entries of SetTrailer, and a new second file identifier
-// (14.4). An encrypted file without a first identifier gets none.
+// (14.4). An encrypted file without a first identifier gets no identifier.
 func (u *Update) newTrailer(identifier String) (*Dict, error) {
 	d := u.doc
 	trailer := d.xref.trailer.Clone()
@@ -269,7 +268,7 @@ func (u *Update) complete(entries []numberedEntry) ([]numberedEntry, error) {
 			return nil, err
 		}
 		if e.kind == entryInFile {
-			if e.offset += d.base - d.headerAt; e.offset < 0 { // it is before the header
+			if e.offset += d.base - d.headerAt; e.offset < 0 { // the object is before the header
 				e = entry{}
 			}
 		}

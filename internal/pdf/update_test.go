@@ -94,7 +94,7 @@ func TestUpdateIsDeterministic(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !bytes.Equal(a, b) {
-			t.Error("two updates of the same file differ")
+			t.Error("two updates of the same file differ, want the same bytes")
 		}
 	}
 }
@@ -119,7 +119,7 @@ func TestUpdateGenerations(t *testing.T) {
 	}
 }
 
-// Offsets are relative to the header even if bytes precede it.
+// The offsets of an update are relative to the header, even if bytes precede it.
 func TestUpdateAfterJunkBeforeHeader(t *testing.T) {
 	t.Parallel()
 	file := append([]byte("GIF89a junk\n"), onePageFile()...)
@@ -137,17 +137,16 @@ func TestUpdateBeginsOnNewLine(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got, want := tail[0] == '\n', original[len(original)-1] != '\n'; got != want {
-			t.Errorf("tail begins with a newline: %v, want %v", got, want)
+			t.Errorf("tail begins with a newline = %v, want %v", got, want)
 		}
 	}
 }
 
-// New objects have numbers above every number that the file refers to, even if no
-// object has that number. Otherwise a dangling reference would get a target.
-// References above maxReference are ignored.
+// After AvoidReferenced, new objects have numbers above those in all references of
+// the file. Numbers above maxReference are ignored.
 func TestNewObjectsAreNotReferencedByTheOriginal(t *testing.T) {
 	t.Parallel()
-	// bodies returns the objects of a file whose page refers to a missing object.
+	// bodies returns the objects of a file whose page contains reference.
 	bodies := func(reference string) []string {
 		list := onePage("")
 		list[2] = strings.Replace(list[2], "/Type/Page", "/Type/Page/Missing "+reference, 1)
@@ -170,7 +169,7 @@ func TestNewObjectsAreNotReferencedByTheOriginal(t *testing.T) {
 			t.Parallel()
 			d := open(t, test.file)
 			if err := d.AvoidReferenced(); err != nil || d.Err() != nil {
-				t.Fatal(err, d.Err())
+				t.Fatalf("AvoidReferenced returned %v, Err() = %v, want nil", err, d.Err())
 			}
 			if got := d.Update().Add(nil); got.Number != test.want {
 				t.Errorf("the first new object has the number %d, want %d", got.Number, test.want)
@@ -205,7 +204,7 @@ func TestPlaceholder(t *testing.T) {
 			requireClean(t, all)
 			value := open(t, all).Dict(ref)
 			if value.Get("Contents") != String("\xde\xad\xbe\xef") || value.Get("Reason") != secret {
-				t.Errorf("signature dictionary = %v, want the inserted /Contents and the reason", value)
+				t.Errorf("signature dictionary = %v, want the changed /Contents and the original /Reason", value)
 			}
 			if name == "encrypted" && bytes.Contains(tail, []byte(secret)) {
 				t.Error("/Reason is not encrypted")
@@ -214,8 +213,8 @@ func TestPlaceholder(t *testing.T) {
 	}
 }
 
-// An update can change a page that is a direct object, even if its parents are
-// direct objects up to the catalog.
+// An update can change a page that is a direct object, even if all its ancestors
+// are direct objects.
 func TestUpdateOfDirectPage(t *testing.T) {
 	t.Parallel()
 	page := "<</Type/Page/MediaBox[0 0 9 9]>>"
@@ -236,14 +235,14 @@ func TestUpdateOfDirectPage(t *testing.T) {
 			}
 			d = open(t, append(file, tail...))
 			if got := content(t, d, firstPage(t, d)); !strings.Contains(got, "/CvTest Do") {
-				t.Errorf("the first page has no stamp: %q", got)
+				t.Errorf("content of the first page = %q, want a stamp", got)
 			}
 			second, err := d.Page(1)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if second.Dict.Has("Contents") {
-				t.Error("the second page was changed")
+				t.Error("the second page has /Contents, want none")
 			}
 			if d.PageCount() != 2 {
 				t.Errorf("PageCount() = %d, want 2", d.PageCount())
@@ -339,8 +338,7 @@ func TestWriter(t *testing.T) {
 	}
 }
 
-// A stream of the document with another dictionary has the same data. In an
-// encrypted file, the data is encrypted again.
+// WithDict keeps the data of a stream, even if the file is encrypted.
 func TestStreamWithDict(t *testing.T) {
 	t.Parallel()
 	for name, file := range map[string][]byte{"plain": onePageFile(), "encrypted": encrypted(t, encryptAES128, "", "owner")} {

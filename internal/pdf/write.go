@@ -91,7 +91,7 @@ func (s *serializer) token(text string) {
 }
 
 // object appends a direct object. If encrypt is true, its strings are encrypted
-// with the key of ref, the indirect object that contains it.
+// with the key of ref, the indirect object that contains the direct object.
 func (s *serializer) object(obj Object, ref Ref, encrypt bool, depth int) {
 	if depth > maxDepth {
 		s.fail(fmt.Errorf("%w: objects are nested too deeply", ErrLimit))
@@ -157,7 +157,7 @@ func (s *serializer) name(n Name) {
 	}
 }
 
-// string appends a literal string if it is plain text, otherwise a hexadecimal
+// string appends a literal string if v is printable ASCII, otherwise a hexadecimal
 // string (7.3.4).
 func (s *serializer) string(v String) {
 	for i := range len(v) {
@@ -182,12 +182,12 @@ func (s *serializer) hexString(data []byte) {
 	s.buf = append(s.buf, '>')
 }
 
-// maxCopied is the maximum size of a stream that must be in memory to be
-// encrypted.
+// maxCopied is the maximum size of a stream that is read into memory to encrypt or
+// decrypt it.
 const maxCopied = 64 << 20
 
-// stream appends a stream (7.3.8). If possible, it copies the data without the
-// buffer.
+// stream appends a stream (7.3.8). If the data is not in memory, it copies the data
+// without the buffer.
 func (s *serializer) stream(ref Ref, stream *Stream, encryptStrings bool) {
 	dict := stream.Dict.Clone()
 	body, length, err := stream.source()

@@ -43,7 +43,7 @@ type subsection struct {
 
 // section is a cross-reference section (7.5.4, 7.5.8).
 type section struct {
-	subsections []subsection // sorted by first
+	subsections []subsection // sorted by first, unless subsections overlap
 	overlaps    bool
 	hybrid      bool // the next section is the cross-reference stream of this table
 }
@@ -118,9 +118,9 @@ func (s *section) find(number int) *subsection {
 	return &s.subsections[i]
 }
 
-// sort sorts the subsections and records whether some of them overlap.
-// Overlapping subsections are searched linearly. Therefore a section with an
-// overlap and more than 256 subsections counts as damaged.
+// sort sorts the subsections, unless some of them overlap. Overlapping subsections
+// keep their order and are searched linearly. Therefore a section with an overlap
+// and more than 256 subsections counts as damaged.
 func (s *section) sort() error {
 	inOrder := func(a, b subsection) int { return cmp.Compare(a.first, b.first) }
 	sorted := s.subsections
@@ -239,7 +239,7 @@ func (d *Document) loadXref() error {
 			next = int64(prev)
 		case Real:
 			next = int64(prev.Float64())
-		case Ref: // seen in old files; the number is the offset
+		case Ref: // some old files have a reference whose number is the offset
 			next = int64(prev.Number)
 		default:
 			more = false
@@ -291,9 +291,9 @@ type sectionPart struct {
 }
 
 // readSection reads the section at an offset relative to d.base. If the section
-// is not there, readSection does not search nearby. Other readers rebuild such a
-// file from its objects. If an update contained the wrong offset as /Prev, those
-// readers would not find any object of the original.
+// begins elsewhere, readSection does not search for it, and the file is repaired.
+// Otherwise an update would contain the wrong offset as /Prev, and other readers
+// would find no object of the original.
 func (d *Document) readSection(at int64) (sectionPart, error) {
 	if at < 0 || at+d.base >= d.src.size {
 		return sectionPart{}, fmt.Errorf("%w: offset %d is outside the file", errXref, at)

@@ -46,9 +46,9 @@ func (d *Document) readTable(at int64) (sectionPart, error) {
 		if pos, err = d.endOfTable(&sub); err != nil {
 			return part, err
 		}
-		// The first entry belongs to object 0, even if the header of the subsection
-		// states 1. Some readers follow that header, so their object numbers are one
-		// too high.
+		// The first entry of a table belongs to object 0, even if the header of the
+		// subsection states 1. Some readers use the number in the header, so their
+		// object numbers are one too high.
 		if len(part.section.subsections) == 0 && sub.first == 1 {
 			if e, err := d.entryAt(&sub, 0); err == nil && e.kind == entryFree && e.generation == 65535 {
 				sub.first, d.lenient = 0, true
@@ -66,8 +66,8 @@ func (l *lexer) integer() (int64, bool) {
 }
 
 // measureTable determines the stride of the entries, which is 20 bytes in the
-// standard. The stride remains 0 if the first entry is not in the usual form, or
-// the last entry is not at the position that the stride implies.
+// standard. The stride remains 0 if the first entry does not have the usual form, or
+// the last entry is not at the position that follows from the stride.
 func (d *Document) measureTable(sub *subsection) error {
 	text, err := d.src.window(sub.offset, 24)
 	if err != nil {
@@ -97,8 +97,8 @@ func (d *Document) measureTable(sub *subsection) error {
 	return nil
 }
 
-// endOfTable returns the offset of the end of the subsection. A subsection in an
-// unusual form, or whose length differs from its header, is read token by token.
+// endOfTable returns the offset of the end of the subsection. It reads the entries
+// token by token if their form is unusual or their number differs from the header.
 func (d *Document) endOfTable(sub *subsection) (int64, error) {
 	if sub.stride > 0 {
 		end := sub.offset + int64(sub.count-1)*int64(sub.stride) + 18

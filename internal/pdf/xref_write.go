@@ -100,7 +100,7 @@ func (s *serializer) writeXrefStream(entries []numberedEntry, trailer *Dict, ref
 	}
 	dict.Set("Length", Integer(len(data)))
 	s.buf = fmt.Appendf(s.buf, "%d %d obj\n", ref.Number, ref.Generation)
-	s.dict(dict, ref, false, 0) // never encrypted (7.5.8.2)
+	s.dict(dict, ref, false, 0) // a cross-reference stream is not encrypted (7.5.8.2)
 	s.buf = append(s.buf, "\nstream\n"...)
 	s.buf = append(s.buf, data...)
 	s.buf = append(s.buf, "\nendstream\nendobj\n"...)

@@ -18,7 +18,8 @@ func BenchmarkInstrument(b *testing.B) {
 	}
 }
 
-// BenchmarkCompile measures the start of the renderer without and with a cache.
+// BenchmarkCompile measures the start of the renderer with an empty cache and with a
+// filled cache.
 func BenchmarkCompile(b *testing.B) {
 	for _, bc := range []struct {
 		name string
@@ -45,8 +46,7 @@ func BenchmarkCompile(b *testing.B) {
 	}
 }
 
-// BenchmarkOpen measures the time to create an instance and open a document with
-// one page.
+// BenchmarkOpen measures the time to open and close a document of one page.
 func BenchmarkOpen(b *testing.B) {
 	r := newRenderer(b, Options{})
 	pdf := quarters("")

@@ -35,11 +35,8 @@ func available(files fs.FS) error {
 	return nil
 }
 
-// module returns PDFium's WebAssembly module. It checks the hash at run time,
-// not only in tests, because the embedded file is not committed and may be
-// another file in the build folder, and a wrong module must never run.
-// Decompression and check take a few milliseconds each time PDFium is loaded, and
-// the start of the server does not wait for them.
+// module returns PDFium's WebAssembly module. It checks the hash at run time, because
+// the embedded file is not committed and the build folder may contain another file.
 func module(files fs.FS) ([]byte, error) {
 	packed, err := fs.ReadFile(files, binaryName)
 	if err != nil {

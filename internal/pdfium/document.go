@@ -19,7 +19,7 @@ type Document struct {
 	instance *instance // nil when closed
 	handle   uint64    // FPDF_DOCUMENT
 	pages    int
-	page     uint64 // FPDF_PAGE of the last used page, or 0
+	page     uint64 // FPDF_PAGE of the page that was used last, or 0
 	index    int    // index of page
 	form     uint64 // FPDF_FORMHANDLE, or 0
 	failed   error  // not nil if the instance can no longer be used
@@ -86,8 +86,8 @@ func (i *instance) lastError(ctx context.Context) error {
 
 // run calls work with a context that ends with ctx, after the renderer's timeout,
 // or when the renderer is closed. The caller holds d.mu, or d is not shared yet.
-// run converts the error of work to an error for the caller. After an error that
-// makes the instance unusable, run returns that error without calling work.
+// run converts the error of work to an error for the caller. If an earlier error
+// made the instance unusable, run returns that error without calling work.
 func (d *Document) run(ctx context.Context, work func(ctx context.Context) error) error {
 	if d.instance == nil {
 		return ErrClosed
@@ -179,8 +179,8 @@ func (d *Document) size(ctx context.Context, page int) (width, height float64, e
 	return size[0], size[1], nil
 }
 
-// Close frees the document. It waits for a call in progress. Closing twice is
-// allowed.
+// Close frees the document. It waits for a call in progress. Close may be called
+// more than once.
 func (d *Document) Close() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -196,8 +196,8 @@ func (d *Document) Close() {
 	<-r.slots
 }
 
-// release puts the instance back. It does not close the objects of PDFium,
-// because all memory of the instance is reset or freed.
+// release returns the instance to the engine. It does not close the objects of
+// PDFium, because the memory of the instance is reset or freed.
 func (d *Document) release() {
 	if d.instance == nil {
 		return

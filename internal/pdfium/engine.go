@@ -22,8 +22,7 @@ type engine struct {
 	idle  []*instance // instances with the state start
 }
 
-// instrumented returns PDFium's module after instrument, in the form that is
-// compiled.
+// instrumented returns PDFium's module with the changes of instrument.
 func instrumented() ([]byte, error) {
 	wasm, err := module(files)
 	if err != nil {
@@ -67,7 +66,7 @@ func compile(ctx context.Context, wasm []byte, cache wazero.CompilationCache, li
 	return compileWith(ctx, ctx, wasm, cache, limit)
 }
 
-// compileWith is compile with another context for the compilation itself.
+// compileWith is like compile, but uses the context compiling for the compilation.
 func compileWith(compiling, ctx context.Context, wasm []byte, cache wazero.CompilationCache, limit int64) (*engine, error) {
 	config := wazero.NewRuntimeConfig().WithMemoryLimitPages(uint32(limit / wasmPage))
 	if cache != nil {
@@ -103,9 +102,9 @@ func (e *engine) instance(ctx context.Context) (*instance, error) {
 	return i, err
 }
 
-// put takes an instance back. It keeps the instance if its state can be reset,
-// which costs less than a new instance. usable reports whether all calls of the
-// instance succeeded.
+// put returns an instance to the engine. It keeps the instance if its state can be
+// reset, because a reset costs less than a new instance. usable reports whether the
+// calls of the instance succeeded.
 func (e *engine) put(i *instance, usable bool) {
 	if usable && e.start.reset(i) {
 		e.mu.Lock()

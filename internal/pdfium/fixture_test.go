@@ -70,8 +70,8 @@ var sharedRenderer = sync.OnceValues(func() (*Renderer, error) {
 	return New(context.Background(), Options{CacheDir: cacheDir})
 })
 
-// shared returns the shared renderer. Without PDFium the test is skipped; in CI
-// it fails.
+// shared returns the shared renderer. Without PDFium, it skips the test, or fails it
+// in CI.
 func shared(tb testing.TB) *Renderer {
 	tb.Helper()
 	r, err := sharedRenderer()
@@ -117,8 +117,8 @@ func lattice() []byte {
 	return onePage("/MediaBox[0 0 595.28 841.89]", b.String())
 }
 
-// endless returns a page whose rendering takes longer than any deadline: each
-// of its forms draws the next form ten times.
+// endless returns a page whose rendering takes longer than the deadlines of the
+// tests: each of its forms, except the last, draws the next form ten times.
 func endless() []byte {
 	const depth = 12
 	var forms []string
@@ -182,8 +182,8 @@ type sample struct {
 	data   []byte
 }
 
-// corpus returns the PDF files of the corpus, a folder next to the repository, or some of the files
-// with -short.
+// corpus returns the PDF files of the corpus, which is in a folder next to the repository. With -short,
+// it returns only some of the files.
 func corpus(tb testing.TB) []sample {
 	tb.Helper()
 	root := filepath.Join("..", "..", "..", "shared", "corpus")

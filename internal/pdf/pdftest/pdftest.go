@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// File returns a file of the objects, numbered from 1, with a cross-reference
-// table (ISO 32000-2, 7.5.4). The first object is the catalog. The text in
+// File returns a PDF file of the objects, numbered from 1, with a cross-reference
+// table (ISO 32000-2, 7.5.4). The first object must be the catalog. The text in
 // trailer is added to the trailer dictionary.
 func File(trailer string, objects ...string) []byte {
 	var b bytes.Buffer
@@ -61,7 +61,7 @@ func page(text string) []string {
 	}
 }
 
-// Blank returns a file of one empty page of a size in points.
+// Blank returns a file of one empty page. width and height are in points.
 func Blank(width, height int) []byte {
 	objects := page("")
 	objects[2] = fmt.Sprintf("<</Type/Page/Parent 2 0 R/MediaBox[0 0 %d %d]/Resources<<>>>>", width, height)

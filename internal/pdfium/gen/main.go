@@ -1,5 +1,5 @@
-// Command gen writes PDFium's WebAssembly module as the binary embeds it: compressed, after a check
-// of its digest. Its output depends only on its input.
+// Command gen checks the SHA-256 of PDFium's WebAssembly module and compresses the module for the
+// binary. The same module always produces the same output.
 package main
 
 import (
