@@ -61,7 +61,7 @@ func instantiateHost(ctx context.Context, runtime wazero.Runtime, module wazero.
 		env:  runtime.NewHostModuleBuilder(env),
 		wasi: runtime.NewHostModuleBuilder(wasi),
 	}
-	// The exporter provides setjmp and longjmp: invoke_* and
+	// The exporter provides the imports for setjmp and longjmp: invoke_* and
 	// _emscripten_throw_longjmp.
 	exporter, err := emscripten.NewFunctionExporterForModule(module)
 	if err != nil {
@@ -121,9 +121,9 @@ func endCall(err error) {
 
 func abort(context.Context, api.Module, *instance, []uint64) { endCall(errAbort) }
 
-// clock is called after a number of loop iterations (see instrument) and ends
-// the call when ctx is done. It always returns a time in 1970, so that a
-// rendered page does not depend on the date.
+// clock ends the current call of PDFium if ctx is done. The instrumented module
+// calls it after every clockInterval loop iterations. The result is always the same
+// time, so that a rendered page does not depend on the date.
 func clock(ctx context.Context, _ api.Module, _ *instance, stack []uint64) {
 	if err := ctx.Err(); err != nil {
 		endCall(err)

@@ -11,12 +11,12 @@ import (
 )
 
 // instance is one instance of PDFium with its memory. It is used for one
-// document at a time, by one goroutine at a time. Nothing remains of a document
-// when the next one is opened.
+// document at a time, by one goroutine at a time, and is reset before it is used
+// for another document.
 type instance struct {
 	module api.Module
 	memory *memory
-	// globals are the mutable globals, see instrument.
+	// globals are the mutable globals of the module: see instrument.
 	globals []api.MutableGlobal
 
 	file     *file // the only file that the sandbox can read
@@ -35,8 +35,8 @@ func instanceOf(ctx context.Context) *instance {
 	return i
 }
 
-// call calls an exported function, which ends when ctx is done. The error wraps
-// errTrap.
+// call calls an exported function of PDFium, and ends it if ctx is done. The
+// error wraps errTrap.
 func (i *instance) call(ctx context.Context, name string, args ...uint64) (uint64, error) {
 	fn := i.module.ExportedFunction(name)
 	if fn == nil {
@@ -54,8 +54,8 @@ func (i *instance) call(ctx context.Context, name string, args ...uint64) (uint6
 }
 
 // copyIn copies bytes into the instance and returns their address. The memory
-// remains allocated until the instance is reset or released, unless the caller
-// frees it earlier.
+// remains allocated until the caller frees it, or until the instance is reset or
+// released.
 func (i *instance) copyIn(ctx context.Context, b []byte) (uint64, error) {
 	addr, err := i.call(ctx, "malloc", uint64(len(b)))
 	if err != nil {

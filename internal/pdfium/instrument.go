@@ -14,8 +14,8 @@ const (
 	clockName   = "emscripten_date_now" // no parameters, returns f64
 )
 
-// globalPrefix begins the names under which an instrumented module exports its
-// mutable globals. A number follows.
+// globalPrefix is the prefix of the names under which an instrumented module
+// exports its mutable globals. A number from 0 follows the prefix.
 const globalPrefix = "certvault.global."
 
 // clockInterval is the number of loop iterations between two calls of the
@@ -61,7 +61,7 @@ const (
 // (WithCloseOnContextDone). With this option, the compiled code calls Go in every
 // iteration, which makes PDFium five to eight times slower.
 //
-// Recursion needs no counter: wazero's stack limits its depth.
+// Recursion needs no counter, because wazero limits the size of the stack.
 //
 // instrument also exports all mutable globals, and returns an error if the module
 // can change its tables or drop its segments. Therefore the state of an instance
@@ -156,7 +156,7 @@ func mutableGlobals(section []byte) ([]uint32, error) {
 	return list, in.err
 }
 
-// addExports exports globals with names that are globalPrefix and a number, from 0.
+// addExports adds exports of globals, with names that begin with globalPrefix.
 func addExports(section []byte, globals []uint32) ([]byte, error) {
 	in := &reader{buf: section}
 	n := in.u32()
@@ -172,8 +172,8 @@ func addExports(section []byte, globals []uint32) ([]byte, error) {
 	return out, in.err
 }
 
-// addGlobal appends a mutable i32 with the initial value clockInterval and
-// returns its index.
+// addGlobal appends a mutable i32 global with the initial value clockInterval,
+// and returns its index.
 func addGlobal(section []byte) (uint32, []byte, error) {
 	in := &reader{buf: section}
 	n := in.u32()
@@ -256,8 +256,7 @@ func appendSigned(b []byte, v uint32) []byte {
 type reader struct {
 	buf []byte
 	err error
-	// lasting means that an instruction changes state other than memory and
-	// globals.
+	// lasting reports whether an instruction changes a table or drops a segment.
 	lasting bool
 }
 
@@ -320,7 +319,7 @@ func (r *reader) instruction() byte {
 	case op == opBlock, op == opLoop, op == opIf,
 		op == 0x0c, op == 0x0d, op == opCall, // br, br_if, call
 		op >= 0x20 && op <= 0x26,                                                     // variables and tables
-		op == 0x3f, op == 0x40, op == opI32Const, op == 0x42, op == 0xd2, op == 0xd0: // memory.size and .grow, i32 and i64.const, ref
+		op == 0x3f, op == 0x40, op == opI32Const, op == 0x42, op == 0xd2, op == 0xd0: // memory.size and .grow, i32 and i64.const, ref.func and ref.null
 		r.leb()
 	case op == 0x0e: // br_table
 		for n := r.u32(); n > 0 && r.err == nil; n-- {

@@ -25,8 +25,9 @@ const loops = "\x00asm\x01\x00\x00\x00" +
 	"\x03\x40\x0c\x00\x0b" + // a loop { br 0 } inside
 	"\x0c\x00\x0b\x0b" // br 0 }
 
-// An endless loop calls the clock and does not block the rest of the process.
-// The test runs the garbage collector, which must stop every goroutine.
+// TestInstrument checks that an endless loop calls the clock and does not block
+// the rest of the process. It runs the garbage collector, which must stop every
+// goroutine.
 func TestInstrument(t *testing.T) {
 	t.Parallel()
 	wasm, err := instrument([]byte(loops))

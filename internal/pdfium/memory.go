@@ -6,9 +6,9 @@ import (
 
 const (
 	wasmPage = 64 << 10
-	// minMemory is the memory that PDFium needs to start.
+	// minMemory is the memory in bytes that PDFium needs to start.
 	minMemory = 32 << 20
-	// maxMemory limits addresses and sizes to 31 bits.
+	// maxMemory is the maximum memory limit and the maximum size of a file, in bytes.
 	maxMemory = 1 << 31
 )
 

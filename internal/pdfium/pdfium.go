@@ -6,9 +6,9 @@
 // document can affect the rendering of another document. The sandbox has no file
 // system, no network and no clock. It can only read the document.
 //
-// The package does not validate files, place stamps or encode images. A page
-// shows what PDFium draws. PDFium substitutes fonts that are neither embedded
-// nor among the 14 standard fonts, because the sandbox has no system fonts.
+// The package does not validate files, place stamps or encode images. PDFium
+// substitutes fonts that are neither embedded nor among the 14 standard fonts,
+// because the sandbox has no system fonts.
 package pdfium
 
 import (
@@ -52,9 +52,9 @@ const (
 
 // Options configures a Renderer. Zero fields have the default values.
 type Options struct {
-	// CompiledDir is a folder that Warm has filled. The renderer only reads it. If it has no code
-	// for this version and this processor, CacheDir is used. Only the user of this process and
-	// root may be able to write to it.
+	// CompiledDir is a folder to which Warm has written compiled code. The renderer writes no
+	// files to it. If it has no code for this version and this processor, the renderer uses
+	// CacheDir. Only the user of this process and root may be able to write to CompiledDir.
 	CompiledDir string
 	// CacheDir is a folder for compiled machine code, which a later process can
 	// reuse. The folder is created if it is missing. Its content is executed, so
@@ -71,7 +71,7 @@ type Options struct {
 	// first compilation.
 	Timeout time.Duration
 	// Unload is the time without an open document after which the renderer frees
-	// PDFium, which takes about 30 MB. The next document loads it again. If
+	// the memory of PDFium, about 30 MB. The next document loads PDFium again. If
 	// Unload is 0, PDFium remains in memory.
 	Unload time.Duration
 }
@@ -98,7 +98,7 @@ type Renderer struct {
 	mu      sync.Mutex
 	open    map[*Document]struct{}
 	current *loaded     // nil if PDFium is not in memory
-	users   int         // documents that use or wait for current
+	users   int         // documents and calls of Compile that use current or wait for it
 	unused  *time.Timer // calls unload; nil until it is needed
 }
 
@@ -106,13 +106,14 @@ type Renderer struct {
 type loaded struct {
 	started chan struct{} // closed when engine and err are set
 	engine  *engine
-	err     error // permanent
+	err     error // permanent, because PDFium is not loaded again
 }
 
-// New returns a renderer. It does not compile PDFium: Compile or the first use
-// does. The error wraps ErrUnavailable in a binary built without PDFium, or if
-// the memory limit is too small or too large. The renderer uses the values of ctx
-// but ignores its cancellation. The renderer remains open until Close.
+// New returns a renderer. PDFium is compiled by Compile or when the first
+// document is opened. The error wraps ErrUnavailable in a binary built without
+// PDFium, or if the memory limit is too small or too large. The renderer uses the
+// values of ctx but ignores its cancellation. It remains open until Close is
+// called.
 func New(ctx context.Context, opts Options) (*Renderer, error) {
 	if err := available(files); err != nil {
 		return nil, err
@@ -140,7 +141,7 @@ func New(ctx context.Context, opts Options) (*Renderer, error) {
 }
 
 // Compile compiles PDFium before its first use and waits for the compilation. It
-// stops waiting when ctx is done, and the compilation continues. The error
+// stops waiting when ctx is done, but the compilation continues. The error
 // wraps ErrClosed, the cause of ctx, or ErrUnavailable, which is permanent.
 func (r *Renderer) Compile(ctx context.Context) error {
 	if _, err := r.acquire(ctx); err != nil {
@@ -182,7 +183,7 @@ func (r *Renderer) load() *loaded {
 		defer close(l.started)
 		l.engine, l.err = newEngine(r.closing, r.opts.CompiledDir, r.opts.CacheDir, r.opts.MemoryLimit)
 		// Loading or compiling PDFium leaves more garbage than the memory that an idle vault needs.
-		// The garbage is freed before the files that wait for the renderer need memory.
+		// It is freed now, because the documents that wait for PDFium need memory next.
 		debug.FreeOSMemory()
 	}()
 	return l
@@ -282,8 +283,8 @@ func (r *Renderer) Render(ctx context.Context, src Source, req Request) (*Page, 
 	return d.Render(ctx, req)
 }
 
-// Close ends calls in progress, closes open documents and frees all memory. It
-// stops waiting when ctx is done. Close may then be called again.
+// Close ends calls in progress, closes open documents and frees all memory. If
+// ctx is done before that, Close returns an error and may be called again.
 func (r *Renderer) Close(ctx context.Context) error {
 	r.stop()
 	r.closeMu.Lock()

@@ -40,7 +40,7 @@ func TestLicences(t *testing.T) {
 	}
 	for _, part := range []string{"MIT License", "PDFium Authors", "Apache License"} {
 		if !strings.Contains(text, part) {
-			t.Errorf("the licences lack %q", part)
+			t.Errorf("the licences do not contain %q", part)
 		}
 	}
 }
@@ -53,8 +53,9 @@ func TestTooSmallMemoryLimitIsRefused(t *testing.T) {
 	}
 }
 
-// After a call was stopped, its document returns the same error, and other
-// documents are not affected.
+// TestDeadline checks that a stopped call returns the reason, that later calls
+// for the same document return the same error, and that other documents are not
+// affected.
 func TestDeadline(t *testing.T) {
 	t.Parallel()
 	r := newRenderer(t, Options{Timeout: 300 * time.Millisecond, Instances: 1})
@@ -85,7 +86,7 @@ func TestDeadline(t *testing.T) {
 			ctx, cancel := tc.ctx(t.Context())
 			defer cancel()
 			if _, err = d.Render(ctx, Request{MaxSide: 400}); !errors.Is(err, tc.want) || tc.wantNot != nil && errors.Is(err, tc.wantNot) {
-				t.Errorf("rendering returned %v, want %v, and not the error in wantNot", err, tc.want)
+				t.Errorf("rendering returned %v, want %v and not wantNot", err, tc.want)
 			}
 			if _, again := d.Render(t.Context(), Request{MaxSide: 400}); again == nil || again.Error() != err.Error() {
 				t.Errorf("a second call returned %v, want %v", again, err)
@@ -209,8 +210,8 @@ func TestCloseUnused(t *testing.T) {
 	}
 }
 
-// The renderer starts even if the files of its cache are truncated or the cache
-// is not a folder.
+// TestBadCache checks that the renderer starts even if the files of its cache are
+// truncated or the cache is not a folder.
 func TestBadCache(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {

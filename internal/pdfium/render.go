@@ -13,11 +13,11 @@ const (
 	// maxSide is the longest side of the raster of a whole page, in pixels.
 	maxSide = 1 << 20
 	// margin is the number of pixels that are rendered around a part and then
-	// removed. PDFium may omit glyphs that the edge of its bitmap cuts, and may
+	// removed. PDFium may omit glyphs that cross the edge of the bitmap, and may
 	// draw adjacent glyphs differently.
 	margin = 32
-	// maxPixels is the maximum number of pixels in one image, which uses 64 MiB
-	// in the sandbox.
+	// maxPixels is the maximum number of pixels in one image. An image of this
+	// size uses about 64 MiB in the sandbox.
 	maxPixels = 1 << 24
 )
 
@@ -44,12 +44,12 @@ type Page struct {
 }
 
 // Render renders one page or a part of it. A part has the same pixel grid as the
-// whole page and nearly the same pixels: rounding at its border changes up to 4
-// of 255 levels, and a few pixels of downscaled images and large glyphs differ
-// more. The error wraps an error of this package, the cause of ctx, or an
-// error of reading the source. After a timeout, a cancellation, ErrAborted or a
-// read error, or if PDFium exceeded the memory limit, all further calls return
-// the same error.
+// whole page and nearly the same pixels: rounding at its border changes samples
+// by up to 4 of 255 levels, and a few pixels of downscaled images and large
+// glyphs differ more. The error wraps an error of this package, the cause of ctx,
+// or an error of reading the source. After a timeout, a cancellation, ErrAborted
+// or a read error, or if PDFium exceeded the memory limit, all further calls for
+// the document return the same error.
 func (d *Document) Render(ctx context.Context, req Request) (*Page, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -166,13 +166,13 @@ func (d *Document) closePage(ctx context.Context) error {
 }
 
 // openForm prepares the drawing of form fields (including signatures), for
-// which PDFium needs a form fill environment. This build has no JavaScript, and
-// runs no action of the document.
+// which PDFium needs a form fill environment. This build of PDFium has no
+// JavaScript engine, and runs no actions of the document.
 func (d *Document) openForm(ctx context.Context) error {
 	if d.form != 0 {
 		return nil
 	}
-	if err := d.closePage(ctx); err != nil { // a page must be opened within the form environment
+	if err := d.closePage(ctx); err != nil { // the page must be loaded again with the environment
 		return err
 	}
 	i := d.instance
@@ -266,8 +266,8 @@ func (d *Document) draw(ctx context.Context, req Request, raster image.Point, bo
 	return colorImage(src, int(stride), box.Dx(), box.Dy()), nil
 }
 
-// colorImage returns an opaque picture. For its type, the encoders of JPEG and PNG and package draw
-// have their fastest code.
+// colorImage returns an opaque image. Its type is the one that package draw and the encoders of JPEG
+// and PNG process fastest.
 func colorImage(src []byte, stride, w, h int) *image.RGBA {
 	img := image.NewRGBA(image.Rect(0, 0, w, h))
 	for y := range h {

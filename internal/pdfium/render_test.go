@@ -99,8 +99,8 @@ func TestRender(t *testing.T) {
 	}
 }
 
-// UserUnit changes the size of a unit and not the coordinates, so the rendering
-// is the same.
+// TestUserUnit checks that UserUnit, the size of a unit, does not change the
+// rendering.
 func TestUserUnit(t *testing.T) {
 	t.Parallel()
 	p, err := shared(t).Render(t.Context(), source(quarters("/UserUnit 2")), Request{MaxSide: 400})
@@ -133,16 +133,15 @@ func TestClipEqualsCrop(t *testing.T) {
 			crop := image.NewRGBA(part.Image.Bounds())
 			draw.Draw(crop, crop.Bounds(), whole.Image, part.Box.Min, draw.Src)
 			if diff := difference(crop, part.Image.(*image.RGBA)); diff > 4 || part.Raster != whole.Image.Bounds().Max {
-				t.Errorf("side %d: clip %v differs from the crop at %v by up to %d, want at most 4 and the raster of the whole page", side, clip, part.Box, diff)
+				t.Errorf("side %d: clip %v differs from the whole page at %v by up to %d, want at most 4 and the raster of the whole page", side, clip, part.Box, diff)
 			}
 		}
 		d.Close()
 	}
 }
 
-// In real files, downscaled images and large glyphs in a part may differ slightly
-// from the whole page. At most one sample in 1,000 may differ by more than 4
-// levels.
+// TestClipOfCorpus compares parts of real files with the whole page. At most one
+// sample in 1,000 may differ by more than 4 levels.
 func TestClipOfCorpus(t *testing.T) {
 	t.Parallel()
 	for _, s := range corpus(t) {
@@ -257,12 +256,11 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-// The two parts of a source are read as one file, for any position of the
-// split.
+// TestSource checks that the two parts of a source are read as one file.
 func TestSource(t *testing.T) {
 	t.Parallel()
 	r := shared(t)
-	// The file spans several windows.
+	// The file is longer than three windows of the read-ahead buffer.
 	pdf := onePage("/MediaBox[0 0 200 100]", "1 0 0 rg 0 50 100 50 re f\n%"+string(bytes.Repeat([]byte("x"), 3*window))+"\n")
 	for _, split := range []int{0, 1, 20, 200, window - 1, window, window + 1, 2*window + 77, len(pdf) - 30, len(pdf)} {
 		src := Source{Head: bytes.NewReader(pdf[:split]), HeadSize: int64(split), Tail: pdf[split:]}
@@ -282,8 +280,8 @@ type failing struct{ err error }
 
 func (f failing) ReadAt([]byte, int64) (int, error) { return 0, f.err }
 
-// A read error is not reported as a damaged document. A source without Head is
-// refused.
+// TestSourceErrors checks that a read error is not reported as ErrLoad, and that
+// a source without Head is refused.
 func TestSourceErrors(t *testing.T) {
 	t.Parallel()
 	r := shared(t)
@@ -361,8 +359,8 @@ func TestEncrypted(t *testing.T) {
 	}
 }
 
-// Accepted files are rendered. Other files may also return one of the known
-// errors.
+// TestCorpus checks that the files that the vault accepts are rendered. Other
+// files may also return an error.
 func TestCorpus(t *testing.T) {
 	t.Parallel()
 	r := shared(t)
@@ -374,7 +372,7 @@ func TestCorpus(t *testing.T) {
 		case err == nil && max(p.Image.Bounds().Dx(), p.Image.Bounds().Dy()) != 400:
 			t.Errorf("%s: image bounds = %v, want a longer side of 400", s.name, p.Image.Bounds())
 		case err != nil && !errors.Is(err, ErrLoad) && !errors.Is(err, ErrMemory) && !errors.Is(err, ErrTimeout):
-			t.Errorf("%s: rendering returned the unexpected error %v", s.name, err)
+			t.Errorf("%s: rendering returned %v, want no error, ErrLoad, ErrMemory or ErrTimeout", s.name, err)
 		}
 	}
 }

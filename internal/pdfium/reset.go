@@ -30,7 +30,7 @@ func stateOf(i *instance) *state {
 	return s
 }
 
-// mutableOf returns the mutable globals of a module, see instrument.
+// mutableOf returns the mutable globals of a module: see instrument.
 func mutableOf(module api.Module) (list []api.MutableGlobal) {
 	for k := 0; ; k++ {
 		g, ok := module.ExportedGlobal(globalPrefix + strconv.Itoa(k)).(api.MutableGlobal)
@@ -43,7 +43,7 @@ func mutableOf(module api.Module) (list []api.MutableGlobal) {
 
 // reset restores the state s of an instance, so that nothing of its document
 // remains. It returns false if the memory has grown, because memory cannot
-// shrink, or if the system has no fast way to zero memory. The last call of the
+// shrink, or if the system has no fast way to zero memory. All calls of the
 // instance must have succeeded.
 func (s *state) reset(i *instance) bool {
 	if i.module.Memory().Size() != s.size || !i.memory.zero(len(s.memory), int(s.size)) {

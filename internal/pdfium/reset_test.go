@@ -43,15 +43,15 @@ func TestNothingRemainsOfADocument(t *testing.T) {
 		}
 	})
 	if !slices.Contains(r.current.engine.idle, i) {
-		t.Fatal("the instance is not kept after a document that was rendered")
+		t.Fatal("the engine did not keep the instance after a document was rendered")
 	}
 	size := fresh.module.Memory().Size()
 	if i.module.Memory().Size() != size || !bytes.Equal(i.memory.reserved[:size], fresh.memory.reserved[:size]) {
-		t.Error("the memory of the instance that was used differs from that of a new instance")
+		t.Error("the memory of the used instance differs from the memory of a new instance")
 	}
 	got, want := i.globals, fresh.globals
 	if len(got) < 2 || len(got) != len(want) {
-		t.Fatalf("the instances have %d and %d mutable globals, want the same number, of at least 2", len(got), len(want))
+		t.Fatalf("the instances have %d and %d mutable globals, want the same number, at least 2", len(got), len(want))
 	}
 	for k := range got {
 		if got[k].Get() != want[k].Get() {
@@ -70,12 +70,12 @@ func TestNothingRemainsOfADocument(t *testing.T) {
 		t.Error("a changed instance differs from a new instance after a reset")
 	}
 	if second := used(t, r, quarters(""), Request{MaxSide: 400}); second != i {
-		t.Error("the second document has a new instance")
+		t.Error("the second document has another instance, want the instance of the first document")
 	}
 }
 
 // TestFailedInstanceIsNotUsedAgain checks that an instance that was interrupted, or whose memory has
-// grown, serves no other document.
+// grown, is not kept for another document.
 func TestFailedInstanceIsNotUsedAgain(t *testing.T) {
 	t.Parallel()
 	r := newRenderer(t, Options{Instances: 1, Timeout: 300 * time.Millisecond})
@@ -87,7 +87,7 @@ func TestFailedInstanceIsNotUsedAgain(t *testing.T) {
 		"grown":       {quarters(""), Request{MaxSide: 3000}},
 	} {
 		if i := used(t, r, doc.pdf, doc.req); slices.Contains(r.current.engine.idle, i) {
-			t.Errorf("%s: the instance is kept", name)
+			t.Errorf("%s: the engine kept the instance, want it released", name)
 		}
 	}
 }

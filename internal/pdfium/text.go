@@ -15,9 +15,8 @@ import (
 // order in which the producer wrote it.
 type PageText struct {
 	Lines []Line
-	// Complete reports whether all characters of the page are in Lines and have
-	// a meaning. A font that does not say which characters its glyphs are makes
-	// the text incomplete.
+	// Complete reports whether Lines has all characters of the page. It is false
+	// if a font does not map its glyphs to characters.
 	Complete bool
 }
 
@@ -25,7 +24,7 @@ type PageText struct {
 type Line struct {
 	Text string
 	// Size is the font size of its first character in units of default user
-	// space, or 0 if it was not requested.
+	// space, or 0 if it is unknown or was not requested.
 	Size float64
 }
 
@@ -101,9 +100,9 @@ func (d *Document) text(ctx context.Context, limit int, sizes bool) (t *PageText
 	return t, nil
 }
 
-// meaningful reports whether a text has only characters with a meaning. PDFium
-// returns control and private characters, or a replacement, for glyphs whose
-// character is unknown. The control character 2 is a hyphen at the end of a line.
+// meaningful reports whether all characters of a text are known. For a glyph
+// whose character is unknown, PDFium returns a control character, a private use
+// character or U+FFFD. The control character 2 is a hyphen at the end of a line.
 func meaningful(s string) bool {
 	return !strings.ContainsFunc(s, func(c rune) bool {
 		const hyphen = 2
@@ -111,7 +110,7 @@ func meaningful(s string) bool {
 	})
 }
 
-// textPage is a page whose text is read.
+// textPage is a page that PDFium has prepared for reading its text.
 type textPage struct {
 	instance *instance
 	handle   uint64 // FPDF_TEXTPAGE
@@ -120,7 +119,7 @@ type textPage struct {
 // read returns the first n characters in UTF-16.
 func (p *textPage) read(ctx context.Context, n int) ([]uint16, error) {
 	i := p.instance
-	// A character has one or two units; one more unit is for the end.
+	// A character has up to two units of two bytes, and a unit 0 ends the text.
 	buf, err := i.call(ctx, "malloc", uint64(4*(n+1)))
 	if err != nil {
 		return nil, err
@@ -146,7 +145,7 @@ func (p *textPage) read(ctx context.Context, n int) ([]uint16, error) {
 }
 
 // size returns the font size of the character at a position in the text, as the
-// page shows it.
+// page shows it, or 0 if it is unknown.
 func (p *textPage) size(ctx context.Context, position int) (float64, error) {
 	i := p.instance
 	char, err := i.call(ctx, "FPDFText_GetCharIndexFromTextIndex", p.handle, uint64(position))

@@ -19,8 +19,8 @@ func openText(t *testing.T, content string) *Document {
 	return d
 }
 
-// TestText checks the lines, characters beyond ASCII, and the sizes of text that is scaled by the
-// font, by the text matrix and by the page, or rotated.
+// TestText checks the lines, characters outside ASCII, and the sizes of text that is rotated, or
+// scaled by the font size, by the text matrix or by the transformation matrix of the page.
 func TestText(t *testing.T) {
 	d := openText(t, "BT /F1 24 Tf 72 700 Td (Andr\\351 \\223Smith\\224) Tj ET BT /F1 1 Tf 12 0 0 12 72 600 Tm (matrix) Tj ET "+
 		"q 2 0 0 2 0 0 cm BT /F1 9 Tf 36 250 Td (page) Tj ET Q BT /F1 1 Tf 0 30 -30 0 400 200 Tm (rotated) Tj ET")
@@ -37,7 +37,7 @@ func TestText(t *testing.T) {
 			t.Errorf("line %d = %+v, want %+v", i, l, want[i])
 		}
 	}
-	// Reading text does not change what a page shows.
+	// The page can be rendered after its text was read.
 	if _, err := d.Render(t.Context(), Request{MaxSide: 100, Annotations: true}); err != nil {
 		t.Error(err)
 	}
@@ -53,11 +53,12 @@ func TestTextIsLimited(t *testing.T) {
 		t.Errorf("text = %+v, %v, want Grace and not complete", got, err)
 	}
 	if _, err := d.Text(t.Context(), 1, 5, false); !errors.Is(err, ErrLoad) {
-		t.Errorf("text of a missing page: %v, want ErrLoad", err)
+		t.Errorf("Text of a missing page returned %v, want ErrLoad", err)
 	}
 }
 
-// TestTextOfUnknownCharacters checks that glyphs without known characters make a text incomplete.
+// TestTextOfUnknownCharacters checks that a text with a glyph whose character is unknown is not
+// complete.
 func TestTextOfUnknownCharacters(t *testing.T) {
 	d, err := shared(t).Open(t.Context(), source(onePage("/MediaBox[0 0 595 842]/Resources<</Font<</F1 5 0 R>>>>", "BT /F1 24 Tf 72 700 Td <000100020003> Tj ET",
 		"<</Type/Font/Subtype/Type0/BaseFont/T/Encoding/Identity-H/DescendantFonts[6 0 R]/ToUnicode 7 0 R>>",
@@ -73,7 +74,7 @@ func TestTextOfUnknownCharacters(t *testing.T) {
 	}
 }
 
-// TestTextOfEmptyPage checks that a page without text is complete.
+// TestTextOfEmptyPage checks that the text of a page without text is complete.
 func TestTextOfEmptyPage(t *testing.T) {
 	got, err := openText(t, "0 0 m 100 100 l S").Text(t.Context(), 0, 100, true)
 	if err != nil || len(got.Lines) != 0 || !got.Complete {

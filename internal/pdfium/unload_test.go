@@ -18,12 +18,12 @@ func awaitUnload(t *testing.T, r *Renderer) {
 	t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); inMemory(r); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatal("PDFium is still in memory")
+			t.Fatal("PDFium is still in memory after 20 seconds")
 		}
 	}
 }
 
-// TestUnload checks that PDFium is freed after the time Unload without an open document, and that
+// TestUnload checks that PDFium is freed when no document has been open for the time Unload, and that
 // the next document loads it again.
 func TestUnload(t *testing.T) {
 	t.Parallel()
@@ -51,8 +51,7 @@ func TestUnload(t *testing.T) {
 	awaitUnload(t, r)
 }
 
-// TestUnloadDuringUse checks that documents are rendered even if PDFium is freed whenever no document
-// is open.
+// TestUnloadDuringUse checks that documents are rendered even if PDFium is freed between them.
 func TestUnloadDuringUse(t *testing.T) {
 	t.Parallel()
 	r := newRenderer(t, Options{Unload: time.Nanosecond, Instances: 2})

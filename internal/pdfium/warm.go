@@ -15,8 +15,8 @@ import (
 // Warm compiles PDFium into a folder and makes the folder readable by all users.
 // It creates the folder if necessary, and compiles nothing if the folder already
 // contains the code. A renderer with the folder as CompiledDir does not compile
-// PDFium if its version is the same and its processor has the same features.
-// Under these two conditions, Warm also writes the same bytes.
+// PDFium if its version is the same and its processor has the same features. With
+// the same version and the same features, Warm always writes the same bytes.
 func Warm(ctx context.Context, dir string) error {
 	wasm, err := instrumented()
 	if err != nil {
@@ -48,8 +48,8 @@ func Warm(ctx context.Context, dir string) error {
 	return nil
 }
 
-// load loads the compiled code from a folder that Warm has filled. It returns an
-// error if the folder does not contain the code, and never changes the folder.
+// load loads the compiled code from the folder of Warm. It returns an error if the
+// folder does not contain the code, and writes no files to the folder.
 func load(ctx context.Context, wasm []byte, dir string, limit int64) (*engine, error) {
 	if _, err := os.Stat(dir); err != nil {
 		return nil, fmt.Errorf("reading the compiled PDF renderer: %w", err) // wazero would create a missing folder
@@ -60,7 +60,7 @@ func load(ctx context.Context, wasm []byte, dir string, limit int64) (*engine, e
 	}
 	// wazero has no function that only reads its cache. If the cache does not contain the
 	// code, wazero compiles the module. With several workers, each worker checks the context
-	// before its first function, so the canceled context stops the compilation. With one
+	// before its first function, so the cancelled context stops the compilation. With one
 	// worker, wazero would not check the context.
 	done, cancel := context.WithCancel(ctx)
 	cancel()

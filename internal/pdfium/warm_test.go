@@ -28,8 +28,8 @@ func tree(t *testing.T, dir string) map[string]string {
 	return list
 }
 
-// TestCompiledDir checks that a renderer uses the folder that Warm has filled and does not change it,
-// and that it uses CacheDir if CompiledDir has no code for it.
+// TestCompiledDir checks that a renderer uses the code in CompiledDir and writes no files to it, and
+// that it uses CacheDir if CompiledDir has no code.
 func TestCompiledDir(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -54,36 +54,37 @@ func TestCompiledDir(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := len(tree(t, own)); n != 0 {
-		t.Errorf("the renderer wrote %d files to its own folder, want 0", n)
+		t.Errorf("the renderer wrote %d files to CacheDir, want 0", n)
 	}
 	if after := tree(t, dir); len(after) != 1 {
-		t.Errorf("the folder of Warm has %d files, want 1", len(after))
+		t.Errorf("CompiledDir has %d files, want 1", len(after))
 	}
-	// Warm leaves existing code as it is.
+	// A second call of Warm does not change the file.
 	began := time.Now()
 	if err := Warm(t.Context(), dir); err != nil {
 		t.Fatal(err)
 	}
 	for path, state := range tree(t, dir) {
 		if before[path] != state {
-			t.Errorf("the second call of Warm after %v changed %s", time.Since(began), path)
+			t.Errorf("the second call of Warm took %v and changed %s, want no change", time.Since(began), path)
 		}
 	}
-	// Without code for this version, only the renderer's own folder is written.
+	// CompiledDir has no code.
 	other := t.TempDir()
 	r = newRenderer(t, Options{CompiledDir: other, CacheDir: own})
 	if err := r.Compile(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if list := tree(t, other); len(list) != 0 {
-		t.Errorf("the renderer wrote to CompiledDir: %v", list)
+		t.Errorf("the renderer wrote %v to CompiledDir, want no files", list)
 	}
 	if n := len(tree(t, own)); n != 1 {
-		t.Errorf("the renderer wrote %d files to its own folder, want 1", n)
+		t.Errorf("the renderer wrote %d files to CacheDir, want 1", n)
 	}
 }
 
-// TestLoadDoesNotCompile checks that load ends at once if the folder has no code.
+// TestLoadDoesNotCompile checks that load returns an error and writes no files if the folder has no
+// code.
 func TestLoadDoesNotCompile(t *testing.T) {
 	t.Parallel()
 	shared(t)
@@ -93,13 +94,13 @@ func TestLoadDoesNotCompile(t *testing.T) {
 	}
 	dir := t.TempDir()
 	if _, err := load(t.Context(), wasm, dir, DefaultMemoryLimit); err == nil {
-		t.Error("load returned no error for an empty folder")
+		t.Error("load returned no error for an empty folder, want an error")
 	}
 	if list := tree(t, dir); len(list) != 0 {
-		t.Errorf("load wrote %v", list)
+		t.Errorf("load wrote %v, want no files", list)
 	}
 	if _, err := load(t.Context(), wasm, filepath.Join(dir, "missing"), DefaultMemoryLimit); err == nil {
-		t.Error("load returned no error for a missing folder")
+		t.Error("load returned no error for a missing folder, want an error")
 	}
 	if _, err := os.Stat(filepath.Join(dir, "missing")); err == nil {
 		t.Error("load created the missing folder")

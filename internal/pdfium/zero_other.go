@@ -2,5 +2,5 @@
 
 package pdfium
 
-// zero reports that the system has no fast way to zero memory.
+// zero returns false, because the system has no fast way to zero memory.
 func (*memory) zero(int, int) bool { return false }

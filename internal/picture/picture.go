@@ -7,7 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"image"
-	_ "image/jpeg" // a picture may be a JPEG file
+	_ "image/jpeg" // registers the JPEG decoder
 	"image/png"
 
 	"golang.org/x/image/draw"
@@ -27,11 +27,11 @@ const (
 	maxPixels = 8 << 20
 )
 
-// ErrRefused is the error for a file that is too large or cannot be decoded.
+// ErrRefused is the error for a file or picture that is too large, and for a file that cannot be decoded.
 var ErrRefused = errors.New("the picture cannot be used")
 
-// Draw draws a PNG or JPEG file as a new PNG. The error is ErrRefused if the file is too large or cannot be
-// decoded.
+// Draw draws a PNG or JPEG file as a new PNG file. The error is ErrRefused if the file cannot be decoded, or
+// if the file or its picture is too large.
 func Draw(file []byte, l Limits) ([]byte, error) {
 	if len(file) > l.Bytes {
 		return nil, ErrRefused

@@ -11,7 +11,8 @@ import (
 	"github.com/certvault/certvault/internal/picture"
 )
 
-// A picture fits into its limits, and nothing that is not a picture of an acceptable size is drawn.
+// TestDraw checks that pictures are scaled down to the limits, and that other files, and files and pictures
+// that are too large, are refused.
 func TestDraw(t *testing.T) {
 	t.Parallel()
 	encode := func(width, height int, asJPEG bool) []byte {
@@ -38,7 +39,7 @@ func TestDraw(t *testing.T) {
 			t.Fatal(err)
 		}
 		if head, err := png.DecodeConfig(bytes.NewReader(drawn)); err != nil || head.Width != c.width || head.Height != c.height {
-			t.Errorf("%d x %d, want %d x %d: %v", head.Width, head.Height, c.width, c.height, err)
+			t.Errorf("the picture has %d x %d pixels, want %d x %d; error %v", head.Width, head.Height, c.width, c.height, err)
 		}
 	}
 	good := encode(10, 10, false)
@@ -47,7 +48,7 @@ func TestDraw(t *testing.T) {
 		"large file": append(good, make([]byte, 100_000)...),
 	} {
 		if _, err := picture.Draw(file, limits); !errors.Is(err, picture.ErrRefused) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: error = %v, want ErrRefused", name, err)
 		}
 	}
 }

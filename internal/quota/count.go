@@ -11,23 +11,23 @@ import (
 )
 
 const (
-	// firstStep and maxStep are the minimum and the maximum number of certificates that one transaction
-	// counts. The first transaction counts firstStep.
+	// firstStep and maxStep are the smallest and the largest size of a step, in certificates. The first
+	// step has the size firstStep.
 	firstStep = 500
 	maxStep   = 20_000
-	// stepTime is the time that a step should take: on SQLite, writers wait for it.
+	// stepTime is the time that a step should take at most. On SQLite, writers wait for a step.
 	stepTime = 50 * time.Millisecond
 )
 
 // Count counts the certificates that existed before the counters. Each step is one transaction, which counts
-// the next certificates in the order of their ids and stores the id up to which certificates are counted. So
-// Count can be interrupted at any moment, and several servers may call it at once. Count returns nil as soon
-// as all certificates are counted.
+// the next certificates in the order of their ids and stores the id up to which certificates are counted.
+// Therefore Count can be interrupted at any time, and several servers may call it at once. Count returns nil
+// when all certificates are counted.
 //
-// Certificates may change in the meantime. A trigger stores the bytes of each change, and marks the change if
-// the certificate is not counted yet. A step counts the bytes in the records of certificates, and sets the
-// bytes of the marked changes that it sees to 0, because the records already include them. A change that the
-// step does not see keeps its bytes. No writer waits for a step on PostgreSQL.
+// Certificates may change during the counting. A trigger stores each change of the bytes as a row, and marks
+// the row if the certificate is not counted yet. A step counts the bytes in the records of certificates, and
+// sets the bytes of the marked rows that it sees to 0, because the records already include these changes.
+// Rows that the step does not see keep their bytes. On PostgreSQL, no writer waits for a step.
 func Count(ctx context.Context, d *db.DB) error {
 	for size := firstStep; ; {
 		began := time.Now()
@@ -54,13 +54,13 @@ func Count(ctx context.Context, d *db.DB) error {
 	}
 }
 
-// countNext counts the next certificates, at most size of them. It reports whether some may be left.
+// countNext counts at most size certificates, and reports whether there may be more certificates to count.
 func countNext(ctx context.Context, d *db.DB, size int) (left bool, err error) {
 	err = d.Tx(ctx, func(tx *db.Tx) error {
 		left = false
 		if tx.Dialect() == db.PostgreSQL {
-			// All statements must see the same changes. If two servers begin the same step, the second
-			// server gets a serialization failure, and its transaction is repeated with the next step.
+			// All statements must see the same changes. If two servers do the same step, one of them gets a
+			// serialization failure, and its transaction is repeated with the next step.
 			if _, err := tx.ExecContext(ctx, `SET TRANSACTION ISOLATION LEVEL REPEATABLE READ`); err != nil {
 				return err
 			}
@@ -94,13 +94,13 @@ func countNext(ctx context.Context, d *db.DB, size int) (left bool, err error) {
 	return left, err
 }
 
-// monthOf is the month of the creation of a certificate, as the triggers compute it.
+// monthOf has the SQL expression for the month in which a certificate was created, as in the triggers.
 var monthOf = map[db.Dialect]string{
 	db.PostgreSQL: `month_of(c.created_at)`,
 	db.SQLite:     `CAST(strftime('%Y%m', c.created_at / 1000000, 'unixepoch') AS INTEGER)`,
 }
 
-// countTx counts the certificates with an id above from and not above to.
+// countTx counts the certificates whose id is above from and at most to.
 func countTx(ctx context.Context, tx *db.Tx, from, to int64) error {
 	// If an application was approved after the triggers were created, its certificate is counted already.
 	if _, err := tx.ExecContext(ctx, `

@@ -31,7 +31,7 @@ func upgraded(t *testing.T, d *db.DB, n int) (v *vaulttest.Vault, inst *account.
 	return v, inst, ids
 }
 
-// step counts the next two certificates.
+// step counts at most two certificates, and reports whether there may be more certificates to count.
 func step(t *testing.T, d *db.DB) (left bool) {
 	t.Helper()
 	left, err := quota.CountNext(t.Context(), d, 2)
@@ -50,7 +50,7 @@ func remove(ctx context.Context, v *vaulttest.Vault, id int64) {
 	v.Tx(func(tx *db.Tx) error { return db.KeepIDTx(ctx, tx, "certificates", id) })
 }
 
-// exact fails the test unless the counting is complete and the counters are equal to the records.
+// exact checks that the counting is complete and that the counters are equal to the records.
 func exact(t *testing.T, v *vaulttest.Vault, inst *account.Institution, certificates int) {
 	t.Helper()
 	for range 2 { // before and after Fold
@@ -72,12 +72,12 @@ func TestCountWithChanges(t *testing.T) {
 			v.Exec(`UPDATE certificates SET verified_size = $1 WHERE id = $2`, size, id)
 		}
 		if got := usage(t, v, inst); !got.Counting || got.Storage != 0 {
-			t.Fatalf("usage before the first step = %+v", got)
+			t.Fatalf("usage before the first step = %+v, want 0 bytes and Counting", got)
 		}
 		fill(ids[0], 1000)
-		fill(ids[5], 1) // the bytes of the change are negative
+		fill(ids[5], 1) // fewer bytes than before
 		if got := usage(t, v, inst); got.Storage < 0 || got.Storage > stored(t, v, inst) {
-			t.Fatalf("usage before the first step = %+v, want at most %d bytes", got, stored(t, v, inst))
+			t.Fatalf("usage before the first step = %+v, want 0 to %d bytes", got, stored(t, v, inst))
 		}
 		inst.Limits.Storage = stored(t, v, inst) + 5000
 		if err := d.Tx(ctx, func(tx *db.Tx) error { return quota.CheckTx(ctx, tx, inst, v.Now(), 1, 5000) }); err != nil {
@@ -85,8 +85,8 @@ func TestCountWithChanges(t *testing.T) {
 		}
 		inst.Limits.Storage = 0
 		step(t, d)
-		fill(ids[0], 30)   // counted
-		fill(ids[5], 4000) // not counted
+		fill(ids[0], 30)   // already counted
+		fill(ids[5], 4000) // not counted yet
 		for _, id := range []int64{ids[1], ids[7]} {
 			remove(ctx, v, id)
 		}
@@ -99,7 +99,7 @@ func TestCountWithChanges(t *testing.T) {
 		v.Exec(`UPDATE certificates SET files_ended_at = 1, size = size + 1 WHERE id = $1`, ids[6])
 		v.Upload(inst, "Bob", "b.pdf")
 		if d.Dialect == db.PostgreSQL {
-			// The step does not see a change that is not committed, and the change does not see the step.
+			// The step and the transaction of the change do not see each other.
 			v.Tx(func(tx *db.Tx) error {
 				if _, err := tx.ExecContext(ctx, `UPDATE certificates SET verified_size = 70000 WHERE id = $1`, ids[2]); err != nil {
 					return err
@@ -110,21 +110,21 @@ func TestCountWithChanges(t *testing.T) {
 			})
 		}
 		if got := usage(t, v, inst); !got.Counting {
-			t.Error("the counting is complete too early")
+			t.Error("Counting = false before the last step, want true")
 		}
-		// The server ended between two steps: the next call of Count continues.
+		// Count does the remaining steps.
 		if err := quota.Count(ctx, d); err != nil {
 			t.Fatal(err)
 		}
 		if step(t, d) {
-			t.Error("a step after the end reports that certificates are left")
+			t.Error("a step after the last certificate reports that there may be more, want none")
 		}
-		exact(t, v, inst, 8) // a certificate that is deleted before it is counted does not count
+		exact(t, v, inst, 8) // without the certificate that was deleted before it was counted
 	})
 }
 
-// TestCountOfApplications checks that an application counts once, in the month of its approval, if it is
-// approved during the counting.
+// TestCountOfApplications checks that an application that is approved during the counting is counted once, in
+// the month of its approval.
 func TestCountOfApplications(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -144,12 +144,13 @@ func TestCountOfApplications(t *testing.T) {
 		exact(t, v, inst, 4)
 		var all int
 		if err := d.QueryRowContext(t.Context(), `SELECT sum(certificates) FROM institution_usage`).Scan(&all); err != nil || all != 4 {
-			t.Errorf("%d certificates of all months are counted, error %v; want 4", all, err)
+			t.Errorf("%d certificates are counted in all months, want 4; error %v", all, err)
 		}
 	})
 }
 
-// TestCountByTwoServers counts on two servers, while files are uploaded, changed and erased.
+// TestCountByTwoServers checks the counters after two servers have counted while certificates were uploaded,
+// changed and erased.
 func TestCountByTwoServers(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

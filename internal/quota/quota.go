@@ -21,20 +21,20 @@ type Usage struct {
 	Storage int64 `json:"storage"`
 	// Certificates is the number of certificates that were accepted in the current month in UTC.
 	Certificates int64 `json:"certificates"`
-	// ChangedAt is the time at which a certificate or a staged file last changed, or nil.
+	// ChangedAt is the time of the last change that was counted, or nil if there was none.
 	ChangedAt *time.Time `json:"changed_at"`
-	// Counting reports that certificates from before an upgrade are still being counted. Storage and
-	// Certificates are then at most the real numbers.
+	// Counting reports whether certificates from before an upgrade are still being counted. Storage and
+	// Certificates are then not above the real numbers, but may be too low.
 	Counting bool `json:"counting"`
 }
 
-// month returns the month of a time in UTC as the counters have it, such as 202611.
+// month returns the year and month of a time in UTC as one number, such as 202611.
 func month(at time.Time) int { return at.UTC().Year()*100 + int(at.UTC().Month()) }
 
 // Of returns what the institutions with the ids use.
 func Of(ctx context.Context, q db.Queryer, now time.Time, ids ...int64) (map[int64]Usage, error) {
-	// This is read before the sums. If it was read after them and the counting ended in between, sums that
-	// are too low would be reported as complete.
+	// usage_counting is read before the sums, because sums that were read during the counting must not be
+	// reported as complete.
 	var counting bool
 	if err := q.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM usage_counting)`).Scan(&counting); err != nil {
 		return nil, fmt.Errorf("reading whether certificates are being counted: %w", err)
@@ -51,8 +51,8 @@ func Of(ctx context.Context, q db.Queryer, now time.Time, ids ...int64) (map[int
 	return used, nil
 }
 
-// sums returns the sums of the counters of the institutions with the ids. An institution that never had a
-// certificate is missing.
+// sums returns the sums of the counters of the institutions with the ids. An institution without counters is
+// not in the map.
 func sums(ctx context.Context, q db.Queryer, now time.Time, ids ...int64) (map[int64]Usage, error) {
 	used := map[int64]Usage{}
 	if len(ids) == 0 {
@@ -71,7 +71,7 @@ func sums(ctx context.Context, q db.Queryer, now time.Time, ids ...int64) (map[i
 			var u Usage
 			var at sql.NullInt64
 			err = rows.Scan(&id, &u.Storage, &u.Certificates, &at)
-			u.Storage = max(u.Storage, 0) // negative if certificates are deleted before they are counted
+			u.Storage = max(u.Storage, 0) // the sum may be negative during the counting
 			u.ChangedAt = db.OptionalTime(at)
 			used[id] = u
 			return none, err
@@ -87,11 +87,11 @@ func sums(ctx context.Context, q db.Queryer, now time.Time, ids ...int64) (map[i
 // key. The institution's id is in the lower bits.
 const lockClass = 0x63767174 << 32
 
-// CheckTx returns fault.Forbidden if an institution cannot have a number of further certificates, or a
-// number of further bytes. The message names the limit, what is used, and who can change it. For an
-// institution without limits, CheckTx executes no statement. With a limit, the checks of the institution
-// wait for each other until their transactions end, so that the limit is never exceeded: on PostgreSQL by
-// a lock, and on SQLite because it has one writer.
+// CheckTx returns fault.Forbidden if the given number of further certificates or bytes would exceed a
+// limit of an institution. The message states the limit, what is used, and who can change the limit. For an
+// institution without limits, CheckTx executes no statement. Otherwise the transactions that check the same
+// institution run one after another, so that they cannot exceed the limit together: on PostgreSQL because
+// of a lock, and on SQLite because it has one writer.
 func CheckTx(ctx context.Context, tx *db.Tx, i *account.Institution, now time.Time, certificates int, bytes int64) error {
 	if i.Limits.Certificates == 0 && i.Limits.Storage == 0 {
 		return nil
@@ -113,8 +113,8 @@ func CheckTx(ctx context.Context, tx *db.Tx, i *account.Institution, now time.Ti
 				"The next month begins on %s (UTC). The operator of this vault can change the limit.",
 			i.Name, most, used.Certificates, time.Date(y, m+1, 1, 0, 0, 0, 0, time.UTC).Format(time.DateOnly)))
 	}
-	// At the limit, a certificate from a template is refused too, although the size of its file is not
-	// known.
+	// The size of a certificate from a template is not known yet. It counts as 1 byte, so that it is refused
+	// if the limit is reached.
 	if most := i.Limits.Storage; most > 0 && used.Storage+max(bytes, 1) > most {
 		return fault.New(fault.Forbidden, fmt.Sprintf(
 			"This would exceed the storage limit of the institution “%s”. Limit: %d bytes; used: %d bytes. The operator of this vault can change the limit.",
@@ -133,15 +133,15 @@ func AddTx(ctx context.Context, tx *db.Tx, institutionID int64, at time.Time, ce
 	return nil
 }
 
-// foldBatch bounds the rows that one transaction folds.
+// foldBatch is the maximum number of rows that one transaction of Fold removes.
 const foldBatch = 5000
 
 type key struct{ institution, month int64 }
 
 type sum struct{ certificates, bytes, changed int64 }
 
-// Fold adds up the changes since the last call. Each transaction removes changes and inserts their sum, so
-// the counters are always exact. Fold leaves changes that Count still needs.
+// Fold adds up the rows of each institution and month. Each transaction removes rows and inserts their sum,
+// so Fold does not change the numbers that Of returns. Fold does not remove the rows that Count still needs.
 func Fold(ctx context.Context, d *db.DB) error {
 	for {
 		var taken, left int
@@ -168,8 +168,8 @@ func Fold(ctx context.Context, d *db.DB) error {
 	}
 }
 
-// removeTx removes up to foldBatch rows of the months that have several rows. It returns the sum of the
-// removed rows of each month and the number of removed rows.
+// removeTx removes at most foldBatch rows of the institutions and months that have several rows. It returns
+// the sum of the removed rows of each institution and month, and the number of removed rows.
 func removeTx(ctx context.Context, tx *db.Tx) (sums map[key]sum, n int, err error) {
 	rows, err := tx.QueryContext(ctx, `
 		DELETE FROM institution_usage WHERE id IN (

@@ -23,7 +23,6 @@ func usage(t *testing.T, v *vaulttest.Vault, inst *account.Institution) quota.Us
 }
 
 // stored returns the size in bytes of the files of an institution according to its certificates' records.
-// The counters must have the same size.
 func stored(t *testing.T, v *vaulttest.Vault, inst *account.Institution) (n int64) {
 	t.Helper()
 	if err := v.DB.QueryRowContext(t.Context(), `
@@ -64,10 +63,10 @@ func TestUsageFollowsCertificates(t *testing.T) {
 		if got := usage(t, v, other); got.Storage != 0 || got.Certificates != 0 {
 			t.Fatalf("usage of another institution = %+v, want nothing", got)
 		}
-		// The next month begins with 0, and the bytes stay.
+		// In the next month no certificate is counted yet, and the bytes are the same.
 		next, err := quota.Of(ctx, d, v.Now().AddDate(0, 1, 1), inst.ID)
 		if err != nil || next[inst.ID].Certificates != 0 || next[inst.ID].Storage != after.Storage {
-			t.Fatalf("usage in the next month = %+v, error %v", next[inst.ID], err)
+			t.Fatalf("usage in the next month = %+v, error %v; want 0 certificates and the same bytes", next[inst.ID], err)
 		}
 	})
 }
@@ -90,7 +89,7 @@ func TestUsageOfBatches(t *testing.T) {
 		for n, want := range map[int]bool{1: true, 2: false} {
 			err := d.Tx(t.Context(), func(tx *db.Tx) error { return quota.CheckTx(t.Context(), tx, inst, v.Now(), n, 0) })
 			if (err == nil) != want {
-				t.Errorf("%d more certificates: error = %v", n, err)
+				t.Errorf("CheckTx for %d more certificates returned %v, want success: %t", n, err, want)
 			}
 		}
 	})
@@ -110,13 +109,13 @@ func TestStorageLimit(t *testing.T) {
 			inst.Limits = account.Limits{Storage: tc.limit}
 			err := d.Tx(ctx, func(tx *db.Tx) error { return quota.CheckTx(ctx, tx, inst, time.Now(), 0, file.Size) })
 			if (err == nil) != tc.want || err != nil && !fault.Is(err, fault.Forbidden) {
-				t.Errorf("limit of %d bytes: error = %v", tc.limit, err)
+				t.Errorf("CheckTx with a limit of %d bytes returned %v, want success: %t", tc.limit, err, tc.want)
 			}
 			staged := file
 			staged.Key = fmt.Sprint("key-", tc.limit)
 			_, err = v.Batches.Stage(ctx, inst, &staged, nil)
 			if (err == nil) != tc.want || err != nil && !fault.Is(err, fault.Forbidden) {
-				t.Errorf("staging with a limit of %d bytes: error = %v", tc.limit, err)
+				t.Errorf("Stage with a limit of %d bytes returned %v, want success: %t", tc.limit, err, tc.want)
 			}
 		}
 		if got := usage(t, v, inst).Storage; got != 2*file.Size {

@@ -68,9 +68,9 @@ func (s *Service) mailAgainTx(ctx context.Context, tx *db.Tx, c *cert.Certificat
 
 // CorrectEmail corrects the address of a certificate of an institution. If a person has verified
 // the new address, the certificate is assigned to that person. An approved certificate is mailed
-// again. Links that were mailed to the wrong address, and links that the certificate's holder
-// created, no longer open the certificate. CorrectEmail calls then, unless then is nil, in the same
-// transaction.
+// again, unless its first mail waits for a plan. Links that were mailed to the wrong address, and
+// links that the certificate's holder created, no longer open the certificate. CorrectEmail calls
+// then, unless then is nil, in the same transaction.
 func (s *Service) CorrectEmail(ctx context.Context, institutionID int64, uuid, address string, then cert.TxFunc) (*cert.Certificate, error) {
 	before, err := s.certs.ByUUID(ctx, institutionID, uuid)
 	if err != nil {
@@ -109,7 +109,7 @@ func (s *Service) CorrectEmail(ctx context.Context, institutionID int64, uuid, a
 		if err := removeEntriesTx(ctx, tx, c.ID); err != nil {
 			return err
 		}
-		// Mail that waits for a plan goes to the new address when its time comes.
+		// Mail that waits for a plan is sent to the new address at the time of the plan.
 		held, err := heldTx(ctx, tx, c.ID)
 		if err != nil {
 			return err

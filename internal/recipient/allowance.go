@@ -21,12 +21,12 @@ const (
 	arranging  limitedAction = "arrange"
 )
 
-// dailyLimits has the number of actions that are allowed in a day: per certificate for resending,
-// per holder for the other actions.
+// dailyLimits has the maximum number of actions in a day in UTC: of each certificate for resending,
+// and of each holder for the other actions.
 var dailyLimits = map[limitedAction]int{sharing: 50, correcting: 5, exporting: 5, resending: 10, trying: 30, arranging: 300}
 
-// allowTx counts an action of a holder. For resending, holder is the certificate. The error is
-// fault.TooMany if the daily limit is exceeded.
+// allowTx counts an action of a holder. If the action is resending, holder identifies the
+// certificate. The error is fault.TooMany if the daily limit is exceeded.
 func (s *Service) allowTx(ctx context.Context, tx *db.Tx, holder string, action limitedAction) error {
 	now := s.now().UTC()
 	var n int

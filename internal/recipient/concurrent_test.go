@@ -13,9 +13,9 @@ import (
 	"github.com/certvault/certvault/internal/recipient"
 )
 
-// TestRevokeDoesNotWaitForTheEndOfAMessage checks that a revocation does not wait for the
-// transaction that ends a message. That transaction locks the message and then its notices, but a
-// revocation locks the notices first. SQLite has one writer and no row locks.
+// TestRevokeDoesNotWaitForTheEndOfAMessage checks that a revocation does not wait for the transaction
+// that records the result of a message. This transaction locks the message and then its notices, but a
+// revocation locks the notices first.
 func TestRevokeDoesNotWaitForTheEndOfAMessage(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -35,7 +35,7 @@ func TestRevokeDoesNotWaitForTheEndOfAMessage(t *testing.T) {
 			revoked := *c
 			revoked.Status = cert.Revoked
 			if err := d.Tx(ctx, func(tx *db.Tx) error { return b.MovedTx(ctx, tx, &revoked) }); err != nil {
-				t.Errorf("revoking while the message ends failed: %v", err)
+				t.Errorf("revoking during the other transaction returned %v, want no error", err)
 			}
 			return b.MailFinishedTx(ctx, tx, mail.Result{UUID: id, Status: mail.Sent})
 		})

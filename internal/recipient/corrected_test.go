@@ -13,8 +13,7 @@ import (
 )
 
 // TestCorrectionInvalidatesConcurrentShare checks that a person to whom a certificate was mailed by
-// mistake gets no link that survives the correction of the address, even if the link is created
-// during the correction.
+// mistake cannot create a link during the correction of the address that still works after it.
 func TestCorrectionInvalidatesConcurrentShare(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

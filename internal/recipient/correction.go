@@ -19,8 +19,7 @@ import (
 const (
 	// maxCorrection is the maximum length of a request in characters.
 	maxCorrection = 1000
-	// maxQuoted is the maximum length of the request in the mail, which shows the request as one
-	// line.
+	// maxQuoted is the maximum length of the request in the mail, in characters.
 	maxQuoted = maxCorrection
 	// maxShownCorrections is the maximum number of requests that are listed for one certificate.
 	maxShownCorrections = 50
@@ -29,7 +28,7 @@ const (
 // Correction is a request to correct a certificate, by its holder.
 type Correction struct {
 	UUID string
-	// Certificate is the UUID of the certificate, and FullName the name of its holder.
+	// Certificate is the UUID of the certificate, and FullName the name of its recipient.
 	Certificate, FullName, Title, ReferenceID string
 	Text                                      string
 	CreatedAt                                 time.Time
@@ -129,8 +128,8 @@ func (s *Service) OpenCorrections(ctx context.Context, institutionID int64, limi
 	return list, total, err
 }
 
-// CorrectionsOf returns the requests for a certificate, the newest first, at most
-// maxShownCorrections requests.
+// CorrectionsOf returns at most maxShownCorrections requests to correct a certificate, the newest
+// first.
 func (s *Service) CorrectionsOf(ctx context.Context, c *cert.Certificate) ([]*Correction, error) {
 	return s.corrections(ctx, `r.certificate_id = $1 AND r.institution_id = $2 ORDER BY r.id DESC LIMIT $3`, c.ID, c.InstitutionID, maxShownCorrections)
 }

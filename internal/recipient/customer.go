@@ -33,9 +33,9 @@ func (s *Service) LookUpTx(ctx context.Context, tx *db.Tx, institutionID int64, 
 	return s.numberTx(ctx, tx, institutionID, u.ID)
 }
 
-// numberTx returns a person's number in an institution. A new person gets the next number; of two
-// concurrent transactions, the second waits for the first. A caller that also changes certificates
-// must call numberTx before these changes, to avoid a deadlock.
+// numberTx returns a person's number in an institution. A person without a number gets the next
+// number. If two transactions assign numbers at the same time, the second waits for the first. A
+// caller that also changes certificates must call numberTx before these changes, to avoid a deadlock.
 func (s *Service) numberTx(ctx context.Context, tx *db.Tx, institutionID, userID int64) (number int64, err error) {
 	const selectNumber = `SELECT number FROM customers WHERE user_id = $1 AND institution_id = $2`
 	err = tx.QueryRowContext(ctx, selectNumber, userID, institutionID).Scan(&number)
@@ -92,8 +92,8 @@ func (s *Service) claimTx(ctx context.Context, tx *db.Tx, userID int64, emailFol
 	if err != nil {
 		return err
 	}
-	// All numbers are assigned before any certificate is assigned, in the order of institutions: see
-	// numberTx.
+	// All numbers are assigned before the first certificate is assigned, in the order of the
+	// institutions, to avoid a deadlock: see numberTx.
 	numbers := make([]int64, len(institutions))
 	for i, institution := range institutions {
 		if numbers[i], err = s.numberTx(ctx, tx, institution, userID); err != nil {

@@ -36,12 +36,12 @@ func TestRecipientIsFoundAtCreationAndAtApproval(t *testing.T) {
 				t.Errorf("%s: customer = %d and %d when read again, want %d", name, c.CustomerID, b.get(c.UUID).CustomerID, tc.customer)
 			}
 		}
-		// A batch entry gets a number too, and people who register later get the next numbers.
+		// The recipient of a batch entry gets the next number.
 		b.user("eve@example.org", true)
 		if list := b.batch(true, "eve@example.org", "new@example.org"); list[0].CustomerID != 2 || list[1].CustomerID != 0 {
 			t.Errorf("customers of the batch = %d and %d, want 2 and 0", list[0].CustomerID, list[1].CustomerID)
 		}
-		// The address is verified between creation and approval, after the claim.
+		// The address is verified between the creation and the approval, without a claim.
 		late := b.upload(to("late@example.org"))
 		b.user("late@example.org", true)
 		b.approve(late)
@@ -141,10 +141,10 @@ func TestChangedAddressKeepsEarlierCertificates(t *testing.T) {
 		b.verify(id, "old@example.org")
 		b.verify(id, "next@example.org")
 		if b.get(old.UUID).CustomerID != 1 || b.get(next.UUID).CustomerID != 1 {
-			t.Error("the certificates of both addresses must have customer 1")
+			t.Error("the certificates of both addresses do not have customer 1")
 		}
-		// The old address is free: another person who verifies it gets later certificates, but no
-		// earlier certificates.
+		// Another person who verifies the old address gets later certificates, but no earlier
+		// certificates.
 		b.verify(b.user("old@example.org", false), "old@example.org")
 		if c := b.upload(to("old@example.org"), titled("PhD")); c.CustomerID != 2 || b.get(old.UUID).CustomerID != 1 {
 			t.Errorf("customers of the new and the old certificate = %d and %d, want 2 and 1", c.CustomerID, b.get(old.UUID).CustomerID)

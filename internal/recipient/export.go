@@ -39,7 +39,7 @@ type Export struct {
 	missing []string
 }
 
-// exported is export.json. Times are RFC 3339 in UTC.
+// exported is the content of export.json. Times are RFC 3339 in UTC.
 type exported struct {
 	ExportedAt   time.Time             `json:"exported_at"`
 	Account      exportedAccount       `json:"account"`
@@ -82,8 +82,8 @@ type ExportedStep struct {
 	Text   string    `json:"text"`
 }
 
-// ExportedFile is an attachment of an application. File is its name in the archive, or "" if the
-// attachment was deleted.
+// ExportedFile is an attachment of an application. Name is the name of the attachment, and File the
+// name of its file in the archive, or "" if the attachment is not in the archive.
 type ExportedFile struct {
 	Name string `json:"name"`
 	File string `json:"file"`
@@ -222,7 +222,7 @@ func (s *Service) Export(ctx context.Context, userID int64) (*Export, error) {
 	return e, nil
 }
 
-// unsubscribes returns the institutions from which an address is unsubscribed.
+// unsubscribes returns the institutions from whose mail an address is unsubscribed.
 func (s *Service) unsubscribes(ctx context.Context, emailFolded string) ([]exportedUnsubscribe, error) {
 	type refusal struct {
 		institution int64
@@ -265,9 +265,9 @@ func (e *Export) SignIns(sessions []*identity.Session, passkeys []identity.Passk
 }
 
 // Write writes the export as a ZIP file: export.json, and a folder with the files of each
-// certificate and of each application. Write reads records page by page and copies files in parts, to
-// use little memory. A file that is damaged or missing is not in the export. Its name is listed in
-// missing-files.txt, and for a certificate also in export.json.
+// certificate and of each application. To use little memory, Write reads certificates in pages of
+// exportPage and copies files in parts. A file that is damaged or missing is not in the export. Its
+// name is listed in missing-files.txt, and for a certificate also in export.json.
 func (e *Export) Write(ctx context.Context, w io.Writer) error {
 	s := e.service
 	names := map[int64]string{}
@@ -420,7 +420,7 @@ func (e *Export) certificate(ctx context.Context, z *zip.Writer, c *cert.Certifi
 	return x, nil
 }
 
-// readTimed reads the rows of a query that returns a value and its time. It calls of for each row
+// readTimed reads the rows of a query whose columns are a value and a time. It calls of for each row
 // and returns the results.
 func readTimed[V, T any](ctx context.Context, q db.Queryer, of func(value V, at time.Time) T, query string, args ...any) ([]T, error) {
 	rows, err := q.QueryContext(ctx, query, args...)
@@ -456,7 +456,7 @@ func (e *Export) addFile(ctx context.Context, z *zip.Writer, x *exportedCertific
 	return name, nil
 }
 
-// addContent adds a file to the archive and closes it.
+// addContent adds content to the archive as a file, and closes content.
 func addContent(z *zip.Writer, name string, modified time.Time, content *cert.Content) (err error) {
 	defer func() { err = errors.Join(err, content.Close()) }()
 	f, err := z.CreateHeader(&zip.FileHeader{Name: name, Method: zip.Store, Modified: modified})

@@ -7,7 +7,7 @@ const (
 	JobWait    = jobWait
 )
 
-// The daily limits of a holder, and of the mail about a certificate.
+// The daily limits of a holder, and the daily limit of mail about a certificate.
 var (
 	AllowedShares      = dailyLimits[sharing]
 	AllowedCorrections = dailyLimits[correcting]
@@ -15,10 +15,10 @@ var (
 	AllowedResends     = dailyLimits[resending]
 )
 
-// Exported is the document in an export.
+// Exported is the content of export.json.
 type Exported = exported
 
-// About returns the document in an export.
+// About returns the content of export.json.
 func (e *Export) About() *Exported { return &e.about }
 
 // Notify runs the job of an approved certificate.
@@ -27,5 +27,5 @@ func (s *Service) Notify(ctx context.Context, uuid string) error { return s.noti
 // SetMaxShown sets the maximum number of certificates that a link shows.
 func (s *Service) SetMaxShown(n int) { s.maxShown = n }
 
-// SetPlansAtOnce sets the maximum number of plans that a sweep handles.
+// SetPlansAtOnce sets the maximum number of plans that one sweep handles.
 func (s *Service) SetPlansAtOnce(n int) { s.plansAtOnce = n }

@@ -22,7 +22,8 @@ import (
 	"github.com/certvault/certvault/internal/vaulttest"
 )
 
-// fixture is a vault whose queue does not run: a test calls approval, notification and sweeps itself.
+// fixture is a vault whose queue does not run. The tests approve certificates, and run jobs and sweeps,
+// themselves.
 type fixture struct {
 	*vaulttest.Vault
 	*recipient.Service
@@ -45,7 +46,7 @@ func (b *fixture) institution(prefix string) *account.Institution {
 	return b.Institution(prefix, "University "+prefix)
 }
 
-// user creates an account. verified reports whether the address of the account is verified.
+// user creates an account, whose address is verified if verified is true.
 func (b *fixture) user(email string, verified bool) (id int64) {
 	b.t.Helper()
 	e, err := account.ParseEmail(email)
@@ -60,7 +61,7 @@ func (b *fixture) user(email string, verified bool) (id int64) {
 	return id
 }
 
-// verify verifies an address, as package identity does.
+// verify sets the address of an account and marks it as verified, as package identity does.
 func (b *fixture) verify(user int64, email string) {
 	b.t.Helper()
 	e, err := account.ParseEmail(email)
@@ -207,7 +208,7 @@ var (
 	unsubscribeLink = regexp.MustCompile(`https://vault\.example/unsubscribe/([A-Z2-7]+)`)
 )
 
-// link returns the secret of the link in the n-th message.
+// link returns the secret of the link in message n, counted from 0.
 func (b *fixture) link(n int) string {
 	b.t.Helper()
 	m := mailLink.FindStringSubmatch(b.mails()[n].Text)
@@ -239,7 +240,8 @@ func (b *fixture) statuses(c *cert.Certificate) (list []recipient.Status) {
 	return list
 }
 
-// batch creates a batch of certificates in processing, one for each address.
+// batch creates a batch of certificates in processing, one for each address. expanded is the value of
+// the batch's column of that name.
 func (b *fixture) batch(expanded bool, addresses ...string) (list []*cert.Certificate) {
 	b.t.Helper()
 	id := uuid.NewString()

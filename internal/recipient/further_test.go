@@ -51,19 +51,19 @@ func TestFurtherAddressBelongsToOneWallet(t *testing.T) {
 			t.Errorf("the customers are %d and %d, want the same number above 0", one, other)
 		}
 
-		// The mail about a later certificate goes to its address. It has no secret, because the certificate
-		// is in the account, and does not have the main address.
+		// The mail about a later certificate goes to the further address. It has no mailed link, because the
+		// certificate is in the account, and does not contain the main address.
 		later := b.upload(to("Ada@Work.example"), titled("MSc"))
 		b.approve(later)
 		b.wantWallet(ada, 3)
 		list := b.mails()
 		if m := list[len(list)-1]; m.To.Email != "Ada@Work.example" || mailLink.MatchString(m.Text) || strings.Contains(m.Text, "ada@example.org") ||
 			!strings.Contains(m.Text, "/account/certificates/"+later.UUID) {
-			t.Errorf("mail = %+v, want one to the further address that leads to the account", m)
+			t.Errorf("mail = %+v, want a mail to the further address with a link to the account only", m)
 		}
 
-		// The institution corrects a wrong address to the further address. The link that was mailed to the
-		// wrong address no longer shows the certificate.
+		// After the institution has corrected a wrong address to the further address, the link that was
+		// mailed to the wrong address no longer shows the certificate.
 		wrong := b.upload(to("adda@work.example"), titled("PhD"))
 		b.approve(wrong)
 		secret := b.link(len(b.mails()) - 1)
@@ -78,14 +78,14 @@ func TestFurtherAddressBelongsToOneWallet(t *testing.T) {
 			t.Errorf("the mail after the correction went to %s, want the new address", list[len(list)-1].To.Email)
 		}
 
-		// After the removal of the address, the person keeps the certificates, and later certificates have
-		// no owner.
+		// After the removal of the address, the person keeps the certificates, and later certificates are
+		// unassigned.
 		b.Tx(func(tx *db.Tx) error {
 			_, err := account.RemoveAddressTx(ctx, tx, ada, "ada@work.example")
 			return err
 		})
 		if c := b.upload(to("ada@work.example"), titled("Diploma")); c.CustomerID != 0 {
-			t.Errorf("the customer after the removal is %d, want none", c.CustomerID)
+			t.Errorf("the customer after the removal is %d, want 0", c.CustomerID)
 		}
 		b.wantWallet(ada, 4)
 	})

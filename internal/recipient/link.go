@@ -27,7 +27,7 @@ type MailLink struct {
 	More bool
 
 	id int64
-	// former has the current certificates by the UUIDs of those that they replaced.
+	// former maps the UUIDs of replaced certificates to the certificates that replaced them.
 	former map[string]*cert.Certificate
 }
 
@@ -35,10 +35,9 @@ type MailLink struct {
 // distinguish the two cases.
 var errNoLink = fault.New(fault.NotFound, "No such link.")
 
-// MailLink returns the content of a mailed link. In the place of a replaced certificate it has the
-// certificate that replaced it, if both are for the same address. It omits certificates whose address
-// was corrected or whose holder ended the mailed links. If no certificate is left, the error is
-// fault.NotFound.
+// MailLink returns the content of a mailed link. It has the replacement instead of a replaced
+// certificate if both are for the same address. It omits certificates whose address was corrected or
+// whose holder revoked the mailed links. If no certificate is left, the error is fault.NotFound.
 func (s *Service) MailLink(ctx context.Context, secret string) (*MailLink, error) {
 	var l MailLink
 	var opened bool
@@ -72,8 +71,8 @@ func (s *Service) MailLink(ctx context.Context, secret string) (*MailLink, error
 	return &l, err
 }
 
-// recordOpening records the first time at which a link was opened, which the institution sees. A
-// database that can only be read does not prevent people from opening their links.
+// recordOpening records the first time at which a link was opened, which the institution sees. It
+// ignores an outage, so that people can open their links while the database is read-only.
 func (s *Service) recordOpening(ctx context.Context, id int64) error {
 	err := s.db.Tx(ctx, func(tx *db.Tx) error {
 		_, err := tx.ExecContext(ctx, `UPDATE mail_links SET opened_at = $1 WHERE id = $2 AND opened_at IS NULL`, db.Micros(s.now()), id)
@@ -85,8 +84,8 @@ func (s *Service) recordOpening(ctx context.Context, id int64) error {
 	return nil
 }
 
-// HasMailLink reports whether any mailed link opens a certificate, or another one in its chain of
-// replacements.
+// HasMailLink reports whether a mailed link opens a certificate, or another certificate in its chain
+// of replacements.
 func (s *Service) HasMailLink(ctx context.Context, c *cert.Certificate) (open bool, err error) {
 	if err := s.db.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM notices WHERE certificate_id IN (`+chain+`) AND link_id IS NOT NULL)`, c.ID).Scan(&open); err != nil {
 		return false, fmt.Errorf("reading a certificate's mailed links: %w", err)
@@ -94,8 +93,9 @@ func (s *Service) HasMailLink(ctx context.Context, c *cert.Certificate) (open bo
 	return open, nil
 }
 
-// RevokeMailLinks revokes the mailed links to a certificate at the request of the person whose
-// account has the certificate. A second call is not an error.
+// RevokeMailLinks revokes the mailed links to a certificate, and to the other certificates in its
+// chain of replacements. The person whose account has the certificate may request it. A second call
+// is not an error.
 func (s *Service) RevokeMailLinks(ctx context.Context, c *cert.Certificate) error {
 	return s.db.Tx(ctx, func(tx *db.Tx) error { return endMailedTx(ctx, tx, c.ID) })
 }
@@ -107,8 +107,8 @@ func endMailedTx(ctx context.Context, tx *db.Tx, certificateID int64) error {
 	return nil
 }
 
-// Certificate returns the certificate with a UUID, or the one that replaced it, if the link shows it.
-// Otherwise the error is fault.NotFound.
+// Certificate returns the certificate with a UUID, or the certificate that the link shows instead of
+// it. If the link shows neither, the error is fault.NotFound.
 func (l *MailLink) Certificate(uuid string) (*cert.Certificate, error) {
 	for _, c := range l.Certificates {
 		if c.UUID == uuid {

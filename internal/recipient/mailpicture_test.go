@@ -15,8 +15,8 @@ import (
 	"github.com/certvault/certvault/internal/recipient"
 )
 
-// TestMailPicture checks the pictures of the mail about an approved certificate: MailPicture loads them
-// by their sources in the stored message, and loads the page only while the certificate is approved.
+// TestMailPicture checks that MailPicture loads the pictures of the mail about an approved certificate,
+// and that it does not load the page of a revoked certificate.
 func TestMailPicture(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -37,7 +37,7 @@ func TestMailPicture(t *testing.T) {
 		}
 		for _, p := range m.Pictures {
 			if got, err := b.MailPicture(t.Context(), p.Source); err != nil || got == nil || len(got.Content) == 0 {
-				t.Errorf("the picture %s is %v, error %v", p.Source, got, err)
+				t.Errorf("the picture %s is %v, error %v, want content", p.Source, got, err)
 			}
 		}
 		for _, want := range []string{"https://www.linkedin.com/profile/add?certId=" + c.ReferenceID, "/" + c.UUID + "/certificate.pdf", "Issued on 30 June 2026"} {
@@ -47,15 +47,15 @@ func TestMailPicture(t *testing.T) {
 		}
 		b.move(c, cert.Revoked)
 		if got, err := b.MailPicture(t.Context(), "page:"+c.UUID); !errors.Is(err, mail.ErrNoPicture) {
-			t.Errorf("the picture of a revoked certificate is %v, error %v, want none", got, err)
+			t.Errorf("the picture of a revoked certificate is %v, error %v, want mail.ErrNoPicture", got, err)
 		}
 		if got, err := b.MailPicture(t.Context(), "logo:999"); !errors.Is(err, mail.ErrNoPicture) {
-			t.Errorf("the logo of an unknown institution is %v, error %v, want none", got, err)
+			t.Errorf("the logo of an unknown institution is %v, error %v, want mail.ErrNoPicture", got, err)
 		}
 	})
 }
 
-// TestUnsentNotice checks that a notice that reached no one is not recorded as sent.
+// TestUnsentNotice checks that the status of a notice is unsent if its message was not sent.
 func TestUnsentNotice(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -15,14 +15,14 @@ import (
 )
 
 const (
-	// SweepInterval is the interval of Sweep. It limits the delay of mail about a batch after the last
-	// entry of the batch.
+	// SweepInterval is the interval of Sweep. It limits the delay between the approval of the last entry
+	// of a batch and the mail about the batch.
 	SweepInterval = 5 * time.Second
 	// maxWait is the maximum time that the first approved entry of a batch waits for the other
 	// entries with its address.
 	maxWait = 15 * time.Minute
-	// jobWait is the time that a sweep waits for the job of a notice. The sweep handles older
-	// notices.
+	// jobWait is the time that a sweep waits for the job of a notice. The sweep handles only notices
+	// that are older than jobWait.
 	jobWait    = 10 * time.Second
 	sweepBatch = 100
 )
@@ -37,7 +37,7 @@ const (
 	Queued Status = "queued"
 	// Sent notices were accepted by the mail server.
 	Sent Status = "sent"
-	// Unsent notices reached no one, because the vault has no mail server.
+	// Unsent notices are in a message that was not sent, because the vault has no mail server.
 	Unsent Status = "unsent"
 	// Failed notices will not arrive, because the mail server refused them or could not be reached.
 	Failed Status = "failed"
@@ -52,7 +52,7 @@ const (
 type Reason string
 
 const (
-	// Approval is the reason of the first notice of a certificate, unless the reason is Replacement.
+	// Approval is the reason for the first notice of a certificate, unless the reason is Replacement.
 	Approval Reason = "approval"
 	// Resent notices were requested by the institution.
 	Resent Reason = "resent"
@@ -230,8 +230,8 @@ func (s *Service) withdrawTx(ctx context.Context, tx *db.Tx, certificateID int64
 	return nil
 }
 
-// MailFinishedTx records the result of a message. It ignores messages without a
-// notice. MailFinishedTx is the callback mail.Config.Finished.
+// MailFinishedTx records the result of a message. It ignores messages without a notice.
+// MailFinishedTx is the callback mail.Config.Finished.
 func (s *Service) MailFinishedTx(ctx context.Context, tx *db.Tx, e mail.Result) error {
 	status := Sent
 	switch e.Status { //nolint:exhaustive // the other results mean that the message was sent
@@ -306,15 +306,15 @@ func (s *Service) readyTx(ctx context.Context, tx *db.Tx, batch, emailFolded str
 	return ready, nil
 }
 
-// Sweep writes mail that is due, handles notices whose job is missing, and deletes old counts.
-// Sweep reads the rows of the notices, so that no mail depends on the queue alone. A mail that cannot be
-// written does not delay the others.
+// Sweep writes mail that is due, handles notices whose job is missing, and deletes old counts of actions.
+// Sweep reads the rows of the notices, so that mail is written even if the queue has lost its job. A mail
+// that cannot be written does not delay other mail.
 func (s *Service) Sweep(ctx context.Context) error {
 	return errors.Join(s.sweepGroups(ctx), s.sweepWithoutJob(ctx), s.writeReminders(ctx), s.deleteAllowances(ctx))
 }
 
-// each calls f for each element, and returns the errors, prefixed with what. It ends at once if the
-// database fails.
+// each calls f for each element, and returns the errors with the prefix what. It stops after an error
+// that is an outage of the database.
 func each[T any](list []T, what string, f func(T) error) (failed error) {
 	for _, e := range list {
 		err := f(e)
@@ -385,8 +385,8 @@ func scanNotice(row interface{ Scan(dest ...any) error }, before ...any) (*Notic
 	return &n, nil
 }
 
-// Notices returns the notices of a certificate, the latest first. The caller has checked the access
-// to the certificate.
+// Notices returns the notices of a certificate, the latest first. The caller must check the access to
+// the certificate.
 func (s *Service) Notices(ctx context.Context, c *cert.Certificate) ([]*Notice, error) {
 	rows, err := s.db.QueryContext(ctx, `SELECT `+noticeColumns+` FROM notices WHERE certificate_id = $1 ORDER BY occasion DESC`, c.ID)
 	if err != nil {
@@ -399,8 +399,8 @@ func (s *Service) Notices(ctx context.Context, c *cert.Certificate) ([]*Notice, 
 	return list, nil
 }
 
-// Latest returns the latest notice of each certificate, by the id of the certificate. There must be
-// at most one page of certificates.
+// Latest returns the latest notice of each certificate, by the id of the certificate. The caller must
+// limit the number of certificates, because each is a parameter of the query.
 func (s *Service) Latest(ctx context.Context, certificates []*cert.Certificate) (latest map[int64]*Notice, err error) {
 	latest = map[int64]*Notice{}
 	if len(certificates) == 0 {

@@ -23,7 +23,7 @@ func TestApprovalSendsOneMail(t *testing.T) {
 		b.user("known@example.org", true)
 		b.user("unverified@example.org", false)
 		list := []*cert.Certificate{b.upload(to("known@example.org")), b.upload(to("unverified@example.org")), b.upload(to("new@example.org"))}
-		b.wantSent() // nothing before approval
+		b.wantSent() // no mail before the approval
 		for _, c := range list {
 			b.move(c, cert.Approved)
 		}
@@ -55,7 +55,7 @@ func TestApprovalSendsOneMail(t *testing.T) {
 			}
 			if strings.Contains(m.Text, "https://vault.example/account/certificates/"+c.UUID) != known ||
 				mailLink.MatchString(m.Text) == known || (m.Unsubscribe == "") != known || unsubscribeLink.MatchString(m.Text) == known {
-				t.Errorf("the mail to %s has the wrong links: %s", m.To.Email, m.Text)
+				t.Errorf("the mail to %s does not have the expected links: %s", m.To.Email, m.Text)
 			}
 			if !known {
 				l, err := b.MailLink(t.Context(), b.link(i))
@@ -103,7 +103,7 @@ func TestBatchIsMailedAfterItsLastEntry(t *testing.T) {
 	})
 }
 
-// The institution sees when a mailed link was first opened.
+// TestOpeningOfALink checks that notices have the time at which their link was first opened.
 func TestOpeningOfALink(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -118,7 +118,7 @@ func TestOpeningOfALink(t *testing.T) {
 				t.Fatalf("notices = %+v and %+v, errors %v and %v; want one", latest, notices, err, e)
 			}
 			if at := latest[list[0].ID].OpenedAt; (at == nil) != (notices[0].OpenedAt == nil) {
-				t.Errorf("the lists disagree about the opening: %v and %v", at, notices[0].OpenedAt)
+				t.Errorf("Latest has the opening time %v and Notices has %v, want the same", at, notices[0].OpenedAt)
 			}
 			return notices[0].OpenedAt
 		}
@@ -240,11 +240,11 @@ func TestSweepHandlesNoticeWithoutJob(t *testing.T) {
 		b.move(c, cert.Approved)
 		b.Exec(`DELETE FROM river_job`)
 		b.sweep()
-		b.wantSent() // the sweep leaves the notice to its job until JobWait has passed
+		b.wantSent() // the sweep waits JobWait for the job of the notice
 		b.Advance(recipient.JobWait)
 		b.sweep()
 		b.wantSent("late@example.org")
-		// A mail that cannot be written does not delay the others.
+		// A mail that cannot be written does not delay other mail.
 		bad, good := b.upload(titled("bad"), to("bad@example.org")), b.upload(titled("good"), to("good@example.org"))
 		for _, c := range []*cert.Certificate{bad, good} {
 			b.user(c.Email, true)
@@ -305,7 +305,7 @@ func TestResend(t *testing.T) {
 		}
 		failure := errors.New("failure")
 		if err := b.Resend(ctx, b.inst.ID, c.UUID, func(_ ctxType, _ *db.Tx, _ *cert.Certificate) error { return failure }); !errors.Is(err, failure) {
-			t.Error(err)
+			t.Errorf("Resend returned %v, want the error of the callback", err)
 		}
 		b.wantSent("ada@example.org")
 		b.finish(b.mails()[0].uuid, mail.Sent, "")
@@ -319,7 +319,7 @@ func TestResend(t *testing.T) {
 			t.Errorf("beyond the daily limit: error = %v, want fault.TooMany", err)
 		}
 		if got := len(b.statuses(c)); got != 1+recipient.AllowedResends || len(b.sent()) != got {
-			t.Errorf("%d notices and %d mails, want one more of each than AllowedResends", got, len(b.sent()))
+			t.Errorf("%d notices and %d mails, want AllowedResends+1 of each", got, len(b.sent()))
 		}
 		// Earlier links still work.
 		for _, n := range []int{0, len(b.mails()) - 1} {
@@ -391,7 +391,7 @@ func TestCorrectEmail(t *testing.T) {
 		if _, err := b.CorrectEmail(ctx, b.inst.ID, same.UUID, "new@example.org", nil); !fault.Is(err, fault.BadRequest) {
 			t.Errorf("revoked certificate: error = %v, want fault.BadRequest", err)
 		}
-		// Before approval nothing is mailed.
+		// A correction before the approval queues no mail.
 		n := len(b.sent())
 		if _, err := b.CorrectEmail(ctx, b.inst.ID, duplicate.UUID, "other@example.org", nil); err != nil || len(b.sent()) != n {
 			t.Errorf("a correction before approval queued %d mails, want 0; error %v", len(b.sent())-n, err)
@@ -433,12 +433,11 @@ func TestUnsubscribe(t *testing.T) {
 		if err := b.Resend(ctx, b.inst.ID, next.UUID, nil); !fault.Is(err, fault.BadRequest) {
 			t.Errorf("resending to an unsubscribed address: error = %v, want fault.BadRequest", err)
 		}
-		// Mail to an account has no unsubscribe link and is sent even if the address is
-		// unsubscribed.
+		// Mail about a certificate in an account is sent even if the address is unsubscribed.
 		b.user("ada@example.org", true)
 		b.approve(b.upload(titled("account")))
 		if len(b.sent()) != 3 {
-			t.Errorf("%d mails, want 3", len(b.sent()))
+			t.Errorf("%d mails were queued, want 3", len(b.sent()))
 		}
 		if u, err = b.SetUnsubscribed(ctx, secret, false); err != nil || u.Done {
 			t.Error(err)

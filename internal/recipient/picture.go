@@ -21,25 +21,25 @@ import (
 )
 
 const (
-	// pageWidth and pageHeight are the largest size at which a mail shows the picture of a page, and
-	// logoWidth and logoHeight that of a logo, in CSS pixels. Pictures have twice as many pixels in
-	// each direction, for screens with a high resolution.
+	// pageWidth and pageHeight are the maximum size of the picture of a page in a mail, and logoWidth
+	// and logoHeight the maximum size of a logo, in CSS pixels. A picture has up to density pixels for
+	// each CSS pixel in each direction, for screens with a high resolution.
 	pageWidth, pageHeight = 200, 260
 	logoWidth, logoHeight = 240, 64
 	density               = 2
 )
 
-// pageSource and sampleSource are the beginnings of the sources of pictures of a page. The UUID of
-// the certificate, or the colour of a sample, follows.
+// pageSource and sampleSource are the prefixes of the sources of pictures of pages. The UUID of the
+// certificate follows pageSource, and the colour of the sample follows sampleSource.
 const (
 	pageSource   = "page:"
 	sampleSource = "sample:"
 )
 
 // MailPicture loads a picture of a mail: a logo, the first page of an approved certificate, or the page
-// of a sample. It returns mail.ErrNoPicture if there is no such picture any more. MailPicture is the
-// callback mail.Config.Picture, which is called when the mail is sent and not in the transaction that
-// approves the certificate.
+// of a sample. It returns mail.ErrNoPicture if the picture no longer exists. MailPicture is the callback
+// mail.Config.Picture, which is called when the mail is sent and not in the transaction that approves
+// the certificate.
 func (s *Service) MailPicture(ctx context.Context, source string) (*mail.Image, error) {
 	if id, ok := account.LogoSource(source); ok {
 		content, err := account.LogoPNG(ctx, s.db, id)
@@ -83,8 +83,8 @@ func (s *Service) pageImage(ctx context.Context, uuid string) (*mail.Image, erro
 	return fitJPEG(page, pageWidth, pageHeight, mail.MaxPage)
 }
 
-// logoImage returns a logo that is small enough for a mail. Logos are stored in twice the size at
-// which pages show them.
+// logoImage returns a logo of at most mail.MaxLogo bytes. A stored logo has up to density pixels for
+// each CSS pixel in each direction.
 func logoImage(content []byte) (*mail.Image, error) {
 	logo, err := png.Decode(bytes.NewReader(content))
 	if err != nil {
@@ -94,21 +94,21 @@ func logoImage(content []byte) (*mail.Image, error) {
 	if len(content) <= mail.MaxLogo {
 		return &mail.Image{Type: "image/png", Content: content, Width: width, Height: height}, nil
 	}
-	// A photograph is smaller as JPEG. The mail shows logos on white, so transparency is not needed.
+	// A photograph is smaller as a JPEG file. The mail shows logos on white, so transparency is not needed.
 	paper := image.NewRGBA(logo.Bounds())
 	draw.Draw(paper, paper.Bounds(), image.White, image.Point{}, draw.Src)
 	draw.Draw(paper, paper.Bounds(), logo, logo.Bounds().Min, draw.Over)
 	return fitJPEG(paper, logoWidth, logoHeight, mail.MaxLogo)
 }
 
-// shownSize returns the size at which a mail shows a picture.
+// shownSize returns the size at which a mail shows a picture, in CSS pixels.
 func shownSize(b image.Rectangle, maxWidth, maxHeight int) (width, height int) {
 	scale := min(1, float64(density*maxWidth)/float64(b.Dx()), float64(density*maxHeight)/float64(b.Dy())) / density
 	return max(1, int(scale*float64(b.Dx()))), max(1, int(scale*float64(b.Dy())))
 }
 
-// fitJPEG returns a picture as JPEG of at most limit bytes. It reduces the quality first, then the
-// number of pixels. It returns an error if the picture with the fewest pixels is larger than limit.
+// fitJPEG returns a picture as a JPEG file of at most limit bytes. It first reduces the quality and then
+// the number of pixels. It returns an error if the smallest file is larger than limit.
 func fitJPEG(picture image.Image, maxWidth, maxHeight, limit int) (*mail.Image, error) {
 	b := picture.Bounds()
 	width, height := shownSize(b, maxWidth, maxHeight)
@@ -132,8 +132,8 @@ func fitJPEG(picture image.Image, maxWidth, maxHeight, limit int) (*mail.Image, 
 	return nil, errors.New("the picture is too large for a mail")
 }
 
-// samplePage draws a page of a sample: paper with a band in a colour, lines of text and a QR code,
-// all as blocks.
+// samplePage draws the page of a sample from rectangles: a band, lines of text and a QR code. text is the
+// colour of the band.
 func samplePage(text string) (*mail.Image, error) {
 	band, err := colour.Parse(text)
 	if err != nil {

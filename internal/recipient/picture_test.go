@@ -27,7 +27,7 @@ func TestPicturesFitIntoMail(t *testing.T) {
 	for _, size := range []image.Point{{364, 520}, {520, 364}, {520, 10}, {1, 1}} {
 		got, err := fitJPEG(noise(size.X, size.Y), pageWidth, pageHeight, mail.MaxPage)
 		if err != nil || len(got.Content) > mail.MaxPage || got.Width > pageWidth || got.Height > pageHeight || got.Width < 1 || got.Height < 1 {
-			t.Fatalf("a page of %v: %d bytes, shown as %d x %d, error %v", size, len(got.Content), got.Width, got.Height, err)
+			t.Fatalf("a page of %v has %d bytes and the size %d x %d, error %v, want at most MaxPage bytes and the size 1 x 1 to pageWidth x pageHeight", size, len(got.Content), got.Width, got.Height, err)
 		}
 	}
 	for name, logo := range map[string]image.Image{"the largest logo": noise(480, 128), "a plain logo": image.NewUniform(color.Black)} {
@@ -41,10 +41,10 @@ func TestPicturesFitIntoMail(t *testing.T) {
 		}
 		got, err := logoImage(file.Bytes())
 		if err != nil || len(got.Content) > mail.MaxLogo || got.Width > logoWidth || got.Height > logoHeight {
-			t.Fatalf("%s: %+v, error %v", name, got, err)
+			t.Fatalf("%s: logoImage returned %+v, error %v, want at most MaxLogo bytes and the size logoWidth x logoHeight", name, got, err)
 		}
 		if _, _, err := image.Decode(bytes.NewReader(got.Content)); err != nil {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: decoding the image: %v", name, err)
 		}
 		if large := len(file.Bytes()) > mail.MaxLogo; (got.Type == "image/jpeg") != large {
 			t.Errorf("%s is a %s, want JPEG only if the file is too large", name, got.Type)
@@ -52,6 +52,6 @@ func TestPicturesFitIntoMail(t *testing.T) {
 	}
 	sample, err := samplePage("#1a237e")
 	if err != nil || len(sample.Content) > mail.MaxPage {
-		t.Errorf("the sample has an error or is too large: %v", err)
+		t.Errorf("the sample has more than MaxPage bytes, or samplePage returned an error: %v", err)
 	}
 }

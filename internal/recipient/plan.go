@@ -17,26 +17,26 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// A plan says when the mail about a certificate, or about a batch, is sent: at a time, or never. An approved
-// certificate with a plan has no notice until the time, and a row in planned_notices instead. SweepPlans
-// then creates the notices. A certificate without a plan gets its notice at its approval, and so does a
-// certificate that is approved after the time of its plan.
+// A plan says when the mail about a certificate, or about a batch, is sent: at a time, or never. Until that
+// time, an approved certificate with a plan has a row in planned_notices and no notice. SweepPlans then
+// creates the notice. A certificate without a plan gets its notice at its approval, and so does a certificate
+// that is approved after the time of its plan.
 
 const (
 	// plansShown is the maximum number of plans in a list.
 	plansShown = 100
 	// plansAtOnce is the maximum number of plans that one sweep handles, and peopleAtOnce the maximum number
-	// of certificates of each plan.
+	// of certificates that the sweep reads for each plan.
 	plansAtOnce, peopleAtOnce = 100, 500
-	// firstRetry is the time after which a mail that could not be written is tried again. It doubles
-	// with each try, up to maxRetry.
+	// firstRetry is the time after which a mail that could not be written is tried again. The time
+	// doubles with each attempt, up to maxRetry.
 	firstRetry, maxRetry = 30 * time.Second, time.Hour
-	// planKept is the time for which a plan is kept after its time. An approval that read the plan before its
-	// time is committed by then.
+	// planKept is how long a plan is kept after the time of its mail. A transaction that read the plan
+	// before that time has ended by then.
 	planKept = time.Hour
 )
 
-// Subject is what a plan belongs to: a certificate, or a batch.
+// Subject is the certificate or the batch to which a plan belongs.
 type Subject struct {
 	InstitutionID int64
 	// CertificateID is 0 for a batch, and BatchID is "" for a certificate.
@@ -139,13 +139,13 @@ func dropPlanTx(ctx context.Context, tx *db.Tx, certificateID int64) error {
 	return nil
 }
 
-// dueNotices selects the notices n that a sweep sends if the time of their plan has come. A mail that
-// could not be written waits for its next try, and does not take the place of other mail in a sweep.
+// dueNotices selects the rows n of planned_notices for a plan whose time has come. After a failed attempt to
+// write a mail, it does not select the rows of the mail before the time of the next attempt.
 const dueNotices = ` FROM planned_notices n WHERE n.plan_id = %s AND (n.retry_at IS NULL OR n.retry_at <= %s)`
 
-// SweepPlans sends the mail of plans whose time has come, each person's in its own transaction, and deletes
-// old plans. The rows of planned_notices determine the work, so that a sweep that is interrupted, or that
-// runs on several nodes, sends each mail once.
+// SweepPlans sends the mail of plans whose time has come, with one transaction for each person, and deletes
+// old plans. Each transaction deletes the rows of planned_notices for which it sends mail. Therefore each
+// mail is sent once, even if a sweep is interrupted or runs on several nodes.
 func (s *Service) SweepPlans(ctx context.Context) error {
 	now := s.now()
 	due, err := db.Column[int64](s.db.QueryContext(ctx, `
@@ -158,8 +158,8 @@ func (s *Service) SweepPlans(ctx context.Context) error {
 	return errors.Join(failed, s.deleteOldPlans(ctx, now.Add(-planKept)))
 }
 
-// deleteOldPlans deletes the plans whose time is not after the given time and for which no notice waits. It
-// writes nothing if there are none.
+// deleteOldPlans deletes the plans whose time is not after before and for which no notice waits. It writes
+// nothing if there are no such plans.
 func (s *Service) deleteOldPlans(ctx context.Context, before time.Time) error {
 	const old = `send_at IS NOT NULL AND send_at <= $1 AND NOT EXISTS (SELECT 1 FROM planned_notices n WHERE n.plan_id = notice_plans.id)`
 	var found bool
@@ -176,7 +176,8 @@ func (s *Service) deleteOldPlans(ctx context.Context, before time.Time) error {
 	return nil
 }
 
-// planned is a person with mail in a plan. tries is how often the mail could not be written.
+// planned is a person with mail in a plan. tries is the number of attempts in which the mail could not be
+// written.
 type planned struct {
 	plan, institution int64
 	folded            string
@@ -213,7 +214,7 @@ func (s *Service) sendPlan(ctx context.Context, plan int64) error {
 	return failed
 }
 
-// delay makes mail that could not be written wait for its next try.
+// delay sets the time of the next attempt for mail that could not be written.
 func (s *Service) delay(ctx context.Context, p planned) error {
 	wait := min(maxRetry, firstRetry<<min(p.tries, 10))
 	if err := s.db.Tx(ctx, func(tx *db.Tx) error {
@@ -229,11 +230,11 @@ func (s *Service) delay(ctx context.Context, p planned) error {
 }
 
 // sendPlannedTx creates the notices of a person's certificates in a plan whose time has come, and writes the
-// mail. If another transaction did it, or if the plan was changed, sendPlannedTx does nothing.
+// mail. It does nothing if another transaction has already done this, or if the time was changed.
 func (s *Service) sendPlannedTx(ctx context.Context, tx *db.Tx, plan, institutionID int64, emailFolded string) error {
 	query := `SELECT id FROM notice_plans WHERE id = $1 AND send_at <= $2`
 	if tx.Dialect() == db.PostgreSQL {
-		query += ` FOR UPDATE` // a change of the plan waits, and so does another sweep
+		query += ` FOR UPDATE` // changes of the plan and other sweeps wait for this transaction
 	}
 	due, err := db.Column[int64](tx.QueryContext(ctx, query, plan, db.Micros(s.now())))
 	if err != nil || len(due) == 0 {
@@ -265,7 +266,8 @@ func (s *Service) sendPlannedTx(ctx context.Context, tx *db.Tx, plan, institutio
 			return err
 		}
 	}
-	// The mail to an address has all certificates of the batch. The later calls find no waiting notice.
+	// The first call may write one mail for all certificates of a batch. The later calls then find no
+	// waiting notice.
 	for i, c := range list {
 		if err := s.writeDueTx(ctx, tx, c, emails[i]); err != nil {
 			return err
@@ -286,7 +288,7 @@ type Plan struct {
 	Name string
 	// Size is the number of certificates in the batch, or 1.
 	Size int
-	// Leaving reports whether the time has come and the mail is being written.
+	// Leaving reports whether the time has come. The plan can then no longer be changed.
 	Leaving bool
 
 	institutionID int64
@@ -315,8 +317,8 @@ func (s *Service) scanPlan(row interface{ Scan(dest ...any) error }) (*Plan, err
 	return &p, nil
 }
 
-// Plans returns the plans of an institution whose mail waits for a time, the next first. more reports
-// whether there are further ones.
+// Plans returns the first plansShown plans of an institution whose mail waits for a time, in the order of
+// their times. more reports whether there are further plans.
 func (s *Service) Plans(ctx context.Context, institutionID int64) (list []*Plan, more bool, err error) {
 	rows, err := s.db.QueryContext(ctx, planQuery+`
 		WHERE p.institution_id = $1 AND p.send_at IS NOT NULL AND (p.send_at > $2 OR EXISTS (SELECT 1 FROM planned_notices n WHERE n.plan_id = p.id))
@@ -358,7 +360,7 @@ func (s *Service) PlanOfBatch(ctx context.Context, institutionID int64, batchID 
 	return p, nil
 }
 
-// PlanOf returns the plan for which the mail about a certificate waits, or nil. The caller has checked the
+// PlanOf returns the plan for which the mail about a certificate waits, or nil. The caller must check the
 // access to the certificate.
 func (s *Service) PlanOf(ctx context.Context, c *cert.Certificate) (*Plan, error) {
 	return s.planOf(ctx, s.db, c)
@@ -394,9 +396,9 @@ var (
 	errLeft   = fault.New(fault.BadRequest, "The mail was already sent.")
 )
 
-// ChangePlan changes the time of a plan of an institution. The mail leaves within seconds if n is the zero
-// Notify. The error is fault.Invalid with cert.Problems for a time that is not valid, fault.NotFound if there
-// is no such plan, and fault.BadRequest if its time has passed.
+// ChangePlan changes the time of a plan of an institution. If n is the zero Notify, the next sweep sends the
+// mail. The error is fault.Invalid with cert.Problems if the time is not valid, fault.NotFound if there is no
+// such plan, and fault.BadRequest if the time of the plan has passed.
 func (s *Service) ChangePlan(ctx context.Context, institutionID int64, id string, n cert.Notify) error {
 	if p := n.Check(s.now()); p != nil {
 		return cert.Problems{*p}.Err()
