@@ -222,7 +222,7 @@ func (i *inspector) permissions(perms *Dict) {
 			i.restrict(2) // default of P
 		}
 	}
-	i.f.UsageRights = perms.Has("UR3") || perms.Has("UR")
+	i.f.UsageRights = i.f.UsageRights || perms.Has("UR3") || perms.Has("UR")
 }
 
 // restrict sets DocMDP to p if p is stricter.
