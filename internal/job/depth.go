@@ -12,15 +12,15 @@ import (
 // Depth is the number of jobs of a queue by state.
 type Depth struct {
 	Queue string
-	// Waiting jobs have not started and can start now or later, Running jobs have started, Retrying
-	// jobs failed and wait for their next attempt, and Discarded jobs failed in their last attempt.
+	// Waiting jobs can start now or are scheduled for later. Running jobs have started. Retrying jobs
+	// have failed and wait for their next attempt. Discarded jobs failed in their last attempt.
 	Waiting, Running, Retrying, Discarded int
-	// Oldest is the time for which the oldest job that can start now has been able to start.
+	// Oldest is the longest time that a job that can start now has waited, or 0 if there is none.
 	Oldest time.Duration
 }
 
-// Depths returns the depth of each queue that has jobs, sorted by name. It reads only the index of
-// unfinished and discarded jobs, because there may be very many completed ones.
+// Depths returns the depth of each queue that has unfinished or discarded jobs, sorted by name. It does
+// not count completed jobs, because there may be very many.
 func Depths(ctx context.Context, d *db.DB) (list []Depth, err error) {
 	due := `min(scheduled_at) FILTER (WHERE state = 'available')`
 	age := `extract(epoch FROM now() - ` + due + `)::float8`

@@ -27,7 +27,7 @@ func TestDepthsHaveTheAgeOfTheOldestJob(t *testing.T) {
 			if _, err := tx.ExecContext(ctx, `UPDATE river_job SET scheduled_at = `+past+` WHERE id = $1`, old); err != nil {
 				return err
 			}
-			// A job that starts later is not late, however long ago it was inserted.
+			// Oldest does not include a job that is scheduled for later.
 			_, err := q.InsertTx(ctx, tx, noteArgs{Text: "later"}, &river.InsertOpts{ScheduledAt: time.Now().Add(time.Hour)})
 			return err
 		}); err != nil {
@@ -38,7 +38,7 @@ func TestDepthsHaveTheAgeOfTheOldestJob(t *testing.T) {
 			t.Fatalf("Depths = %+v, %v, want one queue", list, err)
 		}
 		if g := list[0]; g.Queue != river.QueueDefault || g.Waiting != 3 || g.Oldest < 89*time.Second || g.Oldest > 150*time.Second {
-			t.Errorf("the depth is %+v, want 3 waiting jobs, the oldest due for 90 s", g)
+			t.Errorf("depth = %+v, want 3 waiting jobs and Oldest about 90 s", g)
 		}
 	})
 }

@@ -1,10 +1,10 @@
 // Package job implements the job queue. A job is one piece of background work, such as the sealing
 // of a certificate. It is enqueued in the transaction that makes the work necessary, and this
-// process or another process runs it. The package wraps River for both databases and manages the
-// tables of River and the list of nodes. The package does not depend on the kinds of work.
+// process or another process runs it. The package uses the job queue River with SQLite and PostgreSQL,
+// and manages the tables of River and the list of nodes. It does not depend on the kinds of jobs.
 //
-// The rows of the domain packages are authoritative, not the queue. Workers are idempotent, and a
-// sweep enqueues unfinished work that has no job.
+// The packages that enqueue jobs store in their own tables which work is unfinished. Workers are
+// idempotent, and a sweep enqueues unfinished work that has no job.
 package job
 
 import (
@@ -34,16 +34,15 @@ const (
 	// fetchCooldown is the minimum time between two fetches of jobs. River's default, 100 ms, limits
 	// the throughput to about 1,000 jobs per second; 2 ms allows about 7,000.
 	fetchCooldown = 2 * time.Millisecond
-	// pollInterval is the longest delay of a job if no notification arrives: for scheduled jobs that
-	// become due, and on SQLite for jobs that other processes, such as commands, enqueue. On
-	// PostgreSQL the interval is longer, because the polls of the seven queues are half of the work of an
-	// idle vault.
+	// pollInterval is the longest delay of a job about which no notification arrives, such as a job that
+	// a command enqueues on SQLite. On PostgreSQL the interval is longer, because the polls of the seven
+	// queues are half of the load of an idle vault.
 	pollInterval         = time.Second
 	postgresPollInterval = 2 * time.Second
 	// keepCompleted is the minimum time for which completed jobs are stored.
 	keepCompleted = time.Hour
-	// stuckAfter is the minimum time after which River considers a running job dead. Rescue finds the jobs
-	// of dead processes much earlier.
+	// stuckAfter is the minimum time after which River assumes that the process of a running job is dead.
+	// Rescue finds the jobs of dead processes much earlier.
 	stuckAfter = time.Hour
 )
 
@@ -60,8 +59,8 @@ type Config struct {
 	MaxAttempts int
 	// Timeout is the maximum duration of one attempt.
 	Timeout time.Duration
-	// Now returns the current time for schedules; nil means time.Now. All processes on the database
-	// compare these times.
+	// Now returns the current time for schedules; nil means time.Now. The processes on a database
+	// should use the same clock.
 	Now func() time.Time
 	// Tracer records traces; it may be nil.
 	Tracer *trace.Tracer
@@ -150,7 +149,7 @@ func New(d *db.DB, cfg Config) (*Queue, error) {
 	return q, nil
 }
 
-// DefaultWorkers returns the number of workers if no number is configured.
+// DefaultWorkers returns the number of CPUs, but at least 2. The numbers of workers are derived from it.
 func DefaultWorkers() int { return max(2, runtime.NumCPU()) }
 
 // Names returns the names of the queues whose jobs this process runs.
@@ -175,8 +174,7 @@ func (q *Queue) Start(ctx context.Context) error {
 	if !q.works {
 		return nil
 	}
-	// If River's context is cancelled, River cancels running jobs at once. Only Stop should end the
-	// work.
+	// River cancels all running jobs when the context is cancelled. Only Stop should end jobs.
 	if err := q.client.Start(context.WithoutCancel(ctx)); err != nil {
 		return fmt.Errorf("starting the queue: %w", err)
 	}
@@ -184,7 +182,7 @@ func (q *Queue) Start(ctx context.Context) error {
 }
 
 // Stop stops fetching jobs and waits until the running jobs have finished. If ctx ends first, Stop
-// cancels the running jobs, and these jobs return to the queue.
+// cancels the running jobs, which return to the queue.
 func (q *Queue) Stop(ctx context.Context) error {
 	err := q.client.Stop(ctx)
 	if err != nil && ctx.Err() != nil {
@@ -284,9 +282,9 @@ func (postgresClient) notifyTx(ctx context.Context, tx *db.Tx, queues []string) 
 	})
 }
 
-// waits are the pauses after the first, second, ... failed attempt; the last pause repeats. Eight
-// attempts are spread over about 54 minutes, so that no certificate fails if a time-stamp authority
-// or a disk is unavailable for a shorter time.
+// waits are the delays after the first, second and later failed attempts; the last delay repeats. By
+// default, the eight attempts to process a certificate take about 54 minutes. Therefore no certificate
+// fails because of a shorter outage of a time-stamp authority or a disk.
 var waits = [...]time.Duration{
 	2 * time.Second, 10 * time.Second, 30 * time.Second, 2 * time.Minute, 6 * time.Minute, 15 * time.Minute, 30 * time.Minute,
 }

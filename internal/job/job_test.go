@@ -76,24 +76,24 @@ func TestJobIsInsertedInTheTransaction(t *testing.T) {
 		}
 		id := insert(t, d, q, "committed")
 		if got := <-done; got != "committed" {
-			t.Fatalf("the job %q was run, want committed", got)
+			t.Fatalf("the first job that ran is %q, want committed", got)
 		}
 		if err := q.Stop(ctx); err != nil {
 			t.Fatal(err)
 		}
 		var alive int
 		if err := d.QueryRowContext(ctx, `SELECT count(*) FROM river_job j WHERE j.id = $1 AND `+job.Unfinished(`j.id`), id).Scan(&alive); err != nil || alive != 0 {
-			t.Errorf("Unfinished selects %d completed jobs, %v, want 0", alive, err)
+			t.Errorf("Unfinished selects %d completed jobs, error %v, want 0", alive, err)
 		}
 		var n int
 		if err := d.QueryRowContext(ctx, `SELECT count(*) FROM river_job`).Scan(&n); err != nil || n != 1 {
-			t.Fatalf("%d jobs, %v, want only the committed job", n, err)
+			t.Fatalf("%d jobs are stored, error %v, want 1", n, err)
 		}
 	})
 }
 
-// TestRescue checks that a job whose process died is run again and that the interrupted attempt
-// is not counted. Jobs of living nodes are not rescued.
+// TestRescue checks that a job of a dead node runs again, and that the interrupted attempt is not
+// counted. Jobs of living nodes are not rescued.
 func TestRescue(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -123,7 +123,7 @@ func TestRescue(t *testing.T) {
 				t.Fatal(err)
 			}
 			if len(rescued) != 0 {
-				t.Fatalf("the jobs of a living node were rescued: %v", rescued)
+				t.Fatalf("rescued jobs of a living node = %+v, want none", rescued)
 			}
 		}
 		if err := second.Rescue(ctx, now.Add(time.Minute), note); err != nil {
@@ -133,10 +133,10 @@ func TestRescue(t *testing.T) {
 			t.Fatalf("rescued jobs = %+v, want job %d", rescued, id)
 		}
 		if d.Dialect == db.SQLite {
-			// On SQLite only this process uses the data folder, so all other nodes are dead.
+			// On SQLite only one process runs jobs, so all other nodes are dead.
 			var n int
 			if err := d.QueryRowContext(ctx, `SELECT count(*) FROM nodes WHERE id = 'dies'`).Scan(&n); err != nil || n != 0 {
-				t.Fatalf("the dead node is listed in %d rows, %v, want 0", n, err)
+				t.Fatalf("the dead node has %d rows, error %v, want 0", n, err)
 			}
 		}
 		var args noteArgs
@@ -149,9 +149,7 @@ func TestRescue(t *testing.T) {
 		if got := <-attempts; got != 1 {
 			t.Fatalf("attempt = %d, want 1: the interrupted attempt was counted", got)
 		}
-		// The node that was considered dead finishes the job later, and the result is ignored. (If a
-		// node finishes a job at the moment at which another node changes the job, River 0.47 on
-		// PostgreSQL would panic: see steadyPostgres and TestRescueWhileTheJobEnds.)
+		// The first node finishes the job after the second node. Its result is ignored.
 		if err := second.Stop(ctx); err != nil {
 			t.Fatal(err)
 		}
@@ -162,9 +160,8 @@ func TestRescue(t *testing.T) {
 	})
 }
 
-// TestRescueWhileTheJobEnds checks a node that was considered dead and finishes its job at the
-// moment at which another node makes the job available. The node does not panic, and the job is
-// run once more.
+// TestRescueWhileTheJobEnds checks that River does not panic if a node finishes a job while another node
+// makes the job available. The job runs again. See steadyPostgres.
 func TestRescueWhileTheJobEnds(t *testing.T) {
 	t.Parallel()
 	d := dbtest.Open(t, "", dbtest.MigratedURL(t))

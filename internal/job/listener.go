@@ -37,7 +37,7 @@ func (l *listener) notify(queue string) {
 	l.mu.Unlock()
 	select {
 	case l.added <- struct{}{}:
-	default: // a signal already waits
+	default: // added already has a signal
 	}
 }
 

@@ -12,12 +12,12 @@ import (
 	"github.com/riverqueue/river/rivertype"
 )
 
-// nearPostgres is River's PostgreSQL driver, changed so that a new job wakes only the node that
-// enqueued it while this node has few waiting jobs. The node has the files of the job in its cache.
-// The other nodes do not fetch a job that they would not get, and the commit does not wait for the
-// lock that all transactions with NOTIFY share.
+// nearPostgres is River's PostgreSQL driver with fewer notifications. While a node has few waiting jobs,
+// a job that it enqueues wakes only this node, which has the files of the job in its cache. The other
+// nodes do not try to fetch the job, and the commit does not wait for the lock that all transactions
+// with NOTIFY use.
 //
-// Every node polls, so the others run the job if its node dies.
+// All nodes with workers poll, so another node runs the job if this node dies.
 type nearPostgres struct {
 	steadyPostgres
 
@@ -52,8 +52,8 @@ func (d nearPostgres) UnwrapTx(tx riverdriver.ExecutorTx) pgx.Tx {
 // insertExecutor is the executor of the transactions that enqueue jobs.
 type insertExecutor struct{ riverdriver.ExecutorTx }
 
-// NotifyMany implements [riverdriver.Executor]. It sends nothing about new jobs, because
-// postgresClient.insertTx does.
+// NotifyMany implements [riverdriver.Executor]. It sends no notifications about new jobs, because
+// postgresClient.insertTx sends them.
 func (e insertExecutor) NotifyMany(ctx context.Context, params *riverdriver.NotifyManyParams) error {
 	if params.Topic == insertTopic {
 		return nil
@@ -61,7 +61,7 @@ func (e insertExecutor) NotifyMany(ctx context.Context, params *riverdriver.Noti
 	return e.ExecutorTx.NotifyMany(ctx, params)
 }
 
-// fetchExecutor fetches jobs without waiting for the disk, and records in a backlog how many.
+// fetchExecutor fetches jobs without waiting for the disk, and records their number in the backlog.
 type fetchExecutor struct {
 	riverdriver.Executor
 
@@ -85,15 +85,14 @@ func (e fetchExecutor) JobGetAvailable(ctx context.Context, params *riverdriver.
 }
 
 // relaxed runs one query in a transaction whose commit does not wait for the disk, with one round trip.
-// If PostgreSQL crashes, a job whose fetch was lost is fetched again. The job may then run twice, like a
-// job of a node that was considered dead while the node was alive.
+// If PostgreSQL crashes and loses the fetch of a job, the job is fetched again and may run twice.
 type relaxed struct {
 	bridge
 
 	results pgx.BatchResults
 }
 
-// Query implements [pgx.Tx]. The statements of a batch are a transaction.
+// Query implements [pgx.Tx]. PostgreSQL runs a batch as one transaction.
 func (r *relaxed) Query(ctx context.Context, query string, args ...any) (pgx.Rows, error) {
 	var batch pgx.Batch
 	batch.Queue(`SELECT set_config('synchronous_commit', 'off', TRUE)`)
@@ -105,7 +104,7 @@ func (r *relaxed) Query(ctx context.Context, query string, args ...any) (pgx.Row
 	return r.results.Query()
 }
 
-// end ends the transaction.
+// end closes the batch, which ends the transaction.
 func (r *relaxed) end() error {
 	if r.results == nil {
 		return nil
@@ -114,22 +113,22 @@ func (r *relaxed) end() error {
 }
 
 const (
-	// jobsPerWorker is the number of waiting jobs per worker from which on a node wakes the others.
+	// jobsPerWorker is the number of waiting jobs per worker above which a node wakes all nodes.
 	jobsPerWorker = 2
-	// wakeInterval is the minimum time between two notifications of the others about a queue that this
-	// node runs too. A node that was woken fetches as long as there are jobs.
+	// wakeInterval is the minimum time between two notifications to all nodes about a queue whose jobs
+	// this node also runs. A node that was woken fetches jobs until there are none.
 	wakeInterval = 50 * time.Millisecond
 )
 
 // backlog estimates how many of the jobs that this node enqueued still wait.
 type backlog struct {
-	// limits has the number of waiting jobs of each queue from which on a new job wakes all nodes.
-	// It lacks the queues whose jobs this node does not run.
+	// limits has the number of waiting jobs above which a new job wakes all nodes. Its keys are the
+	// queues whose jobs this node runs.
 	limits map[string]int
 
 	mu      sync.Mutex
 	waiting map[string]int
-	woken   map[string]time.Time // the last notification of the others
+	woken   map[string]time.Time // the last notification to all nodes
 	// started reports whether this node runs jobs.
 	started bool
 }
@@ -155,8 +154,8 @@ func (b *backlog) stop() {
 	b.started = false
 }
 
-// add counts a new job of a queue, and reports whether all nodes are to be woken, or else only this
-// one. A transaction that is rolled back counts until the next fetch.
+// add counts a new job of a queue, and reports whether to wake all nodes or only this node. A job whose
+// transaction is rolled back is counted until a fetch finds fewer jobs than its limit.
 func (b *backlog) add(queue string) (all bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -176,8 +175,8 @@ func (b *backlog) add(queue string) (all bool) {
 	return true
 }
 
-// fetched records that this node has fetched n jobs of at most limit. The queue is then empty if
-// there were fewer than the limit.
+// fetched records that a fetch of at most limit jobs returned n jobs. If n is less than limit, the queue
+// is empty.
 func (b *backlog) fetched(queue string, n, limit int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -186,7 +185,7 @@ func (b *backlog) fetched(queue string, n, limit int) {
 	}
 }
 
-// nearListener returns the notifications of this node and those of the database.
+// nearListener returns the notifications of this node and of the database.
 type nearListener struct {
 	riverdriver.Listener
 

@@ -42,7 +42,7 @@ func listen(t *testing.T, d *db.DB, url string) *notices {
 // count returns the number of notifications since the last call.
 func (n *notices) count() (count int) {
 	n.t.Helper()
-	// The database sends notifications in the order of the commits.
+	// PostgreSQL sends notifications in the order of the commits, so "end" is the last one.
 	if _, err := n.d.Pool().Exec(n.t.Context(), `SELECT pg_notify('public.river_insert', 'end')`); err != nil {
 		n.t.Fatal(err)
 	}
@@ -55,7 +55,7 @@ func (n *notices) count() (count int) {
 			return count
 		}
 		if got.Payload != `{"queue":"default"}` {
-			n.t.Errorf("the notification is %s", got.Payload)
+			n.t.Errorf("payload = %s, want the queue default", got.Payload)
 		}
 		count++
 	}
@@ -80,25 +80,25 @@ func TestJobWakesItsNode(t *testing.T) {
 	})
 	insert(t, d, q, "before the start")
 	if got := n.count(); got != 1 {
-		t.Errorf("%d notifications of a node that runs no jobs yet, want 1", got)
+		t.Errorf("%d notifications before Start, want 1", got)
 	}
 	if err := q.Start(ctx); err != nil {
 		t.Fatal(err)
 	}
 	<-done
-	const jobs, polls = 30, 15 * time.Second // polls would take at least 30 s
+	const jobs, polls = 30, 15 * time.Second // if each job waited for a poll, the jobs would take at least 30 s
 	began := time.Now()
 	for i := range jobs {
 		insert(t, d, q, strconv.Itoa(i))
 		if got := <-done; got != strconv.Itoa(i) {
-			t.Fatalf("the job %s was run, want %d", got, i)
+			t.Fatalf("job = %s, want %d", got, i)
 		}
 	}
 	if took := time.Since(began); took > polls {
-		t.Errorf("%d jobs took %s: each waited for a poll", jobs, took)
+		t.Errorf("%d jobs took %s, want at most %s", jobs, took, polls)
 	}
 	if got := n.count(); got != 0 {
-		t.Errorf("%d notifications of a node without waiting jobs, want none", got)
+		t.Errorf("%d notifications by a node without waiting jobs, want 0", got)
 	}
 
 	insert(t, d, q, "held")
@@ -107,13 +107,13 @@ func TestJobWakesItsNode(t *testing.T) {
 		insert(t, d, q, "waits")
 	}
 	if got := n.count(); got != 0 {
-		t.Errorf("%d notifications of a node with two waiting jobs, want none", got)
+		t.Errorf("%d notifications by a node with two waiting jobs, want 0", got)
 	}
 	for range 3 {
 		insert(t, d, q, "waits")
 	}
 	if got := n.count(); got < 1 || got > 3 {
-		t.Errorf("%d notifications of a node with more waiting jobs, want 1 to 3", got)
+		t.Errorf("%d notifications by a node with more than two waiting jobs, want 1 to 3", got)
 	}
 	close(hold)
 	for range 6 {
@@ -127,7 +127,7 @@ func TestJobWakesItsNode(t *testing.T) {
 	insert(t, d, webOnly, "of another node")
 	<-done
 	if got := n.count(); got != 1 {
-		t.Errorf("%d notifications of a node without workers, want 1", got)
+		t.Errorf("%d notifications by a node without workers, want 1", got)
 	}
 	if err := d.Tx(ctx, func(tx *db.Tx) error {
 		_, err := q.InsertTx(ctx, tx, noteArgs{Text: "later"}, &river.InsertOpts{ScheduledAt: time.Now().Add(time.Hour)})
@@ -139,10 +139,10 @@ func TestJobWakesItsNode(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := n.count(); got != 0 {
-		t.Errorf("%d notifications of a job for later, want none", got)
+		t.Errorf("%d notifications about a job that is scheduled for later, want 0", got)
 	}
 	insert(t, d, q, "after the stop")
 	if got := n.count(); got != 1 {
-		t.Errorf("%d notifications of a node that has stopped, want 1", got)
+		t.Errorf("%d notifications by a node that has stopped, want 1", got)
 	}
 }

@@ -13,8 +13,8 @@ import (
 const (
 	// HeartbeatInterval is the interval of heartbeats.
 	HeartbeatInterval = time.Second
-	// DeadAfter is the time without a heartbeat after which a node is considered dead. Other nodes
-	// then continue its work, within 5 s after its last heartbeat.
+	// DeadAfter is the time without a heartbeat after which a node is considered dead. The other nodes
+	// detect it at their next heartbeat and continue its work, within 5 s after its last heartbeat.
 	DeadAfter = 4 * HeartbeatInterval
 	// maxGap is the longest time between two heartbeats of a node that runs without interruption.
 	maxGap = DeadAfter / 2
@@ -22,14 +22,14 @@ const (
 	earlierDeadAfter = 12 * time.Second
 	// nodeLife is the time for which a dead node is listed.
 	nodeLife = time.Hour
-	// rescueInterval is the interval of rescues that no dead node causes. Such a rescue finds the
-	// jobs of nodes that are not listed.
+	// rescueInterval is the interval of rescues while no listed node is dead. These rescues find the
+	// jobs of nodes that are no longer listed.
 	rescueInterval = 30 * time.Second
 )
 
-// beatAt is the SQL expression for the time of a node's last heartbeat, which is compared with the time
-// DeadAfter ago. Nodes of release 0.1, which may run during an upgrade, have no roles and send heartbeats
-// more rarely. For these nodes the expression adds the difference of earlierDeadAfter and DeadAfter.
+// beatAt is the SQL expression for the time of a node's last heartbeat. A node is dead if this time is
+// more than DeadAfter ago. Nodes of release 0.1, which may run during an upgrade, have no roles and send
+// fewer heartbeats. For these nodes the expression adds the difference of earlierDeadAfter and DeadAfter.
 var beatAt = fmt.Sprintf(`(nodes.heartbeat_at + CASE WHEN nodes.roles = '' THEN %d ELSE 0 END)`, (earlierDeadAfter - DeadAfter).Microseconds())
 
 // NodeInfo describes a node to operators.
@@ -39,7 +39,7 @@ type NodeInfo struct {
 	// Roles is a list such as "web,work", which is the default. A node of release 0.1 has none.
 	Roles   string
 	Release string
-	// Outbox means that the node writes mail to a folder of its own.
+	// Outbox means that the node writes mail to a local folder.
 	Outbox bool
 }
 
@@ -52,8 +52,8 @@ type Node struct {
 	Alive                  bool
 }
 
-// Heartbeat records that this node is alive, and finds out how many nodes are alive and whether
-// other nodes have died.
+// Heartbeat records that this node is alive. It also reads how many nodes are alive and whether other
+// nodes have died.
 func (q *Queue) Heartbeat(ctx context.Context, now time.Time) error {
 	var alive, dead int64
 	err := q.db.Tx(ctx, func(tx *db.Tx) error {
@@ -75,12 +75,12 @@ func (q *Queue) Heartbeat(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// beats is what a node knows about its own heartbeats.
+// beats is the state of the heartbeats and the rescues of this node.
 type beats struct {
-	// last is the time of the last heartbeat, and since that of the first heartbeat after which no
-	// two heartbeats were more than maxGap apart.
+	// last is the time of the last heartbeat. since is the time of the first heartbeat after the last
+	// gap of more than maxGap.
 	last, since time.Time
-	// dead reports whether the last heartbeat found a dead node whose work no node has continued yet.
+	// dead reports whether the last heartbeat found a dead node whose jobs were not rescued yet.
 	dead bool
 	// rescued is the time of the last rescue.
 	rescued time.Time
@@ -95,9 +95,9 @@ func (q *Queue) recordBeat(at time.Time, dead bool) {
 	q.beats.last, q.beats.dead = at, dead
 }
 
-// Interrupted reports whether other nodes may have considered this node dead at some time after begin:
-// its heartbeats were interrupted, because the process was suspended or could not reach the database.
-// On SQLite there are no other nodes.
+// Interrupted reports whether other nodes may have considered this node dead after begin, because its
+// heartbeats were interrupted. This happens if the process is suspended or cannot reach the database. On
+// SQLite there are no other nodes, and Interrupted returns false.
 func (q *Queue) Interrupted(begin time.Time) bool {
 	if q.db.Dialect == db.SQLite {
 		return false
@@ -107,17 +107,17 @@ func (q *Queue) Interrupted(begin time.Time) bool {
 	return time.Since(q.beats.last) > maxGap || q.beats.since.After(begin)
 }
 
-// MustRescue reports whether this node should call Rescue: a node is dead, or the last call was long
-// ago. After an interruption of its own heartbeats, a node first waits for DeadAfter. The
-// interruption may have been one of the database, and the other nodes may be alive.
+// MustRescue reports whether this node should call Rescue, because another node is dead or the last
+// rescue was at least rescueInterval ago. After an interruption of its own heartbeats, a node first sends
+// heartbeats for DeadAfter. If the database caused the interruption, the other nodes may be alive.
 func (q *Queue) MustRescue() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.beats.last.Sub(q.beats.since) >= DeadAfter && (q.beats.dead || q.beats.last.Sub(q.beats.rescued) >= rescueInterval)
 }
 
-// buryTx records that the work of dead nodes is continued, and removes nodes that have been dead
-// for long.
+// buryTx records that the jobs of dead nodes were rescued, ends the terms of dead leaders, and removes
+// nodes without a heartbeat in the last hour.
 func (q *Queue) buryTx(ctx context.Context, tx *db.Tx, now time.Time) error {
 	for _, s := range []struct {
 		statement string
@@ -177,8 +177,8 @@ func ListNodes(ctx context.Context, q db.Queryer, now time.Time) ([]Node, error)
 	return list, nil
 }
 
-// Others returns the times of the last heartbeats of the other nodes that may be alive, in
-// microseconds. The keys of the map are the ids of the nodes.
+// Others returns the times of the last heartbeats of the other nodes that may be alive. The keys of the
+// map are the ids of the nodes. The values are in microseconds since 1970.
 func (q *Queue) Others(ctx context.Context, now time.Time) (map[string]int64, error) {
 	rows, err := q.db.QueryContext(ctx, `SELECT id, heartbeat_at FROM nodes WHERE id <> $1 AND heartbeat_at >= $2`, q.nodeID, db.Micros(now.Add(-DeadAfter)))
 	if err != nil {
@@ -205,12 +205,12 @@ func (q *Queue) Others(ctx context.Context, now time.Time) (map[string]int64, er
 // Nodes returns the number of nodes that were alive at the last heartbeat, including this node.
 func (q *Queue) Nodes() int { return max(1, int(q.nodes.Load())) }
 
-// Leave removes this node from the list of nodes when it stops. Other nodes then continue its work at
-// once.
+// Leave removes this node from the list of nodes when it stops, so that other nodes can take over its
+// periodic tasks at once.
 func (q *Queue) Leave(ctx context.Context) error { return q.Remove(ctx, q.nodeID) }
 
-// Remove removes a node that is known to be dead from the list of nodes, so that its work is
-// rescued before DeadAfter has passed.
+// Remove removes a node that is known to be dead from the list of nodes, so that the other nodes do not
+// wait for DeadAfter.
 func (q *Queue) Remove(ctx context.Context, node string) error {
 	err := q.db.Tx(ctx, func(tx *db.Tx) error {
 		_, err := tx.ExecContext(ctx, `DELETE FROM nodes WHERE id = $1`, node)

@@ -9,8 +9,8 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// While the database does not respond, no node can send heartbeats. Afterwards, no node considers the
-// others dead before they had time to send the next heartbeat.
+// While the database does not respond, no node can send heartbeats. After such an interruption, a node
+// sends heartbeats for DeadAfter before it rescues jobs, so that the other nodes can send theirs.
 func TestNoRescueAfterAnInterruption(t *testing.T) {
 	t.Parallel()
 	q, at := &Queue{}, time.Unix(1000, 0)
@@ -21,28 +21,28 @@ func TestNoRescueAfterAnInterruption(t *testing.T) {
 	}
 	for range int(DeadAfter / HeartbeatInterval) {
 		if beat(true) {
-			t.Fatal("a node rescues jobs before it has sent heartbeats for DeadAfter")
+			t.Fatal("MustRescue = true before the node has sent heartbeats for DeadAfter, want false")
 		}
 	}
 	if !beat(true) {
-		t.Fatal("a node that sends heartbeats does not rescue the jobs of a dead node")
+		t.Fatal("MustRescue = false although a node is dead, want true")
 	}
 	at = at.Add(DeadAfter)
 	for range int(DeadAfter / HeartbeatInterval) {
 		if beat(true) {
-			t.Fatal("a node rescues jobs right after an interruption of its own heartbeats")
+			t.Fatal("MustRescue = true in the first DeadAfter after an interruption, want false")
 		}
 	}
 	if !beat(true) {
-		t.Error("a node rescues no jobs long after an interruption")
+		t.Error("MustRescue = false after the node has sent heartbeats for DeadAfter again, want true")
 	}
 	q.beats.rescued = q.beats.last
 	if beat(false) {
-		t.Error("a node rescues jobs although no node is dead")
+		t.Error("MustRescue = true although no node is dead, want false")
 	}
 }
 
-// A node that is dead is listed as dead, its work is continued once, and it may come back.
+// A dead node is listed as dead, its jobs are rescued once, and it can send heartbeats again.
 func TestDeadNode(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -78,29 +78,29 @@ func TestDeadNode(t *testing.T) {
 			t.Fatalf("nodes = %+v, want a dead and b alive with its description", got)
 		}
 		if d.Dialect == db.SQLite {
-			return // one process
+			return // on SQLite, there is only one node
 		}
 		if err := d.Tx(ctx, func(tx *db.Tx) error { return other.buryTx(ctx, tx, now) }); err != nil {
 			t.Fatal(err)
 		}
 		beat(other)
 		if other.beats.dead || len(list()) != 2 {
-			t.Error("after its work was continued, a dead node is not listed, or is found dead for a second time")
+			t.Errorf("after the rescue: dead = %v and %d nodes are listed, want false and 2", other.beats.dead, len(list()))
 		}
 		beat(silent)
 		if got := list(); slices.ContainsFunc(got, func(n Node) bool { return !n.Alive }) || silent.Nodes() != 2 {
-			t.Errorf("nodes = %+v after the dead node came back, want two that are alive", got)
+			t.Errorf("nodes = %+v after a heartbeat of the dead node, want two that are alive", got)
 		}
 		now = now.Add(DeadAfter + time.Microsecond)
 		beat(other)
 		if !other.beats.dead {
-			t.Error("a node that came back and died again is not found")
+			t.Error("dead = false after the node died again, want true")
 		}
 	})
 }
 
-// During an upgrade, a node of release 0.1, which sends a heartbeat every 3 s, is dead after 12 s, as in
-// that release.
+// A node of release 0.1 sends a heartbeat every 3 s. During an upgrade, it is dead after 12 s without a
+// heartbeat, as in release 0.1.
 func TestNodeOfRelease01(t *testing.T) {
 	t.Parallel()
 	d := dbtest.Open(t, "", dbtest.MigratedURL(t))
@@ -122,7 +122,7 @@ func TestNodeOfRelease01(t *testing.T) {
 		}
 		list, err := ListNodes(ctx, d, now)
 		if err != nil || len(list) != 2 || list[0].ID != "old" || list[0].Alive != want || (q.Nodes() == 2) != want || q.beats.dead == want {
-			t.Errorf("after %s: nodes = %+v, %v; want the old one alive: %v", after, list, err, want)
+			t.Errorf("after %s: nodes = %+v, error %v; want Alive = %v for the node old", after, list, err, want)
 		}
 		var alive bool
 		if err := d.QueryRowContext(ctx, `SELECT `+NodeAlive(`'old'`, `$1`), db.Micros(now.Add(-DeadAfter))).Scan(&alive); err != nil || alive != want {

@@ -12,19 +12,18 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// quietSQLite is River's SQLite driver, changed to do less work.
+// quietSQLite is River's SQLite driver with fewer writes.
 //
-// The driver imitates notifications: it writes a row for each job, and polls for the row on the
-// only connection that writes. quietSQLite has a listener instead, which Queue.InsertTx notifies
-// after the commit.
+// For a notification, River's driver writes a row for each job, and polls for new rows on the only
+// connection that writes. quietSQLite has a listener instead, which Queue.InsertTx notifies after the
+// commit.
 //
 // A fetch is an UPDATE, and nearly every poll of an idle vault finds no job. Therefore quietSQLite
 // first checks with a query whether there is a job.
 //
 // The commits of a fetch and of the end of a job do not wait for the disk. After a power failure, a
-// job whose fetch was lost is fetched again, and a job whose end was lost is rescued and runs
-// again, as after any other crash. The rows that a job's own transactions wrote record which work
-// is done.
+// job whose fetch was lost is fetched again, and a job whose end was lost is rescued and runs again.
+// This does no harm, because workers are idempotent.
 type quietSQLite struct {
 	*riversqlite.Driver
 
@@ -44,8 +43,8 @@ func (d quietSQLite) GetListener(*riverdriver.GetListenenerParams) riverdriver.L
 	return d.listener
 }
 
-// SupportsListenNotify implements [riverdriver.Driver]. River sends no notifications, because it
-// would send them before the commit.
+// SupportsListenNotify implements [riverdriver.Driver]. It returns false, because River would send
+// notifications before the commit.
 func (quietSQLite) SupportsListenNotify() bool { return false }
 
 // GetExecutor implements [riverdriver.Driver].
@@ -83,9 +82,8 @@ func (e quietExecutor) JobSetStateIfRunningMany(ctx context.Context, params *riv
 	return jobs, err
 }
 
-// hasJobs reports whether a queue has an available job. The job may be scheduled for later; the
-// fetch omits such jobs. The query uses the connection of the fetch, so that list queries, which use
-// the other connections, do not delay jobs.
+// hasJobs reports whether a queue has an available job. It uses the connection that also fetches jobs,
+// so that the queries of lists on the other connections do not delay jobs.
 func (e quietExecutor) hasJobs(ctx context.Context, queue string) (found bool, err error) {
 	err = e.db.Writer().QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM river_job WHERE state = 'available' AND queue = $1 AND priority >= 0)`, queue).Scan(&found)
 	if err != nil {

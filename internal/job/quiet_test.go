@@ -24,8 +24,8 @@ func (f *fetches) JobGetAvailable(context.Context, *riverdriver.JobGetAvailableP
 	return nil, nil
 }
 
-// TestEmptyQueueIsNotFetched checks that jobs are fetched only from a queue that has jobs, even if
-// another connection, for example of the command line, has inserted the jobs.
+// TestEmptyQueueIsNotFetched checks that jobs are fetched only from a queue that has available jobs.
+// Another connection, such as that of a command, inserts the jobs.
 func TestEmptyQueueIsNotFetched(t *testing.T) {
 	t.Parallel()
 	ctx, folder := t.Context(), t.TempDir()
@@ -55,10 +55,10 @@ func TestEmptyQueueIsNotFetched(t *testing.T) {
 	insert("seal", "available")
 	insert("mail", "scheduled")
 	if n := fetch("mail"); n != 0 {
-		t.Errorf("%d fetches although all jobs are in another queue or scheduled for later, want 0", n)
+		t.Errorf("%d fetches from a queue with only a scheduled job, want 0", n)
 	}
 	insert("mail", "available")
 	if n := fetch("mail"); n != 1 {
-		t.Errorf("%d fetches although a job waits, want 1", n)
+		t.Errorf("%d fetches from a queue with an available job, want 1", n)
 	}
 }

@@ -23,10 +23,9 @@ type Rescued struct {
 }
 
 // Rescue makes jobs of dead processes available again, without counting the interrupted attempt,
-// and calls f for each job in the same transaction. On SQLite only one process runs jobs, and
-// Rescue makes every running job available. There, Rescue must be called when the process starts,
-// before the queue runs. On PostgreSQL, Rescue makes available the jobs of nodes whose heartbeat
-// has stopped, and ends the term of such a node as the leader of the queue.
+// and calls f for each job in the same transaction. On SQLite only one process runs jobs. Rescue makes
+// every running job available, so it must be called before Start. On PostgreSQL, Rescue makes the jobs
+// of dead nodes available. If River's leader is a dead node, Rescue ends its term.
 func (q *Queue) Rescue(ctx context.Context, now time.Time, f func(context.Context, *db.Tx, Rescued) error) error {
 	err := q.db.Tx(ctx, func(tx *db.Tx) error {
 		dead, err := q.rescueDead(ctx, tx, now)
@@ -56,8 +55,7 @@ func (q *Queue) rescueDead(ctx context.Context, tx *db.Tx, now time.Time) ([]Res
 	var rows *sql.Rows
 	var err error
 	if q.db.Dialect == db.SQLite {
-		// A leader that died remains elected until its term expires. Without a working leader, no
-		// retry is scheduled.
+		// River's leader schedules retries. A dead leader would remain elected until its term expires.
 		if _, err := tx.ExecContext(ctx, `DELETE FROM river_leader`); err != nil {
 			return nil, err
 		}

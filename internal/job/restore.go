@@ -9,8 +9,8 @@ import (
 )
 
 // ForgetNodesTx removes all nodes and makes their jobs available again, without counting the
-// interrupted attempts. It is for a database that was restored from a backup: the nodes of the
-// backup do not use this database.
+// interrupted attempts. It is for a database that was restored from a backup: the nodes in the
+// backup do not use the restored database.
 func ForgetNodesTx(ctx context.Context, tx *db.Tx) error {
 	for _, statement := range []string{
 		`UPDATE river_job SET state = 'available', attempt = CASE WHEN attempt > 0 THEN attempt - 1 ELSE 0 END WHERE state = 'running'`,

@@ -10,11 +10,9 @@ import (
 )
 
 // steadyPostgres is River's PostgreSQL driver for nodes that may be considered dead while they are
-// alive. If another transaction changes a job while the statement that ends the job runs, the
-// statement returns the old state of the job: running. River treats the states running and pending
-// as internal errors and panics. The statement returns the state running if another node rescues or
-// ends the job at the same time. The job then belongs to the other node, so the driver omits the
-// job from the result, and River ignores the job.
+// alive. If another node rescues or ends a job while this node ends it, the statement returns the job
+// with the old state, running. River 0.47 panics if the state is running or pending. The driver omits
+// these jobs from the result, so that River ignores them.
 type steadyPostgres struct{ *riverpgxv5.Driver }
 
 // GetExecutor implements [riverdriver.Driver].

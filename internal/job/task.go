@@ -10,8 +10,8 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// A periodic task is held by one node, which runs the task. The right to a task ends with the node,
-// or after holdTime if the node does not renew it.
+// Each periodic task is held by one node, which runs it. The right to a task ends when the node is dead
+// or has left, or after holdTime if the node does not renew the right.
 const (
 	holdTime = time.Minute
 	// renewBefore is the remaining time at which a node renews its right.
@@ -23,7 +23,7 @@ type Task struct {
 	Name string
 	// Node is the id of the node that runs the task, or "" if no living node does.
 	Node string
-	// LastAt is the end of the last success, or zero, and Took its duration.
+	// LastAt is the end of the last successful run, or zero. Took is the duration of this run.
 	LastAt time.Time
 	Took   time.Duration
 }
@@ -68,7 +68,8 @@ func taskRows(ctx context.Context, q db.Queryer, now time.Time) ([]taskRow, erro
 }
 
 // HoldTasks claims the tasks in names that no living node holds, and renews the right to the tasks
-// of this node. It returns the tasks that this node may run until the node would count as dead.
+// of this node. It returns the tasks that this node holds. The node may run these tasks until it would
+// be considered dead.
 func (q *Queue) HoldTasks(ctx context.Context, now time.Time, names []string) (held []Task, err error) {
 	all, err := taskRows(ctx, q.db, now)
 	if err != nil {
@@ -99,7 +100,7 @@ func (q *Queue) claimTasks(ctx context.Context, now time.Time, names []string) (
 	// If the claim is lost in a power failure, a node claims the task again.
 	err = q.db.TxRelaxed(ctx, func(tx *db.Tx) error {
 		claimed = claimed[:0]
-		for _, name := range names { // in one order, so that two nodes do not block each other
+		for _, name := range names { // in the same order on all nodes, to prevent deadlocks
 			var last sql.NullInt64
 			err := tx.QueryRowContext(ctx, `
 				INSERT INTO tasks (name, node, until) VALUES ($1, $2, $3)
@@ -108,7 +109,7 @@ func (q *Queue) claimTasks(ctx context.Context, now time.Time, names []string) (
 				RETURNING last_at`,
 				name, q.nodeID, db.Micros(now.Add(holdTime)), db.Micros(now), db.Micros(now.Add(-DeadAfter))).Scan(&last)
 			if errors.Is(err, sql.ErrNoRows) {
-				continue // another node was faster
+				continue // another node has claimed the task
 			}
 			if err != nil {
 				return err
@@ -127,7 +128,7 @@ func (q *Queue) claimTasks(ctx context.Context, now time.Time, names []string) (
 	return claimed, nil
 }
 
-// TaskSucceeded records a success of a task.
+// TaskSucceeded records the end and the duration of a successful run of a task.
 func (q *Queue) TaskSucceeded(ctx context.Context, name string, at time.Time, took time.Duration) error {
 	err := q.db.TxRelaxed(ctx, func(tx *db.Tx) error {
 		_, err := tx.ExecContext(ctx, `UPDATE tasks SET last_at = $2, took = $3 WHERE name = $1`, name, db.Micros(at), took.Microseconds())

@@ -9,8 +9,8 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// One node holds a task. Another node continues when the first is dead, has left or does not renew
-// its right, and knows when the task last succeeded.
+// One node holds a task. Another node claims the task if the first node is dead, has left or does not
+// renew its right.
 func TestOneNodeHoldsATask(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -56,7 +56,7 @@ func TestOneNodeHoldsATask(t *testing.T) {
 		if err := first.TaskSucceeded(ctx, "sweep", success, 1500*time.Millisecond); err != nil {
 			t.Fatal(err)
 		}
-		// The first node renews its right, and keeps the tasks for longer than one right.
+		// A node that renews its right keeps the tasks for longer than holdTime.
 		for range 4 {
 			now = now.Add(renewBefore)
 			beat(first, second)
@@ -71,12 +71,12 @@ func TestOneNodeHoldsATask(t *testing.T) {
 		}
 		beat(first)
 		if got := hold(first); len(got) != 0 {
-			t.Fatalf("the first node holds %q after it came back, want none", got)
+			t.Fatalf("the first node holds %q after it sent a heartbeat again, want none", got)
 		}
 		list, err := ListTasks(ctx, d, now)
 		if err != nil || len(list) != 2 || list[0] != (Task{Name: "count", Node: "second"}) ||
 			list[1].Node != "second" || !list[1].LastAt.Equal(success) || list[1].Took != 1500*time.Millisecond {
-			t.Fatalf("tasks = %+v, %v, want both at the second node, and the success of the sweep", list, err)
+			t.Fatalf("tasks = %+v, error %v, want both held by the second node, and LastAt and Took of the sweep", list, err)
 		}
 		if err := second.Leave(ctx); err != nil {
 			t.Fatal(err)
@@ -88,7 +88,7 @@ func TestOneNodeHoldsATask(t *testing.T) {
 		now = now.Add(holdTime)
 		beat(first, second)
 		if got := hold(second); !slices.Equal(got, both) {
-			t.Errorf("the second node holds %q after the right of the first has ended, want both tasks", got)
+			t.Errorf("the second node holds %q after the right of the first node has ended, want both tasks", got)
 		}
 	})
 }

@@ -11,9 +11,10 @@ import (
 	"github.com/certvault/certvault/internal/trace"
 )
 
-// metadata is what a job stores besides its arguments.
+// metadata is the metadata of a job in River.
 type metadata struct {
-	// Parent is the position in the trace of the request that enqueued the job.
+	// Parent is the position in the trace of the request that enqueued the job. Its format is the value
+	// of the header traceparent.
 	Parent string `json:"traceparent"`
 }
 
@@ -27,7 +28,7 @@ func continued(ctx context.Context, opts *river.InsertOpts) *river.InsertOpts {
 	if opts != nil {
 		o = *opts
 	}
-	o.Metadata = []byte(`{"traceparent":"` + parent + `"}`) // it has only hexadecimal digits and hyphens
+	o.Metadata = []byte(`{"traceparent":"` + parent + `"}`) // parent has only hexadecimal digits and hyphens
 	return &o
 }
 
@@ -41,7 +42,7 @@ type tracing struct {
 // Work implements [rivertype.WorkerMiddleware].
 func (t *tracing) Work(ctx context.Context, row *rivertype.JobRow, work func(context.Context) error) error {
 	var m metadata
-	_ = json.Unmarshal(row.Metadata, &m) // without a position, a trace begins
+	_ = json.Unmarshal(row.Metadata, &m) // without a parent, the job begins a new trace
 	ctx, span := t.tracer.Job(ctx, "job "+row.Kind, m.Parent)
 	span.Text("certvault.queue", row.Queue)
 	span.Int("certvault.job", int(row.ID))

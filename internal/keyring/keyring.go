@@ -1,6 +1,5 @@
-// Package keyring reads the installation's master key and derives a key from the master key for
-// each use, such as signing capability URLs and encrypting stored secrets. It does not manage the
-// signing keys of institutions.
+// Package keyring reads the installation's master key and derives a key from it for each use, such as
+// signing links and encrypting stored secrets. It does not manage the signing keys of institutions.
 package keyring
 
 import (
@@ -30,7 +29,7 @@ const fileName = "master.key"
 type Use string
 
 const (
-	// CapabilityURL signs links that need no token.
+	// CapabilityURL signs links to files that are valid without a token or a sign-in.
 	CapabilityURL Use = "capability url"
 	// WebhookSecret encrypts the signing secrets of webhook endpoints.
 	WebhookSecret Use = "webhook secret"
@@ -44,13 +43,13 @@ const (
 	BounceAddress Use = "bounce address"
 	// CodeSecret encrypts the secrets of one-time passwords.
 	CodeSecret Use = "one-time password secret"
-	// RegisterDigest is the key of the digests of registers with which applications are compared.
+	// RegisterDigest is the key of the digests in registers.
 	RegisterDigest Use = "register digest"
 	// ACMECache encrypts the TLS certificates of ACME and their keys.
 	ACMECache Use = "acme cache"
 	// WalletNonce signs the nonces that wallets sign (OpenID4VCI 1.0, 7).
 	WalletNonce Use = "wallet nonce"
-	// WalletCode is the key of the digests of the codes that are mailed for wallets.
+	// WalletCode is the key of the digests of the mailed codes of wallet offers.
 	WalletCode Use = "wallet code"
 	// StatusList derives the ids of status lists and the positions of certificates in them.
 	StatusList Use = "status list"
@@ -70,12 +69,11 @@ var (
 	ErrOther = errors.New("the file has another master key")
 )
 
-// Open is OpenFile for the file master.key in a folder.
+// Open calls OpenFile for the file master.key in a folder.
 func Open(dir string) (*Ring, error) { return OpenFile(filepath.Join(dir, fileName)) }
 
-// OpenFile reads the master key from a file. If the file does not exist, OpenFile creates the
-// folder and a file with a new key. The file has 64 hexadecimal digits. Only the owner can read a
-// file that OpenFile created.
+// OpenFile reads the master key from a file with 64 hexadecimal digits. If the file does not exist,
+// OpenFile creates the folder and a file with a new key, which only the owner can read.
 func OpenFile(file string) (*Ring, error) {
 	r, err := OpenExisting(file)
 	if !errors.Is(err, ErrMissing) {
@@ -105,7 +103,8 @@ func OpenExisting(file string) (*Ring, error) {
 	return Parse(string(text), file)
 }
 
-// Parse reads the master key from a text. place is the place of the text, for messages.
+// Parse reads the master key from a text. place is the file or other origin of the text, for error
+// messages.
 func Parse(text, place string) (*Ring, error) {
 	master, err := hex.DecodeString(strings.TrimSpace(text))
 	if err != nil || len(master) != keySize {
@@ -114,14 +113,14 @@ func Parse(text, place string) (*Ring, error) {
 	return &Ring{master: master}, nil
 }
 
-// Text returns the master key as Parse reads it, for a recovery sheet.
+// Text returns the master key in the format that Parse reads, for a recovery sheet.
 func (r *Ring) Text() string { return hex.EncodeToString(r.master) }
 
 // Equal reports whether two keyrings have the same master key.
 func (r *Ring) Equal(other *Ring) bool { return hmac.Equal(r.master, other.master) }
 
-// Restore creates the file of a lost master key. It changes nothing if the file already has this
-// key. The error is ErrOther if the file has another key.
+// Restore creates the file of a lost master key. It never changes an existing file. The error is
+// ErrOther if the file has another key.
 func (r *Ring) Restore(file string) error {
 	if err := create(file, r.master); err != nil {
 		return err

@@ -31,7 +31,7 @@ func TestConcurrentOpenSharesOneKey(t *testing.T) {
 	wg.Wait()
 	for _, m := range macs {
 		if !bytes.Equal(m, macs[0]) {
-			t.Fatal("concurrent calls of Open use different keys")
+			t.Fatal("concurrent calls of Open returned different keys, want one key")
 		}
 	}
 	entries, err := os.ReadDir(dir)
@@ -76,7 +76,7 @@ func TestDamagedKeyFileIsNotReplaced(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := keyring.Open(dir); err == nil {
-		t.Fatal("a damaged key file is accepted")
+		t.Fatal("Open accepts a damaged key file, want an error")
 	}
 	if got, err := os.ReadFile(file); err != nil || string(got) != "short" {
 		t.Fatalf("the file is %q, want it unchanged; error %v", got, err)
@@ -90,12 +90,12 @@ func TestOpenExistingCreatesNoKey(t *testing.T) {
 		t.Fatalf("OpenExisting: error = %v, want ErrMissing", err)
 	}
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) > 0 {
-		t.Fatalf("after OpenExisting the folder contains %v, want no file; error %v", entries, err)
+		t.Fatalf("after OpenExisting, the folder contains %v, want no files; error %v", entries, err)
 	}
 	if _, err := keyring.Open(dir); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := keyring.OpenExisting(filepath.Join(dir, "master.key")); err != nil {
-		t.Errorf("OpenExisting of an existing key: error = %v", err)
+		t.Errorf("OpenExisting of an existing key: error = %v, want none", err)
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/certvault/certvault/internal/limit"
 )
 
-// TestClaimOfAClockThatWasAheadExpires checks a claim that was made while the clock was a year
-// ahead, by a process that is still alive.
+// TestClaimOfAClockThatWasAheadExpires checks that a claim that was made while the clock was a year
+// ahead expires.
 func TestClaimOfAClockThatWasAheadExpires(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

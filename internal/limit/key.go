@@ -22,8 +22,8 @@ const (
 	KeyLifetime = 24 * time.Hour
 	// MaxResponse is the maximum size of a stored response in bytes.
 	MaxResponse = 1 << 20
-	// claimLife is the time after which the claim of a request that never completes expires. It is
-	// longer than the time limit of any request.
+	// claimLife is the time after which a claim without a response expires. It is longer than the time
+	// limit of any request with an idempotency key.
 	claimLife = 20 * time.Minute
 	// inFlightRetry is the Retry-After of a request whose key another request has claimed.
 	inFlightRetry = time.Second
@@ -32,7 +32,7 @@ const (
 	// sweepBatch limits the work of one transaction of a sweep.
 	sweepBatch = 500
 	// maxPendingReleases limits the number of claims that wait for another attempt to release them.
-	// A claim beyond the limit is not released, but expires.
+	// A claim beyond the limit remains until it expires.
 	maxPendingReleases = 10_000
 )
 
@@ -54,8 +54,7 @@ type Keys struct {
 	pendingReleases []*Claim
 }
 
-// NewKeys returns a store of keys. node is the name under which this process
-// sends heartbeats.
+// NewKeys returns a store of keys. node is the id of this process in the list of nodes.
 func NewKeys(d *db.DB, node string, now func() time.Time) *Keys {
 	return &Keys{db: d, node: node, now: now}
 }
@@ -66,8 +65,8 @@ type Scope struct {
 	Method, Path, Key      string
 }
 
-// digest returns the hash of a scope. Each text follows its length, so that different scopes never
-// have the same input.
+// digest returns the hash of a scope. The length of each text precedes the text, so that different
+// scopes never have the same input.
 func (s *Scope) digest() []byte {
 	h := sha256.New()
 	var n [8]byte

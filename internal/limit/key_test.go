@@ -82,7 +82,7 @@ func TestFirstResponseIsStoredForADay(t *testing.T) {
 		if err := d.Tx(t.Context(), func(tx *db.Tx) error { return c.StoreTx(t.Context(), tx, response("content", "first")) }); err != nil {
 			t.Fatal(err)
 		}
-		if err := c.Release(t.Context()); err != nil { // a request does this after a commit whose response was lost
+		if err := c.Release(t.Context()); err != nil { // a request releases its claim if the response to its commit was lost
 			t.Fatal(err)
 		}
 		at.advance(limit.KeyLifetime - time.Second)
@@ -191,12 +191,11 @@ func TestClaimExpiresWithItsNode(t *testing.T) {
 		expectConflict(t, other, s)
 		heartbeat()
 		at.advance(job.DeadAfter + time.Second)
-		expectConflict(t, mine, s) // a process does not take over its own claims
+		expectConflict(t, mine, s) // a process takes over its own claims only after they have expired
 		begin(t, other, s)
 	})
 }
 
-// A claim without a response expires.
 func TestClaimExpires(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -292,7 +291,7 @@ func TestResponseSizeIsLimited(t *testing.T) {
 		c := begin(t, k, limit.Scope{InstitutionID: institution(t, d, "AAA"), Key: "key"})
 		body := bytes.Repeat([]byte{'x'}, limit.MaxResponse+1)
 		if err := c.Store(t.Context(), &limit.StoredResponse{Body: body}); err == nil {
-			t.Fatal("a response over the limit was stored")
+			t.Fatal("Store accepts MaxResponse+1 bytes, want an error")
 		}
 		if err := c.Store(t.Context(), &limit.StoredResponse{Body: body[1:]}); err != nil {
 			t.Fatal(err)

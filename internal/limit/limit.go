@@ -41,8 +41,8 @@ type Counter struct {
 
 	// name is the name under which the counts are shared, or "" if they are not.
 	name string
-	// others has the counts of the other processes, and shared those of this process that the others
-	// can read. Both are of this window, and their keys are digests.
+	// others has the counts of the other processes in this window. shared has the counts of this process
+	// that the other processes can read.
 	others, shared map[digest]int
 	// changed reports whether a request was counted since the last exchange.
 	changed bool
@@ -50,8 +50,7 @@ type Counter struct {
 	refused atomic.Int64
 }
 
-// NewCounter returns a counter of at most limit requests per window and key; 0
-// means no limit.
+// NewCounter returns a counter that allows limit requests per window and key; 0 means no limit.
 func NewCounter(limit int, now func() time.Time) *Counter {
 	return &Counter{max: limit, now: now, count: map[string]int{}, limits: map[string]int{}}
 }
@@ -70,8 +69,8 @@ func (c *Counter) Take(key string) Decision {
 	return c.TakeWithin(key, c.max)
 }
 
-// TakeWithin counts one request for a key that has a limit of its own; 0 means no limit. All requests of
-// such a key must be counted with TakeWithin.
+// TakeWithin is like Take, but with the limit most; 0 means no limit. All requests of a key with a limit
+// of its own must be counted with TakeWithin.
 func (c *Counter) TakeWithin(key string, most int) Decision {
 	if most == 0 {
 		return Decision{Allowed: true}

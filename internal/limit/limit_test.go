@@ -47,7 +47,7 @@ func TestNewAddressesAreCountedByNetworkBeyondBound(t *testing.T) {
 	c := limit.NewCounter(5, func() time.Time { return now })
 	take := func(text string) bool { return c.Take(limit.AddressKey(netip.MustParseAddr(text))).Allowed }
 	take("192.0.2.1")
-	// The attacker uses 200,000 networks of 2001:db8::/48, 2001:db8:1::/48 and so on.
+	// The attacker uses 200,000 /64 networks, which are parts of four /48 networks.
 	address := netip.MustParseAddr("2001:db8::1").As16()
 	for i := range 200_000 {
 		address[5], address[6], address[7] = byte(i>>16), byte(i>>8), byte(i)
@@ -55,7 +55,7 @@ func TestNewAddressesAreCountedByNetworkBeyondBound(t *testing.T) {
 	}
 	for _, text := range []string{"198.51.100.1", "203.0.113.1", "2a00:1::1", "2a00:2::1"} {
 		if !take(text) {
-			t.Errorf("%s was refused, because other addresses made many requests", text)
+			t.Errorf("%s was refused after many requests of other addresses, want it allowed", text)
 		}
 	}
 	// An address that already has a count is not counted by its network.
@@ -73,7 +73,7 @@ func TestNewAddressesAreCountedByNetworkBeyondBound(t *testing.T) {
 			t.Errorf("%d of 10 requests from new addresses of a network with one counted request were refused, want 6", refused)
 		}
 	}
-	// The memory is bounded: all wide networks beyond the second bound share one count.
+	// When the counter has 2*maxKeys keys, all new wide networks share one count.
 	for i := range 200_000 {
 		address[3], address[4], address[5] = byte(i>>16), byte(i>>8), byte(i)
 		c.Take(limit.AddressKey(netip.AddrFrom16(address)))
@@ -85,7 +85,7 @@ func TestNewAddressesAreCountedByNetworkBeyondBound(t *testing.T) {
 		}
 	}
 	if refused < 9 {
-		t.Errorf("%d of 10 requests from wide networks beyond the second bound were refused, want at least 9", refused)
+		t.Errorf("%d of 10 requests that share one count were refused, want at least 9", refused)
 	}
 	now = now.Add(limit.Window)
 	if !take("100.1.0.1") {
@@ -124,6 +124,6 @@ func TestRefusedRequestsAreCounted(t *testing.T) {
 		c.Take(key)
 	}
 	if n := c.Refused(); n != 2 {
-		t.Errorf("%d requests were refused, want 2", n)
+		t.Errorf("Refused = %d, want 2", n)
 	}
 }

@@ -14,11 +14,11 @@ const (
 	// ShareInterval is the interval at which processes share their counts. A key can therefore exceed
 	// its limit by the requests of one interval.
 	ShareInterval = time.Second
-	// sharedPart divides the limit: keys with more requests in one process than the result are shared.
-	// Sharing rarer keys would cost more than it is worth.
+	// sharedPart determines which keys are shared: the keys for which one process has counted more than
+	// 1/sharedPart of the limit.
 	sharedPart = 10
-	// maxShared limits the keys that a process shares at once, for the case of an attack from many
-	// addresses.
+	// maxShared limits the keys of a counter that are shared in one exchange, because an attack may use
+	// many addresses.
 	maxShared = 1000
 )
 
@@ -42,8 +42,8 @@ type Shared struct {
 	window time.Time
 }
 
-// NewShared returns a Shared without counters. node is the id of this process; all processes on the
-// database compare the times of now.
+// NewShared returns a Shared without counters. node is the id of this process. The function now should
+// use the same clock in all processes on the database.
 func NewShared(d *db.DB, node string, now func() time.Time) *Shared {
 	return &Shared{db: d, node: node, now: now}
 }
@@ -55,7 +55,7 @@ func (s *Shared) Add(name string, c *Counter) {
 	s.counters = append(s.counters, c)
 }
 
-// Exchange stores the counts of this process and reads those of the others.
+// Exchange stores the counts of this process and reads the counts of the other processes.
 func (s *Shared) Exchange(ctx context.Context) error {
 	now := s.now()
 	window := now.Truncate(Window)
@@ -111,8 +111,8 @@ func (s *Shared) Exchange(ctx context.Context) error {
 	return nil
 }
 
-// frequent returns the counts that changed since the last exchange, of keys that are shared. It sets
-// changed if any request was counted since then.
+// frequent returns the counts of frequent keys that have grown since they were last shared. It sets
+// changed if the counter has counted a request since the last exchange.
 func (c *Counter) frequent(now time.Time, changed *bool) map[digest]int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -127,7 +127,8 @@ func (c *Counter) frequent(now time.Time, changed *bool) map[digest]int {
 			continue
 		}
 		id := c.digest(key)
-		// Above its limit a key is refused here and elsewhere, so its exact count does not matter.
+		// If the shared count is above the limit, all processes refuse the key. The exact count does not
+		// matter.
 		if known := c.shared[id]; known >= n || known > most {
 			continue
 		}
@@ -139,7 +140,7 @@ func (c *Counter) frequent(now time.Time, changed *bool) map[digest]int {
 	return found
 }
 
-// learn replaces the counts of the other processes, unless another window has begun.
+// learn replaces the counts of the other processes, unless the counter is in another window.
 func (c *Counter) learn(window time.Time, others map[digest]int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -7,7 +7,7 @@ import (
 	"github.com/certvault/certvault/internal/limit"
 )
 
-// After an exchange, two processes together allow a key as many requests as one process does.
+// After an exchange, the limit of a key applies to the sum of the requests to all processes.
 func TestProcessesShareTheirCounts(t *testing.T) {
 	t.Parallel()
 	d := dbtest.Open(t, "", dbtest.MigratedURL(t))
@@ -51,21 +51,21 @@ func TestProcessesShareTheirCounts(t *testing.T) {
 	take(second.tokens, "7", 30)
 	exchange(second)
 	if n := rows(); n != 2 {
-		t.Errorf("%d counts are stored, want those of the frequent key by two processes", n)
+		t.Errorf("%d counts are stored, want 2: one of each process for the frequent key", n)
 	}
 	take(first.tokens, "7", 1)
 	exchange(first)
 	if got := take(first.tokens, "7", 1); got.Remaining != 8 || !got.Allowed {
-		t.Errorf("the first process decides %+v, want 8 remaining requests of 100 after 92", got)
+		t.Errorf("decision of the first process = %+v, want allowed with 8 remaining requests", got)
 	}
 	exchange(first)
 	take(second.tokens, "7", 1)
 	exchange(second)
 	if got := take(second.tokens, "7", 7); got.Remaining != 0 || !got.Allowed {
-		t.Errorf("the second process decides %+v about the last of 100 requests, want that it is allowed", got)
+		t.Errorf("decision of the second process on the last of 100 requests = %+v, want allowed", got)
 	}
 	if got := take(second.tokens, "7", 1); got.Allowed {
-		t.Errorf("the second process decides %+v after 100 requests to both, want a refusal", got)
+		t.Errorf("decision of the second process after 100 requests = %+v, want refused", got)
 	}
 	exchange(second)
 	if got := take(second.tokens, "rare", 1); got.Remaining != 99 {
@@ -74,12 +74,12 @@ func TestProcessesShareTheirCounts(t *testing.T) {
 	if got := take(second.addresses, "7", 1); got.Remaining != 99 {
 		t.Errorf("the same key of another counter has %d remaining requests, want 99", got.Remaining)
 	}
-	// A process that counted no request of the key refuses it too.
+	// A third process, which has counted no request of the key, also refuses it.
 	third := open("third")
 	take(third.tokens, "other", 1)
 	exchange(third)
 	if got := take(third.tokens, "7", 11); got.Allowed {
-		t.Errorf("a third process decides %+v, want a refusal", got)
+		t.Errorf("decision of the third process = %+v, want refused", got)
 	}
 	at.advance(limit.Window)
 	if got := take(third.tokens, "7", 1); got.Remaining != 99 {
@@ -87,6 +87,6 @@ func TestProcessesShareTheirCounts(t *testing.T) {
 	}
 	exchange(third)
 	if n := rows(); n != 0 {
-		t.Errorf("%d counts of the last window are stored, want none", n)
+		t.Errorf("%d counts of the last window are stored, want 0", n)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/certvault/certvault/internal/keyring"
 )
 
-// macSize is the length of the MAC in a cursor.
+// macSize is the length of the MAC in a cursor in bytes.
 const macSize = 16
 
 // maxCursor is the maximum length of a cursor in bytes. The longest cursor contains a name of 255
@@ -23,8 +23,8 @@ var errCursor = fault.OfField("cursor", "The cursor does not belong to this list
 //
 // A cursor is a position in a list with a MAC over the position and the list. Therefore forged
 // cursors and cursors of other lists are refused. The position is the sort key of a record, and not
-// a number of records. Therefore a record whose sort key does not change is returned exactly once,
-// even if other records are added or deleted.
+// the number of records before it. Therefore a record whose sort key does not change is returned
+// exactly once, even if other records are added or deleted.
 type Cursors struct {
 	ring *keyring.Ring
 	kind string
@@ -34,9 +34,8 @@ type Cursors struct {
 // another kind.
 func NewCursors(ring *keyring.Ring, kind string) Cursors { return Cursors{ring, kind} }
 
-// Make returns a cursor with the position place in a list. The cursor has the JSON of place, and a
-// MAC over the JSON of place and of list. The value list has the institution, the filters and the
-// order.
+// Make returns a cursor for the position place. The value list identifies the list by its institution,
+// its filters and its order. Both values are encoded as JSON.
 func (c Cursors) Make(list, place any) (string, error) {
 	text, err := json.Marshal(place)
 	if err != nil {
@@ -78,7 +77,7 @@ func (c Cursors) mac(list any, place []byte) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encoding a cursor: %w", err)
 	}
-	// JSON has no NUL, so a NUL separates the two parts.
+	// A NUL separates the two parts, because JSON contains no NUL.
 	mac, err := c.ring.MAC(keyring.ListCursor, append(append(text, 0), place...))
 	if err != nil {
 		return nil, err

@@ -15,8 +15,8 @@ const (
 	// MaxPage is the largest number of records of a page.
 	MaxPage = 100
 	// MaxDepth is the position of the last record that a page by number can contain. To find a page
-	// by its number, the database reads all records before the page. A cursor does not have this
-	// cost.
+	// by its number, the database reads all records before the page. With a cursor, it does not read
+	// them.
 	MaxDepth = 10_000
 )
 
@@ -67,16 +67,15 @@ func (r Range) Offset() int {
 
 // Part describes one part of a list.
 type Part struct {
-	// Total is the number of records of the list. It is nil if the list has more records than are
-	// counted. The list then has at least AtLeast records. A part that was selected by a cursor has
-	// neither number.
+	// Total is the number of records of the list. If the list is too long to be counted, Total is nil
+	// and the list has at least AtLeast records. A part that was selected by a cursor has neither
+	// number.
 	Total   *int
 	AtLeast int
-	// More reports whether another part follows. Next is the cursor of that part, or empty at the
-	// end.
+	// More reports whether another part follows. Next is the cursor of the next part, or "" at the end.
 	More bool
 	Next string
-	// Prev is the cursor of the part before, for use with Back. It is empty at the beginning and
-	// for pages by number.
+	// Prev is the cursor of the previous part, for use with Back. It is "" at the beginning and for
+	// pages by number.
 	Prev string
 }

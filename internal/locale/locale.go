@@ -1,6 +1,6 @@
 // Package locale implements the languages of pages and mails: the list of languages, the choice of
-// a language for a visitor, the messages, and the format of dates. It does not depend on pages or
-// mails. Pages and mails select messages by key.
+// a language for a visitor, the messages, and the formats of dates and numbers. Pages and mails select
+// messages by key.
 package locale
 
 import (
@@ -52,7 +52,7 @@ type Language struct {
 	// firstDay is the text for the first day of a month, such as "1er".
 	firstDay string
 	months   []string
-	// read returns the messages. The first call reads them. It returns an error only if Check does.
+	// read returns the messages. The first call parses them. If Check returns no error, read returns none.
 	read func() (map[string]message, error)
 }
 
@@ -62,14 +62,14 @@ type message struct {
 	placeholders []string
 }
 
-// Load returns the languages. The first use of a language reads its messages, because most vaults use
-// few languages, and all messages need more time and memory than the rest of an idle vault. All callers
-// share the result.
+// Load returns the catalog, which all callers share. The messages of a language are parsed when they are
+// first used, because most vaults use few languages. Parsing all messages takes more time and memory than
+// the rest of an idle vault.
 func Load() (*Catalog, error) { return load() }
 
 // Check returns an error if the messages of a language are not valid, or if the languages do not have
-// the same message keys with the same placeholders. The catalogs are embedded, so a test calls Check,
-// and the server does not need to.
+// the same message keys with the same placeholders. Only a test calls Check, because the catalogs are
+// embedded.
 func (c *Catalog) Check() error {
 	first, err := readMessages(c.languages[0].Tag)
 	if err != nil {
@@ -102,7 +102,7 @@ var load = sync.OnceValues(func() (*Catalog, error) {
 	return c, nil
 })
 
-// read reads language.toml, which has the name, the direction and the formats of dates of a language.
+// read reads language.toml, which has the name, the direction and the date formats of a language.
 func read(tag string) (*Language, error) {
 	folder := "catalog/" + tag
 	var meta struct {
@@ -253,7 +253,7 @@ func (l *Language) Text(key string, args ...any) (string, error) {
 	return l.fill(key, args, func(v any) string { return fmt.Sprint(v) })
 }
 
-// Texts returns two functions: say is Text for the keys that begin with a prefix, without the error, and
+// Texts returns two functions. say is like Text with the prefix before the key, but returns no error.
 // failed returns the errors of all calls of say.
 func (l *Language) Texts(prefix string) (say func(key string, args ...any) string, failed func() error) {
 	var errs []error
@@ -265,8 +265,9 @@ func (l *Language) Texts(prefix string) (say func(key string, args ...any) strin
 	return say, func() error { return errors.Join(errs...) }
 }
 
-// HTML is like Text, but returns markup. Values are escaped, and isolated so that a value does not
-// change the direction of the surrounding text. A value of type template.HTML is used unchanged.
+// HTML is like Text, but returns markup. Values are escaped, and enclosed in bdi elements, so that a
+// value does not change the direction of the surrounding text. A value of type template.HTML is used
+// unchanged.
 func (l *Language) HTML(key string, args ...any) (template.HTML, error) {
 	text, err := l.fill(key, args, func(v any) string {
 		if markup, ok := v.(template.HTML); ok {
@@ -319,7 +320,7 @@ func expand(text string, value func(name string) string) string {
 	}
 }
 
-// Date formats the day of a time in the location of the time.
+// Date formats the date of a time in the location of the time.
 func (l *Language) Date(t time.Time) string {
 	day := strconv.Itoa(t.Day())
 	if t.Day() == 1 {
@@ -347,7 +348,7 @@ func (l *Language) Month(t time.Time) string {
 	})
 }
 
-// Time formats the day and the time of day in UTC.
+// Time formats the date and the time of day in UTC.
 func (l *Language) Time(t time.Time) string {
 	t = t.UTC()
 	return expand(l.time, func(name string) string {
@@ -358,8 +359,8 @@ func (l *Language) Time(t time.Time) string {
 	})
 }
 
-// separators are the characters between groups of digits and before the decimals, for the languages
-// in which they are not a comma and a point.
+// separators are the characters between groups of digits and before the decimals. The languages without
+// an entry use a comma and a point.
 var separators = map[string][2]string{"de": {".", ","}, "es": {".", ","}, "fr": {"\u202f", ","}, "pt": {".", ","}}
 
 // Number formats a number with groups of three digits.
@@ -388,7 +389,7 @@ func (l *Language) Decimal(n float64) string {
 	return text
 }
 
-// Section returns the messages of a section by key, with their placeholders.
+// Section returns the texts of the messages of a section by key. Placeholders are not replaced.
 func (l *Language) Section(name string) map[string]string {
 	section := map[string]string{}
 	for key, m := range l.messages() {

@@ -22,18 +22,18 @@ import (
 )
 
 const (
-	// bouncePrefix is the prefix of addresses for reports of failed deliveries.
+	// bouncePrefix is the prefix of the addresses to which delivery reports are sent.
 	bouncePrefix = "bounce+"
 	// bounceMAC is the number of bytes of the MAC in these addresses. The prefix, the id of the
-	// message, a hyphen and the MAC in hexadecimal have 64 characters together, the maximum of a
-	// local part (RFC 5321, 4.5.3.1.1).
+	// message, a hyphen and the MAC in hexadecimal have 64 characters, the maximum length of a local
+	// part (RFC 5321, 4.5.3.1.1).
 	bounceMAC = 12
-	// maxParts is the maximum number of parts of a report, and of groups of fields in a part, that
-	// are read.
+	// maxParts is the maximum number of parts of a report that are read, and of groups of fields in a
+	// part.
 	maxParts = 10
 )
 
-// Report is a report that a message was not delivered, or that its delivery is delayed.
+// Report is a delivery report: a message was not delivered, or its delivery is delayed.
 type Report struct {
 	// Recipient is the address to which the report was sent. The address identifies the message.
 	Recipient string
@@ -66,8 +66,8 @@ func (m *Mailer) bounceMAC(id string) (string, error) {
 // errNoBounce does not state which part of the address is wrong.
 var errNoBounce = fault.OfField("recipient", "This is not an address for reports about a message of this vault.")
 
-// bounced returns the id of the message that an address from returnPath identifies. The error is
-// errNoBounce for any other address.
+// bounced returns the id of the message that an address from returnPath identifies. For other
+// addresses, the error is errNoBounce.
 func (m *Mailer) bounced(address string) (id string, err error) {
 	local, domain, _ := strings.Cut(address, "@")
 	local, ok := strings.CutPrefix(strings.ToLower(local), bouncePrefix)
@@ -89,10 +89,10 @@ func (m *Mailer) bounced(address string) (id string, err error) {
 // statusCode is an enhanced status code: class, subject and detail (RFC 3463, 2).
 var statusCode = regexp.MustCompile(`^[245]\.\d{1,3}\.\d{1,3}$`)
 
-// Bounced processes a report about the delivery of a message. Only a permanent failure (class 5)
-// changes the status of the message: a delayed message is delivered later or reported again. A
-// second report changes nothing. The error is fault.Invalid if the status is not an enhanced status
-// code, or if returnPath did not create the address.
+// Bounced processes a delivery report. Only a permanent failure (class 5) changes the status of the
+// message, because a delayed message is delivered later or reported again. A second report changes
+// nothing. The error is fault.Invalid if the status is not an enhanced status code, or if returnPath did
+// not create the address.
 func (m *Mailer) Bounced(ctx context.Context, r Report) error {
 	r.Status = strings.TrimSpace(r.Status)
 	if !statusCode.MatchString(r.Status) {
@@ -114,7 +114,7 @@ func (m *Mailer) Bounced(ctx context.Context, r Report) error {
 
 var errNoReport = fault.New(fault.Invalid, "The message is not a delivery report (RFC 3464).")
 
-// ParseReport parses a delivery status notification as mail servers send it (RFC 3464).
+// ParseReport parses a delivery status notification (RFC 3464).
 func ParseReport(message []byte) (Report, error) {
 	msg, err := mail.ReadMessage(bytes.NewReader(message))
 	if err != nil {

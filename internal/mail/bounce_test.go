@@ -58,7 +58,7 @@ func TestPermanentBounceFailsMessage(t *testing.T) {
 			}
 		}
 		if len(finished) != 3 || finished[2].UUID != other || finished[2].Status != Failed || !strings.Contains(finished[2].Reason, "5.1.1") {
-			t.Errorf("the finished messages are %+v, want 3, the last failed with the status 5.1.1", finished)
+			t.Errorf("finished = %+v, want 3 results, the last one failed with the status 5.1.1", finished)
 		}
 	})
 }
@@ -82,7 +82,7 @@ func TestMessagesAreEncryptedAndRemoved(t *testing.T) {
 			return text
 		}
 		if stored := text(); strings.Contains(stored, "SECRET") || strings.Contains(stored, "example.org") || stored == "" {
-			t.Errorf("the message is stored as %q, want an encrypted message", stored)
+			t.Errorf("stored message = %q, want an encrypted message", stored)
 		}
 		if err := b.runJob(id, 1); err != nil || b.fake.last.Text != "https://vault.example/c/SECRET" {
 			t.Fatalf("the sent text is %q, want the text of the message; error %v", b.fake.last.Text, err)
@@ -105,7 +105,7 @@ func TestCancelledMessageIsNotSent(t *testing.T) {
 			if err := d.Tx(t.Context(), func(tx *db.Tx) error {
 				ok, err := CancelTx(t.Context(), tx, id, b.now())
 				if ok != want {
-					t.Errorf("CancelTx = %v for a message, want %v", ok, want)
+					t.Errorf("CancelTx = %v, want %v (true for the queued message, false for the sent message)", ok, want)
 				}
 				return err
 			}); err != nil {
@@ -181,7 +181,7 @@ func FuzzParseReport(f *testing.F) {
 	f.Add([]byte(fmt.Sprintf(reportTemplate, "bounce+a-b@c.example", "5.1.1")))
 	f.Fuzz(func(t *testing.T, message []byte) {
 		if r, err := ParseReport(message); err == nil && (r.Status == "" || r.Recipient == "") {
-			t.Errorf("an incomplete report is accepted: %+v", r)
+			t.Errorf("ParseReport = %+v, want a recipient and a status, or an error", r)
 		}
 	})
 }

@@ -37,16 +37,15 @@ func NewSigner(domain, selector, file string) (*Signer, error) {
 	return &Signer{domain: domain, selector: selector, key: key}, nil
 }
 
-// covered are the headers that a signature covers. Headers that are shown to the reader are listed
-// twice, so that a second header of the same name makes the signature invalid (RFC 6376, 8.15). The
-// headers for unsubscribing are included, because receivers accept them only if they are signed
-// (RFC 8058, 4).
+// covered are the headers that a signature covers. From, To, Subject and Reply-To are listed twice, so
+// that a second header of the same name makes the signature invalid (RFC 6376, 8.15). The headers for
+// unsubscribing are included, because mail programs accept them only if they are signed (RFC 8058, 4).
 var covered = []string{
 	"From", "From", "To", "To", "Subject", "Subject", "Reply-To", "Reply-To", "Date", "Message-ID", "MIME-Version", "Content-Type", "Auto-Submitted",
 	"List-Unsubscribe", "List-Unsubscribe-Post",
 }
 
-// sign adds a signature to a complete message; a nil signer does nothing. The first call of WriteTo
+// sign adds a signature to a complete message. If s is nil, sign does nothing. The first call of WriteTo
 // sets the MIME boundaries of the message, so the bytes that are sent later are the signed bytes.
 func (s *Signer) sign(m *gomail.Msg) error {
 	if s == nil {

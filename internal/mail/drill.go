@@ -6,7 +6,7 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// NoSender is the Sender of a vault that must send nothing, because it is a drill of a restore.
+// NoSender is the Sender of a drill, which sends no mail.
 type NoSender struct{}
 
 var errDrill = fault.New(fault.Conflict, "This vault is a drill of a restore. It sends no mail.")

@@ -13,17 +13,17 @@ import (
 	"github.com/certvault/certvault/internal/colour"
 )
 
-// Letter is the common form of all mails: a card with a logo, a head in the sender's colour, a
-// heading, paragraphs, a list or a certificate, at most one button with its full link, and a line
-// that explains why the receiver gets the mail. A letter is rendered as plain text and as HTML
-// without requests to other hosts. It is complete without its pictures.
+// Letter is the common form of all mails. It has a logo, a head in the sender's colour, a heading,
+// paragraphs, a list or a certificate, and at most one button with its full link. A line explains why
+// the receiver gets the mail. A letter is rendered as plain text and as HTML, which loads nothing from
+// other hosts. Its texts contain all information, because some mail programs do not show pictures.
 type Letter struct {
 	// Language is a BCP 47 tag; empty is English.
 	Language string
 	// Direction is "ltr" or "rtl"; empty is "ltr".
 	Direction string
-	// From is the name of the institution or of the vault that writes. The head shows it, unless
-	// it is empty.
+	// From is the name of the sender, which is the institution or the vault. The head shows the name
+	// if it is not empty.
 	From string
 	// Logo is the source of the sender's logo, or "".
 	Logo       string
@@ -35,7 +35,7 @@ type Letter struct {
 	Button      *Button
 	// Links follow the button on one line.
 	Links []Button
-	// After has the paragraphs after the button. Why explains why the receiver gets the mail.
+	// After has the paragraphs after the links. Why explains why the receiver gets the mail.
 	After []string
 	Why   string
 	// Unsubscribe is a link that unsubscribes the receiver, or nil.
@@ -75,8 +75,8 @@ func (*SenderText) Lines(text string) []string { return strings.Split(text, "\n"
 // Button is a link with its label.
 type Button struct{ Label, URL string }
 
-// Host returns the name of the vault for mail: the host of its base URL, or the name of the product
-// if the host is localhost or an IP address, which is not a name that a receiver knows.
+// Host returns the name of the vault in mails for the host of its base URL. The name is the host, or
+// "Certvault" if the host is empty, localhost or an IP address.
 func Host(host string) string {
 	if _, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil || host == "" || host == "localhost" || strings.HasSuffix(host, ".localhost") {
 		return "Certvault"
@@ -84,10 +84,10 @@ func Host(host string) string {
 	return host
 }
 
-// letterHTML is the HTML form of a letter: tables, because some mail programs support no other
-// layout. Mail programs that support dark mode use the dark colours of the page; other programs
-// always use the light colours. The logo has a white background in both, because logos are drawn
-// for paper. open and close mark the elements that show a picture: see fillPictures.
+// letterHTML is the template of the HTML of a letter. It uses tables, because some mail programs support
+// no other layout. Mail programs that support dark mode use the dark colours; other programs always use
+// the light colours. The logo always has a white background, because most logos are designed for one.
+// The functions open and close mark the elements of a picture; see fillPictures.
 //
 //go:embed letter.html
 var letterHTML string
@@ -152,10 +152,9 @@ const (
 	popIsolate         = "\u2069"
 )
 
-// Quote returns untrusted text as one line of at most limit characters that cannot change the
-// direction of the text around it (UAX 9, 2.4). It removes characters that control the direction,
-// and isolates the text if its direction may differ from the given direction, which is "ltr" or
-// "rtl".
+// Quote returns untrusted text as one line of at most limit characters, which does not change the
+// direction of the surrounding text (UAX 9, 2.4). It removes characters that control the direction. If
+// the direction of the text may differ from the parameter direction, "ltr" or "rtl", Quote adds isolates.
 func Quote(s string, limit int, direction string) string {
 	s = strings.Map(func(r rune) rune {
 		if strings.ContainsRune("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069", r) {

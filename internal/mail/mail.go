@@ -1,5 +1,5 @@
-// Package mail formats outgoing messages, stores them in a queue, and sends them by SMTP or to the outbox
-// folder. The callers decide which messages are sent, and to whom.
+// Package mail formats outgoing messages and stores them in a queue. It sends them by SMTP, or writes them
+// to the outbox folder. The callers decide which messages are sent, and to whom.
 package mail
 
 import (
@@ -16,7 +16,7 @@ import (
 	"golang.org/x/net/idna"
 )
 
-// Address is a person's mailbox.
+// Address is the address of a mailbox, with a name that mail programs show.
 type Address struct {
 	Name  string `json:"name"`
 	Email string `json:"email"`
@@ -49,10 +49,9 @@ type Message struct {
 	ReplyTo string `json:"reply_to,omitempty"`
 }
 
-// Fits reports whether the transmitted message without its pictures has at most 30 KB. Some mailboxes
-// truncate larger messages. Fits estimates the size of the text and the HTML in the shorter of the two
-// encodings, with line ends, and of the headers as encoded words (RFC 2047), which have up to four bytes for
-// each byte.
+// Fits reports whether the transmitted message without its pictures has at most 30 KB, because some
+// mailboxes truncate larger messages. It estimates the size. Encoding adds up to 3/8 to the text and the
+// HTML, and encoded words (RFC 2047) have up to four bytes for each byte of a header.
 func (m *Message) Fits() bool {
 	const others = 2 << 10 // all other headers, and the separators of the parts
 	return (len(m.Text)+len(m.HTML))*11/8+4*(len(m.Subject)+len(m.To.Name)+len(m.Sender))+others <= 30<<10
@@ -60,7 +59,7 @@ func (m *Message) Fits() bool {
 
 const (
 	// maxMessage is the maximum size of text and HTML together, in bytes. A message of this size has about
-	// 30 KB when it is transmitted. Fits reports whether a message has at most 30 KB.
+	// 30 KB when it is transmitted.
 	maxMessage = 21 << 10
 	// dense determines the encoding: if more than 1/dense of the bytes are not ASCII, base64 is
 	// shorter than quoted-printable. Quoted-printable needs three bytes for a non-ASCII byte, and
@@ -94,12 +93,12 @@ type Envelope struct {
 	// ReturnPath is the address for reports of failed delivery (RFC 5321, 4.4); empty means From.
 	ReturnPath string
 	// Images loads the images of the message's pictures. If it is nil, the message has no pictures.
-	// A Sender calls Images only after it has connected to the mail server, so that no images are loaded
-	// if the server cannot be reached.
+	// SMTP calls Images after it has connected to the mail server, so that no images are loaded if the
+	// server cannot be reached.
 	Images func(ctx context.Context) map[string]*Image
 }
 
-// Sender sends a message. SMTP and Outbox implement Sender.
+// Sender sends a message. SMTP, Outbox and NoSender implement Sender.
 type Sender interface {
 	Send(ctx context.Context, e *Envelope) error
 }
@@ -113,9 +112,9 @@ func (e *RefusedError) Error() string { return "the message was refused: " + e.E
 // Unwrap returns the cause.
 func (e *RefusedError) Unwrap() error { return e.Err }
 
-// build returns the message in the form of RFC 5322. The Date and Message-ID headers are the same
-// at each attempt, so that receivers can recognize a second copy as a duplicate. The error is a
-// *RefusedError if an address or the link to unsubscribe is not valid.
+// build returns the message in the format of RFC 5322. The Date and Message-ID headers are the same
+// at each attempt, so that mail programs can detect duplicates. The error is a *RefusedError if an
+// address or the link to unsubscribe is not valid.
 func (e *Envelope) build(ctx context.Context) (*gomail.Msg, error) {
 	to, err := toASCII(e.To.Email)
 	if err != nil {
@@ -161,8 +160,8 @@ func (e *Envelope) build(ctx context.Context) (*gomail.Msg, error) {
 		m.AddAlternativeString(gomail.TypeTextHTML, e.fillPictures(nil, nil))
 		return m, nil
 	}
-	// The pictures belong only to the HTML (RFC 2046, 5.1.4), so a mail program that shows the text does not
-	// show the pictures as attachments.
+	// The pictures are in the same part as the HTML (RFC 2046, 5.1.4), so a mail program that shows the text
+	// does not show the pictures as attachments.
 	r, err := newRelated(e, images, messageID, encoding == gomail.EncodingB64)
 	if err != nil {
 		return nil, fmt.Errorf("writing the pictures of a message: %w", err)
@@ -193,7 +192,7 @@ func countNonASCII(s string) (n int) {
 }
 
 // oneLine returns a header value on one line, with a space inside each "=?". Encoded words begin with these
-// characters (RFC 2047, 2), and mail programs decode such words, so an attacker could hide text in one.
+// characters (RFC 2047, 2). Mail programs decode encoded words, so an attacker could hide text in them.
 func oneLine(s string) string {
 	return strings.ReplaceAll(strings.Join(strings.Fields(s), " "), "=?", "= ?")
 }

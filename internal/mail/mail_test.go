@@ -33,7 +33,7 @@ type parsedMessage struct {
 	parts  map[string]string
 }
 
-// readMessage parses a message with another library than the one that wrote it.
+// readMessage parses a message. Its library is not the library that writes messages.
 func readMessage(t *testing.T, text string) parsedMessage {
 	t.Helper()
 	r, err := mail.CreateReader(strings.NewReader(text))
@@ -51,7 +51,7 @@ func readMessage(t *testing.T, text string) parsedMessage {
 		}
 		h, ok := part.Header.(*mail.InlineHeader)
 		if !ok {
-			t.Fatalf("the header of a part has the type %T", part.Header)
+			t.Fatalf("type of the header of a part = %T, want *mail.InlineHeader", part.Header)
 		}
 		kind, _, err := h.ContentType()
 		if err != nil {
@@ -98,7 +98,7 @@ func checkMessage(t *testing.T, text string) {
 		}
 	}
 	if strings.Contains(m.parts["text/html"], "<img") || strings.Contains(m.parts["text/html"], "src=") || strings.Contains(m.parts["text/html"], "url(") {
-		t.Error("the HTML contains an image, a src attribute or a url()")
+		t.Error("the HTML contains <img, src= or url(, want none of them")
 	}
 }
 
@@ -109,14 +109,14 @@ func TestOutboxFilesAreReadable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // the second call repeats the first, as after a crash
+	for range 2 { // after a crash, a message may be sent twice
 		if err := o.Send(t.Context(), envelope(t)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	files, err := os.ReadDir(dir)
 	if err != nil || len(files) != 1 || files[0].Name() != "20260701T083000.123Z-0197c2a0-0000-7000-8000-000000000001.eml" {
-		t.Fatalf("the outbox has the files %v, want one file with the time and the id as its name; error %v", files, err)
+		t.Fatalf("files in the outbox = %v, want one file with the time and the id in its name; error %v", files, err)
 	}
 	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("mode of the outbox = %v, want 0700; error %v", info.Mode(), err)
@@ -136,7 +136,7 @@ func TestCheckRefusesInvalidMessages(t *testing.T) {
 		"text that is too long": {To: Address{Email: "a@example.org"}, Subject: "s", Text: strings.Repeat("x", maxMessage+1)},
 	} {
 		if err := m.check(); err == nil {
-			t.Errorf("a message with %s is accepted", name)
+			t.Errorf("%s: check returned no error, want an error", name)
 		}
 	}
 }

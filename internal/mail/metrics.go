@@ -41,7 +41,7 @@ type Backlog struct {
 	// Queued is the number of messages, or maxCounted if there are more.
 	Queued int
 	// Oldest is the age of the message whose record has been unchanged for the longest time. This is
-	// the oldest message, unless Sweep inserted a new job for it.
+	// the oldest message, unless Sweep has inserted a new job for the oldest message.
 	Oldest time.Duration
 }
 

@@ -21,7 +21,7 @@ func TestMetrics(t *testing.T) {
 		b.at = b.at.Add(time.Hour)
 		b.enqueue(nil)
 		if got, err := ReadBacklog(t.Context(), d, b.at); err != nil || got.Queued != 3 || got.Oldest.Round(time.Second) != time.Hour {
-			t.Errorf("the backlog is %+v, error %v; want 3 messages, the oldest of an hour", got, err)
+			t.Errorf("ReadBacklog = %+v, error %v; want 3 messages and Oldest 1 h", got, err)
 		}
 		if err := b.runJob(sent, 1); err != nil {
 			t.Fatal(err)
@@ -32,11 +32,11 @@ func TestMetrics(t *testing.T) {
 		}
 		for status, want := range map[Status]float64{Sent: 1, Failed: 1, Unsent: 0} {
 			if got := testutil.ToFloat64(b.metrics.messages.WithLabelValues(string(status))); got != want {
-				t.Errorf("%v messages are %s, want %v", got, status, want)
+				t.Errorf("%v messages with the status %s, want %v", got, status, want)
 			}
 		}
 		if got, err := ReadBacklog(t.Context(), d, b.at); err != nil || got.Queued != 1 || got.Oldest.Round(time.Second) != 0 {
-			t.Errorf("the backlog is %+v, error %v; want the last message", got, err)
+			t.Errorf("ReadBacklog = %+v, error %v; want 1 message and Oldest 0", got, err)
 		}
 	})
 }

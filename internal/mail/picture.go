@@ -21,8 +21,8 @@ const (
 	pictureTime = 5 * time.Second
 )
 
-// The maximum sizes of the pictures of a message in bytes. With them, a message has at most 60 KB as
-// transmitted.
+// MaxLogo and MaxPage are the maximum sizes of the pictures of a message in bytes. A message with both
+// pictures for which Fits reports true has at most 60 KB when it is transmitted.
 const (
 	MaxLogo = 6 << 10
 	MaxPage = 15 << 10
@@ -56,13 +56,13 @@ type Image struct {
 	Width, Height int
 }
 
-// The elements that show a picture are between two comments. Text in a letter cannot contain these
-// comments, because it is escaped.
+// openPicture and closePicture return the comments that enclose the elements of a picture. Text in a
+// letter cannot contain these comments, because it is escaped.
 func openPicture(name string) template.HTML  { return template.HTML("<!--" + name + "[-->") } //nolint:gosec // the name is a constant of the template
 func closePicture(name string) template.HTML { return template.HTML("<!--]" + name + "-->") } //nolint:gosec // the name is a constant of the template
 
 // fillPictures returns the HTML with the addresses and sizes of its pictures. It removes the
-// elements of a picture without an image, so that no frame of a missing picture is visible.
+// elements of a picture without an image, because mail programs would show an empty frame.
 func (m *Message) fillPictures(images map[string]*Image, address func(name string) string) string {
 	html := m.HTML
 	for _, p := range m.Pictures {
@@ -81,8 +81,8 @@ func (m *Message) fillPictures(images map[string]*Image, address func(name strin
 	return html
 }
 
-// Page returns the HTML of a message as a page that loads nothing: pictures are part of it. Links of
-// the page open a new window, which a sandboxed frame does not allow.
+// Page returns the HTML of a message as a page that contains its pictures as data URLs. The links of the
+// page open a new window. In a sandboxed frame, they therefore do nothing.
 func (m *Mailer) Page(ctx context.Context, msg *Message) string {
 	images := m.images(ctx, msg.Pictures)
 	html := msg.fillPictures(images, func(name string) string {
@@ -91,8 +91,8 @@ func (m *Mailer) Page(ctx context.Context, msg *Message) string {
 	return strings.Replace(html, "<head>", `<head><base target="_blank">`, 1)
 }
 
-// images returns the images of pictures by name. It never fails: a picture that has no image, that
-// is too large, or that is not ready within pictureTime is missing in the result.
+// images returns the images of pictures by name. It omits pictures that do not exist, cannot be loaded,
+// are too large or are not ready within pictureTime.
 func (m *Mailer) images(ctx context.Context, pictures []Picture) map[string]*Image {
 	images := map[string]*Image{}
 	if m.picture == nil {
@@ -106,7 +106,7 @@ func (m *Mailer) images(ctx context.Context, pictures []Picture) map[string]*Ima
 			err   error
 		}
 		done := make(chan result, 1)
-		// The goroutine may outlive the call if loading does not end with its context.
+		// If the function picture ignores its context, the goroutine may end after images has returned.
 		go func() {
 			image, err := m.picture(ctx, p.Source)
 			done <- result{image, err}
@@ -143,7 +143,7 @@ type related struct {
 }
 
 // newRelated returns the HTML part, followed by one part for each image. The Content-ID of an image
-// is its name and the Message-ID of the message, and therefore unique.
+// contains its name and the Message-ID of the message, so it is unique.
 func newRelated(e *Envelope, images map[string]*Image, messageID string, useBase64 bool) (*related, error) {
 	id := func(name string) string { return name + "." + messageID }
 	html := e.fillPictures(images, func(name string) string { return "cid:" + id(name) })

@@ -36,8 +36,8 @@ func pictured(t *testing.T) Message {
 	return m
 }
 
-// parse reads the file of a message in the outbox and returns the structure of its parts, such as
-// "alternative(text/plain related(text/html image/png))", and the bodies by type.
+// parse writes a message to an outbox and reads the file. It returns the structure of the parts, such as
+// "alternative(text/plain related(text/html image/png))", and the bodies of the parts by type.
 func parse(t *testing.T, e *Envelope) (structure string, bodies map[string]string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -50,7 +50,7 @@ func parse(t *testing.T, e *Envelope) (structure string, bodies map[string]strin
 	}
 	files, err := filepath.Glob(filepath.Join(dir, "*.eml"))
 	if err != nil || len(files) != 1 {
-		t.Fatal(files, err)
+		t.Fatalf("files in the outbox = %v, want one file; error %v", files, err)
 	}
 	text, err := os.ReadFile(files[0])
 	if err != nil {
@@ -115,7 +115,7 @@ func TestPicturesArePartOfTheHTML(t *testing.T) {
 			e.Images = func(context.Context) map[string]*Image { return tc.images }
 			structure, bodies := parse(t, e)
 			if structure != tc.structure {
-				t.Errorf("the parts are %s, want %s", structure, tc.structure)
+				t.Errorf("parts = %s, want %s", structure, tc.structure)
 			}
 			html := bodies["text/html"]
 			for _, want := range append(tc.wants, "Issued &lt;!--logo[--&gt; to Ada.") {
@@ -129,7 +129,7 @@ func TestPicturesArePartOfTheHTML(t *testing.T) {
 				}
 			}
 			if tc.images["logo"] != nil && (bodies["id of logo.png"] != "<logo.id@vault.example>" || strings.TrimSpace(bodies["image/png"]) != "TE9HTw==") {
-				t.Errorf("the logo has the id %s and the content %s", bodies["id of logo.png"], bodies["image/png"])
+				t.Errorf("logo: id = %s, content = %s, want <logo.id@vault.example> and TE9HTw==", bodies["id of logo.png"], bodies["image/png"])
 			}
 			for _, want := range []string{"BSc\r\nAda\r\nIssued today", "View certificate:\r\nhttps://vault.example/c/SECRET", "Download PDF:\r\nhttps://vault.example/c/PDF"} {
 				if !strings.Contains(bodies["text/plain"], want) {
@@ -140,8 +140,8 @@ func TestPicturesArePartOfTheHTML(t *testing.T) {
 	}
 }
 
-// TestMailWithoutPicture checks that a picture that fails, is too large or is not ready in time does
-// not stop the message.
+// TestMailWithoutPicture checks that images omits a picture that fails, is too large, does not exist or
+// is not ready in time.
 func TestMailWithoutPicture(t *testing.T) {
 	t.Parallel()
 	stopped := make(chan struct{})
@@ -195,7 +195,7 @@ func TestPictureIsLoadedForTheJob(t *testing.T) {
 			t.Errorf("images = %v, want the logo and the page", images)
 		}
 		if page := b.Page(t.Context(), &b.fake.last.Message); strings.Count(page, `src="data:image/png;base64,`) != 2 || !strings.Contains(page, `<base target="_blank">`) {
-			t.Errorf("the page does not contain both pictures: %s", page)
+			t.Errorf("page = %s, want two pictures and a base element", page)
 		}
 	})
 }
@@ -218,7 +218,7 @@ func TestNoMailServer(t *testing.T) {
 			t.Errorf("status = %s, results = %v, want unsent", b.status(id), results)
 		}
 		if c, err := b.Count(t.Context()); err != nil || c != (Count{Unsent: 1}) {
-			t.Errorf("counts = %+v, error %v, want one message that was not sent", c, err)
+			t.Errorf("counts = %+v, error %v, want only Unsent: 1", c, err)
 		}
 		if n, err := UnsentSince(t.Context(), d); err != nil || n != 1 {
 			t.Errorf("UnsentSince = %d, error %v, want 1", n, err)
@@ -232,7 +232,7 @@ func TestNoMailServer(t *testing.T) {
 		}
 		b.at = b.at.Add(retention + time.Hour)
 		if err := b.Sweep(t.Context()); err != nil || b.count("mails") != 0 {
-			t.Errorf("%d records are left after their retention, want 0; error %v", b.count("mails"), err)
+			t.Errorf("%d records are stored after the retention time, want 0; error %v", b.count("mails"), err)
 		}
 	})
 }

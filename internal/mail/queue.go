@@ -29,7 +29,7 @@ const (
 	maxAttempts = 56
 	// jobWait is the time for which a message must be unchanged before Sweep inserts a new job.
 	jobWait = 30 * time.Second
-	// retention is the time for which the record of a message that is no longer queued is stored.
+	// retention is the time after which the record of a message that is no longer queued is deleted.
 	retention  = 30 * 24 * time.Hour
 	sweepBatch = 500
 )
@@ -56,7 +56,7 @@ type Config struct {
 	DB     *db.DB
 	Queue  *job.Queue
 	Sender Sender
-	// NoServer means that there is no mail server and that Sender sends nothing: it is an Outbox.
+	// NoServer means that there is no mail server. Sender is then an Outbox.
 	NoServer bool
 	// From is the sender of all messages.
 	From Address
@@ -88,8 +88,8 @@ type Result struct {
 	Reason string
 }
 
-// Mailer stores messages until they are sent. The rows of the messages are authoritative, not the
-// jobs: if the job of a message is missing, the message gets a new job.
+// Mailer stores messages until they are sent. If the job of a stored message is missing, the message
+// gets a new job.
 type Mailer struct {
 	db       *db.DB
 	queue    *job.Queue
@@ -129,8 +129,8 @@ func (jobArgs) Kind() string { return "mail" }
 
 var jobOptions = &river.InsertOpts{Queue: QueueName, MaxAttempts: maxAttempts}
 
-// EnqueueTx stores a message for sending, in the caller's transaction: after a rollback nothing is
-// sent. It returns the UUID of the message.
+// EnqueueTx stores a message for sending in the caller's transaction, and returns the UUID of the
+// message. If the transaction is rolled back, nothing is sent.
 func (m *Mailer) EnqueueTx(ctx context.Context, tx *db.Tx, msg Message) (string, error) {
 	if err := msg.check(); err != nil {
 		return "", fmt.Errorf("queueing a message: %w", err)
@@ -181,8 +181,8 @@ func (m *Mailer) decode(id, stored string) (msg Message, err error) {
 	return msg, err
 }
 
-// CancelTx cancels a message that is not sent yet, in the caller's transaction. It reports whether
-// the message was cancelled. A message that is being sent at the same time may still arrive.
+// CancelTx cancels a queued message in the caller's transaction. It reports whether the message was
+// cancelled. A message that is being sent at the same time may still arrive.
 func CancelTx(ctx context.Context, tx *db.Tx, id string, now time.Time) (bool, error) {
 	free := `SELECT uuid FROM mails WHERE uuid = $1 AND status = 'queued'`
 	if tx.Dialect() == db.PostgreSQL {
@@ -203,8 +203,8 @@ type worker struct {
 	mailer *Mailer
 }
 
-// Work sends a message. Work may run more than once for one message: it skips a message that is no
-// longer queued, and a message that is sent twice after a crash has the same Message-ID both times.
+// Work sends a message. It may run more than once for one message. It skips a message that is no longer
+// queued. If a message is sent twice after a crash, both copies have the same Message-ID.
 func (w *worker) Work(ctx context.Context, j *river.Job[jobArgs]) error {
 	m := w.mailer
 	e, err := m.queued(ctx, j.Args.UUID)
@@ -219,7 +219,7 @@ func (w *worker) Work(ctx context.Context, j *river.Job[jobArgs]) error {
 	case err == nil:
 		return m.finish(ctx, e.ID, m.sentStatus(), "")
 	case context.Cause(ctx) != nil && !errors.Is(ctx.Err(), context.DeadlineExceeded):
-		// This process is stopping. The next process continues, and the attempt is not counted.
+		// This process is stopping. JobSnooze returns the job to the queue and does not count the attempt.
 		return river.JobSnooze(0)
 	}
 	log := m.log.With(slog.String("message", e.ID), slog.Int("attempt", j.Attempt), slog.Any("error", err))
@@ -244,7 +244,7 @@ func (m *Mailer) sentStatus() Status {
 	return Sent
 }
 
-// NoServer reports whether there is no mail server. Messages then reach no one.
+// NoServer reports whether there is no mail server. Messages are then only written to the outbox.
 func (m *Mailer) NoServer() bool { return m.noServer }
 
 // errNotQueued means that the message was already sent, has failed, was cancelled or does not

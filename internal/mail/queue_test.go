@@ -17,7 +17,7 @@ import (
 
 type ctxType = context.Context
 
-// fake is a Sender that returns an error that the test sets.
+// fake is a Sender that records the messages and returns err.
 type fake struct {
 	sent     []string
 	last     *Envelope
@@ -98,7 +98,7 @@ func TestEnqueueJoinsTransaction(t *testing.T) {
 		b := open(t, d)
 		b.enqueue(errors.New("rollback"))
 		if b.count("mails") != 0 || b.count("river_job") != 0 {
-			t.Fatal("a message or a job exists after a rollback")
+			t.Fatalf("%d messages and %d jobs after a rollback, want 0", b.count("mails"), b.count("river_job"))
 		}
 		id := b.enqueue(nil)
 		if err := b.queue.Start(t.Context()); err != nil {
@@ -157,7 +157,7 @@ func TestSweepInsertsJobsAndDeletesOldMessages(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := b.Sweep(t.Context()); err != nil || b.count("river_job") != 1 {
-			t.Fatalf("the first sweep returned an error or changed the number of jobs from 1: error %v", err)
+			t.Fatalf("%d jobs after the first sweep, want 1; error %v", b.count("river_job"), err)
 		}
 		b.at = b.at.Add(time.Minute)
 		for range 2 {
@@ -175,8 +175,8 @@ func TestSweepInsertsJobsAndDeletesOldMessages(t *testing.T) {
 	})
 }
 
-// TestReportsNeedAKeyring checks that New refuses Bounces without Keyring. The key that signs the
-// addresses for reports is in Keyring, so the first message would otherwise cause a panic.
+// TestReportsNeedAKeyring checks that New refuses Bounces without Keyring. Otherwise the first message
+// would cause a panic, because Keyring signs the addresses for reports.
 func TestReportsNeedAKeyring(t *testing.T) {
 	t.Parallel()
 	if m, err := New(Config{Bounces: "bounces.vault.example"}); err == nil || m != nil {

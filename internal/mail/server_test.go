@@ -20,7 +20,7 @@ import (
 	"github.com/certvault/certvault/internal/config"
 )
 
-// server is a mail server whose behaviour the test decides.
+// server is a mail server for tests.
 type server struct {
 	config.MailServer
 
@@ -30,10 +30,10 @@ type server struct {
 	user, password string
 	// utf8 reports whether the server supports SMTPUTF8.
 	utf8 bool
-	// mail, rcpt and data return the reply to a command of the n-th message; nil accepts all
-	// messages.
+	// mail, rcpt and data return the reply to the commands MAIL, RCPT and DATA of the n-th message. If
+	// the function is nil, the server accepts the command.
 	mail, rcpt, data func(nth int) error
-	// drop reports whether to close the connection in the middle of the n-th message.
+	// drop reports whether to close the connection during the n-th message.
 	drop func(nth int) bool
 
 	roots *x509.CertPool
@@ -77,7 +77,7 @@ func (s *server) start(t *testing.T) *server {
 	}
 	address, ok := l.Addr().(*net.TCPAddr)
 	if !ok {
-		t.Fatal("the listener has no TCP address")
+		t.Fatalf("type of the listener's address = %T, want *net.TCPAddr", l.Addr())
 	}
 	s.Host, s.Port = "127.0.0.1", address.Port
 	x := smtp.NewServer(s)
@@ -93,7 +93,7 @@ func (s *server) start(t *testing.T) *server {
 	return s
 }
 
-// NewSession starts a connection.
+// NewSession implements [smtp.Backend].
 func (s *server) NewSession(c *smtp.Conn) (smtp.Session, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -106,7 +106,7 @@ func (s *server) NewSession(c *smtp.Conn) (smtp.Session, error) {
 	return x, nil
 }
 
-// last returns the data of the last connection.
+// last returns the name of the client, and whether it used TLS and signed in, in the last connection.
 func (s *server) last() (helo string, secure, signedIn bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -170,7 +170,7 @@ func (x *session) Data(r io.Reader) error {
 func (x *session) Reset()        {}
 func (x *session) Logout() error { return nil }
 
-// signInSession also supports AUTH.
+// signInSession is a session that supports AUTH.
 type signInSession struct{ *session }
 
 func (x *signInSession) AuthMechanisms() []string { return []string{sasl.Plain} }

@@ -28,8 +28,7 @@ type SMTP struct {
 	time   time.Duration
 }
 
-// NewSMTP returns a sender. helo is the name with which the sender introduces itself to the server.
-// signer may be nil.
+// NewSMTP returns a sender. helo is the name in the EHLO command (RFC 5321, 4.1.1.1). signer may be nil.
 func NewSMTP(server config.MailServer, helo string, signer *Signer) *SMTP {
 	return &SMTP{server: server, helo: helo, signer: signer, time: sendTime}
 }
@@ -50,8 +49,8 @@ func (s *SMTP) Send(ctx context.Context, e *Envelope) error {
 	if err != nil {
 		return classify(err)
 	}
-	// Closing the connection ends the remaining commands at the time limit or when the caller's
-	// context ends.
+	// At the time limit, or when the caller's context ends, the connection is closed. The remaining
+	// commands then fail.
 	defer func() { _ = conn.Text.Close() }()
 	defer context.AfterFunc(ctx, func() { _ = conn.Text.Close() })()
 	nonASCII := countNonASCII(e.To.Email[:strings.LastIndexByte(e.To.Email, '@')]) > 0
@@ -96,10 +95,10 @@ func (s *SMTP) client() (*gomail.Client, error) {
 	return gomail.NewClient(s.server.Host, options...)
 }
 
-// classify returns a RefusedError if the server refuses the message permanently (RFC 5321, 4.2.1: a
-// 5xx reply to the sender, the recipient or the message). Other errors are temporary, including a
-// refused sign-in, because the operator can correct the credentials while the message waits. The
-// text of the server's reply is left out, because it may contain addresses.
+// classify returns a *RefusedError if the server has refused the message permanently, with a 5xx reply
+// to the sender, the recipient or the message (RFC 5321, 4.2.1). Other errors are temporary. A refused
+// sign-in is temporary too, because the operator can correct the credentials. The error does not contain
+// the text of the server's reply, which may contain addresses.
 func classify(err error) error {
 	const action = "sending a message to the mail server"
 	if e, ok := errors.AsType[*gomail.SendError](err); ok {

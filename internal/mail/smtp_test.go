@@ -20,7 +20,7 @@ import (
 	"github.com/certvault/certvault/internal/config"
 )
 
-// These are the results of sending a message.
+// The results of Send.
 const (
 	sent = iota
 	temporaryError
@@ -79,17 +79,17 @@ func TestSendOverSMTP(t *testing.T) {
 				t.Fatalf("Send: error = %v, want the result %d (0 sent, 1 temporary error, 2 permanent error)", err, tc.result)
 			}
 			if err != nil && (strings.Contains(err.Error(), "zoe@") || strings.Contains(err.Error(), password)) {
-				t.Errorf("the error repeats an address or a password: %v", err)
+				t.Errorf("error = %v, want an error without an address or a password", err)
 			}
 			helo, secure, signedIn := s.last()
 			if tc.result != sent {
 				if len(s.received()) != 0 || signedIn {
-					t.Errorf("the message was sent or the client signed in")
+					t.Errorf("%d messages were received, signed in = %v; want 0 and false", len(s.received()), signedIn)
 				}
 				return
 			}
 			if helo != "vault.example" || secure != tc.secure || signedIn != (tc.user != "") {
-				t.Errorf("the client introduced itself as %q, TLS %v, signed in %v; want vault.example and the TLS and sign-in of the case", helo, secure, signedIn)
+				t.Errorf("EHLO name = %q, TLS = %v, signed in = %v; want vault.example, %v and %v", helo, secure, signedIn, tc.secure, tc.user != "")
 			}
 			got := s.received()
 			if len(got) != 1 || got[0].from != "no-reply@vault.example" || got[0].to != "zoe@example.org" {
@@ -114,7 +114,7 @@ func TestTemporaryFailureThenSent(t *testing.T) {
 				t.Fatalf("first attempt: error = %v, want a temporary error", err)
 			}
 			if err := sender.Send(t.Context(), envelope(t)); err != nil {
-				t.Fatalf("second attempt: error = %v", err)
+				t.Fatalf("second attempt: error = %v, want none", err)
 			}
 			if got := s.received(); len(got) != 1 {
 				t.Fatalf("the server received %d messages, want 1", len(got))
@@ -124,8 +124,8 @@ func TestTemporaryFailureThenSent(t *testing.T) {
 	}
 }
 
-// Sending a message to a server that does not respond stops at the time limit, or as soon as the
-// caller's context is cancelled.
+// If the server does not respond, Send ends at the time limit, or when the caller's context is
+// cancelled.
 func TestSlowServer(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(s *SMTP, cancel context.CancelFunc, received <-chan struct{}){
@@ -177,7 +177,7 @@ func TestNonASCIIAddresses(t *testing.T) {
 			got := s.received()
 			if tc.result != sent {
 				if len(got) != 0 {
-					t.Error("the message was sent")
+					t.Errorf("the server received %d messages, want 0", len(got))
 				}
 				return
 			}
@@ -242,20 +242,20 @@ func TestDKIMSignature(t *testing.T) {
 					t.Fatalf("the message has %d signatures, want 1; error %v", len(found), err)
 				}
 				if v := found[0]; v.Domain != "vault.example" || !covers(v.HeaderKeys, "From", "To", "Subject", "List-Unsubscribe", "List-Unsubscribe-Post") {
-					t.Errorf("the signature of %s covers only %v, want vault.example and the required headers", v.Domain, v.HeaderKeys)
+					t.Errorf("domain = %s, signed headers = %v, want vault.example and the required headers", v.Domain, v.HeaderKeys)
 				}
 				return found[0].Err
 			}
 			for _, m := range s.received() {
 				if err := verify(m.text); err != nil {
-					t.Errorf("the signature is not valid: %v", err)
+					t.Errorf("error of the signature = %v, want none", err)
 				}
 				if verify(strings.Replace(m.text, "Auto-Submitted: auto-generated", "Auto-Submitted: no", 1)) == nil {
-					t.Error("the signature is valid although a header was changed")
+					t.Error("the signature is valid after a header was changed, want an error")
 				}
 				for _, header := range []string{"Subject: another", "Reply-To: mallory@example.org"} {
 					if verify(header+"\r\n"+m.text) == nil {
-						t.Errorf("the signature is valid although a header was added: %s", header)
+						t.Errorf("the signature is valid after the header %q was added, want an error", header)
 					}
 				}
 			}
@@ -266,10 +266,10 @@ func TestDKIMSignature(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := NewSigner("vault.example", "mail", keyFile(t, short)); err != nil {
-		t.Errorf("an RSA key of 1024 bits is refused: %v", err)
+		t.Errorf("NewSigner with an RSA key of 1024 bits: error = %v, want none", err)
 	}
 	if _, err := NewSigner("vault.example", "mail", filepath.Join(t.TempDir(), "none")); err == nil {
-		t.Error("a missing key file is accepted")
+		t.Error("NewSigner without a key file returned no error, want an error")
 	}
 }
 

@@ -58,11 +58,11 @@ type Count struct {
 	LastFailedAt *time.Time
 }
 
-// Count counts the stored messages: the messages that wait to be sent, and the messages that were sent,
-// were written to the outbox or have failed in the last 30 days.
+// Count counts the stored messages by status. Messages that were sent, were written to the outbox or have
+// failed are stored for 30 days.
 func (m *Mailer) Count(ctx context.Context) (Count, error) { return CountOf(ctx, m.db) }
 
-// CountOf is Count for a process that sends no mail.
+// CountOf is like Mailer.Count, for a process without a Mailer.
 func CountOf(ctx context.Context, q db.Queryer) (c Count, err error) {
 	rows, err := q.QueryContext(ctx, `SELECT status, count(*) FROM mails GROUP BY status`)
 	if err == nil {

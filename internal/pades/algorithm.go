@@ -16,14 +16,13 @@ import (
 
 // Errors about keys and algorithms.
 var (
-	// ErrKey reports a key that cannot sign: the key or its certificate is missing, not supported,
-	// not valid at the signing time or not for signing documents, the key does not belong to the
-	// certificate, or the key made a wrong signature.
+	// ErrKey reports that a key cannot be used to sign. The key or its certificate is missing, not
+	// supported, not valid at the signing time, or not for signing documents. ErrKey also reports that
+	// the key does not belong to the certificate, or made a wrong signature.
 	ErrKey = errors.New("the key cannot be used to sign")
 
-	// errUnsupported reports a signature that this package cannot check: the
-	// signature uses an unsupported algorithm, such as SHA-1, lacks required
-	// data, or exceeds a limit.
+	// errUnsupported reports a signature that this package cannot check, because the signature uses an
+	// unsupported algorithm, such as SHA-1, lacks required data, or exceeds a limit.
 	errUnsupported = errors.New("not supported")
 	// errMismatch reports that the key did not sign the data.
 	errMismatch = errors.New("the signature does not match")
@@ -36,8 +35,8 @@ type algorithmIdentifier struct {
 	raw    []byte // the content of the SEQUENCE
 }
 
-// algorithm reads an AlgorithmIdentifier with the tag, which is tagSequence
-// unless the element is implicitly tagged.
+// algorithm reads an AlgorithmIdentifier with the tag, which is tagSequence unless the element is
+// implicitly tagged.
 func (d *der) algorithm(tag byte) (a algorithmIdentifier, err error) {
 	body, err := d.next(tag)
 	if err != nil {
@@ -87,9 +86,8 @@ type scheme struct {
 	size       int    // maximum length of a signature in bytes
 }
 
-// schemeOf returns the scheme for signatures with SHA-256 by a key with this
-// public key. The digest of the document is SHA-256 for every key, because the
-// upload saves the hash state of SHA-256.
+// schemeOf returns the signature algorithm with SHA-256 for a public key. All keys use SHA-256, because
+// the hash state that is saved at the upload is a state of SHA-256.
 func schemeOf(public crypto.PublicKey) (scheme, error) {
 	switch key := public.(type) {
 	case *ecdsa.PublicKey:
@@ -107,7 +105,7 @@ func schemeOf(public crypto.PublicKey) (scheme, error) {
 	return scheme{}, fmt.Errorf("%w: keys of the type %T are not supported", ErrKey, public)
 }
 
-// checkSignature checks a signature over the message, the DER encoding of the signed attributes.
+// checkSignature checks the signature of a message, which is the DER encoding of the signed attributes.
 // hash is the digestAlgorithm of the SignerInfo. The signature algorithm must use the same hash.
 func checkSignature(public crypto.PublicKey, a algorithmIdentifier, hash crypto.Hash, message, signature []byte) error {
 	if oidEd25519.Equal(a.id) {
@@ -225,7 +223,7 @@ func pssParams(params []byte) (crypto.Hash, *rsa.PSSOptions, error) {
 			return fail(err)
 		}
 	}
-	// A trailer field (3) could only have the default value, which DER omits.
+	// The trailer field [3] can only have the default value, which DER omits.
 	if err := body.end(); err != nil {
 		return fail(err)
 	}

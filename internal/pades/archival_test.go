@@ -17,8 +17,8 @@ import (
 	"github.com/certvault/certvault/internal/pdf"
 )
 
-// documentStamped returns file with a document time stamp (12.8.5), which the
-// archival of a signature adds.
+// documentStamped returns file with a document time stamp (ISO 32000-2, 12.8.5). Archives add these time
+// stamps to signed files.
 func documentStamped(t *testing.T, file []byte) []byte {
 	t.Helper()
 	doc, err := pdf.Open(bytes.NewReader(file), int64(len(file)))
@@ -56,10 +56,8 @@ func documentStamped(t *testing.T, file []byte) []byte {
 	return all
 }
 
-// A sealed file permits document time stamps, so that viewers accept a time
-// stamp. The time stamp does not count as a forbidden change. The verdict is
-// Unknown, because a time stamp does not prove the signer. Any other signature
-// makes a sealed file invalid.
+// A sealed file permits document time stamps. The verdict on a file with one is Unknown, because a time
+// stamp does not prove the signer. Any other signature makes a sealed file invalid.
 func TestSealedFilePermitsDocumentTimeStamps(t *testing.T) {
 	t.Parallel()
 	c := newChain(t, shape{name: "x"})
@@ -72,7 +70,7 @@ func TestSealedFilePermitsDocumentTimeStamps(t *testing.T) {
 		t.Fatalf("verdict = %s (%s), signatures = %+v, want Unknown and a document time stamp", report.Verdict, report.Reason, report.Signatures)
 	}
 	if s := report.Signatures[0]; !s.Intact() || s.Chain != Passed || s.Changes == Failed {
-		t.Errorf("the sealed signature = %+v, want an intact signature with a trusted chain, and Changes other than Failed", s)
+		t.Errorf("first signature = %+v, want an intact signature with a trusted chain, and Changes other than Failed", s)
 	}
 	changed := append(bytes.Clone(file), updated(t, file, func(u *pdf.Update, _ *pdf.Document, page *pdf.Page) {
 		if ref, ok := page.Contents()[0].(pdf.Ref); ok {
@@ -80,15 +78,15 @@ func TestSealedFilePermitsDocumentTimeStamps(t *testing.T) {
 		}
 	})...)
 	if report := verify(t, documentStamped(t, changed), c.options()); report.Verdict != Invalid {
-		t.Errorf("verdict on other content = %s (%s), want Invalid", report.Verdict, report.Reason)
+		t.Errorf("verdict on a file with changed content = %s (%s), want Invalid", report.Verdict, report.Reason)
 	}
 	if report := verify(t, sign(t, file, c.signer()), c.options()); report.Verdict != Invalid {
 		t.Errorf("verdict on a file that was signed again = %s (%s), want Invalid", report.Verdict, report.Reason)
 	}
 }
 
-// The form fields of a sealed file are locked, because the certification alone
-// would permit changes of the values of the fields.
+// The form fields of a sealed file are locked, because the certification with P=2 permits changes of
+// their values (ISO 32000-2, 12.8.2.2).
 func TestFormFieldsOfASealedFileAreLocked(t *testing.T) {
 	t.Parallel()
 	c := newChain(t, shape{name: "x"})
@@ -112,13 +110,13 @@ func TestFormFieldsOfASealedFileAreLocked(t *testing.T) {
 			t.Errorf("%s: findings = %+v, want a certification with DocMDP = 2 and FieldsLocked = %v", name, found, test.want)
 		}
 		if got := doc.Dict(doc.Dict(found.Signatures[0].Field).Get("Lock")).Get("Action") == pdf.Name("All"); got != test.want {
-			t.Errorf("%s: the signature field locks all fields: %v, want %v", name, got, test.want)
+			t.Errorf("%s: all fields are locked = %v, want %v", name, got, test.want)
 		}
 	}
 }
 
-// testdata/sealed-without-changes.pdf was sealed when the certification was P=1
-// and /M ended in Z00'00'. Such a file is valid, and any change makes it invalid.
+// testdata/sealed-without-changes.pdf was sealed by an earlier version, with the certification P=1 and
+// an /M that ends in Z00'00'. The file is valid, and any change makes it invalid.
 func TestFileThatPermitsNoChangesIsStillChecked(t *testing.T) {
 	t.Parallel()
 	file, err := os.ReadFile("testdata/sealed-without-changes.pdf")
