@@ -19,7 +19,7 @@ import (
 
 func notify(n cert.Notify) change { return func(u *cert.Upload) { u.Notify = n } }
 
-// sendPlans runs the sweep as several nodes do.
+// sendPlans calls SweepPlans four times concurrently, as several nodes do.
 func (b *fixture) sendPlans() {
 	b.t.Helper()
 	var work sync.WaitGroup
@@ -33,7 +33,7 @@ func (b *fixture) sendPlans() {
 	}
 }
 
-// plan sets the time of the mail about the batch of certificates.
+// plan stores n as the plan of the batch of list, and returns the plan.
 func (b *fixture) plan(list []*cert.Certificate, n cert.Notify) *recipient.Plan {
 	b.t.Helper()
 	b.Tx(func(tx *db.Tx) error {
@@ -41,7 +41,7 @@ func (b *fixture) plan(list []*cert.Certificate, n cert.Notify) *recipient.Plan 
 	})
 	p, err := b.PlanOfBatch(b.t.Context(), b.inst.ID, list[0].BatchID)
 	if err != nil || p == nil {
-		b.t.Fatalf("the batch has the plan %+v, want one; error %v", p, err)
+		b.t.Fatalf("PlanOfBatch = %+v, error %v; want a plan", p, err)
 	}
 	return p
 }
@@ -56,10 +56,10 @@ func TestMailWaitsForItsTime(t *testing.T) {
 		late := b.upload(notify(cert.Notify{At: at}), to("late@example.org"))
 		b.approve(c)
 		if c = b.get(c.UUID); c.CustomerID == 0 {
-			t.Error("the certificate is not assigned to its recipient before the mail is sent")
+			t.Error("CustomerID = 0 before the mail is sent, want the number of the recipient")
 		}
 		if w, err := b.Wallet(t.Context(), known, recipient.Filter{Page: 1}); err != nil || w.Total != 1 {
-			t.Errorf("the wallet = %+v, error %v; want the certificate before the mail is sent", w, err)
+			t.Errorf("the wallet before the mail is sent = %+v, error %v; want 1 certificate", w, err)
 		}
 		p, err := b.PlanOf(t.Context(), c)
 		if err != nil || p == nil || p.At == nil || !p.At.Equal(at) || p.Certificate != c.UUID || p.Size != 1 {
@@ -75,7 +75,7 @@ func TestMailWaitsForItsTime(t *testing.T) {
 		b.sendPlans()
 		b.runJob(c)
 		b.wantSent("ada@example.org")
-		b.approve(late) // after its time
+		b.approve(late) // after the time of its plan
 		b.wantSent("ada@example.org", "late@example.org")
 		b.Advance(2 * time.Hour)
 		b.sendPlans()
@@ -83,14 +83,13 @@ func TestMailWaitsForItsTime(t *testing.T) {
 		b.wantSent("ada@example.org", "late@example.org")
 		var plans int
 		if err := d.QueryRowContext(t.Context(), `SELECT count(*) FROM notice_plans`).Scan(&plans); err != nil || plans != 0 {
-			t.Errorf("%d plans are stored after their time, error %v; want 0", plans, err)
+			t.Errorf("%d plans are stored two hours after their time, error %v; want 0", plans, err)
 		}
 	})
 }
 
-// TestFailingMailDoesNotBlockOther checks that mail that cannot be written waits longer with each try and is
-// sent once it can be written, and that other mail is sent in the meantime, even if a sweep handles only one
-// plan.
+// TestFailingMailDoesNotBlockOther checks that mail that cannot be written is tried again, with a longer
+// wait after each try. Meanwhile, other mail is sent, even if a sweep handles only one plan.
 func TestFailingMailDoesNotBlockOther(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -103,26 +102,27 @@ func TestFailingMailDoesNotBlockOther(t *testing.T) {
 		b.Exec(`UPDATE certificates SET email = 'no address' WHERE id = $1`, bad.ID)
 		b.Set(at.Add(time.Minute))
 		if err := b.SweepPlans(t.Context()); err == nil {
-			t.Error("the sweep reports no error for mail that cannot be written")
+			t.Error("SweepPlans = nil, want an error for mail that cannot be written")
 		}
 		b.wantSent()
 		b.sendPlans()
 		b.wantSent("good@example.org")
 		b.Advance(30 * time.Second)
 		if err := b.SweepPlans(t.Context()); err == nil {
-			t.Error("the sweep does not try again after the wait")
+			t.Error("SweepPlans after the wait = nil, want the error of a second try")
 		}
 		b.Exec(`UPDATE certificates SET email = 'bad@example.org' WHERE id = $1`, bad.ID)
 		b.Advance(30 * time.Second)
 		b.sendPlans()
-		b.wantSent("good@example.org") // the second wait is longer
+		b.wantSent("good@example.org") // the second wait is 60 s
 		b.Advance(30 * time.Second)
 		b.sendPlans()
 		b.wantSent("bad@example.org", "good@example.org")
 	})
 }
 
-// A batch has one mail for each person, at the time of the batch.
+// TestMailOfABatchWaitsForItsTime checks that the mail about a batch is sent at the time of the plan,
+// one mail to each person.
 func TestMailOfABatchWaitsForItsTime(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -139,18 +139,18 @@ func TestMailOfABatchWaitsForItsTime(t *testing.T) {
 			t.Errorf("the waiting mail = %+v, more %v, error %v; want one plan for the batch of 4", waiting, more, err)
 		}
 		if other, _, err := b.Plans(t.Context(), b.institution("XYZ").ID); err != nil || len(other) != 0 {
-			t.Errorf("another institution sees %+v, error %v", other, err)
+			t.Errorf("Plans of another institution = %+v, error %v; want none", other, err)
 		}
 		b.Set(at)
 		b.sendPlans()
 		b.sweep()
-		b.wantSent("a@example.org") // the mail to b waits for the last entry, as without a plan
+		b.wantSent("a@example.org") // the mail to b waits for the approval of the last entry
 		b.approve(list[3])
 		b.sweep()
 		b.wantSent("a@example.org", "b@example.org")
 		l, err := b.MailLink(t.Context(), b.link(0))
 		if err != nil || len(l.Certificates) != 2 {
-			t.Errorf("the mail to a shows %+v, error %v; want 2 certificates", l, err)
+			t.Errorf("the link in the mail to a shows %+v, error %v; want 2 certificates", l, err)
 		}
 	})
 }
@@ -163,7 +163,7 @@ func TestNeverSendsNoMail(t *testing.T) {
 		c, other := b.upload(notify(cert.Notify{Never: true})), b.upload(notify(cert.Notify{Never: true}), to("other@example.org"))
 		b.approve(c, other)
 		if b.get(c.UUID).CustomerID == 0 {
-			t.Error("the certificate is not assigned to its recipient")
+			t.Error("CustomerID = 0, want the number of the recipient")
 		}
 		b.Advance(400 * 24 * time.Hour)
 		b.sweep()
@@ -182,7 +182,8 @@ func TestNeverSendsNoMail(t *testing.T) {
 	})
 }
 
-// A person can change the time, send the mail at once, or stop it, until it leaves.
+// TestChangedTimes checks that a plan can be changed until its mail is sent: to another time, to mail at
+// once, and to no mail.
 func TestChangedTimes(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -217,13 +218,13 @@ func TestChangedTimes(t *testing.T) {
 		b.sendPlans()
 		b.wantSent("moved@example.org", "now@example.org", "resumed@example.org")
 		if err := b.ChangePlan(t.Context(), b.inst.ID, plans[0].UUID, cert.Notify{Never: true}); !fault.Is(err, fault.BadRequest) {
-			t.Errorf("changing mail that has left: error = %v, want fault.BadRequest", err)
+			t.Errorf("changing the plan of mail that was sent: error = %v, want fault.BadRequest", err)
 		}
 		if err := b.ChangePlan(t.Context(), b.institution("XYZ").ID, plans[2].UUID, cert.Notify{}); !fault.Is(err, fault.NotFound) {
-			t.Errorf("changing the mail of another institution: error = %v, want fault.NotFound", err)
+			t.Errorf("changing the plan of another institution: error = %v, want fault.NotFound", err)
 		}
 		if err := b.ChangePlan(t.Context(), b.inst.ID, plans[2].UUID, cert.Notify{At: soon}); len(cert.ProblemsOf(err)) != 1 {
-			t.Errorf("a time that has passed: error = %v, want one problem", err)
+			t.Errorf("changing the time to one that has passed: error = %v, want one problem", err)
 		}
 		var entries int
 		if err := d.QueryRowContext(t.Context(), `SELECT count(*) FROM audit_entries WHERE action = $1`, string(audit.BatchPlanned)).Scan(&entries); err != nil || entries != 5 {
@@ -232,7 +233,8 @@ func TestChangedTimes(t *testing.T) {
 	})
 }
 
-// Mail that waits goes to the corrected address, and no mail leaves about a revoked certificate.
+// TestWaitingMailFollowsTheCertificate checks that waiting mail is sent to the corrected address, and
+// that no mail is sent about a revoked certificate.
 func TestWaitingMailFollowsTheCertificate(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -256,7 +258,8 @@ func TestWaitingMailFollowsTheCertificate(t *testing.T) {
 	})
 }
 
-// The mail about a replacement waits as the mail about the replaced certificate would have.
+// TestMailOfAReplacementWaits checks that a replacement takes the plan of the certificate that it
+// replaces.
 func TestMailOfAReplacementWaits(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -327,10 +330,10 @@ func TestRevocationMail(t *testing.T) {
 		for _, m := range b.mails()[before:] {
 			got = append(got, m.To.Email)
 			if !strings.Contains(m.Text, "Issued in error") || strings.Contains(m.Text, "LinkedIn") {
-				t.Errorf("the mail to %s does not show the reason, or offers the certificate: %s", m.To.Email, m.Text)
+				t.Errorf("the mail to %s is %q, want the reason and no link to LinkedIn", m.To.Email, m.Text)
 			}
 			if m.To.Email == "known@example.org" && !strings.HasPrefix(m.Subject, "Ihr Zertifikat wurde widerrufen") {
-				t.Errorf("the subject of the mail to a German reader = %q", m.Subject)
+				t.Errorf("the subject of the German mail = %q, want one that begins with \"Ihr Zertifikat wurde widerrufen\"", m.Subject)
 			}
 			if m.To.Email == "told@example.org" {
 				l, err := b.MailLink(t.Context(), mailLink.FindStringSubmatch(m.Text)[1])
@@ -340,16 +343,16 @@ func TestRevocationMail(t *testing.T) {
 			}
 		}
 		if slices.Sort(got); !slices.Equal(got, []string{"known@example.org", "told@example.org"}) {
-			t.Errorf("mail about the revocations goes to %v, want known and told", got)
+			t.Errorf("mail about the revocations goes to %v, want known@example.org and told@example.org", got)
 		}
 		if list := b.statuses(b.get(untold.UUID)); len(list) != 0 {
-			t.Errorf("the recipient who was never told has notices %v, want none", list)
+			t.Errorf("the statuses of the notices of the certificate in processing = %v, want none", list)
 		}
 	})
 }
 
-// TestRevocationOfSeveralIsOneMail checks that a person whose certificates are revoked in one action
-// gets one mail, which has no certificates of another person.
+// TestRevocationOfSeveralIsOneMail checks that each person gets one mail about the certificates that
+// were revoked in one action.
 func TestRevocationOfSeveralIsOneMail(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -381,13 +384,13 @@ func TestRevocationOfSeveralIsOneMail(t *testing.T) {
 		both := mails[0]
 		if both.Subject != "Your certificates from University NWU were revoked" || !strings.Contains(both.Text, "Issued in error") || !strings.Contains(both.Text, "MSc") ||
 			!strings.Contains(both.Text, "PhD") || strings.Contains(both.Text, "Bachelor") {
-			t.Errorf("the mail about two certificates is %q: %s", both.Subject, both.Text)
+			t.Errorf("the mail about two certificates has the subject %q and the text %q, want the reason, MSc and PhD, but not Bachelor", both.Subject, both.Text)
 		}
 		if l, err := b.MailLink(t.Context(), mailLink.FindStringSubmatch(both.Text)[1]); err != nil || len(l.Certificates) != 2 {
 			t.Errorf("the link shows %+v, %v, want both certificates", l, err)
 		}
 		if !strings.Contains(mails[1].Subject, "was revoked: Bachelor") {
-			t.Errorf("the mail about one certificate has the subject %q", mails[1].Subject)
+			t.Errorf("the mail about one certificate has the subject %q, want one that contains \"was revoked: Bachelor\"", mails[1].Subject)
 		}
 	})
 }

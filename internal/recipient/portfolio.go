@@ -19,27 +19,27 @@ import (
 )
 
 const (
-	// MaxEntries is the maximum number of certificates of a portfolio.
+	// MaxEntries is the maximum number of certificates in a portfolio.
 	MaxEntries = 50
 	// MaxDisplayName is the maximum number of characters of the name on a portfolio.
 	MaxDisplayName = 100
 	minSlug        = 4
 	maxSlug        = 40
-	// slugHold is the time for which no one else can use an address that a person gave up. Links to a
-	// portfolio must not lead to the page of another person.
+	// slugHold is the time for which an address is reserved after its person stops using it, so that
+	// links to it do not lead to the page of another person.
 	slugHold = 366 * 24 * time.Hour
 )
 
-// Portfolio is a page on which a person shows certificates that the person chooses.
+// Portfolio is a public page with certificates that a person chooses.
 type Portfolio struct {
 	// Slug is the end of the page's address. It is "" if the person has no portfolio yet.
 	Slug string
-	// DisplayName is the name on the page. The person chooses it.
+	// DisplayName is the name that the person chose for the page.
 	DisplayName string
 	// Visible reports whether the page is switched on. Listed reports whether search engines may index
 	// it.
 	Visible, Listed bool
-	// Certificates are the chosen certificates that belong to the person, in their order.
+	// Certificates are the chosen certificates that belong to the person, in the order of the page.
 	Certificates []*cert.Certificate
 }
 
@@ -50,8 +50,8 @@ func (p *Portfolio) Has(uuid string) bool {
 
 // PortfolioSettings are the settings of a portfolio that a person can change.
 type PortfolioSettings struct {
-	// Slug is the end of the address. If it is "", the portfolio keeps its address, and a new portfolio
-	// gets a random one.
+	// Slug is the end of the address. If it is "", an existing portfolio keeps its address, and a new
+	// portfolio gets a random address.
 	Slug            string
 	DisplayName     string
 	Visible, Listed bool
@@ -61,7 +61,7 @@ var (
 	// ErrManyEntries means that a portfolio has too many certificates.
 	ErrManyEntries = fault.New(fault.BadRequest, fmt.Sprintf("A portfolio can have at most %d certificates.", MaxEntries))
 	errNoPortfolio = fault.New(fault.NotFound, "No such page.")
-	// slugRule matches the slugs that a person can choose.
+	// slugRule is the syntax of the slugs that a person can choose.
 	slugRule = regexp.MustCompile(`^[a-z0-9]+(?:-[a-z0-9]+)*$`)
 	// reservedSlugs could be mistaken for pages of the vault.
 	reservedSlugs = []string{
@@ -81,7 +81,7 @@ func RandomSlug() string {
 	return string(b)
 }
 
-// check converts settings to their stored form, and returns their problems.
+// check normalizes the settings. The error lists their problems.
 func (n *PortfolioSettings) check() error {
 	var bad fault.Fields
 	n.DisplayName = strings.Join(strings.Fields(n.DisplayName), " ")
@@ -95,18 +95,18 @@ func (n *PortfolioSettings) check() error {
 	return bad.Err()
 }
 
-// errSlugTaken returns the error for an address that another person has or had.
+// errSlugTaken returns the error for an address that another person uses, or that is reserved.
 func errSlugTaken() error {
 	return fault.OfField("slug", "This address is not available. Choose another one.")
 }
 
-// Portfolio returns the portfolio of a person, or an empty one.
+// Portfolio returns the portfolio of a person, or an empty Portfolio if the person has none.
 func (s *Service) Portfolio(ctx context.Context, userID int64) (*Portfolio, error) {
 	return s.portfolio(ctx, userID, `user_id = $1`, userID)
 }
 
-// PublicPortfolio returns the portfolio with a slug, which the person has switched on. Otherwise the
-// error is fault.NotFound.
+// PublicPortfolio returns the visible portfolio with a slug. If there is none, the error is
+// fault.NotFound.
 func (s *Service) PublicPortfolio(ctx context.Context, slug string) (*Portfolio, error) {
 	var userID int64
 	err := s.db.QueryRowContext(ctx, `SELECT user_id FROM portfolios WHERE slug = $1 AND visible = $2`, slug, true).Scan(&userID)
@@ -124,8 +124,8 @@ func (s *Service) PublicPortfolio(ctx context.Context, slug string) (*Portfolio,
 	return p, err
 }
 
-// portfolio returns the portfolio that a condition selects, or an empty one. The condition must select
-// only a portfolio of the person.
+// portfolio returns the portfolio that a condition selects, or an empty Portfolio if there is none. The
+// condition must not select the portfolio of another person.
 func (s *Service) portfolio(ctx context.Context, userID int64, where string, args ...any) (*Portfolio, error) {
 	p := &Portfolio{}
 	err := s.db.QueryRowContext(ctx, `SELECT slug, display_name, visible, listed FROM portfolios WHERE `+where, args...).
@@ -212,7 +212,8 @@ func (s *Service) changeSlugTx(ctx context.Context, tx *db.Tx, userID int64, bef
 	return s.reserveTx(ctx, tx, before, sql.NullInt64{Int64: userID, Valid: true})
 }
 
-// reserveTx reserves a slug that is given up.
+// reserveTx reserves a slug for slugHold. Until then only the person userID can use it. If userID is
+// null, no one can.
 func (s *Service) reserveTx(ctx context.Context, tx *db.Tx, slug string, userID sql.NullInt64) error {
 	if _, err := tx.ExecContext(ctx, `
 		INSERT INTO portfolio_addresses (hash, user_id, free_at) VALUES ($1, $2, $3)
@@ -228,7 +229,8 @@ func slugHash(slug string) []byte {
 	return sum[:]
 }
 
-// entryChange changes the ids of a portfolio's certificates, in their order.
+// entryChange changes ids, the certificates of a portfolio in the order of the page. id is the
+// certificate that is added, removed or moved.
 type entryChange func(ids []int64, id int64) ([]int64, error)
 
 // AddEntry adds a certificate of a person at the end of the person's portfolio. The error is
@@ -245,15 +247,17 @@ func (s *Service) AddEntry(ctx context.Context, userID int64, uuid string) error
 	})
 }
 
-// RemoveEntry removes a certificate from a person's portfolio. The errors are those of AddEntry.
+// RemoveEntry removes a certificate from a person's portfolio. The error is fault.NotFound or
+// fault.TooMany.
 func (s *Service) RemoveEntry(ctx context.Context, userID int64, uuid string) error {
 	return s.changeEntries(ctx, userID, uuid, func(ids []int64, id int64) ([]int64, error) {
 		return slices.DeleteFunc(ids, func(other int64) bool { return other == id }), nil
 	})
 }
 
-// MoveEntry moves a certificate of a person's portfolio by one place, up or down. At the end of the
-// list it stays where it is. The errors are those of AddEntry.
+// MoveEntry moves a certificate of a person's portfolio by one place, up or down. The first certificate
+// cannot move up, and the last cannot move down; this is not an error. The error is fault.NotFound or
+// fault.TooMany.
 func (s *Service) MoveEntry(ctx context.Context, userID int64, uuid string, up bool) error {
 	return s.changeEntries(ctx, userID, uuid, func(ids []int64, id int64) ([]int64, error) {
 		i := slices.Index(ids, id)
@@ -313,8 +317,8 @@ func removeEntriesTx(ctx context.Context, tx *db.Tx, certificateID int64) error 
 	return nil
 }
 
-// deletePortfolioTx deletes the portfolio of a person whose account is deleted. Its address is reserved
-// without the person.
+// deletePortfolioTx deletes the portfolio of a person whose account is deleted. Its present and former
+// addresses remain reserved, without a reference to the person.
 func (s *Service) deletePortfolioTx(ctx context.Context, tx *db.Tx, userID int64) error {
 	if _, err := tx.ExecContext(ctx, `DELETE FROM portfolio_entries WHERE user_id = $1`, userID); err != nil {
 		return fmt.Errorf("deleting a portfolio: %w", err)

@@ -84,14 +84,14 @@ func TestPortfolioEntries(t *testing.T) {
 		check("removed", "BSc", "MSc")
 		b.move(msc, cert.Revoked)
 		check("with a revoked certificate", "BSc", "MSc")
-		// After the correction of its address, the certificate belongs to another person.
+		// After the correction of its address, the certificate no longer belongs to the person.
 		if _, err := b.CorrectEmail(ctx, b.inst.ID, bsc.UUID, "zoe@example.org", nil); err != nil {
 			t.Fatal(err)
 		}
 		check("after the correction of an address", "MSc")
 		var n int
 		if err := d.QueryRowContext(ctx, `SELECT count(*) FROM portfolio_entries`).Scan(&n); err != nil || n != 1 {
-			t.Errorf("%d entries are stored, %v, want 1", n, err)
+			t.Errorf("%d entries are stored, error %v, want 1", n, err)
 		}
 	})
 }
@@ -134,10 +134,10 @@ func TestPortfolioAddress(t *testing.T) {
 			return err == nil
 		}
 		if err := save(ada, recipient.PortfolioSettings{Slug: " Ada-Obi "}); err != nil || !works("ada-obi") || works(random.Slug) {
-			t.Errorf("after the change of the address: error = %v, the new one works = %t, the old one works = %t", err, works("ada-obi"), works(random.Slug))
+			t.Errorf("after the change of the address: error = %v, the new address works = %t, the old address works = %t; want no error, true and false", err, works("ada-obi"), works(random.Slug))
 		}
 		if err := save(ada, recipient.PortfolioSettings{}); err != nil || !works("ada-obi") {
-			t.Errorf("saving without an address: error = %v, the address works = %t, want the same address", err, works("ada-obi"))
+			t.Errorf("saving without an address: error = %v, the earlier address works = %t, want no error and true", err, works("ada-obi"))
 		}
 		if err := save(eve, recipient.PortfolioSettings{Slug: "ada-obi"}); !fault.Is(err, fault.Invalid) {
 			t.Errorf("the address of another person: error = %v, want fault.Invalid", err)
@@ -146,13 +146,13 @@ func TestPortfolioAddress(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := save(eve, recipient.PortfolioSettings{Slug: "ada-obi"}); !fault.Is(err, fault.Invalid) || works("ada-obi") {
-			t.Errorf("the former address of another person: error = %v, it works = %t, want fault.Invalid", err, works("ada-obi"))
+			t.Errorf("the former address of another person: error = %v, the address works = %t, want fault.Invalid and false", err, works("ada-obi"))
 		}
 		if err := save(ada, recipient.PortfolioSettings{Slug: "ada-obi"}); err != nil || !works("ada-obi") {
-			t.Errorf("the person's own former address: error = %v, it works = %t, want no error and true", err, works("ada-obi"))
+			t.Errorf("the person's own former address: error = %v, the address works = %t, want no error and true", err, works("ada-obi"))
 		}
 		if err := b.SavePortfolio(ctx, ada, recipient.PortfolioSettings{DisplayName: "Ada"}); err != nil || works("ada-obi") {
-			t.Errorf("switched off: error = %v, the page works = %t, want no page", err, works("ada-obi"))
+			t.Errorf("switched off: error = %v, the address works = %t, want no error and false", err, works("ada-obi"))
 		}
 		b.Tx(func(tx *db.Tx) error { return b.ForgetTx(ctx, tx, ada) })
 		if err := save(eve, recipient.PortfolioSettings{Slug: "ada-obi"}); !fault.Is(err, fault.Invalid) {
@@ -160,12 +160,13 @@ func TestPortfolioAddress(t *testing.T) {
 		}
 		b.Advance(400 * 24 * time.Hour)
 		if err := save(eve, recipient.PortfolioSettings{Slug: "ada-obi"}); err != nil {
-			t.Errorf("the address after a year: error = %v", err)
+			t.Errorf("the address after 400 days: error = %v, want none", err)
 		}
 	})
 }
 
-// TestPortfolioOfDeletedAccount checks the export, the deletion of the account, and the limit on changes.
+// TestPortfolioOfDeletedAccount checks that the export contains the portfolio, that the portfolio is
+// deleted with the account, and that the number of changes in a day is limited.
 func TestPortfolioOfDeletedAccount(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -181,7 +182,7 @@ func TestPortfolioOfDeletedAccount(t *testing.T) {
 				t.Fatal(err)
 			}
 			var out bytes.Buffer
-			_ = e.Write(ctx, &out) // the file of the certificate does not exist
+			_ = e.Write(ctx, &out) // the certificate has no stored file
 			z, err := zip.NewReader(bytes.NewReader(out.Bytes()), int64(out.Len()))
 			if err != nil {
 				t.Fatal(err)
@@ -215,7 +216,7 @@ func TestPortfolioOfDeletedAccount(t *testing.T) {
 		var n int
 		if err := d.QueryRowContext(ctx, `
 			SELECT (SELECT count(*) FROM portfolios) + (SELECT count(*) FROM portfolio_entries) + (SELECT count(*) FROM portfolio_addresses WHERE user_id IS NOT NULL)`).Scan(&n); err != nil || n != 0 {
-			t.Errorf("%d rows of the portfolio remain, %v, want 0", n, err)
+			t.Errorf("%d rows of the portfolio remain, error %v, want 0", n, err)
 		}
 		eve := b.user("eve@example.org", true)
 		var err error

@@ -1,7 +1,6 @@
-// Package recipient owns the data about the recipient of a certificate: the assignment to a person,
-// the mail about the certificate, the links that show the certificate to the person and to others,
-// and requests for correction. It does not own certificates (cert), accounts (account and identity)
-// or messages (mail).
+// Package recipient owns the data about the recipient of a certificate: the assignment to a person, the
+// mail about the certificate, the links and portfolios that show it, and requests for correction. It
+// does not own certificates (cert), accounts (account and identity) or messages (mail).
 package recipient
 
 import (
@@ -23,7 +22,7 @@ import (
 const (
 	// Queue is the name of the queue for the jobs of this package.
 	Queue = "recipient"
-	// Workers is the number of jobs of Queue that a process runs at once.
+	// Workers is the number of jobs of Queue that a process runs concurrently.
 	Workers = 2
 )
 
@@ -58,12 +57,13 @@ type Service struct {
 	applied  func(ctx context.Context, userID int64) ([]ExportedApplication, error)
 	now      func() time.Time
 	log      *slog.Logger
-	// maxShown is maxLinkCertificates, and plansAtOnce the constant with this name; tests set lower values.
+	// maxShown is maxLinkCertificates, and plansAtOnce is the constant plansAtOnce. Tests set lower
+	// values.
 	maxShown, plansAtOnce int
 }
 
-// New returns a service and registers its workers with the queue. Packages cert, batch, mail and
-// identity call the methods whose names end in Tx; package vault passes these methods to them.
+// New returns a service and registers its workers with the queue. Package vault passes methods of the
+// service to packages cert, batch, mail and identity as callbacks.
 func New(c Config) *Service {
 	s := &Service{
 		db: c.DB, certs: c.Certs, accounts: c.Accounts, mailer: c.Mailer, queue: c.Queue,
@@ -75,7 +75,8 @@ func New(c Config) *Service {
 	return s
 }
 
-// noticeArgs is the job that assigns an approved certificate and mails its recipient.
+// noticeArgs is the job that assigns an approved certificate to the person with its address, and mails
+// the recipient.
 type noticeArgs struct {
 	UUID string `json:"uuid"`
 }
@@ -91,8 +92,7 @@ type noticeWorker struct {
 	service *Service
 }
 
-// Work assigns an approved certificate and mails its recipient. It may run more than once for one
-// certificate.
+// Work may run more than once for one certificate.
 func (w *noticeWorker) Work(ctx context.Context, j *river.Job[noticeArgs]) error {
 	return w.service.notify(ctx, j.Args.UUID)
 }

@@ -13,9 +13,9 @@ import (
 	"github.com/certvault/certvault/internal/mail"
 )
 
-// ExpiringTx creates notices that certificates expire soon, which a sweep mails. It creates none for an
-// institution that does not send such mail, and none if no mail about the certificate was sent or waits
-// to be sent. ExpiringTx is the callback cert.Config.Expiring.
+// ExpiringTx creates notices about certificates that expire soon, for institutions that send reminders.
+// It ignores a certificate if no mail about it was sent or waits to be sent. A sweep writes the mail:
+// see writeReminders. ExpiringTx is the callback cert.Config.Expiring.
 func (s *Service) ExpiringTx(ctx context.Context, tx *db.Tx, list []*cert.Certificate) error {
 	ids := map[int64][]any{}
 	for _, c := range list {
@@ -42,8 +42,8 @@ func (s *Service) ExpiringTx(ctx context.Context, tx *db.Tx, list []*cert.Certif
 	return nil
 }
 
-// writeReminders writes the mail about certificates that expire soon. The sweep of expiries does not write
-// this mail, because the writing takes longer than one transaction of that sweep may take.
+// writeReminders writes the mail about certificates that expire soon. The sweep that calls ExpiringTx
+// does not write this mail, because its transaction would take too long.
 func (s *Service) writeReminders(ctx context.Context) error {
 	list, err := db.Column[int64](s.db.QueryContext(ctx, `
 		SELECT id FROM notices WHERE status = 'waiting' AND batch_id IS NULL AND reason = 'expiring' ORDER BY created_at LIMIT $1`, sweepBatch))
@@ -55,7 +55,8 @@ func (s *Service) writeReminders(ctx context.Context) error {
 	})
 }
 
-// expiry returns the last day of validity of the first certificate in the language of the mail.
+// expiry returns the last day on which the first certificate is valid, as a date in the language of the
+// mail.
 func (d *draft) expiry() string {
 	day, err := time.Parse(time.DateOnly, d.items[0].expiresOn)
 	if err != nil {
@@ -65,7 +66,8 @@ func (d *draft) expiry() string {
 }
 
 // remind changes the letter about a new certificate to a letter about its expiry, and returns the
-// subject. The texts of the institution are for new certificates only.
+// subject of the mail. It removes the texts of the institution, because they are for new certificates
+// only.
 func (d *draft) remind(w *translator, letter *mail.Letter) (subject string) {
 	first := d.items[0]
 	letter.SenderText = nil

@@ -12,8 +12,7 @@ import (
 	"github.com/certvault/certvault/internal/recipient"
 )
 
-// expiring reports that certificates expire soon, as package cert does, and runs the sweep that writes the
-// mail.
+// expiring calls ExpiringTx, as package cert does, and runs the sweep that writes the mail.
 func (b *fixture) expiring(list ...*cert.Certificate) {
 	b.t.Helper()
 	b.Tx(func(tx *db.Tx) error { return b.ExpiringTx(b.t.Context(), tx, list) })
@@ -31,7 +30,7 @@ func TestReminderOfExpiry(t *testing.T) {
 		c := b.upload(expires("2026-08-15"))
 		b.approve(c)
 		if first := b.mails()[0].Text; !strings.Contains(first, "Gültig bis 15. August 2026") || !strings.Contains(first, "Congratulations!") {
-			t.Errorf("the first mail does not say until when the certificate is valid: %s", first)
+			t.Errorf("the first mail is %q, want the last day of validity and the text of the institution", first)
 		}
 		b.Advance(20 * 24 * time.Hour)
 		b.expiring(c)
@@ -39,14 +38,14 @@ func TestReminderOfExpiry(t *testing.T) {
 		b.wantSent("ada@example.org", "ada@example.org")
 		m := b.mails()[1]
 		if m.Subject != "Ihr Zertifikat läuft am 15. August 2026 ab: “BSc Physics”" && !strings.Contains(m.Subject, "läuft am 15. August 2026 ab") {
-			t.Errorf("subject = %q", m.Subject)
+			t.Errorf("subject = %q, want one that contains \"läuft am 15. August 2026 ab\"", m.Subject)
 		}
 		if !strings.Contains(m.Text, "bis 15. August 2026 gültig") || strings.Contains(m.Text, "Congratulations!") || !mailLink.MatchString(m.Text) || m.Unsubscribe == "" {
-			t.Errorf("the reminder lacks the day, the link or the way to unsubscribe, or has the text for new certificates: %s", m.Text)
+			t.Errorf("the reminder is %q, want the last day, a mailed link and a link to unsubscribe, but no text for new certificates", m.Text)
 		}
 		notices, err := b.Notices(t.Context(), c)
 		if err != nil || len(notices) != 2 || notices[0].Reason != recipient.Expiring || notices[0].Status != recipient.Queued {
-			t.Errorf("notices = %+v, error %v, want a queued reminder after the first notice", notices, err)
+			t.Errorf("notices = %+v, error %v, want 2 notices, the latest a queued reminder", notices, err)
 		}
 	})
 }
@@ -82,7 +81,8 @@ func TestNoReminderOfExpiry(t *testing.T) {
 	})
 }
 
-// A reminder is not written together with the first mail about the certificate.
+// TestReminderBesideTheFirstMail checks that the first mail about a certificate and a reminder are
+// separate mails.
 func TestReminderBesideTheFirstMail(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -92,7 +92,7 @@ func TestReminderBesideTheFirstMail(t *testing.T) {
 		b.Tx(func(tx *db.Tx) error { return b.ExpiringTx(t.Context(), tx, []*cert.Certificate{c}) })
 		b.runJob(c)
 		if n := len(b.mails()); n != 1 {
-			t.Fatalf("%d mails were written, want the first mail only", n)
+			t.Fatalf("%d mails were written, want 1", n)
 		}
 		b.sweep()
 		if mails := b.mails(); len(mails) != 2 || strings.Contains(mails[0].Text, "expires soon") || !strings.Contains(mails[1].Text, "Your certificate expires soon") {

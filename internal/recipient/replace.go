@@ -11,18 +11,19 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// Replacement is the reason of the first notice of a certificate that replaces one about which the
-// recipient got mail.
+// Replacement is the reason of the first notice of a replacement, if the recipient got mail about a
+// certificate that it replaces.
 const Replacement Reason = "replacement"
 
-// maxReplacements bounds the number of replacements that current follows.
+// maxReplacements is the maximum number of replacements that current follows.
 const maxReplacements = 100
 
-// chain selects the ids of a certificate and of all certificates that it replaces or that replace it.
+// chain selects the ids of all certificates in the chain of replacements of a certificate, including its
+// own id.
 const chain = `SELECT o.id FROM certificates c JOIN certificates o ON o.uuid = coalesce(c.lineage, c.uuid) OR o.lineage = coalesce(c.lineage, c.uuid) WHERE c.id = $1`
 
-// mailedTx reports whether the recipient of a replacement got mail about one of the certificates that it
-// replaces. A message that can no longer be withdrawn counts as sent, and so does one in the outbox.
+// mailedTx reports whether c is a replacement and mail about another certificate in its chain was sent
+// to the same address. A message that is queued or in the outbox counts as sent.
 func mailedTx(ctx context.Context, tx *db.Tx, c *cert.Certificate, emailFolded string) (mailed bool, err error) {
 	if c.Replaces == nil {
 		return false, nil
@@ -44,9 +45,9 @@ func firstReasonTx(ctx context.Context, tx *db.Tx, c *cert.Certificate, emailFol
 	return Approval, err
 }
 
-// takeOverTx makes an approved replacement take the place of the replaced certificate: it closes the
-// requests to correct the replaced certificate. If both have the same recipient, it also moves the links
-// that the holder created. They then show the new certificate, and its holder can revoke them.
+// takeOverTx closes the requests to correct the certificate that c replaces. If both certificates have
+// the same address, it also moves the links that the holder created: they then show c, and the holder of
+// c can revoke them.
 func (s *Service) takeOverTx(ctx context.Context, tx *db.Tx, c *cert.Certificate, emailFolded string) error {
 	if c.Replaces == nil {
 		return nil
@@ -66,8 +67,8 @@ func (s *Service) takeOverTx(ctx context.Context, tx *db.Tx, c *cert.Certificate
 	return nil
 }
 
-// current returns the certificate that replaced c, or that replaced its replacement, as long as they are
-// for the same address. It returns c if c was not replaced.
+// current follows the replacements of c as long as they are for the same address, and returns the last
+// one. It returns c if there is none.
 func (s *Service) current(ctx context.Context, c *cert.Certificate) (*cert.Certificate, error) {
 	email, err := account.ParseEmail(c.Email)
 	if err != nil {
@@ -96,7 +97,8 @@ func (s *Service) current(ctx context.Context, c *cert.Certificate) (*cert.Certi
 	return c, nil
 }
 
-// followReplacements makes a mailed link show the current certificates in the place of replaced ones.
+// followReplacements makes a mailed link show the current certificates instead of those that they
+// replaced.
 func (s *Service) followReplacements(ctx context.Context, l *MailLink) error {
 	var shown []*cert.Certificate
 	for _, c := range l.Certificates {

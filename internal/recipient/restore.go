@@ -7,9 +7,9 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// AdvanceNumbersTx raises the next customer number of each institution by db.IDGap. It is for a
-// database that was restored from a backup: the lost database may have assigned the numbers after
-// those of the backup.
+// AdvanceNumbersTx raises the next customer number of each institution by db.IDGap. It is for a database
+// that was restored from a backup: the lost database may have assigned numbers that are not in the
+// backup.
 func AdvanceNumbersTx(ctx context.Context, tx *db.Tx, institutions []int64) error {
 	for _, id := range institutions {
 		if _, err := tx.ExecContext(ctx, `

@@ -79,7 +79,7 @@ func TestExpiredAddressesArePurged(t *testing.T) {
 		}
 		sweep()
 		if got := b.emails(old); !slices.Equal(got, []string{""}) {
-			t.Errorf("addresses of the old certificate = %v, want a purged address", got)
+			t.Errorf("addresses of the old certificate = %q, want one empty address", got)
 		}
 		for _, c := range []*cert.Certificate{young, theirs} {
 			if got := b.emails(c); !slices.Equal(got, []string{"ada@example.org"}) {
@@ -89,13 +89,13 @@ func TestExpiredAddressesArePurged(t *testing.T) {
 		for _, e := range b.eventTexts() {
 			retained := !strings.Contains(e, `"certificate_title":"old"`)
 			if strings.Contains(e, "ada@example.org") != retained || strings.Contains(e, "Ada Obi") != retained {
-				t.Errorf("name and address must be purged only from the event of the old certificate: %s", e)
+				t.Errorf("event = %s, want no name and no address if the title is old, and both otherwise", e)
 			}
 		}
 		// The history, the certificate and the mailed link do not change.
 		history, err := b.Certs.History(ctx, old)
 		if err != nil || len(history) == 0 || b.get(old.UUID).Email != "ada@example.org" {
-			t.Errorf("the history is %+v and the address %s, want a history and ada@example.org; error %v", history, b.get(old.UUID).Email, err)
+			t.Errorf("the history is %+v and the address %s, want events and ada@example.org; error %v", history, b.get(old.UUID).Email, err)
 		}
 		if l, err := b.MailLink(ctx, link); err != nil || len(l.Certificates) != 1 {
 			t.Errorf("the link shows %+v, want 1 certificate; error %v", l, err)
@@ -110,8 +110,8 @@ func TestExpiredAddressesArePurged(t *testing.T) {
 		if n := count(); n != 1 {
 			t.Errorf("%d audit entries, want 1", n)
 		}
-		// A second sweep purges nothing, and the address of a notice that waits for its mail is not
-		// purged.
+		// The next sweep purges nothing. The sweep 31 days later purges the event of the young
+		// certificate, but not the address of its notice, because the mail has not been sent.
 		sweep()
 		b.Advance(31 * 24 * time.Hour)
 		sweep()
@@ -122,12 +122,12 @@ func TestExpiredAddressesArePurged(t *testing.T) {
 		b.Advance(31 * 24 * time.Hour)
 		sweep()
 		if got := b.emails(young); !slices.Equal(got, []string{""}) {
-			t.Errorf("addresses of the young certificate = %v, want a purged address", got)
+			t.Errorf("addresses of the young certificate = %q, want one empty address", got)
 		}
 	})
 }
 
-// TestManyAddressesArePurged checks that one sweep purges the notices of several transactions.
+// TestManyAddressesArePurged checks that one sweep purges more notices than one transaction does.
 func TestManyAddressesArePurged(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

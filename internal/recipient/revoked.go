@@ -13,11 +13,11 @@ import (
 // Revocation is the reason of the notice of a revoked certificate.
 const Revocation Reason = "revocation"
 
-// TellRevokedTx mails the recipients of revoked certificates of an institution, with the public reason,
-// if mail about the certificate was sent to the address before. The certificates of one address are in
-// one mail. TellRevokedTx is the callback cert.Config.TellRevoked, which runs after MovedTx has withdrawn
-// the mail that was not sent. It is not called for a certificate that is replaced, because the mail about
-// the new certificate reports the replacement.
+// TellRevokedTx mails the public reason to the recipients of revoked certificates of an institution. It
+// ignores a certificate about which no mail was sent to its address before. A person gets one mail about
+// all certificates with the same address. TellRevokedTx is the callback cert.Config.TellRevoked. It runs
+// after MovedTx, which withdraws unsent mail. It is not called for a certificate that is replaced,
+// because the mail about the new certificate reports the replacement.
 func (s *Service) TellRevokedTx(ctx context.Context, tx *db.Tx, list []*cert.Certificate) error {
 	notices := map[string][]any{}
 	var addresses []string
@@ -26,7 +26,8 @@ func (s *Service) TellRevokedTx(ctx context.Context, tx *db.Tx, list []*cert.Cer
 		if err != nil {
 			return fmt.Errorf("reading the address of a certificate: %w", err)
 		}
-		// A queued message is being sent, since it was not withdrawn. An unsent message is in the outbox.
+		// MovedTx has withdrawn the queued messages, except those that are being sent. An unsent message
+		// is in the outbox.
 		var told bool
 		if err := tx.QueryRowContext(ctx, `
 			SELECT EXISTS (SELECT 1 FROM notices WHERE certificate_id = $1 AND email_folded = $2 AND status IN ('queued', 'sent', 'unsent'))`,
@@ -64,7 +65,7 @@ func (d *draft) revokedMany(w *translator, letter *mail.Letter) (subject string)
 }
 
 // revoked changes the letter about one certificate to a letter about its revocation, and returns the
-// subject. The letter has none of the institution's texts, which are about new certificates.
+// subject. It removes the institution's texts, which are for new certificates only.
 func (d *draft) revoked(w *translator, letter *mail.Letter) (subject string) {
 	first := d.items[0]
 	letter.Heading = w.text("revoked_heading")
@@ -74,7 +75,7 @@ func (d *draft) revoked(w *translator, letter *mail.Letter) (subject string) {
 	return w.text("revoked_subject", "title", first.title)
 }
 
-// reason returns the reason of a revocation as a line of a mail.
+// reason returns the line of a mail with the reason of a revocation.
 func (w *translator) reason(reason string) string {
 	limited := *w
 	limited.maxLength = max(w.maxLength, maxReason)
@@ -83,5 +84,5 @@ func (w *translator) reason(reason string) string {
 	return text
 }
 
-// maxReason is the maximum length of the reason of a revocation, in characters.
+// maxReason is the maximum length of the reason of a revocation in a mail, in characters.
 const maxReason = 1000

@@ -13,8 +13,7 @@ import (
 )
 
 // sampleTitle is the title of a sample certificate, and sampleReason the reason of its revocation. They
-// are in English in mail in all languages, because the values that an institution enters are not
-// translated either.
+// are not translated, because the values that an institution enters are not translated either.
 const (
 	sampleTitle  = "Bachelor of Science in Physics"
 	sampleReason = "The certificate has a wrong grade."
@@ -23,12 +22,13 @@ const (
 // SampleReasons are the reasons of the mail that Sample and Try write.
 var SampleReasons = []Reason{Approval, Replacement, Revocation, Expiring}
 
-// Page returns a mail as a page that loads nothing.
+// Page returns a mail as an HTML page that contains its pictures and loads no other file.
 func (s *Service) Page(ctx context.Context, m *mail.Message) string { return s.mailer.Page(ctx, m) }
 
-// Sample returns the mail about a certificate to a person without an account, for one of SampleReasons.
-// The mail has the given texts, or the institution's texts if texts is nil. The link in the mail opens
-// the page that verifies certificates.
+// Sample returns a mail about a sample certificate to a person without an account. about is one of
+// SampleReasons, and tag is the language of the mail. If texts is not nil, the mail has these texts
+// instead of the institution's texts in this language. The links in the mail open the page that verifies
+// certificates.
 func (s *Service) Sample(ctx context.Context, institutionID int64, about Reason, tag string, texts *account.MailText, to mail.Address) (mail.Message, error) {
 	d, err := draftOf(ctx, s.db, institutionID)
 	if err != nil {

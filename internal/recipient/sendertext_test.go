@@ -27,8 +27,8 @@ func textDraft(t *testing.T, tag string, texts map[string]account.MailText) *dra
 	}
 }
 
-// TestSenderTexts checks that the mail has the institution's texts unchanged, and that the
-// institution sets the name of the sender, but not its address.
+// TestSenderTexts checks that the mail has the institution's texts, the institution's name and reply
+// address, and the vault's address as the sender.
 func TestSenderTexts(t *testing.T) {
 	t.Parallel()
 	texts := map[string]account.MailText{
@@ -65,13 +65,14 @@ func TestSenderTexts(t *testing.T) {
 		t.Errorf("the address for replies is %v, want registry@xn--exmple-cua.org; error %v", reply, err)
 	}
 
-	// If there are several certificates, the placeholders have the data of the first.
+	// If there are several certificates, the placeholders have the data of the first certificate.
 	d.items = append(d.items, d.items[0], d.items[0])
 	if m, err = d.message(); err != nil || !strings.Contains(m.Text, "your BSc <Physics> and 2 more of Northern") {
 		t.Errorf("the text is %s, want the first title and 2 more; error %v", m.Text, err)
 	}
 
-	// A language without texts uses the texts of the default language.
+	// The mail uses the texts of its language. If there are none, it uses the texts of the fallback
+	// language.
 	if m, err = textDraft(t, "ar", texts).message(); err != nil || !strings.Contains(m.HTML, `<p dir="auto" lang="ar"`) || strings.Contains(m.Text, "Dear") {
 		t.Errorf("the text is %s, want the Arabic closing only; error %v", m.Text, err)
 	}
@@ -96,7 +97,7 @@ func TestSenderIsOneHeader(t *testing.T) {
 		header, _, _ := delivered(t, m)
 		from, err := header.AddressList("From")
 		if err != nil || len(from) != 1 || from[0].Address != "no-reply@vault.example" || header.Has("Bcc") {
-			t.Errorf("sender %q: the header is %v, want only the vault's address; error %v", text, from, err)
+			t.Errorf("sender %q: From = %v, want only the vault's address, and no Bcc; error %v", text, from, err)
 		}
 	}
 }
@@ -117,6 +118,6 @@ func TestSample(t *testing.T) {
 		t.Errorf("the text is %s, want the name Regina and no link of a recipient; error %v", m.Text, err)
 	}
 	if _, err := s.sample(&d, Approval, "tlh", mail.Address{}); err == nil {
-		t.Error("an unsupported language is accepted")
+		t.Error("sample in an unsupported language: error = nil, want an error")
 	}
 }

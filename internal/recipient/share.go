@@ -126,9 +126,9 @@ func (s *Service) scanShare(row interface{ Scan(dest ...any) error }, before ...
 	return &x, nil
 }
 
-// Shares returns the links to a certificate: first the open links, then the closed links, the
-// newest first in both groups. It returns at most twice maxShares links. The caller has checked the
-// holder.
+// Shares returns the links to a certificate: the open links first, then the revoked and expired links,
+// each from the newest to the oldest. It returns at most twice maxShares links. The caller must have
+// checked that the user is the holder.
 func (s *Service) Shares(ctx context.Context, c *cert.Certificate) ([]*Share, error) {
 	rows, err := s.db.QueryContext(ctx, `SELECT `+shareColumns+` FROM shares WHERE certificate_id = $1
 		ORDER BY CASE WHEN revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $2) THEN 0 ELSE 1 END, id DESC LIMIT $3`,
@@ -143,8 +143,8 @@ func (s *Service) Shares(ctx context.Context, c *cert.Certificate) ([]*Share, er
 	return list, nil
 }
 
-// RevokeShare revokes a link to a certificate. The caller has checked the holder. A second call is
-// not an error. The error is fault.NotFound if the certificate has no such link.
+// RevokeShare revokes a link to a certificate. The caller must have checked that the user is the holder.
+// A second call is not an error. The error is fault.NotFound if the certificate has no such link.
 func (s *Service) RevokeShare(ctx context.Context, c *cert.Certificate, id string) error {
 	return s.db.Tx(ctx, func(tx *db.Tx) error {
 		r, err := tx.ExecContext(ctx, `UPDATE shares SET revoked_at = coalesce(revoked_at, $1) WHERE certificate_id = $2 AND uuid = $3`,

@@ -170,7 +170,7 @@ func TestWallet(t *testing.T) {
 			}
 		}
 		if _, err := b.Certificate(ctx, eve, bsc.UUID); !fault.Is(err, fault.NotFound) {
-			t.Error("a certificate of another person opens")
+			t.Error("a certificate of another person: the error is not fault.NotFound")
 		}
 	})
 }
@@ -192,7 +192,7 @@ func TestCorrections(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := b.mails()[0]; !strings.Contains(got.Subject, "Ihr Zertifikat") || !strings.Contains(got.HTML, `lang="de"`) {
-			t.Errorf("the subject of the mail is %q, want German", got.Subject)
+			t.Errorf("the subject of the mail is %q, want a German subject", got.Subject)
 		}
 		for _, text := range []string{"", "  ", strings.Repeat("x", 1001), "a\x00b"} {
 			if err := b.RequestCorrection(ctx, link.Holder(), c, text); !fault.Is(err, fault.Invalid) {
@@ -227,7 +227,7 @@ func TestCorrections(t *testing.T) {
 		foreign.InstitutionID = kth.ID
 		for name, of := range map[string]*cert.Certificate{"another institution": &foreign, "another certificate": other} {
 			if err := b.SettleCorrection(ctx, of, list[0].UUID, nil); !fault.Is(err, fault.NotFound) {
-				t.Errorf("settling as %s: error = %v, want fault.NotFound", name, err)
+				t.Errorf("SettleCorrection with %s: error = %v, want fault.NotFound", name, err)
 			}
 			if list, err := b.CorrectionsOf(ctx, of); err != nil || len(list) != 0 {
 				t.Errorf("%s has the requests %+v, want none; error %v", name, list, err)
@@ -240,7 +240,7 @@ func TestCorrections(t *testing.T) {
 			}
 		}
 		if _, n, err := b.OpenCorrections(ctx, b.inst.ID, 2); err != nil || n != 4 || calls != 1 {
-			t.Errorf("%d requests are open and then was called %d times, want 4 and once; error %v", n, calls, err)
+			t.Errorf("%d requests are open, and the callback was called %d times; want 4 and 1; error %v", n, calls, err)
 		}
 		all, err := b.CorrectionsOf(ctx, c)
 		if err != nil || len(all) != 5 || all[4].UUID != list[0].UUID || all[4].SettledAt == nil || all[0].SettledAt != nil {
@@ -376,7 +376,7 @@ func TestExportContinuesWithoutDamagedFiles(t *testing.T) {
 		}
 		for i, want := range []int{2, 1, 0} {
 			if got := about.Certificates[i]; len(got.MissingFiles) != want || (got.VerifiedFile == "") != (want > 0) || (got.OriginalFile == "") != (want == 2) {
-				t.Errorf("certificate %d has the files %q and %q and lacks %v, want 2, 1 and 0 missing files", i, got.OriginalFile, got.VerifiedFile, got.MissingFiles)
+				t.Errorf("certificate %d has the files %q and %q and lacks %v; want 2, 1 and 0 missing files of certificates 0, 1 and 2", i, got.OriginalFile, got.VerifiedFile, got.MissingFiles)
 			}
 		}
 	})

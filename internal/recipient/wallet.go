@@ -30,7 +30,8 @@ type Filter struct {
 	Page int
 }
 
-// ExpiredStatus selects the approved certificates that have expired. Approved selects the others.
+// ExpiredStatus selects the approved certificates that have expired. cert.Approved selects those that
+// have not expired.
 const ExpiredStatus cert.Status = "expired"
 
 // Wallet is a page of a person's certificates.
@@ -39,15 +40,15 @@ type Wallet struct {
 	// Total is the number of certificates that match the filter. All is the number of all
 	// certificates of the person.
 	Total, All int
-	// Issuers are all institutions that issued certificates to the person, by name.
+	// Issuers are all institutions that issued certificates to the person, sorted by name.
 	Issuers []account.Summary
 }
 
 // Pages returns the number of pages of the list, at least 1.
 func (w *Wallet) Pages() int { return max(1, (w.Total+WalletPage-1)/WalletPage) }
 
-// issued selects the certificates of a person that were approved, including certificates that have
-// been revoked since. Certificates in processing or failed are internal to the institution.
+// issued selects the certificates of a person that were approved, including certificates that have been
+// revoked since. The person does not see certificates that are in processing or that failed.
 const issued = ` FROM customers k JOIN certificates c ON c.institution_id = k.institution_id AND c.customer_id = k.number
 	WHERE k.user_id = $1 AND c.status IN ('approved', 'revoked') AND c.approved_at IS NOT NULL`
 

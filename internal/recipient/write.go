@@ -18,13 +18,14 @@ import (
 )
 
 const (
-	// maxListed is the maximum number of certificates that a mail lists. The mail states the number
-	// of the others.
+	// maxListed is the maximum number of certificates that a mail lists. The mail states the number of
+	// the other certificates.
 	maxListed = 15
-	// titleInList and titleInText are the maximum lengths of a title in a mail, in characters.
+	// titleInList and titleInText are the maximum lengths of a title in the list and in the text of a
+	// mail, in characters.
 	titleInList = 60
 	titleInText = 200
-	// maxFrom is the maximum length of the institution's name in the head, in characters.
+	// maxFrom is the maximum length of the institution's name in the head of a mail, in characters.
 	maxFrom = 120
 	// titleInSenderText is the maximum length of a title in the institution's texts, in characters.
 	titleInSenderText = 100
@@ -38,7 +39,7 @@ type item struct {
 	reference, issueDate, expiresOn  string
 	reason                           Reason
 	email, folded                    string
-	// replaces reports whether the certificate replaces one about which the recipient got mail.
+	// replaces reports whether the reason is Replacement.
 	replaces bool
 	// revocation is the public reason of a revocation.
 	revocation string
@@ -87,8 +88,8 @@ func (s *Service) writeTx(ctx context.Context, tx *db.Tx, where string, args ...
 func waitingTx(ctx context.Context, tx *db.Tx, where string, args ...any) ([]item, error) {
 	query := `SELECT id FROM notices WHERE status = 'waiting' AND ` + where + ` ORDER BY id`
 	if tx.Dialect() == db.PostgreSQL {
-		// The lock makes a concurrent transaction wait. That transaction then does not read the
-		// notices, because they are no longer waiting.
+		// A concurrent transaction waits for the lock, and then does not read these notices, because
+		// their status has changed.
 		query += ` FOR UPDATE`
 	}
 	waiting, err := db.Column[int64](tx.QueryContext(ctx, query, args...))
@@ -128,8 +129,8 @@ func waitingTx(ctx context.Context, tx *db.Tx, where string, args ...any) ([]ite
 	return list, nil
 }
 
-// settleTx stores the status of notices, with their message and their link. mailUUID is "" and link
-// is 0 if there is none.
+// settleTx stores the status, the message and the link of notices. mailUUID is "" if there is no
+// message, and link is 0 if there is no link.
 func (s *Service) settleTx(ctx context.Context, tx *db.Tx, items []item, status Status, mailUUID string, link int64) error {
 	for _, i := range items {
 		if _, err := tx.ExecContext(ctx, `UPDATE notices SET status = $1, mail_uuid = $2, link_id = $3, updated_at = $4 WHERE id = $5`,
@@ -223,7 +224,7 @@ type draft struct {
 	institution string
 	profile     account.PublicProfile
 	brand       *colour.Brand
-	// logo and picture are the sources of the pictures.
+	// logo and picture are the sources of the logo and of the picture of the certificate.
 	logo, picture string
 	sender        account.MailSender
 	// texts has the institution's texts by language. A language without texts uses the texts of
@@ -243,8 +244,8 @@ type draft struct {
 // downloadFile is the name of the verified PDF below the address of a certificate.
 const downloadFile = "certificate.pdf"
 
-// maxLinkedIn is the maximum length of the link to LinkedIn in a mail, in bytes. The title in a
-// longer link would take the space of other texts.
+// maxLinkedIn is the maximum length of the link to LinkedIn in a mail, in bytes. A longer link is
+// omitted, because it would take the space of other texts.
 const maxLinkedIn = 1200
 
 // translator returns messages of the catalog in one language. It joins all errors in err.
@@ -255,7 +256,7 @@ type translator struct {
 	err       error
 }
 
-// text returns a message of the catalog. It quotes the arguments that are strings.
+// text returns a message of the catalog. It applies mail.Quote to the arguments that are strings.
 func (w *translator) text(key string, args ...any) string {
 	for i := 1; i < len(args); i += 2 {
 		if s, ok := args[i].(string); ok {
@@ -298,11 +299,12 @@ func (d *draft) senderText(w *translator) *mail.SenderText {
 	return &mail.SenderText{Language: tag, Paragraph: texts.Paragraph, Closing: texts.Closing}
 }
 
-// sizes has the limits of a mail: the number of certificates that it lists, and the length of names
-// and titles. The mail uses the first size for which Message.Fits reports true, or the last size.
+// sizes has the limits of a mail, the largest first: the number of certificates that it lists, and the
+// length of names and titles in characters.
 var sizes = []struct{ list, title int }{{maxListed, titleInText}, {5, titleInText}, {2, titleInText}, {2, 100}, {1, 50}}
 
-// message returns the mail in the first size that fits, or in the last size.
+// message returns the mail in the first of sizes for which Message.Fits reports true, or in the last
+// size.
 func (d *draft) message() (m mail.Message, err error) {
 	for _, size := range sizes {
 		if m, err = d.sized(size.list, size.title); err != nil || m.Fits() {
@@ -381,8 +383,8 @@ func (d *draft) sized(maxItems, maxTitle int) (mail.Message, error) {
 			letter.Why = w.text("why_address", "email", first.email)
 			break
 		}
-		// The address of the account is verified. The address in the certificate may be an earlier
-		// address of the person.
+		// The mail goes to the address of the account, because the address in the certificate may be an
+		// earlier address of the person.
 		to = mail.Address{Name: d.owner.Name, Email: d.owner.Email}
 		letter.Why = w.text("why_account", "email", d.owner.Email)
 	default:

@@ -63,19 +63,20 @@ func delivered(t *testing.T, m mail.Message) (header *gomail.Header, parts map[s
 	}
 }
 
-// largestImages are a logo and a page of the maximum size.
+// largestImages are a logo and a picture of a page, each of the maximum size.
 var largestImages = map[string]*mail.Image{
 	"logo": {Type: "image/png", Content: make([]byte, mail.MaxLogo), Width: 240, Height: 64},
 	"page": {Type: "image/jpeg", Content: make([]byte, mail.MaxPage), Width: 200, Height: 260},
 }
 
-// hostile has texts that try to break a mail, in several scripts.
+// hostile has names and titles in several scripts, some of which try to change the header or the HTML of
+// a mail.
 var hostile = []string{
 	"BSc Physics", "Zoë\r\nBcc: victim@example.org", "محمد بن سلمان", "\u202egnp.exe\u202c", "李雷", "नमस्ते दुनिया", "<script>alert(1)</script>",
 	`"quoted" <x@example.org>, other@example.org`, "=?utf-8?q?=0ABcc:_x?=", strings.Repeat("ह", 255), strings.Repeat("𐎀", 255), strings.Repeat("<&>", 85),
 }
 
-// longTexts has the longest texts that an institution can have: the first is longest as HTML, the
+// longTexts are texts of about the maximum length. The first takes the most bytes as HTML, and the
 // second as plain text.
 var longTexts = [2]account.MailText{
 	{Paragraph: strings.Repeat("\"", account.MaxParagraph-30) + " {name} {title} {institution}", Closing: strings.Repeat("𐎀", account.MaxClosing-10) + " {title}"},
@@ -126,7 +127,8 @@ func TestMailInEveryLanguage(t *testing.T) {
 	}
 }
 
-// checkMail checks a mail as its receiver gets it, and returns the size of the mail in bytes.
+// checkMail checks a mail as its receiver gets it, and returns the size of the mail in bytes. invitation
+// reports whether the receiver has no account, and one whether the mail is about one certificate.
 func checkMail(t *testing.T, l *locale.Language, m mail.Message, invitation, one bool) (size int) {
 	t.Helper()
 	header, parts, size := delivered(t, m)
@@ -158,17 +160,17 @@ func checkMail(t *testing.T, l *locale.Language, m mail.Message, invitation, one
 	}
 	for _, not := range []string{"<script", `src="http`, `src="//`, "url(", "<!--", "\u202e", "{institution}", "{title}", "<link"} {
 		if strings.Contains(html, not) || strings.Contains(text, "\u202e") {
-			t.Errorf("the HTML contains %q, or the text changes the direction", not)
+			t.Errorf("the HTML contains %q, or the text contains U+202E; want neither", not)
 		}
 	}
 	if images := len(parts["image/png"]) == mail.MaxLogo && (len(parts["image/jpeg"]) == mail.MaxPage) == one; !images || strings.Contains(html, "cid:page.id@vault.example") != one {
 		t.Errorf("the mail has a logo of %d bytes and a page of %d bytes, want the logo, and the page only for one certificate", len(parts["image/png"]), len(parts["image/jpeg"]))
 	}
 	if strings.Contains(text, "/certificate.pdf") != one || strings.Contains(html, "/certificate.pdf") != one {
-		t.Error("the link to the PDF must be in mail about one certificate, and in no other mail")
+		t.Error("the link to the PDF is missing, or is in mail about several certificates; want it only in mail about one certificate")
 	}
 	if one && (!strings.Contains(text, l.Date(time.Date(2026, 6, 30, 0, 0, 0, 0, time.UTC))) || !strings.Contains(html, l.Date(time.Date(2026, 6, 30, 0, 0, 0, 0, time.UTC)))) {
-		t.Error("the mail does not have the issue date")
+		t.Error("the mail does not contain the issue date, want it in the text and in the HTML")
 	}
 	if !strings.Contains(text, "https://vault.example/c/SECRET") || strings.Contains(text, "unsubscribe/OTHER") != invitation {
 		t.Errorf("the text has the wrong links: %s", text)

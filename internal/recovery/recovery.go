@@ -1,7 +1,6 @@
-// Package recovery owns the recovery sheet: one page of plain text with the two secrets that are
-// not in the database, the master key and the identity of the signing keys. Each line of a secret
-// has a checksum, so that errors in a sheet that a person typed are found. The package does not
-// read or write files.
+// Package recovery owns the recovery sheet: one page of plain text with the two secrets that are not in
+// the database, the master key and the identity of the signing keys. Each line of a secret has a
+// checksum, so that Parse finds typing errors. The package does not read or write files.
 package recovery
 
 import (
@@ -30,18 +29,18 @@ type Sheet struct {
 }
 
 const (
-	// lineSize is the number of characters of a secret in a line, groupSize that of a group.
+	// lineSize is the number of characters of a secret in a line, and groupSize the number in a group.
 	lineSize, groupSize = 16, 4
 	// checkSize is the number of hexadecimal digits of a checksum.
 	checkSize = 4
-	// masterSize and identitySize are the numbers of characters of the secrets. The prefix of the
-	// identity is not on the sheet.
+	// masterSize and identitySize are the numbers of characters of the secrets on the sheet. The sheet
+	// has the identity without identityPrefix.
 	masterSize, identitySize = 64, 58
 	identityPrefix           = "AGE-SECRET-KEY-1"
 )
 
 // part is a secret on the sheet. The name of a line is the letter of the part and the number of the
-// line.
+// line, such as M1.
 type part struct {
 	letter string
 	title  string
@@ -62,10 +61,10 @@ func (p part) label(line int) string { return fmt.Sprintf("%s%d", p.letter, line
 // lineSize returns the number of characters of the secret in a line. line counts from 0.
 func (p part) lineSize(line int) int { return min(lineSize, p.size-line*lineSize) }
 
-// errSecret means that a secret cannot be printed on a sheet.
+// errSecret means that a secret of a Sheet has the wrong length or prefix.
 var errSecret = errors.New("a secret does not have the form for a recovery sheet")
 
-// Text returns the sheet as plain text in short lines.
+// Text returns the sheet as plain text.
 func (s *Sheet) Text() (string, error) {
 	identity, ok := strings.CutPrefix(strings.ToUpper(s.Identity), identityPrefix)
 	if !ok || len(identity) != identitySize || len(s.MasterKey) != masterSize {
@@ -125,8 +124,8 @@ func checksum(label, line string) string {
 	return strings.ToUpper(hex.EncodeToString(sum[:])[:checkSize])
 }
 
-// Parse reads the secrets from a sheet that a person typed. It ignores lines that do not begin with
-// the name of a line. The error lists the lines with errors.
+// Parse reads the secrets from a sheet that a person typed. It ignores lines that do not begin with a
+// name such as M1. The error lists the lines with errors.
 func Parse(text string) (masterKey, identity string, err error) {
 	lines := map[string]string{}
 	var errs []error

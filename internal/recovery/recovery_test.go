@@ -26,8 +26,8 @@ func newSheet(t *testing.T) string {
 	return text
 }
 
-// The sheet fits on a page and names what a person needs. Parse returns its secrets, even if it is
-// typed with other spaces and in lower case.
+// TestSheetRestoresTheSecrets checks that the sheet fits on a page, and that Parse returns its secrets.
+// Spaces, line ends and the case of letters do not matter.
 func TestSheetRestoresTheSecrets(t *testing.T) {
 	t.Parallel()
 	text := newSheet(t)
@@ -58,8 +58,8 @@ func TestSheetRestoresTheSecrets(t *testing.T) {
 	}
 }
 
-// Each wrong character, and each line that is missing, twice there or exchanged, is reported with the
-// name of the line.
+// TestTypingErrorsAreFound checks that the error names each line that has a wrong character or the name
+// of another line, is too short, is missing, or occurs twice.
 func TestTypingErrorsAreFound(t *testing.T) {
 	t.Parallel()
 	text := newSheet(t)
@@ -76,7 +76,7 @@ func TestTypingErrorsAreFound(t *testing.T) {
 		t.Helper()
 		_, _, err := recovery.Parse(typed)
 		if err == nil {
-			t.Errorf("%s: the sheet is accepted", what)
+			t.Errorf("%s: Parse returned no error, want one", what)
 			return
 		}
 		for _, label := range labels {
@@ -85,7 +85,7 @@ func TestTypingErrorsAreFound(t *testing.T) {
 			}
 		}
 		if n := strings.Count(err.Error(), "line "); n != len(labels) {
-			t.Errorf("%s: error = %v, want one for %d lines", what, err, len(labels))
+			t.Errorf("%s: error = %v, want one that names %d lines", what, err, len(labels))
 		}
 	}
 	for _, line := range secret {

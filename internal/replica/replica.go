@@ -1,11 +1,11 @@
-// Package replica lets lists, exports and public pages read from a replica of the PostgreSQL
-// database. It decides which reads may go to the replica, and repeats reads that fail there on the
-// primary. The package does not contain the queries: an operation that may read from the replica calls
-// [db.DB.Read], and a handler permits it with Allow.
+// Package replica lets lists, exports and public pages read from a replica of the PostgreSQL database.
+// It decides which reads use the replica, and repeats a read on the primary if it fails on the replica.
+// The package contains no queries: an operation that may read from the replica calls [db.DB.Read], and a
+// handler permits it with Allow.
 //
-// The heartbeats of the servers, one a second, show how current the replica is: it has everything that
-// was committed before the newest heartbeat that it has. A replica applies commits in their order, so
-// this holds for physical and logical replication.
+// Each server writes a heartbeat to the primary once a second. A replica applies commits in their order,
+// in physical and in logical replication. Therefore it has everything that was committed before its
+// newest heartbeat.
 //
 //   - A replica that is more than five seconds behind, or does not respond, is not used.
 //   - A person or token reads its own changes from the primary until the replica has them, on all
@@ -33,11 +33,11 @@ const (
 	PollInterval = time.Second
 	// pollTime is the time after which a replica that has not answered Poll counts as down.
 	pollTime = 2 * time.Second
-	// MaxLag is the age of the newest heartbeat of the replica above which it is not used.
+	// MaxLag is the age of the newest heartbeat of the replica above which the replica is not used.
 	MaxLag = 5 * time.Second
 )
 
-// ErrInstallation means that the replica is that of another installation.
+// ErrInstallation means that the replica belongs to another installation.
 var ErrInstallation = errors.New("it belongs to another installation than --database")
 
 // Replica is a replica of a database. A nil Replica is valid and never used.
@@ -48,8 +48,9 @@ type Replica struct {
 	reads   *prometheus.CounterVec
 	lag     *prometheus.Desc
 
-	// copy is nil before the first connection. known reports whether its installation is that of the
-	// primary; it is false after an error, because the replica may have been replaced.
+	// copy is nil before the first connection. known reports whether the replica was found to belong to
+	// the installation of the primary. It is false after an error, because another database may have
+	// replaced the replica.
 	mu    sync.Mutex
 	copy  *db.DB
 	known bool
@@ -58,19 +59,19 @@ type Replica struct {
 	marks marks
 }
 
-// state is what the last Poll found.
+// state is the result of a successful Poll.
 type state struct {
 	copy *db.DB
 	// applied is the time of the newest heartbeat of the replica.
 	applied time.Time
-	// up ends when the replica is down, so that reads do not wait for it.
+	// up is cancelled when a Poll fails, so that reads do not wait for the replica.
 	up  context.Context //nolint:containedctx // it is the life of the state, not that of a call
 	end context.CancelFunc
 }
 
-// Open returns the replica of a database, and lets the database use it. The error wraps
-// ErrInstallation if the replica is that of another installation. A replica that does not respond is
-// no error: it is used as soon as it responds.
+// Open returns the replica of a database, and makes the database use it. The error wraps ErrInstallation
+// if the replica belongs to another installation. If the replica does not respond, Open returns no
+// error, and the replica is used as soon as it responds.
 func Open(ctx context.Context, primary *db.DB, url string, log *slog.Logger) (*Replica, error) {
 	r := &Replica{
 		primary: primary, url: url, log: log,
@@ -94,7 +95,7 @@ func Open(ctx context.Context, primary *db.DB, url string, log *slog.Logger) (*R
 	return r, nil
 }
 
-// Poll reads how current the replica is. It is called every PollInterval.
+// Poll reads the newest heartbeat of the replica. It must be called every PollInterval.
 func (r *Replica) Poll(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, pollTime)
 	defer cancel()
@@ -106,7 +107,7 @@ func (r *Replica) Poll(ctx context.Context) error {
 		return fmt.Errorf("the read replica: %w", err)
 	}
 	last := r.state.Load()
-	if last != nil { // reads that have begun continue
+	if last != nil { // reads that have begun are not cancelled
 		s.up, s.end = last.up, last.end
 	} else {
 		s.up, s.end = context.WithCancel(context.WithoutCancel(ctx))
@@ -136,7 +137,8 @@ func (r *Replica) poll(ctx context.Context) (_ *state, err error) {
 	return &state{copy: r.copy, applied: applied}, nil
 }
 
-// checkInstallation returns ErrInstallation if a replica is not that of the primary.
+// checkInstallation returns ErrInstallation if the replica and the primary do not belong to the same
+// installation.
 func checkInstallation(ctx context.Context, primary, replica *db.DB) error {
 	want, err := primary.Installation(ctx)
 	if err != nil {
@@ -165,8 +167,9 @@ func (r *Replica) Close() error {
 	return r.copy.Close()
 }
 
-// These are the values of the label of the metric of reads: the replica, or the primary because the
-// replica was down, was behind, lacked what was written, or failed.
+// These are the values of the label "from" of the metric certvault_replica_reads_total. A read used the
+// replica, or the primary because the replica was down, was behind, lacked the writes of the actor, or
+// failed.
 const (
 	fromReplica = "replica"
 	fromDown    = "primary_down"
@@ -175,8 +178,8 @@ const (
 	fromFailed  = "primary_failed"
 )
 
-// read calls f with a context that reads from the replica, if the context permits it and the replica
-// is recent. If that fails, read calls f with ctx.
+// read calls f with a context that reads from the replica, if ctx permits it and the replica is current.
+// Otherwise, and if that read must be repeated, read calls f with ctx, which reads from the primary.
 func (r *Replica) read(ctx context.Context, f func(ctx context.Context) error) error {
 	written, allowed := ctx.Value(allowedKey{}).(writtenFunc)
 	if !allowed {
@@ -205,7 +208,7 @@ func (r *Replica) read(ctx context.Context, f func(ctx context.Context) error) e
 }
 
 // try calls f with a context that reads from the replica. done is false if the read must be repeated on
-// the primary: for example, a record that the replica does not have yet may be on the primary.
+// the primary, for example because the replica does not have a record yet.
 func (r *Replica) try(ctx context.Context, s *state, f func(ctx context.Context) error) (done bool, err error) {
 	on, cancel := context.WithCancel(r.primary.ReadFrom(ctx, s.copy))
 	defer cancel()
@@ -215,7 +218,7 @@ func (r *Replica) try(ctx context.Context, s *state, f func(ctx context.Context)
 	case err == nil, ctx.Err() != nil, fault.Is(err, fault.Invalid):
 		return true, err
 	case fault.Is(err, fault.Unavailable):
-		return on.Err() == nil, err // a list that is too slow is not faster on the primary
+		return on.Err() == nil, err // a query that is too slow is not faster on the primary
 	}
 	return false, err
 }
@@ -236,8 +239,8 @@ func (r *Replica) Collect(ch chan<- prometheus.Metric) {
 	ch <- prometheus.MustNewConstMetric(r.lag, prometheus.GaugeValue, lag)
 }
 
-// Examine opens a replica for doctor, and returns its lag. The error wraps ErrInstallation if it is
-// that of another installation.
+// Examine opens a replica for the command doctor, and returns its lag. The error wraps ErrInstallation
+// if the replica belongs to another installation.
 func Examine(ctx context.Context, primary *db.DB, url string) (lag time.Duration, err error) {
 	replica, err := db.OpenReplica(ctx, url)
 	if err != nil {

@@ -17,8 +17,8 @@ import (
 
 const installation = "0198c0de-0000-7000-8000-000000000001"
 
-// fixture is a primary and a database that stands in for its replica. Nothing is replicated: the test
-// writes to both.
+// fixture is a primary and a second database that is used as its replica. Nothing is replicated: a test
+// writes to both databases.
 type fixture struct {
 	*Replica
 
@@ -42,7 +42,7 @@ func newFixture(t *testing.T) *fixture {
 	return f
 }
 
-// open opens the replica through a proxy that can fall silent.
+// open opens the replica through a proxy that can stop responding.
 func (f *fixture) open() {
 	f.t.Helper()
 	var url string
@@ -80,7 +80,7 @@ func (f *fixture) poll() {
 	}
 }
 
-// place returns the database from which a read with ctx reads.
+// place returns the name of the database from which Read reads with ctx: primary or replica.
 func (f *fixture) place(ctx context.Context) (name string) {
 	f.t.Helper()
 	if err := f.primary.Read(ctx, func(ctx context.Context) error {
@@ -108,8 +108,8 @@ func (f *fixture) begin(method, actor string) (ctx context.Context, end func()) 
 	return f.Allow(ctx), end
 }
 
-// A read uses the replica only if it is allowed to, and only while the newest heartbeat of the replica is at
-// most five seconds old.
+// TestReadsAreRecent checks that a read uses the replica only if its context allows it, and only while
+// the newest heartbeat of the replica is at most five seconds old.
 func TestReadsAreRecent(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -118,7 +118,7 @@ func TestReadsAreRecent(t *testing.T) {
 	f.want(t.Context(), "a read that is not allowed", "primary")
 	f.want(allowed, "an allowed read", "replica")
 	if name := ""; f.primary.QueryRowContext(allowed, `SELECT name FROM place`).Scan(&name) != nil || name != "primary" {
-		t.Errorf("a read outside of Read was from the %q, want the primary", name)
+		t.Errorf("a query outside of Read was sent to the database %q, want primary", name)
 	}
 	f.beat(4 * time.Second)
 	f.poll()
@@ -138,7 +138,7 @@ func TestReadsAreRecent(t *testing.T) {
 			return err
 		})
 	}); err != nil {
-		t.Errorf("a transaction in a read: %v", err)
+		t.Errorf("a transaction in a read: error = %v, want none", err)
 	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(f.Replica)
@@ -147,7 +147,8 @@ func TestReadsAreRecent(t *testing.T) {
 	}
 }
 
-// A person or token reads what it has written, on each server, and others use the replica meanwhile.
+// TestReadYourWrites checks that a token that has written reads from the primary, on each server, until
+// the replica has the write. Other tokens read from the replica meanwhile.
 func TestReadYourWrites(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -192,7 +193,8 @@ func TestReadYourWrites(t *testing.T) {
 	}
 }
 
-// A long request marks its write again when it ends.
+// TestMarkOfALongRequest checks that a request that takes longer than markInterval marks its write again
+// at its end.
 func TestMarkOfALongRequest(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -206,8 +208,8 @@ func TestMarkOfALongRequest(t *testing.T) {
 	}
 }
 
-// A replica that does not respond delays reads for at most a few seconds, and fails none. A
-// read that fails on the replica is repeated on the primary.
+// TestReplicaFails checks that reads succeed within a few seconds if the replica does not respond. A
+// read that fails on the replica is repeated on the primary, unless the error is fault.Invalid.
 func TestReplicaFails(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -218,10 +220,10 @@ func TestReplicaFails(t *testing.T) {
 	go func() { read <- f.place(allowed) }()
 	began := time.Now()
 	if err := f.Poll(t.Context()); err == nil {
-		t.Error("Poll of a replica that does not respond returned no error")
+		t.Error("Poll of a replica that does not respond = nil, want an error")
 	}
 	if got := <-read; got != "primary" || time.Since(began) > pollTime+time.Second {
-		t.Errorf("a read that waited for the replica was from the %s after %s, want the primary after %s", got, time.Since(began), pollTime)
+		t.Errorf("a read that waited for the replica was from the %s after %s, want the primary after about %s", got, time.Since(began), pollTime)
 	}
 	f.want(allowed, "while the replica is down", "primary")
 	f.proxy.Resume()
@@ -254,7 +256,7 @@ func TestReplicaFails(t *testing.T) {
 		var name string
 		err := f.primary.QueryRowContext(ctx, `DELETE FROM place RETURNING name`).Scan(&name)
 		if err == nil {
-			t.Error("the replica accepted a write")
+			t.Error("a write on the replica: error = nil, want an error")
 		}
 		return err
 	}); err != nil {
@@ -262,7 +264,8 @@ func TestReplicaFails(t *testing.T) {
 	}
 }
 
-// A replica of another installation is refused, at the start and later.
+// TestReplicaOfAnotherInstallation checks that Open, Examine and Poll refuse a replica of another
+// installation.
 func TestReplicaOfAnotherInstallation(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -277,10 +280,10 @@ func TestReplicaOfAnotherInstallation(t *testing.T) {
 	if _, err := Examine(t.Context(), f.primary, f.copyURL); !errors.Is(err, ErrInstallation) {
 		t.Errorf("Examine = %v, want ErrInstallation", err)
 	}
-	// The replica is checked again after each interruption.
+	// Poll checks the installation again after a failure.
 	f.proxy.Silence()
 	if err := f.Poll(t.Context()); err == nil {
-		t.Error("Poll of a replica that does not respond returned no error")
+		t.Error("Poll of a replica that does not respond = nil, want an error")
 	}
 	f.proxy.Resume()
 	if err := f.Poll(t.Context()); !errors.Is(err, ErrInstallation) {
@@ -289,13 +292,14 @@ func TestReplicaOfAnotherInstallation(t *testing.T) {
 	f.want(f.Allow(t.Context()), "with the replica of another installation", "primary")
 }
 
-// Without a replica, everything is read from the database.
+// TestNoReplica checks that reads use the primary if the Replica is nil, and if the replica does not
+// respond.
 func TestNoReplica(t *testing.T) {
 	t.Parallel()
 	var r *Replica
 	ctx, end, err := r.Begin(t.Context(), http.MethodPost, "token:1")
 	if err != nil || r.Allow(ctx) != ctx || r.Close() != nil {
-		t.Errorf("Begin returned the error %v, or a replica that does not exist was allowed", err)
+		t.Errorf("Begin returned the error %v, Allow changed the context, or Close failed; want none of these", err)
 	}
 	end()
 	calls := 0
@@ -308,7 +312,7 @@ func TestNoReplica(t *testing.T) {
 		t.Fatalf("Open of a replica that does not respond = %v, want no error", err)
 	}
 	if err := down.Read(lost.Allow(t.Context()), func(ctx context.Context) error { return down.Ping(ctx) }); err != nil {
-		t.Errorf("reading without the replica: %v", err)
+		t.Errorf("reading without the replica: error = %v, want none", err)
 	}
 	if err := lost.Close(); err != nil {
 		t.Error(err)

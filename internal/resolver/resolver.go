@@ -1,7 +1,6 @@
 // Package resolver fetches the documents that a credential refers to: the DID document or the metadata
 // of its issuer, and its status list. The addresses come from files that anyone can upload, so package
-// safehttp makes the connections. Package resolver decides nothing about the documents; package
-// credential verifies them.
+// safehttp makes the connections. Package credential verifies the documents.
 package resolver
 
 import (
@@ -19,8 +18,8 @@ import (
 const (
 	// timeout limits the fetching of one document.
 	timeout = 10 * time.Second
-	// concurrent limits the documents that are fetched at the same time, so that many verifications
-	// do not use up the sockets of the process.
+	// concurrent is the maximum number of documents that a resolver fetches at the same time, so that
+	// many verifications do not use all sockets of the process.
 	concurrent = 16
 )
 
@@ -30,15 +29,15 @@ type Resolver struct {
 	places chan struct{}
 }
 
-// New returns a resolver with the given options for connections. It follows no redirects: a DID belongs
-// to the host that its identifier names.
+// New returns a resolver with the given options for connections. The resolver follows no redirects,
+// because a DID belongs to the host that its identifier names.
 func New(o safehttp.Options) *Resolver {
 	o.Timeout, o.PlainHTTP = timeout, false
 	return &Resolver{client: safehttp.Client(o), places: make(chan struct{}, concurrent)}
 }
 
-// Fetch returns the document at an https URL, or an error if it has more than credential.MaxFetch
-// bytes.
+// Fetch returns the document at an https URL. accept is the value of the header Accept. A status other
+// than 200, and a document of more than credential.MaxFetch bytes, are errors.
 func (r *Resolver) Fetch(ctx context.Context, url, accept string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()

@@ -40,22 +40,22 @@ func TestFetch(t *testing.T) {
 	roots.AddCert(server.Certificate())
 	allowed := resolver.New(safehttp.Options{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Roots: roots})
 	if body, err := allowed.Fetch(t.Context(), server.URL+"/did.json", "application/json"); err != nil || string(body) != "{}application/json" {
-		t.Errorf("Fetch = %q, %v", body, err)
+		t.Errorf("Fetch = %q, %v, want {}application/json", body, err)
 	}
 	for _, path := range []string{"/large", "/redirect", "/cut", "/missing"} {
 		if _, err := allowed.Fetch(t.Context(), server.URL+path, ""); err == nil {
-			t.Errorf("%s: no error", path)
+			t.Errorf("%s: error = nil, want an error", path)
 		}
 	}
 	if _, err := resolver.New(safehttp.Options{Roots: roots}).Fetch(t.Context(), server.URL+"/did.json", ""); !errors.Is(err, safehttp.ErrBlocked) {
-		t.Errorf("a private address: error %v, want ErrBlocked", err)
+		t.Errorf("a private address: error = %v, want ErrBlocked", err)
 	}
 	if _, err := allowed.Fetch(t.Context(), "http://192.31.196.1/did.json", ""); !errors.Is(err, safehttp.ErrBlocked) {
-		t.Errorf("plain http to a public address: error %v, want ErrBlocked", err)
+		t.Errorf("plain http to a public address: error = %v, want ErrBlocked", err)
 	}
 }
 
-// Fetch waits for a server that never answers for 10 s, and not longer.
+// TestSilentServer checks that Fetch waits 10 s if the server never answers.
 func TestSilentServer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -64,15 +64,15 @@ func TestSilentServer(t *testing.T) {
 		r := resolver.NewWithTransport(silent{})
 		start := time.Now()
 		if _, err := r.Fetch(ctx, "https://vault.example/did.json", ""); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("error %v, want DeadlineExceeded", err)
+			t.Errorf("error = %v, want DeadlineExceeded", err)
 		}
 		if took := time.Since(start); took != 10*time.Second {
-			t.Errorf("it took %v, want 10s", took)
+			t.Errorf("Fetch took %v, want 10s", took)
 		}
 	})
 }
 
-// silent is a connection to a server that never answers.
+// silent is a transport to a server that never answers.
 type silent struct{}
 
 func (silent) RoundTrip(r *http.Request) (*http.Response, error) {

@@ -3,10 +3,10 @@ package safehttp
 import "net/netip"
 
 // specialNetworks are networks that are not part of the public internet: the entries of the IANA
-// special-purpose address registries (RFC 6890) that are not globally reachable, multicast (RFC
-// 5771), 6to4, and one public address that leads to a metadata service. The list has no IPv6
-// networks outside 2000::/3, because Public returns false for all of these, including loopback,
-// ULA, link-local, IPv4-compatible, NAT64 (64:ff9b::/96) and multicast.
+// special-purpose address registries (RFC 6890) that are not globally reachable, multicast (RFC 5771),
+// 6to4, and the public address of a metadata service. The list has no IPv6 networks outside 2000::/3,
+// because Public returns false for all of these, including loopback, ULA, link-local, IPv4-compatible,
+// NAT64 (64:ff9b::/96) and multicast.
 var specialNetworks = parse(
 	"0.0.0.0/8",        // this network
 	"10.0.0.0/8",       // private
@@ -26,7 +26,7 @@ var specialNetworks = parse(
 	"168.63.129.16/32", // metadata service of a cloud provider at a public address
 	"2001::/23",        // protocol assignments, including Teredo
 	"2001:db8::/32",    // documentation
-	"2002::/16",        // 6to4, which embeds any IPv4 address
+	"2002::/16",        // 6to4, which can contain any IPv4 address
 	"3fff::/20",        // documentation
 )
 

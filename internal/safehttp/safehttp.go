@@ -1,7 +1,7 @@
-// Package safehttp makes connections to addresses that a user chose. It refuses addresses in
-// internal networks. It checks the resolved address at each dial, so that a name that later
-// resolves to an internal address (DNS rebinding) is refused too. The callers build the requests
-// and retry them.
+// Package safehttp makes connections to addresses that a user chose. It refuses addresses in internal
+// networks that are not explicitly allowed. It checks the resolved address at each dial, so that a name
+// that later resolves to an internal address (DNS rebinding) is refused too. The callers build the
+// requests and retry them.
 package safehttp
 
 import (
@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// ErrBlocked reports an address that must not be dialled.
+// ErrBlocked means that connections to an address are not allowed.
 var ErrBlocked = errors.New("this address is not allowed")
 
 // HandshakeError reports a failed TLS handshake: for example, the certificate is untrusted, expired

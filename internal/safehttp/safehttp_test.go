@@ -72,8 +72,8 @@ func get(t *testing.T, c *http.Client, target string) error {
 	return res.Body.Close()
 }
 
-// Every spelling of a loopback address is refused, including names and forms that only the resolver
-// accepts. The server gets no request.
+// TestLoopbackIsBlockedInEverySpelling checks that requests to loopback addresses fail in every
+// spelling, including names and forms that only some resolvers accept. The servers must get no request.
 func TestLoopbackIsBlockedInEverySpelling(t *testing.T) {
 	t.Parallel()
 	server, requests := countingServer(t, httptest.NewServer)
@@ -116,8 +116,8 @@ func TestAllowedNetworksAreReached(t *testing.T) {
 	}
 }
 
-// Plain http is only for allowed networks: anyone on the path to a public address could read the
-// request.
+// TestPlainHTTPIsForAllowedNetworks checks that plain http to a public address is refused, because
+// anyone on the network path could read the request.
 func TestPlainHTTPIsForAllowedNetworks(t *testing.T) {
 	t.Parallel()
 	c := safehttp.Client(safehttp.Options{Timeout: time.Second})
@@ -166,7 +166,7 @@ func TestHandshakeErrors(t *testing.T) {
 	roots := x509.NewCertPool()
 	roots.AddCert(secure.Certificate())
 	if err := get(t, safehttp.Client(safehttp.Options{Allow: allow, Roots: roots}), secure.URL); err != nil {
-		t.Errorf("trusted certificate: error = %v", err)
+		t.Errorf("trusted certificate: error = %v, want none", err)
 	}
 	wrong := "https://localhost:" + strings.TrimPrefix(secure.URL, "https://127.0.0.1:")
 	if err := get(t, safehttp.Client(safehttp.Options{Allow: append(allow, netip.MustParsePrefix("::1/128")), Roots: roots}), wrong); !isHandshake(err) {
@@ -181,7 +181,8 @@ func TestHandshakeErrors(t *testing.T) {
 	}
 }
 
-// A handshake that does not end is a timeout, not a TLS failure.
+// TestSilentServerTimesOut checks that the error of a handshake that does not end is a timeout, and not
+// a HandshakeError.
 func TestSilentServerTimesOut(t *testing.T) {
 	t.Parallel()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -195,8 +196,8 @@ func TestSilentServerTimesOut(t *testing.T) {
 	}
 }
 
-// A name that resolves to an allowed address first, and the second time to a private address that
-// is not allowed, is refused the second time.
+// TestDNSRebindingIsBlocked checks that the second request is refused if a name resolves to an allowed
+// address for the first request, and to a private address that is not allowed for the second request.
 func TestDNSRebindingIsBlocked(t *testing.T) {
 	t.Parallel()
 	server, requests := countingServer(t, httptest.NewServer)
@@ -210,7 +211,7 @@ func TestDNSRebindingIsBlocked(t *testing.T) {
 	c := safehttp.Client(safehttp.Options{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}, Resolver: resolver})
 	target := "http://hooks.example.org:" + server.URL[strings.LastIndexByte(server.URL, ':')+1:]
 	if err := get(t, c, target); err != nil || requests.Load() != 1 {
-		t.Fatalf("first request: error = %v, want one request at the server", err)
+		t.Fatalf("first request: error = %v, want none, and one request at the server", err)
 	}
 	c.CloseIdleConnections()
 	if err := get(t, c, target); !errors.Is(err, safehttp.ErrBlocked) || requests.Load() != 1 {
@@ -218,7 +219,7 @@ func TestDNSRebindingIsBlocked(t *testing.T) {
 	}
 }
 
-// nameServer starts a DNS server on loopback that answers each A query with the current result of
+// nameServer starts a DNS server on loopback that answers each A query with the result of a call of
 // address.
 func nameServer(t *testing.T, address func() [4]byte) *net.Resolver {
 	t.Helper()

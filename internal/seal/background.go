@@ -13,11 +13,10 @@ import (
 // background.
 const lightBackground = 200
 
-// onUniformBackground reports whether the page around the marks of a stamp without a white
-// background has only one light colour. In that case the stamp covers nothing on the page, so one
-// picture proves both that the place was blank and that the stamp is readable. A mark on the page
-// could be missed only if it is smaller than a module, the only mark in the place, and exactly
-// under a dark module.
+// onUniformBackground reports whether the page around the marks of a stamp without a white background
+// has only one light colour. In that case the stamp covers no visible content, so one picture proves
+// both that the place was blank and that the stamp is readable. Content that the marks cover completely
+// is not noticed.
 func onUniformBackground(img *image.Gray, picture *pdfium.Page, f frame, s spot) bool {
 	ink := inkMask(img.Rect, picture, f, s)
 	low, high := byte(255), byte(0)
@@ -33,7 +32,7 @@ func onUniformBackground(img *image.Gray, picture *pdfium.Page, f frame, s spot)
 	return low >= lightBackground && low <= high && high-low <= placeTolerance
 }
 
-// inkMask returns a mask of the pixels that the stamp itself affects.
+// inkMask returns a mask of the pixels in which the marks of the stamp are visible.
 func inkMask(r image.Rectangle, picture *pdfium.Page, f frame, s spot) []bool {
 	mask := make([]bool, r.Dx()*r.Dy())
 	px := float64(picture.Raster.X) / f.width * s.scale // pixels per module
@@ -89,7 +88,7 @@ func inkMask(r image.Rectangle, picture *pdfium.Page, f frame, s spot) []bool {
 	return mask
 }
 
-// markLabels marks the pixels of the labels and their neighbours.
+// markLabels sets the mask for the pixels of the labels and for their neighbours.
 func (f *figure) markLabels(mask []bool, r image.Rectangle, left, bottom, px, py float64) {
 	if len(f.labels) == 0 {
 		return
@@ -127,5 +126,5 @@ func segmentDistance(p, a, b [2]float64) float64 {
 		t = max(0, min(1, ((p[0]-a[0])*dx+(p[1]-a[1])*dy)/n))
 	}
 	x, y := p[0]-a[0]-t*dx, p[1]-a[1]-t*dy
-	return math.Sqrt(x*x + y*y) // math.Hypot also avoids overflow, which takes longer
+	return math.Sqrt(x*x + y*y) // math.Hypot is slower, because it avoids overflow
 }

@@ -52,8 +52,8 @@ func benchFiles() map[string][]byte {
 	return map[string][]byte{"70kB": one(66 << 10), "500pages": pdftest.File("", objects...), "20MB": one(20<<20 - 8<<10)}
 }
 
-// BenchmarkCheckAndStamp measures the work of this process without the renderer: Check, an update
-// with a stamp in a fixed corner, and the digest of the whole file.
+// BenchmarkCheckAndStamp measures the work without the renderer: Check, an update with a stamp in the
+// bottom right corner, and the digest of the verified PDF.
 func BenchmarkCheckAndStamp(b *testing.B) {
 	for name, data := range benchFiles() {
 		o := original(b, "a.pdf", data)
@@ -93,8 +93,8 @@ func benchJob(b *testing.B, o Original) *job {
 	return j
 }
 
-// BenchmarkPdfcpuStamp measures pdfcpu for comparison: the same QR code as an image stamp on page
-// one.
+// BenchmarkPdfcpuStamp measures pdfcpu for comparison: it adds a QR code with the same text to page one,
+// as an image.
 func BenchmarkPdfcpuStamp(b *testing.B) {
 	api.DisableConfigDir()
 	code, err := qr.Encode(testURL, qr.M)
@@ -117,8 +117,8 @@ func BenchmarkPdfcpuStamp(b *testing.B) {
 	}
 }
 
-// BenchmarkCopyAndDigest measures the lower bound of any operation that reads
-// and writes the whole file.
+// BenchmarkCopyAndDigest measures a copy of a file and its digest, the minimum cost of an operation that
+// reads and writes the whole file.
 func BenchmarkCopyAndDigest(b *testing.B) {
 	data := benchFiles()["20MB"]
 	for b.Loop() {
@@ -132,8 +132,9 @@ func BenchmarkCopyAndDigest(b *testing.B) {
 	}
 }
 
-// BenchmarkSeal measures sealing real certificates, including the check of the
-// rendered stamp, on all processors.
+// BenchmarkSeal measures the sealing of the certificates of the corpus on all processors, including the
+// check of the rendered stamp. It searches for the place of the stamp, or uses the place that an earlier
+// seal found.
 func BenchmarkSeal(b *testing.B) {
 	s := sealer(b)
 	var originals []Original

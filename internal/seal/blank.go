@@ -9,11 +9,11 @@ import (
 	"github.com/certvault/certvault/internal/pdf"
 )
 
-// blankSearchSide is the longer side in pixels of the picture in which blank places are searched.
+// blankSearchSide is the longer side, in pixels, of the picture in which blank places are searched.
 const blankSearchSide = 400
 
-// These are the tolerated differences of grey values between neighbouring pixels and within a whole
-// place.
+// These are the maximum differences of grey values between neighbouring pixels, and within a whole
+// place, that count as one colour.
 const (
 	edgeTolerance  = 2
 	placeTolerance = 6
@@ -99,15 +99,15 @@ func (m *blankMap) flat(r image.Rectangle) bool {
 	return high <= low || high-low <= placeTolerance
 }
 
-// corners lists the corners in order of preference. cost is the penalty of a corner as a fraction
-// of the page. The search adds the penalty to the distance between a place and its corner, and
-// prefers the place with the lowest sum.
+// corners lists the corners in order of preference. cost is the penalty of a corner as a fraction of the
+// page. The search adds it to the distance between a place and the corner, and prefers the place with
+// the lowest sum.
 var corners = []struct {
 	mode Mode
 	cost float64
 }{{BottomRight, 0}, {BottomLeft, 0.03}, {TopRight, 0.06}, {TopLeft, 0.09}}
 
-// search is a search for blank places for a figure of one size with its margins.
+// search has the parameters of a search for blank places for a figure of one size.
 type search struct {
 	m            *blankMap
 	spot         spot
@@ -138,9 +138,9 @@ func (s *search) cost(x, y int, corner Mode) float64 {
 	return math.Hypot(float64(dx)/float64(w), float64(dy)/float64(h))
 }
 
-// nearest finds the best place for each corner. A place without edges is cheap to find and almost
-// always flat. Therefore nearest checks only the best places for flatness, and checks every place
-// only if one of the best is not flat.
+// nearest finds the place nearest to the corner of each candidate. A place without edges is almost
+// always flat, and the check for flatness is slow. Therefore nearest first checks only the nearest
+// places for flatness, and checks all places only if one of these is not flat.
 func (s *search) nearest(best []candidate) {
 	fresh := slices.Clone(best)
 	s.scan(best, false)
@@ -214,7 +214,7 @@ func (m *blankMap) find(f frame, fig *figure, side, pad, edge float64, only Mode
 	return out
 }
 
-// near reports whether two places differ by less than a point.
+// near reports whether two places differ by less than a point in each direction.
 func (s spot) near(o spot) bool { return math.Abs(o.x-s.x) < 1 && math.Abs(o.y-s.y) < 1 }
 
 // places returns the blank places of the page for the largest QR code that fits anywhere. It tries
@@ -232,8 +232,8 @@ func (m *blankMap) places(f frame, figures []*figure, sides []float64, only Mode
 	return nil
 }
 
-// annotationBoxes returns the boxes of the first 10,000 annotations on the page, including form
-// fields, except pop-ups.
+// annotationBoxes returns the boxes of the first 10,000 annotations on the page, including form fields,
+// but without pop-ups.
 func annotationBoxes(doc *pdf.Document, page *pdf.Page, f frame) []Box {
 	const maxBoxes = 10000
 	annotations, _ := page.Annotations()

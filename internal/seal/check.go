@@ -12,8 +12,8 @@ import (
 // Only Seal decodes larger images.
 const maxChecked = 8 << 20
 
-// A PNG image that expands to more than bombSize bytes and by more than bombRatio is a
-// decompression bomb.
+// A PNG image is a decompression bomb if it expands to more than bombSize bytes, and by a factor of more
+// than bombRatio.
 const (
 	bombSize  = 256 << 20
 	bombRatio = 200
@@ -93,7 +93,7 @@ func checkPDF(o Original) (Report, error) {
 	if err != nil {
 		return Report{}, pdfError(err)
 	}
-	// Content that cannot be decoded is accepted; a decompression bomb is refused.
+	// Content that cannot be decoded is accepted, but a decompression bomb is not.
 	if _, err := doc.ContentBalance(page); errors.Is(err, pdf.ErrLimit) {
 		return Report{}, pdfError(err)
 	}

@@ -11,15 +11,15 @@ import (
 )
 
 const (
-	// closeUpPixels is the size of a module in a close-up, in pixels: about 400 dots per inch on a
-	// usual page. In the coarse picture of the search, fine ornaments have almost the colour of the
-	// paper.
+	// closeUpPixels is the size of a module in a close-up, in pixels: about 400 dots per inch on a usual
+	// page. Close-ups are necessary because fine ornaments have almost the colour of the paper in the
+	// coarse picture of the search.
 	closeUpPixels = 8
-	// inkTolerance is the minimum difference between the grey values of ink and of the background.
-	// It is less than 10 % of the range, because smoothing makes the edges of ink with a contrast of
-	// 10 % lighter. The grey values of scanned blank paper vary less.
+	// inkTolerance is the minimum difference between the grey values of ink and of the background. It is
+	// less than 10 % of the range, because smoothing makes the edges of ink with a contrast of 10 %
+	// lighter. The grey values of scanned blank paper differ by less than inkTolerance.
 	inkTolerance = 20
-	// maxSearches bounds the number of searches on one page. Each search avoids the ink that earlier
+	// maxSearches is the maximum number of searches on one page. Each search avoids the ink that earlier
 	// close-ups showed.
 	maxSearches = 4
 )
@@ -49,7 +49,7 @@ func (j *job) newPageSearch(ctx context.Context, page *pdf.Page, f frame) (*page
 	return &pageSearch{newBlankMap(img, annotationBoxes(j.doc, page, f)), j, doc, page.Index, f}, nil
 }
 
-// close reads the text of the document, if it is still needed, and frees the renderer.
+// close checks the name in the text of the document, if this was not done yet, and frees the renderer.
 func (p *pageSearch) close(ctx context.Context) {
 	p.job.checkName(ctx, p.doc)
 	p.doc.Close()
@@ -120,7 +120,7 @@ func (p *pageSearch) covers(ctx context.Context, s spot) (bool, error) {
 	return p.inked(ctx, s)
 }
 
-// median returns the grey value that separates the darker half of a picture from the lighter half.
+// median returns the median of the grey values of a picture.
 func median(img *image.Gray) int {
 	var histogram [256]int
 	for _, v := range img.Pix {

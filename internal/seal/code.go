@@ -7,8 +7,8 @@ import (
 	"errors"
 )
 
-// runCode adds the QR code alone in its box. The box is a part of the design, so runCode tries no
-// other place and returns no notices.
+// runCode adds only the QR code, in its box. The box is a part of the design, so runCode tries no other
+// place and returns no notices.
 func (j *job) runCode(ctx context.Context) (*Verified, error) {
 	if err := j.open(); err != nil {
 		return nil, err
@@ -33,7 +33,7 @@ func (j *job) runCode(ctx context.Context) (*Verified, error) {
 	return v, nil
 }
 
-// spotChecks is the number of stamps at trusted places of which about one is proved.
+// About one of spotChecks stamps at trusted places is proved to be readable.
 const spotChecks = 100
 
 // isSpotCheck reports whether a stamp at a trusted place is proved. The digest of the random reference

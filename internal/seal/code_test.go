@@ -11,7 +11,7 @@ import (
 	"github.com/certvault/certvault/internal/pdfium"
 )
 
-// twoPages returns a design of two pages with content everywhere. The second page is rotated.
+// twoPages returns a design of two pages that are filled with a dark colour. The second page is rotated.
 func twoPages() []byte {
 	content := "0.2 0.3 0.6 rg 0 0 595 842 re f\n"
 	return pdftest.File("",
@@ -20,15 +20,16 @@ func twoPages() []byte {
 		"<</Type/Page/Parent 2 0 R/MediaBox[0 0 595 842]/Rotate 90/Resources<<>>/Contents 6 0 R>>", pdftest.Stream("", content))
 }
 
-// exactBox returns the box of a square with a side in points on a page of a size.
+// exactBox returns the box of a square on a page of w by h points. x, y and side are in points, from the
+// top left corner.
 func exactBox(x, y, side, w, h float64) Box { return Box{x / w, y / h, (x + side) / w, (y + side) / h} }
 
 func codePlacement(page int, b Box) Placement {
 	return Placement{Page: page, Box: b, Figure: CodeOnly}
 }
 
-// A stamp with the code alone fills its box on a page full of content, and changes nothing else. It
-// is readable with or without the proof.
+// TestCodeFillsItsBox checks that a stamp with only the QR code fills its box and is readable, with and
+// without the proof, and that the page does not change outside the box.
 func TestCodeFillsItsBox(t *testing.T) {
 	t.Parallel()
 	data := twoPages()
@@ -49,7 +50,7 @@ func TestCodeFillsItsBox(t *testing.T) {
 			p.Trusted = tc.trusted
 			v, sealed := mustSeal(t, "design.pdf", data, p)
 			if v.Page != tc.page || v.Placement != Exact || v.Whole || v.Layout.Width != 0 || len(v.Notices) != 0 {
-				t.Errorf("the stamp is %+v, want it on page %d at the exact place, without notices and without a layout", v, tc.page)
+				t.Errorf("the result is %+v, want a stamp on page %d at the exact place, without notices and without a layout", v, tc.page)
 			}
 			for i := range v.Box {
 				if math.Abs(v.Box[i]-tc.box[i]) > 1e-9 {
@@ -64,7 +65,7 @@ func TestCodeFillsItsBox(t *testing.T) {
 	}
 }
 
-// A stamp is the same if the content of its page is known to be clean.
+// TestCleanPage checks that Placement.Clean does not change the verified PDF of a clean page.
 func TestCleanPage(t *testing.T) {
 	t.Parallel()
 	p := codePlacement(1, exactBox(40, 30, 100, 595, 842))
@@ -73,11 +74,11 @@ func TestCleanPage(t *testing.T) {
 	p.Clean = true
 	_, known := mustSeal(t, "design.pdf", twoPages(), p)
 	if !bytes.Equal(known, read) {
-		t.Error("the stamp on a page that is known to be clean differs")
+		t.Error("the verified PDFs with and without Placement.Clean differ, want the same")
 	}
 }
 
-// The code is in a white square, including its quiet zone, even on a dark design.
+// TestCodeHasItsQuietZone checks that the quiet zone of the QR code is white on a dark design.
 func TestCodeHasItsQuietZone(t *testing.T) {
 	t.Parallel()
 	v, sealed := mustSeal(t, "design.pdf", twoPages(), codePlacement(1, exactBox(100, 100, 100, 595, 842)))
@@ -89,7 +90,8 @@ func TestCodeHasItsQuietZone(t *testing.T) {
 	}
 }
 
-// The file is refused if the code cannot be read at its place. The code is not placed elsewhere.
+// TestCodeHasNoOtherPlace checks that Seal refuses a file if the QR code cannot be added or read at its
+// place.
 func TestCodeHasNoOtherPlace(t *testing.T) {
 	t.Parallel()
 	stamp := testStamp()
@@ -128,7 +130,8 @@ func coveredPage() []byte {
 	}.bytes()
 }
 
-// Of the stamps at trusted places, about one of a hundred is proved, and always the same ones.
+// TestSpotChecks checks that isSpotCheck selects about one of a hundred stamps at trusted places, and
+// that only these are proved.
 func TestSpotChecks(t *testing.T) {
 	t.Parallel()
 	const n = 20_000
@@ -149,7 +152,7 @@ func TestSpotChecks(t *testing.T) {
 		stamp.Placement.Trusted, stamp.Placement.Clean = true, true
 		_, err := s.Seal(t.Context(), original(t, "design.pdf", twoPages()), stamp)
 		if proved := err != nil; proved != isSpotCheck(stamp.ReferenceID) {
-			t.Errorf("the stamp of %s was proved: %v (error %v), want %v; a proof fails with the error %v", stamp.ReferenceID, proved, err, !proved, pdfium.ErrUnavailable)
+			t.Errorf("%s: proved = %v (error %v), want %v; a proof fails with the error %v", stamp.ReferenceID, proved, err, !proved, pdfium.ErrUnavailable)
 		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// corpusFolder is a folder next to the repository.
+// corpusFolder is the folder of the corpus, outside the repository.
 const corpusFolder = "../../../shared/corpus"
 
 // corpusCase is a line of the manifest of the corpus.
@@ -20,10 +20,11 @@ type corpusCase struct {
 	path, expected, why string
 }
 
-// With -short, corpus returns one of shortStep cases.
+// With -short, corpus returns every shortStep-th case.
 const shortStep = 25
 
-// corpus returns the cases whose path begins with prefix. With -short, it returns only some of them.
+// corpus returns the cases whose path begins with prefix. With -short, it returns only some of these
+// cases.
 func corpus(t testing.TB, prefix string) []corpusCase {
 	t.Helper()
 	f, err := os.Open(filepath.Join(corpusFolder, "MANIFEST.tsv"))
@@ -50,7 +51,8 @@ func corpus(t testing.TB, prefix string) []corpusCase {
 	return out
 }
 
-// skipOrFail skips a test if a requirement is missing; with CI=true it fails the test.
+// skipOrFail skips a test because a requirement is missing. If the environment has CI=true, it fails the
+// test instead.
 func skipOrFail(t testing.TB, reason string) {
 	t.Helper()
 	if os.Getenv("CI") == "true" {
@@ -83,7 +85,8 @@ func original(t testing.TB, name string, data []byte) Original {
 	return o
 }
 
-// mustRefuse fails the test unless err is a *Refusal with a code and a reason.
+// mustRefuse returns err as a *Refusal. It fails the test if err is not a *Refusal with a code and a
+// reason.
 func mustRefuse(t testing.TB, err error) *Refusal {
 	t.Helper()
 	var r *Refusal

@@ -23,8 +23,8 @@ const (
 )
 
 // cover returns a new PDF of one page with the stamp. The PDF contains the unchanged original as an
-// embedded file (ISO 32000-2, 7.11.4). A cover is for signed files that allow no change, that any
-// change would damage, or that have no blank place. reason is a sentence for the notice.
+// embedded file (ISO 32000-2, 7.11.4). A cover is for a signed file that allows no change, whose page
+// tree is damaged, or that has no blank place. reason is a sentence for the notice.
 func (j *job) cover(ctx context.Context, reason string) (*Verified, error) {
 	if err := j.loadSheet(ctx); err != nil {
 		return nil, err
@@ -115,7 +115,7 @@ func (j *job) writeCover(out io.Writer, f frame) (pdf.Ref, spot, error) {
 }
 
 // coverPage returns the content and the resources of the page, and the place of the stamp. The page is
-// the verification sheet, or the stamp with an explanation.
+// the verification sheet, or the stamp with an explanation if there is no sheet.
 func (j *job) coverPage(w *pdf.Writer, f frame) ([]byte, *pdf.Dict, spot, error) {
 	if j.sheet != nil {
 		p, s, err := j.drawSheet(f, true)
@@ -163,9 +163,9 @@ func (j *job) coverContent(f frame, s spot) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// fileName returns the name of the attachment: the original's name without folders, with a limited
-// length, and with '_' instead of unprintable characters and characters that are special in file
-// names. If no usable name remains, fileName returns "original.pdf".
+// fileName returns the name of the attachment: the original's name without folders and with a limited
+// length. It replaces unprintable characters, and characters that are special in file names, by '_'. If
+// no usable name remains, fileName returns "original.pdf".
 func fileName(name string) string {
 	name = path.Base(strings.ReplaceAll(name, `\`, "/"))
 	name = strings.Map(func(r rune) rune {

@@ -9,13 +9,12 @@ const (
 	maxPages       = 200
 	maxAnnotations = 5000
 	maxFields      = 5000
-	maxChain       = 16 // length of a chain of actions
+	maxChain       = 16 // length of a chain of actions, and depth of the form fields
 )
 
-// disarm removes the references to active content from the document, within the limits above:
-// JavaScript and links to JavaScript, launch actions, open actions that do more than go to a place,
-// additional actions and XFA. The objects stay in the original part of the file, but nothing refers
-// to them.
+// disarm removes references to active content: JavaScript, launch actions, open actions that do more
+// than go to a place, additional actions and XFA. It changes the catalog, and the form fields, pages and
+// annotations within the limits above. The objects remain in the original.
 func (e *edit) disarm(f pdf.Findings) {
 	if !active(f) {
 		return
@@ -86,8 +85,8 @@ func (e *edit) isActiveDestination(obj pdf.Object) bool {
 	return true
 }
 
-// isActive reports whether an action or one of the actions after it runs JavaScript or a program. A
-// chain of actions that is too long counts as active.
+// isActive reports whether an action, or one of the actions that follow it, runs JavaScript or starts a
+// program. A chain of actions that is too long counts as active.
 func (e *edit) isActive(obj pdf.Object, depth int) bool {
 	action := e.update.Dict(obj)
 	if action == nil {
@@ -105,8 +104,8 @@ func (e *edit) isActive(obj pdf.Object, depth int) bool {
 	return e.isActive(next, depth+1)
 }
 
-// disarmDict removes additional actions and active actions from an annotation or a field. It
-// reports whether it removed any.
+// disarmDict removes additional actions and an active action from an annotation or a form field. It
+// reports whether it changed dict.
 func (e *edit) disarmDict(dict *pdf.Dict) bool {
 	changed := remove(dict, "AA")
 	if e.isActive(dict.Get("A"), 0) {
@@ -135,7 +134,7 @@ func (e *edit) disarmPage(page *pdf.Page) {
 	dict := e.dict(page).Clone()
 	changed := remove(dict, "AA")
 	annotations, holder := e.annotations(page)
-	var direct bool // a direct object of the array changed
+	var direct bool // whether an annotation that is a direct object changed
 	annotations = append(pdf.Array(nil), annotations...)
 	for i, a := range annotations[:min(len(annotations), maxAnnotations)] {
 		annotation := e.update.Dict(a).Clone()

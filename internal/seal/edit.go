@@ -15,13 +15,13 @@ type edit struct {
 	doc    *pdf.Document
 	update *pdf.Update
 	stamp  Stamp
-	// clean is true if the content of the page is known to be clean.
+	// clean reports whether the content of the page is known to be clean: see Placement.Clean.
 	clean bool
 }
 
 // content appends the stamp to the content of a page, as an artifact (ISO 32000-2, 14.8.2.2). The
-// artifact consists only of paths and therefore needs no resources. The existing content is
-// enclosed so that its graphics state does not affect the stamp.
+// artifact consists only of paths and therefore needs no resources. The existing content is enclosed in
+// operators, so that its graphics state does not affect the stamp.
 func (e *edit) content(page *pdf.Page, f frame, s spot) error {
 	return e.draw(page, e.dict(page).Clone(), f, s, nil)
 }
@@ -45,8 +45,8 @@ func (e *edit) strip(page *pdf.Page, f frame, shapes []*figure) (frame, spot, er
 	return larger, s, e.draw(page, dict, larger, s, &old)
 }
 
-// errViewersStop reports that some viewers stop before the end of a page's content, and would not
-// show a stamp after the content.
+// errViewersStop reports that some viewers stop before the end of a page's content, and would not show a
+// stamp that follows the content.
 var errViewersStop = errors.New("the page's content has errors at which viewers stop")
 
 // draw sets the content of a page: the old content, clipped if clip is set, and the stamp. It also
@@ -192,7 +192,8 @@ func (e *edit) appendPage(f frame, resources *pdf.Dict, content []byte) error {
 
 func bound(v, low, high float64) float64 { return max(low, min(v, high)) }
 
-// enlarged returns the frame of a page that displays the given area. The area is in points of f.
+// enlarged returns the frame of a page that displays the given area. The area is in points from the
+// lower left corner of f.
 func (f frame) enlarged(shown pdf.Rectangle) frame {
 	m := f.matrix
 	return frame{shown.Width(), shown.Height(), [6]float64{
@@ -201,7 +202,7 @@ func (f frame) enlarged(shown pdf.Rectangle) frame {
 	}}
 }
 
-// area returns the page in default user space.
+// area returns the displayed page as a rectangle in default user space.
 func (f frame) area() pdf.Rectangle {
 	m := f.matrix
 	x, y := m[0]*f.width+m[2]*f.height+m[4], m[1]*f.width+m[3]*f.height+m[5]

@@ -86,8 +86,8 @@ const (
 	maxResolution     = 10000
 )
 
-// density is the pixel density of an image. If absolute is set, x and y are pixels per inch,
-// otherwise only their ratio is valid.
+// density is the pixel density of an image. If absolute is true, x and y are in pixels per inch.
+// Otherwise only their ratio has a meaning.
 type density struct {
 	x, y     float64
 	absolute bool
@@ -109,7 +109,7 @@ func jfifDensity(body []byte) density {
 	}
 }
 
-// density returns the resolution in an Exif block.
+// density returns the pixel density of an Exif block.
 func (e exif) density() density {
 	if e.unit == 3 {
 		return density{e.x * 2.54, e.y * 2.54, true}
@@ -117,7 +117,8 @@ func (e exif) density() density {
 	return density{e.x, e.y, e.unit == 2}
 }
 
-// resolution returns pixels per inch in both directions.
+// resolution returns the pixels per inch in both directions. It uses defaultResolution if d is not
+// plausible.
 func (d density) resolution() (x, y float64) {
 	if d.absolute && d.x >= minResolution && d.x <= maxResolution && d.y >= minResolution && d.y <= maxResolution {
 		return d.x, d.y

@@ -54,8 +54,8 @@ func sealer(t testing.TB) *Sealer {
 
 var testFonts = sync.OnceValues(func() (*typeset.Fonts, error) { return typeset.New() })
 
-// tool runs an independent checking tool and returns its standard output. If the command
-// fails, the result also contains its standard error.
+// tool runs an independent program that checks or draws files, and returns its standard output. If the
+// command fails, the result also contains its standard error.
 func tool(t testing.TB, name string, args ...string) (string, error) {
 	t.Helper()
 	if _, err := exec.LookPath(name); err != nil {
@@ -207,7 +207,7 @@ func checkSignatures(t testing.TB, before, after string) {
 	}
 }
 
-// checkSyntax checks a file with qpdf, if the original passes the same check.
+// checkSyntax checks a file with qpdf, if the file before sealing passes the same check.
 func checkSyntax(t testing.TB, before, after string) {
 	t.Helper()
 	if out, err := tool(t, "qpdf", "--check", before); err != nil || strings.Contains(out, "WARNING") {
@@ -233,14 +233,14 @@ func TestCorpus(t *testing.T) {
 			}
 			if err != nil {
 				if r := mustRefuse(t, err); c.expected == "accept" {
-					t.Fatalf("the file was refused, want a verified PDF: %v", r)
+					t.Fatalf("the file was refused with %v, want a verified PDF", r)
 				}
 				return
 			}
 			v, err := s.Seal(context.Background(), o, testStamp())
 			if err != nil {
 				if r := mustRefuse(t, err); c.expected == "accept" {
-					t.Fatalf("the file was refused, want a verified PDF: %v", r)
+					t.Fatalf("the file was refused with %v, want a verified PDF", r)
 				}
 				return
 			}
@@ -253,7 +253,7 @@ func checkSealed(t *testing.T, c corpusCase, o Original, report Report, v *Verif
 	t.Helper()
 	data := wholeFile(t, o, v)
 	if int64(len(data)) != v.Size || v.SHA256 != sum(data) {
-		t.Error("size or digest differs from that of the file")
+		t.Error("Size or SHA256 differs from that of the verified PDF, want the same")
 	}
 	if report.Pages < 1 {
 		t.Errorf("report.Pages = %d, want at least 1", report.Pages)

@@ -2,8 +2,8 @@ package seal
 
 import "testing"
 
-// A viewer that stops at an error in the content does not draw a stamp after the error, but it
-// draws an annotation.
+// TestFaultyContentUsesAnnotation checks that the stamp is an annotation if the content of the page has
+// an error. Some viewers stop at the error, and would not draw a stamp after it.
 func TestFaultyContentUsesAnnotation(t *testing.T) {
 	t.Parallel()
 	v, data := mustSeal(t, "faulty.pdf", pagePDF{content: "1 0 0 rg 10 10 50 50 re f\n12 Tf\n"}.bytes(), Placement{})
