@@ -9,18 +9,20 @@ const (
 	maxPages       = 200
 	maxAnnotations = 5000
 	maxFields      = 5000
-	maxChain       = 16 // length of a chain of actions, and depth of the form fields
+	maxOutlines    = 5000
+	maxActions     = 64 // that follow an action
+	maxDepth       = 16 // of the form fields
 )
 
 // disarm removes references to active content: JavaScript, launch actions, open actions that do more
-// than go to a place, additional actions and XFA. It changes the catalog, and the form fields, pages and
-// annotations within the limits above. The objects remain in the original.
+// than go to a place, additional actions and XFA. It changes the catalog, and the form fields, outline
+// items, pages and annotations within the limits above. The objects remain in the original.
 func (e *edit) disarm(f pdf.Findings) {
 	if !active(f) {
 		return
 	}
 	catalog := e.update.Catalog().Clone()
-	if e.isActiveDestination(catalog.Get("OpenAction")) {
+	if e.doesMore(catalog.Get("OpenAction")) {
 		catalog.Delete("OpenAction")
 	}
 	catalog.Delete("AA")
@@ -34,6 +36,7 @@ func (e *edit) disarm(f pdf.Findings) {
 	for _, field := range e.update.Array(e.update.Dict(catalog.Get("AcroForm")).Get("Fields")) {
 		e.disarmField(field, &left, 0)
 	}
+	e.disarmOutline(e.update.Dict(catalog.Get("Outlines")).Get("First"))
 	for i := range min(e.doc.PageCount(), maxPages) {
 		page, err := e.doc.Page(i)
 		if err != nil {
@@ -69,46 +72,38 @@ func (e *edit) changeDict(parent *pdf.Dict, key pdf.Name, change func(*pdf.Dict)
 	parent.Set(key, dict)
 }
 
-// isActiveDestination reports whether a destination or an action does more than go to a place in
-// the document. A chain of actions that is too long counts as active.
-func (e *edit) isActiveDestination(obj pdf.Object) bool {
-	for range maxChain {
-		action := e.update.Dict(obj)
-		if action == nil {
-			return false // a destination, or the end of the chain
-		}
-		if s := e.doc.Name(action.Get("S")); s != "GoTo" {
-			return true
-		}
-		obj = action.Get("Next")
-	}
-	return true
+// doesMore reports whether an open action does more than go to a place in the document.
+func (e *edit) doesMore(obj pdf.Object) bool {
+	action := e.update.Dict(obj) // nil for a destination
+	return action != nil && (e.doc.Name(action.Get("S")) != "GoTo" || action.Has("Next"))
 }
 
 // isActive reports whether an action, or one of the actions that follow it, runs JavaScript or starts a
-// program. A chain of actions that is too long counts as active.
-func (e *edit) isActive(obj pdf.Object, depth int) bool {
-	action := e.update.Dict(obj)
-	if action == nil {
-		return false
-	}
-	if e.doc.RunsScript(action) || e.doc.Name(action.Get("S")) == "Launch" || depth == maxChain {
-		return true
-	}
-	next := action.Get("Next")
-	for _, a := range e.update.Array(next) {
-		if e.isActive(a, depth+1) {
+// program. If there are too many actions, isActive returns true.
+func (e *edit) isActive(obj pdf.Object) bool {
+	queue := pdf.Array{obj}
+	for n := 0; len(queue) > 0; n++ {
+		action := e.update.Dict(queue[0])
+		queue = queue[1:]
+		if n == maxActions || e.doc.RunsScript(action) || e.doc.Name(action.Get("S")) == "Launch" {
 			return true
 		}
+		// Next is an action or an array of actions (12.6.2).
+		next := action.Get("Next")
+		if list := e.update.Array(next); list != nil {
+			queue = append(queue, list[:min(len(list), maxActions)]...)
+		} else if next != nil {
+			queue = append(queue, next)
+		}
 	}
-	return e.isActive(next, depth+1)
+	return false
 }
 
-// disarmDict removes additional actions and an active action from an annotation or a form field. It
-// reports whether it changed dict.
+// disarmDict removes additional actions and an active action from an annotation, a form field or an
+// outline item. It reports whether it changed dict.
 func (e *edit) disarmDict(dict *pdf.Dict) bool {
 	changed := remove(dict, "AA")
-	if e.isActive(dict.Get("A"), 0) {
+	if e.isActive(dict.Get("A")) {
 		dict.Delete("A")
 		changed = true
 	}
@@ -116,7 +111,7 @@ func (e *edit) disarmDict(dict *pdf.Dict) bool {
 }
 
 func (e *edit) disarmField(field pdf.Object, left *int, depth int) {
-	if *left--; *left < 0 || depth > maxChain {
+	if *left--; *left < 0 || depth > maxDepth {
 		return
 	}
 	dict := e.update.Dict(field)
@@ -127,6 +122,25 @@ func (e *edit) disarmField(field pdf.Object, left *int, depth int) {
 	}
 	for _, kid := range e.update.Array(dict.Get("Kids")) {
 		e.disarmField(kid, left, depth+1)
+	}
+}
+
+// disarmOutline removes the active actions of an outline item (12.3.3), of the items that follow it, and
+// of the items below them.
+func (e *edit) disarmOutline(first pdf.Object) {
+	queue, seen := pdf.Array{first}, map[pdf.Ref]bool{}
+	for n := 0; len(queue) > 0 && n < maxOutlines; n++ {
+		ref, ok := queue[0].(pdf.Ref) // 12.3.3: items are indirect objects
+		queue = queue[1:]
+		if !ok || seen[ref] {
+			continue
+		}
+		seen[ref] = true
+		item := e.update.Dict(ref)
+		if changed := item.Clone(); e.disarmDict(changed) {
+			e.update.Set(ref, changed)
+		}
+		queue = append(queue, item.Get("Next"), item.Get("First"))
 	}
 }
 

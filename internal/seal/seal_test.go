@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"image/png"
 	"io"
 	"strconv"
@@ -86,6 +87,36 @@ func TestActiveContentIsUnreferenced(t *testing.T) {
 	}
 	if !bytes.HasPrefix(sealed, data) {
 		t.Error("the verified PDF does not begin with the original")
+	}
+}
+
+// Actions that run a script are found behind other actions, in arrays and in the outline. A PDF with
+// very many chains of actions is sealed in a short time.
+func TestHiddenActiveContentIsUnreferenced(t *testing.T) {
+	t.Parallel()
+	const script = "<</S/JavaScript/JS(app.alert(1))>>"
+	many := pagePDF{catalog: "/Names<</JavaScript<</Names[(a) 5 0 R]>>>>", page: "/Annots[<</Type/Annot/Subtype/Link/Rect[1 1 2 2]/A 6 0 R>>]", bodies: []string{script}}
+	for i := range 12 {
+		many.bodies = append(many.bodies, fmt.Sprintf("<</S/GoTo/D[3 0 R/Fit]/Next[%s]>>", strings.Repeat(fmt.Sprintf("%d 0 R ", i+7), 20)))
+	}
+	for name, p := range map[string]pagePDF{
+		"after an open action": {catalog: "/OpenAction<</S/GoTo/D[3 0 R/Fit]/Next[" + script + "]>>"},
+		"after a link":         {page: "/Annots[<</Type/Annot/Subtype/Link/Rect[1 1 2 2]/A<</S/GoTo/D[3 0 R/Fit]/Next[<</S/GoTo/D[3 0 R/Fit]/Next " + script + ">>]>>>>]"},
+		"in the outline": {catalog: "/Outlines 5 0 R", bodies: []string{
+			"<</Type/Outlines/First 6 0 R/Last 6 0 R/Count 1>>",
+			"<</Title(a)/Parent 5 0 R/First 7 0 R/Last 7 0 R/Count 1>>",
+			"<</Title(b)/Parent 6 0 R/A " + script + ">>",
+		}},
+		"many chains": many,
+	} {
+		data := p.bytes()
+		if f := mustOpen(t, data).Inspect(); !f.JavaScript {
+			t.Errorf("%s: JavaScript = false in the original, want true", name)
+		}
+		_, sealed := mustSeal(t, "a.pdf", data, Placement{})
+		if f := mustOpen(t, sealed).Inspect(); f.JavaScript || f.OpenAction {
+			t.Errorf("%s: the verified PDF has active content: %+v", name, f)
+		}
 	}
 }
 
