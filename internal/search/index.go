@@ -19,14 +19,14 @@ const (
 	generatedIndex
 	expiresIndex
 	replacedIndex
-	// unexpiredIndex means that no index is used. Most certificates have not expired and were not
-	// replaced, so a query finds such certificates quickly in the order of the list.
+	// unexpiredIndex means that no filter has a useful index. Most certificates have not expired and were
+	// not replaced, so a query finds such certificates quickly in the order of the list.
 	unexpiredIndex
 )
 
-// narrowest returns the index that finds the matches of a filtered list. It prefers a batch, a
-// failure, a customer or an e-mail address, in this order. Otherwise it prefers a range of dates,
-// or the replaced certificates, with at most bounds.count records to a search.
+// narrowest returns the index that finds the matches of a filtered list. A batch, a failure, a customer
+// and an e-mail address come first, in this order. A range of dates, or the filter of replaced
+// certificates, comes before a search if it selects at most bounds.count records.
 func (s *Service) narrowest(ctx context.Context, v *view) (index, error) {
 	switch {
 	case v.BatchID != "":
@@ -80,9 +80,9 @@ func (s *Service) narrowest(ctx context.Context, v *view) (index, error) {
 	return ranges[0], nil
 }
 
-// candidates returns the FROM and WHERE clauses that select all matches. The query reads the index first.
-// CROSS JOIN enforces this order in SQLite. The query reads records only if it needs columns that
-// the index does not have.
+// candidates returns the FROM and WHERE clauses that select all matches after the cursor. If the index
+// does not have all columns that the query needs, the query also reads the records. CROSS JOIN makes
+// SQLite read the index first.
 func (s *Service) candidates(q *statement, v *view, by index) string {
 	switch {
 	case by == searchIndex && s.db.Dialect == db.SQLite:
@@ -142,7 +142,7 @@ func (v *view) entry(q *statement, by index, table string) []string {
 	}
 }
 
-// only reports whether the list has no filters other than those of an index.
+// only reports whether the list has no filters except those of an index, and the source and the status.
 func (v *view) only(by index) bool {
 	rest := *v
 	switch by {
@@ -165,8 +165,8 @@ func (v *view) only(by index) bool {
 	return !rest.filtered()
 }
 
-// covers reports whether an index has all columns that the list needs. Each index has the source,
-// the creation and the id. All indexes except those of batches and customers have the status.
+// covers reports whether an index has all columns that the list needs. Each index in the map has the
+// source, the status, the time of creation and the id.
 func (v *view) covers(by index) bool {
 	order, ok := map[index]Sort{failureIndex: ByCreated, emailIndex: ByEmail, issuedIndex: ByIssueDate, generatedIndex: ByGenerated, expiresIndex: ByCreated,
 		replacedIndex: ByCreated}[by]

@@ -32,9 +32,9 @@ type List struct {
 	Items []*cert.Certificate
 }
 
-// List returns the certificates of an institution that a filter selects, newest first unless the
-// filter has an order. It returns a fault of kind Invalid for a filter that is not valid, and of
-// kind Unavailable if the list takes too long.
+// List returns one part of the list of an institution's certificates that a filter selects. By default,
+// the newest certificates are first. List returns a fault of kind Invalid for a filter that is not valid,
+// and of kind Unavailable if the list takes too long.
 func (s *Service) List(ctx context.Context, institutionID int64, f Filter) (l *List, err error) {
 	err = s.db.Read(ctx, func(ctx context.Context) (err error) {
 		l, err = s.listInTime(ctx, institutionID, f)
@@ -62,8 +62,8 @@ func (s *Service) listInTime(ctx context.Context, institutionID int64, f Filter)
 	return l, nil
 }
 
-// Walk calls f for all certificates that a filter selects, in the order of the filter. Walk has at
-// most one page of certificates in memory. It stops at the first error and returns it.
+// Walk calls f for all certificates that a filter selects, in the order of the filter. Walk keeps at most
+// walkPage certificates in memory. It stops at the first error and returns it.
 func (s *Service) Walk(ctx context.Context, institutionID int64, filter Filter, f func(*cert.Certificate) error) error {
 	for next, more := "", true; more; more = next != "" {
 		filter.Range = listing.Range{PerPage: listing.MaxPage, Cursor: &next}
@@ -113,8 +113,8 @@ func (s *Service) view(ctx context.Context, institutionID int64, f Filter) (*vie
 	return v, err
 }
 
-// present returns the sources of which an institution has certificates. Most institutions have one,
-// and then the lists read half as many parts of an index as for two.
+// present returns the sources of which an institution has certificates. Most institutions have only one.
+// Their lists then read fewer parts of an index.
 func (s *Service) present(ctx context.Context, institutionID int64) (list []cert.Source, err error) {
 	q := &statement{}
 	id := q.arg(institutionID)

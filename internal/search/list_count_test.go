@@ -31,8 +31,8 @@ func (v *vault) countRows() (n int) {
 	return n
 }
 
-// The counts are exact in every snapshot, even while several writers add and change certificates
-// and sweeps run. A transaction that is rolled back does not change the counts.
+// The counts are exact at any time, even while several writers add and change certificates and sweeps
+// run. A transaction that is rolled back does not change the counts.
 func TestCountsAreAlwaysExact(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -59,7 +59,7 @@ func TestCountsAreAlwaysExact(t *testing.T) {
 						return
 					}
 					if err := v.d.Tx(ctx, func(tx *db.Tx) error { return errors.Join(move(tx, c, cert.Approved), rollback) }); !errors.Is(err, rollback) {
-						t.Error(err)
+						t.Errorf("transaction to roll back: err = %v, want %v", err, rollback)
 					}
 					for _, status := range []cert.Status{cert.Failed, cert.Processing, cert.Approved, cert.Revoked}[:1+i%4] {
 						if err := v.d.Tx(ctx, func(tx *db.Tx) error { return move(tx, c, status) }); err != nil {
@@ -88,14 +88,14 @@ func TestCountsAreAlwaysExact(t *testing.T) {
 		checking.Wait()
 		for status, want := range map[cert.Status]int{cert.Failed: writers * each / 4, cert.Processing: writers * each / 4, cert.Approved: writers * each / 4, cert.Revoked: writers * each / 4} {
 			if l := v.list(Filter{Statuses: []cert.Status{status}}); l.Total == nil || *l.Total != want || len(l.Items) != want {
-				t.Errorf("%s: got %d records, total = %v, want %d", status, len(l.Items), l.Total, want)
+				t.Errorf("%s: %d records, want %d and this total", status, len(l.Items), want)
 			}
 		}
 		if err := v.SweepCounts(ctx); err != nil {
 			t.Fatal(err)
 		}
 		if n := v.countRows(); n != len(cert.VaultStatuses) {
-			t.Errorf("the counts of one institution have %d rows after a sweep, want one for each status", n)
+			t.Errorf("after SweepCounts: %d rows of counts, want %d, one for each status", n, len(cert.VaultStatuses))
 		}
 	})
 }
@@ -105,7 +105,7 @@ func TestFoldInSeveralTransactions(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d)
 		v.insert(sampleRecords(3, v.inst.ID))
-		// The sum of these changes is 0. One transaction does not fold all of them.
+		// The sum of these 12,000 changes is 0. Folding them takes more than one transaction.
 		v.exec(`INSERT INTO certificate_counts (institution_id, source, status, n)
 			WITH RECURSIVE n (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 12000) SELECT $1, 'vault', 'approved', CASE i % 2 WHEN 0 THEN 1 ELSE -1 END FROM n WHERE i > 0`, v.inst.ID)
 		if n := v.miscounted(); n != 0 {
@@ -124,7 +124,7 @@ func TestFoldInSeveralTransactions(t *testing.T) {
 	})
 }
 
-// Deleting and changing rows changes the counts and the index of searches.
+// Deleting or changing a certificate updates the counts and the search index.
 func TestCountsAfterChanges(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -137,14 +137,14 @@ func TestCountsAfterChanges(t *testing.T) {
 		}
 		v.bounds = bounds{}
 		if got := titles(v.list(Filter{Search: "diploma 7"})); len(got) != 0 {
-			t.Errorf("a search finds the deleted certificate %q", got)
+			t.Errorf("a search for the deleted certificate finds %q, want none", got)
 		}
 		v.exec(`UPDATE certificates SET search_text = $1 WHERE title = 'Diploma 3'`, " another name\n diploma 3\n")
 		if got := titles(v.list(Filter{Search: "another name"})); len(got) != 1 {
 			t.Errorf("a search for the new text finds %q, want one certificate", got)
 		}
 		if got := titles(v.list(Filter{Search: "person"})); len(got) != 7 {
-			t.Errorf("a search for the old text finds %q, want 7 certificates", got)
+			t.Errorf("a search for %q finds %q, want the 7 unchanged certificates", "person", got)
 		}
 	})
 }
@@ -173,7 +173,8 @@ func TestCommonSearchIsCounted(t *testing.T) {
 				sum += count
 			}
 			if exact && (l.Total == nil || *l.Total != n || !ok || sum != n) || !exact && (l.Total != nil || l.AtLeast != count || ok) {
-				t.Errorf("bounds.count = %d: total = %v, at least %d; by status %v, %t; want %d", count, l.Total, l.AtLeast, counts, ok, n)
+				t.Errorf("bounds.count = %d: exact %t, AtLeast = %d; counts by status = %v, exact %t; want %d records, exact %t",
+					count, l.Total != nil, l.AtLeast, counts, ok, n, exact)
 			}
 		}
 	})

@@ -78,8 +78,7 @@ func withPage(f Filter) Filter {
 	return f
 }
 
-// The cursor of a record with the longest possible name is valid. Folding makes the letters of this
-// name longer.
+// A name of the maximum length, which folding makes even longer, fits into a cursor.
 func TestCursorAfterALongName(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -88,7 +87,7 @@ func TestCursorAfterALongName(t *testing.T) {
 			v.upload(func(u *cert.Upload) { u.Title, u.FullName = fmt.Sprint(i), strings.Repeat("ΐ", 255) })
 		}
 		if got := v.byCursor(Filter{Sort: ByName, Range: listing.Range{PerPage: 1}}); !slices.Equal(got, v.byCursor(Filter{Range: listing.Range{PerPage: 3}})) || len(got) != 3 {
-			t.Errorf("records = %v, want 3 in the order of creation", got)
+			t.Errorf("records = %v, want 3, the newest first", got)
 		}
 	})
 }
@@ -121,7 +120,7 @@ func TestWalkWhileRecordsChange(t *testing.T) {
 						}
 						next = l.Next
 						if turn++; turn > 40 {
-							t.Fatal("the list has more than 40 pages")
+							t.Fatal("the list has more than 40 pages, want at most 40")
 						}
 						moved := all[(turn*3)%39]
 						moved = all[slices.Index(all, moved)/3*3]
@@ -145,8 +144,8 @@ func TestWalkWhileRecordsChange(t *testing.T) {
 	}
 }
 
-// Records that were added at the beginning appear on the pages before the first read page, and the
-// first page is complete.
+// Reading backwards returns the records that were added at the beginning of the list in the meantime. The
+// first page is full.
 func TestPreviousPageAfterInsertions(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

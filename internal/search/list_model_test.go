@@ -81,9 +81,9 @@ func (v *vault) insert(records []*record) {
 	})
 }
 
-// sampleRecords returns n records of the institutions. Many records have the same values, so that
-// the id determines the order of some records. Except for every sixth record, the ids are in the
-// order of creation.
+// sampleRecords returns n records of the institutions. Some records have the same sort key and the same
+// time of creation, so that their ids determine their order. Except for every sixth record, the ids are
+// in the order of creation.
 func sampleRecords(n int, institutions ...int64) []*record {
 	r := rand.New(rand.NewPCG(7, 7))
 	batches := []string{"", "", uuid.NewString(), uuid.NewString()}
@@ -96,7 +96,7 @@ func sampleRecords(n int, institutions ...int64) []*record {
 			created = start.Add(time.Duration(r.IntN(n)) * 5 * time.Hour)
 		}
 		rec := &record{
-			// Blocks of ids have a few records each.
+			// Each block of ids has at most four records.
 			id: int64(1000 + i*blockIDs/4), institution: institutions[min(r.IntN(4)/3, len(institutions)-1)], created: db.Micros(created),
 			title: fmt.Sprintf("Diploma %d", i), name: people[r.IntN(len(people))], email: fmt.Sprintf("person%d@Example.org", r.IntN(5)),
 			reference: fmt.Sprintf("NWU-%016d", i), issued: created.AddDate(0, 0, -r.IntN(9)).Format(time.DateOnly), batch: batches[r.IntN(4)],
@@ -114,7 +114,7 @@ func sampleRecords(n int, institutions ...int64) []*record {
 			rec.approved = db.Micros(created.Add(time.Duration(r.IntN(60)) * time.Hour))
 			rec.updated = rec.approved
 		}
-		// Days around the current one. Many certificates do not expire.
+		// One third of the certificates do not expire. The others expire near the current day.
 		if i%3 > 0 {
 			rec.expires = time.Now().UTC().AddDate(0, 0, i%9-4).Format(time.DateOnly)
 		}
@@ -155,7 +155,7 @@ func (r *record) selected(f *Filter) bool {
 		(f.IssuedFrom == "" || r.issued >= f.IssuedFrom) && (f.IssuedTo == "" || r.issued <= f.IssuedTo) && between(r.approved, f.GeneratedFrom, f.GeneratedTo)
 }
 
-// model returns the expected list of a filter, in order.
+// model returns the ids of the records that List must return for a filter, in order.
 func model(all []*record, institution int64, f *Filter) []int64 {
 	var list []*record
 	for _, r := range all {
@@ -205,7 +205,7 @@ func ids(l *List) []int64 {
 	return list
 }
 
-// byPages and byCursor read a list to its end.
+// byPages returns the ids of all records of a list. It reads the list by page number.
 func (v *vault) byPages(f Filter) (all []int64) {
 	v.tb.Helper()
 	for f.Page = 1; ; f.Page++ {
@@ -217,13 +217,14 @@ func (v *vault) byPages(f Filter) (all []int64) {
 	}
 }
 
+// byCursor returns the ids of all records of a list. It reads the list by cursor.
 func (v *vault) byCursor(f Filter) (all []int64) {
 	v.tb.Helper()
 	for next, first := "", true; first || next != ""; first = false {
 		f.Page, f.Cursor = 1, &next
 		l := v.list(f)
 		if l.Total != nil || l.AtLeast != 0 {
-			v.tb.Errorf("%+v: a list that is read by cursor has a total", f)
+			v.tb.Errorf("%+v by cursor: the list has a total, want none", f)
 		}
 		all = append(all, ids(l)...)
 		next = l.Next
@@ -248,7 +249,7 @@ func (v *vault) checkBackwards(f Filter, where string, want []int64) {
 		f.Cursor = &l.Prev
 		l = v.list(f)
 		if got := ids(l); !slices.Equal(got, pages[at-1]) || l.Next == "" {
-			v.tb.Errorf("%s: the page before page %d = %v, want %v and a next cursor", where, at, got, pages[at-1])
+			v.tb.Errorf("%s, backwards: page %d = %v, want %v and a next cursor", where, at, got, pages[at-1])
 		}
 	}
 	if at > 0 || l.Prev != "" {
@@ -313,9 +314,9 @@ func TestListAgainstModel(t *testing.T) {
 				}
 				for _, f.Sort = range Sorts {
 					for _, f.Ascending = range []bool{false, true} {
-						// A short run, such as a run with the race detector, tests one of five
-						// lists. Five is coprime to the number of combinations, so that each
-						// filter, order and bound occurs.
+						// With -short, every fifth list is tested. Each filter has 28 lists, and
+						// 28 is not a multiple of 5, so each combination of bounds, order and
+						// direction is tested with some filter.
 						if cases++; testing.Short() && cases%5 != 0 {
 							continue
 						}
@@ -334,7 +335,7 @@ func TestListAgainstModel(t *testing.T) {
 						l := v.list(f)
 						exact := name == "no filter" || name == "a source" || name == "both sources" || name == "a status" || name == "two statuses" || len(want) <= v.bounds.count
 						if exact && (l.Total == nil || *l.Total != len(want)) || !exact && (l.Total != nil || l.AtLeast != v.bounds.count) {
-							t.Errorf("%s: total = %v, at least %d, want %d", where, l.Total, l.AtLeast, len(want))
+							t.Errorf("%s: exact %t, AtLeast = %d; want %d records, exact %t", where, l.Total != nil, l.AtLeast, len(want), exact)
 						}
 					}
 				}

@@ -16,8 +16,8 @@ import (
 	"github.com/certvault/certvault/internal/listing"
 )
 
-// unusualNames returns unusual names of real people and malicious names. If the file with the names
-// does not exist, it fails the test in CI and skips the test elsewhere.
+// unusualNames returns unusual names of people, and malicious names. If the file with the names does not
+// exist, it fails the test in CI and skips the test elsewhere.
 func unusualNames(t *testing.T) (names []string) {
 	t.Helper()
 	text, err := os.ReadFile("../../../shared/corpus/recipients/names-tricky.json")
@@ -41,9 +41,8 @@ func unusualNames(t *testing.T) (names []string) {
 	return names
 }
 
-// A search finds a name in any script by the whole name, its beginning, its middle and each of its
-// words, as docs/api.md requires. The search finds no other name. The result is the same with and
-// without the index of searches.
+// A search finds names in any script by the whole name, its beginning, its middle and each of its words,
+// as docs/api.md requires. The bounds do not change the result.
 func TestSearchForUnusualNames(t *testing.T) {
 	t.Parallel()
 	names := unusualNames(t)

@@ -40,8 +40,8 @@ func TestListPages(t *testing.T) {
 		v := newVault(t, d)
 		var newest []string
 		for i := range 7 {
-			// Each pair of certificates has the same time, so the ids determine the order of the
-			// pair.
+			// Every two certificates have the same time of creation, so their ids determine their
+			// order.
 			if i%2 == 0 {
 				v.clock.Advance(time.Second)
 			}
@@ -59,7 +59,7 @@ func TestListPages(t *testing.T) {
 		} {
 			l := v.list(Filter{Range: listing.Range{Page: tc.page, PerPage: tc.per}})
 			if got := titles(l); !slices.Equal(got, tc.want) || (l.Next != "") != tc.more || l.Total == nil || *l.Total != len(newest) {
-				t.Errorf("page %d with %d records per page: %q, more %v, total %v; want %q, more %v and the total of all", tc.page, tc.per, got, l.Next != "", l.Total, tc.want, tc.more)
+				t.Errorf("page %d with %d records per page: %q, more %v; want %q, more %v, total %d", tc.page, tc.per, got, l.Next != "", tc.want, tc.more, len(newest))
 			}
 		}
 		for _, r := range []listing.Range{{Page: 0, PerPage: 1}, {Page: 1, PerPage: 0}, {Page: 1, PerPage: 101}, {Page: -1, PerPage: 10}} {
@@ -82,11 +82,11 @@ func TestListByStatus(t *testing.T) {
 		for _, s := range cert.Statuses {
 			l := v.list(Filter{Statuses: []cert.Status{s}})
 			if got := titles(l); !slices.Equal(got, []string{fmt.Sprint(s, 1), fmt.Sprint(s, 0)}) || *l.Total != 2 {
-				t.Errorf("status %s: got %q, total = %d, want 2", s, got, *l.Total)
+				t.Errorf("status %s: got %q, total = %d, want 2 certificates, the newest first", s, got, *l.Total)
 			}
 			l = v.list(Filter{Statuses: []cert.Status{s}, Search: fmt.Sprint(s, 1), Email: "ADA@example.org"})
 			if got := titles(l); !slices.Equal(got, []string{fmt.Sprint(s, 1)}) || *l.Total != 1 {
-				t.Errorf("status %s with a search: got %q, total = %d, want 1", s, got, *l.Total)
+				t.Errorf("status %s with a search: got %q, total = %d, want the newer certificate", s, got, *l.Total)
 			}
 		}
 		if n, err := Processing(t.Context(), v.d); err != nil || n != 2 {
@@ -149,7 +149,7 @@ func TestListSearch(t *testing.T) {
 			{"ΜΑΡΊΑ σοφία", "Master of Medicine"},
 			{"σοφίας", "Master of Medicine"},
 			{"zoë double space", `Back\slash`},
-			// %, _ and the escape character are plain characters.
+			// %, _ and \ are literal characters.
 			{"100%", "100% Attendance"},
 			{"%att", ""},
 			{"pat_oneil", "100% Attendance"},
@@ -237,14 +237,14 @@ func TestListAcceptsAnyText(t *testing.T) {
 				f.Page, f.PerPage = 1, 15
 				l, err := v.List(t.Context(), v.inst.ID, f)
 				if tc.refused && !fault.Is(err, fault.Invalid) || !tc.refused && (err != nil || len(l.Items) != 0) {
-					t.Errorf("%s: list = %+v, err = %.200v, want refused %t", tc.name, l, err, tc.refused)
+					t.Errorf("%s: list = %+v, err = %.200v, want Invalid %t, otherwise an empty list", tc.name, l, err, tc.refused)
 				}
 			}
 		}
 	})
 }
 
-// No list has certificates of another institution, or reveals that they exist.
+// A list does not contain or count certificates of another institution.
 func TestListOfOtherInstitution(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -258,7 +258,7 @@ func TestListOfOtherInstitution(t *testing.T) {
 			f.Page, f.PerPage = 1, 100
 			l, err := v.List(t.Context(), other.ID, f)
 			if err != nil || len(l.Items) != 0 || l.Total == nil || *l.Total != 0 {
-				t.Errorf("filter %+v: the list of another institution = %+v, err = %v, want none", f, l, err)
+				t.Errorf("filter %+v: the list of another institution = %+v, err = %v, want an empty list with the total 0", f, l, err)
 			}
 		}
 	})

@@ -10,8 +10,8 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// Each page is read by one of these queries. Each query is written such that the database has only
-// one plan for it:
+// These queries read the pages of lists. Each query is written so that the database has only one plan for
+// it:
 //
 //   - branches reads the index of the order. A list without filters needs only
 //     this query.
@@ -19,8 +19,9 @@ import (
 //     filters. It reads at most bounds.count + 1 matches.
 //   - If there are more matches, scan finds matches among the first records of the
 //     order. If these matches do not fill the page, sorted sorts all matches.
-//   - Two kinds of lists with many matches have a faster query: firstPerDay for a
-//     range of dates of issue, and firstFound for a search in SQLite.
+//   - Two kinds of lists in the order of creation have a faster query for many
+//     matches: firstPerDay for a range of dates of issue or of last days of
+//     validity, and firstFound for a search in SQLite.
 
 // bounds limit the work of a list. Tests use small bounds.
 type bounds struct {
@@ -41,7 +42,7 @@ type item struct {
 
 // page returns the records of a page, followed by the first record of the next page if there is
 // one, and the number of records of the list. If the list has filters, a number above bounds.count
-// is not exact.
+// may not be exact.
 func (s *Service) page(ctx context.Context, v *view) ([]item, int, error) {
 	if !v.filtered() {
 		total, err := s.total(ctx, v)
@@ -101,8 +102,8 @@ func (s *Service) pageOfMany(ctx context.Context, v *view, by index) (items []it
 	return items, err
 }
 
-// fetch reads the records that the query inner selects. The query returns the id, the key and the
-// creation time of each record, and a count or 0.
+// fetch reads the records that the query inner selects. The query returns the id, the sort key and the
+// time of creation of each record, and the number of matches or 0.
 func (s *Service) fetch(ctx context.Context, v *view, q *statement, inner string) (items []item, n int, err error) {
 	rows, err := s.db.QueryContext(ctx, `WITH page (row_id, row_key, row_time, row_count) AS (`+inner+`)
 		SELECT `+cert.Columns+`, row_key, row_count FROM page CROSS JOIN certificates WHERE id = row_id`+v.order("row_key", "row_time", "row_id"), q.args...)
@@ -134,9 +135,8 @@ type withMore struct {
 // Scan scans a row.
 func (w withMore) Scan(dest ...any) error { return w.row.Scan(append(dest, w.more...)...) }
 
-// branches returns a query for the records in the order of the list. The indexes of most orders
-// have the source and the status before the key, so the query merges one branch for each source and
-// status.
+// branches returns a query for the records in the order of the list. The indexes of most orders have the
+// source and the status before the sort key, so the query merges one branch for each source and status.
 func (v *view) branches(q *statement, limit, offset int) string {
 	var list []string
 	for _, source := range v.ofSources() {
@@ -181,7 +181,7 @@ func (v *view) branch(q *statement, source cert.Source, status cert.Status, rank
 		WHERE ` + and(terms, v.orderTerms(q), afterCursor(q)) + v.order(order...) + ` LIMIT ` + q.arg(limit) + `) AS branch`
 }
 
-// orderTerms returns the filters that the index of the order can apply.
+// orderTerms returns the terms that the index of the order can apply.
 func (v *view) orderTerms(q *statement) []string {
 	switch {
 	case v.Sort == ByIssueDate:
@@ -196,16 +196,17 @@ func (v *view) orderTerms(q *statement) []string {
 	}
 }
 
-// scan returns a query for the page among the given number of first records of the order.
+// scan returns a query that finds the page among the first records of the order. records is the number of
+// these records.
 func (v *view) scan(q *statement, records int) string {
 	return `SELECT scan.id, scan.k, scan.created_at, 0 FROM (` + v.branches(q, records, 0) + `) AS scan CROSS JOIN certificates c
 		WHERE c.id = scan.id AND ` + and(v.filters(q)) + v.order("scan.k", "scan.created_at", "scan.id") +
 		` LIMIT ` + q.arg(v.limit+1) + ` OFFSET ` + q.arg(v.offset)
 }
 
-// sorted returns a query for the page from all matches. The key is written such that no index
-// matches it. Otherwise the database may scan the index of the order, although the matches may be
-// at the end of this index.
+// sorted returns a query that sorts all matches and selects the page. The sort key is written so that no
+// index matches it. Otherwise the database may scan the index of the order, although the matches may be at
+// the end of this index.
 func (v *view) sorted(q *statement, from string) string {
 	key := v.key(q) + " + 0"
 	if v.textual() {
@@ -247,10 +248,11 @@ func (d dayRange) terms(q *statement) (terms []string) {
 	return terms
 }
 
-// firstPerDay returns a query for the page of a range of days in the order of creation. No index has both
-// the day and the order, and the records of the range may be anywhere in the order. There are few days
-// even if there are many certificates. The query therefore finds the first record of each day, and
-// selects the days whose first records are the earliest. These days have all records of the page.
+// firstPerDay returns a query for the page of a range of days in the order of creation. An index has the
+// records of each day in this order, but no index has the records of several days in this order. There
+// are few days even if there are many certificates. The query therefore finds the first record of each
+// day, and reads only the days whose first records come first in the order. All records of the page are
+// of these days.
 func (v *view) firstPerDay(q *statement, days dayRange) string {
 	first, from, all := "max", " >= ", "0"
 	if v.Ascending {
@@ -262,8 +264,8 @@ func (v *view) firstPerDay(q *statement, days dayRange) string {
 	if len(v.Statuses) > 0 {
 		statuses = []string{in(q, "c.status || ''", v.Statuses)}
 	}
-	// extreme returns a query for the first or last value of a column. With a condition on one source
-	// the database reads one entry of the index, and with a condition on several it would read all.
+	// extreme returns a query for the minimum or the maximum of a column. For one source, the database
+	// reads one entry of the index. For a condition on several sources, it would read all entries.
 	extreme := func(f, column string, conditions ...[]string) string {
 		var list []string
 		for _, source := range v.ofSources() {
@@ -276,7 +278,8 @@ func (v *view) firstPerDay(q *statement, days dayRange) string {
 		return `SELECT ` + f + `(value) FROM (` + strings.Join(list, ` UNION ALL `) + `) AS extremes`
 	}
 	afterCursor := v.afterCursor(q)
-	// SQLite uses only one upper bound of an index, which must be days.day, so this range has none.
+	// For a column of an index, SQLite uses only one upper bound. The query below has the bound days.day,
+	// so this range has no upper bound.
 	later := dayRange{column: days.column, from: days.from}
 	want := q.arg(v.offset + v.limit + 1)
 	return `WITH RECURSIVE days (day) AS (

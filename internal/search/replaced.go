@@ -15,8 +15,8 @@ const (
 // Replacements are the values of a Replaced that narrow a list.
 var Replacements = []Replaced{OnlyReplaced, NotReplaced}
 
-// replacedTerms returns the terms that select the records of table c by their replacement. No index matches
-// the expression.
+// replacedTerms returns the terms that select the records of table c by whether they were replaced. No
+// index matches the expressions with coalesce.
 func (v *view) replacedTerms() []string {
 	switch v.Replaced {
 	case OnlyReplaced:

@@ -11,8 +11,7 @@ import (
 	"github.com/certvault/certvault/internal/listing"
 )
 
-// A filter by title finds the certificates with exactly this title, ignoring case, on all pages and also
-// together with other filters.
+// A filter by title finds only the certificates with this title, ignoring case.
 func TestFilterByTitle(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -24,7 +23,7 @@ func TestFilterByTitle(t *testing.T) {
 				u.Title = []string{"BSc Physics", "BSc Physics and Law", "50% Law_"}[i%3]
 			})
 		}
-		// A title may equal the name of its recipient, or that of another one.
+		// A title may be equal to the name of the recipient, or to the name of another recipient.
 		for _, title := range []string{"Ada OBI", "Bo Ek"} {
 			v.upload(func(u *cert.Upload) { u.Title = title })
 		}
@@ -55,11 +54,11 @@ func TestFilterByTitle(t *testing.T) {
 		}
 		counts, exact, err := v.CountByStatus(t.Context(), v.inst.ID, Filter{Title: "BSc Physics"})
 		if err != nil || exact && counts[cert.Processing] != 4 {
-			t.Errorf("counts of a title = %v, %t, error %v; want 4", counts, exact, err)
+			t.Errorf("counts of a title = %v, exact %t, error %v; want 4 in processing", counts, exact, err)
 		}
 		long := Filter{Title: strings.Repeat("x", maxFilter+1)}
 		if long.Check() == nil {
-			t.Error("a title that is too long is accepted")
+			t.Error("Check accepts a title that is too long, want an error")
 		}
 	})
 }

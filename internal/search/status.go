@@ -10,11 +10,11 @@ import (
 	"github.com/certvault/certvault/internal/listing"
 )
 
-// CountByStatus returns, for each status, the number of certificates that a filter selects. It
-// ignores the statuses of the filter. ok is false, and the numbers are not exact, if the filter selects
-// more than bounds.count certificates and has conditions other than sources, unless the only such
-// condition is that the certificates have not expired. CountByStatus returns a fault of kind Invalid
-// for a filter that is not valid, and of kind Unavailable if counting takes too long.
+// CountByStatus returns, for each status, the number of certificates that a filter selects. It ignores
+// the statuses of the filter. ok reports whether the numbers are exact. They are exact if the filter
+// selects at most bounds.count certificates, or has no conditions except its sources and Unexpired.
+// CountByStatus returns a fault of kind Invalid for a filter that is not valid, and of kind Unavailable if
+// counting takes too long.
 func (s *Service) CountByStatus(ctx context.Context, institutionID int64, f Filter) (counts map[cert.Status]int, ok bool, err error) {
 	err = s.db.Read(ctx, func(ctx context.Context) (err error) {
 		counts, ok, err = s.countByStatus(ctx, institutionID, f)
@@ -67,7 +67,7 @@ func (s *Service) byStatuses(ctx context.Context, v *view, counts map[cert.Statu
 	return total, nil
 }
 
-// eachStatus calls f with each row of a query, which has a status and a number.
+// eachStatus calls f for each row of a query. A row has a status and a number.
 func (s *Service) eachStatus(ctx context.Context, query string, args []any, f func(cert.Status, int)) (err error) {
 	rows, err := s.db.QueryContext(ctx, query, args...)
 	if err != nil {

@@ -13,9 +13,9 @@ const (
 	// minSubstring is the minimum number of letters and digits of a search that also matches inside
 	// words. A shorter search matches only beginnings of words.
 	minSubstring = 3
-	// minTrigrams and maxTrigrams are the numbers of trigrams that SQLite looks up for a short and
-	// for a long search. For each trigram SQLite reads the list of all records that have it. The
-	// query always compares the text too, so a few trigrams are sufficient.
+	// SQLite looks up minTrigrams to maxTrigrams trigrams of a search, or all trigrams of a very short
+	// search. For each trigram SQLite reads the list of all records that have it. The query also compares
+	// the text, so a few trigrams are sufficient.
 	minTrigrams, maxTrigrams = 4, 10
 	// blockIDs is the number of ids in a block of certificates_block_idx.
 	blockIDs = 1024
@@ -47,16 +47,16 @@ func like(column string, q *statement, search string) string {
 
 func pattern(search string) string { return "%" + db.EscapeLike(matchText(search)) + "%" }
 
-// Pattern returns the pattern for comparing search_text with the text of a search, by LIKE with the
-// backslash as ESCAPE. It is for lists that are too short to need an index.
+// Pattern returns the LIKE pattern for finding the text of a search in search_text. Its escape character
+// is the backslash. It is for lists that are too short to need an index.
 func Pattern(text string) string { return pattern(cert.FoldText(text)) }
 
-// found returns the terms that select records from the table of searches in PostgreSQL.
+// found returns the terms that select the matches of a search from certificate_search in PostgreSQL.
 func (v *view) found(q *statement, table string) []string {
 	return []string{table + ".institution_id = " + q.arg(v.InstitutionID), like(table+".text", q, v.Search), in(q, table+".source", v.ofSources())}
 }
 
-// coveredBySearch reports whether the table of searches has all columns that the list needs.
+// coveredBySearch reports whether certificate_search has all columns that the list needs in PostgreSQL.
 func (v *view) coveredBySearch() bool {
 	return v.only(searchIndex) && v.Sort == ByCreated && len(v.Statuses) == 0
 }
@@ -70,9 +70,9 @@ func (v *view) foundPostgres(q *statement) string {
 	return `certificate_search d CROSS JOIN certificates c WHERE ` + and(v.found(q, "d")) + ` AND c.id = d.id AND ` + and(v.base(q), v.withoutSearch(q), v.afterCursor(q))
 }
 
-// foundMaterialized returns the clauses of foundPostgres for a query with a limit. PostgreSQL plans
-// a materialized query as if all its rows were read. Otherwise the limit may cause the planner to
-// read the table instead of the index.
+// foundMaterialized returns the clauses of foundPostgres for a query with a limit, and a WITH clause that
+// the query must begin with. PostgreSQL plans a materialized query as if all its rows were read. Otherwise
+// the limit may cause the planner to read the table instead of the index.
 func (v *view) foundMaterialized(q *statement) (with, from string) {
 	const prefix = `WITH found AS MATERIALIZED (SELECT c.id, c.created_at FROM certificate_search c WHERE `
 	if v.coveredBySearch() {
@@ -95,9 +95,9 @@ func (v *view) foundSQLite(q *statement) string {
 		` AND c.id = certificate_search.rowid AND ` + and(v.base(q), v.filters(q), v.afterCursor(q))
 }
 
-// match returns the query for SQLite's index of trigrams. It has some trigrams of the search text
-// with doubled spaces, and the trigram of the institution. The migration writes the index in the
-// same form.
+// match returns the query for SQLite's index of trigrams. It has some trigrams of the search text with
+// doubled spaces, and the trigram of the institution. The triggers of certificate_search write the index
+// in the same form.
 func match(institutionID int64, search string) string {
 	text := []rune(strings.ReplaceAll(matchText(search), " ", "  "))
 	last := len(text) - 3
@@ -118,11 +118,11 @@ func match(institutionID int64, search string) string {
 	return strings.Join(terms, " AND ")
 }
 
-// firstFound returns a page of a search in the order of creation. SQLite's index of trigrams
-// returns the matches by id, which is almost that order. The method first reads as many matches by
-// id as the page needs, and takes the last creation time of these matches in the order of the list.
-// No record of the page comes after this time. The blocks of ids determine the last id of the
-// records up to that time. Only the matches up to this id are sorted.
+// firstFound returns a page of a search in the order of creation. SQLite's index of trigrams returns the
+// matches by id, which is almost this order. firstFound first reads as many matches by id as the page
+// needs. No record of the page comes after the last time of creation of these matches. lastBlock then
+// returns the last block of ids with a record up to this time, and only the matches up to this block are
+// sorted. "First", "last", "after" and "up to" refer to the order of the list, which may be descending.
 func (s *Service) firstFound(ctx context.Context, v *view) (items []item, err error) {
 	pick, direction := "min", "DESC"
 	if v.Ascending {
@@ -154,9 +154,9 @@ func (s *Service) firstFound(ctx context.Context, v *view) (items []item, err er
 	return items, err
 }
 
-// lastBlock returns the last block of ids, in the order of the list, in which the institution has a
-// record created up to a time. The result is the block first, or a block after it in the order of
-// the list.
+// lastBlock returns the last block of ids in which the institution has a record up to a time of creation.
+// The result is the block first or a block after it. "Last", "up to" and "after" refer to the order of the
+// list.
 func (s *Service) lastBlock(ctx context.Context, v *view, first, created int64) (block int64, err error) {
 	query := `WITH RECURSIVE block (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM block WHERE n < $1)
 		SELECT coalesce(min(n), $1) FROM block

@@ -10,8 +10,8 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// view is a filter in the form that queries use. Its exported fields identify the list. A cursor is
-// valid for that list only.
+// view is a filter in the form that queries use. Its exported fields identify the list. A cursor is valid
+// only for the list for which it was made.
 type view struct {
 	InstitutionID   int64         `json:"institution"`
 	Sources         []cert.Source `json:"sources"`
@@ -34,7 +34,7 @@ type view struct {
 	ExpiresTo       string        `json:"expires_to,omitempty"`
 	Replaced        Replaced      `json:"replaced,omitempty"`
 
-	// present are the sources of which the institution has certificates; see Service.present.
+	// present has the sources that Service.present returns. It is set only if Sources is empty.
 	present       []cert.Source
 	today         string
 	limit, offset int
@@ -222,8 +222,8 @@ func (v *view) filters(q *statement) (terms []string) {
 		terms = append(terms, like("c.search_text", q, v.Search))
 	}
 	if v.Title != "" {
-		// The title and the address are lines of search_text, so exclude the certificates with this address.
-		// A title that equals the name has no line of its own.
+		// search_text has lines with the title and with the address, so exclude the certificates with this
+		// address. If the title equals the name, search_text has only one line for both.
 		terms = append(terms, "c.email_folded <> "+q.arg(v.Title), `(c.search_text LIKE `+q.arg("%\n "+db.EscapeLike(v.Title)+"\n%")+` ESCAPE '\'
 			OR c.name_folded = `+q.arg(v.Title)+` AND lower(c.title) = lower(c.full_name))`)
 	}

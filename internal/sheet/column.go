@@ -23,7 +23,7 @@ const (
 	ExpiresOn  Column = "expires_on"
 )
 
-// Columns lists all meanings in the order of the form.
+// Columns lists all meanings, in the order in which pages show them.
 var Columns = []Column{Title, Name, GivenName, FamilyName, Email, File, IssueDate, Details, ExpiresOn}
 
 // meanings maps common names of columns to their meanings.
@@ -39,9 +39,9 @@ var meanings = headerNames(map[Column][]string{
 	ExpiresOn: {"expires on", "expires", "expiry", "expiry date", "expiration date", "valid until", "ablaufdatum", "gültig bis"},
 })
 
-// broaderMeanings maps more names of columns, in many languages. Detect and DetectColumns use them for
-// a meaning that no column has according to meanings, and the user confirms the result of Detect.
-// ColumnOf does not use them, because they are too broad for a program that cannot ask the user.
+// broaderMeanings maps more names of columns, in many languages, to their meanings. Detect and
+// DetectColumns use it for a meaning that they do not find with the names in meanings. ColumnOf does not
+// use it, because some names are ambiguous, and its caller is a program that cannot ask the user.
 var broaderMeanings = headerNames(map[Column][]string{
 	Title: {
 		"title", "certificate title", "certificate", "award", "award title", "qualification", "degree", "degree title", "programme", "program", "course", "course title",
@@ -107,9 +107,9 @@ var broaderMeanings = headerNames(map[Column][]string{
 	},
 })
 
-// nameParts maps the names of columns that contain a part of a person's name. The names with the
-// meaning Name can be a part as well: if the list also has a column with another part, Detect
-// decides by the content.
+// nameParts maps the names of columns that contain a part of a person's name. A column with the meaning
+// Name here, such as “Nom”, contains the whole name or a part. If the list also has a column with one
+// part, Detect decides by the values.
 var nameParts = headerNames(map[Column][]string{
 	GivenName: {
 		"first name", "given name", "given names", "forename", "forenames", "first names",
@@ -133,8 +133,7 @@ func headerNames(names map[Column][]string) map[string]Column {
 	return byName
 }
 
-// headerKey returns the letters and digits of a header in lower case and without accents, so that
-// common spellings of a name become equal.
+// headerKey implements Key.
 func headerKey(header string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsLetter(r) || unicode.IsDigit(r) {
@@ -152,9 +151,9 @@ func Key(name string) string { return headerKey(name) }
 // does not recognize the parts of a name.
 func ColumnOf(header string) Column { return meanings[headerKey(header)] }
 
-// DetectColumns returns the index of each column whose header has a known meaning. If two columns
-// have the same meaning, DetectColumns returns the first column. The parts of a name are returned
-// only if there is no column with the whole name.
+// DetectColumns returns the index of one column for each meaning that a header has. If several columns have
+// the same meaning, DetectColumns prefers a header in meanings, and then the first column. It returns the
+// parts of a name only if there is no column with the whole name.
 func DetectColumns(header []string) map[Column]int {
 	places := byHeader(header, nil)
 	if _, whole := places[Name]; whole {
@@ -164,8 +163,8 @@ func DetectColumns(header []string) map[Column]int {
 	return places
 }
 
-// byHeader returns the first column for each meaning of a header, except columns for which
-// contradicts returns true. contradicts may be nil.
+// byHeader returns one column for each meaning that a header has. It ignores columns for which contradicts
+// returns true. contradicts may be nil.
 func byHeader(header []string, contradicts func(Column, int) bool) map[Column]int {
 	places := map[Column]int{}
 	for _, known := range []map[string]Column{meanings, broaderMeanings, nameParts} {

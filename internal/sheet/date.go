@@ -26,11 +26,11 @@ const (
 var Orders = []Order{DayFirst, MonthFirst}
 
 const (
-	// minSerial and maxSerial limit the numbers that are read as dates in a column of dates: from
-	// 1927 to the last day that Excel supports.
+	// minSerial and maxSerial limit the serial numbers that Date accepts: from 1927 to the last day that
+	// Excel supports.
 	minSerial = 10_000
 	maxSerial = 2_958_465
-	// pivot is the last two-digit year that belongs to this century.
+	// Two-digit years up to pivot mean 2000 to 2049. Greater ones mean 1950 to 1999.
 	pivot = 49
 )
 
@@ -122,8 +122,8 @@ func fullYear(year, digits int) int {
 	}
 }
 
-// months are the names of the months in the languages of lists, besides English. Names are compared
-// without accents.
+// months maps the names of the months in other languages to the English names. Its keys are in the form
+// that headerKey returns.
 var months = monthNames(
 	"januar jänner jan janvier janv enero janeiro gennaio يناير كانون_الثاني जनवरी",
 	"februar feber feb février févr febrero fevereiro febbraio فبراير شباط फरवरी फ़रवरी",
@@ -149,8 +149,8 @@ func monthNames(names ...string) map[string]string {
 	return byName
 }
 
-// englishWords returns the words of a date with the English name of the month, without words such as
-// “de” and “of”, and without the ending of a number such as “1er”.
+// englishWords returns the words of a date with the English name of the month. It removes words such as
+// “de” and “of”, and endings of numbers such as the “er” of “1er”.
 func englishWords(words []string) (list []string) {
 	for i := 0; i < len(words); i++ {
 		word := words[i]
@@ -194,7 +194,7 @@ func parseSerial(text string) (date string, ok bool) {
 // cjkSeparators replaces the separators of Chinese and Japanese dates.
 var cjkSeparators = strings.NewReplacer("年", "-", "月", "-", "日", "")
 
-// asciiDigits replaces the decimal digits of other scripts and removes marks of direction.
+// asciiDigits replaces the decimal digits of other scripts with ASCII digits, and removes direction marks.
 func asciiDigits(text string) string {
 	return strings.Map(func(r rune) rune {
 		switch {

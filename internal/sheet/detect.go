@@ -16,17 +16,17 @@ const (
 	maxExamined = 2000
 	// mostly is the minimum share, in percent, of the values of a column that must have the same form.
 	mostly = 80
-	// maxAge is the age in years from which the newest date of a column is probably not a date of
-	// issue. Such a column may contain dates of birth, unless its header mentions the issue.
+	// maxAge is the maximum age, in years, of the newest date in a column of dates of issue. If all dates
+	// are older, they may be dates of birth, and the header must mention the issue.
 	maxAge = 14
 )
 
 // Detect returns the index of the column for each recognized meaning. It uses the headers and the
-// values: a column whose header is unknown or misleading is recognized by e-mail addresses, dates,
-// names of files and full names. isFile reports whether a text is the name of an uploaded file; it
-// may be nil. taken are the columns that the caller uses for something else: Detect returns such a column
-// only if its header has a known meaning, and not because of its values. If several columns are equally
-// plausible, Detect returns none of them.
+// values: a column whose header is unknown or misleading is recognized by e-mail addresses, dates, names
+// of files and full names. If the values of several columns are equally plausible, Detect returns none of
+// these columns. isFile reports whether a text is the name of an uploaded file; it may be nil. taken are
+// the columns that the caller uses for something else. Detect recognizes these columns only by their
+// headers.
 func Detect(header []string, rows []Row, taken []int, isFile func(string) bool, now time.Time) map[Column]int {
 	d := newDetector(header, rows, taken, isFile, now)
 	d.splitNames()
@@ -51,8 +51,8 @@ func DateColumns(header []string, rows []Row) []int {
 	return list
 }
 
-// profile counts the values of a column by their form. values is the number of values, and
-// different is the number of different values.
+// profile counts the values of a column by their form. values is the number of values, and different is
+// the number of different values. newest is the newest date.
 type profile struct {
 	values, different, emails, dates, files, extensions, names int
 	newest                                                     string
@@ -65,7 +65,7 @@ func (p *profile) share(n int) int {
 	return 100 * n / p.values
 }
 
-// individual reports whether most values occur only once, as the values of people do.
+// individual reports whether most values of the column are different, as the names of people are.
 func (p *profile) individual() bool { return p.share(p.different) >= mostly }
 
 type detector struct {
@@ -133,7 +133,8 @@ func (d *detector) contradicts(meaning Column, at int) bool {
 	}
 }
 
-// anyDate reports whether a column has a value that Date accepts. Such a value may be a number.
+// anyDate reports whether a column has a value that Date recognizes. This includes serial numbers and
+// ambiguous dates.
 func (d *detector) anyDate(column int) bool {
 	return slices.ContainsFunc(d.rows, func(r Row) bool {
 		date, ambiguous := Date(r.Cell(column), Unknown)
@@ -141,9 +142,10 @@ func (d *detector) anyDate(column int) bool {
 	})
 }
 
-// splitNames decides whether the column of the name has whole names, if there is also a column with
-// a part of the name: "Name" beside "Vorname" is a family name, and "Nombre" beside "Apellidos" is a
-// given name, unless the values contain the other part.
+// splitNames decides by the values whether the column with the meaning Name has whole names, if there is
+// also a column with one part of the name. If fewer than half of the names contain this part, the column
+// has the missing part. For example, "Name" next to "Vorname" is a family name, and "Nombre" next to
+// "Apellidos" is a given name.
 func (d *detector) splitNames() {
 	whole, ok := d.places[Name]
 	if !ok {
@@ -175,7 +177,7 @@ func (d *detector) splitNames() {
 	}
 }
 
-// detectByContent adds the meanings that no header has.
+// detectByContent finds columns by their values for the meanings that no header has.
 func (d *detector) detectByContent() {
 	d.add(Email, func(_ int, p *profile) bool { return p.share(p.emails) >= mostly })
 	d.add(File, func(_ int, p *profile) bool { return p.share(p.files) >= mostly || p.share(p.extensions) >= mostly })
@@ -191,8 +193,8 @@ func (d *detector) detectByContent() {
 	}
 }
 
-// add adds a meaning if exactly one free column fits. If several columns fit, add uses the column whose
-// values are individual, provided that there is only one.
+// add adds a meaning if exactly one free column fits. If several columns fit, exactly one of them must
+// have individual values.
 func (d *detector) add(meaning Column, fits func(int, *profile) bool) {
 	if _, found := d.places[meaning]; found {
 		return
@@ -206,8 +208,8 @@ func (d *detector) add(meaning Column, fits func(int, *profile) bool) {
 	}
 }
 
-// addDate adds the date of issue. If several columns have dates, the header must mention the issue,
-// the award or the graduation.
+// addDate adds the date of issue. If several columns have dates, or if the dates are older than maxAge,
+// the header must mention the issue, the award or the graduation.
 func (d *detector) addDate() {
 	if _, found := d.places[IssueDate]; found {
 		return
@@ -226,7 +228,7 @@ func (d *detector) addDate() {
 	}
 }
 
-// free returns the columns without a meaning that fit.
+// free returns the columns that fit, have values, and are not used for another purpose.
 func (d *detector) free(fits func(int, *profile) bool) (list []int) {
 	used := map[int]bool{}
 	for _, at := range slices.Concat(d.taken, slices.Collect(maps.Values(d.places))) {
@@ -240,9 +242,9 @@ func (d *detector) free(fits func(int, *profile) bool) (list []int) {
 	return list
 }
 
-// issueWords are parts of headers of dates of issue, and expiryWords of the last days of validity.
-// otherDates are parts of headers of other dates: of birth, of enrolment, of a beginning, and of the end
-// of validity.
+// issueWords are parts of headers of dates of issue, and expiryWords are parts of headers of last days of
+// validity. otherDates are parts of headers of dates that are not dates of issue: dates of birth, of
+// enrolment, of a beginning, and of the end of validity.
 var (
 	issueWords = headerKeys(
 		"issue", "award", "conferr", "graduat", "complet", "certificat", "diplom",
@@ -278,8 +280,8 @@ func looksLikeEmail(text string) bool {
 	return err == nil && strings.Contains(a.Address[strings.LastIndex(a.Address, "@")+1:], ".")
 }
 
-// looksLikeDate returns a date in a text that is probably meant as a date, or "". A number without
-// separators may be anything, for example a student's number.
+// looksLikeDate returns the date that a text probably means, or "". It ignores numbers without separators,
+// because they may be the numbers of students, for example.
 func looksLikeDate(text string) string {
 	if !strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsDigit(r) }) || utf8.RuneCountInString(text) < len("1/1/26") {
 		return ""
@@ -308,8 +310,8 @@ func hasExtension(text string) bool {
 // maxWords is the maximum number of words of a full name.
 const maxWords = 6
 
-// looksLikeName reports whether a text may be a full name: two or more words of letters, or two to
-// four characters of a script without spaces between words.
+// looksLikeName reports whether a text may be a full name: two to maxWords words, or two to four Chinese,
+// Japanese or Korean characters.
 func looksLikeName(text string) bool {
 	words := strings.FieldsFunc(text, func(r rune) bool { return unicode.IsSpace(r) || r == ',' || r == '·' || r == '・' })
 	for _, word := range words {
@@ -328,7 +330,8 @@ func looksLikeName(text string) bool {
 	if len(words) < 2 || len(words) > maxWords {
 		return false
 	}
-	// In a script with upper and lower case, a name begins with a capital letter.
+	// In a script with upper and lower case, the first and the last word of a name begin with a capital
+	// letter.
 	first, _ := utf8.DecodeRuneInString(words[0])
 	last, _ := utf8.DecodeRuneInString(words[len(words)-1])
 	return !unicode.IsLower(first) && !unicode.IsLower(last)

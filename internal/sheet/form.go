@@ -6,18 +6,18 @@ import (
 	"time"
 )
 
-// Form is what the values of a column have in common.
+// Form is the common form of the values of a column, such as dates.
 type Form string
 
-// These are the forms of values that are recognized.
+// These are the forms that Forms and FormOfName recognize.
 const (
 	Emails Form = "emails"
 	Dates  Form = "dates"
 	People Form = "people"
 )
 
-// Forms returns the form of the values of each column, or "". Unlike
-// DateColumns, it does not exclude columns with dates of birth.
+// Forms returns the form of the values of each column, or "". Unlike DateColumns, it does not exclude dates
+// of birth and similar dates.
 func Forms(header []string, rows []Row) []Form {
 	d := newDetector(header, rows, nil, nil, time.Time{})
 	list := make([]Form, len(header))
@@ -35,7 +35,7 @@ func Forms(header []string, rows []Row) []Form {
 	return list
 }
 
-// formWords are parts of the names of columns by the form of their values.
+// formWords has parts of the names of columns, by the form that the values probably have.
 var formWords = []struct {
 	form  Form
 	words []string

@@ -14,12 +14,12 @@ import (
 const (
 	// MaxFile is the maximum size of a list in bytes.
 	MaxFile = 32 << 20
-	// MaxRows is the maximum number of rows of Read that are not empty, without the header.
+	// MaxRows is the maximum number of rows that Read accepts, without the header and empty rows.
 	MaxRows = 10_000
 	// MaxColumns is the maximum number of columns.
 	MaxColumns = 100
 	// MaxCell is the maximum number of characters of a cell. No field of a certificate is longer than
-	// 1,000 characters, and a page shows many cells.
+	// 1,000 characters.
 	MaxCell = 10_000
 	// maxText is the maximum size of all cells together in bytes.
 	maxText = 32 << 20
@@ -29,7 +29,7 @@ const (
 	maxNotices = 20
 )
 
-// Refusal is the error for a list that cannot be read. Its message is a sentence for the user.
+// Refusal is the error for a list that cannot be read. Its message is for the user.
 type Refusal struct{ Message string }
 
 // Error returns the message.
@@ -74,7 +74,7 @@ func IsListName(name string) bool {
 }
 
 // Read reads a list from an Excel workbook or from CSV. Read detects the format from the content.
-// The error is a *Refusal if the list is not valid; any other error means that r failed or that ctx
+// The error wraps a *Refusal if the list is not valid. Any other error means that r failed or that ctx
 // ended.
 func Read(ctx context.Context, r io.Reader) (*Table, error) { return ReadUpTo(ctx, r, MaxRows) }
 
@@ -91,7 +91,7 @@ func ReadUpTo(ctx context.Context, r io.Reader, maxRows int) (*Table, error) {
 	case bytes.HasPrefix(raw, []byte("PK\x03\x04")):
 		err = t.readWorkbook(ctx, raw)
 	case bytes.HasPrefix(raw, []byte{0xD0, 0xCF, 0x11, 0xE0, 0xA1, 0xB1, 0x1A, 0xE1}):
-		// A compound file is a workbook of Excel 97, or an encrypted workbook.
+		// A file with this signature is a workbook of Excel 97, or an encrypted workbook.
 		err = refusal("The list is an old Excel workbook (.xls), or one with a password. Save it as .xlsx without a password and choose it again.")
 	default:
 		err = t.readText(raw)
@@ -113,7 +113,7 @@ func (t *Table) note(text string) {
 	}
 }
 
-// checkCell rejects a cell that is too long. column counts from 0.
+// checkCell returns a *Refusal if a cell is too long. column counts from 0.
 func (t *Table) checkCell(number, column int, text string) error {
 	n := utf8.RuneCountInString(text)
 	if n <= MaxCell {

@@ -65,17 +65,17 @@ func TestReadListsOfDifferentPrograms(t *testing.T) {
 		}
 	}
 	if table := mustRead(t, []byte(windows)); len(table.Notices) != 1 || !strings.Contains(table.Notices[0], "Windows-1252") {
-		t.Errorf("notices = %q, want one about the guessed encoding", table.Notices)
+		t.Errorf("notices = %q, want one about Windows-1252", table.Notices)
 	}
 }
 
-// TestCellLongerThanTheLimitIsRefused checks that no cell has more than 10,000 characters, and that
-// the message names the cell.
+// TestCellLongerThanTheLimitIsRefused checks that a list with a cell of more than 10,000 characters is
+// refused, and that the message names the cell.
 func TestCellLongerThanTheLimitIsRefused(t *testing.T) {
 	t.Parallel()
 	longest := strings.Repeat("ä", MaxCell)
 	if table := mustRead(t, []byte("Name,File\n"+longest+",a.pdf\n")); table.Rows[0].Cells[0] != longest {
-		t.Errorf("a cell of %d characters was changed", MaxCell)
+		t.Errorf("a cell of %d characters was changed, want it unchanged", MaxCell)
 	}
 	for name, tc := range map[string]struct {
 		raw  []byte
@@ -283,7 +283,7 @@ func TestReadRefusesInvalidLists(t *testing.T) {
 		}
 	}
 	if _, err := ReadUpTo(t.Context(), strings.NewReader(many), MaxRows+1); err != nil {
-		t.Errorf("the list with another maximum number of rows: error = %v, want a table", err)
+		t.Errorf("ReadUpTo with at most %d rows: error = %v, want a table", MaxRows+1, err)
 	}
 }
 
@@ -361,7 +361,7 @@ func TestDetectColumns(t *testing.T) {
 	}
 }
 
-// The numbers of the rows of a CSV text are those of a spreadsheet, which shows empty lines too.
+// The rows of a CSV text have the numbers that a spreadsheet displays. An empty line is a row too.
 func TestRowNumbers(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
@@ -378,7 +378,7 @@ func TestRowNumbers(t *testing.T) {
 			numbers = append(numbers, row.Number)
 		}
 		if !slices.Equal(numbers, []int{2, 4, 7}) {
-			t.Errorf("%q: the rows are %v, want 2, 4 and 7", text, numbers)
+			t.Errorf("%q: row numbers = %v, want [2 4 7]", text, numbers)
 		}
 	}
 }
@@ -390,7 +390,7 @@ func FuzzRead(f *testing.F) {
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		table, err := Read(t.Context(), bytes.NewReader(raw))
 		if (table == nil) == (err == nil) {
-			t.Fatal("Read must return either a table or an error")
+			t.Fatalf("Read = %v, error %v; want either a table or an error", table, err)
 		}
 		if err != nil {
 			if _, ok := errors.AsType[*Refusal](err); !ok {

@@ -11,14 +11,13 @@ import (
 // templateColumn is a column of the template.
 type templateColumn struct {
 	column Column
-	// header is the text of the header. DetectColumns recognizes this text. hint and example explain
-	// the column to the user.
+	// header is the text of the header. hint and example explain the column to the user.
 	header, hint, example string
 	width                 float64
 }
 
-// templateColumns are the columns of the template. The template has one column for the whole name;
-// DetectColumns also accepts lists with separate columns for the parts of the name.
+// templateColumns are the columns of the template. DetectColumns recognizes their headers. The template has
+// one column for the whole name; DetectColumns also recognizes separate columns for the parts of the name.
 var templateColumns = []templateColumn{
 	{Title, "Title", "The title of the award, as on the certificate. Required.", "Bachelor of Science in Physics", 36},
 	{Name, "Full name", "The person's name, as on the certificate. Required.", "Ada Obi", 26},
@@ -30,8 +29,8 @@ var templateColumns = []templateColumn{
 }
 
 const (
-	// listSheet is the sheet for the user's rows. It is the first sheet, because Read reads the
-	// first visible sheet that is not empty.
+	// listSheet is the name of the sheet for the user's rows. It is the first sheet, because Read reads the
+	// first visible sheet that is not empty. guideSheet is the name of the sheet that explains the columns.
 	listSheet  = "Certificates"
 	guideSheet = "How to fill it in"
 )
@@ -40,7 +39,7 @@ const (
 type Example struct {
 	Header   string
 	Required bool
-	// hint and example explain the column. They are empty for a column that a placeholder of the template names.
+	// hint and example explain the column. They are empty for the column of a placeholder of the template.
 	hint, example string
 	column        Column
 }
@@ -64,7 +63,7 @@ func Examples(hasTitle bool) []Example {
 	return list
 }
 
-// columnsOf returns the columns of a list for the examples. An example without a hint gets a general one.
+// columnsOf returns the columns of a list for the examples. An example without a hint gets a general hint.
 func columnsOf(examples []Example) []templateColumn {
 	list := make([]templateColumn, len(examples))
 	for i, e := range examples {
@@ -126,7 +125,8 @@ func fillTemplate(f *excelize.File, columns []templateColumn) error {
 	if err != nil {
 		return err
 	}
-	// A text column does not change the user's input, such as the file name 007.
+	// Excel does not change the user's input in cells with the number format for text. With other formats,
+	// it would change the file name 007 to 7.
 	text, err := f.NewStyle(&excelize.Style{NumFmt: 49})
 	if err != nil {
 		return err

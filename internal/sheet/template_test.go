@@ -36,17 +36,17 @@ func TestTemplateColumnsAreRecognised(t *testing.T) {
 	for name, list := range map[string]*bytes.Buffer{"CSV": &csv, "workbook": &filled} {
 		table, err := Read(t.Context(), list)
 		if err != nil {
-			t.Fatalf("%s: Read: error = %v", name, err)
+			t.Fatalf("%s: Read: error = %v, want none", name, err)
 		}
 		places := DetectColumns(table.Header)
 		if len(places) != len(table.Header) || len(places) != 7 {
-			t.Errorf("%s: %d of the columns %q are recognized, want all of 7 columns", name, len(places), table.Header)
+			t.Errorf("%s: %d of the columns %q are recognized, want 7 of 7", name, len(places), table.Header)
 		}
 		want := map[Column]string{Title: "BSc", Name: "Ada Obi", Email: "ada@example.org", File: "007", IssueDate: "2026-06-30", Details: "", ExpiresOn: ""}
 		for column, text := range want {
 			at, ok := places[column]
 			if cells := table.Rows[0].Cells; !ok || at < len(cells) && cells[at] != text || at >= len(cells) && text != "" {
-				t.Errorf("%s: the cell of %s is not %q in %q", name, column, text, cells)
+				t.Errorf("%s: cells = %q, want %q in the column %s", name, cells, text, column)
 			}
 		}
 		if len(table.Rows) != 1 {
@@ -77,7 +77,7 @@ func TestTemplateHasNoRows(t *testing.T) {
 	}
 	for i, head := range rows[0] {
 		if !slices.Contains(guide[i+1], head) || len(guide[i+1]) != 3 {
-			t.Errorf("the guide does not explain %s: %s", head, fmt.Sprint(guide[i+1]))
+			t.Errorf("row %d of the guide = %s, want %s, a hint and an example", i+2, fmt.Sprint(guide[i+1]), head)
 		}
 	}
 }

@@ -28,7 +28,7 @@ var ErrNotText = errors.New("not text")
 // Text converts text to UTF-8. A byte order mark selects the encoding (Unicode 16, 23.8); without
 // one, the text must be UTF-8. If the text has no line feed, Text replaces carriage returns with
 // line feeds. The error is an *EncodingError if the text is not valid UTF-8, and wraps ErrNotText
-// if the text contains a null byte or is damaged UTF-16.
+// if the text contains a NUL character or is invalid UTF-16.
 func Text(raw []byte) ([]byte, error) {
 	switch {
 	case bytes.HasPrefix(raw, []byte(byteOrderMark)):
@@ -108,18 +108,18 @@ func Separator(text []byte) (comma rune, rest []byte) {
 // Records reads the rows of a CSV text.
 type Records struct {
 	in          *csv.Reader
-	number, end int // the number and the last line of the last row
+	number, end int // the number of the row that was read last, and its last line
 }
 
-// NewRecords returns the rows of a text with a field separator. Rows can have different numbers of cells.
+// NewRecords returns Records for a text with a field separator. Rows can have different numbers of cells.
 func NewRecords(text []byte, comma rune) *Records {
 	in := csv.NewReader(bytes.NewReader(text))
 	in.Comma, in.FieldsPerRecord = comma, -1
 	return &Records{in: in}
 }
 
-// Read returns the next row that is not empty, and its number as a spreadsheet displays it, from 1. The
-// errors are those of csv.Reader.Read.
+// Read returns the next row that is not an empty line, and its number as a spreadsheet displays it, from
+// 1. The errors are those of csv.Reader.Read.
 func (r *Records) Read() (number int, record []string, err error) {
 	if record, err = r.in.Read(); err != nil {
 		return 0, nil, err
@@ -134,8 +134,8 @@ func (r *Records) Read() (number int, record []string, err error) {
 func (t *Table) readText(raw []byte) error {
 	text, err := Text(raw)
 	if _, ok := errors.AsType[*EncodingError](err); ok {
-		// Assume the encoding that Excel writes on most computers. Every byte is valid in
-		// this encoding, so other encodings cannot be detected.
+		// Windows-1252 is the encoding that Excel uses on most computers. All bytes are
+		// accepted in this encoding, so other encodings cannot be detected.
 		if text, err = charmap.Windows1252.NewDecoder().Bytes(raw); err != nil {
 			return refusal("The list is in an encoding that is not known. Save it as “CSV UTF-8” and choose it again.")
 		}

@@ -18,14 +18,14 @@ import (
 const (
 	// maxParts is the maximum number of files in a workbook.
 	maxParts = 2000
-	// maxUnpacked is the maximum size of all unpacked parts in bytes. maxShared and maxStyles are
-	// lower, because shared strings, styles and the list of sheets need many times their size in
+	// maxUnpacked is the maximum size of all unpacked parts in bytes. maxShared limits the shared strings,
+	// and maxStyles limits the styles and the list of sheets. These parts need many times their size in
 	// memory.
 	maxUnpacked = 64 << 20
 	maxShared   = 24 << 20
 	maxStyles   = 4 << 20
-	// maxRatio is the maximum compression ratio of parts larger than smallPart: real rows do not
-	// reach this ratio.
+	// maxRatio is the maximum compression ratio of parts larger than smallPart. Real lists do not reach
+	// this ratio.
 	maxRatio  = 250
 	smallPart = 4 << 20
 	// rowsPerCheck is the number of rows between two checks of the context.
@@ -89,8 +89,8 @@ func (t *Table) readWorkbook(ctx context.Context, raw []byte) (err error) {
 
 var errDamaged = refusal("The workbook is damaged and cannot be read. Save it again, or save the list as CSV.")
 
-// checkParts checks the sizes of a workbook's parts in the archive's directory before any part is
-// unpacked. Unpacking stops at the declared size.
+// checkParts checks the sizes of a workbook's parts that the archive declares, before any part is unpacked.
+// Unpacking stops at the declared size.
 func checkParts(raw []byte) error {
 	archive, err := zip.NewReader(bytes.NewReader(raw), int64(len(raw)))
 	if err != nil {

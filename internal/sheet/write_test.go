@@ -50,7 +50,7 @@ func TestWrittenRowsReadBack(t *testing.T) {
 	}
 	text, ok := strings.CutPrefix(b.String(), "\uFEFF")
 	if !ok || !strings.Contains(text, "\r\n") {
-		t.Fatalf("no byte order mark or no CRLF in %q", b.String())
+		t.Fatalf("got %q, want a byte order mark and CRLF", b.String())
 	}
 	got, err := csv.NewReader(strings.NewReader(text)).ReadAll()
 	if err != nil || len(got) != 3 || got[1][0] != rows[1][0] || got[1][1] != rows[1][1] || got[2][0] != "'=1+1" {
@@ -78,6 +78,6 @@ func (brokenWriter) Write([]byte) (int, error) { return 0, errors.New("connectio
 func TestFlushReturnsWriteError(t *testing.T) {
 	t.Parallel()
 	if err := NewWriter(brokenWriter{}).Flush(); err == nil {
-		t.Error("Flush returned no error after a failed write")
+		t.Error("Flush() = nil, want the error of the writer")
 	}
 }

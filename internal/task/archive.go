@@ -23,12 +23,12 @@ const (
 	// download an archive of this size in one request, and all programs that open ZIP files can
 	// read such an archive.
 	maxArchiveSize = 2 << 30
-	// maxFileName bounds the name and title in a file name, in bytes.
+	// maxFileName is the maximum length of the name and the title in a file name, in bytes.
 	maxFileName = 120
 	// archiveTable is the name of the file with the table of certificates in an archive.
 	archiveTable = "certificates.csv"
-	// archiveMissing is the name of the file that lists the missing files. It is only in an archive
-	// that lacks files.
+	// archiveMissing is the name of the file that lists the missing files. An archive has it only if
+	// files are missing.
 	archiveMissing = "missing-files.txt"
 )
 
@@ -39,10 +39,10 @@ type Archive struct {
 	list, others []*cert.Certificate
 	// damaged has the certificates of list whose stored files Write found damaged or missing.
 	damaged map[*cert.Certificate]bool
-	// Size is the number of bytes that Write writes if no stored file is damaged.
+	// Size is the number of bytes that Write writes if no stored file is damaged or missing.
 	Size int64
-	// Missing is the number of certificates of the selection that have no valid verified PDF. These
-	// certificates are only in the table of the archive.
+	// Missing is the number of selected certificates that are not approved or have no verified PDF. They
+	// are only in the table of the archive.
 	Missing int
 }
 
@@ -86,11 +86,11 @@ func (p *Archive) Count() int { return len(p.list) }
 // Write writes the archive. It compares each file with its digest before it writes the file. A file
 // that is damaged or missing is not in the archive. The table states this, and the file
 // archiveMissing lists the missing files. If another error occurs, Write stops. The archive then
-// lacks its directory, so no program accepts it as complete.
+// has no central directory, so no program accepts it as complete.
 func (p *Archive) Write(ctx context.Context, out io.Writer) error { return p.write(ctx, out, false) }
 
-// write writes the archive and sets its size. If sizeOnly is true, it omits the content of the
-// files and adds their sizes.
+// write writes the archive and sets its size. If sizeOnly is true, it does not write the content of the
+// PDFs, but adds their sizes.
 func (p *Archive) write(ctx context.Context, w io.Writer, sizeOnly bool) error {
 	out := &counter{w: w}
 	z := zip.NewWriter(out)
@@ -183,7 +183,7 @@ func (p *Archive) missing() string {
 	return b.String()
 }
 
-// table returns the table of the archive.
+// table returns the table of the archive as CSV.
 func (p *Archive) table() (string, error) {
 	var b strings.Builder
 	out := sheet.NewWriter(&b)

@@ -44,7 +44,7 @@ func TestArchiveOpensInOtherPrograms(t *testing.T) {
 		t.Fatal(err)
 	}
 	if int64(b.Len()) != a.Size || a.Count() != len(ids) || a.Missing != 1 {
-		t.Errorf("wrote %d bytes, Size = %d, Count = %d, Missing = %d, want Size bytes, all approved certificates and 1 missing", b.Len(), a.Size, a.Count(), a.Missing)
+		t.Errorf("wrote %d bytes, Size = %d, Count = %d, Missing = %d, want Size bytes, Count = %d and Missing = 1", b.Len(), a.Size, a.Count(), a.Missing, len(ids))
 	}
 	z, err := zip.NewReader(bytes.NewReader(b.Bytes()), int64(b.Len()))
 	if err != nil {
@@ -66,22 +66,22 @@ func TestArchiveOpensInOtherPrograms(t *testing.T) {
 		if f.Name == archiveTable {
 			for _, id := range []string{waiting.ReferenceID, first} {
 				if !bytes.Contains(content, []byte(id)) {
-					t.Errorf("the table of the archive lacks %s", id)
+					t.Errorf("table = %s, want a row with %s", content, id)
 				}
 			}
 			if bytes.Contains(content, []byte(foreign.ReferenceID)) {
-				t.Error("the table of the archive has a certificate of another institution")
+				t.Errorf("table = %s, want no certificate of another institution", content)
 			}
 			continue
 		}
 		c := of[f.Name]
 		if c == nil || sha256.Sum256(content) != c.Verified.SHA256 || f.Modified.Unix()/2 != c.ApprovedAt.Unix()/2 {
-			t.Errorf("entry %s differs in digest or time from the certificate %+v; modified at %v", f.Name, c, f.Modified)
+			t.Errorf("entry %s, modified at %v: want the digest and the time of approval of the certificate %+v", f.Name, f.Modified, c)
 		}
 		delete(of, f.Name)
 	}
 	if len(of) != 0 {
-		t.Errorf("certificates without an entry: %v", of)
+		t.Errorf("certificates without an entry: %v, want none", of)
 	}
 	path := filepath.Join(t.TempDir(), "a.zip")
 	if err := os.WriteFile(path, b.Bytes(), 0o600); err != nil {
@@ -139,18 +139,18 @@ func TestArchiveContinuesWithoutDamagedFiles(t *testing.T) {
 			files := contents(t, b.Bytes())
 			for _, c := range []*cert.Certificate{first, last} {
 				if sha256.Sum256(files[fileName(c)]) != c.Verified.SHA256 {
-					t.Errorf("the archive lacks %s, or has it with another digest", fileName(c))
+					t.Errorf("%s is not in the archive or has a different digest, want the verified PDF", fileName(c))
 				}
 			}
 			if _, ok := files[fileName(damaged)]; ok || len(files) != 4 {
-				t.Errorf("the archive has %d files and the damaged file: %t, want 4 and false", len(files), ok)
+				t.Errorf("the archive has %d files, with the damaged file %t; want 4 files without it", len(files), ok)
 			}
 			if list := string(files[archiveMissing]); !strings.Contains(list, fileName(damaged)) || strings.Contains(list, fileName(first)) {
 				t.Errorf("the list of missing files = %s, want only the damaged file", list)
 			}
 			table := string(files[archiveTable])
 			if strings.Count(table, "(none: the stored file is damaged or missing)") != 1 || strings.Contains(table, fileName(damaged)) || !strings.Contains(table, fileName(last)) {
-				t.Errorf("table = %s, want one damaged file", table)
+				t.Errorf("table = %s, want exactly one certificate with a damaged file", table)
 			}
 			if n, err := v.certs.Damaged(t.Context()); err != nil || n != 1 {
 				t.Errorf("%d certificates have a failed check after Write, want 1; err = %v", n, err)
@@ -159,7 +159,7 @@ func TestArchiveContinuesWithoutDamagedFiles(t *testing.T) {
 	}
 }
 
-// contents returns the files of an archive.
+// contents returns the contents of the files of an archive, by name.
 func contents(t *testing.T, archive []byte) map[string][]byte {
 	t.Helper()
 	z, err := zip.NewReader(bytes.NewReader(archive), int64(len(archive)))
@@ -220,6 +220,6 @@ func TestArchiveWithoutDeletedFiles(t *testing.T) {
 	}
 	files := contents(t, b.Bytes())
 	if table := string(files[archiveTable]); len(files) != 2 || !strings.Contains(table, "(none: its files were deleted)") {
-		t.Errorf("the archive has %d files and the table %s, want 2 files and a certificate whose files were deleted", len(files), table)
+		t.Errorf("the archive has %d files and the table %s, want 2 files and a row that says that files were deleted", len(files), table)
 	}
 }

@@ -34,7 +34,7 @@ func (s *Service) changeTx(ctx context.Context, tx *db.Tx, d *Task, uuids []stri
 		}
 		results = append(results, r)
 	}
-	// A person gets one mail about all of the person's certificates that were revoked in one step.
+	// A recipient gets one mail about all certificates that were revoked in one step.
 	if len(revoked) > 0 {
 		err = s.certs.TellRevokedTx(ctx, tx, revoked)
 	}

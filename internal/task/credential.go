@@ -13,17 +13,17 @@ import (
 	"github.com/certvault/certvault/internal/sheet"
 )
 
-// maxCredentials is the maximum number of certificates in an archive. A credential has about 4 KB, and is
-// signed when it is first requested.
+// maxCredentials is the maximum number of certificates in an archive of credentials. A credential has
+// about 4 KB, and is signed when it is first requested.
 const maxCredentials = 1000
 
 // credentialTable is the name of the table in an archive of credentials.
 const credentialTable = "credentials.csv"
 
 // Credentials returns a ZIP archive with a table of the selected certificates and their credentials in
-// JSON-LD, and records the export in the audit log. The archive has credentials only for certificates that
-// are approved. The error is fault.Invalid if the selection is not valid, has too many certificates, or has
-// no certificate with a credential.
+// JSON-LD, and records the export in the audit log. The archive has credentials only of approved
+// certificates. The error is fault.Invalid if the selection is not valid, has too many certificates, or has
+// no approved certificate with a credential.
 func (s *Service) Credentials(ctx context.Context, institutionID int64, selection Selection) ([]byte, error) {
 	var list []*cert.Certificate
 	some := false
@@ -73,7 +73,7 @@ func (s *Service) Credentials(ctx context.Context, institutionID int64, selectio
 	return out.Bytes(), s.recordExport(ctx, institutionID, "credentials", selection)
 }
 
-// exportable reports whether the credential of a certificate is exported.
+// exportable reports whether a certificate is approved and has a credential.
 func exportable(c *cert.Certificate) bool { return c.Status == cert.Approved && issuer.Has(c) }
 
 func addText(z *zip.Writer, name string, text []byte) error {

@@ -18,8 +18,7 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// Decides reports whether the task decides applications: its kind is an application.Decision. Other tasks
-// change certificates.
+// Decides reports whether tasks of this kind decide applications. Tasks of other kinds change certificates.
 func (k Kind) Decides() bool { return slices.Contains(application.Decisions, application.Decision(k)) }
 
 // Decisions is the data of a task that decides applications.
@@ -38,9 +37,10 @@ type decisions struct {
 	Member       int64                  `json:"member"`
 }
 
-// Decide starts a task that decides applications in their order. Each is decided only if it has not changed
-// since the reviewer saw it, and if the reviewer may still decide it. The error is fault.Invalid if there
-// are no or too many applications, one is not valid, or the text is not valid for the decision.
+// Decide starts a task that decides n.Applications in this order. An application is decided only if it has
+// not changed since the reviewer saw it, and if the reviewer may still decide it. The error is
+// fault.BadRequest for an unknown decision. It is fault.Invalid if there are no or too many applications,
+// if an id or a revision is not valid, or if the text is not valid for the decision.
 func (s *Service) Decide(ctx context.Context, institutionID int64, n Decisions) (*Task, error) {
 	if !Kind(n.Decision).Decides() {
 		return nil, fault.New(fault.BadRequest, "Invalid operation")
@@ -82,7 +82,8 @@ func checkApplications(selected []application.Selected) ([]application.Selected,
 }
 
 // decideAll decides the applications of a task that have no result, until the task is finished or workTime
-// has passed. It reads the task once, because the list of its applications may be long.
+// has passed. It updates d instead of reading the task for each application, because the list of
+// applications may be long.
 func (s *Service) decideAll(ctx context.Context, d *Task) (finished bool, err error) {
 	inst, err := account.InstitutionByID(ctx, s.db, d.institutionID)
 	if err != nil {
@@ -100,8 +101,8 @@ func (s *Service) decideAll(ctx context.Context, d *Task) (finished bool, err er
 	return false, nil
 }
 
-// decideNext decides the next application of a task. The decision and its result are one transaction, so
-// that a task that continues after a crash decides no application twice.
+// decideNext decides the next application of a task. The decision and its result are stored in one
+// transaction, so that a task that continues after a crash decides no application twice.
 func (s *Service) decideNext(ctx context.Context, inst *account.Institution, d *Task) (finished bool, err error) {
 	at := d.Total()
 	one := d.decisions.Applications[at]
@@ -141,8 +142,8 @@ func (s *Service) decideNext(ctx context.Context, inst *account.Institution, d *
 	return next == "", nil
 }
 
-// decideOne takes the decision of a task about one application. The member may have lost the role since the
-// task was started.
+// decideOne decides one application of a task. It checks the role of the member again, because the role may
+// have changed since the task was started.
 func (s *Service) decideOne(ctx context.Context, inst *account.Institution, d *Task, one application.Selected, then application.TxFunc) error {
 	members, err := account.PersonNames(ctx, s.db, inst.ID, []int64{d.decisions.Member})
 	if err != nil {
@@ -159,7 +160,7 @@ func (s *Service) decideOne(ctx context.Context, inst *account.Institution, d *T
 	return err
 }
 
-// encodeRefusal returns a refusal as it is stored. No refusal is the empty text.
+// encodeRefusal returns a refusal as it is stored, and "" for nil.
 func encodeRefusal(r *application.Refusal) (string, error) {
 	if r == nil {
 		return "", nil

@@ -20,7 +20,7 @@ import (
 	"github.com/certvault/certvault/internal/vaulttest"
 )
 
-// desk is a vault with an institution, two reviewers and an offer.
+// desk is a vault with an institution and two reviewers.
 type desk struct {
 	*vaulttest.Vault
 
@@ -63,7 +63,7 @@ func (k *desk) offer(slug string, change func(*application.OfferInput)) *applica
 	return o
 }
 
-// submit submits n applications for an offer, and returns them as a reviewer sees them.
+// submit submits n applications for an offer, and returns their ids and revisions.
 func (k *desk) submit(o *application.Offer, n int) (list []application.Selected) {
 	k.TB.Helper()
 	for i := range n {
@@ -82,7 +82,7 @@ func (k *desk) by(m *account.Member) application.Reviewer {
 	return application.Reviewer{Institution: k.inst, Person: application.Person{ID: m.UserID, Type: "user", Name: m.Name}}
 }
 
-// decide starts a task as a member.
+// decide starts a task of a member that decides applications.
 func (k *desk) decide(m *account.Member, d application.Decision, text string, list ...application.Selected) *task.Task {
 	k.TB.Helper()
 	ctx := audit.WithActor(k.TB.Context(), audit.Actor{Type: audit.User, ID: m.UUID, Name: m.Name})
@@ -117,9 +117,9 @@ func (k *desk) get(uuid string) *application.Application {
 	return a
 }
 
-// Each application of a task has a result. An application that changed after the reviewer selected it is not
-// decided, and neither is one that the reviewer may not decide. The application and the audit log name the
-// member as the one who decided.
+// Each application of a task has a result. An application is not decided if it changed after the reviewer
+// selected it, or if the reviewer may not decide it. The application and the audit log name the member who
+// decided.
 func TestApplicationsAreDecided(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -134,7 +134,7 @@ func TestApplicationsAreDecided(t *testing.T) {
 		unknown := application.Selected{UUID: "01900000-0000-7000-8000-000000000009", Revision: 1}
 		done, results := k.finished(k.decide(k.ada, application.DecideReject, " The course is full. ", list[0], list[1], list[2], list[3], foreign, unknown, list[0]))
 		if done.Succeeded != 2 || done.Skipped != 4 || done.Failed != 0 || done.By() != "Ada" {
-			t.Errorf("task of %s = %+v, want 2 succeeded and 4 skipped, and each application once", done.By(), done)
+			t.Errorf("task of %s = %+v, want a task of Ada with 2 succeeded and 4 skipped", done.By(), done)
 		}
 		for _, one := range []application.Selected{list[0], list[3]} {
 			a := k.get(one.UUID)
@@ -146,7 +146,7 @@ func TestApplicationsAreDecided(t *testing.T) {
 			}
 		}
 		if a := k.get(list[1].UUID); a.Status != cert.Pending || a.Hold == nil {
-			t.Errorf("an application that was put on hold after the selection is %s, want it unchanged", a.Status)
+			t.Errorf("application with a hold after the selection: status = %s, hold = %+v, want pending with the hold", a.Status, a.Hold)
 		}
 		for uuid, kind := range map[string]fault.Kind{
 			list[1].UUID: fault.Conflict, list[2].UUID: fault.Conflict, foreign.UUID: fault.Forbidden, unknown.UUID: fault.NotFound,
@@ -160,7 +160,7 @@ func TestApplicationsAreDecided(t *testing.T) {
 		if last := entries[len(entries)-1]; last.Action != audit.ApplicationRejected || last.Actor.ID != k.ada.UUID {
 			t.Errorf("the audit log has %s by %+v, want the rejection by Ada", last.Action, last.Actor)
 		}
-		// The reason is stored only with the applications, where an erasure removes it.
+		// After the task, the reason is stored only with the applications, where an erasure removes it.
 		var reason string
 		k.ok(d.QueryRowContext(t.Context(), `SELECT reason FROM certificate_tasks WHERE uuid = $1`, done.UUID).Scan(&reason))
 		if reason != "" {
@@ -218,7 +218,7 @@ func TestDecisionsSurviveCrash(t *testing.T) {
 		list := k.submit(k.offer("course", nil), 30)
 		started := k.decide(k.ada, application.DecideReject, "No.", list...)
 		k.Exec(`DELETE FROM river_job`)
-		// The task is interrupted after some applications, at any point of the code.
+		// The task is interrupted after at least 5 applications.
 		ctx, stop := context.WithCancel(t.Context())
 		go func() {
 			defer stop()

@@ -14,9 +14,9 @@ import (
 	"github.com/certvault/certvault/internal/sheet"
 )
 
-// walk calls f for all certificates of a selection, in the order of the ids or of the filter. It
-// skips ids of certificates that the institution does not have. It stops at the first error and
-// returns it.
+// walk calls f for all certificates of a selection, in the order of the selected ids or of the filter. It
+// skips ids of certificates that the institution does not have. It stops at the first error and returns
+// it.
 func (s *Service) walk(ctx context.Context, institutionID int64, c Selection, f func(*cert.Certificate) error) error {
 	var bad cert.Problems
 	selected := checkSelected(&bad, c.Selected)
@@ -116,7 +116,7 @@ func (s *Service) writeRows(ctx context.Context, institutionID int64, list []*ce
 	return nil
 }
 
-// exported returns the row of a certificate, without its signatures.
+// exported returns the row of a certificate, without the numbers of signatures.
 func (s *Service) exported(c *cert.Certificate) []string {
 	failure, verified := "", ""
 	if c.Failure != nil {

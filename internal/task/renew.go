@@ -16,7 +16,7 @@ func (s *Service) renewals(ctx context.Context, d *Task, uuids []string) (map[st
 	if err != nil {
 		return nil, err
 	}
-	id, _ := strconv.ParseInt(d.actor.ID, 10, 64) // an actor without a number has the number 0
+	id, _ := strconv.ParseInt(d.actor.ID, 10, 64) // the result is 0 if the id is not a number
 	creator := cert.Actor{Type: string(d.actor.Type), ID: id, Name: d.actor.Name}
 	list := map[string]cert.Upload{}
 	for _, uuid := range uuids {
@@ -40,8 +40,8 @@ func (s *Service) renewTx(ctx context.Context, tx *db.Tx, d *Task, uuid string) 
 		return cert.ErrInvalidState
 	}
 	// The transaction of the step continues after a refusal, so the renewal must not be refused after it was
-	// stored. ReplaceTx calls u.Then after it has stored the renewal, so u.Then is called here instead. It
-	// checks only that the template is still available.
+	// stored. ReplaceTx calls u.Then after it has stored the renewal, so u.Then is called here instead.
+	// u.Then checks only that the template is still available.
 	if then := u.Then; then != nil {
 		u.Then = nil
 		if err := then(ctx, tx, nil); err != nil {

@@ -26,8 +26,8 @@ const (
 	// Skipped is the outcome of a certificate or an application that does not exist in the institution, or
 	// for which the operation was refused, for example because of its status.
 	Skipped Outcome = "skipped"
-	// Failed is the outcome of a certificate or an application that could not be changed because of an
-	// internal error.
+	// Failed is the outcome of a certificate that could not be changed, or an application that could not be
+	// decided, because of an internal error.
 	Failed Outcome = "failed"
 )
 
@@ -79,16 +79,16 @@ func (r *Result) Reason(kind Kind) string {
 	}
 }
 
-// maxResults bounds a page of results. exportBatch is the number of results that an export reads at
-// a time.
+// maxResults is the maximum number of results of a page. exportBatch is the number of results that an
+// export reads at a time.
 const maxResults, exportBatch = 100, 500
 
 // ResultQuery selects results of a task.
 type ResultQuery struct {
 	// Outcome limits the results to one outcome if it is not empty.
 	Outcome Outcome
-	// After selects the results after a number. If Before is not 0, After is ignored, and Before
-	// selects the results directly before a number.
+	// After selects the results after the result with this number. If Before is not 0, After is ignored,
+	// and Before selects the results directly before the result with this number.
 	After, Before int64
 	// Limit is 1 to 100.
 	Limit int
@@ -173,7 +173,7 @@ func (s *Service) readCertificates(ctx context.Context, d *Task, list []*Result)
 }
 
 // WriteResults writes all results of a task as CSV. refused returns the text of the refusal of an
-// application.
+// application. It may be nil for a task that changes certificates.
 func (s *Service) WriteResults(ctx context.Context, d *Task, refused func(*Result) string, out io.Writer) error {
 	w := sheet.NewWriter(out)
 	if err := w.Write("Number", "Result", "Why", "Reference id", "Certificate title", "Full name", "E-mail", "Status now", "Certificate", "At"); err != nil {
@@ -233,7 +233,7 @@ const (
 	retention = 30 * 24 * time.Hour
 	// maxListed is the maximum number of tasks in a list.
 	maxListed = 100
-	// purgeBatch bounds the results that one transaction deletes.
+	// purgeBatch is the maximum number of results that one transaction deletes.
 	purgeBatch = 5000
 )
 

@@ -16,8 +16,8 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// A certificate that cannot be changed does not stop the others, and has a result. A skipped
-// certificate has a result with the reason.
+// A certificate that cannot be changed does not stop the task. Each certificate has a result, and the
+// result of each certificate that was not changed has a reason.
 func TestResultsOfTask(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -61,7 +61,7 @@ func TestResultsOfTask(t *testing.T) {
 			for _, r := range results {
 				reasons[string(r.Outcome)+": "+r.Reason(task.Kind)]++
 				if (r.UUID == broken) != (outcome == Failed) || r.Certificate == nil || r.Certificate.UUID != r.UUID {
-					t.Errorf("result = %+v, want its certificate and the outcome %s", r, outcome)
+					t.Errorf("result with the outcome %s = %+v, want its certificate, and the outcome failed only for %s", outcome, r, broken)
 				}
 			}
 		}
@@ -95,8 +95,7 @@ func TestResultsOfTask(t *testing.T) {
 	})
 }
 
-// The results of a step follow the stored results, even if the process ended between two steps.
-// Results are deleted with their task.
+// A task that continues after a failed step has each result once. Results are deleted with their task.
 func TestResultsAfterInterruptionAndPurge(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -118,7 +117,7 @@ func TestResultsAfterInterruptionAndPurge(t *testing.T) {
 			return nil
 		}
 		if _, err := v.step(t.Context(), task.id, stepSize); err == nil {
-			t.Fatal("a step that fails at its last certificate returned no error")
+			t.Fatal("step that fails at its last certificate: err = nil, want an error")
 		}
 		v.moved = nil
 		if now, err := v.Task(t.Context(), v.inst.ID, task.UUID); err != nil || now.Succeeded != stepSize || now.Total() != stepSize {

@@ -35,14 +35,14 @@ func TestExportOfSignatures(t *testing.T) {
 		k.ok(err)
 		total := slices.Index(rows[0], "Total signatures")
 		if total < 0 || slices.Index(rows[0], "Approved signatures") != total+1 {
-			t.Fatalf("columns = %q, want the numbers of signatures", rows[0])
+			t.Fatalf("columns = %q, want Total signatures and Approved signatures", rows[0])
 		}
 		got := map[string]string{}
 		for _, row := range rows[1:] {
 			got[row[3]] = row[total] + "/" + row[total+1]
 		}
 		if got["Amelia Hart"] != "2/1" || got["Jo Li"] != "1/0" || got["Zoe Day"] != "/" || len(got) != 3 {
-			t.Errorf("signatures = %v, want 2/1, 1/0 and none", got)
+			t.Errorf("signatures = %v, want 2/1 for Amelia Hart, 1/0 for Jo Li and none for Zoe Day", got)
 		}
 	})
 }
