@@ -7,8 +7,8 @@ import (
 	"github.com/certvault/certvault/internal/colour"
 )
 
-// figure is the drawing of a stamp: the QR code on white, with text and a frame. The unit is one
-// module of the QR code; the origin is the lower left corner.
+// figure is the drawing of a stamp: the QR code on white, with optional text and an optional frame. The
+// unit is one module of the QR code; the origin is the lower left corner.
 type figure struct {
 	symbol        *symbol
 	width, height float64
@@ -18,13 +18,13 @@ type figure struct {
 	labels        []label
 	text          idText // the text of a plain stamp
 
-	// backing and operators are set by newPlainFigure, or by the first call of content, because only one of
-	// the other shapes is drawn.
+	// content sets backing and operators when it is first called, because most figures are never drawn.
+	// newPlainFigure sets them at once.
 	backing, operators []byte
 }
 
-// content returns the content stream operators that paint the white background, and those of the
-// figure itself, which change the graphics state.
+// content returns the content stream operators that paint the white background, and those that paint
+// the figure on it. Both change the graphics state.
 func (f *figure) content() (backing, operators []byte) {
 	if f.operators == nil {
 		f.draw()
@@ -32,7 +32,7 @@ func (f *figure) content() (backing, operators []byte) {
 	return f.backing, f.operators
 }
 
-// drawCode sets the backing, and writes the operators that draw the QR code.
+// drawCode sets backing, and writes the operators that draw the QR code.
 func (f *figure) drawCode(b *bytes.Buffer) {
 	var backing bytes.Buffer
 	backing.WriteString("1 g 0 0 ")

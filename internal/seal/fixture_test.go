@@ -10,8 +10,8 @@ import (
 	"github.com/certvault/certvault/internal/pdf/pdftest"
 )
 
-// pagePDF is a PDF of one page for tests. The entries are added verbatim to the page and the
-// catalog. Each body is an object; the first has the number 5.
+// pagePDF is a PDF of one page for tests. page, catalog and resources are entries of the dictionaries
+// with these names. Each body is an object; the first has the number 5.
 type pagePDF struct {
 	media, page, catalog, content, resources string
 	bodies                                   []string
@@ -31,7 +31,7 @@ func (p pagePDF) bytes() []byte {
 	return pdftest.File("", append(objects, p.bodies...)...)
 }
 
-// mustSeal returns the verified PDF of data, and its complete bytes.
+// mustSeal returns the verified PDF of data, and all bytes of that PDF.
 func mustSeal(t testing.TB, name string, data []byte, p Placement) (*Verified, []byte) {
 	t.Helper()
 	o := original(t, name, data)

@@ -8,9 +8,9 @@ import (
 )
 
 // The reference id of a plain stamp is drawn with a built-in stroke font, so that the verified PDF needs
-// no embedded font and the id needs only a few hundred bytes. A glyph is on a grid 4 wide and 6 high, and y
-// points upwards. A glyph consists of strokes separated by '|'; a stroke is a list of points. Each
-// point is two digits, x and y.
+// no embedded font and the id needs only a few hundred bytes. A glyph is drawn on a grid that is 4 units
+// wide and 6 units high; y points upwards. A glyph consists of strokes separated by '|'. A stroke is a list
+// of points, and each point is two digits, x and y.
 const (
 	glyphWidth   = 4
 	glyphHeight  = 6
@@ -67,8 +67,8 @@ var glyphs = map[rune]string{
 	'Z':  "06 46 00 40",
 }
 
-// strokes returns the polylines that draw text, each a list of x and y on the grid. The lower left
-// corner of the first glyph is the origin.
+// strokes returns the polylines that draw text. Each polyline is a list of points in grid units. The
+// origin is the lower left corner of the first glyph.
 func strokes(text string) ([][][2]int, error) {
 	var lines [][][2]int
 	for i, r := range text {

@@ -25,8 +25,8 @@ type picture struct {
 	space   colourSpace
 }
 
-// colourSpace returns the colour space of a picture; base is the device or ICC colour space of its
-// components.
+// colourSpace returns the colour space of a picture. base is the device or ICC colour space of the
+// picture's components.
 type colourSpace func(base pdf.Object) pdf.Object
 
 func plainSpace(base pdf.Object) pdf.Object { return base }
@@ -61,7 +61,7 @@ func jpegPicture(o Original) (*picture, error) {
 		dict.Set("DecodeParms", pdf.NewDict(pdf.Entry{Key: "ColorTransform", Value: pdf.Integer(0)}))
 	}
 	if len(img.ids) == 4 && img.adobe {
-		// Adobe stores CMYK inverted, and DCTDecode does not revert the inversion.
+		// Adobe stores CMYK inverted, and DCTDecode does not undo the inversion.
 		dict.Set("Decode", integers(1, 0, 1, 0, 1, 0, 1, 0))
 	}
 	dict.Set("ColorSpace", deviceSpace(len(img.ids)))
@@ -112,8 +112,8 @@ func (p *picture) size() (width, height float64) {
 	return width, height
 }
 
-// matrix maps the unit square of the image (ISO 32000-2, 8.9.5) to a page with width w and height
-// h, rotated and mirrored by the Exif orientation.
+// matrix returns the matrix that maps the unit square of the image (ISO 32000-2, 8.9.5) to a page with
+// width w and height h. It rotates and mirrors the image by the Exif orientation.
 func (p *picture) matrix(w, h float64) [6]float64 {
 	switch p.orientation {
 	case 2:
@@ -193,7 +193,7 @@ func (p *picture) writeTo(out io.Writer) error {
 	return nil
 }
 
-// onePixel returns a picture of one pixel with the same page size.
+// onePixel returns a picture that has one pixel and the same page size as p.
 func (p *picture) onePixel() *picture {
 	s := *p
 	dict := imageDict(1, 1, 8)

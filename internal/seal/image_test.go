@@ -35,8 +35,8 @@ func oriented(img image.Image, orientation int) image.Image {
 	return &turned{img, at, image.Rectangle{Max: size}}
 }
 
-// turned is an image whose pixel at (x, y) is the pixel at at(x, y) of another image. The pixels are not
-// copied, because the tests compare only some of them.
+// turned is a rotated or mirrored view of an image: at returns the place in the image for a place in the
+// view. The pixels are not copied, because the tests compare only some of them.
 type turned struct {
 	image.Image
 
@@ -49,8 +49,8 @@ func (t *turned) Bounds() image.Rectangle { return t.bounds }
 func (t *turned) At(x, y int) color.Color { return t.Image.At(t.at(x, y)) }
 
 // difference returns the mean difference, 0 to 255, between an image on white and poppler's picture
-// of the page, at a sample of the pixels. In the picture, the image begins at column x, and scale
-// pixels represent one pixel of the image.
+// of the page, at a sample of the pixels. In the picture, the image begins at column x, and a pixel of
+// the image is scale pixels wide and high.
 func difference(img, page image.Image, x, scale int) float64 {
 	var total, n float64
 	r := img.Bounds()
@@ -77,7 +77,8 @@ func decoded(t *testing.T, data []byte) image.Image {
 	return img
 }
 
-// brightened applies the gamma of a file as a viewer with display gamma 2.2 does.
+// brightened returns an image with each component raised to exponent. A viewer with display gamma 2.2
+// applies the gamma of a file in this way.
 func brightened(img image.Image, exponent float64) image.Image {
 	out := image.NewNRGBA64(img.Bounds())
 	power := func(v uint16) uint16 { return uint16(0xFFFF * math.Pow(float64(v)/0xFFFF, exponent)) }
@@ -102,7 +103,7 @@ func checkImage(t *testing.T, name string, data []byte, want image.Image) {
 	path := file(t, "after.pdf", sealed)
 	w, _ := p.size()
 	pageWidth, _ := pageSize(t, path, 1)
-	limit, scale := 8.0, 1 // at scale 1 the positions never match exactly
+	limit, scale := 8.0, 1 // at scale 1 the positions do not match exactly
 	if want.Bounds().Dx() < 300 {
 		limit, scale = 4, 5
 	}
@@ -113,7 +114,7 @@ func checkImage(t *testing.T, name string, data []byte, want image.Image) {
 	got := draw(t, path, 1, dpi, image.Rectangle{})
 	x := int(math.Round((pageWidth - w) / 2 / 72 * dpi))
 	if d := difference(want, got, x, scale); d > limit {
-		t.Errorf("the page differs from the image by %.1f of 255 on average, which is more than the tolerance", d)
+		t.Errorf("mean difference between the page and the image = %.1f of 255, want at most %.1f", d, limit)
 	}
 }
 
@@ -135,7 +136,7 @@ func TestCorpusImagesKeepTheirPixels(t *testing.T) {
 	}
 }
 
-// scene returns a picture without any symmetry.
+// scene returns an image without symmetry, so that each orientation looks different.
 func scene(w, h int) *image.NRGBA {
 	img := image.NewNRGBA(image.Rect(0, 0, w, h))
 	for y := range h {

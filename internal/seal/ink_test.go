@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// ornaments returns faint squares of half a point in an area of a page. In the coarse picture of the
-// search, they have almost the colour of the paper.
+// ornaments returns page content that draws faint squares with sides of half a point in an area. In the
+// coarse picture of the search, the squares have almost the colour of the paper.
 func ornaments(x0, y0, x1, y1 int) string {
 	var b strings.Builder
 	b.WriteString("0.9 g ")
@@ -20,8 +20,8 @@ func ornaments(x0, y0, x1, y1 int) string {
 	return b.String() + "f"
 }
 
-// inkUnder counts the pixels in poppler's picture of the original that are under the stamp and
-// darker than 91 % of white.
+// inkUnder returns the number of pixels in poppler's picture of the original that are at the place of
+// the stamp and darker than 91 % of white.
 func inkUnder(t *testing.T, original []byte, v *Verified) int {
 	t.Helper()
 	const dpi = 400
@@ -40,8 +40,8 @@ func inkUnder(t *testing.T, original []byte, v *Verified) int {
 	return ink
 }
 
-// A place with faint, fine ornaments is not blank, and a stamp at such an exact place causes a
-// notice.
+// A place with faint, fine ornaments is not blank. A stamp that covers ornaments at an exact place causes
+// a notice.
 func TestFaintInkIsNotCovered(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

@@ -25,9 +25,9 @@ type job struct {
 	figures       []*figure // the shapes of the stamp on a page
 	strips        []*figure // the shapes of the stamp in a strip
 	sheet         *Sheet    // set by loadSheet; nil for a page with only the stamp
-	trusted       bool      // an earlier stamp at the exact place was readable, so this one needs no proof
+	trusted       bool      // an earlier stamp at the exact place was readable, so try does not call prove
 	stripProved   bool      // the stamp in the strip has already been proved to be readable
-	slow          bool      // rendering a page took too long
+	slow          bool      // rendering a page timed out
 	coversContent bool      // the exact place that was requested is not blank
 	recipient     string    // the name to find in the text of the document; "" if there is nothing to find
 
@@ -113,7 +113,7 @@ func (j *job) run(ctx context.Context) (*Verified, error) {
 	return nil, refuse("not_readable", "The PDF cannot be drawn, so the QR code on it cannot be checked. Save the PDF again with another program, and use the new file.")
 }
 
-// closed returns the reason why a signed file allows no change, or "".
+// closed returns the reason why a signed file allows no change, or "" if it allows one.
 func (j *job) closed() string {
 	switch {
 	case j.signed() && j.findings.DocMDP != 0 && j.findings.DocMDP < 3:
@@ -128,7 +128,7 @@ func (j *job) closed() string {
 func (j *job) tryAll(ctx context.Context, attempts []attempt) (*Verified, error) {
 	for _, a := range attempts {
 		if j.slow && a.mode != Appended {
-			continue // after a timeout only an appended page is cheap enough to render
+			continue // after a timeout, render only an appended page, which is fast
 		}
 		if v, err := j.try(ctx, a); !errors.Is(err, errNotReadable) {
 			return v, err
@@ -223,12 +223,12 @@ func (j *job) attempts(ctx context.Context) ([]attempt, error) {
 }
 
 // maxSignedPages is the number of pages at the start of a signed file that are searched for a blank
-// place, in addition to the requested page.
+// place, besides the requested page.
 const maxSignedPages = 5
 
-// annotations returns attempts at the blank places of a signed file. Such a file may get an
-// annotation, but no larger page. annotations searches the requested page first, and then the first
-// pages until a page has a blank place. The stamp may be smaller than usual.
+// annotations returns attempts at the blank places of a signed file. An annotation may be added to a
+// signed file, but its pages must not be enlarged. annotations searches the requested page first, and
+// then the first pages until a page has a blank place. The stamp may be smaller than usual.
 func (j *job) annotations(ctx context.Context) ([]attempt, error) {
 	var out []attempt
 	for i := range min(j.doc.PageCount(), maxSignedPages) + 1 {
@@ -258,12 +258,13 @@ func (j *job) annotations(ctx context.Context) ([]attempt, error) {
 	return out, nil
 }
 
-// muchSmaller is a fraction of the largest possible QR code. A shape with more text is not chosen if
-// its QR code is smaller than this fraction.
+// muchSmaller is the ratio of the sides of two QR codes below which fit chooses the larger QR code and
+// not the shape with more text.
 const muchSmaller = 0.75
 
-// fit returns the place in a box for the shape with the most text whose QR code is not much smaller
-// there than with another shape. It returns false if no shape fits.
+// fit returns the place in a box for one shape of the stamp. It prefers a shape with more text, unless
+// the QR code of another shape is much larger in the box, or the QR code would be smaller than minSide. It
+// returns false if no shape fits.
 func (j *job) fit(b Box) (spot, bool) {
 	var best spot
 	for _, fig := range j.figures {
@@ -306,10 +307,10 @@ func (j *job) checkCovered(ctx context.Context, s spot) error {
 	return err
 }
 
-// remembered returns an attempt at the first place that worked for an earlier page of this size and
-// is not on an annotation. It returns nil if there is no such place, if the file is signed, or if
-// the requested mode is not Auto. The place needs no search: the picture that proves that the stamp
-// is readable also proves that the place was blank.
+// remembered returns an attempt at the first place of EarlierLayouts that is for this page size, is large
+// enough and is not on an annotation. It returns nil if there is no such place, if the file is signed, or
+// if the requested mode is not Auto. No search is needed: the picture that proves that the stamp is
+// readable also proves that the place was blank.
 func (j *job) remembered() []attempt {
 	p := j.stamp.Placement
 	if j.signed() || p.Mode != "" && p.Mode != Auto {
@@ -373,8 +374,8 @@ func (j *job) try(ctx context.Context, a attempt) (*Verified, error) {
 }
 
 // maxTail is the maximum length in bytes, without the signature, of a tail that rewrites the
-// document's metadata: about 5,500 of the stamp and 3,000 of other objects. If the tail is longer,
-// the metadata of the stamp is added to the page instead.
+// document's metadata: about 5,500 bytes for the stamp and 3,000 for other objects. If the tail is longer,
+// the stamp is described in the metadata of the page instead.
 const maxTail = 8500
 
 // stampedUpdate is an update that contains the stamp.

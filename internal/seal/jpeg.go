@@ -9,7 +9,7 @@ import (
 	"slices"
 )
 
-// maxPixels is the maximum image size: 128 megapixels.
+// maxPixels is the maximum number of pixels of an image.
 const maxPixels = 128_000_000
 
 // maxProfile is the maximum size of an ICC profile in bytes. Profiles of printing presses have
@@ -131,8 +131,8 @@ var (
 	errDamagedJPEG = refuse("damaged", "The JPEG image is damaged and cannot be read.")
 )
 
-// marker returns the first marker at or after offset. Fill bytes may precede it (B.1.1.2). Other
-// bytes are not allowed there, but some encoders write them and decoders skip them.
+// marker returns the first marker at or after offset. Fill bytes may precede it (B.1.1.2). No other bytes
+// are allowed there, but some encoders write them and decoders skip them, as marker does.
 func (j *jpegReader) marker(offset int64) (marker byte, start int64, err error) {
 	for {
 		start, err = j.r.index(offset, 0xFF)
@@ -163,8 +163,8 @@ func (j *jpegReader) segment(offset int64) ([]byte, error) {
 	return j.r.bytes(offset+2, n-2)
 }
 
-// entropy returns the end of the entropy-coded data at offset: the next marker
-// other than a restart marker (B.1.1.5).
+// entropy returns the end of the entropy-coded data at offset: the offset of the next marker that is
+// not a restart marker (B.1.1.5).
 func (j *jpegReader) entropy(offset int64) (int64, error) {
 	for {
 		i, err := j.r.index(offset, 0xFF)
@@ -186,7 +186,7 @@ func (j *jpegReader) entropy(offset int64) (int64, error) {
 	}
 }
 
-// readSegment reads a segment, and adds it to the ranges to copy if the image needs it.
+// readSegment reads a segment, and adds the segment to the ranges to copy if the image needs it.
 func (j *jpegReader) readSegment(marker byte, body []byte, whole span) error {
 	keep := true
 	switch {
@@ -229,8 +229,8 @@ func (j *jpegReader) readSegment(marker byte, body []byte, whole span) error {
 var errCodingJPEG = refuse("unsupported_coding",
 	"The JPEG image uses a rare coding (arithmetic, lossless, hierarchical or more than 8 bits) that PDF cannot show. Save it as an ordinary JPEG.")
 
-// readFrame reads a frame header (B.2.2). DCTDecode supports baseline, extended
-// and progressive Huffman coding with 8 bits per sample (ISO 32000-2, 7.4.8).
+// readFrame reads a frame header (B.2.2). DCTDecode supports baseline, extended and progressive Huffman
+// coding with 8 bits per sample (ISO 32000-2, 7.4.8).
 func (j *jpegReader) readFrame(marker byte, body []byte) error {
 	if marker > markerSOF2 || j.frame || len(body) < 6 || body[0] != 8 {
 		if j.frame || len(body) < 6 {
@@ -308,8 +308,8 @@ func (j *jpegImage) body(r io.ReaderAt) (io.Reader, int64) {
 	return io.MultiReader(readers...), length
 }
 
-// rgb reports whether three components are RGB rather than YCbCr: there is no
-// JFIF or Adobe segment, and the component identifiers are R, G and B.
+// rgb reports whether the components are RGB and not YCbCr: there is no JFIF or Adobe segment, and the
+// component identifiers are R, G and B.
 func (j *jpegImage) rgb() bool {
 	return !j.jfif && !j.adobe && slices.Equal(j.ids, []byte("RGB"))
 }
@@ -321,8 +321,7 @@ func checkPixels(width, height int) error {
 	return nil
 }
 
-// profileFits reports whether an ICC profile is for images with n components
-// (ICC.1, 7.2).
+// profileFits reports whether an ICC profile is for images with n components (ICC.1, 7.2).
 func profileFits(profile []byte, n int) bool {
 	if len(profile) < 132 || string(profile[36:40]) != "acsp" || int(binary.BigEndian.Uint32(profile)) > len(profile) {
 		return false

@@ -43,7 +43,7 @@ func TestJPEGIsCopiedWithoutMetadata(t *testing.T) {
 		t.Errorf("orientation = %d, want 6", img.exif.orientation)
 	}
 	if img.end == int64(len(data)) {
-		t.Error("end does not exclude the bytes after the image")
+		t.Error("end = end of the file, want the end of the image")
 	}
 	body, n := img.body(bytes.NewReader(data))
 	got, err := io.ReadAll(body)
@@ -51,7 +51,7 @@ func TestJPEGIsCopiedWithoutMetadata(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(got, plain) || n != int64(len(plain)) {
-		t.Errorf("the body of %d bytes differs from the image without metadata, which has %d bytes", len(got), len(plain))
+		t.Errorf("body has %d bytes and the length %d, want the %d bytes of the image without metadata", len(got), n, len(plain))
 	}
 }
 

@@ -30,22 +30,23 @@ type glyph struct {
 	x, y    int
 }
 
-// line is a line of text in outlines.
+// line is a line of text as outlines.
 type line struct {
 	glyphs []glyph
 	width  int // in units of the outline
 }
 
-// label is a line of a stamp: its left end on the baseline and the size of an em, in modules.
+// label is a line of text on a stamp, with the left end of its baseline and the size of an em, in
+// modules.
 type label struct {
 	line
 	x, y, size float64
 }
 
-// wide returns the width of the line for a size of the text.
+// wide returns the width of the line if an em has the given size.
 func (l *line) wide(size float64) float64 { return float64(l.width) / emUnits * size }
 
-// join returns one line of several parts.
+// join returns a line that consists of the parts, one after the other.
 func join(parts ...line) line {
 	var out line
 	for _, p := range parts {
@@ -58,8 +59,8 @@ func join(parts ...line) line {
 	return out
 }
 
-// operators writes the operators that fill the label. They move the origin from glyph to glyph, so
-// that equal glyphs have equal operators.
+// operators writes the operators that fill the label. The origin moves from glyph to glyph, so that
+// equal glyphs have equal operators.
 func (l *label) operators(b *bytes.Buffer) {
 	b.WriteString("q ")
 	for _, v := range []float64{l.size / emUnits, 0, 0, l.size / emUnits, l.x, l.y} {
@@ -93,7 +94,7 @@ func (l *label) operators(b *bytes.Buffer) {
 	b.WriteString("Q\n")
 }
 
-// writePrecise writes a number with five decimal places, which a scale needs.
+// writePrecise writes a number with up to five decimal places. A scale needs this precision.
 func writePrecise(b *bytes.Buffer, v float64) {
 	b.WriteString(strconv.FormatFloat(math.Round(v*1e5)/1e5, 'f', -1, 64))
 }
@@ -130,7 +131,7 @@ func (l *label) draw(r *vector.Rasterizer, left, bottom, px, py float64) {
 	}
 }
 
-// outline returns a text as a line of outlines.
+// outline returns the outlines of a text.
 func outline(fonts *typeset.Fonts, text string, font typeset.Font) (line, error) {
 	block, err := fonts.Layout(text, typeset.Style{Font: font, Size: 1}, math.Inf(1))
 	if err != nil {
@@ -153,7 +154,7 @@ func outline(fonts *typeset.Fonts, text string, font typeset.Font) (line, error)
 					next.op = 'm'
 				}
 			case 'Q':
-				// A quadratic curve as a cubic one.
+				// PDF has no quadratic curves, so convert the curve to a cubic one.
 				u, v := at(0)
 				x, y = at(1)
 				next = segment{op: 'c', points: [6]int{(x0 + 2*u) / 3, (y0 + 2*v) / 3, (x + 2*u) / 3, (y + 2*v) / 3, x, y}}

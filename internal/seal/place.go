@@ -27,7 +27,8 @@ func newFrame(g pdf.Geometry) frame {
 	return frame{w, h, g.Matrix()}
 }
 
-// spot is a place for a figure on a page: its lower left corner and the size of a module in points.
+// spot is a place for a figure on a page: the lower left corner of the figure and the size of a module,
+// in points.
 type spot struct {
 	x, y, scale float64
 	figure      *figure
@@ -53,7 +54,7 @@ func (s spot) box(f frame) Box {
 	}
 }
 
-// matrix maps the figure to default user space of the page.
+// matrix returns the matrix that maps the figure to default user space of the page.
 func (s spot) matrix(f frame) [6]float64 {
 	m := f.matrix
 	return [6]float64{
@@ -71,8 +72,8 @@ func (s spot) rectangle(f frame) pdf.Rectangle {
 	return pdf.Rectangle{X0: min(x1, x2), Y0: min(y1, y2), X1: max(x1, x2), Y1: max(y1, y2)}
 }
 
-// sides returns the sizes of the QR code to try on a page, largest first. A larger page gets a
-// larger code, so that the code is readable even if a poster is viewed as a whole.
+// sides returns the sizes of the QR code to try on a page, largest first. The code is larger on a large
+// page, so that it is readable in a picture of the whole page.
 func (f frame) sides() []float64 {
 	side := max(minSide, 0.06*max(f.width, f.height))
 	out := []float64{side, minSide}
@@ -91,8 +92,7 @@ func (f frame) corner(fig *figure, mode Mode) spot {
 	scale := side / float64(fig.symbol.full())
 	scale = min(scale, (f.width-2*gap)/fig.width, (f.height-2*gap)/fig.height)
 	if limit := 0.3 * shorter / float64(fig.symbol.full()); scale > limit {
-		// On a small page the stamp is smaller, but not smaller than the normal minimum if the normal
-		// minimum fits.
+		// On a small page the stamp is smaller, but not smaller than the normal minimum if that fits.
 		scale = max(limit, min(scale, minSide/float64(fig.symbol.full())))
 	}
 	s := spot{x: gap, y: gap, scale: scale, figure: fig}
@@ -123,9 +123,9 @@ func (f frame) within(fig *figure, b Box) (spot, bool) {
 	return s, true
 }
 
-// strip returns the page enlarged by a strip below it for the first of the figures that is not wider
-// than the page, and the place of the figure in the strip: on the left, or in the middle if the page
-// had to be widened for the narrowest figure.
+// strip returns the page enlarged by a strip below it, and the place of a figure in the strip. The figure
+// is the first one that fits the width of the page. If none fits, it is the narrowest one, and the page
+// is widened on both sides. The figure is on the left of the strip.
 func (f frame) strip(shapes []*figure) (larger pdf.Rectangle, s spot) {
 	side := max(minSide, 0.06*max(f.width, f.height))
 	gap := margin / 2

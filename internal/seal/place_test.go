@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// lineStyle sets the style of the lines that fullPage adds.
-const lineStyle = "0.5 G 1 w " // followed by lines
+// lineStyle sets the colour and the width of the lines of fullPage.
+const lineStyle = "0.5 G 1 w "
 
 func fullPage() string {
 	var b strings.Builder
@@ -25,7 +25,7 @@ func TestPlacement(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		pdf  pagePDF
-		want Placement
+		want Placement // the requested placement
 		mode Mode
 		page int
 		x, y float64 // the middle of the box
@@ -85,7 +85,7 @@ func TestRememberedPlaceMustBeBlank(t *testing.T) {
 	}
 	annotated := pagePDF{page: "/Annots[<</Type/Annot/Subtype/Link/Rect[0 700 300 842]/Border[0 0 0]>>]"}
 	if v, _ := mustSeal(t, "a.pdf", annotated.bytes(), p); near(v.Box, first.Box) {
-		t.Error("the stamp is at the earlier place, which an annotation covers")
+		t.Error("the stamp is at the earlier place, which an annotation covers; want another place")
 	}
 }
 

@@ -5,28 +5,27 @@ import (
 	"strings"
 )
 
-// idText is the reference id in the figure: rows of strokes on a grid.
+// idText is the reference id of a plain stamp: rows of characters, drawn in strokes on a grid.
 type idText struct {
-	grid, x, y float64 // grid unit in modules, and the lower left corner
+	grid, x, y float64 // the size of a grid unit and the lower left corner, in modules
 	rows       []string
 }
 
-// These are the shapes of the plain stamp: wide and low, or narrow and high, so that one of them fits
-// into a margin of a page.
+// These are the shapes of the plain stamp: with the text beside the QR code, or below it. One is wide and
+// low, the other narrow and high, so that one of them fits into a margin of a page.
 const (
 	idBeside = iota
 	idBelow
 )
 
-// rowPitch is the distance between two rows of text in grid units, and maxGrid the largest grid
-// unit in modules.
+// These are dimensions of the text of a plain stamp.
 const (
-	rowPitch = glyphHeight + 3
-	maxGrid  = 0.8
-	textEdge = 2 // modules between the text and the edge of the stamp
+	rowPitch = glyphHeight + 3 // distance between two rows in grid units
+	maxGrid  = 0.8             // maximum size of a grid unit in modules
+	textEdge = 2               // modules between the text and the edge of the stamp
 )
 
-// newPlainFigure returns the stamp with a reference id in strokes, in one of the two shapes.
+// newPlainFigure returns a plain stamp in one of the two shapes.
 func newPlainFigure(s *symbol, referenceID string, shape int) (*figure, error) {
 	side := float64(s.full())
 	f := &figure{symbol: s, width: side, height: side}

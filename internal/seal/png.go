@@ -29,7 +29,8 @@ var pngDepths = map[byte]string{
 	pngRGBA:      "\x08\x10",
 }
 
-// maxAncillary is the maximum size of an ancillary chunk that is read, other than the profile.
+// maxAncillary is the maximum size in bytes of an ancillary chunk other than iCCP. A larger chunk is
+// skipped.
 const maxAncillary = 1 << 20
 
 // pngImage is the content of the chunks of a PNG file.
@@ -149,8 +150,7 @@ func (p *pngReader) checksum(offset, length int64) (bool, error) {
 	return binary.BigEndian.Uint32(b) == crc, nil
 }
 
-// readData records an IDAT chunk at offset. IDAT chunks must be consecutive
-// (W3C PNG, 5.6).
+// readData records an IDAT chunk at offset. IDAT chunks must be consecutive (W3C PNG, 5.6).
 func (p *pngReader) readData(offset int64, data span) error {
 	if p.dataEnd != 0 && p.dataEnd != offset || p.img.colour == pngPalette && p.img.palette == nil {
 		return errDamagedPNG
@@ -227,8 +227,8 @@ func (p *pngReader) finish() error {
 	return nil
 }
 
-// inflateProfile returns the profile of an iCCP chunk (W3C PNG, 11.3.2.3), or nil if it cannot be
-// read.
+// inflateProfile returns the profile of an iCCP chunk (W3C PNG, 11.3.2.3), or nil if the profile is
+// damaged or too large.
 func inflateProfile(body []byte) []byte {
 	_, rest, ok := bytes.Cut(body, []byte{0})
 	if !ok || len(rest) < 2 || rest[0] != 0 {
@@ -258,8 +258,7 @@ func (img *pngImage) colours() int {
 	return 3
 }
 
-// compressed returns the zlib stream of the image data in the file, and its
-// length.
+// compressed returns the zlib stream of the image data in the file, and its length.
 func (img *pngImage) compressed(r io.ReaderAt) (io.Reader, int64) {
 	readers := make([]io.Reader, 0, len(img.data))
 	var length int64

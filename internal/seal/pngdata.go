@@ -10,12 +10,12 @@ import (
 	"io"
 )
 
-// maxInterlaced is the maximum memory for an interlaced image in bytes: the whole image must be
-// decoded before its first row is complete.
+// maxInterlaced is the maximum size in bytes of an interlaced image, which is decoded in memory as a
+// whole.
 const maxInterlaced = 192 << 20
 
-// pass is one of the seven passes of Adam7 interlacing (W3C PNG, 8.2), or the
-// single pass of an image without interlacing.
+// pass is one of the seven passes of Adam7 interlacing (W3C PNG, 8.2), or the single pass of an image
+// without interlacing.
 type pass struct{ x, y, dx, dy int }
 
 var (
@@ -33,9 +33,9 @@ func (img *pngImage) stride(pixels int) int { return (pixels*img.samples()*img.d
 // rowFunc receives a row of unfiltered samples, and a filter that suits the row.
 type rowFunc func(row []byte, filter byte) error
 
-// rows decodes the image and calls f for each row, from top to bottom, with the filter of the row
-// in the file or, for an interlaced image, the filter Up. row is valid only during the call. An
-// error is a *Refusal, an error of r, an error of f, or the end of ctx.
+// rows decodes the image and calls f for each row, from top to bottom. The filter is that of the row in
+// the file, or Up for an interlaced image. The row is valid only during the call. An error is a *Refusal,
+// an error of r, an error of f, or the end of ctx.
 func (img *pngImage) rows(ctx context.Context, r io.ReaderAt, f rowFunc) error {
 	if !img.interlaced {
 		return img.decode(ctx, r, single, func(_, _ int, row []byte, filter byte) error { return f(row, filter) })
@@ -67,8 +67,8 @@ func (img *pngImage) rows(ctx context.Context, r io.ReaderAt, f rowFunc) error {
 	return nil
 }
 
-// copyPixel copies pixel j of the source row, from, to pixel i of the target row, to. A pixel has
-// the given number of bits, and pixel i must be zero before the call.
+// copyPixel copies pixel j of the source row to pixel i of the target row. A pixel has the given number of
+// bits. The pixel of the target row must be zero before the call.
 func copyPixel(to []byte, i int, from []byte, j, bits int) {
 	if bits >= 8 {
 		n := bits / 8
@@ -83,8 +83,8 @@ func sampleAt(row []byte, i, bits int) byte {
 	return row[i*bits/8] >> (8 - bits - i*bits%8) & (1<<bits - 1)
 }
 
-// decode decompresses each pass, reverts the filters, and calls f with the index of the pass, the
-// index of the row, the row and its filter.
+// decode decompresses each pass and undoes the filters. For each row, decode calls f with the index of
+// the pass, the index of the row, the row and its filter.
 func (img *pngImage) decode(ctx context.Context, r io.ReaderAt, passes []pass, f func(n, y int, row []byte, filter byte) error) error {
 	source, _ := img.compressed(r)
 	z, err := zlib.NewReader(bufio.NewReaderSize(source, 32<<10))
@@ -137,7 +137,7 @@ func dataError(err error) error {
 	return fmt.Errorf("reading the original: %w", err)
 }
 
-// unfilter reverts a filter (W3C PNG, 9.2) in place and reports whether the filter type is valid.
+// unfilter undoes a filter (W3C PNG, 9.2) in place and reports whether the filter type is valid.
 func unfilter(filter byte, row, above []byte, distance int) bool {
 	switch filter {
 	case 0:
@@ -171,8 +171,7 @@ func unfilter(filter byte, row, above []byte, distance int) bool {
 	return true
 }
 
-// applyFilter writes row to out with a filter applied. It is the reverse of
-// unfilter.
+// applyFilter writes row to out with a filter applied. It is the inverse of unfilter.
 func applyFilter(filter byte, out, row, above []byte, distance int) {
 	copy(out, row)
 	switch filter {

@@ -33,7 +33,7 @@ func pngPicture(ctx context.Context, o Original) (*picture, error) {
 		dict.Set("Mask", key)
 	}
 	if !img.interlaced && !img.needsMask() {
-		// Decode the data even if it is copied: a viewer shows an incomplete image without
+		// Decode the data to check it, although it is copied: a viewer shows an incomplete image without
 		// reporting an error.
 		if err := img.rows(ctx, o.R, func([]byte, byte) error { return nil }); err != nil {
 			return nil, err
@@ -108,7 +108,7 @@ func (img *pngImage) space(base pdf.Object) pdf.Object {
 	return pdf.Array{pdf.Name("Indexed"), base, pdf.Integer(len(img.palette)/3 - 1), pdf.String(img.palette)}
 }
 
-// calibrated returns a CalGray or CalRGB colour space (ISO 32000-2, 8.6.5.2) with the
+// calibrated returns a CalGray or CalRGB colour space (ISO 32000-2, 8.6.5.2 and 8.6.5.3) with the
 // primaries and the white point of sRGB (IEC 61966-2-1).
 func calibrated(device pdf.Name, gamma float64) pdf.Object {
 	white := pdf.Entry{Key: "WhitePoint", Value: numbers(0.9505, 1, 1.089)}
@@ -128,8 +128,8 @@ func numbers(values ...float64) pdf.Array {
 	return out
 }
 
-// splitter compresses the rows of an image, colour and alpha separately. Each row is filtered with
-// the filter that pngImage.rows passes with the row.
+// splitter compresses the colour and the alpha of an image separately, row by row. It filters each row
+// with the filter that pngImage.rows passes with the row.
 type splitter struct {
 	img        *pngImage
 	alphaDepth int
@@ -144,10 +144,10 @@ type plane struct {
 	z          *zlib.Writer
 	row, above []byte
 	out        []byte
-	distance   int // distance to the sample on the left, in bytes
+	distance   int // distance to the pixel on the left, in bytes
 }
 
-// fastThreshold is the size of image data in bytes above which the fastest compression is used
+// fastThreshold is the size of a plane in bytes above which it is compressed with the fastest level
 // instead of the default.
 const fastThreshold = 16 << 20
 
@@ -223,7 +223,7 @@ func (s *splitter) row(row []byte, filter byte) error {
 	return s.colour.flush(filter)
 }
 
-// key derives alpha from the transparent palette entries, or from the single transparent 16-bit
+// key sets alpha from the transparency of the palette entries, or from the single transparent 16-bit
 // colour.
 func (s *splitter) key(row []byte) {
 	img := s.img
@@ -245,8 +245,7 @@ func (s *splitter) key(row []byte) {
 	}
 }
 
-// finish returns both compressed streams; alpha is nil if every pixel is
-// opaque.
+// finish returns the compressed streams of colour and alpha. alpha is nil if every pixel is opaque.
 func (s *splitter) finish() (colour, alpha []byte, err error) {
 	if err := s.colour.z.Close(); err != nil {
 		return nil, nil, fmt.Errorf("compressing the image: %w", err)

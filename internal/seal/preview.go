@@ -8,7 +8,7 @@ import (
 	"github.com/certvault/certvault/internal/pdfium"
 )
 
-// previewSide is the longer side in pixels of the picture of an unstamped page.
+// previewSide is the longer side in pixels of the pictures that Picture and Stamped return.
 const previewSide = 1000
 
 // Preview describes an original and the possible places of its stamp.
@@ -17,15 +17,15 @@ type Preview struct {
 	// size of the page in points as displayed.
 	Page, Pages   int
 	Width, Height float64
-	// Signed reports whether the file has signatures; such a file can be stamped only in a blank
+	// Signed reports whether the file has signatures. A signed file can be stamped only in a blank
 	// place.
 	Signed bool
 	// Chosen is the place of the stamp for the requested placement. Its Box is nil for a strip, an
 	// appended page and a cover.
 	Chosen Candidate
 	// Candidates are the places that a user can choose: the four corners and, if the file is not
-	// signed, a strip and an appended page. If the page cannot be rendered, only the appended page
-	// remains.
+	// signed, a strip and an appended page. If the page cannot be rendered, Candidates has only the
+	// appended page, or is empty for a signed file. It is empty if the file allows no change.
 	Candidates []Candidate
 	Notices    []Notice
 }
@@ -37,17 +37,16 @@ type Candidate struct {
 	// Covers reports whether the stamp would cover content. NoRoom reports whether the page has no
 	// blank place in this corner.
 	Covers, NoRoom bool
-	// Remembered reports whether the place was found without a search, because an earlier stamp on a
-	// page of this size was there.
+	// Remembered reports whether this is the place of an earlier stamp on a page of this size.
 	Remembered bool
 }
 
 // previewModes lists the corners in the order in which a user sees them.
 var previewModes = []Mode{BottomRight, BottomLeft, TopRight, TopLeft}
 
-// Preview returns the place where a stamp would be. It searches like Seal but does not check that
-// the stamp is readable there; Seal uses another place for an unreadable stamp. If the original
-// cannot be opened, Preview returns the same *Refusal as Seal.
+// Preview returns the place of a stamp and the other possible places. It searches for blank places like
+// Seal, but does not check that the stamp is readable. Seal uses another place if the stamp is not
+// readable. If the original cannot be opened, Preview returns the same *Refusal as Seal.
 func (s *Sealer) Preview(ctx context.Context, o Original, stamp Stamp) (*Preview, error) {
 	j, err := s.openOriginal(ctx, o, stamp)
 	if err != nil {
@@ -140,8 +139,8 @@ func (j *job) chosenCandidate(ctx context.Context, p *pageSearch, corners []Cand
 	return Candidate{Mode: Auto, Box: &box}, nil
 }
 
-// openOriginal returns a job for an original, with the document open. For an image, the document is
-// the page that Seal would make of the image.
+// openOriginal returns a job for an original, with the document open. For an image, the document is a
+// PDF of one page that shows the image.
 func (s *Sealer) openOriginal(ctx context.Context, o Original, stamp Stamp) (*job, error) {
 	j, err := s.newJob(o, stamp)
 	if err != nil {
@@ -156,8 +155,7 @@ func (s *Sealer) openOriginal(ctx context.Context, o Original, stamp Stamp) (*jo
 	return j, nil
 }
 
-// asPDF returns the bytes and the size of a PDF original, or of a PDF of one page that shows an
-// image.
+// asPDF returns a PDF and its size: the original, or a PDF of one page that shows the image.
 func asPDF(ctx context.Context, o Original) (io.ReaderAt, int64, error) {
 	if o.Type == PDF {
 		return o.R, o.Size, nil
@@ -173,7 +171,7 @@ func asPDF(ctx context.Context, o Original) (io.ReaderAt, int64, error) {
 	return bytes.NewReader(file.Bytes()), int64(file.Len()), nil
 }
 
-// Picture renders a page of an original without a stamp as PNG. The first page is page 1.
+// Picture renders a page of an original as PNG, without a stamp. The first page is page 1.
 func (s *Sealer) Picture(ctx context.Context, o Original, page int) ([]byte, error) {
 	if s.renderer == nil {
 		return nil, pdfium.ErrUnavailable

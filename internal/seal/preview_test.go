@@ -37,10 +37,10 @@ func TestPreviewMatchesSeal(t *testing.T) {
 		}
 		v, _ := mustSeal(t, "a.pdf", tc.data, tc.placement)
 		if p.Chosen.Remembered != (name == "remembered") {
-			t.Errorf("%s: Remembered = %t, want the opposite", name, p.Chosen.Remembered)
+			t.Errorf("%s: Remembered = %t, want %t", name, p.Chosen.Remembered, name == "remembered")
 		}
 		if v.Placement == Annotation {
-			v.Placement = Auto // the form of a stamp in a signed file
+			v.Placement = Auto // Preview does not distinguish annotations from page content
 		}
 		if p.Chosen.Mode != v.Placement || p.Page != 1 || p.Pages != 1 || p.Width < 100 {
 			t.Errorf("%s: preview = %+v, want page 1 of 1 with the placement %s of Seal", name, p, v.Placement)
@@ -69,7 +69,7 @@ func TestPicture(t *testing.T) {
 	}
 	picture, err := png.Decode(bytes.NewReader(raw))
 	if err != nil || max(picture.Bounds().Dx(), picture.Bounds().Dy()) != previewSide {
-		t.Errorf("the picture is not a PNG with a longer side of %d pixels: error = %v", previewSide, err)
+		t.Errorf("error = %v, want a PNG with a longer side of %d pixels", err, previewSide)
 	}
 	broken := []byte("%PDF-1.7 broken")
 	_, err = sealer(t).Picture(t.Context(), Original{Name: "a.pdf", Type: PDF, R: bytes.NewReader(broken), Size: int64(len(broken))}, 1)

@@ -10,7 +10,7 @@ import (
 	"github.com/certvault/certvault/internal/pdfium"
 )
 
-// modulePixels is the size of a module in the rendered picture.
+// modulePixels is the size of a module in the rendered picture, in pixels.
 const modulePixels = 4
 
 // A grey value of at least minLight counts as light, and a grey value of at most maxDark as dark.
@@ -19,7 +19,7 @@ const (
 	maxDark  = 85
 )
 
-// prove renders the place of the stamp on the finished page and checks every module of the QR code,
+// prove renders the place of the stamp on the stamped page and checks every module of the QR code,
 // including the quiet zone. For a stamp without a white background, prove also checks that the
 // background is uniform. The error wraps errNotReadable if a check fails, or if the page cannot be
 // rendered and a retry would fail in the same way. After any other error, a retry may succeed.
@@ -45,7 +45,7 @@ func (j *job) prove(ctx context.Context, src pdfium.Source, p stampedUpdate) err
 // renderTimeout is the time limit for one picture, excluding the wait for a free renderer.
 const renderTimeout = 2500 * time.Millisecond
 
-// draw opens a document and renders a part of a page in grey.
+// draw opens a document, renders a part of a page in grey, and looks for the recipient's name in the text.
 func (j *job) draw(ctx context.Context, src pdfium.Source, req pdfium.Request) (*pdfium.Page, *image.Gray, error) {
 	doc, err := j.openPages(ctx, src)
 	if err != nil {
@@ -84,7 +84,7 @@ func (j *job) render(ctx context.Context, doc *pdfium.Document, req pdfium.Reque
 	return picture, img, nil
 }
 
-// readable reports whether the centre of every module has the colour of the symbol's module.
+// readable reports whether the centre of every module is dark or light in the picture as in the symbol.
 func readable(img *image.Gray, picture *pdfium.Page, f frame, s spot) bool {
 	symbol := s.figure.symbol
 	ox, oy := s.figure.codeX, s.figure.codeY
@@ -108,8 +108,8 @@ func readable(img *image.Gray, picture *pdfium.Page, f frame, s spot) bool {
 	return true
 }
 
-// isPermanent reports whether err is an error of the renderer that would occur again in a retry. It
-// returns false if ctx has ended, because the end of ctx may have caused the error.
+// isPermanent reports whether err is an error of the renderer that would occur again in a retry. If ctx
+// has ended, isPermanent returns false, because the end of ctx may have caused the error.
 func isPermanent(ctx context.Context, err error) bool {
 	if ctx.Err() != nil {
 		return false

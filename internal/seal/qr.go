@@ -8,8 +8,7 @@ import (
 	"rsc.io/qr"
 )
 
-// quietZone is the light margin on every side of a QR code, in modules (ISO/IEC
-// 18004, 9.1).
+// quietZone is the light margin on every side of a QR code, in modules (ISO/IEC 18004, 9.1).
 const quietZone = 4
 
 // maxURL is the maximum length of a URL in bytes. It limits the symbol to 57 modules (version 10),
@@ -60,8 +59,8 @@ func (s *symbol) full() int { return s.side + 2*quietZone }
 type rect struct{ x, y, w, h int }
 
 // rects covers the dark modules with a small number of rectangles that do not overlap. Each
-// rectangle is a run of uncovered dark modules in a row, extended downwards while the row below has
-// an uncovered run that is at least as long.
+// rectangle is a run of uncovered dark modules in a row, extended downwards while the row below has an
+// uncovered run that starts in the same column and is at least as long.
 func (s *symbol) rects() []rect {
 	var out []rect
 	done := make([]bool, len(s.dark))

@@ -13,8 +13,8 @@ import (
 	"github.com/certvault/certvault/internal/pdfium"
 )
 
-// pageCounts returns the number of pages that each independent reader finds in a
-// file. MuPDF is optional, because few machines have it.
+// pageCounts returns the number of pages that each reader finds in a file. MuPDF is optional, because few
+// machines have it.
 func pageCounts(t *testing.T, data []byte) map[string]int {
 	t.Helper()
 	path := file(t, "count.pdf", data)
@@ -57,8 +57,8 @@ func checkPageCounts(t *testing.T, data []byte, want int) {
 	}
 }
 
-// All readers find the same pages in a verified PDF, even if the page tree of
-// the original is faulty.
+// All readers find the same number of pages in a verified PDF, even if the page tree of the original is
+// faulty.
 func TestReadersAgreeOnNumberOfPages(t *testing.T) {
 	t.Parallel()
 	const catalog, box = "<</Type/Catalog/Pages 2 0 R>>", "/MediaBox[0 0 300 300]"
@@ -93,7 +93,7 @@ func TestReadersAgreeOnNumberOfPages(t *testing.T) {
 			original := pdftest.File("", test.bodies...)
 			_, verified := mustSeal(t, "a.pdf", original, Placement{})
 			checkPageCounts(t, verified, test.want)
-			// Poppler reads the pages only when it draws one.
+			// pdfinfo may count the pages without reading all of them, so also draw the last page.
 			draw(t, file(t, "verified.pdf", verified), test.want, 9, image.Rectangle{})
 			if doc := mustOpen(t, verified); doc.FaultyPageTree() || doc.PageCount() != test.want {
 				t.Errorf("verified PDF: FaultyPageTree = %v, pages = %d; want false and %d", doc.FaultyPageTree(), doc.PageCount(), test.want)
@@ -104,7 +104,7 @@ func TestReadersAgreeOnNumberOfPages(t *testing.T) {
 	}
 }
 
-// A PDF is refused if its header comes so late that poppler does not find it.
+// A PDF is refused if its header is at an offset at which poppler does not find it.
 func TestLateHeaderIsRefused(t *testing.T) {
 	t.Parallel()
 	for offset, want := range map[int]string{0: "", 1018: "", 1019: "leading_data", 1023: "leading_data", 8192: "type_mismatch"} {

@@ -4,8 +4,7 @@
 //
 // The package decides which files are accepted and where the stamp is, and proves that the stamp is
 // readable and, except at an exact place, covers nothing. PDF syntax is in package pdf, rendering
-// in package pdfium, and signatures in package pades. The package uses no database and no clock,
-// and only the time stamp of a signature uses the network.
+// in package pdfium, and signatures in package pades. The package uses no database.
 package seal
 
 import (
@@ -25,7 +24,7 @@ const (
 	PNG  MediaType = "image/png"
 )
 
-// Original is an uploaded file. R must stay open until the Body of the resulting Verified is no longer
+// Original is a file to seal. R must stay open until the Body of the resulting Verified is no longer
 // needed.
 type Original struct {
 	Name string
@@ -46,20 +45,21 @@ type Report struct {
 	Pages   int // 1 for an image
 	Notices []Notice
 	// HasActiveContent reports whether the PDF has JavaScript, actions that start a program or run
-	// automatically, an XFA form, or video, sound or 3D content. Seal removes the references to
-	// them, except to video, sound and 3D content; a caller can return ErrActive instead.
+	// automatically, an XFA form, or video, sound or 3D content. If the PDF is not signed, Seal removes
+	// the references to active content, except to video, sound and 3D content. A caller can refuse the
+	// file with ErrActive instead.
 	HasActiveContent bool
 }
 
 // Notice is a remark for the institution about a file that can be sealed. Code is a short stable
-// identifier in snake_case, Message a sentence for the user.
+// identifier in snake_case. Message is a sentence for the user.
 type Notice struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
 }
 
 // Refusal is the reason why a file can never become a verified PDF. Code is a short stable
-// identifier in snake_case, Reason a sentence for the user who uploaded the file.
+// identifier in snake_case. Reason is a sentence for the user who uploaded the file.
 type Refusal struct{ Code, Reason string }
 
 // Error returns the reason.
@@ -68,15 +68,15 @@ func (r *Refusal) Error() string { return r.Reason }
 // Mode is a way to place the stamp.
 type Mode string
 
-// These are the modes. If a mode is not possible, the next of auto, strip and appended is used, and
-// a Notice reports the change. A signed file gets an annotation in a blank place or a cover instead.
+// These are the modes. If the requested mode is not possible, Seal uses another mode, and a Notice
+// reports the change. The result for a signed file is an annotation in a blank place, or a cover.
 const (
-	Auto        Mode = "auto"         // a blank place on the page, preferably near a corner; otherwise a strip
+	Auto        Mode = "auto"         // a blank place on the page, preferably near a corner
 	TopLeft     Mode = "top-left"     // in the top left corner of the page
 	TopRight    Mode = "top-right"    // in the top right corner of the page
 	BottomLeft  Mode = "bottom-left"  // in the bottom left corner of the page
 	BottomRight Mode = "bottom-right" // in the bottom right corner of the page
-	Exact       Mode = "exact"        // in Placement.Box, about as large as fits
+	Exact       Mode = "exact"        // centred in Placement.Box
 	Strip       Mode = "strip"        // a strip below the page; the boxes of the page are enlarged
 	Appended    Mode = "appended"     // a new page at the end
 	// Annotation is only a result: an annotation on a page whose content is signed or cannot be extended.
@@ -90,11 +90,11 @@ type Figure string
 
 // These are the forms of a stamp.
 const (
-	// Usual is the QR code with the address and the reference id.
+	// Usual is the QR code with the host of its address and the reference id.
 	Usual Figure = ""
 	// CodeOnly is the QR code alone, with its quiet zone. It is for designs that have a place for the
-	// code: it fills Placement.Box on Placement.Page, and the content under the box does not matter. If the
-	// code is not readable there, Seal tries no other place and returns a *Refusal.
+	// code: it fills Placement.Box on Placement.Page, and may cover content there. If the code is not
+	// readable, Seal tries no other place and returns a *Refusal.
 	CodeOnly Figure = "code"
 )
 
@@ -102,30 +102,28 @@ const (
 // corner.
 type Box [4]float64
 
-// Layout is a place that worked: on pages with this displayed size, in whole points, the stamp was
-// at Box.
+// Layout is a place at which a stamp was readable. Width and Height are the size of the page as
+// displayed, in whole points. Box is the place of the stamp.
 type Layout struct {
 	Width, Height int
 	Box           Box
 }
 
-// Placement is the requested place of the stamp. The zero value is Auto on page
-// one.
+// Placement is the requested place of the stamp. The zero value is Auto on page one.
 type Placement struct {
 	Mode Mode
 	Page int // from 1; 0 means 1
 	Box  Box // the place for Exact and CodeOnly
 	// Figure is the form of the stamp. For CodeOnly, Mode is ignored.
 	Figure Figure
-	// Trusted reports that a stamp at this place of the same page was proved to be readable, so that a
-	// CodeOnly stamp is not rendered. Nevertheless Seal proves one of a hundred stamps; the reference
-	// id decides which.
+	// Trusted reports whether an earlier stamp at this place of the same page was readable. Seal then
+	// renders and checks only about one of a hundred CodeOnly stamps. The reference id decides which.
 	Trusted bool
-	// Clean reports that the content of the page of a Trusted stamp leaves nothing open and has no fault,
-	// so that Seal does not read it.
+	// Clean reports whether the content of the page is known to be clean and without fault, as in
+	// pdf.Balance. Seal then does not read the content for a stamp that is Trusted and is not checked.
 	Clean bool
-	// EarlierLayouts lists places that worked for earlier certificates of the same institution,
-	// latest first; Auto first tries the first usable place for the size of the page.
+	// EarlierLayouts lists the places of earlier stamps of the same institution, latest first. Auto first
+	// tries the first usable place for the size of the page.
 	EarlierLayouts []Layout
 }
 
@@ -135,22 +133,22 @@ type Stamp struct {
 	VerifyURL   string
 	Institution string
 	Placement   Placement
-	// Colour is the colour of the stamp's frame. Plain selects the plain form of earlier versions:
-	// the QR code and the reference id, without a frame.
+	// Colour is the colour of the stamp's frame. Plain selects the stamp of earlier versions: the QR code
+	// and the reference id, without a frame.
 	Colour colour.Colour
 	Plain  bool
-	// Sheet returns the contents of the verification sheet. It is called only if the result has a
-	// sheet: for Appended and Cover. Without Sheet, and with Plain, the page has only the stamp.
+	// Sheet returns the contents of the verification sheet, for Appended and Cover. If Sheet is nil or
+	// Plain is true, the page has no sheet.
 	Sheet func(context.Context) (*Sheet, error)
-	// Signature signs the verified PDF; nil leaves it unsigned.
+	// Signature configures the signature. If Signature is nil, the verified PDF is not signed.
 	Signature *Signature
 }
 
 // Verified is a verified PDF.
 type Verified struct {
-	// Body is the data to store. If Whole is true, Body is the entire verified PDF (of an image, or
-	// a cover); otherwise the verified PDF is the original followed by Body. Body may read from
-	// Original.R, so store Body before the original is closed.
+	// Body is the data to store. If Whole is true, for an image or a cover, Body is the entire verified
+	// PDF. Otherwise the verified PDF is the original followed by Body. Body may read from Original.R, so
+	// store Body before the original is closed.
 	Body  *io.SectionReader
 	Whole bool
 
@@ -158,7 +156,7 @@ type Verified struct {
 	Size   int64    // size of the verified PDF in bytes
 
 	Placement Mode
-	Page      int // page of the verified PDF with the stamp, from 1
+	Page      int // page that has the stamp, from 1
 	Box       Box // place of the stamp on that page
 	// Layout is a value for Placement.EarlierLayouts. Its Width is 0 if the place is not suitable
 	// for other certificates.

@@ -75,7 +75,7 @@ func TestActiveContentIsUnreferenced(t *testing.T) {
 	}
 	for _, code := range []string{"javascript", "launch_action", "open_action", "additional_actions", "xfa"} {
 		if !strings.Contains(codes(report.Notices), code) {
-			t.Errorf("no notice %q in %q", code, codes(report.Notices))
+			t.Errorf("notices = %q, want %q among them", codes(report.Notices), code)
 		}
 	}
 	if !report.HasActiveContent {
@@ -238,7 +238,7 @@ func TestSniff(t *testing.T) {
 		{"a.pdf", string(plain) + zipEnd, "", "polyglot"},
 		{"a.pdf", "MZ\x90" + string(plain), "", "polyglot"},
 		{"a.pdf", "<HTML><script>" + string(plain), "", "polyglot"},
-		{"a.pdf", strings.Replace(string(plain), "endobj", zipEnd+"endobj", 1), PDF, ""}, // an attached archive
+		{"a.pdf", strings.Replace(string(plain), "endobj", zipEnd+"endobj", 1), PDF, ""}, // a ZIP end record that is not at the end
 	} {
 		got, err := Sniff(c.name, strings.NewReader(c.data), int64(len(c.data)))
 		if c.code != "" {

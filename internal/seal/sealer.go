@@ -84,19 +84,19 @@ func (s *Sealer) newJob(o Original, stamp Stamp) (*job, error) {
 	return j, nil
 }
 
-// maxRenderedPixels is the maximum size of an image that is rendered to check the strip below it.
+// maxRenderedPixels is the maximum number of pixels of an image that is rendered to check the strip below
+// it.
 const maxRenderedPixels = 8_000_000
 
-// image makes a page of an image and stamps the page.
+// image converts an image to a page and stamps the page.
 func (j *job) image(ctx context.Context, o Original) (*Verified, error) {
 	page, err := newPicture(ctx, o)
 	if err != nil {
 		return nil, err
 	}
 	if page.width*page.height > maxRenderedPixels && j.stamp.Placement.Mode == Strip {
-		// The strip is the same below any image with this page size, and the image is clipped from
-		// the strip. Therefore check the strip below an image of one pixel, which is cheap to
-		// render.
+		// The strip is the same below all images with this page size, and clipping keeps the image out
+		// of the strip. Therefore check the strip below an image of one pixel, which is fast to render.
 		trial := *j
 		trial.stamp.Signature = nil
 		if _, err := trial.runOn(ctx, page.onePixel(), 0); err != nil {
@@ -127,7 +127,7 @@ func (j *job) runOn(ctx context.Context, page *picture, size int64) (*Verified, 
 	return v, nil
 }
 
-// setWhole sets file as the entire verified PDF.
+// setWhole sets the entire verified PDF to file, and computes its digest.
 func (v *Verified) setWhole(file []byte) {
 	v.Whole = true
 	v.Body = io.NewSectionReader(bytes.NewReader(file), 0, int64(len(file)))
@@ -135,7 +135,7 @@ func (v *Verified) setWhole(file []byte) {
 	v.SHA256 = sha256.Sum256(file)
 }
 
-// continueDigest sets the digest and size of the original followed by the tail.
+// continueDigest sets the digest and the size of v to those of the original followed by the tail.
 func continueDigest(v *Verified, o Original) error {
 	h := sha256.New()
 	state, ok := h.(encoding.BinaryUnmarshaler)
@@ -153,7 +153,7 @@ func continueDigest(v *Verified, o Original) error {
 	return nil
 }
 
-// PNG renders page one of the verified PDF in r; the longer side has 1600 pixels.
+// PNG renders page one of the verified PDF in r as PNG. The longer side has 1600 pixels.
 func (s *Sealer) PNG(ctx context.Context, r io.ReaderAt, size int64) ([]byte, error) {
 	if s.renderer == nil {
 		return nil, pdfium.ErrUnavailable
@@ -161,8 +161,7 @@ func (s *Sealer) PNG(ctx context.Context, r io.ReaderAt, size int64) ([]byte, er
 	return s.draw(ctx, r, size, pdfium.Request{MaxSide: pictureSide, Annotations: true})
 }
 
-// draw returns a page of a PDF as PNG. If the page cannot be rendered, the error contains a
-// *Refusal.
+// draw returns a page of a PDF as PNG. If the page cannot be rendered, the error wraps a *Refusal.
 func (s *Sealer) draw(ctx context.Context, r io.ReaderAt, size int64, want pdfium.Request) ([]byte, error) {
 	return s.drawSource(ctx, pdfium.Source{Head: r, HeadSize: size}, want)
 }

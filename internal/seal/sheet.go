@@ -23,8 +23,8 @@ type Sheet struct {
 	Title, Name string
 	// Logo is the institution's logo as PNG, or nil.
 	Logo []byte
-	// Texts are the texts in the recipient's language, followed by those in English unless this
-	// language is English.
+	// Texts are the texts in the recipient's language, followed by those in English if the recipient's
+	// language is not English.
 	Texts []SheetTexts
 }
 
@@ -37,15 +37,13 @@ func (s *Sheet) both(text func(*SheetTexts) string) string {
 	return strings.Join(texts, " · ")
 }
 
-// SheetTexts are the texts of a verification sheet in one language. Labels name the values beside
-// them.
+// SheetTexts are the texts of a verification sheet in one language. Each label is above its value.
 type SheetTexts struct {
-	// Language is the BCP 47 tag. RightToLeft reports whether its script is written from right
-	// to left.
+	// Language is a BCP 47 tag. RightToLeft reports whether the language is written from right to left.
 	Language    string
 	RightToLeft bool
-	// Heading is the title of the sheet. Page says what the sheet is for, and Cover the same for a
-	// sheet that has the original as an attachment.
+	// Heading is the title of the sheet. Page explains the purpose of a sheet at the end of a
+	// certificate, and Cover the purpose of a sheet that has the original as an attachment.
 	Heading, Page, Cover string
 	// NameLabel, IssuerLabel, DateLabel, IDLabel and DigestLabel are labels. Date is the issue date.
 	NameLabel, IssuerLabel, DateLabel, IDLabel, DigestLabel, Date string
@@ -54,8 +52,7 @@ type SheetTexts struct {
 	Steps, Phone, Web, Offline string
 }
 
-// These are dimensions of the sheet in points. The sheet is in portrait format, as wide as A4 or
-// Letter.
+// These are dimensions of the sheet in points. The sheet is an A4 or Letter page in portrait format.
 const (
 	sheetMargin  = 56
 	sheetBar     = 8               // height of the bar at the top
@@ -66,7 +63,7 @@ const (
 	letterHeight = 792
 	logoWidth    = 170
 	logoHeight   = 56
-	logoPixels   = 3 // of the logo for each point
+	logoPixels   = 3 // maximum number of pixels of the logo per point
 )
 
 // These are the sizes of the text of the sheet.
@@ -77,18 +74,18 @@ const (
 	sheetSmall = 8.5
 )
 
-// sheetPage draws a verification sheet. Heights are measured from the top of the page.
+// sheetPage draws a verification sheet. In its methods, y is the distance from the top of the page.
 type sheetPage struct {
 	fonts   *typeset.Fonts
 	subsets *typeset.Subsets
 	content bytes.Buffer
 	frame   frame
-	// rtl reports whether the first language runs from right to left: then the sheet is mirrored.
+	// rtl reports whether the first language is written from right to left. The sheet is then mirrored.
 	rtl bool
 	// incomplete reports whether a text is left out because no font has its characters.
 	incomplete bool
 	logo       *pdf.Stream
-	palette    []byte // the colours of the logo, or nil
+	palette    []byte // the colours of the logo; nil if it has no palette
 }
 
 // loadSheet reads the contents of the verification sheet, if the stamp has one.
@@ -143,7 +140,8 @@ func (p *sheetPage) resources(to adder) *pdf.Dict {
 	return dict
 }
 
-// newSheetFrame returns the frame of a sheet that follows a page.
+// newSheetFrame returns the frame of a sheet in a document with the given page: Letter if the page has
+// that size, otherwise A4.
 func newSheetFrame(page frame) frame {
 	f := frame{width: coverWidth, height: coverHeight, matrix: [6]float64{1, 0, 0, 1, 0, 0}}
 	if short, long := min(page.width, page.height), max(page.width, page.height); wholePoints(short) == letterWidth && wholePoints(long) == letterHeight {
@@ -183,7 +181,7 @@ func (p *sheetPage) draw(j *job, cover bool) (spot, error) {
 	}
 	p.regular()
 	y += 24
-	// The facts and the QR code are side by side.
+	// The labels and values are beside the QR code.
 	top := y
 	place.y = f.height - top - place.height() + quietZone*place.scale
 	column := inner - sheetCode - sheetGutter
@@ -287,7 +285,7 @@ func (p *sheetPage) set(y *float64, width float64, text string, style typeset.St
 	return p.setAt(x, y, width, text, style)
 }
 
-// both draws a text in all languages, in the direction of the first one.
+// both draws a text in all languages, in the direction of the first language.
 func (p *sheetPage) both(y *float64, width float64, sheet *Sheet, size float64, text func(*SheetTexts) string) error {
 	style := typeset.Style{Size: size, Lines: 2, Language: sheet.Texts[0].Language}
 	if p.rtl {
@@ -305,7 +303,7 @@ func (p *sheetPage) atEnd(width float64) float64 {
 }
 
 // setAt draws a text and moves y below it. A text with characters that no font has is left out. A
-// text that does not fit is drawn smaller. If it does not fit in style.MinSize either, it is drawn in
+// text that does not fit is drawn smaller. If it does not fit even in style.MinSize, it is drawn in
 // style.Size with more lines.
 func (p *sheetPage) setAt(x float64, y *float64, width float64, text string, style typeset.Style) error {
 	if text == "" {
@@ -328,8 +326,9 @@ func (p *sheetPage) setAt(x float64, y *float64, width float64, text string, sty
 	return nil
 }
 
-// bold begins black text of a size that is drawn bold, by a stroke along the outlines. A second weight
-// of the font would make each file 4 kB larger, and the fonts of most scripts have only one.
+// bold begins bold black text of the given size. The text is bold because its outlines are stroked. A
+// second weight of the font would make each file 4 kB larger, and the fonts of most scripts have only
+// one weight.
 func (p *sheetPage) bold(size float64) {
 	fmt.Fprintf(&p.content, "q 2 Tr %.2f w 1 j 0 G\n", size/30)
 }
@@ -342,7 +341,7 @@ func (p *sheetPage) gray(v float64) {
 	p.content.WriteString(" g\n")
 }
 
-// rectangle fills a rectangle. The caller has already written the x of its left edge.
+// rectangle fills a rectangle. The caller must already have written the x of the left edge.
 func (p *sheetPage) rectangle(y, width, height float64) {
 	for _, v := range []float64{y, width, height} {
 		writeNumber(&p.content, v)
@@ -382,22 +381,22 @@ func (p *sheetPage) drawLogo(file []byte, y *float64) error {
 	return nil
 }
 
-// A logo with at most maxLogoColours groups of similar colours has a palette. The components of
-// similar colours differ by less than logoStep.
+// A logo with at most maxLogoColours groups of similar colours has a palette. In a group, the components
+// of the colours differ by less than logoStep.
 const (
 	maxLogoColours = 256
 	logoStep       = 16
 )
 
-// logoImage returns a picture without transparency, and its palette if it has few colours. Most logos
-// have few colours and the mixtures at the edges between them.
+// logoImage returns the image of a logo without transparency, and its palette if it has few groups of
+// similar colours, as most logos have.
 func logoImage(img *image.RGBA) (logo *pdf.Stream, palette []byte) {
 	type rgb = [3]byte
 	counts := map[rgb]int{}
 	for i := 0; i < len(img.Pix); i += 4 {
 		counts[rgb(img.Pix[i:i+3])]++
 	}
-	// The colour of each group of similar colours is the most frequent one.
+	// Each group of similar colours is drawn in the most frequent colour of the group.
 	group := func(c rgb) rgb { return rgb{c[0] / logoStep, c[1] / logoStep, c[2] / logoStep} }
 	best := map[rgb]rgb{}
 	for c, n := range counts {

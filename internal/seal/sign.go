@@ -19,8 +19,8 @@ type Signature struct {
 	Time time.Time
 }
 
-// fieldSize is the approximate size of a signature's field and dictionary
-// without its value.
+// fieldSize is the approximate size in bytes of the field and the dictionary of a signature, without the
+// CMS data.
 const fieldSize = 1200
 
 // prepare adds the signature to an otherwise complete update. It returns nil if no signature is
@@ -39,8 +39,8 @@ func (j *job) prepare(u *pdf.Update, doc *pdf.Document, found pdf.Findings, page
 	return p, nil
 }
 
-// complete signs an update. If the time stamp needs more
-// space than reserved, complete builds the update again with the required space.
+// complete signs an update. If the time stamp needs more space than reserved, complete builds the update
+// again with the required space.
 func (j *job) complete(ctx context.Context, a attempt, p *stampedUpdate) error {
 	if p.pending == nil {
 		return nil

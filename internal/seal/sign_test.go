@@ -19,8 +19,7 @@ import (
 	"github.com/certvault/certvault/internal/pades"
 )
 
-// testSignature returns a signature with a new key and a self-signed
-// certificate.
+// testSignature returns a signature with a new key and a self-signed certificate.
 func testSignature(t testing.TB) *Signature {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -52,8 +51,8 @@ func picturePNG(t *testing.T) []byte {
 	return b.Bytes()
 }
 
-// The stamp and the signature are one revision in every form of the verified PDF. pdfsig, which is
-// independent of this code, reports that the signature is valid for the whole file.
+// Every form of the verified PDF has a valid signature of the whole file. pdfsig, which is independent of
+// this code, reports the same.
 func TestVerifiedPDFIsSigned(t *testing.T) {
 	t.Parallel()
 	signature := testSignature(t)
@@ -77,7 +76,7 @@ func TestVerifiedPDFIsSigned(t *testing.T) {
 			}
 			data := wholeFile(t, o, v)
 			if sha256.Sum256(data) != v.SHA256 || int64(len(data)) != v.Size {
-				t.Error("digest or size differs from that of the signed file")
+				t.Errorf("size = %d, digest = %x; want %d and %x", v.Size, v.SHA256, len(data), sha256.Sum256(data))
 			}
 			path := file(t, name+".pdf", data)
 			checkQR(t, path, v)
@@ -90,7 +89,7 @@ func TestVerifiedPDFIsSigned(t *testing.T) {
 				t.Fatalf("pades.Verify = %+v, error = %v; want valid", report, err)
 			}
 			if report.Original == nil || report.Original.Form != tc.form || report.Original.SHA256 != hex.EncodeToString(o.SHA256[:]) {
-				t.Errorf("the signature names another original or another form: %+v", report.Original)
+				t.Errorf("original in the signature = %+v, want the form %v and the digest of the original", report.Original, tc.form)
 			}
 		})
 	}

@@ -10,16 +10,16 @@ import (
 	"strings"
 )
 
-// headLength is the number of bytes at the start of the file in which the header of a PDF must be.
-// Poppler searches fewer bytes than other readers: if the header comes later, poppler computes
-// every offset wrongly and cannot open some verified PDFs.
+// headLength is the number of bytes at the start of the file that must contain the header of a PDF.
+// Poppler searches fewer bytes than other readers. If the header is after these bytes, poppler computes
+// wrong offsets and cannot open some verified PDFs.
 const headLength = 1023
 
 // extensions maps file name extensions to their types.
 var extensions = map[string]MediaType{".pdf": PDF, ".jpg": JPEG, ".jpeg": JPEG, ".png": PNG}
 
 // otherSignatures lists the signatures of other file types. A PDF that begins with one of these
-// signatures is a file of both types, and different programs show different content.
+// signatures is a file of both types, and two programs may show different content.
 var otherSignatures = []struct{ magic, what string }{
 	{"PK\x03\x04", "a ZIP archive"},
 	{"PK\x05\x06", "a ZIP archive"},
@@ -45,13 +45,13 @@ var otherSignatures = []struct{ magic, what string }{
 	{"\xD0\xCF\x11\xE0", "an Office document"},
 }
 
-// markup lists beginnings of tags by which a browser detects HTML.
+// markup lists the beginnings of tags that mark a web page.
 var markup = []string{"<!doctype", "<html", "<head", "<body", "<script", "<svg", "<?xml", "<iframe", "<?php", "<!--"}
 
 // Sniff detects the type of a file from the extension of its name and its content. The error is a
 // *Refusal if the extension and the content disagree, if the type cannot be sealed, if the file is
-// empty, or if a PDF is also a file of another type. Any other error means that the file cannot be
-// read.
+// empty, if other data precedes a PDF, or if a PDF is also a file of another type. Any other error
+// means that the file cannot be read.
 func Sniff(name string, r io.ReaderAt, size int64) (MediaType, error) {
 	declared, ok := extensions[strings.ToLower(path.Ext(name))]
 	if !ok {
@@ -133,9 +133,9 @@ func polyglot(what string) *Refusal {
 	return refuse("polyglot", "The file is a PDF document and "+what+" at the same time. Save the document as a plain PDF.")
 }
 
-// endsInZIP reports whether the file ends with a ZIP archive (APPNOTE 4.3.16), that is, with an end
-// record whose comment ends at the end of the file. An archive that is an attachment does not
-// count, because the rest of the PDF follows it.
+// endsInZIP reports whether the file ends with a ZIP archive, that is, with an end record (APPNOTE
+// 4.3.16) whose comment reaches the end of the file. endsInZIP returns false for an archive that is an
+// attachment of the PDF, because other data follows it.
 func endsInZIP(r io.ReaderAt, size int64) (bool, error) {
 	const record = 22
 	n := min(size, record+1<<16)

@@ -14,23 +14,23 @@ import (
 // is half a millimetre.
 const (
 	borderWidth = 0.3
-	borderGap   = 0.5 // between the frame and the quiet zone
-	textSize    = 4.4 // size of an em
-	minTextSize = 3.2 // text of this size is 5 points high on a stamp of the usual size
-	lineHeight  = 1.5 // distance between two baselines in ems
-	capHeight   = 0.73
-	textMargin  = 4 // between the text and the frame
-	wordSpace   = emUnits * 28 / 100
+	borderGap   = 0.5                // between the frame and the quiet zone
+	textSize    = 4.4                // maximum size of an em
+	minTextSize = 3.2                // about 5 points on a stamp of the usual size
+	lineHeight  = 1.5                // distance between two baselines in ems
+	capHeight   = 0.73               // in ems
+	textMargin  = 4                  // between the text and the frame
+	wordSpace   = emUnits * 28 / 100 // in units of the outline
 )
 
-// texts are the texts of a stamp in outlines.
+// texts are the texts of a stamp as outlines.
 type texts struct {
 	verifyAt, host line
 	groups         []line // the reference id in groups of four characters
-	issuer         line   // the institution, without glyphs if the fonts do not have all characters
+	issuer         line   // the institution; without glyphs if the fonts lack one of its characters
 }
 
-// semibold is the font of the texts that a reader looks for first.
+// semibold is the font of the host and of the institution.
 var semibold = typeset.Font{Family: typeset.Inter, Weight: 600}
 
 // newTexts converts the texts of a stamp to outlines.
@@ -66,7 +66,7 @@ func hostOf(address string) string {
 	return u.Host
 }
 
-// idGroups returns a reference id in groups of four characters. The first group has the prefix.
+// idGroups returns a reference id in groups of four characters. The first group also has the prefix.
 func idGroups(id string) []string {
 	prefix, code, ok := strings.Cut(id, "-")
 	if !ok {
@@ -99,7 +99,8 @@ func spaced(groups []line) line {
 type form struct {
 	lines []line
 	below bool
-	// widest is the maximum width of the text as a multiple of the width of the QR code.
+	// widest is the maximum width of the text as a multiple of the width of the QR code with its quiet
+	// zone.
 	widest float64
 }
 
@@ -116,8 +117,8 @@ func (t *texts) forms() []form {
 	}
 }
 
-// stripForms returns the shapes of a stamp in a strip: three lines beside the QR code, or fewer if
-// the page is too narrow.
+// stripForms returns the shapes of a stamp in a strip: a wide shape, with the institution if the fonts have
+// its characters, and then the shapes that forms returns, for narrow pages.
 func (t *texts) stripForms() []form {
 	address, id := spaced([]line{t.verifyAt, t.host}), spaced(t.groups)
 	wide := form{lines: []line{address, id}, widest: 6}
@@ -127,8 +128,8 @@ func (t *texts) stripForms() []form {
 	return append([]form{wide}, t.forms()...)
 }
 
-// newFigures returns the shapes of a stamp on a page and in a strip, best first. The text of each is
-// legible.
+// newFigures returns the shapes of a stamp on a page and in a strip, best first. It leaves out the shapes
+// whose text would not be legible.
 func newFigures(fonts *typeset.Fonts, s *symbol, stamp Stamp) (onPage, inStrip []*figure, err error) {
 	if stamp.Plain {
 		for _, shape := range []int{idBeside, idBelow} {
@@ -182,7 +183,7 @@ func newFigure(s *symbol, shape form, frame colour.Colour, border float64) *figu
 	}
 	f := &figure{symbol: s, codeX: edge, codeY: edge, width: side + 2*edge, height: side + 2*edge, border: border, colour: frame}
 	if shape.below {
-		below := decimal(high() + 2) // the quiet zone is above the text
+		below := decimal(high() + 2) // 2 modules below the text; the quiet zone is above it
 		f.height += below
 		f.codeY += below
 	} else {
@@ -203,7 +204,7 @@ func newFigure(s *symbol, shape form, frame colour.Colour, border float64) *figu
 	return f
 }
 
-// draw sets the operators of the figure.
+// draw sets backing and operators.
 func (f *figure) draw() {
 	var b bytes.Buffer
 	f.drawCode(&b)
@@ -224,7 +225,7 @@ func (f *figure) draw() {
 	f.operators = b.Bytes()
 }
 
-// newCodeFigure returns a figure that is only the QR code.
+// newCodeFigure returns a figure of only the QR code with its quiet zone.
 func newCodeFigure(s *symbol) *figure {
 	return &figure{symbol: s, width: float64(s.full()), height: float64(s.full())}
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/certvault/certvault/internal/colour"
 )
 
-// TestFigures checks that in each shape of a stamp of the usual size the text is inside the figure and has
-// at least 4.5 points, and that enough shapes remain if the host is long.
+// TestFigures checks that the text of each shape is inside the figure and has at least 4.5 points on a
+// stamp of the usual size. It also checks that there are enough shapes if the host is long.
 func TestFigures(t *testing.T) {
 	t.Parallel()
 	fonts, err := testFonts()
@@ -37,10 +37,10 @@ func TestFigures(t *testing.T) {
 		for i, f := range append(figures, strips...) {
 			for _, l := range f.labels {
 				if size := l.size * preferredSide / float64(s.full()); size < 4.5 {
-					t.Errorf("%s: shape %d has text of %.1f points", host, i, size)
+					t.Errorf("%s: shape %d: text size = %.1f points, want at least 4.5", host, i, size)
 				}
 				if right := l.x + l.wide(l.size); right > f.width || l.y < 0 {
-					t.Errorf("%s: shape %d: a label ends at %.1f, %.1f outside of the figure, which is %.1f wide", host, i, right, l.y, f.width)
+					t.Errorf("%s: shape %d: a label ends at x = %.1f, y = %.1f; want x at most %.1f and y at least 0", host, i, right, l.y, f.width)
 				}
 			}
 		}
@@ -57,15 +57,15 @@ func TestPlainStamp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The layout of the plain stamp: the code, and five short lines beside it.
+	// The plain stamp is the QR code with five short lines beside it.
 	if ratio := (v.Box[2] - v.Box[0]) * 595 / ((v.Box[3] - v.Box[1]) * 842); ratio > 1.5 || v.Body.Size() > 3000 {
 		t.Errorf("the plain stamp is %.1f times as wide as high and adds %d bytes; want at most 1.5 and 3000", ratio, v.Body.Size())
 	}
 	checkQR(t, file(t, "plain.pdf", wholeFile(t, o, v)), v)
 }
 
-// TestSheet reads the verification sheet with poppler: its text can be found, in both languages, and
-// the code is readable. The cover of a file that cannot be changed has the same sheet.
+// TestSheet checks that poppler finds the text of the verification sheet in both languages, and that the
+// QR code is readable, on an appended page and on a cover.
 func TestSheet(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -107,10 +107,10 @@ func TestSheet(t *testing.T) {
 				t.Errorf("the sheet does not contain %q", purpose)
 			}
 			if fonts, err := tool(t, "pdffonts", path); err != nil || strings.Count(fonts, strings.Repeat("yes ", 3)) < 2 {
-				t.Errorf("pdffonts: %v\n%s\nwant embedded subsets with Unicode", err, fonts)
+				t.Errorf("pdffonts: error = %v, want embedded subsets with Unicode in:\n%s", err, fonts)
 			}
 			if out, err := tool(t, "qpdf", "--check", path); err != nil {
-				t.Errorf("qpdf: %v\n%s", err, out)
+				t.Errorf("qpdf --check: error = %v\n%s", err, out)
 			}
 			checkQR(t, path, v)
 		})
@@ -135,7 +135,7 @@ func TestSheetWithoutFont(t *testing.T) {
 	}
 }
 
-// englishSheet returns a stamp with a verification sheet.
+// englishSheet returns a stamp with a verification sheet, which edit may change.
 func englishSheet(edit func(*Sheet)) Stamp {
 	stamp := testStamp()
 	stamp.Placement.Mode = Appended
@@ -154,7 +154,7 @@ func englishSheet(edit func(*Sheet)) Stamp {
 	return stamp
 }
 
-// TestSheetTail checks the maximum size of the tail with a verification sheet, and with a sheet that has a
+// TestSheetTail checks the maximum size of the tail with a verification sheet without a logo, and with a
 // logo of few colours.
 func TestSheetTail(t *testing.T) {
 	t.Parallel()
@@ -184,8 +184,8 @@ func TestSheetTail(t *testing.T) {
 	}
 }
 
-// TestSheetPlaces checks that the address is not under the quiet zone of the QR code, and that a
-// sheet in a language that runs from right to left is mirrored.
+// TestSheetPlaces checks that the address is below the quiet zone of the QR code and near to it, and that
+// a sheet in a language that is written from right to left is mirrored.
 func TestSheetPlaces(t *testing.T) {
 	t.Parallel()
 	for _, rtl := range []bool{false, true} {
@@ -195,7 +195,7 @@ func TestSheetPlaces(t *testing.T) {
 			t.Fatal(err)
 		}
 		if atLeft := v.Box[2] < 0.5; atLeft != rtl {
-			t.Errorf("right to left %v: the QR code is at %v", rtl, v.Box)
+			t.Errorf("right to left = %v: QR code on the left = %v, want %v", rtl, atLeft, rtl)
 		}
 		path := file(t, "sheet.pdf", wholeFile(t, o, v))
 		page := strconv.Itoa(v.Page)
@@ -223,7 +223,7 @@ func TestSheetPlaces(t *testing.T) {
 			}
 		}
 		if ink < point || ink > 8*point {
-			t.Errorf("right to left %v: the address is %d pixels below the QR code", rtl, ink)
+			t.Errorf("right to left = %v: the address is %d pixels below the QR code, want %d to %d", rtl, ink, point, 8*point)
 		}
 	}
 }

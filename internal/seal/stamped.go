@@ -13,8 +13,8 @@ import (
 	"github.com/certvault/certvault/internal/pdfium"
 )
 
-// Stamped is the page of a verified PDF that has the stamp. Placement, Page, Box and Notices are
-// those of Verified.
+// Stamped is a picture of the stamped page of a verified PDF. Placement, Page, Box and Notices are those
+// of Verified.
 type Stamped struct {
 	PNG       []byte
 	Placement Mode
@@ -24,8 +24,8 @@ type Stamped struct {
 }
 
 // Stamped draws the page with the stamp. It seals the original without a signature and draws the
-// result, so the picture shows exactly what Seal adds. The longer side of the picture has 1000
-// pixels. The errors are those of Seal.
+// result, so the picture shows exactly the stamp that Seal adds. The longer side of the picture has 1000
+// pixels. The errors are those of Seal. If the page cannot be rendered, the error wraps a *Refusal.
 func (s *Sealer) Stamped(ctx context.Context, o Original, stamp Stamp) (*Stamped, error) {
 	if s.renderer == nil {
 		return nil, pdfium.ErrUnavailable
@@ -50,13 +50,12 @@ func (s *Sealer) Stamped(ctx context.Context, o Original, stamp Stamp) (*Stamped
 	return &Stamped{PNG: picture, Placement: v.Placement, Page: v.Page, Box: v.Box, Notices: v.Notices}, nil
 }
 
-// inkSpread is the number of pixels around a mark that count as the mark in the picture of Ink. The
-// map of blank places contains only edges; the spread closes the gaps in thin lines and letters.
+// inkSpread is the number of pixels by which Ink enlarges each mark on all sides. The map of blank places
+// contains only the edges of content, so thin lines and letters have gaps without this enlargement.
 const inkSpread = 2
 
-// Ink draws where a page has content that a stamp would cover: a transparent PNG in which the
-// content is opaque. The page is the one in stamp.Placement. A page that cannot be rendered has no
-// picture; the error is then a *Refusal.
+// Ink returns a transparent PNG of the page in stamp.Placement, in which the content that a stamp would
+// cover is opaque. If the page cannot be rendered, the error wraps a *Refusal.
 func (s *Sealer) Ink(ctx context.Context, o Original, stamp Stamp) ([]byte, error) {
 	if s.renderer == nil {
 		return nil, pdfium.ErrUnavailable

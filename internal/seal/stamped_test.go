@@ -46,7 +46,7 @@ func TestStampedIsTheVerifiedPage(t *testing.T) {
 	}
 }
 
-// TestStampedOfImages checks the strip below an image, which becomes a page first.
+// TestStampedOfImages checks that the picture of a stamped image has a strip below the image.
 func TestStampedOfImages(t *testing.T) {
 	t.Parallel()
 	var b bytes.Buffer
@@ -63,7 +63,7 @@ func TestStampedOfImages(t *testing.T) {
 		t.Fatal(err)
 	}
 	if size := picture.Bounds().Size(); got.Placement != Strip || size.Y*600 <= size.X*400 {
-		t.Errorf("the picture of an image has the placement %s and the size %v, want a strip and a higher page than 600 x 400", got.Placement, size)
+		t.Errorf("placement = %s, size of the picture = %v; want a strip and a page that is higher than 600 x 400", got.Placement, size)
 	}
 }
 
@@ -99,7 +99,7 @@ func TestInk(t *testing.T) {
 	}
 }
 
-// TestBlank checks that a stamp can be placed everywhere on the blank page.
+// TestBlank checks that a stamp can be placed on the blank page.
 func TestBlank(t *testing.T) {
 	t.Parallel()
 	o, err := Blank()
@@ -108,7 +108,7 @@ func TestBlank(t *testing.T) {
 	}
 	p, err := sealer(t).Preview(t.Context(), o, testStamp())
 	if err != nil || p.Pages != 1 || p.Chosen.Mode != Auto || p.Candidates[0].NoRoom {
-		t.Errorf("the preview of the blank page = %+v, %v; want one page with free corners", p, err)
+		t.Errorf("preview of the blank page = %+v, error = %v; want one page and a free corner", p, err)
 	}
 	if _, err := sealer(t).Stamped(t.Context(), o, testStamp()); err != nil {
 		t.Errorf("Stamped of the blank page: error = %v", err)

@@ -17,8 +17,8 @@ const (
 	maxID     = 64
 )
 
-// QRCodeSVG returns the QR code of url as a self-contained SVG image; one unit
-// is one module. An error means that url is empty or too long.
+// QRCodeSVG returns the QR code of url as a self-contained SVG image. One unit is one module. An error
+// means that url is empty or too long.
 func QRCodeSVG(url string) ([]byte, error) {
 	s, err := newSymbol(url)
 	if err != nil {
@@ -37,8 +37,8 @@ func QRCodeSVG(url string) ([]byte, error) {
 }
 
 // BarcodeSVG returns referenceID as a Code 128 barcode (ISO/IEC 15417) with the id below it, as a
-// self-contained SVG image; one unit is one module. An error means that referenceID is empty, is
-// too long, or has a character that the built-in font does not have, such as a lower case letter.
+// self-contained SVG image. One unit is one module. An error means that referenceID is empty, is too
+// long, or has a character that the built-in font does not have, such as a lower case letter.
 func BarcodeSVG(referenceID string) ([]byte, error) {
 	if referenceID == "" || len(referenceID) > maxID {
 		return nil, fmt.Errorf("drawing the barcode: the id has %d bytes, want 1 to %d", len(referenceID), maxID)

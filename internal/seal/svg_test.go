@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// rasterise draws the first path of an SVG of this package; the path consists of rectangles such as
-// M1 2h3v4h-3z.
+// rasterise returns the first path of an SVG of this package as PNG. The path consists of rectangles such
+// as M1 2h3v4h-3z.
 func rasterise(t *testing.T, svg []byte, w, h int) []byte {
 	t.Helper()
 	const scale = 4
@@ -61,7 +61,7 @@ func wellFormed(t *testing.T, svg []byte) {
 		if e, ok := token.(xml.StartElement); ok {
 			for _, a := range e.Attr {
 				if strings.Contains(a.Value, "http") && a.Name.Local != "xmlns" {
-					t.Errorf("the image refers to %q", a.Value)
+					t.Errorf("the image refers to %q, want no reference", a.Value)
 				}
 			}
 		}
@@ -82,12 +82,12 @@ func TestQRCodeSVGReads(t *testing.T) {
 		}
 		out, err := tool(t, "zbarimg", "-q", "--raw", "-Sdisable", "-Sqrcode.enable", file(t, "qr.png", rasterise(t, svg, s.full(), s.full())))
 		if err != nil || strings.TrimSpace(out) != url {
-			t.Errorf("zbarimg reads %q (%v), want %q", out, err, url)
+			t.Errorf("zbarimg reads %q, error = %v; want %q", out, err, url)
 		}
 	}
 	for _, url := range []string{"", strings.Repeat("x", 201)} {
 		if _, err := QRCodeSVG(url); err == nil {
-			t.Errorf("QRCodeSVG of %d bytes succeeded, want an error", len(url))
+			t.Errorf("QRCodeSVG of a URL of %d bytes succeeded, want an error", len(url))
 		}
 	}
 }
@@ -114,7 +114,7 @@ func TestBarcodeSVGReads(t *testing.T) {
 		wellFormed(t, svg)
 		out, err := tool(t, "zbarimg", "-q", "--raw", "-Sdisable", "-Scode128.enable", file(t, "bars.png", rasterise(t, svg, 400, 60)))
 		if err != nil || strings.TrimSpace(out) != id {
-			t.Errorf("zbarimg reads %q (%v), want %q", out, err, id)
+			t.Errorf("zbarimg reads %q, error = %v; want %q", out, err, id)
 		}
 	}
 	for _, id := range []string{"", "abc", "A_1", strings.Repeat("A", 65)} {

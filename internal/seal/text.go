@@ -12,7 +12,7 @@ import (
 	"github.com/certvault/certvault/internal/pdfium"
 )
 
-// The text of a file is read up to these limits. The usual certificate has one page of a few hundred
+// The text of a file is read up to these limits. A usual certificate has one page of a few hundred
 // characters.
 const (
 	maxTextPages = 20
@@ -37,8 +37,8 @@ type Text struct {
 	complete bool
 }
 
-// Lacks reports whether the file has text that does not contain a name. It returns false if the file
-// has no text, like a scan, or if a part of its text cannot be read.
+// Lacks reports whether a name is missing in the text of the file. It returns false if the file has no
+// text, like a scan, or if a part of the text cannot be read.
 func (t *Text) Lacks(name string) bool { return t.complete && t.words.Lacks(name) }
 
 // Size returns the length of the text in bytes.
@@ -49,7 +49,7 @@ func (t *Text) Size() (n int) {
 	return n
 }
 
-// Suggest returns the name, the issue date and the address that the text probably contains.
+// Suggest returns the names, the issue dates and the addresses that the text probably contains.
 func (t *Text) Suggest() doctext.Suggestion { return doctext.Suggest(t.lines) }
 
 // Text reads the text of an original. Text that cannot be read is missing in the result. The error
@@ -83,7 +83,7 @@ func (s *Sealer) Text(ctx context.Context, o Original) (*Text, error) {
 	return NewText(r.lines, r.complete), nil
 }
 
-// NewText returns a text of lines. complete reports whether the file has no other text.
+// NewText returns the text that consists of lines. complete reports whether the file has no other text.
 func NewText(lines []doctext.Line, complete bool) *Text {
 	var all strings.Builder
 	for _, l := range lines {
@@ -101,8 +101,7 @@ type textReader struct {
 	chars       int
 
 	lines []doctext.Line
-	// complete reports whether the pages read so far were read completely, and after the last page
-	// whether the whole document was.
+	// complete is false if a part of the text could not be read or is beyond the limits.
 	complete bool
 }
 
@@ -110,7 +109,8 @@ func newTextReader(doc *pdfium.Document, pages int, sizes bool) *textReader {
 	return &textReader{doc: doc, pages: pages, sizes: sizes, complete: true}
 }
 
-// next reads the next page and reports whether there was one within the limits.
+// next reads the next page and reports whether it was read. It returns false at the end of the document,
+// at the limits, and after an error.
 func (r *textReader) next(ctx context.Context) bool {
 	if r.page >= r.pages || !r.complete {
 		return false
@@ -133,9 +133,9 @@ func (r *textReader) next(ctx context.Context) bool {
 	return true
 }
 
-// checkName adds a notice if the text of the document lacks the name of the recipient. Only
-// the first call has an effect. The caller should not use doc after checkName, because a text that
-// takes too long makes doc unusable.
+// checkName adds a notice if the name of the recipient is missing in the text of the document. Only the
+// first call has an effect. The caller must not use doc after checkName, because doc is unusable after a
+// timeout.
 func (j *job) checkName(ctx context.Context, doc *pdfium.Document) {
 	name := j.recipient
 	if name == "" {
@@ -155,14 +155,14 @@ func (j *job) checkName(ctx context.Context, doc *pdfium.Document) {
 	}
 }
 
-// checkNameOfOriginal is like checkName, with a document of its own.
+// checkNameOfOriginal is like checkName, but opens the original itself.
 func (j *job) checkNameOfOriginal(ctx context.Context) {
 	if j.recipient == "" {
 		return
 	}
 	doc, err := j.openPages(ctx, j.source)
 	if err != nil {
-		j.recipient = "" // the cover has the name too, and must not be searched
+		j.recipient = "" // do not search the cover, which has the name too
 		return
 	}
 	defer doc.Close()

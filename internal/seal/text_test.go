@@ -10,9 +10,9 @@ import (
 	"github.com/certvault/certvault/internal/pdfium"
 )
 
-// unicodePDF returns a PDF of one page with a line for each text. Its font has the characters of
-// the texts in a ToUnicode CMap (ISO 32000-2, 9.10.3), or no CMap if mapped is false. The glyphs are
-// in the order of the texts, so a text in a script from right to left has to be reversed.
+// unicodePDF returns a PDF of one page with a line for each text. If mapped is true, the font has a
+// ToUnicode CMap (ISO 32000-2, 9.10.3) with the characters of the texts. The glyphs are drawn from left to
+// right, so the caller must reverse a text in a script that is written from right to left.
 func unicodePDF(mapped bool, texts ...string) []byte {
 	var cmap, content strings.Builder
 	glyphs := map[rune]int{}
@@ -45,7 +45,7 @@ func unicodePDF(mapped bool, texts ...string) []byte {
 	}.bytes()
 }
 
-// latinPDF returns a PDF with a page for each text, whose lines end with a line feed.
+// latinPDF returns a PDF with a page for each text. Line feeds separate the lines of a text.
 func latinPDF(pages ...string) []byte {
 	objects := []string{"<</Type/Catalog/Pages 2 0 R>>", "", "<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>"}
 	var kids strings.Builder
@@ -69,7 +69,7 @@ func reversed(s string) string {
 	return string(runes)
 }
 
-// sealFor returns the codes of the notices of a file that is sealed for a recipient.
+// sealFor seals a file for a recipient and returns the codes of the notices.
 func sealFor(t *testing.T, name string, data []byte, recipient string, p Placement) string {
 	t.Helper()
 	o := original(t, name, data)
@@ -83,8 +83,8 @@ func sealFor(t *testing.T, name string, data []byte, recipient string, p Placeme
 	return codes(v.Notices)
 }
 
-// TestNameNotInFile checks that a name that is missing in the text of a file is reported, in several
-// scripts, and that nothing is reported for a file without text.
+// TestNameNotInFile checks that Seal reports a name that is missing in the text of a file, in several
+// scripts, and reports nothing for a file without text.
 func TestNameNotInFile(t *testing.T) {
 	english := latinPDF("Certificate of Completion\nThis is to certify that\nGrace Hopper\nhas completed the course")
 	for _, c := range []struct {
@@ -116,7 +116,7 @@ func TestNameNotInFile(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if got := sealFor(t, "a.pdf", c.data, c.recipient, Placement{}); strings.Contains(got, NoticeNameNotInFile) != c.missing {
-				t.Errorf("notices = %q, want %s: %v", got, NoticeNameNotInFile, c.missing)
+				t.Errorf("notices = %q; %s among them = %v, want %v", got, NoticeNameNotInFile, !c.missing, c.missing)
 			}
 			text, err := sealer(t).Text(t.Context(), original(t, "a.pdf", c.data))
 			if err != nil {
@@ -162,7 +162,7 @@ func TestNameIsCheckedForEveryPlacement(t *testing.T) {
 				t.Errorf("notices = %q, want %s %d times", got, NoticeNameNotInFile, want)
 			}
 			if got := sealFor(t, "a.pdf", c.data, "Grace Hopper", c.p); strings.Contains(got, NoticeNameNotInFile) {
-				t.Errorf("notices = %q for the name in the file", got)
+				t.Errorf("notices for the name in the file = %q, want no %s", got, NoticeNameNotInFile)
 			}
 		})
 	}
@@ -189,21 +189,21 @@ func signedText(p int, text string) []byte {
 	}.bytes()
 }
 
-// TestPictureHasNoText checks that a picture gets no notice about a name.
+// TestPictureHasNoText checks that Seal returns no notice about the name for a picture.
 func TestPictureHasNoText(t *testing.T) {
 	for _, c := range corpus(t, "png/") {
 		if c.expected != "accept" {
 			continue
 		}
 		if got := sealFor(t, "a.png", c.read(t), "Ada Lovelace", Placement{}); strings.Contains(got, NoticeNameNotInFile) {
-			t.Errorf("%s: notices = %q", c.path, got)
+			t.Errorf("%s: notices = %q, want no %s", c.path, got, NoticeNameNotInFile)
 		}
 		break
 	}
 }
 
-// TestTextOfCorpus checks that Text reads or refuses each file of the corpus, that Lacks finds the first
-// two words of each line of a text, and that it reports a name that is nowhere in the corpus as missing.
+// TestTextOfCorpus checks that Text reads or refuses each accepted PDF of the corpus. For each complete
+// text, it checks Lacks with the first two words of each line, and with a name that is in no file.
 func TestTextOfCorpus(t *testing.T) {
 	s := sealer(t)
 	readable := 0
@@ -234,7 +234,8 @@ func TestTextOfCorpus(t *testing.T) {
 	}
 }
 
-// TestSuggestFromFile checks that the suggestions depend on the text of a file and its font sizes.
+// TestSuggestFromFile checks that the suggestions are from the text of a file, and that names in larger
+// letters are first.
 func TestSuggestFromFile(t *testing.T) {
 	text, err := sealer(t).Text(t.Context(), original(t, "a.pdf", latinPDF("Grace Hopper\nCertificate\nPeter Miller\nIssued on 21 November 2026")))
 	if err != nil {
@@ -242,12 +243,12 @@ func TestSuggestFromFile(t *testing.T) {
 	}
 	got := text.Suggest()
 	if want := []string{"Peter Miller", "Grace Hopper"}; !slices.Equal(got.Names, want) || !slices.Equal(got.Dates, []string{"2026-11-21"}) {
-		t.Errorf("suggestions = %+v, want %q by size, and the date", got, want)
+		t.Errorf("suggestions = %+v, want the names %q and the date 2026-11-21", got, want)
 	}
 }
 
-// BenchmarkCheckName measures the check of the name in a document that is open and rendered, as when
-// a certificate is sealed. The text is that of a usual certificate.
+// BenchmarkCheckName measures the check of the name in a document that is already open and rendered, as in
+// Seal. The text is that of a usual certificate.
 func BenchmarkCheckName(b *testing.B) {
 	data := latinPDF("Northwest University\nCertificate of Completion\nThis is to certify that\nGrace Hopper\n" +
 		"has successfully completed the course\nIntroduction to Compilers\nwith 12 lessons of 90 minutes each\nSeattle, 21 November 2026\nDean of Studies")
@@ -267,6 +268,6 @@ func BenchmarkCheckName(b *testing.B) {
 		j.checkName(b.Context(), doc)
 	}
 	if len(j.notices) > 0 {
-		b.Errorf("notices = %q", codes(j.notices))
+		b.Errorf("notices = %q, want none", codes(j.notices))
 	}
 }

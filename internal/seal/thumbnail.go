@@ -8,8 +8,8 @@ import (
 	"github.com/certvault/certvault/internal/pdfium"
 )
 
-// Thumbnail renders page one of the verified PDF in r with the largest number of pixels that fits into
-// a width and a height. The width must not be larger than the height.
+// Thumbnail renders page one of the verified PDF in r, as large as fits into width and height in pixels.
+// width must not be larger than height.
 func (s *Sealer) Thumbnail(ctx context.Context, r io.ReaderAt, size int64, width, height int) (image.Image, error) {
 	if s.renderer == nil {
 		return nil, pdfium.ErrUnavailable

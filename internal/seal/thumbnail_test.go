@@ -12,10 +12,10 @@ func TestThumbnail(t *testing.T) {
 	for width, want := range map[int]image.Point{200: {141, 200}, 100: {100, 142}} { // A4
 		picture, err := sealer(t).Thumbnail(t.Context(), bytes.NewReader(data), int64(len(data)), width, 200)
 		if err != nil || picture.Bounds().Size() != want {
-			t.Errorf("width %d: Thumbnail has %v pixels, error = %v; want %v", width, picture.Bounds().Size(), err, want)
+			t.Errorf("width %d: size = %v, error = %v; want %v", width, picture.Bounds().Size(), err, want)
 		}
 	}
 	if _, err := New(nil, nil).Thumbnail(t.Context(), bytes.NewReader(data), int64(len(data)), 200, 200); err == nil {
-		t.Error("a sealer without a renderer returns a picture")
+		t.Error("Thumbnail without a renderer succeeded, want an error")
 	}
 }

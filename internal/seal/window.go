@@ -20,7 +20,7 @@ func newWindowReader(r io.ReaderAt, size int64) *windowReader {
 	return &windowReader{r: r, size: size, buf: make([]byte, 64<<10)}
 }
 
-// bytes returns n bytes from offset, valid until the next call.
+// bytes returns n bytes from offset. They are valid until the next call of bytes or index.
 func (w *windowReader) bytes(offset int64, n int) ([]byte, error) {
 	if offset < 0 || n < 0 || offset > w.size-int64(n) {
 		return nil, io.ErrUnexpectedEOF
@@ -51,7 +51,7 @@ func (w *windowReader) index(offset int64, c byte) (int64, error) {
 	}
 }
 
-// fill reads the window at offset.
+// fill reads the window that begins at offset.
 func (w *windowReader) fill(offset int64) error {
 	n := min(int64(len(w.buf)), w.size-offset)
 	w.window = nil

@@ -11,15 +11,14 @@ import (
 	"github.com/certvault/certvault/internal/pdf"
 )
 
-// dateGrammar is the grammar of dates (ISO 32000-2, 7.9.4) with all fields. The dates that the vault
-// writes have all fields.
+// dateGrammar matches dates with all fields (ISO 32000-2, 7.9.4). The dates that the vault writes have
+// all fields.
 var dateGrammar = regexp.MustCompile(`^D:\d{4}(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])([01]\d|2[0-3])[0-5]\d[0-5]\d(Z|[+-]([01]\d|2[0-3])'[0-5]\d)$`)
 
-// dateKeys are the keys whose values are dates in the dictionaries that the vault writes or could
-// write.
+// dateKeys are keys of dictionaries whose values are dates.
 var dateKeys = map[pdf.Name]bool{"M": true, "CreationDate": true, "ModDate": true}
 
-// datesIn calls yield for each date in an object.
+// datesIn calls yield for each date in an object. isDate reports whether the object itself must be a date.
 func datesIn(obj pdf.Object, isDate bool, yield func(string)) {
 	switch v := obj.(type) {
 	case pdf.String:
@@ -106,8 +105,8 @@ func TestFileThatNeedsAUserPasswordIsRefusedAtUpload(t *testing.T) {
 	}
 }
 
-// A link to a javascript: URI is active content: Check reports the link, and the verified PDF does
-// not refer to it. Other links stay.
+// A link to a javascript: URI is active content: Check reports the link, and Seal removes its action.
+// Other links keep their actions.
 func TestJavaScriptLinkIsActiveContent(t *testing.T) {
 	t.Parallel()
 	link := func(uri string) string {
@@ -127,12 +126,12 @@ func TestJavaScriptLinkIsActiveContent(t *testing.T) {
 		t.Error("the verified PDF has a link to JavaScript")
 	}
 	if !doc.Dict(pdf.Ref{Number: 6}).Has("A") {
-		t.Error("the other link was removed")
+		t.Error("the link to https://example.com has no action")
 	}
 }
 
-// The numbers of new objects are above every number that the original refers to. Otherwise the font
-// of this file would get an object of the stamp as its ToUnicode CMap.
+// The numbers of new objects are above every number that the original refers to. Otherwise an object of
+// the stamp would become the ToUnicode CMap of the font.
 func TestStampIsNoTargetOfADanglingReference(t *testing.T) {
 	t.Parallel()
 	data := pagePDF{

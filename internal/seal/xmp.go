@@ -70,8 +70,8 @@ func extendPacket(packet string, s Stamp) (string, bool) {
 	return padding.ReplaceAllString(head+added+packet[end:], "\n$1"), true
 }
 
-// schema describes the properties. PDF/A requires a description of each property that it does not
-// define (ISO 19005-2, 6.6.2.3).
+// schema describes the properties. PDF/A requires a description of each property that the standard does
+// not define (ISO 19005-2, 6.6.2.3).
 var schema = `<rdf:li rdf:parseType="Resource"><pdfaSchema:schema xmlns:pdfaSchema="http://www.aiim.org/pdfa/ns/schema#">Verification</pdfaSchema:schema>` +
 	`<pdfaSchema:namespaceURI xmlns:pdfaSchema="http://www.aiim.org/pdfa/ns/schema#">` + namespace + `</pdfaSchema:namespaceURI>` +
 	`<pdfaSchema:prefix xmlns:pdfaSchema="http://www.aiim.org/pdfa/ns/schema#">cv</pdfaSchema:prefix>` +
@@ -85,8 +85,8 @@ func property(name, kind, description string) string {
 		`</pdfaProperty:valueType><pdfaProperty:category>external</pdfaProperty:category><pdfaProperty:description>` + description + `</pdfaProperty:description></rdf:li>`
 }
 
-// withSchema adds the schema to the single bag of extension schemas in a packet. It returns false
-// if the packet has extension schemas but their bag cannot be found.
+// withSchema adds the schema to the bag of extension schemas in a packet, or adds a bag if the packet has
+// no extension schemas. It returns false if the bag cannot be found.
 func withSchema(head, about string) (string, bool) {
 	const open = "<pdfaExtension:schemas>"
 	at := strings.Index(head, open)
@@ -103,7 +103,8 @@ func withSchema(head, about string) (string, bool) {
 	return head[:at] + schema + head[at:], true
 }
 
-// archivalPart returns the part of ISO 19005 that a packet claims, as a digit, or 0.
+// archivalPart returns the part of ISO 19005 to which a packet claims conformance, as a character such as
+// '2', or 0 if there is none.
 func archivalPart(packet string) byte {
 	if m := pdfaPart.FindStringSubmatch(packet); m != nil {
 		return m[1][0]
@@ -143,7 +144,7 @@ func (e *edit) metadata(where metadataPlace, page *pdf.Page) error {
 		}
 		extended, ok := extendPacket(data, e.stamp)
 		if !ok {
-			return nil // keep the original metadata rather than replace it
+			return nil // keep the metadata of the original
 		}
 		packet, dict = extended, metadataDict(stream.Dict)
 	}
@@ -178,8 +179,7 @@ func metadataDict(old *pdf.Dict) *pdf.Dict {
 	return dict.Set("Type", pdf.Name("Metadata")).Set("Subtype", pdf.Name("XML"))
 }
 
-// readMetadata returns the packet of a stream, or "" if the packet cannot be decoded or is too
-// large.
+// readMetadata returns the packet of a stream, or "" if the packet cannot be decoded or is too large.
 func readMetadata(stream *pdf.Stream) (string, error) {
 	r, err := stream.Decoded()
 	if errors.Is(err, pdf.ErrFilter) || errors.Is(err, pdf.ErrDamaged) {

@@ -13,12 +13,12 @@ import (
 const (
 	// FoldEvery is the interval of SweepCounts.
 	FoldEvery = 30 * time.Second
-	// foldBatch bounds the rows that one transaction folds.
+	// foldBatch is the maximum number of rows that one transaction removes and adds up.
 	foldBatch = 5000
 )
 
-// total returns the number of certificates of the sources and statuses of a list. The number is
-// exact, since each change is counted in the transaction that makes the change.
+// total returns the number of certificates with the sources and statuses of a list. The number is exact,
+// because each change is counted in the transaction that makes the change.
 func (s *Service) total(ctx context.Context, v *view) (n int, err error) {
 	q := &statement{}
 	query := `SELECT coalesce(sum(c.n), 0) FROM certificate_counts c WHERE ` + and(v.base(q))
@@ -26,8 +26,8 @@ func (s *Service) total(ctx context.Context, v *view) (n int, err error) {
 	return n, err
 }
 
-// countBy returns the number of matches of a list. If the list has a cursor, countBy counts only
-// the matches after the cursor. countBy counts at most bounds.count + 1 matches.
+// countBy returns the number of matches of a list, at most bounds.count + 1. If the list has a cursor,
+// countBy counts only the matches after the cursor.
 func (s *Service) countBy(ctx context.Context, v *view, by index) (n int, err error) {
 	q := &statement{}
 	query := `SELECT count(*) FROM (` + s.bounded(q, v, by, `1`) + `) AS counted`
@@ -35,8 +35,8 @@ func (s *Service) countBy(ctx context.Context, v *view, by index) (n int, err er
 	return n, err
 }
 
-// Fold adds up the changes of counts since the last call. Each transaction removes changes and
-// inserts their sum, so the counts are always exact.
+// Fold adds up the changes of the counts since the last call. Each transaction removes changes and
+// inserts their sums, so the counts are always exact.
 func Fold(ctx context.Context, d *db.DB) error {
 	for {
 		var taken, left int
@@ -67,7 +67,7 @@ func Fold(ctx context.Context, d *db.DB) error {
 	}
 }
 
-// SweepCounts adds up the changes of all counts.
+// SweepCounts adds up the changes of the counts and of the daily counts.
 func (s *Service) SweepCounts(ctx context.Context) error {
 	if err := Fold(ctx, s.db); err != nil {
 		return err
@@ -80,8 +80,8 @@ type countKey struct {
 	source, status string
 }
 
-// removeCounts removes up to foldBatch rows of the keys that have several rows. It returns the sum
-// of the removed rows of each key and the number of removed rows.
+// removeCounts removes up to foldBatch rows whose keys have several rows. It returns the sum of the
+// removed rows of each key, and the number of removed rows.
 func removeCounts(ctx context.Context, tx *db.Tx) (sums map[countKey]int64, n int, err error) {
 	rows, err := tx.QueryContext(ctx, `
 		DELETE FROM certificate_counts WHERE id IN (
@@ -107,18 +107,17 @@ func removeCounts(ctx context.Context, tx *db.Tx) (sums map[countKey]int64, n in
 	return sums, n, rows.Err()
 }
 
-// Processing returns the number of certificates of all institutions that have the status processing.
+// Processing returns the number of certificates with the status processing, in all institutions.
 func Processing(ctx context.Context, q db.Queryer) (int, error) {
 	return countAll(ctx, q, `status = '`+string(cert.Processing)+`'`)
 }
 
-// Verified returns the number of certificates of all institutions that have a verified PDF, or had
-// one.
+// Verified returns the number of approved and revoked certificates in all institutions.
 func Verified(ctx context.Context, q db.Queryer) (int, error) {
 	return countAll(ctx, q, `status IN ('`+string(cert.Approved)+`', '`+string(cert.Revoked)+`')`)
 }
 
-// countAll adds up the counts of all institutions, which are few rows: it counts no certificates.
+// countAll returns the sum of the stored counts of all institutions.
 func countAll(ctx context.Context, q db.Queryer, condition string) (n int, err error) {
 	if err := q.QueryRowContext(ctx, `SELECT coalesce(sum(n), 0) FROM certificate_counts WHERE `+condition).Scan(&n); err != nil {
 		return 0, fmt.Errorf("counting certificates: %w", err)
@@ -127,7 +126,7 @@ func countAll(ctx context.Context, q db.Queryer, condition string) (n int, err e
 }
 
 // CountError returns the sum of the absolute differences between the stored counts and the actual
-// numbers of certificates of each institution, source and status. It is 0 if the counts are
+// numbers of certificates, for each institution, source and status. The result is 0 if the counts are
 // correct.
 func CountError(ctx context.Context, q db.Queryer) (n int, err error) {
 	if err := q.QueryRowContext(ctx, `
@@ -141,8 +140,8 @@ func CountError(ctx context.Context, q db.Queryer) (n int, err error) {
 	return n, nil
 }
 
-// Totals returns the number of certificates of each institution by status: of the institutions with the
-// ids, or of all institutions if there are no ids.
+// Totals returns the number of certificates of each institution, by status. Without ids, Totals returns
+// the numbers of all institutions.
 func Totals(ctx context.Context, q db.Queryer, ids ...int64) (totals map[int64]map[cert.Status]int, err error) {
 	where, args := "", make([]any, len(ids))
 	for i, id := range ids {

@@ -16,14 +16,14 @@ type Day struct {
 	Created, Approved, Failed, Revoked int
 }
 
-// dayMicros is the length of a day in the unit of stored times.
+// dayMicros is the length of a day in microseconds, the unit of stored times.
 const dayMicros = 86_400_000_000
 
 // maxDays is the largest number of days that Days returns.
 const maxDays = 366
 
-// Days returns the counts of the last n days including today, the oldest first. It returns at least
-// one day and at most maxDays days.
+// Days returns the counts of the last n days including today, oldest first. It returns at least one day
+// and at most maxDays days.
 func (s *Service) Days(ctx context.Context, institutionID int64, n int) (list []Day, err error) {
 	n = max(1, min(n, maxDays))
 	today := db.Micros(s.now()) / dayMicros
@@ -67,12 +67,11 @@ type FailureCount struct {
 	N int
 }
 
-// maxFailures is the maximum number of failed certificates for which Failures returns complete
-// counts.
+// maxFailures is the maximum number of failed certificates that Failures counts completely.
 const maxFailures = 10_000
 
-// Failures counts the failed certificates of an institution by reason, the most frequent reason
-// first. If the institution has more than 10,000 failed certificates, more is true and the counts
+// Failures returns the number of failed certificates of an institution for each failure code, largest
+// number first. If the institution has more than 10,000 failed certificates, more is true and the counts
 // are not complete.
 func (s *Service) Failures(ctx context.Context, institutionID int64) (list []FailureCount, more bool, err error) {
 	rows, err := s.db.QueryContext(ctx, `
@@ -102,7 +101,7 @@ type dayKey struct {
 	event            string
 }
 
-// foldDays adds up the changes of the daily counts, as Fold does for the other counts.
+// foldDays adds up the changes of the daily counts, as Fold does for the counts by source and status.
 func foldDays(ctx context.Context, d *db.DB) error {
 	for {
 		var taken, left int

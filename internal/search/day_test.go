@@ -15,7 +15,7 @@ func TestDaysAndFailures(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d)
-		// The clock starts at noon, so that a short test does not cross midnight.
+		// Set the clock to noon in UTC.
 		now := v.clock.Now().UTC()
 		v.clock.Advance(now.Truncate(24 * time.Hour).Add(12 * time.Hour).Sub(now))
 		list := v.uploadMany(6)

@@ -13,15 +13,15 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// Key identifies a certificate of an institution. Certificates of an institution have the same key only if
-// they are one chain of replacements. The key then identifies the newest of them.
+// Key identifies a certificate that an institution uploaded or issued from a template. Several such
+// certificates have the same key only if they are in one chain of replacements. The key then identifies
+// the newest of them.
 type Key struct{ EmailFolded, Title, IssueDate string }
 
 // keysPerQuery is the maximum number of keys in one query.
 const keysPerQuery = 300
 
-// Existing returns the UUIDs of the certificates of an institution that have one of the keys, by
-// key.
+// Existing returns the UUIDs of the certificates of an institution that have one of the keys, by key.
 func (s *Service) Existing(ctx context.Context, institutionID int64, keys []Key) (map[Key]string, error) {
 	found := map[Key]string{}
 	for chunk := range slices.Chunk(keys, keysPerQuery) {
@@ -57,13 +57,13 @@ func (s *Service) existing(ctx context.Context, institutionID int64, keys []Key,
 	return rows.Err()
 }
 
-// maxSimilar bounds the similar certificates that one query returns.
+// maxSimilar is the maximum number of similar certificates that one query returns.
 const maxSimilar = 5
 
-// Duplicates returns the certificate with the same address, title and date as an upload, or nil. If
-// there is such a certificate, the upload would be refused. Duplicates also returns up to
-// maxSimilar other certificates with the same file, and up to maxSimilar with the same name and
-// title. Similar certificates do not prevent the upload.
+// Duplicates returns the certificate with the same address, title and date as an upload, or nil if there
+// is none. The upload is refused if there is one. Duplicates also returns similar certificates, which do
+// not prevent the upload: up to maxSimilar with the same file, and up to maxSimilar with the same name and
+// title.
 func (s *Service) Duplicates(ctx context.Context, institutionID int64, t cert.Text, digest [32]byte) (same *cert.Certificate, similar []*cert.Certificate, err error) {
 	if e, err := account.ParseEmail(t.Email); err == nil {
 		k := Key{EmailFolded: e.Folded, Title: strings.TrimSpace(t.Title), IssueDate: strings.TrimSpace(t.IssueDate)}

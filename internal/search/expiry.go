@@ -15,15 +15,15 @@ const (
 	AnyExpiry Expiry = ""
 	// Expired selects the certificates that have expired.
 	Expired Expiry = "true"
-	// Unexpired selects the certificates that have not expired, also those that do not expire.
+	// Unexpired selects the certificates that have not expired, including those that never expire.
 	Unexpired Expiry = "false"
 )
 
-// Expiries are the values of an Expiry that narrow a list.
+// Expiries are the values of Expiry that narrow a list.
 var Expiries = []Expiry{Expired, Unexpired}
 
-// expiryRange returns the first and the last day of the range of last days of validity that the list
-// selects. A bound may be "".
+// expiryRange returns the bounds of the last day of validity of the certificates that the list selects.
+// A bound is "" if there is no limit.
 func (v *view) expiryRange() (from, to string) {
 	from, to = v.ExpiresFrom, v.ExpiresTo
 	switch {
@@ -37,7 +37,7 @@ func (v *view) expiryRange() (from, to string) {
 	return from, to
 }
 
-// dayBefore returns the day before a valid date.
+// dayBefore returns the day before a date, or "" if the date is not valid.
 func dayBefore(date string) string {
 	at, err := time.Parse(time.DateOnly, date)
 	if err != nil {
@@ -46,15 +46,16 @@ func dayBefore(date string) string {
 	return at.AddDate(0, 0, -1).Format(time.DateOnly)
 }
 
-// expires reports whether the list has a range of last days of validity.
+// expires reports whether the list has a bound of the last day of validity.
 func (v *view) expires() bool {
 	return v.Expired == Expired || v.ExpiresFrom != "" || v.ExpiresTo != ""
 }
 
-// unexpired reports whether the list selects the certificates that have not expired, without a range.
+// unexpired reports whether the list selects the certificates that have not expired, and has no bound of
+// the last day of validity.
 func (v *view) unexpired() bool { return v.Expired == Unexpired && !v.expires() }
 
-// expiresTerms returns the terms of the range of last days of validity.
+// expiresTerms returns the terms of the bounds that expiryRange returns.
 func (v *view) expiresTerms(q *statement, column string) []string {
 	if !v.expires() {
 		return nil
@@ -66,23 +67,24 @@ func (v *view) expiresTerms(q *statement, column string) []string {
 // expiryTerms returns the terms that select the records of table c by the end of their validity.
 func (v *view) expiryTerms(q *statement) []string {
 	if v.unexpired() {
-		// No index matches the expression. A certificate that does not expire comes after all dates.
+		// No index matches the expression. '~' is after all dates, so certificates that never expire are
+		// selected.
 		return []string{"coalesce(c.expires_on, '~') >= " + q.arg(v.today)}
 	}
 	return v.expiresTerms(q, "c.expires_on")
 }
 
 // onlyUnexpired reports whether the list selects the certificates that have not expired, and has no other
-// filter.
+// filter except source and status.
 func (v *view) onlyUnexpired() bool { return v.unexpired() && v.only(unexpiredIndex) }
 
-// expired returns the view of the expired certificates of the sources and statuses of a view.
+// expired returns the view of the expired certificates with the sources and statuses of v.
 func (v *view) expired() *view {
 	return &view{InstitutionID: v.InstitutionID, Sources: v.ofSources(), Statuses: v.Statuses, Sort: ByCreated, Expired: Expired, today: v.today}
 }
 
-// countUnexpired returns the exact number of certificates of a list for which onlyUnexpired is true. Only
-// the index of the expired certificates is read.
+// countUnexpired returns the exact number of certificates of a list for which onlyUnexpired is true. It
+// counts the expired certificates in their index, and subtracts them from the total.
 func (s *Service) countUnexpired(ctx context.Context, v *view) (int, error) {
 	total, err := s.total(ctx, v)
 	if err != nil {

@@ -15,15 +15,15 @@ import (
 	"github.com/certvault/certvault/internal/listing"
 )
 
-// maxFilter limits the total length of Search, Title and Email in bytes. Therefore the escaped pattern is
-// shorter than the 50,000 bytes that SQLite accepts.
+// maxFilter is the maximum total length of Search, Title and Email in bytes. With this limit, the escaped
+// pattern is shorter than the 50,000 bytes that SQLite accepts.
 const maxFilter = 4096
 
 // Sort is the order of a list. Records with the same sort key are ordered by their creation, and
 // then by their id.
 type Sort string
 
-// The orders of a list.
+// These are the orders of a list.
 const (
 	// ByCreated orders by creation.
 	ByCreated Sort = "created_at"
@@ -42,11 +42,11 @@ const (
 	ByStatus Sort = "status"
 )
 
-// Sorts are all orders.
+// Sorts lists all orders.
 var Sorts = []Sort{ByName, ByEmail, ByStatus, ByIssueDate, ByGenerated, ByCreated, ByUpdated}
 
-// Filter selects certificates, their order, and the part of the list to return.
-// An empty field does not narrow the list.
+// Filter selects certificates, their order, and the part of the list to return. An empty field does not
+// narrow the list.
 type Filter struct {
 	Sources  []cert.Source
 	Statuses []cert.Status
@@ -57,14 +57,14 @@ type Filter struct {
 	BatchID string
 	// FailureCode selects failed certificates with this code.
 	FailureCode string
-	// CustomerID is the recipient's number.
+	// CustomerID is the recipient's number within the institution.
 	CustomerID int64
-	// The bounds of both ranges are days in the form YYYY-MM-DD and are part of the range. The
-	// times of generation are compared in UTC.
+	// These are the first and the last day of a range, in the form YYYY-MM-DD: of the date of issue, and
+	// of the day in UTC on which the verified PDF was made.
 	IssuedFrom, IssuedTo       string
 	GeneratedFrom, GeneratedTo string
-	// ExpiresFrom and ExpiresTo are a range of last days of validity, in the same form.
-	Expired                Expiry
+	Expired                    Expiry
+	// ExpiresFrom and ExpiresTo are the bounds of the last day of validity, in the form YYYY-MM-DD.
 	ExpiresFrom, ExpiresTo string
 	Replaced               Replaced
 
@@ -102,7 +102,7 @@ func (f *Filter) read(institutionID int64) (*view, error) {
 	}
 	v.Search, v.Title = cert.FoldText(f.Search), cert.FoldText(f.Title)
 	if v.Search == "" {
-		// The index of the search finds the records of a title.
+		// The search text contains the title, so the index of the search finds the records.
 		v.Search = v.Title
 	}
 	if v.FailureCode = f.FailureCode; !codeRule.MatchString(f.FailureCode) {
@@ -134,7 +134,7 @@ func (f *Filter) read(institutionID int64) (*view, error) {
 		bad.Add("replaced", "The value must be true or false.")
 	}
 	if at := date(&bad, "generated_at_from", f.GeneratedFrom); f.GeneratedFrom != "" {
-		// The time of a certificate without a verified PDF is 0.
+		// A certificate without a verified PDF has the time 0 and must not match.
 		v.GeneratedFrom = max(1, db.Micros(at))
 	}
 	if at := date(&bad, "generated_at_to", f.GeneratedTo); f.GeneratedTo != "" {

@@ -19,8 +19,8 @@ import (
 	"github.com/certvault/certvault/internal/webhook"
 )
 
-// vault is a search service with a service that creates certificates. The certificates have no
-// files.
+// vault is a search service with a service that creates certificates. The files of the certificates are
+// not stored.
 type vault struct {
 	*Service
 
@@ -78,7 +78,7 @@ func (v *vault) input() cert.Upload {
 	}
 }
 
-// upload stores a certificate. change may modify the usual input, and may be nil.
+// upload stores a certificate. If change is not nil, it modifies the usual input.
 func (v *vault) upload(change func(u *cert.Upload)) *cert.Certificate {
 	v.tb.Helper()
 	u := v.input()
