@@ -25,10 +25,11 @@ import (
 
 const day = 24 * time.Hour
 
-// restorable is a vault whose database can be copied and put back while no process uses it.
+// restorable is a vault whose database can be copied while no process uses it. A test can later open the
+// vault on the copy, as after a restore of an older database.
 type restorable struct {
 	t *testing.T
-	// copy copies the database of the location and returns the location of the copy.
+	// copy copies the database at a location and returns the location of the copy.
 	copy func(location string) string
 	open func(location string) *db.DB
 	// first is the vault whose store and keys all later vaults use.
@@ -59,7 +60,8 @@ func (r *restorable) start(location string) (*vaulttest.Vault, func()) {
 	}
 }
 
-// eachRestorable runs a test on both databases. empty is the location of an empty database.
+// eachRestorable runs a test on SQLite and on PostgreSQL. empty is the location of an empty database: a
+// folder for SQLite, or a URL for PostgreSQL.
 func eachRestorable(t *testing.T, f func(t *testing.T, r *restorable, empty string)) {
 	t.Run("sqlite", func(t *testing.T) {
 		t.Parallel()
@@ -84,7 +86,7 @@ func eachRestorable(t *testing.T, f func(t *testing.T, r *restorable, empty stri
 	})
 }
 
-// opens fails the test unless the verified PDFs and the pictures of all certificates open.
+// opens fails the test unless the verified PDFs and the pictures of all certificates in list can be opened.
 func opens(t *testing.T, v *vaulttest.Vault, when string, inst *account.Institution, list []*cert.Certificate) {
 	t.Helper()
 	for _, c := range list {
@@ -113,9 +115,8 @@ func files(t *testing.T, v *vaulttest.Vault) (n int) {
 	return n
 }
 
-// In earlier versions, if the database was replaced with an older copy, the vault deleted the newer
-// files within a minute. Now the store keeps the files of every state that the database had within the
-// time for which files are kept.
+// If the database is replaced with an older copy, daily sweeps for two weeks delete no file of either
+// database. Earlier versions deleted the newer files within a minute.
 func TestRegressionOlderDatabaseBesideNewerFiles(t *testing.T) {
 	t.Parallel()
 	eachRestorable(t, func(t *testing.T, r *restorable, newer string) {
@@ -138,8 +139,8 @@ func TestRegressionOlderDatabaseBesideNewerFiles(t *testing.T) {
 		v, stop = r.start(newer)
 		after := upload(v, inst, "After")
 		total := files(t, v)
-		// SweepExpired removes the files of this certificate from the newer database. The older database
-		// still refers to them.
+		// SweepExpired removes this certificate's references to its files from the newer database. The older
+		// database still has the references.
 		revoked := before[:1]
 		if _, err := v.Certs.Revoke(t.Context(), inst.ID, revoked[0].UUID, cert.Revocation{Reason: "x"}); err != nil {
 			t.Fatal(err)
@@ -175,22 +176,23 @@ func TestRegressionOlderDatabaseBesideNewerFiles(t *testing.T) {
 		v.Advance(45 * day)
 		v.SweepFiles()
 		opens(t, v, "the newer database after a sweep", inst, append(before[1:], after...))
-		// Both databases have recorded the files that they do not need, so a sweep deletes these files.
+		// The newer database recorded the three files of the revoked certificate at least 14 days ago, so
+		// this sweep deletes them.
 		if n := files(t, v); n != total-3 {
-			t.Errorf("the store has %d files, want %d without those of the revoked certificate", n, total-3)
+			t.Errorf("the store has %d files, want %d, which is without the files of the revoked certificate", n, total-3)
 		}
 		stop()
 		v, stop = r.start(older)
 		v.Advance(60 * day)
 		v.SweepFiles()
 		if n := files(t, v); n != 2*3 {
-			t.Errorf("the store has %d files, want 6: those of the older database that still exist", n)
+			t.Errorf("the store has %d files, want 6: three for each of the two certificates that are in both databases", n)
 		}
 		stop()
 	})
 }
 
-// aged is a store that reports the files in old as one day older than they are.
+// aged is a store that reports the files whose keys are in old as one day older than they are.
 type aged struct {
 	*blob.Folder
 
@@ -209,8 +211,8 @@ func (a *aged) Walk(ctx context.Context, after string, visit func(blob.Info) err
 	})
 }
 
-// A sweep without a delay runs while staged files become files of certificates. It deletes none of
-// them.
+// Sweeps with BlobKeep 0 run while staged files become files of certificates. They delete none of these
+// files.
 func TestSweepWhileFilesChangeTheirRows(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -273,7 +275,7 @@ func TestSweepWhileFilesChangeTheirRows(t *testing.T) {
 		for _, f := range list {
 			o, err := store.Open(t.Context(), f.File.Key)
 			if err != nil {
-				t.Fatalf("the file of a certificate was deleted: %v", err)
+				t.Fatalf("opening the file of a certificate: %v", err)
 			}
 			if err := o.Close(); err != nil {
 				t.Error(err)

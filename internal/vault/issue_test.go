@@ -30,14 +30,15 @@ import (
 	"github.com/certvault/certvault/internal/vaulttest"
 )
 
-// issueVariable is the environment variable of TestIssuingProcess: the folder of the vault, the URL
-// of its database, and the step at which the process kills itself, one per line.
+// issueVariable is the name of the environment variable with the input of TestIssuingProcess. It has three
+// lines: the folder of the vault, the URL of its database or "" for SQLite, and the step at which the
+// process kills itself or "".
 const issueVariable = "CERTVAULT_TEST_ISSUE"
 
-// steps are the steps of an attempt at which a process kills itself. The step "" never occurs.
+// steps are the steps of an attempt at which a process kills itself.
 var steps = []string{"draw", "seal", "put", "stored", "reread", "verify"}
 
-// deadly kills this process at the n-th occurrence of a step.
+// deadly kills this process when at is called with step for the n-th time. n is the initial value of left.
 type deadly struct {
 	step string
 	left atomic.Int64
@@ -53,7 +54,7 @@ func (k *deadly) at(step string) {
 	select {}
 }
 
-// Draw, Seal, Open and PutReserved are steps of an attempt.
+// These types call deadly.at in Draw, Seal, Open and PutReserved.
 type (
 	deadlyDrawer struct {
 		vaulttest.Drawer
@@ -117,8 +118,8 @@ func ok(t *testing.T, err error) {
 	}
 }
 
-// TestIssuingProcess is the process that TestKilledWhileIssuing kills. It works until no entry is
-// queued and no certificate is in processing.
+// TestIssuingProcess runs in the processes that TestKilledWhileIssuing starts. It runs the queue until no
+// entry is queued and no certificate is in processing.
 func TestIssuingProcess(t *testing.T) {
 	config := strings.Split(os.Getenv(issueVariable), "\n")
 	if len(config) != 3 {
@@ -134,7 +135,7 @@ func TestIssuingProcess(t *testing.T) {
 			return &pades.Report{Verdict: pades.Valid}, nil
 		}
 	})
-	// A server does the same when it starts after a crash.
+	// A server also calls Rescue when it starts. Without a row in nodes, a process counts as dead.
 	v.Exec(`DELETE FROM nodes`)
 	ok(t, v.Queue.Rescue(t.Context(), time.Now(), v.Certs.Rescued))
 	ok(t, v.Batches.Sweep(t.Context()))
@@ -151,8 +152,9 @@ func finished(t *testing.T, d *db.DB) bool {
 	return waiting == 0
 }
 
-// work runs the process in a folder until it kills itself at a step, until it is killed after a time,
-// or until it has finished. It reports whether the process was killed.
+// work runs TestIssuingProcess in a new process and waits until the process ends. If step is not "", the
+// process kills itself at that step. If after is positive, work kills the process after that time. work
+// reports whether the process was killed.
 func work(t *testing.T, folder, url, step string, after time.Duration) (killed bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -163,7 +165,7 @@ func work(t *testing.T, folder, url, step string, after time.Duration) (killed b
 	c.Stdout, c.Stderr = &out, &out
 	ok(t, c.Start())
 	if after > 0 {
-		timer := time.AfterFunc(after, func() { _ = c.Process.Kill() }) // it may have finished
+		timer := time.AfterFunc(after, func() { _ = c.Process.Kill() }) // the process may have ended
 		defer timer.Stop()
 	}
 	err := c.Wait()
@@ -176,13 +178,13 @@ func work(t *testing.T, folder, url, step string, after time.Duration) (killed b
 	return false
 }
 
-// A process is killed at each step of an attempt and at random times while it issues a batch from a
-// template. Each row that is not a duplicate still becomes exactly one certificate with the values of
-// the row, and exactly one file.
+// Processes that issue a batch from a template are killed at each step of an attempt and at random times.
+// Each entry that is not a duplicate still becomes exactly one certificate, with the name of the entry and
+// with one file in addition to the base.
 func TestKilledWhileIssuing(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
-		t.Skip("the work is done in other processes; make test/long runs this test")
+		t.Skip("-short skips this test, which starts many processes; make test/long runs it")
 	}
 	check := func(t *testing.T, url string) {
 		t.Helper()
@@ -206,7 +208,8 @@ func TestKilledWhileIssuing(t *testing.T) {
 			work(t, folder, url, "", time.Duration(100+rand.IntN(200))*time.Millisecond)
 		}
 		work(t, folder, url, "", 0)
-		// If the process crashes while a certificate is sealed alone, the certificate fails. It can be retried.
+		// After two crashes, a certificate is sealed alone. If the process crashes again, the certificate
+		// fails.
 		crashed, err := db.Column[string](v.DB.QueryContext(t.Context(), `SELECT uuid FROM certificates WHERE failure_code = 'crashed'`))
 		ok(t, err)
 		for _, uuid := range crashed {
@@ -251,7 +254,7 @@ func TestKilledWhileIssuing(t *testing.T) {
 		v.Advance(vaulttest.Keep + time.Hour)
 		v.SweepFiles()
 		if n := files(t, v); n != people+1 {
-			t.Errorf("%d files before and %d after the sweep, want the base and a tail of each certificate", before, n)
+			t.Errorf("%d files before and %d after the sweeps, want %d: the base and the tail of each certificate", before, n, people+1)
 		}
 	}
 	t.Run("sqlite", func(t *testing.T) {
@@ -264,8 +267,8 @@ func TestKilledWhileIssuing(t *testing.T) {
 	})
 }
 
-// checkDrawn checks that the stored files of a certificate are those of its record, and that its
-// original is the base with its own values.
+// checkDrawn checks that the original of a certificate is the base followed by the certificate's fields tail,
+// that the verified PDF begins with the original, and that both have the digests of the record.
 func checkDrawn(t *testing.T, v *vaulttest.Vault, c *cert.Certificate) {
 	t.Helper()
 	want, err := vaulttest.Drawer{}.Draw(t.Context(), c)
@@ -278,7 +281,7 @@ func checkDrawn(t *testing.T, v *vaulttest.Vault, c *cert.Certificate) {
 		ok(t, errors.Join(err, content.Close()))
 		if name == "original" && (!bytes.Equal(data, original) || sha256.Sum256(data) != c.File.SHA256) ||
 			name != "original" && (!bytes.HasPrefix(data, original) || sha256.Sum256(data) != c.Verified.SHA256) {
-			t.Errorf("the %s of %s has %d bytes, want the base with its own values and the digest of the record", name, c.FullName, len(data))
+			t.Errorf("the %s of %s has %d bytes, want the base and the fields tail at its beginning, and the digest of the record", name, c.FullName, len(data))
 		}
 	}
 }

@@ -19,7 +19,8 @@ import (
 	"github.com/certvault/certvault/internal/vaulttest"
 )
 
-// tool runs an independent program and returns its standard output.
+// tool runs a program and returns its standard output. Except in CI, it skips the test if the program is not
+// installed.
 func tool(t *testing.T, name string, args ...string) string {
 	t.Helper()
 	if _, err := exec.LookPath(name); err != nil && os.Getenv("CI") != "true" {
@@ -32,8 +33,8 @@ func tool(t *testing.T, name string, args ...string) string {
 	return string(out)
 }
 
-// Other programs read the verified PDF of a certificate from a template: its own text, its QR code
-// and a signature of the whole file.
+// Other programs can read the verified PDF of a certificate from a template: its name and reference id, its
+// QR code, and a signature that covers the whole file.
 func TestIssuedCertificateInOtherPrograms(t *testing.T) {
 	t.Parallel()
 	cache, err := os.UserCacheDir()
@@ -66,15 +67,15 @@ func TestIssuedCertificateInOtherPrograms(t *testing.T) {
 			t.Errorf("the text is %q, want the name and one reference id", text)
 		}
 		if out := tool(t, "pdfsig", "-nocert", path); !strings.Contains(out, "Signature is Valid") || !strings.Contains(out, "Total document signed") {
-			t.Errorf("pdfsig reports %s", out)
+			t.Errorf("pdfsig reports %s, want a valid signature of the total document", out)
 		}
 		if out := tool(t, "qpdf", "--check", path); strings.Contains(out, "WARNING") {
-			t.Errorf("qpdf reports %s", out)
+			t.Errorf("qpdf reports %s, want no warning", out)
 		}
 		picture := strings.TrimSuffix(path, ".pdf")
 		tool(t, "pdftoppm", "-r", "150", "-png", "-singlefile", path, picture)
 		if out := tool(t, "zbarimg", "-q", "--raw", "-Sdisable", "-Sqrcode.enable", picture+".png"); strings.TrimSpace(out) != v.Links.Verify(c.ReferenceID) {
-			t.Errorf("zbarimg reads %q, want the address of the certificate", out)
+			t.Errorf("zbarimg reads %q, want the address of the certificate's public page", out)
 		}
 		if tail := c.Verified.Size - int64(len(vaulttest.Base)); tail > 8000 {
 			t.Errorf("%d bytes are stored in addition to the base, want at most 8,000", tail)

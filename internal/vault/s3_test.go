@@ -17,9 +17,9 @@ import (
 	"github.com/certvault/certvault/internal/vaulttest"
 )
 
-// TestS3Requests counts the requests of a certificate from its upload to its approval: two PUT, and two
-// GET. If the copies on the disk are gone, as on another node, there are three GET. The test also reads
-// the verified PDF, which is two files in the store.
+// TestS3Requests counts the requests to S3 from the upload of a certificate to its approval, except those for
+// pictures. There are two PUT and two GET, or three GET if the disk has no copies, as on another node. The
+// test also reads the verified PDF, which is stored as two files.
 func TestS3Requests(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -32,7 +32,7 @@ func TestS3Requests(t *testing.T) {
 			faults := &blobtest.Faults{Next: &blobtest.Memory{}}
 			faults.Set(func(r *http.Request) blobtest.Fault {
 				switch {
-				case strings.HasSuffix(r.URL.Path, ".image"): // a picture is drawn for the mail
+				case strings.HasSuffix(r.URL.Path, ".image"): // not counted
 				case r.Method == http.MethodPut:
 					puts.Add(1)
 				case r.Method == http.MethodGet:
@@ -56,7 +56,7 @@ func TestS3Requests(t *testing.T) {
 				t.Errorf("requests = %d PUT and %d GET, want 2 and %d", puts.Load(), gets.Load(), tc.gets)
 			}
 			if c, err = v.Certs.ByUUID(t.Context(), inst.ID, c.UUID); err != nil || c.Status != cert.Approved {
-				t.Fatalf("certificate = %+v, %v, want an approved one", c, err)
+				t.Fatalf("certificate = %+v, %v, want an approved certificate", c, err)
 			}
 			ok(t, os.RemoveAll(scratch))
 			content, err := v.Certs.OpenVerified(t.Context(), c)
@@ -64,11 +64,11 @@ func TestS3Requests(t *testing.T) {
 			got := make([]byte, 20)
 			split := int64(len(vaulttest.PDF))
 			if _, err := content.ReadAt(got, split-10); err != nil || !bytes.Equal(got[:10], vaulttest.PDF[split-10:]) {
-				t.Errorf("the bytes around the end of the original = %q, %v", got, err)
+				t.Errorf("the bytes around the end of the original = %q, %v, want the last ten bytes of the original first", got, err)
 			}
 			all, err := io.ReadAll(content)
 			if err != nil || int64(len(all)) != c.Verified.Size || !bytes.Equal(all[split-10:split+10], got) {
-				t.Errorf("the verified PDF has %d bytes, %v, want %d", len(all), err, c.Verified.Size)
+				t.Errorf("the verified PDF has %d bytes, %v, want %d, including the bytes that ReadAt returned", len(all), err, c.Verified.Size)
 			}
 			ok(t, content.Close())
 		})

@@ -13,7 +13,7 @@ import (
 )
 
 // sheet returns the contents of the verification sheet of a certificate, in the language of the
-// recipient and in English. It is the callback cert.Config.Sheet.
+// recipient and in English. cert.Config.Sheet calls it.
 func (s *Services) sheet(ctx context.Context, d Deps, c *cert.Certificate) (*seal.Sheet, error) {
 	profile, err := s.Accounts.PublicProfile(ctx, c.InstitutionID)
 	if err != nil {
@@ -43,8 +43,8 @@ func (s *Services) sheet(ctx context.Context, d Deps, c *cert.Certificate) (*sea
 	return sheet, nil
 }
 
-// languageOf returns the language that the recipient chose, or else the institution's language for
-// mail.
+// languageOf returns the language that the recipient chose. If the recipient chose none, it returns the
+// institution's language for mail, or English.
 func (s *Services) languageOf(ctx context.Context, d Deps, c *cert.Certificate) (*locale.Language, error) {
 	settings, err := account.ReadSettings(ctx, d.DB, c.InstitutionID)
 	if err != nil {
@@ -57,7 +57,7 @@ func (s *Services) languageOf(ctx context.Context, d Deps, c *cert.Certificate) 
 	return s.Languages.FirstOf(chosen, settings.MailLanguage), nil
 }
 
-// sheetTexts returns the texts of a sheet in a language. issueDate is a date, or "".
+// sheetTexts returns the texts of a sheet in a language. issueDate has the form YYYY-MM-DD, or is "".
 func sheetTexts(l *locale.Language, d Deps, issueDate string) (*seal.SheetTexts, error) {
 	_, address, _ := strings.Cut(strings.TrimSuffix(d.Links.To("/"), "/"), "://")
 	t := &seal.SheetTexts{Language: l.Tag, RightToLeft: l.Direction == "rtl"}

@@ -1,8 +1,8 @@
 // Package vault creates the services of a vault, connects them, and configures the queues of their
 // jobs. The package has no web interface and reads no flags.
 //
-// The package is separate so that internal/app and the tests below internal/web use the same
-// connections.
+// The package is separate so that internal/app and the tests below internal/web create the services in
+// the same way.
 package vault
 
 import (
@@ -45,7 +45,7 @@ import (
 // mailWorkers is the number of messages that are sent concurrently.
 const mailWorkers = 2
 
-// Links makes the public addresses of the vault.
+// Links returns the public addresses of the vault.
 type Links interface {
 	// To returns the address of a path.
 	To(path string) string
@@ -60,39 +60,40 @@ type Deps struct {
 	Keyring *keyring.Ring
 	Keys    *authority.Authority
 	Blobs   blob.Store
-	// BaseURL is the origin of passkeys and the beginning of links in mail.
+	// BaseURL is the base URL of the vault. It is also the origin of passkeys.
 	BaseURL string
 	Links   Links
-	// Drill means that the vault sends no mail and no webhooks. They stay queued.
+	// Drill means that the vault sends no mail and no webhooks. Messages and deliveries stay queued.
 	Drill bool
 	// NodeID identifies this process among the processes on the same database.
 	NodeID string
 	// Node describes this process to operators.
 	Node job.NodeInfo
-	// NoWork means that this process runs no jobs and sends no webhooks. Another process does.
+	// NoWork means that this process runs no jobs and sends no webhooks, because another process does.
 	NoWork bool
 
 	Sealer cert.Sealer
 	Verify cert.Verifier
-	// TimeStamps is optional. Without it, signatures have the time of this process.
+	// TimeStamps is optional. Without it, the time of a signature is that of the clock of this process.
 	TimeStamps *pades.TimeStampAuthority
-	// Fonts are the fonts of templates. Without them, templates cannot be drawn. If Sealer is not a
-	// template.Sealer, templates cannot be published.
+	// Fonts is optional. Without fonts, templates cannot be drawn. If Sealer is not a template.Sealer,
+	// templates cannot be published.
 	Fonts *typeset.Fonts
-	// Drawer and Templates are optional. They replace those of the service of templates in tests.
-	// Templates is batch.Config.Templates.
+	// Drawer and Templates are optional. Tests set them to replace the service of templates. See
+	// cert.Config.Drawer and batch.Config.Templates.
 	Drawer    cert.Drawer
 	Templates func(ctx context.Context, institutionID int64, versionIDs []int64) (map[int64]batch.TemplateName, error)
-	// SealWorkers and BulkWorkers are the numbers of single uploads and of certificates of batches
-	// that are handled concurrently. Processors is the number of files that are sealed concurrently,
-	// or 0 for no limit.
+	// SealWorkers is the maximum number of single uploads that are processed concurrently, and BulkWorkers
+	// is that of certificates of batches. Processors is the maximum number of files that are sealed
+	// concurrently, or 0 for no limit.
 	SealWorkers, BulkWorkers, Processors int
 	// Attempts is the maximum number of attempts of a job.
 	Attempts int
-	// StagedQuota is the number of bytes of staged files that an institution may have.
+	// StagedQuota is the maximum total size of an institution's staged files, in bytes. The same limit
+	// applies separately to the files of drafts of applications.
 	StagedQuota int64
 
-	// Mail has Sender, NoServer, From, Keyring, Bounces and Metrics. Wire sets the other fields.
+	// Mail contains Sender, NoServer, From, Keyring, Bounces and Metrics. Wire sets the other fields.
 	Mail mail.Config
 	// Delivery has the settings of the deliverer. Wire sets Notify, Tracer, Log, Node and Off.
 	Delivery webhook.DelivererConfig
@@ -102,14 +103,14 @@ type Deps struct {
 	// Sealing and SignIns are metrics. They may be nil.
 	Sealing *cert.Metrics
 	SignIns *identity.Metrics
-	// BlobKeep is the time for which a file is kept after the last row that refers to the file is
-	// deleted.
+	// BlobKeep is the minimum time between the first sweep that finds no row for a file and the deletion
+	// of the file.
 	BlobKeep time.Duration
 	// PasswordCost is the cost of hashing passwords.
 	PasswordCost account.Cost
 	Now          func() time.Time
-	// LeaseNow is the clock of leases and schedules. All processes on the database compare the times
-	// of this clock. LeaseNow is optional. The default is Now.
+	// LeaseNow is the clock of leases and schedules, which all processes on the database must share. It is
+	// optional. The default is Now.
 	LeaseNow func() time.Time
 	Log      *slog.Logger
 }
@@ -142,8 +143,8 @@ type Services struct {
 	Verifications *verification.Service
 }
 
-// Wire creates the services and starts none of them. Each service is created after the services
-// that it uses.
+// Wire creates the services and starts none of them. A service that is created later than its user is
+// used only in callbacks, which read it from s when they are called.
 func Wire(d Deps) (*Services, error) {
 	if d.LeaseNow == nil {
 		d.LeaseNow = d.Now
@@ -240,7 +241,7 @@ func Wire(d Deps) (*Services, error) {
 	return s, nil
 }
 
-// drawer draws certificates with the service of templates. It reads the service from Services at each
+// drawer draws certificates with the service of templates. It reads the service from services at each
 // call, because the service of templates is created after the service of certificates.
 type drawer struct{ services *Services }
 
@@ -248,8 +249,8 @@ func (d drawer) Draw(ctx context.Context, c *cert.Certificate) (*cert.Drawn, err
 	return d.services.Templates.Draw(ctx, c)
 }
 
-// useTemplates connects certificates and batches to the service of templates, unless a test replaces
-// it.
+// useTemplates connects certificates and batches to the service of templates, unless Drawer or Templates
+// is set.
 func (d *Deps) useTemplates(s *Services) {
 	if d.Drawer == nil {
 		d.Drawer = drawer{s}
@@ -271,9 +272,9 @@ func templates(d Deps, s *Services) *template.Service {
 // Deletions returns the service that deletes files, with the look-ups of all packages whose rows
 // refer to files.
 func Deletions(c deletion.Config) *deletion.Service {
-	// The look-up of certificates comes last, because the key of a staged file may become the key of
-	// a certificate during the look-ups. The key of a base passes from a template to a batch and then
-	// to certificates.
+	// A package that passes keys on must come before the package that gets them; see
+	// deletion.Config.References. Package template passes the keys of bases on to package batch. Package
+	// batch passes the keys of bases and staged files on to package cert.
 	c.References = []deletion.References{application.ReferencedBlobs, bulkimport.ReferencedBlobs, template.ReferencedBlobs, batch.ReferencedBlobs, cert.ReferencedBlobs}
 	return deletion.New(c)
 }
@@ -300,8 +301,7 @@ func queue(d Deps) (*job.Queue, error) {
 	})
 }
 
-// mailer returns the mailer, which reports the final state of each message to the recipients'
-// service.
+// mailer returns the mailer, which reports the final state of each message to the service of recipients.
 func mailer(d Deps, s *Services) (*mail.Mailer, error) {
 	c := d.Mail
 	c.DB, c.Queue, c.Now, c.Log = d.DB, s.Queue, d.Now, d.Log
@@ -326,8 +326,8 @@ func deliverer(d Deps, s *Services) *webhook.Deliverer {
 	return webhook.NewDeliverer(s.Hooks, c)
 }
 
-// notifyOwnersTx queues a mail about an endpoint to each owner of its institution, in the owner's
-// language, or in the language of the institution's mail if the owner has chosen none.
+// notifyOwnersTx queues a mail about an endpoint to each owner of its institution. The mail is in the
+// language of the owner, or in the institution's language for mail if the owner has chosen none.
 func notifyOwnersTx(ctx context.Context, tx *db.Tx, d Deps, s *Services, n webhook.Notice) error {
 	owners, err := s.Accounts.OwnersTx(ctx, tx, n.InstitutionID)
 	if err != nil {

@@ -9,8 +9,7 @@ import (
 	"github.com/certvault/certvault/internal/vaulttest"
 )
 
-// TestQueueUsesTheClockOfTheVault checks that the queue uses the clock Deps.Now if Deps.LeaseNow is not
-// set.
+// TestQueueUsesTheClockOfTheVault checks that the queue uses Deps.Now if Deps.LeaseNow is not set.
 func TestQueueUsesTheClockOfTheVault(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

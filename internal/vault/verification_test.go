@@ -14,7 +14,7 @@ import (
 	"github.com/certvault/certvault/internal/verification"
 )
 
-// fixture is a vault with an institution and three approved certificates. Its clock is at noon of
+// fixture is a vault with an institution and three approved certificates. Its clock starts at 12:00 UTC on
 // 1 July 2026.
 type fixture struct {
 	*vaulttest.Vault
@@ -81,7 +81,7 @@ func TestCountsByCertificateAndDay(t *testing.T) {
 		}
 		days, err := f.Verifications.Days(t.Context(), f.inst.ID, 30)
 		if err != nil || len(days) != 30 || days[28].N != 3 || days[29].N != 4 || !days[29].Date.Equal(time.Date(2026, 7, 2, 0, 0, 0, 0, time.UTC)) {
-			t.Errorf("days = %+v, %v, want 30 days that end with 3 and 4 on 2 July", days, err)
+			t.Errorf("days = %+v, %v, want 30 days until 2 July, and 3 and 4 on the last two days", days, err)
 		}
 		f.Advance(29 * 24 * time.Hour)
 		if got := f.numbers(ada); got != (verification.Numbers{Total: 6, Recent: 4}) {
@@ -101,8 +101,8 @@ func TestCountsByCertificateAndDay(t *testing.T) {
 	})
 }
 
-// TestSmallNumbersOfHiddenNames checks that an institution that hides names sees no number below three,
-// in any list, while the recipient sees the exact number.
+// TestSmallNumbersOfHiddenNames checks that an institution that hides names sees no number below three, and
+// that the recipient sees the exact number.
 func TestSmallNumbersOfHiddenNames(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -134,7 +134,7 @@ func TestSmallNumbersOfHiddenNames(t *testing.T) {
 			for i, c := range f.list {
 				n := shown[c.ID]
 				if visible := !hidden || i == 2; (n.Total != nil) != visible || (n.Recent != nil) != visible || visible && (*n.Total != i+1 || *n.Recent != i+1) {
-					t.Errorf("hidden = %t: the institution sees %+v of %d verifications", hidden, n, i+1)
+					t.Errorf("hidden = %t: the institution sees %+v of %d verifications, want nil only for a number below three with hidden names", hidden, n, i+1)
 				}
 				if got := f.numbers(c).Total; got != i+1 {
 					t.Errorf("hidden = %t: the recipient sees %d verifications, want %d", hidden, got, i+1)
@@ -142,7 +142,7 @@ func TestSmallNumbersOfHiddenNames(t *testing.T) {
 			}
 		}
 		if got := each(); !slices.Equal(got, []int64{f.list[2].ID}) {
-			t.Errorf("the verified certificates with hidden names are %v, want only the one with three", got)
+			t.Errorf("the verified certificates with hidden names are %v, want only the certificate with three", got)
 		}
 		top, err := f.Verifications.Top(t.Context(), f.inst.ID, 30, 10)
 		if err != nil || len(top) != 1 || top[0].CertificateID != f.list[2].ID {
@@ -151,14 +151,14 @@ func TestSmallNumbersOfHiddenNames(t *testing.T) {
 		none, err := f.Verifications.Shown(t.Context(), nil, f.inst.ID, f.Upload(f.inst, "New", "new.pdf").ID)
 		for _, n := range none {
 			if err != nil || n.Total != nil {
-				t.Errorf("the number of a certificate that nobody verified = %+v, %v, want nil, so that nil does not reveal a verification", n, err)
+				t.Errorf("the number of a certificate without verifications = %+v, %v, want nil, as for one verification", n, err)
 			}
 		}
 	})
 }
 
 // TestErasureDeletesCounts checks that the counts of a certificate are deleted with its files, and that
-// counts that are only in memory are not stored afterwards.
+// its counts in memory are not stored afterwards.
 func TestErasureDeletesCounts(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -192,15 +192,15 @@ func TestErasureDeletesCounts(t *testing.T) {
 	})
 }
 
-// TestFailedFoldKeepsCounts checks that counts survive a failed transaction, and that concurrent counts
-// are complete.
+// TestFailedFoldKeepsCounts checks that no count is lost if the transaction of Fold fails, or if Count and
+// Fold run concurrently.
 func TestFailedFoldKeepsCounts(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, dbtest.SQLite(t))
 	f.verify(f.list[0], 2)
 	f.Exec(`ALTER TABLE verification_counts RENAME TO away`)
 	if err := f.Verifications.Fold(t.Context()); err == nil {
-		t.Fatal("Fold without its table succeeded")
+		t.Fatal("Fold without its table: err = nil, want an error")
 	}
 	f.Exec(`ALTER TABLE away RENAME TO verification_counts`)
 	var group sync.WaitGroup

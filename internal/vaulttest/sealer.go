@@ -13,21 +13,20 @@ import (
 	"github.com/certvault/certvault/internal/seal"
 )
 
-// Picture is the content of the sealer's pictures. It is the signature of a PNG file.
+// Picture is the content of the sealer's pictures. It is the first eight bytes of a PNG file.
 const Picture = "\x89PNG\r\n\x1a\n"
 
-// Sealer adds certtest.Tail to files. It refuses files whose name begins with
-// "refuse".
+// Sealer adds certtest.Tail to files. It refuses files whose name begins with "refuse".
 type Sealer struct {
 	// Notices are the notices of each verified PDF.
 	Notices []seal.Notice
-	// Pictured is the page of which Picture made the last picture.
+	// Pictured is the parameter page of the last call of Sealer.Picture.
 	Pictured atomic.Int64
 
 	done atomic.Int64
 }
 
-// Seal adds the tail to an original, or returns certtest.ErrRefused.
+// Seal adds certtest.Tail to an original, or returns certtest.ErrRefused.
 func (s *Sealer) Seal(_ context.Context, o seal.Original, _ seal.Stamp) (*seal.Verified, error) {
 	defer s.done.Add(1)
 	if strings.HasPrefix(o.Name, "refuse") {
@@ -43,7 +42,7 @@ func (s *Sealer) Seal(_ context.Context, o seal.Original, _ seal.Stamp) (*seal.V
 // PNG returns Picture.
 func (*Sealer) PNG(context.Context, io.ReaderAt, int64) ([]byte, error) { return []byte(Picture), nil }
 
-// Picture returns Picture.
+// Picture returns the constant Picture, and stores the page in Pictured.
 func (s *Sealer) Picture(_ context.Context, _ seal.Original, page int) ([]byte, error) {
 	s.Pictured.Store(int64(page))
 	return []byte(Picture), nil
@@ -54,8 +53,9 @@ func (*Sealer) Page(context.Context, io.ReaderAt, int64, int, int) ([]byte, erro
 	return []byte(Picture), nil
 }
 
-// Stamped returns Picture with the requested mode and a box that does not depend on the original. The
-// texts of an extra page follow the picture.
+// Stamped returns Picture with the requested mode. The box is the requested box if the mode is seal.Exact,
+// and otherwise constant. If the stamp is on an extra page, the name, the title and the date of the sheet
+// follow the picture.
 func (*Sealer) Stamped(ctx context.Context, _ seal.Original, stamp seal.Stamp) (*seal.Stamped, error) {
 	picture := []byte(Picture)
 	if stamp.Placement.Mode == seal.Appended && stamp.Sheet != nil {
@@ -77,10 +77,10 @@ func (*Sealer) Ink(context.Context, seal.Original, seal.Stamp) ([]byte, error) {
 	return []byte(Picture), nil
 }
 
-// shown matches the text of a page of package pdftest.
+// shown matches a text that a page of package pdftest shows.
 var shown = regexp.MustCompile(`\(([^)]*)\) Tj`)
 
-// Text returns the texts that the pages of a file show, if the file is from package pdftest.
+// Text returns the texts that the pages of a file show. The file must be from package pdftest.
 func (*Sealer) Text(_ context.Context, o seal.Original) (*seal.Text, error) {
 	data, err := io.ReadAll(io.NewSectionReader(o.R, 0, o.Size))
 	if err != nil {
@@ -93,8 +93,7 @@ func (*Sealer) Text(_ context.Context, o seal.Original) (*seal.Text, error) {
 	return seal.NewText(lines, true), nil
 }
 
-// Preview returns a preview with the requested mode and four candidates. The box does not depend on
-// the original.
+// Preview returns a preview with the requested mode and four candidates. The box is constant.
 func (*Sealer) Preview(_ context.Context, _ seal.Original, stamp seal.Stamp) (*seal.Preview, error) {
 	box := seal.Box{0.7, 0.8, 0.9, 0.9}
 	return &seal.Preview{

@@ -21,11 +21,11 @@ import (
 // TemplateVersion is the id of the version that Issue uses. The name of its template is Diploma.
 const TemplateVersion = 4
 
-// Base is the base of the template of Issue.
+// Base is the base of the template that Issue uses.
 var Base = pdftest.Page("a design")
 
-// Drawer draws the name and the values of a certificate on Base. It refuses names that begin with
-// "Missing".
+// Drawer draws the name, the reference id and the values of a certificate on Base. It refuses names that
+// begin with "Missing".
 type Drawer struct{}
 
 // Draw draws the original of a certificate.
@@ -43,7 +43,7 @@ func (Drawer) Draw(_ context.Context, c *cert.Certificate) (*cert.Drawn, error) 
 	}, nil
 }
 
-// Templates returns the name of the template of TemplateVersion.
+// Templates returns the name of the template of TemplateVersion, if versions contains that id.
 func Templates(_ context.Context, _ int64, versions []int64) (map[int64]batch.TemplateName, error) {
 	names := map[int64]batch.TemplateName{}
 	for _, id := range versions {
@@ -54,10 +54,10 @@ func Templates(_ context.Context, _ int64, versions []int64) (map[int64]batch.Te
 	return names, nil
 }
 
-// fonts are the embedded fonts.
+// fonts returns the embedded fonts.
 var fonts = sync.OnceValues(func() (*typeset.Fonts, error) { return typeset.New() })
 
-// DrawTemplates is a change for New: the service of templates draws certificates, instead of Drawer.
+// DrawTemplates is a change for New. With it, the service of templates draws certificates, not Drawer.
 func DrawTemplates(d *vault.Deps) {
 	found, err := fonts()
 	if err != nil {
@@ -76,8 +76,8 @@ func (v *Vault) Template(inst *account.Institution, name, builtIn string) *templ
 	return t
 }
 
-// Issue submits a batch from a template with a certificate for each name. Each call stores the base
-// of the template again.
+// Issue submits a batch from a template with an entry for each name. Each call stores the base of the
+// template again.
 func (v *Vault) Issue(inst *account.Institution, names ...string) *batch.Batch {
 	v.TB.Helper()
 	key := cert.BaseKey(inst.UUID)
@@ -102,8 +102,8 @@ func (v *Vault) Issue(inst *account.Institution, names ...string) *batch.Batch {
 	return b
 }
 
-// Finish runs the queue until no entry of a batch is unfinished. Settle is not enough for a batch: before
-// it is expanded, none of its certificates exists.
+// Finish runs the queue until no entry of a batch is queued or in processing. Settle could return earlier,
+// because the certificates of a batch do not exist before the queue expands the batch.
 func (v *Vault) Finish(inst *account.Institution, b *batch.Batch) {
 	v.TB.Helper()
 	v.Until("the batch is finished", func() bool {

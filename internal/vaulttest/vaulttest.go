@@ -1,15 +1,15 @@
 // Package vaulttest creates vaults for tests. A vault has all services on a database of the test,
 // connected by vault.Wire as in production. The sealer adds a constant tail, the sender stores
-// messages in memory, and the test advances the clock. The queue runs only in Run, Work, Settle and
-// Until.
+// messages in memory, and the test advances the clock. The queue runs only during Work, Settle, Finish and
+// Until, and after Run.
 //
 //	v := vaulttest.New(t, dbtest.SQLite(t))
 //	inst := v.Institution("NWU", "Northern & Western University")
 //	c := v.Upload(inst, "Ada Obi", "diploma.pdf")
 //	v.Settle()
 //
-// An internal test of a package that internal/vault imports cannot import vaulttest, and uses certtest
-// instead.
+// A test in a package that internal/vault imports, such as package cert, cannot import vaulttest, because
+// that would be an import cycle. It uses certtest instead.
 package vaulttest
 
 import (
@@ -39,7 +39,7 @@ import (
 // BaseURL is the base URL of the vault.
 const BaseURL = "https://vault.example"
 
-// Keep is the time for which a file is kept after the last row that refers to the file is deleted.
+// Keep is the value of vault.Deps.BlobKeep that New sets.
 const Keep = 14 * 24 * time.Hour
 
 // waitTime is the maximum time that a test waits for the queue.
@@ -54,7 +54,7 @@ type Vault struct {
 	DB      *db.DB
 	Keyring *keyring.Ring
 	Keys    *authority.Authority
-	// KeyFolder contains the identity that decrypts the keys.
+	// KeyFolder contains the identity that decrypts the signing keys.
 	KeyFolder string
 	Blobs     *blob.Folder
 	Links     *web.Links

@@ -124,7 +124,8 @@ func (s *Service) Days(ctx context.Context, institutionID int64, n int) ([]Day, 
 	return list, nil
 }
 
-// period returns the last n days including today.
+// period returns today and the first of the last n days, which include today. It limits n to at least 1
+// and at most MaxDays.
 func (s *Service) period(n int) (today, first int64) {
 	today = s.today()
 	return today, today - int64(max(1, min(n, MaxDays))) + 1
@@ -138,7 +139,7 @@ type Verified struct {
 
 // Top returns the certificates of an institution with the most verifications in the last n days
 // including today, at most limit, the largest number first. If the institution hides the names of its
-// recipients, Top omits certificates with fewer than three.
+// recipients, Top omits certificates with fewer than three verifications in this period.
 func (s *Service) Top(ctx context.Context, institutionID int64, n, limit int) ([]Verified, error) {
 	today, first := s.period(n)
 	least, err := s.least(ctx, institutionID)
@@ -161,7 +162,7 @@ func (s *Service) Top(ctx context.Context, institutionID int64, n, limit int) ([
 	return list, nil
 }
 
-// least returns the smallest number of verifications of a certificate that an institution sees in a list.
+// least returns the minimum number of verifications of a certificate for Top and Each.
 func (s *Service) least(ctx context.Context, institutionID int64) (int, error) {
 	hidden, err := hidesNames(ctx, s.db, institutionID)
 	if hidden {
@@ -170,9 +171,9 @@ func (s *Service) least(ctx context.Context, institutionID int64) (int, error) {
 	return 1, err
 }
 
-// Each calls f with the ids of all verified certificates of an institution, at most limit at a time,
-// in the order of the ids. If the institution hides the names of its recipients, Each omits certificates
-// with fewer than three verifications. Shown returns the numbers.
+// Each calls f with the ids of all verified certificates of an institution, at most limit at a time, in
+// ascending order. If the institution hides the names of its recipients, Each omits certificates with fewer
+// than three verifications.
 func (s *Service) Each(ctx context.Context, institutionID int64, limit int, f func(ids []int64) error) error {
 	least, err := s.least(ctx, institutionID)
 	if err != nil {

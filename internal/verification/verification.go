@@ -1,6 +1,6 @@
-// Package verification counts how often certificates are verified. It owns the counts by certificate
-// and day (UTC). A count has no address, no cookie and no time of day. Package web/public decides which
-// requests are verifications.
+// Package verification counts how often certificates are verified. It stores one count for each
+// certificate and day (UTC), without IP addresses, cookies or times of day. Package web/public decides
+// which requests are verifications.
 package verification
 
 import (
@@ -16,10 +16,10 @@ import (
 )
 
 const (
-	// FoldEvery is the interval of Fold, and therefore the time after which a count is stored.
+	// FoldEvery is the interval at which package app calls Fold.
 	FoldEvery = time.Minute
-	// maxPending is the maximum number of counts, one for each certificate and day, between two calls
-	// of Fold. Further certificates are not counted, so that the memory stays limited.
+	// maxPending limits the number of counts in memory, one for each certificate and day. At this
+	// number, Count ignores verifications that need a further count, until the next Fold.
 	maxPending = 100_000
 	// foldBatch is the maximum number of rows that one transaction changes.
 	foldBatch = 1000
@@ -44,7 +44,7 @@ type Service struct {
 	pending map[key]int64
 	// skipped is the number of verifications that were not counted because of maxPending.
 	skipped int64
-	// folding lets only one Fold run at a time, so that a Fold at shutdown waits for a running one.
+	// folding lets only one Fold run at a time, so that the Fold at shutdown waits for a running Fold.
 	folding sync.Mutex
 }
 
@@ -56,7 +56,7 @@ func New(c Config) *Service {
 	return &Service{db: c.DB, now: c.Now, log: c.Log, pending: map[key]int64{}}
 }
 
-// Count counts a verification of a certificate today. It changes only the memory: the next Fold
+// Count counts a verification of a certificate today. It changes only the count in memory: the next Fold
 // stores the count. If the process ends before that, the count is lost.
 func (s *Service) Count(certificateID int64) {
 	k := key{certificateID, s.today()}
@@ -69,7 +69,7 @@ func (s *Service) Count(certificateID int64) {
 	s.pending[k]++
 }
 
-// today returns the number of the current day.
+// today returns the number of days from 1 January 1970 to the current day, in UTC.
 func (s *Service) today() int64 { return db.Micros(s.now()) / dayMicros }
 
 // counted is a count that is not stored yet.
@@ -79,8 +79,8 @@ type counted struct {
 	n int64
 }
 
-// Fold stores the counts since the last call. A certificate whose files were deleted gets no counts. If
-// a transaction fails, its counts stay for the next call.
+// Fold stores the counts since the last call. It ignores the counts of certificates whose files were
+// deleted. If a transaction fails, Fold keeps the counts that are not stored for the next call.
 func (s *Service) Fold(ctx context.Context) error {
 	s.folding.Lock()
 	defer s.folding.Unlock()
@@ -95,7 +95,7 @@ func (s *Service) Fold(ctx context.Context) error {
 	if skipped > 0 {
 		s.log.WarnContext(ctx, "verifications were not counted, because too many different certificates were verified in a minute", slog.Int64("verifications", skipped))
 	}
-	// All nodes change rows in the same order, so that two of them cannot deadlock.
+	// All nodes change rows in the same order, so that two nodes cannot deadlock.
 	slices.SortFunc(list, func(a, b counted) int {
 		return cmp.Or(cmp.Compare(a.certificate, b.certificate), cmp.Compare(a.day, b.day))
 	})

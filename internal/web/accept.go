@@ -48,7 +48,7 @@ func parseRange(text string) (mediaRange, bool) {
 	return m, true
 }
 
-// weightOf returns the weight of a media type. The most specific range that matches it decides.
+// weightOf returns the weight of the most specific range that matches a media type, or 0 if none matches.
 func weightOf(ranges []mediaRange, mediaType string) (weight float64) {
 	specific := 0
 	kind, _, _ := strings.Cut(mediaType, "/")

@@ -7,16 +7,16 @@ import (
 	"strings"
 )
 
-// localSuffixes are the top-level domains of names that work only on one machine or in one network
-// (RFC 6761, RFC 6762, RFC 8375 and the domain that ICANN has reserved for private use).
+// localSuffixes are domains whose names work only on one machine or in one network. RFC 6761, RFC 6762 and
+// RFC 8375 reserve most of them. ICANN has reserved internal for private use. lan is common, but not reserved.
 var localSuffixes = []string{"localhost", "local", "internal", "test", "invalid", "home.arpa", "lan"}
 
-// sharedAddresses is the network that carriers use behind address translation (RFC 6598).
+// sharedAddresses is the shared address space for carrier-grade NAT (RFC 6598).
 var sharedAddresses = netip.MustParsePrefix("100.64.0.0/10")
 
-// IsLocal reports whether a base URL works only on the machine or in the private network of the
-// vault: its host is localhost, a name without a domain, a reserved local name or a private
-// address. Certificates with such an address cannot be checked by other people.
+// IsLocal reports whether a base URL works only on the machine or in the private network of the vault.
+// The host of such a URL is a name without a dot, a name in one of localSuffixes, or a loopback, private,
+// link-local, shared or unspecified IP address. Other people cannot verify certificates with such a URL.
 func IsLocal(base string) bool {
 	u, err := url.Parse(base)
 	if err != nil {

@@ -60,7 +60,7 @@ func TestAuthentication(t *testing.T) {
 		}
 	}
 	if log := v.log.String(); strings.Contains(log, v.secret) || strings.Contains(log, revoked) || strings.Contains(log, "OR 1=1") {
-		t.Error("the log has a credential")
+		t.Error("the log contains a credential, want none")
 	}
 }
 
@@ -99,8 +99,8 @@ func TestDisabledInstitution(t *testing.T) {
 	}
 }
 
-// Each route accepts a token that has any one of the route's permissions. The response to every other token
-// is only the message for insufficient permissions.
+// A route accepts a token that has any one of the route's permissions. For every other token, the status is
+// 403.
 func TestPermissionMatrix(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t), 0)
@@ -192,7 +192,7 @@ func TestUnknownRoutesAndMethods(t *testing.T) {
 			t.Errorf("%s %s: status = %d and Allow = %q, want %d and %q, and a message", tc.method, tc.path, a.Status, a.Header.Get("Allow"), tc.status, tc.allow)
 		}
 		if a.Header.Get("X-Request-Id") == "" || a.Header.Get("Cache-Control") != "no-store" {
-			t.Errorf("%s %s: the header is %v, want X-Request-Id and no-store", tc.method, tc.path, a.Header)
+			t.Errorf("%s %s: the header is %v, want X-Request-Id and Cache-Control: no-store", tc.method, tc.path, a.Header)
 		}
 	}
 }
@@ -208,7 +208,7 @@ func TestRecordsOfOtherInstitutions(t *testing.T) {
 	if a := v.get("/business/certificate-vault/" + strings.ToUpper(id)); a.Status != http.StatusOK {
 		t.Errorf("the certificate's id in upper case: status = %d, want 200; body %s", a.Status, a.Body)
 	}
-	// For other spellings of the id, which a library may accept, the status is 404.
+	// uuid.Parse accepts these spellings of the id, but the API does not.
 	for _, spelling := range []string{"%7B" + id + "%7D", strings.ReplaceAll(id, "-", ""), "urn:uuid:" + id} {
 		if a := v.get("/business/certificate-vault/" + spelling); a.Status != http.StatusNotFound {
 			t.Errorf("the id as %s: status = %d, want 404", spelling, a.Status)
@@ -248,7 +248,7 @@ func TestRateLimitPerToken(t *testing.T) {
 	a := v.get("/business/certificate-templates")
 	wait, err := strconv.Atoi(a.Header.Get("Retry-After"))
 	if a.Status != http.StatusTooManyRequests || a.Header.Get("X-RateLimit-Remaining") != "0" || err != nil || wait < 1 || wait > 60 || a.problem(t).Message == "" {
-		t.Errorf("over the limit: status = %d, want 429; header %v, body %s", a.Status, a.Header, a.Body)
+		t.Errorf("over the limit: status = %d, want 429 with Retry-After from 1 to 60; header %v, body %s", a.Status, a.Header, a.Body)
 	}
 	v.secret = v.token(v.inst, nil, token.VaultList)
 	if a := v.get("/business/certificate-templates"); a.Status != http.StatusOK {
@@ -263,7 +263,7 @@ func TestRateLimitPerInstitution(t *testing.T) {
 		t.Fatal(err)
 	}
 	v.get("/business/certificate-templates")
-	v.secret = v.token(v.inst, nil, token.All...) // the tokens share the limit
+	v.secret = v.token(v.inst, nil, token.All...) // all tokens of an institution share its limit
 	if a := v.get("/business/certificate-templates"); a.Status != http.StatusOK || a.Header.Get("X-RateLimit-Limit") != "2" || a.Header.Get("X-RateLimit-Remaining") != "0" {
 		t.Errorf("status = %d, want 200; header %v", a.Status, a.Header)
 	}

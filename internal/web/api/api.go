@@ -36,9 +36,9 @@ type API struct {
 	Certs   *cert.Service
 	Search  *search.Service
 	Batches *batch.Service
-	// Templates issues certificates.
+	// Templates has the templates, and issues certificates from them.
 	Templates *template.Service
-	// Applications has the offers, and the applications of people.
+	// Applications has the offers and the applications.
 	Applications *application.Service
 	OfferCursors listing.Cursors
 	Tokens       *token.Service
@@ -48,7 +48,7 @@ type API struct {
 	InstitutionLimit *limit.Counter
 	Keys             *limit.Keys
 	Log              *slog.Logger
-	// Replica may serve lists. It may be nil.
+	// Replica is the replica from which lists may be read. It may be nil.
 	Replica *replica.Replica
 	// Verifications has the numbers of verifications.
 	Verifications *verification.Service
@@ -69,9 +69,8 @@ type call struct {
 // endpoint handles a call that is authenticated and permitted.
 type endpoint func(w http.ResponseWriter, c *call) error
 
-// Handler returns the handler for all routes. The handler authenticates each request before it
-// matches the route, so that responses do not reveal to a client without a valid token which routes
-// exist.
+// Handler returns the handler for all routes. The handler authenticates each request before it matches
+// the route. Therefore a client without a valid token cannot find out which routes exist.
 func (a *API) Handler() http.Handler {
 	mux := http.NewServeMux()
 	route := func(pattern string, f endpoint, allowed ...token.Permission) {
@@ -147,7 +146,7 @@ type contextKey struct{}
 func callOf(r *http.Request) *call {
 	c, ok := r.Context().Value(contextKey{}).(*call)
 	if !ok {
-		// A request that authenticate has not handled has no permission.
+		// A request that did not pass authenticate has no permission.
 		return &call{Request: r, token: &token.Token{}}
 	}
 	return c
@@ -175,7 +174,7 @@ func (a *API) authenticate(next http.Handler) http.Handler {
 		}
 		web.SetRoute(r, "")
 		if err := a.Tokens.Touch(ctx, t); err != nil {
-			// The response does not depend on this error.
+			// The request succeeds even if the last use is not recorded.
 			a.Log.WarnContext(ctx, "recording the last use of a token failed", slog.Any("error", err))
 		}
 		c := &call{Request: r, token: t, institution: inst}
@@ -201,7 +200,7 @@ func (a *API) authenticate(next http.Handler) http.Handler {
 func bearer(r *http.Request) string {
 	values := r.Header.Values("Authorization")
 	if len(values) != 1 {
-		return "" // Two headers are ambiguous.
+		return "" // no header, or several, which are ambiguous
 	}
 	scheme, credential, _ := strings.Cut(values[0], " ")
 	if !strings.EqualFold(scheme, "Bearer") {
@@ -210,7 +209,7 @@ func bearer(r *http.Request) string {
 	return strings.TrimSpace(credential)
 }
 
-// pathUUID returns the certificate's id in the path, or fault.NotFound if the id is invalid.
+// pathUUID returns the certificate's id in the path. The error is fault.NotFound if the id is invalid.
 func (c *call) pathUUID() (string, error) {
 	id, ok := parseUUID(c.PathValue("uuid"))
 	if !ok {
@@ -219,7 +218,8 @@ func (c *call) pathUUID() (string, error) {
 	return id, nil
 }
 
-// mediaType returns the media type of the body of a request, or "" if it has none.
+// mediaType returns the media type of the body of a request, or "" if the header Content-Type is absent or
+// malformed.
 func mediaType(r *http.Request) string {
 	mediaType, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil {
@@ -228,8 +228,8 @@ func mediaType(r *http.Request) string {
 	return mediaType
 }
 
-// parseUUID parses an id. It accepts only the spelling that responses use, except for the case of
-// letters.
+// parseUUID parses an id, and returns it in lower case. It accepts only the spelling that responses use,
+// but in lower or upper case.
 func parseUUID(raw string) (id string, ok bool) {
 	u, err := uuid.Parse(raw)
 	id = u.String()

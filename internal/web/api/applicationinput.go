@@ -17,7 +17,7 @@ const (
 	// maxApplication is the maximum size of an application in JSON, in bytes.
 	maxApplication = 1 << 20
 
-	// fieldsPrefix and filesPrefix begin the names of answers and files in problems.
+	// fieldsPrefix and filesPrefix are the prefixes of the names of answers and files in errors.
 	fieldsPrefix = "fields."
 	filesPrefix  = "files."
 )
@@ -95,8 +95,8 @@ func (in *applicationInput) reader(w http.ResponseWriter, r *http.Request) (func
 	}
 }
 
-// parts reads the rest of a form and calls use. Each file is written to the store while it is received,
-// and deleted if the application was certainly not stored; see application.Service.Receive.
+// parts reads the rest of a form and calls use. Each file is written to the store while it is received. If
+// the application is refused, the file is deleted; see application.Service.Receive.
 func (in *applicationInput) parts(form *body.Form, use func() error) error {
 	for form.Next() {
 		part := form.Part()
@@ -159,7 +159,7 @@ func (in *applicationInput) text(part *body.Part, name, key string, hasKey bool,
 		in.bad.Add("form", "Each part of the form must have a name.")
 		return
 	case name == "files" && hasKey:
-		// A form in a browser sends an empty text for a field without a file.
+		// If no file is chosen, a browser sends an empty part with an empty file name.
 		if value != "" {
 			in.bad.Add(full, problemText(full, cert.Problem{Code: cert.CodeNotFile}))
 		}
@@ -186,7 +186,8 @@ func (in *applicationInput) text(part *body.Part, name, key string, hasKey bool,
 	to[name] = value
 }
 
-// splitName splits a name such as fields[birth_date] into its name and key.
+// splitName splits a name such as fields[birth_date] into the name "fields" and the key "birth_date". If
+// the brackets are malformed, the key is everything after the first bracket.
 func splitName(full string) (name, key string, hasKey bool) {
 	name, rest, found := strings.Cut(full, "[")
 	if !found {
@@ -199,7 +200,7 @@ func splitName(full string) (name, key string, hasKey bool) {
 	return name, key, true
 }
 
-// json reads an application in JSON, which has no files.
+// json reads an application in JSON. Such an application cannot have files.
 func (in *applicationInput) json(w http.ResponseWriter) error {
 	var content struct {
 		Offer          string          `json:"offer"`
@@ -235,7 +236,7 @@ func (in *applicationInput) json(w http.ResponseWriter) error {
 // given reports whether a JSON value is present and not null.
 func given(raw json.RawMessage) bool { return len(raw) > 0 && raw[0] != 'n' }
 
-// answer stores the value of a field in JSON: a text, a number, true or false, or null for no value.
+// answer stores the value of a field in JSON: a string, a number, or true. It stores false and null as "".
 func (in *applicationInput) answer(m jsonMember) {
 	name := fieldsPrefix + shorten(m.name)
 	if _, repeated := in.values[m.name]; repeated {

@@ -45,7 +45,7 @@ type offerName struct {
 	Name string `json:"name"`
 }
 
-// answer is a field of the offer, as it was at the submission, with its value.
+// answer is a field of the offer with the applicant's answer. The field is as it was at the submission.
 type answer struct {
 	Key   string  `json:"key"`
 	Label string  `json:"label"`
@@ -54,7 +54,7 @@ type answer struct {
 }
 
 // applicationFile is an attachment. Field is the key of its field, or "answer" for a file of the answer to
-// a hold. Path is nil after the file was deleted.
+// a hold. Path is nil if the file was deleted.
 type applicationFile struct {
 	ID       string  `json:"id"`
 	Field    string  `json:"field"`
@@ -75,7 +75,7 @@ type hold struct {
 
 const applicationsPath = "/business/certificate-applications"
 
-// applicationStatuses has the statuses of an application, in the order in which they can occur.
+// applicationStatuses has all statuses of an application.
 var applicationStatuses = []status{
 	{string(cert.Pending), "Pending", "The application waits for a reviewer or, after its approval, for the signatories."},
 	{string(cert.InReview), "In review", "A reviewer has claimed the application."},
@@ -141,7 +141,8 @@ const (
 	noHold  = "none"
 )
 
-// applicationParameters are the parameters of the list of applications, except the offer.
+// applicationParameters are the parameters of the list of applications. API.applications adds the parameter
+// offer.
 var applicationParameters = map[string]filterParameter[application.Filter]{
 	"status": func(f *application.Filter, value string) string {
 		names := make([]string, len(applicationStatuses))
@@ -215,7 +216,7 @@ func (a *API) applications(w http.ResponseWriter, c *call) error {
 	return web.WriteJSON(w, http.StatusOK, paged(a.Links.To(c.URL.Path), query, f.Range, list.Part, len(data), data))
 }
 
-// findApplication returns the application in the path, and the slug of its offer.
+// findApplication returns the application whose id is in the path, and the slug of its offer.
 func (a *API) findApplication(c *call) (ap *application.Application, slug string, err error) {
 	id, ok := parseUUID(c.PathValue("uuid"))
 	if !ok {
@@ -258,7 +259,8 @@ func (a *API) applicationFile(w http.ResponseWriter, c *call) (err error) {
 	return web.ServeContent(w, c.Request, content, file.ID)
 }
 
-// withApplication returns a function that sets the response of an operation: text and the application.
+// withApplication returns a function that sets the response of an operation. The response contains text and
+// the application.
 func (x *exchange) withApplication(status int, text, slug string) application.TxFunc {
 	return func(ctx context.Context, tx *db.Tx, ap *application.Application) error {
 		return x.respondTx(ctx, tx, status, message{Message: text, Data: wireApplication(ap, slug)})

@@ -75,7 +75,7 @@ func (v *vault) apply(parts ...part) map[string]any {
 	return data(v.tb, a)
 }
 
-// step sends a step of a review.
+// step sends a step of a review, without a body if body is "".
 func (v *vault) step(record map[string]any, name, body string) *response {
 	v.tb.Helper()
 	path := fmt.Sprint(applicationRoute, "/", record["uuid"], "/", name)
@@ -87,7 +87,7 @@ func (v *vault) step(record map[string]any, name, body string) *response {
 
 func statusIn(record map[string]any) any { return record["status"].(map[string]any)["value"] }
 
-// values returns the values of fields of a record.
+// values returns the named fields of a record and their values as text.
 func values(record map[string]any, names ...string) string {
 	var b strings.Builder
 	for _, name := range names {
@@ -141,7 +141,7 @@ func TestOffers(t *testing.T) {
 			t.Errorf("offer = %s, want %s", g, want)
 		}
 		if g := fmt.Sprint(got["fields"].([]any)[2]); g != "map[choices:[BSc MSc] column:<nil> help:<nil> key:level label:Level required:false type:choice]" {
-			t.Errorf("field = %s", g)
+			t.Errorf("field = %s, want the choice between BSc and MSc", g)
 		}
 		v.secret = v.token(v.institution("OTH"), nil, token.All...)
 		if a := v.get("/business/certificate-offers/" + o.UUID); a.Status != http.StatusNotFound {
@@ -196,28 +196,28 @@ func TestSubmitApplication(t *testing.T) {
 			if f["name"] != name || f["field"] != "id_card" || !bytes.Equal(a.Body, samplePDF(0)) || a.Header.Get("Content-Type") != "application/pdf" ||
 				a.Header.Get("X-Content-Type-Options") != "nosniff" || !strings.Contains(a.Header.Get("Content-Security-Policy"), "sandbox") ||
 				a.Header.Get("Content-Disposition") != "attachment; filename="+name {
-				t.Errorf("file %v: header %v", f, a.Header)
+				t.Errorf("file %v: header %v, want the PDF %s as an attachment with nosniff and sandbox", f, a.Header, name)
 			}
 		}
 
 		asJSON := v.postJSON(applicationRoute, `{"offer": "`+o.UUID+`", "full_name": "Bo Ek", "applicant_email": "bo@example.org",
 			"fields": {"number": 12, "agree": true, "year": null, "level": "MSc"}, "files": {}, "unknown": 1}`)
 		if asJSON.Status != http.StatusCreated || !strings.Contains(fmt.Sprint(data(t, asJSON)["fields"]), "value:12") {
-			t.Errorf("as JSON: status = %d, body %s", asJSON.Status, asJSON.Body)
+			t.Errorf("as JSON: status = %d, body %s, want 201 with the number 12", asJSON.Status, asJSON.Body)
 		}
 
 		// In the general interface, the application is a pending certificate.
 		general := data(t, v.get("/business/certificates/"+got["uuid"].(string)))
 		if statusIn(general) != "pending" || general["pdf_path"] != nil || general["image_path"] != nil || general["generated_at"] != nil ||
 			fmt.Sprint(general["source"]) != "map[label:Customer value:customer]" || general["reference_id"] != got["reference_id"] {
-			t.Errorf("the certificate is %v, want a pending one without files", general)
+			t.Errorf("the certificate is %v, want a pending certificate without files", general)
 		}
 		if n := len(v.get("/business/certificates?source=customer&status=pending").json(t)["data"].([]any)); n != 2 {
 			t.Errorf("%d pending certificates of customers are listed, want 2", n)
 		}
 		vaultView := data(t, v.get("/business/certificate-vault/"+got["uuid"].(string)))
 		if vaultView["id"] != got["id"] || vaultView["file"] != nil || vaultView["trigger_context"] != "customer_submission" || statusIn(vaultView) != "pending" {
-			t.Errorf("as a vault certificate, the application is %v", vaultView)
+			t.Errorf("as a vault certificate, the application is %v, want a pending certificate without a file", vaultView)
 		}
 		for _, name := range []string{"retry", "revoke"} {
 			if a := v.postJSON("/business/certificate-vault/"+got["uuid"].(string)+"/"+name, `{"reason": "x"}`); a.Status != http.StatusBadRequest {
@@ -305,11 +305,11 @@ func TestReviewOfApplications(t *testing.T) {
 			switch status {
 			case http.StatusBadRequest:
 				if got := a.problem(t).Message; got != "Invalid operation" {
-					t.Errorf("%s: message = %s", step, got)
+					t.Errorf("%s: message = %q, want \"Invalid operation\"", step, got)
 				}
 			case http.StatusUnprocessableEntity:
 				if got := a.fields(t); got != want {
-					t.Errorf("%s: the problems are those of %s, want %s", step, got, want)
+					t.Errorf("%s: the fields with errors are %q, want %q", step, got, want)
 				}
 			default:
 				got := data(t, a)
@@ -329,7 +329,7 @@ func TestReviewOfApplications(t *testing.T) {
 		check("hold", `{"kind": "tea", "text": " "}`, 422, "kind text")
 		held := check("hold", `{"kind": "payment", "text": "Please pay."}`, 200, "in_review")["hold"].(map[string]any)
 		if held["kind"] != "payment" || held["text"] != "Please pay." || held["answer"] != nil || held["since"] == nil || held["until"] == nil {
-			t.Errorf("hold = %v", held)
+			t.Errorf("hold = %v, want a payment without an answer", held)
 		}
 		if released := check("release", "", 200, "in_review"); released["hold"] != nil {
 			t.Errorf("hold = %v, want none", released["hold"])
@@ -340,12 +340,12 @@ func TestReviewOfApplications(t *testing.T) {
 		path := fmt.Sprint(applicationRoute, "/", ap["uuid"], "/approve")
 		broken := pdfFile([]byte("no PDF"))
 		if a := v.sendForm(path, "", broken); a.Status != http.StatusUnprocessableEntity || a.fields(t) != "certificate_file" {
-			t.Errorf("a broken file: status = %d, body %s", a.Status, a.Body)
+			t.Errorf("a broken file: status = %d, body %s, want 422 for certificate_file", a.Status, a.Body)
 		}
 		parts := []part{text("certificate_title", "Transcript 2026"), text("issue_date", "2026-06-30"), text("expires_on", "2029-06-30"), pdfFile(samplePDF(0))}
 		first := v.sendForm(path, "key", parts...)
 		if first.Status != http.StatusOK || statusIn(data(t, first)) != "processing" || data(t, first)["certificate_title"] != "Transcript 2026" {
-			t.Fatalf("approve: status = %d, body %s", first.Status, first.Body)
+			t.Fatalf("approve: status = %d, body %s, want 200 with the status processing and the new title", first.Status, first.Body)
 		}
 		if again := v.sendForm(path, "key", parts...); again.Header.Get("Idempotency-Replayed") != "true" || !bytes.Equal(again.Body, first.Body) {
 			t.Errorf("the same approval: status = %d, body %s, want the first response", again.Status, again.Body)
@@ -358,16 +358,16 @@ func TestReviewOfApplications(t *testing.T) {
 		v.Settle()
 		got := data(t, v.get(applicationRoute+"/"+ap["uuid"].(string)))
 		if statusIn(got) != "approved" || got["decided_by"].(map[string]any)["type"] != "token" || got["decided_at"] == nil {
-			t.Errorf("after the processing, the application is %v", got)
+			t.Errorf("after the processing, the application is %v, want an approved application", got)
 		}
 		if general := data(t, v.get("/business/certificates/"+ap["uuid"].(string))); statusIn(general) != "generated" || general["pdf_path"] == nil || general["issue_date"] != "2026-06-30" {
-			t.Errorf("the certificate is %v", general)
+			t.Errorf("the certificate is %v, want the generated certificate of 2026-06-30", general)
 		}
 
 		ap = v.apply(applyAs("transcript", "Bo Ek")...)
 		check("reject", `{}`, 422, "reason")
 		if got := check("reject", `{"reason": "Unknown number.", "note": "Register"}`, 200, "rejected"); got["rejection_reason"] != "Unknown number." || got["note"] != "Register" {
-			t.Errorf("the rejected application is %v", got)
+			t.Errorf("the rejected application is %v, want the reason and the note", got)
 		}
 		if a := v.get("/business/certificates/" + ap["uuid"].(string)); a.Status != http.StatusNotFound {
 			t.Errorf("the certificate of a rejected application: status = %d, want 404", a.Status)
@@ -375,7 +375,7 @@ func TestReviewOfApplications(t *testing.T) {
 		ap = v.apply(applyAs("transcript", "Bo Ek")...)
 		check("withdraw", "", 200, "withdrawn")
 		if n := v.count(`SELECT count(*) FROM webhook_events WHERE name = 'certificate_application.rejected' AND payload LIKE '%"rejection_reason":"Unknown number."%'`); n != 1 {
-			t.Errorf("%d events have the reason, want 1", n)
+			t.Errorf("%d events contain the reason, want 1", n)
 		}
 	})
 }
@@ -392,15 +392,16 @@ func TestApproveFromTemplate(t *testing.T) {
 	ap := v.apply(append(parts[:3], text("fields[grade]", "A"))...)
 	a := v.step(ap, "approve", "")
 	if a.Status != http.StatusOK || statusIn(data(t, a)) != "processing" {
-		t.Fatalf("status = %d, body %s, want the approved application", a.Status, a.Body)
+		t.Fatalf("status = %d, body %s, want 200 with the status processing", a.Status, a.Body)
 	}
 	v.Settle()
 	if got := data(t, v.get(applicationRoute+"/"+ap["uuid"].(string))); statusIn(got) != "approved" {
-		t.Errorf("the application is %v, want an approved one", got)
+		t.Errorf("the application is %v, want an approved application", got)
 	}
 }
 
-// If many reviewers decide at once, one succeeds. The others get 409 or, if they were later, 400.
+// If eight decisions are sent at the same time, one succeeds. The status of the others is 409, or 400 if the
+// application was already decided.
 func TestReviewersAtOnce(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -455,7 +456,7 @@ func TestListOfApplications(t *testing.T) {
 	}
 }
 
-// For a token of another institution, the applications of an institution do not exist.
+// With a token of another institution, the applications and offers of an institution are not found.
 func TestApplicationsOfOtherInstitutions(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t), 0)
@@ -474,9 +475,9 @@ func TestApplicationsOfOtherInstitutions(t *testing.T) {
 		}
 	}
 	if a := v.get(applicationRoute); len(a.json(t)["data"].([]any)) != 0 {
-		t.Errorf("the list of another institution has %s", a.Body)
+		t.Errorf("the list of another institution is %s, want an empty list", a.Body)
 	}
 	if a := v.sendForm(applicationRoute, "", applyAs("transcript", "Bo Ek")...); a.Status != http.StatusUnprocessableEntity || a.fields(t) != "offer" {
-		t.Errorf("an application for the offer of another institution: status = %d, body %s", a.Status, a.Body)
+		t.Errorf("an application for the offer of another institution: status = %d, body %s, want 422 for offer", a.Status, a.Body)
 	}
 }

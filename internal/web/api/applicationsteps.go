@@ -35,7 +35,7 @@ func (a *API) applicationStep(text string, read stepReader) endpoint {
 		err = read(w, x, func(do step) error {
 			_, err := do(c.Context(), by, found.UUID)
 			if fault.Is(err, fault.BadRequest) {
-				// The cause can be more precise, but the contract has one message.
+				// The API contract has one message for all these errors.
 				err = fault.Wrap(fault.BadRequest, "Invalid operation", err)
 			}
 			return err
@@ -44,7 +44,7 @@ func (a *API) applicationStep(text string, read stepReader) endpoint {
 	}
 }
 
-// bare returns the reader of a step without a body.
+// bare returns the reader of a step that needs no body.
 func bare(s step) stepReader {
 	return func(_ http.ResponseWriter, x *exchange, do func(step) error) error {
 		if err := x.complete(); err != nil {
@@ -82,10 +82,10 @@ func (a *API) readRejection(w http.ResponseWriter, x *exchange, do func(step) er
 	})
 }
 
-// approvalFields are the texts of an approval.
+// approvalFields are the names of the text fields of an approval.
 var approvalFields = []string{"certificate_title", "issue_date", "expires_on", "details"}
 
-// readApproval reads an approval: a form, which can have a file, a JSON object, or nothing.
+// readApproval reads an approval. The body is empty, a JSON object, or a form, which can have a file.
 func (a *API) readApproval(w http.ResponseWriter, x *exchange, do func(step) error) error {
 	r := x.call.Request
 	switch mediaType(r) {
@@ -116,7 +116,8 @@ func (a *API) readApproval(w http.ResponseWriter, x *exchange, do func(step) err
 	}
 }
 
-// approval returns the step that approves an application.
+// approval returns the step that approves an application. If problem is not nil, the step returns it as its
+// error.
 func (a *API) approval(fields map[string]string, file *cert.File, problem *cert.Problem) step {
 	return func(ctx context.Context, r application.Reviewer, uuid string) (*application.Application, error) {
 		if problem != nil {

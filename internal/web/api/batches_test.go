@@ -41,7 +41,7 @@ func checkBatch(t *testing.T, record map[string]any, id, status string, counts m
 		t.Errorf("total = %v, but the sum of the counts is %v", record["total"], sum)
 	}
 	if (record["completed_at"] == nil) != (status == "processing") {
-		t.Errorf("%s: completed_at = %v, want null exactly while the batch is processing", status, record["completed_at"])
+		t.Errorf("%s: completed_at = %v, want null if and only if the batch is processing", status, record["completed_at"])
 	}
 	for _, name := range []string{"created_at", "completed_at"} {
 		s, ok := record[name].(string)
@@ -100,7 +100,7 @@ func TestBatchLifecycle(t *testing.T) {
 		if a := v.get("/business/certificate-vault/" + first + "/download"); a.Status != http.StatusOK {
 			t.Errorf("downloading the first certificate: status = %d, want 200", a.Status)
 		}
-		// A retry reopens the batch.
+		// A retry changes the status of the batch to processing again.
 		failed := entries[2].(map[string]any)["uuid"].(string)
 		if a := v.do(v.request(http.MethodPost, "/business/certificate-vault/"+failed+"/retry", http.NoBody)); a.Status != http.StatusOK {
 			t.Fatalf("retrying: status = %d, want 200; body %s", a.Status, a.Body)
@@ -162,7 +162,7 @@ func TestBatchPages(t *testing.T) {
 		}
 		meta, links := body["meta"].(map[string]any), body["links"].(map[string]any)
 		if meta["total"] != 23.0 || meta["path"] != base+path || (links["next"] != nil) != want.next {
-			t.Errorf("%q: meta = %v, links = %v, want the total 23, the path, and a next link except on the last page", query, meta, links)
+			t.Errorf("%q: meta = %v, links = %v, want the total 23, the path, and a next link unless this is the last page", query, meta, links)
 		}
 	}
 	for _, query := range []string{"?page=0", "?per_page=101", "?page=x", "?status=failed", "?page=1&page=2", "?page=101&per_page=100", "?%zz"} {
@@ -181,7 +181,7 @@ func TestBatchPages(t *testing.T) {
 	}
 	for i, e := range walked {
 		if e.(map[string]any)["index"] != float64(i*3) {
-			t.Errorf("in the list by cursor, entry %d is %v, want an index that is three times this number", i, e)
+			t.Errorf("in the list by cursor, entry %d is %v, want the index of the entry multiplied by three", i, e)
 		}
 	}
 	for _, wrong := range []string{unknownID, "x", strings.ToUpper(unknownID) + "0", "%7B" + id + "%7D"} {

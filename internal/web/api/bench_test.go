@@ -11,9 +11,9 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// BenchmarkKey sends an upload without a key, an upload with a new key, and the upload with the key
-// a second time, in turn, so that the three are measured under the same load. It reports the median
-// durations, and their ratios to the duration of an upload without a key.
+// BenchmarkKey measures uploads without an idempotency key ("plain"), with a new key ("keyed"), and a second
+// time with the same key ("replayed"). It sends them in turn, so that the load is the same for all three.
+// It reports the median durations, and their ratios to the median without a key.
 func BenchmarkKey(b *testing.B) {
 	each := map[string]func(b *testing.B) *vault{
 		"sqlite":   func(b *testing.B) *vault { return newVault(b, dbtest.SQLite(b), 0) },

@@ -16,14 +16,14 @@ import (
 const (
 	// maxBulk is the maximum size of the body of a bulk upload in bytes.
 	maxBulk = 64 << 20
-	// maxBulkParts is the maximum number of fields: eight for each of 5,000 entries.
+	// maxBulkParts is the maximum number of fields. It allows eight fields for each of 5,000 entries.
 	maxBulkParts = 40_000
 	// maxBulkValue is the maximum size of one value in bytes. It is far above the maximum length of
 	// a valid value, so that validation can report a value that is too long.
 	maxBulkValue = 16 << 10
 )
 
-// accepted is the response to a bulk upload.
+// accepted is the data of the response to a bulk upload.
 type accepted struct {
 	BatchID string `json:"batch_id"`
 	Total   int    `json:"total"`
@@ -95,8 +95,8 @@ func (in *bulkInput) reader(w http.ResponseWriter, r *http.Request) (read func()
 
 var errParts = fault.New(fault.Invalid, fmt.Sprintf("The request has more than %d fields.", maxBulkParts))
 
-// count counts a field of a body that is not a multipart form. Package body counts the parts of a
-// multipart form.
+// count counts a field of a body that is not a multipart form, and returns errParts if there are too many.
+// Package body counts the parts of a multipart form.
 func (in *bulkInput) count() error {
 	if in.fields == maxBulkParts {
 		return errParts
@@ -135,8 +135,8 @@ func (in *bulkInput) part(part *body.Part) error {
 	return in.set(n, part.Value(maxBulkValue+1, io.Discard))
 }
 
-// fingerprint adds a field to the fingerprint under a name that does not depend on the media type,
-// so that the same entries always have the same fingerprint.
+// fingerprint adds a field to the fingerprint of the request. The name of the field in the fingerprint does
+// not depend on the media type.
 func (in *bulkInput) fingerprint(index int, field string, value []byte) {
 	content, end := in.exchange.field(fmt.Sprintf("entries.%d.%s", index, field))
 	_, _ = content.Write(value) // writing to a hash cannot fail

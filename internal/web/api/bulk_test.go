@@ -30,7 +30,7 @@ func (v *vault) postBulk(contentType string, body []byte) *response {
 
 const multipartType = "multipart/form-data; boundary=" + boundary
 
-// field is the name and the value of a field, independent of the media type.
+// field is the name and the value of a field of a form.
 type field struct{ name, value string }
 
 func multipartOf(tb testing.TB, fields []field) []byte {
@@ -50,7 +50,7 @@ func urlencodedOf(fields []field) []byte {
 	return []byte(strings.Join(pairs, "&"))
 }
 
-// entry returns valid fields of an entry for a new person.
+// entry returns the required fields of an entry. The name and the address contain the index.
 func entry(index any, fileID string) []field {
 	at := fmt.Sprintf("entries[%v]", index)
 	return []field{
@@ -76,7 +76,7 @@ func (v *vault) accept(a *response, total int) string {
 	d := data(v.tb, a)
 	id, ok := d["batch_id"].(string)
 	if _, isID := parseUUID(id); !ok || !isID || d["total"] != float64(total) || d["status"] != "processing" || len(d) != 3 || a.json(v.tb)["message"] == "" {
-		v.tb.Fatalf("the response to an accepted batch is %s, want its id, the total, the status processing and a message", a.Body)
+		v.tb.Fatalf("the response to an accepted batch is %s, want its id, the total %d, the status processing and a message", a.Body, total)
 	}
 	return id
 }
@@ -116,7 +116,7 @@ func TestBulkAcceptsThreeMediaTypes(t *testing.T) {
 			record := data(t, v.get("/business/batches/"+id))
 			for i, index := range []float64{0, 4, 999_999} {
 				if e := record["entries"].([]any)[i].(map[string]any); e["index"] != index || e["status"] != "queued" {
-					t.Errorf("%s: the entry is %v, want a queued entry with the index in ascending order", name, e)
+					t.Errorf("%s: the entry is %v, want a queued entry with the index %v", name, e, index)
 				}
 			}
 			var inputs []string
@@ -137,7 +137,7 @@ func TestBulkAcceptsThreeMediaTypes(t *testing.T) {
 			rows.Close()
 			var last map[string]string
 			if err := json.Unmarshal([]byte(inputs[2]), &last); err != nil || last["details"] != "名誉 & =%" || last["issue_date"] != "2024-02-29" || last["expires_on"] != "2027-02-28" || last["full_name"] != "Person 999999" {
-				t.Errorf("%s: the stored inputs are %v, error %v, want the details, the date and the name of the last entry", name, inputs, err)
+				t.Errorf("%s: the stored inputs are %v, error %v, want the details, the dates and the name of the last entry", name, inputs, err)
 			}
 		}
 		id := v.accept(v.postBulk("application/json", []byte(`{"entries": [{"certificate_title": "MSc", "full_name": "A", "applicant_email": "a@example.org", "file_id": "`+file+`"}]}`)), 1)
@@ -147,8 +147,8 @@ func TestBulkAcceptsThreeMediaTypes(t *testing.T) {
 	})
 }
 
-// If one field is invalid, the complete batch is refused. In each media type, the error has the
-// index of the entry.
+// If one field is invalid, the complete batch is refused. The names of the errors contain the index of the
+// entry.
 func TestBulkRefusals(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t), 0)
@@ -232,7 +232,7 @@ func stageForeign(v *vault) string {
 	return v.stage("foreign.pdf")
 }
 
-// TestBulkRefusalsInJSON tests values that exist in JSON but not in forms.
+// TestBulkRefusalsInJSON tests bodies in JSON, with values that forms cannot have.
 func TestBulkRefusalsInJSON(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t), 0)
@@ -356,7 +356,7 @@ func TestBulkBodies(t *testing.T) {
 func TestBulkLimits(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
-		t.Skip("the test is slow and has no concurrency for the race detector to check")
+		t.Skip("-short skips this test, which is slow")
 	}
 	v := newVault(t, dbtest.SQLite(t), 0)
 	file := v.stage("diploma.pdf")
@@ -396,7 +396,7 @@ func TestBulkLimits(t *testing.T) {
 			case a.Status != http.StatusUnprocessableEntity:
 				t.Errorf("%+v, %s: status = %d, want 422; body %s", tc, contentType, a.Status, a.Body)
 			case strings.Trim(tc.fields, "-") != a.fields(t):
-				t.Errorf("%+v, %s: the refused fields are not those of the test case; body %s", tc, contentType, a.Body)
+				t.Errorf("%+v, %s: want errors only for the fields of the test case; body %s", tc, contentType, a.Body)
 			}
 		}
 	}
@@ -416,10 +416,10 @@ func TestBulkLimits(t *testing.T) {
 	}
 }
 
-// A response lists at most 1,000 errors, and its message has the number of all errors.
+// A response lists at most 1,000 errors. Its message has the number of all errors except the first.
 func TestBulkErrorLimit(t *testing.T) {
 	if testing.Short() {
-		t.Skip("a form of 5,000 entries is large")
+		t.Skip("-short skips this test, which sends 5,000 entries")
 	}
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t), 0)
@@ -430,14 +430,14 @@ func TestBulkErrorLimit(t *testing.T) {
 	a := v.postBulk("application/x-www-form-urlencoded", urlencodedOf(fields))
 	r := a.problem(t)
 	if a.Status != http.StatusUnprocessableEntity || len(r.Errors) != 1000 || r.Message != "The certificate title field is required. (and 19999 more errors)" {
-		t.Errorf("20,000 errors: status = %d, %d listed errors, message %q, want 422, 1000 and the number of the other errors", a.Status, len(r.Errors), r.Message)
+		t.Errorf("20,000 errors: status = %d, %d listed errors, message %q, want 422, 1000 listed errors and the number 19999", a.Status, len(r.Errors), r.Message)
 	}
 	if _, ok := r.Errors["entries.249.file_id"]; !ok {
 		t.Error("the listed errors do not contain an error of entry 249, want the errors of the first 250 entries")
 	}
 }
 
-// If a batch is refused while the client is still sending, the client receives the response.
+// If a batch is refused while the client is still sending the body, the client receives the response.
 func TestBulkRefusalWhileSending(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t), 0)

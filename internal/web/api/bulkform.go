@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// maxPair is the maximum number of encoded bytes of one name and value: the encoding of one
-	// byte may have three bytes, and the rest is room for the name.
+	// maxPair is the maximum size of one encoded name and value in bytes. A byte of the value may be encoded
+	// as three bytes, and the rest is for the name.
 	maxPair        = 4 * maxBulkValue
 	malformedPairs = "The application/x-www-form-urlencoded body is malformed or incomplete."
 )

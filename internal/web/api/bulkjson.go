@@ -10,8 +10,8 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// maxToken is the maximum number of encoded bytes of one name or value of a JSON body: JSON may encode a
-// byte in six bytes, and the rest is room for white space.
+// maxToken is the maximum size of one encoded name or value of a JSON body in bytes. JSON may encode a byte
+// as six bytes, and the rest is for white space.
 const maxToken = 8 * maxBulkValue
 
 // json reads {"entries": [{...}, ...]} or {"entries": {"<n>": {...}, ...}}, one field at a time. It
@@ -27,7 +27,8 @@ type jsonInput struct {
 	jsonReader
 }
 
-// notifyMember reads when the recipients get mail: text, or null, which means at the approval.
+// notifyMember reads the member notify, which must be text or null. With null, recipients get mail at the
+// approval.
 func (d *jsonInput) notifyMember() error {
 	raw, err := d.value()
 	if err != nil || raw[0] == 'n' {
@@ -40,7 +41,7 @@ func (d *jsonInput) notifyMember() error {
 	return d.setNotify([]byte(text))
 }
 
-// list reads the entries.
+// list reads the member entries, which must be an array or an object.
 func (d *jsonInput) list() error {
 	open, err := d.token()
 	if err != nil {
@@ -67,7 +68,8 @@ func (d *jsonInput) list() error {
 	return err
 }
 
-// numbered reads a number and the entry that follows it.
+// numbered reads a member of the object of entries: the number of an entry, and the entry. indexes contains
+// the numbers of the entries that were read before.
 func (d *jsonInput) numbered(indexes map[int]bool) error {
 	name, err := d.memberName()
 	if err != nil {
@@ -126,7 +128,7 @@ func (d *jsonInput) entry(index int) error {
 	return err
 }
 
-// field reads the value of a field of an entry: text, or null for no value.
+// field reads the value of a field of an entry, which must be text or null. null means no value.
 func (d *jsonInput) field(index int, name string, field cert.Field) error {
 	// Check the raw text, because decoding replaces half of a surrogate pair with the replacement
 	// character.
@@ -140,7 +142,7 @@ func (d *jsonInput) field(index int, name string, field cert.Field) error {
 		d.fingerprint(index, name, raw)
 		return d.draft.Refuse(index, cert.Problem{Field: field, Code: codeNotString})
 	case !utf8.Valid(raw) || loneSurrogate(raw):
-		return d.draft.Set(index, field, "\xff") // this causes the same error as text that is not UTF-8
+		return d.draft.Set(index, field, "\xff") // the error is that of text that is not UTF-8
 	}
 	var value string
 	if err := json.Unmarshal(raw, &value); err != nil {
@@ -149,7 +151,7 @@ func (d *jsonInput) field(index int, name string, field cert.Field) error {
 	return d.set(fieldName{index: index, field: name}, []byte(value))
 }
 
-// skipRest reads the rest of a value that begins with open.
+// skipRest reads the rest of a value whose first token, open, was already read.
 func (d *jsonInput) skipRest(open json.Token) error {
 	depth := 0
 	for token := open; ; {

@@ -13,19 +13,19 @@ import (
 type nameKind int
 
 const (
-	// otherName is the name of an unknown field, which is ignored.
+	// otherName is the name of a field outside the entries. The field is ignored.
 	otherName nameKind = iota
 	// entryField is a name entries[n][field].
 	entryField
-	// nestedField is a name entries[n][field][...]. The field must be text.
+	// nestedField is a name entries[n][field][...] of a known field, which must be text.
 	nestedField
-	// wholeEntry is a name entries[n]. The entry must have fields.
+	// wholeEntry is a name entries[n]. It is invalid, because an entry must have fields.
 	wholeEntry
 	// malformedName is a name that begins like the name of an entry but is malformed.
 	malformedName
 )
 
-// maxNameShown is the maximum number of bytes of a name in a response.
+// maxNameShown is the maximum number of bytes of a request's name that a response repeats.
 const maxNameShown = 100
 
 // fieldName is the parsed name of a field.
@@ -33,18 +33,18 @@ type fieldName struct {
 	kind  nameKind
 	index int
 	field string
-	// key and problem are the name and the problem of a malformed name.
+	// key is a malformed name as responses show it, and problem is its problem.
 	key     string
 	problem cert.Code
 }
 
-// known returns the field of the certificate, or "" for an unknown field.
+// known returns the field of a certificate that n names, or "" for an unknown field.
 func (n *fieldName) known() cert.Field { return entryFields[n.field] }
 
 // text reports whether n is the name of a text field of an entry.
 func (n *fieldName) text() bool { return n.kind == entryField && n.known() != "" }
 
-// readName parses entries[<n>][<field>].
+// readName parses a name such as entries[<n>][<field>].
 func readName(name string) fieldName {
 	rest, ok := strings.CutPrefix(name, "entries")
 	if !ok || rest != "" && rest[0] != '[' && rest[0] != '.' {
@@ -85,13 +85,15 @@ func brackets(s string) (keys []string, ok bool) {
 	return keys, true
 }
 
-// readIndex parses the number of an entry. It accepts only digits without leading zeros.
+// readIndex parses the number of an entry, which is at most batch.MaxIndex and has no leading zeros. It
+// reports whether the number is valid.
 func readIndex(s string) (int, bool) {
 	n, err := strconv.Atoi(s)
 	return n, err == nil && n >= 0 && n <= batch.MaxIndex && strconv.Itoa(n) == s
 }
 
-// shorten returns the beginning of a text as valid UTF-8, short enough to repeat it in a response.
+// shorten returns at most the first maxNameShown bytes of a text, without splitting a character. It replaces
+// invalid UTF-8 with U+FFFD.
 func shorten(s string) string {
 	if len(s) > maxNameShown {
 		s = s[:maxNameShown]

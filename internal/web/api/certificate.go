@@ -29,7 +29,7 @@ type certificate struct {
 	CustomerID       *int64      `json:"customer_id"`
 	Institution      institution `json:"institution"`
 	Failure          *failure    `json:"failure"`
-	// File is nil for an application that is not approved.
+	// File is nil for an application that no reviewer has approved.
 	File             *file         `json:"file"`
 	VerifiedSHA256   *string       `json:"verified_sha256"`
 	Placement        *string       `json:"placement"`
@@ -163,7 +163,8 @@ func (a *API) wire(c *cert.Certificate, inst *account.Institution, counts verifi
 	return out, err
 }
 
-// assets returns the links to a certificate's files, or nil if the certificate is not approved.
+// assets returns the links to a certificate's verified PDF and picture, or nil if the certificate is not
+// approved.
 func (a *API) assets(c *cert.Certificate) (pdf, image *string, err error) {
 	if c.Status != cert.Approved {
 		return nil, nil, nil

@@ -21,12 +21,12 @@ func (v *vault) uploadExpiring(title, expiresOn string) map[string]any {
 	}
 	a := v.post(form(v.tb, parts...))
 	if a.Status != http.StatusCreated {
-		v.tb.Fatalf("upload with the last day %s: status = %d, body %s", expiresOn, a.Status, a.Body)
+		v.tb.Fatalf("upload with the last day %s: status = %d, want 201; body %s", expiresOn, a.Status, a.Body)
 	}
 	return data(v.tb, a)
 }
 
-// listed returns the titles of the records of a list, sorted.
+// listed returns the titles of the records of a list, sorted and separated by spaces.
 func (v *vault) listed(path string) string {
 	v.tb.Helper()
 	var list []string
@@ -50,7 +50,7 @@ func TestExpiry(t *testing.T) {
 			}
 			general := data(t, v.get(fmt.Sprint("/business/certificates/", made["uuid"])))
 			if general["expires_on"] != expires || general["expired"] != made["expired"] {
-				t.Errorf("%s: the general record has %v and %v, want those of the vault record", title, general["expires_on"], general["expired"])
+				t.Errorf("%s: in the general record, expires_on = %v, expired = %v, want the values of the vault record", title, general["expires_on"], general["expired"])
 			}
 		}
 		if never := v.upload("diploma.pdf"); never["expires_on"] != nil || never["expired"] != false {
@@ -69,7 +69,7 @@ func TestExpiry(t *testing.T) {
 		for query, field := range map[string]string{"expired=yes": "expired", "expired=1": "expired", "expires_from=tomorrow": "expires_from", "expires_to=2026-02-30": "expires_to"} {
 			for _, list := range []string{"/business/certificate-vault", "/business/certificates"} {
 				if a := v.get(list + "?" + query); a.Status != http.StatusUnprocessableEntity || a.fields(t) != field {
-					t.Errorf("%s?%s: status = %d, body %s, want 422 on %s", list, query, a.Status, a.Body, field)
+					t.Errorf("%s?%s: status = %d, body %s, want 422 for %s", list, query, a.Status, a.Body, field)
 				}
 			}
 		}

@@ -10,10 +10,10 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// TestFingerprintFormat checks the format of stored fingerprints. They are compared with those of
-// later requests for 24 hours, even across an upgrade, so the format must not change. A fingerprint
-// is the SHA-256 of all parts of the form. Each part is written as its kind, the length of its name,
-// its name, and the SHA-256 of its content.
+// TestFingerprintFormat checks the format of stored fingerprints. The format must not change, because a
+// stored fingerprint is compared with those of later requests for 24 hours, even after an upgrade. A
+// fingerprint is the SHA-256 of all parts of the form. Each part is written as its kind, the length of its
+// name, its name, and the SHA-256 of its content.
 func TestFingerprintFormat(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t), 0)

@@ -37,7 +37,7 @@ const (
 	tail = certtest.Tail
 )
 
-// vault is the API with a server and a separate database.
+// vault is a vault of a test, with a server for the API.
 type vault struct {
 	*vaulttest.Vault
 
@@ -46,7 +46,7 @@ type vault struct {
 	server *httptest.Server
 	log    *lockedBuffer
 	inst   *account.Institution
-	// secret is a token with every permission.
+	// secret is the token of requests. At first, it is a token with every permission.
 	secret string
 	titles int
 }
@@ -103,7 +103,7 @@ func (v *vault) token(inst *account.Institution, expires *time.Time, permissions
 	return secret
 }
 
-// response is a received response.
+// response is a received response with its complete body.
 type response struct {
 	Status int
 	Header http.Header
@@ -223,7 +223,7 @@ func (v *vault) post(body []byte) *response {
 	return v.do(r)
 }
 
-// validFields returns the text fields of a valid upload. Each call returns another title.
+// validFields returns the text fields of a valid upload. Each call uses a new title.
 func (v *vault) validFields() []part {
 	v.titles++
 	return []part{
@@ -274,7 +274,7 @@ func (v *vault) count(query string) (n int) {
 	return n
 }
 
-// await waits until a condition is true.
+// await waits until a condition is true, and fails the test after a minute.
 func await(tb testing.TB, condition func() bool) {
 	tb.Helper()
 	deadline := time.NewTimer(time.Minute)

@@ -34,8 +34,7 @@ type general struct {
 	ImagePath        *string    `json:"image_path"`
 	QRCodePath       string     `json:"qrcode_path"`
 	BarcodePath      string     `json:"barcode_path"`
-	// TotalSignatures and ApprovedSignatures are absent for a certificate without signatories. Vault
-	// certificates were signed before the upload.
+	// TotalSignatures and ApprovedSignatures are absent for a certificate without signatories.
 	TotalSignatures    *int        `json:"total_signatures,omitempty"`
 	ApprovedSignatures *int        `json:"approved_signatures,omitempty"`
 	Signatures         []signature `json:"signatures"`
@@ -43,7 +42,7 @@ type general struct {
 	UpdatedAt          string      `json:"updated_at"`
 	ExpiresOn          *string     `json:"expires_on"`
 	Expired            bool        `json:"expired"`
-	// Replaces and ReplacedBy are absent for most certificates.
+	// Replaces is absent if the certificate is not a replacement, and ReplacedBy if it was not replaced.
 	Replaces   *replacement `json:"replaces,omitempty"`
 	ReplacedBy *replacement `json:"replaced_by,omitempty"`
 }
@@ -89,16 +88,15 @@ type creator struct {
 	Name string `json:"name"`
 }
 
-// generalStatus maps a status of the general interface to the internal statuses. The names of the
-// general statuses are used only in generalStatuses.
+// generalStatus maps a status of the general interface to the internal statuses.
 type generalStatus struct {
 	status
 
 	of []cert.Status
 }
 
-// generalStatuses has the statuses in the sort order of a list. Only certificates that customers
-// submit, and certificates with signatories, can be pending.
+// generalStatuses has the statuses in the sort order of a list. Only applications, and certificates with
+// signatories, can be pending.
 var generalStatuses = []generalStatus{
 	{status{"failed", "Failed", "The certificate could not be generated. It can be retried."}, []cert.Status{cert.Failed}},
 	{status{"generated", "Generated", "The certificate is valid and its PDF can be downloaded."}, []cert.Status{cert.Approved}},
@@ -113,9 +111,9 @@ func allows(t *token.Token, p token.Permission, c *cert.Certificate) bool {
 	return t.Has(p) || c.Source == cert.Vault
 }
 
-// findGeneral returns the certificate in the path. The route has checked that the token has p or
-// the permission for vault certificates. If the token does not have p, findGeneral returns only
-// vault certificates.
+// findGeneral returns the certificate whose id is in the path. The route has checked that the token has p
+// or the permission for vault certificates. If the token does not have p, findGeneral returns only vault
+// certificates.
 func (a *API) findGeneral(c *call, p token.Permission) (*cert.Certificate, error) {
 	found, err := a.find(c)
 	if err != nil {
@@ -147,7 +145,7 @@ func (a *API) generalDownload(w http.ResponseWriter, c *call) error {
 	return a.sendVerified(w, c, found)
 }
 
-// credential responds with the credential of a certificate, which may be revoked.
+// credential responds with the credential of a certificate. The certificate may be revoked.
 func (a *API) credential(w http.ResponseWriter, c *call) error {
 	found, err := a.findGeneral(c, token.CertificateDownload)
 	if err != nil {
@@ -212,7 +210,8 @@ func generalStatusOf(s cert.Status) status {
 	return status{Value: string(s)}
 }
 
-// signatures returns the signatures of those certificates that may have signatories, by id.
+// signatures returns the signatures of those certificates that may have signatories, by the id of the
+// certificate.
 func (a *API) signatures(ctx context.Context, institutionID int64, list []*cert.Certificate) (map[int64][]*cert.Signature, error) {
 	var ids []int64
 	for _, c := range list {

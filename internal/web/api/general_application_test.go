@@ -12,8 +12,8 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// General lists and views show open applications as pending, and never those that ended without a
-// certificate.
+// The general list and view show open applications as pending, and do not show rejected and withdrawn
+// applications.
 func TestApplicationsInGeneralLists(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -53,10 +53,10 @@ func TestApplicationsInGeneralLists(t *testing.T) {
 		for i, want := range []int{http.StatusOK, http.StatusOK, http.StatusNotFound, http.StatusNotFound} {
 			a := v.get("/business/certificates/" + ids[i])
 			if a.Status != want || want == http.StatusOK && !strings.Contains(string(a.Body), `"pending"`) {
-				t.Errorf("application %d: %d %s, want %d", i, a.Status, a.Body, want)
+				t.Errorf("application %d: status = %d, body %s, want %d", i, a.Status, a.Body, want)
 			}
 			if a := v.get("/business/certificates/" + ids[i] + "/download"); a.Status != http.StatusNotFound {
-				t.Errorf("the file of application %d: %d %s, want 404", i, a.Status, a.Body)
+				t.Errorf("the file of application %d: status = %d, body %s, want 404", i, a.Status, a.Body)
 			}
 		}
 	})

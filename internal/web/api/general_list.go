@@ -12,7 +12,7 @@ import (
 	"github.com/certvault/certvault/internal/web"
 )
 
-// generalParameters are the parameters of the list of certificates of every source, except the
+// generalParameters are the parameters of the general list of certificates. generalList adds the parameter
 // source.
 var generalParameters = map[string]parameter{
 	"search": func(f *search.Filter, value string) string { f.Search = value; return "" },
