@@ -1,5 +1,7 @@
-// Package task performs bulk actions: tasks that retry, revoke or renew many certificates, or decide many
-// applications, step by step in the queue, with a result for each, and exports as CSV and ZIP.
+// Package task runs tasks: bulk actions that retry, revoke or renew many certificates, or decide many
+// applications. A job of the queue runs a task in steps, and stores a result for each certificate or
+// application. The package also exports certificates as CSV and ZIP.
+//
 // Package search selects the certificates, package cert performs the operation on each certificate,
 // and package application decides each application.
 package task
@@ -37,19 +39,19 @@ const (
 	Retry Kind = "retry"
 	// Revoke revokes certificates.
 	Revoke Kind = "revoke"
-	// Renew replaces certificates from templates by ones with the same values and the current date.
+	// Renew replaces certificates from templates by renewals.
 	Renew Kind = "renew"
 )
 
 const (
 	// maxSelected is the maximum number of certificates that can be selected by their ids.
 	maxSelected = 1000
-	// stepSize is the maximum number of certificates of one transaction. It is large enough to
-	// share the cost of a commit, and small enough not to delay other writers.
+	// stepSize is the maximum number of certificates that one transaction changes. A smaller number
+	// would need more commits, and a larger number would delay other writers.
 	stepSize = 25
-	// workTime is the time after which a job moves to the end of the queue.
+	// workTime is the time after which a job starts no more steps and moves to the end of the queue.
 	workTime = 15 * time.Second
-	// sweepBatch bounds the tasks that one sweep enqueues.
+	// sweepBatch is the maximum number of tasks that one sweep enqueues.
 	sweepBatch = 500
 	// Queue is the queue of the jobs of tasks.
 	Queue = "task"
@@ -63,11 +65,11 @@ type Config struct {
 	Search *search.Service
 	// Applications may be nil if no task decides applications.
 	Applications *application.Service
-	// Issuer has the credentials of certificates. It may be nil if none are exported.
+	// Issuer provides the credentials of certificates. It may be nil if no credentials are exported.
 	Issuer *issuer.Service
-	// VerifyURL returns the address in the QR code of a reference id.
+	// VerifyURL returns the address in the QR code of the certificate with the given reference id.
 	VerifyURL func(referenceID string) string
-	// Renewal returns the input for the renewal of a certificate from a template.
+	// Renewal returns the input for the renewal of the certificate with the given UUID.
 	Renewal func(ctx context.Context, inst *account.Institution, creator cert.Actor, uuid string) (cert.Upload, error)
 	Now     func() time.Time
 	Log     *slog.Logger
@@ -98,8 +100,8 @@ func New(c Config) *Service {
 	return s
 }
 
-// Selection is a set of certificates: those with the ids in Selected, or all that Filter selects if
-// there are no ids.
+// Selection is a set of certificates: those with the UUIDs in Selected or, if Selected is empty, those
+// that Filter selects.
 type Selection struct {
 	Selected []string      `json:"selected,omitempty"`
 	Filter   search.Filter `json:"filter"`
@@ -110,8 +112,8 @@ type Request struct {
 	Selection
 
 	Kind Kind
-	// Reason and Note are those of a revocation. For a task that decides applications, Reason is the text
-	// of the decision.
+	// Reason and Note are the reason and the note of a revocation. For a task that decides applications,
+	// Reason is the text of the decision.
 	Reason, Note string
 	// Notify means that the recipients of revoked certificates get mail with the reason.
 	Notify bool
@@ -119,8 +121,8 @@ type Request struct {
 	Then func(ctx context.Context, tx *db.Tx) error
 }
 
-// Task is a bulk action on many certificates or applications. It continues after a crash, and changes
-// nothing twice.
+// Task is a bulk action on many certificates or applications. It continues after a crash, and changes no
+// certificate or application twice.
 type Task struct {
 	UUID string
 	Kind Kind
@@ -136,12 +138,13 @@ type Task struct {
 	notify            bool
 	position          string
 	actor             audit.Actor
-	// renewals has the input for the certificates of the current step that can be renewed, by UUID.
+	// renewals has the inputs for the renewals of the current step, by the UUID of the certificate. A
+	// certificate that cannot be renewed has none.
 	renewals map[string]cert.Upload
 }
 
-// checkSelected returns the selected UUIDs in their stored form. If there are too many, or one is
-// not a UUID, it adds the problem to bad and returns nil.
+// checkSelected returns the selected UUIDs as they are stored. If there are more than maxSelected, or one
+// is not a UUID, it adds the problem to bad and returns nil.
 func checkSelected(bad *cert.Problems, selected []string) []string {
 	if len(selected) > maxSelected {
 		*bad = append(*bad, cert.Problem{Field: cert.FieldSelected, Code: cert.CodeTooMany, Limit: maxSelected})
@@ -291,8 +294,8 @@ type worker struct {
 }
 
 // Work runs steps until the task is finished or workTime has passed. Each step is one transaction,
-// which also stores the position after the step. If a step fails, Work changes the certificates of
-// the step one at a time.
+// which also stores the position after the step. If a step that changes certificates fails, Work
+// changes these certificates one at a time.
 func (w *worker) Work(ctx context.Context, j *river.Job[taskArgs]) error {
 	s := w.service
 	d, left, err := s.unfinished(ctx, j.Args.ID)
@@ -313,8 +316,7 @@ func (w *worker) Work(ctx context.Context, j *river.Job[taskArgs]) error {
 	return river.JobSnooze(0)
 }
 
-// worked returns the result of a job that ran steps of a task. Unless the task is finished, the job runs
-// again.
+// worked returns the result of Work. The job runs again unless the task is finished.
 func worked(ctx context.Context, finished bool, err error) error {
 	switch {
 	case ctx.Err() != nil:
@@ -347,7 +349,7 @@ func (s *Service) step(ctx context.Context, id int64, size int) (finished bool, 
 		return false, err
 	}
 	if d.Kind == Renew {
-		// Drawing is checked before the transaction, which must be short.
+		// The check whether the renewals can be drawn is slow, so it must not be part of the transaction.
 		if d.renewals, err = s.renewals(ctx, d, uuids); err != nil {
 			return false, err
 		}
@@ -371,7 +373,7 @@ func (s *Service) advanceTx(ctx context.Context, tx *db.Tx, d *Task, next string
 	reason := d.reason
 	if next == "" {
 		if end = db.Micros(s.now()); d.Kind.Decides() {
-			reason = "" // the applications have the reason, and their erasure must remove it
+			reason = "" // the applications have the reason, and no copy may remain when they are erased
 		}
 	}
 	res, err := tx.ExecContext(ctx, `
@@ -388,7 +390,7 @@ func (s *Service) advanceTx(ctx context.Context, tx *db.Tx, d *Task, next string
 }
 
 // oneByOne changes each certificate of a failed step in its own transaction, so that a certificate
-// that cannot be changed does not stop the others.
+// that cannot be changed does not stop the task.
 func (s *Service) oneByOne(ctx context.Context, id int64) (finished bool, err error) {
 	for range stepSize {
 		if finished, err = s.step(ctx, id, 1); err != nil && ctx.Err() == nil && !errors.Is(err, cert.ErrInvalidState) {
@@ -419,8 +421,8 @@ func (s *Service) recordFailure(ctx context.Context, id int64) (finished bool, e
 	return next == "", s.db.Tx(ctx, func(tx *db.Tx) error { return s.advanceTx(ctx, tx, d, next, results) })
 }
 
-// nextCertificates returns the certificates of the next step and the position after these
-// certificates. The position is empty after the last step.
+// nextCertificates returns the UUIDs of the certificates of the next step and the position after the
+// step. The position is empty if the step is the last one.
 func (s *Service) nextCertificates(ctx context.Context, d *Task, size int) (uuids []string, next string, err error) {
 	if list := d.selection.Selected; len(list) > 0 {
 		at, _ := slices.BinarySearch(list, d.position)
@@ -441,15 +443,15 @@ func (s *Service) nextCertificates(ctx context.Context, d *Task, size int) (uuid
 	}
 	for _, c := range list.Items {
 		if d.Kind == Renew && c.Replaces != nil && !c.CreatedAt.Before(d.CreatedAt) {
-			continue // a replacement that was created after the task, such as the task's own
+			continue // a replacement that was created after the task, for example by the task
 		}
 		uuids = append(uuids, c.UUID)
 	}
 	return uuids, list.Next, nil
 }
 
-// Sweep enqueues the unfinished tasks if the queue has no unfinished job of any task. It also
-// deletes the tasks whose retention has ended.
+// Sweep enqueues unfinished tasks if the queue has no unfinished job of any task. It also deletes
+// the tasks whose retention has ended.
 func (s *Service) Sweep(ctx context.Context) error {
 	err := s.db.Tx(ctx, func(tx *db.Tx) error {
 		if alive, err := job.UnfinishedTx(ctx, tx, taskArgs{}.Kind()); err != nil || alive {

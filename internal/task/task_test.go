@@ -47,7 +47,7 @@ func TestManyAreRetriedAndRevoked(t *testing.T) {
 
 		done := v.runAll(v.Start(t.Context(), v.inst.ID, Request{Kind: Retry, Selection: Selection{Filter: search.Filter{Search: "physics"}}}))
 		if done.Succeeded != 15 || done.Skipped != 0 || done.FinishedAt == nil {
-			t.Errorf("task with a filter = %+v, want 15 succeeded", done)
+			t.Errorf("task with a filter = %+v, want it finished with 15 succeeded and 0 skipped", done)
 		}
 		done = v.runAll(v.Start(t.Context(), v.inst.ID, Request{
 			Kind: Revoke, Reason: "Withdrawn", Note: "secret",
@@ -62,8 +62,7 @@ func TestManyAreRetriedAndRevoked(t *testing.T) {
 		if c := v.get(foreign.UUID); c.Status != cert.Processing {
 			t.Errorf("status of another institution's certificate = %s, want processing", c.Status)
 		}
-		// Each selected certificate has a result. The results are numbered in the order of the
-		// step.
+		// Each selected certificate has one result, even if it was selected twice.
 		results, err := v.Results(t.Context(), done, ResultQuery{Limit: 10})
 		if err != nil || len(results) != 3 {
 			t.Fatalf("got %d results, err = %v, want 3", len(results), err)
@@ -71,13 +70,13 @@ func TestManyAreRetriedAndRevoked(t *testing.T) {
 		for i, r := range results {
 			switch {
 			case r.Number != int64(i+1):
-				t.Errorf("result %d has the number %d, want its position", i+1, r.Number)
+				t.Errorf("results[%d].Number = %d, want %d", i, r.Number, i+1)
 			case r.UUID == foreign.UUID:
 				if r.Outcome != Skipped || r.Certificate != nil || r.Reason(done.Kind) != "There is no such certificate." {
-					t.Errorf("result for another institution's certificate = %+v, want skipped", r)
+					t.Errorf("result for another institution's certificate = %+v, want it skipped without a certificate", r)
 				}
 			case r.Outcome != Succeeded || r.Certificate == nil || r.Certificate.Status != cert.Revoked || r.Reason(done.Kind) != "":
-				t.Errorf("result = %+v, want succeeded and revoked", r)
+				t.Errorf("result = %+v, want succeeded with a revoked certificate", r)
 			}
 		}
 		// Each step runs once, even if two workers run the same task.
@@ -120,14 +119,14 @@ func TestManyAreRetriedAndRevoked(t *testing.T) {
 			}
 		}
 		if slices.Sort(seen); len(seen) != 88 || len(slices.Compact(seen)) != 88 {
-			t.Errorf("got %d results, want 88 different certificates", len(seen))
+			t.Errorf("got %d results, want 88, each for a different certificate", len(seen))
 		}
 		var n int
 		if err := d.QueryRowContext(t.Context(), `SELECT count(*) FROM webhook_events WHERE name LIKE '%revoked'`).Scan(&n); err != nil || n != 90 {
-			t.Errorf("%d certificates were revoked, want 90; err = %v", n, err)
+			t.Errorf("got %d events about revoked certificates, want 90; err = %v", n, err)
 		}
 		if _, err := v.Task(t.Context(), other.ID, task.UUID); !fault.Is(err, fault.NotFound) {
-			t.Errorf("task of another institution: err = %v, want NotFound", err)
+			t.Errorf("reading a task of another institution: err = %v, want NotFound", err)
 		}
 		for name, bad := range map[string]Request{
 			"no reason":         {Kind: Revoke},
@@ -141,7 +140,7 @@ func TestManyAreRetriedAndRevoked(t *testing.T) {
 				t.Errorf("Start with %s: err = %v, want Invalid or BadRequest", name, err)
 			}
 		}
-		// Sweep enqueues a task without a job.
+		// Sweep enqueues an unfinished task that has no job.
 		if _, err := v.Start(t.Context(), v.inst.ID, Request{Kind: Retry}); err != nil {
 			t.Fatal(err)
 		}

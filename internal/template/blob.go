@@ -7,14 +7,14 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// blobColumns are the columns with keys of files.
+// blobColumns are the columns that contain keys of files.
 var blobColumns = []struct{ table, column string }{
 	{"template_versions", "design_key"}, {"template_versions", "base_key"}, {"institution_fonts", "font_key"}, {"template_pictures", "picture_key"},
 }
 
 // ReferencedBlobs returns those of the keys to which versions, fonts and pictures refer. It is a
-// deletion.References. A batch gets the key of a base from its version, so this look-up must come before
-// that of batches.
+// deletion.References. A batch gets the key of a base from a version, so ReferencedBlobs must be called
+// before batch.ReferencedBlobs.
 func ReferencedBlobs(ctx context.Context, d *db.DB, keys []string) ([]string, error) {
 	query, arg, err := referencedQuery(d, keys)
 	if err != nil {
@@ -41,8 +41,8 @@ func referencedQuery(d *db.DB, keys []string) (query string, arg any, err error)
 	return query, arg, nil
 }
 
-// BlobKeys calls visit for the key of each file to which a version, a font or a picture refers, once for
-// each key, until visit returns an error.
+// BlobKeys calls visit once for each key to which versions, fonts and pictures refer, until visit returns
+// an error.
 func BlobKeys(ctx context.Context, q db.Queryer, visit func(key string) error) error {
 	for _, c := range blobColumns {
 		query := `SELECT DISTINCT ` + c.column + ` FROM ` + c.table + ` WHERE ` + c.column + ` > $1 ORDER BY 1 LIMIT $2`

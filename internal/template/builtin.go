@@ -16,9 +16,9 @@ import (
 	"github.com/certvault/certvault/internal/locale"
 )
 
-// builtIn returns a built-in design with its layout, in the accent of n, or else in the colour of the
-// institution. If the fonts do not have all characters of the texts in the language of n, the texts are in
-// English.
+// builtIn returns the built-in design of n with its layout, in the colour that accent returns. The texts
+// are in the language of n. They are in English if n has no language, or if the fonts do not have all
+// characters of the texts.
 func (s *Service) builtIn(ctx context.Context, n *NewTemplate) (*design.Design, *design.Layout, error) {
 	b, ok := builtin.Find(n.BuiltIn)
 	if !ok {
@@ -48,11 +48,10 @@ func (s *Service) builtIn(ctx context.Context, n *NewTemplate) (*design.Design, 
 	return d, &layout, err
 }
 
-// english is the language of the texts of a built-in design if no language is chosen, or if the institution
-// has no font for the chosen language.
 const english = "en"
 
-// canWrite reports whether the fonts of an institution have all characters of the texts of a layout.
+// canWrite reports whether the fonts that an institution can use have all characters of the texts of a
+// layout.
 func (s *Service) canWrite(ctx context.Context, institutionID int64, l *design.Layout) bool {
 	shaped, err := s.Shape(ctx, institutionID, l, design.Values{})
 	return err == nil && !slices.ContainsFunc(shaped, func(one design.Shaped) bool {
@@ -60,8 +59,9 @@ func (s *Service) canWrite(ctx context.Context, institutionID int64, l *design.L
 	})
 }
 
-// WithoutFont returns the tags of the languages of the vault for which an institution has no font. The
-// texts of built-in designs are in English then.
+// WithoutFont returns the tags of the vault's languages for which an institution has no font: its fonts
+// do not have all characters of the name of the language. Built-in designs in these languages have
+// English texts.
 func (s *Service) WithoutFont(ctx context.Context, institutionID int64) (list []string, err error) {
 	catalog, err := locale.Load()
 	if err != nil {
@@ -76,8 +76,8 @@ func (s *Service) WithoutFont(ctx context.Context, institutionID int64) (list []
 	return list, nil
 }
 
-// accent returns the colour of a built-in design: the accent of n, or else the colour of the institution, or
-// else usual.
+// accent returns the accent of n. If n has none, accent returns the colour of the institution, and if the
+// institution has none, usual.
 func (s *Service) accent(ctx context.Context, n *NewTemplate, usual colour.Colour) (colour.Colour, error) {
 	text := n.Accent
 	if text == "" {

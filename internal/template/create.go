@@ -25,7 +25,8 @@ const (
 	maxDesign = 20 << 20
 )
 
-// checkName returns the name of a template without spaces around it. The error is fault.Invalid.
+// checkName returns the name of a template without surrounding white space. The error is fault.Invalid
+// if the name is not valid.
 func checkName(name string) (string, error) {
 	name = strings.TrimSpace(name)
 	if n := utf8.RuneCountInString(name); n < 1 || n > maxName || !account.CleanText(name) || strings.ContainsFunc(name, isControl) {
@@ -70,7 +71,7 @@ func (s *Service) newDesign(ctx context.Context, n *NewTemplate) (*design.Design
 	return d, &design.Layout{Fields: append([]design.Field{}, d.Fields...)}, nil
 }
 
-// prepare returns the design of an uploaded file.
+// prepare returns the design of a PDF, PNG or JPEG. For a PNG or JPEG, format is the format of the page.
 func prepare(ctx context.Context, file []byte, format string) (d *design.Design, err error) {
 	switch {
 	case isPicture(file):
@@ -87,7 +88,7 @@ func prepare(ctx context.Context, file []byte, format string) (d *design.Design,
 	return d, nil
 }
 
-// isPicture reports whether a file begins like a PNG or JPEG.
+// isPicture reports whether a file begins with the signature of a PNG or JPEG.
 func isPicture(file []byte) bool {
 	return strings.HasPrefix(string(file[:min(len(file), 8)]), "\x89PNG\r\n\x1a\n") || strings.HasPrefix(string(file[:min(len(file), 3)]), "\xff\xd8\xff")
 }
@@ -113,8 +114,8 @@ func (s *Service) create(ctx context.Context, inst *account.Institution, name st
 // maxTemplates is the maximum number of templates of an institution, including archived ones.
 const maxTemplates = 1000
 
-// insertTx creates a template with a draft. It calls draft with the id of the template for the data of the
-// draft.
+// insertTx creates a template with a draft, and returns the UUID of the template. draft returns the data
+// of the draft for the id of the template.
 func (s *Service) insertTx(ctx context.Context, tx *db.Tx, inst *account.Institution, name string, action audit.Action, draft func(id int64) *Version) (uid string, err error) {
 	var n int
 	if err := tx.QueryRowContext(ctx, `SELECT count(*) FROM templates WHERE institution_id = $1`, inst.ID).Scan(&n); err != nil {
@@ -137,7 +138,7 @@ func (s *Service) insertTx(ctx context.Context, tx *db.Tx, inst *account.Institu
 	return uid, recordTx(ctx, tx, action, inst.ID, uid, name, now, nil)
 }
 
-// moment returns the current time as it is stored.
+// moment returns the current time in UTC with the precision of the database, microseconds.
 func (s *Service) moment() time.Time { return s.now().UTC().Truncate(time.Microsecond) }
 
 func recordTx(ctx context.Context, tx *db.Tx, action audit.Action, institutionID int64, uid, name string, now time.Time, detail audit.Detail) error {
@@ -149,12 +150,13 @@ func recordTx(ctx context.Context, tx *db.Tx, action audit.Action, institutionID
 const (
 	// maxLayout is the maximum size of a stored layout in bytes.
 	maxLayout = 1 << 20
-	// maxFields is the maximum number of fields of a draft. It is above the maximum of a version that is
-	// published, so that a person can save a draft and then delete fields.
+	// maxFields is the maximum number of fields of a draft. The maximum of a published version is lower,
+	// but a person can save a draft first and delete fields later.
 	maxFields = 200
 )
 
-// encode returns the layout as it is stored. The error is fault.Invalid if the layout is too large.
+// encode returns the layout as JSON. The error is fault.Invalid if the layout is too large or has a number
+// that is not finite.
 func encode(l *design.Layout) (string, error) {
 	if len(l.Fields) > maxFields {
 		return "", fault.New(fault.Invalid, fmt.Sprintf("A draft can have at most %d fields.", maxFields))

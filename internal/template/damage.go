@@ -13,11 +13,11 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// Damage is a stored file of a template that is missing or differs from its digest.
+// Damage is a stored file of templates that is missing, cannot be read or differs from its digest.
 type Damage struct {
 	// File is the name of the file for an operator, such as "template Diploma, version 2".
 	File string
-	// Problem is the damage, with its effect.
+	// Problem describes the damage and its effect.
 	Problem string
 }
 
@@ -27,7 +27,8 @@ type storedFile struct {
 	digest            []byte
 }
 
-// fileQueries return the files of templates: a name, a number, the key and the digest.
+// fileQueries select the files of templates. The columns are the two arguments of the format what, the key
+// and the digest.
 var fileQueries = []struct{ what, effect, query string }{
 	{"template %s, version %d", "certificates of this version that are not approved cannot be drawn, and those that are approved are damaged", `
 		SELECT t.name, v.number, v.base_key, v.base_sha256 FROM template_versions v JOIN templates t ON t.id = v.template_id WHERE v.base_key IS NOT NULL ORDER BY v.id`},
@@ -39,8 +40,8 @@ var fileQueries = []struct{ what, effect, query string }{
 		SELECT picture_key, institution_id, picture_key, sha256 FROM template_pictures ORDER BY institution_id, created_at`},
 }
 
-// CheckFiles reads all files of templates and compares them with their digests. It calls f for each file
-// that is missing or damaged.
+// CheckFiles reads all files of templates, except the designs of retired versions, and compares them with
+// their digests. It calls f for each Damage.
 func CheckFiles(ctx context.Context, d *db.DB, blobs blob.Store, f func(Damage)) error {
 	for _, q := range fileQueries {
 		rows, err := d.QueryContext(ctx, q.query)
@@ -89,7 +90,7 @@ func (f *storedFile) problem(ctx context.Context, blobs blob.Store) (_ string, e
 	case errors.Is(err, blob.ErrUnavailable):
 		return "", err
 	case err != nil:
-		return "the file cannot be read", nil // a bad block of the disk
+		return "the file cannot be read", nil // for example because of a bad block of the disk
 	}
 	if f.digest != nil && !bytes.Equal(h.Sum(nil), f.digest) {
 		return "the file is damaged", nil

@@ -14,8 +14,8 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// lockTx returns a template of an institution with its versions. No other transaction can change the
-// template until the transaction ends.
+// lockTx returns a template of an institution with its draft and its published version. No other
+// transaction can change the template until tx ends.
 func (s *Service) lockTx(ctx context.Context, tx *db.Tx, institutionID int64, uuid string) (*Template, error) {
 	t, err := scanTemplate(tx.QueryRowContext(ctx, `
 		UPDATE templates SET updated_at = updated_at WHERE institution_id = $1 AND uuid = $2 RETURNING `+templateColumns, institutionID, uuid))
@@ -36,8 +36,8 @@ func (s *Service) lockTx(ctx context.Context, tx *db.Tx, institutionID int64, uu
 	return t, err
 }
 
-// change runs f in a transaction that locks a template, and returns the changed template. what describes
-// the operation in errors.
+// change runs f in a transaction that locks a template, and returns the changed template. what is the
+// prefix of errors.
 func (s *Service) change(ctx context.Context, inst *account.Institution, uuid, what string, f func(tx *db.Tx, t *Template, now time.Time) error) (*Template, error) {
 	err := s.db.Tx(ctx, func(tx *db.Tx) error {
 		t, err := s.lockTx(ctx, tx, inst.ID, uuid)
@@ -74,7 +74,7 @@ func (s *Service) Save(ctx context.Context, inst *account.Institution, uuid stri
 	})
 }
 
-// renameTx changes the time of the last change of a template, and its name unless the new name is empty.
+// renameTx changes the name of a template, unless the new name is empty, and the time of its last change.
 func renameTx(ctx context.Context, tx *db.Tx, t *Template, name string, now time.Time) error {
 	if name == "" {
 		name = t.Name
@@ -87,8 +87,8 @@ func renameTx(ctx context.Context, tx *db.Tx, t *Template, name string, now time
 	return err
 }
 
-// Archive archives a template, so that no more certificates are issued from it. Its certificates remain
-// as they are.
+// Archive archives a template. No more certificates are issued from it, and its certificates do not
+// change.
 func (s *Service) Archive(ctx context.Context, inst *account.Institution, uuid string) error {
 	return s.setArchived(ctx, inst, uuid, true, audit.TemplateArchived)
 }
@@ -112,8 +112,8 @@ func (s *Service) setArchived(ctx context.Context, inst *account.Institution, uu
 	return err
 }
 
-// Duplicate creates a template with a copy of the draft, or else of the published version. If name is
-// empty, the copy has the name of the template followed by "(copy)".
+// Duplicate creates a template with a copy of the draft, or of the published version if there is no
+// draft. If name is empty, the copy has the name of the template followed by "(copy)".
 func (s *Service) Duplicate(ctx context.Context, inst *account.Institution, uuid, name string) (*Template, error) {
 	var id string
 	err := s.db.Tx(ctx, func(tx *db.Tx) error {
@@ -142,8 +142,8 @@ func (s *Service) Duplicate(ctx context.Context, inst *account.Institution, uuid
 	return s.ByUUID(ctx, inst.ID, id)
 }
 
-// DeleteDraft deletes the draft of a template. A template that was never published is deleted with its
-// draft; then the returned template is nil. The error is fault.BadRequest if there is no draft.
+// DeleteDraft deletes the draft of a template. If the template was never published, DeleteDraft deletes
+// the template too, and returns nil. The error is fault.BadRequest if there is no draft.
 func (s *Service) DeleteDraft(ctx context.Context, inst *account.Institution, uuid string) (*Template, error) {
 	deleted := false
 	err := s.db.Tx(ctx, func(tx *db.Tx) error {

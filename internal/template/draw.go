@@ -20,15 +20,16 @@ import (
 	"github.com/certvault/certvault/internal/seal"
 )
 
-// values are the values of a certificate for which its record has no other column, as they are stored.
+// values are the values of a certificate from a template that are stored as JSON. The record of the
+// certificate has a column of the database for each of the other values.
 type values struct {
 	// Institution is the name of the institution when the certificate was issued.
 	Institution string            `json:"institution"`
 	Columns     map[string]string `json:"columns,omitempty"`
 }
 
-// ColumnsOf returns the values of the columns of a certificate from a template. It returns none if they
-// were erased.
+// ColumnsOf returns the values of the columns of a certificate, by the name of the column. It returns
+// nil if the certificate is not from a template or its values were erased.
 func ColumnsOf(c *cert.Certificate) (map[string]string, error) {
 	if c.Template == nil || c.Template.Values == nil {
 		return nil, nil //nolint:nilnil // an empty map
@@ -68,7 +69,7 @@ func (s *Service) Draw(ctx context.Context, c *cert.Certificate) (*cert.Drawn, e
 	return d, err
 }
 
-// valuesOf returns the values of a certificate of a version for drawing.
+// valuesOf returns the values with which a certificate of a version is drawn.
 func (s *Service) valuesOf(ctx context.Context, v *Version, c *cert.Certificate) (*design.Values, error) {
 	var stored values
 	if err := json.Unmarshal(c.Template.Values, &stored); err != nil {
@@ -84,8 +85,8 @@ func (s *Service) valuesOf(ctx context.Context, v *Version, c *cert.Certificate)
 	}, nil
 }
 
-// extend returns the digest, and the state of the hash, of a base followed by a tail. state is the state
-// after the base.
+// extend returns the SHA-256 digest of a base followed by a tail, and the state of the hash after the
+// tail. The parameter state is the state of the hash after the base.
 func extend(state, tail []byte) (sum [sha256.Size]byte, next []byte, err error) {
 	h := sha256.New()
 	restored, ok := h.(interface {
@@ -106,8 +107,9 @@ func extend(state, tail []byte) (sum [sha256.Size]byte, next []byte, err error) 
 	return sum, next, nil
 }
 
-// refusal returns the reason why a certificate can never be drawn. Its values were checked before it was
-// issued, so this happens only if the fonts of the machine changed.
+// refusal returns the error for a certificate that can never be drawn. Its values were checked before it
+// was issued, so a problem means that something changed later, such as the fonts or the name of a
+// signatory.
 func refusal(p design.Problem, l *design.Layout) error {
 	name := fieldName(l, p.Field)
 	reason := map[string]string{
@@ -121,7 +123,7 @@ func refusal(p design.Problem, l *design.Layout) error {
 	return &seal.Refusal{Code: p.Code, Reason: reason}
 }
 
-// fieldName returns the label of a field in quotation marks, or its id.
+// fieldName returns the label of a field, or its id if it has no label, in quotation marks.
 func fieldName(l *design.Layout, id string) string {
 	for i := range l.Fields {
 		if f := &l.Fields[i]; f.ID == id && f.Label != "" {
@@ -131,32 +133,33 @@ func fieldName(l *design.Layout, id string) string {
 	return "“" + id + "”"
 }
 
-// open is a published version that is ready to draw. It can be used by several goroutines.
+// open is a published or retired version that is ready to draw. Several goroutines can use it.
 type open struct {
 	version  *Version
 	template *design.Template
 	base     []byte
-	// signers are the current signatories with a sample of a signature.
+	// signers are the current signatories, with a sample instead of each signature.
 	signers []design.Signatory
 }
 
-// cost returns the approximate memory in bytes.
+// cost returns the approximate memory of an open version in bytes.
 func (o *open) cost() int { return len(o.base) + openCost }
 
 const (
-	// openCost is the approximate memory of an open version without its base.
+	// openCost is the approximate memory of an open version without its base, in bytes.
 	openCost = 1 << 20
-	// maxOpen is the maximum memory of all open versions.
+	// maxOpen is the maximum memory of the cache of open versions, in bytes.
 	maxOpen = 96 << 20
 )
 
-// opened are the versions that were used last, with a limit of memory.
+// opened is a cache of open versions. If it is full, it removes the versions that were used least
+// recently.
 type opened struct {
 	flight singleflight.Group
 
 	mu    sync.Mutex
 	byID  map[int64]*list.Element
-	order list.List // of *open, the one that was used last at the front
+	order list.List // of *open, the most recently used at the front
 	size  int
 }
 
@@ -190,13 +193,13 @@ func (o *opened) put(v *open) {
 	}
 }
 
-// open returns a published or retired version of an institution.
+// open returns a published or retired version of an institution, ready to draw.
 func (s *Service) open(ctx context.Context, institutionID, versionID int64) (*open, error) {
 	if o := s.opened.get(versionID); o != nil {
 		return s.current(ctx, o, institutionID)
 	}
-	// Several workers draw certificates of one batch at the same time, and wait for one reading of the
-	// version. It must not be cancelled because the context of one worker is.
+	// Workers that need the same version wait for one call of read. This call must continue if the
+	// context of the worker that made it is canceled.
 	result := s.opened.flight.DoChan(fmt.Sprint(versionID), func() (any, error) {
 		o, err := s.read(context.WithoutCancel(ctx), versionID)
 		if err == nil {
@@ -231,7 +234,7 @@ func (s *Service) current(ctx context.Context, o *open, institutionID int64) (*o
 	return &open{version: &version, template: o.template, base: o.base, signers: version.signers()}, nil
 }
 
-// read opens a version.
+// read reads a published or retired version from the database and from the file store.
 func (s *Service) read(ctx context.Context, versionID int64) (*open, error) {
 	if err := s.designing.Acquire(ctx, 1); err != nil {
 		return nil, err

@@ -17,14 +17,14 @@ import (
 	"github.com/certvault/certvault/internal/typeset"
 )
 
-// FileExtension is the extension of the files of Export.
+// FileExtension is the extension of exported files.
 const FileExtension = ".cvtemplate"
 
 const (
-	// exportFormat is the version of the format of files.
+	// exportFormat is the version of the format of exported files.
 	exportFormat = 1
-	// maxExport is the maximum size of a file that Import reads, and maxUnpacked that of one of its
-	// members.
+	// maxExport is the maximum size in bytes of a file that Import reads, and of all its members together.
+	// maxUnpacked is the maximum size of one member.
 	maxExport   = 64 << 20
 	maxUnpacked = maxDesign
 	maxMembers  = 200
@@ -34,7 +34,7 @@ const (
 	memberPictures = "pictures/"
 )
 
-// exported is the member template.json of a file.
+// exported is the member template.json of an exported file.
 type exported struct {
 	Format int           `json:"format"`
 	Name   string        `json:"name"`
@@ -51,8 +51,8 @@ type exportedFont struct {
 }
 
 // Export writes a template to w as one file: the design, the fields and the pictures of the draft, or of
-// the published version if there is no draft. It names the uploaded fonts of the template and does not
-// contain them. The error is fault.NotFound if there is no such template.
+// the published version if there is no draft. The file names the uploaded fonts of the template, but does
+// not contain them. The error is fault.NotFound if there is no such template.
 func (s *Service) Export(ctx context.Context, institutionID int64, uuid string, w io.Writer) error {
 	t, err := s.ByUUID(ctx, institutionID, uuid)
 	if err != nil {
@@ -90,7 +90,7 @@ func (s *Service) Export(ctx context.Context, institutionID int64, uuid string, 
 	for _, id := range pictureIDs(&v.Layout) {
 		picture, err := s.picture(ctx, institutionID, id)
 		if errors.Is(err, design.ErrNoPicture) {
-			continue // Publish reports it
+			continue // Publish reports the missing picture
 		}
 		if err != nil {
 			return err
@@ -105,7 +105,7 @@ func (s *Service) Export(ctx context.Context, institutionID int64, uuid string, 
 	return nil
 }
 
-// pictureIDs returns the ids of the stored pictures of a layout, each once.
+// pictureIDs returns the ids of the pictures of a layout, each once, without the logo.
 func pictureIDs(l *design.Layout) (ids []string) {
 	for i := range l.Fields {
 		if id := l.Fields[i].Image; id != "" && id != logo && !slices.Contains(ids, id) {
@@ -132,7 +132,7 @@ func (s *Service) exportedFonts(ctx context.Context, v *Version) (list []exporte
 	return list, nil
 }
 
-// acquireMemory waits until another design may be in memory.
+// acquireMemory waits until fewer than maxDesigning designs are in memory. The caller must call release.
 func (s *Service) acquireMemory(ctx context.Context) (release func(), err error) {
 	if err := s.designing.Acquire(ctx, 1); err != nil {
 		return nil, fmt.Errorf("waiting to read a design: %w", err)
@@ -143,8 +143,8 @@ func (s *Service) acquireMemory(ctx context.Context) (release func(), err error)
 // errExport is the error for a file that Import cannot read.
 var errExport = fault.OfField("file", "The file is not an exported template, or it is damaged.")
 
-// Import creates a template from a file of Export, as a draft. If name is empty, the template has the
-// name in the file. Uploaded fonts that the institution does not have become warnings of the draft. The
+// Import creates a template with a draft from an exported file. If name is empty, the template has the
+// name in the file. The draft has a warning for each uploaded font that the institution does not have. The
 // error is fault.Invalid if the file cannot be used.
 func (s *Service) Import(ctx context.Context, inst *account.Institution, name string, r io.Reader) (*Template, error) {
 	release, err := s.acquireMemory(ctx)
@@ -217,7 +217,7 @@ func (s *Service) missingFonts(ctx context.Context, institutionID int64, fonts [
 	return list, nil
 }
 
-// unpack returns the members of a file by name.
+// unpack returns the members of an exported file by name.
 func unpack(file []byte) (map[string][]byte, error) {
 	z, err := zip.NewReader(bytes.NewReader(file), int64(len(file)))
 	if err != nil || len(z.File) > maxMembers {

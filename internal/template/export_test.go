@@ -1,6 +1,6 @@
 package template
 
-// Forget removes all versions from memory, as a restart does.
+// Forget empties the cache of open versions.
 func (s *Service) Forget() {
 	s.opened.mu.Lock()
 	defer s.opened.mu.Unlock()

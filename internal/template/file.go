@@ -27,10 +27,11 @@ func readAll(r io.Reader, limit int, field, message string) ([]byte, error) {
 	return file, nil
 }
 
-// restore is what to do about a missing or damaged file.
+// restore is the advice in messages about a missing or damaged file.
 const restore = "Restore it from a backup. The command certvault doctor --files names the file."
 
-// checkDigest returns fault.Damaged that wraps cert.ErrDamagedTemplate if a stored file has another digest.
+// checkDigest returns nil if the SHA-256 digest of a stored file is digest. Otherwise the error is
+// fault.Damaged and wraps cert.ErrDamagedTemplate.
 func checkDigest(file, digest []byte) error {
 	if sum := sha256.Sum256(file); !bytes.Equal(sum[:], digest) {
 		return fault.Wrap(fault.Damaged, "A file of the template is damaged in the vault's storage. "+restore, cert.ErrDamagedTemplate)
@@ -38,8 +39,8 @@ func checkDigest(file, digest []byte) error {
 	return nil
 }
 
-// store stores a file under a new key and then runs use in a transaction, which makes the row that
-// refers to the file. If that fails, the file is deleted, unless the commit may have succeeded.
+// store stores a file under a new key. Then it calls use in a transaction, and use stores the key in a
+// row. If the transaction fails, store deletes the file, unless the commit may have succeeded.
 func (s *Service) store(ctx context.Context, key string, file []byte, use func(tx *db.Tx) error) error {
 	return blob.Receive(ctx, s.blobs, key, bytes.NewReader(file), func(int64) error { return nil }, func() error { return s.db.Tx(ctx, use) })
 }

@@ -37,7 +37,7 @@ func newFixture(t *testing.T, d *db.DB, changes ...func(*vault.Deps)) *fixture {
 	return f
 }
 
-// renderer compiles the renderer once for all tests.
+// renderer returns a renderer that all tests share.
 var renderer = sync.OnceValues(func() (*pdfium.Renderer, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -46,7 +46,8 @@ var renderer = sync.OnceValues(func() (*pdfium.Renderer, error) {
 	return pdfium.New(context.Background(), pdfium.Options{CacheDir: filepath.Join(cache, "certvault-test", "pdfium")})
 })
 
-// sealed is a change of newFixture: certificates are really sealed and signed.
+// sealed returns a change for newFixture: certificates are sealed as in production. If there is no
+// renderer, it skips the test, except in CI.
 func sealed(t *testing.T) func(*vault.Deps) {
 	t.Helper()
 	r, err := renderer()
@@ -76,7 +77,7 @@ func file(t *testing.T, c *cert.Certificate, open func(context.Context, *cert.Ce
 	return data
 }
 
-// upload creates a template from a file.
+// upload creates a template on an uploaded design.
 func (f *fixture) upload(t *testing.T, name string, design []byte) *template.Template {
 	t.Helper()
 	created, err := f.Templates.Create(t.Context(), template.NewTemplate{Institution: f.inst, Name: name, Design: bytes.NewReader(design)})

@@ -45,7 +45,7 @@ func scanFont(row scanner) (*Font, error) {
 	return f, nil
 }
 
-// Fonts returns the fonts of an institution, in the order of their families.
+// Fonts returns the fonts of an institution that are not deleted, in the order of their families.
 func (s *Service) Fonts(ctx context.Context, institutionID int64) ([]*Font, error) {
 	list, err := s.fontsWhere(ctx, `institution_id = $1 AND deleted_at IS NULL`, institutionID)
 	if err != nil {
@@ -69,7 +69,7 @@ func (s *Service) fontsWhere(ctx context.Context, where string, args ...any) ([]
 	return list, nil
 }
 
-// with returns the fonts of the vault with uploaded ones.
+// with returns the fonts of the vault and the uploaded fonts of list.
 func (s *Service) with(list []*Font) (*typeset.Fonts, error) {
 	if s.fonts == nil {
 		return nil, errUnavailable
@@ -85,7 +85,8 @@ func (s *Service) with(list []*Font) (*typeset.Fonts, error) {
 		}
 		uploaded[i] = typeset.Uploaded{
 			SHA256: [sha256.Size]byte(digest), Size: f.Size, Info: f.Info,
-			// The font may be read long after the request, and again after it was removed from memory.
+			// Read may be called after the request has ended, so it does not use the context of the
+			// request.
 			Read: func() ([]byte, error) {
 				file, err := s.load(context.Background(), f.key)
 				if err != nil {
@@ -98,7 +99,8 @@ func (s *Service) with(list []*Font) (*typeset.Fonts, error) {
 	return s.fonts.With(uploaded...), nil
 }
 
-// institutionFonts returns the fonts that an institution can use now, and their digests.
+// institutionFonts returns the fonts that an institution can use: those of the vault, and its uploaded
+// fonts that are not deleted. It also returns the digests of these uploaded fonts.
 func (s *Service) institutionFonts(ctx context.Context, institutionID int64) (*typeset.Fonts, []string, error) {
 	list, err := s.fontsWhere(ctx, `institution_id = $1 AND deleted_at IS NULL`, institutionID)
 	if err != nil {
@@ -112,7 +114,8 @@ func (s *Service) institutionFonts(ctx context.Context, institutionID int64) (*t
 	return fonts, ids, err
 }
 
-// versionFonts returns the fonts of a published version.
+// versionFonts returns the fonts with which a version was published, including fonts that were deleted
+// later.
 func (s *Service) versionFonts(ctx context.Context, v *Version) (*typeset.Fonts, error) {
 	if len(v.fonts) == 0 {
 		return s.with(nil)
@@ -125,12 +128,12 @@ func (s *Service) versionFonts(ctx context.Context, v *Version) (*typeset.Fonts,
 	if len(list) != len(v.fonts) {
 		return nil, fmt.Errorf("the version %d has %d fonts, of which %d are stored", v.ID, len(v.fonts), len(list))
 	}
-	// The order decides which of two equal faces is used.
+	// If two fonts have equal faces, the last one in the list is used, so the order must not change.
 	slices.SortFunc(list, func(a, b *Font) int { return slices.Index(v.fonts, a.ID) - slices.Index(v.fonts, b.ID) })
 	return s.with(list)
 }
 
-// Families returns the families that an institution can use: its own first.
+// Families returns the families that an institution can use, those of its uploaded fonts first.
 func (s *Service) Families(ctx context.Context, institutionID int64) ([]typeset.Family, error) {
 	fonts, _, err := s.institutionFonts(ctx, institutionID)
 	if err != nil {
@@ -179,7 +182,8 @@ func (s *Service) AddFont(ctx context.Context, inst *account.Institution, fileNa
 	return f, nil
 }
 
-// restoreFont reports whether a font is stored already. If it was deleted, it is available again.
+// restoreFont reports whether a font is stored already. If the font was deleted, restoreFont makes it
+// available again.
 func (s *Service) restoreFont(ctx context.Context, inst *account.Institution, digest [sha256.Size]byte) (stored bool, err error) {
 	err = s.db.Tx(ctx, func(tx *db.Tx) error {
 		var deleted sql.NullInt64
@@ -209,7 +213,7 @@ func (s *Service) restoreFont(ctx context.Context, inst *account.Institution, di
 	return stored, nil
 }
 
-// fontRow is a new font.
+// fontRow has the values of a new row of institution_fonts.
 type fontRow struct {
 	digest          [sha256.Size]byte
 	name, info, key string
@@ -232,7 +236,7 @@ func (s *Service) insertFontTx(ctx context.Context, tx *db.Tx, inst *account.Ins
 	return s.recordFontTx(ctx, tx, audit.FontAdded, inst.ID, hex.EncodeToString(f.digest[:]), f.family)
 }
 
-// checkFontCountTx returns fault.BadRequest if an institution has as many fonts as it can have.
+// checkFontCountTx returns fault.BadRequest if an institution has maxFonts fonts or more.
 func checkFontCountTx(ctx context.Context, tx *db.Tx, institutionID int64) error {
 	var n int
 	if err := tx.QueryRowContext(ctx, `SELECT count(*) FROM institution_fonts WHERE institution_id = $1 AND deleted_at IS NULL`, institutionID).Scan(&n); err != nil {
@@ -258,9 +262,9 @@ func (s *Service) DeleteFont(ctx context.Context, inst *account.Institution, id 
 		return errNoFont
 	}
 	err = s.db.Tx(ctx, func(tx *db.Tx) error {
-		// The font is locked before the look-up. Publish locks its fonts too: the look-up sees each
-		// version that was published with the font before, and a Publish that gets the lock later fails if
-		// the row of the font was deleted.
+		// This statement locks the font, as Publish does. Therefore fontUsedTx sees each version that
+		// was published with the font. A Publish that waits for the lock fails if the row of the font is
+		// deleted.
 		f, err := scanFont(tx.QueryRowContext(ctx, `
 			UPDATE institution_fonts SET size = size WHERE institution_id = $1 AND sha256 = $2 AND deleted_at IS NULL RETURNING `+fontColumns, inst.ID, digest))
 		if errors.Is(err, sql.ErrNoRows) {
@@ -315,13 +319,14 @@ func checkFontsTx(ctx context.Context, tx *db.Tx, institutionID int64, ids []str
 	return nil
 }
 
-// sentence returns a text with a capital letter and a period.
+// sentence returns a text with a capital letter at the beginning and a period at the end.
 func sentence(text string) string {
 	r, n := utf8.DecodeRuneInString(text)
 	return strings.TrimSuffix(strings.ToUpper(string(r))+text[n:], ".") + "."
 }
 
-// cleanFileName returns the last part of a file name, without control characters.
+// cleanFileName returns the last element of a path without control characters, cut to its last maxFileName
+// characters.
 func cleanFileName(name string) string {
 	name = strings.Map(func(r rune) rune {
 		if isControl(r) || r == utf8.RuneError {

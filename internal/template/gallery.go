@@ -14,9 +14,9 @@ import (
 	"github.com/certvault/certvault/internal/design/builtin"
 )
 
-// BuiltInPicture draws the first page of a built-in design with a sample as PNG, in the paper, the accent
-// and the language of n. The error is fault.Invalid if there is no such design, paper, colour or
-// language.
+// BuiltInPicture draws the first page of a built-in design with sample texts as PNG, in the paper, the
+// accent and the language of n. side is the longer side in pixels. The error is fault.Invalid if there
+// is no such design, paper, colour or language.
 func (s *Service) BuiltInPicture(ctx context.Context, n NewTemplate, side int) ([]byte, error) {
 	inst := n.Institution
 	fonts, ids, err := s.institutionFonts(ctx, inst.ID)
@@ -67,14 +67,15 @@ func (s *Service) BuiltInPicture(ctx context.Context, n NewTemplate, side int) (
 	return picture, err
 }
 
-// gallery are the pictures of built-in designs that were drawn last: those of the current generation and
-// of the one before. The key is a digest of what a picture shows.
+// gallery is a cache of pictures of built-in designs. The keys are digests of the input of the drawing. If
+// young is full, it becomes older, and the pictures of the previous older are removed. A picture that is
+// found in older is added to young.
 type gallery struct {
 	mu           sync.Mutex
 	young, older map[[sha256.Size]byte][]byte
 }
 
-// maxGallery is the number of pictures of a generation. A picture has about 60 kB.
+// maxGallery is the maximum number of pictures in young, and in older. A picture has about 60 kB.
 const maxGallery = 64
 
 func (g *gallery) get(key [sha256.Size]byte) []byte {

@@ -23,14 +23,14 @@ import (
 	"github.com/certvault/certvault/internal/template"
 )
 
-// key returns the key of a stored file, which query selects.
+// key returns the key of a stored file that query selects.
 func (f *fixture) key(t *testing.T, query string) (key string) {
 	t.Helper()
 	ok(t, f.DB.QueryRowContext(t.Context(), query).Scan(&key))
 	return key
 }
 
-// replace replaces a stored file, or deletes it if content is nil. It returns the content before.
+// replace replaces a stored file, or deletes it if content is nil. It returns the previous content.
 func (f *fixture) replace(t *testing.T, key string, content []byte) []byte {
 	t.Helper()
 	o, err := f.Blobs.Open(t.Context(), key)
@@ -52,8 +52,8 @@ func flipped(file []byte) []byte {
 	return file
 }
 
-// A certificate whose base or font is lost or damaged fails with the reason. After the file is restored, a
-// retry approves it, without a restart.
+// A certificate whose base or font is missing or damaged fails with the reason. After the file is
+// restored, a retry succeeds without a restart of the vault.
 func TestDamagedFiles(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, dbtest.SQLite(t))
@@ -76,20 +76,21 @@ func TestDamagedFiles(t *testing.T) {
 			f.Templates.Forget()
 			c := f.finish(t, b)[0]
 			if c.Status != cert.Failed || c.Failure.Code != code {
-				t.Errorf("%s: status = %s, failure %+v, want %s", query, c.Status, c.Failure, code)
+				t.Errorf("%s: status = %s, failure = %+v, want failed with the code %s", query, c.Status, c.Failure, code)
 			}
 			f.replace(t, key, good)
 			if _, err := f.Certs.Retry(ctx, f.inst.ID, c.UUID, nil); err != nil {
 				t.Fatal(err)
 			}
 			if c = f.finish(t, b)[0]; c.Status != cert.Approved {
-				t.Errorf("%s: after the file was restored, the status is %s, failure %+v", query, c.Status, c.Failure)
+				t.Errorf("%s: after the file was restored, status = %s, failure = %+v, want approved", query, c.Status, c.Failure)
 			}
 		}
 	}
 }
 
-// failingStore is a file store whose files cannot be read.
+// failingStore is a file store whose files can be opened, but not read. read returns the error of each
+// read.
 type failingStore struct {
 	blob.Store
 
@@ -111,7 +112,8 @@ type failingObject struct {
 // ReadAt implements [io.ReaderAt].
 func (o failingObject) ReadAt([]byte, int64) (int, error) { return 0, o.read() }
 
-// A check of files that is canceled, or whose file store is unavailable, reports no damage.
+// CheckFiles reports no damage if it is canceled or if the file store is unavailable. It reports a file
+// that cannot be read for another reason.
 func TestInterruptedCheckOfFiles(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, dbtest.SQLite(t))
@@ -130,12 +132,13 @@ func TestInterruptedCheckOfFiles(t *testing.T) {
 		damages := 0
 		err := template.CheckFiles(c.ctx, f.DB, failingStore{f.Blobs, c.read}, func(template.Damage) { damages++ })
 		if !errors.Is(err, c.want) || damages != c.damages {
-			t.Errorf("%s: %d damaged files, error %v; want %d, %v", name, damages, err, c.damages, c.want)
+			t.Errorf("%s: %d damaged files, err = %v, want %d and %v", name, damages, err, c.damages, c.want)
 		}
 	}
 }
 
-// A picture whose stored file is damaged is not drawn. Uploading it again restores it.
+// PictureFile refuses a picture whose stored file is damaged or missing. Uploading the picture again
+// restores the file.
 func TestDamagedPicture(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, dbtest.SQLite(t))
@@ -150,15 +153,15 @@ func TestDamagedPicture(t *testing.T) {
 		}
 		again, err := f.Templates.AddPicture(ctx, f.inst, bytes.NewReader(smallPNG(t)))
 		if err != nil || again != id {
-			t.Errorf("uploading a %s picture again: %s, %v, want the same id", name, again, err)
+			t.Errorf("uploading a %s picture again: id = %s, err = %v, want the same id", name, again, err)
 		}
 		if got, err := f.Templates.PictureFile(ctx, f.inst.ID, id); err != nil || !bytes.Equal(got, smallPNG(t)) {
-			t.Errorf("after the upload, the picture has %d bytes, %v", len(got), err)
+			t.Errorf("after the upload, PictureFile returned %d bytes, err = %v, want the uploaded picture", len(got), err)
 		}
 	}
 }
 
-// exportedFile returns a file like that of Export.
+// exportedFile returns a file in the format of Export. about is the content of template.json.
 func exportedFile(t *testing.T, about map[string]any, pdf []byte) []byte {
 	t.Helper()
 	text, err := json.Marshal(about)
@@ -175,7 +178,7 @@ func exportedFile(t *testing.T, about map[string]any, pdf []byte) []byte {
 	return out.Bytes()
 }
 
-// A file with more fields or fonts than a template can have is refused.
+// Import refuses a file with more than 200 fields or 50 fonts.
 func TestImportLimits(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, dbtest.SQLite(t))
@@ -200,15 +203,15 @@ func TestImportLimits(t *testing.T) {
 		file := exportedFile(t, map[string]any{"format": 1, "name": "x", "layout": fields(test.fields), "fonts": fonts(test.fonts)}, pdftest.Page("a design"))
 		got, err := f.Templates.Import(t.Context(), f.inst, "", bytes.NewReader(file))
 		if test.accepted != (err == nil) || err != nil && !fault.Is(err, fault.Invalid) {
-			t.Errorf("%+v: err = %v", test, err)
+			t.Errorf("%+v: err = %v, want nil if the file is accepted, and Invalid otherwise", test, err)
 		}
 		if err == nil && strings.ContainsRune(got.Draft.Warnings[0].Text, '\x1b') {
-			t.Error("a warning has a control character")
+			t.Error("the warning contains a control character, want none")
 		}
 	}
 }
 
-// A certificate whose check began before its template was archived is not issued.
+// A certificate is not issued if its template is archived after the texts were checked.
 func TestArchivedWhileIssuing(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, dbtest.SQLite(t))
@@ -222,11 +225,11 @@ func TestArchivedWhileIssuing(t *testing.T) {
 	}
 	ok(t, f.Templates.Unarchive(ctx, f.inst, tmpl.UUID))
 	if _, err := f.Certs.Upload(ctx, upload); err != nil {
-		t.Errorf("after the template is available again: %v", err)
+		t.Errorf("uploading after Unarchive: err = %v, want nil", err)
 	}
 }
 
-// A font that is deleted while a version is being published with it stays with the version.
+// If a font is deleted while a version is being published with it, the version keeps the font.
 func TestFontDeletedWhilePublishing(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -32,8 +32,8 @@ func (s *Service) published(ctx context.Context, institutionID int64, uuid strin
 	return s.issuable(ctx, institutionID, uuid, 0)
 }
 
-// issuable is like published, but for a version that may be retired. If versionID is 0, it is the
-// published version.
+// issuable is like published, but returns the version with versionID, which may be retired. If versionID
+// is 0, issuable returns the published version.
 func (s *Service) issuable(ctx context.Context, institutionID int64, uuid string, versionID int64) (*open, error) {
 	t, err := s.ByUUID(ctx, institutionID, uuid)
 	if err == nil {
@@ -72,9 +72,9 @@ func (t *Template) usable() error {
 	return nil
 }
 
-// Check returns the problems of certificates that are to be issued: texts that break a rule or do not
-// fit the template, duplicates of other entries, and certificates that exist already. The problems are
-// in the order of the entries and their fields. The error is fault.Invalid with the cause *Unusable if no
+// Check returns the problems of entries for which certificates are to be issued: texts that break a rule
+// or do not fit the template, duplicates of other entries, and certificates that exist already. The
+// problems are in the order of the entries. The error is fault.Invalid with the cause *Unusable if no
 // certificate can be issued from the template, and fault.NotFound if there is no such template.
 func (s *Service) Check(ctx context.Context, inst *account.Institution, uuid string, entries []Entry) ([]RowProblem, error) {
 	o, err := s.published(ctx, inst.ID, uuid)
@@ -92,7 +92,7 @@ func (s *Service) CheckNotify(n cert.Notify) error {
 	return nil
 }
 
-// check is Check for an open version. If duplicates is false, duplicates of other entries and of
+// check is Check for an open version. If duplicates is false, duplicates of other entries and of existing
 // certificates are no problem.
 func (s *Service) check(ctx context.Context, inst *account.Institution, o *open, entries []Entry, duplicates bool) ([]RowProblem, error) {
 	perEntry := make([][]RowProblem, len(entries))
@@ -154,8 +154,8 @@ func (o *open) checkEntry(i int, e *Entry, inst *account.Institution, reference,
 		Signatories: o.signers, ExpiresOn: text.ExpiresOn,
 	}
 	for _, p := range o.template.Check(v) {
-		// A text that breaks a rule was replaced by the empty text above, which may cause a second problem
-		// of the same field. Only the first problem of a field is returned.
+		// The loop above replaced a text that breaks a rule by the empty text, which may cause a second
+		// problem of the same field. This second problem is not returned.
 		problem := o.problem(p, v)
 		if !slices.ContainsFunc(bad, func(have RowProblem) bool { return have.Field == problem.Field }) {
 			bad = append(bad, RowProblem{Entry: i, Problem: problem})
@@ -183,7 +183,7 @@ func checkValue(column, value string) *cert.Problem {
 	return nil
 }
 
-// problem returns the problem of a value of the certificate that caused a problem of the layout.
+// problem returns the problem of an entry that corresponds to p, a problem of a field of the template.
 func (o *open) problem(p design.Problem, v *design.Values) cert.Problem {
 	out := cert.Problem{Code: cert.Code(p.Code), Detail: p.Detail}
 	switch p.Code {
@@ -202,8 +202,9 @@ func (o *open) problem(p design.Problem, v *design.Values) cert.Problem {
 	return out
 }
 
-// responsible returns the field of the certificate whose value causes a problem of a field of the
-// template: the one with a missing character, or else the longest.
+// responsible returns the field of the entry whose value causes a problem of a field of the template:
+// the first field with a missing character, or the field with the longest value if no value has a missing
+// character.
 func (o *open) responsible(p design.Problem, v *design.Values) (found cert.Field) {
 	i := slices.IndexFunc(o.version.Layout.Fields, func(f design.Field) bool { return f.ID == p.Field })
 	if i < 0 {
@@ -237,7 +238,8 @@ func hasAny(value, detail string) bool {
 	return false
 }
 
-// fieldOf returns the field of the value of a placeholder, or "" if no entry has the value.
+// fieldOf returns the field of an entry that has the value of a placeholder. It returns "" for a
+// placeholder whose value is not part of an entry, such as {institution}.
 func fieldOf(p design.Placeholder) cert.Field {
 	if p.Name == "column" {
 		return ValueField(p.Column)
@@ -252,8 +254,8 @@ func valueOf(p design.Placeholder, v *design.Values) string {
 	return map[string]string{"name": v.Name, "title": v.Title, "date": v.IssueDate, "details": v.Details, "expiry": v.ExpiresOn}[p.Name]
 }
 
-// addDuplicates adds the problems of entries that would become the same certificate as an earlier entry
-// and of those whose certificate exists.
+// addDuplicates adds a problem for each entry that would become the same certificate as an earlier entry,
+// and for each entry whose certificate exists already.
 func (s *Service) addDuplicates(ctx context.Context, institutionID int64, texts []cert.Text, perEntry [][]RowProblem) error {
 	first := map[search.Key]int{}
 	var keys []search.Key
@@ -302,10 +304,10 @@ func (s *Service) Prepare(ctx context.Context, inst *account.Institution, uuid s
 	return one, bad.Err()
 }
 
-// Issue issues certificates from a template, as a batch. It stores all entries or none: the error is
+// Issue issues certificates from a template, as a batch. It stores all entries or none. The error is
 // fault.Invalid with the cause batch.Problems if an entry has a problem or if there are too many or no
-// entries, and with the cause *Unusable if the template is archived or not published. It is
-// fault.NotFound if there is no such template.
+// entries. It is fault.Invalid with the cause *Unusable if the template is archived or not published, and
+// fault.NotFound if there is no such template or version.
 func (s *Service) Issue(ctx context.Context, uuid string, i Issue) (*batch.Batch, error) {
 	o, err := s.issuable(ctx, i.Institution.ID, uuid, i.VersionID)
 	if err != nil {
@@ -354,8 +356,9 @@ func (s *Service) Issue(ctx context.Context, uuid string, i Issue) (*batch.Batch
 // errArchivedTemplate is the error for issuing from an archived template.
 var errArchivedTemplate = unusable(CodeArchived, "The template is archived, so no more certificates are issued from it.")
 
-// availableTx returns errArchivedTemplate if a template is archived. The template may have been archived
-// since the check of the entries began. It cannot be archived until the transaction ends.
+// availableTx returns errArchivedTemplate if a template is archived. It is called after the check of the
+// entries, because the template may have been archived during the check. It locks the template, so that
+// the template cannot be archived until tx ends.
 func availableTx(ctx context.Context, tx *db.Tx, institutionID int64, uuid string) error {
 	changed, err := tx.ExecContext(ctx, `UPDATE templates SET updated_at = updated_at WHERE institution_id = $1 AND uuid = $2 AND archived_at IS NULL`, institutionID, uuid)
 	if err != nil {
@@ -382,7 +385,7 @@ func (o *open) add(draft *batch.Draft, at int, e *Entry, institution string) err
 	return draft.Values(at, stored)
 }
 
-// stored returns the values of a certificate for which its record has no other column, in JSON.
+// stored returns the JSON of the type values for an entry.
 func (e *Entry) stored(institution string) (json.RawMessage, error) {
 	text, err := json.Marshal(values{Institution: institution, Columns: e.Values})
 	if err != nil {

@@ -40,7 +40,7 @@ func TestIssueIsAllOrNothing(t *testing.T) {
 			t.Errorf("problems = %q, want %q", got, want)
 		}
 		if _, err := f.Templates.Issue(t.Context(), tmpl.UUID, template.Issue{Institution: f.inst, Creator: creator}); !fault.Is(err, fault.Invalid) {
-			t.Errorf("issuing nothing: err = %v, want Invalid", err)
+			t.Errorf("no entries: err = %v, want Invalid", err)
 		}
 		if _, err := f.Templates.Issue(t.Context(), tmpl.UUID, template.Issue{Institution: f.inst, Creator: creator, Entries: make([]template.Entry, 5001)}); !fault.Is(err, fault.Invalid) {
 			t.Errorf("5,001 entries: err = %v, want Invalid", err)
@@ -48,18 +48,18 @@ func TestIssueIsAllOrNothing(t *testing.T) {
 		var n int
 		ok(t, d.QueryRowContext(t.Context(), `SELECT count(*) FROM batches`).Scan(&n))
 		if n != 0 {
-			t.Errorf("%d batches, want none", n)
+			t.Errorf("%d batches are stored, want 0", n)
 		}
 		issued, err := f.Templates.ByUUID(t.Context(), f.inst.ID, tmpl.UUID)
 		ok(t, err)
 		ok(t, f.Templates.CountIssued(t.Context(), f.inst.ID, issued))
 		if issued.Issued != 0 {
-			t.Errorf("%d entries were issued, want none", issued.Issued)
+			t.Errorf("%d certificates were issued, want 0", issued.Issued)
 		}
 	})
 }
 
-// Certificates of several templates are drawn at the same time.
+// TestDrawConcurrently draws certificates of several templates at the same time.
 func TestDrawConcurrently(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, dbtest.SQLite(t))

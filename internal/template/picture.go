@@ -90,8 +90,8 @@ func checkPicture(file []byte) error {
 	return nil
 }
 
-// removePicturesTx deletes the pictures that no version shows, if an institution has the maximum number
-// of pictures.
+// removePicturesTx deletes the pictures that no version shows if an institution has maxPictures
+// pictures. The error is fault.BadRequest if it can delete none.
 func (s *Service) removePicturesTx(ctx context.Context, tx *db.Tx, institutionID int64) error {
 	var n int
 	if err := tx.QueryRowContext(ctx, `SELECT count(*) FROM template_pictures WHERE institution_id = $1`, institutionID).Scan(&n); err != nil || n < maxPictures {
@@ -135,8 +135,8 @@ func usedPicturesTx(ctx context.Context, tx *db.Tx, institutionID int64) (map[st
 	return used, nil
 }
 
-// PictureFile returns the picture with an id, PNG or JPEG; the logo of the institution has the id "logo".
-// The error is fault.NotFound if there is no such picture.
+// PictureFile returns the picture with an id, PNG or JPEG. The logo of the institution has the id
+// "logo". The error is fault.NotFound if there is no such picture.
 func (s *Service) PictureFile(ctx context.Context, institutionID int64, id string) ([]byte, error) {
 	file, err := s.picture(ctx, institutionID, id)
 	if errors.Is(err, design.ErrNoPicture) {

@@ -23,11 +23,11 @@ import (
 type drawable struct {
 	base     *design.Base
 	template *design.Template
-	fonts    []string // digests
+	fonts    []string // digests in hexadecimal
 }
 
-// draw publishes a layout on a design without storing the result. The error is fault.Invalid with the
-// cause design.Problems if the layout cannot be published.
+// draw draws the base of a layout on the design of v. It does not store the base. The error is
+// fault.Invalid with the cause design.Problems if the layout cannot be published.
 func (s *Service) draw(ctx context.Context, institutionID int64, v *Version, l *design.Layout) (*drawable, error) {
 	fonts, ids, err := s.institutionFonts(ctx, institutionID)
 	if err != nil {
@@ -67,8 +67,8 @@ func publishError(err error) error {
 }
 
 // Publish publishes the draft of a template, so that certificates can be issued from it. The version that
-// was published before is retired. Publish proves that the QR code can be read on certificates with the
-// longest texts. The error is fault.Invalid with the cause design.Problems if the draft cannot be
+// was published before is retired. Publish checks that the QR code can be read on certificates with long
+// texts. The error is fault.Invalid with the cause design.Problems if the draft cannot be
 // published, fault.Conflict if the revision is not the current one, and fault.BadRequest if there is no
 // draft or the template is archived.
 func (s *Service) Publish(ctx context.Context, inst *account.Institution, uuid string, revision int64) (*Template, error) {
@@ -114,8 +114,7 @@ func (s *Service) prepared(ctx context.Context, inst *account.Institution, v *Ve
 	return ready, s.prove(ctx, inst, v, ready)
 }
 
-// prove checks that reference ids fit, and that the QR code can be read on the certificates with the
-// longest texts.
+// prove checks that reference ids fit, and that the QR code can be read on certificates with long texts.
 func (s *Service) prove(ctx context.Context, inst *account.Institution, version *Version, d *drawable) error {
 	reference, l := cert.WidestReference(inst.Prefix), &version.Layout
 	signers := version.signers()
@@ -145,8 +144,8 @@ func (s *Service) prove(ctx context.Context, inst *account.Institution, version 
 	return nil
 }
 
-// sealed returns the certificate with the values, with its QR code and without a signature. If trusted is
-// true, it does not check that the QR code can be read.
+// sealed returns the PDF of a certificate with the values and the QR code, without a digital signature. If
+// trusted is true, Seal checks only for one of a hundred reference ids that the QR code can be read.
 func (s *Service) sealed(ctx context.Context, inst *account.Institution, t *design.Template, base []byte, v *design.Values, trusted bool) ([]byte, error) {
 	fields, err := t.Draw(v)
 	if err != nil {
@@ -174,7 +173,8 @@ func (s *Service) sealed(ctx context.Context, inst *account.Institution, t *desi
 	return append(file, tail...), nil
 }
 
-// publishTx publishes a draft if it has not changed.
+// publishTx publishes a draft. The error is fault.Conflict if the draft has changed since its base was
+// drawn.
 func (s *Service) publishTx(ctx context.Context, tx *db.Tx, inst *account.Institution, draft *Version, uuid, key string, d *drawable) error {
 	now := s.moment()
 	t, err := s.lockTx(ctx, tx, inst.ID, uuid)

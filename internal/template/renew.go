@@ -8,11 +8,11 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// Renewal returns the input for the renewal of a certificate from a template, for cert.ReplaceTx: the same
-// texts and values in the published version of the template, with the current date and the same period of
-// validity. The function Then of the input does not use its certificate, so the caller may pass nil. The
-// errors are those of Upload; the error is also fault.BadRequest if the certificate is not from a template
-// or its values were erased.
+// Renewal returns the input of the ReplaceTx method of cert.Service for the renewal of a certificate.
+// The renewal has the same texts, values and period of validity in the published version of the
+// template, with the current date. The function Then of the input ignores its parameter of type
+// *cert.Certificate, so the caller may pass nil. The error is fault.BadRequest if the certificate is not
+// from a template or its values were erased. Other errors are those of Upload.
 func (s *Service) Renewal(ctx context.Context, inst *account.Institution, creator cert.Actor, uuid string) (cert.Upload, error) {
 	c, err := s.certs.ByUUID(ctx, inst.ID, uuid)
 	if err != nil {
@@ -29,7 +29,7 @@ func (s *Service) Renewal(ctx context.Context, inst *account.Institution, creato
 	if err != nil {
 		return cert.Upload{}, err
 	}
-	if t.Published != nil { // otherwise Upload returns the error
+	if t.Published != nil { // if it is nil, Upload returns an error
 		values = t.Published.Known(values)
 	}
 	today := cert.Today(s.now())

@@ -10,10 +10,10 @@ import (
 	"github.com/certvault/certvault/internal/design"
 )
 
-// ReplaceDesign replaces the design of the draft of a template. If the template has no draft, ReplaceDesign
-// creates the next one. The fields stay where they are if the pages of the new design permit it; moved are
-// the ids of those that had to move. n has a design or the name of a built-in one, and n.Name is ignored.
-// The errors are those of Create and Save.
+// ReplaceDesign replaces the design of the draft of a template. If the template has no draft,
+// ReplaceDesign creates the next draft. It moves only the fields that are not completely on a page of
+// the new design; moved has their ids. n has a design or the name of a built-in one, and n.Name is
+// ignored. The errors are those of Create and Save.
 func (s *Service) ReplaceDesign(ctx context.Context, uuid string, revision int64, n NewTemplate) (_ *Template, moved []string, err error) {
 	inst := n.Institution
 	t, err := s.ByUUID(ctx, inst.ID, uuid)
@@ -38,7 +38,7 @@ func (s *Service) ReplaceDesign(ctx context.Context, uuid string, revision int64
 		}
 		next := *t.Latest()
 		next.Layout, moved = next.Layout.Place(d.Pages)
-		next.Layout.Alt = fresh.Alt // the description of the old drawing is no longer true
+		next.Layout.Alt = fresh.Alt // Alt describes the design
 		next.designKey, next.Pages, next.Warnings = key, d.Pages, d.Warnings
 		return s.storeDraftTx(ctx, tx, t, &next)
 	})
@@ -49,7 +49,7 @@ func (s *Service) ReplaceDesign(ctx context.Context, uuid string, revision int64
 	return t, moved, err
 }
 
-// basedOn returns the reason why a change that is based on a revision cannot be made, or nil.
+// basedOn returns the error for a change that is based on a revision, or nil if the change can be made.
 func (t *Template) basedOn(revision int64) error {
 	switch latest := t.Latest(); {
 	case t.ArchivedAt != nil:
@@ -60,7 +60,7 @@ func (t *Template) basedOn(revision int64) error {
 	return nil
 }
 
-// storeDraftTx stores a changed version as the draft of a template. The version has the revision on which
+// storeDraftTx stores a changed version as the draft of a template. next.Revision is the revision on which
 // the change is based.
 func (s *Service) storeDraftTx(ctx context.Context, tx *db.Tx, t *Template, next *Version) error {
 	now := s.moment()
@@ -81,10 +81,10 @@ func (s *Service) storeDraftTx(ctx context.Context, tx *db.Tx, t *Template, next
 	return err
 }
 
-// encodedVersion has the columns of a version that are stored as JSON.
+// encodedVersion has the values of a version that are stored as JSON.
 type encodedVersion struct{ pages, layout, warnings string }
 
-// encode returns the columns of the version. The error is fault.Invalid if the layout is too large.
+// encode returns the JSON of the version. The errors are those of the function encode.
 func (v *Version) encode() (e encodedVersion, err error) {
 	if v.Layout.Fields == nil {
 		v.Layout.Fields = []design.Field{}
@@ -92,7 +92,7 @@ func (v *Version) encode() (e encodedVersion, err error) {
 	if e.layout, err = encode(&v.Layout); err != nil {
 		return e, err
 	}
-	pages, err := json.Marshal(append([]design.Page{}, v.Pages...)) // never null
+	pages, err := json.Marshal(append([]design.Page{}, v.Pages...)) // [] instead of null
 	if err != nil {
 		return e, fmt.Errorf("encoding pages: %w", err)
 	}

@@ -21,9 +21,9 @@ const (
 	minPicture, maxPicture = 64, 2400
 )
 
-// Page draws a page of the design of a template, without fields, as PNG: of the draft, or of the
-// published version if there is no draft. Pages count from 1, and side is the longer side in pixels. The
-// error is fault.NotFound if there is no such template or page.
+// Page draws a page of the design of a template as PNG, without fields. The design is that of the draft,
+// or of the published version if there is no draft. Pages count from 1, and side is the longer side in
+// pixels. The error is fault.NotFound if there is no such template or page.
 func (s *Service) Page(ctx context.Context, institutionID int64, uuid string, page, side int) ([]byte, error) {
 	v, err := s.latest(ctx, institutionID, uuid, page)
 	if err != nil {
@@ -41,7 +41,8 @@ func (s *Service) Page(ctx context.Context, institutionID int64, uuid string, pa
 	return s.render(ctx, file, page, side)
 }
 
-// latest returns the draft or the published version of a template that has a page.
+// latest returns the draft of a template, or the published version if there is no draft. The error is
+// fault.NotFound if there is no such template or page.
 func (s *Service) latest(ctx context.Context, institutionID int64, uuid string, page int) (*Version, error) {
 	t, err := s.ByUUID(ctx, institutionID, uuid)
 	if err != nil {
@@ -54,7 +55,7 @@ func (s *Service) latest(ctx context.Context, institutionID int64, uuid string, 
 	return v, nil
 }
 
-// acquire is acquireMemory for an operation that draws.
+// acquire is like acquireMemory, but returns errUnavailable if the vault cannot draw.
 func (s *Service) acquire(ctx context.Context) (release func(), err error) {
 	if s.sealer == nil {
 		return nil, errUnavailable
@@ -74,8 +75,8 @@ func (s *Service) render(ctx context.Context, file []byte, page, side int) ([]by
 	return picture, nil
 }
 
-// Shape sets the texts of the fields of a layout in the fonts of the institution, in the order of the
-// fields. The result of a field without text is empty.
+// Shape sets the texts of the fields of a layout in the fonts of the institution. The results are in the
+// order of the fields. The result of a field that is not a text is empty.
 func (s *Service) Shape(ctx context.Context, institutionID int64, l *design.Layout, v design.Values) ([]design.Shaped, error) {
 	fonts, _, err := s.institutionFonts(ctx, institutionID)
 	if err != nil {
@@ -91,10 +92,10 @@ func (s *Service) Shape(ctx context.Context, institutionID int64, l *design.Layo
 	return shaped, nil
 }
 
-// Picture draws a page of a template with values as PNG: the PDF that a certificate would be, marked as a
-// sample. The layout replaces that of the draft or of the published version if it is not nil. The error
-// is fault.Invalid with the cause design.Problems if the layout or the values cannot be drawn, and
-// fault.NotFound if there is no such template or page.
+// Picture draws a page of a certificate with values as PNG, marked as a sample. If l is nil, the layout
+// is that of the draft, or of the published version if there is no draft. The error is fault.Invalid
+// with the cause design.Problems if the layout or the values cannot be drawn, and fault.NotFound if
+// there is no such template or page.
 func (s *Service) Picture(ctx context.Context, inst *account.Institution, uuid string, l *design.Layout, v design.Values, page, side int) ([]byte, error) {
 	version, err := s.latest(ctx, inst.ID, uuid, page)
 	if err != nil {
@@ -116,13 +117,13 @@ func (s *Service) Picture(ctx context.Context, inst *account.Institution, uuid s
 	return s.drawSample(ctx, inst, d.template, d.base.PDF, l.Fill(v), page, side)
 }
 
-// drawSample draws a page of the certificate with values, marked as a sample. Its reference id and its QR
-// code look like those of a certificate, but no certificate has this reference id.
+// drawSample draws a page of a certificate with values, marked as a sample. The reference id and the QR
+// code look like those of a certificate, but no certificate can have this reference id.
 func (s *Service) drawSample(ctx context.Context, inst *account.Institution, t *design.Template, base []byte, v *design.Values, page, side int) ([]byte, error) {
 	v.Reference = cert.SampleReference(inst.Prefix)
 	file, err := s.sealed(ctx, inst, t, base, v, true)
 	if _, refused := errors.AsType[*seal.Refusal](err); refused {
-		// The QR code cannot be drawn at its place. Publish reports this.
+		// The QR code cannot be drawn at its place, so the sample has none. Publish reports this problem.
 		file, err = t.Sample(base, v, sampleMark)
 	} else if err == nil {
 		file, err = t.MarkSample(file, sampleMark)
@@ -133,9 +134,9 @@ func (s *Service) drawSample(ctx context.Context, inst *account.Institution, t *
 	return s.render(ctx, file, page, side)
 }
 
-// Preview returns the PDF that a certificate from the published version would be, marked as a sample. It
-// has no reference id, no QR code and no signature. The errors are those of Issue, for one entry. An
-// address is not required, and a certificate that exists is no problem.
+// Preview returns a PDF that shows how a certificate from the published version would look, marked as a
+// sample. It has no reference id, no QR code and no digital signature. The errors are those of Issue for
+// one entry, but the entry needs no address, and the certificate may exist already.
 func (s *Service) Preview(ctx context.Context, inst *account.Institution, uuid string, e Entry) ([]byte, error) {
 	o, err := s.published(ctx, inst.ID, uuid)
 	if err != nil {
@@ -158,10 +159,10 @@ func (s *Service) Preview(ctx context.Context, inst *account.Institution, uuid s
 	return file, nil
 }
 
-// CertificatePicture draws a page of a certificate that is not approved as PNG, marked as a sample: with its
-// own texts and a neutral scribble in place of each signature, without reference id and QR code. The error
-// is fault.BadRequest if the certificate is not made from a template, and fault.NotFound if it has no such
-// page.
+// CertificatePicture draws a page of a certificate as PNG, marked as a sample, so that a signatory can
+// see the certificate before approving it. It has a sample instead of each signature, and no reference
+// id or QR code. The error is fault.BadRequest if the certificate is not made from a template, and
+// fault.NotFound if it has no such page.
 func (s *Service) CertificatePicture(ctx context.Context, c *cert.Certificate, page, side int) ([]byte, error) {
 	if c.Template == nil || c.Template.Values == nil {
 		return nil, fault.New(fault.BadRequest, "This certificate has no template.")
@@ -192,8 +193,8 @@ func (s *Service) CertificatePicture(ctx context.Context, c *cert.Certificate, p
 	return s.render(ctx, file, page, side)
 }
 
-// Thumbnail draws the first page of the published version of a template with typical values, as PNG. The
-// errors are those of Issue.
+// Thumbnail draws the first page of a certificate from the published version of a template as PNG, with
+// sample values. The errors are those of Usable.
 func (s *Service) Thumbnail(ctx context.Context, inst *account.Institution, uuid string, side int) ([]byte, error) {
 	o, err := s.published(ctx, inst.ID, uuid)
 	if err != nil {

@@ -24,8 +24,8 @@ import (
 	"github.com/certvault/certvault/internal/vaulttest"
 )
 
-// tool runs a program on a file and returns its output. The test is skipped if the program is missing,
-// except in CI.
+// tool runs a program and returns its output. If the program is missing, tool skips the test, except in
+// CI.
 func tool(t *testing.T, name string, args ...string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
@@ -42,8 +42,8 @@ func tool(t *testing.T, name string, args ...string) string {
 	return string(out)
 }
 
-// Each certificate of a batch has exactly the texts of its row, and nothing of the person who issued it.
-// Its QR code leads to its own verification page, and its signature is valid.
+// Each certificate of a batch has exactly the texts of its entry, and not the name of the person who
+// issued it. The QR code of the first certificate contains its own address, and its signature is valid.
 func TestCertificatesShowTheirRows(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -71,7 +71,7 @@ func TestCertificatesShowTheirRows(t *testing.T) {
 		list := f.finish(t, b)
 		for i, c := range list {
 			if c.Status != cert.Approved {
-				t.Fatalf("%s is %s: %v", c.FullName, c.Status, c.Failure)
+				t.Fatalf("%s: status = %s, failure = %v, want approved", c.FullName, c.Status, c.Failure)
 			}
 			path := filepath.Join(t.TempDir(), "c.pdf")
 			ok(t, os.WriteFile(path, file(t, c, f.Certs.OpenVerified), 0o600))
@@ -85,7 +85,7 @@ func TestCertificatesShowTheirRows(t *testing.T) {
 			}
 			tool(t, "qpdf", "--check", path)
 			if out := tool(t, "pdfsig", "-nocert", path); !strings.Contains(out, "Signature is Valid") || !strings.Contains(out, "Total document signed") {
-				t.Errorf("pdfsig: %s", out)
+				t.Errorf("pdfsig = %s, want a valid signature of the total document", out)
 			}
 			picture := strings.TrimSuffix(path, ".pdf")
 			tool(t, "pdftoppm", "-r", "200", "-png", "-singlefile", path, picture)
@@ -99,12 +99,13 @@ func TestCertificatesShowTheirRows(t *testing.T) {
 			keys[c.File.Key] = true
 		}
 		if len(keys) != 1 {
-			t.Errorf("the certificates have %d bases, want one", len(keys))
+			t.Errorf("the certificates have %d bases, want 1", len(keys))
 		}
 	})
 }
 
-// refusing is a sealer that refuses each certificate, because its QR code cannot be read.
+// refusing is a sealer that refuses each certificate, because the QR code cannot be read. It records the
+// stamps.
 type refusing struct {
 	*vaulttest.Sealer
 
@@ -116,7 +117,7 @@ func (r refusing) Seal(_ context.Context, _ seal.Original, stamp seal.Stamp) (*s
 	return nil, &seal.Refusal{Code: "code_not_readable", Reason: "The QR code cannot be read at its place on the design."}
 }
 
-// A template whose QR code cannot be read is not published, and leaves no file.
+// Publish refuses a template whose QR code cannot be read, and stores no base.
 func TestPublishProvesTheCode(t *testing.T) {
 	t.Parallel()
 	var stamps []seal.Stamp
@@ -128,7 +129,7 @@ func TestPublishProvesTheCode(t *testing.T) {
 		t.Errorf("publishing: err = %v, want %s", err, template.CodeQRNotReadable)
 	}
 	if len(stamps) != 1 || stamps[0].Placement.Trusted || stamps[0].Placement.Figure != seal.CodeOnly || stamps[0].Signature != nil {
-		t.Errorf("stamps = %+v, want one at a place that is not trusted, without a signature", stamps)
+		t.Errorf("stamps = %+v, want one with only the QR code, not trusted, without a signature", stamps)
 	}
 	bases := 0
 	ok(t, f.Blobs.Walk(t.Context(), "", func(i blob.Info) error {
@@ -138,7 +139,7 @@ func TestPublishProvesTheCode(t *testing.T) {
 		return nil
 	}))
 	if tmpl, err = f.Templates.ByUUID(t.Context(), f.inst.ID, tmpl.UUID); err != nil || tmpl.Published != nil || bases != 0 {
-		t.Errorf("template = %+v with %d bases, %v, want a draft", tmpl, bases, err)
+		t.Errorf("template = %+v with %d bases, err = %v, want a draft without a base", tmpl, bases, err)
 	}
 }
 
@@ -153,7 +154,7 @@ func TestSample(t *testing.T) {
 	ok(t, os.WriteFile(path, samples, 0o600))
 	tool(t, "qpdf", "--check", path)
 	text := tool(t, "pdftotext", path, "-")
-	// The letters of the mark are apart, because it is not horizontal.
+	// pdftotext separates the letters of the mark, because the mark is not horizontal.
 	if letters := strings.Join(strings.Fields(text), ""); !strings.Contains(letters, "AmeliaHart") || !strings.Contains(letters, "SAMPLE") || strings.Contains(text, "NWU-") {
 		t.Errorf("the text of the sample is %q, want the name and SAMPLE without a reference id", text)
 	}
@@ -163,14 +164,13 @@ func TestSample(t *testing.T) {
 	if err == nil || len(out) > 0 {
 		t.Errorf("the sample has the QR code %q, want none", out)
 	}
-	// A picture in the panel has a QR code like that of a certificate, with a reference id that no
-	// certificate has.
+	// The result of Picture has a QR code with a reference id that no certificate has.
 	drawn, err := f.Templates.Picture(t.Context(), f.inst, tmpl.UUID, nil, design.Samples()[0].Values, 1, 1800)
 	ok(t, err)
 	ok(t, os.WriteFile(picture+".png", drawn, 0o600))
 	code := strings.TrimSpace(tool(t, "zbarimg", "-q", "--raw", picture+".png"))
 	if want := cert.SampleReference(f.inst.Prefix); !strings.HasSuffix(code, "/"+want) || len(want) != len(cert.WidestReference(f.inst.Prefix)) {
-		t.Errorf("the picture has the QR code %q, want the reference id %s", code, want)
+		t.Errorf("the QR code of the picture contains %q, want an address with the reference id %s", code, want)
 	}
 	for name, draw := range map[string]func() ([]byte, error){
 		"page": func() ([]byte, error) { return f.Templates.Page(t.Context(), f.inst.ID, tmpl.UUID, 1, 400) },
@@ -179,10 +179,10 @@ func TestSample(t *testing.T) {
 		},
 	} {
 		if png, err := draw(); err != nil || !strings.HasPrefix(string(png), "\x89PNG") {
-			t.Errorf("%s: %v, want a PNG", name, err)
+			t.Errorf("%s: err = %v, want a PNG", name, err)
 		}
 	}
 	if _, err := f.Templates.Page(t.Context(), f.inst.ID, tmpl.UUID, 2, 400); err == nil {
-		t.Error("page 2 of 1 was drawn")
+		t.Error("Page drew page 2 of a design with one page, want an error")
 	}
 }

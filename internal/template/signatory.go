@@ -22,7 +22,8 @@ import (
 // maxDesignation is the maximum length of a designation in code points.
 const maxDesignation = 100
 
-// CodeSignatoryLeft is a signatory of a draft who may no longer sign. Detail is the index.
+// CodeSignatoryLeft means that a signatory of a draft may no longer sign. Detail is the index of the
+// signatory, from 1.
 const CodeSignatoryLeft = "signatory_left"
 
 // Signatory is a member who must approve the certificates of a version.
@@ -31,16 +32,16 @@ type Signatory struct {
 	// Name is the current name of the person, and UUID their id. Both are empty if the person no longer
 	// exists.
 	Name, UUID string
-	// Designation is what the person is on certificates, such as "Dean".
+	// Designation is the function of the person that certificates show, such as "Dean".
 	Designation string
-	// Left reports whether the person may no longer sign: they are no member, or their role does not allow
-	// it.
+	// Left reports whether the person may no longer sign, because the person is not a member or the role
+	// does not allow it.
 	Left bool
 
 	versionID int64
 }
 
-// signers returns the signatories for drawing, with a sample instead of their signatures.
+// signers returns the signatories for drawing, with a sample instead of each signature.
 func (v *Version) signers() []design.Signatory {
 	var list []design.Signatory
 	for _, s := range v.Signatories {
@@ -49,7 +50,7 @@ func (v *Version) signers() []design.Signatory {
 	return list
 }
 
-// required returns the signatories of the certificates of a version.
+// required returns the signatories who must approve the certificates of the version.
 func (v *Version) required() cert.Signatories {
 	out := cert.Signatories{InOrder: v.InOrder}
 	for _, s := range v.Signatories {
@@ -58,7 +59,8 @@ func (v *Version) required() cert.Signatories {
 	return out
 }
 
-// SignatoriesOf returns the signatories of the certificates of a version. It is batch.Config.Signatories.
+// SignatoriesOf returns the signatories who must approve the certificates of a version. It is used as
+// batch.Config.Signatories.
 func SignatoriesOf(ctx context.Context, q db.Queryer, institutionID, versionID int64) (cert.Signatories, error) {
 	v := &Version{ID: versionID, institutionID: institutionID}
 	rows, err := q.QueryContext(ctx, `SELECT in_order FROM template_versions WHERE institution_id = $1 AND id = $2`, institutionID, versionID)
@@ -160,7 +162,8 @@ func checkSignatories(v *Version) design.Problems {
 	return problems
 }
 
-// Problems returns the reasons why a draft cannot be published, as far as they are known without drawing it.
+// Problems returns the problems that prevent the publication of a draft. It does not draw the draft, so
+// Publish may find more.
 func (v *Version) Problems() design.Problems {
 	return append(v.Layout.Check(v.Pages), checkSignatories(v)...)
 }
@@ -214,7 +217,7 @@ func (s *Service) SetSignatories(ctx context.Context, inst *account.Institution,
 	})
 }
 
-// namedTx returns the signatories that a person named.
+// namedTx checks the named signatories and returns them with their user ids.
 func namedTx(ctx context.Context, tx *db.Tx, institutionID int64, named []NamedSignatory) ([]Signatory, error) {
 	if len(named) > cert.MaxSignatories {
 		return nil, fault.OfField("signatories", fmt.Sprintf("A template can have at most %d signatories.", cert.MaxSignatories))
@@ -272,12 +275,12 @@ type Missing struct {
 	Signing
 }
 
-// Signing has two numbers of a signatory: Templates is the number of templates whose draft or published
-// version names the person, and Waiting is the number of certificates that wait for the person's approval.
+// Signing has two numbers of a signatory. Templates is the number of templates whose draft or published
+// version names the person. Waiting is the number of certificates that wait for the person's approval.
 type Signing struct{ Templates, Waiting int }
 
-// Signatories returns the signatories of an institution by the ids of the persons, who may no longer be
-// members.
+// Signatories returns the Signing of each signatory of an institution, by user id. It includes signatories
+// who are no longer members.
 func (s *Service) Signatories(ctx context.Context, institutionID int64) (map[int64]Signing, error) {
 	waiting, err := cert.AwaitedUsers(ctx, s.db, institutionID)
 	if err != nil {
@@ -324,17 +327,16 @@ func (s *Service) MissingSignatories(ctx context.Context, institutionID int64) (
 	return list, nil
 }
 
-// These are the errors of ReplaceSignatory.
 var (
 	errStillMember = fault.New(fault.Conflict, "The signatory can still sign. A replacement is possible only after the person has left or has lost the role.")
 	errNoReplacer  = fault.OfField("replacement", "Choose a member whose role allows signing.")
 )
 
-// ReplaceSignatory makes another member the signatory in place of a person who may no longer sign: in the
-// drafts and in all published and retired versions, and for the certificates that wait for the person's
-// approval. The designations and the earlier approvals do not change. The error is fault.Conflict if the
-// person may still sign, or if a version already names the replacement, and fault.Invalid if the replacement
-// may not sign.
+// ReplaceSignatory makes another member the signatory in place of a person who may no longer sign. It
+// changes all versions that name the person, and the certificates that wait for the person's approval.
+// The designations and the earlier approvals do not change. The error is fault.Conflict if the person
+// may still sign, or if a version names both the person and the replacement. It is fault.Invalid if the
+// replacement may not sign, and fault.NotFound if the person is not a signatory.
 func (s *Service) ReplaceSignatory(ctx context.Context, inst *account.Institution, userID int64, replacement string) error {
 	err := s.db.Tx(ctx, func(tx *db.Tx) error {
 		members, err := account.Signers(ctx, tx, inst.ID)

@@ -94,8 +94,8 @@ func (s *Service) removeSignatureTx(ctx context.Context, tx *db.Tx, institutionI
 	return err
 }
 
-// Signature returns the picture of the signature of a member as PNG. Callers show it only to this member. The
-// error is fault.NotFound if there is none.
+// Signature returns the picture of the signature of a member as PNG. Callers must show it only to this
+// member. The error is fault.NotFound if there is none.
 func (s *Service) Signature(ctx context.Context, institutionID, userID int64) ([]byte, error) {
 	_, picture, err := currentSignature(ctx, s.db, institutionID, userID)
 	if err == nil && picture == nil {
@@ -123,7 +123,8 @@ func currentSignature(ctx context.Context, q db.Queryer, institutionID, userID i
 	return digest, picture, nil
 }
 
-// SweepSignatures deletes the removed pictures of signatures that certificates no longer need.
+// SweepSignatures deletes the pictures of signatures that are marked as deleted and that certificates no
+// longer need.
 func (s *Service) SweepSignatures(ctx context.Context) error {
 	type removed struct {
 		institutionID, userID int64
@@ -157,8 +158,8 @@ func (s *Service) SweepSignatures(ctx context.Context) error {
 	return nil
 }
 
-// signersOf returns the signatories of a certificate of a version for drawing. Their pictures are drawn only
-// while the certificate is processed, which requires the approval of all of them.
+// signersOf returns the signatories of a certificate of a version for drawing. The pictures of their
+// signatures are included only while the certificate is processed, after all signatories have approved it.
 func (s *Service) signersOf(ctx context.Context, v *Version, c *cert.Certificate) ([]design.Signatory, error) {
 	// ReplaceSignatory keeps the number of signatories, so a certificate has as many as its version.
 	if len(v.Signatories) == 0 {
@@ -187,7 +188,7 @@ type signatureKey struct {
 	digest                string
 }
 
-// signatureCache has the pictures of signatures that were drawn last.
+// signatureCache is a cache of pictures of signatures. It is emptied when it is full.
 type signatureCache struct {
 	mu   sync.Mutex
 	list map[signatureKey]*design.SignaturePicture

@@ -83,7 +83,7 @@ func (s *Service) ByUUID(ctx context.Context, institutionID int64, uuid string) 
 	return t, s.addVersions(ctx, institutionID, []*Template{t})
 }
 
-// addVersions sets the versions of templates.
+// addVersions sets Draft and Published of templates.
 func (s *Service) addVersions(ctx context.Context, institutionID int64, list []*Template) error {
 	if len(list) == 0 {
 		return nil
@@ -112,7 +112,7 @@ func (s *Service) addVersions(ctx context.Context, institutionID int64, list []*
 	return nil
 }
 
-// CountIssued sets Issued of templates of an institution.
+// CountIssued sets the field Issued of templates of an institution.
 func (s *Service) CountIssued(ctx context.Context, institutionID int64, list ...*Template) error {
 	byID := map[int64]*Template{}
 	for _, t := range list {
@@ -168,7 +168,7 @@ func versions(ctx context.Context, q db.Queryer, where string, args ...any) ([]*
 	return list, addSignatories(ctx, q, list)
 }
 
-// Names returns the names of versions of an institution by the ids of the versions. It is
+// Names returns the names of versions of an institution by the ids of the versions. It is used as
 // batch.Config.Templates.
 func (s *Service) Names(ctx context.Context, institutionID int64, versionIDs []int64) (map[int64]batch.TemplateName, error) {
 	names, err := db.ByID(ctx, s.db, institutionID, versionIDs, func(list string) string {

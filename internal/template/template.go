@@ -1,14 +1,14 @@
 // Package template manages the templates of institutions: their versions, designs, fonts and pictures,
-// and the certificates that are issued from them. It checks each row of a list before anything is
-// stored, and draws the originals for package cert.
+// and the certificates that are issued from them. It checks all entries of a list before it stores any of
+// them, and draws the originals for package cert.
 //
 // A version is a draft, published or retired. Each change of a draft increases its revision, so that
 // two people cannot overwrite each other's changes. The design and the fields of a published version
 // never change: changing the template creates the next draft. Publishing draws the base, which all
-// certificates of the version share, and proves that the QR code can be read on it.
+// certificates of the version share, and checks that the QR code can be read on certificates.
 //
-// Package design draws and decides whether a text fits. Package batch stores the rows of a list until
-// they are certificates.
+// Package design draws certificates and decides whether a text fits. Package batch stores the entries of a
+// list until they are certificates.
 package template
 
 import (
@@ -40,13 +40,13 @@ type State string
 const (
 	// StateDraft versions can be changed, and no certificate is made from them.
 	StateDraft State = "draft"
-	// StatePublished versions are those from which certificates are issued.
+	// StatePublished versions are used to issue certificates.
 	StatePublished State = "published"
-	// StateRetired versions were published. Their certificates remain as they are.
+	// StateRetired versions were published earlier. Their certificates do not change.
 	StateRetired State = "retired"
 )
 
-// MaxEntries is the maximum number of entries of Check and Issue.
+// MaxEntries is the maximum number of entries of Issue.
 const MaxEntries = batch.MaxEntries
 
 // Template is a template of an institution.
@@ -55,10 +55,11 @@ type Template struct {
 	UUID          string
 	InstitutionID int64
 	Name          string
-	// Draft and Published are versions of the template. Each is nil if there is none.
+	// Draft and Published are the draft and the published version of the template. Each is nil if there is
+	// none.
 	Draft, Published *Version
-	// Issued is the number of certificates that were issued from the template, one by one and as entries
-	// of batches. Only Service.CountIssued sets it.
+	// Issued is the number of certificates that were issued from the template, singly or as entries of
+	// batches. Only Service.CountIssued sets it.
 	Issued     int
 	ArchivedAt *time.Time
 	CreatedAt  time.Time
@@ -79,7 +80,8 @@ type Version struct {
 	// Number counts the versions of the template, from 1.
 	Number int
 	State  State
-	// Revision counts the changes of the draft. A change names the revision on which it is based.
+	// Revision increases with each change of the draft, and does not start again with the next draft. A
+	// change names the revision on which it is based.
 	Revision int64
 	// Pages are the sizes of the pages of the design.
 	Pages  []design.Page
@@ -87,10 +89,10 @@ type Version struct {
 	// Warnings are remarks about the design.
 	Warnings []design.Warning
 	// Signatories are the members who must approve each certificate, in the order of their index. If
-	// InOrder is true, each of them is asked after the one before has approved.
+	// InOrder is true, each signatory is asked after the previous one has approved.
 	Signatories []Signatory
 	InOrder     bool
-	// PublishedAt is nil for a draft. PublishedBy is the name of the person who published the version.
+	// PublishedAt is nil for a draft. PublishedBy is the name of the actor who published the version.
 	PublishedAt *time.Time
 	PublishedBy string
 	CreatedAt   time.Time
@@ -103,7 +105,7 @@ type Version struct {
 	fonts         []string // digests in hexadecimal
 }
 
-// DesignID identifies the design of the version. It changes with the design.
+// DesignID returns an identifier of the design of the version.
 func (v *Version) DesignID() string {
 	sum := sha256.Sum256([]byte(v.designKey))
 	return hex.EncodeToString(sum[:8])
@@ -121,12 +123,12 @@ type Config struct {
 	DB     *db.DB
 	Blobs  blob.Store
 	Sealer Sealer
-	// Fonts are the fonts of the vault. If it is nil, templates cannot be drawn.
+	// Fonts are the fonts of the vault. If Fonts is nil, templates cannot be drawn.
 	Fonts   *typeset.Fonts
 	Certs   *cert.Service
 	Batches *batch.Service
 	Search  *search.Service
-	// VerifyURL returns the address in the QR code of a reference id.
+	// VerifyURL returns the address in the QR code of the certificate with the given reference id.
 	VerifyURL func(referenceID string) string
 	Now       func() time.Time
 	Log       *slog.Logger
@@ -148,14 +150,14 @@ type Service struct {
 	opened     opened
 	gallery    gallery
 	signatures signatureCache
-	// designing limits the designs that are read, published or shown at a time, because each may need
-	// memory of several times its size.
+	// designing limits the number of designs that are read, published or drawn at a time, because each may
+	// need several times its size in memory.
 	designing *semaphore.Weighted
-	// decoding limits the uploaded pictures that are decoded at a time.
+	// decoding limits the number of uploaded pictures that are decoded at a time.
 	decoding *semaphore.Weighted
 }
 
-// maxDesigning is the maximum number of designs in memory that are not in the cache.
+// maxDesigning is the maximum number of designs that are read, published or drawn at a time.
 const maxDesigning = 2
 
 // New returns a service.
@@ -178,7 +180,7 @@ var (
 	errArchived    = fault.New(fault.BadRequest, "The template is archived.")
 )
 
-// Unusable is the cause of a fault of kind Invalid: no certificate can be issued from a template.
+// Unusable is the cause of a fault of kind Invalid if no certificate can be issued from a template.
 type Unusable struct {
 	// Code is CodeNotPublished or CodeArchived.
 	Code cert.Code
@@ -193,20 +195,21 @@ func unusable(code cert.Code, message string) error {
 
 // The codes of problems of this package, in addition to those of packages cert and design.
 const (
-	// CodeNotPublished is a template without a published version.
+	// CodeNotPublished means that the template has no published version.
 	CodeNotPublished cert.Code = "template_not_published"
-	// CodeArchived is an archived template.
+	// CodeArchived means that the template is archived.
 	CodeArchived cert.Code = "template_archived"
-	// CodeSameEntry means that an entry would become the same certificate as the entry with the number
-	// Limit.
+	// CodeSameEntry means that an entry would become the same certificate as the entry with the index
+	// Limit, from 0.
 	CodeSameEntry cert.Code = "same_entry"
-	// CodeQRNotReadable is a QR code that cannot be read at its place on the design.
+	// CodeQRNotReadable means that the QR code cannot be read at its place on the design.
 	CodeQRNotReadable = "qr_not_readable"
 )
 
-// Filter selects templates of a list.
+// Filter selects the templates that List returns.
 type Filter struct {
-	// Archived selects archived templates instead of the others.
+	// Archived selects the archived templates. Without it, List returns the templates that are not
+	// archived.
 	Archived bool
 	// Search selects templates whose name contains the text.
 	Search string
@@ -218,12 +221,11 @@ type NewTemplate struct {
 	Name        string
 	// Design is a PDF, PNG or JPEG.
 	Design io.Reader
-	// BuiltIn is the name of a built-in design, Paper its paper, "a4" or "letter", and Accent its
-	// colour as "#rrggbb", or "" for that of the institution. For a PNG or JPEG, Paper is the format of
-	// the page: "a4", "letter", "16:9", or "" for the size of the picture.
+	// BuiltIn is the name of a built-in design. Paper is its paper, "a4" or "letter". Accent is its colour
+	// as "#rrggbb", or "" for the colour of the institution. For a PNG or JPEG, Paper is the format of the
+	// page: "a4", "letter", "16:9", or "" for the size of the picture.
 	BuiltIn, Paper, Accent string
-	// Language is the language of the texts of a built-in design, one of the vault. The default is
-	// English.
+	// Language is the tag of the language of the texts of a built-in design. The default is English.
 	Language string
 }
 
@@ -253,7 +255,7 @@ type Font struct {
 // Entry is a row of a list: the texts of one certificate.
 type Entry struct {
 	FullName, Email, Title, IssueDate, Details, ExpiresOn string
-	// Values are the values of the columns by name.
+	// Values are the values of the columns by the name of the column.
 	Values map[string]string
 }
 
@@ -282,7 +284,7 @@ func (e *Entry) Of(f cert.Field) *string {
 // template.
 type RowProblem = batch.Problem
 
-// ValueField returns the field of problems of a column.
+// ValueField returns the field of a problem of the value of a column.
 func ValueField(column string) cert.Field { return cert.Field(valuePrefix + column) }
 
 const valuePrefix = "values."
@@ -299,14 +301,14 @@ type Issue struct {
 	// Indexes are the indexes of the entries in the batch. If it is nil, the index of an entry is its
 	// position in Entries.
 	Indexes []int
-	// VersionID is the published or retired version from which the certificates are made, or 0 for the
-	// published one.
+	// VersionID is the id of the published or retired version from which the certificates are made, or 0
+	// for the published version.
 	VersionID int64
-	// AllowDuplicates accepts entries whose certificate exists already, or would be that of another
-	// entry. The batch rejects such an entry later, without an effect on the others.
+	// AllowDuplicates accepts entries whose certificate exists already or would be the same as that of
+	// another entry. The batch rejects these entries later, and issues certificates for all others.
 	AllowDuplicates bool
 	// Notify is the time of the mail to the recipients.
 	Notify cert.Notify
-	// Then, which may be nil, runs in the transaction that accepts the batch.
+	// Then runs in the transaction that accepts the batch. It may be nil.
 	Then func(ctx context.Context, tx *db.Tx, b *batch.Batch) error
 }

@@ -89,7 +89,7 @@ func TestVersions(t *testing.T) {
 		if saved.Name != "Diploma of 2026" || saved.Draft.Revision != 2 {
 			t.Errorf("saved = %q with revision %d, want the new name and revision 2", saved.Name, saved.Draft.Revision)
 		}
-		// Two people change the same draft.
+		// Two people change the same draft, and the second change is refused.
 		if _, err := f.Templates.Save(ctx, f.inst, tmpl.UUID, template.Draft{Revision: 1, Layout: layout()}); !fault.Is(err, fault.Conflict) {
 			t.Errorf("saving an old revision: err = %v, want Conflict", err)
 		}
@@ -104,23 +104,23 @@ func TestVersions(t *testing.T) {
 		if first.Draft != nil || first.Published.Number != 1 || first.Published.PublishedAt == nil {
 			t.Errorf("published = %+v, want version 1 without a draft", first)
 		}
-		// Only the name changes: there is no new draft.
+		// If only the name changes, Save creates no draft.
 		renamed, err := f.Templates.Save(ctx, f.inst, tmpl.UUID, template.Draft{Revision: 2, Name: "Diploma", Layout: first.Published.Layout})
 		ok(t, err)
 		if renamed.Name != "Diploma" || renamed.Draft != nil {
-			t.Errorf("renamed = %+v, want no draft", renamed)
+			t.Errorf("renamed = %+v, want the name Diploma and no draft", renamed)
 		}
 		next, err := f.Templates.Save(ctx, f.inst, tmpl.UUID, template.Draft{Revision: 2, Layout: layout(textField("grade", "{column:Grade}", 400))})
 		ok(t, err)
 		if next.Draft == nil || next.Draft.Number != 2 || next.Draft.Revision != 3 || next.Published.Number != 1 || len(next.Published.Layout.Fields) != 2 {
-			t.Errorf("after a change = %+v, want draft 2 and version 1 as it was", next)
+			t.Errorf("after a change = %+v, want draft 2, and version 1 unchanged", next)
 		}
 		second, err := f.Templates.Publish(ctx, f.inst, tmpl.UUID, 3)
 		ok(t, err)
 		versions, err := f.Templates.Versions(ctx, f.inst.ID, tmpl.UUID)
 		ok(t, err)
 		if second.Published.Number != 2 || len(versions) != 2 || versions[1].State != template.StateRetired {
-			t.Errorf("versions = %+v, want 2 published and 1 retired", versions)
+			t.Errorf("versions = %+v, want version 2 published and version 1 retired", versions)
 		}
 		ok(t, f.Templates.Archive(ctx, f.inst, tmpl.UUID))
 		if _, err := f.Templates.Save(ctx, f.inst, tmpl.UUID, template.Draft{Revision: 3, Layout: layout()}); !fault.Is(err, fault.BadRequest) {
@@ -135,25 +135,25 @@ func TestVersions(t *testing.T) {
 			return len(list)
 		}
 		if lists(false, "") != 0 || lists(true, "DIPL") != 1 || lists(true, "100%") != 0 {
-			t.Error("the archived template is not only in the list of archived ones")
+			t.Error("the archived template is missing from the list of archived templates, or is in another list")
 		}
 		ok(t, f.Templates.Unarchive(ctx, f.inst, tmpl.UUID))
 		if lists(false, "dip") != 1 {
-			t.Error("the restored template is not in the list")
+			t.Error("the list does not contain the unarchived template")
 		}
 		copied, err := f.Templates.Duplicate(ctx, f.inst, tmpl.UUID, "")
 		ok(t, err)
 		if copied.Name != "Diploma (copy)" || copied.Draft.Number != 1 || len(copied.Draft.Layout.Fields) != 3 {
-			t.Errorf("copy = %+v", copied)
+			t.Errorf("copy = %+v, want a draft named Diploma (copy) with 3 fields", copied)
 		}
 		if gone, err := f.Templates.DeleteDraft(ctx, f.inst, copied.UUID); err != nil || gone != nil {
-			t.Errorf("deleting a draft that was never published: %v, %v, want no template", gone, err)
+			t.Errorf("deleting the only version = %v, err = %v, want no template", gone, err)
 		}
 		if _, err := f.Templates.ByUUID(ctx, f.inst.ID, copied.UUID); !fault.Is(err, fault.NotFound) {
-			t.Errorf("the deleted template: err = %v, want NotFound", err)
+			t.Errorf("reading the deleted template: err = %v, want NotFound", err)
 		}
 		if _, err := f.Templates.DeleteDraft(ctx, f.inst, tmpl.UUID); !fault.Is(err, fault.BadRequest) {
-			t.Errorf("deleting no draft: err = %v, want BadRequest", err)
+			t.Errorf("deleting a draft that does not exist: err = %v, want BadRequest", err)
 		}
 		actions, err := db.Column[string](d.QueryContext(ctx, `SELECT substr(action, 10) FROM audit_entries WHERE action LIKE 'template.%' ORDER BY id`))
 		ok(t, err)
@@ -229,20 +229,20 @@ func TestOtherInstitutions(t *testing.T) {
 			}
 		}
 		if list, err := f.Templates.List(ctx, other.ID, template.Filter{}); err != nil || len(list) != 0 {
-			t.Errorf("the other institution lists %d templates, %v, want none", len(list), err)
+			t.Errorf("the other institution lists %d templates, err = %v, want 0", len(list), err)
 		}
 		if list, err := f.Templates.Fonts(ctx, other.ID); err != nil || len(list) != 0 {
-			t.Errorf("the other institution lists %d fonts, %v, want none", len(list), err)
+			t.Errorf("the other institution lists %d fonts, err = %v, want 0", len(list), err)
 		}
 		families, err := f.Templates.Families(ctx, other.ID)
 		ok(t, err)
 		for _, family := range families {
 			if family.Uploaded {
-				t.Errorf("the other institution has the uploaded family %s", family.Name)
+				t.Errorf("the other institution has the uploaded family %s, want none", family.Name)
 			}
 		}
 		if names, err := f.Templates.Names(ctx, other.ID, []int64{tmpl.Published.ID}); err != nil || len(names) != 0 {
-			t.Errorf("the other institution sees the names %v, %v", names, err)
+			t.Errorf("the other institution gets the names %v, err = %v, want none", names, err)
 		}
 		after, err := f.Templates.ByUUID(ctx, f.inst.ID, uuid)
 		ok(t, err)
@@ -266,8 +266,8 @@ func fontFile(t *testing.T) []byte {
 	return data
 }
 
-// The digests of the design, of the base and of a sample are unknown to verification. Only those of the
-// certificates are known.
+// ByDigest finds a certificate by the digest of its files, but not by the digest of the design, the base
+// or a sample.
 func TestDigestsOfBlankDesigns(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -287,19 +287,19 @@ func TestDigestsOfBlankDesigns(t *testing.T) {
 		}
 		for name, content := range map[string][]byte{"design": pdftest.Page("a design"), "base": base, "sample": sample} {
 			if match, err := f.Certs.ByDigest(t.Context(), sha256.Sum256(content)); !fault.Is(err, fault.NotFound) && (err != nil || match != nil && match.Count > 0) {
-				t.Errorf("the digest of the %s: %+v, %v, want unknown", name, match, err)
+				t.Errorf("the digest of the %s: match = %+v, err = %v, want no certificate", name, match, err)
 			}
 		}
 		for _, content := range [][]byte{original, file(t, c, f.Certs.OpenVerified)} {
 			if match, err := f.Certs.ByDigest(t.Context(), sha256.Sum256(content)); err != nil || match == nil || match.Count != 1 {
-				t.Errorf("the digest of a file of the certificate: %+v, %v, want the certificate", match, err)
+				t.Errorf("the digest of a file of the certificate: match = %+v, err = %v, want 1 certificate", match, err)
 			}
 		}
 	})
 }
 
-// Editing, archiving and deleting a template or a font change no byte of an issued certificate, and the
-// sweep of files deletes none of its files.
+// Changing or archiving a template and deleting its font do not change the files of an issued certificate.
+// The sweep of files does not delete these files.
 func TestIssuedCertificatesNeverChange(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -310,7 +310,7 @@ func TestIssuedCertificatesNeverChange(t *testing.T) {
 		again, err := f.Templates.AddFont(ctx, f.inst, "again.ttf", bytes.NewReader(fontFile(t)))
 		ok(t, err)
 		if again.ID != font.ID || again.FileName != font.FileName {
-			t.Errorf("the same font again is %+v, want the first", again)
+			t.Errorf("uploading the same font again = %+v, want the first font", again)
 		}
 		abc := textField("abc", "{details}", 400)
 		abc.Font.Family, abc.Required = font.Info.Family, false
@@ -319,7 +319,7 @@ func TestIssuedCertificatesNeverChange(t *testing.T) {
 		b, err := f.Templates.Issue(ctx, tmpl.UUID, template.Issue{Institution: f.inst, Creator: creator, Entries: []template.Entry{{FullName: "Cy Day", Email: "c@example.org", Details: "abc"}}})
 		ok(t, err)
 		before, verified := file(t, c, f.Certs.OpenOriginal), file(t, c, f.Certs.OpenVerified)
-		// All of this happens while a batch waits.
+		// The batch waits during the changes below.
 		f.republish(t, tmpl, layout())
 		ok(t, f.Templates.DeleteFont(ctx, f.inst, font.ID))
 		ok(t, f.Templates.Archive(ctx, f.inst, tmpl.UUID))
@@ -334,25 +334,26 @@ func TestIssuedCertificatesNeverChange(t *testing.T) {
 		}
 		late := f.finish(t, b)[0]
 		if late.Status != cert.Approved || late.Template.VersionID != tmpl.Published.ID {
-			t.Errorf("the waiting certificate is %s with version %d, %v, want approved with version %d", late.Status, late.Template.VersionID, late.Failure, tmpl.Published.ID)
+			t.Errorf("the waiting certificate has the status %s, version %d and failure %v, want approved with version %d", late.Status, late.Template.VersionID, late.Failure, tmpl.Published.ID)
 		}
 		if list, err := f.Templates.Fonts(ctx, f.inst.ID); err != nil || len(list) != 0 {
-			t.Errorf("fonts = %v, %v, want none", list, err)
+			t.Errorf("fonts = %v, err = %v, want none", list, err)
 		}
 		var damages []template.Damage
 		ok(t, template.CheckFiles(ctx, d, f.Blobs, func(x template.Damage) { damages = append(damages, x) }))
 		if len(damages) != 0 {
-			t.Errorf("damaged files: %v", damages)
+			t.Errorf("damaged files = %v, want none", damages)
 		}
 		ok(t, f.Blobs.Delete(ctx, c.File.Key))
 		ok(t, template.CheckFiles(ctx, d, f.Blobs, func(x template.Damage) { damages = append(damages, x) }))
 		if len(damages) != 1 || damages[0].File != "template Diploma, version 1" {
-			t.Errorf("damaged files after the base was deleted: %v, want version 1", damages)
+			t.Errorf("damaged files after the base was deleted = %v, want template Diploma, version 1", damages)
 		}
 	})
 }
 
-// A deleted font that a version keeps counts again when it is uploaded again.
+// If a deleted font is uploaded again, it counts towards the maximum number of fonts, even if its file
+// is still stored.
 func TestRestoredFontCounts(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -376,12 +377,12 @@ func TestRestoredFontCounts(t *testing.T) {
 		}
 		f.Exec(`DELETE FROM institution_fonts WHERE sha256 = $1`, []byte{0})
 		if _, err := upload(); err != nil {
-			t.Errorf("uploading a deleted font again as the 50th: %v", err)
+			t.Errorf("uploading a deleted font again as the 50th: error = %v, want nil", err)
 		}
 	})
 }
 
-// A deleted draft leaves no file, and neither does a font that no version uses.
+// No row refers to the files of a deleted draft, or of a deleted font that no version uses.
 func TestFilesOfDeletedDrafts(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -394,13 +395,13 @@ func TestFilesOfDeletedDrafts(t *testing.T) {
 			return n
 		}
 		if n := keys(); n != 2 {
-			t.Errorf("%d files, want the design and the font", n)
+			t.Errorf("BlobKeys visits %d keys, want 2, of the design and the font", n)
 		}
 		_, err = f.Templates.DeleteDraft(t.Context(), f.inst, tmpl.UUID)
 		ok(t, err)
 		ok(t, f.Templates.DeleteFont(t.Context(), f.inst, font.ID))
 		if n := keys(); n != 0 {
-			t.Errorf("%d files after the deletion, want none", n)
+			t.Errorf("BlobKeys visits %d keys after the deletion, want 0", n)
 		}
 	})
 }
@@ -422,16 +423,16 @@ func TestExportAndImport(t *testing.T) {
 		got, err := f.Templates.Import(ctx, f.other, "", bytes.NewReader(exported.Bytes()))
 		ok(t, err)
 		if got.Name != "Diploma" || len(got.Draft.Layout.Fields) != 4 || got.InstitutionID != f.other.ID {
-			t.Errorf("imported = %+v, want a draft with the same fields", got)
+			t.Errorf("imported = %+v, want Diploma of the other institution with 4 fields", got)
 		}
 		if w := got.Draft.Warnings; len(w) != 1 || w[0].Code != "font_missing" {
 			t.Errorf("warnings = %v, want the missing font", w)
 		}
 		if _, err := f.Templates.PictureFile(ctx, f.other.ID, id); err != nil {
-			t.Errorf("the picture was not imported: %v", err)
+			t.Errorf("reading the imported picture: err = %v, want nil", err)
 		}
 		if bytes.Contains(exported.Bytes(), fontFile(t)[:200]) {
-			t.Error("the file contains the font")
+			t.Error("the exported file contains the font, want only its name")
 		}
 		for name, content := range map[string][]byte{"nothing": nil, "text": []byte("x"), "a part": exported.Bytes()[:exported.Len()/2]} {
 			if _, err := f.Templates.Import(ctx, f.inst, "x", bytes.NewReader(content)); !fault.Is(err, fault.Invalid) {
@@ -459,7 +460,7 @@ func TestRefusedDesigns(t *testing.T) {
 		n.Institution = f.inst
 		_, err := f.Templates.Create(t.Context(), n)
 		if problem, ok := errors.AsType[*fault.Error](err); !ok || problem.Kind != fault.Invalid || len(problem.Fields) != 1 {
-			t.Errorf("%s: err = %v, want Invalid with a field", name, err)
+			t.Errorf("%s: err = %v, want Invalid with one field", name, err)
 		}
 	}
 	for name, content := range map[string]string{"no picture": "text", "a damaged picture": "\x89PNG\r\n\x1a\nxxxx"} {

@@ -41,7 +41,7 @@ func (s *Service) ByVersion(ctx context.Context, institutionID, versionID int64)
 	return t, found[0], nil
 }
 
-// Known returns the values of the columns that the version has.
+// Known returns those of the values whose column the version has.
 func (v *Version) Known(values map[string]string) map[string]string {
 	columns := map[string]string{}
 	for _, c := range v.Layout.Columns() {
@@ -63,8 +63,8 @@ func (s *Service) Fit(ctx context.Context, inst *account.Institution, versionID 
 
 // One is the data of a single certificate that is to be issued from a version of a template.
 type One struct {
-	// Text are the texts of the certificate as they are stored. Title is that of the template if the entry
-	// has none.
+	// Text has the texts of the certificate as they are stored. If the entry has no title, the title is
+	// that of the template.
 	Text cert.Text
 	Use  cert.TemplateUse
 	// BaseKey is the key of the base of the version.
@@ -72,8 +72,8 @@ type One struct {
 	Signatories cert.Signatories
 }
 
-// ForOne returns a single certificate from the published version of a template, or its problems. A
-// certificate that exists is no problem. The errors are those of Check.
+// ForOne returns a single certificate from the published version of a template, or the problems of the
+// entry. It does not look for existing certificates. The errors are those of Check.
 func (s *Service) ForOne(ctx context.Context, inst *account.Institution, uuid string, e Entry) (*One, []RowProblem, error) {
 	o, err := s.published(ctx, inst.ID, uuid)
 	if err != nil {
@@ -82,7 +82,7 @@ func (s *Service) ForOne(ctx context.Context, inst *account.Institution, uuid st
 	return o.one(inst, e, cert.Today(s.now()))
 }
 
-// one returns a single certificate from a version, or its problems.
+// one returns a single certificate from a version, or the problems of the entry.
 func (o *open) one(inst *account.Institution, e Entry, today string) (*One, []RowProblem, error) {
 	text, problems := o.checkEntry(0, &e, inst, cert.WidestReference(inst.Prefix), today)
 	if len(problems) > 0 {
@@ -97,9 +97,9 @@ func (o *open) one(inst *account.Institution, e Entry, today string) (*One, []Ro
 	}, nil, nil
 }
 
-// Upload returns the input for a single certificate from the published version, for the method Upload of
-// cert.Service. The errors are those of Issue for one entry, but Upload does not look for duplicates: only
-// the method of cert.Service does.
+// Upload returns the input of the Upload method of cert.Service for a single certificate from the
+// published version. The errors are those of Issue for one entry, except that this function does not
+// look for duplicates. The Upload method of cert.Service refuses them.
 func (s *Service) Upload(ctx context.Context, inst *account.Institution, creator cert.Actor, uuid string, e Entry) (cert.Upload, error) {
 	one, problems, err := s.ForOne(ctx, inst, uuid, e)
 	if err == nil {
@@ -119,10 +119,10 @@ func (s *Service) Upload(ctx context.Context, inst *account.Institution, creator
 	}, nil
 }
 
-// EntryPicture draws a page of the certificate that an entry would become as PNG, marked as a sample.
-// versionID is a published or retired version. Texts that the certificate needs and the entry lacks are
-// those of a typical sample. The error is fault.Invalid with the cause batch.Problems if a text breaks a
-// rule or does not fit, and fault.NotFound if there is no such version or page.
+// EntryPicture draws a page of the certificate of an entry as PNG, marked as a sample. versionID is the
+// id of a published or retired version. If the entry does not have all required texts, the picture shows
+// sample texts instead. The error is fault.Invalid with the cause batch.Problems if a text breaks a rule
+// or does not fit, and fault.NotFound if there is no such version or page.
 func (s *Service) EntryPicture(ctx context.Context, inst *account.Institution, versionID int64, e Entry, page, side int) ([]byte, error) {
 	o, err := s.open(ctx, inst.ID, versionID)
 	if err != nil {
@@ -147,8 +147,7 @@ func (s *Service) EntryPicture(ctx context.Context, inst *account.Institution, v
 	}, page, side)
 }
 
-// typicalExpiry returns a last day of validity three years after an issue date, or after now if there is
-// none.
+// typicalExpiry returns the day three years after issueDate, or after now if issueDate is not a date.
 func typicalExpiry(issueDate string, now time.Time) string {
 	issued, err := time.Parse(time.DateOnly, strings.TrimSpace(issueDate))
 	if err != nil {
@@ -157,7 +156,7 @@ func typicalExpiry(issueDate string, now time.Time) string {
 	return issued.UTC().AddDate(3, 0, 0).Format(time.DateOnly)
 }
 
-// fill returns an entry with typical texts instead of missing ones that a certificate needs.
+// fill returns an entry with sample texts for the required texts that e does not have.
 func (o *open) fill(e Entry, now time.Time) Entry {
 	typical := design.Samples()[0].Values
 	set := func(text *string, value string) {

@@ -45,7 +45,7 @@ const (
 	ApplicationView Permission = "certificate-application:view"
 	// ApplicationCreate allows submitting applications.
 	ApplicationCreate Permission = "certificate-application:create"
-	// ApplicationReview allows the steps of a review: claim, hold, release, approve, reject, withdraw.
+	// ApplicationReview allows all steps of a review: claim, hold, release, approve, reject and withdraw.
 	ApplicationReview Permission = "certificate-application:review"
 )
 

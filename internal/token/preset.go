@@ -6,7 +6,7 @@ type Group struct {
 	Permissions []Permission
 }
 
-// Groups lists all permissions, in the order of the form in which tokens are created.
+// Groups has all permissions, in the order of the form for new tokens.
 var Groups = []Group{
 	{"vault", []Permission{VaultCreate, VaultList, VaultView, VaultDownload, VaultUpdate, VaultRevoke}},
 	{"batches", []Permission{BatchList, BatchView, TemplateList, TemplateIssue}},
@@ -20,19 +20,19 @@ type Preset struct {
 	Permissions []Permission
 }
 
-// Presets lists the common sets.
+// Presets has the common sets of permissions.
 var Presets = []Preset{
-	// A student system that uploads or issues certificates and reads their status.
+	// For a student system that uploads or issues certificates and reads their status.
 	{"issuing", []Permission{VaultCreate, VaultList, VaultView, VaultDownload, VaultUpdate, BatchList, BatchView, TemplateList, TemplateIssue}},
-	// A report or a website that only reads. Applications are not in it, because they have answers and
-	// files that few programs need.
+	// For a report or a website that only reads. It cannot read applications, because few programs need
+	// their answers and files.
 	{"reading", []Permission{
 		VaultList, VaultView, VaultDownload, BatchList, BatchView, TemplateList, CertificateList, CertificateView, CertificateDownload, OfferList, OfferView,
 	}},
-	// A system that decides about applications.
+	// For a system that decides applications.
 	{"reviewing", []Permission{
 		OfferList, OfferView, ApplicationList, ApplicationView, ApplicationCreate, ApplicationReview, TemplateList, CertificateView, CertificateDownload,
 	}},
-	// Administration.
+	// For administration.
 	{"everything", All},
 }

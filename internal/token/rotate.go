@@ -19,12 +19,12 @@ func (t *Token) ValidAt(now time.Time) bool {
 	return t.RevokedAt == nil && (t.ExpiresAt == nil || t.ExpiresAt.After(now))
 }
 
-// Rotate creates a token that replaces another token. The new token has the same name, permissions
-// and lifetime as the old token, counted from now. Its lifetime is the original one, even if the old
-// token has already been rotated. The old token continues to work for the overlap, so that programs
-// can change to the new token, but never longer than without the rotation. If the overlap is 0, the
-// old token is revoked. Rotate refuses a token that no longer works. It returns the new token, its
-// secret and the changed old token.
+// Rotate creates a token that replaces another token. The new token has the name and the permissions
+// of the old token. Its lifetime begins now and is as long as that of the old token before the first
+// rotation of the old token. The old token continues to work for the overlap, so that programs can
+// change to the new token, but not longer than without the rotation. If the overlap is 0, the old
+// token is revoked. Rotate refuses a token that no longer works. It returns the new token, its secret
+// and the changed old token.
 func (s *Service) Rotate(ctx context.Context, institutionID, id int64, overlap time.Duration) (created *Token, secret string, old *Token, err error) {
 	if overlap < 0 || overlap > MaxOverlap {
 		return nil, "", nil, fault.OfField("overlap", fmt.Sprintf("The old token can continue to work for at most %d days.", MaxOverlap/(24*time.Hour)))
@@ -68,7 +68,7 @@ func (s *Service) Rotate(ctx context.Context, institutionID, id int64, overlap t
 	return created, secret, old, nil
 }
 
-// lifetimeTx returns the lifetime of a token before its first rotation, or 0 if it did not expire.
+// lifetimeTx returns the lifetime of a token before its first rotation, or 0 if it had no expiry then.
 func lifetimeTx(ctx context.Context, tx *db.Tx, t *Token) (time.Duration, error) {
 	var stored sql.NullInt64
 	if err := tx.QueryRowContext(ctx, `SELECT lifetime FROM tokens WHERE id = $1`, t.ID).Scan(&stored); err != nil {
@@ -84,7 +84,7 @@ func lifetimeTx(ctx context.Context, tx *db.Tx, t *Token) (time.Duration, error)
 	}
 }
 
-// micros returns a time as it is stored, or nil if t is nil.
+// micros returns a time in microseconds, as it is stored, or nil if t is nil.
 func micros(t *time.Time) *int64 {
 	if t == nil {
 		return nil

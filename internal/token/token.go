@@ -1,6 +1,6 @@
-// Package token creates, checks and revokes API tokens. A token is created once, shown once, stored
-// as a hash, belongs to an institution and has a set of permissions. The API, not this package,
-// decides what a permission allows.
+// Package token creates, checks and revokes API tokens. A token belongs to an institution and has a set
+// of permissions. Its secret is shown once, and only the hash of the secret is stored. The API, not this
+// package, decides what a permission allows.
 package token
 
 import (
@@ -44,8 +44,8 @@ type Token struct {
 	// Hint is the beginning of the secret, by which the owner recognizes the token.
 	Hint        string
 	Permissions []Permission
-	// Creator is the name of the actor who created the token. It is empty for tokens that are older
-	// than this field.
+	// Creator is the name of the actor who created the token. It is empty for tokens that were created
+	// before this field existed.
 	Creator    string
 	CreatedAt  time.Time
 	ExpiresAt  *time.Time
@@ -67,7 +67,7 @@ type Service struct {
 	touched map[int64]time.Time
 }
 
-// New returns a service; now is its clock.
+// New returns a service. now is its clock.
 func New(d *db.DB, now func() time.Time) *Service {
 	return &Service{db: d, now: now, touched: map[int64]time.Time{}}
 }
@@ -125,8 +125,8 @@ func insertTx(ctx context.Context, tx *db.Tx, t *Token) (secret string, err erro
 		t.InstitutionID, t.Name, account.HashSecret(secret), t.Hint, join(t.Permissions), t.Creator, db.Micros(t.CreatedAt), micros(t.ExpiresAt)).Scan(&t.ID)
 }
 
-// generate returns a secret of 178 random bits with a checksum, so that a
-// scanner of repositories can distinguish a real token from a similar string.
+// generate returns a secret of 178 random bits with a checksum. With the checksum, a scanner of
+// repositories can distinguish a real token from a similar string.
 func generate() (string, error) {
 	var b strings.Builder
 	b.WriteString(prefix)
@@ -152,8 +152,8 @@ func checksum(random string) string {
 	return string(digits[:])
 }
 
-// wellFormed reports whether a text has the form of a token and a correct checksum, so that other
-// texts need no query of the database.
+// wellFormed reports whether a text has the form of a secret and a correct checksum. Other texts need no
+// query of the database.
 func wellFormed(secret string) bool {
 	random, ok := strings.CutPrefix(secret, prefix)
 	if !ok || len(random) != secretLen+checksumLen {
@@ -164,7 +164,7 @@ func wellFormed(secret string) bool {
 
 const columns = `id, institution_id, name, hint, permissions, creator, created_at, expires_at, last_used_at, revoked_at`
 
-// scan reads a token from a row, and the columns after those of the token into more.
+// scan reads a token from a row. It scans the columns that follow those of the token into more.
 func scan(row interface{ Scan(dest ...any) error }, more ...any) (*Token, error) {
 	var t Token
 	var permissions string
@@ -182,7 +182,7 @@ func scan(row interface{ Scan(dest ...any) error }, more ...any) (*Token, error)
 	return &t, nil
 }
 
-// withInstitution reads a token and its institution. Its conditions follow.
+// withInstitution is a query for a token and its institution. The caller appends the condition.
 const withInstitution = `
 	SELECT t.id, t.institution_id, t.name, t.hint, t.permissions, t.creator, t.created_at, t.expires_at, t.last_used_at, t.revoked_at, ` +
 	account.InstitutionColumns + `
@@ -199,8 +199,8 @@ func scanWithInstitution(row *sql.Row) (*Token, *account.Institution, error) {
 
 // Authenticate returns the token with a secret, and the institution of the token. The error is
 // fault.Unauthorized if the secret is malformed or the token is unknown, expired or revoked, and
-// fault.Forbidden if the institution is disabled. Only in the last case, the token is returned
-// together with an error. The query uses the hash of the secret, so that the response time reveals
+// fault.Forbidden if the institution is disabled. With fault.Forbidden, Authenticate also returns the
+// token and the institution. The query uses the hash of the secret, so that the response time reveals
 // nothing about the secret.
 func (s *Service) Authenticate(ctx context.Context, secret string) (*Token, *account.Institution, error) {
 	if !wellFormed(secret) {

@@ -43,7 +43,7 @@ func TestTokenOfDisabledInstitution(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got, _, err := s.Authenticate(ctx, secret); !fault.Is(err, fault.Forbidden) || got == nil {
-			t.Fatalf("Authenticate = %v, error %v; want the token, for the limit of requests, and fault.Forbidden", got, err)
+			t.Fatalf("Authenticate = %v, error %v; want the token and fault.Forbidden", got, err)
 		}
 		// A request that was authenticated before the institution was disabled must not be committed.
 		if err := d.Tx(ctx, func(tx *db.Tx) error { return s.CheckTx(ctx, tx, created) }); !fault.Is(err, fault.Forbidden) {
@@ -53,7 +53,7 @@ func TestTokenOfDisabledInstitution(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, _, err := s.Authenticate(ctx, secret); err != nil {
-			t.Fatalf("after enabling: error = %v", err)
+			t.Fatalf("after the institution was enabled: error = %v, want nil", err)
 		}
 	})
 }
@@ -78,7 +78,7 @@ func TestTokenLifecycle(t *testing.T) {
 			t.Fatal(err)
 		}
 		if len(stored) != 32 || bytes.Contains(stored, []byte(secret[4:])) {
-			t.Fatal("the secret is not stored as a SHA-256 hash")
+			t.Fatal("the stored hash has the wrong length or contains the secret, want 32 bytes")
 		}
 		got, inst, err := s.Authenticate(ctx, secret)
 		if err != nil || got.ID != created.ID || got.InstitutionID != mine || inst.ID != mine || inst.Prefix != "AAA" || got.Name != "CI" {
@@ -104,10 +104,10 @@ func TestTokenLifecycle(t *testing.T) {
 		revoked := now
 		now = now.Add(time.Second)
 		if err := s.Revoke(ctx, mine, created.ID); err != nil {
-			t.Fatalf("revoking a revoked token: error = %v", err)
+			t.Fatalf("revoking a revoked token: error = %v, want nil", err)
 		}
 		if list, err := s.List(ctx, mine); err != nil || !list[0].RevokedAt.Equal(revoked) {
-			t.Errorf("the second revocation changed the time of the revocation, or List failed: error %v", err)
+			t.Errorf("the token does not have the time of the first revocation, or List failed: error %v", err)
 		}
 		entries, _, err := audit.New(d).List(ctx, mine, audit.Filter{Action: "token"}, "", 10)
 		if err != nil || len(entries) != 2 || entries[0].Action != audit.TokenRevoked || entries[1].Action != audit.TokenCreated || entries[1].Subject.Name != "CI" ||
@@ -181,13 +181,13 @@ func TestTouchWritesAtMostOnceAMinute(t *testing.T) {
 			t.Fatal(err)
 		}
 		if list, err = s.List(t.Context(), inst); err != nil || !list[0].LastUsedAt.Equal(now) {
-			t.Fatalf("last used at %v, want the time a minute later; error %v", list[0].LastUsedAt, err)
+			t.Fatalf("last used at %v, want the time of the last use; error %v", list[0].LastUsedAt, err)
 		}
 	})
 }
 
-// The new token has the permissions of the old token. The old token works for the overlap, but
-// never longer than without the rotation.
+// The new token has the permissions of the old token. The old token works for the overlap, but not
+// longer than without the rotation.
 func TestRotation(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -210,25 +210,25 @@ func TestRotation(t *testing.T) {
 		created, secret, before, err := s.Rotate(ctx, mine, old.ID, 24*time.Hour)
 		if err != nil || created.Name != "CI" || !slices.Equal(created.Permissions, old.Permissions) || created.Creator != "Jane Doe" ||
 			!created.ExpiresAt.Equal(now.AddDate(0, 0, 90)) || !before.ExpiresAt.Equal(now.Add(24*time.Hour)) {
-			t.Fatalf("Rotate = %+v, %+v, error %v; want a new token with a full lifetime, and the end of the old token after the overlap", created, before, err)
+			t.Fatalf("Rotate = %+v, %+v, error %v; want a new token that expires in 90 days and an old token that expires after the overlap", created, before, err)
 		}
 		works := func(secret string) bool {
 			_, _, err := s.Authenticate(ctx, secret)
 			return err == nil
 		}
 		if !works(secret) || !works(oldSecret) {
-			t.Error("a token does not work during the overlap, want both to work")
+			t.Error("a token does not work during the overlap, want both tokens to work")
 		}
 		now = now.Add(24 * time.Hour)
 		if !works(secret) || works(oldSecret) {
-			t.Error("after the overlap the old token works or the new token does not")
+			t.Error("after the overlap, the old token works or the new token does not, want only the new token to work")
 		}
 		if _, _, _, err := s.Rotate(ctx, mine, old.ID, 0); !fault.Is(err, fault.BadRequest) {
 			t.Errorf("rotating an expired token: error = %v, want fault.BadRequest", err)
 		}
 		_, third, before, err := s.Rotate(ctx, mine, created.ID, 0)
 		if err != nil || before.RevokedAt == nil || works(secret) || !works(third) {
-			t.Errorf("rotation without an overlap: the old token is %+v, want it revoked, and only the new token works; error %v", before, err)
+			t.Errorf("rotation without an overlap: the old token is %+v, want it revoked and only the new token to work; error %v", before, err)
 		}
 		now = now.AddDate(0, 0, 89).Add(12 * time.Hour)
 		list, err := s.List(ctx, mine)
@@ -242,7 +242,8 @@ func TestRotation(t *testing.T) {
 	})
 }
 
-// A token that is rotated again during its overlap passes the lifetime of the first rotation to the new token.
+// If a token is rotated again during its overlap, the new token has the lifetime that the old token had
+// before its first rotation.
 func TestRotationDuringTheOverlap(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

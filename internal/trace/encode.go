@@ -49,7 +49,7 @@ type (
 		Key   string `json:"key"`
 		Value value  `json:"value"`
 	}
-	// value has either of its fields.
+	// value has exactly one of its fields.
 	value struct {
 		String *string `json:"stringValue,omitempty"`
 		Int    *string `json:"intValue,omitempty"`
@@ -57,15 +57,15 @@ type (
 )
 
 const (
-	// The bits of the flags that say whether the parent is in another process
-	// (opentelemetry/proto/trace/v1).
+	// isRemote means that the parent is in another process. Without hasIsRemote, this is unknown
+	// (SpanFlags, opentelemetry/proto/trace/v1).
 	hasIsRemote = 1 << 8
 	isRemote    = 1 << 9
 	// statusError is STATUS_CODE_ERROR.
 	statusError = 2
 )
 
-// message returns the request for spans, of which there is at least one.
+// message returns the request that contains the spans of list, which must not be empty.
 func message(list []sdktrace.ReadOnlySpan, version string) request {
 	spans := make([]span, len(list))
 	for i, s := range list {

@@ -19,23 +19,23 @@ import (
 )
 
 const (
-	// maxQueued is the maximum number of spans that wait to be sent. Further spans are lost.
+	// maxQueued is the maximum number of spans in the queue. If the queue is full, further spans are lost.
 	maxQueued = 4096
 	// maxSent is the maximum number of spans of one request.
 	maxSent = 512
-	// sendDelay is the time for which a span waits for further spans of the same request.
+	// sendDelay is the time for which the first span of a request waits for further spans.
 	sendDelay = time.Second
-	// sendTime limits a request to the collector.
+	// sendTime is the timeout of a request to the collector.
 	sendTime = 5 * time.Second
-	// stopTime limits the requests after Shutdown was called.
+	// stopTime is the time between the call of Shutdown and the cancellation of all requests.
 	stopTime = 2 * time.Second
 	// logInterval is the minimum time between two messages about spans that could not be sent.
 	logInterval = time.Minute
-	// maxAnswer is the number of bytes that are read of a response.
+	// maxAnswer is the maximum number of bytes that are read from a response.
 	maxAnswer = 64 << 10
 )
 
-// errQueueFull is the reason for lost spans while the collector accepts others.
+// errQueueFull is the reason for lost spans if the last request succeeded.
 var errQueueFull = errors.New("the collector is slower than this server records spans")
 
 // sender sends spans to a collector. Recording a span never waits for the collector.
@@ -48,7 +48,7 @@ type sender struct {
 	queue       chan sdktrace.ReadOnlySpan
 	stop, ended chan struct{}
 	stopping    sync.Once
-	// requests is the context of the requests. It ends stopTime after Shutdown was called.
+	// requests is the context of the requests. It is canceled stopTime after the call of Shutdown.
 	requests context.Context //nolint:containedctx // it belongs to the sender, not to a request
 	cancel   context.CancelFunc
 
@@ -141,7 +141,7 @@ func (s *sender) run() {
 	}
 }
 
-// finish sends list and what is in the queue.
+// finish sends the spans of list and of the queue.
 func (s *sender) finish(list []sdktrace.ReadOnlySpan) {
 	for {
 		for len(list) < maxSent && len(s.queue) > 0 {
@@ -155,8 +155,8 @@ func (s *sender) finish(list []sdktrace.ReadOnlySpan) {
 	}
 }
 
-// send sends spans. If this fails, they are lost: a collector that is not available would otherwise fill
-// the memory.
+// send sends spans. If this fails, the spans are lost. Spans that were kept would fill the memory while
+// the collector is not available.
 func (s *sender) send(list []sdktrace.ReadOnlySpan) {
 	rejected, err := s.post(list)
 	s.sent.Add(int64(len(list)) - rejected)
@@ -164,8 +164,8 @@ func (s *sender) send(list []sdktrace.ReadOnlySpan) {
 	s.report(err)
 }
 
-// report logs how many spans were lost since the last message, at most once in logInterval. err is the
-// error of the last request, or nil.
+// report logs the number of spans that were lost since the last message, at most once in logInterval.
+// err is the error of the last request, or nil.
 func (s *sender) report(err error) {
 	lost := s.lost.Load()
 	if lost == s.loggedLost || time.Since(s.loggedAt) < logInterval {
@@ -179,7 +179,8 @@ func (s *sender) report(err error) {
 	s.loggedAt, s.loggedLost = time.Now(), lost
 }
 
-// post returns the number of spans that the collector did not accept. The error may be nil.
+// post sends spans, and returns the number of spans that the collector did not accept. If the number is
+// not 0, err is the reason.
 func (s *sender) post(list []sdktrace.ReadOnlySpan) (rejected int64, err error) {
 	all := int64(len(list))
 	body, err := json.Marshal(message(list, s.version))
