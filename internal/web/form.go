@@ -8,8 +8,8 @@ import (
 
 var errForeign = fault.New(fault.Forbidden, "This request came from another site. Open the page here and try again.")
 
-// SameOrigin rejects the requests of a browser that come from another origin, except GET, HEAD and
-// OPTIONS. It checks Sec-Fetch-Site, or Origin if Sec-Fetch-Site is missing.
+// SameOrigin rejects requests that a page of another origin sends, except GET, HEAD and OPTIONS. It checks
+// the header Sec-Fetch-Site, or Origin if Sec-Fetch-Site is missing.
 func SameOrigin(render Renderer, next http.Handler) http.Handler {
 	protection := http.NewCrossOriginProtection()
 	protection.SetDenyHandler(Handler(render, func(http.ResponseWriter, *http.Request) error { return errForeign }))

@@ -31,7 +31,7 @@ type Links struct {
 	now  func() time.Time
 }
 
-// NewLinks returns Links below a base URL; now is the clock.
+// NewLinks returns Links for a vault with the given base URL. now returns the current time.
 func NewLinks(base string, ring *keyring.Ring, now func() time.Time) *Links {
 	return &Links{base: base, ring: ring, now: now}
 }
@@ -39,7 +39,7 @@ func NewLinks(base string, ring *keyring.Ring, now func() time.Time) *Links {
 // To returns the URL of a path of the vault.
 func (l *Links) To(path string) string { return l.base + path }
 
-// Verify returns the URL of the public page of a reference id.
+// Verify returns the URL of the public page of the certificate with a reference id.
 func (l *Links) Verify(referenceID string) string {
 	return l.base + "/verify/" + url.PathEscape(referenceID)
 }
@@ -50,8 +50,8 @@ func (l *Links) QRCode(referenceID string) string { return l.Verify(referenceID)
 // Barcode returns the URL of a reference id's barcode.
 func (l *Links) Barcode(referenceID string) string { return l.Verify(referenceID) + "/barcode.svg" }
 
-// File returns the capability URL of a file. For one day, the URL grants access to the file without
-// a token.
+// File returns the capability URL of a file. The URL grants access to the file without a token, for
+// 24 hours.
 func (l *Links) File(uuid string, kind Kind) (string, error) {
 	end := strconv.FormatInt(l.now().Add(linkLife).Unix(), 10)
 	mac, err := l.mac(uuid, string(kind), end)
@@ -63,7 +63,8 @@ func (l *Links) File(uuid string, kind Kind) (string, error) {
 
 func encode(mac []byte) string { return base64.RawURLEncoding.EncodeToString(mac) }
 
-// FileAllowed reports whether a request for a file has a valid signature and has not expired.
+// FileAllowed reports whether query, the query of a capability URL, has a valid signature and has not
+// expired.
 func (l *Links) FileAllowed(uuid, kind string, query url.Values) (bool, error) {
 	end := query.Get("expires")
 	seconds, err := strconv.ParseInt(end, 10, 64)
@@ -74,12 +75,12 @@ func (l *Links) FileAllowed(uuid, kind string, query url.Values) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	// The text is compared, not the decoded bytes, because two texts can decode to the same bytes.
+	// Compare the texts, because two different texts can decode to the same bytes.
 	return hmac.Equal([]byte(encode(mac)), []byte(query.Get("signature"))), nil
 }
 
-// mac returns the MAC of the parts of a capability URL. No part of a URL that File creates contains
-// the separator.
+// mac returns the MAC of the parts of a capability URL. The separator is a line feed, which no part of a
+// URL from File contains.
 func (l *Links) mac(uuid, kind, end string) ([]byte, error) {
 	return l.ring.MAC(keyring.CapabilityURL, []byte(strings.Join([]string{uuid, kind, end}, "\n")))
 }

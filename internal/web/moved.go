@@ -8,11 +8,11 @@ import (
 
 // Moved is the error of a page whose path contains a former slug. Package page renders it as a redirect.
 type Moved struct {
-	// From is the segment of the path with the former slug, and To is the current slug.
+	// From is the former slug in the path. To is the current slug.
 	From, To string
 }
 
-// CheckSlug returns a *Moved if the slug in a path is not the current one of its institution.
+// CheckSlug returns a *Moved if inPath, the slug in a path, is not the current slug of the institution.
 func CheckSlug(inPath, current string) error {
 	if inPath == current {
 		return nil
@@ -20,12 +20,12 @@ func CheckSlug(inPath, current string) error {
 	return &Moved{From: inPath, To: current}
 }
 
-// Error names both slugs, for the log.
+// Error returns a message with both slugs, for the log.
 func (m *Moved) Error() string { return "the slug " + m.From + " is now " + m.To }
 
 // Redirect redirects a request to the same path and query with the current slug. The status is 308, so
-// that a form is submitted again (RFC 9110, 15.4.9). Browsers must ask again each time, because the
-// institution can get its former slug back.
+// that a browser submits a form again (RFC 9110, 15.4.9). Browsers must not use a cached redirect without
+// asking the vault, because the institution can get its former slug back.
 func (m *Moved) Redirect(w http.ResponseWriter, r *http.Request) {
 	segments := strings.Split(r.URL.EscapedPath(), "/")
 	for i, s := range segments {

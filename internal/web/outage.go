@@ -13,21 +13,22 @@ import (
 )
 
 const (
-	// outageRetry is the Retry-After of responses during an outage. A database that restarts needs
-	// a few seconds.
+	// outageRetry is the default Retry-After of a response with the status 503. A restart of the database
+	// takes a few seconds.
 	outageRetry   = 10 * time.Second
 	outageMessage = "The vault cannot answer now. Please try again in a moment."
 )
 
-// fileOutages are the errors of a file system that cannot work at the moment.
+// fileOutages are the errors of a file system that cannot be used at the moment.
 var fileOutages = []error{
 	syscall.EIO, syscall.EROFS, syscall.ENOSPC, syscall.EDQUOT, syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.ENODEV, syscall.ESTALE,
 	syscall.ETIMEDOUT, fs.ErrPermission,
 }
 
-// IsOutage reports whether the cause of an error is that the database or the file store cannot work
-// at the moment. Such an error has no kind, because a domain package cannot determine whether a
-// transaction was committed before the connection broke. The response still has the status 503.
+// IsOutage reports whether err was caused by a database or a file store that cannot be used at the moment.
+// It returns false for a fault with a kind other than Internal. Domain packages usually return an outage
+// without a kind, because they cannot determine whether a transaction was committed before the connection
+// broke. Its status is still 503.
 func IsOutage(err error) bool {
 	if err == nil || fault.KindOf(err) != fault.Internal {
 		return false
@@ -51,8 +52,8 @@ func Status(err error) int {
 	return statuses[fault.KindOf(err)]
 }
 
-// withOutage returns fault.Unavailable with the cause err if err is an outage, and any other error
-// unchanged.
+// withOutage returns an error of the kind Unavailable with the cause err if err is an outage. Otherwise it
+// returns err.
 func withOutage(err error) error {
 	if !IsOutage(err) {
 		return err

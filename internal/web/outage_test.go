@@ -16,8 +16,8 @@ import (
 	"github.com/certvault/certvault/internal/web"
 )
 
-// TestOutageIsUnavailableWithRetryAfter checks that the response to a temporary error of the
-// database or the file store is 503, and that each response 503 has a Retry-After.
+// TestOutageIsUnavailableWithRetryAfter checks that a temporary error of the database or the file store
+// has the status 503, and that each response with the status 503 has the header Retry-After.
 func TestOutageIsUnavailableWithRetryAfter(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -38,7 +38,7 @@ func TestOutageIsUnavailableWithRetryAfter(t *testing.T) {
 		w := httptest.NewRecorder()
 		web.WriteJSONError(w, secure(http.MethodGet, "/"), tc.err)
 		if w.Code != tc.status || w.Header().Get("Retry-After") != tc.retry || web.Status(tc.err) != tc.status {
-			t.Errorf("%s: status = %d, Retry-After = %q, want %d and %q, and the same result of Status", name, w.Code, w.Header().Get("Retry-After"), tc.status, tc.retry)
+			t.Errorf("%s: status = %d, Retry-After = %q, want %d and %q, and the same status from Status", name, w.Code, w.Header().Get("Retry-After"), tc.status, tc.retry)
 		}
 	}
 }

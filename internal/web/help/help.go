@@ -1,6 +1,7 @@
-// Package help owns the help pages: the documentation in docs as one site below /help, with a search.
-// The pages are rendered when the vault is built (see the command gen), and are embedded in one
-// compressed file, which is read at the first request.
+// Package help owns the help pages: the documentation in docs as pages below /help, with a search.
+// The command gen renders the pages before the build and writes them to one compressed file, which the
+// vault embeds. The vault decompresses the file at the first request
+// for a page.
 package help
 
 import (
@@ -21,7 +22,7 @@ import (
 //go:embed templates
 var templates embed.FS
 
-// Assets has the assets of the help pages.
+// Assets contains the style of the help pages.
 //
 //go:embed assets
 var Assets embed.FS
@@ -71,7 +72,8 @@ func (p *Pages) Handler() (http.Handler, error) {
 	return web.Throttled(p.Limit, p.view.Render, web.Routes(mux, p.view.Render)), nil
 }
 
-// markup returns the content of a page in which links keep the language of the address.
+// markup replaces the marks in the content of a page, so that links keep the language that the address
+// selects.
 func markup(g *page.Page, content string) template.HTML {
 	language := ""
 	if g.Chosen {
@@ -80,16 +82,16 @@ func markup(g *page.Page, content string) template.HTML {
 	return template.HTML(strings.ReplaceAll(content, book.Mark, language)) //nolint:gosec // the vault embeds it
 }
 
-// card is a part with links to its topics, in the language of the reader.
+// card is the name of a part, with the links to its pages.
 type card struct {
 	Name   string
 	Topics []topic
 }
 
-// topic is a link to a page. Language is the tag of the language of the page.
+// topic is a link to a page. Language is the tag of the language of the title and the page.
 type topic struct{ Path, Title, Language string }
 
-// topicOf returns the link to a page in a language, or in English.
+// topicOf returns the link to a page in a language, or in English if the page is not translated.
 func topicOf(part *book.Part, e *book.Entry, language string) topic {
 	if e.Pages[language] == nil {
 		language = english
@@ -99,7 +101,7 @@ func topicOf(part *book.Part, e *book.Entry, language string) topic {
 
 const english = "en"
 
-// topics returns the links to the pages of a part.
+// topics returns the links to the pages of a part, without hidden pages.
 func topics(part *book.Part, language string) (list []topic) {
 	for i := range part.Entries {
 		if !part.Entries[i].Hidden {
@@ -146,13 +148,13 @@ type shown struct {
 	Part string
 	// Language and Direction are those of the content.
 	Language, Direction string
-	// Topics are the pages of the part.
+	// Topics are the links to the pages of the part, without hidden pages.
 	Topics         []topic
 	Path           string
 	Previous, Next *topic
 }
 
-// Contents returns the main sections of a page, or nothing if there are few.
+// Contents returns the sections of level 2, or nil if there are fewer than three.
 func (s *shown) Contents() (list []book.Section) {
 	for _, section := range s.Sections {
 		if section.Level == 2 {
@@ -205,8 +207,8 @@ func (p *Pages) show(r *http.Request, part *book.Part, e *book.Entry) *shown {
 	return s
 }
 
-// picture writes a picture that a page contains. A picture keeps its address when it changes, so
-// browsers may cache it only for a limited time.
+// picture writes a picture of a page. A changed picture keeps its address, so browsers may cache a picture
+// only for one hour.
 func (p *Pages) picture(w http.ResponseWriter, r *http.Request) error {
 	content, err := pictures.ReadFile("pages/pictures/" + r.PathValue("file"))
 	if err != nil {

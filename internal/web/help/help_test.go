@@ -19,7 +19,7 @@ import (
 	"github.com/certvault/certvault/internal/web/page"
 )
 
-// manual has the help pages and their book.
+// manual has the handler of the help pages, and their book.
 type manual struct {
 	t       *testing.T
 	handler http.Handler
@@ -58,7 +58,6 @@ func (m *manual) get(target string) *httptest.ResponseRecorder {
 	return w
 }
 
-// elements returns the elements of markup.
 func elements(t *testing.T, markup string) (list []*html.Node) {
 	t.Helper()
 	doc, err := html.Parse(strings.NewReader(markup))
@@ -82,7 +81,7 @@ func attribute(n *html.Node, key string) string {
 	return ""
 }
 
-// all calls f for each version of each page.
+// all calls f for each page in each of its languages.
 func (m *manual) all(f func(path, language string, p *book.Page, translated bool)) {
 	for _, part := range m.book.Parts {
 		for _, e := range part.Entries {
@@ -94,8 +93,7 @@ func (m *manual) all(f func(path, language string, p *book.Page, translated bool
 }
 
 // TestLinks checks that each page is shown in its language. It also checks that each link to a help
-// page keeps the language and leads to an existing page and, if the link has a fragment, to an existing
-// anchor.
+// page keeps the language, and that the page and the id in the fragment exist.
 func TestLinks(t *testing.T) {
 	t.Parallel()
 	m := newManual(t)
@@ -105,7 +103,7 @@ func TestLinks(t *testing.T) {
 		target := path + "?lang=" + language
 		w := m.get(target)
 		if w.Code != http.StatusOK || w.Header().Get("Content-Language") != language || strings.Contains(w.Body.String(), book.Mark) || strings.Contains(w.Body.String(), "<!--") {
-			t.Errorf("%s: status = %d, header %v; want the page in its language, without marks and comments", target, w.Code, w.Header())
+			t.Errorf("%s: status = %d, header %v; want 200, the language of the page, no marks and no comments", target, w.Code, w.Header())
 		}
 		titles := 0
 		for _, n := range elements(t, w.Body.String()) {
@@ -127,7 +125,7 @@ func TestLinks(t *testing.T) {
 			}
 			if source := attribute(n, "src"); n.Data == "img" && strings.HasPrefix(source, Root) {
 				if got := m.get(source); got.Code != http.StatusOK || attribute(n, "alt") == "" {
-					t.Errorf("%s: the picture %s has the status %d and the text %q", target, source, got.Code, attribute(n, "alt"))
+					t.Errorf("%s: the picture %s has the status %d and the text %q, want 200 and a text", target, source, got.Code, attribute(n, "alt"))
 				}
 			}
 		}
@@ -139,13 +137,13 @@ func TestLinks(t *testing.T) {
 		address, anchor, _ := strings.Cut(to, "#")
 		u, err := url.Parse(address)
 		if err != nil || u.Query().Get("lang") == "" {
-			t.Errorf("the link %s does not keep the language, error %v", to, err)
+			t.Errorf("the link %s has no language, want the parameter lang; error %v", to, err)
 		}
 		if u.Path == Root {
 			continue
 		}
 		if w := m.get(address); w.Code != http.StatusOK || anchor != "" && !strings.Contains(w.Body.String(), `id="`+anchor+`"`) && !slices.Contains(ids[address], mustUnescape(anchor)) {
-			t.Errorf("the link %s leads nowhere: status = %d", to, w.Code)
+			t.Errorf("the link %s: status = %d, want 200 and a page with the id in the fragment", to, w.Code)
 		}
 	}
 }
@@ -158,8 +156,8 @@ func mustUnescape(s string) string {
 	return text
 }
 
-// TestTranslations checks that translated pages exist in every language, and have the same headings,
-// lists, tables, pictures and code in each.
+// TestTranslations checks that each translated page exists in every language, with the same sequence of
+// headings, lists, table rows, pictures and code blocks.
 func TestTranslations(t *testing.T) {
 	t.Parallel()
 	m := newManual(t)
@@ -179,15 +177,15 @@ func TestTranslations(t *testing.T) {
 				case p == nil && part.Translated:
 					t.Errorf("docs/help/%s/%s/%s.md is missing", l.Tag, part.Name, e.Name)
 				case p != nil && !slices.Equal(outline(p), outline(e.Pages[english])):
-					t.Errorf("docs/help/%s/%s/%s.md has other headings, lists, tables or pictures than the page in English:\n%q\n%q", l.Tag, part.Name, e.Name, outline(p), outline(e.Pages[english]))
+					t.Errorf("docs/help/%s/%s/%s.md: elements =\n%q, want those of the English page:\n%q", l.Tag, part.Name, e.Name, outline(p), outline(e.Pages[english]))
 				}
 			}
 		}
 	}
 }
 
-// TestLabels checks that all bold texts of the pages for registrars and recipients are texts of the
-// interface, in the language of the page.
+// TestLabels checks that each bold text of a translated page is a text of the interface in the same
+// language.
 func TestLabels(t *testing.T) {
 	t.Parallel()
 	m := newManual(t)
@@ -202,7 +200,7 @@ func TestLabels(t *testing.T) {
 	}
 	count := 0
 	m.all(func(path, language string, p *book.Page, translated bool) {
-		// Markdown does not recognize some combinations of asterisks and punctuation.
+		// Markdown does not always render asterisks next to punctuation as bold text.
 		if translated && strings.Contains(p.HTML, "**") {
 			t.Errorf("%s in %s has asterisks that are not rendered", path, language)
 		}
@@ -217,7 +215,7 @@ func TestLabels(t *testing.T) {
 		}
 	})
 	if count == 0 {
-		t.Error("no translated page has a bold text")
+		t.Error("no translated page has a bold text, want at least one")
 	}
 }
 
@@ -244,14 +242,14 @@ func TestSearch(t *testing.T) {
 			}
 		}
 		if w.Code != http.StatusOK || !strings.HasPrefix(got, tc.first) || tc.first == "" && got != "" {
-			t.Errorf("%q in %s: status = %d, first result %q, want %q", tc.query, tc.language, w.Code, got, tc.first)
+			t.Errorf("%q in %s: status = %d, first result %q, want 200 and the prefix %q (if empty, no result)", tc.query, tc.language, w.Code, got, tc.first)
 		}
 	}
 	if w := m.get("/help?q=" + strings.Repeat("x", 101)); w.Code != http.StatusBadRequest {
 		t.Errorf("a long query: status = %d, want 400", w.Code)
 	}
 	if w := m.get("/help?q=%3Cb%3E"); strings.Contains(w.Body.String(), "<b>") {
-		t.Errorf("the query is not escaped: %s", w.Body)
+		t.Errorf("the page contains the query as markup, want it escaped: %s", w.Body)
 	}
 }
 
@@ -263,11 +261,11 @@ func TestUntranslatedPages(t *testing.T) {
 	body := m.get("/help/operator/operations?lang=ar").Body.String()
 	for _, want := range []string{`<html lang="ar" dir="rtl">`, `<article lang="en" dir="ltr">`} {
 		if !strings.Contains(body, want) {
-			t.Errorf("the page has no %s", want)
+			t.Errorf("the page does not contain %s", want)
 		}
 	}
 	if w := m.get("/help/operator?lang=ar"); w.Code != http.StatusSeeOther || w.Header().Get("Location") != "/help/operator/first-hour?lang=ar" {
-		t.Errorf("a part: status = %d, header %v, want a redirect to its first page", w.Code, w.Header())
+		t.Errorf("the address of a part: status = %d, header %v, want 303 to its first page", w.Code, w.Header())
 	}
 	for _, path := range []string{"/help/unknown", "/help/operator/unknown", "/help/pictures/unknown.png", "/help/pictures/..%2Fbook.json.zst"} {
 		if w := m.get(path); w.Code != http.StatusNotFound {
@@ -276,7 +274,7 @@ func TestUntranslatedPages(t *testing.T) {
 	}
 }
 
-// maxPictures is the maximum size of all pictures in bytes.
+// maxPictures is the maximum total size of the pictures in bytes.
 const maxPictures = 600_000
 
 func TestPicturesAreSmall(t *testing.T) {
@@ -293,7 +291,7 @@ func TestPicturesAreSmall(t *testing.T) {
 		return err
 	})
 	if err != nil || size == 0 || size > maxPictures {
-		t.Errorf("the pictures have %d bytes, want at most %d, error %v", size, maxPictures, err)
+		t.Errorf("the pictures have %d bytes, want 1 to %d; error %v", size, maxPictures, err)
 	}
 }
 

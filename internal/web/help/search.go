@@ -25,24 +25,24 @@ const (
 
 // Weights of a result.
 const (
-	titleWord = 10
-	mostWords = 5
-	guide     = 3
+	titleWord = 10 // for each word of the query in the title
+	mostWords = 5  // at most, for the occurrences of one word in the text
+	guide     = 3  // added for a translated page, and subtracted for a hidden page
 )
 
-// index has the sections of all pages. A search scans all of them, so that it also finds parts of
+// index has the sections of all pages. A search scans all sections, so that it also finds parts of
 // words, and words of languages that are written without spaces. A scan takes about a millisecond.
 type index struct{ entries []entry }
 
-// entry is a section in the form in which it is searched.
+// entry is a section. title and text are folded.
 type entry struct {
 	part, path, language, page string
 	section                    *book.Section
 	title, text                string
-	// translated reports whether the page exists in every language. If it does not, a search in any language
-	// also finds the English page.
+	// translated reports whether the page exists in every language. If not, it exists only in English, and a
+	// search in any language finds it.
 	translated bool
-	// hidden reports whether the page is left out of lists of pages.
+	// hidden reports whether the page is missing from the lists of pages.
 	hidden bool
 }
 
@@ -62,32 +62,32 @@ func newIndex(b *book.Book) *index {
 			}
 		}
 	}
-	// The order of the languages in a map is random. Within a language, keep the order of the book.
+	// The order of a map is random. A stable sort by language keeps the order of the book in each language.
 	slices.SortStableFunc(x.entries, func(a, b entry) int { return cmp.Compare(a.language, b.language) })
 	return x
 }
 
-// fold returns a text in lower case and without marks, such as accents.
+// fold returns s in lower case and without combining marks, such as accents.
 func fold(s string) string {
 	t := transform.Chain(norm.NFD, runes.Remove(runes.In(unicode.Mn)), norm.NFC)
 	folded, _, err := transform.String(t, s)
 	if err != nil {
-		folded = s // it is not valid UTF-8
+		folded = s // after an error, keep the marks
 	}
 	return strings.ToLower(folded)
 }
 
-// result is a section that has all words of a search.
+// result is a section that contains all words of a query.
 type result struct {
-	// Part is the name of the part, and Path the address of the section.
+	// Part is the name of the part. Path is the address of the section.
 	Part, Path, Page, Title, Language, Excerpt string
 
 	score int
 }
 
-// search returns the sections with all words, in the reader's language and, where pages are not
-// translated, in English. The sections with the highest score are first: a word in the title counts
-// more than a word in the text.
+// search returns the sections that contain all words of the query, at most maxResults. It searches the
+// pages in the given language, and the pages that exist only in English. The sections with the highest
+// score are first.
 func (x *index) search(query, language string) (list []result) {
 	words := strings.Fields(fold(query))
 	if len(words) == 0 {
@@ -116,8 +116,8 @@ func (x *index) search(query, language string) (list []result) {
 		if !all {
 			continue
 		}
-		// Guides, which are translated, come before references. Hidden pages, which are the records of
-		// architecture decisions, come last.
+		// Guides are translated and rank higher. Hidden pages are records of architecture decisions and rank
+		// lower.
 		switch {
 		case e.translated:
 			score += guide
@@ -134,10 +134,11 @@ func (x *index) search(query, language string) (list []result) {
 	return list[:min(len(list), maxResults)]
 }
 
-// excerpt returns the part of a text around a position in its folded form.
+// excerpt returns at most maxExcerpt characters of text, and an ellipsis where it cuts the text. at is the
+// position of a word in folded, in bytes. If at is len(folded), the excerpt is the beginning of text.
 func excerpt(text, folded string, at int) string {
 	all := []rune(text)
-	// Folding removes characters, so the position is an estimate.
+	// Folding can remove characters, so the position in text is an estimate.
 	first := 0
 	if at < len(folded) {
 		first = max(0, utf8.RuneCountInString(folded[:at])-maxExcerpt/3)
@@ -157,7 +158,6 @@ func excerpt(text, folded string, at int) string {
 	return part
 }
 
-// results is the data of the page of results.
 type results struct {
 	Query   string
 	Results []result
@@ -165,7 +165,7 @@ type results struct {
 
 var errQuery = fault.New(fault.BadRequest, "The search text is longer than 100 characters.")
 
-// search shows the sections with the words in the parameter q.
+// search shows the results for the query in the parameter q.
 func (p *Pages) search(w http.ResponseWriter, r *http.Request) error {
 	query := strings.TrimSpace(r.URL.Query().Get("q"))
 	if utf8.RuneCountInString(query) > maxQuery || !utf8.ValidString(query) {

@@ -35,9 +35,9 @@ func (d *document) curl(method, path string, o *operation) string {
 	return strings.Join(lines, " \\\n    ")
 }
 
-// curlAccept returns the options for the response. A PDF is saved under the name that the vault
-// sends, and a picture under the name in the URL. Plain text needs no option. Other responses are
-// requested as JSON.
+// curlAccept returns the options for the response. For a PDF, curl saves a file with the name that the
+// vault sends. For an SVG picture, it saves a file with the name in the URL. Plain text needs no option.
+// For all other operations, curl requests JSON.
 func (d *document) curlAccept(o *operation) []string {
 	for _, r := range o.Responses {
 		if r.Name != "200" {
@@ -77,7 +77,7 @@ func (d *document) curlBody(b *requestBody) []string {
 	return lines
 }
 
-// compact removes line breaks and indentation from JSON.
+// compact returns indented JSON on one line.
 func compact(indented string) string {
 	lines := strings.Split(indented, "\n")
 	for i := range lines {

@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// document is the part of an OpenAPI 3.1 document that the pages show, in the order of the file.
+// document is the part of an OpenAPI 3.1 document that the pages show. Paths and other lists have the order
+// of the file. base is the base URL of the vault, and json is the whole document.
 type document struct {
 	Info       info              `json:"info"`
 	Tags       []tag             `json:"tags"`
@@ -32,7 +33,7 @@ type tag struct {
 	Description string `json:"description"`
 }
 
-// pathItem has the operations of a path. Their names are the methods in lower case.
+// pathItem has the operations of a path by the method in lower case, such as "get".
 type pathItem = ordered[*operation]
 
 type operation struct {
@@ -100,10 +101,10 @@ type schema struct {
 	OneOf             []*schema        `json:"oneOf"`
 }
 
-// types has the types of a schema.
+// types are the types that a schema allows, such as "string" and "null".
 type types []string
 
-// UnmarshalJSON reads one name or a list of names.
+// UnmarshalJSON reads the name of one type, or a list of names.
 func (t *types) UnmarshalJSON(text []byte) error {
 	if text[0] == '[' {
 		return json.Unmarshal(text, (*[]string)(t))
@@ -154,7 +155,7 @@ func (o *ordered[T]) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// read reads the document and sets base as its only server.
+// read parses text, an OpenAPI document in JSON, and sets base as its only server.
 func read(text []byte, base string) (*document, error) {
 	doc := &document{base: base}
 	if err := json.Unmarshal(text, doc); err != nil {
@@ -168,7 +169,7 @@ func read(text []byte, base string) (*document, error) {
 	return doc, err
 }
 
-// withServer returns the document without white space, with base as its only server.
+// withServer returns text, an OpenAPI document in JSON, without white space. base is its only server.
 func withServer(text []byte, base string) ([]byte, error) {
 	var compact bytes.Buffer
 	if err := json.Compact(&compact, text); err != nil {
@@ -191,7 +192,7 @@ func withServer(text []byte, base string) ([]byte, error) {
 }
 
 // resolveAll replaces references to parameters, headers and responses with the components.
-// References to schemas are resolved later, by document.schema.
+// The method schema resolves references to schemas later.
 func (d *document) resolveAll() error {
 	for _, paths := range []ordered[pathItem]{d.Paths, d.Webhooks} {
 		for _, path := range paths {
@@ -225,8 +226,7 @@ func (d *document) resolve(o *operation) error {
 	return nil
 }
 
-// follow replaces a value with the component that its reference names. Without a reference, it does
-// nothing.
+// follow replaces the value at place with the component that ref names. If ref is empty, it does nothing.
 func follow[T any](place *T, ref, kind string, from map[string]T) error {
 	if ref == "" {
 		return nil
@@ -240,9 +240,9 @@ func follow[T any](place *T, ref, kind string, from map[string]T) error {
 	return nil
 }
 
-// schema returns a schema merged with the schema that it refers to. Keywords next to a reference
-// also apply (JSON Schema Core 2020-12, 8.2.3.1). schema merges only these: the description, the
-// required members, and the constants of members. If the reference is unknown, schema returns s.
+// schema returns s merged with the schema that s refers to, because keywords next to a reference also
+// apply (JSON Schema Core 2020-12, 8.2.3.1). It merges only the description, the required members, and the
+// constants of members. If s has no reference or an unknown one, schema returns s.
 func (d *document) schema(s *schema) *schema {
 	if s.Ref == "" {
 		return s

@@ -1,7 +1,7 @@
 // Package openapi owns the description of the vault's HTTP interface: one OpenAPI document, which
-// is available at /openapi.json and as pages under /docs. People edit openapi.yaml. The embedded
-// openapi.json is generated from it. A test compares the document with the routes of the other
-// packages.
+// is available at /openapi.json and as pages under /docs. People edit openapi.yaml. The command gen
+// converts it to openapi.json, which the vault embeds. A test of package app compares the document with
+// the routes of the vault.
 package openapi
 
 import (
@@ -29,8 +29,8 @@ const policy = "default-src 'none'; style-src 'self'; img-src 'self'; base-uri '
 
 var errNoPage = fault.New(fault.NotFound, "There is no such page.")
 
-// Docs has the document and its pages. The first request renders both. Rendering at the start would
-// make every start slower, and most vaults never show the pages.
+// Docs has the document and its pages. The first request renders both, because rendering at the start
+// would make every start slower.
 type Docs struct {
 	counter  *limit.Counter
 	rendered func() (*rendered, error)
@@ -40,13 +40,13 @@ type Docs struct {
 	patterns []string
 }
 
-// rendered is the document, and its pages by name.
+// rendered is the document, and the pages by the names in their URLs.
 type rendered struct {
 	json  *content
 	pages map[string]*content
 }
 
-// content is the response of a route.
+// content is a response: its body, its ETag and its media type.
 type content struct {
 	body []byte
 	tag  string
@@ -58,8 +58,8 @@ func newContent(kind string, body []byte) *content {
 	return &content{body: body, kind: kind, tag: base64.RawURLEncoding.EncodeToString(sum[:12])}
 }
 
-// New returns the document and its pages for a vault at a base URL. counter limits the requests of
-// each address. If drill is true, each page shows that the vault is a drill of a restore.
+// New returns the document and its pages for a vault with the given base URL. counter limits the requests
+// of each client address. If drill is true, each page shows that the vault is a drill of a restore.
 func New(base string, counter *limit.Counter, drill bool) (*Docs, error) {
 	d := &Docs{counter: counter, assets: map[string]*content{}}
 	var err error
@@ -88,7 +88,7 @@ func (v *view) drawAll(base string) (*rendered, error) {
 	return r, nil
 }
 
-// Handler returns the handler of all routes.
+// Handler returns the handler for all routes.
 func (d *Docs) Handler() http.Handler {
 	mux := http.NewServeMux()
 	route := func(pattern string, f web.Func) {
@@ -107,7 +107,8 @@ func (d *Docs) Handler() http.Handler {
 	return web.Routes(mux, d.render)
 }
 
-// Patterns returns the patterns of the routes, except for assets. Call Handler first.
+// Patterns returns the patterns of the routes, without the route of assets. The list is empty before
+// Handler is called.
 func (d *Docs) Patterns() []string { return d.patterns }
 
 func (d *Docs) document(w http.ResponseWriter, r *http.Request) error {
@@ -131,8 +132,8 @@ func (d *Docs) page(w http.ResponseWriter, r *http.Request) error {
 	return p.serve(w, r)
 }
 
-// asset writes a style or an image. The name of the file contains a digest, so browsers may cache
-// the file without a time limit.
+// asset writes a style or an image. The name of the file contains a digest of its content, so browsers
+// may cache it for a year.
 func (d *Docs) asset(w http.ResponseWriter, r *http.Request) error {
 	a, ok := d.assets[r.PathValue("file")]
 	if !ok {

@@ -63,7 +63,7 @@ func TestDocumentHasBaseURL(t *testing.T) {
 	}
 	for name, hook := range doc.Webhooks {
 		if len(hook.Post.Parameters) == 0 {
-			t.Errorf("the webhook %s has no headers", name)
+			t.Errorf("the webhook %s has no parameters, want at least one header", name)
 		}
 	}
 	if w.Code != http.StatusOK || w.Header().Get("Content-Type") != "application/json" {
@@ -74,8 +74,8 @@ func TestDocumentHasBaseURL(t *testing.T) {
 	}
 }
 
-// The document describes the maximum depth of pages, the status 422 for deeper pages, and the
-// cursor, which has no limit. Every list with pages also has a cursor.
+// TestDocumentOfLists checks that the description of the parameter page contains the maximum depth, the
+// status 422 and the cursor. It also checks that every list with pages has a cursor and the status 422.
 func TestDocumentOfLists(t *testing.T) {
 	t.Parallel()
 	_, h := newDocs(t, 0)
@@ -112,7 +112,7 @@ func TestDocumentOfLists(t *testing.T) {
 		}
 		lists++
 		if !refs["#/components/parameters/Cursor"] || operations["get"].Responses["422"] == nil {
-			t.Errorf("%s has pages, but no cursor or no status 422", path)
+			t.Errorf("%s has the parameter page, but not both the parameter cursor and the status 422", path)
 		}
 	}
 	if lists < 4 {
@@ -126,27 +126,27 @@ var (
 	unresolved = regexp.MustCompile(`%!|<no value>|\{\{|ZgotmplZ`)
 )
 
-// TestPages checks that every page loads only assets of the vault, and that every link has a
-// target.
+// TestPages checks that every page loads only assets of the vault, and that the target of every link
+// exists.
 func TestPages(t *testing.T) {
 	t.Parallel()
 	d, h := newDocs(t, 0)
 	all, err := d.rendered()
 	if err != nil || len(all.pages) < 20 {
-		t.Fatalf("rendering the pages: %v; want at least 20 pages", err)
+		t.Fatalf("error = %v, want at least 20 pages and no error", err)
 	}
 	for name := range all.pages {
 		target := strings.TrimSuffix("/docs/"+name, "/")
 		w := get(h, target)
 		body := w.Body.String()
 		if w.Code != http.StatusOK || w.Header().Get("Content-Security-Policy") != policy || !strings.HasPrefix(w.Header().Get("Content-Type"), "text/html") {
-			t.Errorf("%s: status = %d, want 200 with the policy and text/html; header %v", target, w.Code, w.Header())
+			t.Errorf("%s: status = %d, header %v; want 200, the policy and text/html", target, w.Code, w.Header())
 		}
 		if found := foreign.FindString(body); found != "" {
 			t.Errorf("%s contains %s, which the policy forbids", target, found)
 		}
 		if found := unresolved.FindString(body); found != "" {
-			t.Errorf("%s contains %s, which is the mark of a failed template action", target, found)
+			t.Errorf("%s contains %s, want no output of a failed template action", target, found)
 		}
 		for _, m := range address.FindAllStringSubmatch(body, -1) {
 			path, fragment, _ := strings.Cut(m[1], "#")
@@ -162,13 +162,13 @@ func TestPages(t *testing.T) {
 				}
 			}
 			if fragment != "" && !strings.Contains(page, `id="`+fragment+`"`) {
-				t.Errorf("%s has a link to %s, but there is no such id", target, m[1])
+				t.Errorf("%s has a link to %s, but the linked page has no element with this id", target, m[1])
 			}
 		}
 	}
 	for name, a := range d.assets {
 		if strings.Contains(string(a.body), "http") && !strings.HasSuffix(name, ".svg") || strings.Contains(string(a.body), "url(") {
-			t.Errorf("%s contains the URL of another resource", name)
+			t.Errorf("%s contains a URL, want none", name)
 		}
 	}
 }
@@ -206,11 +206,11 @@ func TestUnknownPage(t *testing.T) {
 	for _, target := range []string{"/docs/no-such-page", "/docs/assets/no-such-file", "/docs/a/b/c"} {
 		w := get(h, target)
 		if w.Code != http.StatusNotFound || !strings.Contains(w.Body.String(), "<h1>Not Found</h1>") || w.Header().Get("Content-Security-Policy") != policy {
-			t.Errorf("%s: status = %d, want 404 as a page with the policy; body %s", target, w.Code, w.Body)
+			t.Errorf("%s: status = %d, want 404, an HTML page and the policy; body %s", target, w.Code, w.Body)
 		}
 		w = get(h, target, "Accept", "application/json")
 		if w.Code != http.StatusNotFound || !json.Valid(w.Body.Bytes()) {
-			t.Errorf("%s: status = %d, want 404 as JSON; body %s", target, w.Code, w.Body)
+			t.Errorf("%s: status = %d, want 404 and JSON; body %s", target, w.Code, w.Body)
 		}
 	}
 }
@@ -220,11 +220,11 @@ func TestPagesAreLimited(t *testing.T) {
 	_, h := newDocs(t, 2)
 	for i, want := range []int{200, 200, 429} {
 		if w := get(h, "/docs"); w.Code != want || w.Header().Get("X-RateLimit-Limit") != "2" {
-			t.Errorf("request %d: status = %d, X-RateLimit-Limit = %q, want the limit 2 and the statuses 200, 200, 429", i, w.Code, w.Header().Get("X-RateLimit-Limit"))
+			t.Errorf("request %d: status = %d, X-RateLimit-Limit = %q, want %d and \"2\"", i, w.Code, w.Header().Get("X-RateLimit-Limit"), want)
 		}
 	}
 	if w := get(h, "/openapi.json"); w.Code != http.StatusTooManyRequests || w.Header().Get("Retry-After") == "" || !json.Valid(w.Body.Bytes()) {
-		t.Errorf("/openapi.json: status = %d, want 429 with Retry-After, as JSON; body %s", w.Code, w.Body)
+		t.Errorf("/openapi.json: status = %d, want 429, Retry-After and JSON; body %s", w.Code, w.Body)
 	}
 }
 
@@ -251,7 +251,7 @@ func TestReadInvalidDocument(t *testing.T) {
 		"no servers":                  "paths: {}",
 	} {
 		if _, err := read([]byte(text), base); err == nil {
-			t.Errorf("reading a document with %s: no error, want one", name)
+			t.Errorf("document with %s: no error, want one", name)
 		}
 	}
 }

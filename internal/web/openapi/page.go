@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// page is one page: the introduction, an operation or an error.
+// page is the data of one page: the introduction, an operation or an error.
 type page struct {
 	Title string
 	// Current is the id of the operation on this page, for the navigation.
@@ -19,7 +19,7 @@ type page struct {
 	Intro   *introView
 	Shown   *operationView
 	Error   string
-	// Drill means that the vault is a drill of a restore.
+	// Drill reports whether the vault is a drill of a restore.
 	Drill bool
 }
 
@@ -67,15 +67,15 @@ type field struct {
 	Name, In, Type string
 	Required       bool
 	Description    string
-	// Rules are the constraints on a value.
+	// Rules are the constraints on a value, and its default.
 	Rules []string
 }
 
-// webhooks is the tag of the events that the vault sends.
+// webhooks is the tag of the events in the document.
 const webhooks = "Webhooks"
 
-// pagesOf returns the pages of a document by their names in the URL. The name of the introduction
-// is empty.
+// pagesOf returns the pages of a document by the names in their URLs. The name of the introduction is
+// empty.
 func pagesOf(d *document) map[string]*page {
 	nav := d.nav()
 	pages := map[string]*page{"": {
@@ -177,12 +177,12 @@ func (d *document) bodies(content ordered[*mediaType]) []bodyView {
 	return list
 }
 
-// maxNesting is the maximum depth of the members of a schema on a page.
+// maxNesting is the maximum depth of a member on a page. The members of a body have the depth 0.
 const maxNesting = 6
 
-// fields returns the members of an object and of its nested objects, up to maxNesting levels of
-// nesting. The members of a nested object follow the object, and their names are paths, such as
-// data.status. For alternatives, fields returns the members of the first alternative.
+// fields returns the members of an object, and of nested objects up to the depth maxNesting. The members of
+// a nested object follow the object, and their names are paths, such as data.status or data[].status. For
+// alternatives (oneOf), fields returns the members of the first.
 func (d *document) fields(prefix string, s *schema, depth int) []field {
 	s = d.schema(s)
 	if s.Items != nil {
@@ -212,12 +212,12 @@ func (d *document) fields(prefix string, s *schema, depth int) []field {
 	return list
 }
 
-// plainPattern returns the pattern of the name of a form field in a readable form.
+// plainPattern returns the pattern for the names of form fields in a readable form, such as fields[<key>].
 func plainPattern(pattern string) string {
 	return strings.NewReplacer(`[0-9]{1,6}`, "<n>", `[a-z0-9_]+`, "<key>", `\`, "", "^", "", "$", "").Replace(pattern)
 }
 
-// typeOf returns the type of a schema in a readable form.
+// typeOf returns the type of a schema as text, such as "array of string or null".
 func typeOf(d *document, s *schema) string {
 	if len(s.OneOf) > 0 {
 		names := make([]string, len(s.OneOf))
@@ -241,7 +241,7 @@ func typeOf(d *document, s *schema) string {
 	return strings.Join(names, " or ")
 }
 
-// rulesOf returns the constraints on a value.
+// rulesOf returns the constraints on a value, and its default, as text.
 func rulesOf(s *schema) []string {
 	var rules []string
 	if s.Const != nil {

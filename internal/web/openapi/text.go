@@ -5,20 +5,20 @@ import "strings"
 // block is a paragraph, a heading or a list of a description.
 type block struct {
 	Heading string
-	// ID is the id of a heading, for links to it.
+	// ID is the id of the heading in HTML.
 	ID    string
 	Text  []span
 	Items [][]span
 }
 
-// span is a part of a text. It is plain text or code.
+// span is a piece of plain text or code.
 type span struct {
 	Text string
 	Code bool
 }
 
-// blocks parses a description: paragraphs separated by blank lines, headings with "## ", lists with
-// "- ", and `code`. The document uses no other Markdown.
+// blocks parses a description. It supports paragraphs, headings that begin with "## ", lists whose items
+// begin with "- ", and `code`. Blank lines separate the blocks.
 func blocks(description string) []block {
 	var list []block
 	for part := range strings.SplitSeq(strings.TrimSpace(description), "\n\n") {

@@ -24,12 +24,12 @@ var assetFiles embed.FS
 // view renders pages.
 type view struct {
 	template *template.Template
-	// drill shows the banner of a drill on every page.
+	// drill reports whether the vault is a drill of a restore.
 	drill bool
 }
 
-// newView parses the templates and adds the assets to served. The name of each asset contains its
-// digest.
+// newView parses the templates and adds the assets to served. The name of each asset contains a digest of
+// its content.
 func newView(served map[string]*content) (*view, error) {
 	names := map[string]string{}
 	entries, err := fs.ReadDir(assetFiles, "assets")
@@ -70,8 +70,8 @@ func (v *view) draw(p *page) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// render writes an error as JSON if the request accepts JSON or is for /openapi.json, and otherwise
-// as a page.
+// render writes an error as JSON if the header Accept contains application/json or the path is
+// /openapi.json, and otherwise as a page.
 func (d *Docs) render(w http.ResponseWriter, r *http.Request, err error) {
 	if accept := r.Header.Get("Accept"); strings.Contains(accept, "application/json") || r.URL.Path == "/openapi.json" {
 		web.WriteJSONError(w, r, err)

@@ -8,9 +8,9 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// Mark follows the path of each link to a page of the vault. If the address of the shown page selects a
-// language, the vault replaces the mark with the query parameter of that language. Otherwise it removes
-// the mark.
+// Mark follows the path of each link to a page of the vault. If the address of a request selects a
+// language, the vault replaces the mark with the query of this language, such as "?lang=de". Otherwise
+// it removes the mark.
 const Mark = "~lang~"
 
 // Book has all help pages.
@@ -42,16 +42,16 @@ type Part struct {
 type Entry struct {
 	// Name is a part of the address, such as "first-hour".
 	Name string `json:"name"`
-	// Hidden reports whether the page is left out of lists of pages. Other pages link to it.
+	// Hidden reports whether the page is missing from the lists of pages. The search finds it.
 	Hidden bool `json:"hidden,omitempty"`
-	// Pages are the versions of the page by the tag of their language. English is always there.
+	// Pages has the page in each of its languages, by the tag of the language. It always has English.
 	Pages map[string]*Page `json:"pages"`
 }
 
 // Page is one page in one language.
 type Page struct {
 	Title string `json:"title"`
-	// HTML is the content as trusted markup, with Mark after the paths of links.
+	// HTML is the content as trusted markup, with Mark in the links to pages of the vault.
 	HTML string `json:"html"`
 	// Sections are the parts of the page, each with its heading. The first has the title of the page.
 	Sections []Section `json:"sections"`
@@ -68,7 +68,7 @@ type Section struct {
 	Text string `json:"text"`
 }
 
-// Encode returns the book in a compressed form, which is the same on every machine.
+// Encode returns the book as compressed JSON. The result is the same on every machine.
 func (b *Book) Encode() ([]byte, error) {
 	text, err := json.Marshal(b)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Command gen renders the help pages, which are Markdown in docs, and writes the files that the binary
-// embeds. docs/help/contents.txt lists the pages. A link that leads nowhere is an error.
+// Command gen renders the help pages from the Markdown files that docs/help/contents.txt lists, and writes
+// the files that the binary embeds. A relative link to a missing file or heading is an error.
 package main
 
 import (
@@ -26,14 +26,14 @@ func main() {
 	}
 }
 
-// folder is the folder of the pages that exist only for the help.
+// folder is the folder of contents.txt and of the pages that exist only for the help.
 const folder = "docs/help"
 
 // source is a page before it is rendered.
 type source struct {
-	// file is its path in the repository.
+	// file is the path of the Markdown file in the repository.
 	file string
-	// address is its path in the vault.
+	// address is the path of the page in the vault, such as /help/operator/install.
 	address  string
 	language string
 	pages    map[string]*book.Page
@@ -93,7 +93,8 @@ func write(root, to string, b *book.Book, pictures map[string]bool) error {
 	return os.WriteFile(filepath.Join(to, "book.json.zst"), data, 0o644) //nolint:gosec // the pages are public
 }
 
-// contents reads docs/help/contents.txt. It returns the book without pages, and the files of all pages.
+// contents reads docs/help/contents.txt. It returns the book, whose entries have no pages yet, and the
+// sources of all pages.
 func contents(root string) (*book.Book, []*source, error) {
 	text, err := os.ReadFile(filepath.Join(root, folder, "contents.txt"))
 	if err != nil {
@@ -134,7 +135,7 @@ func contents(root string) (*book.Book, []*source, error) {
 			}
 			file = filepath.ToSlash(file)
 			if hidden && path.Base(file) == "README.md" {
-				continue // contents.txt lists the README on a line of its own
+				continue // a separate line of contents.txt lists the README
 			}
 			name := pageName(file)
 			entry := book.Entry{Name: name, Hidden: hidden, Pages: map[string]*book.Page{}}
@@ -156,7 +157,8 @@ func contents(root string) (*book.Book, []*source, error) {
 	return b, sources, nil
 }
 
-// pageName returns the name of a page in its address. For a README, it is the name of its folder.
+// pageName returns the last part of the address of the page that a file contains. For README.md, it is
+// the name of the folder.
 func pageName(file string) string {
 	name := strings.TrimSuffix(path.Base(file), ".md")
 	if name == "README" {

@@ -27,10 +27,10 @@ import (
 	"github.com/certvault/certvault/internal/web/help/book"
 )
 
-// pictureFolder is the folder of the pictures.
 const pictureFolder = "docs/help/pictures"
 
-// markdown is GitHub's Markdown as far as the documentation uses it. Raw HTML is left out.
+// markdown supports the parts of GitHub's Markdown that the documentation uses. It does not render raw
+// HTML.
 var markdown = goldmark.New(
 	goldmark.WithExtensions(extension.NewTable()),
 	goldmark.WithParserOptions(parser.WithAutoHeadingID()),
@@ -47,7 +47,7 @@ type document struct {
 func parse(content []byte) *document {
 	d := &document{text: content, ids: ids{}}
 	d.root = markdown.Parser().Parse(text.NewReader(content), parser.WithContext(parser.NewContext(parser.WithIDs(d.ids))))
-	// A page has one heading of level 1. Some documents have several, so the others become level 2.
+	// A page has one heading of level 1. Some documents have more: all except the first become level 2.
 	first := true
 	for n := d.root.FirstChild(); n != nil; n = n.NextSibling() {
 		if h, ok := n.(*ast.Heading); ok && h.Level == 1 {
@@ -60,7 +60,7 @@ func parse(content []byte) *document {
 	return d
 }
 
-// ids are the ids of the headings of a page, as GitHub forms them.
+// ids are the ids of the headings of a page. They are the same as on GitHub.
 type ids map[string]bool
 
 // Generate returns the id of a heading.
@@ -85,7 +85,8 @@ func (l ids) Generate(value []byte, _ ast.NodeKind) []byte {
 // Put stores an id.
 func (l ids) Put(value []byte) { l[string(value)] = true }
 
-// renderer renders pages, which link to each other.
+// renderer renders the pages. sources has all pages by their files, for the links between pages. pictures
+// has the names of all pictures of the rendered pages.
 type renderer struct {
 	root     string
 	sources  map[string]*source
@@ -109,8 +110,8 @@ func (r *renderer) page(s *source) (*book.Page, error) {
 	return p, nil
 }
 
-// link replaces the destinations of links and pictures, which are files of the repository, with
-// addresses of the vault. A link to a file that is not a page becomes text.
+// link replaces the paths of files in links and pictures with addresses of the vault. A link to a file
+// that is not a page becomes text.
 func (r *renderer) link(s *source) error {
 	var errs []error
 	var unlink []ast.Node
@@ -141,8 +142,9 @@ func (r *renderer) link(s *source) error {
 	return errors.Join(append(errs, err)...)
 }
 
-// destination returns the address of the page to which a link leads, with the mark. It returns a URL
-// with a scheme unchanged, and "" for a file that is not a page.
+// destination returns the address for a link to another page, with the mark. For a heading of the same
+// page, it returns only the fragment. It returns a URL with a scheme unchanged, and "" for a file that is
+// not a page.
 func (r *renderer) destination(s *source, to string) (string, error) {
 	u, err := url.Parse(to)
 	switch {
@@ -201,8 +203,8 @@ func (r *renderer) picture(s *source, n *ast.Image) error {
 	return nil
 }
 
-// nodes renders code and tables. Both scroll on narrow screens, so they can have the focus: otherwise a
-// keyboard could not scroll them. Code is left-to-right in every language.
+// nodes renders code and tables. Code blocks and tables can have the focus, so that a keyboard can scroll
+// them on narrow screens. Code is left-to-right in every language.
 type nodes struct{}
 
 // RegisterFuncs registers the functions that render nodes.
@@ -228,7 +230,7 @@ func codeBlock(w util.BufWriter, content []byte, n ast.Node, entering bool) (ast
 	return ast.WalkSkipChildren, nil
 }
 
-// omit renders nothing. Comments contain commands that only a test runs.
+// omit renders nothing. The HTML comments in the documentation are not for readers.
 func omit(util.BufWriter, []byte, ast.Node, bool) (ast.WalkStatus, error) {
 	return ast.WalkSkipChildren, nil
 }
@@ -259,7 +261,7 @@ func table(w util.BufWriter, content []byte, n ast.Node, entering bool) (ast.Wal
 
 func cell(w util.BufWriter, content []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
 	tag := "td"
-	// An empty cell is not a heading.
+	// A heading must have a text for screen readers, so an empty cell is not a heading.
 	heading := n.Parent().Kind() == extensionast.KindTableHeader && textOf(n, content) != ""
 	if heading {
 		tag = "th"
@@ -296,7 +298,7 @@ func textOf(n ast.Node, content []byte) string {
 	return b.String()
 }
 
-// sections returns the texts of the page below each of its headings.
+// sections returns the headings of a page, each with the text below it.
 func sections(page string) (list []book.Section) {
 	var b strings.Builder
 	heading := false

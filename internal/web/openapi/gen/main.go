@@ -44,7 +44,7 @@ func run(from, to string) error {
 	return os.WriteFile(to, indented.Bytes(), 0o644) //nolint:gosec // The document is public and belongs to the repository.
 }
 
-// writeJSON writes a node as JSON, with its members in their order. It writes dates as strings.
+// writeJSON writes a node as JSON. Members keep their order, and dates become strings.
 func writeJSON(b *bytes.Buffer, n *yaml.Node) error {
 	switch n.Kind {
 	case yaml.DocumentNode:
