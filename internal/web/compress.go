@@ -12,7 +12,7 @@ import (
 
 const (
 	// compressFrom is the minimum size in bytes of a response that is compressed. A smaller response
-	// fits into one packet anyway.
+	// fits into one network packet without compression.
 	compressFrom = 1 << 10
 	// padding is the maximum number of pseudo-random bytes added to a compressed response, so that
 	// the length does not reveal the exact size of the compressed content.
@@ -24,7 +24,7 @@ const (
 var compressible = []string{"application/json", "text/html", "text/css", "text/javascript", "image/svg+xml"}
 
 // Compress returns the middleware that compresses responses of the compressible types for clients
-// that accept gzip (RFC 9110, 12.5.3). The middleware never compresses a part of a file.
+// that accept gzip (RFC 9110, 12.5.3). It does not compress a response with a range of a file.
 func Compress() (func(http.Handler) http.Handler, error) {
 	wrap, err := gzhttp.NewWrapper(
 		gzhttp.EnableZstd(false), gzhttp.CompressionLevel(gzip.BestSpeed), gzhttp.MinSize(compressFrom), gzhttp.ContentTypes(compressible),
@@ -44,9 +44,9 @@ func Compress() (func(http.Handler) http.Handler, error) {
 	}, nil
 }
 
-// unsized writes the response to a HEAD request of a client that accepts gzip. For a compressible
-// type, unsized omits Content-Length, because the compressed response to GET may have a different
-// length (RFC 9110, 8.6).
+// unsized writes the response to a HEAD request of a client that accepts gzip. If the response has a
+// compressible type, unsized omits Content-Length, because the compressed response to GET may have a
+// different length (RFC 9110, 8.6).
 type unsized struct {
 	http.ResponseWriter
 
@@ -72,5 +72,5 @@ func (w *unsized) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Unwrap returns the wrapped writer, for http.ResponseController.
+// Unwrap returns the wrapped writer. It is for http.ResponseController.
 func (w *unsized) Unwrap() http.ResponseWriter { return w.ResponseWriter }

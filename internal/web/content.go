@@ -14,17 +14,19 @@ import (
 // contentTime is the time limit for sending a response with a file.
 const contentTime = 10 * time.Minute
 
-// FilePolicy is the content security policy of files. It prevents a file that a browser opens from
-// running code in the vault's origin.
+// FilePolicy is the content security policy of files. If a browser opens a file, the policy prevents the
+// file from running code in the origin of the vault.
 const FilePolicy = "default-src 'none'; sandbox"
 
-// StyledFilePolicy is FilePolicy for files whose own styles apply, such as SVG.
+// StyledFilePolicy is FilePolicy for files that may contain styles, such as SVG.
 const StyledFilePolicy = "default-src 'none'; style-src 'unsafe-inline'; sandbox"
 
-// ServeContent sends a stored file with tag as its ETag. Different files must have different tags.
-// Package net/http handles ranges and conditions (RFC 9110, 13 and 14). The caller sets the headers
-// that describe the file. If the range is invalid or outside the file, or If-Match fails, ServeContent
-// returns an error, so that the surface can render the error.
+// ServeContent sends a file with tag as its ETag. Different files must have different tags. Package
+// net/http handles ranges and conditions (RFC 9110, 13 and 14). The caller sets the headers that describe
+// the file.
+//
+// If the range is invalid or outside the file, ServeContent returns fault.OutOfRange. If If-Match fails,
+// it returns fault.PreconditionFailed. In both cases it sends nothing.
 func ServeContent(w http.ResponseWriter, r *http.Request, content io.ReadSeeker, tag string) error {
 	if err := http.NewResponseController(w).SetWriteDeadline(time.Now().Add(contentTime)); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return fmt.Errorf("setting the download's deadline: %w", err)
@@ -51,7 +53,7 @@ func ServeContent(w http.ResponseWriter, r *http.Request, content io.ReadSeeker,
 	return nil
 }
 
-// rangeWriter suppresses the error response of net/http to an invalid range or a failed If-Match.
+// rangeWriter suppresses the response of net/http to an invalid range or to a failed If-Match.
 type rangeWriter struct {
 	http.ResponseWriter
 
@@ -74,7 +76,7 @@ func (w *rangeWriter) Write(p []byte) (int, error) {
 	return w.ResponseWriter.Write(p)
 }
 
-// Unwrap returns the wrapped writer to http.ResponseController.
+// Unwrap returns the wrapped writer. It is for http.ResponseController.
 func (w *rangeWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // Timestamp returns a time in the format of JSON responses: RFC 3339 in UTC, or nil for nil.

@@ -5,9 +5,8 @@ import (
 	"slices"
 )
 
-// corsMethods are the methods and corsSend are the request headers that scripts of another origin
-// may use. corsRead are the response headers that such scripts may read. The Fetch standard always
-// allows a few other headers.
+// Scripts of another origin may use the methods corsMethods, send the request headers corsSend, and read
+// the response headers corsRead. The Fetch standard allows a few other headers without a list.
 const (
 	corsMethods = "GET, HEAD, POST"
 	corsSend    = "Authorization, Content-Type, Idempotency-Key, If-None-Match, If-Range, Range, X-Request-Id"
@@ -18,8 +17,10 @@ const (
 )
 
 // CORS allows scripts of the given origins to read the responses of next (Fetch, 3.3), and responds
-// to their preflight requests. Credentials are never allowed: a script sets the token in a header,
-// and the API accepts no credential that a browser adds. Without origins, CORS returns next.
+// to their preflight requests. Without origins, CORS returns next.
+//
+// CORS does not allow credentials that a browser adds, such as cookies, because the API does not accept
+// them. A script sets the token in a header.
 func CORS(origins []string, next http.Handler) http.Handler {
 	if len(origins) == 0 {
 		return next
@@ -38,7 +39,7 @@ func CORS(origins []string, next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		// A preflight request has no token, so next does not handle it.
+		// A preflight request has no token, so next would refuse it.
 		SetRoute(r, "(preflight)")
 		h.Set("Access-Control-Allow-Methods", corsMethods)
 		h.Set("Access-Control-Allow-Headers", corsSend)

@@ -13,27 +13,26 @@ import (
 	"github.com/certvault/certvault/internal/issuer"
 )
 
-// Other media types under which the JSON-LD of a credential can be requested. Libraries that expect
-// JSON accept only application/json.
+// These are other media types of a credential in JSON-LD. Some clients accept only application/json.
 const (
 	jsonLD    = "application/ld+json"
 	plainJSON = "application/json"
 )
 
-// credentialNames has the short names of formats in the parameter format, because the + of a media
-// type must be escaped in a query.
+// credentialNames maps the short names in the parameter format to formats. A short name is easier to
+// write than a media type, because the + of a media type must be escaped in a query.
 var credentialNames = map[string]issuer.Format{
 	"vc": issuer.FormatVC, "jwt": issuer.FormatJWT, "sd-jwt": issuer.FormatSDJWT, "png": issuer.FormatPNG, "svg": issuer.FormatSVG,
 }
 
-// credentialExtensions has the extensions of the files of each format.
+// credentialExtensions maps each format to the extension of its files.
 var credentialExtensions = map[issuer.Format]string{
 	issuer.FormatVC: "json", issuer.FormatJWT: "jwt", issuer.FormatSDJWT: "sd-jwt", issuer.FormatPNG: "png", issuer.FormatSVG: "svg",
 }
 
 // SendCredential responds with the credential of a certificate in the format that the parameter
-// format or the header Accept selects. The caller has checked that the client may have it. The error
-// is fault.Invalid for an unknown format, or an error of issuer.Service.File or ServeContent.
+// format or the header Accept selects. The caller must check that the client may receive the credential.
+// The error is fault.Invalid for an unknown format, or an error of issuer.Service.File or ServeContent.
 func SendCredential(w http.ResponseWriter, r *http.Request, s *issuer.Service, c *cert.Certificate) error {
 	mediaType, format, err := credentialFormat(r)
 	if err != nil {
@@ -66,7 +65,7 @@ func credentialFormat(r *http.Request) (mediaType string, f issuer.Format, err e
 		}
 		return mediaType, issuer.Format(mediaType), nil
 	}
-	// A + that is not escaped is a space.
+	// In a query, a + that is not escaped is a space.
 	name := strings.ReplaceAll(query.Get("format"), " ", "+")
 	if name == jsonLD || name == plainJSON {
 		return name, issuer.FormatVC, nil

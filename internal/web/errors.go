@@ -37,12 +37,13 @@ var statuses = map[fault.Kind]int{
 	fault.Damaged:            http.StatusInternalServerError,
 }
 
-// statusClientClosed is the status in the log for a request whose client closed the connection. No
-// client receives it.
+// statusClientClosed is the status in the log for a request whose client closed the connection. It is
+// not sent.
 const statusClientClosed = 499
 
-// Explain returns the status and the public message of an error. It sets the headers of the error.
-// It also records an internal error, an outage or a damaged file for the log.
+// Explain returns the status and the public message of an error. It sets the headers Retry-After and
+// WWW-Authenticate if the error needs them. It also records an internal error, an outage or a damaged
+// file for the log.
 func Explain(w http.ResponseWriter, r *http.Request, err error) (status int, message string) {
 	if errors.Is(err, context.Canceled) && r.Context().Err() != nil {
 		return statusClientClosed, "Client Closed Request"
@@ -70,11 +71,11 @@ func Explain(w http.ResponseWriter, r *http.Request, err error) (status int, mes
 	return status, messageOf(e)
 }
 
-// RetryAfter returns the value of the header Retry-After: whole seconds (RFC 9110, 10.2.3).
+// RetryAfter returns the value of the header Retry-After: wait in seconds, rounded up (RFC 9110, 10.2.3).
 func RetryAfter(wait time.Duration) string { return strconv.Itoa(int(math.Ceil(wait.Seconds()))) }
 
-// messageOf returns the error's own message, or else the message of the first field and the number
-// of further messages.
+// messageOf returns the message of an error. If the error has no message, messageOf returns the first
+// message of its fields and the number of further messages.
 func messageOf(e *fault.Error) string {
 	if e.Message != "" || len(e.Fields) == 0 {
 		return e.Message
@@ -94,7 +95,7 @@ func messageOf(e *fault.Error) string {
 	}
 }
 
-// orderedFields is marshaled to a JSON object, in the order in which the errors were found.
+// orderedFields is marshaled to a JSON object with the fields in the order of the slice.
 type orderedFields []fault.Field
 
 // MarshalJSON writes at most maxFieldErrors messages.
@@ -133,7 +134,7 @@ type Problem struct {
 	Errors  orderedFields `json:"errors,omitempty"`
 }
 
-// ProblemOf is like Explain, but includes the field errors of an invalid input.
+// ProblemOf is like Explain, but the result includes the field errors of fault.Invalid.
 func ProblemOf(w http.ResponseWriter, r *http.Request, err error) (status int, p Problem) {
 	status, p.Message = Explain(w, r, err)
 	if e, ok := errors.AsType[*fault.Error](err); ok && e.Kind == fault.Invalid {

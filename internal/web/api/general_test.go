@@ -19,8 +19,8 @@ import (
 	"github.com/certvault/certvault/internal/token"
 )
 
-// generalFields has the name of each field of a general certificate, and the statuses in which the
-// field is null, in the form of recordFields.
+// generalFields maps the name of each field of a general certificate to the statuses in which the field
+// is null. The letters of the statuses are those of recordFields.
 var generalFields = map[string]string{
 	"id": "", "reference_id": "", "certificate_title": "", "name": "", "email": "", "status": "", "source": "", "issue_date": "", "generated_at": "pf", "expires_on": "pafr", "expired": "",
 	"batch_id": "pafr", "batch": "pafr", "customer_id": "pafr", "creator": "", "pdf_path": "pfr", "image_path": "pfr", "qrcode_path": "", "barcode_path": "",
@@ -34,17 +34,17 @@ func checkGeneral(t *testing.T, status string, record map[string]any) {
 	}
 	for name, null := range generalFields {
 		if (record[name] == nil) != strings.Contains(null, status[:1]) {
-			t.Errorf("%s: %s = %v, want null exactly in the statuses of generalFields", status, name, record[name])
+			t.Errorf("%s: %s = %v, want null in the statuses %q, and a value in all others", status, name, record[name], null)
 		}
 	}
 	want := map[string]string{"processing": "processing", "approved": "generated", "failed": "failed", "revoked": "revoked"}[status]
 	state, _ := record["status"].(map[string]any)
 	if len(state) != 3 || state["value"] != want || state["label"] == "" || state["description"] == "" {
-		t.Errorf("%s: the status is %v, want %s", status, state, want)
+		t.Errorf("%s: the status is %v, want the value %s with a label and a description", status, state, want)
 	}
 }
 
-// general lists general certificates and returns their ids.
+// general returns the ids of the general certificates in the list that the query selects.
 func (v *vault) general(query string) (list []string) {
 	v.tb.Helper()
 	a := v.get("/business/certificates" + query)
@@ -100,7 +100,7 @@ func TestGeneralRecordInEachStatus(t *testing.T) {
 		}
 		revoked := view(id)
 		checkGeneral(t, "revoked", revoked)
-		// The response for purged files has another message.
+		// Record that the files were deleted after their retention.
 		if err := v.DB.Tx(t.Context(), func(tx *db.Tx) error {
 			_, err := tx.ExecContext(t.Context(), `UPDATE certificates SET files_ended_at = 1, original_key = '', tail_key = '' WHERE uuid = $1`, id)
 			return err
@@ -109,11 +109,11 @@ func TestGeneralRecordInEachStatus(t *testing.T) {
 		}
 		for _, path := range []string{"/business/certificates/", "/business/certificate-vault/"} {
 			if a := v.get(path + id + "/download"); a.Status != http.StatusNotFound || !strings.Contains(string(a.Body), "The files of this certificate are no longer available") {
-				t.Errorf("downloading purged files from %s: status = %d, want 404 with the reason; body %s", path, a.Status, a.Body)
+				t.Errorf("downloading deleted files from %s: status = %d, want 404 with the reason; body %s", path, a.Status, a.Body)
 			}
 		}
 		if again := view(id); !reflect.DeepEqual(again, revoked) {
-			t.Errorf("the record after the purge is %v, want the same record", again)
+			t.Errorf("the record after the files were deleted is %v, want %v", again, revoked)
 		}
 		list := v.get("/business/certificates").json(t)["data"].([]any)
 		if len(list) != 2 || !reflect.DeepEqual(list[1], any(revoked)) {
@@ -140,7 +140,7 @@ func TestGeneralBatch(t *testing.T) {
 		}
 	}
 	if got := v.general("?batch_id=" + strings.ToUpper(first)); !slices.Equal(got, []string{named}) {
-		t.Errorf("the list of the batch is %v, want its certificate", got)
+		t.Errorf("the list of the batch is %v, want only %s", got, named)
 	}
 	if got := v.general("?batch_id=" + uuid.NewString()); len(got) != 0 {
 		t.Errorf("the list of an unknown batch is %v, want none", got)
@@ -150,7 +150,7 @@ func TestGeneralBatch(t *testing.T) {
 	}
 }
 
-// With only the permission for vault certificates, a token can read only vault certificates.
+// A token that has only the permissions for vault certificates can read only vault certificates.
 func TestGeneralForVaultTokens(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t), 0)
@@ -172,7 +172,7 @@ func TestGeneralForVaultTokens(t *testing.T) {
 			t.Errorf("%s, a vault certificate: status = %d, want 200; body %s", tc.permission, a.Status, a.Body)
 		}
 		if a := v.get("/business/certificates/" + others + tc.path); a.Status != tc.other {
-			t.Errorf("%s, a certificate of another source: status = %d, want 200 only with the permission for every source; body %s", tc.permission, a.Status, a.Body)
+			t.Errorf("%s, a certificate of another source: status = %d, want %d; body %s", tc.permission, a.Status, tc.other, a.Body)
 		}
 	}
 	v.secret = v.token(v.inst, nil, token.VaultList)
@@ -221,12 +221,12 @@ func TestGeneralListFilters(t *testing.T) {
 			fields = "sort_field status" // the batch id is validated only if all other parameters are valid
 		}
 		if a.Status != http.StatusUnprocessableEntity || a.fields(t) != fields {
-			t.Errorf("%q: status = %d, want 422; body %s", query, a.Status, a.Body)
+			t.Errorf("%q: status = %d, want 422 for %s; body %s", query, a.Status, fields, a.Body)
 		}
 	}
 	for query, fields := range map[string]string{"?sort_field=name": "sort_field", "?sort_order=asc": "sort_order", "?batch_id=" + unknownID: "batch_id", "?status=generated": "status"} {
 		if a := v.get("/business/certificate-vault" + query); a.Status != http.StatusUnprocessableEntity || a.fields(t) != fields {
-			t.Errorf("the list of vault certificates with %q: status = %d, want 422; body %s", query, a.Status, a.Body)
+			t.Errorf("the list of vault certificates with %q: status = %d, want 422 for %s; body %s", query, a.Status, fields, a.Body)
 		}
 	}
 }
@@ -275,19 +275,20 @@ func TestListByCursor(t *testing.T) {
 				"?page=1&cursor=" + last + "&search=ada+obi": "page",
 			} {
 				if a := v.get(path + query); a.Status != http.StatusUnprocessableEntity || a.fields(t) != fields {
-					t.Errorf("%q: status = %d, want 422; body %s", query, a.Status, a.Body)
+					t.Errorf("%q: status = %d, want 422 for %s; body %s", query, a.Status, fields, a.Body)
 				}
 			}
 			for _, query := range []string{"?page=101&per_page=100", "?page=10001&per_page=1", "?page=667", "?page=2147483647"} {
 				if a := v.get(path + query); a.Status != http.StatusUnprocessableEntity || a.fields(t) != "page" || !strings.Contains(a.problem(t).Message, "cursor=") {
-					t.Errorf("the page %s is too deep: status = %d, want 422; body %s", query, a.Status, a.Body)
+					t.Errorf("%q: status = %d, want 422 for the page, with a message about cursor=; body %s", query, a.Status, a.Body)
 				}
 			}
 		}
 	})
 }
 
-// The next link of the last page that has a number contains a cursor.
+// Only the first 10,000 records are on pages with a number. The next link of the last of these pages
+// contains a cursor.
 func TestCursorAfterLastPage(t *testing.T) {
 	t.Parallel()
 	total := 1_000_000
@@ -298,12 +299,12 @@ func TestCursorAfterLastPage(t *testing.T) {
 		t.Errorf("the next link is %v and the next cursor is %v, want a link with the cursor abc, and abc", p.Links.Next, p.Meta.NextCursor)
 	}
 	if p.Meta.LastPage == nil || *p.Meta.LastPage != 10_000 || *p.Meta.Total != total || p.Links.Last != nil {
-		t.Errorf("the last page is %v and its link is %v, want 10,000 and no link", p.Meta.LastPage, p.Links.Last)
+		t.Errorf("the number of the last page is %v and its link is %v, want 10,000 and no link", p.Meta.LastPage, p.Links.Last)
 	}
 	r.Page = 99
 	p = paged("/list", query, r, listing.Part{AtLeast: 10_000, More: true, Next: "abc"}, 100, nil)
 	if p.Links.Next == nil || *p.Links.Next != "/list?page=100&per_page=100&search=x" || p.Meta.NextCursor != nil {
-		t.Errorf("the next link before the last page with a number is %v, want one to page 100 without a cursor", p.Links.Next)
+		t.Errorf("the next link before the last page with a number is %v, want a link to page 100 without a cursor", p.Links.Next)
 	}
 	if p.Meta.Total != nil || p.Meta.LastPage != nil || p.Links.Last != nil || p.Meta.TotalAtLeast == nil || *p.Meta.TotalAtLeast != 10_000 {
 		t.Errorf("the meta data is %+v, want only the minimum total of 10,000", p.Meta)

@@ -25,19 +25,20 @@ const (
 )
 
 // exchange is a POST request and its response. If the request has an Idempotency-Key, the operation
-// is performed once, and a later request with the same content gets the first response. A handler:
+// is performed once, and a later request with the same content gets the first response. A handler has
+// these steps:
 //
-//  1. calls API.begin, and defers release;
-//  2. reads the content into the fingerprint, with field, file and complete;
-//  3. performs the operation, which calls respondTx in its transaction: the response
-//     is stored if and only if the operation is committed;
-//  4. returns end, which sends the response, and stores the error of invalid input.
+//  1. Call API.begin, and defer release.
+//  2. Read the content into the fingerprint, with field, file and complete.
+//  3. Perform the operation, which calls respondTx in its transaction. The response
+//     is stored if and only if the operation is committed.
+//  4. Return the result of end, which sends the response and may store the error of invalid input.
 type exchange struct {
 	api  *API
 	call *call
 
-	// claim is the claim of the key, and stored is the response that is already stored for the key.
-	// Without a key, both are nil.
+	// claim is the claim of the key for a new request. stored is the response that is already stored for
+	// the key. One of them is nil. Without a key, both are nil.
 	claim  *limit.Claim
 	stored *limit.StoredResponse
 	// content computes the fingerprint: the SHA-256 of the fields in their order, and of the
@@ -70,9 +71,8 @@ func (a *API) begin(c *call) (*exchange, error) {
 // isRepeated reports whether a response is already stored for the key of the request.
 func (x *exchange) isRepeated() bool { return x.stored != nil }
 
-// errRepeated ends the handling of a repeated request. The content of such a request is only
-// compared with the content of the first request. Handlers do not return errRepeated: end sends the
-// stored response.
+// errRepeated ends the handling of a repeated request before its operation is performed. Handlers pass
+// errRepeated to end, which calls replay.
 var errRepeated = errors.New("the request has a stored response")
 
 // complete records that all content is in the fingerprint. If the request is repeated, it returns
@@ -99,7 +99,7 @@ func (x *exchange) respondTx(ctx context.Context, tx *db.Tx, status int, content
 	return x.claim.StoreTx(ctx, tx, &x.response)
 }
 
-// withCertificate returns a function that sets the response of an operation: text and the certificate.
+// withCertificate returns a function that calls respondTx with a response of text and the certificate.
 func (x *exchange) withCertificate(status int, text string) cert.TxFunc {
 	return func(ctx context.Context, tx *db.Tx, c *cert.Certificate) error {
 		data, err := x.api.wireAll(ctx, tx, x.call.institution, c)
@@ -110,11 +110,12 @@ func (x *exchange) withCertificate(status int, text string) cert.TxFunc {
 	}
 }
 
-// end sends the response, or returns the error for the response. For a repeated request, it sends
-// the stored response. err is the error of reading the request or of the operation. If err is
-// fault.Invalid and the request has a key, end also stores the response, unless the content was not
-// read to its end and therefore has no fingerprint, or the response is larger than
-// limit.MaxResponse.
+// end sends the response, or returns the error for the response. err is the error of reading the
+// request or of the operation. For a repeated request whose content is complete, end calls replay.
+//
+// If err is fault.Invalid and the request has a key, end also stores the error response. It does not
+// store the response if the content was not read to its end, because the fingerprint is then
+// incomplete, or if the response is larger than limit.MaxResponse.
 func (x *exchange) end(w http.ResponseWriter, err error) error {
 	switch {
 	case x.isRepeated() && x.whole:
@@ -193,7 +194,7 @@ func (x *exchange) add(kind byte, name string, digest []byte) {
 	x.content.Write(digest)
 }
 
-// fingerprint returns the digest of the content. Without a key, it is zero.
+// fingerprint returns the digest of the content. Without a key, the digest is zero.
 func (x *exchange) fingerprint() (sum [sha256.Size]byte) {
 	if x.content != nil {
 		x.content.Sum(sum[:0])

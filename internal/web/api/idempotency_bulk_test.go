@@ -10,7 +10,7 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// A bulk upload in each media type, and the upload of a file for it, is performed once per key.
+// The upload of a file, and a bulk upload in each media type, are performed once per key.
 func TestBulkRunsOncePerKey(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

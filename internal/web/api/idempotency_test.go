@@ -40,14 +40,14 @@ func (v *vault) postFormWithKey(key string, parts ...part) *response {
 
 func replayed(a *response) bool { return a.Header.Get("Idempotency-Replayed") == "true" }
 
-// checkReplay checks that a response is a replay of the first response.
+// checkReplay checks that again is a replay of first, with another request id.
 func checkReplay(t *testing.T, what string, first, again *response) {
 	t.Helper()
 	if !replayed(again) || again.Status != first.Status || !bytes.Equal(again.Body, first.Body) || again.Header.Get("Content-Type") != "application/json" {
 		t.Errorf("%s: status = %d, body %s; want a replay of status %d, body %s", what, again.Status, again.Body, first.Status, first.Body)
 	}
 	if first.Header.Get("X-Request-Id") == again.Header.Get("X-Request-Id") {
-		t.Errorf("%s: the request ids are the same", what)
+		t.Errorf("%s: the request ids are the same, want different ids", what)
 	}
 }
 
@@ -94,15 +94,15 @@ func TestUploadRunsOncePerKey(t *testing.T) {
 			t.Errorf("%d rows and %d files are stored, want 1 and 1", rows, files)
 		}
 		if a := v.postFormWithKey("k2", all...); a.Status != http.StatusUnprocessableEntity || a.fields(t) != "applicant_email existing_uuid" {
-			t.Errorf("with another key: status = %d, want 422; body %s", a.Status, a.Body)
+			t.Errorf("with another key: status = %d, want 422 for a duplicate; body %s", a.Status, a.Body)
 		}
 		if a := v.post(form(t, all...)); a.Status != http.StatusUnprocessableEntity || replayed(a) {
-			t.Errorf("without a key: status = %d, want 422; body %s", a.Status, a.Body)
+			t.Errorf("without a key: status = %d, want 422, and no replay; body %s", a.Status, a.Body)
 		}
 	})
 }
 
-// The error of invalid input is also stored: a later request with the same key gets the same
+// The error response to invalid input is stored: a repeated request with the same key gets the same
 // response.
 func TestErrorsAreStored(t *testing.T) {
 	t.Parallel()
@@ -134,7 +134,7 @@ func TestErrorsAreStored(t *testing.T) {
 		checkReplay(t, what, first, v.postFormWithKey(strings.ReplaceAll(what, " ", "-"), parts...))
 		checkOtherContent(t, what, v.postFormWithKey(strings.ReplaceAll(what, " ", "-"), append(slices.Clone(v.validFields()), pdfFile(samplePDF(10_000)))...))
 	}
-	// Two fields over the limit are different, even if they differ only after the limit.
+	// The fingerprint covers the whole field, including the bytes after the limit.
 	long := func(last string) []part {
 		return append(slices.Clone(fields), text("details", strings.Repeat("x", 100_000)+last))
 	}
@@ -147,7 +147,7 @@ func TestErrorsAreStored(t *testing.T) {
 	}
 }
 
-// A request that is malformed or aborted releases its key.
+// A request that is malformed, truncated or too large does not keep its key.
 func TestFailedRequestReleasesKey(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t), 0)
@@ -199,7 +199,7 @@ func TestConcurrentRequestWithKey(t *testing.T) {
 		a := v.postFormWithKey("k", all...)
 		wait, err := strconv.Atoi(a.Header.Get("Retry-After"))
 		if a.Status != http.StatusConflict || err != nil || wait < 1 || a.problem(t).Message == "" {
-			t.Errorf("during the first request: status = %d, want 409; header %v, body %s", a.Status, a.Header, a.Body)
+			t.Errorf("during the first request: status = %d, want 409 with Retry-After; header %v, body %s", a.Status, a.Header, a.Body)
 		}
 		if _, err := write.Write(whole[20_000:]); err != nil {
 			t.Fatal(err)
@@ -209,7 +209,7 @@ func TestConcurrentRequestWithKey(t *testing.T) {
 		}
 		wg.Wait()
 		if first.Status != http.StatusCreated {
-			t.Fatalf("the interrupted request: status = %d, want 201; body %s", first.Status, first.Body)
+			t.Fatalf("the first request: status = %d, want 201; body %s", first.Status, first.Body)
 		}
 		checkReplay(t, "after the first request", first, v.postFormWithKey("k", all...))
 		if rows, files := v.stored(); rows != 1 || files != 1 {
@@ -218,8 +218,8 @@ func TestConcurrentRequestWithKey(t *testing.T) {
 	})
 }
 
-// If several clients send the same request concurrently, it is performed once. The other clients
-// get the status 409 or the response to the first request.
+// If several clients send the same request concurrently, one request is performed. The responses to the
+// other requests have the status 409, or are replays of the first response.
 func TestConcurrentRequestsWithOneKey(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -311,17 +311,17 @@ func TestRetryAndRevokeRunOncePerKey(t *testing.T) {
 		retry := func() *response { return v.postWithKey("k", vaultPath+"/"+id+"/retry", "", http.NoBody) }
 		first := retry()
 		if first.Status != http.StatusOK || events() != 1 {
-			t.Fatalf("status = %d, want 200; body %s", first.Status, first.Body)
+			t.Fatalf("the first retry: status = %d with %d events, want 200 with 1 event; body %s", first.Status, events(), first.Body)
 		}
 		checkReplay(t, "retry", first, retry())
-		// With another key the retry is an invalid operation. The response to an invalid operation
-		// is not stored.
+		// The certificate is processing, so a retry with another key is an invalid operation. The
+		// response to an invalid operation is not stored.
 		if a := v.postWithKey("other", vaultPath+"/"+id+"/retry", "", http.NoBody); a.Status != http.StatusBadRequest || replayed(a) {
 			t.Errorf("a second retry with another key: status = %d, want 400, and no replay; body %s", a.Status, a.Body)
 		}
 		v.Work(1)
 		if a := v.postWithKey("other", vaultPath+"/"+id+"/retry", "", http.NoBody); a.Status != http.StatusOK || replayed(a) || events() != 2 {
-			t.Errorf("after the certificate failed again: status = %d, want 200; body %s", a.Status, a.Body)
+			t.Errorf("after the certificate failed again: status = %d with %d events, want 200 with 2 events; body %s", a.Status, events(), a.Body)
 		}
 
 		revoke := func(body string) *response {
@@ -334,12 +334,12 @@ func TestRetryAndRevokeRunOncePerKey(t *testing.T) {
 		checkReplay(t, "an invalid revocation", wrong, v.postWithKey("bad", vaultPath+"/"+id+"/revoke", "application/json", strings.NewReader(`{"reason":""}`)))
 		first = revoke(`{"reason": "withdrawn", "note": "x"}`)
 		if first.Status != http.StatusOK {
-			t.Fatalf("status = %d, want 200; body %s", first.Status, first.Body)
+			t.Fatalf("revoking: status = %d, want 200; body %s", first.Status, first.Body)
 		}
 		checkReplay(t, "a revocation with other white space", first, revoke("{\n\t\"reason\":\"withdrawn\",\"note\":\"x\"\n}"))
 		checkOtherContent(t, "another reason", revoke(`{"reason": "other", "note": "x"}`))
 		checkOtherContent(t, "no note", revoke(`{"reason": "withdrawn"}`))
-		// Revoking a revoked certificate changes nothing. The response is also stored.
+		// Revoking a revoked certificate changes nothing, but its response is stored.
 		again := v.postWithKey("k2", vaultPath+"/"+id+"/revoke", "application/json", strings.NewReader(`{"reason": "again"}`))
 		if again.Status != http.StatusOK || replayed(again) || data(t, again)["revocation_reason"] != "withdrawn" {
 			t.Errorf("revoking with another key: status = %d, want 200 with the first reason, and no replay; body %s", again.Status, again.Body)
@@ -351,8 +351,8 @@ func TestRetryAndRevokeRunOncePerKey(t *testing.T) {
 	})
 }
 
-// The response is stored if and only if the operation is committed, even if the transaction returns
-// an error or panics.
+// A response is stored if and only if its operation is committed. If the transaction returns an error
+// or panics, the key is released.
 func TestResponseIsStoredWithOperation(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -398,7 +398,7 @@ func TestResponseIsStoredWithOperation(t *testing.T) {
 			_, _ = upload("panic", func(context.Context, *db.Tx) error { panic("nil map") })
 		}()
 		if n := v.count(`SELECT count(*) FROM idempotency_keys`) + v.count(`SELECT count(*) FROM certificates`); n != 0 {
-			t.Fatalf("%d rows exist after the rollback, want 0", n)
+			t.Fatalf("%d keys and certificates are stored after the rollback, want 0", n)
 		}
 		for _, key := range []string{"broken", "panic"} {
 			first, err := upload(key, succeed)
@@ -448,7 +448,8 @@ func TestAbortedRequestReleasesKey(t *testing.T) {
 	}
 }
 
-// If a handler sets no response, the error is internal and the response is not empty.
+// If a handler performs an operation without a response, end returns an internal error and writes
+// nothing.
 func TestOperationWithoutResponse(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t), 0)
@@ -460,6 +461,6 @@ func TestOperationWithoutResponse(t *testing.T) {
 	}
 	err = x.end(w, nil)
 	if fault.KindOf(err) != fault.Internal || err == nil || w.Body.Len() != 0 {
-		t.Errorf("end returned %v and wrote %q, want an internal error", err, w.Body)
+		t.Errorf("end returned %v and wrote %q, want an internal error and no output", err, w.Body)
 	}
 }

@@ -19,8 +19,8 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// trickyTexts has texts that often break programs: texts in many scripts, texts without letters,
-// and texts with syntax that programs interpret.
+// trickyTexts are valid texts that programs often handle incorrectly: texts in many scripts, texts
+// without letters, and texts with the syntax of other formats.
 var trickyTexts = []string{
 	"محمد Smith עלי", "John\u202eeoD\u202c", "\u2067علي\u2069 Ali", "\u200f\u200f\u200e", "می\u200cخواهم", "Ann\u200bLee", "\u200d", "\u2060\u2061\u2062",
 	"👩‍👩‍👧‍👦 Family", "🏴\U000e0067\U000e0062\U000e0077\U000e006c\U000e0073\U000e007f", "👍🏽", "🇳🇴🇳", strings.Repeat("👩‍💻", 85), "𠮷野家 太郎", "\U0010ffff",
@@ -34,18 +34,18 @@ var trickyTexts = []string{
 	"--boundary--", "\r\n--boundary", "Content-Disposition: form-data; name=x", "a\r\nBcc: victim@example.org",
 }
 
-// notText has invalid texts that no field accepts.
+// notText are strings that no field accepts, because they contain NUL or are not valid UTF-8.
 var notText = []string{
 	"a\x00b", "\x00", "\xff\xfe", "a\xc3", "\xc3\x28", "\xed\xa0\x80", "\xed\xbf\xbf", "\xc0\xaf", "\xf8\x88\x80\x80\x80", "\xf4\x90\x80\x80", "ab\x80", "\x1b$B\x80",
 }
 
-// corpusNames returns the names of the shared corpus, which is in a folder next to the repository.
-// If there is no corpus, it returns nil, or fails the test if CI=true is set.
+// corpusNames returns the names in the shared corpus, a folder next to the repository. If the file with
+// the names is missing, it returns nil, or fails the test if the environment variable CI is true.
 func corpusNames(tb testing.TB) (list []string) {
 	tb.Helper()
 	content, err := os.ReadFile("../../../../shared/corpus/recipients/names-tricky.json")
 	if errors.Is(err, fs.ErrNotExist) && os.Getenv("CI") != "true" {
-		tb.Log("there is no shared corpus next to the repository: its names are not tested")
+		tb.Log("the shared corpus is not next to the repository: its names are not tested")
 		return nil
 	}
 	if err != nil {
@@ -65,12 +65,12 @@ func corpusNames(tb testing.TB) (list []string) {
 	return list
 }
 
-// Text in each field is stored unchanged, except for white space around it, on both databases.
-// Values that are not text are refused with the name of the field.
+// Both databases store text unchanged, except for white space around the text. If a value is not valid
+// text, the response names its field.
 func TestTrickyText(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
-		t.Skip("the test is slow and has no concurrency; make test/long runs it")
+		t.Skip("the test has nothing concurrent for the race detector; make test/long runs it")
 	}
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d, 0)
@@ -100,7 +100,7 @@ func TestTrickyText(t *testing.T) {
 			found := data(t, v.get(vaultPath+"/"+last))
 			for _, field := range []string{"certificate_title", "full_name", "details"} {
 				if made[field] != want || found[field] != want {
-					t.Errorf("%s: %.60q was stored as %.60q, and read as %.60q", field, want, made[field], found[field])
+					t.Errorf("%s: the response has %.60q and the record has %.60q, want %.60q", field, made[field], found[field], want)
 				}
 			}
 		}
@@ -123,11 +123,11 @@ func TestTrickyText(t *testing.T) {
 			}
 			a := v.postJSON(vaultPath+"/"+last+"/revoke", string(encoded))
 			if clean := utf8.ValidString(s) && !strings.ContainsRune(s, 0) && strings.TrimSpace(s) != ""; (a.Status == http.StatusOK) != clean || a.Status >= 500 {
-				t.Errorf("the reason %.60q: status = %d, want 200 exactly if it is valid text; body %s", s, a.Status, a.Body)
+				t.Errorf("the reason %.60q: status = %d, want 200 for valid text, and a client error otherwise; body %s", s, a.Status, a.Body)
 			}
 		}
 		if strings.Contains(v.log.String(), `"level":"ERROR"`) {
-			t.Error("the log has errors")
+			t.Error("the log has errors, want none")
 		}
 	})
 }
@@ -156,7 +156,7 @@ func raw(header, content string) string {
 
 func disposition(name string) string { return `Content-Disposition: form-data; name="` + name + `"` }
 
-// TestOddForms sends forms that no browser sends.
+// TestOddForms sends unusual and malformed forms.
 func TestOddForms(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t), 0)
@@ -225,7 +225,7 @@ func TestOddForms(t *testing.T) {
 			continue
 		}
 		if got := a.fields(t); got != tc.fields {
-			t.Errorf("%s: the refused fields are %q, want %q: %s", tc.what, got, tc.fields, a.Body)
+			t.Errorf("%s: the refused fields are %q, want %q; body %s", tc.what, got, tc.fields, a.Body)
 		}
 		if r, f := v.stored(); r != rows || f != files {
 			t.Errorf("%s: the refused form stored %d rows and %d files, want none", tc.what, r-rows, f-files)
@@ -246,7 +246,7 @@ func TestLateBody(t *testing.T) {
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, late("multipart/form-data; boundary="+boundary))
 	if w.Code != http.StatusRequestTimeout || !json.Valid(w.Body.Bytes()) {
-		t.Errorf("a body that arrives too late: status = %d, want 408 as JSON; body %s", w.Code, w.Body)
+		t.Errorf("a form that arrives too late: status = %d, want 408 as JSON; body %s", w.Code, w.Body)
 	}
 	id := v.upload("diploma.pdf")["uuid"].(string)
 	r := late("application/json")
@@ -254,6 +254,6 @@ func TestLateBody(t *testing.T) {
 	w = httptest.NewRecorder()
 	h.ServeHTTP(w, r)
 	if w.Code != http.StatusRequestTimeout || !json.Valid(w.Body.Bytes()) {
-		t.Errorf("a body that arrives too late: status = %d, want 408 as JSON; body %s", w.Code, w.Body)
+		t.Errorf("a JSON body that arrives too late: status = %d, want 408 as JSON; body %s", w.Code, w.Body)
 	}
 }

@@ -25,7 +25,7 @@ const maxEntry = 256 << 10
 // maxIssue is the maximum size of the body of a request to issue certificates, in bytes.
 const maxIssue = 16 << 20
 
-// valuesPrefix begins the names of columns in problems.
+// valuesPrefix is the prefix of the names of columns in problems.
 const valuesPrefix = "values."
 
 var errNoEntries = batch.Problems{{Entry: batch.NoEntry, Problem: cert.Problem{Code: cert.CodeRequired}}}
@@ -35,11 +35,11 @@ type issueInput struct {
 	name    string
 	notify  cert.Notify
 	entries []template.Entry
-	// problems has the problems of reading the entries, such as values that are not text.
+	// problems are the problems of reading the entries, such as values that are not text.
 	problems batch.Problems
 }
 
-// fieldValues is the field of the problems of the object values of an entry as a whole.
+// fieldValues is the field of a problem of the member "values" of an entry that concerns no single column.
 const fieldValues cert.Field = "values"
 
 // issueName returns the name of a field in requests.
@@ -50,8 +50,8 @@ func issueName(f cert.Field) string {
 	return string(f)
 }
 
-// merge returns the problems of reading and those of the content, sorted by entry. It omits the
-// problems of the content of a field or an entry that could not be read.
+// merge returns in.problems and found, sorted by entry. It omits the problems in found whose field or
+// whole entry already has a problem in in.problems.
 func (in *issueInput) merge(found []template.RowProblem) []template.RowProblem {
 	type place struct {
 		entry int
@@ -71,7 +71,7 @@ func (in *issueInput) merge(found []template.RowProblem) []template.RowProblem {
 	return list
 }
 
-// openJSON prepares reading a JSON body.
+// openJSON checks the type and the encoding of a JSON body, and limits the body to size bytes.
 func openJSON(w http.ResponseWriter, r *http.Request, size int64) error {
 	if mediaType(r) != "application/json" {
 		return errNotJSON
@@ -80,8 +80,8 @@ func openJSON(w http.ResponseWriter, r *http.Request, size int64) error {
 	return body.CheckEncoding(r)
 }
 
-// readIssue reads {"name": "...", "entries": [{...}, ...]}, one entry at a time. It ignores unknown
-// members.
+// readIssue reads {"name": "...", "notify": "...", "entries": [{...}, ...]}, one entry at a time. It
+// ignores unknown members.
 func readIssue(w http.ResponseWriter, x *exchange) (*issueInput, error) {
 	if err := openJSON(w, x.call.Request, maxIssue); err != nil {
 		return nil, err
@@ -121,7 +121,7 @@ type issueReader struct {
 // maxBatchName is the maximum length of the name of a batch in characters.
 const maxBatchName = 255
 
-// batchName reads the name of the batch: text, or null for none.
+// batchName reads the name of the batch: text, or null for no name.
 func (d *issueReader) batchName() error {
 	const name = "name"
 	raw, err := d.value()
@@ -140,7 +140,7 @@ func (d *issueReader) batchName() error {
 	return nil
 }
 
-// notifyMember reads when the recipients get mail: text, or null, which means at the approval.
+// notifyMember reads the member "notify": text for cert.ReadNotify, or null for mail at the approval.
 func (d *issueReader) notifyMember() error {
 	raw, err := d.value()
 	if err != nil {
@@ -158,7 +158,7 @@ func (d *issueReader) notifyMember() error {
 	return nil
 }
 
-// list reads the entries.
+// list reads the array of entries.
 func (d *issueReader) list() error {
 	open, err := d.token()
 	if err != nil {
@@ -193,7 +193,8 @@ func (d *issueReader) fingerprint(name string, raw json.RawMessage) {
 	end()
 }
 
-// entry reads an entry and adds it.
+// entry reads the entry with the index i and appends it to the entries. A value that is not an object
+// is appended as an empty entry with a problem.
 func (d *issueReader) entry(i int, raw json.RawMessage) error {
 	d.fingerprint(fmt.Sprintf("entries.%d", i), raw)
 	var e template.Entry
@@ -232,7 +233,7 @@ func (d *issueReader) add(i int, field cert.Field, code cert.Code) {
 	d.problems = append(d.problems, batch.Problem{Entry: i, Problem: cert.Problem{Field: field, Code: code}})
 }
 
-// set reads a value: text, or null for no value.
+// set stores a value: text, or null for no value.
 func (d *issueReader) set(i int, field cert.Field, to *string, raw json.RawMessage) {
 	if raw[0] == 'n' {
 		return
@@ -245,7 +246,7 @@ func (d *issueReader) set(i int, field cert.Field, to *string, raw json.RawMessa
 	*to = text
 }
 
-// values reads the values of the columns of an entry.
+// values reads the values of the columns of the entry with the index i into e.
 func (d *issueReader) values(i int, e *template.Entry, raw json.RawMessage) error {
 	switch raw[0] {
 	case 'n':
@@ -273,7 +274,7 @@ func (d *issueReader) values(i int, e *template.Entry, raw json.RawMessage) erro
 }
 
 // readText returns the value of a JSON string, and reports whether raw is a string. For a string with
-// invalid UTF-8 or half of a surrogate pair, it returns text that is not valid UTF-8, because decoding
+// invalid UTF-8 or an unpaired surrogate, it returns text that is not valid UTF-8, because decoding
 // would replace the invalid part with the replacement character.
 func readText(raw json.RawMessage) (text string, ok bool) {
 	if raw[0] != '"' {
@@ -291,7 +292,7 @@ type jsonMember struct {
 	raw  json.RawMessage
 }
 
-// objectOf returns the members of a JSON object in their order, including repeated ones.
+// objectOf returns the members of a JSON object in their order, including repeated members.
 func objectOf(raw json.RawMessage) (list []jsonMember, err error) {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	if _, err := dec.Token(); err != nil {

@@ -23,9 +23,9 @@ var errNotJSON = fault.New(fault.Unsupported, "The request must be application/j
 const maxJSON = 64 << 10
 
 // readJSON reads the JSON object of a request into v, and its fields into the fingerprint. If a
-// field has the wrong type, the error contains the name of the field. readJSON also rejects invalid
-// UTF-8, half surrogate pairs and repeated fields. Package json would replace the invalid
-// characters, and would use the last of the repeated fields.
+// field has the wrong type, the error contains the name of the field. readJSON rejects invalid UTF-8
+// and unpaired surrogates, because package json would replace them. It also rejects repeated fields,
+// because package json would use the last one.
 func readJSON(w http.ResponseWriter, x *exchange, v any) error { return readJSONUpTo(w, x, maxJSON, v) }
 
 // readJSONUpTo is readJSON for a body of at most size bytes.
@@ -71,8 +71,8 @@ func readJSONUpTo(w http.ResponseWriter, x *exchange, size int64, v any) error {
 const notObject = "The request body is not a JSON object."
 
 // addFields adds the fields of a JSON object to the fingerprint and calls exchange.complete. It
-// returns fault.Invalid if the text is not an object or if a field is repeated. Like package json,
-// it ignores the case of names.
+// returns fault.Invalid if the JSON is not an object or if a field is repeated. Names that differ only
+// in case are the same field, as in package json.
 func addFields(x *exchange, object []byte) error {
 	dec := json.NewDecoder(bytes.NewReader(object))
 	if open, err := dec.Token(); err != nil || open != json.Delim('{') {
@@ -109,8 +109,7 @@ func addFields(x *exchange, object []byte) error {
 	return bad.Err()
 }
 
-// loneSurrogate reports whether JSON text has an escape of half a surrogate pair (RFC 8259, 8.2),
-// which is not a character.
+// loneSurrogate reports whether JSON text has an escape of an unpaired surrogate (RFC 8259, 8.2).
 func loneSurrogate(text []byte) bool {
 	for i := 0; i < len(text); i++ {
 		if text[i] != '\\' {
@@ -134,7 +133,8 @@ func loneSurrogate(text []byte) bool {
 	return false
 }
 
-// escapedUnit returns the UTF-16 code unit of the escape \uXXXX at the beginning of text.
+// escapedUnit returns the UTF-16 code unit of the escape \uXXXX at the beginning of text, and reports
+// whether text begins with such an escape.
 func escapedUnit(text []byte) (rune, bool) {
 	if len(text) < 6 || text[0] != '\\' || text[1] != 'u' {
 		return 0, false

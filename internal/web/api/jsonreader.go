@@ -26,9 +26,9 @@ func newJSONReader(body io.Reader, limit int) jsonReader {
 	return jsonReader{guard, json.NewDecoder(guard), limit}
 }
 
-// document reads an object that is the whole body. For each member that is in the map, it calls the
-// function, which reads the value. It ignores the other members. The error is fault.Invalid if the body
-// is malformed, or if it has a member of the map more than once.
+// document reads the body, which must be one object. For each member whose name is in the map, it calls
+// the function under this name, which reads the value. It ignores other members. The error is
+// fault.Invalid if the body is malformed, or if a member whose name is in the map is repeated.
 func (r *jsonReader) document(members map[string]func() error) error {
 	err := r.object(members)
 	if _, ok := errors.AsType[*fault.Error](err); ok || err == nil {
@@ -74,7 +74,7 @@ func (r *jsonReader) object(members map[string]func() error) error {
 	return nil
 }
 
-// token reads the next token. The guard limits its size.
+// token reads the next token. The guard limits the size of the token.
 func (r *jsonReader) token() (json.Token, error) {
 	r.guard.left = r.limit
 	return r.dec.Token()
@@ -93,7 +93,7 @@ func (r *jsonReader) memberName() (string, error) {
 	return name, nil
 }
 
-// value reads a value of any type. The guard limits its size.
+// value reads a value of any type. The guard limits the size of the value.
 func (r *jsonReader) value() (raw json.RawMessage, err error) {
 	r.guard.left = r.limit
 	if err := r.dec.Decode(&raw); err != nil {
@@ -107,8 +107,8 @@ func (r *jsonReader) skip() error {
 	return err
 }
 
-// tokenGuard limits the memory for one value. Before a value is read, left is set to the maximum
-// number of bytes to read.
+// tokenGuard limits the bytes that are read for one value, and so the memory for the value. The
+// jsonReader sets left to limit before it reads a value.
 type tokenGuard struct {
 	r           io.Reader
 	left, limit int

@@ -46,10 +46,10 @@ type meta struct {
 // value is invalid, and "" otherwise.
 type filterParameter[F any] func(f *F, value string) string
 
-// parameter is a parameter of a list of certificates.
+// parameter is a filter parameter of a list of certificates.
 type parameter = filterParameter[search.Filter]
 
-// vaultParameters are the parameters of the list of vault certificates.
+// vaultParameters are the filter parameters of the list of vault certificates.
 var vaultParameters = map[string]parameter{
 	"status": func(f *search.Filter, value string) string {
 		f.Statuses = []cert.Status{cert.Status(value)}
@@ -63,13 +63,15 @@ var vaultParameters = map[string]parameter{
 	"replaced":        filterReplaced,
 }
 
-// filterReplaced is the parameter that selects only certificates that were replaced, or only others.
+// filterReplaced parses the parameter that selects the certificates that were replaced, or those that
+// were not replaced.
 func filterReplaced(f *search.Filter, value string) string {
 	f.Replaced = search.Replaced(value)
 	return oneOf(search.Replacements, f.Replaced)
 }
 
-// filterExpired is the parameter that selects only certificates that have expired, or only others.
+// filterExpired parses the parameter that selects the certificates that have expired, or those that
+// have not expired.
 func filterExpired(f *search.Filter, value string) string {
 	f.Expired = search.Expiry(value)
 	return oneOf(search.Expiries, f.Expired)
@@ -103,16 +105,15 @@ func (a *API) list(w http.ResponseWriter, c *call) error {
 	return web.WriteJSON(w, http.StatusOK, paged(a.Links.To(c.URL.Path), query, filter.Range, list.Part, len(data), data))
 }
 
-// readFilter is readParameters for a list of certificates.
+// readFilter is readParameters for a list of certificates. It returns f with the values of the query.
 func readFilter(c *call, parameters map[string]parameter, f search.Filter) (search.Filter, url.Values, error) {
 	query, err := readParameters(c, parameters, &f, &f.Range)
 	return f, query, err
 }
 
-// readParameters parses a query with the given parameters into f, and the parameters that every list has
-// into r. It ignores empty values of the given parameters. An empty cursor selects the first page of a
-// list with cursors. The error is fault.Invalid with each parameter that is unknown, repeated or
-// invalid.
+// readParameters parses the query of a request. It stores the values of the given parameters in f, and
+// the values of page, per_page and cursor, which every list has, in r. It ignores empty values of the
+// given parameters. The error is fault.Invalid with each parameter that is unknown, repeated or invalid.
 func readParameters[F any](c *call, parameters map[string]filterParameter[F], f *F, r *listing.Range) (url.Values, error) {
 	query, err := url.ParseQuery(c.URL.RawQuery)
 	if err != nil {
@@ -128,7 +129,7 @@ func readParameters[F any](c *call, parameters map[string]filterParameter[F], f 
 			bad.Add(name, "The parameter is given more than once.")
 		case name == "page":
 			if n, err := strconv.Atoi(value); err == nil && n > listing.MaxDepth {
-				r.Page = n // Range.Check rejects it and points to the cursor.
+				r.Page = n // Range.Check rejects the page with a message about cursors.
 			} else {
 				r.Page = number(&bad, name, value, listing.MaxDepth)
 			}
@@ -159,7 +160,7 @@ func number(bad *fault.Fields, name, value string, limit int) int {
 	return n
 }
 
-// paged returns the response with a page of a list. n is the number of records on the page.
+// paged returns the response with a page of a list. data has the n records of the page.
 func paged(path string, query url.Values, r listing.Range, l listing.Part, n int, data any) page {
 	link := func(name, value string) *string {
 		q := maps.Clone(query)
@@ -188,7 +189,7 @@ func paged(path string, query url.Values, r listing.Range, l listing.Part, n int
 	case (r.Page+1)*r.PerPage <= listing.MaxDepth:
 		p.Links.Next = to(r.Page + 1)
 	case l.Next != "":
-		// Later pages have no number, so the next link has a cursor.
+		// The next page has no number, so its link contains a cursor.
 		follow()
 	}
 	if n > 0 {

@@ -5,18 +5,18 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// notifyName is the name of the field that says when recipients get mail.
+// notifyName is the name of the field whose value cert.ReadNotify parses.
 const notifyName = "notify"
 
 var errNotifyText = fault.OfField(notifyName, "The notify field must be text.")
 
-// notifyInput is the field of a bulk upload that says when the recipients get mail.
+// notifyInput is the field notify of a bulk upload. given reports whether the request has the field.
 type notifyInput struct {
 	notify cert.Notify
 	given  bool
 }
 
-// setNotify stores the value of the field, which may be given once.
+// setNotify stores the value of the field and adds it to the fingerprint. A second value is an error.
 func (in *bulkInput) setNotify(value []byte) error {
 	if in.given {
 		return fault.OfField(notifyName, "The notify field is given more than once.")

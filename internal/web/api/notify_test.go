@@ -15,7 +15,7 @@ import (
 	"github.com/certvault/certvault/internal/vaulttest"
 )
 
-// recordNotify records the responses to requests with an invalid time of the mail.
+// recordNotify records the responses to requests with an invalid field notify.
 func (r *recorder) recordNotify() {
 	now := r.Now().UTC()
 	for _, bad := range []struct{ name, value string }{
@@ -31,7 +31,7 @@ func (r *recorder) recordNotify() {
 	r.record("notify: a number", r.postBulk("application/json", []byte(`{"notify": 5, "entries": [{}]}`)))
 }
 
-// An upload has a time for its mail. A batch has one time for all its entries.
+// The field notify applies to the mail about a single upload, or about all certificates of a batch.
 func TestNotify(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -66,7 +66,7 @@ func TestNotify(t *testing.T) {
 				v.exec(`DELETE FROM notice_plans`)
 				v.exec(`UPDATE certificates SET title = title || '+'`)
 				if a := tc.send(notify); a.Status >= 300 {
-					t.Errorf("%s, notify %s: status = %d, body %s", tc.name, notify, a.Status, a.Body)
+					t.Errorf("%s, notify %s: status = %d, want 2xx; body %s", tc.name, notify, a.Status, a.Body)
 					continue
 				}
 				got := "none"
@@ -81,13 +81,14 @@ func TestNotify(t *testing.T) {
 				}
 			}
 		}
-		// A replacement keeps the time of the waiting mail, unless the request has a time.
+		// Without the field notify, a replacement keeps the planned time of the mail about the old
+		// certificate.
 		for name, parts := range map[string][]part{"absent": nil, "now": {text("notify", "now")}} {
 			old := data(t, v.post(form(t, append(v.validFields(), pdfFile(samplePDF(0)), text("notify", at.Format(time.RFC3339)))...)))
 			a := v.replace(old["uuid"], "", append(parts, pdfFile(pdftest.Sized("another diploma", 0)))...)
 			n := v.count(fmt.Sprintf(`SELECT count(*) FROM notice_plans WHERE send_at = %d AND certificate_id = (SELECT max(id) FROM certificates)`, at.UnixMicro()))
 			if a.Status != http.StatusCreated || n == 1 != (name == "absent") {
-				t.Errorf("a replacement, notify %s: status = %d with %d plans; body %s", name, a.Status, n, a.Body)
+				t.Errorf("a replacement, notify %s: status = %d with %d plans, want 201, with 1 plan if notify is absent and 0 otherwise; body %s", name, a.Status, n, a.Body)
 			}
 		}
 	})

@@ -92,9 +92,8 @@ func (a *API) offers(w http.ResponseWriter, c *call) error {
 	return web.WriteJSON(w, http.StatusOK, paged(a.Links.To(c.URL.Path), query, f.Range, part, len(data), data))
 }
 
-// offerPage returns the selected part of the offers of an institution, which are sorted, the newest
-// first. An institution has few offers, so the list is read as a whole. A cursor contains the id of the
-// last offer of the page before.
+// offerPage returns the page of list that f selects. list has all offers of an institution with the
+// status of f, the newest first. A cursor contains the id of the last offer of the previous page.
 func (a *API) offerPage(c *call, list []*application.Offer, f *offerFilter) (items []*application.Offer, part listing.Part, err error) {
 	var bad fault.Fields
 	if f.Check(&bad); bad.Err() != nil {

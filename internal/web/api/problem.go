@@ -17,8 +17,8 @@ import (
 	"github.com/certvault/certvault/internal/web"
 )
 
-// names has the names of the fields in requests. The name of the file is the name in a single
-// upload; a bulk upload uses fileID.
+// names maps fields to their names in requests. The name of the file is the name in a single upload. In
+// a bulk upload, the name is fileID.
 var names = map[cert.Field]string{
 	cert.FieldTitle: "certificate_title", cert.FieldName: "full_name", cert.FieldEmail: "applicant_email", cert.FieldIssueDate: "issue_date",
 	cert.FieldDetails: "details", cert.FieldFile: "certificate_file", cert.FieldReason: "reason", cert.FieldNote: "note",
@@ -32,7 +32,7 @@ const holdField cert.Field = "hold"
 // fileID is the field of the file in an entry of a bulk upload.
 const fileID = "file_id"
 
-// entryFields has the fields of an entry of a bulk upload, by their names in requests.
+// entryFields maps the names in requests to the fields of an entry of a bulk upload.
 var entryFields = map[string]cert.Field{
 	"certificate_title": cert.FieldTitle, "full_name": cert.FieldName, "applicant_email": cert.FieldEmail, "issue_date": cert.FieldIssueDate,
 	"details": cert.FieldDetails, fileID: cert.FieldFile, "expires_on": cert.FieldExpiresOn,
@@ -42,20 +42,20 @@ var entryFields = map[string]cert.Field{
 const (
 	// codeNotString means that a value is not text.
 	codeNotString cert.Code = "not_string"
-	// codeNotEntry means that a value must be an entry.
+	// codeNotEntry means that an entry is not an object.
 	codeNotEntry cert.Code = "not_entry"
-	// codeNotArray means that a value must be the array of entries.
+	// codeNotArray means that the value of the field entries is not an array.
 	codeNotArray cert.Code = "not_array"
-	// codeBadName means that a name begins like the name of a field of an entry but is malformed.
+	// codeBadName means that the name of a field begins with "entries" but is malformed.
 	codeBadName cert.Code = "bad_name"
 	// codeBadIndex means that the number of an entry is invalid.
 	codeBadIndex cert.Code = "bad_index"
-	// codeNotValues means that a value must be the object with the values of an entry.
+	// codeNotValues means that the member "values" of an entry is not an object.
 	codeNotValues cert.Code = "not_values"
 )
 
-// messages maps each code to the message that the API promises. {field} is the label of the field;
-// {limit} and {detail} are the values of the problem.
+// messages maps each code to the message in responses. {field} is the name of the field, with spaces
+// instead of underscores. {limit} and {detail} are values of the problem.
 var messages = map[cert.Code]string{
 	cert.CodeNotText:             "The {field} field must be text in UTF-8 without NUL characters.",
 	cert.CodeRequired:            "The {field} field is required.",
@@ -108,8 +108,8 @@ func problemText(name string, p cert.Problem) string {
 		Replace(cmp.Or(messages[p.Code], "The {field} field is invalid."))
 }
 
-// withMessages returns an error whose problems have the messages that the API promises. It returns
-// an error without problems unchanged.
+// withMessages returns a fault with the messages of the problems of err. If err has no problems, it
+// returns err.
 func withMessages(err error) error {
 	var bad fault.Fields
 	if problems, ok := errors.AsType[batch.Problems](err); ok {
@@ -134,7 +134,7 @@ func withMessages(err error) error {
 	return err
 }
 
-// entryProblemText returns the name of the field and the message of a problem of a bulk upload.
+// entryProblemText returns the name of the field and the message of a problem of a batch.
 func entryProblemText(p batch.Problem) (name, text string) {
 	field := issueName(p.Field)
 	if p.Field == cert.FieldFile {
@@ -169,7 +169,7 @@ func rejectionText(e *batch.Entry) string {
 	return text
 }
 
-// writeError writes an error with the messages that the API promises.
+// writeError writes an error as JSON, with the messages of its problems.
 func writeError(w http.ResponseWriter, r *http.Request, err error) {
 	web.WriteJSONError(w, r, withMessages(err))
 }

@@ -25,18 +25,18 @@ var update = flag.Bool("update", false, "rewrite the recorded responses in testd
 
 const problemsFile = "testdata/problems.txt"
 
-// maxRecorded is the maximum length of a body that is recorded completely. Of a longer body, the
-// beginning and the digest are recorded.
+// maxRecorded is the maximum length in bytes of a body that is recorded completely. Of a longer body,
+// only the first 300 bytes, the length and the digest are recorded.
 const maxRecorded = 4096
 
-// recorder collects responses in the order of the requests.
+// recorder records responses in the order of the requests.
 type recorder struct {
 	*vault
 
 	b bytes.Buffer
 }
 
-// varying has patterns for the values that differ between runs: ids, reference ids and times.
+// varying has patterns for the values that differ between runs, such as ids and times.
 var varying = []struct {
 	pattern *regexp.Regexp
 	mask    string
@@ -47,8 +47,8 @@ var varying = []struct {
 	{regexp.MustCompile(`Bulk upload of [-0-9: ]+ UTC`), "(name)"},
 }
 
-// record adds the status and the body of a response, with varying values masked. It fails the test
-// if the response is not a client error.
+// record records the status and the body of a response. It replaces varying values by their masks, and
+// fails the test if the response is not a client error.
 func (r *recorder) record(name string, a *response) {
 	r.tb.Helper()
 	body := string(a.Body)
@@ -69,7 +69,7 @@ func (r *recorder) record(name string, a *response) {
 func TestRecordedProblems(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
-		t.Skip("the test is slow and has no concurrency; make test/long runs it")
+		t.Skip("the test has nothing concurrent for the race detector; make test/long runs it")
 	}
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		r := &recorder{vault: newVault(t, d, 0)}
@@ -100,7 +100,7 @@ func TestRecordedProblems(t *testing.T) {
 					t.Fatalf("line %d after %q:\n got %s\nwant %s", i+1, lines[max(0, i-1)], lines[i], recorded[i])
 				}
 			}
-			t.Fatalf("the recorded responses have %d lines, want %d", len(lines), len(recorded))
+			t.Fatalf("the responses have %d lines, want the %d recorded lines", len(lines), len(recorded))
 		}
 	})
 }
@@ -186,7 +186,7 @@ func (r *recorder) recordForms() {
 	}
 }
 
-// pictures returns a JPEG and a PNG of a few pixels.
+// pictures returns a JPEG and a PNG of 16 by 16 pixels.
 func pictures(tb testing.TB) (jpg, lossless []byte) {
 	tb.Helper()
 	img := image.NewGray(image.Rect(0, 0, 16, 16))
@@ -203,7 +203,8 @@ func pictures(tb testing.TB) (jpg, lossless []byte) {
 	return j.Bytes(), p.Bytes()
 }
 
-// sized returns a copy of a PNG whose header has another width and height, and 64 bits per pixel.
+// sized returns a copy of a PNG. The header of the copy has the given width and height, and 64 bits per
+// pixel.
 func sized(content []byte, width, height uint32) []byte {
 	out := bytes.Clone(content)
 	header := out[12:29]

@@ -10,8 +10,8 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// The audit log has the token and the remote address of each action. A batch of any size is one
-// entry. A replayed response is not an action.
+// The audit log has the token and the address of the client of each action. A batch of any size is one
+// entry of the log. A replayed response is not recorded.
 func TestAuditLog(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

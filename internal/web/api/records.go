@@ -21,8 +21,8 @@ func (a *API) find(c *call) (*cert.Certificate, error) {
 	return a.Certs.ByUUID(c.Context(), c.institution.ID, id)
 }
 
-// findVault returns the certificate in the path for a route of the vault. The routes also retry and
-// revoke certificates of other sources, for tokens that may view such certificates.
+// findVault returns the certificate in the path of a route of vault certificates. It returns a
+// certificate of another source only if the token may view certificates of every source.
 func (a *API) findVault(c *call) (*cert.Certificate, error) {
 	return a.findGeneral(c, token.CertificateView)
 }

@@ -19,9 +19,9 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// recordFields has the name of each field of a certificate, and the statuses in which the field is
-// null: p(rocessing), a(pproved), f(ailed), r(evoked after approval). New fields must be added
-// here. Fields must not be removed, because clients depend on the fields.
+// recordFields maps the name of each field of a certificate to the statuses in which the field is
+// null: p(rocessing), a(pproved), f(ailed), r(evoked after approval). New fields must be added here.
+// Fields must not be removed, because clients depend on them.
 var recordFields = map[string]string{
 	"id": "", "uuid": "", "reference_id": "", "certificate_title": "", "full_name": "", "applicant_email": "", "source": "", "status": "",
 	"issue_date": "", "details": "pafr", "trigger_context": "", "batch_id": "pafr", "customer_id": "pafr", "institution": "",
@@ -38,7 +38,7 @@ func checkRecord(t *testing.T, status string, record map[string]any) {
 	}
 	for name, null := range recordFields {
 		if (record[name] == nil) != strings.Contains(null, status[:1]) {
-			t.Errorf("%s: %s = %v, want null exactly in the statuses of recordFields", status, name, record[name])
+			t.Errorf("%s: %s = %v, want null in the statuses %q, and a value in all others", status, name, record[name], null)
 		}
 	}
 	for _, name := range []string{"created_at", "updated_at", "approved_at", "revoked_at"} {
@@ -52,7 +52,7 @@ func checkRecord(t *testing.T, status string, record map[string]any) {
 	}
 	state, _ := record["status"].(map[string]any)
 	if len(state) != 3 || state["value"] != status || state["label"] == "" || state["description"] == "" {
-		t.Errorf("%s: the status is %v, want this value with a label and a description", status, state)
+		t.Errorf("the status is %v, want the value %s with a label and a description", state, status)
 	}
 }
 
@@ -114,12 +114,12 @@ func TestRecordInEachStatus(t *testing.T) {
 		revoked := view(id)
 		checkRecord(t, "revoked", revoked)
 		if !reflect.DeepEqual(revoked, data(t, a)) || revoked["revocation_reason"] != "Withdrawn" {
-			t.Errorf("the revoked record is %v, want that of the response with the reason Withdrawn", revoked)
+			t.Errorf("the revoked record is %v, want the record in the response, with the reason Withdrawn", revoked)
 		}
-		// A revoked certificate has no failure, because a failure suggests a retry.
+		// A revoked certificate has no failure, because it cannot be retried.
 		a = v.postJSON("/business/certificate-vault/"+failing+"/revoke", `{"reason": "Withdrawn"}`)
 		if a.Status != http.StatusOK || data(t, a)["failure"] != nil || view(failing)["failure"] != nil {
-			t.Errorf("revoking a failed certificate: status = %d, want 200; body %s", a.Status, a.Body)
+			t.Errorf("revoking a failed certificate: status = %d, want 200 without a failure; body %s", a.Status, a.Body)
 		}
 	})
 }
@@ -140,7 +140,7 @@ func TestListEnvelope(t *testing.T) {
 		got := a.json(t)
 		list, ok := got["data"].([]any)
 		if a.Status != http.StatusOK || !ok || len(list) != records || len(got) != 3 {
-			t.Errorf("%q: status = %d, want 200 with the records of the page; body %s", query, a.Status, a.Body)
+			t.Errorf("%q: status = %d, want 200 with %d records; body %s", query, a.Status, records, a.Body)
 		}
 		if !reflect.DeepEqual(got["links"], links) {
 			t.Errorf("%q: the links are %v, want %v", query, got["links"], links)
@@ -169,7 +169,7 @@ func TestListEnvelope(t *testing.T) {
 	check("?search=Ada+Obi&status=failed", 0,
 		map[string]any{"first": link("page=1&search=Ada+Obi&status=failed"), "last": link("page=1&search=Ada+Obi&status=failed"), "prev": nil, "next": nil},
 		meta(1.0, nil, 1.0, 15.0, nil, 0.0))
-	// The next links visit each record once.
+	// The pages of the next links contain each record once, the newest first.
 	var visited []any
 	for next := link("per_page=2"); next != nil; {
 		to, err := url.Parse(next.(string))
@@ -208,14 +208,14 @@ func TestListFilters(t *testing.T) {
 	} {
 		a := v.get("/business/certificate-vault" + query)
 		if a.Status != http.StatusUnprocessableEntity || a.fields(t) != fields {
-			t.Errorf("%q: status = %d, want 422; body %s", query, a.Status, a.Body)
+			t.Errorf("%q: status = %d, want 422 for %s; body %s", query, a.Status, fields, a.Body)
 		}
 	}
 	if got := v.get("/business/certificate-vault?status=x").problem(t).Message; got != "The value is invalid; it must be one of processing, approved, failed, revoked." {
-		t.Errorf("the message of an invalid status is %q, want one with the valid statuses", got)
+		t.Errorf("the message of an invalid status is %q, want a list of the valid statuses", got)
 	}
 	if got := v.get("/business/certificate-vault?page=0&per_page=0&status=x").problem(t).Message; !strings.HasSuffix(got, " (and 2 more errors)") {
-		t.Errorf("the message of three errors is %q, want one with the number of the others", got)
+		t.Errorf("the message of three errors is %q, want a message about the first error and 2 more", got)
 	}
 }
 
@@ -323,7 +323,7 @@ func TestRevokeBody(t *testing.T) {
 		r := v.request(http.MethodPost, path, strings.NewReader(tc.body))
 		r.Header.Set("Content-Type", tc.contentType)
 		if a := v.do(r); a.Status != tc.status || a.fields(t) != tc.fields {
-			t.Errorf("%s: status = %d, want %d; body %s", tc.name, a.Status, tc.status, a.Body)
+			t.Errorf("%s: status = %d, want %d for %q; body %s", tc.name, a.Status, tc.status, tc.fields, a.Body)
 		}
 	}
 	if a := v.get("/business/certificate-vault/" + id); data(t, a)["revoked_at"] != nil {
@@ -345,7 +345,7 @@ func TestRevokeBody(t *testing.T) {
 	}
 }
 
-// The interface responds with 500 and a message instead of a damaged file.
+// If a stored file is damaged, the response has the status 500 and a message instead of the file.
 func TestDamagedFileIsNotSentByTheInterface(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t), 0)

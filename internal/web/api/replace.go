@@ -8,13 +8,13 @@ import (
 	"github.com/certvault/certvault/internal/token"
 )
 
-// replacement is the wire type of the reference to a certificate in the record of another certificate.
+// replacement is the wire type of a link between a certificate and its replacement.
 type replacement struct {
 	UUID        string `json:"uuid"`
 	ReferenceID string `json:"reference_id"`
 }
 
-// replacementOf returns the wire type of a link between certificates, or nil.
+// replacementOf returns the wire type of a link, or nil if there is no link.
 func replacementOf(l *cert.Link) *replacement {
 	if l == nil {
 		return nil
@@ -23,9 +23,11 @@ func replacementOf(l *cert.Link) *replacement {
 }
 
 // replace creates a certificate from a file and its text fields, in place of the certificate in the
-// path. Text fields that the request does not have are copied from the old certificate, and so is the
-// time of mail that waits to be sent. The route has checked the permission to create certificates. The
-// token also needs the permission to revoke certificates.
+// path. Text fields that the request does not have are copied from the old certificate. If the request
+// does not have the field notify, the planned time of the mail about the old certificate is kept.
+//
+// The route has checked the permission to create certificates. The token also needs the permission to
+// revoke certificates.
 func (a *API) replace(w http.ResponseWriter, c *call) error {
 	if !c.token.Has(token.VaultRevoke) {
 		return fault.New(fault.Forbidden, "Forbidden - Insufficient permissions")

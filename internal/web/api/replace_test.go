@@ -17,7 +17,7 @@ func (v *vault) replace(uuid any, key string, parts ...part) *response {
 	v.tb.Helper()
 	id, ok := uuid.(string)
 	if !ok {
-		v.tb.Fatalf("the id is %v", uuid)
+		v.tb.Fatalf("the id is %v, want a string", uuid)
 	}
 	r := v.request(http.MethodPost, "/business/certificate-vault/"+id+"/replace", bytes.NewReader(form(v.tb, parts...)))
 	r.Header.Set("Content-Type", "multipart/form-data; boundary="+boundary)
@@ -62,7 +62,7 @@ func TestReplace(t *testing.T) {
 		by, _ := after["replaced_by"].(map[string]any)
 		state, _ := after["status"].(map[string]any)
 		if state["value"] != "revoked" || by["uuid"] != got["uuid"] || by["reference_id"] != got["reference_id"] || after["revocation_reason"] != nil {
-			t.Errorf("the replaced certificate is %v", after)
+			t.Errorf("the replaced certificate is %v, want a revoked certificate without a reason, replaced by %v", after, got["uuid"])
 		}
 		v.upload("another.pdf")
 		for _, list := range []string{"/business/certificate-vault", "/business/certificates"} {
@@ -124,7 +124,7 @@ func TestReplaceIsRefused(t *testing.T) {
 			t.Errorf("%d certificates and %d files are stored, want %d and %d", r, f, rows, files)
 		}
 		if a := v.postJSON("/business/certificate-vault/"+old["uuid"].(string)+"/revoke", `{"reason":"Issued in error."}`); a.Status != http.StatusOK { //nolint:forcetypeassert // it is a text
-			t.Fatalf("revoking: status = %d, body %s", a.Status, a.Body)
+			t.Fatalf("revoking: status = %d, want 200; body %s", a.Status, a.Body)
 		}
 		if a := v.replace(old["uuid"], "", other); a.Status != http.StatusBadRequest || a.problem(t).Message != "Invalid operation" {
 			t.Errorf("replacing a revoked certificate: status = %d, body %s; want 400", a.Status, a.Body)

@@ -10,19 +10,20 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// readerFunc is a reader that calls a function.
+// readerFunc is a function that implements io.Reader.
 type readerFunc func(p []byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
-// A token that is revoked while the body of an upload arrives creates no certificate.
+// If a token is revoked while the body of an upload arrives, the upload is refused and nothing is
+// stored.
 func TestTokenRevokedDuringUploadIsRefused(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d, 0)
 		revoke := readerFunc(func([]byte) (int, error) {
 			list, err := v.Tokens.List(t.Context(), v.inst.ID)
-			// The server records the use of the token after it has authenticated the request.
+			// The server has authenticated the request when it has recorded the use of the token.
 			for err == nil && list[0].LastUsedAt == nil {
 				list, err = v.Tokens.List(t.Context(), v.inst.ID)
 			}
@@ -42,8 +43,9 @@ func TestTokenRevokedDuringUploadIsRefused(t *testing.T) {
 			{"/business/certificate-vault/upload-file", form(t, part{name: "file", file: "a.pdf", content: samplePDF(0)})},
 		} {
 			v.secret = v.token(v.inst, nil, "certificate-vault:create")
-			// The lines before the first boundary fill the client's buffer, so that the client
-			// sends the lines before it reads on. The server ignores them (RFC 2046, 5.1.1).
+			// The lines before the first boundary fill the buffer of the client, so that the client
+			// sends the header of the request before it calls revoke. The server ignores these lines
+			// (RFC 2046, 5.1.1).
 			body := io.MultiReader(bytes.NewReader(bytes.Repeat([]byte("line\r\n"), 10_000)), revoke, bytes.NewReader(target.body))
 			r := v.request(http.MethodPost, target.path, body)
 			r.Header.Set("Content-Type", "multipart/form-data; boundary="+boundary)

@@ -109,14 +109,14 @@ func TestStagedQuota(t *testing.T) {
 	v := newVault(t, dbtest.SQLite(t), 0)
 	v.stage("first.pdf")
 	before := v.files()
-	// First, the remaining space is smaller than the file, which is detected after the file is
-	// received. Then there is no space, which is detected before.
+	// With 10 bytes left, the server refuses the file after receiving it. With 0 bytes left, it refuses
+	// the request before receiving the file.
 	for _, left := range []int{10, 0} {
 		v.exec(`UPDATE staged_usage SET bytes = $1`, 20<<30-left)
 		a := v.postFile(part{name: "file", file: "a.pdf", content: samplePDF(0)})
 		wait, err := strconv.Atoi(a.Header.Get("Retry-After"))
 		if a.Status != http.StatusTooManyRequests || err != nil || wait < 23*3600 || wait > 25*3600 || a.problem(t).Message == "" {
-			t.Errorf("%d bytes left: status = %d, Retry-After %q, body %s, want 429 and about a day", left, a.Status, a.Header.Get("Retry-After"), a.Body)
+			t.Errorf("%d bytes left: status = %d, Retry-After %q, body %s, want 429 and 23 to 25 hours", left, a.Status, a.Header.Get("Retry-After"), a.Body)
 		}
 		if n := v.files(); n != before {
 			t.Errorf("with %d bytes left, the refused upload stored %d files, want none", left, n-before)

@@ -13,8 +13,8 @@ import (
 	"github.com/certvault/certvault/internal/vaulttest"
 )
 
-// Certificates from templates are general certificates. Tokens for vault certificates see none of
-// them, and the list of vault certificates has none.
+// Certificates from templates are in the list of general certificates, and not in the list of vault
+// certificates. A token that has only permissions for vault certificates cannot read them.
 func TestCertificatesFromTemplates(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -25,13 +25,13 @@ func TestCertificatesFromTemplates(t *testing.T) {
 		record := data(t, v.get("/business/batches/"+b.UUID))
 		template := map[string]any{"id": "01900000-0000-7000-8000-000000000004", "name": "Diploma", "version": 2.0}
 		if record["source"] != "template" || !reflect.DeepEqual(record["template"], template) || record["approved"] != 1.0 || record["failed"] != 1.0 {
-			t.Errorf("batch = %v, want the source template, its name, one approved and one failed", record)
+			t.Errorf("batch = %v, want the source template, the template Diploma, one approved and one failed certificate", record)
 		}
 		entries := record["entries"].([]any)
 		id, failed := entries[0].(map[string]any)["uuid"].(string), entries[1].(map[string]any)["uuid"].(string)
 		all := v.general("")
 		if len(all) != 3 || !slices.Contains(all, id) {
-			t.Errorf("general certificates = %v, want all three", all)
+			t.Errorf("general certificates = %v, want 3 with %s", all, id)
 		}
 		if got := v.general("?source=template"); len(got) != 2 || slices.Contains(got, uploaded) {
 			t.Errorf("with source=template: %v, want the two from the template", got)
@@ -55,18 +55,17 @@ func TestCertificatesFromTemplates(t *testing.T) {
 		}
 		vault := data(t, v.get("/business/certificate-vault/"+failed))
 		if file := vault["file"].(map[string]any); vault["trigger_context"] != "template" || file["size"] != 0.0 || file["sha256"] != "" || file["name"] != "BSc Physics.pdf" {
-			t.Errorf("the view of a certificate that was never drawn is %v, want no size and no digest", vault)
+			t.Errorf("the record of a certificate that was not drawn is %v, want the file BSc Physics.pdf with the size 0 and no digest", vault)
 		}
 		if a := v.postJSON("/business/certificate-vault/"+failed+"/retry", ""); a.Status != http.StatusOK {
 			t.Errorf("retry: status = %d, want 200; body %s", a.Status, a.Body)
 		}
-		// A token for vault certificates.
 		v.secret = v.token(v.inst, nil, token.VaultList, token.VaultView, token.VaultDownload, token.VaultRevoke, token.VaultUpdate)
 		if got := v.general(""); !slices.Equal(got, []string{uploaded}) {
 			t.Errorf("a token for vault certificates lists %v, want the uploaded one", got)
 		}
 		if a := v.get("/business/certificates?source=template"); a.Status != http.StatusUnprocessableEntity {
-			t.Errorf("a token for vault certificates filters by template: status = %d, want 422", a.Status)
+			t.Errorf("a token for vault certificates filters by source=template: status = %d, want 422", a.Status)
 		}
 		for _, path := range []string{"/business/certificates/" + id, "/business/certificates/" + id + "/download", "/business/certificate-vault/" + id, "/business/certificate-vault/" + id + "/download", "/business/batches/" + b.UUID} {
 			if a := v.get(path); a.Status != http.StatusNotFound {
@@ -84,8 +83,7 @@ func TestCertificatesFromTemplates(t *testing.T) {
 	})
 }
 
-// withoutBatch returns a record without its batch, for the comparison with the fields of a certificate
-// without one.
+// withoutBatch returns a copy of a record whose batch is null, as checkGeneral requires.
 func withoutBatch(record map[string]any) map[string]any {
 	out := map[string]any{}
 	for name, value := range record {

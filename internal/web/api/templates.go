@@ -45,7 +45,7 @@ type signatory struct {
 	Designation *string `json:"designation"`
 }
 
-// templateField is a field of a template in a list.
+// templateField is a field of a template in the list of templates.
 type templateField struct {
 	ID       string  `json:"id"`
 	Kind     string  `json:"kind"`
@@ -53,13 +53,13 @@ type templateField struct {
 	Required bool    `json:"required"`
 }
 
-// templateColumn is a column of a template. Entries can have a value for it in their object values.
+// templateColumn is a column of a template. The member "values" of an entry can have a value for it.
 type templateColumn struct {
 	Name     string `json:"name"`
 	Required bool   `json:"required"`
 }
 
-// templateDetail is a field with its geometry.
+// templateDetail is a field of a template with its place, its text and its style.
 type templateDetail struct {
 	templateField
 
@@ -137,8 +137,9 @@ func wholeField(f *design.Field) templateDetail {
 // defaultLeading is the leading of a field without one.
 const defaultLeading = 1.2
 
-// templates responds with the published templates: an array without an object around it. Tokens without
-// permissions for templates get an empty array, so that they can test a connection.
+// templates responds with a JSON array of the published templates that are not archived. For a token
+// that may only list vault certificates, the array is empty. Its client can use the request to test the
+// connection.
 func (a *API) templates(w http.ResponseWriter, c *call) error {
 	records := []templateRecord[templateField]{}
 	if c.token.Has(token.TemplateList, token.TemplateIssue) {
@@ -166,7 +167,7 @@ func (a *API) findTemplate(c *call) (*template.Template, error) {
 	return a.Templates.ByUUID(c.Context(), c.institution.ID, id)
 }
 
-// template responds with the published version of a template and the geometry of its fields.
+// template responds with the published version of a template, with all properties of its fields.
 func (a *API) template(w http.ResponseWriter, c *call) error {
 	t, err := a.findTemplate(c)
 	if err != nil {
@@ -180,7 +181,7 @@ func (a *API) template(w http.ResponseWriter, c *call) error {
 	}{templateWire(t, wholeField)})
 }
 
-// thumbnail responds with a picture of the template.
+// thumbnail responds with a picture of the first page of a template.
 func (a *API) thumbnail(w http.ResponseWriter, c *call) error {
 	t, err := a.findTemplate(c)
 	if err != nil {
@@ -204,7 +205,7 @@ func send(w http.ResponseWriter, mediaType string, file []byte) error {
 	return nil
 }
 
-// previewTemplate responds with a sample of a certificate.
+// previewTemplate responds with a sample of a certificate from one entry.
 func (a *API) previewTemplate(w http.ResponseWriter, c *call) error {
 	t, err := a.findTemplate(c)
 	if err != nil {
@@ -222,7 +223,8 @@ func (a *API) previewTemplate(w http.ResponseWriter, c *call) error {
 	return send(w, "application/pdf", file)
 }
 
-// withoutEntry returns an error whose fields are named without the number of the entry.
+// withoutEntry returns err with messages for its problems. The names of the fields do not contain the
+// number of the entry.
 func withoutEntry(err error) error {
 	problems, ok := errors.AsType[batch.Problems](err)
 	if !ok {
@@ -236,7 +238,7 @@ func withoutEntry(err error) error {
 	return bad.Err()
 }
 
-// issue issues certificates from a template, or with dry_run=1 only checks them.
+// issue issues certificates from a template. With dry_run=1, it only checks the entries.
 func (a *API) issue(w http.ResponseWriter, c *call) error {
 	t, err := a.findTemplate(c)
 	if err != nil {
@@ -298,7 +300,7 @@ type checkedProblem struct {
 	Field   *string `json:"field"`
 	Code    string  `json:"code"`
 	Message string  `json:"message"`
-	// ExistingUUID is set for a duplicate of a certificate.
+	// ExistingUUID is the UUID of the existing certificate if the entry is a duplicate of it.
 	ExistingUUID *string `json:"existing_uuid"`
 }
 
@@ -339,7 +341,7 @@ func (a *API) dryRun(w http.ResponseWriter, c *call, t *template.Template) error
 // maxProblems is the maximum number of problems in the response to a dry run.
 const maxProblems = 1000
 
-// checkEntries returns the problems of reading the entries and those of their content.
+// checkEntries checks the entries, and returns their problems and the problems of reading the entries.
 func (a *API) checkEntries(c *call, t *template.Template, in *issueInput) ([]template.RowProblem, error) {
 	if len(in.entries) == 0 {
 		return nil, errNoEntries.Err()

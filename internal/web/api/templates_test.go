@@ -18,7 +18,7 @@ import (
 	"github.com/certvault/certvault/internal/vaulttest"
 )
 
-// published publishes the template Diploma, which has a column, and returns the path of its record.
+// published publishes the template Diploma with the column Grade, and returns the path of its record.
 func (v *vault) published() (path string) {
 	v.tb.Helper()
 	t := v.Template(v.inst, "Diploma", "meridian")
@@ -36,7 +36,7 @@ func (v *vault) published() (path string) {
 	return "/business/certificate-templates/" + t.UUID
 }
 
-// issued returns an entry in JSON.
+// issued returns the JSON of an entry.
 func issued(name, grade string) string {
 	return fmt.Sprintf(`{"full_name": %q, "applicant_email": "%x@example.org", "certificate_title": "BSc Physics", "issue_date": "2026-06-30", "values": {"Grade": %q}}`,
 		name, name[:min(len(name), 12)], grade)
@@ -44,7 +44,7 @@ func issued(name, grade string) string {
 
 func issuedList(list ...string) string { return `{"entries": [` + strings.Join(list, ", ") + `]}` }
 
-// issueWith sends a request with an idempotency key.
+// issueWith posts a JSON body with an idempotency key.
 func (v *vault) issueWith(key, path, body string) *response {
 	v.tb.Helper()
 	r := v.request(http.MethodPost, path, strings.NewReader(body))
@@ -62,23 +62,23 @@ func TestTemplateRecords(t *testing.T) {
 	}
 	var list []map[string]any
 	if err := json.Unmarshal(v.get("/business/certificate-templates").Body, &list); err != nil || len(list) != 1 {
-		t.Fatalf("templates = %v, %v, want the published one", list, err)
+		t.Fatalf("templates = %v, error %v, want only the published template", list, err)
 	}
 	got := list[0]
 	if got["name"] != "Diploma" || got["status"] != "published" || got["version"] != 2.0 || got["pages"] != 1.0 || got["preview_path"] != path+"/preview" {
-		t.Errorf("template = %v, want the published version 2", got)
+		t.Errorf("template = %v, want the published version 2 of Diploma with 1 page", got)
 	}
 	if columns := fmt.Sprint(got["columns"]); columns != "[map[name:Grade required:true]]" {
-		t.Errorf("columns = %s, want Grade", columns)
+		t.Errorf("columns = %s, want the required column Grade", columns)
 	}
 	detail := data(t, v.get(path))
 	fields := detail["fields"].([]any)
 	last := fields[len(fields)-1].(map[string]any)
 	if fmt.Sprint(last["box"]) != "[60 20 120 20]" || last["text"] != "{column:Grade}" || last["min_size"] != 10.0 || last["align"] != "left" {
-		t.Errorf("field = %v, want its geometry", last)
+		t.Errorf("field = %v, want the box, the text, the size and the alignment of the column Grade", last)
 	}
 	if a := v.get(path + "/preview"); a.Status != http.StatusOK || a.Header.Get("Content-Type") != "image/png" {
-		t.Errorf("the picture: status = %d, type %s", a.Status, a.Header.Get("Content-Type"))
+		t.Errorf("the picture: status = %d, type %s, want 200 with image/png", a.Status, a.Header.Get("Content-Type"))
 	}
 	if err := v.Templates.Archive(t.Context(), v.inst, strings.TrimPrefix(path, "/business/certificate-templates/")); err != nil {
 		t.Fatal(err)
@@ -129,13 +129,13 @@ func TestIssue(t *testing.T) {
 		if record["approved"] != 2.0 || record["source"] != "template" || record["name"] != "Class of 2026" || tmpl["name"] != "Diploma" || tmpl["version"] != 2.0 {
 			t.Errorf("batch = %v, want two approved certificates of the template", record)
 		}
-		// The same list again: its certificates exist.
+		// The certificates of the list already exist.
 		a := v.postJSON(path+"/issue", body)
 		if got := a.fields(t); a.Status != http.StatusUnprocessableEntity || got != "entries.0.applicant_email entries.1.applicant_email" {
-			t.Errorf("the same list again: status = %d, fields %s; body %s", a.Status, got, a.Body)
+			t.Errorf("the same list again: status = %d, fields %s, want 422 for the address of each entry; body %s", a.Status, got, a.Body)
 		}
 		if n := v.count(`SELECT count(*) FROM batches`); n != 1 {
-			t.Errorf("%d batches, want 1", n)
+			t.Errorf("%d batches are stored, want 1", n)
 		}
 	})
 }
@@ -171,7 +171,7 @@ func TestIssueRefusesRows(t *testing.T) {
 	problems := a.problem(t).Errors
 	for field, text := range want {
 		if len(problems[field]) != 1 || !strings.HasPrefix(problems[field][0], text) {
-			t.Errorf("%s: %q, want %q", field, problems[field], text)
+			t.Errorf("the messages of %s are %q, want one that begins with %q", field, problems[field], text)
 		}
 	}
 	if a.Status != http.StatusUnprocessableEntity || len(problems) != len(want) {
@@ -180,7 +180,7 @@ func TestIssueRefusesRows(t *testing.T) {
 	dry := v.postJSON(path+"/issue?dry_run=1", bad)
 	result := data(t, dry)
 	if dry.Status != http.StatusOK || result["total"] != 9.0 || result["valid"] != 1.0 || len(result["problems"].([]any)) != len(want) {
-		t.Errorf("the dry run: status = %d, %s", dry.Status, dry.Body)
+		t.Errorf("the dry run: status = %d, want 200 with 9 entries, 1 of them valid, and %d problems; body %s", dry.Status, len(want), dry.Body)
 	}
 	for body, status := range map[string]int{
 		`{"entries": []}`:                http.StatusUnprocessableEntity,
@@ -201,7 +201,7 @@ func TestIssueRefusesRows(t *testing.T) {
 		}
 	}
 	if a := v.postJSON(path+"/issue", `{"entries": [`+strings.Repeat(`{},`, 5000)+`{}]}`); !strings.Contains(string(a.Body), "5000 entries") {
-		t.Errorf("5,001 entries: %.300s, want the limit", a.Body)
+		t.Errorf("5,001 entries: the body is %.300s, want a message with the limit of 5000 entries", a.Body)
 	}
 	for values, want := range map[string]string{
 		`"values": [1]`: "The values field must be an object",
@@ -209,7 +209,7 @@ func TestIssueRefusesRows(t *testing.T) {
 	} {
 		a := v.postJSON(path+"/issue", `{"entries": [{"full_name": "Bo Ek", "applicant_email": "b@example.org", `+values+`}]}`)
 		if got := a.problem(t).Errors["entries.0.values"]; len(got) != 1 || !strings.HasPrefix(got[0], want) {
-			t.Errorf("%s: %q, want %q", values, got, want)
+			t.Errorf("%s: the messages are %q, want one that begins with %q", values, got, want)
 		}
 	}
 	if n := v.count(`SELECT (SELECT count(*) FROM batches) + (SELECT count(*) FROM certificates)`); n != 0 {
@@ -223,11 +223,11 @@ func TestPreview(t *testing.T) {
 	path := v.published()
 	a := v.postJSON(path+"/preview", `{"full_name": "Bo Ek", "certificate_title": "BSc Physics", "values": {"Grade": "A"}}`)
 	if a.Status != http.StatusOK || a.Header.Get("Content-Type") != "application/pdf" || !bytes.HasPrefix(a.Body, []byte("%PDF-")) {
-		t.Errorf("status = %d, type %s, %.200s", a.Status, a.Header.Get("Content-Type"), a.Body)
+		t.Errorf("status = %d, type %s, body %.200s, want 200 with a PDF", a.Status, a.Header.Get("Content-Type"), a.Body)
 	}
 	a = v.postJSON(path+"/preview", ` {"full_name": "", "values": {"Grade": 7}}`)
 	if got := a.fields(t); a.Status != http.StatusUnprocessableEntity || got != "values.Grade" && got != "full_name values.Grade" {
-		t.Errorf("status = %d, fields %s", a.Status, got)
+		t.Errorf("a value that is not text: status = %d, fields %s, want 422 for values.Grade", a.Status, got)
 	}
 	if a := v.postJSON(path+"/preview", `[1]`); a.Status != http.StatusUnprocessableEntity {
 		t.Errorf("an array: status = %d, want 422", a.Status)
@@ -237,7 +237,7 @@ func TestPreview(t *testing.T) {
 	}
 }
 
-// The responses for a template of another institution and for an unknown one are the same.
+// The responses for a template of another institution and for an unknown template are the same.
 func TestTemplatesOfOtherInstitutions(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t), 0, vaulttest.DrawTemplates)
@@ -257,10 +257,10 @@ func TestTemplatesOfOtherInstitutions(t *testing.T) {
 			bodies = append(bodies, string(a.Body))
 		}
 		if bodies[0] != bodies[1] || bodies[1] != bodies[2] {
-			t.Errorf("%s: the responses differ: %s", op, bodies)
+			t.Errorf("%s: the responses are %s, want equal responses", op, bodies)
 		}
 	}
 	if a := v.get("/business/certificate-templates"); strings.TrimSpace(string(a.Body)) != "[]" {
-		t.Errorf("the list of the other institution is %s", a.Body)
+		t.Errorf("the list of the other institution is %s, want []", a.Body)
 	}
 }

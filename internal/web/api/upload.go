@@ -17,8 +17,8 @@ const (
 	maxBody = 24 << 20
 	// maxParts is the maximum number of parts of a form.
 	maxParts = 100
-	// maxValue is the maximum size of a text field in bytes. It is far above the maximum length of
-	// a valid value, so that validation reports the problem of a long text.
+	// maxValue is the maximum number of bytes that are stored of a text field. It is greater than the
+	// maximum length of a valid value, so that validation refuses a text that is too long.
 	maxValue = 64 << 10
 	// uploadTime is the maximum time for receiving a body.
 	uploadTime = 10 * time.Minute
@@ -88,10 +88,10 @@ func openUpload(w http.ResponseWriter, r *http.Request, fileField string, fields
 	return &uploadForm{Form: form, fileField: fileField, fields: fields, values: map[string]string{}}, err
 }
 
-// receive reads the form to its end, stores its file, and then calls use, which creates the record
-// of the file. The file is nil if the form has no file or if the file was refused. The stored
-// file is deleted if its record was certainly not stored; see cert.Service.Receive. If the request is
-// repeated, only its fingerprint is needed: receive stores nothing and does not call use.
+// receive reads the form to its end and stores its file. It then calls use, which creates the record of
+// the file. The file is nil if the form has no file or if the file was refused. If use returns an error,
+// the stored file may be deleted: see cert.Service.Receive. For a repeated request, receive only computes
+// the fingerprint. It stores nothing and does not call use.
 func (f *uploadForm) receive(x *exchange, use func(*cert.File) error) error {
 	incoming := f.nextFile(x)
 	finish := func(file *cert.File) error {
@@ -111,8 +111,8 @@ func (f *uploadForm) receive(x *exchange, use func(*cert.File) error) error {
 	return err
 }
 
-// nextFile reads the fields before the next file and returns the file. It returns nil if there is
-// no other file, or after an error, which Err returns.
+// nextFile reads the fields before the next file and returns the file. It returns nil at the end of the
+// form or after an error. Err returns the error.
 func (f *uploadForm) nextFile(x *exchange) *cert.Incoming {
 	for f.Next() {
 		part := f.Part()
@@ -127,7 +127,8 @@ func (f *uploadForm) nextFile(x *exchange) *cert.Incoming {
 	return nil
 }
 
-// rest reads the rest of the first file, which may be nil, and the fields and files after it.
+// rest reads the rest of the first file, and the fields and files after this file. first is nil if the
+// form has no file.
 func (f *uploadForm) rest(x *exchange, first *cert.Incoming) error {
 	for file := first; file != nil; file = f.nextFile(x) {
 		if err := file.Drain(); err != nil {
@@ -148,7 +149,7 @@ func (f *uploadForm) rest(x *exchange, first *cert.Incoming) error {
 }
 
 // text stores the value of a text field, or records the problem of a field that is malformed or
-// repeated. An unknown field is ignored.
+// repeated. It ignores an unknown field.
 func (f *uploadForm) text(name, value string, isFile bool) {
 	field, _, isList := strings.Cut(name, "[")
 	_, repeated := f.values[name]

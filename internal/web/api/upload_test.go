@@ -65,7 +65,7 @@ func TestUploadRefusals(t *testing.T) {
 			continue
 		}
 		if got := a.fields(t); got != tc.fields {
-			t.Errorf("%s: the refused fields are %q, want %q: %s", tc.name, got, tc.fields, a.Body)
+			t.Errorf("%s: the refused fields are %q, want %q; body %s", tc.name, got, tc.fields, a.Body)
 		}
 		if r, f := v.stored(); r != rows || f != files {
 			t.Errorf("%s: the refused upload stored %d rows and %d files, want none", tc.name, r-rows, f-files)
@@ -73,7 +73,8 @@ func TestUploadRefusals(t *testing.T) {
 	}
 }
 
-// The message is the first error in the order of the fields, and the number of the other errors.
+// The message of a response has the first error, in the order of the fields, and the number of the other
+// errors.
 func TestUploadMessage(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t), 0)
@@ -120,10 +121,10 @@ func TestUploadBodyType(t *testing.T) {
 	} {
 		r := v.request(http.MethodPost, "/business/certificate-vault", bytes.NewReader(body))
 		r.Header.Set("Content-Type", contentType)
-		// Two of the bodies are valid: the status of the first is 201, and of the second 422. A map
-		// has no fixed order.
+		// Two of the content types are valid. The first request with one of them gets 201, and the
+		// second gets 422 for a duplicate. The order of a map is random, so either can be the first.
 		if a := v.do(r); a.Status != status && (a.Status != 201 && a.Status != 422 || status != 201 && status != 422) {
-			t.Errorf("type %q: status = %d, want that of the test case, or 201 or 422 for the two valid bodies; body %s", contentType, a.Status, a.Body)
+			t.Errorf("type %q: status = %d, want %d, or 201 or 422 for a valid type; body %s", contentType, a.Status, status, a.Body)
 		}
 	}
 }
@@ -154,7 +155,7 @@ func TestMalformedBodies(t *testing.T) {
 // A request at a limit is accepted. A request with one more byte is refused.
 func TestUploadLimits(t *testing.T) {
 	if testing.Short() {
-		t.Skip("the bodies have up to 40 MB")
+		t.Skip("the bodies have up to 40 MiB")
 	}
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t), 0)
@@ -166,7 +167,7 @@ func TestUploadLimits(t *testing.T) {
 	if a.Status != http.StatusUnprocessableEntity || a.fields(t) != "certificate_file" {
 		t.Errorf("a file over the limit: status = %d, want 422; body %s", a.Status, a.Body)
 	}
-	// The bytes after the closing boundary are part of the body.
+	// The bytes after the closing boundary count toward the size of the body.
 	padded := func(size int) []byte {
 		body := form(t, append(v.validFields(), pdfFile(samplePDF(0)))...)
 		return append(body, bytes.Repeat([]byte{' '}, size-len(body))...)
@@ -192,8 +193,8 @@ func TestUploadLimits(t *testing.T) {
 	}
 }
 
-// If a request is refused while the client is still sending its file, the client receives the
-// response, and the connection is not closed before.
+// If a request is refused while the client is still sending its file, the client receives the response
+// before the connection is closed.
 func TestRefusalWhileSending(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t), 0)
@@ -244,8 +245,7 @@ func TestDisconnectedClient(t *testing.T) {
 		if !ok {
 			t.Fatal("the connection is not a TLS connection")
 		}
-		// Only the sending side is closed: the end of the response then shows that the server has
-		// finished.
+		// Only the sending side is closed, so that the test can wait for the end of the response.
 		if err := half.CloseWrite(); err != nil {
 			t.Fatal(err)
 		}
@@ -259,9 +259,9 @@ func TestDisconnectedClient(t *testing.T) {
 			t.Errorf("%s: the request stored %d rows and %d files, want none", name, rows, files)
 		}
 	}
-	// A truncated body is a client error, which the log must not contain as an internal error.
+	// A truncated body is a client error, so the log must not contain the cause as an internal error.
 	if log := v.log.String(); strings.Contains(log, "unexpected EOF") {
-		t.Errorf("the log has an unexpected EOF, which is a client error: %s", log)
+		t.Errorf("the log contains \"unexpected EOF\", want no internal error: %s", log)
 	}
 }
 

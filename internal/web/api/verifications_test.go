@@ -9,8 +9,8 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// TestVerificationsOfRecords checks the numbers in views, in lists and in the response to an operation,
-// also for an institution that hides names.
+// TestVerificationsOfRecords checks the numbers of verifications in views, in lists and in the response
+// to an operation. If the institution hides names, numbers below 3 are null.
 func TestVerificationsOfRecords(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -1,6 +1,6 @@
-// Package body owns the bodies of requests on all surfaces: the limits of size and time, the parts
-// of a form, and the errors for a body that is too large, too slow or incomplete. The meaning of
-// the parts belongs to the surfaces.
+// Package body reads the bodies of requests. It enforces limits of size and time, reads the parts of
+// forms, and returns errors for a body that is too large, too slow or incomplete. It does not interpret
+// the parts.
 package body
 
 import (
@@ -15,15 +15,15 @@ import (
 )
 
 const (
-	// stallTime is how long a body with a time limit may pause. A body that stalls occupies a
-	// partly written file and an idempotency key.
+	// stallTime is how long a body with a time limit may pause. While the server waits for a body, a
+	// partly written file remains in the store and the idempotency key remains claimed.
 	stallTime = 30 * time.Second
-	// minRate is the number of bytes per second that a body with a time limit must deliver on
-	// average while the server waits for it. The average is taken over rateTime of waiting. Without
-	// this limit, a client that sends single bytes could occupy an upload for its whole time limit.
+	// minRate is the minimum average rate, in bytes per second, at which a body with a time limit must
+	// arrive while the server waits for it. The average is computed over rateTime of waiting. Without
+	// this limit, a client that sends single bytes could keep an upload open until its time limit.
 	minRate  = 1000
 	rateTime = 30 * time.Second
-	// responseTime is how long the response may take after the body's time limit.
+	// responseTime is how long the response may take after the time limit of the body.
 	responseTime = time.Minute
 	// deadlineStep is the minimum time between two changes of a deadline. Each change costs a
 	// system call.
@@ -33,13 +33,13 @@ const (
 	maxDrain  = 64 << 20
 )
 
-// Limits bounds a body.
+// Limits are the limits of a body, and the errors for bodies that exceed them.
 type Limits struct {
 	// Size is the largest size in bytes.
 	Size int64
 	// Time is how long the whole body may take. With a time limit, reading also ends if nothing
-	// arrives for 30 seconds, or if less than 1 kB per second arrives over 30 seconds of waiting.
-	// If Time is zero, only the server's own limit applies.
+	// arrives for 30 seconds, or if less than 1000 bytes per second arrive over 30 seconds of waiting.
+	// If Time is zero, only the time limit of the server applies.
 	Time time.Duration
 	// Parts is the largest number of parts of a multipart form.
 	Parts int
@@ -49,15 +49,14 @@ type Limits struct {
 	TooLarge, TooMany, Broken *fault.Error
 }
 
-// reader is the body of a request with its limits. If the client causes an error, the error is a
-// *fault.Error, so that a store that reads a file from the body returns the client's fault
-// unchanged.
+// reader is the body of a request with its limits. An error that the client causes is a *fault.Error.
+// The file store wraps this error when it reads a file from the body, so the kind of the error remains.
 type reader struct {
 	io.ReadCloser
 
 	control *http.ResponseController
 	limits  Limits
-	left    int64
+	left    int64 // bytes of limits.Size that may still be read
 	// until is the end of the time limit; moved is the time of the last change of the deadline.
 	until, moved time.Time
 	// waited is how long Read has waited for the client since the last check of the rate, and
@@ -68,14 +67,14 @@ type reader struct {
 	// inHeader is set.
 	headerLeft int
 	inHeader   bool
-	// touched reports whether the reading of the body has begun. failed reports whether the
+	// touched reports whether the handler has begun to read the body. failed reports whether the
 	// connection failed or the body arrived too slowly.
 	touched, failed bool
 	err             error
 }
 
-// Watch prepares the body of r for Limit and Drain. A middleware calls Watch before the handler
-// sets the limits. A read before the call of Limit returns an error.
+// Watch wraps the body of r for Limit and Drain. A middleware calls Watch, and the handler calls Limit.
+// A read before the call of Limit returns an error.
 func Watch(w http.ResponseWriter, r *http.Request) { watch(w, r) }
 
 func watch(w http.ResponseWriter, r *http.Request) *reader {
@@ -92,9 +91,9 @@ const tooLate = "The request did not arrive in time. Try again."
 
 var errNoLimits = errors.New("the body was read before its limits were set")
 
-// Limit bounds the body of r. A read beyond l.Size returns l.TooLarge, a read that is late or too
-// slow returns fault.TimedOut, and a read from a broken connection returns l.Broken. If the
-// Content-Length is larger than l.Size, the first read already returns l.TooLarge.
+// Limit sets the limits of the body of r. A read beyond l.Size returns l.TooLarge, a read that is late
+// or too slow returns fault.TimedOut, and a read from a broken connection returns l.Broken. If the
+// Content-Length is larger than l.Size, the first read returns l.TooLarge.
 func Limit(w http.ResponseWriter, r *http.Request, l Limits) {
 	b := watch(w, r)
 	b.limits, b.left, b.err = l, l.Size, nil
@@ -115,8 +114,8 @@ func (b *reader) Read(p []byte) (int, error) {
 	if b.err = b.moveDeadline(); b.err != nil {
 		return 0, b.err
 	}
-	// Read one byte beyond the limit, to distinguish a body over the limit from a body that ends at
-	// the limit.
+	// Read may read one byte beyond the limit, to distinguish a body over the limit from a body that
+	// ends at the limit.
 	p = p[:min(int64(len(p)), b.left+1)]
 	if b.inHeader {
 		if b.headerLeft == 0 {
@@ -163,8 +162,8 @@ func (b *reader) checkRate() error {
 }
 
 // broken returns the error of a body that could not be read to its end. If Read has failed, broken
-// returns the error of Read, because a parser may hide that error. It returns fault.TimedOut for an
-// expired deadline, and limits.Broken with the cause err for any other error.
+// returns the error of Read, because a parser may return another error. It returns fault.TimedOut for
+// an expired deadline, and limits.Broken with the cause err for any other error.
 func (b *reader) broken(err error) error {
 	if b.err != nil && !errors.Is(b.err, io.EOF) {
 		return b.err
@@ -196,9 +195,9 @@ func (b *reader) moveDeadline() error {
 	return err
 }
 
-// endDeadline is called when the body has ended. It allows the handler to work until the end of the
-// time limit. The server still watches the connection, and cancels the request when the deadline
-// passes.
+// endDeadline is called when the body has ended. It moves the read deadline to the end of the time
+// limit, so that the handler can continue. Package net/http still reads from the connection, and cancels
+// the context of the request when the deadline passes.
 func (b *reader) endDeadline() error {
 	if b.until.IsZero() {
 		return nil
@@ -214,11 +213,11 @@ func supported(err error) error {
 	return fmt.Errorf("setting a deadline: %w", err)
 }
 
-// Drain reads the part of the body of r that the handler did not read, within drainTime and
-// maxDrain. Without Drain, a client that is still writing would get a connection reset instead of
-// the response. Drain does not read a body if the connection failed or if the body arrived too
-// slowly. It does not read the body of a client that waits for 100 Continue either, because such a
-// client does not have to send the body (RFC 9110, 10.1.1).
+// Drain reads the rest of the body of r that the handler did not read, within drainTime and maxDrain.
+// Without Drain, a client that is still writing would get a connection reset instead of the response.
+//
+// Drain reads nothing if the connection failed or if the body arrived too slowly. It also reads nothing
+// if the client waits for 100 Continue, because the client may then not send the body (RFC 9110, 10.1.1).
 func Drain(r *http.Request) {
 	b, ok := r.Body.(*reader)
 	if !ok || b.failed || b.ReadCloser == http.NoBody || !b.touched && r.Header.Get("Expect") != "" {
@@ -229,8 +228,8 @@ func Drain(r *http.Request) {
 	}
 }
 
-// CheckEncoding returns fault.Unsupported if the request names a Content-Encoding other than
-// identity (RFC 9110, 8.4).
+// CheckEncoding returns fault.Unsupported if the request has a Content-Encoding other than identity
+// (RFC 9110, 8.4).
 func CheckEncoding(r *http.Request) error {
 	if coding := r.Header.Get("Content-Encoding"); coding != "" && coding != "identity" {
 		return fault.New(fault.Unsupported, "The request body must not be compressed; Content-Encoding is not supported.")

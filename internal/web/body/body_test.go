@@ -17,7 +17,7 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// limits returns Limits that bound only the size of a body.
+// limits returns Limits with a maximum size and without a time limit.
 func limits(size int64) Limits {
 	return Limits{Size: size, TooLarge: fault.New(fault.TooLarge, "too large"), Broken: fault.New(fault.Invalid, "broken")}
 }
@@ -64,7 +64,8 @@ func TestBodyOverSizeIsTooLarge(t *testing.T) {
 	if _, err := io.ReadFull(r.Body, p); err != nil {
 		t.Fatal(err)
 	}
-	// At the limit, Read must return io.EOF. Otherwise its caller would read forever.
+	// At the end of a body of the maximum size, Read must return io.EOF, because io.ReadAll would
+	// otherwise not end.
 	if n, err := r.Body.Read(p); n != 0 || err != io.EOF { // io.ReadAll compares with == too
 		t.Errorf("at the end: Read = %d, %v, want 0, io.EOF", n, err)
 	}
@@ -101,8 +102,8 @@ func (d *deadlines) SetWriteDeadline(at time.Time) error {
 	return nil
 }
 
-// TestDeadlines checks that a body that stalls ends early, and that a body that continues may use
-// its whole time. The deadline is not moved for each of many small reads.
+// TestDeadlines checks that a read may wait for 30 seconds, but not beyond the time limit of the body.
+// Many small reads within one second move the deadline once.
 func TestDeadlines(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -118,7 +119,7 @@ func TestDeadlines(t *testing.T) {
 		Limit(w, r, l)
 		read()
 		if w.read != nil || w.write != nil {
-			t.Fatalf("a body without a time limit has deadlines %v, %v", w.read, w.write)
+			t.Fatalf("a body without a time limit has the deadlines %v and %v, want none", w.read, w.write)
 		}
 		l.Time = time.Minute
 		Limit(w, r, l)
@@ -138,7 +139,7 @@ func TestDeadlines(t *testing.T) {
 	})
 }
 
-// trickle is a body of which rate bytes arrive each second.
+// trickle is a body. In each second, rate bytes of it arrive.
 type trickle struct{ rate, ready int }
 
 func (r *trickle) Read(p []byte) (int, error) {
@@ -151,8 +152,8 @@ func (r *trickle) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// TestSlowBodyEnds checks that a body that arrives at less than 1 kB per second ends after 30
-// seconds of waiting. The time between two reads belongs to the server and does not count.
+// TestSlowBodyEnds checks that the reading of a body ends after 30 seconds of waiting if less than 1000
+// bytes per second arrive. The time between two calls of Read does not count.
 func TestSlowBodyEnds(t *testing.T) {
 	t.Parallel()
 	for rate, slow := range map[int]bool{1: true, 999: true, 1000: false, 9999: false} {
@@ -169,21 +170,20 @@ func TestSlowBodyEnds(t *testing.T) {
 			before := time.Now()
 			_, err := io.Copy(io.Discard, r.Body)
 			if fault.Is(err, fault.TimedOut) != slow || !slow && err != nil {
-				t.Errorf("%d bytes per second: error = %v, want fault.TimedOut for less than 1000 bytes per second, or else nil", rate, err)
+				t.Errorf("%d bytes per second: error = %v, want fault.TimedOut below 1000 bytes per second, and nil otherwise", rate, err)
 			}
 			if took := time.Since(before); slow && took != 30*time.Second {
 				t.Errorf("%d bytes per second: ended after %v, want 30s", rate, took)
 			}
 			start := time.Now()
 			if Drain(r); slow && time.Since(start) > 0 {
-				t.Errorf("%d bytes per second: the rest was read", rate)
+				t.Errorf("%d bytes per second: Drain waited for the rest of the body, want no read", rate)
 			}
 		})
 	}
 }
 
-// TestDeadlineAfterEndOfBody checks that a handler may work until the time limit after the body has
-// ended.
+// TestDeadlineAfterEndOfBody checks that the read deadline is the time limit when the body has ended.
 func TestDeadlineAfterEndOfBody(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -232,14 +232,14 @@ func TestDrainSkipsUnsentBody(t *testing.T) {
 		b := r.Body.(*reader)
 		b.touched, b.failed = tc.touched, tc.failed
 		if Drain(r); tracked.read != tc.drained {
-			t.Errorf("%s: the body was read: %v, want %v", what, tracked.read, tc.drained)
+			t.Errorf("%s: Drain has read from the body = %v, want %v", what, tracked.read, tc.drained)
 		}
 	}
 }
 
 const boundary = "frontier"
 
-// parts returns multipart parts. pairs are the names of the parts, each followed by its value.
+// parts returns the parts of a form. pairs has the name of each part, followed by the value of the part.
 func parts(pairs ...string) string {
 	var b strings.Builder
 	for i := 0; i < len(pairs); i += 2 {
@@ -305,13 +305,13 @@ func TestFormReturnsPartsAndErrors(t *testing.T) {
 			t.Errorf("%s: error = %v, want kind %v (-1: no error)", what, err, tc.kind)
 		}
 		if f.Next() {
-			t.Errorf("%s: Next = true after the end", what)
+			t.Errorf("%s: Next = true after the end, want false", what)
 		}
 	}
 }
 
-// TestNextSkipsUnreadRest checks that Next skips the rest of a part that was not read, and that Err
-// returns an error in that rest.
+// TestNextSkipsUnreadRest checks that Next skips the rest of a part that was not read. If the rest is
+// truncated, Err returns an error.
 func TestNextSkipsUnreadRest(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", 3*maxPartHeader)
@@ -325,7 +325,7 @@ func TestNextSkipsUnreadRest(t *testing.T) {
 	}
 	f = form(t, strings.NewReader(parts("a", long)[:maxPartHeader]), 1<<20, 2)
 	if !f.Next() || f.Next() || !fault.Is(f.Err(), fault.Invalid) {
-		t.Errorf("a truncated part: error = %v, want fault.Invalid", f.Err())
+		t.Errorf("a truncated part: error = %v, want 1 part and fault.Invalid", f.Err())
 	}
 }
 

@@ -17,9 +17,8 @@ const maxPartHeader = 64 << 10
 
 var errPartHeader = errors.New("the header of a part is too large")
 
-// Form reads the parts of a multipart form (RFC 7578), in order. As with
-// bufio.Scanner, Next returns false at the end or after an error, and Err
-// returns that error.
+// Form reads the parts of a multipart form (RFC 7578), in order. As with bufio.Scanner, Next returns
+// false at the end or after an error, and Err returns that error.
 type Form struct {
 	body  *reader
 	parts *multipart.Reader
@@ -57,7 +56,7 @@ func OpenForm(r *http.Request) (*Form, error) {
 // Limits.Parts is an error.
 func (f *Form) Next() bool {
 	if f.part != nil {
-		_, _ = io.Copy(io.Discard, f.part) // Read records the error
+		_, _ = io.Copy(io.Discard, f.part) // Part.Read stores the error in f.err
 	}
 	if f.err != nil || f.done {
 		return false
@@ -102,12 +101,12 @@ func (p *Part) Read(b []byte) (int, error) {
 }
 
 // Value returns the first limit bytes of the part, and writes the whole part to all. If the part
-// cannot be read to its end, Err of the form returns the error. Value ignores the errors of all, so
-// all must be a writer that does not fail.
+// cannot be read to its end, Form.Err returns the error. Value ignores the errors of the writer all,
+// which must not fail.
 func (p *Part) Value(limit int, all io.Writer) []byte {
 	value, err := io.ReadAll(io.TeeReader(io.LimitReader(p, int64(limit)), all))
 	if err == nil {
-		_, _ = io.Copy(all, p) // Read records the error
+		_, _ = io.Copy(all, p) // Read stores the error in the form
 	}
 	return value
 }
