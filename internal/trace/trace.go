@@ -1,11 +1,11 @@
 // Package trace records what requests, jobs and webhook deliveries do, as spans of OpenTelemetry, and
-// sends them to a collector (OTLP, opentelemetry.io/docs/specs/otlp). It does not depend on the kinds of
-// work.
+// sends them to a collector (OTLP, opentelemetry.io/docs/specs/otlp).
 //
-// A span has the name of an operation, its duration, ids, and whether it failed. A span must not contain
-// data about people: no address, name, title, token, path of a request or text of an error.
+// A span contains the name, the times and the attributes of an operation, ids, and whether the operation
+// failed. It must not contain data about people: no address, name, title, token, path of a request or
+// text of an error.
 //
-// Without a Tracer there is no span in any context, and [Start] only looks for one.
+// Without a Tracer, no context has a span, and [Start] does nothing.
 package trace
 
 import (
@@ -23,12 +23,12 @@ import (
 	oteltrace "go.opentelemetry.io/otel/trace"
 )
 
-// scope is the name of the instrumentation scope, the part of a program that records spans, and of the
-// service.
+// scope is the name of the service, and of its instrumentation scope: the part of a program that records
+// spans.
 const scope = "certvault"
 
-// parentHeader is the header with the position in a trace (W3C Trace Context, 3.2). The header
-// tracestate has data of other tracing systems, and is neither read nor sent.
+// parentHeader is the header with the ids of a trace and a span (W3C Trace Context, 3.2). The header
+// tracestate, with data of other tracing systems, is neither read nor sent.
 const parentHeader = "traceparent"
 
 // Kind is the relation of an operation to other programs.
@@ -47,21 +47,21 @@ const (
 
 // Options are the settings of a Tracer.
 type Options struct {
-	// URL is the address of the collector. The path /v1/traces is added unless it is there.
+	// URL is the address of the collector. The path /v1/traces is added unless the URL ends in it.
 	URL string
 	// Node is the name of this server, and Version is its release.
 	Node, Version string
 	Log           *slog.Logger
 }
 
-// Tracer begins traces and sends their spans. A nil Tracer begins none.
+// Tracer begins spans and sends them. A nil Tracer begins none.
 type Tracer struct {
 	provider *sdktrace.TracerProvider
 	tracer   oteltrace.Tracer
 	sender   *sender
 }
 
-// New returns a Tracer. It sends spans in the background until Stop is called. The variables
+// New returns a Tracer. It sends spans in the background until Stop is called. The environment variables
 // OTEL_TRACES_SAMPLER and OTEL_RESOURCE_ATTRIBUTES of OpenTelemetry apply.
 func New(o Options) *Tracer {
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { o.Log.Warn("recording traces failed", slog.Any("error", err)) }))
@@ -74,8 +74,8 @@ func New(o Options) *Tracer {
 	return &Tracer{provider: provider, tracer: provider.Tracer(scope, oteltrace.WithInstrumentationVersion(o.Version)), sender: s}
 }
 
-// Stop sends the spans that were not sent yet. It waits at most until ctx is done, and not longer than
-// stopTime.
+// Stop sends the spans that were not sent yet. It returns at the latest when ctx is done, or about
+// stopTime after the call.
 func (t *Tracer) Stop(ctx context.Context) error {
 	if t == nil {
 		return nil
@@ -86,19 +86,20 @@ func (t *Tracer) Stop(ctx context.Context) error {
 // Sent returns the number of spans that the collector has accepted.
 func (t *Tracer) Sent() int64 { return t.sender.sent.Load() }
 
-// Lost returns the number of spans that the collector did not get.
+// Lost returns the number of spans that could not be sent, or that the collector rejected.
 func (t *Tracer) Lost() int64 { return t.sender.lost.Load() }
 
-// Request begins the span of a request, within the trace that its headers name.
+// Request begins the span of a request with the headers h. It continues the trace that the header
+// traceparent names, or begins a trace if there is no valid one.
 func (t *Tracer) Request(ctx context.Context, h http.Header) (context.Context, Span) {
 	var parent string
-	if list := h.Values(parentHeader); len(list) == 1 { // several are not valid
+	if list := h.Values(parentHeader); len(list) == 1 { // several headers are not valid
 		parent = list[0]
 	}
 	return t.begin(ctx, Server, "request", parent)
 }
 
-// Job begins the span of a job. The parent is the result of [Parent] when the job was enqueued.
+// Job begins the span of a job. parent is the result of [Parent] at the time when the job was enqueued.
 func (t *Tracer) Job(ctx context.Context, name, parent string) (context.Context, Span) {
 	if t == nil {
 		return ctx, Span{}
@@ -106,7 +107,7 @@ func (t *Tracer) Job(ctx context.Context, name, parent string) (context.Context,
 	return t.begin(context.WithValue(ctx, jobKey{}, true), Consumer, name, parent)
 }
 
-// Root begins a span with a trace of its own.
+// Root begins the first span of a trace. ctx must not have a span.
 func (t *Tracer) Root(ctx context.Context, kind Kind, name string) (context.Context, Span) {
 	return t.begin(ctx, kind, name, "")
 }
@@ -115,13 +116,13 @@ func (t *Tracer) begin(ctx context.Context, kind Kind, name, parent string) (con
 	if t == nil {
 		return ctx, Span{}
 	}
-	// A parent that is not valid leaves ctx as it is, so that a trace begins.
+	// If parent is not valid, ctx does not change, and a trace begins.
 	ctx = propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier{parentHeader: parent})
 	ctx, span := t.tracer.Start(ctx, name, oteltrace.WithSpanKind(oteltrace.SpanKind(kind))) //nolint:spancheck // the caller ends the span
 	return ctx, Span{span}                                                                   //nolint:spancheck // the caller ends the span
 }
 
-// Start begins a span within the span of ctx. Without a span in ctx, it does nothing.
+// Start begins a span within the span of ctx. If ctx has no recorded span, it returns ctx and the zero Span.
 func Start(ctx context.Context, kind Kind, name string) (context.Context, Span) {
 	parent := oteltrace.SpanFromContext(ctx)
 	if !parent.IsRecording() {
@@ -131,19 +132,20 @@ func Start(ctx context.Context, kind Kind, name string) (context.Context, Span) 
 	return ctx, Span{span}                                                                                                //nolint:spancheck // the caller ends the span
 }
 
-// Text adds a text to the span of ctx. The documentation of the package says what the text must not contain.
+// Text adds an attribute to the span of ctx. The comment of the package lists what value must not contain.
 func Text(ctx context.Context, key, value string) {
 	if span := oteltrace.SpanFromContext(ctx); span.IsRecording() {
 		span.SetAttributes(attribute.String(key, value))
 	}
 }
 
-// jobKey is the key of a mark in the context of a job.
+// jobKey is the key of a value that only the context of a job has.
 type jobKey struct{}
 
-// Parent returns the position in the trace of ctx, for a job that continues the trace, or "". It is ""
-// in a job: the jobs that jobs enqueue, such as the next certificate of a batch, have traces of their
-// own, because a trace of a whole batch would be too long to read.
+// Parent returns the value of the header traceparent for the span of ctx, or "" if ctx has no span. A job
+// continues the trace with it. In the context of a job, Parent also returns "": jobs that a job enqueues,
+// such as the next certificate of a batch, have their own traces, because the trace of a whole batch
+// would be too long to read.
 func Parent(ctx context.Context) string {
 	if ctx.Value(jobKey{}) != nil {
 		return ""
@@ -151,7 +153,7 @@ func Parent(ctx context.Context) string {
 	return position(ctx)
 }
 
-// Inject adds the position in the trace of ctx to the headers of a request, unless they have one.
+// Inject sets the header traceparent of a request to the span of ctx, unless the request has that header.
 func Inject(ctx context.Context, h http.Header) {
 	p := position(ctx)
 	if p == "" {
@@ -177,10 +179,10 @@ func position(ctx context.Context) string {
 // Span is an operation in a trace. The zero Span records nothing.
 type Span struct{ span oteltrace.Span }
 
-// On reports whether the span is recorded.
+// On reports whether the span is being recorded.
 func (s Span) On() bool { return s.span != nil && s.span.IsRecording() }
 
-// TraceID returns the id of the trace, or "" if the span is not recorded.
+// TraceID returns the id of the trace, or "" if the span is not being recorded.
 func (s Span) TraceID() string {
 	if !s.On() {
 		return ""
@@ -195,21 +197,21 @@ func (s Span) Rename(name string) {
 	}
 }
 
-// Text is like the function [Text].
+// Text adds an attribute to the span. The limits of the function [Text] apply.
 func (s Span) Text(key, value string) {
 	if s.span != nil {
 		s.span.SetAttributes(attribute.String(key, value))
 	}
 }
 
-// Int adds a number to the span.
+// Int adds an attribute with a number to the span.
 func (s Span) Int(key string, value int) {
 	if s.span != nil {
 		s.span.SetAttributes(attribute.Int(key, value))
 	}
 }
 
-// End ends the span.
+// End ends the span, and records whether the operation failed.
 func (s Span) End(failed bool) {
 	if s.span == nil {
 		return

@@ -21,7 +21,7 @@ type collector struct {
 
 	mu       sync.Mutex
 	requests []request
-	// respond responds to a request instead of the collector, unless it is nil.
+	// respond, if not nil, writes the response to a request.
 	respond http.HandlerFunc
 }
 
@@ -77,7 +77,7 @@ func (s span) attribute(key string) string {
 	return ""
 }
 
-// tracer returns a Tracer that sends to a collector, and its log.
+// tracer returns a Tracer that sends to the collector at url, and its log.
 func tracer(t *testing.T, url string) (*Tracer, *bytes.Buffer) {
 	t.Helper()
 	var log bytes.Buffer
@@ -99,8 +99,8 @@ const (
 	remote      = "00-" + remoteTrace + "-" + remoteSpan + "-01"
 )
 
-// TestTrace checks what the collector gets of a request, its job and a call of another service: one
-// trace, in the encoding of OTLP.
+// TestTrace checks that a request, its transaction and its job are in one trace, that a delivery has its
+// own trace, and that the collector receives them in the encoding of OTLP.
 func TestTrace(t *testing.T) {
 	t.Parallel()
 	c := newCollector(t)
@@ -118,7 +118,7 @@ func TestTrace(t *testing.T) {
 	request.End(false)
 	job, sealing := tracer.Job(t.Context(), "job seal", parent)
 	if Parent(job) != "" {
-		t.Error("a job of a job continues the trace, want a trace of its own")
+		t.Error("a job that a job enqueues continues the trace, want its own trace")
 	}
 	sealing.End(false)
 	_, root := tracer.Root(t.Context(), Client, "delivery")
@@ -127,7 +127,7 @@ func TestTrace(t *testing.T) {
 
 	spans := c.spans()
 	if len(spans) != 4 || tracer.Sent() != 4 || tracer.Lost() != 0 || log.Len() > 0 {
-		t.Fatalf("the collector got %d spans of 4; sent %d, lost %d, log %s", len(spans), tracer.Sent(), tracer.Lost(), log)
+		t.Fatalf("the collector got %d spans, sent %d, lost %d, log %s; want 4, 4, 0 and no log", len(spans), tracer.Sent(), tracer.Lost(), log)
 	}
 	of := func(name string, trace, parent string, kind, status int) span {
 		t.Helper()
@@ -142,21 +142,21 @@ func TestTrace(t *testing.T) {
 	of("job seal", remoteTrace, first.SpanID, 5, 0)
 	last := of("delivery", spans["delivery"].TraceID, "", 3, 0)
 	if len(last.TraceID) != 32 || last.TraceID == remoteTrace {
-		t.Errorf("the delivery has the trace %s, want one of its own", last.TraceID)
+		t.Errorf("the delivery has the trace %s, want its own trace", last.TraceID)
 	}
 	if first.attribute("status") != "200" || second.attribute("kind") != "sqlite" || first.Flags != 0x301 || second.Flags != 0x101 {
-		t.Errorf("the spans are %+v and %+v, want their attributes, and the flags of a remote and of a local parent", first, second)
+		t.Errorf("the spans are %+v and %+v, want their attributes, and the flags 0x301 (remote parent) and 0x101 (local parent)", first, second)
 	}
 	if want := "00-" + remoteTrace + "-" + second.SpanID + "-01"; h.Get("traceparent") != want {
 		t.Errorf("traceparent = %q, want %q", h.Get("traceparent"), want)
 	}
 	text, err := json.Marshal(c.requests[0].ResourceSpans[0].Resource)
 	if err != nil || string(text) != `{"attributes":[{"key":"service.instance.id","value":{"stringValue":"node-1"}},{"key":"service.name","value":{"stringValue":"certvault"}},{"key":"service.version","value":{"stringValue":"1.2.3"}}]}` {
-		t.Errorf("the resource is %s, %v", text, err)
+		t.Errorf("the resource is %s, %v; want the id of the instance, the name and the version", text, err)
 	}
 }
 
-// TestParents checks which positions a request continues (W3C Trace Context, 3.2 and 4.3).
+// TestParents checks which headers traceparent a request continues (W3C Trace Context, 3.2 and 4.3).
 func TestParents(t *testing.T) {
 	t.Parallel()
 	c := newCollector(t)
@@ -187,7 +187,7 @@ func TestParents(t *testing.T) {
 	}
 }
 
-// TestInjectKeepsAHeader checks that a header traceparent that the request already has is not replaced.
+// TestInjectKeepsAHeader checks that Inject does not replace a header traceparent.
 func TestInjectKeepsAHeader(t *testing.T) {
 	t.Parallel()
 	tracer, _ := tracer(t, newCollector(t).URL)
@@ -199,8 +199,8 @@ func TestInjectKeepsAHeader(t *testing.T) {
 	}
 }
 
-// TestCollectorFails checks that the spans that the collector does not accept are counted as lost, and that
-// a message in the log has the reason.
+// TestCollectorFails checks that spans that the collector does not accept are counted as lost, and that
+// the log contains the reason.
 func TestCollectorFails(t *testing.T) {
 	t.Parallel()
 	c := newCollector(t)
@@ -242,14 +242,14 @@ func TestOneMessageInAMinute(t *testing.T) {
 	s := tracer.sender
 	stop(t, tracer)
 	for i := range 5 {
-		s.lost.Add(1) // as the queue does when it is full
+		s.lost.Add(1) // as OnEnd does when the queue is full
 		s.report(nil)
 		if i == 3 {
 			s.loggedAt = s.loggedAt.Add(-logInterval)
 		}
 	}
 	if n := strings.Count(log.String(), "\n"); n != 2 || !strings.Contains(log.String(), "lost_spans=1 ") || !strings.Contains(log.String(), "lost_spans=4 ") {
-		t.Errorf("the log is %s, want one message with 1 span, and one with 4 after a minute", log)
+		t.Errorf("the log is %s, want a message with 1 lost span, and after a minute one with 4", log)
 	}
 }
 
@@ -267,12 +267,12 @@ func TestNothingWaitsForACollectorThatHangs(t *testing.T) {
 		span.End(false)
 	}
 	if took := time.Since(began); took > time.Second {
-		t.Errorf("%d spans took %v, want no wait", total, took)
+		t.Errorf("%d spans took %v, want at most a second", total, took)
 	}
 	began = time.Now()
 	stop(t, tracer)
 	if took := time.Since(began); took > 2*stopTime || tracer.Lost() != total {
-		t.Errorf("the end took %v and %d spans were lost, want about %v, and %d", took, tracer.Lost(), stopTime, total)
+		t.Errorf("Stop took %v and lost %d spans, want about %v and %d", took, tracer.Lost(), stopTime, total)
 	}
 }
 
@@ -288,11 +288,11 @@ func TestTracesURL(t *testing.T) {
 	}
 }
 
-// BenchmarkStart measures an operation without --otlp (off), and with it.
+// BenchmarkStart measures an operation without a Tracer (off) and with one (on).
 func BenchmarkStart(b *testing.B) {
 	type key int
 	operation := func(b *testing.B, ctx context.Context) {
-		for i := range 8 { // as deep as that of a request
+		for i := range 8 { // about as deep as the context of a request
 			ctx = context.WithValue(ctx, key(i), i) //nolint:fatcontext // the depth is measured
 		}
 		b.ReportAllocs()

@@ -50,7 +50,7 @@ func BenchmarkName(b *testing.B) {
 	b.ReportMetric(float64(times[len(times)*99/100].Microseconds()), "p99-µs")
 }
 
-// BenchmarkLayout sets Latin names in each family, without drawing.
+// BenchmarkLayout sets Latin names in eight families, without drawing.
 func BenchmarkLayout(b *testing.B) {
 	f := testFonts(b)
 	list := names("Latin")

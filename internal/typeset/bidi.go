@@ -78,14 +78,14 @@ func (p *bidiParagraph) first(from, to int) bidi.Class {
 }
 
 // resolve sets the levels of text[from:to], the content of a paragraph or isolate at a level.
-// Because there are no embeddings, the content without the content of its isolates is one isolating run
-// sequence (BD13).
+// Because there are no embeddings, the characters outside inner isolates are one isolating run sequence
+// (BD13).
 func (p *bidiParagraph) resolve(from, to int, level uint8) {
 	var sequence []int
 	for i := from; i < to; i++ {
 		p.levels[i] = level
 		c := p.types[i]
-		if c == bidi.BN { // X9; it gets the level of the character before it
+		if c == bidi.BN { // X9: a BN gets the level of the character before it
 			if i > from {
 				p.levels[i] = p.levels[i-1]
 			}
@@ -237,7 +237,7 @@ func neutral(t []bidi.Class, own bidi.Class) {
 	}
 }
 
-// directionOf returns the direction of a resolved type for neutrals: numbers count as R.
+// directionOf returns the direction of a resolved type: L, or R for R and for numbers (N1).
 func directionOf(c bidi.Class) bidi.Class {
 	if c == bidi.L {
 		return bidi.L
@@ -320,5 +320,5 @@ func enclosed(t []bidi.Class, from, to int, own bidi.Class) bidi.Class {
 			break
 		}
 	}
-	return before // N0 c: the opposite direction if it is that of the context, otherwise own
+	return before // N0 c: the opposite direction if the text before has it, otherwise own
 }

@@ -39,8 +39,8 @@ func TestBidiLevels(t *testing.T) {
 	}
 }
 
-// trailing returns the number of characters before the spaces and controls at the end, whose level
-// is that of the paragraph (L1).
+// trailing returns the length of a text without the spaces and controls at its end. Their level is that
+// of the paragraph (L1).
 func trailing(text []rune) int {
 	n := len(text)
 	for n > 0 && (text[n-1] == ' ' || text[n-1] == '\u200d' || isControl(text[n-1]) && text[n-1] >= '\u2066') {
@@ -49,7 +49,7 @@ func trailing(text []rune) int {
 	return n
 }
 
-// directions returns 1 for each character that x/text sets from right to left.
+// directions returns, for each character, 1 if x/text sets it from right to left, and 0 otherwise.
 func directions(t *testing.T, text string, n int) []uint8 {
 	t.Helper()
 	var p bidi.Paragraph
@@ -73,7 +73,7 @@ func directions(t *testing.T, text string, n int) []uint8 {
 	return out
 }
 
-// Runs are in the visual order of UAX #9. This includes a number between two directions, which x/text
+// Runs are in the visual order of UAX #9. This includes a number between Arabic and Latin, which x/text
 // puts at the wrong end.
 func TestVisualOrder(t *testing.T) {
 	f := testFonts(t)

@@ -13,8 +13,8 @@ import (
 	"github.com/go-text/typesetting/font/opentype"
 )
 
-// compact returns the subset as a bare CID-keyed CFF font (Adobe Technical Note 5176), whose glyphs
-// are drawn anew from the outlines.
+// compact returns the subset as a CID-keyed CFF font without other tables (Adobe Technical Note 5176).
+// Its charstrings are written from the outlines of the face.
 func (s *subset) compact() []byte {
 	glyphs := make([][]byte, len(s.uses))
 	for id := range s.uses {
@@ -25,11 +25,11 @@ func (s *subset) compact() []byte {
 	names := cffIndex([]byte(s.face.name))
 	registry := cffIndex([]byte("Adobe"), []byte("Identity"))
 	none := cffIndex()
-	charset := []byte{0} // format 0, for .notdef alone
+	charset := []byte{0} // format 0, only for .notdef
 	if n > 1 {
-		charset = []byte{2, 0, 1, byte((n - 2) >> 8 & 0xFF), byte((n - 2) & 0xFF)} // format 2: one range from 1
+		charset = []byte{2, 0, 1, byte((n - 2) >> 8 & 0xFF), byte((n - 2) & 0xFF)} // format 2: one range from CID 1
 	}
-	choice := []byte{3, 0, 1, 0, 0, 0, byte(n >> 8 & 0xFF), byte(n & 0xFF)} // FDSelect: all in font 0
+	choice := []byte{3, 0, 1, 0, 0, 0, byte(n >> 8 & 0xFF), byte(n & 0xFF)} // FDSelect: all glyphs use the font dictionary 0
 	private := slices.Concat(cffInt(0), []byte{20}, cffInt(0), []byte{21})  // defaultWidthX, nominalWidthX
 	// Offsets take five bytes each, so that the length of the dictionary does not depend on them.
 	top := func(charset, choice, chars, fonts int) []byte {
@@ -57,15 +57,15 @@ func (s *subset) charstring(u *use) []byte {
 	return append(cffInt(int(math.Round(float64(u.advance)*s.face.cffScale()))), s.face.drawing(u.parts)...)
 }
 
-// drawings is a cache of the outlines of a face that were drawn for subsets. The key is the result of
-// appendKey. The certificates of a list need the same letters again and again.
+// drawings is a cache of the results of face.drawing, by the result of appendKey. The certificates of a
+// batch need mostly the same letters.
 type drawings struct {
 	mu   sync.Mutex
 	list map[string][]byte
 }
 
-// maxDrawings is the maximum number of drawings of a face, which need about 200 bytes each. When it is
-// reached, all are forgotten.
+// maxDrawings is the maximum number of drawings of a face. A drawing needs about 200 bytes. A full cache is
+// emptied before the next drawing is added.
 const maxDrawings = 1024
 
 // drawing returns the operators that draw glyphs at their places. The caller must not change the result.
@@ -99,7 +99,7 @@ func (f *face) drawing(parts []part) []byte {
 // it, because smaller coordinates are encoded in fewer bytes.
 const maxCFFUnits = 1000
 
-// cffScale returns the units of the CFF font in a unit of the face.
+// cffScale returns the number of units of the CFF font for one unit of the face.
 func (f *face) cffScale() float64 { return min(1, maxCFFUnits/f.upem) }
 
 // segments returns the outline of a glyph in font units without quadratic curves. It returns no
@@ -139,7 +139,7 @@ func cffIndex(items ...[]byte) []byte {
 	return append(b, data...)
 }
 
-// cffInt returns an integer operand of at most 16 bits.
+// cffInt returns an integer operand. A value that needs more than 16 bits becomes the nearest one of 16 bits.
 func cffInt(v int) []byte {
 	v = int(narrow(v))
 	switch {
@@ -158,7 +158,7 @@ func cffInt(v int) []byte {
 // cffOffset returns an integer operand of a dictionary in five bytes.
 func cffOffset(v int) []byte { return binary.BigEndian.AppendUint32([]byte{29}, uint32(v)) } //nolint:gosec // smaller than the font
 
-// cffReal returns a real operand of a dictionary: digits of four bits.
+// cffReal returns a real operand of a dictionary, with four bits for each digit.
 func cffReal(v float64) []byte {
 	const point, end = 0xA, 0xF
 	var digits []byte

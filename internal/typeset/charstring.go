@@ -14,21 +14,21 @@ const (
 	maxOperands                                          = 48
 )
 
-// charstring writes the outlines of a glyph. Operators that repeat are written once, after the
-// operands of all of them.
+// charstring writes the outlines of a glyph. An operator that repeats is written once, after all its
+// operands.
 type charstring struct {
 	data  []byte
 	scale float64 // from font units
 	x, y  int     // the pen, in units of the charstring
-	// op is the operator of the operands, or 0. vertical reports whether the next operand of an
-	// alternating operator is vertical, and last whether nothing may follow the operands.
+	// op is the operator of operands that are not written yet, or 0. vertical reports whether the next
+	// operand of an alternating operator is vertical. last reports whether op accepts no more operands.
 	op       byte
 	operands []int
 	vertical bool
 	last     bool
 }
 
-// flush writes the operator and its operands.
+// flush writes the operands, followed by their operator.
 func (c *charstring) flush() {
 	if c.op == 0 {
 		return
@@ -40,7 +40,7 @@ func (c *charstring) flush() {
 	c.op, c.operands, c.last = 0, c.operands[:0], false
 }
 
-// add adds operands to those of an operator.
+// add appends operands of the operator op. It first writes earlier operands if op cannot continue them.
 func (c *charstring) add(op byte, operands ...int) {
 	if c.op != op || c.last || len(c.operands)+len(operands) > maxOperands {
 		c.flush()
@@ -49,7 +49,7 @@ func (c *charstring) add(op byte, operands ...int) {
 	c.operands = append(c.operands, operands...)
 }
 
-// point returns the distance to a point of the outline, rounded, and moves the pen there.
+// point moves the pen to a point of the outline, rounded to units, and returns the distance.
 func (c *charstring) point(p opentype.SegmentPoint, at part) (dx, dy int) {
 	x := int(math.Round((float64(p.X) + float64(at.x)) * c.scale))
 	y := int(math.Round((float64(p.Y) + float64(at.y)) * c.scale))
@@ -58,7 +58,7 @@ func (c *charstring) point(p opentype.SegmentPoint, at part) (dx, dy int) {
 	return dx, dy
 }
 
-// segment writes a segment of a glyph at its place.
+// segment writes a segment of a glyph, moved by the offset of at.
 func (c *charstring) segment(s *opentype.Segment, at part) {
 	dx, dy := c.point(s.Args[0], at)
 	switch s.Op {
@@ -75,7 +75,7 @@ func (c *charstring) segment(s *opentype.Segment, at part) {
 		c.flush()
 	case opentype.SegmentOpLineTo:
 		c.line(dx, dy)
-	case opentype.SegmentOpQuadTo, opentype.SegmentOpCubeTo: // no quadratic curves remain
+	case opentype.SegmentOpQuadTo, opentype.SegmentOpCubeTo: // joinCurves has replaced quadratic curves
 		dx2, dy2 := c.point(s.Args[1], at)
 		dx3, dy3 := c.point(s.Args[2], at)
 		c.curve(dx, dy, dx2, dy2, dx3, dy3)
@@ -94,8 +94,8 @@ func (c *charstring) line(dx, dy int) {
 	}
 }
 
-// alternate adds operands that begin vertically or horizontally to an operator in which both
-// alternate.
+// alternate adds the operands of a line or a curve that begins vertically or horizontally. The two
+// directions alternate in one operator.
 func (c *charstring) alternate(vertical bool, horizontalOp, verticalOp byte, operands ...int) {
 	if c.op != horizontalOp && c.op != verticalOp || c.vertical != vertical {
 		c.flush()
@@ -136,8 +136,8 @@ func (c *charstring) curve(dx1, dy1, dx2, dy2, dx3, dy3 int) {
 	}
 }
 
-// turn writes a curve that begins vertically or horizontally, and ends in the other direction if the
-// last operand is 0.
+// turn writes a curve that begins vertically or horizontally. If rest is 0, the curve ends at a right angle
+// to its beginning.
 func (c *charstring) turn(vertical bool, d1, dx2, dy2, d3, rest int) {
 	operands := []int{d1, dx2, dy2, d3}
 	if rest != 0 {

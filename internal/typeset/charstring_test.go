@@ -9,7 +9,7 @@ import (
 	"github.com/go-text/typesetting/font/opentype"
 )
 
-// The charstrings of the first glyphs of each embedded font have the outlines of the fonts.
+// The charstrings of the first 30 glyphs of each embedded font have the outlines of the font.
 func TestCharstrings(t *testing.T) {
 	f := testFonts(t)
 	entries := f.entries
@@ -40,22 +40,22 @@ func TestCharstrings(t *testing.T) {
 					cubics++
 				}
 			}
-			// Joining curves may add half a unit; the rest is for the rounding of points.
+			// Joining curves may change an outline by half a unit, and the rounding of points changes it too.
 			if d := distance(sample(raw.Segments, scale, 4), sample(drawn, 1, 24)); d > 1.8 {
-				t.Errorf("%s: glyph %d differs by %.2f units", e.name, glyph, d)
+				t.Errorf("%s: glyph %d: a point of the font is %.2f units from the charstring, want at most 1.8", e.name, glyph, d)
 			}
 			if d := distance(sample(drawn, 1, 4), sample(raw.Segments, scale, 24)); d > 1.8 {
-				t.Errorf("%s: glyph %d differs from the font by %.2f units", e.name, glyph, d)
+				t.Errorf("%s: glyph %d: a point of the charstring is %.2f units from the font, want at most 1.8", e.name, glyph, d)
 			}
 		}
 		t.Logf("%s: %d cubic curves for %d quadratic curves", e.name, cubics, quads)
 		if cubics > quads {
-			t.Errorf("%s: %d cubic curves for %d quadratic curves, want fewer or as many", e.name, cubics, quads)
+			t.Errorf("%s: %d cubic curves for %d quadratic curves, want at most as many", e.name, cubics, quads)
 		}
 	}
 }
 
-// A shifted part of a cluster has the same outline at another place.
+// A part of a cluster with an offset has the same outline, moved by the offset.
 func TestCharstringOfParts(t *testing.T) {
 	f := testFonts(t)
 	loaded, err := f.load(f.entries[0])
@@ -76,21 +76,21 @@ func TestCharstringOfParts(t *testing.T) {
 	}
 }
 
-// Quadratic curves that are not parts of one cubic curve are not joined.
+// Quadratic curves are joined only if they are parts of one cubic curve.
 func TestJoinCurves(t *testing.T) {
 	quad := func(x1, y1, x2, y2 float32) opentype.Segment {
 		return opentype.Segment{Op: opentype.SegmentOpQuadTo, Args: [3]opentype.SegmentPoint{{X: x1, Y: y1}, {X: x2, Y: y2}}}
 	}
 	corner := []opentype.Segment{{Op: opentype.SegmentOpMoveTo}, quad(100, 0, 100, 100), quad(0, 100, 0, 300)}
 	if got := joinCurves(slices.Clone(corner), 1); len(got) != 3 || got[1].Args[2] != corner[1].Args[1] {
-		t.Errorf("a corner becomes %v", got)
+		t.Errorf("a corner becomes %v, want two curves", got)
 	}
-	// The curve from 0,0 by 0,200 and 100,300 to 300,300, in two parts.
+	// The cubic curve from 0,0 to 300,300 with the control points 0,200 and 100,300, in two parts.
 	arc := []opentype.Segment{{Op: opentype.SegmentOpMoveTo}, quad(0, 150, 75, 225), quad(150, 300, 300, 300)}
 	got := joinCurves(slices.Clone(arc), 1)
 	want := [3]opentype.SegmentPoint{{X: 0, Y: 200}, {X: 100, Y: 300}, {X: 300, Y: 300}}
 	if len(got) != 2 || got[1].Op != opentype.SegmentOpCubeTo || got[1].Args != want {
-		t.Errorf("an arc becomes %v", got)
+		t.Errorf("an arc becomes %v, want one cubic curve with the points %v", got, want)
 	}
 }
 
@@ -132,7 +132,7 @@ func read(t *testing.T, data []byte) (out []opentype.Segment) {
 			continue
 		}
 		if len(stack) > 48 {
-			t.Fatalf("%d operands", len(stack))
+			t.Fatalf("an operator has %d operands, want at most 48", len(stack))
 		}
 		if first {
 			stack, first = stack[1:], false // the width
@@ -190,7 +190,7 @@ func read(t *testing.T, data []byte) (out []opentype.Segment) {
 			}
 		case 14:
 			if i != len(data)-1 {
-				t.Fatal("the charstring ends early")
+				t.Fatal("the charstring has bytes after its end")
 			}
 			return out
 		default:
@@ -202,7 +202,7 @@ func read(t *testing.T, data []byte) (out []opentype.Segment) {
 	return nil
 }
 
-// sample returns points on an outline: steps points of each segment.
+// sample returns points on an outline: for each line and curve, the given number of points.
 func sample(segments []opentype.Segment, scale float64, steps int) (out [][2]float64) {
 	var pen [2]float64
 	for _, s := range segments {
@@ -227,8 +227,8 @@ func sample(segments []opentype.Segment, scale float64, steps int) (out [][2]flo
 	return out
 }
 
-// distance returns the largest distance of any of the points from the path, whose points are joined by
-// straight lines.
+// distance returns the largest distance of a point from path. The points of path are joined by straight
+// lines.
 func distance(points, path [][2]float64) float64 {
 	largest := 0.0
 	for _, p := range points {

@@ -8,8 +8,8 @@ import (
 	interpreter "github.com/go-text/typesetting/font/cff/interpreter"
 )
 
-// Limits of the outlines of a CFF font. Subroutines call each other, so drawing a glyph of a font of a few
-// kilobytes may take years.
+// Limits of the steps of charstrings, which stepCounter counts. Subroutines can call each other, so drawing
+// a glyph of a font of a few kilobytes may take years.
 const (
 	maxGlyphSteps = 1 << 16
 	maxFileSteps  = 1 << 26
@@ -17,12 +17,12 @@ const (
 
 // charstrings checks the outlines of the CFF fonts of a file.
 type charstrings struct {
-	checked [][sha256.Size]byte // the fonts of a collection may have the same outlines
+	checked [][sha256.Size]byte // digests; the fonts of a collection may have the same outlines
 	steps   int
 }
 
-// check runs the charstrings of a font (Adobe Technical Notes 5176 and 5177) without drawing and checks
-// the limits.
+// check runs the charstrings of a font (Adobe Technical Notes 5176 and 5177) without drawing. It returns
+// errSteps if they exceed a limit.
 func (s *charstrings) check(cff []byte) error {
 	digest := sha256.Sum256(cff)
 	if slices.Contains(s.checked, digest) {
@@ -40,7 +40,7 @@ func (s *charstrings) check(cff []byte) error {
 		}
 		var machine interpreter.Machine
 		counter := &stepCounter{}
-		// A glyph with another error is empty, and other glyphs of the font can be used.
+		// A glyph with another error is drawn as empty. The other glyphs of the font can be used.
 		if err := machine.Run(charstring, subrs, font.globals, counter); err == errSteps { //nolint:errorlint,err113 // it is not wrapped
 			return err
 		}
@@ -198,7 +198,8 @@ func readIndex(cff []byte, at int) ([][]byte, int, error) {
 	return out, data + offset(n), nil
 }
 
-// readDict returns the integer operands of a DICT by operator. Escaped operators have 12<<8 added.
+// readDict returns the integer operands of a DICT by operator. The key of an escaped operator is 12<<8
+// plus its second byte. Real operands are 0.
 func readDict(b []byte) map[int][]int {
 	out := map[int][]int{}
 	var operands []int
@@ -243,15 +244,15 @@ func first(operands []int) int {
 
 // stepCounter counts the operators and operands of a charstring.
 type stepCounter struct {
-	interpreter.CharstringReader // for the length of hint masks
+	interpreter.CharstringReader // counts the hints, which determine the length of hint masks
 
 	steps int
 }
 
-// Context returns the kind of program.
+// Context returns the type of charstrings.
 func (*stepCounter) Context() interpreter.Context { return interpreter.Type2Charstring }
 
-// Apply is called for each operator.
+// Apply counts an operator and its operands. It executes calls, returns and hints, but draws nothing.
 func (c *stepCounter) Apply(state *interpreter.Machine, op interpreter.Operator) error {
 	if c.steps += 1 + int(state.ArgStack.Top); c.steps > maxGlyphSteps {
 		return errSteps

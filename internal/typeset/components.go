@@ -9,18 +9,18 @@ type glyphTable struct {
 	loca []uint32
 }
 
-// Flags of a composite glyph (OpenType, glyf).
+// Flags of a component of a glyph, and the length of the header of a glyph (OpenType, glyf).
 const (
 	argsAreWords   = 0x0001
 	haveScale      = 0x0008
 	moreComponents = 0x0020
 	haveScales     = 0x0040
 	haveMatrix     = 0x0080
-	glyphHeader    = 10 // bytes: number of contours and box
+	glyphHeader    = 10 // bytes: the number of contours and the bounding box
 )
 
-// checkGlyphs checks that the positions of the glyphs are in the table glyf, and that no glyph has too
-// many points. A font without glyf has outlines of another format.
+// checkGlyphs checks that the glyphs are within the table glyf, and that no glyph has too many points. It
+// returns nil if glyf is nil, because the outlines are then in another format.
 func checkGlyphs(head, maxp, glyf, loca []byte) error {
 	if glyf == nil {
 		return nil
@@ -50,7 +50,7 @@ func checkGlyphs(head, maxp, glyf, loca []byte) error {
 	return t.checkComponents()
 }
 
-// glyph returns the data of a glyph of the face, or nil if it has no outline.
+// glyph returns the data of a glyph, or nil if it has no outline.
 func (t *glyphTable) glyph(glyph uint16) []byte {
 	if int(glyph)+1 >= len(t.loca) {
 		return nil
@@ -62,7 +62,7 @@ func (t *glyphTable) glyph(glyph uint16) []byte {
 	return data
 }
 
-// componentLength returns the length of a component record.
+// componentLength returns the length of a component record in bytes.
 func componentLength(flags uint16) int {
 	length := 6
 	if flags&argsAreWords != 0 {
@@ -100,10 +100,11 @@ func (t *glyphTable) checkComponents() error {
 // componentCounter counts the points of glyphs.
 type componentCounter struct {
 	table  *glyphTable
-	points []int // by glyph: its points, 0 before it is counted, or -1 while it is counted
+	points []int // by glyph: the result of count, 0 before it is counted, or -1 while it is counted
 }
 
-// count returns the points of a glyph and of its components, or more than maxPoints.
+// count returns the number of points of a glyph and its components, plus 1 for each of them. It returns
+// more than maxPoints if the glyph contains itself or is nested too deeply.
 func (c *componentCounter) count(glyph uint16, depth int) int {
 	data := c.table.glyph(glyph)
 	switch {

@@ -9,11 +9,12 @@ import (
 // maxJoined is the maximum number of quadratic curves that are drawn as one cubic curve.
 const maxJoined = 6
 
-// joinCurves replaces quadratic curves by fewer cubic curves. The outlines of TrueType fonts are
-// usually drawn with cubic curves and converted: each cubic curve is divided at equal steps of its
-// parameter into n parts, and the control points of the first and the last part are at 1.5/n of the
-// original handles. joinCurves inverts this where the result differs by at most tolerance. The
-// result shares the memory of segments.
+// joinCurves replaces quadratic curves with cubic curves, if possible with fewer. The outlines of TrueType
+// fonts are usually designed with cubic curves and then converted. The conversion divides a cubic curve,
+// at equal steps of its parameter, into n quadratic curves. The control point of the first quadratic
+// curve is at 1.5/n of the way from the start to the first control point of the cubic curve. The same is
+// true at the end. joinCurves inverts this where the result differs by at most tolerance. The result
+// shares the memory of segments.
 func joinCurves(segments []opentype.Segment, tolerance float32) []opentype.Segment {
 	out := segments[:0]
 	var pen opentype.SegmentPoint
@@ -42,7 +43,7 @@ func joinCurves(segments []opentype.Segment, tolerance float32) []opentype.Segme
 	return out
 }
 
-// joined returns the cubic curve of which quads are the parts.
+// joined returns the cubic curve that begins at from and has the parts quads.
 func joined(from opentype.SegmentPoint, quads []opentype.Segment) opentype.Segment {
 	to := quads[len(quads)-1].Args[1]
 	k := float32(len(quads)) / 1.5
@@ -51,13 +52,13 @@ func joined(from opentype.SegmentPoint, quads []opentype.Segment) opentype.Segme
 	}}
 }
 
-// between returns the point at k of the way from a to b.
+// between returns the point a + k·(b - a).
 func between(a, b opentype.SegmentPoint, k float32) opentype.SegmentPoint {
 	return opentype.SegmentPoint{X: a.X + (b.X-a.X)*k, Y: a.Y + (b.Y-a.Y)*k}
 }
 
-// follows reports whether a cubic curve differs from quads by at most tolerance, at their ends and
-// at three points within each.
+// follows reports whether a cubic curve differs from quads by at most tolerance, at the end of each
+// quadratic curve and at three points within it.
 func follows(from opentype.SegmentPoint, curve *opentype.Segment, quads []opentype.Segment, tolerance float32) bool {
 	pen, n := from, float32(len(quads))
 	for i := range quads {

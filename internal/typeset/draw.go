@@ -8,8 +8,8 @@ import (
 
 // Draw appends the operators that draw the block to a content stream (ISO 32000-2, 9.4), and records
 // the glyphs in subsets. The left edge of the layout is at x and the first baseline at y, in points;
-// y points upwards. The colour is the current fill colour. Draw changes the text state and nothing
-// else, and is not allowed within a text object.
+// y points upwards. The colour is the current fill colour. Draw changes only the text state. It must not
+// be called within a text object.
 func (b *Block) Draw(content *bytes.Buffer, subsets *Subsets, x, y float64) {
 	if len(b.lines) == 0 {
 		return
@@ -33,8 +33,8 @@ func (b *Block) Draw(content *bytes.Buffer, subsets *Subsets, x, y float64) {
 	content.WriteString("ET\n")
 }
 
-// run writes clusters of one face: a string for each font of the PDF, with the distances that the
-// shaper changed.
+// run writes clusters of one face, with one operator TJ for consecutive clusters in the same font of the
+// PDF. The numbers in a TJ move the pen where the shaper changed the width of a cluster.
 func (s *Subsets) run(content *bytes.Buffer, clusters []cluster, size, x, y float64) {
 	font := ""
 	owed := 0.0 // thousandths of an em by which the pen is behind

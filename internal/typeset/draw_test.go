@@ -19,8 +19,8 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// plain returns a text as readers extract it: without the controls of direction that pdftotext
-// adds, and composed.
+// plain returns a text in composed form, without the controls of direction that pdftotext adds and
+// without spaces at its ends.
 func plain(s string) string {
 	return norm.NFC.String(strings.Map(func(r rune) rune {
 		if isControl(r) || r >= '\u202A' && r <= '\u202E' {
@@ -30,8 +30,8 @@ func plain(s string) string {
 	}, strings.TrimSpace(s)))
 }
 
-// unmarked returns a text without marks, which poppler places before their letter in scripts that
-// run from right to left.
+// unmarked returns a text without marks and without U+200C. Poppler places marks before their letter in
+// scripts that run from right to left.
 func unmarked(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.Is(unicode.Mn, r) || r == '\u200C' {
@@ -41,7 +41,8 @@ func unmarked(s string) string {
 	}, s)
 }
 
-// Readers extract exactly the text of all names in all scripts.
+// pdftotext extracts exactly the names in all scripts, except for the marks of scripts that run from right
+// to left.
 func TestTextIsExtracted(t *testing.T) {
 	f := testFonts(t)
 	families := []string{Inter, EBGaramond, CormorantGaramond, Cinzel, PlayfairDisplay, Jost, GreatVibes, PinyonScript}
@@ -75,7 +76,7 @@ func TestTextIsExtracted(t *testing.T) {
 		}
 	}
 	if len(found) != len(want) {
-		t.Fatalf("%d lines, want %d", len(found), len(want))
+		t.Fatalf("pdftotext finds %d lines, want %d", len(found), len(want))
 	}
 	wrong := 0
 	for i, name := range want {
@@ -92,12 +93,12 @@ func TestTextIsExtracted(t *testing.T) {
 	t.Logf("%d names, %d wrong", len(want), wrong)
 }
 
-// Independent readers find no fault in the file and its fonts.
+// qpdf accepts the file, and pdffonts finds its fonts embedded, as subsets with Unicode.
 func TestFileIsValid(t *testing.T) {
 	f := testFonts(t)
 	data := document(t, specimen(t, f))
 	if out, err := tool(t, data, "qpdf", "--check", "FILE"); err != nil || strings.Contains(out, "WARNING") {
-		t.Errorf("qpdf: %v\n%s", err, out)
+		t.Errorf("qpdf: %v, want no error and no warning\n%s", err, out)
 	}
 	out, err := tool(t, data, "pdffonts", "FILE")
 	if err != nil {
@@ -107,16 +108,16 @@ func TestFileIsValid(t *testing.T) {
 	for line := range strings.Lines(out) {
 		if strings.Contains(line, "+") {
 			if fonts++; !strings.Contains(line, "CID Type 0C       Identity-H       yes yes yes") { //nolint:dupword // embedded, subset, Unicode
-				t.Errorf("pdffonts: %s", line)
+				t.Errorf("pdffonts: want a CID Type 0C font that is embedded, is a subset and has Unicode, got %s", line)
 			}
 		}
 	}
 	if fonts < len(nameParts)-3 {
-		t.Errorf("pdffonts finds %d fonts: %s", fonts, out)
+		t.Errorf("pdffonts finds %d fonts, want at least %d: %s", fonts, len(nameParts)-3, out)
 	}
 }
 
-// specimen is a block with names of all scripts.
+// specimen returns a block with three names of each script.
 func specimen(t testing.TB, f *Fonts) *Block {
 	t.Helper()
 	var lines []string
@@ -146,10 +147,10 @@ func TestDeterministic(t *testing.T) {
 				t.Error(err)
 			}
 			if got := document(t, specimen(t, g)); !bytes.Equal(got, want) {
-				t.Error("the same text has other bytes")
+				t.Error("the same text in fonts that were read again has other bytes, want the same")
 			}
 			if got := document(t, specimen(t, f)); !bytes.Equal(got, want) {
-				t.Error("the same text has other bytes, with shared fonts")
+				t.Error("the same text in the same fonts has other bytes, want the same")
 			}
 		})
 	}
@@ -169,7 +170,7 @@ func TestSameLook(t *testing.T) {
 		}
 	}
 	if ink < 4_000 {
-		t.Fatalf("the page has %d dark pixels", ink)
+		t.Fatalf("the page has %d dark pixels, want at least 4000", ink)
 	}
 	checkSame(t, "path", text, render(t, pathDocument(t, 600, 400, b.SVGPath(50, 100))))
 
@@ -178,12 +179,12 @@ func TestSameLook(t *testing.T) {
 	}
 	out, err := tool(t, data, "pdftotext", "FILE", "-")
 	if err != nil || !strings.Contains(out, "José García Márquez") {
-		t.Errorf("pdftotext: %v\n%s", err, out)
+		t.Errorf("pdftotext: %v, want the text José García Márquez in\n%s", err, out)
 	}
 }
 
-// checkSame checks that each dark pixel of a page is next to a pixel of the other page that is not
-// white: readers place the glyphs of a font on whole pixels.
+// checkSame checks that each dark pixel of one page is at or next to a pixel of the other page that is not
+// white. The pages are not exactly equal, because renderers place the glyphs of a font on whole pixels.
 func checkSame(t *testing.T, name string, a, b *image.Gray) {
 	t.Helper()
 	if a.Rect != b.Rect {
@@ -197,7 +198,7 @@ func checkSame(t *testing.T, name string, a, b *image.Gray) {
 			}
 		}
 		if missing > 0 {
-			t.Errorf("%s: %d pixels differ", name, missing)
+			t.Errorf("%s: %d dark pixels are missing on the other page, want 0", name, missing)
 		}
 	}
 }
@@ -214,7 +215,7 @@ func inked(p *image.Gray, x, y int) bool {
 	return false
 }
 
-// render returns the first page in grey.
+// render returns the first page of a PDF in grey.
 func render(t *testing.T, data []byte) *image.Gray {
 	t.Helper()
 	folder := t.TempDir()
@@ -235,7 +236,7 @@ func render(t *testing.T, data []byte) *image.Gray {
 	return gray
 }
 
-// pathDocument returns a PDF of one page with the data of an SVG path.
+// pathDocument returns a PDF of one page with a filled SVG path.
 func pathDocument(t *testing.T, width, height float64, path string) []byte {
 	t.Helper()
 	var content strings.Builder

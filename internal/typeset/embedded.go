@@ -15,15 +15,14 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// The folder also contains committed files, so that the package compiles before `make build` has
-// copied the fonts.
+// The folder also contains committed files. So the package compiles before `make build` has written the
+// fonts.
 //
 //go:embed fonts
 var embedded embed.FS
 
-// embeddedFonts are the fonts of the folder in the order in which they are tried for a text without a
-// preferred font. A font without a script is tried for every script, unless preferred is true: then only
-// styles that name its family use it.
+// embeddedFonts are the fonts of the folder, in the order of preference. A font without a script is tried
+// for every script, unless preferred is true: then only styles that name its family use it.
 var embeddedFonts = []struct {
 	file, family string
 	weight       int
@@ -68,7 +67,7 @@ var embeddedFonts = []struct {
 // sum is a line of SHA256SUMS.
 type sum struct{ digest, name string }
 
-// digests returns the digests of the embedded fonts.
+// digests returns the lines of SHA256SUMS in their order.
 var digests = sync.OnceValues(func() ([]sum, error) {
 	sums, err := embedded.ReadFile("fonts/SHA256SUMS")
 	if err != nil {
@@ -83,8 +82,8 @@ var digests = sync.OnceValues(func() ([]sum, error) {
 	return out, nil
 })
 
-// readEmbedded returns an embedded font. It checks the digest at run time, because the embedded
-// file depends on the build folder.
+// readEmbedded returns an embedded font. It checks the digest at run time, because the embedded files are
+// not committed: `make build` writes them.
 func readEmbedded(name string) ([]byte, error) {
 	data, err := unpack(name)
 	if err != nil {

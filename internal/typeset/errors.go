@@ -15,24 +15,24 @@ var ErrNoRoom = errors.New("the text does not fit at the smallest size")
 // ErrUnavailable reports that the binary was built without fonts.
 var ErrUnavailable = errors.New("this binary was built without fonts: build it with `make build`")
 
-// ErrFont reports a font file that is damaged, not supported, or may not be embedded. Most such errors
-// are a *FontError.
+// ErrFont reports a font file that is damaged, is not supported or must not be embedded. Most errors that
+// wrap ErrFont are a *FontError.
 var ErrFont = errors.New("the font cannot be used")
 
 // These are the codes of FontError.
 const (
-	FontFormat        = "font_format"         // the file is of another format
-	FontTooLarge      = "font_too_large"      // the file has too many bytes, fonts or tables
+	FontFormat        = "font_format"         // the format of the file is not supported
+	FontTooLarge      = "font_too_large"      // the file has too many bytes or faces
 	FontDamaged       = "font_damaged"        // the file breaks the rules of its format
-	FontNotEmbeddable = "font_not_embeddable" // its licence bits forbid it in documents
-	FontNoOutlines    = "font_no_outlines"    // it has only pictures of characters
+	FontNotEmbeddable = "font_not_embeddable" // the licence bits forbid subsets of the font in documents
+	FontNoOutlines    = "font_no_outlines"    // the font has only pictures of characters
 )
 
 // FontError is the reason why a font cannot be used. It wraps ErrFont.
 type FontError struct {
 	// Code is one of the codes above.
 	Code string
-	// Reason says what is wrong with the font, for the person who chose it, with the remedy if there is one.
+	// Reason says what is wrong with the font and how to correct it, for the person who chose the font.
 	Reason string
 }
 
@@ -52,7 +52,7 @@ type MissingError struct {
 	Runes []rune
 }
 
-// Error names the characters and the remedy.
+// Error lists the characters and says how to avoid the error.
 func (e *MissingError) Error() string {
 	var b strings.Builder
 	b.WriteString("no font has ")

@@ -19,23 +19,24 @@ type face struct {
 	id   string // from faceID; the same each time the font is read
 	name string // for the PDF: letters, digits and hyphens
 	font *font.Font
-	upem float64
+	upem float64 // units per em
 
 	// ascent, descent and capHeight are in ems; box is in font units.
 	ascent, descent, capHeight float64
 	box                        [4]int16
 
 	// drawn returns outlines and has the coordinates of an instance. After readFace, only its methods
-	// GlyphData, HorizontalAdvance and Coords are called, because several goroutines can call them.
+	// GlyphData, HorizontalAdvance and Coords are called, because only these are safe for several
+	// goroutines.
 	drawn    *font.Face
 	variable bool
 
-	hhea, hmtx []byte // tables
+	hhea, hmtx []byte // tables with the widths of glyphs
 
 	drawings drawings
 }
 
-// These are offsets in the tables of OpenType.
+// These are lengths, offsets, flags and limits of the tables of OpenType.
 const (
 	headLength, headBox, headLocaFormat   = 54, 36, 50
 	hheaLength, hheaMetrics               = 36, 34
@@ -45,8 +46,8 @@ const (
 	minUnitsPerEm, maxUnitsPerEm          = 16, 16384              // OpenType, head
 )
 
-// readFace reads a TrueType or OpenType font, or the font with the index in a collection. Instance is
-// 0, or the number of an instance of a variable font.
+// readFace reads a TrueType or OpenType font. index is the position of the font in a collection, or 0.
+// instance is the number of an instance of a variable font, from 1, or 0 for another font.
 func readFace(data []byte, index, instance int, name string) (f *face, err error) {
 	defer func() { // the reader panics on some damaged fonts
 		if r := recover(); r != nil {
@@ -109,7 +110,7 @@ func readFace(data []byte, index, instance int, name string) (f *face, err error
 	return f, nil
 }
 
-// fontsOf returns the fonts of a file.
+// fontsOf returns the fonts of a file, after a check of their tables.
 func fontsOf(data []byte, name string) ([]*opentype.Loader, error) {
 	switch err := checkTables(data); {
 	case errors.Is(err, errFormat):
@@ -124,7 +125,7 @@ func fontsOf(data []byte, name string) ([]*opentype.Loader, error) {
 	return loaders, nil
 }
 
-// embeddable checks the licence bits of the table OS/2.
+// embeddable returns an error if the licence bits of the table OS/2 do not allow a subset in a document.
 func embeddable(os2 []byte, name string) error {
 	if len(os2) < os2Type+2 {
 		return nil
@@ -144,14 +145,14 @@ func embeddable(os2 []byte, name string) error {
 	return fontError(FontNotEmbeddable, "the license bits of %s (fsType 0x%04X) %s", name, bits, reason)
 }
 
-// faceID returns the identity of a font: the digest of its file, its index in a collection, and its
-// instance.
+// faceID returns the identity of a font: the first half of the digest of its file, its index in a
+// collection, and its instance.
 func faceID(data []byte, index, instance int) string {
 	sum := sha256.Sum256(data)
 	return fmt.Sprintf("%x.%d.%d", sum[:16], index, instance)
 }
 
-// Formats of font files (OpenType, otff).
+// Formats of font files (OpenType, otff), and limits.
 const (
 	magicTrueType   = 0x00010000
 	magicApple      = 0x74727565 // true
@@ -175,7 +176,7 @@ var (
 )
 
 // checkTables checks that the tables of a font, or of all fonts of a collection, are within the file.
-// The reader of go-text allocates the length of a table before it reads it.
+// The reader of go-text allocates memory for the length of a table before it reads the table.
 func checkTables(data []byte) error {
 	const header, record = 12, 16
 	at := []uint32{0}
@@ -217,7 +218,8 @@ func checkTables(data []byte) error {
 
 func be16(b []byte, i int) uint16 { return binary.BigEndian.Uint16(b[i:]) }
 
-// postScriptName returns the characters of a name that need no escape in PDF.
+// postScriptName returns the ASCII letters, digits and hyphens of a name, which need no escape in PDF. An
+// underscore becomes a hyphen.
 func postScriptName(name string) string {
 	out := make([]byte, 0, len(name))
 	for i := range len(name) {
@@ -241,8 +243,8 @@ func (f *face) covers(text []rune) bool {
 	return true
 }
 
-// has reports whether the face has a glyph for a character, or glyphs for its canonical decomposition,
-// which the shaper uses then.
+// has reports whether the face has a glyph for a character, or glyphs for its canonical decomposition. The
+// shaper uses the decomposition if the glyph is missing. Invisible characters need no glyph.
 func (f *face) has(r rune) bool {
 	if _, ok := f.font.NominalGlyph(r); ok || invisible(r) {
 		return true

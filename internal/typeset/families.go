@@ -22,10 +22,10 @@ const (
 // Family is a family of fonts.
 type Family struct {
 	Name string
-	// Category is "" for uploaded fonts.
+	// Category is "" if the family has only uploaded fonts.
 	Category Category
 	// Script is the ISO 15924 code of the only script that the family is for, such as "Arab", or "".
-	// Texts of a script use such a family even if their style does not name it.
+	// Texts in this script use the family even if their style does not name it.
 	Script string
 	// Uploaded reports whether the family has fonts that were added by Fonts.With.
 	Uploaded bool
@@ -40,7 +40,7 @@ type FamilyFace struct {
 }
 
 // Families returns the families for a menu, in this order: uploaded families, families for every script and
-// families for a single script.
+// families for a single script. Each of these groups is sorted by name.
 func (f *Fonts) Families() []Family {
 	var out []Family
 	for _, e := range f.entries {
@@ -83,7 +83,7 @@ func familyRank(f *Family) int {
 	return 2
 }
 
-// iso15924 returns the code of a script, or "" for every script.
+// iso15924 returns the code of a script, or "" if s is 0, which means every script.
 func iso15924(s language.Script) string {
 	if s == 0 {
 		return ""

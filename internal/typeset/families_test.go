@@ -6,8 +6,8 @@ import (
 	"testing/fstest"
 )
 
-// A style selects the face of the family that is nearest: first by slant, then by weight. An unknown
-// family is Inter.
+// A style selects the nearest face of its family, first by slant and then by weight. An unknown family is
+// treated as Inter.
 func TestNearestFace(t *testing.T) {
 	f := testFonts(t)
 	for _, c := range []struct {
@@ -30,13 +30,14 @@ func TestNearestFace(t *testing.T) {
 		{Font{Family: PinyonScript}, "PinyonScript-400Regular"},
 	} {
 		if got := layout(t, f, "Anna", Style{Font: c.font, Size: 10}, 1000).lines[0].clusters[0].face.name; got != c.want {
-			t.Errorf("%+v is %s, want %s", c.font, got, c.want)
+			t.Errorf("the face for %+v is %s, want %s", c.font, got, c.want)
 		}
 	}
 }
 
-// Letters that a family lacks are set in a similar family: one with serifs, unless the family is a sans
-// serif. A family that is embedded only for styles that name it never replaces another family.
+// Characters that a family lacks are drawn in a font of their script, or in a font for every script. That
+// font has serifs unless the family is a sans serif. A family with preferred in embeddedFonts is no
+// replacement.
 func TestSimilarFallback(t *testing.T) {
 	f := testFonts(t)
 	for _, c := range []struct{ family, text, want string }{
@@ -48,13 +49,13 @@ func TestSimilarFallback(t *testing.T) {
 		b := layout(t, f, c.text, Style{Font: Font{Family: c.family}, Size: 10}, 1000)
 		for _, k := range b.lines[0].clusters {
 			if k.face.name != c.want {
-				t.Errorf("%s in %s is in %s, want %s", c.text, c.family, k.face.name, c.want)
+				t.Errorf("%s with the family %s is drawn in %s, want %s", c.text, c.family, k.face.name, c.want)
 			}
 		}
 	}
 }
 
-// The menu lists each family once, with its faces.
+// Families returns each family once, with its faces.
 func TestFamilies(t *testing.T) {
 	testFonts(t)
 	f, err := New(fstest.MapFS{"NotoSansOriya-Regular.ttf": {Data: []byte("x")}, "NotoSansCJK-Regular.ttc": {Data: []byte("x")}})
@@ -83,10 +84,10 @@ func TestFamilies(t *testing.T) {
 		{Name: "Noto Sans CJK", Category: SansSerif, Script: "Hani", Faces: []FamilyFace{{400, false}}},
 	} {
 		if got := find(want.Name); got.Category != want.Category || got.Script != want.Script || got.Uploaded || !slices.Equal(got.Faces, want.Faces) {
-			t.Errorf("%+v, want %+v", got, want)
+			t.Errorf("the family is %+v, want %+v", got, want)
 		}
 	}
 	if list[0].Script != "" || list[len(list)-1].Script == "" {
-		t.Error("families of single scripts are not last")
+		t.Error("the families are in the wrong order, want those of a single script last")
 	}
 }

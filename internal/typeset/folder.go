@@ -14,21 +14,21 @@ import (
 	"github.com/go-text/typesetting/language"
 )
 
-// Limits of the scan of a folder.
+// Limits of font files and of the scan of a folder.
 const (
-	maxFontSize  = 32 << 20
-	largeFont    = 4 << 20
-	maxScanned   = 20_000 // files and folders
+	maxFontSize  = 32 << 20 // bytes
+	largeFont    = 4 << 20  // bytes from which a font is large; see cache
+	maxScanned   = 20_000   // files and folders
 	maxScanDepth = 5
 	maxFound     = 256 // fonts
 )
 
-// knownName matches the regular fonts of the Noto families: the script or the region of a font
-// for Han is the second group. Variable fonts, whose names have brackets, do not match.
+// knownName matches the names of the regular fonts of the Noto families. Its second group is the script,
+// or the region of a font for Han. Variable fonts do not match, because their names have brackets.
 var knownName = regexp.MustCompile(`^Noto(Sans|Serif|Naskh|)([A-Za-z]*)[-_](?:400)?Regular\.(ttf|otf|ttc)$`)
 
-// hanRegions has the regions of fonts for Han, by the part of the name. NotoSansCJK, without a region, is a
-// collection of the fonts of all regions.
+// hanRegions are the regions of fonts for Han, by the second group of knownName. NotoSansCJK, without a
+// region, is a collection of the fonts of all regions.
 var hanRegions = map[string]string{
 	"SC": "SC", "TC": "TC", "HK": "HK", "JP": "JP", "KR": "KR",
 	"CJKsc": "SC", "CJKtc": "TC", "CJKhk": "HK", "CJKjp": "JP", "CJKkr": "KR",
@@ -37,7 +37,7 @@ var hanRegions = map[string]string{
 // collection is the order of the fonts in the collections of Noto CJK.
 var collection = []string{"JP", "KR", "SC", "TC", "HK"}
 
-// scriptNames returns the scripts by the names that fonts use: those of Unicode without underscores.
+// scriptNames returns the scripts by the names that font files use: the Unicode names without underscores.
 var scriptNames = sync.OnceValue(func() map[string]language.Script {
 	out := map[string]language.Script{"": 0}
 	for name, table := range unicode.Scripts {
@@ -55,8 +55,8 @@ var scriptNames = sync.OnceValue(func() map[string]language.Script {
 	return out
 })
 
-// scan returns the fonts of a folder whose names are known. It stops without an error at its limits and
-// skips what it cannot read.
+// scan returns the fonts of a folder that have known names. It stops without an error at its limits, and
+// skips files and folders that it cannot read.
 func scan(folder fs.FS) []*entry {
 	var out []*entry
 	seen := 0
@@ -80,12 +80,12 @@ func scan(folder fs.FS) []*entry {
 	if err := fs.WalkDir(folder, ".", walk); err != nil {
 		return out
 	}
-	// Sans serif comes before serif, in whatever subfolders the files are.
+	// In the order of names, sans serif comes before serif, also if the files are in different folders.
 	slices.SortStableFunc(out, func(a, b *entry) int { return strings.Compare(a.name, b.name) })
 	return out
 }
 
-// known returns the fonts of a file, and none if the name is not known.
+// known returns the fonts of a file, or none if its name is not known.
 func known(folder fs.FS, name string, size int64) []*entry {
 	m := knownName.FindStringSubmatch(path.Base(name))
 	if m == nil {

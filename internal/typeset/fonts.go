@@ -10,8 +10,8 @@ import (
 	"github.com/go-text/typesetting/language"
 )
 
-// Fonts is a set of fonts, in which each font is read when it is first needed. It can be used by
-// several goroutines.
+// Fonts is a set of fonts. Each font is read when it is first needed. A Fonts can be used by several
+// goroutines.
 type Fonts struct {
 	entries []*entry
 	cache   *cache
@@ -22,8 +22,8 @@ type Fonts struct {
 // cache.
 type cache struct {
 	mu     sync.Mutex
-	large  []*entry // the one used last at the end
-	forgot int      // number of large fonts that were forgotten
+	large  []*entry // the most recently used font is last
+	forgot int      // number of large fonts that were removed from memory
 }
 
 // entry is a font that can be read.
@@ -34,8 +34,8 @@ type entry struct {
 	category     Category
 	script       language.Script // 0 for every script
 	region       string          // of a font for Han: SC, TC, HK, JP or KR
-	preferred    bool            // used only if a style asks for its family
-	optional     bool            // from a folder or uploaded: a text can do without it
+	preferred    bool            // used only by styles that name its family
+	optional     bool            // from a folder or uploaded; false for an embedded font
 	uploaded     bool
 	large        bool
 	index        int // in a collection
@@ -50,8 +50,8 @@ type entry struct {
 // maxLarge is the maximum number of large fonts in memory. A font for Han needs 30 to 45 MB.
 const maxLarge = 2
 
-// New returns the embedded fonts, and the fonts in the folders whose names are known. It reads the names of
-// the files and no font. In a binary without fonts, New returns ErrUnavailable.
+// New returns the embedded fonts, and the fonts in the folders that have known names. It reads only the
+// names and the sizes of the files. In a binary without fonts, New returns ErrUnavailable.
 func New(folders ...fs.FS) (*Fonts, error) {
 	f := &Fonts{cache: &cache{}}
 	if _, err := embedded.Open("fonts/" + embeddedFonts[0].file + ".zst"); err != nil {
@@ -70,7 +70,7 @@ func New(folders ...fs.FS) (*Fonts, error) {
 	return f, nil
 }
 
-// load returns the face of an entry.
+// load returns the face of an entry, and reads its font if necessary.
 func (f *Fonts) load(e *entry) (*face, error) {
 	e.mu.Lock()
 	if e.face == nil && e.err == nil {
@@ -82,7 +82,7 @@ func (f *Fonts) load(e *entry) (*face, error) {
 	}
 	loaded, err := e.face, e.err
 	if e.uploaded {
-		e.err = nil // the file may be restored, while this set of fonts is still in use
+		e.err = nil // the next load reads the file again, because it may have been restored
 	}
 	e.mu.Unlock()
 	if err == nil && e.large {
@@ -91,8 +91,8 @@ func (f *Fonts) load(e *entry) (*face, error) {
 	return loaded, err
 }
 
-// remember records the use of a large font, and forgets the one that was not used for the longest
-// time.
+// remember records the use of a large font. If more than maxLarge fonts are in memory, it removes the least
+// recently used one.
 func (c *cache) remember(e *entry) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -111,8 +111,8 @@ func (c *cache) remember(e *entry) {
 	old.mu.Unlock()
 }
 
-// preferred returns the entry of the font of a style: the face of its family with the same slant and
-// the nearest weight. If several faces are equally near, it is the last uploaded one, or else the
+// preferred returns the entry of the font of a style. It prefers the faces of the family with the same slant,
+// and of these the nearest weight. Of equally near faces, it returns the last uploaded one, or else the
 // first one.
 func (f *Fonts) preferred(want Font) *entry {
 	weight := want.Weight
@@ -139,9 +139,9 @@ func (f *Fonts) preferred(want Font) *entry {
 	return best
 }
 
-// candidates returns the entries to try for a script, the best first: the preferred font, the fonts
-// of the script and the fonts for every script, of which those with serifs are first if the preferred
-// font is not a sans serif.
+// candidates returns the entries to try for a script, the best first: the preferred font, the fonts of the
+// script, and the fonts for every script. If the preferred font is for every script and is not a sans
+// serif, sansRank is the order of the other fonts for every script.
 func (f *Fonts) candidates(want Font, script language.Script, tag string) []*entry {
 	first := f.preferred(want)
 	out := []*entry{first}
@@ -154,7 +154,7 @@ func (f *Fonts) candidates(want Font, script language.Script, tag string) []*ent
 		}
 		if region := hanRegion(script, tag); region != "" {
 			slices.SortStableFunc(out[from:], func(a, b *entry) int { return hanOrder(a, region) - hanOrder(b, region) })
-			out = out[:min(len(out), from+maxLarge)] // all have nearly the same characters, and reading them takes long
+			out = out[:min(len(out), from+maxLarge)] // fonts for Han have nearly the same characters, and reading one takes long
 		}
 	}
 	from := len(out)
@@ -169,8 +169,8 @@ func (f *Fonts) candidates(want Font, script language.Script, tag string) []*ent
 	return out
 }
 
-// sansRank returns the rank of a font for the characters that a font with serifs lacks: fonts with serifs,
-// sans serifs, uploaded fonts.
+// sansRank returns the rank of a font for the characters that a font with serifs lacks: 0 for a font with
+// serifs, 1 for a sans serif and 2 for an uploaded font.
 func sansRank(e *entry) int {
 	switch {
 	case e.uploaded:
@@ -181,14 +181,14 @@ func sansRank(e *entry) int {
 	return 0
 }
 
-// related returns further entries for the characters that several scripts share, such as
-// punctuation: the fonts of the scripts of the text.
+// related returns the fonts of all scripts of a text, without those in tried. They may have characters that
+// several scripts share, such as punctuation.
 func (f *Fonts) related(tried []*entry, text []rune, tag string) []*entry {
 	var out []*entry
 	var scripts []language.Script
 	for _, r := range text {
 		script := language.LookupScript(r)
-		switch { // punctuation that belongs to no script, but that only the fonts of one script have
+		switch { // characters of no script, such as punctuation, that only the fonts of one script have
 		case r >= 0x0600 && r <= 0x06FF:
 			script = language.Arabic
 		case r == 0x0964 || r == 0x0965:
@@ -214,7 +214,8 @@ func isHan(s language.Script) bool {
 	return s == language.Han || s == language.Hiragana || s == language.Katakana || s == language.Hangul || s == language.Bopomofo
 }
 
-// hanRegion returns the region whose forms of Han characters a text needs.
+// hanRegion returns the region of the font for Han that a text of a script and a language needs, or "" for
+// other scripts.
 func hanRegion(s language.Script, tag string) string {
 	switch {
 	case s == language.Hiragana || s == language.Katakana:
@@ -241,8 +242,8 @@ func hanRegion(s language.Script, tag string) string {
 	return "SC"
 }
 
-// hanOrder returns the rank of a font for a region: the same region, traditional Chinese for Hong
-// Kong, others.
+// hanOrder returns the rank of a font for a region: 0 for the same region, 1 for Traditional Chinese if the
+// region is Hong Kong, and 2 for other fonts.
 func hanOrder(e *entry, region string) int {
 	switch {
 	case e.region == region:

@@ -18,7 +18,7 @@ func TestEmbedded(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(sums) != len(embeddedFonts) {
-		t.Errorf("%d digests for %d fonts", len(sums), len(embeddedFonts))
+		t.Errorf("SHA256SUMS has %d digests, want %d", len(sums), len(embeddedFonts))
 	}
 	for _, e := range f.entries {
 		loaded, err := f.load(e)
@@ -27,7 +27,7 @@ func TestEmbedded(t *testing.T) {
 			continue
 		}
 		if loaded.ascent < 0.5 || loaded.descent < 0.1 || loaded.capHeight < 0.5 {
-			t.Errorf("%s has the ascent %v, descent %v and cap height %v", e.name, loaded.ascent, loaded.descent, loaded.capHeight)
+			t.Errorf("%s has the ascent %v, descent %v and cap height %v, want at least 0.5, 0.1 and 0.5", e.name, loaded.ascent, loaded.descent, loaded.capHeight)
 		}
 	}
 	packages := map[string]bool{}
@@ -36,7 +36,7 @@ func TestEmbedded(t *testing.T) {
 	}
 	text, err := Licences()
 	if n := strings.Count(text, "SIL OPEN FONT LICENSE Version 1.1"); err != nil || n != len(packages) {
-		t.Errorf("%d licences for %d families, %v", n, len(packages), err)
+		t.Errorf("the text has %d licences, want %d, one for each family; err = %v", n, len(packages), err)
 	}
 	size := int64(0)
 	err = fs.WalkDir(embedded, ".", func(_ string, d fs.DirEntry, err error) error {
@@ -51,7 +51,7 @@ func TestEmbedded(t *testing.T) {
 	}
 }
 
-// tableAt returns the position of the record of a table in a font.
+// tableAt returns the position of the record of a table in the list of tables of a font.
 func tableAt(t *testing.T, font []byte, tag string) int {
 	t.Helper()
 	i := bytes.Index(font, []byte(tag))
@@ -61,7 +61,7 @@ func tableAt(t *testing.T, font []byte, tag string) int {
 	return i
 }
 
-// A font that is damaged, variable or not to be embedded is refused.
+// readFace refuses a font that is damaged, is variable or must not be embedded.
 func TestRefusedFonts(t *testing.T) {
 	testFonts(t)
 	data, err := readEmbedded("NotoSansThai_400Regular.ttf")
@@ -102,7 +102,7 @@ func TestRefusedFonts(t *testing.T) {
 	}
 }
 
-// At most two large fonts are in memory, and a forgotten font is read again.
+// At most two large fonts are in memory, and a font that was removed from memory is read again.
 func TestLargeFonts(t *testing.T) {
 	testFonts(t)
 	data, err := readEmbedded("NotoSansThai_400Regular.ttf")

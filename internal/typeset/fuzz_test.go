@@ -10,8 +10,8 @@ import (
 	"unicode"
 )
 
-// FuzzLayout sets any text in any style. The result is a block with all of the text within the
-// width, or one of the errors of the package.
+// FuzzLayout sets any text in any style. The result must be a block with the whole text within the width,
+// ErrNoRoom or a MissingError.
 func FuzzLayout(f *testing.F) {
 	fonts := testFonts(f)
 	f.Add("José محمد (12)", 20.0, 10.0, 100.0, 2, 0.0, "en")
@@ -42,11 +42,11 @@ func FuzzLayout(f *testing.F) {
 		subsets := NewSubsets("F")
 		b.Draw(&content, subsets, 1, 2)
 		if strings.Contains(content.String(), "NaN") || strings.Contains(b.SVGPath(1, 2), "NaN") {
-			t.Error("a position is not a number")
+			t.Error("a position is NaN, want a number")
 		}
 		for _, s := range subsets.list {
 			if len(s.compact()) < 12 {
-				t.Error("a subset is empty")
+				t.Error("a subset has fewer than 12 bytes, want a font")
 			}
 		}
 	})
@@ -86,8 +86,8 @@ func write(b *Block) {
 	}
 }
 
-// FuzzFont reads any bytes as a font and sets a text in it. The result is a block or an error, and
-// the subset can be written.
+// FuzzFont reads any bytes as a font, sets a text in it and writes the subset. An error is allowed, but no
+// panic.
 func FuzzFont(f *testing.F) {
 	fonts := testFonts(f)
 	for _, name := range []string{"NotoSansThai_400Regular.ttf", "NotoSansHebrew_400Regular.ttf"} {
@@ -112,7 +112,7 @@ func FuzzFont(f *testing.F) {
 	})
 }
 
-// FuzzInspect uploads any file. If it is accepted, texts are set in all of its faces.
+// FuzzInspect uploads any file. If it is accepted, texts are set in up to three of its faces.
 func FuzzInspect(f *testing.F) {
 	base := testFonts(f)
 	thai := embeddedFont(f, "NotoSansThai_400Regular.ttf")

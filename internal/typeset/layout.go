@@ -8,24 +8,22 @@ import (
 	"strings"
 )
 
-// These are the rules of fitting: a further line is used only if the size with fewer lines is below
-// the share enough of the style's size, and only if the line makes the text larger by more than the
-// factor gain. step is the factor by which the size of several lines shrinks at a time, and
-// bisections is the number of steps in which lines are made even.
+// These are the rules of fitting. More lines are tried only while the size is below enough times
+// Style.Size. They are used only if they make the text larger by more than the factor gain.
 const (
 	enough         = 0.8
 	gain           = 1.2
-	step           = 0.97
-	bisections     = 12
-	smallest       = 0.01 // of the size, whatever the style allows
+	step           = 0.97 // factor by which the size of several lines is reduced at a time
+	bisections     = 12   // steps of even
+	smallest       = 0.01 // minimum size as a share of Style.Size, also if MinSize is smaller
 	mostLines      = 100
 	defaultLeading = 1.2
 	tolerance      = 0.01 // points
 )
 
-// Layout sets text in a width. It shapes the text once and takes the largest size at which all of it
-// fits. The error is ErrNoRoom, a *MissingError or an error of a font. Text without a visible
-// character is a Block without lines.
+// Layout sets text in a width in points. It reduces the size and breaks lines, as the style allows, until
+// all of the text fits. The error is ErrNoRoom, a *MissingError or an error of a font. If the text is
+// empty or consists of spaces, the Block has no lines.
 func (f *Fonts) Layout(text string, style Style, width float64) (b *Block, err error) {
 	defer func() { // the shaper may panic on a damaged font of a folder
 		if r := recover(); r != nil {
@@ -77,14 +75,14 @@ func (f *Fonts) paragraphs(text string, style *Style) ([]*paragraph, error) {
 		}
 		out = append(out, p)
 	}
-	f.shapers.Put(s) // not after a panic
+	f.shapers.Put(s) // after a panic, the shaper is not used again
 	if first != nil {
 		return nil, first
 	}
 	return out, nil
 }
 
-// setting is a text to fit.
+// setting is a text to fit, with its style and the width.
 type setting struct {
 	paragraphs []*paragraph
 	style      Style
@@ -118,7 +116,8 @@ func (t *setting) fit() (float64, []line, error) {
 	return size, t.aligned(lines, size), nil
 }
 
-// largest returns the largest size of at least low and its lines, or no lines.
+// largest returns the size, which is at least low, and the lines. It returns no lines if the text does not
+// fit.
 func (t *setting) largest(low float64) (size float64, best []line) {
 	style := &t.style
 	most := min(style.Lines, mostLines)
@@ -130,7 +129,7 @@ func (t *setting) largest(low float64) (size float64, best []line) {
 		at := style.Size
 		var lines []line
 		ok := false
-		if n == 1 { // one line is exactly as wide as the width
+		if n == 1 { // the size at which the line fits is known
 			if w := t.widest(); w*at > t.width {
 				at = t.width / w
 			}
@@ -154,7 +153,7 @@ func (t *setting) largest(low float64) (size float64, best []line) {
 	return size, best
 }
 
-// at returns the lines at a size, and whether there are at most n and all fit.
+// at returns the lines at a size, and reports whether there are at most n and all of them fit.
 func (t *setting) at(size float64, n int) ([]line, bool) {
 	lines := t.wrap(t.width / size)
 	if len(lines) > n {
@@ -196,8 +195,8 @@ func (t *setting) even(lines []line, size float64) []line {
 	return lines
 }
 
-// wrap breaks the paragraphs into lines of a width in ems. A line without an opportunity to break
-// is wider.
+// wrap breaks the paragraphs into lines of a width in ems. A line without an opportunity to break may be
+// wider.
 func (t *setting) wrap(width float64) []line {
 	var out []line
 	for _, p := range t.paragraphs {
@@ -212,8 +211,8 @@ func (t *setting) wrap(width float64) []line {
 	return out
 }
 
-// fitting returns the number of clusters of the next line, with the spaces at its end. If anywhere
-// is true, a line without an opportunity to break ends after any cluster.
+// fitting returns the number of clusters of the next line, with the spaces at its end. If anywhere is true,
+// a line without an opportunity to break ends after the last cluster that fits.
 func fitting(clusters []cluster, width float64, anywhere bool) int {
 	end, pen := 0, 0.0
 	for i := range clusters {
@@ -250,7 +249,7 @@ func trimmed(clusters []cluster) []cluster {
 	return clusters
 }
 
-// aligned returns the lines in visual order and at their horizontal positions.
+// aligned returns the lines with their clusters in visual order and with their horizontal positions.
 func (t *setting) aligned(lines []line, size float64) []line {
 	for i := range lines {
 		l := &lines[i]

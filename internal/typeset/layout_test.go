@@ -34,7 +34,7 @@ func layout(t *testing.T, f *Fonts, text string, style Style, width float64) *Bl
 	return b
 }
 
-// One line shrinks to its width, then wraps evenly, and is never cut.
+// A text is first reduced to fit one line, then broken into even lines, and never cut.
 func TestFit(t *testing.T) {
 	f := testFonts(t)
 	const name = "Maximiliana Alexandrovna von Hohenlohe-Schillingsfürst"
@@ -75,17 +75,17 @@ func TestFit(t *testing.T) {
 	}
 }
 
-// A paragraph has the full size and as many lines as it needs; a long word is broken.
+// With Unlimited, a text has the full size and as many lines as it needs, and a long word is broken.
 func TestParagraph(t *testing.T) {
 	f := testFonts(t)
 	const text = "This certificate was issued by Technische Universität München.\n\nIts digest is 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08."
 	b := layout(t, f, text, Style{Size: 10, Lines: Unlimited}, 150)
 	lines := lineTexts(b)
 	if b.Size != 10 || len(lines) < 6 || b.Width > 150.1 {
-		t.Errorf("the paragraph has the size %v and the width %v: %q", b.Size, b.Width, lines)
+		t.Errorf("the text has the size %v, the width %v and the lines %q, want 10, at most 150 and at least 6 lines", b.Size, b.Width, lines)
 	}
 	if !slices.Contains(lines, "") {
-		t.Errorf("the empty line is missing: %q", lines)
+		t.Errorf("the lines are %q, want an empty line among them", lines)
 	}
 	squeeze := func(s string) string { return strings.Join(strings.Fields(s), "") }
 	if got := squeeze(strings.Join(lines, "")); got != squeeze(text) {
@@ -96,7 +96,7 @@ func TestParagraph(t *testing.T) {
 	}
 }
 
-// Alignment is physical, except Start, which follows the direction of the paragraph.
+// Only Start depends on the direction of the paragraph.
 func TestAlign(t *testing.T) {
 	f := testFonts(t)
 	for _, c := range []struct {
@@ -112,13 +112,13 @@ func TestAlign(t *testing.T) {
 			t.Errorf("%s with alignment %d is at %v, want %v", c.text, c.align, got, want)
 		}
 		if b.RightToLeft != (c.text == "محمد") {
-			t.Errorf("%s: RightToLeft is %v", c.text, b.RightToLeft)
+			t.Errorf("%s: RightToLeft = %v, want %v", c.text, b.RightToLeft, !b.RightToLeft)
 		}
 	}
 }
 
-// A letter with marks far above or below its line would be drawn over other texts. A letter with very many
-// marks could not be extracted from the PDF.
+// Layout refuses a letter with marks far above or below its line, because they would be drawn over other
+// texts. It also refuses a letter with too many marks, because PDF readers could not extract it.
 func TestStackedMarks(t *testing.T) {
 	f := testFonts(t)
 	for text, fits := range map[string]bool{
@@ -135,7 +135,7 @@ func TestStackedMarks(t *testing.T) {
 			continue // a script without an embedded font
 		}
 		if (err == nil) != fits || err != nil && !errors.Is(err, ErrNoRoom) {
-			t.Errorf("%+q: err = %v, want that it fits: %t", text, err, fits)
+			t.Errorf("%+q: err = %v, want no error: %t", text, err, fits)
 		}
 	}
 }
@@ -172,12 +172,12 @@ func TestClean(t *testing.T) {
 	for _, text := range []string{"", " \n ", "\u200B", "\u2068\u2069"} {
 		b := layout(t, f, text, Style{Size: 10}, 100)
 		if b.Width != 0 || b.SVGPath(0, 0) != "" {
-			t.Errorf("%+q is set with width %v", text, b.Width)
+			t.Errorf("%+q has the width %v, want 0 and no path", text, b.Width)
 		}
 	}
 }
 
-// A run is in one face, also if the preferred font has all but one of its characters.
+// All characters of a run are drawn in one face, even if the preferred font lacks only one of them.
 func TestOneFacePerRun(t *testing.T) {
 	f := testFonts(t)
 	for text, want := range map[string]int{
@@ -224,7 +224,7 @@ func TestMissing(t *testing.T) {
 	}
 }
 
-// A value between isolates does not reorder the sentence.
+// A value that Isolate returns does not reorder the sentence around it.
 func TestIsolate(t *testing.T) {
 	f := testFonts(t)
 	b := layout(t, f, "Awarded to "+Isolate("محمد (12)")+" 34", Style{Size: 10}, 1000)
@@ -234,14 +234,14 @@ func TestIsolate(t *testing.T) {
 	}
 }
 
-// Letters that join get no tracking; others do, without ligatures.
+// Letters that join get no tracking. Other letters get tracking, and wide tracking turns ligatures off.
 func TestTracking(t *testing.T) {
 	f := testFonts(t)
 	width := func(text string, tracking float64) float64 {
 		return layout(t, f, text, Style{Font: Font{Family: EBGaramond}, Size: 10, Tracking: tracking}, 1000).Width
 	}
 	if plain, wide := width("محمد", 0), width("محمد", 100); plain != wide {
-		t.Errorf("Arabic has the widths %v and %v, want the same", plain, wide)
+		t.Errorf("Arabic has the widths %v and, with tracking, %v, want the same", plain, wide)
 	}
 	if plain, wide := width("HHHH", 0), width("HHHH", 100); math.Abs(wide-plain-4) > 0.001 {
 		t.Errorf("tracking adds %v, want 4", wide-plain)
@@ -251,7 +251,7 @@ func TestTracking(t *testing.T) {
 	}
 }
 
-// New finds only those fonts of a folder whose names it knows.
+// New finds only fonts with known names, and none below the maximum depth of folders.
 func TestFolder(t *testing.T) {
 	f := testFonts(t)
 	data, err := f.entries[5].read() // any font

@@ -13,11 +13,11 @@ import (
 	"time"
 )
 
-// Limits of a damaged font of at most 300 kB: the time and the memory to inspect it and to set a text.
-// They are far above what the fonts need without damage, because other programs run at the same time.
+// Limits of the time and the memory to inspect a damaged font and to set texts in it. They are much larger
+// than an undamaged font needs, because other programs run at the same time.
 const (
 	mutantTime   = 5 * time.Second
-	mutantMemory = 512 << 20 // bytes allocated, most of which are free again
+	mutantMemory = 512 << 20 // bytes allocated in total, also if they are free again
 )
 
 // mutants are the fonts that FuzzMutatedFont changes, each with a text that uses its lookups.
@@ -56,10 +56,11 @@ func (m mutant) tables(t testing.TB) []table {
 	return tablesOf(t, data)
 }
 
-// mutationSize is the length of a step of a mutation: what to do, the table, a position, a value.
+// mutationSize is the length of a step of a mutation in bytes: the kind of change (1), the table (1), a
+// position (3), a number (2) and a byte (1).
 const mutationSize = 8
 
-// mutate changes the tables of a font by the steps.
+// mutate returns a font with the tables after the steps. other returns the tables of another font.
 func mutate(tables []table, other func(n int) []table, steps []byte) []byte {
 	tables = slices.Clone(tables)
 	magic := []byte(nil)
@@ -68,49 +69,49 @@ func mutate(tables []table, other func(n int) []table, steps []byte) []byte {
 		t := &tables[k]
 		at, value := int(steps[2])<<16|int(steps[3])<<8|int(steps[4]), binary.BigEndian.Uint16(steps[5:])
 		t.data = bytes.Clone(t.data)
-		if at < 1<<23 { // otherwise near the beginning of the table, where its structure is
+		if at < 1<<23 {
 			at %= max(1, len(t.data))
-		} else {
+		} else { // near the beginning of the table, where its structure is
 			at = (at - 1<<23) % max(1, min(len(t.data), 512))
 		}
 		rest := t.data[at:]
 		switch steps[0] % 12 {
-		case 0: // a byte
+		case 0: // replace a byte
 			if len(rest) > 0 {
 				rest[0] = steps[7]
 			}
-		case 1, 2: // a number, often an offset or a count
+		case 1, 2: // replace a number at an even position, often an offset or a count
 			if rest = rest[at&1*min(1, len(rest)):]; len(rest) >= 2 {
 				binary.BigEndian.PutUint16(rest, value)
 			}
-		case 3: // a number of 32 bits
+		case 3: // replace a number of 32 bits
 			if len(rest) >= 4 {
 				binary.BigEndian.PutUint32(rest, uint32(value)<<(steps[7]%17))
 			}
-		case 4: // one more or less
+		case 4: // add or subtract 1
 			if len(rest) > 0 {
 				rest[0] += 1 - steps[7]&2
 			}
-		case 5: // the end is missing
+		case 5: // remove the end of the table
 			t.data = t.data[:at]
-		case 6: // a part is at another place too
+		case 6: // copy a part of the table to another position
 			from := int(value) % max(1, len(t.data))
 			copy(rest, t.data[from:min(len(t.data), from+1+int(steps[7]))])
-		case 7: // the table of another font
+		case 7: // use the same table of another font
 			for _, o := range other(int(value)) {
 				if o.tag == t.tag {
 					t.data = o.data
 				}
 			}
-		case 8: // another table
+		case 8: // use another table of the font
 			t.data = tables[int(value)%len(tables)].data
-		case 9: // no such table
+		case 9: // remove the table
 			tables = slices.Delete(tables, k, k+1)
-		case 10: // the same number many times
+		case 10: // write the same number many times
 			for i := 0; i+2 <= len(rest) && i < 2*(1+int(steps[7])); i += 2 {
 				binary.BigEndian.PutUint16(rest[i:], value)
 			}
-		case 11: // another kind of font
+		case 11: // change the format of the font
 			magic = [][]byte{[]byte("OTTO"), []byte("true"), nil}[steps[7]%3]
 		}
 	}
@@ -122,8 +123,8 @@ func mutate(tables []table, other func(n int) []table, steps []byte) []byte {
 	return out
 }
 
-// FuzzMutatedFont changes the tables of a font and uploads the result. Either it is refused with a reason,
-// or texts are set in it, drawn and preloaded, within limits of time and memory.
+// FuzzMutatedFont changes the tables of a font and uploads the result. Either the font is refused with a
+// *FontError, or texts are set, drawn and preloaded in it. The time and the memory are limited.
 func FuzzMutatedFont(f *testing.F) {
 	base := testFonts(f)
 	cached := make([][]table, len(mutants()))
@@ -131,7 +132,8 @@ func FuzzMutatedFont(f *testing.F) {
 		cached[i] = m.tables(f)
 		f.Add(uint8(i), []byte{})
 		k := byte(slices.IndexFunc(cached[i], func(t table) bool { return t.tag == "GSUB" || t.tag == "CFF " }))
-		// a count and an offset at the beginning of a table, a part at another place, the table of another font
+		// The first seed changes numbers near the beginning of two tables. The second copies a part of a table
+		// and then uses the table of another font.
 		f.Add(uint8(i), []byte{1, k, 0x80, 0, 4, 0xFF, 0xFF, 0, 2, k + 1, 0x80, 0, 8, 0, 4, 0})
 		f.Add(uint8(i), []byte{6, k, 0, 1, 0, 0, 40, 200, 7, k, 0, 0, 0, 0, 3, 0})
 	}
@@ -144,12 +146,12 @@ func FuzzMutatedFont(f *testing.F) {
 		before, began := allocated(), time.Now()
 		setUploaded(t, base, data, mutants()[i].text)
 		if used, took := allocated()-before, time.Since(began); used > mutantMemory || took > mutantTime {
-			t.Errorf("a font of %d bytes took %s and %d bytes of memory", len(data), took, used)
+			t.Errorf("a font of %d bytes took %s and %d bytes of memory, want at most %s and %d", len(data), took, used, mutantTime, mutantMemory)
 		}
 	})
 }
 
-// setUploaded uploads a font and, if it is accepted, sets texts in it.
+// setUploaded uploads a font. If Inspect accepts it, setUploaded sets texts in up to three of its faces.
 func setUploaded(t *testing.T, base *Fonts, data []byte, text string) {
 	t.Helper()
 	info, err := Inspect(data)
@@ -183,7 +185,7 @@ func allocated() uint64 {
 	return sample[0].Value.Uint64()
 }
 
-// sequenceBomb returns a table GSUB with lookups that each replace a glyph by many glyphs.
+// sequenceBomb returns a table GSUB. Each of its lookups replaces glyph with length copies of glyph.
 func sequenceBomb(glyph uint16, lookups, length int) []byte {
 	be := binary.BigEndian
 	var subtable []byte
@@ -226,8 +228,8 @@ func sequenceBomb(glyph uint16, lookups, length int) []byte {
 	return slices.Concat(out, scripts, features, list)
 }
 
-// TestLongSequences checks that a font cannot replace a letter by so many glyphs that a text needs
-// gigabytes: long sequences are refused, and a letter of too many glyphs has no room.
+// TestLongSequences checks that a font cannot replace a letter with so many glyphs that a text needs
+// gigabytes: Inspect refuses long sequences, and Layout returns ErrNoRoom for a letter of too many glyphs.
 func TestLongSequences(t *testing.T) {
 	jost := embeddedFont(t, "Jost_400Regular.ttf")
 	f, err := readFace(jost, 0, 0, "Test")
@@ -239,7 +241,7 @@ func TestLongSequences(t *testing.T) {
 		return replaceTables(t, jost, table{"GSUB", sequenceBomb(uint16(glyph), lookups, length)})
 	}
 	if _, err := Inspect(replaced(1, maxSequence+1)); !errors.Is(err, ErrFont) {
-		t.Errorf("a long sequence: %v, want %v", err, ErrFont)
+		t.Errorf("a long sequence: err = %v, want %v", err, ErrFont)
 	}
 	before := allocated()
 	for _, c := range []struct {
@@ -249,13 +251,13 @@ func TestLongSequences(t *testing.T) {
 		set := testFonts(t).With(upload(t, replaced(c.lookups, c.length)))
 		b, err := set.Layout(strings.Repeat("A", 20), Style{Font: Font{Family: "Jost"}, Size: 1, Lines: 9}, 500)
 		if !errors.Is(err, c.want) {
-			t.Errorf("%d sequences of %d glyphs: %v, want %v", c.lookups, c.length, err, c.want)
+			t.Errorf("%d sequences of %d glyphs: err = %v, want %v", c.lookups, c.length, err, c.want)
 		}
 		if err == nil {
 			write(b)
 		}
 	}
 	if used := allocated() - before; used > mutantMemory {
-		t.Errorf("the texts took %d bytes of memory", used)
+		t.Errorf("the texts took %d bytes of memory, want at most %d", used, mutantMemory)
 	}
 }

@@ -15,8 +15,8 @@ func names(script string) []string {
 	return out
 }
 
-// nameParts are given and family names by script, with the letters, marks and ligatures that a font
-// must join, stack or reorder.
+// nameParts are the given names and, after |, the family names by script. They contain letters and marks
+// that a font must join, stack or reorder.
 var nameParts = map[string]string{
 	"Latin": `José, Zoë, Łukasz, Øyvind, Štěpánka, Đorđe, Ngọc Ánh, Œdipe, İsmail, Ţuţu, Sofia, Jean-François, Åsa, Ġorġ, Fflur, Tove, AVA, Þórdís, Tyra, VAWYATO |
 		García Márquez, Müller-Lüdenscheidt, O’Connor, Nguyễn Thị Minh, Władysławski, Çelik, Ørsted, Ačkovič, Ťažký, Fjällräven, Office fi ffi fl, Ibáñez, van ’t Hoff, Toşcă, Wong, Šķēle, Yılmaz, Kříž, L’Été, P.T. Wolff, “Fjord” 1471`,

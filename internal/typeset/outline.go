@@ -6,17 +6,17 @@ import (
 	"github.com/go-text/typesetting/font/opentype"
 )
 
-// Outline is the outline of a glyph and its origin in the block. Lengths are in ems, y points
-// upwards, and the origin of the block is the left end of its first baseline.
+// Outline is the outline of a glyph and its origin in the block. Lengths are in ems, and y points upwards.
+// The origin of the block is on its first baseline, at the left edge of the layout.
 type Outline struct {
 	X, Y float64
-	// Segments begin with 'M' for each closed path. They are valid until the next outline.
+	// Segments are closed paths. Each path begins with 'M'. The slice is valid until the next outline.
 	Segments []Segment
 }
 
 // Segment is a part of a path: Op is 'M' for the start, 'L' for a line, 'Q' for a quadratic and 'C'
 // for a cubic Bézier curve. 'M' and 'L' have one point, 'Q' two and 'C' three, relative to the origin of
-// the glyph. The last one is the end of the segment.
+// the glyph. The last point is the end of the segment.
 type Segment struct {
 	Op     byte
 	Points [3][2]float64

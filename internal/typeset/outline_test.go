@@ -32,7 +32,7 @@ func TestOutlines(t *testing.T) {
 			out = append(out, 'Z')
 		}
 		if got, want := numbersOf(t, string(out)), numbersOf(t, b.SVGPath(x, y)); !near(got, want) {
-			t.Errorf("%s: the outlines have %d coordinates that differ from the %d of the path", text, len(got), len(want))
+			t.Errorf("%s: the outlines have %d coordinates, want about the same %d coordinates as the path", text, len(got), len(want))
 		}
 	}
 }
@@ -53,7 +53,7 @@ func numbersOf(t *testing.T, path string) []float64 {
 	return out
 }
 
-// near reports whether numbers differ by at most the last decimal place of a path.
+// near reports whether the numbers of a and b differ by at most 0.01, the last decimal place of a path.
 func near(a, b []float64) bool {
 	if len(a) != len(b) || len(a) == 0 {
 		return false

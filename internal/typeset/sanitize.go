@@ -6,20 +6,20 @@ import (
 	"github.com/go-text/typesetting/font/opentype"
 )
 
-// The tables of a font refer to each other by offsets. If many offsets refer to the same place, a
-// reader that copies what it reads needs thousands of times the size of the file. So the number of
-// items is counted before a font is read.
+// The tables of a font refer to each other by offsets. If many offsets refer to the same place, a reader
+// that copies all items needs thousands of times as much memory as the file. So the number of items is
+// counted before a font is read.
 const (
-	maxItems       = 1 << 22 // fonts have up to 500,000
+	maxItems       = 1 << 22 // real fonts have up to 500,000
 	maxEncodings   = 64      // of cmap
 	maxFontDicts   = 256     // of CFF, whose FDSelect has numbers of one byte
 	maxSubroutines = 1 << 20
-	// maxSequence is the maximum number of glyphs that replace one glyph. Fonts have up to about ten. The
-	// shaper checks the length of the text only between two lookups.
+	// maxSequence is the maximum number of glyphs that replace one glyph. Real fonts have up to about ten.
+	// It is necessary, because the shaper checks the length of the text only between two lookups.
 	maxSequence = 32
 )
 
-// checkItems checks the number of items in the tables of a font.
+// checkItems checks the number of items in the tables of a font, and that its glyphs do not overlap.
 func checkItems(l *opentype.Loader) error {
 	c := &itemCounter{left: maxItems}
 	raw := func(tag string) []byte {
@@ -47,13 +47,13 @@ func checkItems(l *opentype.Loader) error {
 	return nil
 }
 
-// itemCounter counts the items of a table. Positions outside the table, and 0, have no items.
+// itemCounter counts the items of tables.
 type itemCounter struct {
-	data []byte
-	left int
+	data []byte // the current table, after one more byte
+	left int    // number of items that are still allowed
 }
 
-// at returns the number at a position.
+// at returns the number of 16 bits at a position, or 0 if the position is 0 or outside the table.
 func (c *itemCounter) at(i int) int {
 	if i <= 0 || i+2 > len(c.data) {
 		return 0
@@ -61,7 +61,7 @@ func (c *itemCounter) at(i int) int {
 	return int(be16(c.data, i))
 }
 
-// at32 returns the number of 32 bits at a position.
+// at32 returns the number of 32 bits at a position, or 0 in the same cases.
 func (c *itemCounter) at32(i int) int {
 	if i <= 0 || i+4 > len(c.data) {
 		return 0
@@ -69,7 +69,8 @@ func (c *itemCounter) at32(i int) int {
 	return int(binary.BigEndian.Uint32(c.data[i:]))
 }
 
-// offset returns the position to which the offset at from+i refers, or 0.
+// offset returns the position to which the offset at from+i refers, or 0 if there is none. Offsets are
+// relative to from.
 func (c *itemCounter) offset(from, i int) int {
 	if v := c.at(from + i); v > 0 {
 		return from + v
@@ -84,15 +85,14 @@ func (c *itemCounter) offset32(from, i int) int {
 	return 0
 }
 
-// use counts items, and reports whether more are allowed.
+// use counts n+1 items, and reports whether the limit allows them.
 func (c *itemCounter) use(n int) bool {
 	c.left -= n + 1
 	return c.left >= 0
 }
 
-// each calls visit for the positions to which an array of records refers. At i is the number of
-// records, followed by the records, which have the length record. Each has an offset from base, at
-// skip.
+// each calls visit for the positions to which a list of records refers. The number of records is at i, and
+// the records follow. Each of them has the length record and contains, at skip, an offset from base.
 func (c *itemCounter) each(base, i, skip, record int, visit func(at int)) {
 	if base <= 0 {
 		return
@@ -105,7 +105,7 @@ func (c *itemCounter) each(base, i, skip, record int, visit func(at int)) {
 	}
 }
 
-// list counts the numbers of a list.
+// list counts the items of a list. Their number is at the position at.
 func (c *itemCounter) list(at int) { c.use(min(len(c.data), c.at(at))) }
 
 // coverage counts the items of a coverage table: glyphs or ranges.
@@ -120,7 +120,7 @@ func (c *itemCounter) classes(at int) {
 	}
 }
 
-// layout counts the items of GSUB or GPOS (OpenType, chapter 2).
+// layout counts the items of GSUB or GPOS (OpenType, common table formats).
 func (c *itemCounter) layout(data []byte, positions bool) {
 	if len(data) < 10 {
 		return
@@ -159,7 +159,7 @@ func (c *itemCounter) layout(data []byte, positions bool) {
 	}
 }
 
-// These are the kinds of lookups of GSUB and GPOS that have a structure of their own.
+// These are the types of lookups of GSUB and GPOS, and the formats of subtables.
 const (
 	substitutionSequence, substitutionLigature, substitutionContext, substitutionChain = 2, 4, 5, 6
 	substitutionExtension, substitutionReverse                                         = 7, 8
@@ -169,7 +169,8 @@ const (
 	formatGlyphs, formatClasses, formatCoverages                                = 1, 2, 3
 )
 
-// subtable counts the items of a subtable of a lookup.
+// subtable counts the items of a subtable of a lookup. kind is the type of the lookup. positions reports
+// whether the table is GPOS, and extension whether an extension subtable is allowed.
 func (c *itemCounter) subtable(kind, at int, positions, extension bool) {
 	format := c.at(at)
 	switch {
@@ -199,7 +200,7 @@ func (c *itemCounter) subtable(kind, at int, positions, extension bool) {
 		c.each(at, back, 0, 2, c.coverage)
 		c.each(at, ahead, 0, 2, c.coverage)
 		c.list(ahead + 2 + 2*c.at(ahead))
-	case kind == 1: // one glyph
+	case kind == 1: // single substitution
 		if format == formatClasses {
 			c.list(at + 4)
 		}
@@ -235,7 +236,7 @@ func (c *itemCounter) position(kind, format, at int) {
 			return
 		}
 		c.each(others, others, 0, 2, func(ligature int) { c.use(min(len(c.data), c.at(ligature)*classes)) })
-	case format == formatClasses: // one glyph, with a value for each
+	case format == formatClasses: // single adjustment, with a value for each glyph
 		c.use(4 * c.at(at+6))
 	}
 }
@@ -267,7 +268,7 @@ func (c *itemCounter) context(at, format int) {
 
 // chain counts the items of a chained contextual subtable.
 func (c *itemCounter) chain(at, format int) {
-	rule := func(rule int) { // the counts of glyphs before, in and after the context, and of lookups
+	rule := func(rule int) { // glyphs before, in and after the context, and lookups
 		n := c.at(rule)
 		in := rule + 2 + 2*n
 		m := max(0, c.at(in)-1)
@@ -385,15 +386,15 @@ func locaOffsets(head []byte) offsets {
 	return func(t []byte) (int, int, int) { return 0, len(t) / size, size }
 }
 
-// ascending reports whether no offset is less than the one before it, which means that the parts do not
-// overlap.
+// ascending reports whether no offset is less than the offset before it. Then the parts of the table do not
+// overlap. It returns true for a table that is too short.
 func ascending(table []byte, where offsets) bool {
 	from, n, size := where(table)
 	last := uint32(0)
 	for i := range n {
 		at := from + i*size
 		if at+size > len(table) {
-			return true // the reader refuses it
+			return true // the reader refuses such a table
 		}
 		v := uint32(be16(table, at))
 		if size == 4 {

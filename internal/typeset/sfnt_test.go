@@ -11,7 +11,7 @@ type table struct {
 	data []byte
 }
 
-// sfnt joins tables, which are in the order of their tags (OpenType, otff).
+// sfnt returns a font with the tables, which must be in the order of their tags (OpenType, otff).
 func sfnt(tables []table) []byte {
 	const version, record, header = 0x00010000, 16, 12
 	n := len(tables)

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// shaper turns text into clusters. It is used by one goroutine at a time, because the shaper of
+// shaper converts text to clusters. It must be used by one goroutine at a time, because the shaper of
 // go-text has caches.
 type shaper struct {
 	fonts   *Fonts
@@ -26,7 +26,7 @@ type shaper struct {
 	breaker segmenter.Segmenter
 }
 
-// shaper returns a shaper without references to forgotten fonts.
+// shaper returns a shaper without references to fonts that were removed from memory.
 func (f *Fonts) shaper() *shaper {
 	f.cache.mu.Lock()
 	forgot := f.cache.forgot
@@ -52,8 +52,9 @@ type item struct {
 	face       *face
 }
 
-// clean returns the composed form of text (NFC; fonts have é, but not always its parts) without
-// controls, soft hyphens and embeddings. Tabs become spaces.
+// clean returns text in composed form (NFC), because some fonts have é, but not its parts. It removes
+// control characters, soft hyphens and embeddings. Line feeds remain; tabs and other line separators
+// become spaces.
 func clean(s string) string {
 	s = strings.Map(func(r rune) rune {
 		switch {
@@ -69,7 +70,7 @@ func clean(s string) string {
 	return norm.NFC.String(s)
 }
 
-// shape returns the clusters of a paragraph.
+// shape shapes a paragraph. The error is ErrNoRoom, a *MissingError or an error of a font.
 func (s *shaper) shape(text string, style *Style) (*paragraph, error) {
 	p := &paragraph{text: []rune(text)}
 	if len(p.text) > maxText {
@@ -94,16 +95,16 @@ func (s *shaper) shape(text string, style *Style) (*paragraph, error) {
 	return p, nil
 }
 
-// These are the limits of a cluster. Readers of PDF extract up to 60 characters of a glyph. In the scripts
-// of the world, a cluster has up to 10 characters, and its parts are up to 1.5 ems from the baseline.
+// These are the limits of a cluster. PDF readers extract up to 60 characters of a glyph. In real texts, a
+// cluster has up to 10 characters, and its parts are up to 1.5 ems from the baseline.
 const (
 	maxCluster = 30  // characters
-	maxParts   = 100 // glyphs, of which a damaged font has thousands
+	maxParts   = 100 // glyphs; damaged fonts have thousands
 	maxRise    = 2.0 // ems from the baseline
 )
 
-// leavesLine reports whether a cluster has so many marks that they are drawn far above or below its line,
-// over other texts, or that its text cannot be extracted.
+// leavesLine reports whether a cluster has so many marks that they are drawn over other lines, or that its
+// text cannot be extracted.
 func (c *cluster) leavesLine() bool {
 	return utf8.RuneCountInString(c.text) > maxCluster || len(c.parts) > maxParts || slices.ContainsFunc(c.parts, func(p part) bool {
 		return math.Abs(float64(p.y)) > maxRise*c.face.upem
@@ -122,7 +123,7 @@ func (s *shaper) items(text []rune, levels []uint8, style *Style) ([]item, error
 		for ; end < len(text) && levels[end] == levels[start]; end++ {
 			own := language.LookupScript(text[end])
 			if !own.Strong() || own == script || isHan(own) && isHan(script) && own != language.Hangul && script != language.Hangul {
-				continue // UAX #24: common characters take the script of their neighbours; kana and Han are one text
+				continue // UAX #24: common characters take the script of their neighbours; kana and Han are one run
 			}
 			if script.Strong() {
 				break
@@ -148,7 +149,7 @@ func (s *shaper) items(text []rune, levels []uint8, style *Style) ([]item, error
 	return out, nil
 }
 
-// faces chooses the face of an item: the first that covers all of it. If none does, it splits the
+// faces chooses the face of an item: the first face that covers all of it. If no face does, it splits the
 // item between graphemes. It also returns the characters that no font has.
 func (s *shaper) faces(text []rune, it item, style *Style) ([]item, []rune, error) {
 	tried := s.fonts.candidates(style.Font, it.script, style.Language)
@@ -194,9 +195,9 @@ func (s *shaper) faces(text []rune, it item, style *Style) ([]item, []rune, erro
 	return out, missing, nil
 }
 
-// covering returns the first face that covers a text, or all faces if none does. A font of a folder
-// that cannot be used is treated as absent. An uploaded font is not, because a text would look different
-// until its file is restored.
+// covering returns the first face that covers a text, or all faces if none does. It skips a font of a
+// folder that cannot be used. For an uploaded font it returns the error, because the text would look
+// different until the file of the font is restored.
 func (s *shaper) covering(text []rune, entries []*entry) (*face, []*face, error) {
 	var all []*face
 	for _, e := range entries {
@@ -215,17 +216,18 @@ func (s *shaper) covering(text []rune, entries []*entry) (*face, []*face, error)
 	return nil, all, nil
 }
 
-// noLigatures turns ligatures off, for letters with space between them.
+// noLigatures turns ligatures off, for letters with wide tracking.
 var noLigatures = []harfbuzz.Feature{
 	{Tag: opentype.MustNewTag("liga"), Start: harfbuzz.FeatureGlobalStart, End: harfbuzz.FeatureGlobalEnd},
 	{Tag: opentype.MustNewTag("clig"), Start: harfbuzz.FeatureGlobalStart, End: harfbuzz.FeatureGlobalEnd},
 }
 
-// wideTracking is the tracking in thousandths of an em from which ligatures look wrong.
+// wideTracking is the tracking in thousandths of an em above which ligatures look wrong.
 const wideTracking = 20
 
-// wideKerning is the kerning in ems from which readers of PDF extract a space between two letters, unless the
-// kerning is a part of the width of the first letter. Script fonts have such kerning after capitals.
+// wideKerning is the kerning in ems above which PDF readers extract a space between two letters. They do
+// not if the kerning is a part of the width of the first letter. Script fonts have such kerning after
+// capitals.
 const wideKerning = 0.07
 
 // run shapes an item and appends its clusters in logical order.
@@ -282,7 +284,7 @@ func (s *shaper) run(out []cluster, text []rune, it item, style *Style) []cluste
 		}
 		runes := text[c.start:c.end]
 		if !slices.ContainsFunc(runes, func(r rune) bool { return !isControl(r) }) {
-			continue // it draws nothing, and its text is not for readers
+			continue // controls draw nothing, and readers must not extract them
 		}
 		c.text = string(slices.DeleteFunc(slices.Clone(runes), isControl))
 		c.space = !slices.ContainsFunc(runes, func(r rune) bool { return !unicode.IsSpace(r) })
@@ -305,7 +307,7 @@ func languageOf(style *Style) language.Language {
 	return language.NewLanguage(style.Language)
 }
 
-// narrow returns v as 16 bits, the nearest if it does not fit.
+// narrow returns the number of 16 bits that is nearest to v.
 func narrow(v int) int16 { return int16(max(math.MinInt16, min(math.MaxInt16, v))) }
 
 // joins reports whether the letters of a script connect, so that tracking must not separate them.
@@ -315,8 +317,8 @@ func joins(s language.Script) bool {
 
 var joining = []language.Script{language.Arabic, language.Syriac, language.Mongolian, language.Nko, language.Devanagari, language.Bengali, language.Gurmukhi}
 
-// breaks marks the clusters after which a line may end (UAX #14). Scripts without spaces, such as
-// Thai, are broken only at spaces, because no dictionary is embedded.
+// breaks marks the clusters after which a line may end (UAX #14). Scripts that do not put spaces between
+// words, such as Thai, are broken only at spaces, because a break between words would need a dictionary.
 func (s *shaper) breaks(p *paragraph) {
 	s.breaker.Init(p.text)
 	k := 0
@@ -329,7 +331,7 @@ func (s *shaper) breaks(p *paragraph) {
 		if k < len(p.clusters) && p.clusters[k].end == end {
 			p.clusters[k].breakAfter = true
 		} else if k > 0 && k <= len(p.clusters) && p.clusters[k-1].end <= end && (k == len(p.clusters) || p.clusters[k].start >= end) {
-			p.clusters[k-1].breakAfter = true // a control was left out after it
+			p.clusters[k-1].breakAfter = true // the line ends with a control, which has no cluster
 		}
 	}
 }

@@ -10,11 +10,11 @@ import (
 	"github.com/go-text/typesetting/language"
 )
 
-// Shared is the fonts of a PDF that later updates of it use without writing them again. Certificates
-// of a template are such updates: the letters of most names are in the template.
+// Shared describes the fonts of a PDF that later updates of the PDF can use. A certificate of a template is
+// such an update of the base: most names need only letters that the base has.
 //
-// A publication prepares the fonts, draws the texts that never change with them, writes them and
-// stores the result:
+// The publication of a template preloads the fonts, draws the texts that all certificates share, writes
+// the fonts and stores the Shared:
 //
 //	subsets := typeset.NewSubsets("CV")
 //	err := subsets.Preload(fonts, font, typeset.Latin) // for each font of a field
@@ -22,25 +22,25 @@ import (
 //	refs := subsets.Objects(update)                    // for /Font of the resources
 //	plan.Shared = subsets.Share()
 //
-// Each certificate adds fonts for the other glyphs alone. Its /Font of the resources has the entries
-// of both dictionaries:
+// A certificate adds fonts that have only the other glyphs. The /Font of its resources has the entries of
+// refs and of own:
 //
 //	subsets := plan.Shared.NewSubsets("CF")
 //	block.Draw(&content, subsets, 72, 700)
 //	own := subsets.Objects(update) // empty if the shared fonts have all glyphs
 //
-// A Shared is stored as JSON. It names a face by the digest of its font: if another version of a font
-// is installed later, drawings write their own subsets and do not use the shared one. It does not
-// change and can be used by several goroutines.
+// A Shared is stored as JSON. It identifies a face by the digest of its font. If another version of the
+// font is installed later, the shared glyphs of that font are not used, and certificates contain their own
+// subsets. A Shared does not change and can be used by several goroutines.
 //
-// Every later file contains the shared glyphs. So they must be a fixed set or those of the texts of
-// the template, and never those of a list of names, which would reveal the letters of other names.
+// Every certificate contains the shared glyphs. So they must be a fixed set or the glyphs of the texts of
+// the template. Glyphs of a list of names would reveal letters of the names of other people.
 type Shared struct {
 	fonts []sharedFont
 	faces map[string]*sharedFont // by id
 }
 
-// sharedFont is a subset that was written.
+// sharedFont is a subset in the base.
 type sharedFont struct {
 	name, face string
 	upem       float64
@@ -76,7 +76,8 @@ func (s *Shared) index() {
 	}
 }
 
-// char returns the character id of a cluster by its key.
+// char returns the character id of a cluster, by its face and its key. It reports whether the shared fonts
+// have the cluster.
 func (s *Shared) char(face string, key []byte) (char, bool) {
 	f := s.faces[face]
 	if f == nil {
@@ -89,8 +90,8 @@ func (s *Shared) char(face string, key []byte) (char, bool) {
 	return char{f.name, id, thousandths(f.uses[id].advance, f.upem)}, true
 }
 
-// sharedJSON is the form of a font of Shared in JSON. Texts and Chars are by character id. An element
-// of Chars has the advance, the kerning in the advance, and three numbers for each part.
+// sharedJSON is a font of Shared in JSON. Texts and Chars are by character id. An element of Chars is the
+// advance, the kerning in the advance, and for each part its glyph, x and y.
 type sharedJSON struct {
 	Name  string   `json:"name"`
 	Face  string   `json:"face"`
@@ -145,8 +146,8 @@ func (s *Shared) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// Latin is the characters of most names and texts in the Latin script, for Preload: the letters of
-// the languages of Europe, of Turkish, Azerbaijani and Vietnamese, digits and punctuation.
+// Latin contains the characters of most names and texts in the Latin script, for Preload: digits,
+// punctuation, and the letters of the languages of Europe, of Turkish, Azerbaijani and Vietnamese.
 var Latin = latin()
 
 func latin() string {
@@ -162,9 +163,8 @@ func latin() string {
 	return b.String()
 }
 
-// Preload adds the glyphs of characters in the face of a font, and those that the face puts in their
-// place next to each other: ligatures and alternates. It skips characters that the face does not
-// have.
+// Preload adds the glyphs of characters in the face of a font. It also adds the ligatures and alternates
+// that the face uses for pairs of ASCII letters. It skips characters that the face does not have.
 func (s *Subsets) Preload(fonts *Fonts, font Font, characters string) (err error) {
 	defer func() { // the shaper may panic on a damaged font
 		if r := recover(); r != nil {
@@ -185,11 +185,11 @@ func (s *Subsets) Preload(fonts *Fonts, font Font, characters string) (err error
 	for _, pair := range pairs(text) {
 		s.preload(sh, f, pair, 0)
 	}
-	fonts.shapers.Put(sh) // not after a panic
+	fonts.shapers.Put(sh) // after a panic, the shaper is not used again
 	return nil
 }
 
-// preload adds the glyphs of a text in a face.
+// preload adds the glyphs of a text, if the face has all its characters.
 func (s *Subsets) preload(sh *shaper, f *face, text string, tracking float64) {
 	runes := []rune(text)
 	if !f.covers(runes) {
@@ -206,8 +206,8 @@ func (s *Subsets) preload(sh *shaper, f *face, text string, tracking float64) {
 	}
 }
 
-// pairs returns lines of all pairs of the ASCII letters of a text, and the longer sequences for which
-// fonts have ligatures.
+// pairs returns all pairs of the ASCII letters of a text, and longer sequences for which fonts have
+// ligatures. Each string has the pairs with the same first letter.
 func pairs(text string) []string {
 	var letters []rune
 	for _, r := range text {

@@ -11,8 +11,8 @@ import (
 	"github.com/certvault/certvault/internal/pdf"
 )
 
-// shareable returns shared fonts with the Latin letters of a font, as they are after storage, and the
-// subsets that they are written with.
+// shareable returns subsets with the Latin letters of the fonts, and their Shared after encoding and
+// decoding.
 func shareable(t testing.TB, f *Fonts, fonts ...Font) (*Subsets, *Shared) {
 	t.Helper()
 	base := NewSubsets("CV")
@@ -32,8 +32,8 @@ func shareable(t testing.TB, f *Fonts, fonts ...Font) (*Subsets, *Shared) {
 	return base, shared
 }
 
-// Names of Latin letters need no font of their own, and other names only the other glyphs. Readers
-// extract the whole names, and they look the same as without shared fonts.
+// A name in Latin letters adds no font, and another name adds only the other glyphs. pdftotext extracts the
+// whole names, and the names look the same as without shared fonts.
 func TestShared(t *testing.T) {
 	f := testFonts(t)
 	for _, font := range []Font{{Family: Inter}, {Family: EBGaramond, Weight: 600}} {
@@ -53,11 +53,11 @@ func TestShared(t *testing.T) {
 			draw(name)
 		}
 		if len(own.list) > 0 {
-			t.Errorf("%v: the Latin names add %d fonts, with %d glyphs", font, len(own.list), len(own.list[0].uses))
+			t.Errorf("%v: the Latin names add %d fonts, the first with %d glyphs, want no font", font, len(own.list), len(own.list[0].uses))
 		}
 		draw("Ḥasan Ŧurna") // two letters that are not shared
 		if len(own.list) != 1 || len(own.list[0].uses) > 3 {
-			t.Errorf("%v: a name with two other letters adds %d fonts", font, len(own.list))
+			t.Errorf("%v: a name with two other letters adds %d fonts, want one with at most 3 glyphs", font, len(own.list))
 		}
 		draw("محمد Müller")
 		both := func(to Adder) *pdf.Dict {
@@ -74,7 +74,7 @@ func TestShared(t *testing.T) {
 		}
 		for i, got := range strings.Split(strings.TrimSuffix(out, "\f"), "\f") {
 			if i < len(want)-1 && plain(got) != want[i] {
-				t.Errorf("%v: readers extract %q, want %q", font, plain(got), want[i])
+				t.Errorf("%v: pdftotext extracts %q, want %q", font, plain(got), want[i])
 			}
 		}
 		for _, n := range []int{len(want) - 2, len(want) - 1} {
@@ -83,8 +83,7 @@ func TestShared(t *testing.T) {
 	}
 }
 
-// A face that is not the one that was shared is written again, so that no glyph is mistaken for
-// another one.
+// A face with another digest does not use the shared glyphs, because they may be different characters.
 func TestSharedOfOtherFont(t *testing.T) {
 	f := testFonts(t)
 	_, shared := shareable(t, f, Font{Family: Inter})
@@ -95,16 +94,16 @@ func TestSharedOfOtherFont(t *testing.T) {
 	own := shared.NewSubsets("CF")
 	layout(t, f, "Anna", Style{Size: 24}, 500).Draw(&bytes.Buffer{}, own, 50, 100)
 	if len(own.list) != 1 || len(own.list[0].uses) != 4 {
-		t.Error("the glyphs of another font are used")
+		t.Error("the shared glyphs of another font are used, want one new font with 4 glyphs")
 	}
 	for _, damaged := range []string{`{}`, `[{"upem":1000,"texts":["a"],"chars":[]}]`, `[{"upem":1000,"texts":["a"],"chars":[[5]]}]`, `[{"upem":0}]`} {
 		if err := json.Unmarshal([]byte(damaged), &Shared{}); err == nil {
-			t.Errorf("%s is accepted", damaged)
+			t.Errorf("%s is accepted, want an error", damaged)
 		}
 	}
 }
 
-// The fonts of two publications are the same bytes.
+// Two publications of the same fonts write the same bytes.
 func TestSharedIsDeterministic(t *testing.T) {
 	f := testFonts(t)
 	var files [][]byte
@@ -120,8 +119,8 @@ func TestSharedIsDeterministic(t *testing.T) {
 	}
 }
 
-// A name in Latin letters adds no font to a certificate, and a name in another script one that is
-// small.
+// A name in Latin letters adds no font to a certificate. A name in another script adds at most 4,000 bytes
+// on average.
 func TestSharedSizes(t *testing.T) {
 	f := testFonts(t)
 	font := Font{Family: CormorantGaramond, Weight: 600}
@@ -142,7 +141,7 @@ func TestSharedSizes(t *testing.T) {
 		mean := total / len(list)
 		t.Logf("%s: %d bytes on average, at most %d", script, mean, largest)
 		if script == "Latin" && mean > 0 || mean > 4000 {
-			t.Errorf("names in %s add %d bytes on average", script, mean)
+			t.Errorf("names in %s add %d bytes on average, want 0 for Latin and at most 4000 for others", script, mean)
 		}
 	}
 }

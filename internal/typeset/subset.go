@@ -22,8 +22,8 @@ type Subsets struct {
 	key    []byte
 }
 
-// NewSubsets returns an empty collection. The names of the fonts in the resources are the prefix
-// and a number; the resources must have no other font of such a name.
+// NewSubsets returns an empty collection. The name of a font in the resources is the prefix and a number.
+// The names of other fonts in the resources must be different.
 func NewSubsets(prefix string) *Subsets { return &Subsets{prefix: prefix} }
 
 // Adder adds an object to a PDF. It is a *pdf.Update or a *pdf.Writer.
@@ -31,8 +31,8 @@ type Adder interface {
 	Add(obj pdf.Object) pdf.Ref
 }
 
-// Objects adds the fonts to a PDF and returns the dictionary for /Font of the resources. The bytes
-// depend only on the blocks that were drawn, and on their order.
+// Objects adds the fonts to a PDF and returns the dictionary for /Font of the resources. The bytes depend
+// only on the glyphs that were drawn or preloaded, and on their order.
 func (s *Subsets) Objects(to Adder) *pdf.Dict {
 	fonts := pdf.NewDict()
 	for _, sub := range s.list {
@@ -53,8 +53,8 @@ func (s *Subsets) subset(f *face) *subset {
 	return sub
 }
 
-// subset is the glyphs of a face that a file uses. A character id stands for the glyphs of a
-// cluster and its text, so that a glyph used for two texts is extracted correctly both times.
+// subset contains the glyphs of a face that a file uses. A character id stands for the glyphs of a cluster
+// and its text. So a glyph that is used for two texts has two ids, and readers extract both texts.
 type subset struct {
 	name string // in the resources
 	face *face
@@ -65,7 +65,7 @@ type subset struct {
 // use is what a character id of a subset stands for.
 type use struct {
 	parts   []part
-	wide    int16
+	wide    int16 // kerning that is a part of advance
 	text    string
 	advance int // in font units
 }
@@ -77,7 +77,7 @@ func newSubset(name string, f *face) *subset {
 	return s
 }
 
-// appendKey appends the identity of a cluster within its face.
+// appendKey appends the key of a cluster, which identifies it within its face.
 func appendKey(key []byte, parts []part, wide int16, text string) []byte {
 	for _, p := range parts {
 		key = binary.BigEndian.AppendUint16(key, p.glyph)
@@ -87,7 +87,7 @@ func appendKey(key []byte, parts []part, wide int16, text string) []byte {
 	if wide != 0 {
 		key = binary.BigEndian.AppendUint16(append(key, 0xFE), uint16(wide)) //nolint:gosec // only a key
 	}
-	return append(append(key, 0xFF), text...) // text is UTF-8 and has no such byte
+	return append(append(key, 0xFF), text...) // text is UTF-8, which has no byte 0xFF
 }
 
 // char is a character id of a font of the PDF, with its width in thousandths of an em.
@@ -97,7 +97,7 @@ type char struct {
 	width float64
 }
 
-// char returns the character id of a cluster: of a shared font, or of a subset.
+// char returns the character id of a cluster in a shared font, or else in a subset.
 func (s *Subsets) char(c *cluster) char {
 	s.key = appendKey(s.key[:0], c.parts, c.wide, c.text)
 	if s.shared != nil {
@@ -110,7 +110,7 @@ func (s *Subsets) char(c *cluster) char {
 	return char{sub.name, id, sub.width(id)}
 }
 
-// add returns the character id of a cluster with its key.
+// add returns the character id of a cluster. It adds the cluster if the key is not in the subset.
 func (s *subset) add(key []byte, c *cluster) int {
 	if id, ok := s.ids[string(key)]; ok {
 		return id
@@ -118,14 +118,14 @@ func (s *subset) add(key []byte, c *cluster) int {
 	id := len(s.uses)
 	s.ids[string(key)] = id
 	u := use{parts: c.parts, wide: c.wide, text: c.text, advance: int(math.Round(c.advance * s.face.upem))}
-	if len(c.parts) == 1 { // without other kerning, so that the width is the same in every file
+	if len(c.parts) == 1 { // only with wide kerning, so that the width is the same in every file
 		u.advance = s.face.advance(c.parts[0].glyph) + int(c.wide)
 	}
 	s.uses = append(s.uses, u)
 	return id
 }
 
-// width returns the width of a character id in thousandths of an em, as the PDF has it.
+// width returns the width of a character id in thousandths of an em, rounded as in the PDF.
 func (s *subset) width(id int) float64 { return thousandths(s.uses[id].advance, s.face.upem) }
 
 func thousandths(advance int, upem float64) float64 {
@@ -149,7 +149,7 @@ func (s *subset) dict(to Adder) *pdf.Dict {
 	f := s.face
 	data := s.compact()
 	sum := sha256.Sum256(append(data, s.toUnicode()...))
-	tag := make([]byte, 6, 7+len(f.name)) // 9.9.2
+	tag := make([]byte, 6, 7+len(f.name)) // ISO 32000-2, 9.9.2
 	for i := range tag {
 		tag[i] = 'A' + sum[i]%26
 	}
@@ -205,7 +205,7 @@ const maxChars = 100
 // toUnicode returns the CMap from character ids to text (ISO 32000-2, 9.10.3).
 func (s *subset) toUnicode() []byte {
 	var b bytes.Buffer
-	// A small subset consists mostly of this text: it has only what 9.10.3 requires.
+	// This text is most of a small subset, so it has only the parts that 9.10.3 requires.
 	b.WriteString("/CIDInit /ProcSet findresource begin\n12 dict begin\nbegincmap\n/CMapName /CV def\n/CMapType 2 def\n" +
 		"1 begincodespacerange\n<0000> <FFFF>\nendcodespacerange\n")
 	for from := 1; from < len(s.uses); from += maxChars {

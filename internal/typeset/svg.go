@@ -8,7 +8,7 @@ import (
 )
 
 // SVGPath returns the outlines of the block as the data of an SVG path: the same glyphs at the same
-// positions as Draw. The left edge of the layout is at x and the first baseline at y; y points
+// positions as Draw. The left edge of the layout is at x and the first baseline at y, in points; y points
 // downwards. Coordinates have at most two decimal places.
 func (b *Block) SVGPath(x, y float64) string {
 	var out []byte

@@ -1,12 +1,11 @@
-// Package typeset sets text in any script: it chooses fonts, shapes, breaks lines, fits the text to
-// a width and writes the result as PDF content or as an SVG path. Both show the same glyphs at the
-// same positions.
+// Package typeset sets text in any script. It chooses fonts, shapes the text, breaks lines, fits the text
+// to a width and writes the result as PDF content or as an SVG path. Both show the same glyphs at the same
+// positions.
 //
-// [Fonts] has the fonts: those that the binary embeds, those in folders of the machine, which
-// Chinese, Japanese and Korean need, and those that an institution uploads: [Inspect] checks a file,
-// and [Fonts.With] adds it. [Fonts.Layout] returns a [Block]. [Block.Draw] writes the
-// operators of a content stream and records the glyphs in [Subsets], which then writes one font
-// subset per face:
+// [Fonts] contains the embedded fonts and the fonts in folders of the machine, which Chinese, Japanese and
+// Korean need. For a font that an institution uploads, [Inspect] checks the file, and [Fonts.With] adds it.
+// [Fonts.Layout] returns a [Block]. [Block.Draw] writes the operators of a content stream and records the
+// glyphs in [Subsets], which then writes one font subset per face:
 //
 //	block, err := fonts.Layout("José 王", typeset.Style{Font: typeset.Font{Family: typeset.Inter}, Size: 12}, 200)
 //	subsets := typeset.NewSubsets("CV")
@@ -17,14 +16,14 @@
 //
 // Rules:
 //
-//   - A run of one script is in one face, because a name in two faces looks broken. It is split
-//     between graphemes only if no face has all of its characters.
-//   - Text is never cut and never abbreviated: the error is [ErrNoRoom] or a [MissingError].
+//   - A run of one script is drawn in one face, because a name in two faces looks wrong. It is split
+//     between graphemes only if no face has all its characters.
+//   - Text is never cut or abbreviated. If it cannot be set, the error is [ErrNoRoom] or a [MissingError].
 //   - A letter and its marks are one glyph of the subset, so that readers extract exactly the text.
-//   - The output depends only on the input and the fonts. The package has no clock.
+//   - The output depends only on the input and the fonts.
 //
-// The package does not know pages, colours, boxes or tags. The caller sets the colour and marks the
-// content.
+// The package does not handle pages, colours, boxes or tags. The caller sets the colour and writes the
+// operators for tagged content.
 package typeset
 
 import "math"
@@ -34,7 +33,7 @@ import "math"
 type Font struct {
 	// Family is the name of a family, such as Inter. An unknown family is treated as Inter.
 	Family string
-	// Weight is the weight from 100 to 900; 0 is 400. The nearest weight of the family is used.
+	// Weight is the weight from 100 to 900; 0 means 400. The nearest weight of the family is used.
 	Weight int
 	// Italic prefers the italic faces of the family, if it has any.
 	Italic bool
@@ -90,15 +89,15 @@ type Style struct {
 	Font Font
 	// Size is the font size.
 	Size float64
-	// MinSize is the size to which the text may shrink to fit; 0 is Size.
+	// MinSize is the minimum size to which the text is reduced to fit; 0 means Size.
 	MinSize float64
-	// Lines is the maximum number of lines; 0 is 1. A text of several lines is broken so that the
-	// widest line is as short as possible. With 1, a line feed in the text is a space; otherwise it
-	// begins a new line.
+	// Lines is the maximum number of lines; 0 means 1. A text of several lines is broken so that the widest
+	// line is as short as possible, except with Unlimited. If Lines is 1, a line feed in the text is a
+	// space. Otherwise it begins a new line.
 	Lines int
-	// Height is the maximum height of several lines; 0 is no maximum.
+	// Height is the maximum height of several lines; 0 means no maximum.
 	Height float64
-	// Leading is the distance between two baselines as a multiple of the size; 0 is 1.2.
+	// Leading is the distance between two baselines as a multiple of the size; 0 means 1.2.
 	Leading float64
 	// Align is the alignment of the lines in the width of the layout.
 	Align Align
@@ -108,7 +107,7 @@ type Style struct {
 	// in scripts whose letters join.
 	Tracking float64
 	// Language is the BCP 47 tag of the text. It selects the forms of letters, and the font of Han
-	// characters. "" is "en".
+	// characters. "" means "en".
 	Language string
 }
 
@@ -117,11 +116,11 @@ type Style struct {
 type Block struct {
 	// Size is the font size, which is Style.Size or smaller.
 	Size float64
-	// Width is the width of the widest line, and Height the distance from the top of the capitals
-	// of the first line to the baseline of the last line.
+	// Width is the width of the widest line. Height is the distance from the top of the capitals of the
+	// first line to the baseline of the last line.
 	Width, Height float64
-	// Ascent, Descent and CapHeight are measures of the preferred font at Size, above and below
-	// the baseline. They do not depend on the text, so that the texts of a list look alike.
+	// Ascent, Descent and CapHeight are the metrics of the preferred font at Size. Ascent and CapHeight are
+	// distances above the baseline, and Descent is a distance below it. They do not depend on the text.
 	Ascent, Descent, CapHeight float64
 	// Leading is the distance between two baselines.
 	Leading float64
@@ -144,7 +143,7 @@ type cluster struct {
 	face       *face
 	parts      []part
 	advance    float64 // in ems
-	wide       int16   // kerning in font units that the PDF adds to the width of the glyph, or 0; see wideKerning
+	wide       int16   // kerning in font units that is a part of the width in the PDF, or 0; see wideKerning
 	text       string
 	start, end int   // in the runes of the paragraph
 	level      uint8 // of UAX #9

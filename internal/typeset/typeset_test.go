@@ -36,7 +36,7 @@ func pages(t testing.TB, width, height float64, subsets *Subsets, contents []str
 	return pagesWith(t, width, height, subsets.Objects, contents)
 }
 
-// pagesWith returns a PDF with a page per content, and the fonts that a function adds.
+// pagesWith returns a PDF with a page per content, and the fonts that the function add adds.
 func pagesWith(t testing.TB, width, height float64, add func(Adder) *pdf.Dict, contents []string) []byte {
 	t.Helper()
 	var out bytes.Buffer
@@ -78,7 +78,7 @@ func testFonts(t testing.TB) *Fonts {
 	return f
 }
 
-// skipOrFail skips the test, but in CI it fails.
+// skipOrFail skips the test. If the environment variable CI is set, the test fails instead.
 func skipOrFail(t testing.TB, reason string) {
 	t.Helper()
 	if os.Getenv("CI") != "" {
@@ -87,7 +87,8 @@ func skipOrFail(t testing.TB, reason string) {
 	t.Skip(reason)
 }
 
-// tool runs a program on a file with the data and returns its output.
+// tool runs a program and returns its output. The argument FILE is replaced with the path of a file with
+// the data.
 func tool(t testing.TB, data []byte, name string, args ...string) (string, error) {
 	t.Helper()
 	if _, err := exec.LookPath(name); err != nil {

@@ -30,14 +30,15 @@ type Face struct {
 	Style  string `json:"style"` // such as "Semibold Italic", for people
 	Weight int    `json:"weight"`
 	Italic bool   `json:"italic,omitempty"`
-	// Index is the font in a collection, and Instance the instance of a variable font, from 1.
+	// Index is the position of the font in a collection. Instance is the number of the instance of a
+	// variable font, from 1, or 0.
 	Index    int `json:"index,omitempty"`
 	Instance int `json:"instance,omitempty"`
 }
 
-// Uploaded is a font file that an institution has stored.
+// Uploaded is a font file that an institution has uploaded.
 type Uploaded struct {
-	// SHA256 is the digest of the file, and Size its length.
+	// SHA256 is the digest of the file, and Size is its length in bytes.
 	SHA256 [sha256.Size]byte
 	Size   int64
 	// Info is the result of Inspect.
@@ -171,7 +172,8 @@ func facesOf(l *opentype.Loader, outlines *charstrings) ([]Face, error) {
 	return out, nil
 }
 
-// weightOf returns a weight from 1 to 1000. Old fonts have weights from 1 to 9.
+// weightOf returns a weight from 1 to 1000. Weights below 10, which some old fonts have, are multiplied by
+// 100.
 func weightOf(w float64) int {
 	if w > 0 && w < 10 {
 		w *= 100
@@ -179,7 +181,7 @@ func weightOf(w float64) int {
 	return int(math.Round(max(1, min(1000, w))))
 }
 
-// readable returns a name without controls, shortened to the maximum length.
+// readable returns a name without invisible characters, shortened to maxNameLength.
 func readable(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if !unicode.IsGraphic(r) || r == unicode.ReplacementChar {
@@ -193,8 +195,8 @@ func readable(s string) string {
 	return strings.TrimSpace(s)
 }
 
-// hidden are the tables that are not read from uploaded fonts, such as layout for Apple systems and for
-// Graphite, pictures and vertical text.
+// hidden are the tables of uploaded fonts that are not read. They contain, for example, layout for Apple
+// systems and for Graphite, pictures, and metrics of vertical text.
 var hidden = []string{
 	"morx", "mort", "kerx", "trak", "feat", "ankr", "ltag", "just", "bsln", "prop", "opbd", "lcar",
 	"SVG ", "sbix", "CBDT", "CBLC", "EBDT", "EBLC", "EBSC", "bdat", "bloc", "bhed", "COLR", "CPAL",
@@ -228,13 +230,13 @@ func hideTables(data []byte) []byte {
 type instance struct {
 	name        uint16
 	coordinates []float32
-	weight      float64 // 0 if it has none
+	weight      float64 // 0 if the font has no axis wght
 	italic      bool
-	other       bool // differs from the default in something else, such as the width
+	other       bool // differs from the default instance in another axis, such as the width
 }
 
-// instances returns the named instances of the table fvar. If none of them can be used, because each
-// differs from the default instance in an axis such as the width, the default instance is added.
+// instances returns the named instances of the table fvar. If other is true for all of them, it adds the
+// default instance.
 func instances(fvar []byte) ([]instance, error) {
 	const header, axisSize, fixed = 16, 20, 1 << 16
 	if len(fvar) < header {
@@ -298,7 +300,7 @@ func (f *Fonts) With(uploaded ...Uploaded) *Fonts {
 	return out
 }
 
-// read returns the file after a check of its digest.
+// read checks the digest of the file and returns the file after hideTables.
 func (u *Uploaded) read() ([]byte, error) {
 	data, err := u.Read()
 	if err != nil {

@@ -89,7 +89,7 @@ func tablesOf(t testing.TB, data []byte) []table {
 	return list
 }
 
-// replaceTables returns a font that contains the parameter with instead of its own table of the same tag.
+// replaceTables returns a font in which the table with replaces the table of the same tag.
 func replaceTables(t testing.TB, data []byte, with table) []byte {
 	t.Helper()
 	list := tablesOf(t, data)
@@ -230,7 +230,7 @@ func TestInstancesAreThoseOfHarfBuzz(t *testing.T) {
 	}
 }
 
-// area returns the approximate area of an outline.
+// area returns the approximate area of an outline, which is negative for one of the two orientations.
 func area(segments []opentype.Segment) (sum float64) {
 	var start, pen opentype.SegmentPoint
 	edge := func(to opentype.SegmentPoint) {
@@ -381,13 +381,14 @@ func TestRefusedUploads(t *testing.T) {
 	}
 	for _, bits := range []uint16{0, 4, 8} { // installable, print and preview, editable
 		if _, err := Inspect(licensed(bits)); err != nil {
-			t.Errorf("licence bits %d: %v", bits, err)
+			t.Errorf("licence bits %d: err = %v, want nil", bits, err)
 		}
 	}
 }
 
-// TestWith checks that an uploaded font is preferred to an embedded font of the same name and is used for
-// characters that no other font has, and that With does not change its receiver.
+// TestWith checks that an uploaded font is preferred to an embedded font of the same family and weight. It
+// also checks that it is used for characters that no other font has, and that With does not change its
+// receiver.
 func TestWith(t *testing.T) {
 	base := testFonts(t)
 	garamond, thai := upload(t, embeddedFont(t, "EBGaramond_600SemiBold.ttf")), upload(t, withCFF(t, embeddedFont(t, "NotoSansThai_400Regular.ttf")))
@@ -397,13 +398,13 @@ func TestWith(t *testing.T) {
 	}
 	f := base.With(garamond, thai)
 	if e := faceOf(f, "Anna", Font{Family: EBGaramond, Weight: 600}); !e.uploaded {
-		t.Error("the embedded face is used")
+		t.Error("the embedded face of weight 600 is used, want the uploaded face")
 	}
 	if e := faceOf(f, "Anna", Font{Family: EBGaramond}); e.uploaded {
-		t.Error("a face of another weight is used")
+		t.Error("the uploaded face of weight 600 is used, want the embedded face of weight 400")
 	}
 	if e := faceOf(base, "Anna", Font{Family: EBGaramond, Weight: 600}); e.uploaded {
-		t.Error("the fonts without uploaded ones have changed")
+		t.Error("With has changed its receiver")
 	}
 	if i := slices.IndexFunc(f.Families(), func(f Family) bool { return f.Name == "Noto Sans Thai" && f.Uploaded }); i < 0 {
 		t.Error("Families does not return the uploaded family")
@@ -420,12 +421,12 @@ func TestWith(t *testing.T) {
 	changed := thai
 	changed.SHA256[0]++
 	if _, err := base.With(changed).Layout("ไทย", Style{Font: Font{Family: "Noto Sans Thai"}, Size: 10}, 100); !errors.Is(err, ErrFont) {
-		t.Errorf("a changed file: %v, want %v", err, ErrFont)
+		t.Errorf("a changed file: err = %v, want %v", err, ErrFont)
 	}
 	lost := thai
 	lost.Read = func() ([]byte, error) { return nil, os.ErrNotExist }
 	if _, err := base.With(lost).Layout("ไทย", Style{Font: Font{Family: "Noto Sans Thai"}, Size: 10}, 100); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("a lost file: %v, want %v", err, os.ErrNotExist)
+		t.Errorf("a lost file: err = %v, want %v", err, os.ErrNotExist)
 	}
 }
 

@@ -1,11 +1,11 @@
-// Command gen writes the font archive that the binary embeds: it copies each font that SHA256SUMS
-// lists from the npm packages below -from to -to, compressed, after a check of its digest, and
-// joins the licences of the packages. Its output depends only on its input.
+// Command gen writes the compressed fonts that the binary embeds. It finds each font of SHA256SUMS in the
+// npm packages in the folder -from, checks its digest and compresses it to the folder -to. It also joins
+// the licences of the packages. Its output depends only on its input.
 //
-// Fonts have much in common, such as the tables of a family and the licence in the names. So each
-// font is compressed with the first font of its family in SHA256SUMS as the dictionary, and the first
-// font of a family with the font of the first line. The id of the dictionary is the number of its
-// line, from 1.
+// Fonts have much in common, such as tables of the same family and the text of the licence. So each font
+// after the first is compressed with an earlier font of SHA256SUMS as the dictionary: the first font of its
+// family, or, for the first font of a family, the font of the first line. The id of the dictionary is the
+// number of its line, from 1.
 package main
 
 import (
@@ -77,7 +77,7 @@ type font struct {
 	data []byte
 }
 
-// dictionary returns the option for the dictionary of the next font.
+// dictionary returns the option for the dictionary of a font, which is one of the fonts before it, or nil.
 func dictionary(fonts []font, name string) []zstd.EOption {
 	if len(fonts) == 0 {
 		return nil
@@ -87,7 +87,8 @@ func dictionary(fonts []font, name string) []zstd.EOption {
 	return []zstd.EOption{zstd.WithEncoderDictRaw(uint32(i+1), fonts[i].data)} //nolint:gosec // a few fonts
 }
 
-// write compresses a file. One goroutine does it, so that the frames are the same on every machine.
+// write compresses data and writes it to a file. It uses one goroutine, so that the bytes are the same on
+// every machine.
 func write(path string, data []byte, options ...zstd.EOption) error {
 	encoder, err := zstd.NewWriter(nil, append(options, zstd.WithEncoderLevel(zstd.SpeedBestCompression), zstd.WithEncoderConcurrency(1))...)
 	if err != nil {
