@@ -122,7 +122,8 @@ func (t *Tracer) begin(ctx context.Context, kind Kind, name, parent string) (con
 	return ctx, Span{span}                                                                   //nolint:spancheck // the caller ends the span
 }
 
-// Start begins a span within the span of ctx. If ctx has no recorded span, it returns ctx and the zero Span.
+// Start begins a span within the span of ctx. If ctx has no recorded span, Start returns ctx and the zero
+// Span.
 func Start(ctx context.Context, kind Kind, name string) (context.Context, Span) {
 	parent := oteltrace.SpanFromContext(ctx)
 	if !parent.IsRecording() {

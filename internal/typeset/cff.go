@@ -105,7 +105,7 @@ func (f *face) cffScale() float64 { return min(1, maxCFFUnits/f.upem) }
 // segments returns the outline of a glyph in font units without quadratic curves. It returns no
 // segments for a damaged glyph.
 func (f *face) segments(glyph uint16) (out []opentype.Segment) {
-	defer func() { // the reader may panic on a damaged font of a folder
+	defer func() { // the reader may panic on a damaged font
 		if recover() != nil {
 			out = nil
 		}
@@ -139,7 +139,7 @@ func cffIndex(items ...[]byte) []byte {
 	return append(b, data...)
 }
 
-// cffInt returns an integer operand. A value that needs more than 16 bits becomes the nearest one of 16 bits.
+// cffInt returns an integer operand of at most 16 bits. A larger value is replaced with the nearest one.
 func cffInt(v int) []byte {
 	v = int(narrow(v))
 	switch {

@@ -40,7 +40,8 @@ func (c *charstring) flush() {
 	c.op, c.operands, c.last = 0, c.operands[:0], false
 }
 
-// add appends operands of the operator op. It first writes earlier operands if op cannot continue them.
+// add appends operands of the operator op. It first calls flush if op or the number of operands does not
+// allow to append them.
 func (c *charstring) add(op byte, operands ...int) {
 	if c.op != op || c.last || len(c.operands)+len(operands) > maxOperands {
 		c.flush()
@@ -49,7 +50,8 @@ func (c *charstring) add(op byte, operands ...int) {
 	c.operands = append(c.operands, operands...)
 }
 
-// point moves the pen to a point of the outline, rounded to units, and returns the distance.
+// point moves the pen to a point of the outline, rounded to units, and returns the distance that it
+// moved.
 func (c *charstring) point(p opentype.SegmentPoint, at part) (dx, dy int) {
 	x := int(math.Round((float64(p.X) + float64(at.x)) * c.scale))
 	y := int(math.Round((float64(p.Y) + float64(at.y)) * c.scale))

@@ -40,7 +40,7 @@ func TestCharstrings(t *testing.T) {
 					cubics++
 				}
 			}
-			// Joining curves may change an outline by half a unit, and the rounding of points changes it too.
+			// Joining curves may add half a unit, and the rounding of points adds the rest.
 			if d := distance(sample(raw.Segments, scale, 4), sample(drawn, 1, 24)); d > 1.8 {
 				t.Errorf("%s: glyph %d: a point of the font is %.2f units from the charstring, want at most 1.8", e.name, glyph, d)
 			}

@@ -103,7 +103,7 @@ type componentCounter struct {
 	points []int // by glyph: the result of count, 0 before it is counted, or -1 while it is counted
 }
 
-// count returns the number of points of a glyph and its components, plus 1 for each of them. It returns
+// count returns the number of points of a glyph and its components, plus 1 for each glyph. It returns
 // more than maxPoints if the glyph contains itself or is nested too deeply.
 func (c *componentCounter) count(glyph uint16, depth int) int {
 	data := c.table.glyph(glyph)

@@ -93,7 +93,7 @@ func TestTextIsExtracted(t *testing.T) {
 	t.Logf("%d names, %d wrong", len(want), wrong)
 }
 
-// qpdf accepts the file, and pdffonts finds its fonts embedded, as subsets with Unicode.
+// qpdf accepts the file, and pdffonts reports that its fonts are embedded subsets with a map to Unicode.
 func TestFileIsValid(t *testing.T) {
 	f := testFonts(t)
 	data := document(t, specimen(t, f))

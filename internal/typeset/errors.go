@@ -71,8 +71,8 @@ func (e *MissingError) Error() string {
 }
 
 // Package returns the Debian package whose fonts have the first missing character, or "" if the
-// character is of no script, such as an emoji. [New] finds the fonts of the package if it gets the folder
-// in which they are installed.
+// character is of no script, such as an emoji. [New] finds the fonts of the package if the folder in
+// which they are installed is one of its arguments.
 func (e *MissingError) Package() string {
 	if len(e.Runes) == 0 {
 		return ""

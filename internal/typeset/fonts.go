@@ -111,9 +111,9 @@ func (c *cache) remember(e *entry) {
 	old.mu.Unlock()
 }
 
-// preferred returns the entry of the font of a style. It prefers the faces of the family with the same slant,
-// and of these the nearest weight. Of equally near faces, it returns the last uploaded one, or else the
-// first one.
+// preferred returns the entry of the font of a style. It prefers the faces of the family with the same
+// slant, and of these the nearest weight. Of equally near faces, it returns the last uploaded one, or else
+// the first one.
 func (f *Fonts) preferred(want Font) *entry {
 	weight := want.Weight
 	if weight == 0 {

@@ -96,7 +96,7 @@ func (t *setting) fit() (float64, []line, error) {
 	if len(t.paragraphs) == 0 {
 		return style.Size, nil, nil
 	}
-	if !(style.Size > 0 && t.width > 0) || math.IsInf(style.Size, 1) { // also NaN
+	if !(style.Size > 0 && t.width > 0) || math.IsInf(style.Size, 1) { // the first condition includes NaN
 		return 0, nil, ErrNoRoom
 	}
 	if style.Lines == Unlimited {
@@ -129,7 +129,7 @@ func (t *setting) largest(low float64) (size float64, best []line) {
 		at := style.Size
 		var lines []line
 		ok := false
-		if n == 1 { // the size at which the line fits is known
+		if n == 1 { // the size of one line can be computed
 			if w := t.widest(); w*at > t.width {
 				at = t.width / w
 			}

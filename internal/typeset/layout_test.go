@@ -96,7 +96,7 @@ func TestParagraph(t *testing.T) {
 	}
 }
 
-// Only Start depends on the direction of the paragraph.
+// Start is the only alignment that depends on the direction of the paragraph.
 func TestAlign(t *testing.T) {
 	f := testFonts(t)
 	for _, c := range []struct {

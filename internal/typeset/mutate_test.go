@@ -17,7 +17,7 @@ import (
 // than an undamaged font needs, because other programs run at the same time.
 const (
 	mutantTime   = 5 * time.Second
-	mutantMemory = 512 << 20 // bytes allocated in total, also if they are free again
+	mutantMemory = 512 << 20 // bytes allocated, including those that are free again
 )
 
 // mutants are the fonts that FuzzMutatedFont changes, each with a text that uses its lookups.
@@ -124,7 +124,7 @@ func mutate(tables []table, other func(n int) []table, steps []byte) []byte {
 }
 
 // FuzzMutatedFont changes the tables of a font and uploads the result. Either the font is refused with a
-// *FontError, or texts are set, drawn and preloaded in it. The time and the memory are limited.
+// *FontError, or texts are set and drawn in it. The time and the memory are limited.
 func FuzzMutatedFont(f *testing.F) {
 	base := testFonts(f)
 	cached := make([][]table, len(mutants()))
@@ -132,8 +132,8 @@ func FuzzMutatedFont(f *testing.F) {
 		cached[i] = m.tables(f)
 		f.Add(uint8(i), []byte{})
 		k := byte(slices.IndexFunc(cached[i], func(t table) bool { return t.tag == "GSUB" || t.tag == "CFF " }))
-		// The first seed changes numbers near the beginning of two tables. The second copies a part of a table
-		// and then uses the table of another font.
+		// The first seed changes numbers near the beginning of two tables. The second seed copies a part of
+		// a table, and then uses the table of another font.
 		f.Add(uint8(i), []byte{1, k, 0x80, 0, 4, 0xFF, 0xFF, 0, 2, k + 1, 0x80, 0, 8, 0, 4, 0})
 		f.Add(uint8(i), []byte{6, k, 0, 1, 0, 0, 40, 200, 7, k, 0, 0, 0, 0, 3, 0})
 	}

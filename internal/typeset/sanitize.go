@@ -49,7 +49,7 @@ func checkItems(l *opentype.Loader) error {
 
 // itemCounter counts the items of tables.
 type itemCounter struct {
-	data []byte // the current table, after one more byte
+	data []byte // one byte, followed by the current table
 	left int    // number of items that are still allowed
 }
 
@@ -386,7 +386,7 @@ func locaOffsets(head []byte) offsets {
 	return func(t []byte) (int, int, int) { return 0, len(t) / size, size }
 }
 
-// ascending reports whether no offset is less than the offset before it. Then the parts of the table do not
+// ascending reports whether no offset is less than the offset before it. If so, the parts of the table do not
 // overlap. It returns true for a table that is too short.
 func ascending(table []byte, where offsets) bool {
 	from, n, size := where(table)

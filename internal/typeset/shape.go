@@ -225,8 +225,8 @@ var noLigatures = []harfbuzz.Feature{
 // wideTracking is the tracking in thousandths of an em above which ligatures look wrong.
 const wideTracking = 20
 
-// wideKerning is the kerning in ems above which PDF readers extract a space between two letters. They do
-// not if the kerning is a part of the width of the first letter. Script fonts have such kerning after
+// wideKerning is the kerning in ems above which PDF readers extract a space between two letters,
+// unless the kerning is a part of the width of the first letter. Script fonts have such kerning after
 // capitals.
 const wideKerning = 0.07
 

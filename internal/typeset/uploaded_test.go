@@ -327,7 +327,7 @@ func layoutBomb() []byte {
 	for range n {
 		b = binary.BigEndian.AppendUint16(b, 2+2*n)
 	}
-	b = binary.BigEndian.AppendUint16(append(b, 0, 1, 0, 0), n) // replaces one glyph
+	b = binary.BigEndian.AppendUint16(append(b, 0, 1, 0, 0), n) // single substitution
 	for range n {
 		b = binary.BigEndian.AppendUint16(b, 6)
 	}

@@ -77,7 +77,8 @@ type font struct {
 	data []byte
 }
 
-// dictionary returns the option for the dictionary of a font, which is one of the fonts before it, or nil.
+// dictionary returns the option that selects the dictionary for the font name, or nil for the first font.
+// fonts are the fonts before it.
 func dictionary(fonts []font, name string) []zstd.EOption {
 	if len(fonts) == 0 {
 		return nil
