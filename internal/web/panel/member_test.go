@@ -58,6 +58,12 @@ func TestChangesOfTheLastOwnerAreRefused(t *testing.T) {
 	} {
 		checkPage(t, target, o.post("owner", target, form), http.StatusConflict, "must keep an owner")
 	}
+	// Each page has the link, because not every member may open the page of the members.
+	for _, person := range []string{"issuer", "owner"} {
+		if w := o.get(person, "/panel/nwu/certificates"); strings.Count(w.Body.String(), `href="/panel/nwu/leave"`) != 1 {
+			t.Errorf("the list of certificates has no link with which the %s can leave the institution", person)
+		}
+	}
 	checkPage(t, "the page that asks for confirmation", o.get("issuer", "/panel/nwu/leave"), http.StatusOK, "Leave “ Northern & Western University ”?")
 	if w := o.post("issuer", "/panel/nwu/leave", nil); w.Code != http.StatusSeeOther || w.Header().Get("Location") != "/panel" {
 		t.Errorf("an issuer leaves the institution: status = %d, want a redirect (303) to /panel", w.Code)
