@@ -139,6 +139,10 @@ func (l *certificateList) Titles() []string {
 // are too many certificates to count.
 func (l *certificateList) Retryable() bool { return l.has(cert.Failed) }
 
+// Renewable reports whether the list may have certificates that can be renewed. It is true if there
+// are too many certificates to count.
+func (l *certificateList) Renewable() bool { return l.has(cert.Approved) }
+
 // Revocable reports whether the list may have certificates that can be revoked. It is true if there
 // are too many certificates to count.
 func (l *certificateList) Revocable() bool {

@@ -163,6 +163,12 @@ func TestRenewMany(t *testing.T) {
 		o.processAll()
 		uploaded := o.approvedCertificate(o.inst)
 		form := url.Values{"which": {"all"}}
+		// The menu of all certificates has the button, and the bar of the selected ones.
+		for query, want := range map[string]int{"": 2, "?status=approved": 2, "?status=revoked": 0} {
+			if n := strings.Count(o.get("issuer", o.pathOf("certificates")+query).Body.String(), "certificates/renew"); n != want {
+				t.Errorf("the list %q has %d buttons to renew certificates, want %d", query, n, want)
+			}
+		}
 		checkPage(t, "the question", o.post("issuer", o.pathOf("certificates/renew"), form), http.StatusOK, "Renew 4 certificates?", "Zoë Smith", "Only certificates from templates")
 		if w := o.post("auditor", o.pathOf("certificates/renew"), form); w.Code != http.StatusForbidden {
 			t.Errorf("a member who may not upload: status = %d, want 403", w.Code)
