@@ -357,7 +357,7 @@ export async function checkBehaviour(plan) {
     await page.locator(".is-revoked [name=selected]").first().check();
     assert.deepEqual(await visible(), ["Download PDFs", "Export CSV", "Clear selection"]);
     await page.locator(".is-approved [name=selected]").first().check();
-    assert.deepEqual(await visible(), ["Download PDFs", "Export CSV", "Renew", "Revoke…", "Clear selection"]);
+    assert.deepEqual(await visible(), ["Download PDFs", "Download credentials", "Export CSV", "Renew", "Revoke…", "Clear selection"]);
     await page.getByRole("button", { name: "Clear selection" }).click();
     assert.deepEqual(await visible(), []);
   });

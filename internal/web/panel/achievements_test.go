@@ -145,6 +145,10 @@ func TestCredentialsInPanel(t *testing.T) {
 	if w := o.get("owner", o.pathOf("certificates/"+foreign.UUID+"/credential")); w.Code != http.StatusNotFound {
 		t.Errorf("the credential of another institution: %d, want 404", w.Code)
 	}
+	// The menu of all certificates has the button, and the bar of the selected ones.
+	if n := strings.Count(o.get("owner", o.pathOf("certificates")).Body.String(), "certificates/credentials"); n != 2 {
+		t.Errorf("the list has %d buttons to download credentials, want 2", n)
+	}
 	w := o.post("owner", o.pathOf("certificates/credentials"), url.Values{"selected": {first.UUID, second.UUID, foreign.UUID}})
 	z, err := zip.NewReader(bytes.NewReader(w.Body.Bytes()), int64(w.Body.Len()))
 	if err != nil {
