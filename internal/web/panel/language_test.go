@@ -219,3 +219,21 @@ func TestOtherTextsAreFound(t *testing.T) {
 		}
 	}
 }
+
+// The names of the roles differ within each language, in the panel and in mail.
+func TestNamesOfRolesDiffer(t *testing.T) {
+	t.Parallel()
+	o := newPanelTest(t, dbtest.SQLite(t))
+	for _, l := range o.panel.Site.Languages() {
+		for _, key := range []string{"roles.", "invitation.role_"} {
+			names := map[string]account.Role{}
+			for _, r := range account.Roles {
+				name, err := l.Text(key + string(r.Role))
+				if other, ok := names[name]; ok || err != nil {
+					t.Errorf("%s: %s and %s have the name %q, error %v", l.Tag, other, r.Role, name, err)
+				}
+				names[name] = r.Role
+			}
+		}
+	}
+}
