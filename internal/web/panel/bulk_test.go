@@ -139,7 +139,11 @@ func TestSingleUpload(t *testing.T) {
 		// If the certificate may already exist, the page shows a warning and creates no
 		// certificate.
 		page = o.sendFiles(o.pathOf("upload"), "file", formFile{"ada.pdf", append(vaulttest.PDF, "% other"...)}).Header().Get("Location")
-		checkPage(t, "a duplicate", o.post("issuer", page, form), http.StatusConflict, "This certificate already exists", "Check the certificates below first")
+		w = o.post("issuer", page, form)
+		checkPage(t, "a duplicate", w, http.StatusConflict, "This certificate already exists", "Check the certificates below first")
+		if strings.Contains(w.Body.String(), `name="sure"`) {
+			t.Error("a duplicate, which is refused in any case, can be confirmed")
+		}
 		form.Set("applicant_email", "ada.b@example.org")
 		checkPage(t, "a similar certificate", o.post("issuer", page, form), http.StatusConflict, "This certificate may already exist", "I checked these certificates")
 		form.Set("sure", "1")

@@ -89,7 +89,11 @@ func TestIssueOneCertificate(t *testing.T) {
 		checkPage(t, "the page after it", o.get("issuer", w.Header().Get("Location")), http.StatusOK, "Issuing the certificate of Zoë Smith", "Issue another")
 		checkPage(t, "the number of certificates", o.get("issuer", path), http.StatusOK, "1 certificate issued")
 		// If the same form is sent again, the page shows the existing certificate.
-		checkPage(t, "the same form again", o.post("issuer", path+"/issue", form), http.StatusConflict, "This certificate already exists")
+		w = o.post("issuer", path+"/issue", form)
+		checkPage(t, "the same form again", w, http.StatusConflict, "This certificate already exists")
+		if strings.Contains(w.Body.String(), `name="sure"`) {
+			t.Error("a duplicate, which is refused in any case, can be confirmed")
+		}
 		if err := o.Templates.Archive(t.Context(), &o.inst, path[strings.LastIndex(path, "/")+1:]); err != nil {
 			t.Fatal(err)
 		}
