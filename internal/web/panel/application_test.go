@@ -250,6 +250,12 @@ func TestManyApplicationsAreDecided(t *testing.T) {
 	decide := o.pathOf("applications/decide")
 	form := url.Values{"decision": {"reject"}, "selected": {selected(a), selected(b), selected(c), selected(foreign)}}
 	checkPage(t, "the question", o.post("reviewer", decide, form), http.StatusOK, "4 applications", "Ada Obi", "Ben Cole", "cannot be undone", "and 1 more")
+	// The text has the same limit as that of one decision.
+	for decision, want := range map[string]string{"reject": `maxlength="1000"`, "hold": `maxlength="2000"`} {
+		if w := o.post("reviewer", decide, url.Values{"decision": {decision}, "selected": {selected(a)}}); !strings.Contains(w.Body.String(), `name="text" `+want) {
+			t.Errorf("the field for the text of the decision %s lacks %s", decision, want)
+		}
+	}
 	form.Set("sure", "1")
 	checkPage(t, "no reason", o.post("reviewer", decide, form), http.StatusUnprocessableEntity, "Enter the text for the applicant.")
 	o.post("admin", o.pathOf("applications/"+b.UUID)+"/withdraw", url.Values{})
