@@ -12,6 +12,29 @@ import (
 	certtemplate "github.com/certvault/certvault/internal/template"
 )
 
+// The page of the members names all signatories who can no longer sign.
+func TestSeveralMissingSignatories(t *testing.T) {
+	t.Parallel()
+	o := newPanelTest(t, dbtest.SQLite(t))
+	made, err := o.Templates.Create(t.Context(), certtemplate.NewTemplate{Institution: &o.inst, Name: "Diploma", Design: bytes.NewReader(pdftest.Page("a design"))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := o.Templates.SetSignatories(t.Context(), &o.inst, made.UUID, certtemplate.Naming{
+		Revision: made.Draft.Revision, Signatories: []certtemplate.NamedSignatory{
+			{UUID: o.people.persons["issuer"].UUID, Designation: "Dean"}, {UUID: o.people.persons["admin"].UUID, Designation: "Registrar"},
+		},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"issuer", "admin"} {
+		if w := o.post("owner", o.memberPath(name)+"/remove", nil); w.Code != http.StatusSeeOther {
+			t.Fatalf("removing the %s: status = %d, want 303", name, w.Code)
+		}
+	}
+	checkPage(t, "the members", o.get("owner", o.pathOf("members")), http.StatusOK, "Several signatories can no longer sign.", "Issuer Person", "Admin Person", "Name a replacement")
+}
+
 // Before a signatory leaves or loses the role, the pages say what depends on this person. Afterwards, the
 // pages of the members and of the template say that an owner must name a replacement.
 func TestSignatoryWhoLeaves(t *testing.T) {
