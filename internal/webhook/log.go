@@ -222,7 +222,7 @@ func (s *Service) logOfEvents(ctx context.Context, institutionID int64, endpoint
 // maxCount is the maximum value of a count.
 const maxCount = 10_000
 
-// Counts returns the number of deliveries in each status, up to 10,000 each, for an institution's
+// Counts returns the number of deliveries in each status, including tests, up to 10,000 each, for an institution's
 // endpoint or, if uuid is empty, for all its endpoints together.
 func (s *Service) Counts(ctx context.Context, institutionID int64, uuid string) (map[DeliveryStatus]int, error) {
 	endpoints, err := s.endpoints(ctx, institutionID, uuid)

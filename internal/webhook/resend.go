@@ -142,6 +142,22 @@ func (s *Service) Replay(ctx context.Context, institutionID int64, endpoint stri
 	}
 }
 
+// Replayable returns the number of deliveries of an endpoint that Replay would queue since the first
+// delivery, up to 10,000.
+func (s *Service) Replayable(ctx context.Context, institutionID int64, endpoint string) (n int, err error) {
+	e, err := s.Endpoint(ctx, institutionID, endpoint)
+	if err != nil {
+		return 0, err
+	}
+	if err := s.db.QueryRowContext(ctx, `
+		SELECT count(*) FROM (
+			SELECT 1 FROM webhook_deliveries d JOIN webhook_events e ON e.id = d.event_id
+			WHERE d.endpoint_id = $1 AND d.status = 'exhausted' AND NOT `+isTest+` LIMIT $2) AS counted`, e.ID, maxCount).Scan(&n); err != nil {
+		return 0, fmt.Errorf("counting deliveries: %w", err)
+	}
+	return n, nil
+}
+
 func (s *Service) replaySome(ctx context.Context, endpoint, after int64, since, began time.Time) (n int, last int64, err error) {
 	err = s.db.Tx(ctx, func(tx *db.Tx) (err error) {
 		ids, err := db.Column[int64](tx.QueryContext(ctx, `

@@ -96,6 +96,11 @@ func TestReplaySelectsExhaustedSince(t *testing.T) {
 			t.Fatal(err)
 		}
 		f.exhaust(t, inst, certificate, 1)
+		// The test has failed too. It is not sent again, and not counted.
+		counts, err := f.Counts(t.Context(), inst, e.UUID)
+		if n, countErr := f.Replayable(t.Context(), inst, e.UUID); err != nil || countErr != nil || n != 2501 || counts[webhook.DeliveryExhausted] != 2502 {
+			t.Errorf("Replayable = %d, %v; Counts = %v, %v; want 2501, and 2502 exhausted", n, countErr, counts, err)
+		}
 		if n, err := f.Replay(t.Context(), inst, e.UUID, time.Now().Add(-time.Hour)); err != nil || n != 1 {
 			t.Errorf("Replay of the last hour = %d, %v; want 1", n, err)
 		}

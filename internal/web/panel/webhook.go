@@ -106,8 +106,10 @@ type webhookPage struct {
 	Visit    *Visit
 	Endpoint webhookRow
 	Counts   map[webhook.DeliveryStatus]int
-	Recent   []deliveryRow
-	Names    []webhook.Name
+	// Replayable is the number of failed deliveries that are not tests, up to maxCounted.
+	Replayable int
+	Recent     []deliveryRow
+	Names      []webhook.Name
 	// Since is the submitted or suggested first day of a replay. Today is the last possible day.
 	Since, Today string
 }
@@ -134,6 +136,9 @@ func (p *Panel) webhookPage(r *http.Request, v *Visit) (*webhookPage, error) {
 	}
 	page := &webhookPage{Visit: v, Endpoint: e, Names: webhook.Names, Since: p.Now().UTC().AddDate(0, 0, -1).Format(time.DateOnly), Today: p.Now().UTC().Format(time.DateOnly)}
 	if page.Counts, err = p.Hooks.Counts(r.Context(), v.Institution().ID, e.UUID); err != nil {
+		return nil, err
+	}
+	if page.Replayable, err = p.Hooks.Replayable(r.Context(), v.Institution().ID, e.UUID); err != nil {
 		return nil, err
 	}
 	log, err := p.Hooks.Log(r.Context(), v.Institution().ID, e.UUID, webhook.LogQuery{Limit: recentDeliveries})
