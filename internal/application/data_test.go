@@ -2,6 +2,7 @@ package application_test
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"net/netip"
 	"strings"
@@ -66,7 +67,9 @@ func TestQuotaOfDrafts(t *testing.T) {
 		return err
 	}
 	f.ok(add(chi))
-	wantFault(t, "a file above the quota", add(dee), fault.TooMany)
+	if err := add(dee); !errors.Is(err, application.ErrFull) {
+		t.Errorf("a file above the quota: error = %v, want ErrFull", err)
+	}
 	_, err := f.Applications.SaveDraft(t.Context(), chi, o, "Chi Eze", map[string]string{"matric": "M-1"})
 	f.ok(err)
 	_, err = f.Applications.SubmitDraft(t.Context(), f.inst, chi, o)

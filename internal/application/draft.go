@@ -117,8 +117,8 @@ func (s *Service) SaveDraft(ctx context.Context, who Applicant, o *Offer, fullNa
 }
 
 // AddDraftFile stores an attachment of a draft. The error is fault.Invalid with cert.Problems if the offer
-// has no such field for files, the draft has too many files, or the file is refused. It is fault.TooMany
-// if the files of drafts have reached the quota, or if too many requests come from the network. Otherwise,
+// has no such field for files, the draft has too many files, or the file is refused. It is ErrFull if
+// the files of drafts have reached the quota, and fault.TooMany if too many requests come from the network. Otherwise,
 // the errors are those of SaveDraft.
 func (s *Service) AddDraftFile(ctx context.Context, who Applicant, o *Offer, field string, in *cert.Incoming) (*File, error) {
 	if err := s.allow(ctx, &who); err != nil {
@@ -168,7 +168,7 @@ func (s *Service) AddDraftFile(ctx context.Context, who Applicant, o *Offer, fie
 }
 
 // roomTx returns the problem of a draft that has as many files as its offer allows. The error is
-// fault.TooMany if the files of all drafts for the institution have reached the quota.
+// ErrFull if the files of all drafts for the institution have reached the quota.
 func (s *Service) roomTx(ctx context.Context, tx *db.Tx, draft int64, o *Offer, field string) error {
 	var n int
 	if err := tx.QueryRowContext(ctx, `SELECT count(*) FROM application_files WHERE draft_id = $1`, draft).Scan(&n); err != nil {
@@ -185,7 +185,7 @@ func (s *Service) roomTx(ctx context.Context, tx *db.Tx, draft int64, o *Offer, 
 		return err
 	}
 	if saved >= s.quota {
-		return errFull
+		return ErrFull
 	}
 	return nil
 }

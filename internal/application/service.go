@@ -87,8 +87,8 @@ var (
 	// errVerify is the error for an applicant without a verified address.
 	errVerify = fault.New(fault.Forbidden, "Confirm your e-mail address first.")
 	errFast   = fault.New(fault.TooMany, "Too many requests from this network. Try again in a minute.")
-	// errFull is the error if the files of drafts for an institution have reached the quota.
-	errFull = &fault.Error{Kind: fault.TooMany, Message: "The files that applicants have not sent yet take up too much space. Try again later.", RetryAfter: time.Hour}
+	// ErrFull is the error if the files of drafts for an institution have reached the quota.
+	ErrFull = &fault.Error{Kind: fault.TooMany, Message: "The files that applicants have not sent yet take up too much space. Try again later.", RetryAfter: time.Hour}
 )
 
 // ErrReviewer is the fault of kind Forbidden of a member who may not review applications of the offer.

@@ -3,6 +3,8 @@ package recipient
 import (
 	"bytes"
 	"context"
+	"errors"
+	"fmt"
 	"mime/multipart"
 	"net/http"
 	"net/http/httptest"
@@ -13,6 +15,7 @@ import (
 
 	"github.com/certvault/certvault/internal/application"
 	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/identity"
 	"github.com/certvault/certvault/internal/vaulttest"
 	"github.com/certvault/certvault/internal/web"
@@ -323,6 +326,20 @@ func TestLimitsOfApplications(t *testing.T) {
 	w := h.send(http.MethodPost, applyPath, "full_name="+strings.Repeat("a", maxForm), "Sec-Fetch-Site", "same-origin")
 	if w.Code != http.StatusRequestEntityTooLarge {
 		t.Errorf("a large form: status = %d, want 413", w.Code)
+	}
+}
+
+// A full quota of drafts and too many requests have the same kind, but not the same message.
+func TestMessagesAboutTooMany(t *testing.T) {
+	t.Parallel()
+	l := texts{newHarness(t, 0).Languages.Languages()[0]}
+	for err, want := range map[error]string{
+		fmt.Errorf("adding a file: %w", application.ErrFull): "my_application.problem_full", fault.New(fault.TooMany, "Too many"): "my_application.problem_too_often",
+	} {
+		got, ok := errors.AsType[*fault.Error](l.applicationError(err, nil))
+		if !ok || got.Kind != fault.TooMany || got.Message != want || !l.language.Has(want) {
+			t.Errorf("the message of %v is %+v, want %s", err, got, want)
+		}
 	}
 }
 
