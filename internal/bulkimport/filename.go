@@ -81,7 +81,8 @@ func (s *Service) CompareNames(ctx context.Context, v *Review, rows []*Row, atMo
 }
 
 // compare reads a file and compares its text with a name. If the text cannot be read, compare reports
-// that the name is not absent, because a person could not resolve this doubt.
+// that the name is not absent, because a person could not resolve this doubt. After an error that may be
+// temporary, compare does not store this result, so that a later call reads the file again.
 func (s *Service) compare(ctx context.Context, institutionID int64, c comparison) (lacks, known bool, err error) {
 	staged, err := s.batches.Staged(ctx, institutionID, c.staged)
 	if err == nil {
@@ -92,6 +93,7 @@ func (s *Service) compare(ctx context.Context, institutionID int64, c comparison
 		return false, false, ctx.Err()
 	case err != nil && !fault.Is(err, fault.NotFound) && !fault.Is(err, fault.Invalid):
 		s.log.WarnContext(ctx, "the text of a file of a bulk upload cannot be read", slog.Any("error", err))
+		return false, true, nil
 	}
 	s.verdicts.put(c, lacks)
 	return lacks, true, nil

@@ -2,15 +2,19 @@ package bulkimport_test
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/certvault/certvault/internal/blob"
 	"github.com/certvault/certvault/internal/bulkimport"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/db/dbtest"
 	"github.com/certvault/certvault/internal/pdf/pdftest"
+	"github.com/certvault/certvault/internal/vault"
+	"github.com/certvault/certvault/internal/vaulttest"
 )
 
 // A row is doubtful if its file has text that does not contain the name of the recipient.
@@ -47,6 +51,40 @@ func TestNamesAreComparedWithFiles(t *testing.T) {
 			t.Errorf("a second comparison left %d rows (%v) and found %v, want none and row 3", left, err, absent(v))
 		}
 	})
+}
+
+// downStore is a store that cannot be read while down is true.
+type downStore struct {
+	blob.Store
+
+	down bool
+}
+
+func (s *downStore) Open(ctx context.Context, key string) (blob.Object, error) {
+	if s.down {
+		return nil, blob.ErrUnavailable
+	}
+	return s.Store.Open(ctx, key)
+}
+
+// A file that could not be read while the store was not available is read again.
+func TestNamesAreComparedAfterAnOutage(t *testing.T) {
+	t.Parallel()
+	store := &downStore{}
+	k := &fixture{t: t, sealer: &sealer{}}
+	k.Vault = vaulttest.New(t, dbtest.SQLite(t), func(d *vault.Deps) { d.Sealer, store.Store, d.Blobs = k.sealer, d.Blobs, store })
+	k.Service = k.BulkImports
+	k.inst = k.institution("NWU")
+	draft := k.list(k.create(), "Title,Name,Email,File\nBSc,Ada Lovelace,ada@example.org,ada.pdf\n")
+	_, err := k.AddFile(t.Context(), k.inst, draft, "ada.pdf", bytes.NewReader(pdftest.Page("We certify that Hedy Lamarr")))
+	k.ok(err)
+	for _, down := range []bool{true, false} {
+		store.down = down
+		v := k.review(draft)
+		if left, err := k.CompareNames(t.Context(), v, v.Rows, time.Minute); err != nil || left != 0 || v.Rows[0].NameAbsent == down {
+			t.Errorf("CompareNames with down = %t: %d rows left, name absent: %t, error %v; want 0 rows and %t", down, left, v.Rows[0].NameAbsent, err, !down)
+		}
+	}
 }
 
 func TestSuggestedFiles(t *testing.T) {
