@@ -289,14 +289,14 @@ func (r *Run) refuseRows(rows []*work, e *client.Error) bool {
 	return len(problems)+len(removed) > 0
 }
 
-// resetFiles resets the rows whose file the vault has removed, so that the file is stored again. Each
-// row is reset at most once.
+// resetFiles resets the rows whose file the vault has removed, so that the file is stored again. It
+// does not reset a refused row. Each row is reset at most once.
 func (r *Run) resetFiles(rows []*work, removed map[string]bool) {
 	for id := range removed {
 		r.journal.remove(id)
 	}
 	for _, w := range rows {
-		if w.fileID != "" && removed[w.fileID] {
+		if w.result.Status == Unfinished && w.fileID != "" && removed[w.fileID] {
 			w.fileID, w.isRestored = "", true
 			r.advance(func(p *Progress) { p.Stored-- })
 		}

@@ -248,6 +248,26 @@ func TestRemovedFileIsStoredAgain(t *testing.T) {
 	}
 }
 
+// A row with a removed file and another problem is refused, and counts as stored.
+func TestRowWithRemovedFileIsRefused(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.file("a.pdf", "good a")
+	b.file("b.pdf", "good b")
+	isFirst := true
+	b.fake.before = func(r *http.Request) int {
+		if isFirst && strings.HasSuffix(r.URL.Path, "bulk") {
+			isFirst = false
+			clear(b.fake.files) // the vault removes all files
+		}
+		return 0
+	}
+	results := b.mustRun(header + "BSc,Ada,ada@example.org,a.pdf,2026-06-30\nBSc,Ben,ben@,b.pdf,2026-06-30\n")
+	if summary(results) != "2 approved \n3 refused The applicant email field must be a valid email address." || b.last != (Progress{Total: 2, Stored: 2, Submitted: 2, Done: 2}) {
+		t.Errorf("results:\n%s\nprogress = %+v, want one approved and one refused row, and 2 of 2 of each", summary(results), b.last)
+	}
+}
+
 func TestExpiredFilesAreStoredAgain(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
