@@ -161,9 +161,9 @@ func (s *S3) store(ctx context.Context, name string, r io.ReaderAt, size int64, 
 // stored reports whether the object with a name has the given size and checksum. It returns an error if
 // there is no object.
 func (s *S3) stored(ctx context.Context, name string, size int64, checksum string) (same bool, err error) {
-	ctx, cancel := transferTime(ctx, 0)
+	limited, cancel := transferTime(ctx, 0)
 	defer cancel()
-	info, err := s.core.StatObject(ctx, s.bucket, name, minio.StatObjectOptions{Checksum: true})
+	info, err := s.core.StatObject(limited, s.bucket, name, minio.StatObjectOptions{Checksum: true})
 	switch {
 	case err != nil:
 		return false, s.failure(ctx, "comparing a file", err)
@@ -173,7 +173,9 @@ func (s *S3) stored(ctx context.Context, name string, size int64, checksum strin
 		return info.ChecksumSHA256 == checksum, nil
 	}
 	// The server does not return checksums, so the content must be read.
-	body, _, _, err := s.core.GetObject(ctx, s.bucket, name, minio.GetObjectOptions{})
+	limited, cancel = transferTime(ctx, size)
+	defer cancel()
+	body, _, _, err := s.core.GetObject(limited, s.bucket, name, minio.GetObjectOptions{})
 	if err != nil {
 		return false, s.failure(ctx, "comparing a file", err)
 	}
