@@ -125,7 +125,7 @@ func CheckMailText(w MailText) (MailText, error) {
 	for _, f := range []struct {
 		field, name, text string
 		max               int
-	}{{"paragraph", "paragraph", w.Paragraph, MaxParagraph}, {"closing", "closing line", w.Closing, MaxClosing}} {
+	}{{"paragraph", "paragraph", w.Paragraph, MaxParagraph}, {"closing", "closing", w.Closing, MaxClosing}} {
 		if utf8.RuneCountInString(f.text) > f.max || strings.Count(f.text, "\n") >= maxLines {
 			bad.Add(f.field, fmt.Sprintf("The %s must have at most %d characters on %d lines.", f.name, f.max, maxLines))
 		}

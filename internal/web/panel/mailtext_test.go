@@ -45,14 +45,14 @@ func TestMailSettings(t *testing.T) {
 		w = o.followRedirect(t, "admin", o.post("admin", texts, url.Values{"language": {"ar"}, "closing": {"مكتب التسجيل"}}), page+"?language=ar")
 		checkPage(t, "saved texts", w, http.StatusOK, "The texts were saved.", "مكتب التسجيل")
 		if all, err := o.panel.Accounts.MailTexts(t.Context(), o.inst.ID); err != nil || all["ar"] != (account.MailText{Closing: "مكتب التسجيل"}) {
-			t.Errorf("saved texts = %v, error %v, want the submitted closing line in Arabic", all, err)
+			t.Errorf("saved texts = %v, error %v, want the submitted closing in Arabic", all, err)
 		}
 		w = o.followRedirect(t, "admin", o.post("admin", page+"/test", url.Values{"language": {"ar"}}), page+"?language=ar")
-		checkPage(t, "a test mail", w, http.StatusOK, "The test mail is on its way to you.")
+		checkPage(t, "a test mail", w, http.StatusOK, "The test mail is being sent to you.")
 		var message string
 		if err := o.DB.QueryRowContext(t.Context(), `SELECT message FROM mails ORDER BY id DESC LIMIT 1`).Scan(&message); err != nil ||
 			!strings.Contains(message, "مكتب التسجيل") || !strings.Contains(message, `"sender":"Registrar"`) || !strings.Contains(message, `"subject":"Test: `) {
-			t.Errorf("test mail = %s, error %v, want the saved closing line, the sender Registrar and a subject that begins with Test", message, err)
+			t.Errorf("test mail = %s, error %v, want the saved closing, the sender Registrar and a subject that begins with Test", message, err)
 		}
 		if !o.hasAuditEntry(audit.MailTextChanged) || !o.hasAuditEntry(audit.MailTested) {
 			t.Error("the audit log lacks the change of the texts or the test mail")
