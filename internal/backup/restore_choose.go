@@ -65,6 +65,8 @@ var (
 	errNoIdentity  = errors.New("the backup contains no age identity, which decrypts the signing keys; " +
 		"set --key-identity-file to the file with the age identity of the vault")
 	errOtherIdentity = errors.New("the file of --key-identity-file is not the age identity of the backup")
+	errIdentityForm  = errors.New("only one of the age identity of the backup and the file of --key-identity-file is protected by a passphrase, " +
+		"so the two cannot be compared; set --key-identity-file to a copy of")
 )
 
 // backupKeys are the secrets with which a backup is restored.
@@ -122,9 +124,13 @@ func (k *backupKeys) check(v inventory) error {
 		if err != nil {
 			return fmt.Errorf("reading the age identity of the backup: %w", err)
 		}
-		if !bytes.Equal(bytes.TrimSpace(stored), bytes.TrimSpace(k.identity)) {
-			return errOtherIdentity
+		if bytes.Equal(bytes.TrimSpace(stored), bytes.TrimSpace(k.identity)) {
+			continue
 		}
+		if isPlain := bytes.Contains(k.identity, []byte("AGE-SECRET-KEY-")); isPlain != (name == identityName) {
+			return fmt.Errorf("%w %s", errIdentityForm, filepath.Join(k.dir, filepath.FromSlash(name)))
+		}
+		return errOtherIdentity
 	}
 	return nil
 }

@@ -341,6 +341,9 @@ func TestRestoreIsRejected(t *testing.T) {
 		"other identity": {func(_ *testing.T, _ *original, r *backup.RestoreOptions) {
 			r.Identity = []byte("AGE-SECRET-KEY-OTHER\n")
 		}, nil, "--key-identity-file"},
+		"identity with a passphrase": {func(_ *testing.T, _ *original, r *backup.RestoreOptions) {
+			r.Identity = []byte("age-encryption.org/v1\n")
+		}, nil, "set --key-identity-file to a copy of"},
 		"newer schema": {func(t *testing.T, o *original, _ *backup.RestoreOptions) {
 			t.Helper()
 			o.Exec(`INSERT INTO schema_migrations (version, name, applied_at) VALUES (9999, '9999_future.sql', 1)`)
