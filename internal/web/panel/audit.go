@@ -19,11 +19,11 @@ import (
 
 const (
 	entriesPerPage = 50
-	// exportTime is the time limit of a file that is generated while it is sent.
+	// exportTime is the time limit for sending an export, which is generated while it is sent.
 	exportTime = 10 * time.Minute
 )
 
-// auditForm contains the filters of the log, as in the query string or the form.
+// auditForm contains the filters of the log as text, from the query string or the form.
 type auditForm struct {
 	Actor, Action, Subject, From, To string
 }
@@ -32,8 +32,8 @@ func auditFormOf(v url.Values) auditForm {
 	return auditForm{v.Get("actor"), v.Get("action"), v.Get("subject"), v.Get("from"), v.Get("to")}
 }
 
-// filter parses the filters. From and To are whole days in UTC, and both days are included. The
-// error is fault.Invalid if a day does not exist.
+// filter parses the filters. From and To are whole days in UTC, and both days are included. If From or
+// To is neither empty nor a valid day, the error is fault.Invalid.
 func (f auditForm) filter() (audit.Filter, error) {
 	filter := audit.Filter{Actor: f.Actor, Action: f.Action, Subject: f.Subject}
 	var bad fault.Fields
@@ -52,8 +52,9 @@ func (f auditForm) filter() (audit.Filter, error) {
 	return filter, bad.Err()
 }
 
-// query returns a query string with the filters that are set and the parameters in more, or "" if
-// there are neither. more contains names of parameters, each followed by its value.
+// query returns a query string with the filters that are set and the parameters in more. more contains
+// names of parameters, each followed by its value. If there are no filters and no parameters, query
+// returns "".
 func (f auditForm) query(more ...string) string {
 	q := url.Values{}
 	for name, value := range map[string]string{"actor": f.Actor, "action": f.Action, "subject": f.Subject, "from": f.From, "to": f.To} {
@@ -87,10 +88,10 @@ type auditRow struct {
 
 type auditList struct {
 	Form auditForm
-	// Path is the path of the page. Institution is the name of the log's institution, or empty for the
-	// log of the installation.
+	// Path is the path of the page. Institution is the name of the institution, or "" for the log of the
+	// installation.
 	Path, Institution string
-	// Partial is the number of the newest entries that are searched for a part of a name.
+	// Partial is the number of the newest entries in which a part of a name is searched.
 	Partial int
 	Rows    []auditRow
 	Groups  []actionGroup
@@ -124,9 +125,9 @@ func actionGroups() []actionGroup {
 	return groups
 }
 
-// auditLog identifies the log that a visit shows: the log of its institution or, if the path
-// contains no institution, the log of the installation, for which institutionID is 0. path is the
-// path of the page, and name is the name of the institution.
+// auditLog returns the id of the institution whose log a visit shows, the path of the page, and the name
+// of the institution. If the visit has no institution, it shows the log of the installation, and
+// institutionID is 0.
 func (v *Visit) auditLog() (institutionID int64, path, name string) {
 	if v.Member == nil {
 		return 0, "/operator/audit", ""
@@ -151,8 +152,8 @@ func (p *Panel) audit(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	return p.draw(w, r, "audit.html", list)
 }
 
-// fillAudit reads the page before or after the entry in the query, or the first page if the query
-// contains no entry. It also sets the links to other pages.
+// fillAudit reads the page before or after the entry that the query refers to, or the first page if the
+// query refers to no entry. It also sets the links to other pages.
 func (p *Panel) fillAudit(r *http.Request, list *auditList, institution int64, filter audit.Filter) error {
 	q := r.URL.Query()
 	after, before := q.Get("after"), q.Get("before")
@@ -168,8 +169,7 @@ func (p *Panel) fillAudit(r *http.Request, list *auditList, institution int64, f
 		}
 	}
 	if !more {
-		// If before is set, at most one page of entries precedes the entry in the query, so show
-		// the first page.
+		// If before is set, all newer entries fit on one page, which is the first page.
 		if before != "" {
 			after = ""
 		}
@@ -211,12 +211,12 @@ func (t texts) auditRow(e *audit.Entry, path string) auditRow {
 	return row
 }
 
-// detailSections are the sections of the catalog with the texts of values, by the name of the detail.
-// Other values are names, addresses and codes, which are the same in every language.
+// detailSections has, by the name of a detail, the section of the catalog with the texts of its values.
+// The texts of other details are names, addresses and codes, which are the same in every language.
 var detailSections = map[string]string{"role": "roles.", "by": "audit_by.", "placement": "placement_mode."}
 
-// formatDetail formats a value of an entry's detail with the name. It formats a change as the old
-// value, an arrow and the new value, and an empty value as "none".
+// formatDetail formats the value of a detail. It formats a change as the old value, an arrow and the new
+// value, and an empty value as "none".
 func (t texts) formatDetail(name string, value any) string {
 	switch v := value.(type) {
 	case nil:
@@ -258,8 +258,8 @@ func (p *Panel) confirmExportAudit(w http.ResponseWriter, r *http.Request, v *Vi
 	return p.afterRecentSignIn(w, r, func() error { return p.exportAudit(w, r, v) })
 }
 
-// exportAudit streams the entries that match the filters as a CSV or JSON Lines file. The log
-// records the export, so the method is not GET.
+// exportAudit sends the entries that match the filters as a CSV or JSON Lines file. The method is not
+// GET, because the export adds an entry to the log.
 func (p *Panel) exportAudit(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	institution, path, name := v.auditLog()
 	form := auditFormOf(r.PostForm)
@@ -295,7 +295,7 @@ func (p *Panel) exportAudit(w http.ResponseWriter, r *http.Request, v *Visit) er
 	return nil
 }
 
-// sentWriter records whether a part of the response was sent.
+// sentWriter records whether a part of the body was written.
 type sentWriter struct {
 	http.ResponseWriter
 

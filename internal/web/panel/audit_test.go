@@ -14,8 +14,7 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// recordAuditEntry records an entry with a token as subject. The actor is a person with the given
-// name.
+// recordAuditEntry records an entry. Its actor is a person with the name, and its subject is a token.
 func (o *panelTest) recordAuditEntry(t *testing.T, institution int64, at time.Time, name string, action audit.Action, detail audit.Detail) {
 	t.Helper()
 	ctx := audit.WithActor(t.Context(), audit.Actor{Type: audit.User, ID: "u-" + name, Name: name})
@@ -54,7 +53,7 @@ func TestAuditPage(t *testing.T) {
 		w = o.get("auditor", o.linkTo(w, "Newer"))
 		checkPage(t, "back on the first page", w, http.StatusOK, "=cmd()", "Older")
 		if strings.Contains(visibleText(t, w), "Newest") {
-			t.Error("the first page has the link to the newest entries")
+			t.Error("the first page has a link to the newest entries, want none")
 		}
 		checkPage(t, "a filter", o.get("auditor", "/panel/nwu/audit?actor=person+0&from=2026-03-01&to=2026-03-01"), http.StatusOK, "Person 0", "Export the filtered entries", "Clear")
 		checkPage(t, "a part of a name", o.get("auditor", "/panel/nwu/audit?actor=SON+1"), http.StatusOK, "Person 1 (user) created an API token", "Export the filtered entries", "searched in the newest 20,000 entries")
@@ -111,7 +110,7 @@ func TestOperatorPages(t *testing.T) {
 	found := o.get("operator", "/operator/institutions?q=SOUTH")
 	checkPage(t, "a search", found, http.StatusOK, "South East College")
 	if strings.Contains(found.Body.String(), "Northern") {
-		t.Error("the search shows an institution that does not match")
+		t.Error("the search shows Northern & Western University, want only institutions that match")
 	}
 	checkPage(t, "a search without a match", o.get("operator", "/operator/institutions?q=nobody"), http.StatusOK, "No institution matches")
 	checkPage(t, "the servers", o.get("operator", "/operator/servers"), http.StatusOK, "one Running", "two Not responding", "sweep of jobs one", "Not yet")
@@ -119,7 +118,7 @@ func TestOperatorPages(t *testing.T) {
 	w := o.followRedirect(t, "operator", o.post("operator", "/operator/institutions/new", form), "/operator/institutions")
 	checkPage(t, "after creating an institution", w, http.StatusOK, "The institution was created", "Third", "THD")
 	if len(o.sent) != 1 || o.sent[0].To.Email != "third@example.org" || !strings.Contains(o.sent[0].Text, "https://vault.example/sign-in") || !strings.Contains(o.sent[0].Text, "Operator Person") {
-		t.Errorf("got the messages %+v, want one message to the owner, with the link to the sign-in and the name of the operator", o.sent)
+		t.Errorf("messages = %+v, want one to the owner, with the link to the sign-in and the name of the operator", o.sent)
 	}
 	form.Set("name", "Fourth")
 	checkPage(t, "a used prefix", o.post("operator", "/operator/institutions/new", form), http.StatusUnprocessableEntity, "belongs to another institution")
@@ -128,11 +127,11 @@ func TestOperatorPages(t *testing.T) {
 	w = o.post("operator", "/operator/institutions/new", form)
 	checkPage(t, "a name in use", w, http.StatusUnprocessableEntity, "looks the same as the name of another institution of this vault, with the prefix THD", "Allow this name")
 	if len(o.sent) != 1 {
-		t.Error("a message was sent for a rejected name")
+		t.Error("a message was sent for a rejected name, want none")
 	}
 	checkPage(t, "an empty form", o.post("operator", "/operator/institutions/new", nil), http.StatusUnprocessableEntity, "The name must have")
 	if len(o.sent) != 1 {
-		t.Error("a message was sent for a rejected form")
+		t.Error("a message was sent for a rejected form, want none")
 	}
 	form.Set("allow_same_name", "1")
 	w = o.followRedirect(t, "operator", o.post("operator", "/operator/institutions/new", form), "/operator/institutions")

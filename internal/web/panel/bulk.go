@@ -54,18 +54,18 @@ type draftPage struct {
 	Archives []*bulkimport.Archive
 	// Step is the name of the current step.
 	Step string
-	// ToCorrect are the rows with problems that a person can correct now. Awaited is the number of
-	// rows that lack only a file that can still be added.
+	// ToCorrect are the rows with problems that a person can correct now. Awaited is the number of rows
+	// whose only problem is a file that was not added yet.
 	ToCorrect []*bulkimport.Row
 	Awaited   int
-	// Uncompared is the number of rows whose name was not compared with the file yet.
+	// Uncompared is the number of rows whose name was not compared with the text of the file yet.
 	Uncompared int
 
 	texts texts
 }
 
-// Path returns the address of a page of the bulk upload. The page "" is the page of the list and
-// the files.
+// Path returns the path of a page of the bulk upload. If page is "", it returns the path of the page of
+// the list.
 func (d *draftPage) Path(page string) string {
 	address := d.Visit.Path("bulk/" + d.UUID)
 	if page != "" {
@@ -83,12 +83,12 @@ func (d *draftPage) Unpacking() bool {
 // for a bulk upload with a template, because its rows need no files.
 func (d *draftPage) NoFiles() bool { return d.Template == nil && len(d.Files) == 0 && !d.Unpacking() }
 
-// Waiting reports whether the bulk upload has no file, or an archive is being unpacked. In both
-// cases, a row without its file is not an error yet.
+// Waiting reports whether NoFiles or Unpacking returns true. In both cases, a missing file is not a
+// problem yet.
 func (d *draftPage) Waiting() bool { return d.NoFiles() || d.Unpacking() }
 
-// Correctable returns the problems of a row that a person can correct now. If Waiting is true, a
-// file that was not added yet is not among these problems.
+// Correctable returns the problems of a row that a person can correct now. If Waiting returns true, it
+// omits the problem of a file that was not added yet.
 func (d *draftPage) Correctable(row *bulkimport.Row) bulkimport.Problems {
 	if !d.Waiting() || row.File != nil || row.FileName == "" {
 		return row.Problems
@@ -110,8 +110,8 @@ func (d *draftPage) sort() {
 	}
 }
 
-// draftOf returns the bulk upload in the path. The error is fault.NotFound if the person cannot see
-// the bulk upload.
+// draftOf returns the bulk upload in the path. The error is fault.NotFound if there is no such bulk
+// upload, or the person may not see it.
 func (p *Panel) draftOf(r *http.Request, v *Visit) (*bulkimport.Draft, error) {
 	id, err := uuid.Parse(r.PathValue("draft"))
 	if err != nil {
@@ -120,11 +120,11 @@ func (p *Panel) draftOf(r *http.Request, v *Visit) (*bulkimport.Draft, error) {
 	return p.BulkImports.ByUUID(r.Context(), v.Institution().ID, v.Person.ID, id.String())
 }
 
-// compareTime is the time for which a page may compare names with files. Only the pages that show
-// the result of all rows do this. The others show earlier results.
+// compareTime is the time within which CompareNames may start to read files.
 const compareTime = 1500 * time.Millisecond
 
-// compare compares names with files for some time.
+// compare compares the names of all rows with their files, for about compareTime. It does nothing for
+// a POST request.
 func (p *Panel) compare(r *http.Request, d *draftPage) (err error) {
 	if d.Uncompared > 0 && r.Method != http.MethodPost {
 		d.Uncompared, err = p.BulkImports.CompareNames(r.Context(), d.Review, d.Rows, compareTime)
@@ -179,9 +179,9 @@ func (p *Panel) draft(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	return p.draw(w, r, page.listPage(), page)
 }
 
-// columnField is the form field that assigns a column of the list to one meaning. At is the index
-// of the chosen column, or -1. Same reports whether all rows may share the value Default. Hint may be
-// "". Control is the name of the form field.
+// columnField is the form field for one meaning, for which a person chooses a column of the list. Control
+// is the name of the form field, and At is the index of the chosen column, or -1. Same reports whether
+// all rows may share one value, which is Default. Hint may be "".
 type columnField struct {
 	Column               sheet.Column
 	Control, Label, Hint string
@@ -190,8 +190,8 @@ type columnField struct {
 	Same                 bool
 }
 
-// columnLabels are the meanings of columns with the keys of their labels and hints. same reports
-// whether all rows may share one value.
+// columnLabels are the meanings of columns, with the keys of their labels and hints. same reports whether
+// all rows may share one value.
 var columnLabels = []struct {
 	column      sheet.Column
 	label, hint string
@@ -258,7 +258,7 @@ func (c *columnPage) UnusedColumns() []bulkimport.UnusedColumn {
 	return c.Review.UnusedColumns(c.Meaning)
 }
 
-// NoDate reports whether the list has no column and no common value for the date of issue.
+// NoDate reports whether there is no column and no common value for the issue date.
 func (c *columnPage) NoDate() bool {
 	_, found := c.Meaning.Columns[sheet.IssueDate]
 	return !found && c.Meaning.Defaults[sheet.IssueDate] == ""
@@ -267,7 +267,7 @@ func (c *columnPage) NoDate() bool {
 // sample returns the beginning of a text from a list.
 func sample(text string) string { return sheet.Excerpt(text, sheet.SampleLength) }
 
-// maxSamples is the maximum number of values in a sample.
+// maxSamples is the maximum number of values that Sample returns.
 const maxSamples = 3
 
 // Recognized returns the number of columns with a meaning.
@@ -282,7 +282,7 @@ func (c *columnPage) Recognized() int {
 // Used returns the number of columns with a meaning or with content.
 func (c *columnPage) Used() int { return c.Recognized() + len(c.UnusedColumns()) }
 
-// Sample returns the beginnings of the first values of a column, without duplicates.
+// Sample returns the beginnings of the first different values of a column, separated by commas.
 func (c *columnPage) Sample(at int) string {
 	var list []string
 	for _, row := range c.Rows[:min(100, len(c.Rows))] {
@@ -296,8 +296,8 @@ func (c *columnPage) Sample(at int) string {
 	return sample(strings.Join(list, ", "))
 }
 
-// columns shows the form for the meanings of the columns. If there is no list, columns redirects to
-// the page of the list and the files.
+// columns shows the form for the meanings of the columns. If there is no list, columns redirects to the
+// page of the list.
 func (p *Panel) columns(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	page, err := p.draftPage(r, v, "columns")
 	if err != nil {

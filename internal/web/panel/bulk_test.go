@@ -36,8 +36,8 @@ func (o *panelTest) stageFile(inst account.Institution) string {
 	return staged.UUID
 }
 
-// createDraft creates a bulk upload of an institution with one row. First, it lets the institution's
-// other bulk uploads expire, so that they do not count toward the limit of open bulk uploads.
+// createDraft creates a bulk upload of an institution, with a list of one row. It first expires all other
+// bulk uploads of the institution, so that they do not count toward the limit of open bulk uploads.
 func (o *panelTest) createDraft(inst account.Institution) *bulkimport.Draft {
 	o.tb.Helper()
 	if err := o.DB.Tx(o.tb.Context(), func(tx *db.Tx) error {
@@ -110,12 +110,12 @@ func TestSingleUpload(t *testing.T) {
 		w := o.sendFiles(o.pathOf("upload"), "file", formFile{"ada.pdf", vaulttest.PDF})
 		page := w.Header().Get("Location")
 		if w.Code != http.StatusSeeOther || !strings.HasPrefix(page, o.pathOf("upload/")) {
-			t.Fatalf("the upload: status = %d, Location = %q, want 303 and the page of the uploaded file: %s", w.Code, page, visibleText(t, w))
+			t.Fatalf("the upload: status = %d, Location = %q; want 303 and the page of the uploaded file: %s", w.Code, page, visibleText(t, w))
 		}
 		w = o.get("issuer", page)
 		checkPage(t, "the preview", w, http.StatusOK, "ada.pdf", "Position of the QR code", "Bottom right", "Top left (no free space)", "Strip", "Issue certificate")
 		if w := o.get("issuer", page+"/page.png"); w.Code != http.StatusOK || w.Header().Get("Content-Type") != "image/png" || !strings.Contains(w.Header().Get("Content-Security-Policy"), "sandbox") {
-			t.Errorf("the picture: status = %d, header %v; want 200 and an image/png in a sandbox", w.Code, w.Header())
+			t.Errorf("the picture: status = %d, header %v; want 200, the type image/png and a policy with sandbox", w.Code, w.Header())
 		}
 		form := url.Values{"certificate_title": {"BSc"}, "full_name": {""}, "applicant_email": {"not an address"}}
 		checkPage(t, "invalid fields", o.post("issuer", page, form), http.StatusUnprocessableEntity, "The name is missing", "This e-mail address has no @")
@@ -136,8 +136,7 @@ func TestSingleUpload(t *testing.T) {
 		if err := d.QueryRowContext(t.Context(), `SELECT wanted_placement, trigger_context FROM certificates`).Scan(&wanted, &context); err != nil || !strings.Contains(wanted, "top-left") || context != "panel_upload" {
 			t.Errorf("the certificate has the placement %s and the context %s (error %v), want top-left and panel_upload", wanted, context, err)
 		}
-		// If the certificate may already exist, the page shows a warning and creates no
-		// certificate.
+		// If the certificate may already exist, the page shows a warning, and no certificate is created.
 		page = o.sendFiles(o.pathOf("upload"), "file", formFile{"ada.pdf", append(vaulttest.PDF, "% other"...)}).Header().Get("Location")
 		w = o.post("issuer", page, form)
 		checkPage(t, "a duplicate", w, http.StatusConflict, "This certificate already exists", "Check the certificates below first")
@@ -165,7 +164,7 @@ func (o *panelTest) checkPlacements(t *testing.T, draft string) {
 	w := o.get("issuer", draft+"/placement")
 	checkPage(t, "the placement of all rows", w, http.StatusOK, "as an example", "Bottom right", "Extra page", "Default (free space on the page)", "Save and continue")
 	if body := w.Body.String(); !strings.Contains(body, ` data-full-name="Ada" data-title="BSc"`) {
-		t.Errorf("the extra page of the example has no texts: %s", body)
+		t.Errorf("the page lacks the texts Ada and BSc for the extra page: %s", body)
 	}
 	checkPage(t, "an invalid placement", o.post("issuer", draft+"/placement", url.Values{"placement": {"exact"}, "x": {"a"}}), http.StatusUnprocessableEntity, "four numbers")
 	checkPage(t, "an unknown placement", o.post("issuer", draft+"/placement", url.Values{"placement": {"middle"}}), http.StatusUnprocessableEntity, "placement must be one of")
@@ -176,7 +175,7 @@ func (o *panelTest) checkPlacements(t *testing.T, draft string) {
 	picture, _, _ := strings.Cut(rest, `"`)
 	picture = html.UnescapeString(picture)
 	if w := o.get("issuer", picture); w.Code != http.StatusOK || w.Header().Get("Content-Type") != "image/png" {
-		t.Errorf("the picture of a row: status = %d, header %v; want 200 and an image/png", w.Code, w.Header())
+		t.Errorf("the picture of a row: status = %d, header %v; want 200 and the type image/png", w.Code, w.Header())
 	}
 	if w := o.get("admin", picture); w.Code != http.StatusNotFound {
 		t.Errorf("the picture of a row for another member: status = %d, want 404", w.Code)
@@ -195,8 +194,8 @@ func (o *panelTest) checkPlacements(t *testing.T, draft string) {
 	checkPage(t, "the row's placement on the page for all rows", o.get("issuer", draft+"/placement"), http.StatusOK, "1 row has its own position", "Row 2")
 }
 
-// A list with a cell that is too long is rejected. If a list with long cells is already stored, its
-// pages are small.
+// A list with a cell that is too long is rejected. The pages of a stored list with long cells are
+// small.
 func TestPagesOfAListWithLongCellsAreSmall(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
@@ -229,8 +228,8 @@ func TestPagesOfAListWithLongCellsAreSmall(t *testing.T) {
 	}
 }
 
-// After a file is removed, the row that names the file has a problem. After another file with the
-// same name is added, the row is valid again.
+// After a file is removed, the row that names the file has a problem. After a file with the same name is
+// added, the row is valid again.
 func TestRemoveFile(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -258,8 +257,8 @@ func TestRemoveFile(t *testing.T) {
 	})
 }
 
-// The pages show the rows that may assign a certificate to the wrong person, with links to these
-// rows, until the rows are skipped.
+// The pages show warnings about rows that may assign a certificate to the wrong person. Skipped rows cause
+// no warnings.
 func TestDoubtfulRowsAreShown(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -278,12 +277,12 @@ func TestDoubtfulRowsAreShown(t *testing.T) {
 		checkPage(t, "the form of a doubtful row", o.get("issuer", draft+"/rows/3"), http.StatusOK, "Please check this row.", "The same file is used by Row 2 , Ada", "Did you mean gmail.com")
 		o.post("issuer", draft+"/rows/3", url.Values{"do": {"skip"}})
 		if text := visibleText(t, o.get("issuer", draft+"/submit")); strings.Contains(text, "used by several") || strings.Contains(text, "misspelled") {
-			t.Errorf("the page still shows a warning about the skipped row: %s", text)
+			t.Errorf("the page still shows a warning after the row was skipped: %s", text)
 		}
 	})
 }
 
-// TestBulkUpload performs all steps of a bulk upload without JavaScript.
+// TestBulkUpload performs all steps of a bulk upload, without the scripts of the pages.
 func TestBulkUpload(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -359,7 +358,7 @@ func TestBulkUpload(t *testing.T) {
 		checkPage(t, "a new bulk upload with the remaining rows", o.get("issuer", w.Header().Get("Location")), http.StatusOK, "All 1", "Cy")
 		var n int
 		if err := d.QueryRowContext(t.Context(), `SELECT count(*) FROM certificates`).Scan(&n); err != nil || n != 3 {
-			t.Errorf("got %d certificates, want 3; error %v", n, err)
+			t.Errorf("got %d certificates, error %v; want 3", n, err)
 		}
 		if w := o.get("admin", w.Header().Get("Location")); w.Code != http.StatusNotFound {
 			t.Errorf("an open bulk upload for another member: status = %d, want 404", w.Code)

@@ -12,18 +12,21 @@ import (
 	"github.com/certvault/certvault/internal/web/body"
 )
 
-// CanAdd reports whether a file can be added for a row, because no file has the name in the row.
+// CanAdd reports whether a file can be added for a row: the row has no file, and its file name does not
+// match several files.
 func (*draftPage) CanAdd(row *bulkimport.Row) bool {
 	return row.File == nil && !slices.ContainsFunc(row.Problems, func(p bulkimport.Problem) bool { return p.Code == bulkimport.CodeManyFiles })
 }
 
-// AddTo returns the address to which the file of a row is sent. The response leads back to this page.
+// AddTo returns the address to which the file of a row is sent. The response redirects to this page of
+// rows.
 func (l *rowsView) AddTo(row *bulkimport.Row) string {
 	_, query, _ := strings.Cut(l.at(l.Page), "?")
 	return l.draftPage.RowPath(row) + "/file?list=1&" + query
 }
 
-// AddTo returns the address to which the file of the row is sent.
+// AddTo returns the address to which the file of the row is sent. The response redirects to the page of
+// the row.
 func (l *rowView) AddTo() string { return l.RowPath(l.Row) + "/file?" + l.query().Encode() }
 
 // Suggestion returns the value that the person probably meant to enter in a field, or "".
@@ -44,8 +47,7 @@ func (l *rowView) Suggestion(c sheet.Column) string {
 	return ""
 }
 
-// addRowFile adds the file of a row under the name in the row, and redirects to the page that
-// contained the form.
+// addRowFile adds the file of a row, and redirects to the page that contained the form.
 func (p *Panel) addRowFile(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	view, err := p.rowView(r, v)
 	if err != nil {
@@ -66,7 +68,8 @@ func (p *Panel) addRowFile(w http.ResponseWriter, r *http.Request, v *Visit) err
 	return p.redirect(w, r, v, strings.TrimSuffix(strings.TrimPrefix(to, v.Path("")+"/"), "?"), "row_file_added", view.Row.Number)
 }
 
-// readRowFile reads the form with the file of a row, and stores the file.
+// readRowFile reads the form with the file of a row, and stores the file. If the row has no file name, it
+// gets that of the file.
 func (p *Panel) readRowFile(r *http.Request, view *rowView) error {
 	form, err := body.OpenForm(r)
 	if err != nil {
@@ -89,12 +92,12 @@ func (p *Panel) readRowFile(r *http.Request, view *rowView) error {
 	return fault.OfField("upload", "bulk_add.choose")
 }
 
-// fileEndings are the endings of the files of certificates.
+// fileEndings are the extensions of files that can become certificates.
 var fileEndings = []string{".pdf", ".jpg", ".jpeg", ".png"}
 
-// wantedName returns the name in a row, with the ending of the uploaded file. The file gets this name,
-// so that it is found as the file of the row. If the row has no name, wantedName returns the name of
-// the uploaded file.
+// wantedName returns the name under which the uploaded file of a row is stored, so that the row refers to
+// the file: the file name in the row with the extension of the uploaded file. If the row has no file
+// name, wantedName returns the name of the uploaded file.
 func wantedName(wanted, uploaded string) string {
 	if wanted == "" {
 		return uploaded

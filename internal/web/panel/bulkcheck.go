@@ -8,7 +8,7 @@ import (
 	"github.com/certvault/certvault/internal/bulkimport"
 )
 
-// ToCheckShown reports whether the page shows rows to check.
+// ToCheckShown reports whether the page shows only rows to check.
 func (l *rowsView) ToCheckShown() bool {
 	_, ok := l.Show.Doubt()
 	return ok
@@ -24,7 +24,8 @@ type doubtKind struct {
 	Rows int
 }
 
-// Kinds returns the filters of the rows to check, except those that select no row.
+// Kinds returns the filters of the rows to check. It omits each kind that selects no row, unless the page
+// shows this kind.
 func (l *rowsView) Kinds() (list []doubtKind) {
 	list = append(list, doubtKind{bulkimport.ShowDoubtful, "bulk_check.all", l.ToCheck()})
 	for _, kind := range bulkimport.Doubts {
@@ -45,7 +46,8 @@ func (l *rowsView) Kind() bulkimport.Doubt {
 // Copies returns the number of rows that would become the same certificate as an earlier row.
 func (d *draftPage) Copies() int { return len(d.Of(bulkimport.ShowDuplicate)) }
 
-// Original returns the first row that would become the same certificate as a duplicate, or nil.
+// Original returns the first row that would become the same certificate as row, or nil if row is not a
+// duplicate.
 func (d *draftPage) Original(row *bulkimport.Row) *bulkimport.Row {
 	original, err := d.Row(row.DuplicateOf)
 	if err != nil {
@@ -54,8 +56,8 @@ func (d *draftPage) Original(row *bulkimport.Row) *bulkimport.Row {
 	return original
 }
 
-// nextFrom sets the next row to the one that followed before the row was changed, if that row is still
-// selected. A corrected row is no longer one of the rows to check, so its place among them is lost.
+// nextFrom sets Next to before.Next if that row is still selected. before is the view before the row was
+// changed. The changed row is no longer selected, so it has no position among the selected rows.
 func (l *rowView) nextFrom(before *rowView) {
 	selected := l.Select(l.Show)
 	if at := slices.IndexFunc(selected, func(row *bulkimport.Row) bool { return row.Number == before.Next.Number }); at >= 0 {
@@ -63,7 +65,7 @@ func (l *rowView) nextFrom(before *rowView) {
 	}
 }
 
-// numbered returns the rows with the numbers in a form.
+// numbered returns the rows whose numbers are in texts. It ignores other texts.
 func (d *draftPage) numbered(texts []string) (list []*bulkimport.Row) {
 	for _, text := range texts {
 		if n, err := strconv.Atoi(text); err == nil {

@@ -12,18 +12,18 @@ import (
 	"github.com/certvault/certvault/internal/pdf/pdftest"
 )
 
-// checkLacks reports texts that a page must not have.
+// checkLacks reports an error for each unwanted text that a page contains.
 func checkLacks(t *testing.T, what, text string, unwanted ...string) {
 	t.Helper()
 	for _, part := range unwanted {
 		if strings.Contains(text, part) {
-			t.Errorf("%s: the page has %q: %s", what, part, text)
+			t.Errorf("%s: the page contains %q, want a page without it: %s", what, part, text)
 		}
 	}
 }
 
-// Rows to check are listed by kind, with the duplicates first. A person accepts a kind or a row, and can
-// check the rows again.
+// Rows to check are sorted by kind, with duplicates first. A person can accept all rows of a kind or one
+// row, and can take back the acceptances.
 func TestRowsAreCheckedByKind(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -34,7 +34,7 @@ func TestRowsAreCheckedByKind(t *testing.T) {
 		checkPage(t, "the rows to check", w, http.StatusOK, "To check 3", "Ready 1", "All 3 Duplicates 1 Addresses 1 Names 1", "This is the same certificate as Row 4 , Zoë Díaz .", "Skip this duplicate", "Use bea@gmail.com", "Rows 3 to check")
 		text := visibleText(t, w)
 		if duplicate, address, name := strings.Index(text, "Row 5 Zoë"), strings.Index(text, "Row 3 Bea"), strings.Index(text, "Row 2 Grace"); duplicate < 0 || duplicate > address || address > name {
-			t.Errorf("the rows are not sorted by kind: %s", text)
+			t.Errorf("the rows are not in the order duplicate, address, name: %s", text)
 		}
 		checkLacks(t, "the duplicate", text, "The same file is used by")
 		if !strings.Contains(w.Body.String(), `<span class="below bulk-warning">This is the same certificate as`) {
@@ -62,14 +62,15 @@ func TestRowsAreCheckedByKind(t *testing.T) {
 		if w := o.post("issuer", draft+"/rows", url.Values{"do": {"accept"}, "show": {"problems"}}); w.Code != http.StatusBadRequest {
 			t.Errorf("accepting rows with errors: status = %d, want 400", w.Code)
 		}
-		// The page of a row leads to the next row to check, even after the row is no longer one of
-		// them.
+		// After a row is accepted, the next row is still the one that followed it in the list of rows to
+		// check.
 		w = o.followRedirect(t, "issuer", o.post("issuer", draft+"/rows/3", url.Values{"do": {"fine"}, "show": {"doubtful"}}), draft+"/rows/2?show=doubtful")
 		checkPage(t, "the next row to check", w, http.StatusOK, "Row 3 was marked as checked.")
 	})
 }
 
-// A missing file is added on the page of the rows and gets the name in the list.
+// A missing file can be added on the page of the rows or on the page of its row. The file gets the name in
+// the list, if there is one.
 func TestFileIsAddedInItsRow(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -78,7 +79,7 @@ func TestFileIsAddedInItsRow(t *testing.T) {
 		w := o.get("issuer", draft+"/rows?show=problems")
 		checkPage(t, "the rows", w, http.StatusOK, "Errors 3", "Add this file")
 		if body := w.Body.String(); !strings.Contains(body, `action="`+draft+`/rows/2/file?list=1&amp;show=problems" enctype="multipart/form-data" id="add-2"`) || strings.Contains(body, `id="add-5"`) {
-			t.Error("the page lacks the form for the file of row 2, or has one for row 5, which has its file")
+			t.Error("the page lacks the form to add the file of row 2, or has a form for row 5, whose file exists")
 		}
 		w = o.followRedirect(t, "issuer", o.sendFiles(draft+"/rows/2/file?list=1&show=problems", "upload", formFile{"scan 17.pdf", pdftest.Page("Ada")}), draft+"/rows?show=problems")
 		checkPage(t, "after the file of row 2", w, http.StatusOK, "The file of row 2 was added.", "Errors 2", "Row 3 Bea")
@@ -90,7 +91,6 @@ func TestFileIsAddedInItsRow(t *testing.T) {
 	})
 }
 
-// The ending of an uploaded file replaces the ending in the list.
 func TestWantedName(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ wanted, uploaded, want string }{
@@ -102,20 +102,21 @@ func TestWantedName(t *testing.T) {
 	}
 }
 
-// The step of the columns says what was recognized, and warns once about a missing date.
+// The page of the columns shows the number of recognized columns until the columns are saved. It shows one
+// warning about a missing issue date.
 func TestRecognizedColumns(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
 	draft := o.post("issuer", o.pathOf("bulk"), nil).Header().Get("Location")
 	if body := o.get("issuer", draft).Body.String(); !strings.Contains(body, `data-both="Upload list and files"`) {
-		t.Error("the button of the list does not say that it uploads both")
+		t.Error("the button of the list lacks the label for an upload of the list and files")
 	}
 	list := "Title,Name,Email,File,Room\nBSc,Ada,ada@example.org,ada.pdf,12\n"
 	o.followRedirect(t, "issuer", o.sendFiles(draft+"/list", "list", formFile{"class.csv", []byte(list)}), draft+"/columns")
 	w := o.get("issuer", draft+"/columns")
 	checkPage(t, "the columns", w, http.StatusOK, "Recognized columns: 4 of 5.", "No column is used for the issue date.")
 	if body := w.Body.String(); !strings.Contains(body, `<button type="submit" form="mapping">Save and review rows</button>`) || !strings.Contains(body, `data-date-hint hidden>`) {
-		t.Error("the page lacks the button beside the sentence, or shows the hint about the date together with the warning")
+		t.Error("the page lacks the button to save the columns, or does not hide the hint about the date")
 	}
 	o.post("issuer", draft+"/columns", fourColumns)
 	checkLacks(t, "the columns after they were saved", visibleText(t, o.get("issuer", draft+"/columns")), "Recognized columns")
@@ -129,7 +130,7 @@ func TestPositionStepIsDone(t *testing.T) {
 	w := o.get("issuer", draft+"/placement")
 	checkPage(t, "the position", w, http.StatusOK, "Save and continue")
 	if strings.Contains(w.Body.String(), `">Continue</a>`) {
-		t.Error("the page has a second way to continue")
+		t.Error("the page also has a link to continue, want only the button")
 	}
 	w = o.get("issuer", draft+"/submit")
 	checkLacks(t, "the steps before", visibleText(t, w), "Position (done)")
@@ -137,7 +138,8 @@ func TestPositionStepIsDone(t *testing.T) {
 	checkPage(t, "the summary", w, http.StatusOK, "Position (done)", "Automatic: free space on the page")
 }
 
-// Saved corrections lead back to the same page of the list, or to the last one.
+// After corrections are saved, the same page of the list is shown, or the last page if there are fewer
+// pages now.
 func TestCorrectionsKeepThePage(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
@@ -149,7 +151,7 @@ func TestCorrectionsKeepThePage(t *testing.T) {
 	draft := o.beginBulk(t, list.String(), fourColumns)
 	w := o.get("issuer", draft+"/rows?show=problems&page=2")
 	if !strings.Contains(w.Body.String(), `<input type="hidden" name="page" value="2">`) {
-		t.Error("the form does not send its page")
+		t.Error("the form lacks the control with the number of the page")
 	}
 	form := url.Values{"do": {"fix"}, "show": {"problems"}, "page": {"2"}, "r102-email": {"a@example.org"}}
 	o.followRedirect(t, "issuer", o.post("issuer", draft+"/rows", form), draft+"/rows?page=2&show=problems")
@@ -157,7 +159,8 @@ func TestCorrectionsKeepThePage(t *testing.T) {
 	o.followRedirect(t, "issuer", o.post("issuer", draft+"/rows", form), draft+"/rows?show=problems")
 }
 
-// A row that was opened from the summary has the suggested address, and leads back to the summary.
+// The page of a row that was opened from the summary suggests an address. After a correction, it redirects
+// to the summary.
 func TestRowOfTheSummary(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
@@ -172,7 +175,7 @@ func TestRowOfTheSummary(t *testing.T) {
 	checkLacks(t, "the summary after the correction", visibleText(t, w), "misspelled")
 }
 
-// The position of one row is saved by a button beside its choices.
+// The button that saves the position of one row comes before the picture of the page.
 func TestButtonIsBesideThePosition(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
@@ -184,14 +187,13 @@ func TestButtonIsBesideThePosition(t *testing.T) {
 	}
 }
 
-// The step of the files shows the progress of the unpacking: the last event has the final state of the
-// step.
+// The last event about the unpacking contains the final state of the step of the files.
 func TestEventsOfUnpacking(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
 	draft := o.beginBulk(t, "Title,Name,Email,File\nBSc,Ada,ada@example.org,ada.pdf\nBSc,Bea,bea@example.org,bea.pdf\n", fourColumns, personPage("Ada"))
 	w := o.get("issuer", draft+"/events")
 	if w.Header().Get("Content-Type") != "text/event-stream" || !strings.Contains(w.Body.String(), `{"state":"wrong","text":"1 missing","finished":true}`) {
-		t.Errorf("the events: header %v, body %s; want the finished step with 1 missing file", w.Header(), w.Body)
+		t.Errorf("the events: header %v, body %s; want an event stream with the finished step and 1 missing file", w.Header(), w.Body)
 	}
 }

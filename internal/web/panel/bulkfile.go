@@ -58,22 +58,21 @@ func (l *filesView) at(page int) string {
 	return l.Path("files") + "?" + q.Encode()
 }
 
-// These are the values of Show. Another value selects all files.
+// These are the values of filesView.Show. Any other value selects all files.
 const (
 	showUnused  = "unused"
 	showRefused = "refused"
 )
 
-// MissingShown returns the first rows whose file is missing. MoreMissing returns the number of the
-// others.
+// MissingShown returns the first rows whose file is missing, at most maxMissing.
 func (l *filesView) MissingShown() []*bulkimport.Row {
 	return l.Missing[:min(len(l.Missing), maxMissing)]
 }
 
-// MoreMissing returns the number of rows after those of MissingShown.
+// MoreMissing returns the number of rows whose file is missing and that MissingShown does not return.
 func (l *filesView) MoreMissing() int { return max(0, len(l.Missing)-maxMissing) }
 
-// maxMissing is the maximum number of rows without a file that a page names.
+// maxMissing is the maximum number of rows without a file that a page shows.
 const maxMissing = 50
 
 // filesView returns the view that a request selects.
@@ -103,8 +102,8 @@ func (d *draftPage) filesView(r *http.Request) *filesView {
 	return l
 }
 
-// draftFiles shows the step of the files: the form to add files, and one page of the files. With
-// each file it shows the rows that refer to the file.
+// draftFiles shows the step of the files: the form to add files, and one page of the list of files. The
+// list shows the rows that refer to each file.
 func (p *Panel) draftFiles(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	page, err := p.draftPage(r, v, "files")
 	if err != nil {
@@ -126,7 +125,7 @@ func (p *Panel) removeFile(w http.ResponseWriter, r *http.Request, v *Visit) err
 	if err != nil {
 		return errForm
 	}
-	// After a second click, the file is already removed.
+	// If a person clicks twice, the second request finds that the file is already removed.
 	if err := p.BulkImports.RemoveFile(r.Context(), d, id); err != nil && !fault.Is(err, fault.NotFound) {
 		return err
 	}

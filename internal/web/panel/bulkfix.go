@@ -11,7 +11,7 @@ import (
 	"github.com/certvault/certvault/internal/sheet"
 )
 
-// changeRows corrects, accepts or skips several rows, or takes back the acceptance of rows.
+// changeRows corrects, accepts or skips several rows, or takes back the acceptance of all rows.
 func (p *Panel) changeRows(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	switch r.PostForm.Get("do") {
 	case "fix":
@@ -25,7 +25,7 @@ func (p *Panel) changeRows(w http.ResponseWriter, r *http.Request, v *Visit) err
 	}
 }
 
-// fixRows saves the corrections of a page with several rows, and skips or accepts the marked rows.
+// fixRows saves the corrections of a form with several rows, and skips or accepts the rows marked there.
 func (p *Panel) fixRows(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	page, err := p.draftPage(r, v, "rows")
 	if err != nil {
@@ -59,7 +59,8 @@ func (p *Panel) fixRows(w http.ResponseWriter, r *http.Request, v *Visit) error 
 	return p.redirect(w, r, v, to, "rows_saved")
 }
 
-// fixesOf returns the corrections and the skipped rows of a form with several rows.
+// fixesOf returns the corrections in a form with several rows, by row number, and the numbers of the rows
+// to skip.
 func fixesOf(form url.Values) (texts map[int]map[sheet.Column]string, skip []int) {
 	texts = map[int]map[sheet.Column]string{}
 	for _, text := range form["skip_row"] {
@@ -84,8 +85,8 @@ func fixesOf(form url.Values) (texts map[int]map[sheet.Column]string, skip []int
 	return texts, skip
 }
 
-// skipRows skips all rows with problems, all duplicates of other rows, or all rows whose
-// certificate already exists. It redirects to the page that contained the form.
+// skipRows skips all rows with problems, all duplicates of earlier rows, or all rows whose certificate
+// already exists. It redirects to the page that contained the form.
 func (p *Panel) skipRows(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	d, err := p.draftOf(r, v)
 	if err != nil {

@@ -18,12 +18,12 @@ type placeView struct {
 	*draftPage
 	*placing
 
-	// File is the example. If no file is usable, File and placing are nil.
+	// File is the example. If no file can be used as an example, File and placing are nil.
 	File *bulkimport.File
 }
 
-// example returns the file on which the placement is shown: the file of the first valid row that is
-// not skipped, or else the first usable file, or nil if no file is usable.
+// example returns the file on which the placement is shown: the file of the first valid row that is not
+// skipped. If there is none, it returns the first file that was not refused, or nil.
 func (d *draftPage) example() *bulkimport.File {
 	for _, row := range d.Rows {
 		if !row.Skipped && len(row.Problems) == 0 && row.File != nil {
@@ -38,7 +38,7 @@ func (d *draftPage) example() *bulkimport.File {
 	return nil
 }
 
-// rowDefault returns the key of the text about the default choice on the page of a row.
+// rowDefault returns the key of the text about the default placement on the page of a row.
 func (d *draftPage) rowDefault() string {
 	if d.Wanted != nil {
 		return rowDefaultPlace
@@ -174,7 +174,7 @@ func (p *Panel) draftStamped(w http.ResponseWriter, r *http.Request, v *Visit) e
 	return p.stamped(w, r, v, f, defaultWanted)
 }
 
-// draftInk sends an image of the content of a page of a file of a bulk upload.
+// draftInk sends an image that shows where a page of a file of a bulk upload has content.
 func (p *Panel) draftInk(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	_, f, err := p.draftFile(r, v)
 	if err != nil {
@@ -183,7 +183,7 @@ func (p *Panel) draftInk(w http.ResponseWriter, r *http.Request, v *Visit) error
 	return p.ink(w, r, v, f)
 }
 
-// draftFile returns the bulk upload and its file in the path.
+// draftFile returns the bulk upload and the file that are in the path.
 func (p *Panel) draftFile(r *http.Request, v *Visit) (*bulkimport.Draft, *cert.File, error) {
 	d, err := p.draftOf(r, v)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/certvault/certvault/internal/sheet"
 )
 
-// listMessage returns the message for a problem of a text from a list. Dates in a list may have
-// more formats than dates in a form.
+// listMessage returns the message for a problem of a text from a list. Dates have messages of their own,
+// because a list may contain dates in several formats.
 func (t texts) listMessage(p bulkimport.Problem, text string) string {
 	if isTemplateProblem(p.Problem) && p.Code != bulkimport.CodeLostCharacter {
 		return t.templateMessage(p.Problem, text)
@@ -55,8 +55,8 @@ func (t texts) rowMessage(row *bulkimport.Row, p bulkimport.Problem) string {
 	return t.listMessage(p, text)
 }
 
-// resultMessage returns the reasons why a row became no certificate, or why its certificate failed.
-// Otherwise it returns "".
+// resultMessage returns the reasons why there is no certificate of a row, or why the certificate failed.
+// If there is no reason, it returns "".
 func (t texts) resultMessage(r *bulkimport.Result) string {
 	if len(r.Reasons) == 0 {
 		return t.domain(r.Error)
@@ -68,8 +68,8 @@ func (t texts) resultMessage(r *bulkimport.Result) string {
 	return strings.Join(list, " ")
 }
 
-// columnMessage returns the message for a problem of the meaning of a column or of a corrected row,
-// and the control of the form to which the message belongs.
+// columnMessage returns the message for a problem of the meaning of a column or of a correction of a row,
+// and the name of the control to which the message belongs.
 func (t texts) columnMessage(p bulkimport.Problem, form url.Values) (control, text string) {
 	control = controlOfColumn(p.Column)
 	if p.Row > 0 {
@@ -91,7 +91,7 @@ func (t texts) columnMessage(p bulkimport.Problem, form url.Values) (control, te
 	}
 }
 
-// rowControl returns the name of the control for a field of a row on a page with several rows.
+// rowControl returns the name of the control for a field of a row in a form with several rows.
 func rowControl(number int, column sheet.Column) string {
 	return fmt.Sprintf("r%d-%s", number, controlOfColumn(column))
 }

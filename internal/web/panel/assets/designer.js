@@ -1,6 +1,6 @@
 // The designer of templates. It shows the fields of a page in one SVG whose unit is the point, so the
-// zoom is only the width of the SVG. The vault draws the outline of each text as it will be printed:
-// with its font, its fallback fonts and its size. While a field is dragged, only transforms change.
+// zoom changes only the size of the SVG. The vault draws the outline of each text with the fonts and the
+// size that the certificate will have. While fields are moved, only transforms change.
 
 const NS = "http://www.w3.org/2000/svg";
 const MM = 72 / 25.4;
@@ -39,15 +39,15 @@ const icons = {
 };
 const icon = (name) => svg("svg", { viewBox: "0 0 24 24", "aria-hidden": "true" }, svg("path", { d: icons[name] ?? icons.text }));
 
-// The state. shapes are the drawn texts. problems and warnings are those of the saved layout. locked and
-// hidden are not saved.
+// shapes has the drawn texts, by the ids of their fields. problems and warnings are those of the saved
+// layout. locked and hidden have ids of fields, and are not saved.
 let layout = data.layout;
 let { name, revision, problems, warnings } = data;
 let page = 1;
 let zoom = 1;
 let { sample } = data;
 let own = "";
-let row = null; // of the person's own list
+let row = null; // the chosen row of the uploaded list, or null
 let isReal = false;
 let stopped = false;
 const shapes = new Map();
@@ -64,7 +64,7 @@ const isText = (f) => f.kind !== "qr" && !isPicture(f);
 const titleOf = (f) => f.label || (f.kind === "column" && f.text?.match(/\{column:([^{}]+)\}/)?.[1]) || (f.kind === "text" && f.text && !/^\{\w+\}$/.test(f.text) ? f.text.slice(0, 40) : t(`kind_${f.kind}`));
 const iconOf = (f) => (f.kind === "image" && f.image === "logo" ? "logo" : f.kind === "date" && f.text === "{expiry}" ? "expiry" : f.kind);
 
-// The notice about the last action stays until the first change. Each note can be closed.
+// Each note gets a button to close it.
 for (const note of document.querySelectorAll("#main > .note")) {
   note.append(html("button", { type: "button", class: "quiet small d-close", onclick: () => note.remove() }, t("close")));
 }
@@ -77,7 +77,7 @@ function announce(text) {
 const announcePlace = (f) => announce(t("says_place", { field: titleOf(f), x: mm(f.box[0]), y: mm(f.box[1]) }));
 const announceSize = (f) => announce(t("says_size", { field: titleOf(f), w: mm(f.box[2]), h: mm(f.box[3]) }));
 
-// ---- Changes, and how they are undone and saved
+// ---- Changing, undoing and saving
 const done = [];
 const undone = [];
 let merging = { key: "", time: 0 };
@@ -88,7 +88,8 @@ function remember(state = snapshot()) {
   undone.length = 0;
 }
 
-// change changes the layout. Changes with the same key in quick succession are undone together.
+// change calls f, which changes the layout or the name of the template. Changes with the same key are
+// undone together if each follows the previous one within one second.
 function change(f, key = "") {
   document.querySelector("#main > .note[role=status]")?.remove();
   const now = performance.now();
@@ -135,7 +136,7 @@ const says = (id, text, bad = false) => {
 const post = (path, body, signal) => fetch(`${base}${path}`, { method: "POST", headers: { "Content-Type": "application/json", Accept: "application/json" }, body: JSON.stringify(body), signal });
 const isJSON = (response) => response.headers.get("Content-Type")?.startsWith("application/json");
 
-// send saves the layout. It returns whether everything is saved.
+// send saves the layout and the name, and reports whether there are no unsaved changes.
 async function send() {
   clearTimeout(saveTimer);
   if (saving || stopped) return false;
@@ -226,7 +227,7 @@ const place = (f, dx = 0, dy = 0) => {
   return `translate(${round(x + dx)} ${round(y + dy)})${f.rotate ? ` rotate(${f.rotate} ${round(w / 2)} ${round(h / 2)})` : ""}`;
 };
 
-// The QR code of the designer only shows the place. The vault draws the real one.
+// This drawing only shows the place of the QR code. The vault draws the real code.
 const code = (() => {
   const n = 29, on = (x, y) => {
     for (const [cx, cy] of [[0, 0], [n - 7, 0], [0, n - 7]]) {
@@ -242,7 +243,7 @@ const code = (() => {
 
 function createGroup(f) {
   const hit = svg("rect", { class: "hit" });
-  // A signature shows a scribble, because only its owner may see the picture.
+  // A signature is shown as a symbol, because a member sees only the picture of their own signature.
   const ink = f.kind === "signature" ? svg("path", { d: icons.signature, fill: "none", stroke: "#1a1a1a" }) : isPicture(f) ? svg("image") : svg("path", { class: "ink" });
   const node = svg("g", { class: "f", tabindex: "0", role: "button", "data-id": f.id });
   if (f.kind === "qr") {
@@ -317,8 +318,8 @@ function drawInk() {
   }
 }
 
-// problemsOf returns the problems of a field: those of its text with the sample, and those of the
-// saved layout.
+// problemsOf returns the problems of a field, without duplicates: the problem of its text with the chosen
+// sample, and the problems of the field in the saved layout.
 const problemsOf = (f) => [...(shapes.get(f.id)?.problem && isText(f) ? [shapes.get(f.id).problem] : []), ...problems.filter((p) => p.field === f.id && !(p.code === shapes.get(f.id)?.problem?.code && p.detail === shapes.get(f.id)?.problem?.detail))];
 const propertyOf = (p) => ({ field_invalid: p.detail, placeholder: "text", qr_too_small: "box", qr_covered: "box", qr_not_readable: "box" })[p.code];
 
@@ -389,7 +390,7 @@ const rotated = (dx, dy, degrees) => {
   return [dx * Math.cos(a) - dy * Math.sin(a), dx * Math.sin(a) + dy * Math.cos(a)];
 };
 
-// lines returns the coordinates to which an edge or a center snaps, along the axis 0 or 1.
+// lines returns the coordinates to which edges and centers snap, for the axis 0 (x) or 1 (y).
 function lines(axis, moving) {
   const s = size(), length = axis ? s.height : s.width, out = [0, MARGIN, length / 2, length - MARGIN, length];
   for (const f of onPage()) {
@@ -449,7 +450,7 @@ function move(e) {
   frame ||= requestAnimationFrame(step);
 }
 
-// step applies the last movement of the pointer, at most once in a frame.
+// step applies the last movement of the pointer. move requests it at most once per frame.
 function step() {
   frame = 0;
   if (!dragging) return;
@@ -645,7 +646,8 @@ function insert(fields) {
     layout.fields.push(f);
   }
 }
-// free returns the place of a new field: that of its box, below it, or above it, whichever covers the fewest fields.
+// free returns the box of a new field: the given box, or a box below or above it on the page. It chooses
+// the box that overlaps the fewest fields.
 function free([x, y, w, h]) {
   const others = onPage().map((f) => bounds([f])), places = [];
   for (let at = y; at + h <= size().height; at += h) places.push(at);
@@ -702,7 +704,7 @@ function paste() {
     put(list);
     sessionStorage.setItem(shelf, JSON.stringify(list.map((f) => ({ ...f, box: [f.box[0] + 12, f.box[1] + 12, f.box[2], f.box[3]] }))));
   } catch {
-    // The clipboard has data of another version of this page.
+    // Another version of this page stored the fields, or the browser does not store them.
   }
 }
 
@@ -737,7 +739,7 @@ function arrange(how) {
   announce(t("says_arranged"));
 }
 
-// ---- The lists: what can be added, pages, fields, samples
+// ---- The lists of kinds of fields, pages, fields and samples
 at("kinds").append(...["name", "title", "date", "expiry", "reference", "details", "column", "institution", "text", "image", "logo", "signature", "qr"].map((kind) =>
   html("li", {}, html("button", { type: "button", class: "quiet", "data-add": kind, onclick: () => { if (kind !== "qr" || !layout.fields.some((f) => f.kind === "qr")) add(kind); else select([layout.fields.find((f) => f.kind === "qr").id], { focus: true }); } }, icon(kind), t(`add_${kind}`)))));
 function setPage(n) {
@@ -834,7 +836,7 @@ function drawProblems() {
   for (const f of onPage()) groups.get(f.id)?.node.classList.toggle("bad", all.some((p) => p.field === f.id));
   const list = at("todo");
   if (!list) return;
-  // Problems of only the sample do not prevent publishing, so they are not listed.
+  // A problem of the sample does not prevent publishing, so it is not in this list.
   const items = (found) => found.map((p) => html("li", {}, p.field ? html("button", { type: "button", class: "link", onclick: () => select([p.field], { focus: true }) }, labelled(p)) : labelled(p)));
   list.replaceChildren(...items(problems));
   at("todo-part").hidden = !problems.length;
@@ -873,7 +875,7 @@ at("own").addEventListener("input", () => {
   ownTimer = setTimeout(() => setSample(data.samples[0].name, at("own").value.trim()), 250);
 });
 
-// ---- The rows of a list. The vault reads it, and does not store it.
+// ---- The rows of an uploaded list, which the vault does not store
 const dialog = at("list-dialog");
 at("own-list").onclick = () => dialog.showModal();
 at("list-close").onclick = () => dialog.close();
@@ -885,7 +887,7 @@ at("list-form").addEventListener("submit", async (e) => {
   submit.disabled = true;
   problem.hidden = true;
   try {
-    await saveNow(); // the vault looks for the columns of the saved fields
+    await saveNow(); // the vault reads the columns that the saved fields use
     const response = await fetch(`${base}/list`, { method: "POST", headers: { Accept: "application/json" }, body: form });
     const answer = isJSON(response) ? await response.json() : {};
     if (response.ok && answer.rows) {
@@ -916,7 +918,7 @@ function showRows({ rows, longest }) {
 let shown = "";
 const controls = [];
 
-// control returns a labelled control for a value of the selected fields, with its problem.
+// control returns a control for a value, with its label and an element for its problem.
 function control(label, property, node, read, more = {}) {
   const id = `p-${controls.length}`, problem = html("p", { class: "problem", id: `${id}-problem`, hidden: true });
   node.id = more.id ?? id;
@@ -1104,7 +1106,8 @@ function fieldProps(fields) {
   return parts;
 }
 
-// syncProps shows the current values in the controls, except in the one that is being used.
+// syncProps shows the current values in the controls. If all is false, it does not change the focused
+// control.
 function syncProps(all = false) {
   const [f] = chosen();
   if (dragging) return;
@@ -1135,13 +1138,13 @@ function syncProps(all = false) {
 
 // ---- Zoom and rulers
 const scroll = at("scroll");
-// setZoom keeps the middle of the view where it is.
+// setZoom sets the zoom. The center of the view stays the same.
 function setZoom(z) {
   zoom = clamp(z, .1, 6);
   const s = size(), sheet = at("sheet"), view = scroll.getBoundingClientRect(), before = sheet.getBoundingClientRect();
   const middle = [view.left + view.width / 2, view.top + view.height / 2];
   const part = [(middle[0] - before.left) / before.width, (middle[1] - before.top) / before.height];
-  sheet.style.width = `${s.width * zoom}px`; // CSSOM, which the policy allows
+  sheet.style.width = `${s.width * zoom}px`; // the Content-Security-Policy forbids style attributes, but not this
   sheet.style.height = `${s.height * zoom}px`;
   const after = sheet.getBoundingClientRect();
   scroll.scrollBy(after.left + part[0] * after.width - middle[0], after.top + part[1] * after.height - middle[1]);
@@ -1219,7 +1222,7 @@ async function real() {
       note.textContent = answer.problems?.map(labelled).join(" ") || answer.message || t("draw_failed");
       return;
     }
-    const image = await createImageBitmap(await response.blob()); // img-src allows no blob: address
+    const image = await createImageBitmap(await response.blob()); // the Content-Security-Policy allows no blob: URL
     canvas.width = image.width;
     canvas.height = image.height;
     canvas.getContext("2d").drawImage(image, 0, 0);

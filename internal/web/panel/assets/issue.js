@@ -1,5 +1,5 @@
-// The form for one certificate from a template: a picture of the certificate with the typed texts, drawn
-// by the vault, and the problems of the texts beside their fields.
+// The form for one certificate from a template. It shows a picture of the certificate with the typed
+// texts, which the vault draws, and the problems of the texts next to their controls.
 
 import "./sendlabel.js";
 
@@ -9,7 +9,7 @@ const sample = form.querySelector(".stage img");
 const says = form.querySelector("[data-says]");
 form.querySelector("[data-show]").hidden = true;
 
-// mark shows the problems of texts beside their controls, and removes the problems that it showed before.
+// mark shows problems next to their controls, after removing the problems that it showed before.
 const mark = (problems) => {
   for (const old of form.querySelectorAll("[data-live]")) {
     const control = document.getElementById(old.dataset.live);
@@ -46,7 +46,7 @@ const draw = async () => {
       says.textContent = answer.problems?.length ? form.dataset.problem : answer.message || form.dataset.failed;
       return;
     }
-    const picture = await createImageBitmap(await response.blob()); // img-src allows no blob: address
+    const picture = await createImageBitmap(await response.blob()); // the Content-Security-Policy allows no blob: URL
     if (own.signal.aborted) return;
     canvas.width = picture.width;
     canvas.height = picture.height;
@@ -61,7 +61,7 @@ const draw = async () => {
 };
 
 form.addEventListener("input", (event) => {
-  // A problem that the page showed when it was loaded may not apply to the changed text.
+  // A problem that the page contained when it was loaded may not apply to the changed text.
   const old = document.getElementById(`${event.target.id}-problem`);
   if (old) {
     old.remove();

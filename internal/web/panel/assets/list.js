@@ -1,5 +1,5 @@
-// The list of certificates: the selection, and the keys j, k and x. The list works without this
-// module: the style shows the actions once a row is selected.
+// The lists of certificates and of applications: the selection of rows, and the keys j, k and x. Rows
+// can be selected without this module, because the style sheet shows the actions.
 import { singleKeys, typing } from "./palette.js";
 
 for (const form of document.querySelectorAll("form.many")) {
@@ -9,7 +9,7 @@ for (const form of document.querySelectorAll("form.many")) {
   let last = null;
   const show = () => {
     const n = rows.filter((row) => row.checked).length;
-    if (!all) return; // a list in which nothing can be selected
+    if (!all) return; // the rows of the list cannot be selected
     all.checked = n === rows.length;
     all.indeterminate = n > 0 && n < rows.length;
     count.textContent = form.dataset.selected.replace("{n}", n.toLocaleString(document.documentElement.lang));
@@ -19,7 +19,8 @@ for (const form of document.querySelectorAll("form.many")) {
     if (event.target === all) for (const row of rows) row.checked = all.checked;
     show();
   });
-  // With the shift key, a click selects all rows since the last click.
+  // A click with the shift key also selects or deselects the rows between this row and the row of the
+  // last click.
   form.addEventListener("click", (event) => {
     const at = rows.indexOf(event.target);
     if (at < 0) return;
@@ -49,7 +50,7 @@ for (const form of document.querySelectorAll("form.many")) {
   });
 }
 
-// Empty fields are not sent, so that the address of a filtered list stays short.
+// Empty fields are not sent, so that the URL of a filtered list stays short.
 for (const form of document.querySelectorAll("form.finder")) {
   form.addEventListener("submit", () => {
     for (const field of form.elements) field.disabled = field.name !== "" && field.value === "";

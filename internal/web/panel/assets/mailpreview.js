@@ -1,4 +1,4 @@
-// The preview of the mail follows the typed text. Without this module, a button shows the preview.
+// The preview of the mail shows the typed text. Without this module, a button loads the preview.
 const form = document.querySelector("[data-mail-text]");
 const frame = document.querySelector("[data-mail-preview]");
 
@@ -12,7 +12,7 @@ if (form && frame) {
   const show = () => {
     const query = new URLSearchParams(new FormData(form));
     query.set("draft", "1");
-    // The new preview replaces the old one in the history of the browser, so that "back" leaves the page.
+    // replace adds no entry to the history of the browser, so that "back" leaves the page.
     frame.contentWindow.location.replace(`${path}?${query}`);
     unsaved.hidden = false;
   };

@@ -1,18 +1,18 @@
-// Keyboard shortcuts of all pages of the panel: the palette, the search and the help. The pages work
-// without this module; the field in the header finds certificates too.
+// The keyboard shortcuts of all pages of the panel, the palette that lists the pages, and the help about
+// the shortcuts. Without this module, people use the navigation and the search fields.
 
 const palette = document.getElementById("palette");
 const help = document.getElementById("shortcuts");
 const store = "certvault-single-keys";
 
-// typing reports whether a key must not be used as a shortcut, because the focus is in a control that uses
-// the key, a dialog is open, a modifier key is pressed, or another handler has used the key.
+// typing reports whether a key must not be used as a shortcut. This is the case if the focus is in a text
+// field or a menu, a dialog is open, the key is pressed with Ctrl, Alt or Meta, or another handler used it.
 export const typing = (event) =>
   event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]") ||
   event.target.closest("input:not([type=checkbox], [type=radio]), select, textarea, [contenteditable]");
 
-// singleKeys reports whether shortcuts of a single key are on. A person can turn them off, for example
-// if software for speech input types letters (WCAG 2.1.4).
+// singleKeys reports whether shortcuts of a single key are on. A person can turn them off (WCAG 2.1.4),
+// because software for speech input may type letters by mistake.
 export const singleKeys = () => {
   try {
     return localStorage.getItem(store) !== "off";
@@ -108,7 +108,7 @@ if (palette) {
     try {
       localStorage.setItem(store, single.checked ? "on" : "off");
     } catch {
-      // The browser stores nothing, so the choice applies to this page only.
+      // The browser does not store the choice, so the choice has no effect.
     }
   });
 }

@@ -1,6 +1,5 @@
-// Functions of the panel that need a script.
-
-// Times are shown in the time zone of the browser. The title has the time in UTC.
+// An exact time is shown in the time zone of the browser, and its title contains the time in UTC. The
+// title of a relative time contains both times.
 const local = new Intl.DateTimeFormat(document.documentElement.lang, { dateStyle: "long", timeStyle: "short" });
 for (const time of document.querySelectorAll("time[data-at]")) {
   const at = local.format(new Date(time.dateTime));
@@ -8,7 +7,8 @@ for (const time of document.querySelectorAll("time[data-at]")) {
   else time.title = `${at} (${time.title})`;
 }
 
-// A time in a form is shown in the time zone of the browser, and sent in UTC. Without a script, it is in UTC.
+// A time in a form is entered in the time zone of the browser and sent in UTC. Without a script, the
+// person enters it in UTC.
 document.documentElement.dataset.zone = "local";
 for (const field of document.querySelectorAll("[data-utc]")) {
   const utc = document.getElementById(field.dataset.utc);
@@ -28,8 +28,8 @@ for (const picker of document.querySelectorAll("[data-picks]")) {
   });
 }
 
-// A colour picker beside the field of a colour code. The picker sets the field, and a code that is
-// typed in the field sets the picker.
+// A color picker next to the field for a color code. The picker sets the field, and a valid code in the
+// field sets the picker.
 for (const picker of document.querySelectorAll("[data-picks-for]")) {
   const field = document.getElementById(picker.dataset.picksFor);
   picker.hidden = false;
@@ -40,8 +40,8 @@ for (const picker of document.querySelectorAll("[data-picks-for]")) {
   });
 }
 
-// The progress of a batch or a task arrives as server-sent events. If no events arrive, the page
-// is reloaded instead, because a proxy may reject or buffer events.
+// The progress of a bulk upload, a certificate or a task arrives as server-sent events. If no events
+// arrive, the page is reloaded instead, because a proxy may reject or buffer events.
 for (const area of document.querySelectorAll("[data-progress]")) {
   const source = new EventSource(area.dataset.progress);
   let failed = 0;
@@ -67,7 +67,7 @@ for (const area of document.querySelectorAll("[data-progress]")) {
   });
 }
 
-// A preview shows the text of a field while the person types.
+// A preview shows the text of a field while a person types.
 for (const field of document.querySelectorAll("[data-mirror]")) {
   const preview = document.getElementById(field.dataset.mirror);
   field.addEventListener("input", () => { preview.textContent = field.value; });

@@ -1,6 +1,6 @@
-// The control for the position of a stamp. It shows the page as the vault would stamp it, for each
-// choice, and lets the person move and resize the stamp on the page. The vault draws every picture.
-// While the stamp is moved, a copy of the stamp from the last picture moves over the plain page.
+// The control for the position of a stamp. The vault draws a picture of the stamped page for each
+// choice. A person can also move and resize the stamp on the page. Meanwhile, the page without a stamp
+// is shown with a copy of the stamp from the last picture.
 
 const step = 0.005;
 const largeStep = 0.05;
@@ -17,19 +17,19 @@ export function start(area) {
   const frame = Object.assign(document.createElement("button"), { type: "button", className: "frame", hidden: true });
   const handle = Object.assign(document.createElement("span"), { className: "handle" });
   frame.append(handle);
-  // pictures has, for each page number, the bitmap of the page without a stamp and a canvas with hatching
-  // over its content. last is the last stamped page, with the box of the stamp.
+  // pictures has, by page number, the bitmap of the page without a stamp, and a canvas with red stripes
+  // where the page has content. last is the last stamped page, with the box of the stamp.
   const pictures = new Map();
   let last = null;
   let request = null;
   let timer = 0;
-  // moving is the box of the stamp while the last picture shows it elsewhere, or null. dragging
-  // reports whether a pointer moves it.
+  // moving is the box of the moved stamp until a picture shows the stamp there, or null. dragging reports
+  // whether a pointer is moving or resizing the stamp.
   let moving = null;
   let dragging = false;
 
   for (const button of area.querySelectorAll("[data-show]")) button.hidden = true;
-  // The controls of the form for the texts that an extra page shows.
+  // texts are the controls for the texts that an extra page shows.
   const texts = ["full_name", "certificate_title", "title", "issue_date"].map((name) => area.closest("form")?.elements[name]).filter(Boolean);
 
   const query = () => {
@@ -51,12 +51,12 @@ export function start(area) {
     return [await createImageBitmap(await response.blob()), response.headers];
   };
   const load = async (name, q) => read(await fetch(`${area.dataset.placing}/${name}.png?${q}`));
-  // The texts are in the body, because servers and proxies can log URLs.
+  // The texts are sent in the body, because servers and proxies may log URLs.
   const stamp = async (body, signal) => read(await fetch(`${area.dataset.placing}/stamped.png`, { method: "POST", body, signal }));
   const chosen = () => area.querySelector("[name=placement]:checked")?.value;
   const typed = () => ["x", "y", "width", "height"].map((name) => field(name).value / 100);
 
-  // show draws the page: as stamped, or with the moved stamp.
+  // show draws the last picture or, if the stamp was moved since, the plain page with the moved stamp.
   const show = () => {
     if (!last) return;
     const page = pictures.get(last.page);
@@ -97,7 +97,7 @@ export function start(area) {
     } else says.textContent = area.dataset.shown.replace("{page}", last.page).replace("{place}", place);
   };
 
-  // refresh shows the chosen placement as the vault draws it.
+  // refresh requests and shows the picture of the chosen placement.
   const refresh = async () => {
     clearTimeout(timer);
     timer = 0;
@@ -125,7 +125,7 @@ export function start(area) {
     }
   };
 
-  // loadPage loads the plain page, and its content as hatching.
+  // loadPage loads a page without a stamp, and the picture of its content for the stripes.
   const loadPage = async (number) => {
     if (pictures.has(number)) return;
     const q = new URLSearchParams({ placement_page: number });
@@ -139,7 +139,7 @@ export function start(area) {
     timer = setTimeout(refresh, 250);
   };
 
-  // place makes a box the custom position.
+  // place selects the custom position and sets it to a box, which it limits to the page.
   const place = (box) => {
     const w = Math.min(1, Math.max(minWidth, box[2]));
     const h = Math.min(1, Math.max(box[3] * w / box[2], 0.01));
@@ -214,7 +214,7 @@ export function start(area) {
   return refresh();
 }
 
-// hatched returns a canvas of the size of a page, with red stripes where the page has content.
+// hatched returns a canvas of the size of plain, with red stripes where ink has content.
 function hatched(ink, plain) {
   const tile = Object.assign(document.createElement("canvas"), { width: 8, height: 8 });
   const lines = tile.getContext("2d");

@@ -1,6 +1,4 @@
-// The bar that saves a page of settings, and the preview of the public page.
-
-// A page of settings shows the bar only while its form has unsaved changes.
+// The bar with the button to save is shown only while the form has unsaved changes.
 for (const form of document.querySelectorAll("form[data-save]")) {
   const bar = form.querySelector(".save-bar");
   const isChanged = (control) => {
@@ -16,7 +14,7 @@ for (const form of document.querySelectorAll("form[data-save]")) {
   form.addEventListener("input", update);
   form.addEventListener("change", update);
   form.addEventListener("reset", () => {
-    // The values change after the event.
+    // The browser resets the values after the event.
     setTimeout(() => {
       for (const control of form.elements) if (control.name) control.dispatchEvent(new Event("input", { bubbles: true }));
       delete bar.dataset.changed;
@@ -29,7 +27,7 @@ for (const form of document.querySelectorAll("form[data-save]")) {
   update();
 }
 
-// The preview shows the name, the logo and the color while the person changes them.
+// The preview of the public page shows the name, the logo and the color while a person changes them.
 for (const preview of document.querySelectorAll("[data-public-preview]")) {
   const form = preview.closest("form");
   const { name, colour, logo, remove_logo: removed } = form.elements;
@@ -38,8 +36,8 @@ for (const preview of document.querySelectorAll("[data-public-preview]")) {
     for (const text of preview.querySelectorAll("[data-sample-name]")) text.textContent = name.value;
   });
 
-  // The server computes the colors, so that the preview and the public page are equal. The page shows
-  // the contrasts of the saved color, so they are hidden while another color is entered.
+  // The server computes the colors, so that the preview and the public page have the same colors. The
+  // contrasts are those of the saved color, so they are hidden while another color is entered.
   const contrast = preview.querySelector("details");
   const state = document.getElementById("colour-state");
   let timer;
@@ -71,7 +69,7 @@ for (const preview of document.querySelectorAll("[data-public-preview]")) {
     picker.addEventListener("input", () => { colour.dispatchEvent(new Event("input", { bubbles: true })); });
   }
 
-  // A chosen file is drawn on a canvas, because the page may not load pictures of other sources.
+  // A chosen file is drawn on a canvas, because the Content-Security-Policy allows no blob: URL.
   const maxHeight = 64;
   const maxWidth = 240;
   const showLogo = async () => {

@@ -1,5 +1,5 @@
-// The result of the test mail of the set-up page is shown next to the address. Without this module,
-// it is shown in a new tab.
+// The set-up page shows the result of the test mail above the button. Without this module, the result is
+// shown in a new tab.
 
 for (const button of document.querySelectorAll("[data-test-mail]")) {
   const result = document.getElementById("mail-result");
@@ -22,7 +22,7 @@ for (const button of document.querySelectorAll("[data-test-mail]")) {
       if (response.ok) show(answer.tone, answer.title, answer.text);
       else show("bad", Object.values(answer.errors ?? {}).flat()[0] ?? answer.message, "");
     } catch {
-      // Without an answer, the form is submitted as without this module.
+      // If there is no valid response, submit the form as without this module.
       button.disabled = false;
       button.form.requestSubmit(button);
       return;

@@ -1,5 +1,5 @@
-// The upload of one certificate on one screen: a file is checked and sent in the background, and its
-// page is shown beside the fields. The page after the upload shows the state of the certificate.
+// The upload of one certificate. The file is checked and sent in the background, and a picture of a page
+// is shown next to the fields. The page after the form is submitted shows the state of the certificate.
 
 import { start } from "./placement.js";
 import { label } from "./sendlabel.js";
@@ -59,7 +59,7 @@ function upload(fields) {
     take(event.dataTransfer.files);
   });
 
-  // clear removes the problems of the file, and explain shows one. The summary gets the focus.
+  // clear removes the problem of the file. explain shows a problem and focuses the summary.
   const clear = () => {
     main.querySelector(".problems")?.remove();
     document.getElementById("file-problem")?.remove();
@@ -89,7 +89,7 @@ function upload(fields) {
     summary.focus();
   };
 
-  // take checks a file before any of it is sent.
+  // take checks a file and, if the file is accepted, sends it.
   const take = async (list) => {
     if (!list.length) return;
     const [file] = list;
@@ -134,8 +134,8 @@ function upload(fields) {
   };
   sending.querySelector("[data-cancel]").addEventListener("click", () => request?.abort());
 
-  // open shows the page of a file, and keeps the fields that the person has filled in. A request for
-  // a document parses the page, and its scripts do not run.
+  // open shows the page of an uploaded file in this page, and keeps the texts that the person has typed.
+  // The scripts of a document that an XMLHttpRequest parses do not run.
   const open = (address, sent) => {
     const own = new XMLHttpRequest();
     own.open("GET", address);
@@ -173,7 +173,7 @@ function upload(fields) {
     own.send();
   };
 
-  // A warning says when the file does not contain the name.
+  // checkName shows a warning if the file does not contain the name.
   const name = document.getElementById("full_name");
   const checkName = async () => {
     const address = fields.getAttribute("action")?.split("?")[0];
@@ -188,22 +188,22 @@ function upload(fields) {
   };
   name.addEventListener("change", checkName);
 
-  // A second click must not send the form again. After a return to the page, the button is enabled if a
-  // file was uploaded.
+  // A second click must not send the form again. If the browser returns to the page, the button is enabled
+  // again if a file was uploaded.
   fields.addEventListener("submit", (event) => {
     if (event.submitter === issue) setTimeout(() => { issue.disabled = true; });
   });
   addEventListener("pageshow", () => { issue.disabled = !fields.getAttribute("action"); });
 }
 
-// known reports whether a file begins like a PDF, a JPEG or a PNG file.
+// known reports whether head is the beginning of a PDF, JPEG or PNG file.
 function known(head) {
   const begins = (...bytes) => bytes.every((byte, i) => head[i] === byte);
   return begins(0xff, 0xd8, 0xff) || begins(0x89, 0x50, 0x4e, 0x47) || new TextDecoder("latin1").decode(head).includes("%PDF-");
 }
 
-// follow shows the state of a certificate until its processing ends. If no events arrive, the page
-// is reloaded instead.
+// follow shows the state of a certificate until its processing ends. If the server-sent events fail, the
+// page is reloaded instead.
 function follow(area) {
   const source = new EventSource(area.dataset.live);
   const note = area.querySelector(".note");
