@@ -11,7 +11,8 @@ const (
 	BadgeHeight = 64
 )
 
-// Badge is the data of the part "embed", which offers the badge of a certificate for other websites.
+// Badge is the data of the template part "embed", which offers the badge of a certificate for other
+// websites.
 type Badge struct {
 	ReferenceID string
 	// Address is the address of the certificate's public page.
@@ -26,12 +27,12 @@ func (b *Badge) Preview(g *Page) string {
 // Card returns the path of the certificate's card.
 func (b *Badge) Card() string { return "/verify/" + b.ReferenceID + "/card.png" }
 
-// Alternative returns the text of the badge for people who do not see it.
+// Alternative returns the alternative text of the badge.
 func (b *Badge) Alternative(g *Page) (string, error) {
 	return g.Message("badge.alternative", "reference", b.ReferenceID)
 }
 
-// Code returns the markup that a person copies to a website.
+// Code returns the HTML that a person copies to another website.
 func (b *Badge) Code(g *Page) (string, error) {
 	text, err := b.Alternative(g)
 	if err != nil {

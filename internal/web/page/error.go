@@ -20,13 +20,13 @@ func WantsJSON(r *http.Request) bool {
 // Failure is the data of an error page.
 type Failure struct {
 	Status int
-	// Text is the message of the error. A surface translates it before it calls Render.
+	// Text is the message of the error. A surface translates the message before it calls Render.
 	Text      string
 	RequestID string
-	// Damaged reports whether the error is that a stored file is lost or damaged.
+	// Damaged reports whether a stored file is lost or damaged.
 	Damaged bool
-	// Form is the submitted form if the status is 503, and nil otherwise. The person can submit this
-	// form again.
+	// Form is the submitted form if the status is 503, so that the person can submit the form again. It
+	// is nil otherwise.
 	Form url.Values
 }
 
@@ -52,7 +52,7 @@ func (s *Set) Render(w http.ResponseWriter, r *http.Request, err error) {
 	}
 }
 
-// Informative reports whether the text adds information to the status.
+// Informative reports whether Text adds information to the status.
 func (f Failure) Informative() bool {
 	switch f.Status {
 	case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusServiceUnavailable:

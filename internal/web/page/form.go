@@ -42,9 +42,8 @@ var correctable = map[fault.Kind]bool{
 	fault.Unavailable: true,
 }
 
-// ShowAgain shows a form again with its problems if the person can correct err, or can submit the
-// form again after an outage, and returns any other error. It translates a message that is a key of
-// the catalog.
+// ShowAgain shows a form again with its problems, if the person can correct err or can submit the form
+// again later. It returns any other error. It translates messages that are keys of the catalog.
 func (s *Set) ShowAgain(w http.ResponseWriter, r *http.Request, name string, data any, err error) error {
 	if web.IsOutage(err) {
 		status, _ := web.Explain(w, r, err)
@@ -80,8 +79,8 @@ func (s *Set) ShowAgain(w http.ResponseWriter, r *http.Request, name string, dat
 	return s.draw(w, r, status, name, data, problems)
 }
 
-// Describe returns the ARIA attributes of a field's control: the ids of the field's problem and of
-// the hints, and whether the control is invalid.
+// Describe returns the ARIA attributes of the control of a field: whether the control is invalid, and
+// the ids of the field's problem and of the hints.
 func (g *Page) Describe(field string, hints ...string) template.HTMLAttr {
 	var b strings.Builder
 	if len(g.Problems.Of(field)) > 0 {
@@ -103,8 +102,8 @@ const (
 	noticeNumbers = 4
 )
 
-// Redirect redirects to another page after a form was processed (RFC 9110, 15.4.4). The target
-// shows the notice with its numbers, or no notice if the name is empty.
+// Redirect redirects to another page after a form was processed (RFC 9110, 15.4.4). The target shows
+// the notice with the numbers. If notice is "", the target shows no notice.
 func (s *Set) Redirect(w http.ResponseWriter, r *http.Request, to, notice string, numbers ...int) error {
 	if notice != "" {
 		s.Note(w, notice, numbers...)
@@ -114,8 +113,8 @@ func (s *Set) Redirect(w http.ResponseWriter, r *http.Request, to, notice string
 	return nil
 }
 
-// Note makes the next page show a notice. A handler calls Note in the response to a script, if the
-// script opens the next page itself. The numbers replace {1}, {2} and so on in the text.
+// Note makes the next page show a notice. The numbers replace {1}, {2} and so on in the text. A handler
+// calls Note instead of Redirect if a script opens the next page.
 func (*Set) Note(w http.ResponseWriter, notice string, numbers ...int) {
 	for _, n := range numbers {
 		notice += "." + strconv.Itoa(n)
@@ -125,8 +124,8 @@ func (*Set) Note(w http.ResponseWriter, notice string, numbers ...int) {
 	})
 }
 
-// notice returns the text of the notice that the cookie of a request names, in the language of the
-// page, or "".
+// notice returns the text of the notice in the cookie of a request, in the language of the page. It
+// returns "" if there is no valid notice.
 func (s *Set) notice(r *http.Request, g *Page) string {
 	if len(s.options.Notices) == 0 {
 		return ""
@@ -136,7 +135,7 @@ func (s *Set) notice(r *http.Request, g *Page) string {
 		return ""
 	}
 	parts := strings.Split(c.Value, ".")
-	// A person can change the cookie, so the page shows only numbers from the cookie.
+	// A person can change the cookie, so only numbers from the cookie are shown.
 	var numbers []any
 	for i, part := range parts[1:min(len(parts), 1+noticeNumbers)] {
 		n, err := strconv.Atoi(part)
@@ -152,7 +151,7 @@ func (s *Set) notice(r *http.Request, g *Page) string {
 	return text
 }
 
-// forgetNotice deletes the cookie, so that the notice is shown once.
+// forgetNotice deletes the cookie, so that the notice is shown only once.
 func forgetNotice(w http.ResponseWriter) {
 	http.SetCookie(w, &http.Cookie{Name: noticeCookie, Path: "/", MaxAge: -1, Secure: true, HttpOnly: true, SameSite: http.SameSiteLaxMode})
 }

@@ -9,12 +9,12 @@ import (
 )
 
 // inserter inserts the messages of a language into templates: it replaces {{.T "key"}} with text. If a
-// message has values or is an argument, inserter keeps the call and checks the key against the catalog.
-// An unknown key is an error when the templates are loaded.
+// message has values or is an argument, inserter keeps the call. It checks the keys of all calls, so that
+// an unknown key is an error when the templates are loaded.
 type inserter struct {
 	language *locale.Language
-	// used are the names of the templates that the processed templates call. complete removes the
-	// name of each template that it processes.
+	// used are the names of the templates that the processed templates call. complete removes a name
+	// when it processes the template.
 	used []string
 }
 
@@ -88,9 +88,9 @@ func (s *inserter) insertInList(list *parse.ListNode) error {
 	return nil
 }
 
-// message returns the text of a command that calls .T, .H, $.T, .Page.T or similar with a constant
-// key and no values. constant reports whether the command is such a call. Otherwise the text is
-// empty. A missing or unknown key is an error.
+// message returns the text of a command that calls T or H, for example .T, $.H or .Page.T, with a
+// constant key and no values. constant reports whether the command is such a call. A call of T or H whose
+// key is missing, unknown or not constant is an error.
 func message(c *parse.CommandNode, l *locale.Language) (text string, constant bool, err error) {
 	var names []string
 	switch n := c.Args[0].(type) {

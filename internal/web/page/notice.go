@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// NoticeName returns the name of the notice that the next page of a person shows, or "".
+// NoticeName returns the name of the notice in the cookie of a request, or "".
 func NoticeName(r *http.Request) string {
 	c, err := r.Cookie(noticeCookie)
 	if err != nil {

@@ -12,16 +12,16 @@ import (
 	"github.com/certvault/certvault/internal/web"
 )
 
-// Page is the input of a template: the reader of the page, its address and its data.
+// Page is the input of a template. It describes the reader, the address and the content of a page.
 type Page struct {
 	Language *locale.Language
-	// Chosen reports whether the address selects the language. Links then select it too.
+	// Chosen reports whether the address selects the language. If so, Link selects the same language.
 	Chosen bool
 	// Indexed reports whether search engines may index the page.
 	Indexed bool
 	// Drill reports whether the vault is a drill of a restore.
 	Drill bool
-	// Test reports whether the vault is a test vault: its address works only on its machine or in its
+	// Test reports whether the vault is a test vault, whose address works only on its machine or in its
 	// private network.
 	Test bool
 	// Person is the signed-in person, or nil.
@@ -30,7 +30,7 @@ type Page struct {
 	Notice string
 	// Problems are the problems of the submitted form.
 	Problems Problems
-	// Extras are the links to the styles and the surface's modules.
+	// Extras is the markup of the links to the style and to the modules of the surface.
 	Extras template.HTML
 	// Frame is the data of the surface's own layout.
 	Frame any
@@ -40,7 +40,7 @@ type Page struct {
 	languages *locale.Catalog
 }
 
-// Person has what the menu in the header shows about the signed-in person.
+// Person describes the signed-in person.
 type Person struct {
 	Name, Email string
 	// Language is the tag of the person's language, or "".
@@ -49,7 +49,7 @@ type Person struct {
 	Member, Operator bool
 }
 
-// Pair passes a value together with the page to a part.
+// Pair is the input of a template part that needs the page and a value.
 type Pair struct {
 	Page  *Page
 	Value any
@@ -84,7 +84,7 @@ func Code(s string) template.HTML {
 // Path returns the path of the page's address.
 func (g *Page) Path() string { return g.address.Path }
 
-// SigningIn reports whether the page is part of the sign-in, and needs no link to the sign-in.
+// SigningIn reports whether the page is part of the sign-in, so that it needs no link to the sign-in.
 func (g *Page) SigningIn() bool {
 	return g.address.Path == "/sign-in" || strings.HasPrefix(g.address.Path, "/sign-in/")
 }
@@ -94,8 +94,8 @@ func (g *Page) T(key string, args ...any) (string, error) {
 	return g.Language.Text(key, values(args)...)
 }
 
-// Message returns a message whose key is chosen at run time. The key of a call of T or H is a
-// constant, so that a missing message is found when the templates are loaded.
+// Message returns a message whose key is chosen at run time. In templates, the key of T and H must be
+// a constant, so that a missing message is found when the templates are loaded.
 func (g *Page) Message(key string, args ...any) (string, error) { return g.T(key, args...) }
 
 // H returns a message as markup.
@@ -103,7 +103,7 @@ func (g *Page) H(key string, args ...any) (template.HTML, error) {
 	return g.Language.HTML(key, values(args)...)
 }
 
-// values dereferences pointers to strings that are not nil, as templates do in their output.
+// values dereferences non-nil pointers to strings, as templates do in their output.
 func values(args []any) []any {
 	for i, a := range args {
 		if s, ok := a.(*string); ok && s != nil {
@@ -116,7 +116,8 @@ func values(args []any) []any {
 // Code returns machine-readable text as markup.
 func (*Page) Code(s string) template.HTML { return Code(s) }
 
-// Link returns the address of a path of the vault, in the chosen language.
+// Link returns the address of a path of the vault. If the address of the page selects a language, the
+// result selects the same language.
 func (g *Page) Link(path string) string { return g.inLanguage(path, nil) }
 
 func (g *Page) inLanguage(path string, q url.Values) string {
@@ -132,8 +133,8 @@ func (g *Page) inLanguage(path string, q url.Values) string {
 	return path + "?" + q.Encode()
 }
 
-// LanguageLinks returns the links to this page in all languages. The links are not a template,
-// because every page has them, and a template would be slow.
+// LanguageLinks returns the links to this page in all languages. It does not use a template, because
+// every page has these links, and a template would be slow.
 func (g *Page) LanguageLinks() template.HTML {
 	// All other parameters of the address stay the same.
 	q := g.address.Query()
@@ -155,8 +156,8 @@ func (g *Page) LanguageLinks() template.HTML {
 	return template.HTML(b.String()) //nolint:gosec // untrusted parts are escaped
 }
 
-// Day returns a stored date, YYYY-MM-DD or RFC 3339, in the format of the page's language. It
-// returns "" for nil or a short text, and any other text that is not a date unchanged.
+// Day returns a stored date, YYYY-MM-DD or RFC 3339, in the format of the page's language. It returns
+// "" for nil or a text of fewer than 10 bytes, and any other text that is not a date unchanged.
 func (g *Page) Day(s *string) string {
 	if s == nil || len(*s) < len(time.DateOnly) {
 		return ""
@@ -181,8 +182,8 @@ func (g *Page) Moment(s *string) string {
 	return g.Language.Time(t)
 }
 
-// Time returns a time element for a time.Time or *time.Time, or nothing for a nil pointer. Any
-// other type is an error.
+// Time returns an HTML time element for a time.Time or *time.Time, or "" for a nil pointer. Any other
+// type is an error.
 func (g *Page) Time(at any) (template.HTML, error) {
 	switch t := at.(type) {
 	case time.Time:
@@ -193,10 +194,10 @@ func (g *Page) Time(at any) (template.HTML, error) {
 	return "", fmt.Errorf("%T is not a time", at)
 }
 
-// DayTag returns a time element for a date, or nothing for nil.
+// DayTag returns an HTML time element for a date, or "" for nil.
 func (g *Page) DayTag(s *string) template.HTML { return timeTag(s, g.Day(s)) }
 
-// MomentTag returns a time element for a time, or nothing for nil.
+// MomentTag returns an HTML time element for a time, or "" for nil.
 func (g *Page) MomentTag(s *string) template.HTML { return timeTag(s, g.Moment(s)) }
 
 func timeTag(at *string, text string) template.HTML {

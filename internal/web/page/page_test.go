@@ -16,8 +16,8 @@ import (
 	"github.com/certvault/certvault/internal/locale"
 )
 
-// TestTemplatesAreComplete checks that a template that names an unknown message or part is an
-// error.
+// TestTemplatesAreComplete checks that complete returns an error for a template that uses an unknown
+// message or part.
 func TestTemplatesAreComplete(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -56,7 +56,7 @@ func loadCatalog(t *testing.T) *locale.Catalog {
 	return languages
 }
 
-// surface returns a set with one page that has a form.
+// surface returns a set with the page form.html, which has one control.
 func surface(t *testing.T, o Options) *Set {
 	t.Helper()
 	s := newSite(t)
@@ -75,8 +75,8 @@ func get(target string) *http.Request {
 	return httptest.NewRequestWithContext(context.Background(), http.MethodGet, target, http.NoBody)
 }
 
-// TestPageLargerThanTheLimitIsNotSent checks that a page with too much text becomes an error before
-// any byte of the page is sent.
+// TestPageLargerThanTheLimitIsNotSent checks that Draw returns an error for a page that is too large,
+// and sends nothing.
 func TestPageLargerThanTheLimitIsNotSent(t *testing.T) {
 	t.Parallel()
 	set := surface(t, Options{})
@@ -105,7 +105,7 @@ func TestProblemsOfAForm(t *testing.T) {
 		`<p class="problem" id="email-problem">Not &#34;&lt;an&gt;&#34; address. Diese Anfrage`, `value="typed &#34;here&#34;"`,
 	} {
 		if !strings.Contains(body, want) {
-			t.Errorf("the page lacks %s: %s", want, body)
+			t.Errorf("the page does not contain %s: %s", want, body)
 		}
 	}
 	if w.Code != http.StatusUnprocessableEntity {
@@ -114,7 +114,7 @@ func TestProblemsOfAForm(t *testing.T) {
 	w = httptest.NewRecorder()
 	if err := set.ShowAgain(w, get("/"), "form.html", "", fault.New(fault.Conflict, "The record has changed.")); err != nil || w.Code != http.StatusConflict ||
 		!strings.Contains(w.Body.String(), "<li>The record has changed.</li>") || !strings.Contains(w.Body.String(), ` aria-describedby="hint"`) {
-		t.Errorf("status = %d, want 409 and a page with the problem of the whole form; body %s, error %v", w.Code, w.Body, err)
+		t.Errorf("status = %d, want 409 and a page with the problem; body %s, error %v", w.Code, w.Body, err)
 	}
 	// ShowAgain returns an error that a person cannot correct.
 	for _, err := range []error{io.ErrUnexpectedEOF, fault.New(fault.NotFound, "x"), fault.New(fault.Forbidden, "x")} {
@@ -125,8 +125,8 @@ func TestProblemsOfAForm(t *testing.T) {
 	}
 }
 
-// TestNotice checks that a notice is shown once, on the target of the redirect, and only if the
-// surface defines the notice.
+// TestNotice checks that the target of a redirect shows the notice and deletes its cookie, if the surface
+// defines the notice.
 func TestNotice(t *testing.T) {
 	t.Parallel()
 	set := surface(t, Options{Notices: map[string]string{"copied": "layout.copied", "left": "bulk_notice.rows_saved_left", "unknown": "no.such"}})
@@ -143,7 +143,7 @@ func TestNotice(t *testing.T) {
 		r := get("/next?lang=de")
 		for _, c := range w.Result().Cookies() {
 			if !c.Secure || !c.HttpOnly || c.MaxAge <= 0 || c.Path != "/" {
-				t.Errorf("the attributes of the cookie are wrong: %+v", c)
+				t.Errorf("cookie = %+v, want Secure, HttpOnly, a positive MaxAge and the path /", c)
 			}
 			r.AddCookie(c)
 		}
@@ -154,7 +154,7 @@ func TestNotice(t *testing.T) {
 		shown := strings.Contains(w.Body.String(), `role="status">`+want+`</p>`)
 		deleted := len(w.Result().Cookies()) == 1 && w.Result().Cookies()[0].MaxAge < 0
 		if want == "" && (strings.Contains(w.Body.String(), `role="status"`) || deleted) || want != "" && (!shown || !deleted) {
-			t.Errorf("%s: the page must show a defined notice and delete its cookie, and do neither for any other notice; cookies %v, body %s", name, w.Result().Cookies(), w.Body)
+			t.Errorf("%s: want a page that shows a defined notice and deletes its cookie, and ignores any other notice; cookies %v, body %s", name, w.Result().Cookies(), w.Body)
 		}
 	}
 }
@@ -169,32 +169,32 @@ func TestPageShowsSignedInPerson(t *testing.T) {
 	}
 	for _, want := range []string{"Ada &lt;b&gt;Obi", "ada@example.org", `action="/sign-out"`, "Se déconnecter", `href="/panel"`} {
 		if !strings.Contains(w.Body.String(), want) {
-			t.Errorf("the page lacks %s: %s", want, w.Body)
+			t.Errorf("the page does not contain %s: %s", want, w.Body)
 		}
 	}
 	if h := w.Header(); h.Get("Cache-Control") != "no-store" || h.Get("Referrer-Policy") != "same-origin" || h.Get("Content-Language") != "fr" {
-		t.Errorf("the header of a page for a signed-in person is %v, want no-store, same-origin and the language fr", h)
+		t.Errorf("header of a page for a signed-in person = %v, want no-store, same-origin and the language fr", h)
 	}
 	w = httptest.NewRecorder()
 	if err := set.Draw(w, get("/?lang=ar"), http.StatusOK, "form.html", ""); err != nil || w.Header().Get("Content-Language") != "ar" {
-		t.Errorf("the address does not choose the language: header %v, error %v", w.Header(), err)
+		t.Errorf("page at /?lang=ar: header = %v, want the language ar; error %v", w.Header(), err)
 	}
 	person = nil
 	w = httptest.NewRecorder()
 	if err := set.Draw(w, get("/"), http.StatusOK, "form.html", ""); err != nil || strings.Contains(w.Body.String(), "sign-out") {
-		t.Errorf("a page for a signed-out visitor must not contain a sign-out form: %s, error %v", w.Body, err)
+		t.Errorf("page without a signed-in person = %s, want no sign-out form; error %v", w.Body, err)
 	}
 }
 
 func TestAssetNamesAreUnique(t *testing.T) {
 	t.Parallel()
 	if _, err := NewSite(loadCatalog(t), fstest.MapFS{"assets/style.css": {Data: []byte("b{}")}}); err == nil {
-		t.Error("NewSite accepts an asset with the name of a shared asset")
+		t.Error("NewSite returns no error for an asset with the name of a shared asset")
 	}
 	assets := fstest.MapFS{"assets/own.css": {Data: []byte("b{}")}}
 	s := newSite(t, assets)
 	if _, err := s.Set(Options{Templates: fstest.MapFS{}, Styles: []string{"owm.css"}}); err == nil {
-		t.Error("Set accepts an unknown style")
+		t.Error("Set returns no error for an unknown style")
 	}
 	set, err := s.Set(Options{Templates: fstest.MapFS{}, Styles: []string{"form.css", "own.css"}})
 	if err != nil {
@@ -204,7 +204,7 @@ func TestAssetNamesAreUnique(t *testing.T) {
 	set.Render(w, get("/x?lang=de"), ErrUnknown)
 	address, err := s.address("style-form-own.css")
 	if err != nil || strings.Count(w.Body.String(), `<link rel="stylesheet"`) != 1 || !strings.Contains(w.Body.String(), `<link rel="stylesheet" href="`+address+`">`) || w.Header().Get("Content-Language") != "de" {
-		t.Errorf("the page does not link to the joined style %s: header %v, body %s, error %v", address, w.Header(), w.Body, err)
+		t.Errorf("want a page in German with one link to the joined style %s; header %v, body %s, error %v", address, w.Header(), w.Body, err)
 	}
 	got := httptest.NewRecorder()
 	s.Assets(set.Render).ServeHTTP(got, get(address))

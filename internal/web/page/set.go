@@ -1,7 +1,7 @@
-// Package page renders the pages of all surfaces, such as the panel and the public pages: one layout,
-// one style and one set of parts, in every language of the vault. It owns the shared languages and
-// assets, the security headers of pages, the notice about the last action, the problems of a form, and
-// the error page. The content of a page belongs to its surface, which is a package with routes.
+// Package page renders the pages of all surfaces in every language of the vault. A surface is a package
+// with routes and templates, such as the panel or the public pages. Package page contains what all
+// surfaces share: the layout, the style and the template parts, the languages and assets, the security
+// headers of pages, the notice about the last action, the problems of a form, and the error page.
 //
 // A surface has a folder of templates. Each template defines "title" and "main". Its data, ".", is a [Page]:
 //
@@ -18,8 +18,8 @@
 //	</form>
 //	{{end}}
 //
-// The handler of a form calls an operation of a domain. It then either redirects with
-// [Set.Redirect] and a notice, or shows the form again with its problems:
+// The handler of a form calls a method of a service. It then redirects with [Set.Redirect] and a notice,
+// or shows the form again with its problems:
 //
 //	if err := p.Identity.SignIn(ctx, form); err != nil {
 //		return p.set.ShowAgain(w, r, "signin.html", form, err)
@@ -54,9 +54,9 @@ var templates embed.FS
 // layout is the template of the frame of every page.
 const layout = "layout.html"
 
-// policy allows a page to load the vault's own style, modules and pictures, to request its own
-// routes and to submit to its own forms, and nothing else. In the browser, text can never become
-// markup or code (Trusted Types without a policy).
+// policy is the Content Security Policy of all pages. A page can load styles, scripts and pictures only
+// from the vault, and can send requests and forms only to the vault. Scripts cannot use text as markup or
+// code, because Trusted Types are required and no policy for them is allowed.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; " +
 	"base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
@@ -70,16 +70,16 @@ type Options struct {
 	Styles, Modules []string
 	// Funcs are template functions in addition to asset, code, pair, day and numeral.
 	Funcs template.FuncMap
-	// LanguageFuncs returns template functions whose results depend on the language of the page, or
-	// nil. It returns functions with the same names for every language.
+	// LanguageFuncs, if not nil, returns template functions whose results depend on the language of the
+	// page. The names of the functions must be the same for every language.
 	LanguageFuncs func(*locale.Language) template.FuncMap
 	// Indexed are the pages that search engines may index.
 	Indexed []string
-	// Person returns the signed-in person, or nil. If Person is set, pages are not cached.
+	// Person returns the signed-in person, or nil. If this field is set, pages are not cached.
 	Person func(*http.Request) *Person
-	// Frame returns the data of the surface's own layout.
+	// Frame, if not nil, returns the data of the surface's own layout.
 	Frame func(*http.Request) any
-	// Notices are the keys of the notices that can follow a redirect, by name.
+	// Notices are the catalog keys of the notices that can follow a redirect, by the name of the notice.
 	Notices map[string]string
 }
 
@@ -89,15 +89,15 @@ type Set struct {
 
 	options Options
 	// pages are the functions that return the templates, by language and name. The first call of a
-	// function creates its template, because most vaults use few pages in few languages. All templates
-	// in one language would need 10 MB.
+	// function creates its template, because most vaults use few pages in few languages, and all
+	// templates in one language need 10 MB.
 	pages map[string]map[string]func() (*template.Template, error)
 	// links is the markup of the links to the surface's styles and modules.
 	links template.HTML
 }
 
-// Set finds the templates of a surface. A template is loaded when a page is drawn for the first
-// time; [Site.Check] loads all templates in one language.
+// Set finds the templates of a surface. A template is loaded when its page is drawn for the first time.
+// [Site.Check] loads all templates in one language.
 func (s *Site) Set(o Options) (*Set, error) {
 	set := &Set{Site: s, options: o, pages: map[string]map[string]func() (*template.Template, error){}}
 	if err := set.link(); err != nil {
@@ -193,8 +193,9 @@ func (s *Set) languageFuncs(l *locale.Language) template.FuncMap {
 	return s.options.LanguageFuncs(l)
 }
 
-// complete adds the layout, the used parts and the messages of a language to the templates of a page. If
-// each page had a copy of all parts, the templates would need more memory than the rest of an idle vault.
+// complete adds the layout, the used parts and the messages of a language to the templates of a page. It
+// does not copy unused parts: with them, the templates would need more memory than the rest of an idle
+// vault.
 func complete(page, frame *template.Template, l *locale.Language) (*template.Template, error) {
 	set := inserter{language: l, used: []string{layout}}
 	done := map[string]bool{}
@@ -223,8 +224,8 @@ func complete(page, frame *template.Template, l *locale.Language) (*template.Tem
 	return page.Lookup(layout), nil
 }
 
-// day returns the input of a date control if it is a date (HTML, 4.10.5.1.7), or else "". Invalid
-// input, for example from a query string, is shown as a problem.
+// day returns input if it is a date, or else "", because the value of a date control must be a date or
+// empty (HTML, 4.10.5.1.7).
 func day(input string) string {
 	if _, err := time.Parse(time.DateOnly, input); err != nil {
 		return ""
@@ -234,7 +235,8 @@ func day(input string) string {
 
 var numeralRule = regexp.MustCompile(`^-?\d+(\.\d+)?$`)
 
-// numeral returns the input of a number control if it is a number (HTML, 4.10.5.1.12), or else "".
+// numeral returns input if it is a decimal number without an exponent, or else "", because the value of
+// a number control must be a number or empty (HTML, 4.10.5.1.12).
 func numeral(input string) string {
 	if !numeralRule.MatchString(input) {
 		return ""
@@ -247,8 +249,8 @@ func (s *Set) Draw(w http.ResponseWriter, r *http.Request, status int, name stri
 	return s.draw(w, r, status, name, data, nil)
 }
 
-// draw renders the whole page before it sends anything, so that a failing template causes an error
-// and not a truncated page.
+// draw renders the whole page before it sends anything, so that an error of a template does not cause a
+// truncated page.
 func (s *Set) draw(w http.ResponseWriter, r *http.Request, status int, name string, data any, problems Problems) error {
 	g := s.Reader(r)
 	page, ok := s.pages[g.Language.Tag][name]
@@ -307,11 +309,11 @@ func (s *Set) headers(h http.Header, g *Page) {
 	referrer := "no-referrer"
 	if s.options.Person != nil {
 		h.Set("Cache-Control", "no-store")
-		// With no-referrer, a browser would send "Origin: null" with a form, and the vault would
-		// reject the form of a browser without Fetch Metadata.
+		// With no-referrer, a browser would send "Origin: null" with a form. The vault would then
+		// reject a form from a browser without Fetch Metadata.
 		referrer = "same-origin"
 	}
-	// The handler of a page with a secret address has already set a policy.
+	// The handler of a page with a secret address sets this header itself.
 	if h.Get("Referrer-Policy") == "" {
 		h.Set("Referrer-Policy", referrer)
 	}

@@ -23,26 +23,26 @@ var shared embed.FS
 // ErrUnknown means that there is no page or asset at an address.
 var ErrUnknown = fault.New(fault.NotFound, "There is no such page.")
 
-// Site holds the languages and assets that all surfaces of a vault share.
+// Site contains the languages and the assets of all surfaces of a vault.
 type Site struct {
 	languages *locale.Catalog
-	// version is derived from the digest of all assets and is part of their addresses, so that
-	// browsers can cache assets forever, and modules can import each other by relative names.
+	// version is part of the addresses of all assets. It is derived from the digest of all assets, so
+	// that browsers can cache assets forever and modules can import each other by relative names.
 	version string
 	files   map[string][]byte
 	sets    []*Set
-	// drill shows the banner of a drill on every page.
+	// drill reports whether every page shows the banner of a drill.
 	drill bool
-	// test shows on every page outside the panel that the vault is a test vault.
+	// test reports whether every page outside the panel shows the note of a test vault.
 	test bool
 }
 
-// ShowDrill shows on every page that the vault is a drill of a restore. Call it before the first
-// request.
+// ShowDrill makes every page show that the vault is a drill of a restore. It must be called before the
+// first request.
 func (s *Site) ShowDrill() { s.drill = true }
 
-// ShowTest shows on every page outside the panel that the vault is a test vault. Call it before the
-// first request.
+// ShowTest makes every page outside the panel show that the vault is a test vault. It must be called
+// before the first request.
 func (s *Site) ShowTest() { s.test = true }
 
 // NewSite loads the shared assets and the assets of the surfaces. The assets of a surface are the
@@ -75,8 +75,8 @@ func NewSite(languages *locale.Catalog, surfaces ...fs.FS) (*Site, error) {
 	return s, nil
 }
 
-// Check loads the templates of all surfaces. It loads them only in the first language, because the
-// catalogs of all languages have the same messages. It is for tests.
+// Check loads the templates of all surfaces in the first language. All languages have the same
+// messages. Check is for tests.
 func (s *Site) Check() error {
 	for _, set := range s.sets {
 		for _, page := range set.pages[s.Languages()[0].Tag] {

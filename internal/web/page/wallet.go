@@ -14,12 +14,13 @@ import (
 	"github.com/certvault/certvault/internal/seal"
 )
 
-// Digital is the data of the part "digital", which offers the credential of a certificate.
+// Digital is the data of the template part "digital", which offers the credential of a certificate.
 type Digital struct {
-	// File is the path of the credential, and Wallet that of the page that adds it to a wallet, or "".
+	// File is the path of the credential. Wallet is the path of the page that adds the credential to a
+	// wallet, or "".
 	File, Wallet string
 	ReferenceID  string
-	// Host is the host of the vault, and Institution the name of the institution.
+	// Host is the host of the vault, and Institution is the name of the institution.
 	Host, Institution string
 }
 
@@ -32,23 +33,23 @@ func HostOf(address string) string {
 	return u.Host
 }
 
-// ToWallet is the data of the part "to-wallet": the page that adds a credential to a wallet.
+// ToWallet is the data of the template part "to-wallet": the page that adds a credential to a wallet.
 type ToWallet struct {
-	// Path is the path of the page, and Back that of the certificate.
+	// Path is the path of the page, and Back is the path of the page of the certificate.
 	Path, Back string
 	Title      string
-	// Link opens the wallet of the device, and QRCode contains the link. They are empty until the
-	// person asks for an offer.
+	// Link opens the wallet on the person's device, and QRCode contains the same link. Both are empty
+	// if there is no offer that can be redeemed.
 	Link      template.URL
 	QRCode    template.HTML
 	ExpiresAt time.Time
 }
 
-// offerCookie contains the secret of an offer to a wallet, of which the vault stores only the hash.
+// offerCookie contains the secret of a wallet offer. The vault stores only the hash of the secret.
 const offerCookie = "__Host-wallet"
 
-// StartOffer makes a wallet offer for a certificate, and stores the secret of the offer in a cookie for
-// FindOffer. The message of the error fault.TooMany is a key of the catalog.
+// StartOffer creates a wallet offer for a certificate, and stores the secret of the offer in a cookie for
+// FindOffer. If the error is fault.TooMany, its message is a key of the catalog.
 func StartOffer(w http.ResponseWriter, r *http.Request, s *issuer.Service, c *cert.Certificate) error {
 	o, err := s.NewOffer(r.Context(), c)
 	if e, ok := errors.AsType[*fault.Error](err); ok && e.Kind == fault.TooMany {
@@ -65,8 +66,8 @@ func StartOffer(w http.ResponseWriter, r *http.Request, s *issuer.Service, c *ce
 	return nil
 }
 
-// FindOffer adds the offer in the cookie of a request to the page of a certificate, if it can still be
-// redeemed.
+// FindOffer adds the offer in the cookie of a request to the page, if the offer is for the certificate
+// and can still be redeemed.
 func (t *ToWallet) FindOffer(ctx context.Context, r *http.Request, s *issuer.Service, c *cert.Certificate) error {
 	cookie, err := r.Cookie(offerCookie)
 	if err != nil {

@@ -18,21 +18,21 @@ type Access struct {
 	Audit       *audit.Log
 	People      *identity.Service
 	SignIn      SessionStarter
-	// SetupRemote allows other machines to open the set-up page.
+	// SetupRemote reports whether other machines may open the set-up page.
 	SetupRemote bool
 	// CreateKeys creates the signing keys of institutions that have no key.
 	CreateKeys func(ctx context.Context) error
 	// SendTestMail sends a message at once. Outbox is the folder for mail if no mail server is
-	// configured, otherwise Outbox is empty.
+	// configured, and empty otherwise.
 	SendTestMail func(ctx context.Context, m mail.Message) error
 	Outbox       string
 	// OwnCertificate is the path of the file with the TLS certificate that the vault has created for
-	// itself. A client must be given this file to trust the vault. OwnCertificate is empty if the vault
-	// uses another certificate.
+	// itself, or "" if the vault uses another certificate. A client needs this file to trust the vault.
 	OwnCertificate string
 	// Status returns the state of the installation.
 	Status func(ctx context.Context) (*Status, error)
-	// Numbers returns the usage and the numbers of certificates of institutions, by their ids.
+	// Numbers returns the usage and the numbers of certificates of institutions, by the ids of the
+	// institutions.
 	Numbers func(ctx context.Context, ids []int64) (map[int64]Numbers, error)
 	// Servers returns the servers and the periodic tasks.
 	Servers func(ctx context.Context) (*Servers, error)

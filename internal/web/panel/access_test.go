@@ -19,7 +19,7 @@ import (
 	"github.com/certvault/certvault/internal/web"
 )
 
-// signInRecorder records the entries for which a session was set.
+// signInRecorder records the arguments of SetSession.
 type signInRecorder struct{ entries []*identity.Entry }
 
 func (*signInRecorder) Origin(r *http.Request) identity.Origin {
@@ -30,12 +30,11 @@ func (d *signInRecorder) SetSession(_ http.ResponseWriter, e *identity.Entry) {
 	d.entries = append(d.entries, e)
 }
 
-// errMail is the error of SendTestMail if the mail server rejects the message.
+// errMail is the error of SendTestMail for an address that the mail server rejects.
 var errMail = errors.New("550 no such mailbox here")
 
-// access returns the dependencies of the pages for members, invitations, the audit log, the set-up
-// and the installation. The dependencies append their messages to o.sent. SendTestMail returns
-// errMail for an address that begins with "refuse".
+// access returns dependencies that append their messages to o.sent. SendTestMail returns errMail for an
+// address that begins with "refuse".
 func (o *panelTest) access() Access {
 	o.signIns = &signInRecorder{}
 	return Access{
@@ -86,7 +85,7 @@ func (o *panelTest) invitationSecret(t *testing.T) string {
 	t.Helper()
 	_, rest, ok := strings.Cut(o.sent[len(o.sent)-1].Text, account.InvitationPath)
 	if !ok {
-		t.Fatalf("the last message contains no link of an invitation: %s", o.sent[len(o.sent)-1].Text)
+		t.Fatalf("the last message contains no invitation link: %s", o.sent[len(o.sent)-1].Text)
 	}
 	secret, _, _ := strings.Cut(rest, "\n")
 	return secret

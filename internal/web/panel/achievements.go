@@ -36,7 +36,7 @@ func (p *Panel) achievementRoutes() []route {
 }
 
 // maxPictureForm is the maximum size in bytes of the form of an achievement. It is larger than the
-// largest picture.
+// maximum size of a picture.
 const maxPictureForm = 3 << 20
 
 var achievementLimits = &body.Limits{
@@ -49,7 +49,7 @@ type achievementsPage struct {
 	List  []*issuer.Achievement
 }
 
-// achievements lists the achievements of the institution.
+// achievements shows the list of the achievements of the institution.
 func (p *Panel) achievements(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	list, err := p.Issuer.Achievements(r.Context(), v.Institution().ID)
 	if err != nil {
@@ -58,14 +58,15 @@ func (p *Panel) achievements(w http.ResponseWriter, r *http.Request, v *Visit) e
 	return p.draw(w, r, "achievements.html", &achievementsPage{v, list})
 }
 
-// achievementPage is the data of the form of an achievement. A is nil for a new one.
+// achievementPage is the data of the form of an achievement. A is nil for a new achievement.
 type achievementPage struct {
 	Visit *Visit
 	A     *issuer.Achievement
 	In    issuer.AchievementInput
 	// Picture is the address of the stored picture, or "".
 	Picture string
-	// Templates are the templates to choose from: those in use, and the one of the achievement.
+	// Templates are the templates to choose from: all that are not archived, and the template of the
+	// achievement.
 	Templates []issuer.AchievementTemplate
 }
 
@@ -80,7 +81,7 @@ func (p *Panel) achievementPage(r *http.Request, v *Visit) (*achievementPage, er
 	}
 	id := r.PathValue("achievement")
 	if id == "" {
-		// A link from a certificate can name its title.
+		// A link to the form can contain the title.
 		d.In.Title = r.URL.Query().Get("title")
 		return d, nil
 	}
@@ -162,7 +163,7 @@ func readAchievement(r *http.Request) (in issuer.AchievementInput, err error) {
 	return in, form.Err()
 }
 
-// achievementError replaces the codes of an error with the keys of their texts.
+// achievementError replaces the codes in an error with the catalog keys of their texts.
 func achievementError(err error) error {
 	e, ok := errors.AsType[*fault.Error](err)
 	if !ok || e.Kind != fault.Invalid {
@@ -201,7 +202,7 @@ func (p *Panel) credentialFile(w http.ResponseWriter, r *http.Request, v *Visit)
 	return web.SendCredential(w, r, p.Issuer, c)
 }
 
-// exportCredentials sends the credentials of certificates as a ZIP file.
+// exportCredentials sends the credentials of the selected certificates as a ZIP file.
 func (p *Panel) exportCredentials(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	return p.export(w, r, v, func(c task.Selection) error {
 		archive, err := p.Tasks.Credentials(r.Context(), v.Institution().ID, c)

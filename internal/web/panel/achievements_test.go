@@ -46,7 +46,7 @@ func (o *panelTest) achievementForm(person, target string, picture []byte, field
 	return r
 }
 
-// Members who may manage templates create, change and delete achievements. Other members, other
+// Members who may manage templates can create, change and delete achievements. Other members, other
 // institutions and other websites cannot.
 func TestAchievements(t *testing.T) {
 	t.Parallel()
@@ -64,20 +64,20 @@ func TestAchievements(t *testing.T) {
 	cross := o.achievementForm("owner", form, picture.Bytes(), fields)
 	cross.Header.Set("Sec-Fetch-Site", "cross-site")
 	if w := o.send(cross); w.Code != http.StatusForbidden {
-		t.Errorf("a form of another site: %d, want 403", w.Code)
+		t.Errorf("a form of another website: status = %d, want 403", w.Code)
 	}
 	for _, role := range account.Roles {
 		may := account.Membership{Role: role.Role}
 		w := o.get(string(role.Role), list)
 		if want := may.Can(account.MayManageTemplates); (w.Code == http.StatusOK) != want {
-			t.Errorf("%s: %d, may manage templates: %v", role.Role, w.Code, want)
+			t.Errorf("role %s: status = %d, want 200: %v", role.Role, w.Code, want)
 		}
 	}
 	w := o.send(o.achievementForm("owner", form, picture.Bytes(), fields))
 	checkPage(t, "the list", o.followRedirect(t, "owner", w, list), http.StatusOK, "BSc Physics", "The achievement was saved")
 	all, err := o.Issuer.Achievements(t.Context(), o.inst.ID)
 	if err != nil || len(all) != 1 || all[0].Picture == "" {
-		t.Fatalf("got %v, %v", all, err)
+		t.Fatalf("achievements = %v, error %v, want one with a picture", all, err)
 	}
 	own, foreign := list+"/"+all[0].UUID, "/panel/"+o.other.Slug+"/achievements/"+all[0].UUID
 	checkPage(t, "the form", o.get("owner", own), http.StatusOK, "BSc Physics", "Remove the picture")
@@ -86,10 +86,10 @@ func TestAchievements(t *testing.T) {
 		checkPage(t, "another institution", o.get("outsider", path), http.StatusNotFound)
 	}
 	if w := o.send(o.achievementForm("outsider", foreign, nil, fields)); w.Code != http.StatusNotFound {
-		t.Errorf("a change by another institution: %d, want 404", w.Code)
+		t.Errorf("a change by another institution: status = %d, want 404", w.Code)
 	}
 	if w := o.post("outsider", foreign+"/delete", url.Values{}); w.Code != http.StatusNotFound {
-		t.Errorf("a deletion by another institution: %d, want 404", w.Code)
+		t.Errorf("a deletion by another institution: status = %d, want 404", w.Code)
 	}
 	o.checkTemplateOfAchievement(t, own, fields)
 	checkPage(t, "the question", o.get("owner", own+"/delete"), http.StatusOK, "Delete “BSc Physics”?")
@@ -97,7 +97,8 @@ func TestAchievements(t *testing.T) {
 	checkPage(t, "the audit log", o.get("owner", o.pathOf("audit")), http.StatusOK, "created an achievement", "deleted an achievement")
 }
 
-// checkTemplateOfAchievement checks that an achievement gets a template of the institution, and no other.
+// checkTemplateOfAchievement checks that an achievement can have a template of its institution, but not a
+// template of another institution or of another achievement.
 func (o *panelTest) checkTemplateOfAchievement(t *testing.T, own string, fields map[string]string) {
 	t.Helper()
 	create := func(inst *account.Institution, name string) *certtemplate.Template {
@@ -126,11 +127,11 @@ func (o *panelTest) checkTemplateOfAchievement(t *testing.T, own string, fields 
 		"This template already has another achievement.")
 	delete(fields, "template")
 	if w := o.send(o.achievementForm("owner", own, nil, fields)); w.Code != http.StatusSeeOther {
-		t.Errorf("removing the template: %d", w.Code)
+		t.Errorf("removal of the template: status = %d, want 303", w.Code)
 	}
 }
 
-// Members download the credential of a certificate, and those of many as a ZIP.
+// Members can download the credential of one certificate, and the credentials of several as a ZIP file.
 func TestCredentialsInPanel(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
@@ -140,10 +141,10 @@ func TestCredentialsInPanel(t *testing.T) {
 	path := o.pathOf("certificates/" + first.UUID)
 	checkPage(t, "the certificate", o.get("auditor", path), http.StatusOK, "Download credential (JSON)", "Download badge (PNG)")
 	if w := o.get("auditor", path+"/credential?format=jwt"); w.Code != http.StatusOK || w.Header().Get("Content-Type") != "application/vc+jwt" {
-		t.Errorf("the credential: %d %v", w.Code, w.Header())
+		t.Errorf("the credential: status = %d, want 200 and the type application/vc+jwt; header %v", w.Code, w.Header())
 	}
 	if w := o.get("owner", o.pathOf("certificates/"+foreign.UUID+"/credential")); w.Code != http.StatusNotFound {
-		t.Errorf("the credential of another institution: %d, want 404", w.Code)
+		t.Errorf("the credential of another institution: status = %d, want 404", w.Code)
 	}
 	// The menu of all certificates has the button, and the bar of the selected ones.
 	if n := strings.Count(o.get("owner", o.pathOf("certificates")).Body.String(), "certificates/credentials"); n != 2 {
@@ -152,14 +153,14 @@ func TestCredentialsInPanel(t *testing.T) {
 	w := o.post("owner", o.pathOf("certificates/credentials"), url.Values{"selected": {first.UUID, second.UUID, foreign.UUID}})
 	z, err := zip.NewReader(bytes.NewReader(w.Body.Bytes()), int64(w.Body.Len()))
 	if err != nil {
-		t.Fatalf("%d %v: %v", w.Code, w.Header(), err)
+		t.Fatalf("status = %d, header %v: the archive cannot be opened: %v", w.Code, w.Header(), err)
 	}
 	var names []string
 	for _, f := range z.File {
 		names = append(names, f.Name)
 	}
 	if got := strings.Join(names, "; "); got != "Ada Obi, BSc Physics, "+first.ReferenceID+".json; credentials.csv" {
-		t.Errorf("the archive has %s", got)
+		t.Errorf("the archive contains %s, want one credential and credentials.csv", got)
 	}
 	checkPage(t, "no credential", o.post("owner", o.pathOf("certificates/credentials"), url.Values{"selected": {second.UUID}}), http.StatusUnprocessableEntity, "None of these certificates has a credential.")
 }

@@ -19,10 +19,10 @@ import (
 	"github.com/certvault/certvault/internal/web"
 )
 
-// errNoApplication is the error for an application that the institution does not have.
+// errNoApplication is the error if the institution has no application with the id in the path.
 var errNoApplication = fault.New(fault.NotFound, "This institution has no such application.")
 
-// applicationPage is one application with everything that a reviewer needs to decide.
+// applicationPage is the data of the page on which a reviewer decides an application.
 type applicationPage struct {
 	Visit *Visit
 	A     *application.Application
@@ -30,23 +30,25 @@ type applicationPage struct {
 	View  queueView
 	// Template is the template of the certificate, or nil if the reviewer attaches a file.
 	Template *template.Template
-	// Certificates and Applications are the others of the same e-mail address.
+	// Certificates and Applications are the latest other certificates and applications with the same
+	// e-mail address.
 	Certificates []*cert.Certificate
 	Applications []*application.Application
 	Events       []application.Event
 	// Next is the UUID of the next application of the view, or "".
 	Next string
-	// Shown is the attachment that the page shows, or nil. Page is the number of the page of the
-	// attachment that is shown, and Pages is the number of its pages.
+	// Shown is the attachment that is shown, or nil. Page is the number of its shown page, from 1, and
+	// Pages is the number of all its pages.
 	Shown       *application.File
 	Page, Pages int
 	// Reviewer reports whether the visitor may decide applications of the offer.
 	Reviewer bool
-	// Form is the submitted form, or the initial values of its fields: see known.
+	// Form is the submitted form, or the initial values from known.
 	Form url.Values
-	// Open is the part of the page that is open: "hold", "reject", "withdraw" or "".
+	// Open is the name of the form that is open: "hold", "reject" or "withdraw". Other values open no
+	// form.
 	Open string
-	// Size is the size of the picture of the certificate in pixels.
+	// Size is the width and the height of the picture of the certificate in pixels.
 	Size [2]int
 	// Mails reports whether the vault has a mail server.
 	Mails bool
@@ -61,7 +63,7 @@ func (d *applicationPage) Path(page string) string {
 	return address
 }
 
-// Self returns the address of the application in its view.
+// Self returns the address of the application with the view of the queue.
 func (d *applicationPage) Self() string { return d.Path("") + d.View.Query() }
 
 // NextPath returns the address of the next application.
@@ -69,7 +71,7 @@ func (d *applicationPage) NextPath() string {
 	return d.Visit.Path("applications/"+d.Next) + d.View.Query()
 }
 
-// Decidable reports whether the visitor may take a step of the review.
+// Decidable reports whether the visitor may decide the application.
 func (d *applicationPage) Decidable() bool { return d.Reviewer && d.A.IsOpen() }
 
 // Mine reports whether the visitor claimed the application.
@@ -77,13 +79,15 @@ func (d *applicationPage) Mine() bool {
 	return d.A.ClaimedBy.Type == "user" && d.A.ClaimedBy.ID == d.Visit.Person.ID
 }
 
-// NeedsOther reports whether another person must approve, because the offer requires two people.
+// NeedsOther reports whether another reviewer must approve the application, because the offer requires
+// two people and the visitor claimed the application.
 func (d *applicationPage) NeedsOther() bool { return d.Offer.FourEyes && d.Mine() }
 
-// NeedsClaim reports whether a first person must claim the application before it can be approved.
+// NeedsClaim reports whether a reviewer must claim the application before another reviewer can approve
+// it.
 func (d *applicationPage) NeedsClaim() bool { return d.Offer.FourEyes && d.A.ClaimedBy.ID == 0 }
 
-// Record reports whether the application became a certificate, which has a page of its own.
+// Record reports whether the application was approved. Its certificate then has a page.
 func (d *applicationPage) Record() bool {
 	switch d.A.Status { //nolint:exhaustive // the other statuses are handled below
 	case cert.Processing, cert.Approved, cert.Failed, cert.Revoked:
@@ -92,20 +96,20 @@ func (d *applicationPage) Record() bool {
 	return d.A.DecidedAt != nil && slices.Contains(openStatuses, d.A.Status)
 }
 
-// Details reports whether the certificate can have details. A certificate of a template can have them
-// only if the template shows them.
+// Details reports whether the certificate can have details. A certificate from a template can have
+// details only if the layout of the template uses them.
 func (d *applicationPage) Details() bool {
 	return d.Template == nil || d.Template.Published.Layout.Uses("details")
 }
 
-// answer is a question of the offer with its answer. Files are the files of a question for files.
+// answer is a question with its answer. Files are the uploaded files if the question asks for files.
 type answer struct {
 	Field application.Field
 	Value string
 	Files []application.File
 }
 
-// Answers returns the questions of the offer with their answers.
+// Answers returns the questions of the application with their answers.
 func (d *applicationPage) Answers() []answer {
 	list := make([]answer, 0, len(d.A.Fields))
 	for _, f := range d.A.Fields {
@@ -124,10 +128,10 @@ func (d *applicationPage) HoldText(kind string) string {
 	return d.Offer.HoldTexts[application.HoldKind(kind)]
 }
 
-// HoldKinds are the kinds of holds that can be chosen.
+// HoldKinds returns the kinds of holds.
 func (*applicationPage) HoldKinds() []application.HoldKind { return application.HoldKinds }
 
-// FileHref returns the address of the page that shows an attachment.
+// FileHref returns the address of the application with a page of an attachment shown.
 func (d *applicationPage) FileHref(id string, page int) string {
 	values := url.Values{"file": {id}}
 	if page > 1 {
@@ -155,7 +159,7 @@ func (d *applicationPage) NextPage() string {
 	return d.FileHref(d.Shown.ID, d.Page+1)
 }
 
-// eventActions are the actions of the timeline with their tones.
+// eventActions are the tones of the labels in the timeline, by action.
 var eventActions = map[string]string{
 	"submitted": "", "claimed": "", "held": "wait", "answered": "wait", "released": "", "approved": "good", "rejected": "bad", "withdrawn": "", "expired": "",
 	"certificate_approved": "good", "failed": "bad", "retried": "wait", "revoked": "bad",
@@ -173,7 +177,7 @@ func (d *applicationPage) Timeline() []application.Event {
 	return list
 }
 
-// applicationOf returns the application in the path.
+// applicationOf returns the application whose UUID is in the path.
 func (p *Panel) applicationOf(r *http.Request, v *Visit) (*application.Application, error) {
 	id, err := uuid.Parse(r.PathValue("application"))
 	if err != nil {
@@ -182,9 +186,9 @@ func (p *Panel) applicationOf(r *http.Request, v *Visit) (*application.Applicati
 	return p.Applications.ByUUID(r.Context(), v.Institution().ID, id.String())
 }
 
-// applicationForm reads the application in the path, its offer, its template and the form. A picture of the
-// certificate needs only these parts of the page. query has the view of the queue, and form is the submitted
-// form or nil.
+// applicationForm returns the application in the path with its offer, its template and the form. A picture
+// of the certificate needs only these parts of the page. query contains the view of the queue. form is the
+// submitted form, or nil.
 func (p *Panel) applicationForm(r *http.Request, v *Visit, query, form url.Values) (*applicationPage, error) {
 	ctx, id := r.Context(), v.Institution().ID
 	a, err := p.applicationOf(r, v)
@@ -211,7 +215,8 @@ func (p *Panel) applicationForm(r *http.Request, v *Visit, query, form url.Value
 	return d, nil
 }
 
-// applicationPage reads the page of the application in the path. The arguments are those of applicationForm.
+// applicationPage returns the data of the whole page of the application in the path. The arguments are the
+// same as for applicationForm.
 func (p *Panel) applicationPage(r *http.Request, v *Visit, query, form url.Values) (*applicationPage, error) {
 	d, err := p.applicationForm(r, v, query, form)
 	if err != nil {
@@ -220,8 +225,8 @@ func (p *Panel) applicationPage(r *http.Request, v *Visit, query, form url.Value
 	return d, p.addReview(r, d, query)
 }
 
-// addReview reads the parts of a page that only the review needs: the other certificates and
-// applications of the e-mail address, the timeline, the next application and the attachment.
+// addReview adds the data that applicationForm does not read: the other certificates and applications of
+// the e-mail address, the timeline, the next application and the attachment.
 func (p *Panel) addReview(r *http.Request, d *applicationPage, query url.Values) (err error) {
 	if d.Certificates, d.Applications, err = p.Applications.Earlier(r.Context(), d.A); err != nil {
 		return err
@@ -235,7 +240,7 @@ func (p *Panel) addReview(r *http.Request, d *applicationPage, query url.Values)
 	return p.showFile(r, d, query)
 }
 
-// known returns the initial values of the form: the title of the certificate and the note of the
+// known returns the initial values of the form: the title of the certificate, and the note about the
 // application.
 func (d *applicationPage) known() url.Values {
 	title := d.A.Title
@@ -245,7 +250,7 @@ func (d *applicationPage) known() url.Values {
 	return url.Values{"certificate_title": {cmp.Or(title, d.Offer.Name)}, "note": {d.A.Note}}
 }
 
-// showFile chooses the attachment that the page shows, and counts its pages.
+// showFile chooses the attachment that is shown and the page of the attachment, and counts its pages.
 func (p *Panel) showFile(r *http.Request, d *applicationPage, query url.Values) error {
 	for i, f := range d.A.Files {
 		if !f.Deleted && (d.Shown == nil || f.ID == query.Get("file")) {
@@ -259,7 +264,7 @@ func (p *Panel) showFile(r *http.Request, d *applicationPage, query url.Values) 
 	content, _, err := p.Applications.OpenFile(r.Context(), d.Visit.Institution().ID, d.A.UUID, d.Shown.ID)
 	if err != nil {
 		if fault.Is(err, fault.Damaged) || fault.Is(err, fault.NotFound) {
-			return nil // the picture is missing, and the page shows the rest
+			return nil // the page is shown without the picture
 		}
 		return err
 	}
@@ -285,7 +290,7 @@ func (p *Panel) application(w http.ResponseWriter, r *http.Request, v *Visit) er
 	return p.draw(w, r, "application.html", d)
 }
 
-// attachment sends an attachment. A browser saves the file and runs nothing in it.
+// attachment sends an attachment as a download, so that the browser runs no script in it.
 func (p *Panel) attachment(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	a, err := p.applicationOf(r, v)
 	if err != nil {
@@ -299,7 +304,7 @@ func (p *Panel) attachment(w http.ResponseWriter, r *http.Request, v *Visit) err
 	return p.sendFile(w, r, content, nil, sent)
 }
 
-// attachmentPicture sends a picture of a page of an attachment, which the sandboxed renderer draws.
+// attachmentPicture sends a picture of a page of an attachment. The sandboxed renderer draws the picture.
 func (p *Panel) attachmentPicture(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	a, err := p.applicationOf(r, v)
 	if err != nil {
@@ -312,22 +317,22 @@ func (p *Panel) attachmentPicture(w http.ResponseWriter, r *http.Request, v *Vis
 	return sendPicture(w, r, picture)
 }
 
-// approvalOf returns the certificate that the form describes, with a file or nil.
+// approvalOf returns the approval in a form. file is the file of the certificate, or nil.
 func approvalOf(form url.Values, file *cert.File) application.Approval {
 	return application.Approval{
 		Title: form.Get("certificate_title"), IssueDate: form.Get("issue_date"), Details: form.Get("details"), ExpiresOn: form.Get("expires_on"), File: file,
 	}
 }
 
-// entry returns the certificate that the form describes, as an entry of its template.
+// entry returns the certificate that the form describes, as an entry for its template.
 func (d *applicationPage) entry() template.Entry {
 	e := d.A.Entry(approvalOf(d.Form, nil))
 	e.Values = d.Template.Published.Known(e.Values)
 	return e
 }
 
-// applicationPicture sends a picture of the certificate that would be approved, for browsers that run no
-// scripts. If the answers do not fit the template, the picture shows the design of the template.
+// applicationPicture sends a picture of the certificate with the initial values of the form, for browsers
+// that run no scripts. If these values are invalid for the template, the picture shows only the design.
 func (p *Panel) applicationPicture(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	d, err := p.applicationForm(r, v, url.Values{}, nil)
 	if err != nil {
@@ -346,8 +351,8 @@ func (p *Panel) applicationPicture(w http.ResponseWriter, r *http.Request, v *Vi
 	return sendPicture(w, r, picture)
 }
 
-// drawApplication sends a picture of the certificate that the form describes. The script of the page
-// receives the problems as JSON.
+// drawApplication sends a picture of the certificate that the form describes. If the form has problems, a
+// script receives them as JSON, and any other client receives the page with the problems.
 func (p *Panel) drawApplication(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	d, err := p.applicationForm(r, v, r.PostForm, r.PostForm)
 	if err != nil {
@@ -371,7 +376,8 @@ func (p *Panel) drawApplication(w http.ResponseWriter, r *http.Request, v *Visit
 	return p.sendProblems(w, r, err)
 }
 
-// sendProblems sends the problems of a form to the script that shows the picture of the certificate.
+// sendProblems sends the problems of a form as JSON, for the script that shows the picture of the
+// certificate.
 func (p *Panel) sendProblems(w http.ResponseWriter, r *http.Request, err error) error {
 	t := p.texts(r)
 	status, message := web.Explain(w, r, err)

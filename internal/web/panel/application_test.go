@@ -22,7 +22,7 @@ import (
 	"github.com/certvault/certvault/internal/web"
 )
 
-// openOffer creates an open offer of an institution, without a template. Each offer has another name.
+// openOffer creates an open offer of an institution, without a template. Each offer has a different name.
 func (o *panelTest) openOffer(inst account.Institution, changes ...func(*application.OfferInput)) *application.Offer {
 	o.tb.Helper()
 	o.peopleCount++
@@ -53,7 +53,7 @@ func (o *panelTest) apply(inst account.Institution, name string, file []byte) *a
 	return o.applyFor(o.openOffer(inst), inst, name, file)
 }
 
-// applyFor submits an application of a person with an address of their own.
+// applyFor submits an application. Each application has a different e-mail address.
 func (o *panelTest) applyFor(offer *application.Offer, inst account.Institution, name string, file []byte) (a *application.Application) {
 	o.tb.Helper()
 	o.peopleCount++
@@ -122,8 +122,8 @@ func (o *panelTest) multi(person, target string, fields ...[2]string) *httptest.
 	return o.send(body)
 }
 
-// A reviewer works through the queue: after each decision, the next application of the same part of the
-// queue opens.
+// After a reviewer decides an application or puts it on hold, the next application of the same view of the
+// queue is shown.
 func TestReviewersDecideApplications(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
@@ -141,7 +141,7 @@ func TestReviewersDecideApplications(t *testing.T) {
 		t.Errorf("the page of an application and its assets have %d bytes, want at most %d", total, maxWeight)
 	}
 	if !strings.Contains(w.Body.String(), `data-text="Please pay the fee."`) {
-		t.Error("the page lacks the suggested text about a payment")
+		t.Error("the page does not contain the suggested text about a payment")
 	}
 	if o.linkTo(w, `Next application <kbd aria-hidden="true">n</kbd>`) != path(list[1])+"?tab=new" {
 		t.Errorf("the link to the next application does not lead to Ben Cole: %s", w.Body)
@@ -150,17 +150,17 @@ func TestReviewersDecideApplications(t *testing.T) {
 	w = o.multi("reviewer", path(list[0])+"/approve", [2]string{"tab", "new"}, [2]string{"certificate_title", "Summer school"}, [2]string{"revision", "1"}, [2]string{"file", "@" + string(vaulttest.PDF)})
 	checkPage(t, "the next application", o.followRedirect(t, "reviewer", w, path(list[1])+"?tab=new"), http.StatusOK, "Ben Cole", "was approved. This is the next one.")
 	if now := o.applicationNow(list[0]); now.Status != cert.Processing || now.Title != "Summer school" || now.DecidedBy.Name != "Reviewer Person" {
-		t.Errorf("approved application = %s, %q by %q", now.Status, now.Title, now.DecidedBy.Name)
+		t.Errorf("approved application = %s, %q by %q, want processing, \"Summer school\" by \"Reviewer Person\"", now.Status, now.Title, now.DecidedBy.Name)
 	}
 	w = o.post("reviewer", path(list[1])+"/hold", url.Values{"tab": {"new"}, "hold": {"information"}, "text": {"Which course?"}})
 	o.followRedirect(t, "reviewer", w, path(list[2])+"?tab=new")
 	if now := o.applicationNow(list[1]); now.Hold == nil || now.Hold.Text != "Which course?" {
-		t.Errorf("hold = %+v", now.Hold)
+		t.Errorf("hold = %+v, want the question \"Which course?\"", now.Hold)
 	}
 	w = o.post("reviewer", path(list[2])+"/reject", url.Values{"tab": {"new"}, "reason": {"You did not attend."}, "note": {"Absent"}})
 	o.followRedirect(t, "reviewer", w, path(list[3])+"?tab=new")
 	if now := o.applicationNow(list[2]); now.Status != cert.Rejected || now.Reason != "You did not attend." || now.Note != "Absent" {
-		t.Errorf("rejected application = %s, %q, %q", now.Status, now.Reason, now.Note)
+		t.Errorf("rejected application = %s, reason %q, note %q, want rejected with the submitted reason and note", now.Status, now.Reason, now.Note)
 	}
 	w = o.post("reviewer", path(list[3])+"/withdraw", url.Values{"tab": {"new"}})
 	checkPage(t, "the end of the queue", o.followRedirect(t, "reviewer", w, o.pathOf("applications?tab=new")), http.StatusOK, "No other application is waiting", "No applications here")
@@ -172,7 +172,7 @@ func TestReviewersDecideApplications(t *testing.T) {
 	checkPage(t, "the tab of decided applications", o.get("reviewer", o.pathOf("applications?tab=ended")), http.StatusOK, "Ada Obi", "Rejected", "Withdrawn")
 }
 
-// If two reviewers decide at the same time, the second one learns who did what.
+// A reviewer whose step fails sees which other reviewer claimed or rejected the application.
 func TestSecondReviewerLearnsOfTheFirst(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
@@ -189,7 +189,7 @@ func TestSecondReviewerLearnsOfTheFirst(t *testing.T) {
 	}
 }
 
-// An offer can require two people, and name its reviewers.
+// An offer can require a second reviewer for an approval, and can name its reviewers.
 func TestRulesOfOffers(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
@@ -203,7 +203,7 @@ func TestRulesOfOffers(t *testing.T) {
 	o.post("reviewer", path+"/claim", url.Values{})
 	checkPage(t, "an approval of one's own claim", approve("reviewer"), http.StatusConflict, "Another reviewer must approve it.")
 	if w := approve("admin"); w.Code != http.StatusSeeOther || o.applicationNow(a).Status != cert.Processing {
-		t.Errorf("approval by a second person: status = %d: %s", w.Code, visibleText(t, w))
+		t.Errorf("approval by a second person: status = %d, want 303 and the application in processing: %s", w.Code, visibleText(t, w))
 	}
 	named := o.openOffer(o.inst, func(in *application.OfferInput) { in.Reviewers = []int64{o.people.persons["admin"].ID} })
 	b := o.applyFor(named, o.inst, "Ben Cole", nil)
@@ -213,23 +213,23 @@ func TestRulesOfOffers(t *testing.T) {
 	w := o.get("reviewer", o.pathOf("applications/"+b.UUID))
 	checkPage(t, "the page for another reviewer", w, http.StatusOK, "Only the reviewers of this offer can decide.")
 	if strings.Contains(w.Body.String(), "data-approve") {
-		t.Error("the page for another reviewer has the form of the approval")
+		t.Error("the page for another reviewer contains the approval form")
 	}
 	if w := o.post("reviewer", o.pathOf("applications/"+b.UUID)+"/reject", url.Values{"reason": {"No."}}); w.Code != http.StatusForbidden {
 		t.Errorf("a rejection by another reviewer: status = %d, want 403", w.Code)
 	}
 }
 
-// selected returns the value with which the queue selects an application.
+// selected returns the value of the field that selects an application in the queue.
 func selected(a *application.Application) string { return selectedValue(a.UUID, a.Revision) }
 
-// decided submits the form of a decision as a reviewer, and waits until the task that the form starts is
-// finished. It returns the path and the page of the task.
+// decided submits a decision about many applications as a reviewer, and waits until its task is finished.
+// It returns the path and the page of the task.
 func (o *panelTest) decided(t *testing.T, form url.Values) (path string, w *httptest.ResponseRecorder) {
 	t.Helper()
 	w = o.post("reviewer", o.pathOf("applications/decide"), form)
 	if path = w.Header().Get("Location"); w.Code != http.StatusSeeOther || !strings.Contains(path, "/tasks/") {
-		t.Fatalf("the decision has the status %d and leads to %q, want a task", w.Code, path)
+		t.Fatalf("the decision: status = %d, location = %q, want 303 and the page of a task", w.Code, path)
 	}
 	o.Until("the task is finished", func() bool {
 		w = o.get("reviewer", path)
@@ -238,8 +238,8 @@ func (o *panelTest) decided(t *testing.T, form url.Values) (path string, w *http
 	return path, w
 }
 
-// A decision about many applications starts a task. The page of the task has a result for each
-// application, with a link to the application.
+// A decision about many applications starts a task. The page of the task shows the result for each
+// application, and links to the applications of the institution.
 func TestManyApplicationsAreDecided(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
@@ -268,13 +268,13 @@ func TestManyApplicationsAreDecided(t *testing.T) {
 	checkPage(t, "the results", w, http.StatusOK, "Reject applications", "1 application was rejected. 3 applications were not changed.",
 		"Ada Obi", "This application was withdrawn.", "another person changed the application in the meantime", "The application no longer exists.")
 	if got := o.applicationNow(a); got.Reason != "The course was canceled." || got.DecidedBy.Name != "Reviewer Person" {
-		t.Errorf("the application is rejected by %q because of %q, want the reviewer and the reason", got.DecidedBy.Name, got.Reason)
+		t.Errorf("application: decided by %q with the reason %q, want \"Reviewer Person\" and the submitted reason", got.DecidedBy.Name, got.Reason)
 	}
 	if got := o.applicationNow(c); got.Hold == nil || got.Status != cert.Pending {
-		t.Errorf("an application that another person put on hold after the selection is %s, want it unchanged", got.Status)
+		t.Errorf("application that another person put on hold after the selection = %s, want pending and on hold", got.Status)
 	}
 	if !strings.Contains(w.Body.String(), `href="`+o.pathOf("applications/"+b.UUID)+`"`) || strings.Contains(visibleText(t, w), "Eve Else") {
-		t.Error("the results have no link to an application, or name one of another institution")
+		t.Error("the results have no link to the application of Ben Cole, or contain the applicant of another institution")
 	}
 	checkPage(t, "the skipped applications", o.get("reviewer", path+"?show=skipped"), http.StatusOK, "Ben Cole", "Skipped")
 	checkPage(t, "an outcome without results", o.get("reviewer", path+"?show=failed"), http.StatusOK, "No application of this task has this result.")
@@ -285,7 +285,7 @@ func TestManyApplicationsAreDecided(t *testing.T) {
 	checkPage(t, "the list of tasks", o.get("reviewer", o.pathOf("tasks")), http.StatusOK, "Reject applications", "By Reviewer Person", "1 3 0")
 	// Only reviewers see who was rejected.
 	if text := visibleText(t, o.get("auditor", o.pathOf("tasks"))); !strings.Contains(text, "No tasks") {
-		t.Errorf("an auditor sees the tasks %s, want none", text)
+		t.Errorf("list of tasks for an auditor = %s, want no tasks", text)
 	}
 	for _, page := range []string{"", "/events", "/results.csv"} {
 		if w := o.get("auditor", path+page); w.Code != http.StatusNotFound {
@@ -302,8 +302,8 @@ func TestManyApplicationsAreDecided(t *testing.T) {
 	}
 }
 
-// All applications of a part of the queue are decided together. The person types their number, and those
-// that arrive after the question are not decided.
+// One task can decide all applications of a view of the queue. The reviewer types their number to confirm.
+// Applications that are submitted after the confirmation page was shown are not decided.
 func TestWholeQueueIsDecided(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
@@ -333,7 +333,7 @@ func TestWholeQueueIsDecided(t *testing.T) {
 	}
 }
 
-// hiddenValues returns the values of the hidden fields with a name.
+// hiddenValues returns the values of the hidden fields with the given name.
 func hiddenValues(w *httptest.ResponseRecorder, name string) (list []string) {
 	for _, m := range regexp.MustCompile(`type="hidden" name="`+name+`" value="([^"]*)"`).FindAllStringSubmatch(w.Body.String(), -1) {
 		list = append(list, m[1])
@@ -341,7 +341,7 @@ func hiddenValues(w *httptest.ResponseRecorder, name string) (list []string) {
 	return list
 }
 
-// Attachments are for reviewers only, and a browser runs nothing in them.
+// Only reviewers can download attachments, and a browser does not run scripts in them.
 func TestAttachmentsAreForReviewers(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
@@ -350,10 +350,10 @@ func TestAttachmentsAreForReviewers(t *testing.T) {
 	w := o.get("reviewer", file)
 	if w.Code != http.StatusOK || !bytes.Equal(w.Body.Bytes(), vaulttest.PDF) || w.Header().Get("Content-Security-Policy") != web.FilePolicy ||
 		!strings.HasPrefix(w.Header().Get("Content-Disposition"), "attachment") || w.Header().Get("X-Content-Type-Options") != "nosniff" {
-		t.Errorf("attachment: status = %d, header = %v", w.Code, w.Header())
+		t.Errorf("attachment: status = %d, header = %v, want 200, the uploaded file and headers for a download", w.Code, w.Header())
 	}
 	if w := o.get("reviewer", file+"/page.png?page=2"); w.Code != http.StatusOK || o.Sealer.Pictured.Load() != 2 {
-		t.Errorf("the picture of page 2: status = %d, page %d is drawn", w.Code, o.Sealer.Pictured.Load())
+		t.Errorf("the picture of page 2: status = %d, drawn page = %d, want 200 and 2", w.Code, o.Sealer.Pictured.Load())
 	}
 	if w := o.get("auditor", file); w.Code != http.StatusForbidden {
 		t.Errorf("attachment for an auditor: status = %d, want 403", w.Code)
@@ -364,21 +364,21 @@ func TestAttachmentsAreForReviewers(t *testing.T) {
 	}
 }
 
-// The list of certificates links to an application until the application is decided.
+// The list of certificates links to the page of an open application.
 func TestListLeadsToApplication(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
 	a := o.apply(o.inst, "Ada Obi", nil)
 	list := o.get("reviewer", o.pathOf("certificates"))
 	if !strings.Contains(list.Body.String(), `href="`+o.pathOf("applications/"+a.UUID)+`"`) {
-		t.Errorf("the list does not lead to the application: %s", visibleText(t, list))
+		t.Errorf("the list does not link to the application: %s", visibleText(t, list))
 	}
 	o.followRedirect(t, "reviewer", o.get("reviewer", o.pathOf("certificates/"+a.UUID)), o.pathOf("applications/"+a.UUID))
 	checkPage(t, "the record for an auditor", o.get("auditor", o.pathOf("certificates/"+a.UUID)), http.StatusOK, "Ada Obi")
 	checkPage(t, "the dashboard", o.get("reviewer", "/panel/nwu"), http.StatusOK, "oldest open application", "1 New")
 }
 
-// The form of an offer works without a script: a button adds, moves or removes a question.
+// The form of an offer works without a script: buttons add and move questions.
 func TestOfferForm(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
@@ -390,53 +390,53 @@ func TestOfferForm(t *testing.T) {
 	}
 	w := o.post("admin", o.pathOf("offers"), form)
 	if body := w.Body.String(); w.Code != http.StatusOK || strings.Index(body, `value="Course"`) > strings.Index(body, `value="Student number"`) {
-		t.Errorf("the question did not move up: %s", visibleText(t, w))
+		t.Errorf("want 200 and the question Course first: %s", visibleText(t, w))
 	}
 	form.Del("do")
 	form.Set("fields.1.choices", "Physics")
 	checkPage(t, "one choice", o.post("admin", o.pathOf("offers"), form), http.StatusUnprocessableEntity, "Question 2: Enter 2 to 100 different choices")
 	form.Set("fields.1.choices", "Physics\nHistory")
 	if w = o.post("admin", o.pathOf("offers"), form); w.Code != http.StatusSeeOther {
-		t.Fatalf("creating an offer: status = %d: %s", w.Code, visibleText(t, w))
+		t.Fatalf("creating an offer: status = %d, want 303: %s", w.Code, visibleText(t, w))
 	}
 	list, err := o.Applications.Offers(t.Context(), o.inst.ID, "")
 	if err != nil || len(list) != 1 {
-		t.Fatalf("offers = %v, %v", list, err)
+		t.Fatalf("offers = %v, error %v, want one offer", list, err)
 	}
 	made, path := list[0], o.pathOf("offers/"+list[0].UUID)
 	if f := made.Fields; made.Slug != "summer-school" || len(f) != 2 || f[0].Key != "student_number" || !f[0].Required || f[1].Type != application.Choice || len(f[1].Choices) != 2 {
-		t.Errorf("offer = %+v", made)
+		t.Errorf("offer = %+v, want the address summer-school and the two questions", made)
 	}
 	checkPage(t, "the offer", o.get("admin", path), http.StatusOK, "Summer school Draft", "Only members see a draft.", "The offer has no register.")
 	w = o.post("admin", path+"/status", url.Values{"status": {"open"}})
 	checkPage(t, "the open offer", o.followRedirect(t, "admin", w, path), http.StatusOK, "The offer is open. People can apply.")
 	if body := o.get("admin", path).Body.String(); !strings.Contains(body, `href="https://vault.example/apply/nwu/summer-school"`) {
-		t.Errorf("the page lacks the public address: %s", body)
+		t.Errorf("the page does not contain the public address: %s", body)
 	}
 	checkPage(t, "an old revision", o.post("admin", path, with(form, "revision", "1")), http.StatusConflict, "Another person has changed the offer")
 	checkPage(t, "an address that is taken", o.post("admin", o.pathOf("offers"), form), http.StatusUnprocessableEntity, "Another offer has this address.")
 
-	// A register may be longer than a list of certificates.
+	// A register may have more rows than a list of certificates.
 	w = o.multi("admin", path+"/register", [2]string{"list", "@Matrikelnummer,Name,Geburtsdatum\nM-1,Ada Obi,30.06.1999\n" + strings.Repeat("M-2,Ben Cole,\n", sheet.MaxRows)})
 	if now, err := o.Applications.Offer(t.Context(), o.inst.ID, made.UUID); err != nil || w.Header().Get("Location") != path+"#register" || now.RegisterRows != sheet.MaxRows+1 {
-		t.Fatalf("a register: status = %d, %d rows, %v: %s", w.Code, now.RegisterRows, err, visibleText(t, w))
+		t.Fatalf("upload of a register: status = %d, %d rows, error %v, want a redirect to the register and one row more than sheet.MaxRows: %s", w.Code, now.RegisterRows, err, visibleText(t, w))
 	}
 	checkPage(t, "unknown columns", o.multi("admin", path+"/register", [2]string{"list", "@Foo,Bar\n1,2\n"}), http.StatusUnprocessableEntity, "Its columns are: Foo, Bar.")
 	checkPage(t, "a wrong date", o.multi("admin", path+"/register", [2]string{"column_birth", "Bar"}, [2]string{"column_number", "Foo"}, [2]string{"list", "@Foo,Bar\n1,soon\n"}),
 		http.StatusUnprocessableEntity, "Row 2: “soon” is not a date")
 	o.post("admin", path+"/register/delete", url.Values{})
 	if now, err := o.Applications.Offer(t.Context(), o.inst.ID, made.UUID); err != nil || now.RegisterRows != 0 {
-		t.Errorf("register after its deletion: %d rows, %v", now.RegisterRows, err)
+		t.Errorf("register after its deletion: %d rows, error %v, want 0 rows", now.RegisterRows, err)
 	}
 
 	o.applyFor(o.openOffer(o.inst), o.inst, "Ada Obi", nil)
 	o.followRedirect(t, "admin", o.post("admin", path+"/delete", url.Values{}), o.pathOf("offers"))
 	if _, err := o.Applications.Offer(t.Context(), o.inst.ID, made.UUID); !fault.Is(err, fault.NotFound) {
-		t.Errorf("the deleted offer: %v, want NotFound", err)
+		t.Errorf("the deleted offer: error = %v, want NotFound", err)
 	}
 }
 
-// with returns a copy of a form with another value.
+// with returns a copy of form in which the field name has the given value.
 func with(form url.Values, name, value string) url.Values {
 	changed := maps.Clone(form)
 	changed.Set(name, value)

@@ -19,21 +19,21 @@ import (
 	"github.com/certvault/certvault/internal/web/body"
 )
 
-// reviewer returns the visitor as the reviewer of a submitted form, with the revision that the form shows.
+// reviewer returns the visitor as a reviewer, with the revision of the application in the form.
 func reviewer(v *Visit, form url.Values) application.Reviewer {
 	revision, _ := strconv.ParseInt(form.Get("revision"), 10, 64) // 0 for a form without a revision
 	return application.Reviewer{Institution: v.Institution(), Person: application.Person{ID: v.Person.ID, Type: "user", Name: v.Person.Name}, Revision: revision}
 }
 
-// reviewStep changes an application for a reviewer, for example claims or rejects it, and returns the
-// changed application.
+// A reviewStep is a step of a reviewer, such as a claim or a rejection. It returns the changed application.
 type reviewStep func(ctx context.Context, by application.Reviewer, uuid string) (*application.Application, error)
 
-// review takes a step with the application in the path. open is the name of the form that the page shows
-// open if the step fails, or "".
-// If leaves is set, the reviewer is finished with the application, and review redirects to the next
-// application of the view, or to the queue if there is none. Otherwise it redirects to the page of the
-// application. The target shows the notice.
+// review takes a step with the application in the path. If the step fails, review shows the page of the
+// application again. open is the name of the form that is then open, or "".
+//
+// If leaves is set, review redirects to the next application of the view, and appends "_next" to the name
+// of the notice. If there is no next application, it redirects to the queue. If leaves is not set, it
+// redirects to the page of the same application.
 func (p *Panel) review(w http.ResponseWriter, r *http.Request, v *Visit, open, notice string, leaves bool, step reviewStep) error {
 	a, err := p.applicationOf(r, v)
 	if err != nil {
@@ -56,7 +56,7 @@ func (p *Panel) review(w http.ResponseWriter, r *http.Request, v *Visit, open, n
 	return p.redirect(w, r, v, "applications/"+next+view.Query(), notice+"_next")
 }
 
-// reviewAgain shows the application again after a step that failed.
+// reviewAgain shows the page of the application again after a failed step.
 func (p *Panel) reviewAgain(w http.ResponseWriter, r *http.Request, v *Visit, open string, err error) error {
 	d, e := p.applicationPage(r, v, r.PostForm, r.PostForm)
 	if e != nil {
@@ -68,8 +68,8 @@ func (p *Panel) reviewAgain(w http.ResponseWriter, r *http.Request, v *Visit, op
 	return p.showAgain(w, r, "application.html", d, p.texts(r).approvalError(p.texts(r).reviewError(err, d.A), d))
 }
 
-// reviewError returns the error of a step with a message for people if another person or the state of the
-// application prevents the step. The message says who did what in the meantime, or what the offer requires.
+// reviewError replaces the message of err if the offer or the state of the application does not allow a
+// step. The new message says what the offer requires, or how the application has changed in the meantime.
 // reviewError returns any other error unchanged.
 func (t texts) reviewError(err error, a *application.Application) error {
 	switch {
@@ -85,7 +85,7 @@ func (t texts) reviewError(err error, a *application.Application) error {
 	return err
 }
 
-// whatHappened returns a sentence about the step that prevented another one.
+// whatHappened returns a sentence about the last change of an application, which made a step impossible.
 func (t texts) whatHappened(a *application.Application) string {
 	key, by := "application.was_changed", ""
 	switch {
@@ -109,12 +109,11 @@ func (t texts) whatHappened(a *application.Application) string {
 	return t.of(key, "name", by)
 }
 
-// reviewControls are the form controls of the fields that only steps of reviewers have, not certificates.
+// reviewControls are the form controls for the text of a hold or a rejection, and for the kind of a hold.
 var reviewControls = map[cert.Field]string{"text": "text", "hold": "hold"}
 
-// approvalError replaces the problems of a certificate to approve, or of a hold, with messages. A
-// problem of an answer, of the name or of the e-mail address has no control, because the applicant typed
-// the text.
+// approvalError replaces the problems in the error of a step with messages. A problem of an answer, of the
+// name or of the e-mail address has no control, because only the applicant could correct the text.
 func (t texts) approvalError(err error, d *applicationPage) error {
 	problems := slices.Clone(cert.ProblemsOf(err))
 	if list, ok := errors.AsType[batch.Problems](err); ok {
@@ -153,7 +152,7 @@ func (p *Panel) claimApplication(w http.ResponseWriter, r *http.Request, v *Visi
 	return p.review(w, r, v, "", "application_claimed", false, p.Applications.Claim)
 }
 
-// holdApplication asks the applicant for something, and waits for the answer.
+// holdApplication puts the application on hold, with a text for the applicant.
 func (p *Panel) holdApplication(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	kind, text := application.HoldKind(r.PostForm.Get("hold")), r.PostForm.Get("text")
 	return p.review(w, r, v, "hold", "application_held", true, func(ctx context.Context, by application.Reviewer, id string) (*application.Application, error) {
@@ -161,7 +160,7 @@ func (p *Panel) holdApplication(w http.ResponseWriter, r *http.Request, v *Visit
 	})
 }
 
-// releaseApplication ends a hold without waiting for the answer.
+// releaseApplication ends the hold, whether or not the applicant has answered.
 func (p *Panel) releaseApplication(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	return p.review(w, r, v, "", "application_released", false, p.Applications.Release)
 }
@@ -178,7 +177,7 @@ func (p *Panel) withdrawApplication(w http.ResponseWriter, r *http.Request, v *V
 	return p.review(w, r, v, "withdraw", "application_withdrawn", true, p.Applications.Withdraw)
 }
 
-// noteApplication saves the private note.
+// noteApplication saves the note, which the applicant does not see.
 func (p *Panel) noteApplication(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	return p.review(w, r, v, "note", "application_noted", false, func(ctx context.Context, by application.Reviewer, id string) (*application.Application, error) {
 		by.Revision = 0 // save the note even if another person has changed the application
@@ -186,11 +185,11 @@ func (p *Panel) noteApplication(w http.ResponseWriter, r *http.Request, v *Visit
 	})
 }
 
-// maxFormText is the maximum size in bytes of a text in a form that can also have a file.
+// maxFormText is the maximum size in bytes of a text in a form that can also contain a file.
 const maxFormText = 16 << 10
 
-// approveApplication approves the application. The form may have the file of the certificate, which
-// follows the texts.
+// approveApplication approves the application. The form may contain the file of the certificate after the
+// texts.
 func (p *Panel) approveApplication(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	a, err := p.applicationOf(r, v)
 	if err != nil {

@@ -48,25 +48,24 @@ func (p *Panel) applicationRoutes() []route {
 	}
 }
 
-// openStatuses are the statuses of applications that wait for a decision, and endedStatuses those of
-// applications that are decided or have ended.
+// openStatuses are the statuses of applications that wait for a decision, or for signatories after an
+// approval. endedStatuses are the statuses of all other applications.
 var (
 	openStatuses  = []application.Status{cert.Pending, cert.InReview}
 	endedStatuses = []application.Status{cert.Processing, cert.Approved, cert.Failed, cert.Revoked, cert.Rejected, cert.Withdrawn, cert.Lapsed}
 )
 
-// applicationsPerPage is the number of applications on a page of the queue.
+// applicationsPerPage is the maximum number of applications on a page of the queue.
 const applicationsPerPage = 50
 
-// queueView is the part of the queue that an address selects: a tab, an offer, a search and the order.
-// The pages of applications keep it, so that the next application comes from the same part.
+// queueView is a view of the queue: a tab, an offer, a search and an order. The addresses of applications
+// contain the view, so that the next application is from the same view.
 type queueView struct{ Tab, Offer, Search, Sort string }
 
-// queueTabs are the tabs of the queue. The tab "" has all open applications.
+// queueTabs are the tabs of the queue. The tab "" contains all open applications.
 var queueTabs = []string{"mine", "new", "review", "hold", "answered", "", "ended"}
 
-// viewOf parses the part of the queue in a query or a form. An unknown tab is that of all open
-// applications.
+// viewOf returns the view in a query or a form. An unknown tab selects all open applications.
 func viewOf(q url.Values) queueView {
 	view := queueView{Tab: q.Get("tab"), Offer: q.Get("offer"), Search: strings.TrimSpace(q.Get("q")), Sort: q.Get("sort")}
 	if !slices.Contains(queueTabs, view.Tab) {
@@ -88,7 +87,7 @@ func (q queueView) Fields() (list [][2]string) {
 	return list
 }
 
-// Query returns the view as the query of an address, with its question mark, or "".
+// Query returns the view as the query of an address, with the question mark, or "".
 func (q queueView) Query() string {
 	values := url.Values{}
 	for _, f := range q.Fields() {
@@ -100,7 +99,8 @@ func (q queueView) Query() string {
 	return "?" + values.Encode()
 }
 
-// filter returns the filter of the applications of the view that a member may review.
+// filter returns the filter of a view for a member. It selects only applications that the member may
+// review, except in the tab of ended applications.
 func (q queueView) filter(member int64) application.Filter {
 	yes, no := true, false
 	f := application.Filter{OfferUUID: q.Offer, Search: q.Search, Statuses: openStatuses, For: member, Ascending: q.Sort == ""}
@@ -130,19 +130,19 @@ type queuePage struct {
 	List   *application.List
 	Counts *application.Counts
 	Offers []*application.Offer
-	// Same has, by the UUID of an application, the number of other certificates and applications with
-	// the same e-mail address.
+	// Same is the number of other certificates and applications with the same e-mail address, by the UUID
+	// of the application.
 	Same map[string]int
 }
 
-// queueTab is a tab of the queue. Count is nil if the applications are not counted.
+// queueTab is a tab of the queue. Count is nil if the applications of the tab are not counted.
 type queueTab struct {
 	Label, Href string
 	Count       *int
 	Current     bool
 }
 
-// Tabs returns the tabs with their counts. The counts do not depend on the search and the offer.
+// Tabs returns the tabs with their counts. The search and the offer of the view do not change the counts.
 func (l *queuePage) Tabs() []queueTab {
 	all := l.Counts.Open()
 	counts := map[string]*int{"mine": &l.Counts.Mine, "new": &l.Counts.Pending, "review": &l.Counts.InReview, "hold": &l.Counts.OnHold, "answered": &l.Counts.Answered, "": &all}
@@ -156,14 +156,14 @@ func (l *queuePage) Tabs() []queueTab {
 	return list
 }
 
-// with returns the address of the first page of a changed view.
+// with returns the address of the first page of the view after a change.
 func (l *queuePage) with(change func(q *queueView)) string {
 	q := l.queueView
 	change(&q)
 	return l.Visit.Path("applications") + q.Query()
 }
 
-// Reordered returns the address of the view in the other order.
+// Reordered returns the address of the view in the reverse order.
 func (l *queuePage) Reordered() string {
 	return l.with(func(q *queueView) {
 		if q.Sort = ""; l.Sort == "" {
@@ -172,10 +172,10 @@ func (l *queuePage) Reordered() string {
 	})
 }
 
-// Oldest reports whether the oldest application is the first.
+// Oldest reports whether the oldest application is first.
 func (l *queuePage) Oldest() bool { return l.filter(0).Ascending }
 
-// Cleared returns the address of the tab without a search and an offer.
+// Cleared returns the address of the view without its search and its offer.
 func (l *queuePage) Cleared() string {
 	return l.with(func(q *queueView) { q.Search, q.Offer = "", "" })
 }
@@ -185,7 +185,7 @@ func (l *queuePage) Path(a *application.Application) string {
 	return l.Visit.Path("applications/"+a.UUID) + l.Query()
 }
 
-// Ended reports whether the applications of the tab have ended, so that nothing can be decided.
+// Ended reports whether the tab contains only applications that can no longer be decided.
 func (l *queuePage) Ended() bool { return l.Tab == "ended" }
 
 // Selected returns the value of the field that selects an application.
@@ -193,7 +193,7 @@ func (*queuePage) Selected(a *application.Application) string {
 	return selectedValue(a.UUID, a.Revision)
 }
 
-// Matching returns the number of applications of the view, or nil if a search or an offer limits it.
+// Matching returns the number of applications of the view, or nil if they are not counted.
 func (l *queuePage) Matching() *int {
 	if l.Search != "" || l.Offer != "" {
 		return nil
@@ -206,13 +206,13 @@ func (l *queuePage) Matching() *int {
 	return nil
 }
 
-// MaxMany is the maximum number of applications that are decided together.
+// MaxMany returns the maximum number of applications that one task decides.
 func (*queuePage) MaxMany() int { return application.MaxMany }
 
 // SameOf returns the number of other certificates and applications with the same e-mail address.
 func (l *queuePage) SameOf(a *application.Application) int { return l.Same[a.UUID] }
 
-// Prev and Next return the addresses of the previous and the next page, or "".
+// Prev returns the address of the previous page, or "".
 func (l *queuePage) Prev() string { return l.position("before", l.List.Prev) }
 
 // Next returns the address of the next page, or "".
@@ -229,7 +229,8 @@ func (l *queuePage) position(name, cursor string) string {
 	return l.Visit.Path("applications") + "?" + values.Encode()
 }
 
-// queuePage reads a page of the queue.
+// queuePage returns the data of a page of the queue. If the filter is invalid, the error is
+// fault.Invalid, and the list in the data is empty.
 func (p *Panel) queuePage(r *http.Request, v *Visit, q url.Values) (*queuePage, error) {
 	ctx, id := r.Context(), v.Institution().ID
 	l := &queuePage{queueView: viewOf(q), Visit: v, List: &application.List{}, Counts: &application.Counts{}}
@@ -268,8 +269,9 @@ func (p *Panel) applications(w http.ResponseWriter, r *http.Request, v *Visit) e
 	return p.draw(w, r, "applications.html", l)
 }
 
-// nextOf returns the UUID of the application that follows another one in a view of the queue, or of the first
-// one of the view if none follows. It returns "" if the view has no other application.
+// nextOf returns the UUID of the application after a in a view of the queue. If there is none after a, it
+// returns the UUID of the first application of the view, or "" if the view has no other application. In the
+// tab of ended applications, it uses the open applications instead.
 func (p *Panel) nextOf(r *http.Request, v *Visit, view queueView, a *application.Application) (string, error) {
 	if view.Tab == "ended" {
 		view.Tab = ""
@@ -277,7 +279,7 @@ func (p *Panel) nextOf(r *http.Request, v *Visit, view queueView, a *application
 	return p.Applications.Next(r.Context(), view.filter(v.Person.ID), a)
 }
 
-// applicationState returns the label of the state of an application: the key of its text, and its tone.
+// applicationState returns the label of the state of an application.
 func applicationState(a *application.Application) status {
 	switch a.Status { //nolint:exhaustive // the other statuses are those of certificates
 	case cert.Rejected:

@@ -14,28 +14,28 @@ import (
 	"github.com/certvault/certvault/internal/task"
 )
 
-// decideForm is the maximum size in bytes of the form with application.MaxMany selected applications.
+// decideForm is the maximum size in bytes of a form with up to application.MaxMany selected applications.
 const decideForm = 512 << 10
 
-// manyPage is the data of the confirmation of a decision about many applications.
+// manyPage is the data of the page that confirms a decision about many applications.
 type manyPage struct {
 	Visit    *Visit
 	View     queueView
 	Decision application.Decision
 	Selected []application.Selected
 	Text     string
-	// Names are the first of the selected applications.
+	// Names are the first selected applications, at most shownNames.
 	Names []*application.Application
 }
 
-// Key returns the key of a message about the decision.
+// Key returns the catalog key of a message about the decision.
 func (d *manyPage) Key(name string) string { return manyKey(d.Decision, name) }
 
 func manyKey(d application.Decision, name string) string {
 	return "applications_many." + string(d) + "_" + name
 }
 
-// Asks reports whether the decision needs a text.
+// Asks reports whether the decision requires a text for the applicants.
 func (d *manyPage) Asks() bool {
 	return d.Decision == application.DecideHold || d.Decision == application.DecideReject
 }
@@ -43,8 +43,8 @@ func (d *manyPage) Asks() bool {
 // More returns the number of selected applications that are not in Names.
 func (d *manyPage) More() int { return len(d.Selected) - len(d.Names) }
 
-// Typed returns the number that the person must type, or "" if the applications are on one page of the
-// queue.
+// Typed returns the number of applications, which the person must type to confirm. It returns "" if the
+// applications fit on one page of the queue.
 func (d *manyPage) Typed() string {
 	if len(d.Selected) <= applicationsPerPage {
 		return ""
@@ -52,17 +52,17 @@ func (d *manyPage) Typed() string {
 	return strconv.Itoa(len(d.Selected))
 }
 
-// Value returns the value of the field of a selected application.
+// Value returns the value of the field that selects an application.
 func (*manyPage) Value(s application.Selected) string { return selectedValue(s.UUID, s.Revision) }
 
-// selectedValue returns the value of the field that selects an application: its id and the revision that
-// the reviewer sees.
+// selectedValue returns the value of the field that selects an application: its UUID, a period, and the
+// revision that the reviewer sees.
 func selectedValue(uuid string, revision int64) string {
 	return uuid + "." + strconv.FormatInt(revision, 10)
 }
 
-// selectedApplications returns the applications that a form selects: the ticked ones, or all that the view
-// of the queue has. The error is errForm for a value that no page has.
+// selectedApplications returns the applications that a form selects: single applications, or all open
+// applications of the view. The error is errForm for a value without a revision.
 func (p *Panel) selectedApplications(r *http.Request, v *Visit, view queueView) ([]application.Selected, error) {
 	if r.PostForm.Get("which") == "all" && view.Tab != "ended" {
 		return p.Applications.Select(r.Context(), v.Institution().ID, view.filter(v.Person.ID))
@@ -79,8 +79,8 @@ func (p *Panel) selectedApplications(r *http.Request, v *Visit, view queueView) 
 	return list, nil
 }
 
-// decideMany starts a task that decides many applications. Unless the person has selected them one by one
-// to claim them, a page asks for confirmation.
+// decideMany starts a task that decides many applications. A page first asks for confirmation, except for
+// a claim of single applications.
 func (p *Panel) decideMany(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	f := r.PostForm
 	d := &manyPage{Visit: v, View: viewOf(f), Decision: application.Decision(f.Get("decision")), Text: strings.TrimSpace(f.Get("text"))}
@@ -117,7 +117,7 @@ func (p *Panel) decideMany(w http.ResponseWriter, r *http.Request, v *Visit) err
 	return p.redirect(w, r, v, "tasks/"+started.UUID, "")
 }
 
-// nameSelected reads the first of the selected applications.
+// nameSelected sets d.Names.
 func (p *Panel) nameSelected(r *http.Request, d *manyPage) error {
 	var ids []string
 	for _, one := range d.Selected[:min(len(d.Selected), shownNames)] {
@@ -135,7 +135,8 @@ func (p *Panel) nameSelected(r *http.Request, d *manyPage) error {
 	return nil
 }
 
-// outcome returns the reason why a decision about many applications did not change an application, as text.
+// outcome returns a text that says why a task did not change an application. a is nil if the application
+// does not exist.
 func (t texts) outcome(err error, a *application.Application) string {
 	if a == nil {
 		return t.of("applications_many.unknown")

@@ -36,14 +36,15 @@ func (p *Panel) approvalRoutes() []route {
 	}
 }
 
-// singles is the name of the group of single certificates in addresses.
+// singles is the name, in addresses, of the group of certificates without a batch.
 const singles = "single"
 
-// approvalList is the data of the list of what waits for the member.
+// approvalList is the data of the list of the certificates that wait for the approval of the member, in
+// groups.
 type approvalList struct {
 	Visit  *Visit
 	Groups []approval.Group
-	// Picture reports whether the member has a picture of their signature.
+	// Picture reports whether the vault has a picture of the member's signature.
 	Picture bool
 }
 
@@ -55,7 +56,7 @@ func (*approvalList) Name(g approval.Group) string {
 	return g.BatchID
 }
 
-// approvals shows what waits for the member.
+// approvals shows the groups of certificates that wait for the approval of the member.
 func (p *Panel) approvals(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	d := &approvalList{Visit: v}
 	var err error
@@ -71,7 +72,7 @@ func (p *Panel) approvals(w http.ResponseWriter, r *http.Request, v *Visit) erro
 	return p.draw(w, r, "approvals.html", d)
 }
 
-// listedApprovals is the number of certificates on a page of a group.
+// listedApprovals is the maximum number of certificates on a page of a group.
 const listedApprovals = 50
 
 // reviewPage is the data of the page of a group.
@@ -79,11 +80,12 @@ type reviewPage struct {
 	Visit *Visit
 	*approval.Review
 
-	// Listed are the certificates on the shown page of the group. Page is its number, from 1, and Pages
-	// the number of all pages.
+	// Listed are the certificates on the shown page of the group. Page is the number of this page, from
+	// 1, and Pages is the number of all pages.
 	Listed      []*cert.Certificate
 	Page, Pages int
-	// Chosen are the certificates whose boxes are checked. Reason is the reason for declining them.
+	// Chosen are the UUIDs of the certificates whose boxes are checked. Reason is the reason for declining
+	// them.
 	Chosen []string
 	Reason string
 }
@@ -91,7 +93,7 @@ type reviewPage struct {
 // Checked reports whether the box of a certificate is checked.
 func (d *reviewPage) Checked(uuid string) bool { return slices.Contains(d.Chosen, uuid) }
 
-// Previous and Next return the numbers of the previous and the next page, or 0.
+// Previous returns the number of the previous page, or 0.
 func (d *reviewPage) Previous() int { return d.Page - 1 }
 
 // Next returns the number of the next page, or 0.
@@ -130,7 +132,7 @@ func (p *Panel) reviewPage(r *http.Request, v *Visit) (*reviewPage, error) {
 	return d, nil
 }
 
-// approvalGroup shows a group of certificates that wait for the member.
+// approvalGroup shows a group of certificates that wait for the approval of the member.
 func (p *Panel) approvalGroup(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	d, err := p.reviewPage(r, v)
 	if err != nil {
@@ -139,8 +141,8 @@ func (p *Panel) approvalGroup(w http.ResponseWriter, r *http.Request, v *Visit) 
 	return p.draw(w, r, "approval.html", d)
 }
 
-// decide approves or declines the chosen certificates, or all of a group. For all, the form has their
-// number, so that certificates that the member has not seen are not approved.
+// decide approves or declines the chosen certificates, or all certificates of a group. For all, the form
+// contains the number that the member saw, so that certificates that were added later are not approved.
 func (p *Panel) decide(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	batchID, err := approvalGroup(r)
 	if err != nil {
@@ -176,7 +178,8 @@ func (p *Panel) decide(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	return p.redirect(w, r, v, "approvals", notice, n)
 }
 
-// decideAgain shows a group again with the problem of a decision.
+// decideAgain shows a group again with the problem of a decision. If the group no longer contains a
+// certificate, it redirects to the list of groups.
 func (p *Panel) decideAgain(w http.ResponseWriter, r *http.Request, v *Visit, problem error) error {
 	d, err := p.reviewPage(r, v)
 	if fault.Is(err, fault.NotFound) && fault.Is(problem, fault.Conflict) {
@@ -189,7 +192,7 @@ func (p *Panel) decideAgain(w http.ResponseWriter, r *http.Request, v *Visit, pr
 	return p.showAgain(w, r, "approval.html", d, problem)
 }
 
-// certificatePreview sends a picture of a certificate from a template as it will look.
+// certificatePreview sends a picture of a certificate from a template.
 func (p *Panel) certificatePreview(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	c, err := p.Certs.ByUUID(r.Context(), v.Institution().ID, r.PathValue("certificate"))
 	if err != nil {
@@ -220,14 +223,14 @@ func sendPrivate(w http.ResponseWriter, picture []byte) error {
 	return err //nolint:wrapcheck // the client has gone
 }
 
-// signatureView is a signature of a certificate on its page.
+// signatureView is a signature on the page of a certificate.
 type signatureView struct {
 	*cert.Signature
 
 	Label status
 }
 
-// signaturesOf returns the signatures of a certificate for its page.
+// signaturesOf returns the signatures of a certificate, for the page of the certificate.
 func (p *Panel) signaturesOf(r *http.Request, c *cert.Certificate) ([]signatureView, error) {
 	found, err := p.Certs.Signatures(r.Context(), c.InstitutionID, c.ID)
 	if err != nil {
@@ -254,8 +257,9 @@ func signatureLabel(s *cert.Signature) status {
 	return status{"approvals.later", ""}
 }
 
-// waitingFor returns the number of certificates that wait for a member, and whether the navigation has the
-// entry of the approvals: if any wait, if a template names the member, or for the role of a signatory.
+// waitingFor returns the number of certificates that wait for the approval of the visitor, and reports
+// whether the navigation shows the approvals. It shows them if a certificate waits, if the visitor has the
+// role of a signatory, or if a template names the visitor as a signatory.
 func (p *Panel) waitingFor(r *http.Request, v *Visit) (n int, shown bool) {
 	n, err := p.Certs.CountWaiting(r.Context(), v.Institution().ID, v.Person.ID)
 	if err != nil || n > 0 || v.Member.Role == account.Signatory {

@@ -41,8 +41,8 @@ for (const area of document.querySelectorAll("[data-drop]")) {
   const status = area.querySelector("[role=status]");
   const input = area.querySelector("input");
   input.addEventListener("change", () => lookUp(area, input.files[0], status));
-  // Without these handlers, a browser opens a file that is dropped outside the area instead of
-  // the page.
+  // The handlers are on the document, because a browser leaves the page and opens a file that is
+  // dropped outside the area.
   for (const name of ["dragover", "drop"]) {
     document.addEventListener(name, (event) => {
       if (!event.dataTransfer?.types.includes("Files")) return;
@@ -80,18 +80,18 @@ async function lookUp(area, file, status) {
   location.assign(target);
 }
 
-// known reports whether the vault has a file with the fingerprint in target. The method is HEAD, because
-// the vault counts a GET request as a verification.
+// known reports whether the vault has a file with the fingerprint in target, and returns true if the
+// request fails. The method is HEAD, because the vault counts a GET request as a verification.
 async function known(target) {
   try {
     return (await fetch(target, { method: "HEAD", headers: { Accept: "application/json" } })).ok;
   } catch {
-    return true; // the page of target shows the error
+    return true; // the page at target shows the error
   }
 }
 
-// printed returns the last reference id in a file, or undefined. It is the last one, because the
-// vault adds its stamp at the end of the file.
+// printed returns the last reference id in a file, or undefined. If a file contains several, the last
+// one is from the stamp of the vault, which is at the end of the file.
 function printed(bytes) {
   const text = new TextDecoder("latin1").decode(bytes);
   return text.match(referenceID)?.at(-1);
@@ -133,8 +133,8 @@ for (const scan of document.querySelectorAll("[data-scan]")) {
   });
 }
 
-// reader returns a function that reads a QR code from a video. The function uses the detector of
-// the browser, or else the module at the address decoder.
+// reader returns a function that reads a QR code from a video. The function uses the browser's
+// BarcodeDetector if it reads QR codes, and otherwise the module at the address decoder.
 async function reader(decoder) {
   const formats = await globalThis.BarcodeDetector?.getSupportedFormats?.();
   if (formats?.includes("qr_code")) {
@@ -157,7 +157,7 @@ async function reader(decoder) {
   };
 }
 
-// watch reads the video until it shows a code, and returns the text of the code. It returns
+// watch reads the video until the video shows a code, and returns the text of the code. It returns
 // undefined if the video is stopped.
 async function watch(video, read) {
   while (video.srcObject) {
@@ -170,8 +170,8 @@ async function watch(video, read) {
   return undefined;
 }
 
-// follow submits the text of a code to the lookup form. It never opens the link in a code, which
-// may lead to another host; the vault uses only the reference id in the link.
+// follow submits the text of a code with the lookup form. It does not open a link in a code, because
+// the link may lead to another host. The vault uses only the reference id in the link.
 function follow(text, status) {
   const input = document.getElementById("reference_id");
   if (!text.includes("/verify/") && !text.match(referenceID)) {

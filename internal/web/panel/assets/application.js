@@ -1,5 +1,5 @@
-// One application: the keys a, h, r and n, and the texts that the offer suggests for a hold. The page works
-// without this module; its forms and links are those of the browser.
+// The page of an application: the keys a, h, r and n, and the texts that the offer suggests for a hold. The
+// forms and links of the page also work without this module.
 import { singleKeys, typing } from "./palette.js";
 
 const open = (id, field) => {
@@ -15,7 +15,7 @@ const actions = {
   n: () => document.getElementById("next")?.click(),
 };
 document.addEventListener("keydown", (event) => {
-  // Ctrl+Enter and Cmd+Enter submit the form of a control.
+  // Ctrl+Enter and Cmd+Enter submit the form of the focused control.
   if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && event.target.form) {
     event.preventDefault();
     event.target.form.requestSubmit();
@@ -26,7 +26,7 @@ document.addEventListener("keydown", (event) => {
   actions[event.key]();
 });
 
-// A second click must not send a decision twice.
+// A second click must not send a decision again.
 for (const form of document.querySelectorAll(".deciding form")) {
   form.addEventListener("submit", (event) => {
     if (form.dataset.sent) event.preventDefault();
@@ -37,7 +37,7 @@ addEventListener("pageshow", () => {
   for (const form of document.querySelectorAll(".deciding form")) delete form.dataset.sent;
 });
 
-// A chosen kind of hold fills in its suggested text, unless the person has typed another one.
+// The choice of a kind of hold fills in the suggested text, unless the person has typed a different text.
 const text = document.getElementById("text");
 const kinds = Array.from(document.querySelectorAll("[name=hold]"));
 for (const kind of kinds) {

@@ -10,7 +10,7 @@ const setFiles = (control, files) => {
 };
 
 // The upload of the list and of files shows its progress and can be canceled. Files can be dropped
-// anywhere on the page. The response is the same page as without this module.
+// anywhere on the page.
 for (const form of document.querySelectorAll("form[data-bulk-upload]")) {
   const text = form.dataset;
   const { list, files } = form.elements;
@@ -23,9 +23,8 @@ for (const form of document.querySelectorAll("form[data-bulk-upload]")) {
   };
   for (const hint of form.querySelectorAll("[data-drop-hint]")) hint.hidden = false;
 
-  // sort assigns files to the control to which they belong: a list that is chosen as a file of a
-  // certificate becomes the list, and the other way round. It returns false if there is no control
-  // for a list.
+  // sort assigns the first list to the control for the list, and the files that are not lists to the
+  // control for files. It returns false if a list is chosen and the form has no control for a list.
   const sort = (chosen) => {
     const lists = chosen.filter(isList);
     const others = chosen.filter((file) => !isList(file));
@@ -34,7 +33,7 @@ for (const form of document.querySelectorAll("form[data-bulk-upload]")) {
     if (!list && lists.length) say(text.listRefused, true);
     return list || !lists.length;
   };
-  // The button says what it uploads.
+  // The text of the button says what the form uploads.
   const button = form.querySelector("button[data-both]");
   const upload = button?.textContent;
   const label = () => {
@@ -93,13 +92,13 @@ for (const form of document.querySelectorAll("form[data-bulk-upload]")) {
     request.addEventListener("load", () => {
       const next = request.getResponseHeader("Location");
       if (request.status < 400 && next) {
-        // If only the fragment differs, assign would scroll and not load the page.
+        // If only the fragment differs, assign would only scroll and not load the page.
         if (new URL(next, location.href).pathname === location.pathname) location.reload();
         else location.assign(next);
         return;
       }
       // The page in the response contains the problem. Upload-Taken lists the controls whose
-      // files the vault has stored in spite of the problem. They must not be sent again.
+      // files the vault has stored in spite of the problem. These files must not be sent again.
       let message = problemOf(request.responseText) || text.failed;
       for (const name of (request.getResponseHeader("Upload-Taken") ?? "").split(" ").filter(Boolean)) {
         if (form.elements[name]) form.elements[name].value = "";
@@ -116,14 +115,13 @@ for (const form of document.querySelectorAll("form[data-bulk-upload]")) {
   });
 }
 
-// problemOf returns the first problem in the source of a page, as text. The text never becomes
-// markup.
+// problemOf returns the first problem in the HTML of a page as text. The text must not be used as markup.
 function problemOf(text) {
   const found = text.match(/<p class="problem"[^>]*>([^<]*)</)?.[1] ?? text.match(/<div class="problems"[^]*?<li>(?:<a[^>]*>)?([^<]*)</)?.[1] ?? "";
   return found.replaceAll("&#34;", '"').replaceAll("&#39;", "'").replaceAll("&lt;", "<").replaceAll("&gt;", ">").replaceAll("&amp;", "&");
 }
 
-// The list of unused columns, and the warning about the date of issue, follow the choices.
+// A change of the form updates the list of unused columns and the warning about the date of issue.
 for (const form of document.querySelectorAll("form[data-columns]")) {
   const section = form.querySelector("[data-unused]");
   const { issue_date: date, same_issue_date: same } = form.elements;
@@ -142,11 +140,11 @@ for (const form of document.querySelectorAll("form[data-columns]")) {
     section.hidden = !n;
   };
   form.addEventListener("input", update);
-  // A browser that returns to the page restores the choices.
+  // When a person returns to the page, the browser may restore earlier choices.
   window.addEventListener("pageshow", update);
 }
 
-// The step of the files shows the progress of the unpacking of an archive.
+// While the vault unpacks an archive, the step of the files shows the progress.
 for (const step of document.querySelectorAll("[data-unpacking]")) {
   const source = new EventSource(step.dataset.unpacking);
   source.addEventListener("message", (event) => {
@@ -157,7 +155,7 @@ for (const step of document.querySelectorAll("[data-unpacking]")) {
   });
 }
 
-// The file of a row is added together with the corrections of the other rows.
+// After the file of a row is uploaded, the corrections of the other rows are submitted too.
 for (const form of document.querySelectorAll("form[data-row-file]")) {
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
@@ -172,12 +170,13 @@ for (const form of document.querySelectorAll("form[data-row-file]")) {
         return;
       }
       message = problemOf(await response.text()) || message;
-    } catch { /* the message says that it failed */ }
+    } catch { /* message says that the upload failed */ }
     problem.textContent = message;
   });
 }
 
-// On the page of a row, J and K lead to the next and to the previous row, unless a person types.
+// On the page of a row, J opens the next row and K opens the previous row, unless the focus is in a
+// control in which a person types or selects.
 const neighbors = Array.from(document.querySelectorAll("a[data-key]"));
 for (const hint of document.querySelectorAll("[data-keys]")) hint.hidden = !neighbors.length;
 document.addEventListener("keydown", (event) => {

@@ -1,5 +1,5 @@
-// The chart of the dashboard shows the values of a bar when a person points to it, or moves to it with
-// the arrow keys. Without this module, the bars have tooltips, and a table has all values.
+// The chart of the dashboard shows the values of a bar when a person points to the bar, or selects it with
+// the keyboard. Without this module, the bars have tooltips, and a table contains the values.
 
 for (const figure of document.querySelectorAll("[data-chart]")) {
   const svg = figure.querySelector("svg");
