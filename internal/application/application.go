@@ -164,6 +164,9 @@ type Filter struct {
 	// ClaimedBy selects the applications that a member claimed, and For selects the open
 	// applications that a member may review.
 	ClaimedBy, For int64
+	// Ended selects the applications that no longer wait for a decision. An approved application that
+	// waits for signatories is one of them.
+	Ended bool
 	// Answered selects the applications whose hold has an answer, or those without an answer.
 	Answered               *bool
 	CreatedFrom, CreatedTo string // YYYY-MM-DD

@@ -217,6 +217,9 @@ func (s *Service) selection(ctx context.Context, institutionID int64, f Filter) 
 	if f.ClaimedBy != 0 {
 		v.and(`a.claimed_by_type = 'user' AND a.claimed_by_id = ` + v.arg(f.ClaimedBy))
 	}
+	if f.Ended {
+		v.and(`NOT (` + isOpen + `)`)
+	}
 	if err := bad.Err(); err != nil {
 		return nil, err
 	}

@@ -172,6 +172,27 @@ func TestReviewersDecideApplications(t *testing.T) {
 	checkPage(t, "the tab of decided applications", o.get("reviewer", o.pathOf("applications?tab=ended")), http.StatusOK, "Ada Obi", "Rejected", "Withdrawn")
 }
 
+// The tab of ended applications contains those that wait for signatories, whose record is still pending,
+// and its order can be reversed.
+func TestEndedApplications(t *testing.T) {
+	t.Parallel()
+	o := newPanelTest(t, dbtest.SQLite(t))
+	a := o.apply(o.inst, "Ada Obi", nil)
+	o.Exec(`UPDATE applications SET status = 'accepted', decided_at = 1 WHERE uuid = $1`, a.UUID)
+	for target, want := range map[string][]string{
+		"applications?tab=ended":             {"Ada Obi", "Waiting for signatories", `aria-sort="descending"`, "sort=oldest"},
+		"applications?tab=ended&sort=oldest": {"Ada Obi", `aria-sort="ascending"`, `applications?tab=ended"`},
+		"applications":                       {"No applications here"},
+	} {
+		body := o.get("reviewer", o.pathOf(target)).Body.String()
+		for _, part := range want {
+			if !strings.Contains(body, part) {
+				t.Errorf("%s: the page has no %s", target, part)
+			}
+		}
+	}
+}
+
 // A reviewer whose step fails sees which other reviewer claimed or rejected the application.
 func TestSecondReviewerLearnsOfTheFirst(t *testing.T) {
 	t.Parallel()

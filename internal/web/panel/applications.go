@@ -49,11 +49,8 @@ func (p *Panel) applicationRoutes() []route {
 }
 
 // openStatuses are the statuses of applications that wait for a decision, or for signatories after an
-// approval. endedStatuses are the statuses of all other applications.
-var (
-	openStatuses  = []application.Status{cert.Pending, cert.InReview}
-	endedStatuses = []application.Status{cert.Processing, cert.Approved, cert.Failed, cert.Revoked, cert.Rejected, cert.Withdrawn, cert.Lapsed}
-)
+// approval.
+var openStatuses = []application.Status{cert.Pending, cert.InReview}
 
 // applicationsPerPage is the maximum number of applications on a page of the queue.
 const applicationsPerPage = 50
@@ -71,10 +68,19 @@ func viewOf(q url.Values) queueView {
 	if !slices.Contains(queueTabs, view.Tab) {
 		view.Tab = ""
 	}
-	if view.Sort != "newest" {
+	if view.Sort != view.reverse() {
 		view.Sort = ""
 	}
 	return view
+}
+
+// reverse returns the order that is not the default of the tab. The default is the oldest application
+// first, or the newest first in the tab of ended applications.
+func (q queueView) reverse() string {
+	if q.Tab == "ended" {
+		return "oldest"
+	}
+	return "newest"
 }
 
 // Fields returns the parameters of the view that are not empty, for hidden fields and addresses.
@@ -103,7 +109,7 @@ func (q queueView) Query() string {
 // review, except in the tab of ended applications.
 func (q queueView) filter(member int64) application.Filter {
 	yes, no := true, false
-	f := application.Filter{OfferUUID: q.Offer, Search: q.Search, Statuses: openStatuses, For: member, Ascending: q.Sort == ""}
+	f := application.Filter{OfferUUID: q.Offer, Search: q.Search, Statuses: openStatuses, For: member, Ascending: q.Sort == "oldest" || q.Sort == "" && q.Tab != "ended"}
 	switch q.Tab {
 	case "mine":
 		f.ClaimedBy = member
@@ -116,8 +122,7 @@ func (q queueView) filter(member int64) application.Filter {
 	case "answered":
 		f.OnHold, f.Answered = &yes, &yes
 	case "ended":
-		f.Statuses, f.For = endedStatuses, 0
-		f.Ascending = q.Sort == "oldest"
+		f.Statuses, f.For, f.Ended = nil, 0, true
 	}
 	return f
 }
@@ -148,7 +153,7 @@ func (l *queuePage) Tabs() []queueTab {
 	counts := map[string]*int{"mine": &l.Counts.Mine, "new": &l.Counts.Pending, "review": &l.Counts.InReview, "hold": &l.Counts.OnHold, "answered": &l.Counts.Answered, "": &all}
 	list := make([]queueTab, len(queueTabs))
 	for i, name := range queueTabs {
-		list[i] = queueTab{Label: "applications.tab_" + name, Href: l.with(func(q *queueView) { q.Tab = name }), Count: counts[name], Current: name == l.Tab}
+		list[i] = queueTab{Label: "applications.tab_" + name, Href: l.with(func(q *queueView) { q.Tab, q.Sort = name, "" }), Count: counts[name], Current: name == l.Tab}
 		if name == "" {
 			list[i].Label = "applications.tab_all"
 		}
@@ -167,7 +172,7 @@ func (l *queuePage) with(change func(q *queueView)) string {
 func (l *queuePage) Reordered() string {
 	return l.with(func(q *queueView) {
 		if q.Sort = ""; l.Sort == "" {
-			q.Sort = "newest"
+			q.Sort = l.reverse()
 		}
 	})
 }
