@@ -275,7 +275,7 @@ func (p *Panel) exportAudit(w http.ResponseWriter, r *http.Request, v *Visit) er
 	if v.Member != nil {
 		file = v.Institution().Slug
 	}
-	if err := http.NewResponseController(w).SetWriteDeadline(p.Now().Add(exportTime)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+	if err := http.NewResponseController(w).SetWriteDeadline(time.Now().Add(exportTime)); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return fmt.Errorf("setting the export's deadline: %w", err)
 	}
 	h := w.Header()

@@ -97,6 +97,7 @@ func (d *draftPage) filesView(r *http.Request) *filesView {
 	search := strings.ToLower(l.Search)
 	found := slices.DeleteFunc(slices.Clone(files), func(f *bulkimport.File) bool { return !strings.Contains(strings.ToLower(f.Path), search) })
 	l.Found = len(found)
+	l.Page = max(1, min(l.Page, (l.Found+filesPerPage-1)/filesPerPage))
 	first := min(len(found), (l.Page-1)*filesPerPage)
 	l.PageFiles = found[first:min(len(found), first+filesPerPage)]
 	return l

@@ -9,16 +9,18 @@ const sample = form.querySelector(".stage img");
 const says = form.querySelector("[data-says]");
 form.querySelector("[data-show]").hidden = true;
 
+// forget removes a problem and its mark on the control.
+const forget = (control, problem) => {
+  control.removeAttribute("aria-invalid");
+  const described = (control.getAttribute("aria-describedby") ?? "").split(" ").filter((id) => id && id !== problem.id).join(" ");
+  if (described) control.setAttribute("aria-describedby", described);
+  else control.removeAttribute("aria-describedby");
+  problem.remove();
+};
+
 // mark shows problems next to their controls, after removing the problems that it showed before.
 const mark = (problems) => {
-  for (const old of form.querySelectorAll("[data-live]")) {
-    const control = document.getElementById(old.dataset.live);
-    control.removeAttribute("aria-invalid");
-    const described = (control.getAttribute("aria-describedby") ?? "").split(" ").filter((id) => id && id !== old.id).join(" ");
-    if (described) control.setAttribute("aria-describedby", described);
-    else control.removeAttribute("aria-describedby");
-    old.remove();
-  }
+  for (const old of form.querySelectorAll("[data-live]")) forget(document.getElementById(old.dataset.live), old);
   for (const { control: id, text } of problems) {
     const control = document.getElementById(id);
     if (!control || document.getElementById(`${id}-problem`)) continue;
@@ -63,10 +65,7 @@ const draw = async () => {
 form.addEventListener("input", (event) => {
   // A problem that the page contained when it was loaded may not apply to the changed text.
   const old = document.getElementById(`${event.target.id}-problem`);
-  if (old) {
-    old.remove();
-    event.target.removeAttribute("aria-invalid");
-  }
+  if (old) forget(event.target, old);
   clearTimeout(timer);
   timer = setTimeout(draw, 350);
 });

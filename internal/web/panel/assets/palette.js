@@ -17,9 +17,10 @@ export const singleKeys = () => {
   try {
     return localStorage.getItem(store) !== "off";
   } catch {
-    return true;
+    return here;
   }
 };
+let here = true; // the choice on this page, if the browser stores nothing
 
 if (palette) {
   const text = palette.querySelector("input");
@@ -105,10 +106,11 @@ if (palette) {
   const single = help.querySelector("#single-keys");
   single.checked = singleKeys();
   single.addEventListener("change", () => {
+    here = single.checked;
     try {
-      localStorage.setItem(store, single.checked ? "on" : "off");
+      localStorage.setItem(store, here ? "on" : "off");
     } catch {
-      // The browser does not store the choice, so the choice has no effect.
+      // The browser does not store the choice, so the choice applies to this page only.
     }
   });
 }

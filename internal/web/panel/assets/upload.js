@@ -179,12 +179,15 @@ function upload(fields) {
     const address = fields.getAttribute("action")?.split("?")[0];
     const warning = document.getElementById("name-warning");
     if (!address) return;
+    const checked = name.value;
+    let text = "";
     try {
-      const response = await fetch(`${address}/name`, { method: "POST", body: new URLSearchParams({ full_name: name.value }) });
-      if (response.ok) warning.textContent = await response.text();
+      const response = await fetch(`${address}/name`, { method: "POST", body: new URLSearchParams({ full_name: checked }) });
+      if (response.ok) text = await response.text();
     } catch {
-      warning.textContent = "";
+      // The check is not essential.
     }
+    if (checked === name.value) warning.textContent = text;
   };
   name.addEventListener("change", checkName);
 
