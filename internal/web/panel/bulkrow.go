@@ -81,7 +81,7 @@ func (d *draftPage) RowPath(row *bulkimport.Row) string {
 	return d.Path("rows/" + strconv.Itoa(row.Number))
 }
 
-// RowPath returns the address of the page of a row. The page leads to the other selected rows.
+// RowPath returns the address of the page of a row, with the selection Show.
 func (l *rowsView) RowPath(row *bulkimport.Row) string { return rowPath(l.draftPage, row, l.Show) }
 
 func rowPath(d *draftPage, row *bulkimport.Row, show bulkimport.Show) string {
@@ -116,7 +116,7 @@ type fixField struct {
 	Control, Label, Value, Problem string
 	// List is the id of the list of proposed values, or "".
 	List string
-	// Suggestion is a value that is probably meant, or "".
+	// Suggestion is a probably correct value, or "".
 	Suggestion string
 	// Long reports whether the value is too long for a form with several rows.
 	Long bool
@@ -177,14 +177,14 @@ const maxShown = 255
 // shown returns the beginning of a field for a list of rows.
 func shown(text string) string { return sheet.Excerpt(text, maxShown) }
 
-// Folder reports whether the path of the row's file is the file name in the row, or is that name in
-// a folder. The page does not show such a path.
+// Folder reports whether the path of the row's file ends with the complete file name in the row. The page
+// then does not show the path.
 func (*rowsView) Folder(row *bulkimport.Row) bool {
 	return row.File != nil && strings.HasSuffix("/"+row.File.Path, "/"+row.FileName)
 }
 
 // rows shows one page of the rows with their problems. If the meanings of the columns are not saved
-// yet, rows redirects to their form.
+// yet, rows redirects to the page of the columns.
 func (p *Panel) rows(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	page, err := p.draftPage(r, v, "rows")
 	if err != nil {
@@ -198,7 +198,8 @@ func (p *Panel) rows(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	}
 	l := page.rowsView(r.URL.Query())
 	if page.Unpacking() || page.Uncompared > 0 && !l.Inline() {
-		// A form with corrections must not be reloaded while a person types.
+		// While names are compared, a page with a form for corrections is not reloaded, because a
+		// reload discards typed text.
 		page.refresh(w)
 	}
 	return p.draw(w, r, "bulk_rows.html", l)
@@ -233,23 +234,23 @@ type rowView struct {
 	*placing
 
 	Row *bulkimport.Row
-	// Show selects the rows to which the page leads: Prev is the last selected row before this row,
-	// and Next the first one after it. They are nil if there is none. At is the position of the row
-	// among the Selected rows, or 0 if it is none of them.
+	// Show selects rows. Prev is the selected row before Row, or nil. Next is the selected row after
+	// Row, or nil. Selected is the number of selected rows. At is the position of Row among the
+	// selected rows, beginning with 1, or 0 if Row is not selected.
 	Show         bulkimport.Show
 	Prev, Next   *bulkimport.Row
 	At, Selected int
 	// StillInvalid reports whether the row was saved but still has a problem.
 	StillInvalid bool
-	// FromSummary reports whether the person came from the summary, to which the page then leads
-	// back.
+	// FromSummary reports whether the page was opened from the summary.
 	FromSummary bool
 }
 
 // PathOf returns the address of the page of another row, with the same selection.
 func (l *rowView) PathOf(row *bulkimport.Row) string { return rowPath(l.draftPage, row, l.Show) }
 
-// Back returns the address of the list of the selected rows, or of the summary.
+// Back returns the address of the summary if the page was opened from the summary, or else the address
+// of the list of the selected rows.
 func (l *rowView) Back() string {
 	if l.FromSummary {
 		return l.Path("submit")
@@ -272,12 +273,12 @@ func (l *rowView) query() url.Values {
 // fromSummary is the value of the field "from" on the page of a row that was opened from the summary.
 const fromSummary = "summary"
 
-// find sets the neighbors of the row among the selected rows.
+// find sets Prev, Next, At and Selected.
 func (l *rowView) find() {
 	l.Prev, l.Next, l.At = nil, nil, 0
 	selected := l.Select(l.Show)
 	l.Selected = len(selected)
-	// Rows to check are sorted by their doubt, and all others by their number.
+	// For a selected row, numbers are not compared, because rows to check are sorted by their doubt.
 	if at := slices.Index(selected, l.Row); at >= 0 {
 		l.At = at + 1
 		if at > 0 {
@@ -312,10 +313,10 @@ func (l *rowView) ProblemOf(c sheet.Column) string {
 // Fields returns the fields of a row.
 func (l *rowView) Fields() []sheet.Column { return l.RowFields() }
 
-// Label returns the label of a field, and Control its control.
+// Label returns the label of a field.
 func (l *rowView) Label(c sheet.Column) string { return l.texts.columnLabel(c) }
 
-// Control returns the control of a field.
+// Control returns the name of the control of a field.
 func (*rowView) Control(c sheet.Column) string { return controlOfColumn(c) }
 
 func (p *Panel) rowView(r *http.Request, v *Visit) (*rowView, error) {
@@ -368,7 +369,7 @@ func (p *Panel) placeRow(r *http.Request, view *rowView) error {
 	}
 	l, err := p.placingOf(r.Context(), view.draftPage, view.Row.File, view.Wanted, form)
 	if fault.Is(err, fault.Invalid) || fault.Is(err, fault.NotFound) {
-		return nil // the creation of the certificate reports the problem of the file
+		return nil // the problem is reported when the certificate is created
 	}
 	if err != nil {
 		return err
@@ -402,10 +403,9 @@ func (p *Panel) place(r *http.Request, view *rowView) error {
 	return p.BulkImports.Place(r.Context(), view.Draft, view.Row.Number, wanted)
 }
 
-// fixRow corrects, accepts or skips a row, includes it again, or saves only its placement. If the row
-// still has a problem, fixRow shows the form of the row again. Otherwise fixRow redirects to the next
-// selected row, or to the list of the selected rows if there is none. If the person came from the
-// summary, it redirects to the summary.
+// fixRow corrects, accepts or skips a row, includes it again, or saves only its placement. If the row is
+// not skipped and still has a problem, fixRow shows the form of the row again. Otherwise, or after saving
+// only the placement, it calls afterRow.
 func (p *Panel) fixRow(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	view, err := p.rowView(r, v)
 	if err != nil {
@@ -449,7 +449,9 @@ func (p *Panel) fixRow(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	return p.afterRow(w, r, v, after, action)
 }
 
-// afterRow redirects to the row that follows a finished row.
+// afterRow redirects to the summary if the page was opened from the summary, or else to the next selected
+// row, or to the list of the selected rows if there is no next row. For ShowProblems, the first row follows
+// the last row.
 func (p *Panel) afterRow(w http.ResponseWriter, r *http.Request, v *Visit, view *rowView, action string) error {
 	number, next := view.Row.Number, view.Next
 	if view.Show != bulkimport.ShowProblems || view.FromSummary {

@@ -11,8 +11,8 @@ import (
 )
 
 // bulkStep is a step of a bulk upload. Path is "" if the step is not possible yet. State is done, open,
-// doubtful or wrong. Missing is a text about what is missing, or "". Events is the address of the
-// events while the step changes on its own, or "".
+// doubtful or wrong. Missing is a text about the work that remains, or "". Events is the address of the
+// server-sent events while archives are unpacked, or "".
 type bulkStep struct {
 	Name, Path, State, Missing, Events string
 	Current                            bool
@@ -97,9 +97,9 @@ func (d *draftPage) rowsStep() bulkStep {
 	}
 }
 
-// Continue returns the address of the first step, other than the current one, that has errors or lacks
-// something. If there is none, it returns the address of the placement, or that of the summary if the
-// placement is the current step or is not possible.
+// Continue returns the address of the first step with remaining work that is not the current step. If
+// there is none, it returns the address of the placement. If the placement is the current step or is
+// not possible, it returns the address of the summary.
 func (d *draftPage) Continue() string {
 	for _, s := range d.Steps() {
 		if s.Path != "" && s.Name != d.Step && (s.State == "wrong" || s.Missing != "") {
@@ -112,8 +112,7 @@ func (d *draftPage) Continue() string {
 	return d.Path("submit")
 }
 
-// count returns a message about a number in the language of a page: the message with the key and the
-// ending _one or _many.
+// count returns a message about a number in the language of a page. It adds _one or _many to the key.
 func count(g *page.Page, key string, n int, args ...any) string {
 	return texts{g.Language}.count(key, n, args...)
 }
@@ -168,13 +167,13 @@ func (d *draftPage) RowLinks(rows []*bulkimport.Row) template.HTML {
 	return template.HTML(strings.Join(links, "; ")) //nolint:gosec // the links are escaped
 }
 
-// templateLink returns a link with a text of the catalog.
+// templateLink returns a link whose text is the message with the key.
 func templateLink(g *page.Page, address, key string) template.HTML {
 	text := template.HTMLEscapeString(texts{g.Language}.of(key))
 	return template.HTML(`<a href="` + template.HTMLEscapeString(address) + `">` + text + `</a>`) //nolint:gosec // the text is escaped
 }
 
-// dayOf returns the date of a time for a date tag.
+// dayOf returns the date of a time in UTC, for DayTag.
 func dayOf(t time.Time) *string {
 	date := t.UTC().Format(time.DateOnly)
 	return &date
@@ -183,7 +182,7 @@ func dayOf(t time.Time) *string {
 // dayTag returns a time element for a date.
 func dayTag(g *page.Page, date string) template.HTML { return g.DayTag(&date) }
 
-// fileName returns the name of the file in a row, or a text if there is none.
+// fileName returns the file name in a row, or a message if the row has no file name.
 func fileName(g *page.Page, row *bulkimport.Row) string {
 	if row.FileName == "" {
 		return texts{g.Language}.of("bulk_files.empty")
@@ -191,7 +190,7 @@ func fileName(g *page.Page, row *bulkimport.Row) string {
 	return shown(row.FileName)
 }
 
-// OfTemplate returns a link to the template.
+// OfTemplate returns a link to the template, with its name and the number of its version.
 func (d *draftPage) OfTemplate() template.HTML {
 	name := template.HTMLEscapeString(d.texts.of("issue_list.version", "name", d.Template.Name, "n", d.texts.language.Number(d.Template.Number)))
 	return template.HTML(`<a href="` + template.HTMLEscapeString(d.Visit.Path("templates/"+d.Template.UUID)) + `">` + name + `</a>`) //nolint:gosec // the text is escaped

@@ -31,12 +31,12 @@ func (o *panelTest) beginBulk(t *testing.T, list string, columns url.Values, fil
 
 var fourColumns = url.Values{"title": {"0"}, "full_name": {"1"}, "email": {"2"}, "file": {"3"}}
 
-// personPage returns a file with the name of a person.
+// personPage returns a PDF that contains the name of a person.
 func personPage(name string) formFile {
 	return formFile{strings.ToLower(name) + ".pdf", pdftest.Page(name)}
 }
 
-// The rows with errors are corrected, skipped or get their suggested file on one page.
+// On one page, rows with errors can be corrected, skipped, or assigned to a suggested file.
 func TestRowsAreCorrectedTogether(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -51,13 +51,13 @@ func TestRowsAreCorrectedTogether(t *testing.T) {
 			}
 		}
 		if strings.Contains(w.Body.String(), `name="r2-full_name"`) {
-			t.Error("the page has a field of row 2 that has no error")
+			t.Error("the page has a control for the name in row 2, want controls only for fields with errors")
 		}
 		form := url.Values{"do": {"fix"}, "show": {"problems"}, "r2-email": {"ada@example.org\x00"}, "r3-full_name": {"Bea"}}
 		w = o.post("issuer", draft+"/rows", form)
 		checkPage(t, "a character that cannot be stored", w, http.StatusUnprocessableEntity, "one character cannot be stored", "Errors 4")
 		if !strings.Contains(w.Body.String(), `name="r3-full_name" type="text" value="Bea"`) || !strings.Contains(w.Body.String(), `href="#r2-email"`) {
-			t.Error("the page lost the other correction, or the summary has no link to the field")
+			t.Error("the page lacks the corrected name of row 3, or the link to the invalid address of row 2")
 		}
 		form = url.Values{
 			"do": {"fix"}, "show": {"problems"}, "r2-email": {"ada@example.org"}, "r3-full_name": {"Bea"}, "r4-email": {"still invalid"}, "skip_row": {"4"}, "r5-file": {"missing.pdf"}, "use-r5-file": {"Ito, Di.pdf"},
@@ -69,12 +69,12 @@ func TestRowsAreCorrectedTogether(t *testing.T) {
 		o.followRedirect(t, "issuer", o.post("issuer", draft+"/rows", url.Values{"do": {"fix"}, "show": {"doubtful"}, "r6-email": {"eli@gmial.com"}, "use-r6-email": {"eli@gmail.com"}}), draft+"/rows?show=doubtful")
 		checkPage(t, "all rows", o.get("issuer", draft+"/rows?q=ELI"), http.StatusOK, "eli@ gmail.com", "All 5")
 		if text := visibleText(t, o.get("issuer", draft+"/rows?q=ELI")); strings.Contains(text, "bea@") {
-			t.Errorf("the filter shows other rows: %s", text)
+			t.Errorf("the search for ELI shows another row: %s", text)
 		}
 	})
 }
 
-// errors.csv can be corrected and uploaded without losing the valid rows.
+// The upload of a corrected errors.csv replaces only the rows in the file.
 func TestCorrectedErrorsAreUploaded(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
@@ -92,8 +92,8 @@ func TestCorrectedErrorsAreUploaded(t *testing.T) {
 	checkPage(t, "after the corrections", w, http.StatusOK, "1 row was replaced by its correction.", "No errors", "All 2")
 }
 
-// A list that is chosen as a file becomes the list. If there is a list already, the page says what
-// to do.
+// A list that is uploaded among the files becomes the list of the bulk upload. If the bulk upload already
+// has a list, the uploaded list is refused.
 func TestListAmongFiles(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
@@ -105,13 +105,13 @@ func TestListAmongFiles(t *testing.T) {
 	checkPage(t, "another list", w, http.StatusUnprocessableEntity, "“other.XLSX” is a list, not the file of a certificate. Replace the list to use it.", "bea.pdf", "All files 2", "Invalid files 0")
 }
 
-// The confirmation of a discard shows the name, and nothing is deleted before it.
+// A bulk upload is discarded only after a confirmation, which shows the name of the list.
 func TestDiscardAsksForConfirmation(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
 	draft := o.beginBulk(t, "Title,Name,Email,File\nBSc,Ada,ada@example.org,ada.pdf\n", fourColumns, personPage("Ada"))
 	if body := o.get("issuer", draft).Body.String(); strings.Contains(body, `action="`+draft+`/discard"`) || !strings.Contains(body, `href="`+draft+`/discard"`) {
-		t.Error("the page of the list must link to the confirmation and must not discard the bulk upload itself")
+		t.Error("the page of the list has a form to discard the bulk upload, or has no link to the confirmation")
 	}
 	checkPage(t, "the confirmation", o.get("issuer", draft+"/discard"), http.StatusOK, "Discard class.csv ?", "1 row", "1 file", "This cannot be undone.", "Cancel")
 	checkPage(t, "after the question", o.get("issuer", draft), http.StatusOK, "class.csv")
@@ -122,7 +122,7 @@ func TestDiscardAsksForConfirmation(t *testing.T) {
 	}
 }
 
-// The columns page and the summary say where the issue dates come from.
+// The page of the columns and the summary show the origin of the issue dates.
 func TestOriginOfTheIssueDates(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
@@ -132,7 +132,7 @@ func TestOriginOfTheIssueDates(t *testing.T) {
 	w := o.get("issuer", draft+"/submit")
 	checkPage(t, "the summary without a date", w, http.StatusOK, "All certificates get today’s date", "Choose the issue date")
 	if !strings.Contains(w.Body.String(), `<section class="note wait"><h2>All certificates get today’s date`) {
-		t.Error("the warning is not marked as a warning")
+		t.Error("the section about today’s date does not have the classes note and wait")
 	}
 	columns := url.Values{"issue_date": {"4"}}
 	maps.Copy(columns, fourColumns)
@@ -140,13 +140,13 @@ func TestOriginOfTheIssueDates(t *testing.T) {
 	w = o.get("issuer", draft+"/submit")
 	checkPage(t, "the summary with a date", w, http.StatusOK, "28 June 2026 – 30 June 2026 from the column Board meeting")
 	if text := visibleText(t, w); strings.Contains(text, "today") {
-		t.Errorf("the summary warns although all rows have a date: %s", text)
+		t.Errorf("the summary mentions today’s date although all rows have a date: %s", text)
 	}
 	o.post("issuer", draft+"/rows/3", url.Values{"issue_date": {""}})
 	checkPage(t, "the summary with one date", o.get("issuer", draft+"/submit"), http.StatusOK, "30 June 2026 from the column Board meeting", "1 row without a date gets the day on which the list is submitted")
 }
 
-// A row whose file does not contain the name is shown, until the name or the file is corrected.
+// The pages warn about a name that does not appear in the file of its row, until the name is corrected.
 func TestNameThatIsNotInTheFile(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
@@ -156,18 +156,18 @@ func TestNameThatIsNotInTheFile(t *testing.T) {
 	checkPage(t, "the summary", o.get("issuer", draft+"/submit"), http.StatusOK, "1 name does not appear in its file", "Row 3 , Grace Hopper : hedy.pdf", "Issue 2 certificates")
 	o.post("issuer", draft+"/rows", url.Values{"do": {"fix"}, "r3-full_name": {"Hedy Lamarr"}})
 	if text := visibleText(t, o.get("issuer", draft+"/submit")); strings.Contains(text, "does not appear") {
-		t.Errorf("the summary still warns: %s", text)
+		t.Errorf("the summary warns about a corrected name: %s", text)
 	}
 }
 
-// The pages of the valid rows lead from row to row, and a button saves only the position.
+// The page of a valid row has a link to the next valid row, and a button that saves only the position.
 func TestPositionsRowByRow(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
 	list := "Title,Name,Email,File\nBSc,Ada,ada@example.org,ada.pdf\nBSc,Bea,invalid,bea.pdf\nBSc,Cy,cy@example.org,cy.pdf\n"
 	draft := o.beginBulk(t, list, fourColumns, personPage("Ada"), personPage("Bea"), personPage("Cy"))
 	if body := o.get("issuer", draft+"/submit").Body.String(); !strings.Contains(body, `href="`+draft+`/rows/2?show=valid">Check row by row`) {
-		t.Error("the summary does not lead to the first valid row")
+		t.Error("the summary has no link to the first valid row")
 	}
 	w := o.get("issuer", draft+"/rows/2?show=valid")
 	checkPage(t, "the first valid row", w, http.StatusOK, "Row 1 of 2", "Use this position")
@@ -184,7 +184,7 @@ func TestPositionsRowByRow(t *testing.T) {
 	}
 }
 
-// A row without a name is shown with the other data that identifies it.
+// If a row has no name, the progress shows its e-mail address.
 func TestRowWithoutANameIsIdentified(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
@@ -198,7 +198,7 @@ func TestRowWithoutANameIsIdentified(t *testing.T) {
 	checkPage(t, "the result", o.get("issuer", draft+"/progress"), http.StatusOK, "The row is processed: 1 approved. 1 row of the list was skipped.", "Row 3, bea@example.org : skipped. The name is missing.")
 }
 
-// Each key that Go code and templates choose at run time exists in the catalog.
+// The catalog has all messages of bulk uploads whose keys are built at run time.
 func TestKeysOfBulkUploads(t *testing.T) {
 	t.Parallel()
 	catalog, err := locale.Load()
@@ -261,6 +261,6 @@ func TestKeysOfBulkUploads(t *testing.T) {
 		}
 	}
 	if found < 20 {
-		t.Errorf("only %d messages with a number were found in the templates and the code", found)
+		t.Errorf("the templates and the code use %d messages about a number, want at least 20", found)
 	}
 }

@@ -21,7 +21,7 @@ import (
 const batchesPerPage = 25
 
 // dryRun shows which certificates the submission of a bulk upload would create. If the meanings of
-// the columns are not saved yet, dryRun redirects to their form.
+// the columns are not saved yet, dryRun redirects to the page of the columns.
 func (p *Panel) dryRun(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	view, err := p.dryRunView(r, v)
 	if err != nil {
@@ -51,19 +51,19 @@ func (d *dryRunView) Rejected() int { return d.Valid - d.Run.Certificates }
 // submission would create no certificate.
 func (d *dryRunView) Nothing() bool { return d.Invalid == 0 && d.Valid > 0 && d.Run.Certificates == 0 }
 
-// NameAbsent returns the rows whose file does not contain the name of the recipient, except accepted
+// NameAbsent returns the valid rows whose file does not contain the name of the recipient, except accepted
 // rows.
 func (d *dryRunView) NameAbsent() []*bulkimport.Row {
 	return slices.DeleteFunc(d.Of(bulkimport.ShowValid), func(row *bulkimport.Row) bool { return !row.Has(bulkimport.DoubtName) })
 }
 
-// Misspelt returns the rows whose mail address is probably misspelt, except accepted rows.
+// Misspelt returns the valid rows whose e-mail address is probably misspelt, except accepted rows.
 func (d *dryRunView) Misspelt() []*bulkimport.Row {
 	return slices.DeleteFunc(slices.Clone(d.Run.Misspelt), func(row *bulkimport.Row) bool { return !row.Has(bulkimport.DoubtAddress) })
 }
 
-// SharedOpen returns the files that rows of several certificates would use, except files whose rows
-// are all accepted.
+// SharedOpen returns the files that several certificates would use, except files whose rows are all
+// accepted.
 func (d *dryRunView) SharedOpen() []*bulkimport.Shared {
 	return slices.DeleteFunc(slices.Clone(d.Shared), func(f *bulkimport.Shared) bool {
 		return !slices.ContainsFunc(f.Rows, func(row *bulkimport.Row) bool { return row.Has(bulkimport.DoubtDuplicate) })
@@ -78,7 +78,7 @@ func (d *dryRunView) FirstReady() *bulkimport.Row {
 	return nil
 }
 
-// OnlyToday reports whether all certificates would get the day on which they are issued.
+// OnlyToday reports whether there are valid rows, and none of them has a date of issue.
 func (d *dryRunView) OnlyToday() bool {
 	o := d.DateOrigins()
 	return o.Today > 0 && o.Today == d.Valid
@@ -92,7 +92,7 @@ func (d *dryRunView) DateColumn() string {
 	return ""
 }
 
-// SameDate returns the date of rows without one, as it was entered for all rows.
+// SameDate returns the date of issue that was entered for all rows without a date, or "".
 func (d *dryRunView) SameDate() string { return d.Mapping.Defaults[sheet.IssueDate] }
 
 func (p *Panel) dryRunView(r *http.Request, v *Visit) (*dryRunView, error) {
@@ -115,7 +115,7 @@ func (p *Panel) dryRunView(r *http.Request, v *Visit) (*dryRunView, error) {
 }
 
 // submit submits the bulk upload. If the submission would create no certificate or is rejected,
-// submit shows the dry run again. A second click has no effect.
+// submit shows the dry run again. A second submission has no effect.
 func (p *Panel) submit(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	d, err := p.draftOf(r, v)
 	if err != nil {
@@ -146,19 +146,18 @@ type progressView struct {
 	*draftPage
 
 	Progress *bulkimport.Progress
-	// Plans are the plans for the mail of the batches, by the UUIDs of the batches. A plan is nil if no
-	// mail of the batch waits.
+	// Plans are the plans for the mail of the batches, by the UUIDs of the batches. A plan may be nil.
 	Plans map[string]*recipient.Plan
 	// Rest is a text about the speed and the remaining time, or "" if all rows are finished.
 	Rest string
-	// NotIssued are the rows that became no certificate. The list is empty until all rows are
+	// NotIssued are the rows that did not become certificates. The list is empty until all rows are
 	// finished. CorrectableRows is the number of these rows that can be corrected and submitted
 	// again, or 0 if the member must not upload.
 	NotIssued       []*bulkimport.Result
 	CorrectableRows int
 }
 
-// Why returns the reason why a row became no certificate.
+// Why returns the reason why a row did not become a certificate.
 func (l *progressView) Why(r *bulkimport.Result) string { return l.texts.resultMessage(r) }
 
 // StatusKey returns the key of the label of a result without a certificate.
@@ -258,8 +257,8 @@ func (p *Panel) progress(w http.ResponseWriter, r *http.Request, v *Visit) error
 	return p.draw(w, r, "bulk_progress.html", view)
 }
 
-// progressEvents streams the progress as server-sent events: that of the submitted rows, or before the
-// submission that of the archives.
+// progressEvents streams the progress of the submitted rows as server-sent events. Before the submission,
+// it streams the progress of the archives.
 func (p *Panel) progressEvents(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	d, err := p.draftOf(r, v)
 	if err != nil {
@@ -284,7 +283,7 @@ func (p *Panel) progressEvents(w http.ResponseWriter, r *http.Request, v *Visit)
 	})
 }
 
-// unpackEvents streams the state of the step of the files until all archives are unpacked.
+// unpackEvents streams the state of the files step until all archives are unpacked.
 func (p *Panel) unpackEvents(w http.ResponseWriter, r *http.Request, v *Visit, d *bulkimport.Draft) error {
 	type state struct {
 		State    string `json:"state"`
@@ -335,7 +334,7 @@ func (p *Panel) retryDraft(w http.ResponseWriter, r *http.Request, v *Visit) err
 	return p.redirect(w, r, v, "bulk/"+d.UUID+"/progress", "retried")
 }
 
-// draftAgain creates another bulk upload with the rows that became no certificate and can be
+// draftAgain creates another bulk upload with the rows that did not become certificates and can be
 // corrected.
 func (p *Panel) draftAgain(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	d, err := p.draftOf(r, v)

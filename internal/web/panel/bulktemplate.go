@@ -15,11 +15,11 @@ import (
 	"github.com/certvault/certvault/internal/sheet"
 )
 
-// valueControl is the beginning of the controls for columns of templates. The rest is the name of the
-// column in hexadecimal, because a name may have spaces and the id of a control must not.
+// valueControl is the prefix of the names of controls for columns of templates. The name of the column
+// follows in hexadecimal, because the id of an HTML element must not contain spaces.
 const valueControl = "values-"
 
-// controlOfField returns the control of a form for a field of a certificate.
+// controlOfField returns the name of the control for a field of a certificate.
 func controlOfField(f cert.Field) string {
 	if name, ok := valueOfField(f); ok {
 		return valueControl + hex.EncodeToString([]byte(name))
@@ -31,7 +31,7 @@ func controlOfField(f cert.Field) string {
 // whether the field stands for one.
 func valueOfField(f cert.Field) (name string, ok bool) { return bulkimport.ValueName(sheet.Column(f)) }
 
-// controlOfColumn returns the control for a column of a list.
+// controlOfColumn returns the name of the control for a column of a list.
 func controlOfColumn(c sheet.Column) string {
 	if _, ok := bulkimport.ValueName(c); ok {
 		return controlOfField(cert.Field(c))
@@ -52,8 +52,7 @@ func columnOfControl(control string) sheet.Column {
 	return bulkimport.ValueColumn(string(name))
 }
 
-// columnLabel returns the name of a column of a list. A column of a template has its own name, and any
-// other column has the name of its field.
+// columnLabel returns the label of a column of a list. The label of a column of a template is its name.
 func (t texts) columnLabel(c sheet.Column) string {
 	if name, ok := bulkimport.ValueName(c); ok {
 		return name
@@ -61,7 +60,7 @@ func (t texts) columnLabel(c sheet.Column) string {
 	return t.of("bulk_field." + string(c))
 }
 
-// fieldLabel returns the name of a field of a certificate.
+// fieldLabel returns the label of a field of a certificate.
 func (t texts) fieldLabel(f cert.Field) string {
 	if name, ok := valueOfField(f); ok {
 		return name
@@ -72,7 +71,7 @@ func (t texts) fieldLabel(f cert.Field) string {
 	return string(f)
 }
 
-// pictureOfRow is a picture of the certificate of a row. Why are the reasons why the row is an example.
+// pictureOfRow is a row whose certificate the summary shows. Why are the reasons why the row was chosen.
 type pictureOfRow struct {
 	*bulkimport.Row
 
@@ -82,8 +81,8 @@ type pictureOfRow struct {
 // maxPictures is the maximum number of pictures of certificates on the summary.
 const maxPictures = 12
 
-// Pictures returns the rows whose certificates the summary shows: the first one, the one with the longest
-// name, the first one of each script, and those that a person must check.
+// Pictures returns at most maxPictures rows whose certificates the summary shows: the first row, the row
+// with the longest name, the first row with each script, and the rows that a person must check.
 func (d *draftPage) Pictures() []pictureOfRow {
 	var list []pictureOfRow
 	add := func(row *bulkimport.Row, why string) {
@@ -124,7 +123,7 @@ func (d *draftPage) Pictures() []pictureOfRow {
 		}
 	}
 	if len(seen) == 1 {
-		// All names have the same script, so it is no reason.
+		// All names have the same script, so the script is not a reason to show a row.
 		for i := range list {
 			list[i].Why = withoutScript(list[i].Why, d.texts, seen)
 		}
@@ -143,7 +142,7 @@ func withoutScript(why []string, t texts, seen map[string]bool) (list []string) 
 	return list
 }
 
-// scripts are the scripts that are recognized in names, with the keys of their names.
+// scripts are the scripts that scriptsOf recognizes. key is the last part of the key of a script's label.
 var scripts = []struct {
 	key   string
 	table *unicode.RangeTable
@@ -153,7 +152,7 @@ var scripts = []struct {
 	{"hangul", unicode.Hangul}, {"kana", unicode.Hiragana}, {"kana", unicode.Katakana}, {"armenian", unicode.Armenian}, {"georgian", unicode.Georgian},
 }
 
-// scriptOther is the key of a script that is not in scripts.
+// scriptOther is the key for letters of scripts that are not in scripts.
 const scriptOther = "other"
 
 // scriptsOf returns the keys of the scripts of the letters of a text, each once.
@@ -180,7 +179,7 @@ func scriptsOf(text string) (list []string) {
 
 func (t texts) scriptName(key string) string { return t.of("script." + key) }
 
-// listPage returns the name of the page with the form for the list.
+// listPage returns the file name of the page with the form for the list.
 func (d *draftPage) listPage() string {
 	if d.Template != nil {
 		return "issue_list.html"
@@ -188,19 +187,19 @@ func (d *draftPage) listPage() string {
 	return "bulk_list.html"
 }
 
-// PicturePath returns the address of the picture of the certificate of a row. It changes with the texts
-// of the row.
+// PicturePath returns the address of the picture of the certificate of a row. The address changes with
+// the texts of the row.
 func (d *draftPage) PicturePath(row *bulkimport.Row) string {
 	return d.Path("rows/"+strconv.Itoa(row.Number)+"/certificate.png") + "?v=" + row.Digest()
 }
 
-// PictureSize returns the size of the picture of a certificate.
+// PictureSize returns the width and the height of the picture of a certificate in pixels.
 func (d *draftPage) PictureSize() [2]int { return sizeOfPages(d.Template.Pages, pictureSide) }
 
-// Pictured reports whether the page of the row shows its certificate.
+// Pictured reports whether the page of the row shows a picture of the certificate.
 func (l *rowView) Pictured() bool { return l.Template != nil && len(l.Row.Problems) == 0 }
 
-// rowPicture sends a picture of the certificate that a row would become.
+// rowPicture sends a picture of a page of the certificate that a row would become.
 func (p *Panel) rowPicture(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	d, err := p.draftOf(r, v)
 	if err != nil {

@@ -21,12 +21,12 @@ const (
 	storedHeader = "Upload-Taken"
 )
 
-// bulkLimits bounds a form with a list and files, which may include an archive.
+// bulkLimits are the limits of a form with a list and files, which may include archives.
 var bulkLimits = &body.Limits{
 	Size: sheet.MaxFile + bulkimport.MaxArchive + 64<<20, Time: time.Hour, Parts: maxBulkFiles + 100, TooLarge: errUploadTooLarge, Broken: errUpload,
 }
 
-// errNoFiles is the error for a file for a bulk upload whose certificates are made from a template.
+// errNoFiles is the error if a file is added to a bulk upload whose certificates are made from a template.
 var errNoFiles = fault.New(fault.BadRequest, "issue_list.no_files")
 
 // bulkUpload receives a form with a list and files.
@@ -34,8 +34,8 @@ type bulkUpload struct {
 	panel *Panel
 	visit *Visit
 	draft *bulkimport.Draft
-	// list reports whether a list was stored. corrected is the number of rows that were replaced if the
-	// form had corrections instead of a new list. files is the number of files that were read.
+	// list reports whether a list was stored. If it contained corrections of the existing list,
+	// corrected is the number of replaced rows. files is the number of files that were read.
 	list      bool
 	corrected int
 	files     int
@@ -46,12 +46,12 @@ type bulkUpload struct {
 	stopped bool
 }
 
-// uploadList stores the chosen list and files, as uploadFiles does. The two handlers differ in the
-// error for a form without a list and without files, and in the page that shows the problems.
+// uploadList stores the list and the files of the form on the page of the list.
 func (p *Panel) uploadList(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	return p.uploadBulk(w, r, v, "list", fault.OfField("list", "bulk_list.choose_list"))
 }
 
+// uploadFiles stores the files of the form on the page of the files. The files may include a list.
 func (p *Panel) uploadFiles(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	return p.uploadBulk(w, r, v, "files", fault.OfField("files", "bulk_list.choose_files"))
 }
@@ -181,8 +181,8 @@ func (u *bulkUpload) setList(r *http.Request, part *body.Part) error {
 	return nil
 }
 
-// listAmongFiles stores a list that was chosen as a file if the bulk upload has no list yet. Otherwise
-// the list is refused, because it would replace the existing list.
+// listAmongFiles stores a list that was uploaded as one of the files, if the bulk upload has no list yet.
+// Otherwise it refuses the list, because the list would replace the existing list.
 func (u *bulkUpload) listAmongFiles(r *http.Request, part *body.Part) error {
 	if !u.list && u.draft.ListName == "" {
 		return u.setList(r, part)

@@ -18,7 +18,7 @@ var (
 	brokenFiles = field{"files", []formFile{{"a.zip", []byte("no ZIP")}}}
 )
 
-// Both buttons submit the list and the files. A valid list or valid files are stored even if the
+// Both addresses for uploads accept a list and files. A valid list or valid files are stored even if the
 // rest of the form is invalid.
 func TestUploadListAndFiles(t *testing.T) {
 	t.Parallel()
@@ -34,22 +34,22 @@ func TestUploadListAndFiles(t *testing.T) {
 			w = o.get("issuer", draft)
 			checkPage(t, "after assigning the columns "+button, w, http.StatusOK, "Columns (done)", "Rows 1 error")
 			if !strings.Contains(w.Body.String(), `<a class="button" href="`+draft+`/rows?show=problems">Continue</a>`) {
-				t.Error("the page of the list does not lead to the rows with errors")
+				t.Error("the page of the list has no link to the rows with errors")
 			}
 
 			draft = begin()
 			w = o.sendFields(draft+button, brokenList, classFiles)
 			checkPage(t, "an invalid list "+button, w, http.StatusUnprocessableEntity, "no rows below it", "Files (done)")
 			if got := w.Header().Get(storedHeader); got != "files" {
-				t.Errorf("the controls stored with an invalid list are %q, want files", got)
+				t.Errorf("an invalid list: stored controls = %q, want files", got)
 			}
 			w = o.sendFields(draft+button, classList, brokenFiles)
 			checkPage(t, "an invalid ZIP "+button, w, http.StatusUnprocessableEntity, "The ZIP is damaged", "List (done)")
 			if got := w.Header().Get(storedHeader); got != "list" {
-				t.Errorf("the controls stored with an invalid ZIP are %q, want list", got)
+				t.Errorf("an invalid ZIP: stored controls = %q, want list", got)
 			}
 			if w = o.sendFields(draft+button, brokenList, brokenFiles); w.Code != http.StatusUnprocessableEntity || w.Header().Get(storedHeader) != "" {
-				t.Errorf("an invalid list and an invalid ZIP: status = %d, want 422; stored controls %q, want none", w.Code, w.Header().Get(storedHeader))
+				t.Errorf("an invalid list and an invalid ZIP: status = %d, want 422; stored controls = %q, want none", w.Code, w.Header().Get(storedHeader))
 			}
 			o.post("issuer", draft+"/discard", nil)
 		}
@@ -67,7 +67,7 @@ func TestRowsWithoutFiles(t *testing.T) {
 		w := o.followRedirect(t, "issuer", o.post("issuer", draft+"/columns", url.Values{"title": {"0"}, "full_name": {"1"}, "email": {"2"}, "file": {"3"}}), draft+"/rows?show=problems")
 		checkPage(t, "no files", w, http.StatusOK, "No files yet 1 row is waiting for its file.", "Rows 1 error", "Errors 1", "This e-mail address has no @")
 		if text := visibleText(t, w); strings.Contains(text, "was not found") || strings.Contains(text, "Skip all") {
-			t.Errorf("the page reports a file that can still be uploaded as a problem, or has the button to skip all rows: %s", text)
+			t.Errorf("the page reports a missing file as a problem, or has the button to skip all rows: %s", text)
 		}
 		checkPage(t, "a row without its file", o.get("issuer", draft+"/rows"), http.StatusOK, "Waiting for its file")
 		w = o.get("issuer", draft+"/submit")
@@ -88,7 +88,7 @@ func TestRowsWithoutFiles(t *testing.T) {
 			return strings.Contains(visibleText(t, o.get("issuer", draft+"/progress")), "All 2 rows are processed: 2 approved.")
 		})
 		if text := visibleText(t, o.get("issuer", draft+"/progress")); strings.Contains(text, "without a certificate") || strings.Contains(text, "Correct") {
-			t.Errorf("every row became a certificate, but the page lists rows that did not, or has the button to correct rows: %s", text)
+			t.Errorf("all rows became certificates, but the page lists rows without a certificate, or has the button to correct rows: %s", text)
 		}
 		again := o.post("issuer", o.pathOf("bulk"), nil).Header().Get("Location")
 		list := field{"list", []formFile{{"class.csv", []byte("Title,Name,Email,File\nBSc,Ada,ada@example.org,ada.pdf\n")}}}

@@ -23,8 +23,8 @@ func english(t *testing.T) texts {
 	return texts{c.Languages()[0]}
 }
 
-// The catalog has a message for each constant whose message pages choose at run time, and for each
-// notice.
+// The catalog has the messages whose keys are built from constants at run time, and the messages of all
+// notices.
 func TestCatalogHasMessagesOfConstants(t *testing.T) {
 	t.Parallel()
 	c, err := locale.Load()

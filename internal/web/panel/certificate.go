@@ -25,7 +25,7 @@ import (
 )
 
 // status is the label of a certificate's status, of an entry of its history or of a mail. Key is the
-// key of its text, and Tone selects its colour.
+// key of the label, and Tone selects the colour.
 type status struct{ Key, Tone string }
 
 var statuses = map[cert.Status]status{
@@ -63,9 +63,9 @@ type certificatePage struct {
 	Checks  []cert.Check
 	History []cert.HistoryEntry
 	Mails   []*recipient.Notice
-	// Plan is the plan for the first mail if the mail waits for its time or must not be sent, or nil.
+	// Plan is the plan for which the mail about the certificate waits, or nil.
 	Plan *recipient.Plan
-	// Notify reports whether the recipient gets mail about the revocation.
+	// Notify reports whether a revocation sends mail to the recipient.
 	Notify bool
 	// Corrections are the correction requests for the certificate.
 	Corrections []*recipient.Correction
@@ -83,15 +83,15 @@ type certificatePage struct {
 	OriginalDamaged bool
 	// Signatures are the signatures of a certificate with signatories.
 	Signatures []signatureView
-	// Replacing is the replacement of the certificate that is being made or that failed, or nil.
+	// Replacing is the newest replacement that is being made or has failed, or nil.
 	Replacing *cert.Certificate
 	Now       time.Time
 	// Verifications are the numbers of verifications. A nil number is not shown.
 	Verifications verification.Shown
 }
 
-// Badge returns the badge of the certificate for other websites, or nil for a certificate without a
-// public page.
+// Badge returns the badge of the certificate for other websites, or nil if the certificate is neither
+// approved nor revoked.
 func (c *certificatePage) Badge() *page.Badge {
 	if c.C.Status != cert.Approved && c.C.Status != cert.Revoked {
 		return nil
@@ -167,7 +167,7 @@ func (c *certificatePage) Signed() *pades.Signature {
 }
 
 // IssuerName returns the name of the issuer of the signer's certificate: the common name if the
-// issuer's name has no other part, or else the whole name. There must be a signature.
+// issuer's name has no other part, or else the whole name. It must not be called if Signed returns nil.
 func (c *certificatePage) IssuerName() string {
 	issuer := c.Signed().Issuer
 	if name, ok := strings.CutPrefix(issuer, "CN="); ok && !strings.ContainsAny(name, ",+") {
@@ -179,8 +179,8 @@ func (c *certificatePage) IssuerName() string {
 // CheckName returns the key of the label of a check.
 func (*certificatePage) CheckName(name string) string { return checkNames[name] }
 
-// NotYet reports whether a check is the check of the record of a certificate in processing. The
-// page then shows "Not yet" instead of a failed check.
+// NotYet reports whether k is the check of the record of a certificate in processing. The page then
+// shows "Not yet" instead of a failed check.
 func (c *certificatePage) NotYet(k cert.Check) bool {
 	return k.Name == cert.CheckRecord && c.C.Status == cert.Processing
 }
@@ -247,8 +247,8 @@ func (c *certificatePage) CheckKey() string {
 	}
 }
 
-// LastCheck returns the time of the oldest result of the checks, or nil if a check has not run or the
-// certificate is not valid.
+// LastCheck returns the time of the oldest result of the checks, or nil if a check has not run or
+// CheckTone is not good.
 func (c *certificatePage) LastCheck() *time.Time {
 	var oldest *time.Time
 	for _, k := range c.Checks {
@@ -275,8 +275,8 @@ func (p *Panel) certificateOf(r *http.Request, v *Visit) (*cert.Certificate, err
 	return p.Certs.ByUUID(r.Context(), v.Institution().ID, id.String())
 }
 
-// certificate shows one certificate, and the report on the signatures of the verified PDF if the
-// query requests the report.
+// certificate shows one certificate. If the query requests the report on the signatures of the verified
+// PDF, the page contains the report.
 func (p *Panel) certificate(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	page, err := p.certificatePage(r, v)
 	if err != nil {
@@ -437,7 +437,7 @@ func (p *Panel) originalFile(w http.ResponseWriter, r *http.Request, v *Visit) e
 }
 
 // file describes a file that is sent. tag identifies the content of the file for caches. If name is
-// set, the browser saves the file instead of showing the file.
+// set, the browser saves the file instead of showing it.
 type file struct{ mediaType, tag, name string }
 
 func (p *Panel) sendFile(w http.ResponseWriter, r *http.Request, content *cert.Content, err error, f file) error {

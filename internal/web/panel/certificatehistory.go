@@ -19,14 +19,14 @@ var eventLabels = map[webhook.Name]status{
 	webhook.Expired: {"certificate.event_expired", "wait"},
 }
 
-// askLabels are the labels of entries after which the signatories were asked to approve: the creation
-// of a certificate from a template, a retry, and, without an event, the approval of an application.
+// askLabels are the labels of entries whose field Asks is true, by the name of the event. The name "" is
+// for the acceptance of an application.
 var askLabels = map[webhook.Name]status{
 	webhook.Created: {"certificate.event_waits", "wait"}, webhook.Retried: {"certificate.event_asked", "wait"}, "": {"certificate.event_accepted", "wait"},
 }
 
-// actionLabels are the keys of the labels of actions on one certificate that the audit log records.
-// Every other action has its phrase in the audit log as its label.
+// actionLabels are the keys of labels of actions on one certificate that the audit log records. EventLabel
+// selects the labels of all other actions.
 var actionLabels = map[audit.Action]string{
 	audit.CertificateMailed: "certificate.event_mailed", audit.CertificateAddress: "certificate.event_address",
 	audit.CorrectionClosed: "certificate.event_correction", audit.CertificateChecked: "certificate.event_checked",

@@ -68,21 +68,22 @@ type certificateList struct {
 	Filter search.Filter
 	List   *search.List
 	Counts map[cert.Status]int
-	// Counted reports whether Counts are exact. All is the sum of Counts. Counts do not depend on
+	// Counted reports whether the numbers in Counts are exact. All is their sum. They do not depend on
 	// the status that the filter selects.
 	Counted bool
 	All     int
-	// BatchName is the name of the batch by which the list is filtered.
+	// BatchName is the name of the batch by which the list is filtered, or "".
 	BatchName string
 	Layout    listLayout
 	// Mails are the latest notices about the listed certificates, by the ids of the certificates.
-	// Batches are the names of the batches of the listed certificates. Each is nil if the list has no
-	// such column.
+	// Batches are the names of the batches of the listed certificates, by the UUIDs of the batches.
+	// Mails and Batches are nil if the list does not show their columns.
 	Mails   map[int64]*recipient.Notice
 	Batches map[string]string
-	// Views are the member's saved views. Recent are the newest batches, for the filter.
+	// Views are the member's saved views.
 	Views []search.SavedView
-	// Plan is that of the batch by which the list is filtered, or nil.
+	// Plan is the plan for the mail of the batch by which the list is filtered, or nil. Recent are the
+	// newest batches, for the filter.
 	Plan   *recipient.Plan
 	Recent []*batch.Batch
 }
@@ -112,7 +113,7 @@ func (l *certificateList) Column(name string) column {
 // Sorts returns the orders that can be chosen.
 func (*certificateList) Sorts() any { return sorts }
 
-// Filtered reports whether the list has a filter other than a status.
+// Filtered reports whether the list has a filter other than the status.
 func (l *certificateList) Filtered() bool {
 	return slices.ContainsFunc(selectionFields, func(name string) bool { return name != "status" && name != "sort" && l.Query.Get(name) != "" })
 }
@@ -204,8 +205,8 @@ func (l *certificateList) Fields() [][2]string {
 	return list
 }
 
-// recordPath returns the address of the page of a record: that of its application while a reviewer has to
-// decide it, or else that of the certificate.
+// recordPath returns the address of the page of a record. This is the page of the application if the
+// application has no decision and the member may review applications, or else the page of the certificate.
 func recordPath(v *Visit, c *cert.Certificate) string {
 	if isUndecided(c) && v.Can(account.MayReview) {
 		return v.Path("applications/" + c.UUID)
@@ -218,9 +219,8 @@ func isUndecided(c *cert.Certificate) bool {
 	return c.Source == cert.Customer && slices.Contains(openStatuses, c.Status) && c.File.Name == ""
 }
 
-// filterOf parses the filter and the order in a query string or a form. An unknown order means the
-// newest certificate first, and an unknown source all sources. The error is fault.Invalid for an
-// unknown status.
+// filterOf parses the filter and the order in a query string or a form. The error is fault.Invalid for an
+// unknown status. filterOf ignores an unknown order, source, expiry or replacement.
 func filterOf(q url.Values) (search.Filter, error) {
 	f := search.Filter{
 		Search: strings.TrimSpace(q.Get("q")), IssuedFrom: q.Get("from"), IssuedTo: q.Get("to"), BatchID: q.Get("batch"),
@@ -294,8 +294,7 @@ func (p *Panel) fill(r *http.Request, v *Visit, l *certificateList) error {
 	l.Layout = layoutOf(r)
 	f.Range = rangeOf(l.Query)
 	f.PerPage = l.Layout.Rows
-	// For a search, the list and the counts scan the same thousands of records, so run both queries
-	// at the same time.
+	// For a search, both queries can scan thousands of records, so run them concurrently.
 	group, ctx := errgroup.WithContext(p.Replica.Allow(r.Context()))
 	group.Go(func() (err error) {
 		l.List, err = p.Search.List(ctx, v.Institution().ID, f)
@@ -330,7 +329,8 @@ func (p *Panel) fill(r *http.Request, v *Visit, l *certificateList) error {
 	return p.fillRows(r, v, l)
 }
 
-// withControls renames the fields of an error to the controls of the list's forms.
+// withControls replaces the names of the fields of an error with the names of the controls of the list's
+// forms.
 func withControls(err error) error {
 	names := map[string]string{"search": "q", "failure": "q", "issue_date_from": "from", "issue_date_to": "to", "batch_id": "batch"}
 	return renameFields(err, names)
@@ -355,7 +355,7 @@ func renameFields(err error, names map[string]string) error {
 
 var errNothingSelected = fault.New(fault.BadRequest, "panel_error.nothing_selected")
 
-// selectionOf parses the selection of a form of the list: the ticked certificates, or all
+// selectionOf parses the selection of a form of the list: the selected certificates, or all
 // certificates that match the list's filter. The error is errNothingSelected if neither is chosen.
 func selectionOf(form url.Values) (task.Selection, error) {
 	var c task.Selection
@@ -373,8 +373,8 @@ func selectionOf(form url.Values) (task.Selection, error) {
 	return c, nil
 }
 
-// listAgain shows the list again, with the problems of one of its forms. A form without a selection
-// is not a problem: the person returns to the list, with a notice.
+// listAgain shows the list again, with the problems of one of its forms. For errNothingSelected, it
+// redirects to the list, with a notice.
 func (p *Panel) listAgain(w http.ResponseWriter, r *http.Request, v *Visit, err error) error {
 	if errors.Is(err, errNothingSelected) {
 		return p.backToList(w, r, v, "nothing_selected")
@@ -388,8 +388,8 @@ func (p *Panel) listAgain(w http.ResponseWriter, r *http.Request, v *Visit, err 
 	return p.showAgain(w, r, "certificates.html", l, err)
 }
 
-// retryMany starts a task that retries many certificates. If none of them has failed, it starts no
-// task.
+// retryMany starts a task that retries many certificates. If none of them has failed, it redirects to the
+// list, with a notice.
 func (p *Panel) retryMany(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	c, err := selectionOf(r.PostForm)
 	if err != nil {
@@ -429,7 +429,7 @@ func download(w http.ResponseWriter, mediaType, name string) error {
 }
 
 // export calls send with the selection of the form. The export of all certificates that a filter
-// selects requires a recent sign-in, because a stolen session must not suffice to copy everything.
+// selects requires a recent sign-in, so that a stolen session is not enough to export all certificates.
 func (p *Panel) export(w http.ResponseWriter, r *http.Request, v *Visit, send func(c task.Selection) error) error {
 	c, err := selectionOf(r.PostForm)
 	if err != nil {

@@ -78,7 +78,7 @@ func TestListOfCertificates(t *testing.T) {
 		}
 		checkPage(t, "an invalid cursor of a previous page", o.get("issuer", o.pathOf("certificates?before=x")), http.StatusUnprocessableEntity, "cursor")
 
-		// An export contains the selected certificates.
+		// An export contains only the selected certificates.
 		w = o.post("auditor", o.pathOf("certificates/csv"), url.Values{"which": {"all"}, "status": {"failed"}})
 		rows, err := csv.NewReader(strings.NewReader(strings.TrimPrefix(w.Body.String(), "\uFEFF"))).ReadAll()
 		if err != nil || len(rows) != 11 || !strings.Contains(w.Header().Get("Content-Disposition"), "attachment") {
@@ -87,14 +87,14 @@ func TestListOfCertificates(t *testing.T) {
 		w = o.post("auditor", o.pathOf("certificates/zip"), url.Values{"selected": {list.Items[0].UUID, list.Items[1].UUID, list.Items[2].UUID}})
 		archive, err := zip.NewReader(bytes.NewReader(w.Body.Bytes()), int64(w.Body.Len()))
 		if err != nil || len(archive.File) != 3 {
-			t.Errorf("the ZIP export: status = %d, error %v; want a ZIP with 3 files", w.Code, err)
+			t.Errorf("the ZIP export: status = %d, error %v; want 200 and a ZIP with 3 files", w.Code, err)
 		}
 		for _, action := range []string{"zip", "csv", "retry", "revoke"} {
 			w := o.followRedirect(t, "issuer", o.post("issuer", o.pathOf("certificates/"+action), url.Values{"status": {"failed"}}), o.pathOf("certificates?status=failed"))
 			checkPage(t, "nothing selected, "+action, w, http.StatusOK, "Select at least one certificate first.")
 		}
 
-		// A bulk retry needs no reason. A bulk revocation requires a reason.
+		// A retry of many certificates needs no reason. A revocation requires a reason.
 		w = o.post("issuer", o.pathOf("certificates/retry"), url.Values{"which": {"all"}})
 		if w.Code != http.StatusSeeOther {
 			t.Fatalf("the bulk retry: status = %d, want 303: %s", w.Code, visibleText(t, w))

@@ -21,8 +21,8 @@ const (
 	gap = 0.28
 )
 
-// chart is the data of a chart and of a table. The chart shows how many certificates were approved
-// and failed over time. The table also contains the numbers of created and revoked certificates.
+// chart is the data of a chart and of a table. The chart shows the numbers of approved and failed
+// certificates over time. The table also contains the numbers of created and revoked certificates.
 type chart struct {
 	Days int
 	// Weeks reports whether each row is a week instead of a day.
@@ -51,7 +51,7 @@ func (r *chartRow) add(d search.Day) {
 func (r *chartRow) Any() bool { return r.Created+r.Approved+r.Failed+r.Revoked > 0 }
 
 // newChart groups days into rows. There must be at least one day. If the rows are weeks, the last
-// week ends today, and the first row has the oldest days that do not fill a week.
+// week ends today, and the first row may have fewer than 7 days.
 func newChart(days []search.Day) *chart {
 	c := &chart{Days: len(days), Weeks: len(days) > weekly}
 	span := 1
@@ -120,8 +120,9 @@ func (c *chart) Description(g *page.Page) (string, error) {
 }
 
 // Draw returns the chart as SVG. Each bar shows the approved certificates, with the failed
-// certificates on top. The SVG has no inline style, because the page's policy does not allow inline
-// styles. The bars of failed certificates have stripes, for people who cannot see the colours.
+// certificates on top. The SVG has no inline style, because the Content-Security-Policy of the page does
+// not allow inline styles. The bars of failed certificates have stripes, for people who cannot distinguish
+// the colours.
 func (c *chart) Draw(g *page.Page) (template.HTML, error) {
 	key := "dashboard.bar_day"
 	if c.Weeks {

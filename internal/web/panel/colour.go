@@ -16,8 +16,8 @@ import (
 type colourView struct {
 	*colour.Brand
 
-	// ByDay and ByNight are the contrasts of the band with its background. TextByDay and
-	// TextByNight are the contrasts of the button's text with the button.
+	// ByDay and ByNight are the contrast ratios of the band and its background. TextByDay and
+	// TextByNight are the contrast ratios of the button's text and the button.
 	ByDay, ByNight, TextByDay, TextByNight string
 }
 
@@ -38,7 +38,7 @@ func viewColour(text string) *colourView {
 	}
 }
 
-// vaultColour is the vault's own colour, which applies if an institution has none.
+// vaultColour is the vault's own colour. Pages use it if the institution has no colour.
 const vaultColour = "#0b5d4b"
 
 // PickerColour returns the initial value of the colour picker: the submitted or saved colour if it
@@ -54,21 +54,21 @@ func (s *institutionSettings) PickerColour() string {
 type publicSample struct {
 	// Theme is "day" or "night".
 	Theme, Institution string
-	// Logo is the path of the logo, or empty.
+	// Logo is the path of the logo, or "".
 	Logo     string
 	Fill, On colour.Colour
-	// Branded reports whether the institution has a colour, and pages show a band.
+	// Branded reports whether the institution has a colour. Pages then show a band.
 	Branded bool
 }
 
-// DaySample returns the preview on a light page.
+// DaySample returns the picture of a light page.
 func (s *institutionSettings) DaySample() publicSample {
 	sample, v := s.sample("day")
 	sample.Fill, sample.On = v.Day, v.TextOnDay
 	return sample
 }
 
-// NightSample returns the preview on a dark page.
+// NightSample returns the picture of a dark page.
 func (s *institutionSettings) NightSample() publicSample {
 	sample, v := s.sample("night")
 	sample.Fill, sample.On = v.Night, v.TextOnNight
@@ -98,7 +98,7 @@ type colourPreview struct {
 }
 
 // previewColour responds with the colours of public pages for the colour in the query string. The
-// script of the page settings shows them while the person chooses a colour.
+// script of the settings page requests them while the person chooses a colour.
 func (p *Panel) previewColour(w http.ResponseWriter, r *http.Request, _ *Visit) error {
 	text := r.URL.Query().Get("colour")
 	v := cmp.Or(viewColour(text), viewColour(vaultColour))

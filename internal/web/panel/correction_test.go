@@ -51,7 +51,7 @@ func TestCorrectionRequests(t *testing.T) {
 		}
 		at := o.pathOf("certificates/" + c.UUID)
 		if o.linkTo(w, "<bdi>"+c.FullName+"</bdi>, <bdi>"+c.Title+"</bdi>") != at+"#corrections" {
-			t.Error("the dashboard does not link to the requests on the page of the certificate")
+			t.Error("the dashboard has no link to the requests on the page of the certificate")
 		}
 		w = o.get("issuer", at)
 		checkPage(t, "the page of the certificate", w, http.StatusOK, "It is Zoë, <b>not</b> Zoe.", "Mark as done")
@@ -80,8 +80,8 @@ func TestCorrectionRequests(t *testing.T) {
 	})
 }
 
-// If no mail about a certificate was sent, its recipient gets none about its revocation. The forms for
-// revocations and the page of the revoked certificate say so.
+// A recipient who got no mail about a certificate gets no mail about its revocation. The forms for
+// revocations and the page of the revoked certificate show this.
 func TestRevocationOfAnUnknownCertificateSendsNoMail(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))

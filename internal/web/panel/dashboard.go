@@ -20,13 +20,13 @@ import (
 )
 
 const (
-	// recentBatches is the number of the newest batches among which the dashboard looks for batches
-	// in progress, and of the batches that the filter of the list of certificates offers.
+	// recentBatches is the maximum number of newest batches that the dashboard checks for progress,
+	// and that the filter of the list of certificates offers.
 	recentBatches = 20
 	// shownBatches is the maximum number of batches on the dashboard.
 	shownBatches = 5
-	// bounceTime is the period for which undelivered mail is reported. shownBounces is the maximum
-	// number of undelivered mails on the dashboard.
+	// bounceTime is the period before the current time in which the dashboard counts undelivered
+	// mails. shownBounces is the maximum number of undelivered mails that it shows.
 	bounceTime   = 30 * 24 * time.Hour
 	shownBounces = 5
 	// shownCorrections is the maximum number of correction requests on the dashboard.
@@ -48,25 +48,26 @@ type dashboard struct {
 	Failures     []search.FailureCount
 	MoreFailures bool
 	Batches      []*batch.Batch
-	// Many reports whether the institution has uploaded a batch.
+	// Many reports whether the institution has a batch.
 	Many      bool
 	Endpoints []webhook.Endpoint
-	// Undelivered are the latest of the mails in the period that were not delivered. Bounces is the
-	// number of all undelivered mails in the period, counted up to 1,000.
+	// Undelivered are the latest undelivered mails in the period bounceTime. Bounces is the number of
+	// all undelivered mails in this period, counted up to 1,000.
 	Undelivered []recipient.Undelivered
 	Bounces     int
 	// Corrections are the oldest open correction requests. OpenCorrections is the number of all
 	// open correction requests.
 	Corrections     []*recipient.Correction
 	OpenCorrections int
-	// Applications are the numbers of applications, or nil if the visitor does not review any.
+	// Applications are the numbers of applications, or nil if the member must not review applications.
 	Applications *application.Counts
-	// Key is the signing key if its certificate expires soon or has expired, otherwise nil.
+	// Key is the signing key if its certificate expires soon or has expired, or nil.
 	Key   *keyRow
 	Steps []step
-	// MissingSignatories are the signatories for whom an owner must name a replacement.
+	// MissingSignatories are the signatories for whom an owner must name a replacement. The list is
+	// empty if the member is not an owner.
 	MissingSignatories []template.Missing
-	// Expiring are the certificates that expire soon, or nil if there are none.
+	// Expiring contains the number of certificates that expire soon. It is nil if there are none.
 	Expiring *expirySoon
 }
 
@@ -100,7 +101,7 @@ func (d *dashboard) AllClear() bool {
 }
 
 // WaitingApplications returns the number of open applications, plus the number of applications that were
-// decided this week. If it is 0, the dashboard does not show the section about applications.
+// decided in the last 7 days. If the sum is 0, the dashboard has no section about applications.
 func (d *dashboard) WaitingApplications() int {
 	if c := d.Applications; c != nil {
 		return c.Open() + c.DecidedThisWeek
@@ -194,8 +195,8 @@ func (p *Panel) load(r *http.Request, v *Visit, d *dashboard, days int) error {
 }
 
 // expiringKey returns the signing key of the institution if the key's certificate expires soon or
-// has expired, otherwise nil. It also returns nil for a key that cannot be read, because another
-// page reports such a key.
+// has expired, or nil. It also returns nil if the key cannot be read, because another page reports this
+// error.
 func (p *Panel) expiringKey(ctx context.Context, v *Visit) *keyRow {
 	list, err := p.Keys.Certificates(ctx, v.Institution().UUID)
 	if err != nil {
@@ -207,7 +208,7 @@ func (p *Panel) expiringKey(ctx context.Context, v *Visit) *keyRow {
 	return nil
 }
 
-// steps adds the suggested next steps for which the member has permission.
+// steps adds the suggested next steps that the member may take.
 func (p *Panel) steps(r *http.Request, v *Visit, d *dashboard) error {
 	add := func(may account.Permission, path, text, description string, done bool) {
 		if v.Can(may) {

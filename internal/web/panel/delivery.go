@@ -31,7 +31,7 @@ func shortEvent(name webhook.Name) string {
 	return after
 }
 
-// Pending reports whether the delivery is pending: another attempt will follow.
+// Pending reports whether another attempt of the delivery will follow.
 func (d deliveryRow) Pending() bool { return d.Status == webhook.DeliveryPending }
 
 func deliveryRows(list []webhook.Delivery) []deliveryRow {
@@ -45,8 +45,8 @@ func deliveryRows(list []webhook.Delivery) []deliveryRow {
 // deliveriesPage is the delivery log of the institution or of one endpoint.
 type deliveriesPage struct {
 	Visit *Visit
-	// Endpoint is the UUID of an endpoint, Status is a status, and Event is the name of an event.
-	// They are the filters of the log; an empty filter has no effect.
+	// Endpoint, Status and Event are the filters of the log: the UUID of an endpoint, a status and the
+	// name of an event. An empty filter has no effect.
 	Endpoint, Status, Event string
 	// Search is the search text.
 	Search    string
@@ -57,7 +57,7 @@ type deliveriesPage struct {
 	Newest, Newer, Older string
 }
 
-// tab is a link that filters the list below the link.
+// tab is a link that filters a list by a status or an outcome.
 type tab struct {
 	Label, Path, Count string
 	Current            bool
@@ -111,7 +111,7 @@ func (p *Panel) deliveries(w http.ResponseWriter, r *http.Request, v *Visit) err
 	q := webhook.LogQuery{Limit: deliveriesPerPage + 1}
 	for name, id := range map[string]*int64{"before": &q.Before, "after": &q.After} {
 		if n, err := strconv.ParseInt(query.Get(name), 10, 64); err == nil && n > 0 {
-			*id = n // with an invalid number, the page shows the newest deliveries
+			*id = n // an invalid number is ignored
 		}
 	}
 	if err := p.fillDeliveries(r, v, page, q); err != nil {
@@ -120,8 +120,8 @@ func (p *Panel) deliveries(w http.ResponseWriter, r *http.Request, v *Visit) err
 	return p.draw(w, r, "deliveries.html", page)
 }
 
-// fillDeliveries sets the tabs of the log and reads one page of the log. The error is
-// fault.NotFound for an unknown endpoint.
+// fillDeliveries sets the tabs and the rows of the page. The error is fault.NotFound for an unknown
+// endpoint.
 func (p *Panel) fillDeliveries(r *http.Request, v *Visit, page *deliveriesPage, q webhook.LogQuery) error {
 	q.Status, q.Event = webhook.DeliveryStatus(page.Status), webhook.Name(page.Event)
 	counts, err := p.Hooks.Counts(r.Context(), v.Institution().ID, page.Endpoint)
@@ -176,9 +176,9 @@ func (g *deliveriesPage) turn(log []webhook.Delivery, q webhook.LogQuery) {
 	g.Rows = deliveryRows(log)
 }
 
-// resolveSearch adds the search text to q. The text is a UUID or a reference id. If the institution
-// has no certificate with the UUID, the UUID is used as the id of an event. found is false if the
-// institution has no certificate with the reference id.
+// resolveSearch adds the condition of the search text to q. A UUID selects the certificate with the UUID,
+// or the event with the UUID if there is no such certificate. Any other text is a reference id. found is
+// false if the institution has no certificate with the reference id.
 func (p *Panel) resolveSearch(r *http.Request, v *Visit, text string, q *webhook.LogQuery) (found bool, err error) {
 	id, parseErr := uuid.Parse(text)
 	if parseErr != nil {
@@ -204,8 +204,8 @@ func (p *Panel) resolveSearch(r *http.Request, v *Visit, text string, q *webhook
 	return true, nil
 }
 
-// at returns the address of the page of the log for a status. side is "before" or "after" for the
-// page before or after the delivery with the id, or "" for the first page.
+// at returns the address of a page of the log for a status. If side is "before" or "after", the page shows
+// deliveries that are older or newer than the delivery with the id. If side is "", it is the first page.
 func (g *deliveriesPage) at(status, side string, id int64) string {
 	q := url.Values{}
 	for name, value := range map[string]string{"endpoint": g.Endpoint, "status": status, "event": g.Event, "q": g.Search} {
@@ -243,11 +243,10 @@ type headerLine struct{ Name, Value string }
 // Good reports whether the attempt succeeded.
 func (a attemptView) Good() bool { return a.Outcome == webhook.Delivered }
 
-// Took returns the duration of the attempt.
+// Took returns the duration of the attempt in milliseconds.
 func (a attemptView) Took() string { return strconv.FormatInt(a.Duration.Milliseconds(), 10) + " ms" }
 
-// Reason returns the reason phrase of the status code, or "" if the attempt received no known
-// status code.
+// Reason returns the reason phrase of the status code, or "" if there is no status code or it is unknown.
 func (a attemptView) Reason() string { return http.StatusText(a.StatusCode) }
 
 // Key returns the key of the label of the attempt's outcome.

@@ -21,12 +21,12 @@ import (
 )
 
 const (
-	// maxJSON is the maximum size in bytes of a request of the designer, and maxDesignFields the
-	// maximum number of fields in it.
+	// maxJSON is the maximum size in bytes of a request of the designer. maxDesignFields is the
+	// maximum number of fields in the request.
 	maxJSON         = 256 << 10
 	maxDesignFields = 200
-	// drawSide is the longer side of the picture of the real PDF in pixels, backgroundSide that of
-	// the picture behind the fields.
+	// drawSide is the length in pixels of the longer side of the picture of a page with its fields.
+	// backgroundSide is this length for the picture of a page without fields.
 	drawSide       = 1800
 	backgroundSide = 1600
 	// points is the number of points in a millimeter.
@@ -35,7 +35,7 @@ const (
 
 var jsonLimits = &body.Limits{Size: maxJSON, TooLarge: fault.New(fault.TooLarge, "designer.too_large"), Broken: errForm}
 
-// familyView is a family of fonts for the designer. Group is the label of its group.
+// familyView is a font family for the designer. Group is the label of its group.
 type familyView struct {
 	Name  string     `json:"name"`
 	Group string     `json:"group"`
@@ -65,7 +65,7 @@ func (p *Panel) families(r *http.Request, v *Visit) ([]familyView, error) {
 	return views, nil
 }
 
-// groupOf returns the last part of the key of the label of a font family's group.
+// groupOf returns the group of a font family. The key of its label is fonts.group_ and the group.
 func groupOf(f typeset.Family) string {
 	switch {
 	case f.Uploaded:
@@ -76,7 +76,7 @@ func groupOf(f typeset.Family) string {
 	return cmp.Or(string(f.Category), "serif")
 }
 
-// designerStart is the data with which the script of the designer starts.
+// designerStart is the initial data of the script of the designer.
 type designerStart struct {
 	Base      string            `json:"base"`
 	Revision  int64             `json:"revision"`
@@ -98,7 +98,7 @@ type designerStart struct {
 var fieldLanguages = strings.Fields("am ar as bg bn bs ca cs cy da de el en es et eu fa fi fil fr ga gl gu he hi hr hu hy id is it ja ka kk km kn ko " +
 	"ky lo lt lv mk ml mn mr ms my nb ne nl or pa pl pt ro ru si sk sl sq sr sv sw ta te th tr uk ur uz vi zh-Hans zh-Hant zh-HK")
 
-// designerPage is the data of the designer. Field is the field that is changed without a script, or
+// designerPage is the data of the designer. Field is the field whose form browsers without scripts show, or
 // nil.
 type designerPage struct {
 	Visit    *Visit
@@ -108,13 +108,13 @@ type designerPage struct {
 	Field    *design.Field
 	Families []familyView
 	Picture  string
-	// Moved are the names of the fields that had to move to another place on a new design.
+	// Moved are the names of the fields whose place was changed to fit a new design.
 	Moved []string
-	// Version and Publish are the label of the version and that of the button.
+	// Version is the label of the latest version. Publish is the label of the button to publish.
 	Version, Publish string
 }
 
-// FieldTitle returns the name of the chosen field.
+// FieldTitle returns the name of Field, or "".
 func (d *designerPage) FieldTitle() string {
 	for _, f := range d.Fields {
 		if d.Field != nil && f.ID == d.Field.ID {
@@ -124,18 +124,19 @@ func (d *designerPage) FieldTitle() string {
 	return ""
 }
 
-// Kinds returns the kinds of fields that can be added without a script.
+// Kinds returns the kinds of fields that browsers without scripts can add.
 func (*designerPage) Kinds() []string {
 	return []string{"name", "title", "date", "expiry", "reference", "details", "column", "institution", "text", "logo", "signature", "qr"}
 }
 
-// mm returns a length in millimeters for a number control.
+// mm converts a length from points to millimeters, for a number control.
 func mm(length float64) string { return decimal(length / points) }
 
 // decimal returns a number with at most two decimals for a number control.
 func decimal(n float64) string { return strconv.FormatFloat(math.Round(100*n)/100, 'f', -1, 64) }
 
-// versionLabels returns the label of the latest version and that of the button that publishes it.
+// versionLabels returns the label of the latest version, and the label of the button that publishes the
+// draft. If there is no draft yet, the button has the number of the next version.
 func (t texts) versionLabels(one *template.Template) (version, publish string) {
 	latest := one.Latest()
 	n := latest.Number
@@ -148,7 +149,7 @@ func (t texts) versionLabels(one *template.Template) (version, publish string) {
 	return version, t.of("designer.publish_version", "n", t.language.Number(n))
 }
 
-// designer shows the designer. Without a script, it is a form for each field.
+// designer shows the designer. Browsers without scripts show a form for one field at a time.
 func (p *Panel) designer(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	d, err := p.designerPage(r, v)
 	if err != nil {
@@ -235,8 +236,8 @@ func sendJSON(w http.ResponseWriter, status int, value any) error {
 	return nil
 }
 
-// sendError sends an error to the script of the designer: a message, and the problems of the layout or
-// of the values if there are any.
+// sendError sends an error to the script of the designer. The response contains a message, and the problems
+// of the layout l or of its values if there are any. l may be nil.
 func (p *Panel) sendError(w http.ResponseWriter, r *http.Request, err error, l *design.Layout) error {
 	status, message := web.Explain(w, r, err)
 	t := p.texts(r)
@@ -258,8 +259,8 @@ func checkFields(fields []design.Field) error {
 	return nil
 }
 
-// readDesign reads a request of the designer of the template in the path into in. fields points to the
-// fields of the request.
+// readDesign checks that the template in the path exists, and decodes the request of the designer into in.
+// fields points to the fields in in.
 func (p *Panel) readDesign(r *http.Request, v *Visit, in any, fields *[]design.Field) error {
 	if _, err := p.templateOf(r, v); err != nil {
 		return err
@@ -270,7 +271,7 @@ func (p *Panel) readDesign(r *http.Request, v *Visit, in any, fields *[]design.F
 	return checkFields(*fields)
 }
 
-// saveDesign saves the layout. If another person has changed it, the status is 409.
+// saveDesign saves the layout. If another person has changed the template, the status is 409.
 func (p *Panel) saveDesign(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	var in struct {
 		Revision int64         `json:"revision"`
@@ -337,7 +338,7 @@ func (p *Panel) shapeDesign(w http.ResponseWriter, r *http.Request, v *Visit) er
 	}{shapes})
 }
 
-// drawDesign sends a picture of a page of the PDF that a certificate with a layout would be.
+// drawDesign sends a picture of a page of a certificate with the layout and the values in the request.
 func (p *Panel) drawDesign(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	var in struct {
 		Layout design.Layout `json:"layout"`
@@ -379,7 +380,7 @@ func (p *Panel) designPage(w http.ResponseWriter, r *http.Request, v *Visit) err
 	return sendPicture(w, r, picture)
 }
 
-// designPicture sends a picture that a field of the design shows: an uploaded one, or the logo.
+// designPicture sends the picture of an image field: an uploaded picture, or the logo.
 func (p *Panel) designPicture(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	if _, err := p.templateOf(r, v); err != nil {
 		return err
@@ -403,7 +404,8 @@ func wantsJSON(r *http.Request) bool {
 	return strings.HasPrefix(r.Header.Get("Accept"), "application/json")
 }
 
-// addPicture stores a picture. Without a script, the form names the field that shows the picture.
+// addPicture stores a picture. If a browser without scripts sends the form, addPicture also assigns the
+// picture to the field in the form.
 func (p *Panel) addPicture(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	if _, err := p.templateOf(r, v); err != nil {
 		return err
@@ -437,7 +439,7 @@ func (p *Panel) addPicture(w http.ResponseWriter, r *http.Request, v *Visit) err
 	return p.redirect(w, r, v, "templates/"+r.PathValue("template")+"/design?field="+url.QueryEscape(field), "template_saved")
 }
 
-// receivePicture stores the picture of a form, and returns its id and the field.
+// receivePicture stores the picture of a form, and returns its id and the id of the field.
 func (p *Panel) receivePicture(r *http.Request, v *Visit) (id, field string, err error) {
 	form, err := body.OpenForm(r)
 	if err != nil {

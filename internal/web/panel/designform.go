@@ -14,8 +14,8 @@ import (
 	"github.com/certvault/certvault/internal/template"
 )
 
-// changeLayout changes the latest layout of the template in the path, and saves it. The revision is
-// that of the form, or 0 for the latest.
+// changeLayout calls f with a copy of the latest layout of the template in the path, and saves the copy.
+// revision is the revision that the person changed, or 0 for the latest revision.
 func (p *Panel) changeLayout(r *http.Request, v *Visit, revision int64, f func(*design.Layout) (string, error)) error {
 	t, err := p.templateOf(r, v)
 	if err != nil {
@@ -35,7 +35,8 @@ func (p *Panel) changeLayout(r *http.Request, v *Visit, revision int64, f func(*
 	return err
 }
 
-// changeField adds, changes, moves or deletes a field without a script, or changes the template.
+// changeField adds, changes, moves or deletes a field, or changes the properties of the template. It is for
+// browsers without scripts.
 func (p *Panel) changeField(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	t, err := p.templateOf(r, v)
 	if err != nil {
@@ -69,8 +70,8 @@ func (p *Panel) changeField(w http.ResponseWriter, r *http.Request, v *Visit) er
 	return p.redirect(w, r, v, path, "template_saved")
 }
 
-// applyField applies the form for a field to a layout, and returns the id of the field to show next. A
-// field is added to the first page.
+// applyField applies a form of changeField to a layout. id is the id of the field. applyField returns the id
+// of the field to show next, or "". first is the first page, to which it adds new fields.
 func (p *Panel) applyField(l *design.Layout, first design.Page, id string, f url.Values) (string, error) {
 	switch f.Get("action") {
 	case "add":
@@ -103,7 +104,7 @@ func (p *Panel) applyField(l *design.Layout, first design.Page, id string, f url
 	}
 }
 
-// addField adds a field of a kind to the first page, and returns the id of the field.
+// addField adds a field of a kind to the first page, and returns the id of the new field.
 func addField(l *design.Layout, first design.Page, kind string) string {
 	id := ""
 	for n := len(l.Fields) + 1; id == "" || slices.ContainsFunc(l.Fields, func(f design.Field) bool { return f.ID == id }); n++ {
@@ -142,8 +143,8 @@ func addField(l *design.Layout, first design.Page, kind string) string {
 	return id
 }
 
-// freeBox returns the place of a new field on the first page: that of its box, below it, or above it,
-// whichever covers the fewest fields. The result is within the page.
+// freeBox returns the box of a new field on the first page. It moves b down or up in steps of its height,
+// to the first place that overlaps the fewest fields. The result is within the page.
 func freeBox(b design.Box, fields []design.Field, first design.Page) design.Box {
 	b[2], b[3] = min(b[2], first.Width), min(b[3], first.Height)
 	b[0], b[1] = min(b[0], first.Width-b[2]), min(b[1], first.Height-b[3])
@@ -168,8 +169,8 @@ func freeBox(b design.Box, fields []design.Field, first design.Page) design.Box 
 	return best
 }
 
-// setField sets the properties of a field to the values of a form. The place and the size of the field
-// are in millimeters in the form.
+// setField sets the properties of a field to the values of a form. In the form, the position, width and
+// height of the field are in millimeters.
 func setField(f *design.Field, form url.Values) error {
 	var bad fault.Fields
 	number := func(name string, unit float64, to *float64) {

@@ -8,8 +8,8 @@ import (
 	"github.com/certvault/certvault/internal/web/body"
 )
 
-// listForDesign reads a list for the script of the designer, which shows the template with the rows of
-// the list. The list is not stored.
+// listForDesign reads a list and sends rows of it to the script of the designer, which shows the template
+// with their values. The list is not stored.
 func (p *Panel) listForDesign(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	t, err := p.templateOf(r, v)
 	if err != nil {
@@ -24,7 +24,7 @@ func (p *Panel) listForDesign(w http.ResponseWriter, r *http.Request, v *Visit) 
 	for i, e := range list {
 		rows[i] = listedRow{e.FullName, e.Title, e.IssueDate, e.Details, map[string]string{}, e.ExpiresOn}
 		for _, c := range columns {
-			rows[i].Columns[c.Name] = e.Values[c.Name] // also without a value, because Fill would add a sample value for a missing column
+			rows[i].Columns[c.Name] = e.Values[c.Name] // also without a value, because Fill sets a missing column to its name
 		}
 	}
 	return sendJSON(w, http.StatusOK, struct {
@@ -33,8 +33,8 @@ func (p *Panel) listForDesign(w http.ResponseWriter, r *http.Request, v *Visit) 
 	}{rows, longest})
 }
 
-// readExamples reads the list of a form, and returns its first rows and the index of the one with the
-// longest name.
+// readExamples reads the list of a form. It returns rows of the list and the index of the row with the
+// longest name, as bulkimport.Service.Examples does.
 func (p *Panel) readExamples(r *http.Request, t *template.Template) ([]template.Entry, int, error) {
 	form, err := body.OpenForm(r)
 	if err != nil {

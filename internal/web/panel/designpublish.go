@@ -27,7 +27,7 @@ func (p *Panel) publishTemplate(w http.ResponseWriter, r *http.Request, v *Visit
 		if err := body.ParseForm(w, r, maxForm); err != nil {
 			return errForm
 		}
-		in.Revision, _ = strconv.ParseInt(r.PostForm.Get("revision"), 10, 64) // 0 is no revision
+		in.Revision, _ = strconv.ParseInt(r.PostForm.Get("revision"), 10, 64) // Publish refuses the revision 0
 	}
 	id := r.PathValue("template")
 	_, err := p.Templates.Publish(r.Context(), v.Institution(), id, in.Revision)
@@ -58,17 +58,17 @@ func (p *Panel) publishTemplate(w http.ResponseWriter, r *http.Request, v *Visit
 	}{v.Path("templates/" + id)})
 }
 
-// locationWriter keeps the headers of a redirect, and discards its status and body.
+// locationWriter keeps the headers of a redirect except Location. It discards the status and the body.
 type locationWriter struct{ http.ResponseWriter }
 
-// WriteHeader discards the status, and the header that leads to the next page.
+// WriteHeader discards the status and the header Location.
 func (w *locationWriter) WriteHeader(int) { w.Header().Del("Location") }
 
 // Write discards the body.
 func (*locationWriter) Write(b []byte) (int, error) { return len(b), nil }
 
-// withFields returns the problems of a layout as the problems of a form. The control of a field is
-// its line in the list.
+// withFields returns the problems of a layout as the problems of a form. A problem of a field refers to
+// the link of the field in the list of fields.
 func (p *Panel) withFields(r *http.Request, err error, l *design.Layout) error {
 	problems, ok := errors.AsType[design.Problems](err)
 	if !ok {

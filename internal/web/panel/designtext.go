@@ -12,7 +12,7 @@ import (
 	"github.com/certvault/certvault/internal/template"
 )
 
-// problemView is a problem of a template in words.
+// problemView is a problem of a template with its message.
 type problemView struct {
 	Field  string `json:"field,omitempty"`
 	Code   string `json:"code"`
@@ -30,8 +30,8 @@ type sampleView struct {
 	Language string `json:"language,omitempty"`
 }
 
-// missingSample is the sample whose name has a character that is in no font. It shows what a problem looks
-// like.
+// missingSample is the name of a sample that shows a problem: missingName has a character that no font
+// contains.
 const (
 	missingSample = "missing"
 	missingName   = "Zoë 𓀀 Smith"
@@ -46,13 +46,14 @@ func (t texts) samples() []sampleView {
 	return append(list, sampleView{missingSample, t.of("template_sample." + missingSample), missingName, "en"})
 }
 
-// ownValues are values that replace those of a sample: a name, or the values of a row of a list.
+// ownValues replace the values of a sample with a name, or with the values of a row of a list.
 type ownValues struct {
 	Name string     `json:"name"`
 	Row  *listedRow `json:"row"`
 }
 
-// listedRow are the values of a row of a list. Columns has the columns of the template.
+// listedRow contains the values of a row of a list. Columns are the values by the names of the template's
+// columns.
 type listedRow struct {
 	Name      string            `json:"name"`
 	Title     string            `json:"title"`
@@ -62,8 +63,9 @@ type listedRow struct {
 	ExpiresOn string            `json:"expires_on"`
 }
 
-// sampleValues returns the values of a sample for an institution and a layout. The default is the sample
-// of the language of the layout. The typical sample has the language and the title of the layout.
+// sampleValues returns the values of the sample with a name, for an institution and a layout. For the name
+// "", it uses the sample in the language of the layout. The typical sample uses the language and the title
+// of the layout. own may be nil.
 func (p *Panel) sampleValues(name string, inst *account.Institution, l *design.Layout, own *ownValues) design.Values {
 	sample := design.SampleIn(l.Language)
 	all := design.Samples()
@@ -96,7 +98,7 @@ func (p *Panel) sampleValues(name string, inst *account.Institution, l *design.L
 	return values
 }
 
-// fieldTitle returns the name of a field for people: its label, or what it shows.
+// fieldTitle returns the name of a field on pages: its label, or else its column, its text or its kind.
 func (t texts) fieldTitle(f *design.Field) string {
 	if f.Label != "" {
 		return f.Label
@@ -112,7 +114,7 @@ func (t texts) fieldTitle(f *design.Field) string {
 	return t.of("designer.kind_" + string(f.Kind))
 }
 
-// fieldProperties are the properties of fields whose problems have a text of their own.
+// fieldProperties are the properties whose problems have their own messages.
 var fieldProperties = []string{"page", "box", "rotate", "image", "text", "font", "size", "min_size", "lines", "leading", "color", "tracking", "language", "fields", "title"}
 
 // problemText returns the text of a problem of a template.
@@ -147,7 +149,8 @@ func (t texts) missingCharacters(characters string) string {
 	return t.domain(design.MissingCharacters(characters))
 }
 
-// TemplateProblems returns the problems of a layout in words, each with the name of its field.
+// TemplateProblems returns the messages of the problems of a layout. A message contains the name of the
+// field, if the problem has a field.
 func TemplateProblems(language *locale.Language, problems design.Problems, l *design.Layout) []string {
 	t := texts{language}
 	list := make([]string, len(problems))

@@ -26,12 +26,12 @@ func TestPanelOfDisabledInstitution(t *testing.T) {
 	r.Header.Set("Accept-Language", "de")
 	page := o.send(r).Body.String()
 	if !strings.Contains(page, "ist gesperrt: The contract ended. Bitten Sie") {
-		t.Errorf("the page does not say why, and whom to ask: %s", page)
+		t.Errorf("the page lacks the reason or the advice in German: %s", page)
 	}
 	if strings.Contains(page, o.pathOf("upload")) {
-		t.Error("the page links to pages of the institution")
+		t.Error("the page has a link to a page of the institution")
 	}
-	// Someone who is not a member learns nothing.
+	// The response to a person who is not a member does not reveal that the institution exists.
 	if w := o.get("outsider", o.pathOf("certificates")); w.Code != http.StatusNotFound {
 		t.Errorf("an outsider: status = %d, want 404", w.Code)
 	}
@@ -50,7 +50,7 @@ func TestPanelRedirectsFromFormerSlug(t *testing.T) {
 	o.people.members[o.people.persons["owner"].ID][0].Institution.Slug = "northern"
 	w := o.get("owner", "/panel/"+former+"/certificates?status=failed")
 	if to := w.Header().Get("Location"); w.Code != http.StatusPermanentRedirect || to != "/panel/northern/certificates?status=failed" {
-		t.Errorf("status = %d, location = %q; want 308 to the same page", w.Code, to)
+		t.Errorf("status = %d, Location = %q; want 308 to the same page with the new slug", w.Code, to)
 	}
 	if w := o.get("outsider", "/panel/"+former+"/certificates"); w.Code != http.StatusNotFound {
 		t.Errorf("an outsider: status = %d, want 404", w.Code)
@@ -79,14 +79,14 @@ func TestOperatorChangesInstitution(t *testing.T) {
 	checkPage(t, "limits", w, http.StatusOK, "The limits were saved.", "1.5 GB of 2.0 GB", "4 of 500", "No limit")
 	checkPage(t, "the form", o.get("operator", at+"/limits"), http.StatusOK, "Limits of “ South East College ”")
 	if i, err := o.Accounts.Institution(t.Context(), o.other.ID); err != nil || i.Limits != (account.Limits{Storage: 2 << 30, Certificates: 500}) || i.DisabledAt != nil {
-		t.Errorf("institution = %+v, error %v", i, err)
+		t.Errorf("institution = %+v, error %v; want it enabled, with a storage of 2 GB and 500 certificates", i, err)
 	}
 
 	checkPage(t, "an address in use", o.post("operator", at+"/address", url.Values{"slug": {o.inst.Slug}}), http.StatusUnprocessableEntity, "Another institution has or had this name in web addresses.")
 	w = o.followRedirect(t, "operator", o.post("operator", at+"/address", url.Values{"slug": {"South"}}), "/operator/institutions/south")
 	checkPage(t, "the new address", w, http.StatusOK, "The name in web addresses was saved.", "south")
 	if w := o.get("operator", at); w.Code != http.StatusPermanentRedirect || w.Header().Get("Location") != "/operator/institutions/south" {
-		t.Errorf("the old address: status = %d, location = %q", w.Code, w.Header().Get("Location"))
+		t.Errorf("the old address: status = %d, Location = %q; want 308 to the new address", w.Code, w.Header().Get("Location"))
 	}
 	for _, log := range []string{"disabled the institution", "changed the limits of the institution", "changed the institution's name in web addresses"} {
 		checkPage(t, "the audit log", o.get("operator", "/operator/audit"), http.StatusOK, log)

@@ -18,11 +18,10 @@ const (
 	eventTime  = 5 * time.Minute
 )
 
-// events streams progress to a page (HTML, 9.2 Server-sent events), where panel.js shows the
-// progress. read returns the current progress, and whether the work is finished. events sends an
-// event when the progress has changed. The stream ends when the work is finished, the session of
-// the request ends, the time limit is reached, the server stops or the client closes the
-// connection.
+// events streams progress to panel.js in a page (HTML, 9.2 Server-sent events). read returns the current
+// progress, and reports whether the work is finished. events sends an event when the progress has changed.
+// The stream ends when the work is finished, the session of the request ends, the time limit is reached,
+// the server stops or the client closes the connection.
 func (p *Panel) events(w http.ResponseWriter, r *http.Request, read func(ctx context.Context) (now any, finished bool, err error)) error {
 	c := http.NewResponseController(w)
 	if err := c.SetWriteDeadline(time.Now().Add(eventTime + time.Minute)); err != nil && !errors.Is(err, http.ErrNotSupported) {
@@ -46,7 +45,7 @@ func (p *Panel) events(w http.ResponseWriter, r *http.Request, read func(ctx con
 		now, finished, err := read(ctx)
 		if err != nil {
 			if ctx.Err() != nil {
-				return nil // the stream has reached its time limit, after which browsers reconnect, or the client has closed the connection
+				return nil // the time limit is reached, or the client has closed the connection
 			}
 			return p.finishStream(r, err)
 		}

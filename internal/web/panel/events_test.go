@@ -11,8 +11,8 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// Event streams end when the server stops. Otherwise the server would wait for minutes until the
-// streams end.
+// An event stream ends when the server stops. Otherwise the stop of the server would wait for minutes for
+// the end of the stream.
 func TestEventsEndWhenTheServerStops(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
@@ -24,13 +24,13 @@ func TestEventsEndWhenTheServerStops(t *testing.T) {
 	w := httptest.NewRecorder()
 	o.handler.ServeHTTP(w, o.request("auditor", http.MethodGet, task+"/events", nil))
 	if got := w.Body.String(); got != `data: {"done":0,"skipped":0,"failed":0,"finished":false}`+"\n\n" {
-		t.Errorf("the stream of a stopping server: status %d, body %q, want one event with the progress", w.Code, got)
+		t.Errorf("the stream of a stopping server: status = %d, body = %q; want one event with the progress", w.Code, got)
 	}
 	if w := o.get("auditor", o.pathOf("tasks/00000000-0000-0000-0000-000000000000/events")); w.Code != http.StatusNotFound || strings.Contains(w.Header().Get("Content-Type"), "event-stream") {
 		t.Errorf("the events of an unknown task: status = %d, want 404 and no event stream", w.Code)
 	}
 	if got, err := o.panel.Certs.ByUUID(t.Context(), o.inst.ID, c.UUID); err != nil || got.Status == cert.Revoked {
-		t.Errorf("the certificate is %+v (error %v), want a certificate that is not revoked yet", got, err)
+		t.Errorf("certificate = %+v, error %v; want a certificate that is not revoked", got, err)
 	}
 }
 
@@ -48,6 +48,6 @@ func TestEventsEndWithTheSession(t *testing.T) {
 	w := httptest.NewRecorder()
 	o.handler.ServeHTTP(w, o.request("auditor", http.MethodGet, task+"/events", nil))
 	if w.Body.Len() != 0 {
-		t.Errorf("the stream of an ended session: status %d, body %q, want no event", w.Code, w.Body)
+		t.Errorf("the stream of an ended session: status = %d, body = %q; want no event", w.Code, w.Body)
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/certvault/certvault/internal/search"
 )
 
-// hasExpired reports whether a page shows a certificate as expired.
+// hasExpired reports whether an approved certificate has expired.
 func (p *Panel) hasExpired(c *cert.Certificate) bool {
 	return c.Status == cert.Approved && p.Certs.HasExpired(c)
 }
@@ -30,18 +30,17 @@ func (*certificateList) Expiries() []search.Expiry { return search.Expiries }
 // ExpiryLabel returns the key of the name of a value of the filter by expiry, or "" if it is unknown.
 func (*certificateList) ExpiryLabel(e search.Expiry) string { return expirySelectors[e] }
 
-// soon is the number of days in which the dashboard counts the certificates that expire.
+// soon is the maximum number of days until the last day of validity of a certificate that expires soon.
 const soon = 30
 
-// expirySoon is about the certificates that expire soon. Path is the address of their list. Count is their
-// number, or 0 if there are too many to count.
+// expirySoon contains the number of certificates that expire soon, or 0 if there are too many to count.
+// Path is the address of their list.
 type expirySoon struct {
 	Path  string
 	Count int
 }
 
-// expiringSoon counts the approved certificates that expire within soon days. It returns nil if
-// there are none.
+// expiringSoon counts the approved certificates that expire soon. It returns nil if there are none.
 func (p *Panel) expiringSoon(ctx context.Context, v *Visit) (*expirySoon, error) {
 	today := p.Now().UTC()
 	first, last := cert.Today(today), cert.Today(today.AddDate(0, 0, soon))
@@ -58,8 +57,8 @@ func (p *Panel) expiringSoon(ctx context.Context, v *Visit) (*expirySoon, error)
 	return out, nil
 }
 
-// setExpiry changes how long before the expiry of a certificate its event is sent, and whether
-// recipients get a mail.
+// setExpiry saves how many days before the expiry of a certificate the event is sent, and whether the
+// recipient gets a mail.
 func (p *Panel) setExpiry(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	submitted := account.Expiry{ExpiryMail: r.PostForm.Get("expiry_mail") != ""}
 	var err error
@@ -80,8 +79,7 @@ func (p *Panel) setExpiry(w http.ResponseWriter, r *http.Request, v *Visit) erro
 	return p.showAgain(w, r, "settings_mail.html", s, err)
 }
 
-// ExpiredOn returns the last day of validity of the certificate, if its public page says that it has
-// expired, or "".
+// ExpiredOn returns the last day of validity of the certificate if it is approved and has expired, or "".
 func (c *certificatePage) ExpiredOn() string {
 	if c.C.Status == cert.Approved && c.C.Expired(c.Now) {
 		return c.C.ExpiresOn
@@ -89,8 +87,8 @@ func (c *certificatePage) ExpiredOn() string {
 	return ""
 }
 
-// ExpiresIn returns the number of days until the last day of validity if that day is soon, and 0
-// otherwise.
+// ExpiresIn returns the number of days until the last day of validity if the certificate expires soon, or
+// 0.
 func (c *certificatePage) ExpiresIn() int {
 	day, err := time.Parse(time.DateOnly, c.C.ExpiresOn)
 	if err != nil || c.C.Status != cert.Approved || c.ExpiredOn() != "" {

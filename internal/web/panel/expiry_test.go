@@ -48,7 +48,7 @@ func TestExpiryInPanel(t *testing.T) {
 			"?expired=perhaps": "Past Soon Late Never",
 		} {
 			if got := names(query); got != want {
-				t.Errorf("the list %s shows %s, want %s", query, got, want)
+				t.Errorf("the list %s shows %q, want %q", query, got, want)
 			}
 		}
 		checkPage(t, "a date that does not exist", o.get("issuer", list+"?expires_from=2026-02-30"), http.StatusUnprocessableEntity, "date")
@@ -72,9 +72,9 @@ func TestExpirySettings(t *testing.T) {
 	}
 	o.followRedirect(t, "admin", o.post("admin", form, url.Values{"expiry_days": {"45"}}), page)
 	if e, err := o.Accounts.Expiry(t.Context(), o.inst.ID); err != nil || e != (account.Expiry{ExpiryDays: 45}) {
-		t.Errorf("the settings are %+v, error %v, want 45 days without mail", e, err)
+		t.Errorf("settings = %+v, error %v; want 45 days without mail", e, err)
 	}
 	if body := o.get("admin", page).Body.String(); !strings.Contains(body, `value="45"`) || strings.Contains(body, `name="expiry_mail" value="1" checked`) {
-		t.Error("the page does not show the saved settings")
+		t.Error("the page does not show the saved settings, which are 45 days without mail")
 	}
 }

@@ -126,12 +126,12 @@ type panelTest struct {
 	// certificateCount is the number of certificates that approvedCertificate has created.
 	certificateCount int
 	// uploader is the id of the person who creates sample bulk uploads. Only this person can see
-	// these bulk uploads.
+	// the sample bulk uploads.
 	uploader int64
 	// inst is the institution of the test; other is another institution.
 	inst, other account.Institution
-	// signIns records for whom a session was set. sent contains the messages that the dependencies
-	// in Access sent.
+	// signIns records the people for whom a session was set. sent contains the messages that the
+	// dependencies in Access sent.
 	signIns *signInRecorder
 	sent    []mail.Message
 	// peopleCount is the last number in the addresses and names that helper methods have created.
@@ -177,8 +177,8 @@ func (o *panelTest) institution(prefix, name string) account.Institution {
 	return *certtest.Institution(o.tb, o.DB, nil, prefix, name)
 }
 
-// drawSamples is a change of vaulttest.New. It adds the fonts, so that the pages can show pictures of
-// templates, but keeps the Drawer and the Templates of vaulttest for certificates. A job has 3 attempts.
+// drawSamples changes the dependencies of vaulttest.New. It adds the fonts, so that the pages can show
+// pictures of templates, and allows 3 attempts of a job. It keeps the Drawer and the Templates of vaulttest.
 func drawSamples(d *vault.Deps) {
 	drawer, templates := d.Drawer, d.Templates
 	vaulttest.DrawTemplates(d)
@@ -218,8 +218,7 @@ func (o *panelTest) processUntil(what string, condition func() bool) {
 	o.Until(what, condition)
 }
 
-// person creates an account, whose address is the name at example.org, and lets the account sign
-// in.
+// person creates an account with the address name@example.org. Requests with the name are signed in.
 func (o *panelTest) person(name string) Person {
 	o.tb.Helper()
 	p := Person{UUID: uuid.NewString(), Name: strings.ToUpper(name[:1]) + name[1:] + " Person", Email: name + "@example.org"}
@@ -231,14 +230,14 @@ func (o *panelTest) person(name string) Person {
 	return p
 }
 
-// makeOperator makes the person with the name an operator of the installation.
+// makeOperator makes the person with a name an operator of the installation.
 func (o *panelTest) makeOperator(name string) {
 	p := o.people.persons[name]
 	p.Operator = true
 	o.people.persons[name] = p
 }
 
-// addMember makes the person with the name a member of an institution. If there is no such person,
+// addMember makes the person with a name a member of an institution. If there is no such person,
 // addMember creates an account.
 func (o *panelTest) addMember(name string, inst account.Institution, role account.Role) {
 	p, ok := o.people.persons[name]
@@ -249,7 +248,7 @@ func (o *panelTest) addMember(name string, inst account.Institution, role accoun
 	o.people.members[p.ID] = append(o.people.members[p.ID], account.Membership{Institution: inst, UserID: p.ID, Role: role})
 }
 
-// request returns a request of a person, as a browser sends the request from a page of the vault.
+// request returns a request of a person, with the headers of a request from a page of the vault.
 func (o *panelTest) request(person, method, target string, form url.Values) *http.Request {
 	r := httptest.NewRequestWithContext(context.Background(), method, "https://vault.example"+target, strings.NewReader(form.Encode()))
 	r.TLS = &tls.ConnectionState{}
@@ -274,7 +273,7 @@ func (o *panelTest) send(r *http.Request) *httptest.ResponseRecorder {
 	return w
 }
 
-// listener closes the connection after the first flush, which follows the first event.
+// listener cancels a request for events after the first flush, which follows the first event.
 type listener struct {
 	*httptest.ResponseRecorder
 
@@ -328,13 +327,12 @@ func checkPage(t *testing.T, name string, w *httptest.ResponseRecorder, status i
 		t.Errorf("%s: status = %d, want %d and an HTML page with the headers no-store and nosniff; header %v", name, w.Code, status, h)
 	}
 	if policy := h.Get("Content-Security-Policy"); !strings.Contains(policy, "default-src 'none'") || strings.Contains(policy, "unsafe") || !strings.Contains(policy, "frame-ancestors 'none'") {
-		t.Errorf("%s: the content security policy is %s, want 'none' for default-src and frame-ancestors, and nothing unsafe", name, policy)
+		t.Errorf("%s: Content-Security-Policy = %q, want 'none' for default-src and frame-ancestors, and no unsafe source", name, policy)
 	}
 }
 
-// followRedirect checks that a response redirects a person to an address, and returns the response
-// to the person's request for that address. The request has the cookies of the redirect, such as
-// that of a notice.
+// followRedirect checks that w redirects to an address, and returns the response to a person's request for
+// the address. The request has the cookies of w, such as the cookie of a notice.
 func (o *panelTest) followRedirect(t *testing.T, person string, w *httptest.ResponseRecorder, to string) *httptest.ResponseRecorder {
 	t.Helper()
 	if w.Code != http.StatusSeeOther || w.Header().Get("Location") != to {

@@ -47,7 +47,7 @@ func (p *Panel) fonts(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	return p.draw(w, r, "fonts.html", d)
 }
 
-// addFont stores a font file, if the person confirms that the institution may use it.
+// addFont stores a font file. The person must confirm that the institution may use the font.
 func (p *Panel) addFont(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	d, err := p.fontPage(r, v)
 	if err != nil {
@@ -89,7 +89,7 @@ func (p *Panel) receiveFont(r *http.Request, v *Visit) error {
 	return fault.OfField("font", "fonts.no_file")
 }
 
-// fontDeletePage is the data of the page that asks before a font is deleted.
+// fontDeletePage is the data of the page that asks for confirmation before a font is deleted.
 type fontDeletePage struct {
 	Visit *Visit
 	Font  *template.Font

@@ -25,22 +25,21 @@ var (
 	errForm      = fault.New(fault.BadRequest, "panel_error.form")
 )
 
-// Visit is the person of a request and the person's rights. The id of Person is 0 if no person is
+// Visit is the person of a request with the person's memberships. The id of Person is 0 if no person is
 // signed in.
 type Visit struct {
 	Person Person
 	// Member is the person's membership of the institution in the path. It is nil if the path
 	// contains no institution, and before admit has checked the membership.
 	Member *account.Membership
-	// All are all memberships of the person.
+	// All are the memberships of the person.
 	All []account.Membership
 }
 
-// Institution returns the institution in the path. The path must contain an institution.
+// Institution returns the institution in the path. Member must not be nil.
 func (v *Visit) Institution() *account.Institution { return &v.Member.Institution }
 
-// Path returns the address of a page of the institution, such as "tokens". The page "" is the first
-// page.
+// Path returns the address of a page of the institution, such as "tokens". The page "" is the dashboard.
 func (v *Visit) Path(page string) string {
 	address := "/panel/" + url.PathEscape(v.Institution().Slug)
 	if page != "" {
@@ -64,8 +63,8 @@ func visitOf(r *http.Request) *Visit {
 }
 
 // guard returns the handler of a route. Unless the route is open to everyone, the handler first
-// requires a sign-in. The handler then checks, in this order, the number of the person's requests, the
-// role of an operator or the membership, whether the institution is enabled, the permission, the form
+// requires a sign-in. The handler then checks, in this order: the limit on the person's requests, the
+// role of an operator or the membership, whether the institution is enabled, the permission, the form,
 // and the recent sign-in. A person without the role or the membership gets the error page for an
 // unknown address.
 func (p *Panel) guard(rt route) web.Func {
@@ -97,10 +96,10 @@ func (p *Panel) guard(rt route) web.Func {
 	return p.Gate.Require(check)
 }
 
-// renderer returns the renderer for the errors of a route. After an outage, the error page of a
-// form for signed-in people contains the typed input, which can be submitted again. The error page
-// does not contain the input of a form with files. It also does not contain the input of a form
-// that is open to everyone, because that input may include a password.
+// renderer returns the renderer for the errors of a route. If the status is 503, the error page of a form
+// for signed-in people contains the typed input, which can be submitted again. The error page does not
+// contain the input of a form with files. It also does not contain the input of a form that is open to
+// everyone, because the input may include a password.
 func (p *Panel) renderer(rt route) web.Renderer {
 	return func(w http.ResponseWriter, r *http.Request, err error) {
 		if web.Status(err) == http.StatusServiceUnavailable && r.Method == http.MethodPost {
@@ -108,7 +107,7 @@ func (p *Panel) renderer(rt route) web.Renderer {
 			case rt.limits != nil || rt.scope == ofEveryone:
 				r.PostForm = nil
 			case r.PostForm == nil && body.ParseForm(w, r, rt.maxForm()) != nil:
-				// The form cannot be read, so the page only explains the outage.
+				// The form cannot be read, so the error page does not contain the input.
 				r.PostForm = nil
 			}
 		}
@@ -138,9 +137,9 @@ func (p *Panel) visit(r *http.Request) (*Visit, *http.Request, error) {
 	return v, r.WithContext(audit.WithActor(context.WithValue(ctx, contextKey{}, v), actor)), err
 }
 
-// admit checks the number of the person's requests, and that the route allows the visit. It sets
-// the membership of the visit. For a POST request, admit also limits the size of the body, and
-// parses the form unless the handler reads the body itself.
+// admit checks the limit on the person's requests, and whether the person may use the route. It sets
+// v.Member. For a POST request, admit also limits the size of the body, and parses the form unless the
+// handler reads the body itself.
 func (p *Panel) admit(w http.ResponseWriter, r *http.Request, v *Visit, rt route) error {
 	if v.Person.ID != 0 {
 		if err := web.Throttle(w, p.Limit, "person:"+strconv.FormatInt(v.Person.ID, 10)); err != nil {
@@ -157,7 +156,7 @@ func (p *Panel) admit(w http.ResponseWriter, r *http.Request, v *Visit, rt route
 			return p.former(r.Context(), v, slug)
 		}
 		if err := v.All[i].Institution.CheckEnabled(); err != nil {
-			return err // without a Member, the error page has no navigation to other pages of the institution
+			return err // v.Member is nil, so the error page has no links to pages of the institution
 		}
 		v.Member = &v.All[i]
 		if rt.may != "" && !v.Can(rt.may) {

@@ -63,8 +63,7 @@ func (p *Panel) invitee(w http.ResponseWriter, r *http.Request, v *Visit) (*invi
 	return g, nil
 }
 
-// invitation shows an invitation. The request changes nothing, because mail scanners follow links
-// too.
+// invitation shows an invitation. It changes nothing, because mail scanners also follow links.
 func (p *Panel) invitation(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	g, err := p.invitee(w, r, v)
 	if fault.Is(err, fault.NotFound) {
@@ -76,9 +75,9 @@ func (p *Panel) invitation(w http.ResponseWriter, r *http.Request, v *Visit) err
 	return p.draw(w, r, "invitation.html", g)
 }
 
-// acceptInvitation makes the signed-in person a member. In the same transaction, acceptInvitation
-// verifies the person's main address if the link was mailed to that address. A further address is verified
-// already. If the invitation is for another person, acceptInvitation redirects to the page of the invitation.
+// acceptInvitation makes the signed-in person a member. If the invited address is the person's main
+// address, the same transaction verifies the address. A further address is already verified. If the
+// invitation is for another person, acceptInvitation redirects to the page of the invitation.
 func (p *Panel) acceptInvitation(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	g, err := p.invitee(w, r, v)
 	if err != nil {
@@ -101,9 +100,9 @@ func (p *Panel) acceptInvitation(w http.ResponseWriter, r *http.Request, v *Visi
 	return p.view.Redirect(w, r, "/panel/"+g.Invitation.Slug, "joined")
 }
 
-// joinByInvitation creates an account for the invited address, makes the account's person a member
-// and signs the person in. If a person is signed in or the address has an account, joinByInvitation
-// redirects to the page of the invitation.
+// joinByInvitation creates an account for the invited address, makes the person a member, and signs the
+// person in. If a person is already signed in or the address has an account, joinByInvitation redirects to
+// the page of the invitation.
 func (p *Panel) joinByInvitation(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	g, err := p.invitee(w, r, v)
 	if err != nil {
@@ -150,8 +149,8 @@ func (p *Panel) join(r *http.Request, g *inviteePage) (entry *identity.Entry, er
 	return entry, err
 }
 
-// declineInvitation declines an invitation. Mail programs send this request with one click (RFC
-// 8058), and people send it with the button on the page.
+// declineInvitation declines an invitation. The request comes from the button on the page, or from the
+// one-click unsubscribe of a mail program (RFC 8058).
 func (p *Panel) declineInvitation(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	if _, err := p.invitee(w, r, v); err != nil {
 		return err

@@ -18,7 +18,7 @@ import (
 	"github.com/certvault/certvault/internal/web"
 )
 
-// issueRoutes returns the routes for certificates from templates: one by a form, many by a list.
+// issueRoutes returns the routes to issue certificates from templates, with a form or with a list.
 func (p *Panel) issueRoutes() []route {
 	const one, bulk = "/panel/{institution}/templates/{template}", "/panel/{institution}/bulk/{draft}"
 	return []route{
@@ -34,8 +34,8 @@ func (p *Panel) issueRoutes() []route {
 }
 
 // issuePage is the data of the form for one certificate from a template. Same is an existing
-// certificate with the same address, title and issue date, or nil. Alike are certificates with the same
-// name and title.
+// certificate with the same e-mail address, title and issue date, or nil. Alike are certificates with the
+// same name and title.
 type issuePage struct {
 	Visit  *Visit
 	T      *template.Template
@@ -50,7 +50,7 @@ type issuePage struct {
 	Alike     []*cert.Certificate
 	// Mails reports whether the vault has a mail server.
 	Mails bool
-	// Size is the size of the picture of the first page in pixels.
+	// Size is the width and the height of the picture of the first page in pixels.
 	Size [2]int
 }
 
@@ -60,7 +60,7 @@ type columnControl struct {
 	Required             bool
 }
 
-// Pages are the numbers of the pages of the template.
+// Pages returns the numbers of the pages of the template.
 func (d *issuePage) Pages() []int {
 	list := make([]int, len(d.T.Published.Pages))
 	for i := range list {
@@ -69,8 +69,8 @@ func (d *issuePage) Pages() []int {
 	return list
 }
 
-// issuable returns the template in the path. If no certificates can be issued from it, the error is
-// fault.BadRequest.
+// issuable returns the template in the path. The error is fault.BadRequest if no certificates can be issued
+// from the template.
 func (p *Panel) issuable(r *http.Request, v *Visit) (*template.Template, error) {
 	t, err := p.templateOf(r, v)
 	switch {
@@ -116,7 +116,8 @@ func (p *Panel) issuePage(r *http.Request, v *Visit, form url.Values) (*issuePag
 	return d, nil
 }
 
-// sizeOfPages returns the size of a picture of the first page whose longer side has side pixels.
+// sizeOfPages returns the width and the height in pixels of a picture of the first page. side is the length
+// of the longer side.
 func sizeOfPages(pages []design.Page, side int) [2]int {
 	if len(pages) == 0 || pages[0].Width <= 0 || pages[0].Height <= 0 {
 		return [2]int{side, side}
@@ -125,7 +126,7 @@ func sizeOfPages(pages []design.Page, side int) [2]int {
 	return [2]int{int(k*pages[0].Width + 0.5), int(k*pages[0].Height + 0.5)}
 }
 
-// entry returns the submitted texts.
+// entry returns the texts in the form.
 func (d *issuePage) entry() template.Entry {
 	e := template.Entry{
 		FullName: strings.TrimSpace(d.Fields.Get("full_name")), Email: strings.TrimSpace(d.Fields.Get("applicant_email")),
@@ -186,15 +187,15 @@ func (p *Panel) issue(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	return p.redirect(w, r, v, "certificates/"+c.UUID+"/uploaded", "")
 }
 
-// entryProblem is a problem of a control in words.
+// entryProblem is the message of a problem and the name of its control.
 type entryProblem struct {
 	Control string `json:"control"`
 	Text    string `json:"text"`
 }
 
 // drawIssue sends a picture of a page of the certificate that the form describes. If the form has
-// problems, the script of the page receives them as JSON. Without a script, the page is shown with the
-// problems.
+// problems, it sends the problems as JSON to the script of the page. For a browser without scripts, it
+// shows the page with the problems.
 func (p *Panel) drawIssue(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	d, err := p.issuePage(r, v, r.PostForm)
 	if err != nil {
@@ -205,7 +206,7 @@ func (p *Panel) drawIssue(w http.ResponseWriter, r *http.Request, v *Visit) erro
 		number = 1
 	}
 	e := d.entry()
-	e.Email = "" // it is not on the certificate
+	e.Email = "" // the certificate does not show the address
 	picture, err := p.Templates.EntryPicture(r.Context(), v.Institution(), d.T.Published.ID, e, number, pictureSide)
 	if err == nil {
 		return sendPicture(w, r, picture)
@@ -218,8 +219,8 @@ func (p *Panel) drawIssue(w http.ResponseWriter, r *http.Request, v *Visit) erro
 	return p.sendProblems(w, r, err)
 }
 
-// entryError replaces the problems of one entry with messages at the controls of its form. It returns
-// an error without problems unchanged.
+// entryError replaces the problems of one entry with messages for the controls of the form. It returns any
+// other error unchanged.
 func (t texts) entryError(err error, form url.Values) error {
 	problems, ok := errors.AsType[batch.Problems](err)
 	if !ok {
@@ -273,7 +274,7 @@ func isTemplateProblem(p cert.Problem) bool {
 }
 
 // newTemplateList creates a bulk upload whose certificates are made from a template, and redirects to
-// its page.
+// the page of the bulk upload.
 func (p *Panel) newTemplateList(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	t, err := p.issuable(r, v)
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 )
 
 // published publishes a template with the required column "Final grade", the column "Supervisor" and a
-// default title, and returns the path of its page.
+// default title. It returns the path of the page of the template.
 func (o *panelTest) published(t *testing.T) string {
 	t.Helper()
 	ctx := t.Context()
@@ -44,11 +44,11 @@ func (o *panelTest) published(t *testing.T) string {
 	return o.pathOf("templates/" + made.UUID)
 }
 
-// gradeControl is the control of the column "Final grade".
+// gradeControl is the name of the control for the column "Final grade".
 const gradeControl = "values-46696e616c206772616465"
 
-// A person issues one certificate with a form. Each problem of a text is explained beside its field. A
-// request for the picture of the certificate reports the problems too, and creates no certificate.
+// A certificate can be issued with a form. The page shows each problem at its control. A request for the
+// picture of the certificate creates no certificate.
 func TestIssueOneCertificate(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -65,26 +65,27 @@ func TestIssueOneCertificate(t *testing.T) {
 		w := o.post("issuer", path+"/issue", form)
 		checkPage(t, "a form with problems", w, http.StatusUnprocessableEntity, "Name: No font of this template has the characters", "Final grade is missing", "This e-mail address has no @")
 		if !strings.Contains(w.Body.String(), `id="`+gradeControl+`-problem"`) {
-			t.Error("the problem of a column is not beside its field")
+			t.Error("the page shows no problem at the control for the missing column")
 		}
-		// The picture accepts missing texts, but not texts that do not fit.
+		// A picture is drawn without the text of a required column, but not with characters that no font
+		// has.
 		r := o.request("issuer", http.MethodPost, path+"/issue/draw.png", form)
 		r.Header.Set(web.ScriptHeader, "1")
 		w = o.send(r)
 		var answer struct{ Problems []entryProblem }
 		if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil || w.Code != http.StatusUnprocessableEntity || len(answer.Problems) != 1 || answer.Problems[0].Control != "full_name" {
-			t.Errorf("the answer to the script = %d %s", w.Code, w.Body)
+			t.Errorf("the response to the script: status = %d, body = %s, error %v; want 422 and one problem of full_name", w.Code, w.Body, err)
 		}
 		checkPage(t, "the picture without a script", o.post("issuer", path+"/issue/draw.png", form), http.StatusUnprocessableEntity, "No font of this template")
 		if w := o.post("issuer", path+"/issue/draw.png", url.Values{"full_name": {"Zoë"}}); w.Code != http.StatusOK || w.Body.String() != vaulttest.Picture {
-			t.Errorf("the picture with a missing column: status %d, body %.80s", w.Code, w.Body)
+			t.Errorf("the picture without a required column: status = %d, body = %.80s; want 200 and the picture", w.Code, w.Body)
 		}
 		form.Set("full_name", "Zoë Smith")
 		form.Set("applicant_email", "zoe@example.org")
 		form.Set(gradeControl, "A")
 		w = o.post("issuer", path+"/issue", form)
 		if to := w.Header().Get("Location"); w.Code != http.StatusSeeOther || !strings.HasSuffix(to, "/uploaded") {
-			t.Fatalf("status %d, Location %q: %s", w.Code, to, visibleText(t, w))
+			t.Fatalf("status = %d, Location = %q, want 303 and an address that ends in /uploaded: %s", w.Code, to, visibleText(t, w))
 		}
 		checkPage(t, "the page after it", o.get("issuer", w.Header().Get("Location")), http.StatusOK, "Issuing the certificate of Zoë Smith", "Issue another")
 		checkPage(t, "the number of certificates", o.get("issuer", path), http.StatusOK, "1 certificate issued")
@@ -101,14 +102,14 @@ func TestIssueOneCertificate(t *testing.T) {
 	})
 }
 
-// A list for a template has four steps. Problems of its rows can be corrected on the page or in
-// errors.csv, and the summary shows examples of the certificates.
+// A list for a template has no steps for files and positions. The problems of its rows can be corrected on
+// the page, errors.csv contains them, and the summary shows examples of the certificates.
 func TestListOfTemplate(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
 	for _, page := range []string{"bulk", "upload"} {
 		if strings.Contains(o.get("owner", o.pathOf(page)).Body.String(), "Create certificates from a template") {
-			t.Errorf("the page %s offers templates, but there are none", page)
+			t.Errorf("the page %s offers templates, but the institution has no template", page)
 		}
 	}
 	path := o.published(t)
@@ -122,7 +123,7 @@ func TestListOfTemplate(t *testing.T) {
 		t.Error("a list for a template has steps for files or positions")
 	}
 	if csv := o.get("owner", draft+"/example.csv").Body.String(); !strings.Contains(csv, `"Full name","E-mail","Title","Issue date","Details","Expires on","Final grade","Supervisor"`) {
-		t.Errorf("the empty list is %q", csv)
+		t.Errorf("example.csv = %q, want the columns of the template", csv)
 	}
 	workbook := o.get("owner", draft+"/example.xlsx").Body.Bytes()
 	if _, err := zip.NewReader(bytes.NewReader(workbook), int64(len(workbook))); err != nil {
@@ -135,27 +136,27 @@ func TestListOfTemplate(t *testing.T) {
 	checkPage(t, "a required column is missing", o.post("owner", draft+"/columns", columns), http.StatusUnprocessableEntity, "The template requires “Final grade”")
 	columns.Set(gradeControl, "2")
 	if w := o.post("owner", draft+"/columns", columns); w.Code != http.StatusSeeOther {
-		t.Fatalf("status %d: %s", w.Code, visibleText(t, w))
+		t.Fatalf("status = %d, want 303: %s", w.Code, visibleText(t, w))
 	}
 	checkPage(t, "rows", o.get("owner", draft+"/rows?show=problems"), http.StatusOK, "No font of this template has the characters", "𓀀")
 	if csv := o.get("owner", draft+"/errors.csv").Body.String(); !strings.Contains(csv, "No font of this template has the characters") || strings.Contains(csv, "Ada") {
-		t.Errorf("errors.csv = %q", csv)
+		t.Errorf("errors.csv = %q, want only the row with the missing characters", csv)
 	}
 	fix := url.Values{"do": {"fix"}, "show": {"problems"}, "r3-full_name": {"Zoë Smith"}, "r3-" + gradeControl: {"B+"}}
 	if w := o.post("owner", draft+"/rows", fix); w.Code != http.StatusSeeOther {
-		t.Fatalf("status %d: %s", w.Code, visibleText(t, w))
+		t.Fatalf("status = %d, want 303: %s", w.Code, visibleText(t, w))
 	}
 	w = o.get("owner", draft+"/submit")
 	checkPage(t, "summary", w, http.StatusOK, "Issue 3 certificates", "First row", "Longest name", "Script: Arabic", "Examples")
 	if !strings.Contains(w.Body.String(), draft+"/rows/2/certificate.png?v=") {
-		t.Error("the summary shows no certificate of the first row")
+		t.Error("the summary has no picture of the certificate of the first row")
 	}
 	if w := o.get("owner", draft+"/rows/3/certificate.png"); w.Code != http.StatusOK || w.Body.String() != vaulttest.Picture {
-		t.Errorf("the picture of a row: status %d", w.Code)
+		t.Errorf("the picture of a row: status = %d, body = %.80s; want 200 and the picture", w.Code, w.Body)
 	}
 	checkPage(t, "row", o.get("owner", draft+"/rows/3"), http.StatusOK, "Final grade")
 	if w := o.post("owner", draft+"/submit", nil); w.Code != http.StatusSeeOther {
-		t.Fatalf("status %d: %s", w.Code, visibleText(t, w))
+		t.Fatalf("status = %d, want 303: %s", w.Code, visibleText(t, w))
 	}
 	checkPage(t, "progress", o.get("owner", draft+"/progress"), http.StatusOK, "class.csv")
 	checkPage(t, "bulk uploads", o.get("owner", o.pathOf("bulk")), http.StatusOK, "From the template Diploma")
@@ -169,7 +170,7 @@ func TestTemplateOfAnotherInstitution(t *testing.T) {
 	foreign := strings.Replace(path, o.inst.Slug, o.other.Slug, 1)
 	for _, target := range []string{"/issue", "/list", "/issue/draw.png"} {
 		if w := o.post("outsider", foreign+target, url.Values{"full_name": {"Ada"}}); w.Code != http.StatusNotFound {
-			t.Errorf("POST %s of another institution's template: status %d, want 404", target, w.Code)
+			t.Errorf("POST %s of another institution's template: status = %d, want 404", target, w.Code)
 		}
 	}
 }

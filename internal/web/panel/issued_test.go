@@ -12,8 +12,8 @@ import (
 	"github.com/certvault/certvault/internal/vaulttest"
 )
 
-// Certificates from templates are in the list. Each has a page that names its source, and its original
-// can be downloaded.
+// The list contains certificates from templates. The page of a certificate shows its source, and the
+// original can be downloaded.
 func TestCertificatesFromTemplates(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -30,10 +30,10 @@ func TestCertificatesFromTemplates(t *testing.T) {
 		w := o.get("issuer", o.pathOf("certificates?source=template"))
 		checkPage(t, "certificates from templates", w, http.StatusOK, "All 1", "Bo Ek", "Source: From a template")
 		if strings.Contains(visibleText(t, w), "Ada Obi") {
-			t.Error("the list of certificates from templates has an uploaded one")
+			t.Error("the list of certificates from templates contains an uploaded certificate")
 		}
 		if w := o.get("issuer", o.pathOf("certificates?source=nothing")); w.Code != http.StatusOK || strings.Contains(visibleText(t, w), "Source: ") {
-			t.Errorf("an unknown source: status = %d, want 200 without a filter", w.Code)
+			t.Errorf("an unknown source: status = %d, want 200 and no filter by source", w.Code)
 		}
 		entries, err := o.Batches.AllEntries(t.Context(), b)
 		if err != nil {
@@ -45,11 +45,11 @@ func TestCertificatesFromTemplates(t *testing.T) {
 		}
 		checkPage(t, "the certificate", o.get("issuer", o.pathOf("certificates/"+c.UUID)), http.StatusOK, "from a template", "Issued from a template, processing started", c.OriginalDigest())
 		if w := o.get("issuer", o.pathOf("certificates/"+c.UUID+"/original")); w.Code != http.StatusOK || w.Body.Len() != int(c.File.Size) || !strings.HasPrefix(w.Body.String(), string(vaulttest.Base)) {
-			t.Errorf("the original: status = %d, %d bytes, want 200 with %d", w.Code, w.Body.Len(), c.File.Size)
+			t.Errorf("the original: status = %d, %d bytes; want 200 and %d bytes that begin with the base", w.Code, w.Body.Len(), c.File.Size)
 		}
 		export := o.post("issuer", o.pathOf("certificates/csv"), url.Values{"which": {"all"}, "source": {"template"}})
 		if text := export.Body.String(); export.Code != http.StatusOK || !strings.Contains(text, c.OriginalDigest()) || strings.Contains(text, "Ada Obi") {
-			t.Errorf("the export: status = %d, %q, want only the certificate from a template", export.Code, text)
+			t.Errorf("the export: status = %d, body = %q; want 200 and only the certificate from a template", export.Code, text)
 		}
 		if waiting.Source != "template" {
 			t.Errorf("source = %s, want template", waiting.Source)
@@ -57,7 +57,7 @@ func TestCertificatesFromTemplates(t *testing.T) {
 	})
 }
 
-// The activity of a certificate shows that the certificate waits for signatories, and lists the approvals.
+// The activity of a certificate shows that the signatories were asked, and lists their approvals.
 func TestActivityOfSignatories(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
@@ -79,7 +79,7 @@ func TestActivityOfSignatories(t *testing.T) {
 	w := o.get("issuer", page)
 	checkPage(t, "a certificate with one approval", w, http.StatusOK, "Issued from a template, waiting for signatories", "Approved by a signatory", "By Dean Person")
 	if strings.Contains(visibleText(t, w), "rocessing started") {
-		t.Error("the activity of a waiting certificate says that the processing started")
+		t.Error("the activity contains the start of processing before all signatories have approved")
 	}
 	o.Exec(`UPDATE certificate_signatures SET status = 'approved', approved_at = (SELECT created_at + 120000000 FROM certificates WHERE id = certificate_id) WHERE status = 'pending'`)
 	checkPage(t, "a certificate with all approvals", o.get("issuer", page), http.StatusOK, "Processing started")
