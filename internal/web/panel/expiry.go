@@ -87,15 +87,12 @@ func (c *certificatePage) ExpiredOn() string {
 	return ""
 }
 
-// ExpiresIn returns the number of days until the last day of validity if the certificate expires soon, or
-// 0.
-func (c *certificatePage) ExpiresIn() int {
+// ExpiresSoon reports whether the certificate is valid and expires soon. Its last day of validity may be
+// today.
+func (c *certificatePage) ExpiresSoon() bool {
 	day, err := time.Parse(time.DateOnly, c.C.ExpiresOn)
 	if err != nil || c.C.Status != cert.Approved || c.ExpiredOn() != "" {
-		return 0
+		return false
 	}
-	if days := int(day.Sub(c.Now.UTC().Truncate(24*time.Hour)).Hours() / 24); days <= soon {
-		return days
-	}
-	return 0
+	return !day.After(c.Now.UTC().AddDate(0, 0, soon))
 }

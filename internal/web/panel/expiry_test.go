@@ -24,7 +24,7 @@ func TestExpiryInPanel(t *testing.T) {
 			o.Exec(`UPDATE certificates SET expires_on = $1 WHERE id = $2`, day(n), c.ID)
 			return c
 		}
-		past, soon := set("Past Person", -1), set("Soon Person", 30)
+		past, today, soon := set("Past Person", -1), set("Today Person", 0), set("Soon Person", 30)
 		set("Late Person", 31)
 		o.upload(o.inst, "Never Person", "a.pdf")
 		list := o.pathOf("certificates")
@@ -32,20 +32,20 @@ func TestExpiryInPanel(t *testing.T) {
 		o.processAll()
 
 		w := o.get("issuer", strings.TrimSuffix(o.pathOf(""), "/"))
-		checkPage(t, "the dashboard", w, http.StatusOK, "1 certificate expires in the next 30 days")
+		checkPage(t, "the dashboard", w, http.StatusOK, "2 certificates expire in the next 30 days")
 		names := func(query string) (found string) {
 			text := visibleText(t, o.get("issuer", list+query))
-			for _, name := range []string{"Past", "Soon", "Late", "Never"} {
+			for _, name := range []string{"Past", "Today", "Soon", "Late", "Never"} {
 				if strings.Contains(text, name+" Person") {
 					found += name + " "
 				}
 			}
 			return strings.TrimSpace(found)
 		}
-		linked := html.UnescapeString(o.linkTo(w, "1 certificate expires in the next 30 days"))
+		linked := html.UnescapeString(o.linkTo(w, "2 certificates expire in the next 30 days"))
 		for query, want := range map[string]string{
-			strings.TrimPrefix(linked, list): "Soon", "?expired=true": "Past", "?expired=false": "Soon Late Never", "?expires_from=" + day(30): "Soon Late", "?expires_to=" + day(30): "Past Soon",
-			"?expired=perhaps": "Past Soon Late Never",
+			strings.TrimPrefix(linked, list): "Today Soon", "?expired=true": "Past", "?expired=false": "Today Soon Late Never", "?expires_from=" + day(30): "Soon Late", "?expires_to=" + day(30): "Past Today Soon",
+			"?expired=perhaps": "Past Today Soon Late Never",
 		} {
 			if got := names(query); got != want {
 				t.Errorf("the list %s shows %q, want %q", query, got, want)
@@ -54,7 +54,9 @@ func TestExpiryInPanel(t *testing.T) {
 		checkPage(t, "a date that does not exist", o.get("issuer", list+"?expires_from=2026-02-30"), http.StatusUnprocessableEntity, "date")
 		checkPage(t, "the filters", o.get("issuer", list+"?expired=true&expires_to="+day(5)), http.StatusOK, "Expiry: Expired", "Expires on or before: "+day(5), "Past Person")
 		checkPage(t, "an expired certificate", o.get("issuer", o.pathOf("certificates/"+past.UUID)), http.StatusOK, "Approved", "Expired", "Its public page says so", "Expired on")
-		checkPage(t, "one that expires soon", o.get("issuer", o.pathOf("certificates/"+soon.UUID)), http.StatusOK, "After that day, its public page says that it has expired.")
+		for _, c := range []*cert.Certificate{today, soon} {
+			checkPage(t, "a certificate that expires soon", o.get("issuer", o.pathOf("certificates/"+c.UUID)), http.StatusOK, "After that day, its public page says that it has expired.")
+		}
 		w = o.get("issuer", list+"?layout=1&rows=25&columns=expires")
 		if body := o.followRedirect(t, "issuer", w, list).Body.String(); !strings.Contains(body, `<td class="c-expires"><time datetime="`+day(31)+`">`) {
 			t.Error("the column of the expiry does not show the last day of validity of Late Person")

@@ -139,6 +139,8 @@ func TestActionsThatCannotApply(t *testing.T) {
 	for name, form := range map[string]url.Values{"all": {"which": {"all"}}, "selected": {"selected": {c.UUID}}} {
 		w := o.followRedirect(t, "owner", o.post("owner", page+"/revoke", form), page)
 		checkPage(t, name+", revoke", w, http.StatusOK, "Nothing was changed. None of these certificates can be revoked.")
+		w = o.followRedirect(t, "owner", o.post("owner", page+"/renew", form), page)
+		checkPage(t, name+", renew", w, http.StatusOK, "Nothing was changed. None of these certificates can be renewed.")
 	}
 	if tasks, err := o.panel.Tasks.Tasks(t.Context(), o.inst.ID); err != nil || len(tasks) != 0 {
 		t.Errorf("got %d tasks, error %v; want none", len(tasks), err)

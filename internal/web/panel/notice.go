@@ -11,6 +11,7 @@ import (
 var notices = map[string]string{ //nolint:gosec // the keys contain no tokens
 	"nothing_selected": "list.nothing_selected",
 	"nothing_applies":  "list.nothing_applies",
+	"nothing_renews":   "list.nothing_renews",
 	"nothing_failed":   "list.nothing_failed",
 	"view_saved":       "list.view_saved",
 	"view_deleted":     "list.view_deleted",

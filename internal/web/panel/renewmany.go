@@ -32,7 +32,7 @@ func (p *Panel) renewMany(w http.ResponseWriter, r *http.Request, v *Visit) erro
 		return p.listAgain(w, r, v, withControls(err))
 	}
 	if !applies {
-		return p.backToList(w, r, v, "nothing_applies")
+		return p.backToList(w, r, v, "nothing_renews")
 	}
 	if err := p.fillNames(r, v, m, c); err != nil {
 		return err
