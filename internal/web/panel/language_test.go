@@ -21,8 +21,8 @@ import (
 	"github.com/certvault/certvault/internal/locale"
 )
 
-// translatedMessages returns the English messages of the panel that are translated into a language, and
-// that have several words, so that a page does not contain them by chance.
+// translatedMessages returns the English messages of the panel that have a different text in the other
+// language. It omits messages with placeholders, and short messages, which a page may contain by chance.
 func translatedMessages(t *testing.T, english, other *locale.Language) []string {
 	t.Helper()
 	files, err := filepath.Glob("../../locale/catalog/en/pa[gn]*.toml")
@@ -49,16 +49,16 @@ func translatedMessages(t *testing.T, english, other *locale.Language) []string 
 	}
 	list = slices.DeleteFunc(list, func(text string) bool { return slices.Contains(same, text) })
 	if !slices.Contains(list, english.Section("layout")["layout.skip"]) {
-		t.Fatal("the messages lack the link that skips the navigation")
+		t.Fatal("translatedMessages does not return the message layout.skip")
 	}
 	return list
 }
 
-// Every page and every form of the panel is in the language that the browser requests, and contains no
-// English message that has a translation.
+// The pages of the panel are in the language that the browser requests, and contain no English message
+// that has a translation.
 func TestPagesAreInTheLanguageOfTheVisitor(t *testing.T) {
 	if testing.Short() {
-		t.Skip("all pages are parsed")
+		t.Skip("-short skips this test, which parses all pages")
 	}
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
@@ -82,7 +82,7 @@ func TestPagesAreInTheLanguageOfTheVisitor(t *testing.T) {
 			}
 			pages++
 			if w.Header().Get("Content-Language") != "de" || !slices.Contains(w.Header().Values("Vary"), "Accept-Language") || !strings.Contains(w.Body.String(), `<html lang="de" dir="ltr">`) {
-				t.Errorf("%s: the page is not in German; header %v", rt.pattern, w.Header())
+				t.Errorf("%s: header = %v, want a page in German and Vary: Accept-Language", rt.pattern, w.Header())
 			}
 			doc, err := html.Parse(w.Body)
 			if err != nil {
@@ -101,11 +101,11 @@ func TestPagesAreInTheLanguageOfTheVisitor(t *testing.T) {
 		}
 	}
 	if pages < 70 {
-		t.Errorf("the test has seen %d pages, want at least 70", pages)
+		t.Errorf("the test checked %d pages, want at least 70", pages)
 	}
 }
 
-// A person's own language precedes the language of the browser.
+// The language that a person has chosen has priority over the language of the browser.
 func TestLanguageOfThePerson(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
@@ -116,11 +116,11 @@ func TestLanguageOfThePerson(t *testing.T) {
 	r.Header.Set("Accept-Language", "de")
 	w := o.send(r)
 	if w.Header().Get("Content-Language") != "ar" || !strings.Contains(w.Body.String(), `<html lang="ar" dir="rtl">`) {
-		t.Errorf("the page is not in Arabic; header %v", w.Header())
+		t.Errorf("header = %v, want a page in Arabic", w.Header())
 	}
 }
 
-// The details of the audit log are in the language of the page, except names, addresses and codes.
+// The details of an entry in the audit log have labels and values from the catalog.
 func TestDetailsOfTheAuditLog(t *testing.T) {
 	t.Parallel()
 	row := english(t).auditRow(&audit.Entry{Action: audit.SignedIn, Detail: audit.Detail{
@@ -129,12 +129,12 @@ func TestDetailsOfTheAuditLog(t *testing.T) {
 	want := []string{"Method: set-up link", "Events: All events", "made up: none", "Position of the QR code: Top left", "Public image: yes", "Reason: gone", "Role: Issuer", "Selected: none"}
 	for i, text := range want {
 		if i >= len(row.Details) || !strings.HasPrefix(row.Details[i], text) {
-			t.Fatalf("the details are %q, want %q", row.Details, want)
+			t.Fatalf("details = %q, want %q", row.Details, want)
 		}
 	}
 }
 
-// The catalog has the texts of domain packages that forms of the panel show.
+// The catalog has the messages of other packages that the panel shows.
 func TestCatalogHasTextsOfDomains(t *testing.T) {
 	t.Parallel()
 	english := english(t)
@@ -179,7 +179,7 @@ func TestCatalogHasTextsOfDomains(t *testing.T) {
 	}
 	key, names, values := findDomain("#ffff00 is too light for a white page: its contrast is 1.1, and 3 is required. The nearest shade that is dark enough is #888800.")
 	if key != "domain.colour_light" || !slices.Equal(names, []string{"color", "contrast", "minimum", "darker"}) || !slices.Equal(values, []string{"#ffff00", "1.1", "3", "#888800"}) {
-		t.Errorf("a light color: key %q, names %v, values %q", key, names, values)
+		t.Errorf("findDomain of the message about a light colour = %q, %q, %q, want domain.colour_light with four values", key, names, values)
 	}
 	for text, want := range map[string]string{
 		"no text of a domain":       "no text of a domain",
@@ -200,7 +200,7 @@ func TestCatalogHasTextsOfDomains(t *testing.T) {
 	}
 }
 
-// Each text of otherTexts is found as its message of the catalog, which has the same placeholders.
+// findDomain finds the message of the catalog for each text in otherTexts. Both have the same placeholders.
 func TestOtherTextsAreFound(t *testing.T) {
 	t.Parallel()
 	texts := english(t).language.Section("domain")
@@ -214,7 +214,7 @@ func TestOtherTextsAreFound(t *testing.T) {
 		for _, other := range list {
 			found, others, _ := findDomain(other)
 			if found != key || !slices.Equal(others, names) {
-				t.Errorf("%q is found as %q with the placeholders %q, want %q with %q", other, found, others, key, names)
+				t.Errorf("findDomain(%q) = %q with the placeholders %q, want %q with %q", other, found, others, key, names)
 			}
 		}
 	}

@@ -16,8 +16,7 @@ import (
 	"github.com/certvault/certvault/internal/task"
 )
 
-// The list of certificates has columns and a number of rows that a person chooses. A cookie stores
-// the choice.
+// A cookie stores the columns and the number of rows that a person chose for the list of certificates.
 const (
 	listCookie    = "__Host-list"
 	listCookieAge = 365 * 24 * 60 * 60
@@ -33,11 +32,11 @@ var (
 	rowChoices = []int{certificatesPerPage, 50, 100}
 )
 
-// listLayout is the choice of a person: the columns and the number of rows.
+// listLayout has the columns and the number of rows of the list of certificates.
 type listLayout struct {
 	Columns []string
 	Rows    int
-	// Default reports whether Columns are defaultColumns. A narrow list then hides some of them.
+	// Default reports whether Columns are defaultColumns. A narrow window then hides some of them.
 	Default bool
 }
 
@@ -68,7 +67,7 @@ func knownColumns(names []string) []string {
 	return known
 }
 
-// setLayout stores the layout of a form of the list in a cookie.
+// setLayout stores the submitted layout in a cookie.
 func setLayout(w http.ResponseWriter, q url.Values) {
 	rows, err := strconv.Atoi(q.Get("rows"))
 	if err != nil || !slices.Contains(rowChoices, rows) {
@@ -87,9 +86,9 @@ func (*certificateList) AllColumns() []string { return allColumns }
 // RowChoices returns the numbers of rows that can be chosen.
 func (*certificateList) RowChoices() []int { return rowChoices }
 
-// chip is a filter of the list as the page shows it. Label is the key of its name. Value is its
-// value, or ValueKey the key of the name of the value. Href is the address of the list without the
-// filter.
+// chip is a filter of the list as the page shows it. Label is the key of its name. If ValueKey is not
+// empty, it is the key of the text that the page shows instead of Value. Href is the address of the list
+// without the filter.
 type chip struct{ Label, Value, ValueKey, Href string }
 
 // Chips returns the filters of the list, except the status, which the tabs show.
@@ -135,16 +134,13 @@ func (l *certificateList) Titles() []string {
 	return titles
 }
 
-// Retryable reports whether the list may have certificates that can be retried. It is true if there
-// are too many certificates to count.
+// Retryable reports whether the list may have certificates that can be retried.
 func (l *certificateList) Retryable() bool { return l.has(cert.Failed) }
 
-// Renewable reports whether the list may have certificates that can be renewed. It is true if there
-// are too many certificates to count.
+// Renewable reports whether the list may have certificates that can be renewed.
 func (l *certificateList) Renewable() bool { return l.has(cert.Approved) }
 
-// Revocable reports whether the list may have certificates that can be revoked. It is true if there
-// are too many certificates to count.
+// Revocable reports whether the list may have certificates that can be revoked.
 func (l *certificateList) Revocable() bool {
 	return l.has(cert.Approved) || l.has(cert.Processing) || l.has(cert.Failed)
 }
@@ -184,8 +180,8 @@ func (l *certificateList) MailOf(c *cert.Certificate) mailLabel {
 // BatchOf returns the name of a certificate's batch, or "".
 func (l *certificateList) BatchOf(c *cert.Certificate) string { return l.Batches[c.BatchID] }
 
-// fillRows reads the data of the optional columns. Each column costs one query for the rows of the
-// page, so the time does not depend on the number of all certificates.
+// fillRows reads the states of mail and the names of batches, if the list shows these columns. It makes
+// one query for each column, for the rows of the page.
 func (p *Panel) fillRows(r *http.Request, v *Visit, l *certificateList) (err error) {
 	if l.Has("mail") {
 		if l.Mails, err = p.Mail.Latest(r.Context(), l.List.Items); err != nil {
@@ -205,8 +201,8 @@ func (p *Panel) fillRows(r *http.Request, v *Visit, l *certificateList) (err err
 	return err
 }
 
-// find opens the certificate with a reference id or UUID. For any other text, it opens the list with
-// the text as its search.
+// find redirects to the certificate with a reference id or UUID. If the institution has no such
+// certificate, find redirects to the list, which searches for the text.
 func (p *Panel) find(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	text := strings.TrimSpace(r.URL.Query().Get("text"))
 	c, err := p.Find.ByReference(r.Context(), text)
@@ -247,7 +243,7 @@ func (p *Panel) deleteView(w http.ResponseWriter, r *http.Request, v *Visit) err
 	return p.redirect(w, r, v, "certificates", "view_deleted")
 }
 
-// CurrentView returns the name of the saved view whose filters and order the list has, or "".
+// CurrentView returns the name of the saved view with the filters and the order of the list, or "".
 func (l *certificateList) CurrentView() string {
 	_, query, _ := strings.Cut(l.With("", ""), "?")
 	for _, v := range l.Views {
@@ -268,7 +264,7 @@ func (l *certificateList) Saveable() bool { return len(l.Fields()) > 0 }
 
 // applies reports whether a bulk action can change a selection: whether one of its certificates has
 // one of the statuses. It also returns true for a selection that is too large to count, and for a
-// selection with an unknown certificate, because the task reports that problem.
+// selection with an unknown certificate, which the task reports.
 func (p *Panel) applies(r *http.Request, v *Visit, c task.Selection, statuses ...cert.Status) (bool, error) {
 	if len(c.Selected) == 0 {
 		counts, exact, err := p.Search.CountByStatus(r.Context(), v.Institution().ID, c.Filter)

@@ -18,8 +18,8 @@ import (
 	"github.com/certvault/certvault/internal/search"
 )
 
-// A person chooses columns and rows. The choice is stored in a cookie, and the address of the list
-// keeps only the filters and the order.
+// The chosen columns and number of rows are stored in a cookie. The address of the list has only the
+// filters and the order.
 func TestColumnsOfTheList(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
@@ -28,18 +28,18 @@ func TestColumnsOfTheList(t *testing.T) {
 	}
 	page := o.pathOf("certificates")
 	if body := o.get("issuer", page).Body.String(); !strings.Contains(body, `class="c-mail"`) || strings.Contains(body, `<td class="c-email"`) {
-		t.Error("the list without a choice lacks the column of mail, or has a column of addresses")
+		t.Error("the default list lacks the mail column, or has the e-mail column")
 	}
 	w := o.get("issuer", page+"?q=person&sort=name&layout=1&rows=50&columns=email&columns=unknown")
 	w = o.followRedirect(t, "issuer", w, page+"?q=person&sort=name")
 	body := w.Body.String()
 	if !strings.Contains(body, `<td class="c-email"`) || strings.Contains(body, `<td class="c-mail"`) || strings.Contains(body, "Next page") {
-		t.Error("the list does not have the chosen column alone, or not all rows on one page")
+		t.Error("the list lacks the e-mail column, or has the mail column or a second page")
 	}
 	r := o.request("issuer", http.MethodGet, page, nil)
 	r.AddCookie(&http.Cookie{Name: listCookie, Value: "9999.<script>"})
 	if w := o.send(r); w.Code != http.StatusOK || strings.Contains(w.Body.String(), "<script>") || strings.Count(w.Body.String(), `name="selected"`) != certificatesPerPage {
-		t.Errorf("a cookie that is not valid: status = %d, want 200 and %d rows", w.Code, certificatesPerPage)
+		t.Errorf("an invalid cookie: status = %d, want 200 and %d rows", w.Code, certificatesPerPage)
 	}
 }
 
@@ -54,7 +54,7 @@ func TestMailInTheList(t *testing.T) {
 			return text
 		}
 		if text := mail(); !strings.HasPrefix(text, " Processing Not sent ") {
-			t.Errorf("before the approval the row ends with %s", text)
+			t.Errorf("before the approval: text after the reference id = %q, want Processing Not sent", text)
 		}
 		o.processAll()
 		for _, step := range []struct {
@@ -70,17 +70,17 @@ func TestMailInTheList(t *testing.T) {
 		} {
 			o.Exec(step.statement, string(step.status))
 			if text := mail(); !strings.HasPrefix(text, " Approved "+step.want+" ") {
-				t.Errorf("the row with mail in the state %s ends with %s, want %s", step.status, text, step.want)
+				t.Errorf("mail %s: text after the reference id = %q, want Approved %s", step.status, text, step.want)
 			}
 		}
 		o.Exec(`UPDATE mail_links SET opened_at = 1`)
 		if text := mail(); !strings.HasPrefix(text, " Approved Link opened ") {
-			t.Errorf("the row of an opened link ends with %s", text)
+			t.Errorf("an opened link: text after the reference id = %q, want Approved Link opened", text)
 		}
 	})
 }
 
-// Members save views of the list for themselves.
+// Only the member who saved a view sees it.
 func TestSavedViews(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -93,13 +93,13 @@ func TestSavedViews(t *testing.T) {
 			t.Error("the list has no link to the saved view")
 		}
 		if text := visibleText(t, o.get("owner", page)); strings.Contains(text, "Failed physics") {
-			t.Error("another member sees the view")
+			t.Error("the list of another member contains the saved view")
 		}
 		for name, want := range map[string]string{"": "The name must have 1 to 60 characters.", strings.Repeat("x", 61): "The name must have 1 to 60 characters."} {
 			form.Set("name", name)
 			checkPage(t, "an invalid name", o.post("issuer", views, form), http.StatusUnprocessableEntity, want)
 		}
-		// A second view with the name replaces the first.
+		// A view with the same name replaces the first view.
 		form.Set("name", "Failed physics")
 		form.Set("status", "approved")
 		o.post("issuer", views, form)
@@ -113,7 +113,7 @@ func TestSavedViews(t *testing.T) {
 		}
 		checkPage(t, "the deleted view", o.followRedirect(t, "issuer", o.post("issuer", remove, nil), page), http.StatusOK, "The view was deleted.", "You have no saved views.")
 
-		// The views of a member end with the membership.
+		// The saved views are deleted with the membership.
 		o.post("issuer", views, form)
 		o.Exec(`DELETE FROM members WHERE user_id = $1`, o.people.persons["issuer"].ID)
 		if saved, err := o.panel.Search.SavedViews(t.Context(), o.inst.ID, o.people.persons["issuer"].ID); err != nil || len(saved) != 0 {
@@ -122,14 +122,15 @@ func TestSavedViews(t *testing.T) {
 	})
 }
 
-// A bulk action that cannot change any certificate starts no task, and its button is not shown.
+// A bulk action that cannot change any certificate starts no task. The menu for all certificates does not
+// contain such an action.
 func TestActionsThatCannotApply(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
 	c := o.approvedCertificate(o.inst)
 	page := o.pathOf("certificates")
 	if body := o.get("owner", page).Body.String(); strings.Count(body, "Retry failed") != 1 || strings.Count(body, "Revoke…") != 2 {
-		t.Error("the menu for all certificates offers to retry certificates although none has failed, or not to revoke them")
+		t.Error("the page does not contain Retry failed once and Revoke… twice: the menu for all certificates must contain only Revoke…")
 	}
 	for name, form := range map[string]url.Values{"all": {"which": {"all"}}, "selected": {"selected": {c.UUID}}} {
 		w := o.followRedirect(t, "owner", o.post("owner", page+"/retry", form), page)
@@ -147,8 +148,8 @@ func TestActionsThatCannotApply(t *testing.T) {
 	}
 }
 
-// The form that revokes many certificates names the first ten. From 21 certificates, the person must
-// type their number.
+// The form that revokes many certificates shows the first ten. For 21 or more certificates, the person
+// must type their number.
 func TestRevokeManyAsksForTheNumber(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
@@ -177,7 +178,8 @@ func TestRevokeManyAsksForTheNumber(t *testing.T) {
 	}
 }
 
-// The field in the header opens the certificate with a reference id, or else searches.
+// The search field in the header opens the certificate with a reference id or UUID, or the list with a
+// search.
 func TestFind(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
@@ -194,8 +196,8 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// A member of one institution is redirected to it, even if the person is also an operator. An operator
-// without an institution is redirected to the installation.
+// A member of one institution is redirected to its first page, even if the person is also an operator.
+// An operator without an institution is redirected to the pages for operators.
 func TestOperatorLandsOnTheInstitution(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
@@ -214,7 +216,7 @@ func TestOperatorLandsOnTheInstitution(t *testing.T) {
 	checkPage(t, "an operator with two institutions", o.get("owner", "/panel"), http.StatusOK, "Your institutions", "South East College", "Installation")
 }
 
-// The filter by batch offers the newest batches of the institution, and the column shows their names.
+// The filter by batch and the column of batches show the names of the institution's batches.
 func TestBatchesInTheList(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
@@ -233,7 +235,7 @@ func TestBatchesInTheList(t *testing.T) {
 	}
 }
 
-// A chart of a year has all its days: the first week has the days that are left over.
+// A chart contains all its days. In a chart of weeks, only the first week may have fewer than seven days.
 func TestChartHasAllDays(t *testing.T) {
 	t.Parallel()
 	first := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -248,15 +250,15 @@ func TestChartHasAllDays(t *testing.T) {
 			rows = (n + 6) / 7
 		}
 		if c.Sum.Created != n || len(c.Rows) != rows || !c.First().Equal(first) || c.Days != n {
-			t.Errorf("chart of %d days: sum %d, %d rows from %v; want all days in %d rows", n, c.Sum.Created, len(c.Rows), c.First(), rows)
+			t.Errorf("chart of %d days: sum = %d, %d rows from %v, want all days in %d rows", n, c.Sum.Created, len(c.Rows), c.First(), rows)
 		}
 		if last := c.Rows[len(c.Rows)-1]; n > weekly && last.Created != 7 {
-			t.Errorf("the last week of %d days has %d, want 7", n, last.Created)
+			t.Errorf("chart of %d days: last week has %d certificates, want 7", n, last.Created)
 		}
 	}
 }
 
-// The timeline has events and mail in one order, the latest first.
+// The timeline of a certificate contains its events and its mail, newest first.
 func TestActivityOfACertificate(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
@@ -271,7 +273,7 @@ func TestActivityOfACertificate(t *testing.T) {
 	for _, entry := range []string{"Revoked", "Sent", "Approved:", "Uploaded,"} {
 		i := strings.Index(text, entry)
 		if i <= last {
-			t.Errorf("%s is not after the entries before it: %s", entry, text)
+			t.Errorf("%s is missing or in the wrong order: %s", entry, text)
 		}
 		last = i
 	}

@@ -31,14 +31,13 @@ var mailReasons = map[recipient.Reason]string{
 	recipient.Revocation:  "mail_reason.revocation",
 }
 
-// unsentNotices has the notices that replace those about sent mail if there is no mail server.
+// unsentNotices maps a notice about sent mail to the notice that replaces it if there is no mail server.
 var unsentNotices = map[string]string{
 	"sample_mailed": "sample_unsent", "mailed_again": "mailed_unsent", "address_kept": "address_unsent",
 	"invited": "invited_unsent", "invitation_resent": "invited_unsent", "institution_made": "institution_unsent",
 }
 
-// mailNotice returns the notice that is true for this vault. Without a mail server, a notice does
-// not state that mail was sent.
+// mailNotice returns the notice or, without a mail server, its replacement in unsentNotices.
 func (p *Panel) mailNotice(notice string) string {
 	if unsent := unsentNotices[notice]; unsent != "" && p.Outbox != "" {
 		return unsent
@@ -52,8 +51,7 @@ func noticeWarns(r *http.Request) bool {
 	return slices.Contains(slices.Collect(maps.Values(unsentNotices)), name)
 }
 
-// noMail reports whether the pages say that the vault has no mail server. Only owners see
-// this message, because they can ask an operator to configure one.
+// noMail reports whether the pages say that the vault has no mail server. Only owners see this message.
 func (p *Panel) noMail(v *Visit) bool {
 	return p.Outbox != "" && v.Member != nil && v.Member.Role == account.Owner
 }
@@ -124,7 +122,7 @@ func (p *Panel) addressForm(w http.ResponseWriter, r *http.Request, v *Visit) er
 	return p.draw(w, r, "certificate_email.html", &addressPage{v, c, c.Email})
 }
 
-// correctAddress saves the correct address, and records the action in the audit log.
+// correctAddress saves the corrected address, and records the action in the audit log.
 func (p *Panel) correctAddress(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	c, err := p.certificateOf(r, v)
 	if err != nil {

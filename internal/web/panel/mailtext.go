@@ -41,7 +41,7 @@ func mailAbout(name string) recipient.Reason {
 	return recipient.Approval
 }
 
-// mailQuery returns the query of the page with a language and a mail.
+// mailQuery returns the query of the page for a language and a reason for mail.
 func mailQuery(tag string, about recipient.Reason) url.Values {
 	q := url.Values{"language": {tag}}
 	if about != recipient.Approval {
@@ -58,16 +58,16 @@ type mailSettings struct {
 	// Language is the language of the texts.
 	Language  *locale.Language
 	Languages []mailLanguage
-	// About is the reason for the mail that the preview shows. Kinds are all mails that it can show.
+	// About is the reason for the mail that the preview shows. Kinds are all mails that a preview can show.
 	About recipient.Reason
 	Kinds []mailKind
-	// Preview is a preview of the mail, or nil if the page shows a problem of a form. PreviewPath is
+	// Preview is a preview of the mail, or nil if the page shows the problems of a form. PreviewPath is
 	// the address of the preview as a page. Unsaved reports whether the preview has texts that are
 	// not saved.
 	Preview     *mail.Message
 	PreviewPath string
 	Unsaved     bool
-	// MaxParagraph and MaxClosing are the maximum lengths of the texts.
+	// MaxParagraph and MaxClosing are the maximum lengths of the texts in characters.
 	MaxParagraph, MaxClosing int
 	// Expiry are the settings for certificates that expire. ExpiryDays is the saved or submitted number
 	// of days, and MaxExpiryDays its maximum.
@@ -116,8 +116,8 @@ func (p *Panel) mailPage(r *http.Request, v *Visit, tag string, about recipient.
 	return s, nil
 }
 
-// sample returns a mail to the visitor about an example of a certificate, in a language and with the given
-// texts, or with the saved texts if text is nil.
+// sample returns a mail to the visitor about an example of a certificate. The mail has the given texts, or
+// the saved texts if text is nil.
 func (p *Panel) sample(r *http.Request, v *Visit, about recipient.Reason, tag string, text *account.MailText) (mail.Message, error) {
 	return p.Mail.Sample(r.Context(), v.Institution().ID, about, tag, text, mail.Address{Name: v.Person.Name, Email: v.Person.Email})
 }
@@ -134,12 +134,12 @@ func (p *Panel) preview(r *http.Request, s *mailSettings, text *account.MailText
 	return err
 }
 
-// previewPolicy is the policy of the preview of a mail. The page loads nothing and runs nothing. Its
-// styles are inline, as in a mail, and its pictures are part of it. Only the panel can frame it.
+// previewPolicy is the Content-Security-Policy of the preview of a mail. The preview loads no resources and
+// runs no scripts. It has inline styles, and pictures in data URLs. Only pages of the vault can frame it.
 const previewPolicy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'self'; sandbox"
 
 // mailPreview writes the HTML of the mail as a page for a sandboxed frame. The query may contain unsaved
-// texts, which may still have problems. The form shows these problems when it is submitted.
+// texts. mailPreview ignores their problems, which the form shows when it is submitted.
 func (p *Panel) mailPreview(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	q := r.URL.Query()
 	var text *account.MailText
@@ -172,7 +172,7 @@ func firstRunes(text string, n int) string {
 }
 
 // framingResponse is the response with the page that shows the preview. It allows this page to frame
-// pages of the vault, which the policy of all other pages forbids.
+// pages of the vault, which the default policy forbids.
 type framingResponse struct{ http.ResponseWriter }
 
 // WriteHeader adds the permission to the policy of the page.
@@ -221,8 +221,8 @@ func (p *Panel) saveMailSender(w http.ResponseWriter, r *http.Request, v *Visit,
 	return p.showAgain(w, r, "settings_mail.html", s, err)
 }
 
-// setMailText saves the texts, or shows a preview of the mail with the texts and does not save the
-// texts.
+// setMailText saves the texts. If the form requests a preview, setMailText shows the preview and saves
+// nothing.
 func (p *Panel) setMailText(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	f := r.PostForm
 	tag, text, preview := f.Get("language"), account.MailText{Paragraph: f.Get("paragraph"), Closing: f.Get("closing")}, f.Get("look") != ""

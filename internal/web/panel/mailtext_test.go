@@ -26,7 +26,7 @@ func TestMailSettings(t *testing.T) {
 		} {
 			checkPage(t, "the mail "+kind, o.get("admin", page+"?mail="+kind), http.StatusOK, want.subject, want.text)
 			if frame := o.get("admin", page+"/preview?language=en&mail="+kind); !strings.Contains(frame.Body.String(), "<title>"+want.heading+"</title>") {
-				t.Errorf("the frame of the mail %s does not have the title %q", kind, want.heading)
+				t.Errorf("the preview of the mail %s does not have the title %q", kind, want.heading)
 			}
 		}
 		checkPage(t, "a changed sender", o.followRedirect(t, "admin", o.post("admin", page, url.Values{"mail_sender": {"Registrar"}, "reply_to": {"registry@example.org"}}), page),
@@ -36,7 +36,7 @@ func TestMailSettings(t *testing.T) {
 		w := o.post("admin", texts, url.Values{"language": {"en"}, "paragraph": {"Dear {name}, <b>well done</b>."}, "look": {"1"}})
 		checkPage(t, "a preview", w, http.StatusOK, "This preview contains changes that are not saved.", "Dear Admin Person, <b>well done</b>.")
 		if got := w.Body.String(); !strings.Contains(got, `/settings/mail/preview?closing=&amp;draft=1&amp;language=en&amp;paragraph=Dear`) || !strings.Contains(got, `data-preview-unsaved>`) {
-			t.Error("the frame does not show the unsaved text")
+			t.Error("the page lacks the frame with the unsaved text")
 		}
 		if all, err := o.panel.Accounts.MailTexts(t.Context(), o.inst.ID); err != nil || len(all) != 0 {
 			t.Errorf("after the preview: saved texts = %v, error %v, want none", all, err)
@@ -65,17 +65,17 @@ func TestMailSettings(t *testing.T) {
 }
 
 // TestMailPreview checks the page in the frame of the preview. The page contains the saved or the typed
-// text, in which HTML is escaped, and cannot load or run anything.
+// text with escaped HTML, and cannot load or run anything.
 func TestMailPreview(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		o := newPanelTest(t, d)
 		page := o.pathOf("settings/mail")
 		if w := o.get("admin", page); !strings.HasSuffix(w.Header().Get("Content-Security-Policy"), "; frame-src 'self'") {
-			t.Errorf("the policy of the page is %q, want that it allows frames of the vault", w.Header().Get("Content-Security-Policy"))
+			t.Errorf("Content-Security-Policy = %q, want frame-src 'self' at the end", w.Header().Get("Content-Security-Policy"))
 		}
 		if w := o.get("admin", o.pathOf("settings")); strings.Contains(w.Header().Get("Content-Security-Policy"), "frame-src") {
-			t.Error("another page allows frames")
+			t.Error("the Content-Security-Policy of another page contains frame-src")
 		}
 		o.post("admin", page+"/words", url.Values{"language": {"ar"}, "paragraph": {"النص"}})
 		for query, wants := range map[string][]string{
@@ -87,7 +87,7 @@ func TestMailPreview(t *testing.T) {
 		} {
 			w := o.get("admin", page+"/preview"+query)
 			if w.Code != http.StatusOK || w.Header().Get("Content-Security-Policy") != previewPolicy {
-				t.Errorf("%.40s: status %d, policy %q", query, w.Code, w.Header().Get("Content-Security-Policy"))
+				t.Errorf("%.40s: status = %d, policy %q, want 200 and previewPolicy", query, w.Code, w.Header().Get("Content-Security-Policy"))
 			}
 			for _, want := range wants {
 				if !strings.Contains(w.Body.String(), want) {
@@ -101,7 +101,7 @@ func TestMailPreview(t *testing.T) {
 			}
 		}
 		if w := o.get("issuer", page+"/preview"); w.Code != http.StatusForbidden {
-			t.Errorf("an issuer gets status %d, want 403", w.Code)
+			t.Errorf("an issuer opens the preview: status = %d, want 403", w.Code)
 		}
 	})
 }
@@ -132,7 +132,7 @@ func TestNoMailServer(t *testing.T) {
 		w = o.get("owner", o.pathOf("certificates/"+c.UUID))
 		checkPage(t, "a certificate", w, http.StatusOK, "Not sent: no mail server", "The mail to ada.obi@example.org was not sent.")
 		if strings.Contains(visibleText(t, w), "About the certificate") {
-			t.Error("the activity reads as if the mail was sent")
+			t.Error("the activity states that the mail was sent")
 		}
 		w = o.followRedirect(t, "owner", o.post("owner", o.pathOf("certificates/"+c.UUID+"/resend"), nil), o.pathOf("certificates/"+c.UUID))
 		checkPage(t, "a mail that is sent again", w, http.StatusOK, "The mail was not sent: no mail server is configured.")

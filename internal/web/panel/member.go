@@ -14,7 +14,7 @@ import (
 
 var errNoMember = fault.New(fault.NotFound, "This institution has no such member.")
 
-// memberRow is the data of a member on a page.
+// memberRow is a member on a page.
 type memberRow struct {
 	account.Member
 
@@ -233,7 +233,7 @@ func (p *Panel) leave(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	return p.view.Redirect(w, r, "/panel", "member_left")
 }
 
-// invitationRow is the data of an invitation on a page.
+// invitationRow is an invitation on a page.
 type invitationRow struct {
 	account.Invitation
 
@@ -272,7 +272,7 @@ type invitationConfirmation struct {
 	Invitation invitationRow
 }
 
-// invitationOf returns the invitation in the path. The invitation is open or has expired.
+// invitationOf returns the open or expired invitation in the path.
 func (p *Panel) invitationOf(r *http.Request, v *Visit) (invitationConfirmation, error) {
 	list, err := p.Invitations.List(r.Context(), v.Institution().ID)
 	if err != nil {

@@ -49,7 +49,7 @@ func TestMembersPage(t *testing.T) {
 	}
 }
 
-// If a change of the last owner is refused, the page of the form shows the reason.
+// The last owner cannot leave, be removed or get another role. The page shows the reason.
 func TestChangesOfTheLastOwnerAreRefused(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
@@ -99,8 +99,8 @@ func TestInvitationsPages(t *testing.T) {
 	checkPage(t, "after withdrawing the invitation", o.followRedirect(t, "admin", o.post("admin", at+"/revoke", nil), "/panel/nwu/members"), http.StatusOK, "The invitation was canceled.")
 }
 
-// An invited person without an account creates an account on the page of the link. The address is
-// then verified, the person is a member, and the person is signed in.
+// An invited person without an account creates an account on the page of the invitation. The person is
+// then a member, is signed in, and has a verified address.
 func TestJoinByInvitation(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -125,7 +125,7 @@ func TestJoinByInvitation(t *testing.T) {
 			t.Fatalf("joining: status = %d, want a redirect (303) to /panel/nwu; page %s", w.Code, visibleText(t, w))
 		}
 		if len(o.signIns.entries) != 1 || o.signIns.entries[0].Session.Person.Name != "New Person" || !o.signIns.entries[0].Session.Person.Verified {
-			t.Fatalf("signed-in people = %+v, want only New Person with a verified address", o.signIns.entries)
+			t.Fatalf("sign-ins = %+v, want only New Person with a verified address", o.signIns.entries)
 		}
 		m, err := o.panel.Accounts.Membership(t.Context(), o.signIns.entries[0].Session.Person.ID, "nwu")
 		if err != nil || m.Role != account.Auditor {
@@ -169,7 +169,7 @@ func TestAcceptInvitation(t *testing.T) {
 	if err != nil || !p.Verified || !p.Member {
 		t.Errorf("person = %+v, error %v, want a verified address and a membership", p, err)
 	}
-	// A mail program declines with one click. Its request has neither cookies nor an origin.
+	// A mail program declines with one click (RFC 8058). Its request has no cookies and no origin.
 	if _, err := o.panel.Invitations.Invite(t.Context(), o.people.persons["owner"].ID, o.inst.ID, account.NewInvitation{Email: "second@example.org", Role: account.Issuer}); err != nil {
 		t.Fatal(err)
 	}

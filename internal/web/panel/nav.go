@@ -82,8 +82,7 @@ type frame struct {
 	// NoMail reports whether the page shows that the vault has no mail server. NoticeWarns reports
 	// whether the notice on the page is a warning.
 	NoMail, NoticeWarns bool
-	// Find is the address that finds certificates of the institution, or "" if the person may not
-	// see them.
+	// Find is the path of the search field in the header, or "" if the person may not see certificates.
 	Find string
 }
 
@@ -173,7 +172,7 @@ func mark(groups [][]item, path string) {
 }
 
 // start lists a person's institutions. If a person has only one institution, start redirects to that
-// institution. An operator without an institution is redirected to the installation.
+// institution. It redirects an operator without an institution to the pages for operators.
 func (p *Panel) start(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	if len(v.All) == 1 {
 		v.Member = &v.All[0]
@@ -196,8 +195,8 @@ func (p *Panel) redirectToFirst(w http.ResponseWriter, r *http.Request, v *Visit
 	return p.draw(w, r, "nothing.html", v)
 }
 
-// waitingApplications returns the number of applications that wait for a reviewer. A failure is logged only,
-// because the navigation works without counts.
+// waitingApplications returns the number of applications that wait for a reviewer and that the visitor may
+// review. An error is only logged, because the navigation works without the number.
 func (p *Panel) waitingApplications(r *http.Request, v *Visit) int {
 	n, err := p.Applications.Waiting(r.Context(), v.Institution().ID, v.Person.ID)
 	if err != nil {

@@ -20,24 +20,24 @@ import (
 	"github.com/certvault/certvault/internal/web/page"
 )
 
-// newTemplateForm is the data of the page for a new template, and of the page for another design of a
-// template. From is the form that was submitted: "design", "upload" or "import".
+// newTemplateForm is the data of the page for a new template, and of the page that replaces the design of
+// a template. From is the form that was submitted: "design", "upload" or "import".
 type newTemplateForm struct {
 	Visit                             *Visit
 	BuiltIns                          []builtin.Builtin
 	From, Name, Design, Paper, Accent string
-	// OwnAccent reports whether the design gets the color Accent instead of its own.
+	// OwnAccent reports whether Accent replaces the accent colour of the built-in design.
 	OwnAccent bool
 	// Page is the format of the page for an uploaded picture, or "" for the size of the picture.
 	Page string
-	// Language is the tag of the language of the texts, one of Languages. WithoutFont are the names of
-	// those languages that no font of the institution can write.
+	// Language is the tag of the language of the texts, one of Languages. WithoutFont has the names of
+	// the languages for which the institution has no font.
 	Language    string
 	Languages   []*locale.Language
 	WithoutFont string
 
-	// T is the template that gets another design, or nil. Revision is the revision of T on which the
-	// form is based.
+	// T is the template whose design is replaced, or nil. Revision is the revision of T that the form
+	// changes.
 	T        *template.Template
 	Revision int64
 }
@@ -152,7 +152,8 @@ func controlsOf(from string, err error) error {
 	return &renamed
 }
 
-// receive reads the form of a design, and calls use with the design. A file is the last part of the form.
+// receive reads the form of a design, and calls use with the design. A file must be the last part of the
+// form.
 func (f *newTemplateForm) receive(r *http.Request, use func(template.NewTemplate) error) error {
 	form, err := body.OpenForm(r)
 	if err != nil {
@@ -203,12 +204,12 @@ func (f *newTemplateForm) set(control, value string) {
 	case "page":
 		f.Page = value
 	case "revision":
-		f.Revision, _ = strconv.ParseInt(value, 10, 64) // 0 is no revision
+		f.Revision, _ = strconv.ParseInt(value, 10, 64) // 0, which is not a revision, if the text is not a number
 	default:
 	}
 }
 
-// replaceForm returns the form for another design of the template in the path.
+// replaceForm returns the form that replaces the design of the template in the path.
 func (p *Panel) replaceForm(r *http.Request, v *Visit) (*newTemplateForm, error) {
 	t, err := p.templateOf(r, v)
 	if err != nil {
@@ -228,7 +229,7 @@ func (p *Panel) replaceForm(r *http.Request, v *Visit) (*newTemplateForm, error)
 	return f, nil
 }
 
-// askReplaceDesign shows the form for another design of a template.
+// askReplaceDesign shows the form that replaces the design of a template.
 func (p *Panel) askReplaceDesign(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	f, err := p.replaceForm(r, v)
 	if err != nil {
@@ -237,7 +238,7 @@ func (p *Panel) askReplaceDesign(w http.ResponseWriter, r *http.Request, v *Visi
 	return p.draw(w, r, "template_design.html", f)
 }
 
-// replaceDesign replaces the design of a template. The designer then shows which fields had to move.
+// replaceDesign replaces the design of a template. The designer then shows which fields were moved.
 func (p *Panel) replaceDesign(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	f, err := p.replaceForm(r, v)
 	if err != nil {
@@ -258,10 +259,10 @@ func (p *Panel) replaceDesign(w http.ResponseWriter, r *http.Request, v *Visit) 
 	return p.redirect(w, r, v, path, "template_design_replaced")
 }
 
-// maxMoved is the maximum number of moved fields that the address of the designer names.
+// maxMoved is the maximum number of moved fields in the address of the designer.
 const maxMoved = 50
 
-// nameOfFile returns the name of a file without its ending.
+// nameOfFile returns the name of a file without its extension.
 func nameOfFile(name string) string {
 	if i := strings.LastIndexByte(name, '.'); i > 0 {
 		name = name[:i]
@@ -269,7 +270,7 @@ func nameOfFile(name string) string {
 	return strings.ToValidUTF8(name, "")
 }
 
-// builtInPicture sends a picture of a built-in design with a paper and an accent color.
+// builtInPicture sends a picture of a built-in design with a paper size, an accent colour and a language.
 func (p *Panel) builtInPicture(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	q := r.URL.Query()
 	b, ok := builtin.Find(cmp.Or(q.Get("design"), builtin.All()[0].Name))

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// notices are the keys of the messages that pages show after an action. {1}, {2} and {3} are the
-// numbers of a notice.
+// notices maps the name of a notice, which a page shows after an action, to the key of its message. The
+// placeholders {1}, {2} and {3} of a message are the numbers of the notice.
 var notices = map[string]string{ //nolint:gosec // the keys contain no tokens
 	"nothing_selected": "list.nothing_selected",
 	"nothing_applies":  "list.nothing_applies",
@@ -127,8 +127,8 @@ var notices = map[string]string{ //nolint:gosec // the keys contain no tokens
 }
 
 // ago returns an HTML time element for value, which is a time.Time or a *time.Time. The text is the
-// duration since or until value, or the time itself if recentTime has passed since then. The title is
-// the exact time. ago returns "" for a nil pointer.
+// duration since or until value, or the time itself if it is recentTime or longer ago. The title is the
+// exact time. ago returns "" for a nil pointer.
 func (t texts) ago(now time.Time, value any) (template.HTML, error) {
 	var at time.Time
 	switch v := value.(type) {
@@ -163,12 +163,10 @@ func (t texts) exact(at *time.Time) (template.HTML, error) {
 	return t.ago(at.Add(2*recentTime), *at)
 }
 
-// recentTime is the time for which a page shows how long ago an event was. For an older event, the page
-// shows the time of the event.
+// recentTime is the age from which a page shows the time of an event instead of how long ago it was.
 const recentTime = 7 * 24 * time.Hour
 
-// span formats the duration since a time. A negative duration is the time until a time in the
-// future.
+// span formats the duration since a time. A negative duration means that the time is in the future.
 func (t texts) span(d time.Duration) string {
 	const day = 24 * time.Hour
 	if d < 0 {
@@ -188,8 +186,8 @@ func (t texts) span(d time.Duration) string {
 	}
 }
 
-// until formats the duration until a time. It is rounded to the nearest unit. Therefore a period of
-// a week is still shown as 7 days one second later.
+// until formats the duration until a time, rounded to the nearest day, hour or minute. One second after a
+// period of a week has begun, the text is therefore still 7 days.
 func (t texts) until(d time.Duration) string {
 	const day = 24 * time.Hour
 	unit := time.Minute

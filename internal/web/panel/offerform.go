@@ -18,8 +18,8 @@ import (
 	"github.com/certvault/certvault/internal/template"
 )
 
-// offerForm is the data of the form of an offer. Each control has the name by which the problems of
-// package application refer to its value, such as "fields.0.label".
+// offerForm is the data of the form of an offer. The controls have the names of the fields in problems of
+// package application, such as "fields.0.label".
 type offerForm struct {
 	Visit *Visit
 	// Offer is the offer to change, or nil for a new one.
@@ -28,14 +28,14 @@ type offerForm struct {
 	Form url.Values
 	// Rows are the questions.
 	Rows []offerRow
-	// Templates are the templates from which certificates can be issued, and Template the chosen one, or
-	// nil. Columns are its columns.
+	// Templates are the published templates and the chosen template. Template is the chosen template if
+	// it is published, and nil otherwise. Columns are the columns of Template.
 	Templates []*template.Template
 	Template  *template.Template
 	Columns   []string
 	// Members are the members who may review.
 	Members []account.Member
-	// Address is the public address of the offer.
+	// Address is the public address of the offer, or "" for a new one.
 	Address string
 	// Register is the form of the register.
 	Register registerForm
@@ -50,19 +50,19 @@ type offerRow struct {
 	Index int
 }
 
-// Name returns the name of the control of a part of the question.
+// Name returns the name of the control for a part of the question, such as "label".
 func (f offerRow) Name(part string) string { return fmt.Sprintf("fields.%d.%s", f.Index, part) }
 
-// Number is the number of the question, from 1.
+// Number returns the number of the question, from 1.
 func (f offerRow) Number() int { return f.Index + 1 }
 
 // Lines returns the choices, one in each line.
 func (f offerRow) Lines() string { return strings.Join(f.Choices, "\n") }
 
-// Types are the types that a question can have.
+// Types returns the types that a question can have.
 func (*offerForm) Types() []application.FieldType { return application.FieldTypes }
 
-// HoldKinds are the kinds of holds that can have a text.
+// HoldKinds returns the kinds of holds that can have a text.
 func (*offerForm) HoldKinds() []application.HoldKind { return application.HoldKinds }
 
 // Last returns the index of the last question.
@@ -78,7 +78,7 @@ func (d *offerForm) HoldText(kind application.HoldKind) string {
 	return d.Form.Get("hold_texts." + string(kind))
 }
 
-// Path returns the address to which the form is sent.
+// Path returns the address to which the form is submitted.
 func (d *offerForm) Path() string {
 	if d.Offer == nil {
 		return d.Visit.Path("offers")
@@ -114,10 +114,10 @@ func (p *Panel) offerForm(r *http.Request, v *Visit, o *application.Offer) (*off
 	return d, p.fillOfferForm(r, d)
 }
 
-// submittedOffer returns the form that was sent.
+// submittedOffer returns the submitted form of an offer, or of a new offer if o is nil.
 func (p *Panel) submittedOffer(r *http.Request, v *Visit, o *application.Offer) (*offerForm, error) {
 	d := &offerForm{Visit: v, Offer: o, Form: r.PostForm}
-	n, _ := strconv.Atoi(r.PostForm.Get("questions")) // 0 for a form without questions
+	n, _ := strconv.Atoi(r.PostForm.Get("questions")) // 0 if the text is not a number
 	for i := range min(max(n, 0), maxQuestions) {
 		row := offerRow{Index: i}
 		get := func(part string) string { return strings.TrimSpace(r.PostForm.Get(row.Name(part))) }
@@ -178,7 +178,7 @@ func (d *offerForm) input() application.OfferInput {
 	}
 	in.HoldDays, in.RetentionDays, in.MaxFiles = positive(get("hold_days")), positive(get("retention_days")), positive(get("max_files"))
 	for _, id := range d.Form["reviewers"] {
-		n, _ := strconv.ParseInt(id, 10, 64) // 0 is no member
+		n, _ := strconv.ParseInt(id, 10, 64) // 0, which is not a member, if the text is not a number
 		in.Reviewers = append(in.Reviewers, n)
 	}
 	for _, kind := range application.HoldKinds {
@@ -193,8 +193,8 @@ func (d *offerForm) input() application.OfferInput {
 	return in
 }
 
-// positive parses a positive number of a form. It returns -1, which no range contains, for any other
-// text.
+// positive parses a positive number of a form. For any other text, it returns -1, which is not valid for
+// any number of an offer.
 func positive(text string) int {
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 {
@@ -203,7 +203,7 @@ func positive(text string) int {
 	return n
 }
 
-// fillKeys sets the key of each question without one. The key is unique in the offer.
+// fillKeys sets a key for each question without one. The key is unique in the offer.
 func (d *offerForm) fillKeys() {
 	taken := map[string]bool{"answer": true}
 	for _, row := range d.Rows {
@@ -223,7 +223,7 @@ func (d *offerForm) fillKeys() {
 	}
 }
 
-// maxPlainKey is the maximum length of a key that is made from a text.
+// maxPlainKey is the maximum length in bytes of the result of plainKey.
 const maxPlainKey = 32
 
 // plainKey returns the ASCII letters and digits of a text in lower case, with a separator between words.
@@ -244,8 +244,8 @@ func plainKey(text string, separator byte) string {
 	return strings.Trim(string(b), string(separator))
 }
 
-// edit changes the questions if the form was sent with one of the buttons for questions, and reports
-// whether it was. The form works without a script: each change is a request.
+// edit changes the questions if the form was submitted with one of the buttons for questions, and reports
+// whether it was. Each change is a request, so that the form works without a script.
 func (d *offerForm) edit() bool {
 	do, at, _ := strings.Cut(d.Form.Get("do"), " ")
 	i, err := strconv.Atoi(at)
@@ -276,7 +276,7 @@ func (d *offerForm) edit() bool {
 	return true
 }
 
-// addColumns adds a question for each column of the template that no question fills.
+// addColumns adds a question for each column of the template that has no question.
 func (d *offerForm) addColumns() {
 	if d.Template == nil {
 		return
@@ -339,7 +339,7 @@ func (p *Panel) changeOffer(w http.ResponseWriter, r *http.Request, v *Visit) er
 	if d.edit() {
 		return p.draw(w, r, "offer.html", d)
 	}
-	revision, _ := strconv.ParseInt(r.PostForm.Get("revision"), 10, 64) // 0 is no revision
+	revision, _ := strconv.ParseInt(r.PostForm.Get("revision"), 10, 64) // 0, which is not a revision, if the text is not a number
 	if _, err := p.Applications.ChangeOffer(r.Context(), v.Institution().ID, o.UUID, revision, d.input()); err != nil {
 		return p.showAgain(w, r, "offer.html", d, p.texts(r).offerError(err, d))
 	}
@@ -367,8 +367,8 @@ func (p *Panel) deleteOffer(w http.ResponseWriter, r *http.Request, v *Visit) er
 	return p.redirect(w, r, v, "offers", "offer_deleted")
 }
 
-// offerCodes are the codes of problems of offers that have a message of their own, with the placeholder
-// of the message: the limit, the number of a row, or none.
+// offerCodes maps each code of a problem of an offer that has its own message to the placeholder of the
+// message: the limit, the number of a row, or none.
 var offerCodes = map[cert.Code]string{
 	application.CodeSlug: "", application.CodeTaken: "", application.CodeRange: "limit", application.CodeKey: "", application.CodeSameKey: "", application.CodeType: "",
 	application.CodeChoices: "limit", application.CodeTemplate: "", application.CodeMember: "", application.CodeField: "", application.CodeFields: "limit",
@@ -390,8 +390,8 @@ func (t texts) offerMessage(p cert.Problem) string {
 	return t.of(key)
 }
 
-// offerError replaces the problems of an offer with messages at the controls of its form. If d is nil,
-// a conflict means that the offer has applications, and otherwise that another person has changed it.
+// offerError replaces the problems of an offer with messages at the controls of its form. A conflict means
+// that the offer has applications if d is nil, and otherwise that another person has changed the offer.
 func (t texts) offerError(err error, d *offerForm) error {
 	if fault.Is(err, fault.Conflict) {
 		key := "offers.changed_meanwhile"
@@ -416,7 +416,7 @@ func (t texts) offerError(err error, d *offerForm) error {
 		message := t.offerMessage(p)
 		if part, ok := strings.CutPrefix(control, "fields."); ok {
 			if number, name, ok := strings.Cut(part, "."); ok {
-				n, _ := strconv.Atoi(number) // a number, as package application formats it
+				n, _ := strconv.Atoi(number) // package application writes a number here
 				message = t.of("offer_problem.of_question", "n", t.language.Number(n+1), "problem", message)
 				if name == "key" || name == "type" {
 					control = fmt.Sprintf("fields.%d.label", n)

@@ -21,11 +21,12 @@ var registerLimits = &body.Limits{
 	Size: sheet.MaxFile + 1<<20, Time: 10 * time.Minute, Parts: 20, TooLarge: errUploadTooLarge, Broken: errUpload,
 }
 
-// registerForm is the form of the register of an offer: a list, and the names of the columns that are
-// compared. If a name is empty, the vault looks for a common name of the column.
+// registerForm has the names of the columns that a person entered for the list of a register. If a name is
+// empty, the vault looks for a common name of the column.
 type registerForm struct{ Number, Name, Birth string }
 
-// registerHeaders are common names of the columns of registers, in the languages of the vault.
+// registerHeaders are common names of the columns for the number and the birth date, in the languages of
+// the vault.
 var registerHeaders = map[string][]string{
 	"number": {
 		"number", "no", "nr", "id", "student number", "student id", "student no", "registration number", "register number", "membership number", "matriculation number",
@@ -38,8 +39,8 @@ var registerHeaders = map[string][]string{
 	},
 }
 
-// columnsOf returns the columns of the number, the name and the birth date in a list, or -1 for a column
-// that the list does not have.
+// columnsOf returns the indexes of the columns for the number, the name and the birth date in a list, or -1
+// for a column that the list does not have.
 func (f *registerForm) columnsOf(header []string) (number, name, birth int) {
 	find := func(wanted string, known []string) int {
 		if wanted != "" {
@@ -84,7 +85,7 @@ func (p *Panel) uploadRegister(w http.ResponseWriter, r *http.Request, v *Visit)
 	return p.redirect(w, r, v, "offers/"+o.UUID+"#register", "register_many", len(rows))
 }
 
-// readRegister reads the form and the rows of its list. The names of the columns come before the list.
+// readRegister reads the form and the rows of its list. The names of the columns must come before the list.
 func (p *Panel) readRegister(r *http.Request, register *registerForm) ([]application.RegisterRow, error) {
 	form, err := body.OpenForm(r)
 	if err != nil {
@@ -116,7 +117,7 @@ func (p *Panel) readRegister(r *http.Request, register *registerForm) ([]applica
 	return nil, fault.OfField("list", "offers.register_choose")
 }
 
-// maxHeaders is the maximum number of characters of the names of columns in a message.
+// maxHeaders is the maximum number of characters of all names of columns in a message.
 const maxHeaders = 500
 
 // registerRows returns the rows of a list that have a number or a name.
@@ -164,7 +165,8 @@ func (p *Panel) registerRows(r *http.Request, register *registerForm, table *she
 	return rows, nil
 }
 
-// deleteRegister removes the register of an offer. Applications keep the result of the comparison.
+// deleteRegister deletes the register of an offer. Open applications lose the result of their comparison
+// with the register.
 func (p *Panel) deleteRegister(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	o, err := p.offerOf(r, v)
 	if err != nil {

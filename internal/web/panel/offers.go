@@ -44,7 +44,7 @@ func (p *Panel) offerOf(r *http.Request, v *Visit) (*application.Offer, error) {
 	return p.Applications.Offer(r.Context(), v.Institution().ID, r.PathValue("offer"))
 }
 
-// setOfferStatus opens or closes an offer.
+// setOfferStatus changes the status of an offer.
 func (p *Panel) setOfferStatus(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	o, err := p.offerOf(r, v)
 	if err != nil {

@@ -13,8 +13,7 @@ import (
 	"github.com/certvault/certvault/internal/mail"
 )
 
-// Status is the state of the installation. It contains names and numbers of institutions, but no
-// certificates.
+// Status is the state of the installation. It contains no data of certificates.
 type Status struct {
 	Version, Go, Database, BaseURL string
 	// Schema is the version of the schema. SchemaKnown is the newest version that this binary

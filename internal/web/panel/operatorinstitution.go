@@ -18,15 +18,15 @@ import (
 // institutionsPerPage is the number of institutions on a page of the operator's list.
 const institutionsPerPage = 50
 
-// Numbers are what an operator sees of an institution's certificates.
+// Numbers are the numbers about an institution that an operator sees.
 type Numbers struct {
 	quota.Usage
 
-	// Certificates has the numbers of all certificates by status.
+	// Certificates has the number of certificates with each status.
 	Certificates map[cert.Status]int
 }
 
-// Total returns the number of certificates, without applications and those that wait for signatories.
+// Total returns the number of certificates that are processing, approved, failed or revoked.
 func (n Numbers) Total() int {
 	return n.Certificates[cert.Processing] + n.Certificates[cert.Approved] + n.Certificates[cert.Failed] + n.Certificates[cert.Revoked]
 }
@@ -40,7 +40,7 @@ type operatorList struct {
 	Total      int
 	Rows       []operatorRow
 	Prev, Next string
-	// Counting reports whether numbers in the rows are still being counted.
+	// Counting reports whether the numbers of an institution in the list are still being counted.
 	Counting bool
 }
 
@@ -49,7 +49,7 @@ type operatorRow struct {
 	Numbers
 }
 
-// institutions lists institutions. The page reads counters, and no certificates.
+// institutions lists the institutions that a search selects, with their numbers.
 func (p *Panel) institutions(w http.ResponseWriter, r *http.Request, _ *Visit) error {
 	list := operatorList{Text: r.URL.Query().Get("q")}
 	page, err := strconv.Atoi(r.URL.Query().Get("page"))
@@ -89,8 +89,7 @@ func (l *operatorList) to(page int) string {
 	return "/operator/institutions?" + q.Encode()
 }
 
-// operatorPage is the data of the operator's pages about one institution, and the typed input of their
-// forms.
+// operatorPage is the data of the operator's pages about one institution, with the input of their forms.
 type operatorPage struct {
 	Institution *account.Institution
 	Members     int
@@ -103,7 +102,7 @@ type operatorPage struct {
 	// institution.
 	Allowed      bool
 	Reason, Slug string
-	// Storage, Certificates and Requests are limits as they were typed.
+	// Storage, Certificates and Requests are the saved or submitted limits.
 	Storage, Certificates, Requests string
 }
 
@@ -112,7 +111,7 @@ func (o *operatorPage) Path(below ...string) string {
 	return strings.Join(append([]string{"/operator/institutions/" + url.PathEscape(o.Institution.Slug)}, below...), "/")
 }
 
-// operatorPage returns the page of the institution in the path.
+// operatorPage returns the page of the institution with a slug.
 func (p *Panel) operatorPage(ctx context.Context, slug string) (*operatorPage, error) {
 	inst, err := p.Accounts.InstitutionBySlug(ctx, slug)
 	if err != nil {
@@ -144,9 +143,9 @@ func (p *Panel) ofInstitution(name string) Handler {
 	}
 }
 
-// operate calls f, which performs an operator's action on the institution in the path. After an error,
-// the page with the name shows the form again. Otherwise operate redirects to the page of the
-// institution, with the notice.
+// operate calls f, which performs an operator's action on the institution in the path. If f returns an
+// error, operate shows the form again with the template of the given name. Otherwise operate redirects to
+// the page of the institution, which shows the notice.
 func (p *Panel) operate(w http.ResponseWriter, r *http.Request, name string, f func(o *operatorPage) (notice string, err error)) error {
 	o, err := p.operatorPage(r.Context(), r.PathValue("slug"))
 	if err != nil {

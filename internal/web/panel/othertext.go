@@ -1,11 +1,11 @@
 package panel
 
-// otherTexts are further English texts of messages of the section "domain", by their key, with the
-// placeholders of the message. Some are texts of the API, which clients may compare and which do not
-// change; the panel says them in words for people. The others were stored with certificates by earlier
-// versions, or are also printed for operators.
+// otherTexts are other English texts of messages in the section "domain" of the catalog, by the key of the
+// message. A text has the placeholders of its message. The texts of the API must not change, because
+// clients may compare them. Other texts were stored with certificates by earlier versions, or are printed
+// for operators.
 var otherTexts = map[string][]string{
-	// The API.
+	// Texts of the API.
 	"domain.bad_operation": {"Invalid operation"},
 	"domain.limit_storage": {
 		"This would exceed the storage limit of the institution “{institution}”. Limit: {limit_size} bytes; used: {used_size} bytes. " +
@@ -25,11 +25,11 @@ var otherTexts = map[string][]string{
 	"domain.refused_pixels":       {"The image has {width} x {height} pixels. The limit is 128 megapixels."},
 	"domain.refused_active":       {"The PDF contains JavaScript or other actions that run by themselves, which this institution does not accept."},
 
-	// Operators, who restore the file themselves.
+	// Texts for operators, who can restore the file.
 	"domain.template_missing": {"A file of the template is missing from the vault's storage. Restore it from a backup. The command certvault doctor --files names the file."},
 	"domain.template_damaged": {"A file of the template is damaged in the vault's storage. Restore it from a backup. The command certvault doctor --files names the file."},
 
-	// Failures of certificates, from earlier versions.
+	// Failures of certificates that earlier versions stored.
 	"domain.failed_vault": {
 		"The verified PDF could not be created because of a fault in the vault. The vault's log has the details. Retry when the fault is fixed.",
 	},

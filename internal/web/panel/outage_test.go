@@ -10,9 +10,9 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// TestOutageIsNeverABareServerError requests every route while the database does not work. Pages that
-// need the database respond with 503 and Retry-After. If a signed-in person has sent a form without
-// files, the response contains a form. The form of the error page contains the typed input.
+// TestOutageIsNeverABareServerError requests every route after the database was closed. Pages that need
+// the database respond with 503 and Retry-After. If a signed-in person submitted a form without files, the
+// response contains a form. The form of the error page contains the typed input.
 func TestOutageIsNeverABareServerError(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
@@ -47,9 +47,9 @@ func TestOutageIsNeverABareServerError(t *testing.T) {
 			continue
 		}
 		unavailable++
-		// The form is either the page's own form or the form of the error page.
+		// The page contains its own form again, or is the error page with a form.
 		if r.method == http.MethodPost && r.scope != ofEveryone && r.limits == nil && !strings.Contains(w.Body.String(), "<form") {
-			t.Errorf("%s: the page of status 503 has no form", r.pattern)
+			t.Errorf("%s: the page with status 503 has no form", r.pattern)
 		}
 		if strings.Contains(w.Body.String(), "Submit again") && !strings.Contains(w.Body.String(), `name="name" value="Typed by Ada &amp; &#34;Obi&#34;"`) {
 			t.Errorf("%s: the form of the error page does not contain the typed input", r.pattern)
@@ -60,8 +60,8 @@ func TestOutageIsNeverABareServerError(t *testing.T) {
 	}
 }
 
-// TestOutageOfWritesKeepsTheForm submits a form while the database can be read but not written. The
-// page shows the form again with the typed input.
+// TestOutageOfWritesKeepsTheForm submits a form while the database is read-only. The page shows the form
+// again with the typed input.
 func TestOutageOfWritesKeepsTheForm(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))

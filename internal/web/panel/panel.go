@@ -1,14 +1,14 @@
 // Package panel serves the pages on which members work with their institution and operators with
-// the installation, and the pages for invitations and the set-up. It owns these pages and their
-// access checks: sign-in, membership, permission, recent sign-in. Operations and their rules belong
-// to the domain packages: a handler reads a form, calls an operation and redirects. Domain packages
-// have English texts; the panel shows them in the language of the page (text.go).
+// the installation, and the pages for invitations and the set-up. It checks the access to these pages:
+// sign-in, membership, permission, recent sign-in. Operations and their rules belong to other packages: a
+// handler reads a form, calls an operation and redirects. These packages have English texts, which the
+// panel shows in the language of the page (text.go).
 //
 // # How to add a page
 //
-//  1. Add a line to a table of routes (routes.go, access.go, vault.go, templates.go): method and
-//     path, the required permission, the handler. Set "recent" if the page shows or
-//     creates a secret, changes access, or changes where data goes. The route then
+//  1. Add a line to a table of routes, for example in routes.go, access.go or vault.go: method
+//     and path, the required permission, the handler. Set "recent" if the page shows or
+//     creates a secret, changes access, or changes where data is sent. The route then
 //     requires a recent sign-in.
 //  2. Write the handler: func (p *Panel) things(w http.ResponseWriter, r
 //     *http.Request, v *Visit) error. v.Institution() is the institution. Every
@@ -19,16 +19,16 @@
 //     of package page contain the shared parts, for example codeblock, pager and
 //     copy. panel.css contains the styles, for example card, list, tabs, empty and
 //     timeline.
-//  4. p.draw shows a form; p.showAgain shows the form again with its problems. A
-//     completed action ends with p.redirect, which redirects to a page with a notice
-//     from the map notices (notice.go). An irreversible action has a separate page
-//     that asks for confirmation and shows the name of the object.
+//  4. p.draw shows a form. p.showAgain shows the form again with its problems. After an
+//     action, p.redirect redirects to a page with a notice from the map notices
+//     (notice.go). An irreversible action has a separate page that asks for confirmation
+//     and shows the name of the object.
 //  5. Add the page to the navigation in nav.go. The navigation shows an entry if the
 //     route of the entry exists and the member has permission.
-//  6. TestAccess requests every route of the tables with every role, in the member's
-//     institution and in another one. If the path has a new {name}, add a sample for
-//     the name to panel_test.go. Add the page to the fixture in test/quality, so that
-//     the accessibility of the page is checked.
+//  6. TestAccess requests every route with every role, in the member's institution and
+//     in another one. If the path has a new placeholder, add a sample for the
+//     placeholder to panel_test.go. Add the page to the fixture in test/quality, which
+//     checks the accessibility of pages.
 package panel
 
 import (
@@ -86,8 +86,8 @@ type Gate interface {
 	Person(r *http.Request) (Person, bool)
 	// Require wraps a handler that requires a sign-in. RequireRecent wraps a handler that requires
 	// a recent sign-in or confirmation. RequireRecentForSubmit wraps a handler that receives a form
-	// whose page used RequireRecent. RequireRecentForSubmit allows an older sign-in, because the
-	// person needs time to fill in the form.
+	// whose page requires a recent sign-in. It allows an older sign-in than RequireRecent, because
+	// the person needs time to fill in the form.
 	Require(f web.Func) web.Func
 	RequireRecent(f web.Func) web.Func
 	RequireRecentForSubmit(f web.Func) web.Func
@@ -133,7 +133,7 @@ type Panel struct {
 	// Links creates public addresses.
 	Links *web.Links
 	Find  Finder
-	// Issuer has the credentials of certificates, and the achievements of institutions.
+	// Issuer is the service for credentials and achievements.
 	Issuer *issuer.Service
 	// Keys contains the institutions' signing keys. RotateKey creates a new key of an institution
 	// and records the rotation.
@@ -143,7 +143,7 @@ type Panel struct {
 	Mail *recipient.Service
 	// Replica may serve lists and exports. It may be nil.
 	Replica *replica.Replica
-	// Limit counts the requests of each person.
+	// Limit counts requests, by person or by address.
 	Limit *limit.Counter
 	// Stopping is closed when the server stops. Event streams then end.
 	Stopping <-chan struct{}
@@ -157,7 +157,7 @@ type Panel struct {
 	patterns []string
 }
 
-// Prefixes are the path prefixes of all pages of the panel.
+// Prefixes are the prefixes of the paths of all pages of the panel.
 var Prefixes = []string{"/panel", "/operator", "/invitation", "/setup"}
 
 // Handler prepares the table of routes and the pages, and returns the handler for all routes.
@@ -200,8 +200,8 @@ func (p *Panel) showAgain(w http.ResponseWriter, r *http.Request, name string, d
 	return p.view.ShowAgain(w, r, name, data, p.texts(r).translated(withMessages(p.texts(r), err, r.PostForm)))
 }
 
-// redirect redirects to a page of the visit's institution. The page shows the notice with the
-// numbers, or no notice if notice is empty.
+// redirect redirects to a page of the institution. The page shows the notice with the numbers, or no notice
+// if notice is empty.
 func (p *Panel) redirect(w http.ResponseWriter, r *http.Request, v *Visit, path, notice string, numbers ...int) error {
 	return p.view.Redirect(web.AsScript(w, r), r, v.Path(path), p.mailNotice(notice), numbers...)
 }

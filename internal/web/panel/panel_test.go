@@ -26,8 +26,8 @@ import (
 	"github.com/certvault/certvault/internal/webhook"
 )
 
-// samples creates records for the placeholders in the paths of routes. It creates each record when
-// a test first needs the record.
+// samples creates records for the placeholders in the paths of routes. It creates a record when its
+// placeholder is first used.
 type samples struct {
 	t    *testing.T
 	o    *panelTest
@@ -40,14 +40,14 @@ func (o *panelTest) samples(t *testing.T, inst account.Institution) *samples {
 	return &samples{t, o, inst, map[string]string{"institution": inst.Slug, "row": "2"}}
 }
 
-// under returns the same records with the slug of another institution.
+// under returns the same records for paths with the slug of another institution.
 func (s *samples) under(slug string) *samples {
 	ids := maps.Clone(s.ids)
 	ids["institution"] = slug
 	return &samples{s.t, s.o, s.inst, ids}
 }
 
-// of returns the value of a placeholder, and creates the record if necessary.
+// of returns the value of a placeholder. It creates the record if necessary.
 func (s *samples) of(name string) string {
 	if id, ok := s.ids[name]; ok {
 		return id
@@ -195,12 +195,11 @@ func (s *samples) create(name string) (string, error) {
 	return "", errors.New("the test has no sample for this placeholder")
 }
 
-// invitation revokes the earlier invitations of an institution, creates an open invitation and
-// returns its UUID.
+// invitation revokes the invitations of an institution, creates a new one and returns its UUID.
 func (o *panelTest) invitation(t *testing.T, inst account.Institution) (string, error) {
 	t.Helper()
 	o.peopleCount++
-	// Revoke earlier samples, so that they do not count toward the limit of open invitations.
+	// The number of open invitations is limited.
 	if err := o.DB.Tx(t.Context(), func(tx *db.Tx) error {
 		_, err := tx.ExecContext(t.Context(), `UPDATE invitations SET revoked_at = 1 WHERE institution_id = $1`, inst.ID)
 		return err
@@ -242,7 +241,7 @@ func TestTemplates(t *testing.T) {
 func TestAccess(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
-		t.Skip("the test has nothing concurrent for the race detector; make test/long runs it")
+		t.Skip("-short skips this test, which requests every route with every role; make test/long runs it")
 	}
 	o := newPanelTest(t, dbtest.SQLite(t))
 	o.person("operator")
@@ -251,7 +250,7 @@ func TestAccess(t *testing.T) {
 		for _, s := range account.Roles {
 			person := string(s.Role)
 			o.uploader = o.people.persons[person].ID
-			// An action may delete its subject, so each request has samples of its own.
+			// An action may delete its subject, so each role has its own samples.
 			samples, foreign := o.samples(t, o.inst), o.samples(t, o.other)
 			method, target := path(t, rt.pattern, samples)
 			w := o.do(person, method, target, nil)
@@ -303,8 +302,8 @@ func TestAccess(t *testing.T) {
 	}
 }
 
-// Forms of other sites are refused. The vault checks the header Sec-Fetch-Site, or Origin for an
-// older browser.
+// Forms of other sites are refused. The vault checks the header Sec-Fetch-Site, or Origin if an older
+// browser does not send Sec-Fetch-Site.
 func TestFormsOfOtherSitesAreRefused(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))

@@ -21,21 +21,22 @@ import (
 	"github.com/certvault/certvault/internal/web"
 )
 
-// placing is the data of the form for the placement of a stamp. The part "placing" shows it, with a
-// picture of the stamped page. The script placement.js shows each choice at once, and moves and
-// resizes the stamp on the page.
+// placing is the data of the form for the placement of a stamp. The template "placing" shows the form with a
+// picture of the stamped page. With the script placement.js, a person sees each choice at once, and can move
+// and resize the stamp on the page.
 type placing struct {
 	Preview *seal.Preview
-	// Form is the submitted choice.
+	// Form is the saved or submitted placement.
 	Form url.Values
-	// Base is the path below which the pictures are: stamped.png with the chosen placement in the
-	// query, page.png and ink.png.
+	// Base is the path of the folder of the pictures stamped.png, page.png and ink.png. The query of
+	// stamped.png has the chosen placement.
 	Base string
 	// Default is the key of the text about the default choice, or "" if the form has no default.
 	Default string
-	// ForRow reports whether the default is the placement of all rows of a bulk upload.
+	// ForRow reports whether the form is for a row of a bulk upload. The default is then the placement
+	// of all rows, if they have one.
 	ForRow bool
-	// Sample has the texts of an extra page, unless the form has other texts in its fields.
+	// Sample has the texts of an extra page. Texts that the person enters in the form replace them.
 	Sample cert.Text
 	// Save is the key of the label of the button that saves only the placement, or "" if the form has
 	// no such button.
@@ -45,14 +46,14 @@ type placing struct {
 	CanShow bool
 }
 
-// defaultPlace is the key of the text about the default, which follows the institution's settings.
-// rowDefaultPlace is the key for a row of a bulk upload that has a placement for all rows.
+// defaultPlace is the key of the text about a default from the institution's settings. rowDefaultPlace is
+// the key of the text about a default that is the placement of all rows of a bulk upload.
 const (
 	defaultPlace    = "placement.default_is"
 	rowDefaultPlace = "placement.default_rows"
 )
 
-// cornerChoice is the choice of the form for all corners. The field "corner" has the corner.
+// cornerChoice is the value of the choice of a corner. The field "corner" contains the corner.
 const cornerChoice = "corner"
 
 // segment is a choice of the form. Key is the key of its label.
@@ -64,15 +65,16 @@ type segment struct {
 // ID returns the id of the control.
 func (s segment) ID() string { return "place-" + s.Value }
 
-// corner is a corner of the page.
+// corner is a corner of the page. Key is the key of its label. NoRoom reports whether the corner has no
+// blank place for the stamp.
 type corner struct {
 	Mode           seal.Mode
 	Key            string
 	Chosen, NoRoom bool
 }
 
-// placing returns the possible placements of the stamp on a staged file, or on a blank page if f is
-// nil. The default is defaultWanted, or the institution's default if defaultWanted is nil.
+// placing returns the form for the placement of the stamp on a staged file, or on a blank page if f is nil.
+// The default is defaultWanted, or the institution's default if defaultWanted is nil.
 func (p *Panel) placing(ctx context.Context, v *Visit, f *batch.StagedFile, defaultWanted *cert.RequestedPlacement, form url.Values) (*placing, error) {
 	var file *cert.File
 	if f != nil {
@@ -85,7 +87,7 @@ func (p *Panel) placing(ctx context.Context, v *Visit, f *batch.StagedFile, defa
 	return &placing{Preview: preview, Form: form, Default: defaultPlace}, nil
 }
 
-// modeKey returns the key of the text for a mode, with a prefix that selects the kind of text.
+// modeKey returns the key of the text for a mode. The prefix selects the kind of text, such as "at_".
 func modeKey(prefix string, m seal.Mode) string {
 	return "placement." + prefix + strings.ReplaceAll(string(m), "-", "_")
 }
@@ -98,8 +100,8 @@ func (l *placing) DefaultKey() string {
 	return modeKey("at_", l.Preview.Chosen.Mode)
 }
 
-// DefaultMode returns the mode to which the default resolves. A cover cannot be chosen: it is what
-// seal.Auto makes of some signed files.
+// DefaultMode returns the mode to which the default resolves. It returns seal.Auto for seal.Cover, because
+// only seal.Auto can result in a cover.
 func (l *placing) DefaultMode() seal.Mode {
 	if l.Preview.Chosen.Mode == seal.Cover {
 		return seal.Auto
@@ -178,8 +180,8 @@ func (l *placing) Corners() []corner {
 	return list
 }
 
-// Number returns the text of a field of an exact box: the submitted number, or else the number of the
-// place to which the default resolves.
+// Number returns the text of a field of an exact box: the submitted number, or else the number for the
+// default placement.
 func (l *placing) Number(name string) string {
 	if text := l.Form.Get(name); text != "" {
 		if n, err := percent(text); err == nil {
@@ -238,8 +240,8 @@ func (l *placing) Stamped() string {
 var edges = []string{"x", "y", "width", "height"}
 
 // wantedOf parses the chosen placement. It returns nil for the default, and an error if the page or the
-// four numbers of an exact box are not valid. If the default is chosen on a page other than its own,
-// wantedOf returns the mode of the default on that page.
+// four numbers of an exact box are not valid. If the default is chosen for a page other than default_page,
+// wantedOf returns the mode in default_mode for the chosen page.
 func wantedOf(form url.Values) (*cert.RequestedPlacement, error) {
 	mode := seal.Mode(form.Get("placement"))
 	page := 1
@@ -288,7 +290,7 @@ func percent(text string) (float64, error) {
 	return n, err
 }
 
-// share converts percent to a fraction of at most 1, rounded to a hundredth of a percent.
+// share converts a percentage to a fraction of at most 1, rounded to a hundredth of a percent.
 func share(percent float64) float64 { return min(1, math.Round(100*percent)/10_000) }
 
 // formOf returns the fields of the form for a placement. It rounds the numbers of a box to a tenth
@@ -308,7 +310,7 @@ func formOf(w *cert.RequestedPlacement) url.Values {
 	return form
 }
 
-// queryOf returns the query of a picture, or the form of a script.
+// queryOf returns the query of a GET request for a picture, or the form of a POST request by a script.
 func queryOf(r *http.Request) url.Values {
 	if r.Method == http.MethodPost {
 		return r.PostForm
@@ -338,9 +340,9 @@ func (p *Panel) picture(w http.ResponseWriter, r *http.Request, f *cert.File) er
 }
 
 // stamped sends an image of the stamped page of a staged file, or of a blank page if f is nil. The
-// query has the placement; defaultWanted is the placement if the query has the default. The script of
-// the page sends a form instead, with the texts of an extra page: an address must not contain them.
-// Headers describe the stamp, because the placement in the query is not always possible.
+// placement is in the query, or is defaultWanted if the query selects the default. The script of the page
+// sends a form instead of a query, because an address must not contain the texts of an extra page. Headers
+// describe the placement of the stamp, which may differ from the requested placement.
 func (p *Panel) stamped(w http.ResponseWriter, r *http.Request, v *Visit, f *cert.File, defaultWanted *cert.RequestedPlacement) error {
 	q := queryOf(r)
 	wanted, err := wantedOf(q)

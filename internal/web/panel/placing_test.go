@@ -11,8 +11,8 @@ import (
 	"github.com/certvault/certvault/internal/vaulttest"
 )
 
-// The page of an upload shows the stamped page of the file. The default is the placement on the last
-// upload with the same page size. A corner in the institution's settings replaces the automatic placement.
+// The page of an upload shows the stamped page of the file. The default is the corner in the institution's
+// settings, or else the placement of the last upload with the same page size.
 func TestPlacementIsShown(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
@@ -29,8 +29,7 @@ func TestPlacementIsShown(t *testing.T) {
 	checkPage(t, "the settings", o.get("owner", o.pathOf("settings/stamps")), http.StatusOK, "Auto Corner Strip Extra page Custom", "Left Top Width Height")
 }
 
-// A strip and an extra page have a picture like every other placement, also without a script. The
-// headers of a picture describe the stamp.
+// Every placement has a picture, also without a script. The headers of a picture describe the stamp.
 func TestEveryPlacementHasAPicture(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
@@ -48,7 +47,7 @@ func TestEveryPlacementHasAPicture(t *testing.T) {
 		}
 	}
 	if box := o.get("issuer", at+"/stamped.png?placement=exact&x=10&y=20&width=30&height=40").Header().Get("Stamp-Box"); box != "0.1000,0.2000,0.4000,0.6000" {
-		t.Errorf("the box = %q, want the chosen one", box)
+		t.Errorf("Stamp-Box = %q, want 0.1000,0.2000,0.4000,0.6000", box)
 	}
 	if w := o.get("issuer", at+"/stamped.png?placement=exact&x=10"); w.Code != http.StatusUnprocessableEntity {
 		t.Errorf("an invalid box: status = %d, want 422", w.Code)
@@ -57,7 +56,7 @@ func TestEveryPlacementHasAPicture(t *testing.T) {
 	w := o.post("issuer", at, form)
 	checkPage(t, "the preview without a script", w, http.StatusOK)
 	if body := w.Body.String(); !strings.Contains(body, `stamped.png?placement=strip"`) || !strings.Contains(body, `value="Ada Obi"`) || strings.Contains(body, `class="problems"`) {
-		t.Error("the preview does not show the strip and the fields, or shows a problem")
+		t.Error("the preview lacks the strip or the submitted name, or shows a problem")
 	}
 	w = o.post("owner", o.pathOf("settings/stamps"), url.Values{"placement": {"appended"}, "look": {"1"}})
 	if body := w.Body.String(); w.Code != http.StatusOK || !strings.Contains(body, `stamped.png?placement=appended"`) {
@@ -69,8 +68,7 @@ func TestEveryPlacementHasAPicture(t *testing.T) {
 	}
 }
 
-// The picture of an extra page has the texts of the form, which are not in its address. A text that is
-// not valid is left out.
+// The picture of an extra page contains the valid texts of the form. The log does not contain them.
 func TestExtraPageHasTheTextsOfTheForm(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
@@ -94,7 +92,7 @@ func TestExtraPageHasTheTextsOfTheForm(t *testing.T) {
 	}
 }
 
-// The numbers of a box accept a decimal comma and must describe a box on the page.
+// The numbers of a box may have a decimal comma, and must describe a box on the page.
 func TestWantedOf(t *testing.T) {
 	t.Parallel()
 	box := func(x, y, width, height string) url.Values {

@@ -30,10 +30,10 @@ var fieldKeys = map[cert.Field]string{
 	cert.FieldExpiresOn: "expires_on",
 }
 
-// maxDetail is the maximum number of characters of the detail in a message, such as a file's path.
+// maxDetail is the maximum number of characters of the detail of a problem in a message.
 const maxDetail = 500
 
-// problemMessage returns the message for a problem of a text.
+// problemMessage returns the message for a problem of a submitted text.
 func (t texts) problemMessage(p cert.Problem, text string) string {
 	text = strings.TrimSpace(text)
 	field := t.of("cert_field." + cmp.Or(fieldKeys[p.Field], "file"))
@@ -71,8 +71,8 @@ func (t texts) problemMessage(p cert.Problem, text string) string {
 	}
 }
 
-// withMessages replaces the problems in err with messages for people, at the controls of the form. It
-// returns an error without problems unchanged.
+// withMessages replaces the problems in err with messages at the controls of the form. It returns err if it
+// contains no problems.
 func withMessages(t texts, err error, form url.Values) error {
 	var bad fault.Fields
 	for _, p := range cert.ProblemsOf(err) {

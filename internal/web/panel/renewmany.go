@@ -10,8 +10,8 @@ import (
 	"github.com/certvault/certvault/internal/task"
 )
 
-// renewMany asks whether to renew many certificates. When its form is submitted, renewMany starts a task
-// that renews the certificates that were made from templates.
+// renewMany asks for confirmation before many certificates are renewed. After the confirmation, it starts a
+// task, which renews the certificates from templates.
 func (p *Panel) renewMany(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	if !v.Can(account.MayRevoke) {
 		return errForbidden

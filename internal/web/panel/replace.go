@@ -17,10 +17,10 @@ import (
 	"github.com/certvault/certvault/internal/web/page"
 )
 
-// A certificate is replaced on the page for one upload, or on the page for one certificate from its
-// template. The query of the page then names the certificate, whose data fills in the fields.
+// A certificate is replaced on the page for one upload, or on the page that issues one certificate from its
+// template. The query of the page then names the certificate to replace.
 
-// replacing is what these pages show about the certificate to replace.
+// replacing is the data of these pages about the certificate to replace.
 type replacing struct {
 	Visit *Visit
 	Old   *cert.Certificate
@@ -28,7 +28,7 @@ type replacing struct {
 	Renew bool
 	// Requests are the open requests to correct the certificate.
 	Requests []*recipient.Correction
-	// Template is the template of the certificate, or nil if no template can be used for the replacement.
+	// Template is the template of the certificate, or nil if the replacement cannot be issued from it.
 	Template *certtemplate.Template
 	// Plan is the plan of the mail about the certificate, or nil.
 	Plan *recipient.Plan
@@ -43,7 +43,7 @@ func (o *replacing) Query() string {
 	return "?" + q.Encode()
 }
 
-// fill fills in the fields of a form from the certificate.
+// fill fills in the fields of a form with the values of the certificate.
 func (o *replacing) fill(fields url.Values, today string) error {
 	text := o.Old.Text()
 	fields.Set("certificate_title", text.Title)
@@ -68,7 +68,7 @@ func (o *replacing) fill(fields url.Values, today string) error {
 // errNotReplaceable is the error for a certificate that cannot be replaced now.
 var errNotReplaceable = fault.New(fault.BadRequest, "replace.not_now")
 
-// replacingOf returns the certificate that the query of a request names, or nil. The error is
+// replacingOf returns the certificate that the query of a request names, or nil. The kind of the error is
 // fault.Forbidden if the member may not revoke, and fault.BadRequest if the certificate cannot be replaced.
 func (p *Panel) replacingOf(r *http.Request, v *Visit) (*replacing, error) {
 	id := r.URL.Query().Get("replaces")
@@ -136,7 +136,7 @@ func (p *Panel) replaceCertificate(w http.ResponseWriter, r *http.Request, v *Vi
 	return p.redirect(w, r, v, "upload"+o.Query(), "")
 }
 
-// create creates the certificate of a form, as the replacement of o unless o is nil.
+// create creates a certificate. If o is not nil, the certificate replaces o.Old.
 func (p *Panel) create(r *http.Request, o *replacing, u cert.Upload) (*cert.Certificate, error) {
 	if o == nil {
 		return p.Certs.Upload(r.Context(), u)
@@ -151,7 +151,7 @@ func (p *Panel) create(r *http.Request, o *replacing, u cert.Upload) (*cert.Cert
 	return c, err
 }
 
-// replacedSelectors are the keys of the names of the values of the filter by replacement.
+// replacedSelectors maps the values of the filter by replacement to the keys of their names.
 var replacedSelectors = map[search.Replaced]string{search.OnlyReplaced: "replaced.sign", search.NotReplaced: "replaced.not"}
 
 // Replacements returns the values of the filter by replacement.

@@ -34,8 +34,8 @@ func (o *panelTest) created(w interface{ Header() http.Header }) *cert.Certifica
 	return o.record(strings.TrimSuffix(to, "/uploaded"))
 }
 
-// A certificate is replaced from a request to correct it: the form is filled in and shows the request, and
-// the approval closes the request.
+// The form that replaces a certificate contains its values and shows the request to correct it. The request
+// is closed when the replacement is approved.
 func TestReplaceFromCorrectionRequest(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -46,7 +46,7 @@ func TestReplaceFromCorrectionRequest(t *testing.T) {
 		checkPage(t, "the page of the certificate", o.get("issuer", at), http.StatusOK, "Replace certificate", "Renew")
 		first := o.get("issuer", at+"/replace").Header().Get("Location")
 		if first != o.pathOf("upload?replaces="+old.UUID) {
-			t.Fatalf("the form is at %q", first)
+			t.Fatalf("Location = %q, want the page for an upload", first)
 		}
 		checkPage(t, "the form for the file", o.get("issuer", first), http.StatusOK, "Replace certificate", "It is Zoë, <b>not</b> Zoe.", old.ReferenceID)
 		second := o.sendFiles(first, "file", formFile{"b.pdf", slices.Concat(vaulttest.PDF, []byte("% b"))}).Header().Get("Location")
@@ -60,7 +60,7 @@ func TestReplaceFromCorrectionRequest(t *testing.T) {
 		form := url.Values{"certificate_title": {old.Title}, "full_name": {"Zoë"}, "applicant_email": {old.Email}, "issue_date": {old.IssueDate}}
 		c := o.created(o.post("issuer", second, form))
 		if c.Replaces == nil || c.Replaces.UUID != old.UUID || c.FullName != "Zoë" || c.TriggerContext != cert.PanelUpload {
-			t.Fatalf("the new certificate is %+v", c)
+			t.Fatalf("new certificate = %+v, want an upload for Zoë that replaces the old certificate", c)
 		}
 		checkPage(t, "the old certificate", o.get("issuer", at), http.StatusOK, "A replacement is being prepared: "+c.ReferenceID, "It is Zoë")
 		checkPage(t, "the form while the replacement is prepared", o.get("issuer", first), http.StatusBadRequest, "cannot be replaced")
@@ -77,7 +77,7 @@ func TestReplaceFromCorrectionRequest(t *testing.T) {
 			checkPage(t, "the list with "+query, w, http.StatusOK, "Replacement: ", want)
 			for _, other := range []*cert.Certificate{old, c} {
 				if other.ReferenceID != want && strings.Contains(w.Body.String(), other.UUID) {
-					t.Errorf("the list with %s has %s", query, other.ReferenceID)
+					t.Errorf("the list with %s contains %s, want only %s", query, other.ReferenceID, want)
 				}
 			}
 		}
@@ -127,7 +127,7 @@ func TestRenewFromTemplate(t *testing.T) {
 		at := o.pathOf("certificates/" + old.UUID)
 		to := o.get("issuer", at+"/replace?renew=1").Header().Get("Location")
 		if to != path+"/issue?renew=1&replaces="+old.UUID {
-			t.Fatalf("the form is at %q", to)
+			t.Fatalf("Location = %q, want the page that issues from the template", to)
 		}
 		w := o.get("issuer", to)
 		checkPage(t, "the form", w, http.StatusOK, "Renew certificate", "Use a file instead")
@@ -142,13 +142,13 @@ func TestRenewFromTemplate(t *testing.T) {
 		c := o.created(o.post("issuer", to, form))
 		o.processAll()
 		if c, old = o.record(c.UUID), o.record(old.UUID); c.Status != cert.Approved || c.Source != cert.Template || !old.Replaced() || old.ReplacedBy.UUID != c.UUID {
-			t.Errorf("the certificates are %s and %s, replaced by %+v", c.Status, old.Status, old.ReplacedBy)
+			t.Errorf("new certificate is %s, old certificate is %s and replaced by %+v, want an approved replacement", c.Status, old.Status, old.ReplacedBy)
 		}
 	})
 }
 
-// A selection is renewed by a task: certificates from templates get the current date, and the others are
-// skipped. The task does not renew what it created.
+// A task renews many certificates. It skips certificates that are not from templates, and does not renew
+// the certificates that it created.
 func TestRenewMany(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -190,7 +190,7 @@ func TestRenewMany(t *testing.T) {
 			}
 			if renewed := o.record(c.ReplacedBy.UUID); renewed.Status != cert.Approved || renewed.IssueDate != cert.Today(o.Now()) || renewed.Title != c.Title ||
 				string(renewed.Template.Values) != string(c.Template.Values) {
-				t.Errorf("the renewal of %s is %+v", c.FullName, renewed)
+				t.Errorf("renewal of %s = %+v, want an approved certificate with the current date and the old values", c.FullName, renewed)
 			}
 		}
 		if c := o.record(uploaded.UUID); c.Status != cert.Approved {
@@ -198,7 +198,7 @@ func TestRenewMany(t *testing.T) {
 		}
 		var n int
 		if err := d.QueryRowContext(t.Context(), `SELECT count(*) FROM certificates WHERE institution_id = $1`, o.inst.ID).Scan(&n); err != nil || n != 7 {
-			t.Errorf("there are %d certificates, %v; want 7", n, err)
+			t.Errorf("number of certificates = %d, error %v, want 7", n, err)
 		}
 	})
 }

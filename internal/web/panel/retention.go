@@ -27,7 +27,7 @@ type retentionSettings struct {
 // events whose addresses are removed.
 type expired struct{ Failed, Revoked, Mails, Events int }
 
-// Nothing reports whether nothing would be deleted or removed at once.
+// Nothing reports whether all numbers are 0.
 func (o *expired) Nothing() bool { return *o == expired{} }
 
 // days formats a number of days. It returns "" for 0, because 0 means forever.
@@ -45,7 +45,7 @@ func newRetentionSettings(v *Visit, k account.Retention) *retentionSettings {
 	}
 }
 
-// retentionPage shows how long data is stored.
+// retentionPage shows the retention periods.
 func (p *Panel) retentionPage(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	k, err := p.Accounts.Retention(r.Context(), v.Institution().ID)
 	if err != nil {
@@ -54,8 +54,8 @@ func (p *Panel) retentionPage(w http.ResponseWriter, r *http.Request, v *Visit) 
 	return p.draw(w, r, "settings_retention.html", newRetentionSettings(v, k))
 }
 
-// setRetention changes the retention periods. If a period becomes shorter, a page first shows what
-// would be deleted at once, and the person must type the name of the institution.
+// setRetention changes the retention periods. If a period becomes shorter, a page first shows which data
+// would be deleted at once. The person must then type the name of the institution.
 func (p *Panel) setRetention(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	ctx, id, f := r.Context(), v.Institution().ID, r.PostForm
 	s := newRetentionSettings(v, account.Retention{})

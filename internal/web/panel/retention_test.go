@@ -42,7 +42,7 @@ func TestRetention(t *testing.T) {
 		form.Set("confirm", "northern")
 		checkPage(t, "a wrong confirmation", o.post("admin", page, form), http.StatusUnprocessableEntity, "Enter the name of the institution")
 		if saved() != (account.Retention{}) {
-			t.Errorf("a retention period without confirmation was saved: %+v", saved())
+			t.Errorf("saved retention periods = %+v, want none before the confirmation", saved())
 		}
 		form.Set("confirm", "Northern & Western University")
 		checkPage(t, "saved settings", o.followRedirect(t, "admin", o.post("admin", page, form), page), http.StatusOK, "The settings were saved.")

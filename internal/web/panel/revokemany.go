@@ -13,31 +13,31 @@ import (
 	"github.com/certvault/certvault/internal/task"
 )
 
-// revokeManyForm is the data of the form for revoking many certificates.
+// revokeManyForm is the data of the form for revoking or renewing many certificates.
 type revokeManyForm struct {
 	List     *certificateList
 	Selected []string
 	All      bool
-	// N is the number of selected certificates or, if All is set, of all matching certificates that
-	// are not revoked. N is "" if there are too many certificates to count.
+	// N is the number of selected certificates or, if All is set, of the matching certificates that
+	// the task can change. N is "" if there are too many certificates to count.
 	N            string
 	Reason, Note string
 	// Notify reports whether the recipients get mail about the revocation.
 	Notify bool
-	// Names are the first certificates that would be revoked. More is the number of the others, or 0
-	// if there are none or too many to count.
+	// Names are the first selected or matching certificates. More is the number of the remaining ones,
+	// or 0 if there are none or too many to count.
 	Names []*cert.Certificate
 	More  int
 }
 
-// shownNames is the maximum number of certificates that the form for a revocation lists. If there are
-// at least typedNumber certificates, the person must type their number.
+// shownNames is the maximum number of certificates that the form lists. If there are at least typedNumber
+// certificates, the person must type their number.
 const (
 	shownNames  = 10
 	typedNumber = 21
 )
 
-// Typed returns the number that the person must type, or "" if the selection is small.
+// Typed returns the number that the person must type, or "" for fewer than typedNumber certificates.
 func (m *revokeManyForm) Typed() string {
 	if m.N == "" {
 		return strconv.Itoa(uncounted)
@@ -54,7 +54,7 @@ const uncounted = 10_000
 // Visit returns the visit, for the template.
 func (m *revokeManyForm) Visit() *Visit { return m.List.Visit }
 
-// revokeMany shows the form for the reason. When that form is submitted, revokeMany starts a task
+// revokeMany shows a form that asks for the reason. When the form is submitted, revokeMany starts a task
 // that revokes the certificates.
 func (p *Panel) revokeMany(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	c, err := selectionOf(r.PostForm)
@@ -92,12 +92,12 @@ func (p *Panel) revokeMany(w http.ResponseWriter, r *http.Request, v *Visit) err
 	return p.redirect(w, r, v, "tasks/"+started.UUID, "")
 }
 
-// digitsOf returns a typed number without the separators of thousands.
+// digitsOf returns a typed number without thousands separators.
 func digitsOf(number string) string {
 	return strings.NewReplacer(",", "", ".", "", " ", "", "\u00a0", "", "\u202f", "").Replace(number)
 }
 
-// fillNames reads the first certificates that would be revoked.
+// fillNames sets Names and More of the form.
 func (p *Panel) fillNames(r *http.Request, v *Visit, m *revokeManyForm, c task.Selection) error {
 	if m.All {
 		f := c.Filter
@@ -128,8 +128,8 @@ func (p *Panel) fillNames(r *http.Request, v *Visit, m *revokeManyForm, c task.S
 	return nil
 }
 
-// countOf returns the number of certificates of a filter that a task changes, or "" if counting them takes
-// too long.
+// countOf returns the number of certificates of a filter that a task can change, or "" if there are too
+// many to count.
 func (p *Panel) countOf(r *http.Request, v *Visit, kind task.Kind, f search.Filter) (string, error) {
 	counts, exact, err := p.Search.CountByStatus(r.Context(), v.Institution().ID, f)
 	if err != nil || !exact {

@@ -33,14 +33,14 @@ type route struct {
 	// every member has access.
 	may     account.Permission
 	handler Handler
-	// recent requires a recent sign-in. recent is set for pages that show or create secrets, that
-	// change access, or that change where data goes. A handler calls afterRecentSignIn if only some
-	// of its requests require a recent sign-in.
+	// recent reports whether the route requires a recent sign-in. It is set for pages that show or
+	// create secrets, change access, or change where data is sent. A handler calls afterRecentSignIn
+	// if only some of its requests require a recent sign-in.
 	recent bool
 	scope  scope
 	// hidden reports whether the route only redirects. The navigation does not show such a route.
 	hidden bool
-	// limits bounds a multipart form, which the handler reads itself. Without limits, the form is
+	// limits bounds a multipart form, which the handler reads. If limits is nil, the form is
 	// URL-encoded and is parsed before the handler is called.
 	limits *body.Limits
 	// form is the maximum size in bytes of a form without limits. 0 means maxForm.
@@ -50,8 +50,8 @@ type route struct {
 // maxForm returns the maximum size in bytes of a form without limits.
 func (rt *route) maxForm() int64 { return cmp.Or(rt.form, maxForm) }
 
-// routes returns the routes for the start page, certificates, tasks, uploads, bulk uploads,
-// batches, tokens, webhooks and deliveries.
+// routes returns the routes of the start page, and of the pages for certificates, tasks, uploads, bulk
+// uploads, batches, tokens, webhooks and deliveries.
 func (p *Panel) routes() []route {
 	return []route{
 		{pattern: "GET /panel", handler: p.start, scope: ofPerson},

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// maxLogoForm is the maximum size in bytes of the form with a logo. The logo has at most 1 MB.
+	// maxLogoForm is the maximum size in bytes of the form with a logo. The file of a logo has at most 1 MiB.
 	maxLogoForm = 2 << 20
 )
 
@@ -49,8 +49,8 @@ type institutionSettings struct {
 	Language  string
 	Languages []*locale.Language
 	BaseURL   string
-	// Colour is the submitted or saved colour. Preview is the preview of this colour, or nil if the
-	// colour is empty or invalid. Unsaved reports whether the page shows input that is not saved.
+	// Colour is the submitted or saved colour. Preview is the preview of Colour, or nil if Colour is
+	// empty or invalid. Unsaved reports whether the page shows input that is not saved.
 	Colour  string
 	Preview *colourView
 	Unsaved bool
@@ -203,7 +203,7 @@ type keyRow struct {
 	From, Until                     time.Time
 	// Expiry is the earliest expiry in the chain of the certificate. Soon reports whether Expiry is
 	// less than 90 days away or has passed. Expired reports whether Expiry is less than a day away
-	// or has passed: the key then signs nothing.
+	// or has passed. The key is then not used for signing.
 	Expiry        time.Time
 	Soon, Expired bool
 }

@@ -43,12 +43,12 @@ type setupForm struct {
 // mailResult is the result of a test message to the address To.
 type mailResult struct {
 	To string
-	// Tone is the class of the note. Title is the key of the message, and text is the key of the
-	// explanation, or empty. Problem is the response of the mail server, or empty.
+	// Tone is the CSS class of the message. Title is the key of the message, and text is the key of the
+	// explanation, or empty. Problem is the error if the message could not be sent, and empty otherwise.
 	Tone, Title, text, Problem string
 }
 
-// Text returns the explanation of the result.
+// Text returns the explanation of the result, or Problem.
 func (m *mailResult) Text(g *page.Page) (string, error) {
 	if m.text == "" {
 		return m.Problem, nil
@@ -89,7 +89,7 @@ func (p *Panel) checkSetup(w http.ResponseWriter, r *http.Request) (*setupForm, 
 	return f, nil
 }
 
-// setup shows the page of the set-up link, which the server prints when the server starts.
+// setup shows the page of the set-up link, which the server prints when it starts.
 func (p *Panel) setup(w http.ResponseWriter, r *http.Request, _ *Visit) error {
 	f, err := p.checkSetup(w, r)
 	if err != nil {
@@ -98,9 +98,9 @@ func (p *Panel) setup(w http.ResponseWriter, r *http.Request, _ *Visit) error {
 	return p.draw(w, r, "setup.html", f)
 }
 
-// trySetupMail sends a test message to the owner's address and shows the result on a page of its own,
-// which a browser opens in a new tab. The set-up page must stay open, because it contains the typed
-// password, which the vault never writes to a page.
+// trySetupMail sends a test message to the owner's address, and responds with the result as JSON or as a
+// page. A browser opens the page in a new tab, because the set-up page contains the typed password, which
+// the vault never writes to a page.
 func (p *Panel) trySetupMail(w http.ResponseWriter, r *http.Request, _ *Visit) error {
 	f, err := p.checkSetup(w, r)
 	if err != nil {
@@ -130,8 +130,7 @@ func (p *Panel) trySetupMail(w http.ResponseWriter, r *http.Request, _ *Visit) e
 		f.Mail.Tone, f.Mail.Title, f.Mail.text = "wait", "setup.mail_written", "setup.mail_written_text"
 	}
 	if err := p.SendTestMail(ctx, m); err != nil {
-		// Show the response of the mail server, because the person who sets up the vault can
-		// correct the configuration.
+		// The person who sets up the vault needs the error to correct the configuration.
 		f.Mail.Tone, f.Mail.Title, f.Mail.text, f.Mail.Problem = "bad", "setup.mail_failed", "", err.Error()
 	}
 	if page.WantsJSON(r) {
@@ -140,8 +139,7 @@ func (p *Panel) trySetupMail(w http.ResponseWriter, r *http.Request, _ *Visit) e
 	return p.draw(w, r, "setup_mail.html", f)
 }
 
-// writeMailResult responds with the result of a test message as JSON. The script of the page shows
-// it next to the address.
+// writeMailResult responds with the result of a test message as JSON, for the script of the page.
 func (p *Panel) writeMailResult(w http.ResponseWriter, r *http.Request, m *mailResult) error {
 	g := p.view.Reader(r)
 	title, err := g.Message(m.Title, "address", m.To)
@@ -159,8 +157,8 @@ func (p *Panel) writeMailResult(w http.ResponseWriter, r *http.Request, m *mailR
 
 var errTestVault = fault.OfField("test_vault", "setup.test_required")
 
-// setUp creates the first institution with its signing key and owner, and signs the owner in. If
-// the owner had an account already, setUp redirects to the sign-in instead.
+// setUp creates the first institution with its signing key and owner, and signs the owner in. If the owner
+// already had an account, setUp redirects to the sign-in instead.
 func (p *Panel) setUp(w http.ResponseWriter, r *http.Request, _ *Visit) error {
 	f, err := p.checkSetup(w, r)
 	if err != nil {
@@ -192,8 +190,8 @@ func (p *Panel) setUp(w http.ResponseWriter, r *http.Request, _ *Visit) error {
 	return p.view.Redirect(w, r, "/panel/"+inst.Slug, "set_up")
 }
 
-// makeKeys creates the signing key of a new institution. If an error occurs, makeKeys logs the
-// error, and a periodic job tries again.
+// makeKeys creates the signing key of a new institution. It only logs an error, because a periodic task
+// tries again.
 func (p *Panel) makeKeys(r *http.Request) {
 	if err := p.CreateKeys(audit.WithActor(r.Context(), audit.Certvault)); err != nil {
 		p.Log.ErrorContext(r.Context(), "a signing key could not be created", slog.String("request_id", web.RequestID(r)), slog.Any("error", err))
