@@ -44,7 +44,7 @@ func TestVerificationsAreCounted(t *testing.T) {
 					t.Fatalf("GET %s: status = %d, want 200", target, code)
 				}
 				if got := v.counted(c); got != before+1 {
-					t.Errorf("GET %s: %d verifications after %d, want one more", target, got, before)
+					t.Errorf("GET %s: %d verifications, want %d", target, got, before+1)
 				}
 			}
 		}
@@ -64,7 +64,7 @@ func TestVerificationsAreCounted(t *testing.T) {
 		v.revoke(c, "Issued by mistake")
 		v.get(path)
 		if got := v.counted(c); got != before+1 {
-			t.Errorf("%d verifications after a look at the revoked certificate, want %d", got, before+1)
+			t.Errorf("%d verifications after a request for the revoked certificate, want %d", got, before+1)
 		}
 	})
 }
@@ -118,12 +118,12 @@ func TestProgramsAreNotCounted(t *testing.T) {
 	v.pages.IsMember = func(_ *http.Request, institutionID int64) bool { return institutionID == v.inst.ID }
 	v.get(path)
 	if got := v.counted(c); got != before {
-		t.Errorf("%d verifications after a look by a member, want %d", got, before)
+		t.Errorf("%d verifications after a request of a member, want %d", got, before)
 	}
 }
 
-// A look at a certificate is counted in memory. The counts of a minute are then stored with one change
-// of the database for each certificate.
+// A verification is counted in memory. Fold then stores the counts with one change of the database for
+// each certificate.
 func TestVerificationsAreNotWrittenAtOnce(t *testing.T) {
 	t.Parallel()
 	d := dbtest.SQLite(t)
@@ -143,7 +143,7 @@ func TestVerificationsAreNotWrittenAtOnce(t *testing.T) {
 		v.getJSON("/verify/" + c.ReferenceID)
 	}
 	if n := changed() - before; n != 0 {
-		t.Errorf("20 looks at a certificate change %d rows of the database, want 0", n)
+		t.Errorf("20 verifications change %d rows of the database, want 0", n)
 	}
 	if n := v.counted(c); n != 20 {
 		t.Errorf("%d verifications, want 20", n)

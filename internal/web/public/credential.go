@@ -27,7 +27,7 @@ var (
 var credentialLimits = body.Limits{Size: credential.MaxFile + 1<<20, Time: 2 * time.Minute, Parts: 10, TooLarge: errCredentialSize, Broken: errInterrupted}
 
 const (
-	// maxVerifications is the maximum number of credentials that are checked concurrently. Each can
+	// maxVerifications is the maximum number of credentials that are checked concurrently. A check can
 	// require a second of processor time, and waits for other servers.
 	maxVerifications = 16
 	// credentialTime is the time limit for a check, including the time for fetching documents.
@@ -40,7 +40,7 @@ type checkedCredential struct {
 
 	// Problem is the key of a message, or "".
 	Problem string
-	// Lost reports whether this vault issued the credential, and does not have its certificate.
+	// Lost reports whether this vault issued the credential, but no longer has its certificate.
 	Lost bool
 }
 
@@ -89,7 +89,7 @@ func (p *Pages) noCredential(w http.ResponseWriter, r *http.Request, problem str
 	return p.view.Draw(w, r, http.StatusUnprocessableEntity, "credential.html", &checkedCredential{Problem: problem})
 }
 
-// credentialFile returns the file of the form, or nothing if no file was chosen.
+// credentialFile returns the content of the file in the form. It is empty if no file was chosen.
 func credentialFile(r *http.Request) ([]byte, error) {
 	form, err := body.OpenForm(r)
 	if err != nil {
@@ -114,7 +114,7 @@ func credentialFile(r *http.Request) ([]byte, error) {
 // MaxMegabytes returns the maximum size of a file in MB.
 func (*checkedCredential) MaxMegabytes() int { return credential.MaxFile >> 20 }
 
-// Sign returns the name of the sign for the verdict.
+// Sign returns the class of the verdict, which also selects its picture.
 func (c *checkedCredential) Sign() string {
 	switch {
 	case c.Verdict == credential.Valid:
@@ -132,10 +132,10 @@ func (c *checkedCredential) Permanent() bool {
 	return c.Check(credential.CheckStatus).Code == credential.CodeNoStatus
 }
 
-// From and Until return the dates between which the credential is valid, or nil.
+// From returns the date on which the validity of the credential begins, or nil.
 func (c *checkedCredential) From() *string { return dateOf(c.Statement.ValidFrom) }
 
-// Until is described with From.
+// Until returns the date on which the validity of the credential ends, or nil.
 func (c *checkedCredential) Until() *string { return dateOf(c.Statement.ValidUntil) }
 
 func dateOf(t time.Time) *string {
@@ -146,8 +146,8 @@ func dateOf(t time.Time) *string {
 	return &s
 }
 
-// checkKey returns the key of the message for a check. The technical details of a check are not shown,
-// because they would reveal how the vault's network answers.
+// checkKey returns the key of the message for a check. The message has no technical details, because
+// they can contain addresses of the vault's network.
 func checkKey(c credential.Check) string {
 	if c.Result == credential.Passed {
 		return "credential_passed." + string(c.Name)
@@ -162,7 +162,7 @@ func checkKey(c credential.Check) string {
 	return "credential_code." + string(code)
 }
 
-// leftToRight returns an address as markup that keeps its direction among letters of any script.
+// leftToRight returns an address as markup that browsers show from left to right in any text.
 func leftToRight(address string) template.HTML {
 	return template.HTML(`<bdi dir="ltr" class="address">` + template.HTMLEscapeString(address) + `</bdi>`) //nolint:gosec // the address is escaped
 }

@@ -41,7 +41,8 @@ func (d *documents) Fetch(_ context.Context, url, _ string) ([]byte, error) {
 	return nil, fmt.Errorf("connecting to 10.1.2.3: refused: %s", url)
 }
 
-// issueCredential returns a credential, and its issuer's documents with the given entries revoked.
+// issueCredential returns a credential and the documents of its issuer. In the status list, the bits at the
+// positions revoked are set. The position of the credential is 12.
 func issueCredential(t *testing.T, now time.Time, title string, revoked ...int) ([]byte, *documents) {
 	t.Helper()
 	must := func(err error) {
@@ -70,7 +71,7 @@ func issueCredential(t *testing.T, now time.Time, title string, revoked ...int) 
 	return data, &documents{byURL: map[string][]byte{"https://issuer.example/institutions/1/did.json": did, issuerList: list}}
 }
 
-// check sends a file to the form.
+// check sends a file with the form for credentials.
 func (v *vault) check(file []byte, language string) *httptest.ResponseRecorder {
 	return v.checkUntil(context.Background(), file, language)
 }
@@ -124,7 +125,7 @@ func TestCheckCredential(t *testing.T) {
 	} {
 		w := v.check(c.file, "en")
 		if w.Code != c.status || !strings.Contains(w.Header().Get("Cache-Control"), "no-store") {
-			t.Errorf("%s: status %d, want %d; Cache-Control %q; %s", name, w.Code, c.status, w.Header().Get("Cache-Control"), v.log)
+			t.Errorf("%s: status = %d, want %d; Cache-Control = %q, want no-store; log: %s", name, w.Code, c.status, w.Header().Get("Cache-Control"), v.log)
 		}
 		for _, want := range c.want {
 			if !strings.Contains(w.Body.String(), want) {
@@ -134,8 +135,8 @@ func TestCheckCredential(t *testing.T) {
 	}
 }
 
-// If a status list cannot be read, the page says so and does not show the credential as valid. The page
-// does not show how the vault's network answered.
+// If a document of the issuer cannot be read, the page says so and does not show the credential as valid.
+// The page does not contain the error of the fetch, which can contain addresses of the vault's network.
 func TestCheckCredentialWithoutDocuments(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t))
@@ -145,24 +146,25 @@ func TestCheckCredentialWithoutDocuments(t *testing.T) {
 	delete(from.byURL, issuerList)
 	w := v.check(good, "en").Body.String()
 	if !strings.Contains(w, "The credential could not be fully checked") || !strings.Contains(w, "the status list of the issuer cannot be fetched") || strings.Contains(w, "10.1.2.3") {
-		t.Errorf("without a status list:\n%s", w)
+		t.Errorf("without a status list: want a page that says so, without the error of the network, got\n%s", w)
 	}
 	from.byURL[issuerList] = revoked.byURL[issuerList] // signed by another key
 	if w := v.check(good, "en").Body.String(); !strings.Contains(w, "the status list of the issuer is not valid") {
-		t.Errorf("with a status list that another key signed:\n%s", w)
+		t.Errorf("with a status list that another key signed: want a page that says so, got\n%s", w)
 	}
 	from.byURL = nil
 	if w := v.check(good, "en").Body.String(); !strings.Contains(w, "the key of the issuer cannot be fetched") || strings.Contains(w, "10.1.2.3") {
-		t.Errorf("without keys:\n%s", w)
+		t.Errorf("without keys: want a page that says so, without the error of the network, got\n%s", w)
 	}
 	good, revoked = issueCredential(t, v.Now(), "BSc", 12)
 	v.pages.Fetcher = revoked
 	if w := v.check(good, "de").Body.String(); !strings.Contains(w, "Der Aussteller hat den Nachweis widerrufen.") {
-		t.Errorf("revoked:\n%s", w)
+		t.Errorf("revoked: want a page in German that says so, got\n%s", w)
 	}
 }
 
-// The page of a credential whose certificate was lost with a restore says so, unless it is revoked.
+// If the certificate of a credential was lost with a restore, the page says so, unless the credential is
+// revoked.
 func TestCheckCredentialOfLostCertificate(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t))
@@ -181,17 +183,17 @@ func TestCheckCredentialOfLostCertificate(t *testing.T) {
 	must(err)
 	const valid, lost, revoked = "The credential is valid", "no longer has its certificate", "The issuer has revoked the credential."
 	if w := v.check(file, "en").Body.String(); !strings.Contains(w, valid) || strings.Contains(w, lost) {
-		t.Errorf("a known certificate:\n%s", w)
+		t.Errorf("a known certificate: want a valid credential that is not lost, got\n%s", w)
 	}
 	v.Exec(`UPDATE certificates SET uuid = 'another' WHERE id = $1`, c.ID)
 	if w := v.check(file, "en").Body.String(); !strings.Contains(w, valid) || !strings.Contains(w, lost) {
-		t.Errorf("a lost certificate:\n%s", w)
+		t.Errorf("a lost certificate: want a valid credential without its certificate, got\n%s", w)
 	}
 	_, err = v.Certs.Revoke(t.Context(), v.inst.ID, "another", cert.Revocation{Reason: "withdrawn"})
 	must(err)
 	v.Advance(time.Minute)
 	if w := v.check(file, "en").Body.String(); !strings.Contains(w, revoked) || strings.Contains(w, lost) {
-		t.Errorf("a revoked credential:\n%s", w)
+		t.Errorf("a revoked credential: want only the revocation, got\n%s", w)
 	}
 }
 
@@ -204,10 +206,10 @@ func TestCheckCredentialFromAnotherSite(t *testing.T) {
 	r := request(http.MethodPost, "/verify")
 	r.Header.Set("Sec-Fetch-Site", "cross-site")
 	if w := v.do(r); w.Code != http.StatusForbidden || from.count != 0 {
-		t.Errorf("status %d, want 403; %d fetches", w.Code, from.count)
+		t.Errorf("status = %d, want 403; %d fetches, want 0", w.Code, from.count)
 	}
 	if w := v.do(request(http.MethodPost, "/verify")); w.Code != http.StatusUnsupportedMediaType {
-		t.Errorf("without a form: status %d, want 415", w.Code)
+		t.Errorf("without a form: status = %d, want 415", w.Code)
 	}
 }
 
@@ -228,7 +230,7 @@ func TestCheckTakesTooLong(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	if w := v.checkUntil(ctx, good, "en"); w.Code != http.StatusServiceUnavailable {
-		t.Errorf("a slow issuer: status %d, want 503", w.Code)
+		t.Errorf("a slow issuer: status = %d, want 503", w.Code)
 	}
 	v.pages.Fetcher = nil
 	for range maxVerifications {
@@ -237,7 +239,7 @@ func TestCheckTakesTooLong(t *testing.T) {
 	ctx, cancel = context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	if w := v.checkUntil(ctx, good, "en"); w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" {
-		t.Errorf("many checks: status %d, want 503 with Retry-After", w.Code)
+		t.Errorf("many checks: status = %d, want 503 with Retry-After", w.Code)
 	}
 }
 
@@ -255,7 +257,7 @@ func TestCheckTexts(t *testing.T) {
 	for _, l := range v.Languages.Languages() {
 		for _, key := range keys {
 			if text, err := l.Text(key); err != nil || text == "" {
-				t.Errorf("%s: %s: %q, %v", l.Tag, key, text, err)
+				t.Errorf("%s: the text of %s is %q, error %v, want a text", l.Tag, key, text, err)
 			}
 		}
 	}

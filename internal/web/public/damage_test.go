@@ -14,8 +14,8 @@ import (
 	"github.com/certvault/certvault/internal/web"
 )
 
-// A damaged file is never sent, neither by a capability URL nor by the public page. The response
-// states the reason. After the first request, the public page shows that a check failed.
+// A request for a damaged file fails, with a capability URL and with the link on the public page. The
+// response to the first request states the reason. Then the public page shows that a check failed.
 func TestDamagedFileIsNotSentToThePublic(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -48,7 +48,8 @@ func TestDamagedFileIsNotSentToThePublic(t *testing.T) {
 				key = c.Verified.TailKey
 			}
 			blobtest.Replace(t, v.Blobs, key, "another file")
-			// The first request for a damaged file detects the damage, with either link.
+			// The first request detects the damage. It uses the capability URL for the original, and the
+			// public link for the tail.
 			targets := []string{u.RequestURI(), public}
 			first, second := targets[i], targets[1-i]
 			const message = "The stored file is damaged or missing, so it cannot be shown. The operator has been notified. Please try again later."

@@ -14,33 +14,36 @@ import (
 	"github.com/certvault/certvault/internal/web/page"
 )
 
-// different means that a file is not a file of the certificate that it was compared with.
+// different means that a file is neither the original nor the verified PDF of the certificate that it was
+// compared with.
 const different cert.Match = "different"
 
 var errUnknownFile = fault.New(fault.NotFound, "File not found.")
 
-// fileMatch is the result of a lookup of a file.
+// fileMatch is the result of a look-up of a file.
 type fileMatch struct {
 	Match cert.Match `json:"match"`
 	// Count is the number of certificates that the file matches.
 	Count int           `json:"count"`
 	Data  *verification `json:"data,omitempty"`
-	// Records has the certificate of each institution with exactly one certificate of the file, if
-	// several institutions have certificates of the file.
+	// Records is set if several institutions have certificates of the file. It has the certificate of
+	// each institution that has only one.
 	Records []*verification `json:"records,omitempty"`
 
-	// Issuers are all institutions with certificates of the file, if there are several, for pages.
+	// Issuers are the institutions with certificates of the file, if there are several. The field is only
+	// for pages.
 	Issuers []issuerCount `json:"-"`
 }
 
-// issuerCount is an institution with certificates of a file: one record, or only their number.
+// issuerCount is an institution and the number of its certificates of a file. Record is nil if the
+// institution has several.
 type issuerCount struct {
 	Name   string
 	Count  int
 	Record *verification
 }
 
-// comparison is the result for a file that differs from the files of the certificate with a reference id.
+// comparison is the data of the page about a file that differs from the files of a certificate.
 type comparison struct {
 	*verification
 
@@ -129,9 +132,9 @@ func (p *Pages) match(ctx context.Context, r *http.Request, sum [sha256.Size]byt
 	return result, err
 }
 
-// addIssuers adds each institution to the result, with the institution's record if there is only
-// one, so that no institution can hide the record of another institution by uploading the same
-// file.
+// addIssuers adds the institutions with certificates of a file to the result. It adds the record of each
+// institution with one certificate. Otherwise, an institution could hide the record of another
+// institution by uploading the same file.
 func (p *Pages) addIssuers(ctx context.Context, result *fileMatch, list []cert.Issuer) error {
 	for _, i := range list {
 		if i.Certificate == nil {

@@ -26,8 +26,8 @@ func assetHeaders(w http.ResponseWriter, mediaType string) {
 	h.Set("X-Robots-Tag", "noindex")
 }
 
-// file writes a verified PDF, or a picture of it, if the request has a valid capability URL. For a
-// certificate that is not approved it returns errNoFile.
+// file writes a verified PDF, or a picture of the PDF, if the request has a valid capability URL. It
+// returns errNoFile if the certificate is not approved.
 func (p *Pages) file(w http.ResponseWriter, r *http.Request) error {
 	ctx := r.Context()
 	id, err := uuid.Parse(r.PathValue("uuid"))

@@ -20,7 +20,8 @@ import (
 	"github.com/certvault/certvault/internal/web"
 )
 
-// The response for a file that is not public is the same as for an unknown file.
+// A request for a file that is not public returns 404, and the page of the certificate has no link to the
+// file.
 func TestPublicFiles(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -32,11 +33,11 @@ func TestPublicFiles(t *testing.T) {
 			for target, want := range map[string]int{pdf: pdfCode, picture: pictureCode} {
 				w := v.get(target)
 				if w.Code != want || w.Code == 200 && (w.Header().Get("Cache-Control") != "private, no-cache" || !strings.Contains(w.Header().Get("Content-Security-Policy"), "sandbox")) {
-					t.Errorf("%s, %s: status = %d, header %v, want the status that the settings require and, with 200, no shared cache and a sandbox", name, target, w.Code, w.Header())
+					t.Errorf("%s, %s: status = %d, header %v, want %d and, with 200, no shared cache and a sandbox", name, target, w.Code, w.Header(), want)
 				}
 				linked := slices.Contains(append(attributes(t, v.get("/verify/"+c.ReferenceID), "a", "href"), attributes(t, v.get("/verify/"+c.ReferenceID), "img", "src")...), target)
 				if linked != (want == 200) {
-					t.Errorf("%s: the page has a link to %s: %v, want the opposite", name, target, linked)
+					t.Errorf("%s: the page has a link to %s: %v, want %v", name, target, linked, want == 200)
 				}
 			}
 		}
@@ -82,10 +83,11 @@ func TestFilesByDigest(t *testing.T) {
 		unknown := func(name, digest string) {
 			t.Helper()
 			if w, _ := fetch("/verify/file/" + digest); w.Code != http.StatusNotFound || strings.Contains(w.Body.String(), "NWU") {
-				t.Errorf("the digest (%s): status = %d, want 404; body %s", name, w.Code, w.Body)
+				t.Errorf("the digest (%s): status = %d, body %s, want 404 without a reference id", name, w.Code, w.Body)
 			}
 		}
-		// A staged file and the files of pending or failed certificates are unknown.
+		// A staged file is unknown, and so are the files of certificates in processing and of failed
+		// certificates.
 		if err := v.pages.Certs.Receive(t.Context(), v.inst.UUID, cert.NewIncoming("staged.pdf", bytes.NewReader(vaulttest.PDF)), func(*cert.File) error { return nil }); err != nil {
 			t.Fatal(err)
 		}
@@ -96,7 +98,7 @@ func TestFilesByDigest(t *testing.T) {
 		unknown("processing", verified)
 		target := "/verify/file/" + original + "?reference_id=" + c.ReferenceID
 		if w, got := fetch(target); w.Code != 200 || got["match"] != "different" || got["data"].(map[string]any)["status"] != "processing" {
-			t.Errorf("a comparison with a processing certificate: body %s, want 200 with different and processing", w.Body)
+			t.Errorf("a comparison with a certificate in processing: body %s, want 200 with different and processing", w.Body)
 		}
 		checkPage(t, "a comparison with a processing certificate", v.get(target), http.StatusOK, "not ready yet")
 		v.Work(2)
@@ -132,8 +134,8 @@ func TestFilesByDigest(t *testing.T) {
 			t.Errorf("a changed file and an unknown reference id: status = %d, want 404", w.Code)
 		}
 
-		// If another institution has a certificate of the same original, the page shows the record
-		// of each institution. The file does not identify one certificate.
+		// If another institution has a certificate of the same original, the page shows the records of
+		// both institutions.
 		first := v.inst
 		v.inst = v.Institution("OTH", "Other")
 		approve := func(c *cert.Certificate) {
@@ -149,8 +151,7 @@ func TestFilesByDigest(t *testing.T) {
 		}
 		checkPage(t, "a file of two institutions", v.get("/verify/file/"+original), http.StatusOK, "Several certificates were issued from this file",
 			"Northern & Western University", "Ada Obi", c.ReferenceID, "Other", "Somebody Else", other.ReferenceID)
-		// If one of the institutions has two certificates, the page shows only their number, as if
-		// it were the only institution.
+		// If an institution has two certificates of the file, the page shows only their number.
 		another := v.upload("Another", "Somebody Else", "diploma.pdf")
 		approve(another)
 		if w, got := fetch("/verify/file/" + original); got["count"] != 3.0 || got["data"] != nil || len(got["records"].([]any)) != 1 || strings.Contains(w.Body.String(), "Somebody") {
@@ -161,7 +162,7 @@ func TestFilesByDigest(t *testing.T) {
 		if text := textOf(t, w); strings.Contains(text, "Somebody") || strings.Contains(text, other.ReferenceID) {
 			t.Errorf("the page of a file of three certificates names a certificate of the other institution: %s", text)
 		}
-		// Revoked certificates of another institution do not count.
+		// An institution that has revoked all its certificates of the file is ignored.
 		v.revoke(other, "x")
 		v.revoke(another, "x")
 		if w, got := fetch("/verify/file/" + original); got["count"] != 1.0 || got["data"].(map[string]any)["reference_id"] != c.ReferenceID || got["records"] != nil {
@@ -225,14 +226,14 @@ func TestSymbols(t *testing.T) {
 		t.Error("a symbol differs between the states, or the QR code and the barcode are equal")
 	}
 	if w := v.get("/verify/" + strings.ToLower(c.ReferenceID) + "/qrcode.svg"); w.Body.String() != drawn[0] {
-		t.Errorf("the QR code for the reference id in lower case differs from that in upper case: status = %d", w.Code)
+		t.Errorf("the QR code for the reference id in lower case differs from the QR code for upper case: status = %d", w.Code)
 	}
 	if w := v.get("/verify/" + unknownID + "/qrcode.svg"); w.Code != http.StatusNotFound {
 		t.Errorf("an unknown reference id: status = %d, want 404", w.Code)
 	}
 }
 
-// local returns the path of a URL of the vault.
+// local returns the path and the query of a URL of the vault.
 func local(t *testing.T, address string) string {
 	t.Helper()
 	rest, ok := strings.CutPrefix(address, base)

@@ -35,7 +35,7 @@ const (
 	secretNote    = "note-for-the-institution"
 )
 
-// vault is the public pages with their middleware.
+// vault is a vault with the handler of its public pages.
 type vault struct {
 	*vaulttest.Vault
 
@@ -44,7 +44,7 @@ type vault struct {
 	handler http.Handler
 	inst    *account.Institution
 	log     *bytes.Buffer
-	// written has all responses.
+	// written has the headers and bodies of all responses.
 	written bytes.Buffer
 }
 
@@ -64,7 +64,7 @@ func newVault(tb testing.TB, d *db.DB) *vault {
 	return v
 }
 
-// newHandler replaces the handler. Tests call it after a change of pages.
+// newHandler replaces the handler. Tests call it after they change v.pages.
 func (v *vault) newHandler() {
 	v.tb.Helper()
 	inner, err := v.pages.Handler()
@@ -121,7 +121,7 @@ func (v *vault) checkSecrets() {
 	}
 }
 
-// upload creates a certificate, which is processing.
+// upload creates a certificate in processing.
 func (v *vault) upload(title, name, file string) *cert.Certificate {
 	v.tb.Helper()
 	return v.Upload(v.inst, name, file, func(u *cert.Upload) { u.Title, u.Email, u.Details = title, secretEmail, secretDetails })
@@ -147,7 +147,8 @@ func digestOf(content string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// attributes returns the values of the attribute key of all elements with the name element.
+// attributes returns the values of one attribute of all elements with a name. key is the name of the
+// attribute.
 func attributes(t *testing.T, w *httptest.ResponseRecorder, element, key string) (list []string) {
 	t.Helper()
 	doc, err := html.Parse(bytes.NewReader(w.Body.Bytes()))
@@ -167,10 +168,10 @@ func attributes(t *testing.T, w *httptest.ResponseRecorder, element, key string)
 	return list
 }
 
-// unknownID is a well-formed reference id of no certificate.
+// unknownID is a well-formed reference id that no certificate has.
 const unknownID = "NWU-0000000000000000"
 
-// textOf returns the visible text of a page.
+// textOf returns the text of a page without the elements noscript.
 func textOf(t *testing.T, w *httptest.ResponseRecorder) string {
 	t.Helper()
 	doc, err := html.Parse(bytes.NewReader(w.Body.Bytes()))

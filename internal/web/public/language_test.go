@@ -33,11 +33,11 @@ func TestLanguages(t *testing.T) {
 		w := get(tc.target, tc.accept)
 		if !strings.Contains(textOf(t, w), tc.text) || w.Header().Get("Content-Language") != tc.tag || !slices.Contains(w.Header().Values("Vary"), "Accept-Language") ||
 			!slices.Equal(attributes(t, w, "html", "lang"), []string{tc.tag}) || !slices.Equal(attributes(t, w, "html", "dir"), []string{tc.dir}) {
-			t.Errorf("%s with Accept-Language %q: header %v, text %s, want the page in the language of the test case", tc.target, tc.accept, w.Header(), textOf(t, w))
+			t.Errorf("%s with Accept-Language %q: header %v, text %s, want the language %s, the direction %s and the text %q", tc.target, tc.accept, w.Header(), textOf(t, w), tc.tag, tc.dir, tc.text)
 		}
 	}
-	// Links contain the language that the visitor has chosen, but not a language that only the
-	// browser has requested.
+	// Links contain the language that the visitor has chosen, but not the language of the header
+	// Accept-Language.
 	w := get("/verify/"+c.ReferenceID+"?lang=fr&x=1", "")
 	links := attributes(t, w, "a", "href")
 	for _, want := range []string{"/verify?lang=fr", "/signatures?lang=fr", "/verify/" + c.ReferenceID + "?lang=ar&x=1"} {
@@ -79,7 +79,8 @@ func TestLanguageMenu(t *testing.T) {
 	}
 }
 
-// The links to other languages repeat the address, and never lead to another host.
+// The links to other languages contain the path of the request. Even for a hostile path, they are links to
+// the vault.
 func TestLinksOfHostileAddress(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t))
@@ -104,7 +105,8 @@ func TestLinksOfHostileAddress(t *testing.T) {
 	}
 }
 
-// TestEveryStateInEveryLanguage checks that every page is rendered and translated.
+// TestEveryStateInEveryLanguage checks that pages of certificates and files are rendered and translated
+// in every language.
 func TestEveryStateInEveryLanguage(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t))
@@ -144,7 +146,7 @@ func TestEveryStateInEveryLanguage(t *testing.T) {
 			if l.Tag == "en" {
 				english[target] = text
 			} else if text == english[target] {
-				t.Errorf("%s is not translated in %s", target, l.Tag)
+				t.Errorf("the page %s in the language %s has the English text, want a translation", target, l.Tag)
 			}
 		}
 	}

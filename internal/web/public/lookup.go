@@ -35,7 +35,7 @@ func referenceIn(typed string) string {
 	return typed[strings.LastIndexByte(typed, '/')+1:]
 }
 
-// unknown shows that there is no such certificate, and suggests a similar reference id.
+// unknown shows that there is no such certificate, and suggests a similar reference id if there is one.
 func (p *Pages) unknown(w http.ResponseWriter, r *http.Request, typed string) error {
 	similar, err := p.Certs.Similar(r.Context(), typed)
 	if err != nil {

@@ -1,7 +1,7 @@
-// Package public owns the public pages: the verification of a certificate as a page and as JSON,
-// its QR code and barcode, the files with capability URLs, and the offers for which people can apply.
-// Responses never contain a recipient's e-mail address. The response for a failed certificate is the
-// same as for an unknown certificate.
+// Package public owns the public pages: the verification of certificates, files and credentials; the
+// QR code, barcode, card, badge and public files of a certificate; the files with capability URLs; and
+// the offers for which people can apply. Responses never contain a recipient's e-mail address. The
+// response for a failed certificate is the same as for an unknown certificate.
 package public
 
 import (
@@ -33,12 +33,12 @@ var templates embed.FS
 //go:embed assets assets/qr/decode.js assets/qr/index.js
 var Assets embed.FS
 
-// example is a reference id that is never issued, because the random part of a reference id is
-// practically never equal to a given text.
+// example is the reference id that pages show as an example. It is practically never issued, because a
+// reference id contains 80 random bits.
 const example = "NWU-7K3M9QX2P4RTVW8Z"
 
-// maxMegabytes is the maximum size of a file that a browser hashes: 20 MB for an original, and a
-// reserve of 20 MB for its tail.
+// maxMegabytes is the maximum size in MB of a file that a browser hashes: 20 MB for an original, and
+// 20 MB for its tail.
 const maxMegabytes = 40
 
 // Pages has the handlers of the public pages.
@@ -51,7 +51,7 @@ type Pages struct {
 	Links        *web.Links
 	Limit        *limit.Counter
 	Now          func() time.Time
-	// Keys has the root certificates of the signatures.
+	// Keys has the root certificates of the signatures in verified PDFs.
 	Keys *authority.Authority
 	// Fonts draws the texts of badges. It may be nil.
 	Fonts *typeset.Fonts
@@ -61,7 +61,7 @@ type Pages struct {
 	// signed-in member of an institution, whose requests are not counted. Both are optional.
 	Verified func(certificateID int64)
 	IsMember func(r *http.Request, institutionID int64) bool
-	// Fetcher fetches the documents that a credential refers to. nil means none.
+	// Fetcher fetches the documents that a credential refers to. If it is nil, no documents are fetched.
 	Fetcher credential.Fetcher
 
 	// Read calls a function with a context for reads that may go to a replica, see [db.DB.Read]. It is
@@ -125,7 +125,7 @@ func (p *Pages) Handler() (http.Handler, error) {
 // Patterns returns the patterns of all routes. Call Handler first.
 func (p *Pages) Patterns() []string { return p.patterns }
 
-// Render writes an error in the form of these pages.
+// Render writes an error as a public page, or as JSON if the client prefers JSON.
 func (p *Pages) Render(w http.ResponseWriter, r *http.Request, err error) { p.view.Render(w, r, err) }
 
 // anchor returns a link to the page of a reference id.
@@ -134,9 +134,9 @@ func anchor(g *page.Page, referenceID string) template.HTML {
 	return template.HTML(`<a href="`) + template.HTML(href) + template.HTML(`">`) + page.Code(referenceID) + template.HTML(`</a>`) //nolint:gosec // both are escaped
 }
 
-// belowPattern is the only pattern for the routes below a certificate's page. http.ServeMux refuses
-// separate patterns, because /verify/file/{sha256} and /verify/{reference_id}/qrcode.svg match
-// common paths. belowPatterns has the actual routes.
+// belowPattern is the only pattern for the GET routes below a certificate's page. http.ServeMux refuses
+// separate patterns, because /verify/file/{sha256} and /verify/{reference_id}/qrcode.svg both match
+// /verify/file/qrcode.svg. belowPatterns has the actual routes.
 const belowPattern = "GET /verify/{reference_id}/{what}"
 
 var belowPatterns = []string{

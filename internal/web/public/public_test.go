@@ -38,7 +38,7 @@ func checkPage(t *testing.T, name string, w *httptest.ResponseRecorder, status i
 	h := w.Header()
 	if w.Code != status || h.Get("Content-Type") != "text/html; charset=utf-8" || h.Get("X-Content-Type-Options") != "nosniff" ||
 		h.Get("Referrer-Policy") != "no-referrer" || h.Get("X-Request-Id") == "" {
-		t.Errorf("%s: status = %d, header %v, want the status of the page with HTML and the security headers", name, w.Code, h)
+		t.Errorf("%s: status = %d, header %v, want %d with HTML and the security headers", name, w.Code, h, status)
 	}
 	policy := h.Get("Content-Security-Policy")
 	for _, directive := range []string{"default-src 'none'", "base-uri 'none'", "frame-ancestors 'none'", "form-action 'self'", "script-src 'self'",
@@ -52,7 +52,7 @@ func checkPage(t *testing.T, name string, w *httptest.ResponseRecorder, status i
 	}
 }
 
-// TestTemplates checks that all templates of the surface can be loaded.
+// TestTemplates checks that all templates of the public pages can be loaded.
 func TestTemplates(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t))
@@ -94,7 +94,7 @@ func TestVerificationOfEachStatus(t *testing.T) {
 		w = v.get("/verify/" + waiting.ReferenceID)
 		checkPage(t, "processing", w, http.StatusOK, "not ready yet", waiting.ReferenceID)
 		if text := textOf(t, w); strings.Contains(text, "Ada") || strings.Contains(text, "Waiting") || w.Header().Get("Refresh") == "" {
-			t.Errorf("the page of a processing certificate: text %s, header %v, want Refresh and neither the name nor the title", text, w.Header())
+			t.Errorf("the page of a certificate in processing: text %s, header %v, want Refresh and neither the name nor the title", text, w.Header())
 		}
 		for _, c := range []*cert.Certificate{valid, withdrawn, early, waiting, failed} {
 			for _, w := range []*httptest.ResponseRecorder{v.get("/verify/" + c.ReferenceID), v.getJSON("/verify/" + c.ReferenceID)} {
@@ -140,7 +140,7 @@ func TestVerificationOfEachStatus(t *testing.T) {
 }
 
 // The responses for a failed and for an unknown certificate are the same, except for the entered
-// reference id.
+// reference id and the id of the request.
 func TestFailedIsUnknown(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t))
@@ -150,7 +150,7 @@ func TestFailedIsUnknown(t *testing.T) {
 		for name, get := range map[string]func(string) *httptest.ResponseRecorder{"page": v.get, "JSON": v.getJSON} {
 			failedResponse, unknownResponse := get("/verify/"+failed.ReferenceID+suffix), get("/verify/"+unknownID+suffix)
 			if failedResponse.Code != http.StatusNotFound || unknownResponse.Code != http.StatusNotFound {
-				t.Errorf("%s%s: the statuses are %d and %d, want 404", name, suffix, failedResponse.Code, unknownResponse.Code)
+				t.Errorf("%s%s: the statuses are %d and %d, want 404 for both", name, suffix, failedResponse.Code, unknownResponse.Code)
 			}
 			plain := func(w *httptest.ResponseRecorder) (http.Header, string) {
 				h := w.Header().Clone()
@@ -161,7 +161,7 @@ func TestFailedIsUnknown(t *testing.T) {
 			h1, b1 := plain(failedResponse)
 			h2, b2 := plain(unknownResponse)
 			if b1 != b2 || !reflect.DeepEqual(h1, h2) {
-				t.Errorf("%s%s: the response for a failed certificate is\n%v %s\nand for an unknown certificate\n%v %s", name, suffix, h1, b1, h2, b2)
+				t.Errorf("%s%s: the response for a failed certificate is\n%v %s\nand for an unknown certificate\n%v %s\nwant equal responses", name, suffix, h1, b1, h2, b2)
 			}
 		}
 	}
@@ -183,7 +183,7 @@ func TestTypedReferenceIDsAreFolded(t *testing.T) {
 	}
 }
 
-// Text of an institution or a visitor is always escaped.
+// The texts of an institution are escaped.
 func TestHostileTextIsEscaped(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t))
@@ -193,7 +193,6 @@ func TestHostileTextIsEscaped(t *testing.T) {
 	}
 	made := make([]*cert.Certificate, len(hostile))
 	for i, text := range hostile {
-		// The name of an institution is also untrusted.
 		v.inst = v.Institution("P"+strconv.Itoa(i), text)
 		made[i] = v.upload(text, text, "diploma.pdf")
 	}
@@ -215,7 +214,8 @@ func TestHostileTextIsEscaped(t *testing.T) {
 	}
 }
 
-// checkMarkup checks that a page has no elements or attributes that its templates do not have.
+// checkMarkup checks that a page has no comments, inline scripts, event handlers or external links, and no
+// elements that the templates do not use.
 func checkMarkup(t *testing.T, w *httptest.ResponseRecorder) {
 	t.Helper()
 	doc, err := html.Parse(bytes.NewReader(w.Body.Bytes()))
@@ -337,7 +337,7 @@ func TestUnknownPagesAndMethods(t *testing.T) {
 		r := request(http.MethodGet, "/verify/"+unknownID)
 		r.Header.Set("Accept", accept)
 		if w := v.do(r); (w.Header().Get("Content-Type") == "application/json") != asJSON {
-			t.Errorf("Accept %q: Content-Type = %s, want application/json only if Accept prefers it", accept, w.Header().Get("Content-Type"))
+			t.Errorf("Accept %q: Content-Type = %s, want application/json: %v", accept, w.Header().Get("Content-Type"), asJSON)
 		}
 	}
 }
@@ -371,8 +371,8 @@ func TestAssetsOfPage(t *testing.T) {
 	}
 }
 
-// The page of an internal error is not the page of an unknown certificate. It does not contain the
-// cause, which is only in the log.
+// If the database fails, the status is 503 and not 404. The page does not contain the cause, which is only
+// in the log.
 func TestInternalErrorIsNotUnknown(t *testing.T) {
 	t.Parallel()
 	d, err := db.Open(t.Context(), t.TempDir(), "")
@@ -395,7 +395,7 @@ func TestInternalErrorIsNotUnknown(t *testing.T) {
 		w := v.get(target)
 		checkPage(t, target, w, http.StatusServiceUnavailable, "The service is not available", w.Header().Get("X-Request-Id"))
 		if w.Header().Get("Retry-After") == "" {
-			t.Errorf("%s: there is no Retry-After", target)
+			t.Errorf("%s: the response has no Retry-After", target)
 		}
 		if strings.Contains(w.Body.String(), "database is closed") || !strings.Contains(v.log.String(), "database is closed") {
 			t.Errorf("%s: the page is %s, and the log is %s, want the cause only in the log", target, w.Body, v.log)

@@ -14,7 +14,7 @@ import (
 	"github.com/certvault/certvault/internal/vaulttest"
 )
 
-// replace uploads a replacement of a certificate. The replacement is then in processing.
+// replace uploads a replacement of a certificate, and returns the replacement, which is in processing.
 func (v *vault) replace(old *cert.Certificate) *cert.Certificate {
 	v.tb.Helper()
 	text := old.Text()
@@ -43,7 +43,7 @@ func TestReplacedCertificate(t *testing.T) {
 		c := v.replace(old)
 		for _, l := range v.Languages.Languages() {
 			if w := v.get("/verify/" + old.ReferenceID + "?lang=" + l.Tag); !slices.Contains(attributes(t, w, "div", "class"), "verdict valid") {
-				t.Errorf("%s: the certificate is not valid while its replacement is made", l.Tag)
+				t.Errorf("%s: the certificate is not valid while its replacement is in processing", l.Tag)
 			}
 		}
 		v.Work(1)
@@ -52,11 +52,11 @@ func TestReplacedCertificate(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got.Data.Status != "replaced" || got.Data.ReplacedBy == nil || *got.Data.ReplacedBy != (link{c.ReferenceID, base + "/verify/" + c.ReferenceID}) || got.Data.Reason != nil {
-			t.Errorf("the replaced certificate is %+v", got.Data)
+			t.Errorf("the replaced certificate is %+v, want the status replaced and a link to %s", got.Data, c.ReferenceID)
 		}
 		if err := json.Unmarshal(v.getJSON("/verify/"+c.ReferenceID).Body.Bytes(), &got); err != nil || got.Data.Status != "valid" ||
 			got.Data.Replaces == nil || got.Data.Replaces.ReferenceID != old.ReferenceID {
-			t.Errorf("the new certificate is %+v, %v", got.Data, err)
+			t.Errorf("the new certificate is %+v, error %v, want the status valid and a link to %s", got.Data, err, old.ReferenceID)
 		}
 		verified, err := v.Certs.ByUUID(t.Context(), v.inst.ID, old.UUID)
 		if err != nil {
@@ -66,14 +66,14 @@ func TestReplacedCertificate(t *testing.T) {
 		for _, target := range targets {
 			var found struct{ Data verification }
 			if err := json.Unmarshal(v.getJSON(target).Body.Bytes(), &found); err != nil || found.Data.Status != "replaced" {
-				t.Errorf("%s: status %q, %v, want replaced", target, found.Data.Status, err)
+				t.Errorf("%s: status = %q, error %v, want replaced", target, found.Data.Status, err)
 			}
 		}
 		for _, l := range v.Languages.Languages() {
 			for _, target := range targets {
 				w := v.get(target + "?lang=" + l.Tag)
 				if w.Code != http.StatusOK || !slices.Contains(attributes(t, w, "div", "class"), "verdict replaced") {
-					t.Errorf("%s %s: status = %d, classes %v; want a replaced certificate", l.Tag, target, w.Code, attributes(t, w, "div", "class"))
+					t.Errorf("%s %s: status = %d, classes %v; want 200 and the verdict replaced", l.Tag, target, w.Code, attributes(t, w, "div", "class"))
 				}
 				links := attributes(t, w, "a", "href")
 				if !slices.ContainsFunc(links, func(s string) bool { return strings.HasPrefix(s, "/verify/"+c.ReferenceID) }) {
@@ -88,13 +88,13 @@ func TestReplacedCertificate(t *testing.T) {
 		checkPage(t, "in English", v.get("/verify/"+old.ReferenceID), http.StatusOK, "Replaced by "+c.ReferenceID, "no longer valid")
 		checkPage(t, "another file", v.get("/verify/file/"+digestOf("x")+"?reference_id="+old.ReferenceID), http.StatusOK, "Replaced by "+c.ReferenceID)
 		if w := v.get("/verify/" + old.ReferenceID + "/card.png"); w.Code != http.StatusOK {
-			t.Errorf("the card: status = %d", w.Code)
+			t.Errorf("the card: status = %d, want 200", w.Code)
 		}
 	})
 }
 
-// The page of a certificate that was revoked while its replacement was made shows the replacement and the
-// reason for the revocation.
+// If a certificate is revoked while its replacement is in processing, its page later shows the replacement
+// and the reason for the revocation.
 func TestReplacedAfterRevocation(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -49,13 +49,13 @@ func TestChecksThatDidNotPass(t *testing.T) {
 			w := v.get("/verify/" + c.ReferenceID)
 			checkPage(t, tc.class, w, http.StatusOK, tc.text, "Ada Obi")
 			if !slices.Contains(attributes(t, w, "div", "class"), tc.class) {
-				t.Errorf("%s: the classes are %v, want that of the verdict", tc.text, attributes(t, w, "div", "class"))
+				t.Errorf("%s: the classes are %v, want %q among them", tc.text, attributes(t, w, "div", "class"), tc.class)
 			}
 			if tc.class != "verdict valid" && strings.Contains(textOf(t, w), "is valid") {
 				t.Errorf("%s: the page contains \"is valid\": %s", tc.text, textOf(t, w))
 			}
 			if w := v.get("/verify/" + c.ReferenceID + "/certificate.pdf"); w.Code != tc.download {
-				t.Errorf("%s: downloading the file: status = %d, want 404 if a check failed and otherwise 200", tc.text, w.Code)
+				t.Errorf("%s: downloading the file: status = %d, want %d", tc.text, w.Code, tc.download)
 			}
 			var got struct{ Data verification }
 			if err := json.Unmarshal(v.getJSON("/verify/"+c.ReferenceID).Body.Bytes(), &got); err != nil ||
@@ -103,7 +103,7 @@ func TestHiddenName(t *testing.T) {
 	})
 }
 
-// Every public page of a test vault says so, in the language of the page.
+// The public pages of a test vault have a note in the language of the page.
 func TestNoteOfATestVault(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t))
@@ -124,7 +124,7 @@ func TestUnknownPageSuggestsCorrections(t *testing.T) {
 	v.Exec(`UPDATE certificates SET reference_id = $1, reference_folded = $2`, example, cert.FoldReference(example))
 	near := "/verify/NWU-7K3M9QX2P4RTVWBZ"
 	if text := textOf(t, v.get(near)); strings.Contains(text, "Did you mean") {
-		t.Errorf("the page suggests a processing certificate: %s", text)
+		t.Errorf("the page suggests a certificate in processing: %s", text)
 	}
 	v.Exec(`UPDATE certificates SET status = 'approved' WHERE uuid = $1`, c.UUID)
 	w := v.get(near)
@@ -152,7 +152,7 @@ func TestPublicProfile(t *testing.T) {
 		checkPage(t, contact, w, http.StatusOK, "Contact", contact)
 		outside := slices.DeleteFunc(attributes(t, w, "a", "href"), func(s string) bool { return strings.HasPrefix(s, "/") || strings.HasPrefix(s, "#") })
 		if strings.Join(outside, " ") != link {
-			t.Errorf("the external links for the contact %s are %v, want only that to the contact, if it is an address or an https URL", contact, outside)
+			t.Errorf("the external links for the contact %s are %v, want %q", contact, outside, link)
 		}
 	}
 	var logo bytes.Buffer
@@ -208,8 +208,8 @@ func TestPagesAreCompressed(t *testing.T) {
 	}
 }
 
-// BenchmarkPage measures the page of a valid certificate without the network, with and without the count of
-// its verifications.
+// BenchmarkPage measures the page of a valid certificate without the network, with and without counting the
+// verification.
 func BenchmarkPage(b *testing.B) {
 	v := newVault(b, dbtest.SQLite(b))
 	c := v.upload("BSc Physics", "Ada Obi", "diploma.pdf")

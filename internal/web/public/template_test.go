@@ -11,8 +11,8 @@ import (
 	"github.com/certvault/certvault/internal/vaulttest"
 )
 
-// A look-up of a file finds the certificate of an original that was drawn from a template, once the
-// certificate is approved. It never finds the blank design.
+// A look-up of the original of a certificate from a template finds the certificate. A look-up of the base,
+// which all certificates of the template share, finds nothing.
 func TestCertificateFromTemplate(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -41,7 +41,7 @@ func TestCertificateFromTemplate(t *testing.T) {
 			t.Errorf("the original: status = %d, want 200 with the certificate; body %s", w.Code, w.Body)
 		}
 		checkPage(t, "the certificate", v.get("/verify/"+c.ReferenceID), http.StatusOK, "This certificate is valid", "Bo Ek", c.OriginalDigest())
-		// A certificate that was revoked before it was drawn has no digests, so no file matches it.
+		// A certificate that could not be drawn has no digests, so no file matches it.
 		v.revoke(failed, "Issued in error")
 		w := v.get("/verify/" + failed.ReferenceID)
 		checkPage(t, "a certificate that was never drawn", w, http.StatusOK, "Issued in error")

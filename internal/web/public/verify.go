@@ -30,7 +30,8 @@ type verification struct {
 	Reason           *string `json:"reason"`
 	Checks           []check `json:"checks"`
 	ExpiresOn        *string `json:"expires_on"`
-	// Replaces is the certificate that this one has replaced, and ReplacedBy the one that replaced it.
+	// Replaces is the certificate that this certificate has replaced, or nil. ReplacedBy is its
+	// replacement, or nil.
 	Replaces   *link `json:"replaces,omitempty"`
 	ReplacedBy *link `json:"replaced_by,omitempty"`
 
@@ -40,7 +41,7 @@ type verification struct {
 	VerifiedSHA256 string `json:"-"`
 	// Profile is the institution's public profile.
 	Profile *account.PublicProfile `json:"-"`
-	// Verdict is the main statement of the page.
+	// Verdict is the state that the page shows, for example valid or damaged.
 	Verdict string `json:"-"`
 	// Match is the relation between the certificate and the file that the visitor looked up, or "".
 	Match cert.Match `json:"-"`
@@ -52,13 +53,13 @@ type verification struct {
 	certificate *cert.Certificate
 }
 
-// link is another certificate.
+// link is a reference to another certificate.
 type link struct {
 	ReferenceID string `json:"reference_id"`
 	URL         string `json:"url"`
 }
 
-// linkTo returns the link to another certificate, or nil.
+// linkTo returns the link to another certificate, or nil if l is nil.
 func (p *Pages) linkTo(l *cert.Link) *link {
 	if l == nil {
 		return nil
@@ -71,8 +72,9 @@ type check struct {
 	Result    string  `json:"result"`
 	CheckedAt *string `json:"checked_at"`
 
-	// The following fields are only for pages: whether the check is of the record or of the file,
-	// and whether it passed or failed.
+	// The following fields are only for pages. Record and File report whether this is the check of the
+	// record or of the file. Passed and Failed report its result.
+
 	Record bool `json:"-"`
 	File   bool `json:"-"`
 	Passed bool `json:"-"`
@@ -97,7 +99,7 @@ const (
 
 var errUnknown = fault.New(fault.NotFound, "Certificate not found.")
 
-// If a check is less than recently old, the page shows that it was made "just now".
+// recently is the age below which the page shows the time of a check as "just now".
 const recently = time.Minute
 
 // checkLine returns a check with its result and its time as one line.
@@ -165,8 +167,8 @@ func (v *verification) Downloadable() bool { return v.filesPublic() && v.Profile
 // Pictured reports whether the public may see the picture.
 func (v *verification) Pictured() bool { return v.filesPublic() && v.Profile.AllowImage }
 
-// filesPublic reports whether the files may be public: the certificate is not revoked, its file is not
-// known to be damaged, and the institution does not hide the name, which the files show.
+// filesPublic reports whether the files may be public: the certificate is not revoked, no check failed,
+// and the institution does not hide the name, which the files show.
 func (v *verification) filesPublic() bool {
 	return (v.Status == valid || v.Status == expired) && verdict(valid, v.Checks) != damaged && !v.Profile.HideName
 }
@@ -229,8 +231,8 @@ func (p *Pages) show(w http.ResponseWriter, r *http.Request, v *verification) er
 // errProcessing means that a replica may not have the approval of a certificate yet.
 var errProcessing = errors.New("the replica has the certificate in processing")
 
-// findRecent is like find, but may read from a replica. A certificate that the replica does not have,
-// or not with its final status, is read from the primary: its recipient may have been notified.
+// findRecent is like find, but may read from a replica. If the replica does not have the certificate, or
+// has it in processing, findRecent reads from the primary, because the certificate may be approved there.
 func (p *Pages) findRecent(ctx context.Context, typed string) (v *verification, err error) {
 	err = p.read(ctx, func(ctx context.Context) (err error) {
 		v, err = p.find(ctx, typed)

@@ -18,8 +18,8 @@ func (v *verification) Digital() *page.Digital {
 	return &page.Digital{File: path + "/credential", Wallet: path + "/wallet", ReferenceID: v.ReferenceID, Host: page.HostOf(v.URL), Institution: v.Profile.Issuer()}
 }
 
-// downloadable returns the certificate of a request whose file the public may download. The error is
-// errNoFile for any other certificate.
+// downloadable returns the certificate of a request. The error is errNoFile if the public may not download
+// the file of the certificate.
 func (p *Pages) downloadable(r *http.Request) (*verification, error) {
 	v, err := p.find(r.Context(), r.PathValue("reference_id"))
 	if fault.Is(err, fault.NotFound) || err == nil && !v.Downloadable() {
@@ -50,8 +50,8 @@ func (p *Pages) walletPage(r *http.Request) (*verification, *page.ToWallet, erro
 	return v, t, err
 }
 
-// wallet shows the page that adds a certificate to a wallet. Anyone can open it, but only the
-// recipient gets the code.
+// wallet shows the page that adds a certificate to a wallet. Anyone can open the page, but the code that
+// the wallet requires is mailed to the recipient.
 func (p *Pages) wallet(w http.ResponseWriter, r *http.Request) error {
 	noStore(w)
 	_, t, err := p.walletPage(r)

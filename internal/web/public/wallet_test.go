@@ -9,8 +9,8 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// The public can download the credential of a certificate whose file it can download. It can also open
-// the page that adds the credential to a wallet, which then requires the mailed code.
+// If the public can download the file of a certificate, it can also download the credential, and open the
+// page that adds the credential to a wallet.
 func TestPublicCredential(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t))
@@ -21,11 +21,11 @@ func TestPublicCredential(t *testing.T) {
 		t.Helper()
 		for _, path := range []string{credential, wallet} {
 			if w := v.get(path); w.Code != http.StatusNotFound {
-				t.Errorf("%s: %s: %d, want 404", when, path, w.Code)
+				t.Errorf("%s: %s: status = %d, want 404", when, path, w.Code)
 			}
 		}
 		if w := v.do(request(http.MethodPost, wallet)); w.Code != http.StatusNotFound {
-			t.Errorf("%s: an offer: %d, want 404", when, w.Code)
+			t.Errorf("%s: an offer: status = %d, want 404", when, w.Code)
 		}
 		if strings.Contains(v.get(page).Body.String(), "/credential") {
 			t.Errorf("%s: the page offers the credential", when)
@@ -37,7 +37,7 @@ func TestPublicCredential(t *testing.T) {
 		w := v.get(credential + query)
 		if h := w.Header(); w.Code != http.StatusOK || h.Get("Content-Type") != mediaType || !strings.HasPrefix(h.Get("Content-Disposition"), "attachment") ||
 			!strings.Contains(h.Get("Content-Security-Policy"), "sandbox") || h.Get("X-Content-Type-Options") != "nosniff" || !strings.HasPrefix(h.Get("Cache-Control"), "private") {
-			t.Errorf("%s: %d %v", query, w.Code, h)
+			t.Errorf("the query %q: status = %d, header %v, want 200 with %s as an attachment, a sandbox and a private cache", query, w.Code, h, mediaType)
 		}
 	}
 	if w := v.getJSON(credential); w.Header().Get("Content-Type") != "application/json" || !strings.Contains(w.Body.String(), "OpenBadgeCredential") {
@@ -50,26 +50,26 @@ func TestPublicCredential(t *testing.T) {
 	foreign := request(http.MethodPost, wallet)
 	foreign.Header.Set("Sec-Fetch-Site", "cross-site")
 	if w := v.do(foreign); w.Code != http.StatusForbidden {
-		t.Errorf("an offer from another site: %d, want 403", w.Code)
+		t.Errorf("an offer from another site: status = %d, want 403", w.Code)
 	}
 	w := v.do(request(http.MethodPost, wallet))
 	cookie, _, _ := strings.Cut(w.Header().Get("Set-Cookie"), ";")
 	if w.Code != http.StatusSeeOther || w.Header().Get("Location") != wallet || !strings.HasPrefix(cookie, "__Host-wallet=") {
-		t.Fatalf("an offer: %d %v", w.Code, w.Header())
+		t.Fatalf("an offer: status = %d, header %v, want 303 to %s and a cookie", w.Code, w.Header(), wallet)
 	}
 	shown := request(http.MethodGet, wallet)
 	shown.Header.Set("Cookie", cookie)
 	if body := v.do(shown).Body.String(); !strings.Contains(body, `href="openid-credential-offer://?credential_offer_uri=https%3A%2F%2Fvault.example%2Finstitutions%2F`) || !strings.Contains(body, "<svg") {
-		t.Error("the page has no link and no QR code")
+		t.Error("the page does not have both a link to the wallet and a QR code")
 	}
 	if strings.Contains(v.get(wallet).Body.String(), "openid-credential-offer") {
-		t.Error("the page shows the offer to a browser that did not ask for it")
+		t.Error("the page shows the offer to a browser without the cookie")
 	}
 	for range 4 {
 		v.do(request(http.MethodPost, wallet))
 	}
 	if w := v.do(request(http.MethodPost, wallet)); w.Code != http.StatusTooManyRequests || !strings.Contains(w.Body.String(), "sent too often") {
-		t.Errorf("the sixth offer: %d", w.Code)
+		t.Errorf("the sixth offer: status = %d, want 429 and the reason", w.Code)
 	}
 
 	v.setPublic(account.Public{HideName: true})

@@ -103,13 +103,12 @@ func (p *Pages) export(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	e.SignIns(sessions, passkeys)
-	// A server without support for deadlines uses its own limit.
+	// If w does not support deadlines, the write timeout of the server applies.
 	_ = http.NewResponseController(w).SetWriteDeadline(p.Now().Add(exportTime))
 	h := w.Header()
 	h.Set("Content-Type", "application/zip")
 	h.Set("Content-Disposition", `attachment; filename="certvault-`+p.Now().UTC().Format(time.DateOnly)+`.zip"`)
 	if err := e.Write(r.Context(), w); err != nil {
-		// Close the connection, because a truncated file must not look complete.
 		p.Log.WarnContext(r.Context(), "an export was interrupted", slog.Any("error", err))
 		panic(http.ErrAbortHandler) //nolint:forbidigo // a truncated response must not look complete
 	}

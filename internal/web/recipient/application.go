@@ -14,8 +14,8 @@ import (
 	"github.com/certvault/certvault/internal/web/body"
 )
 
-// These are the states of an application as its applicant sees them. They are also the ends of the keys
-// of their messages.
+// These are the states of an application as its applicant sees them. The keys of their messages end with
+// these texts.
 const (
 	statePending    = "pending"
 	stateInReview   = "in_review"
@@ -30,17 +30,17 @@ const (
 	stateRevoked    = "revoked"
 )
 
-// states has all states with the class that selects their color and sign.
+// states maps each state to the class for its color and its picture.
 var states = map[string]string{
 	statePending: processing, stateInReview: processing, stateHeld: unchecked, stateAnswered: processing, stateSigning: processing, stateProcessing: processing,
 	stateApproved: valid, stateRejected: revoked, stateWithdrawn: "none", stateExpired: "none", stateRevoked: revoked,
 }
 
-// processing is the class of an application that is not finished.
+// processing is the class of an application that waits for the institution or for its certificate.
 const processing = "processing"
 
-// stateOf returns the state of an application. If its certificate failed, the applicant sees that it is
-// still in preparation, because the institution can correct the cause.
+// stateOf returns the state of an application. It returns stateProcessing for a failed certificate too,
+// because the institution can correct the cause.
 func stateOf(a *application.Application) string {
 	switch a.Status {
 	case cert.Pending, cert.InReview:
@@ -79,21 +79,21 @@ type applicationView struct {
 	UUID, Offer, ReferenceID, FullName, Email string
 	State                                     string
 	Institution                               *account.PublicProfile
-	// SentAt is the time at which the application was sent. Reason is the reason of a rejection, or "".
+	// SentAt is the time at which the application was sent. Reason is the reason for its rejection, or "".
 	SentAt *string
 	Reason string
 	Hold   *application.Hold
 	Fields []application.Field
 	Values map[string]string
 	Files  []application.File
-	// FilesDeleted reports whether the retention of the files has ended.
+	// FilesDeleted reports whether the files were deleted at the end of their retention.
 	FilesDeleted bool
 	// Open reports whether the application can be withdrawn.
 	Open   bool
 	Events []application.Event
 	// Ended reports whether a person other than the applicant withdrew the application.
 	Ended bool
-	// Answer is the input of a form that is shown again.
+	// Answer is the text of the answer, for a form that is shown again.
 	Answer string
 }
 
@@ -133,10 +133,10 @@ func (v *applicationView) FilesOf(key string) []application.File {
 	return application.FilesOf(v.Files, key)
 }
 
-// Room returns the maximum number of files of an answer.
+// Room returns the number of files that an answer may add.
 func (v *applicationView) Room() int { return application.MaxFiles - len(v.Files) }
 
-// Megabytes returns the maximum size of a file.
+// Megabytes returns the maximum size of a file in MB.
 func (*applicationView) Megabytes() int { return cert.MaxFile >> 20 }
 
 // applicationView returns the view of an application without its timeline.
@@ -190,8 +190,8 @@ func (p *Pages) applications(w http.ResponseWriter, r *http.Request) error {
 	return p.signedIn.Draw(w, r, http.StatusOK, "applications.html", list)
 }
 
-// application returns the application in the path of a request if it belongs to the signed-in person,
-// and its view.
+// application returns the application in the path of a request, and its view. The error is fault.NotFound
+// if the application does not belong to the signed-in person.
 func (p *Pages) application(r *http.Request) (*application.Application, *applicationView, error) {
 	s, _ := p.Gate.Person(r)
 	a, err := p.Applications.ByApplicant(r.Context(), s.Person.ID, r.PathValue("uuid"))
@@ -202,7 +202,7 @@ func (p *Pages) application(r *http.Request) (*application.Application, *applica
 	return a, v, err
 }
 
-// withTimeline returns an application with its timeline.
+// withTimeline returns the view of the application in the path of a request, with its timeline.
 func (p *Pages) withTimeline(r *http.Request) (*applicationView, error) {
 	a, v, err := p.application(r)
 	if err != nil {
@@ -271,11 +271,11 @@ func (p *Pages) receiveAnswer(w http.ResponseWriter, r *http.Request, v *applica
 	return p.receiveFiles(r, form, inst.UUID, v, nil, store)
 }
 
-// answerFiles is the field of a cert.Problem with the files of an answer.
+// answerFiles is the field of a problem with the files of an answer.
 var answerFiles = application.FileOf("answer")
 
-// receiveFiles receives the rest of a form, and calls store with all its files. Each file is deleted
-// if a later step fails.
+// receiveFiles receives the rest of a form, and calls store with files and the files of the rest. Each file
+// is deleted if a later step fails.
 func (p *Pages) receiveFiles(r *http.Request, form *body.Form, institutionUUID string, v *applicationView, files []*cert.File, store func([]*cert.File) error) error {
 	for form.Next() {
 		part := form.Part()

@@ -23,7 +23,7 @@ var applyLimits = body.Limits{
 	TooLarge: fault.New(fault.TooLarge, "my_application.problem_too_large"), Broken: fault.New(fault.BadRequest, "my_application.problem_interrupted"),
 }
 
-// maxValue is the maximum size in bytes of a text that a form with files sends. The domain has stricter
+// maxValue is the maximum size in bytes of a text in a form with files. Package application has stricter
 // limits.
 const maxValue = 64 << 10
 
@@ -42,14 +42,14 @@ func (o *offering) Base() string {
 // Public returns the path of the public page of the offer.
 func (o *offering) Public() string { return "/apply/" + o.Institution.Slug + "/" + o.Offer.Slug }
 
-// Megabytes returns the maximum size of a file.
+// Megabytes returns the maximum size of a file in MB.
 func (*offering) Megabytes() int { return cert.MaxFile >> 20 }
 
-// applyStart is the data of the page that asks for an e-mail address. Email is the address of the
-// account if the address is not verified, and "" if no person is signed in.
+// applyStart is the data of the page that asks for an e-mail address.
 type applyStart struct {
 	*offering
 
+	// Email is the address of the signed-in person, which is not verified, or "" if no person is signed in.
 	Email string
 }
 
@@ -110,7 +110,7 @@ func (p *Pages) offering(r *http.Request) (*offering, error) {
 }
 
 // forOffer returns a handler that calls f with the open offer of a request. If the offer is not open, the
-// handler shows a page that says so.
+// handler shows apply_closed.html.
 func (p *Pages) forOffer(f func(http.ResponseWriter, *http.Request, *offering) error) web.Func {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		o, err := p.offering(r)
@@ -125,7 +125,7 @@ func (p *Pages) forOffer(f func(http.ResponseWriter, *http.Request, *offering) e
 }
 
 // forVerified returns a handler that calls f for a person with a verified address, and redirects other
-// people to the first page, which asks for the address.
+// people to the page that asks them to verify an address.
 func (p *Pages) forVerified(f web.Func) web.Func {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		if s, ok := p.Gate.Person(r); ok && s.Person.Verified {
@@ -159,9 +159,9 @@ func (p *Pages) applyForm(r *http.Request, o *offering, s *identity.Session) (*a
 	return a, nil
 }
 
-// apply shows the form of an application to a person with a verified address. It asks other people
-// for their address first: nothing is stored before the address is verified. A person with an open
-// application for the offer sees that application.
+// apply shows the form of an application to a person with a verified address. It asks other people to
+// verify an address first, because nothing is stored before. It redirects a person with an open
+// application for the offer to this application.
 func (p *Pages) apply(w http.ResponseWriter, r *http.Request, o *offering) error {
 	s, ok := p.Gate.Person(r)
 	if !ok || !s.Person.Verified {
@@ -187,8 +187,8 @@ func (p *Pages) apply(w http.ResponseWriter, r *http.Request, o *offering) error
 	return p.signedIn.Draw(w, r, http.StatusOK, "apply.html", a)
 }
 
-// saveApplication saves the draft with its files. Then it removes a file, shows the review, or shows
-// the form again. For the script that uploads a file, the response is the form.
+// saveApplication saves the draft with its files, and removes a file if the form requests it. Then it
+// redirects to the review or to the form. The response to the script that uploads files is the form.
 func (p *Pages) saveApplication(w http.ResponseWriter, r *http.Request, o *offering) error {
 	s, _ := p.Gate.Person(r)
 	values, refused, err := p.receiveDraft(w, r, o, s)
@@ -240,7 +240,7 @@ func (p *Pages) applyAgain(w http.ResponseWriter, r *http.Request, o *offering, 
 	return p.signedIn.ShowAgain(w, r, "apply.html", a, p.texts(r).applicationError(err, o.Offer.Fields))
 }
 
-// answers returns the texts of the fields of an offer.
+// answers returns the entered texts by the keys of the fields of an offer.
 func answers(o *application.Offer, values url.Values) map[string]string {
 	texts := map[string]string{}
 	for _, f := range o.Fields {
@@ -251,8 +251,8 @@ func answers(o *application.Offer, values url.Values) map[string]string {
 	return texts
 }
 
-// receiveDraft reads the form of an application: it adds the files to the draft and returns the texts.
-// refused has the problems of files that cannot be used.
+// receiveDraft reads the form of an application. It adds the files to the draft and returns the texts.
+// refused has the problems of the files that were not added.
 func (p *Pages) receiveDraft(w http.ResponseWriter, r *http.Request, o *offering, s *identity.Session) (values url.Values, refused cert.Problems, err error) {
 	if !isMultipart(r) {
 		return r.PostForm, nil, nil
@@ -271,7 +271,7 @@ func (p *Pages) receiveDraft(w http.ResponseWriter, r *http.Request, o *offering
 		part := form.Part()
 		f := fields[part.FormName()]
 		switch {
-		case f == nil: // a part that the form does not have
+		case f == nil: // not a control of the form
 		case f.Type != application.Upload:
 			values.Set(part.FormName(), string(part.Value(maxValue, io.Discard)))
 		case part.FileName() != "":
@@ -290,7 +290,7 @@ func isMultipart(r *http.Request) bool {
 	return strings.HasPrefix(r.Header.Get("Content-Type"), "multipart/form-data")
 }
 
-// reviewApplication shows the draft before it is sent, or the form if the draft has problems.
+// reviewApplication shows the draft for review before it is sent, or the form if the draft has problems.
 func (p *Pages) reviewApplication(w http.ResponseWriter, r *http.Request, o *offering) error {
 	s, _ := p.Gate.Person(r)
 	a, err := p.applyForm(r, o, s)
@@ -306,8 +306,8 @@ func (p *Pages) reviewApplication(w http.ResponseWriter, r *http.Request, o *off
 	return p.signedIn.Draw(w, r, http.StatusOK, "apply_review.html", a)
 }
 
-// sendApplication submits the draft. If the draft was already submitted, for example by a second
-// click, it shows the application.
+// sendApplication submits the draft. If the person has an open application for the offer, it redirects to
+// this application. If there is no draft, for example after a second click, it redirects to the form.
 func (p *Pages) sendApplication(w http.ResponseWriter, r *http.Request, o *offering) error {
 	s, _ := p.Gate.Person(r)
 	a, err := p.Applications.SubmitDraft(r.Context(), o.Institution, applicant(s), o.Offer)

@@ -99,7 +99,7 @@ func (h *harness) reviewer() application.Reviewer {
 	return application.Reviewer{Institution: h.inst, Person: application.Person{ID: 7, Type: "token", Name: "Hidden Reviewer"}}
 }
 
-// step fails the test if a step of the institution fails.
+// step fails the test if err is not nil.
 func (h *harness) step(_ *application.Application, err error) {
 	h.t.Helper()
 	if err != nil {
@@ -117,8 +117,8 @@ func (h *harness) rows() (n int) {
 	return n
 }
 
-// TestNothingIsStoredBeforeVerification checks that a person without a verified address can neither
-// save nor send anything, and is asked for the address.
+// TestNothingIsStoredBeforeVerification checks that a person without a verified address cannot save or send
+// an application, and is asked to verify an address.
 func TestNothingIsStoredBeforeVerification(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, 0)
@@ -132,7 +132,7 @@ func TestNothingIsStoredBeforeVerification(t *testing.T) {
 		w := h.get(applyPath)
 		h.checkPage("the first page", w, http.StatusOK, "Confirm your address", action, `name="next" value="`+applyPath+`"`)
 		if w.Header().Get("Cache-Control") != "no-store" {
-			t.Error("the first page may be cached")
+			t.Error("the first page does not have Cache-Control: no-store")
 		}
 		to := "/sign-in"
 		if person != nil {
@@ -142,13 +142,13 @@ func TestNothingIsStoredBeforeVerification(t *testing.T) {
 		h.checkRedirect("sending", h.post(applyPath+"/send"), to)
 	}
 	if n := h.rows(); n != 0 {
-		t.Errorf("%d rows are stored before the address is verified", n)
+		t.Errorf("%d rows are stored before the address is verified, want 0", n)
 	}
 }
 
 var removeButton = regexp.MustCompile(`name="remove" value="([^"]+)"`)
 
-// TestPersonAppliesAndGetsCertificate follows an application from the form to the certificate.
+// TestPersonAppliesAndGetsCertificate checks each step of an application, from the form to the certificate.
 func TestPersonAppliesAndGetsCertificate(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, 0)
@@ -179,11 +179,11 @@ func TestPersonAppliesAndGetsCertificate(t *testing.T) {
 	w = h.post(applyPath + "/send")
 	path, isSent := strings.CutSuffix(w.Header().Get("Location"), "/sent")
 	if !isSent {
-		t.Fatalf("sending: status = %d, Location = %q: %s", w.Code, w.Header().Get("Location"), w.Body)
+		t.Fatalf("sending: status = %d, Location = %q, want a path that ends with /sent: %s", w.Code, w.Header().Get("Location"), w.Body)
 	}
 	uuid := strings.TrimPrefix(path, "/account/applications/")
 	h.checkPage("the confirmation", h.get(path+"/sent"), http.StatusOK, "Your application was sent", "NWU-", `href="`+path+`"`)
-	// A second click and a second visit lead to the same application.
+	// A second click redirects to the form, and the form redirects to the application.
 	h.checkRedirect("sending again", h.post(applyPath+"/send"), applyPath)
 	h.checkRedirect("the form of an open application", h.get(applyPath), path)
 	h.checkPage("the list", h.get("/account/applications"), http.StatusOK, `href="`+path+`"`, "Received", "Diploma &lt;i&gt;")
@@ -207,7 +207,7 @@ func TestPersonAppliesAndGetsCertificate(t *testing.T) {
 	got := h.get(file)
 	if got.Code != http.StatusOK || got.Body.String() != string(vaulttest.PDF) || got.Header().Get("Content-Security-Policy") != web.StyledFilePolicy ||
 		!strings.HasPrefix(got.Header().Get("Content-Disposition"), "attachment") {
-		t.Errorf("a file: status = %d, header = %v", got.Code, got.Header())
+		t.Errorf("a file: status = %d, header %v, want 200 and the file as an attachment with the policy for files", got.Code, got.Header())
 	}
 	for _, page := range []*httptest.ResponseRecorder{held, shown} {
 		for _, hidden := range []string{"secret note", "Hidden Reviewer"} {
@@ -240,7 +240,7 @@ func TestPersonAppliesAndGetsCertificate(t *testing.T) {
 	}
 }
 
-// approve approves an application with a file.
+// approve approves an application and uploads the file of its certificate.
 func (h *harness) approve(uuid string) {
 	h.t.Helper()
 	err := h.Certs.Receive(h.t.Context(), h.inst.UUID, cert.NewIncoming("diploma.pdf", bytes.NewReader(vaulttest.PDF)), func(f *cert.File) error {
@@ -252,7 +252,8 @@ func (h *harness) approve(uuid string) {
 	}
 }
 
-// sendSimple sends an application for an offer without fields, and returns its path.
+// sendSimple creates an open offer without fields, sends an application for it, and returns the path of the
+// application.
 func (h *harness) sendSimple(slug string) string {
 	h.t.Helper()
 	o, err := h.Applications.CreateOffer(h.t.Context(), h.inst, application.OfferInput{Slug: slug, Name: "Attendance " + slug})
@@ -277,7 +278,7 @@ func TestApplicationsThatEnd(t *testing.T) {
 	w := h.get(rejected)
 	h.checkPage("a rejected application", w, http.StatusOK, "Rejected", "No record &lt;i&gt;", "NWU-")
 	if strings.Contains(w.Body.String(), "secret note") || strings.Contains(w.Body.String(), "Withdraw") {
-		t.Error("the page of a rejected application has the note, or offers to withdraw")
+		t.Error("the page of a rejected application contains the note, or a link to withdraw the application")
 	}
 	withdrawn := h.sendSimple("two")
 	h.checkPage("the confirmation", h.get(withdrawn+"/withdraw"), http.StatusOK, "Withdraw your application?", "Attendance two")
@@ -292,7 +293,7 @@ func TestApplicationsThatEnd(t *testing.T) {
 	}
 }
 
-// TestClosedOffers checks the pages of an offer that is closed while a person fills in the form.
+// TestClosedOffers checks the pages of a closed offer and of unknown offers.
 func TestClosedOffers(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, 0)
@@ -375,7 +376,7 @@ func TestCatalogHasMessagesOfApplications(t *testing.T) {
 		for _, field := range []cert.Field{cert.FieldName, application.FieldOf("a"), application.FileOf("b"), application.FieldOf("c"), "answer", "files", answerFiles} {
 			for _, limit := range []int{0, cert.MaxFile} {
 				if _, text := l.problem(cert.Problem{Field: field, Code: code, Limit: limit}, fields); !strings.Contains(text, " ") {
-					t.Errorf("the message about %s of %s with the limit %d is %q", code, field, limit, text)
+					t.Errorf("the message about %s of %s with the limit %d is %q, want a sentence", code, field, limit, text)
 				}
 			}
 		}

@@ -19,7 +19,7 @@ type texts struct{ language *locale.Language }
 
 func (p *Pages) texts(r *http.Request) texts { return texts{p.signedIn.Reader(r).Language} }
 
-// of returns the message with a key. A test checks that the catalog has all keys that the callers use.
+// of returns the message with a key, or the key if the catalog does not have it.
 func (t texts) of(key string, args ...any) string {
 	text, err := t.language.Text("my_application."+key, args...)
 	if err != nil {
@@ -28,8 +28,8 @@ func (t texts) of(key string, args ...any) string {
 	return text
 }
 
-// applicationError returns err with messages for the applicant at the controls of the form. fields are
-// the fields of the offer.
+// applicationError returns err with messages for the applicant, by the names of the controls of the form.
+// fields are the fields of the offer.
 func (t texts) applicationError(err error, fields []application.Field) error {
 	var bad fault.Fields
 	whole := ""
@@ -66,7 +66,8 @@ func (t texts) applicationError(err error, fields []application.Field) error {
 	return &worded
 }
 
-// problem returns the control of a problem, or "" for the whole form, and the message.
+// problem returns the name of the control with a problem, and the message. The name is "" for a problem of
+// the whole form.
 func (t texts) problem(p cert.Problem, fields []application.Field) (control, text string) {
 	switch p.Code {
 	case application.CodeOpen:
@@ -97,11 +98,11 @@ func (t texts) problem(p cert.Problem, fields []application.Field) (control, tex
 	return "", t.of("problem_changed")
 }
 
-// required are the keys of the messages about a field without an answer, by the type of the field. The
-// other types have the key problem_required.
+// required maps the type of a field to the key of the message about a missing answer. For other types, the
+// key is problem_required.
 var required = map[application.FieldType]string{application.Check: "problem_required_check", application.Upload: "problem_required_file"}
 
-// about returns the message about a problem of the field with a label.
+// about returns the message about a problem of a field. label is the label of the field.
 func (t texts) about(p cert.Problem, label string, kind application.FieldType) string {
 	var key string
 	switch p.Code {
@@ -135,7 +136,7 @@ func (t texts) about(p cert.Problem, label string, kind application.FieldType) s
 // applyFuncs are the template functions of the pages of applications.
 var applyFuncs = template.FuncMap{"given": given, "about": about, "happened": happened}
 
-// given returns an answer as markup.
+// given returns the answer of a field as markup.
 func given(g *page.Page, f application.Field, text string) (template.HTML, error) {
 	switch {
 	case f.Type == application.Check && text == "":
@@ -158,7 +159,7 @@ func element(start, text, end string) template.HTML {
 	return template.HTML(start + template.HTMLEscapeString(text) + end) //nolint:gosec // the text is escaped
 }
 
-// about returns a message as markup, which may name an institution. The key is chosen at run time.
+// about returns the message with a key as markup. The message may contain the name of the institution.
 func about(g *page.Page, key, institution string) (template.HTML, error) {
 	if text, err := g.H(key, "institution", institution); err == nil {
 		return text, nil
@@ -166,8 +167,8 @@ func about(g *page.Page, key, institution string) (template.HTML, error) {
 	return g.H(key)
 }
 
-// happenings are the keys of the messages about the entries of a timeline. Other entries are only for
-// the institution.
+// happenings maps the action of an event to the key of its message in the timeline. Only the institution
+// sees events with other actions.
 var happenings = map[string]string{
 	"submitted": "my_application.event_submitted", "claimed": "my_application.event_claimed", "held": "my_application.event_held", "answered": "my_application.event_answered",
 	"released": "my_application.event_released", "approved": "my_application.event_approved", "rejected": "my_application.event_rejected",
@@ -175,8 +176,7 @@ var happenings = map[string]string{
 	"failed": "my_application.event_failed", "retried": "my_application.event_retried", "revoked": "my_application.event_revoked",
 }
 
-// happened returns the message about an entry of a timeline, or "" if the applicant does not see the
-// entry.
+// happened returns the message about an event, or "" if the applicant does not see the event.
 func happened(g *page.Page, e application.Event) (string, error) {
 	key, ok := happenings[e.Action]
 	if !ok {

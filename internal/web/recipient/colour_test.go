@@ -13,8 +13,9 @@ import (
 
 var fill = regexp.MustCompile(`<rect class="(?:day|night)"[^>]* fill="(#[0-9a-f]{6})"`)
 
-// TestColourAboveCertificates checks that all pages for recipients show the institution's colour
-// above valid certificates only, so that no colour contradicts the verdict.
+// TestColourAboveCertificates checks that pages show the institution's colour above a valid certificate. It
+// checks that no page shows the colour above a revoked certificate. The pages of one certificate must not
+// show it after a failed check either.
 func TestColourAboveCertificates(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, 0)
@@ -24,7 +25,7 @@ func TestColourAboveCertificates(t *testing.T) {
 	w := h.post("/c/"+view+"/"+c.UUID+"/shares", "listed", "unlisted")
 	made := regexp.MustCompile(`__Host-share=([A-Z2-7]+)`).FindStringSubmatch(w.Header().Get("Set-Cookie"))
 	if made == nil {
-		t.Fatalf("no share link was created: status %d", w.Code)
+		t.Fatalf("no share link was created: status = %d, want a cookie with its secret", w.Code)
 	}
 	h.signInToNewAccount()
 	bands := func(w *httptest.ResponseRecorder) string {
@@ -48,13 +49,13 @@ func TestColourAboveCertificates(t *testing.T) {
 	h.Exec(`UPDATE certificate_checks SET result = 'failed' WHERE name = 'file'`)
 	for _, name := range []string{"the mailed link", "the share link", "the certificate in the account"} {
 		if got := bands(h.get(pages[name])); got != "" {
-			t.Errorf("%s: a certificate with a failed check has the band %q", name, got)
+			t.Errorf("%s: a certificate with a failed check has the band %q, want none", name, got)
 		}
 	}
 	h.Exec(`UPDATE certificates SET status = 'revoked', revoked_at = $1, revocation_reason = 'In error' WHERE id = $2`, db.Micros(time.Now()), c.ID)
 	for name, path := range pages {
 		if got := bands(h.get(path)); got != "" {
-			t.Errorf("%s: a revoked certificate has the band %q", name, got)
+			t.Errorf("%s: a revoked certificate has the band %q, want none", name, got)
 		}
 	}
 }

@@ -15,7 +15,7 @@ import (
 
 var errNoFile = fault.New(fault.NotFound, "No such file.")
 
-// file serves a file of a certificate to its recipient.
+// file serves a file of a certificate to the signed-in recipient, or to a visitor with the mailed link.
 func (p *Pages) file(w http.ResponseWriter, r *http.Request) error {
 	h, err := p.holdingOf(r)
 	if err != nil {

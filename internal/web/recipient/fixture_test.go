@@ -29,7 +29,7 @@ import (
 
 const base = vaulttest.BaseURL
 
-// harness holds the pages in their middleware. It also implements Gate.
+// harness is a vault with the handler of the pages for recipients. It also implements Gate.
 type harness struct {
 	*vaulttest.Vault
 
@@ -97,7 +97,7 @@ func newHarness(t *testing.T, perMinute int) *harness {
 	return h
 }
 
-// approvedCertificate creates a certificate, and waits until it is approved and mailed.
+// approvedCertificate creates a certificate, and waits until it is approved and the mail about it is sent.
 func (h *harness) approvedCertificate(email, title string) *cert.Certificate {
 	h.t.Helper()
 	c := h.Upload(h.inst, "Ada <i>Obi</i>", "diploma.pdf", func(u *cert.Upload) { u.Title, u.Email = title, email })
@@ -109,8 +109,8 @@ func (h *harness) approvedCertificate(email, title string) *cert.Certificate {
 	return approved
 }
 
-// finishWork runs the queue until all certificates are processed and all notices are sent, and
-// stores the latest mail in last.
+// finishWork runs the queue until no certificate is in processing and all notices are sent. Then it stores
+// the latest mail in last.
 func (h *harness) finishWork() {
 	h.t.Helper()
 	h.Until("all notices are sent", func() bool {
@@ -126,8 +126,8 @@ func (h *harness) finishWork() {
 
 var secret = regexp.MustCompile(base + `/(?:c|unsubscribe)/([A-Z2-7]+)`)
 
-// mailedSecrets finishes all work, and returns the secrets of the links in the latest mail: the
-// link to the certificates and the link to unsubscribe.
+// mailedSecrets calls finishWork, and returns the secrets of two links in the latest mail: the link to the
+// certificates and the link to unsubscribe.
 func (h *harness) mailedSecrets() (view, unsubscribe string) {
 	h.t.Helper()
 	h.finishWork()
@@ -135,8 +135,7 @@ func (h *harness) mailedSecrets() (view, unsubscribe string) {
 	return found[0][1], found[len(found)-1][1]
 }
 
-// signInToNewAccount creates an account with the verified address ada@example.org, and signs the
-// person in.
+// signInToNewAccount creates an account with the verified address ada@example.org, and signs in to it.
 func (h *harness) signInToNewAccount() {
 	h.t.Helper()
 	const email = "ada@example.org"
@@ -187,7 +186,7 @@ func (h *harness) checkPage(name string, w *httptest.ResponseRecorder, status in
 	body := w.Body.String()
 	for _, s := range want {
 		if !strings.Contains(body, s) {
-			h.t.Errorf("%s: the page lacks %q", name, s)
+			h.t.Errorf("%s: the page does not contain %q", name, s)
 		}
 	}
 	if w.Code != status {

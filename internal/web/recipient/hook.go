@@ -14,7 +14,7 @@ import (
 	"github.com/certvault/certvault/internal/mail"
 )
 
-// unsubscribePage asks for confirmation, because programs follow the links in a mail too.
+// unsubscribePage asks for confirmation, because programs also follow the links in a mail.
 func (p *Pages) unsubscribePage(w http.ResponseWriter, r *http.Request) error {
 	u, err := p.Recipients.Unsubscribe(r.Context(), r.PathValue("token"))
 	if err != nil {
@@ -23,8 +23,8 @@ func (p *Pages) unsubscribePage(w http.ResponseWriter, r *http.Request) error {
 	return p.secret.Draw(w, r, http.StatusOK, "unsubscribe.html", u)
 }
 
-// unsubscribe ends or resumes the mail of an institution. A mail program sends the request with one
-// click (RFC 8058, 3.1), and a person sends it with the button of the page.
+// unsubscribe stops or resumes the mail of an institution to an address. The request comes from a mail
+// program (RFC 8058, 3.2) or from the button on the page.
 func (p *Pages) unsubscribe(w http.ResponseWriter, r *http.Request) error {
 	u, err := p.Recipients.SetUnsubscribed(r.Context(), r.PathValue("token"), r.PostFormValue("again") == "")
 	if err != nil {

@@ -40,10 +40,11 @@ type portfolioPage struct {
 	*recipient.Portfolio
 	recipient.PortfolioSettings
 
-	// Address is the address of the public page, or "" if there is none yet. Prefix is the address
-	// without the slug.
+	// Address is the address of the public page, or "" if the person has no portfolio. Prefix is the
+	// address without the slug.
 	Address, Prefix string
-	// Wallet is a page of the person's certificates. Filter selects them.
+	// Wallet is one page of the person's certificates that Filter selects, or nil if the person has no
+	// portfolio. Before and After are the addresses of the previous and the next page, or "".
 	Wallet        *recipient.Wallet
 	Filter        recipient.Filter
 	Before, After string

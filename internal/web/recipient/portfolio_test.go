@@ -45,7 +45,7 @@ func TestPortfolio(t *testing.T) {
 		t.Errorf("the entries are %v, want MSc and BSc", titles)
 	}
 	if w.Header().Get("X-Robots-Tag") != "noindex" || w.Header().Get("Referrer-Policy") != "no-referrer" || strings.Contains(w.Body.String(), "example.org") {
-		t.Errorf("the public page may be indexed, sends a referrer, or has the address of the person: %v", w.Header())
+		t.Errorf("the public page: header %v, want noindex and no-referrer, and no e-mail address in the page", w.Header())
 	}
 	for _, l := range []string{"es", "fr", "de", "pt", "ar", "hi", "zh"} {
 		h.checkPage(l, h.get("/p/ada-obi?lang="+l), http.StatusOK, `lang="`+l+`"`)

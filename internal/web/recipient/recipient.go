@@ -1,10 +1,12 @@
-// Package recipient owns the pages for recipients and for people with whom they share certificates:
-// the certificate behind a mailed link, without an account; the list of certificates in an account;
-// share links; the export and the deletion of an account. It also owns the hook for reports of
-// failed deliveries. The rules of these operations belong to the domain package of the same name.
+// Package recipient owns the pages for recipients and applicants, and for people with whom they share
+// certificates: the certificates of a mailed link, without an account; the certificates, applications and
+// portfolio of an account; share links; and the export and the deletion of an account. It also owns the
+// hook for reports of mail that could not be delivered. The rules are in the packages
+// internal/recipient and internal/application.
 //
-// A GET request changes nothing, because programs follow the links in a mail before a person does.
-// A secret in a path grants access to the page, so such a page makes browsers send no Referer header.
+// Programs follow the links in a mail before a person does. Therefore a GET request only records that a
+// mailed link was opened, and changes nothing else. The secret in a path grants access to the page, so
+// the pages make browsers send no Referer header.
 package recipient
 
 import (
@@ -39,7 +41,7 @@ var templates embed.FS
 //go:embed assets
 var Assets embed.FS
 
-// Gate identifies the signed-in person and requests a sign-in.
+// Gate identifies the signed-in person, and protects handlers with a sign-in.
 type Gate interface {
 	// Person returns the session of the signed-in person, or false.
 	Person(r *http.Request) (*identity.Session, bool)
@@ -67,14 +69,14 @@ type Pages struct {
 	Issuer *issuer.Service
 	// Limit counts the requests of each address.
 	Limit *limit.Counter
-	// BounceToken is the secret for reports of failed deliveries; if it is empty, no reports are
-	// accepted.
+	// BounceToken is the secret for reports of mail that could not be delivered. If it is empty, no
+	// reports are accepted.
 	BounceToken string
 	Now         func() time.Time
 	Log         *slog.Logger
 
-	// secret holds the pages that need no sign-in, such as the pages of secret links. signedIn
-	// holds the pages of an account.
+	// secret has the pages that require no sign-in, such as the pages of secret links. signedIn has the
+	// pages of an account.
 	secret, signedIn *page.Set
 	patterns         []string
 }
@@ -84,13 +86,13 @@ type Pages struct {
 var Prefixes = []string{"/c", "/s", "/unsubscribe", "/account", "/hooks", "/p"}
 
 const (
-	// maxForm is the maximum size of a form in bytes. maxReport is the maximum size of a delivery
-	// report in bytes.
+	// maxForm is the maximum size in bytes of a form without files. maxReport is the maximum size in bytes
+	// of a report to the hook.
 	maxForm   = 64 << 10
 	maxReport = 256 << 10
 )
 
-// notices maps the names of notices after a redirect to the keys of their messages.
+// notices maps the name of a notice that is shown after a redirect to the key of its message.
 var notices = map[string]string{
 	"share_revoked": "recipient.share_was_revoked", "correction_sent": "recipient.correction_sent", "mailed_ended": "recipient.mailed_ended",
 	"replaced":          "replaced.notice",
@@ -165,7 +167,7 @@ type routeFunc func(view *page.Set, pattern string, f web.Func)
 
 // applyRoutes adds the routes for people who apply for a certificate.
 func (p *Pages) applyRoutes(route routeFunc) {
-	// A person without a session can open this page, which asks for an e-mail address.
+	// This page requires no sign-in, because it asks a person without a session for an e-mail address.
 	route(p.signedIn, "GET /account/apply/{institution}/{offer}", p.forOffer(p.apply))
 	for pattern, f := range map[string]func(http.ResponseWriter, *http.Request, *offering) error{
 		"POST /account/apply/{institution}/{offer}": p.saveApplication, "GET /account/apply/{institution}/{offer}/review": p.reviewApplication,
@@ -182,11 +184,12 @@ func (p *Pages) applyRoutes(route routeFunc) {
 	}
 }
 
-// Patterns returns the routes of Handler.
+// Patterns returns the patterns of all routes. Call Handler first.
 func (p *Pages) Patterns() []string { return p.patterns }
 
-// limited reads a form of limited size before the handler runs, prevents caching of the response, and
-// adds the origin of the request for the audit log. It does not read a form with files.
+// limited returns a handler that parses a form of at most maxSize bytes, and then calls f. It prevents
+// caching of the response, and adds the actor for the audit log to the context. It does not parse a form
+// with files.
 func (p *Pages) limited(maxSize int64, f web.Func) web.Func {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		w.Header().Set("Cache-Control", "no-store")

@@ -55,7 +55,7 @@ func TestMailLinkShowsCertificateAndFiles(t *testing.T) {
 	for file, want := range map[string]string{"certificate.pdf": string(vaulttest.PDF) + certtest.Tail, "original": string(vaulttest.PDF)} {
 		w := h.get("/c/" + view + "/" + c.UUID + "/" + file)
 		if w.Body.String() != want || w.Code != http.StatusOK || w.Header().Get("Content-Security-Policy") != web.StyledFilePolicy || w.Header().Get("X-Content-Type-Options") != "nosniff" {
-			t.Errorf("%s: status %d, body %q, header %v; want 200, the stored file, the sandbox policy and nosniff", file, w.Code, w.Body.String(), w.Header())
+			t.Errorf("%s: status = %d, body %q, header %v; want 200, the stored file, the sandbox policy and nosniff", file, w.Code, w.Body.String(), w.Header())
 		}
 	}
 	if w := h.get("/c/" + view + "/" + c.UUID + "/tail"); w.Code != http.StatusNotFound {
@@ -81,8 +81,8 @@ func TestMailLinkShowsCertificateAndFiles(t *testing.T) {
 	}
 }
 
-// TestOnlySameSiteFormsChangeAnything checks that a GET request changes nothing, and that
-// cross-site forms are refused.
+// TestOnlySameSiteFormsChangeAnything checks that GET requests create and delete no records, and that forms
+// of other sites are refused.
 func TestOnlySameSiteFormsChangeAnything(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, 0)
@@ -125,13 +125,13 @@ func TestOnlySameSiteFormsChangeAnything(t *testing.T) {
 		}
 	}
 	if got := state(); got != before {
-		t.Errorf("the numbers of records changed from %s to %s", before, got)
+		t.Errorf("the numbers of records changed from %s to %s, want no change", before, got)
 	}
 }
 
-// TestMailLinkOfClaimedCertificate checks the page of the mailed link to a certificate that already
-// belongs to an account. The page asks the visitor to sign in. It does not offer to sign up,
-// because a new account would not get the certificate.
+// TestMailLinkOfClaimedCertificate checks the page of the mailed link to a certificate that already belongs
+// to an account. The page has a link to sign in. It has no link to sign up, because a new account would not
+// get the certificate. The owner of the account can end the mailed link.
 func TestMailLinkOfClaimedCertificate(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, 0)
@@ -144,11 +144,11 @@ func TestMailLinkOfClaimedCertificate(t *testing.T) {
 	w := h.get("/c/" + view)
 	h.checkPage("a claimed certificate", w, http.StatusOK, "already in an account", `href="/sign-in?next=%2Faccount"`)
 	if strings.Contains(w.Body.String(), "/sign-up") {
-		t.Error("the page asks the visitor to sign up")
+		t.Error("the page has a link to sign up")
 	}
 	certificatePath := "/account/certificates/" + c.UUID
 	if w := h.post(certificatePath + "/mailed/end"); w.Header().Get("Location") != "/sign-in" {
-		t.Errorf("a signed-out visitor ends the mailed link: status %d, want a redirect to the sign-in", w.Code)
+		t.Errorf("ending the mailed link without a sign-in: status = %d, want a redirect to the sign-in", w.Code)
 	}
 	h.checkPage("the link was not ended", h.get("/c/"+view), http.StatusOK, "BSc")
 	h.person = ada
@@ -194,7 +194,8 @@ func TestShareLinkShowsOnlyPublicData(t *testing.T) {
 	link := regexp.MustCompile(`href="https://vault\.example(/s/[A-Z2-7]{26})"`)
 	var links []string
 	for _, listed := range []string{"unlisted", "public"} {
-		// Reloading the page after the redirect must neither create another link nor show the secret again.
+		// The response redirects to the page, and has a cookie with the secret. The page shows the new link
+		// and deletes the cookie, so that a reload does not show the link again.
 		w := h.post(certificatePath+"/shares", "label", "for <b>them</b>", "listed", listed)
 		cookie, _, _ := strings.Cut(w.Header().Get("Set-Cookie"), ";")
 		if w.Code != http.StatusSeeOther || w.Header().Get("Location") != certificatePath || !strings.HasPrefix(cookie, "__Host-share=") {
@@ -210,12 +211,12 @@ func TestShareLinkShowsOnlyPublicData(t *testing.T) {
 		}
 		links = append(links, link.FindStringSubmatch(w.Body.String())[1])
 	}
-	h.person = nil // the visitors of a share link
+	h.person = nil // visitors of a share link are not signed in
 	for i, path := range links {
 		w := h.get(path)
 		h.checkPage("a shared certificate", w, http.StatusOK, "This certificate is valid", "BSc")
 		if indexed := w.Header().Get("X-Robots-Tag") == "" && !strings.Contains(w.Body.String(), `content="noindex"`); indexed != (i == 1) || w.Header().Get("Referrer-Policy") != "no-referrer" {
-			t.Errorf("share link %d: only link 1 may be indexed, and the Referrer-Policy must be no-referrer; header %v", i, w.Header())
+			t.Errorf("share link %d: header %v, want noindex except for link 1, and no-referrer", i, w.Header())
 		}
 		if strings.Contains(w.Body.String(), "example.org") || strings.Contains(w.Body.String(), "/original") || strings.Contains(w.Body.String(), "With a note") {
 			t.Errorf("share link %d shows the e-mail address, the details or the original", i)
@@ -302,7 +303,7 @@ func TestUnsubscribeAndResume(t *testing.T) {
 	h.approvedCertificate("ada@example.org", "BSc")
 	_, link := h.mailedSecrets()
 	h.checkPage("the page of the link", h.get("/unsubscribe/"+link), http.StatusOK, "Unsubscribe", "ada@example.org")
-	// A mail program sends neither cookie nor origin (RFC 8058, 3.1).
+	// The request of a mail program has no cookie (RFC 8058, 3.1) and no Origin.
 	h.checkPage("one click", h.send(http.MethodPost, "/unsubscribe/"+link, "List-Unsubscribe=One-Click"), http.StatusOK, "You are unsubscribed")
 	h.checkPage("after unsubscribing", h.get("/unsubscribe/"+link), http.StatusOK, "You are unsubscribed")
 	h.checkPage("resuming mail", h.post("/unsubscribe/"+link, "again", "1"), http.StatusOK, "Unsubscribe")

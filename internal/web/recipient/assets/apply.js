@@ -21,7 +21,7 @@ function start(form) {
     area.querySelector("[role=status]").textContent = text;
   };
 
-  // explain shows a problem of the chosen files and discards them.
+  // explain shows a problem with the chosen files, and clears the control.
   const explain = (input, text) => {
     input.value = "";
     input.ariaInvalid = "true";
@@ -29,7 +29,7 @@ function start(form) {
     input.focus();
   };
 
-  // send posts the form. Its response is a document, whose scripts do not run.
+  // send posts the form and calls done with the completed request. Scripts in the response do not run.
   const send = (block, submitter, done) => {
     request?.abort();
     const own = request = new XMLHttpRequest();
@@ -47,8 +47,8 @@ function start(form) {
     own.send(new FormData(form, submitter));
   };
 
-  // replace takes the blocks of files from the page in a response, which has the files and their
-  // problems. The texts that the person is typing stay.
+  // replace replaces the blocks of files with those of the response, which show the files and their
+  // problems. It does not change the texts that the person has entered.
   const replace = (input, own) => {
     const blocks = own.response?.querySelectorAll("form.application [data-block]") ?? [];
     if (!blocks.length) return show(blockOf(input), texts.interrupted);
@@ -94,7 +94,8 @@ function start(form) {
   });
 }
 
-// known reports whether a file begins like a PDF, a JPEG or a PNG file.
+// known reports whether the beginning of a file is that of a JPEG or a PNG file, or contains the header of a
+// PDF.
 function known(head) {
   const begins = (...bytes) => bytes.every((byte, i) => head[i] === byte);
   return begins(0xff, 0xd8, 0xff) || begins(0x89, 0x50, 0x4e, 0x47) || new TextDecoder("latin1").decode(head).includes("%PDF-");
