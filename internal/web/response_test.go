@@ -126,7 +126,8 @@ func TestHeadOmitsCompressedLength(t *testing.T) {
 }
 
 // TestCompressedLengthIsDeterministic checks that the same text always has the same compressed
-// length. If the length varied for each response, a client could average the padding out.
+// length. If the padding were different in each response, the average of many lengths would reveal the
+// length without padding.
 func TestCompressedLengthIsDeterministic(t *testing.T) {
 	t.Parallel()
 	compress, err := web.Compress()
@@ -141,7 +142,7 @@ func TestCompressedLengthIsDeterministic(t *testing.T) {
 		sizes[w.Body.Len()] = true
 	}
 	if len(sizes) != 1 {
-		t.Errorf("the sizes of the same text are %v, want one size", sizes)
+		t.Errorf("the compressed sizes of the same text are %v, want one size", sizes)
 	}
 }
 

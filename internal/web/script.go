@@ -8,10 +8,10 @@ const ScriptHeader = "Upload-Script"
 // FromScript reports whether a script sent a request with ScriptHeader.
 func FromScript(r *http.Request) bool { return r.Header.Get(ScriptHeader) != "" }
 
-// AsScript returns a writer that writes a redirect with the status 200 if a script sent the request, so
-// that the script can read the header Location. With another status, the browser would follow the
-// redirect for the script, and the response to the script would contain the notice, which is shown only
-// once. For any other request, AsScript returns w.
+// AsScript returns a writer that replaces the status 303 with 200 if a script sent the request, so that
+// the script can read the header Location. With the status 303, the browser would follow the redirect.
+// The script would then receive the notice of the next page, which is shown only once. For any other
+// request, AsScript returns w.
 func AsScript(w http.ResponseWriter, r *http.Request) http.ResponseWriter {
 	if FromScript(r) {
 		return scriptResponse{w}

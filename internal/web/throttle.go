@@ -23,9 +23,10 @@ func Throttle(w http.ResponseWriter, c *limit.Counter, key string) error {
 	return nil
 }
 
-// ThrottleInstitution counts a request of an institution's token for the institution, and returns an
-// error if the number of requests in the current minute exceeds most; 0 means no limit. Call it after
-// Throttle. The rate-limit headers then describe the limit with fewer remaining requests.
+// ThrottleInstitution counts a request for an institution. It returns an error if the requests with all
+// tokens of the institution in the current minute exceed most; 0 means no limit. Call ThrottleInstitution
+// after Throttle. If both have a limit, the rate-limit headers describe the limit with fewer remaining
+// requests.
 func ThrottleInstitution(w http.ResponseWriter, c *limit.Counter, key string, most int64) error {
 	result := c.TakeWithin(key, int(most))
 	if result.Limit == 0 {

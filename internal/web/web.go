@@ -67,8 +67,8 @@ func requestOf(r *http.Request) *request {
 func RequestID(r *http.Request) string { return requestOf(r).id }
 
 // Client returns the client address of a request. Behind a trusted proxy, this is the address that
-// the proxy reports. If the proxy reports no usable address, Client logs a warning and returns the
-// zero Addr, which is not valid and not a loopback address.
+// the proxy reports. If the proxy reports no usable address, Client returns the zero Addr, which is not
+// valid and not a loopback address, and logs a warning at most once an hour.
 func Client(r *http.Request) netip.Addr {
 	q := requestOf(r)
 	if q.warnUnknown != nil {
@@ -98,10 +98,10 @@ type Options struct {
 	// Proxies are the addresses whose forwarded headers are trusted. With proxies, requests from
 	// other addresses are rejected. Without proxies, a request must use TLS directly.
 	Proxies []netip.Prefix
-	// HSTS sends Strict-Transport-Security. It must be off with a self-signed certificate: with
-	// HSTS, browsers do not let people continue after the warning.
+	// HSTS sends Strict-Transport-Security. It must be off with a self-signed certificate, because with
+	// HSTS a browser does not let a person ignore the warning about the certificate.
 	HSTS bool
-	// Drill sends the header Certvault-Drill, because the vault is a drill of a restore.
+	// Drill sends the header Certvault-Drill. It is set if the vault is a drill of a restore.
 	Drill   bool
 	Metrics *Metrics
 	// Tracer records traces. It may be nil.
@@ -217,9 +217,9 @@ func (o *Options) locate(r *http.Request, q *request) (secure bool) {
 
 // forwardedFor returns the client's address that the trusted proxies report. It reads the entries
 // of X-Forwarded-For from right to left, and stops at the first address that is not a trusted
-// proxy. If there is no entry, or one of the used entries is not an address, it returns the zero
-// Addr. It must not return the address of the proxy instead, because the proxy may run on this
-// machine, and loopback addresses have more rights.
+// proxy. If there is no entry, or an entry that it reads is not an address, it returns the zero Addr.
+// It must not return the address of the proxy instead, because the proxy may run on this machine, and
+// loopback addresses have more rights.
 func (o *Options) forwardedFor(r *http.Request) (client netip.Addr) {
 	hops := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
 	for _, hop := range slices.Backward(hops) {
@@ -283,7 +283,7 @@ func (o *Options) finish(r *http.Request, rec *recorder, q *request, took time.D
 	o.Log.LogAttrs(r.Context(), level, "request", attrs...)
 }
 
-// healthPaths are not traced, because proxies request them every second.
+// healthPaths are not traced, because proxies request them frequently.
 var healthPaths = []string{"/healthz", "/readyz"}
 
 // endSpan adds the result of a request to its span, and ends the span. The path is not added, because it
@@ -322,8 +322,8 @@ func methodOf(r *http.Request) string {
 
 var requestIDRule = regexp.MustCompile(`^[A-Za-z0-9_-]{8,64}$`)
 
-// requestIDOf returns the caller's request id if it is safe, so that the logs of the caller and of
-// the vault can be correlated, or else a new id.
+// requestIDOf returns the caller's request id if it is safe, or else a new id. With the caller's id, a
+// request has the same id in the logs of the caller and of the vault.
 func requestIDOf(r *http.Request) string {
 	if id := r.Header.Get("X-Request-Id"); requestIDRule.MatchString(id) {
 		return id
@@ -362,5 +362,5 @@ func (w *recorder) Flush() {
 	_ = http.NewResponseController(w.ResponseWriter).Flush()
 }
 
-// Unwrap returns the wrapped writer to http.ResponseController.
+// Unwrap returns the wrapped writer. It is for http.ResponseController.
 func (w *recorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }

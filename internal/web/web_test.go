@@ -96,8 +96,8 @@ func TestPlainHTTPIsRefused(t *testing.T) {
 	}
 }
 
-// TestUnknownForwardedAddressIsNotLoopback checks that a proxy on this machine that does not report
-// the client's address does not give the client the rights of a loopback address.
+// TestUnknownForwardedAddressIsNotLoopback checks that a client does not get the rights of a loopback
+// address if a proxy on this machine does not report the client's address.
 func TestUnknownForwardedAddressIsNotLoopback(t *testing.T) {
 	t.Parallel()
 	proxies := []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32"), netip.MustParsePrefix("::1/128")}
@@ -141,8 +141,8 @@ func TestUnknownForwardedAddressIsNotLoopback(t *testing.T) {
 	}
 }
 
-// TestMisconfiguredProxyIsLoggedOnce checks that the log reports a misconfigured proxy once an
-// hour, not at every request.
+// TestMisconfiguredProxyIsLoggedOnce checks that the log reports a misconfigured proxy at most once an
+// hour.
 func TestMisconfiguredProxyIsLoggedOnce(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
@@ -283,7 +283,7 @@ func TestCapabilityURLIsValidForOneFileAndOneDay(t *testing.T) {
 		"no parameters":  allowed(uuid, "pdf", nil),
 	} {
 		if ok {
-			t.Errorf("%s is allowed", name)
+			t.Errorf("%s is allowed, want it refused", name)
 		}
 	}
 	now = now.Add(24*time.Hour - time.Second)

@@ -10,7 +10,7 @@ import (
 )
 
 // recordTx writes an action on an endpoint to its institution's audit log. The entry contains only
-// the origin of the URL, because path and query may contain a key.
+// the scheme and host of the URL, because the path and the query may contain a key.
 func (s *Service) recordTx(ctx context.Context, tx *db.Tx, action audit.Action, institutionID int64, uuid, rawURL string, detail audit.Detail) error {
 	return recordTx(ctx, tx, s.now(), action, institutionID, uuid, rawURL, detail)
 }

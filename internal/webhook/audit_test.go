@@ -13,8 +13,8 @@ import (
 	"github.com/certvault/certvault/internal/webhook"
 )
 
-// The audit log contains every change of an endpoint, but no refused change, no secret and no path
-// of a URL.
+// The audit log contains the changes of an endpoint, but no refused change, no secret, and no path or
+// query of a URL.
 func TestEndpointChangesAreAudited(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -63,7 +63,7 @@ func TestEndpointChangesAreAudited(t *testing.T) {
 			t.Errorf("audited actions = %v, want %v", got, want)
 		}
 		if all := fmt.Sprint(list); strings.Contains(all, secret) || strings.Contains(all, "hidden") {
-			t.Errorf("the audit log contains the signing secret or the path of the URL: %s", all)
+			t.Errorf("the audit log contains the signing secret or the query of the URL: %s", all)
 		}
 	})
 }

@@ -15,7 +15,7 @@ import (
 
 // Change contains the new values of an endpoint; nil leaves a value unchanged.
 type Change struct {
-	// Name is the name of the endpoint; an empty name removes it.
+	// Name is the new name of the endpoint; "" removes the name.
 	Name *string
 	URL  *string
 	// Events replaces the list of subscribed events; an empty list means every event.
@@ -45,9 +45,9 @@ func (c *Change) check() error {
 	return bad.Err()
 }
 
-// Update changes the name, the URL, the subscribed events and the headers of an endpoint. Pending deliveries
-// are sent to the new URL. Update creates no deliveries for past events that the endpoint did not
-// subscribe to. A new URL resets the endpoint's health.
+// Update changes the name, the URL, the subscribed events and the headers of an endpoint. Pending
+// deliveries are sent to the new URL. Update creates no deliveries for past events. A new URL resets
+// the endpoint's health.
 func (s *Service) Update(ctx context.Context, institutionID int64, uuid string, c Change) error {
 	if err := c.check(); err != nil {
 		return err
@@ -116,7 +116,8 @@ func (s *Service) Delete(ctx context.Context, institutionID int64, uuid string) 
 		if err != nil {
 			return err
 		}
-		// Because of the new lease number, a deliverer that is sending to the endpoint now cannot record results.
+		// Because of the new lease number, a deliverer that is sending to the endpoint now cannot record
+		// results.
 		if _, err := tx.ExecContext(ctx, `
 			UPDATE webhook_endpoints SET status = 'deleted', stopped_at = $2, stop_reason = NULL, secret = $3, previous_secret = NULL, previous_until = NULL,
 				promoted = false, headers = NULL, lease = lease + 1, leased_until = 0
@@ -132,7 +133,7 @@ func (s *Service) Delete(ctx context.Context, institutionID int64, uuid string) 
 }
 
 // removeDeleted removes deleted endpoints, after their deliveries and attempts. It removes the
-// deliveries in batches, because a log may be long.
+// deliveries in batches, because an endpoint may have many.
 func (d *Deliverer) removeDeleted(ctx context.Context, _ time.Time) error {
 	dead, err := db.Column[int64](d.hooks.db.QueryContext(ctx, `SELECT id FROM webhook_endpoints WHERE status = 'deleted' ORDER BY id`))
 	if err != nil {

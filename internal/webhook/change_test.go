@@ -52,7 +52,7 @@ func TestChangedEndpoint(t *testing.T) {
 		}
 		f.emit(t, mine, certificate, 1)
 		if req := moved.next(t); req.header.Get("X-Gateway") != "new" {
-			t.Error("after a change of the events, X-Gateway is not \"new\"")
+			t.Errorf("after a change of the events: X-Gateway = %q, want new", req.header.Get("X-Gateway"))
 		}
 		var detail string
 		if err := d.QueryRowContext(t.Context(), `SELECT detail FROM audit_entries WHERE action = 'webhook.changed' ORDER BY id LIMIT 1`).Scan(&detail); err != nil ||
@@ -80,7 +80,7 @@ func TestChangeRefusesInvalidInput(t *testing.T) {
 	}
 }
 
-// A deleted endpoint is hidden and gets no deliveries. Only the events of certificates stay.
+// A deleted endpoint is hidden and gets no deliveries. The sweep removes its deliveries, but no events.
 func TestDeletedEndpoint(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -108,7 +108,7 @@ func TestDeletedEndpoint(t *testing.T) {
 		}
 		list, err := f.List(t.Context(), mine)
 		if err != nil || len(list) != 1 || list[0].UUID != remaining.UUID {
-			t.Errorf("after Delete: list = %+v, error = %v; want only the other endpoint", list, err)
+			t.Errorf("after Delete: list = %+v, error = %v; want only the remaining endpoint", list, err)
 		}
 		f.emit(t, mine, certificate, 1)
 		if got := r.next(t); got.header.Get("X-Webhook-ID") != remaining.UUID {
@@ -148,7 +148,7 @@ func errorOf[T any](_ T, err error) error { return err }
 
 func errorOfRotate(_ string, _ time.Time, err error) error { return err }
 
-// The log can be filtered by event and by certificate, and counted.
+// Log filters the deliveries, and Counts counts them by status.
 func TestLogSearch(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -205,7 +205,7 @@ func TestLogSearch(t *testing.T) {
 	})
 }
 
-// The example of an event equals the body that a test of the event sends.
+// The example of an event equals the body that a test of the event sends, except for ids and times.
 func TestExamplesMatchTests(t *testing.T) {
 	t.Parallel()
 	f := open(t, dbtest.Open(t, t.TempDir(), "")).withRealClock()

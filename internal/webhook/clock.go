@@ -9,11 +9,11 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// PullBack corrects times that were set while a clock was ahead, and returns how many rows it
-// changed. A delivery that waits longer than the longest wait becomes due. An endpoint's backoff
-// ends if it is longer than the longest backoff. A lease that is longer than leaseTime is shortened
-// to leaseTime, but does not end at once, because its node may still use the lease. The clocks of two
-// nodes may differ by db.ClockTolerance.
+// PullBack corrects times that were set while a clock was ahead, and returns the number of changed
+// rows. A delivery that waits longer than the longest wait becomes due. A backoff that is longer than
+// the longest backoff ends. A lease that is longer than leaseTime is shortened to leaseTime. It does
+// not end at once, because its node may still use the lease. PullBack ignores differences of up to
+// db.ClockTolerance, because the clocks of two nodes may differ.
 func (d *Deliverer) PullBack(ctx context.Context) (n int64, err error) {
 	now := d.hooks.now()
 	longest := max(time.Duration(float64(slices.Max(d.waits))*(1+spread)), maxRetryAfter)

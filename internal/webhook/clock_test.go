@@ -8,8 +8,8 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// TestDeliveryOfAClockThatWasAheadIsPulledBack checks a delivery, a backoff and a lease that a node
-// wrote while its clock was a year ahead.
+// TestDeliveryOfAClockThatWasAheadIsPulledBack checks that PullBack corrects a delivery, a backoff and a
+// lease that a node wrote while its clock was a year ahead.
 func TestDeliveryOfAClockThatWasAheadIsPulledBack(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -31,7 +31,7 @@ func TestDeliveryOfAClockThatWasAheadIsPulledBack(t *testing.T) {
 			}
 		}
 		if leases := n.leaseDue(t); len(leases) != 0 {
-			t.Error("the endpoint was leased before its old lease ended")
+			t.Errorf("leased %d endpoints before the old lease ended, want 0", len(leases))
 		}
 		n.at = epoch.Add(leaseTime)
 		leases := n.leaseDue(t)
@@ -44,8 +44,8 @@ func TestDeliveryOfAClockThatWasAheadIsPulledBack(t *testing.T) {
 	})
 }
 
-// TestLeaseOfAnotherNodeIsNotPulledBack checks a lease of a node whose clock is a second ahead, which
-// db.ClockTolerance allows.
+// TestLeaseOfAnotherNodeIsNotPulledBack checks that PullBack does not change the lease of a node whose
+// clock is one second ahead, which is less than db.ClockTolerance.
 func TestLeaseOfAnotherNodeIsNotPulledBack(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -61,7 +61,8 @@ func TestLeaseOfAnotherNodeIsNotPulledBack(t *testing.T) {
 	})
 }
 
-// TestLongestScheduleIsNotPulledBack checks that deliveries wait as long as the schedule allows.
+// TestLongestScheduleIsNotPulledBack checks that PullBack does not change a delivery that waits almost as
+// long as the schedule allows.
 func TestLongestScheduleIsNotPulledBack(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -18,8 +18,8 @@ import (
 	"github.com/certvault/certvault/internal/webhook"
 )
 
-// A delivery conforms to the interface and to Standard Webhooks. The checks are written only from
-// the two specifications.
+// A delivery conforms to the documented interface and to Standard Webhooks. The test computes the
+// expected signatures without the code of the package.
 func TestDeliveryHasBothSignatures(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -72,16 +72,16 @@ func TestDeliveryHasBothSignatures(t *testing.T) {
 	})
 }
 
-// plainSignature returns the signature that the interface defines: the HMAC of the raw body in
-// hexadecimal. The key is the secret as the user sees it.
+// plainSignature returns the value of X-Webhook-Signature: the HMAC of the raw body in hexadecimal. The
+// key is the text of the secret, as the user sees it.
 func plainSignature(secret string, body []byte) string {
 	m := hmac.New(sha256.New, []byte(secret))
 	m.Write(body)
 	return hex.EncodeToString(m.Sum(nil))
 }
 
-// standardSignature returns the signature of Standard Webhooks: the HMAC of id, time and body. The
-// key is the bytes that the secret encodes.
+// standardSignature returns the signature of Standard Webhooks: the HMAC of the id, the time and the
+// body. The key is the decoded secret.
 func standardSignature(t *testing.T, secret string, r request) string {
 	t.Helper()
 	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, "whsec_"))
@@ -115,7 +115,7 @@ func TestCustomHeadersMustNotReplaceReserved(t *testing.T) {
 	}
 }
 
-// A retry has the same body and id as the first attempt, and a signature with its own time.
+// A retry has the same body, id and X-Webhook-Signature as the first attempt.
 func TestRetrySendsSameBody(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -135,7 +135,7 @@ func TestRetrySendsSameBody(t *testing.T) {
 		for _, again := range []request{second, third} {
 			if !bytes.Equal(again.body, first.body) || again.header.Get("Webhook-Id") != first.header.Get("Webhook-Id") ||
 				again.header.Get("X-Webhook-Signature") != first.header.Get("X-Webhook-Signature") {
-				t.Error("a retry has another body, id or X-Webhook-Signature than the first attempt")
+				t.Errorf("a retry has body %s and headers %v, want the body, id and X-Webhook-Signature of the first attempt", again.body, again.header)
 			}
 		}
 		if a := f.awaitAttempt(t, e.ID, 3); a.status != "delivered" || f.pending(t, 0) != 0 {

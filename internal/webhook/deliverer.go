@@ -15,12 +15,12 @@ import (
 const (
 	// lanes is the default of DelivererConfig.Lanes.
 	lanes = 64
-	// pollTime is the interval between two searches for due deliveries without a wake-up. It applies to
-	// retries, and to deliveries that other processes wrote.
+	// pollTime is the default of DelivererConfig.Poll. Retries that become due, and deliveries that
+	// other processes wrote, cause no wake-up, so they may wait for this time.
 	pollTime = time.Second
 	// gatherTime is the minimum time between two searches, and restTime the minimum time after a
-	// search that found deliveries. Deliveries that are committed in this time are read and
-	// recorded together. A single event is found at once.
+	// search that leased endpoints. Deliveries that are committed in this time are read and recorded
+	// together. A delivery that is committed after this time is found at once.
 	gatherTime = 5 * time.Millisecond
 	restTime   = 20 * time.Millisecond
 )
@@ -34,8 +34,7 @@ type DelivererConfig struct {
 	Waits []time.Duration
 	// Lanes is the maximum number of endpoints that are served concurrently; 0 means 64.
 	Lanes int
-	// Poll is the interval between two searches for due deliveries; 0 means 200 ms, or 1 s on
-	// PostgreSQL.
+	// Poll is the interval between two searches for due deliveries; 0 means 1 s.
 	Poll time.Duration
 	// Notify informs the owners of an endpoint about the endpoint's health, in the transaction that
 	// records the health. If Notify is nil, owners get no notices.
@@ -72,8 +71,8 @@ type Deliverer struct {
 	dispatcher, workers sync.WaitGroup
 	// freed receives a value when a lane becomes free.
 	freed chan struct{}
-	// busy counts the endpoints that are being served. unhealthy counts those that had a failure count
-	// above 0 when they were leased.
+	// busy counts the endpoints that are being served. unhealthy counts the endpoints among them that
+	// had a failure count above 0 when they were leased.
 	busy, unhealthy atomic.Int64
 	// crowded is true if the last search found no free lane, or more endpoints without failures than
 	// free lanes.
@@ -111,8 +110,8 @@ func (d *Deliverer) Start(ctx context.Context) {
 }
 
 // Stop prevents new attempts and waits for the running attempts. When ctx ends, Stop cancels the
-// running attempts; the next deliverer repeats them. Finally Stop ends leases that remain, and closes
-// the idle connections.
+// running attempts, and another deliverer repeats them. Finally, Stop ends the remaining leases and
+// closes idle connections.
 func (d *Deliverer) Stop(ctx context.Context) {
 	if d.stopSoft == nil {
 		return
@@ -161,10 +160,10 @@ func (d *Deliverer) dispatch() {
 }
 
 // scan leases endpoints with due deliveries and serves each endpoint in its own lane. Endpoints
-// with a failure count above 0 use at most half of the lanes, so that a large number of
-// unresponsive endpoints does not delay the others. If no such endpoint is being served and more
-// than one lane is free, scan reserves one lane for such an endpoint, so that an endpoint that
-// works again is detected.
+// with a failure count above 0 are unhealthy. They use at most half of the lanes, so that many
+// unresponsive endpoints do not delay healthy endpoints. If no unhealthy endpoint is being served and
+// more than one lane is free, scan reserves one lane for an unhealthy endpoint. Otherwise an endpoint
+// that works again would not be detected.
 func (d *Deliverer) scan(ctx context.Context) (leased int, err error) {
 	free, unhealthy := d.lanes-int(d.busy.Load()), int(d.unhealthy.Load())
 	if free <= 0 {

@@ -30,24 +30,23 @@ type Event struct {
 	Status         string
 	FullName       string
 	IssueDate      string
-	// FailureCode and FailureMessage belong to a failed certificate, Reason to a revoked certificate or
-	// a rejected application.
+	// FailureCode and FailureMessage are set for a failed certificate. Reason is set for a revoked
+	// certificate and for a rejected application.
 	FailureCode, FailureMessage, Reason string
 	// ExpiresOn is the last day of validity, or "".
 	ExpiresOn string
-	// Replaces is the certificate that this one is made to replace, and ReplacedBy the one that replaced
-	// it. They are nil for most certificates.
+	// Replaces is the certificate that this certificate replaces, or nil. ReplacedBy is the certificate
+	// that replaced this certificate, or nil.
 	Replaces, ReplacedBy *Link
 }
 
-// Link is another certificate of the institution.
+// Link identifies another certificate of the institution.
 type Link struct {
 	UUID        string `json:"uuid"`
 	ReferenceID string `json:"reference_id"`
 }
 
-// payload is the body of a delivery. The fields that the interface guarantees to every receiver
-// come first; additional fields follow.
+// payload is the body of a delivery.
 type payload struct {
 	Event            Name     `json:"event"`
 	WebhookID        string   `json:"webhook_id,omitempty"`
@@ -74,7 +73,7 @@ type payload struct {
 	Test bool `json:"test,omitempty"`
 }
 
-// expiresOn sets the last day of validity of an example, whose issue date is a year earlier.
+// expiresOn sets the last day of validity of an example, and an issue date one year earlier.
 func (p *payload) expiresOn(at time.Time) {
 	day := at.UTC().Format(time.DateOnly)
 	p.ExpiresOn, p.IssueDate = &day, at.UTC().AddDate(-1, 0, 0).Format(time.DateOnly)
@@ -85,10 +84,9 @@ type failure struct {
 	Message string `json:"message"`
 }
 
-// EmitTx writes events, and a delivery with its final body for each subscribed endpoint of their
-// institutions. EmitTx writes the events and the deliveries in the transaction of the change, so that
-// either all of them are committed or none. Paused and switched-off endpoints get deliveries too, which
-// wait until the endpoint is active again.
+// EmitTx writes events, and for each event a delivery to each subscribed endpoint of its institution. It
+// uses the transaction of the change, so that the change, the events and the deliveries are committed
+// together. A delivery to a paused or switched-off endpoint waits until the endpoint is active again.
 func (s *Service) EmitTx(ctx context.Context, tx *db.Tx, events ...Event) error {
 	var list []newDelivery
 	for some := range slices.Chunk(events, emitBatch) {
@@ -137,7 +135,7 @@ func insertEventsTx(ctx context.Context, tx *db.Tx, events []Event) ([]newDelive
 		fmt.Fprintf(&values, "(%s)", db.Placeholders(len(args)+1, columns))
 		args = append(args, payloads[i].EventID, e.InstitutionID, e.CertificateID, string(e.Name), string(body), db.Micros(e.OccurredAt))
 	}
-	// The count saves a query for institutions without endpoints, which are the majority.
+	// The count saves a query for each institution without endpoints.
 	rows, err := tx.QueryContext(ctx, `
 		INSERT INTO webhook_events (uuid, institution_id, certificate_id, name, payload, occurred_at) VALUES `+values.String()+`
 		RETURNING id, uuid, (SELECT count(*) FROM webhook_endpoints WHERE institution_id = webhook_events.institution_id)`, args...)

@@ -9,7 +9,7 @@ import (
 	"github.com/certvault/certvault/internal/webhook"
 )
 
-// Many events in one call go to the subscribers of their own name and institution, each event once.
+// One call with many events delivers each event once to each subscribed endpoint of its institution.
 func TestManyEventsAtOnce(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -37,7 +37,7 @@ func TestManyEventsAtOnce(t *testing.T) {
 		}
 		for name, want := range map[string]int{"every": n, "expired": n / 2, "revoked": 0, "other": n} {
 			e := endpoints[name]
-			// The body has the event that the delivery refers to, and the endpoint that gets it.
+			// The body contains the ids of the event and of the endpoint.
 			var right int
 			if err := d.QueryRowContext(t.Context(), `
 				SELECT count(DISTINCT e.id) FROM webhook_deliveries d JOIN webhook_events e ON e.id = d.event_id
@@ -50,10 +50,10 @@ func TestManyEventsAtOnce(t *testing.T) {
 			}
 		}
 		if got := f.count(t, "webhook_deliveries"); got != n+n/2+n {
-			t.Errorf("%d deliveries, want %d", got, n+n/2+n)
+			t.Errorf("got %d deliveries, want %d", got, n+n/2+n)
 		}
 		if got := f.count(t, "webhook_events"); got != 3*n {
-			t.Errorf("%d events, want %d", got, 3*n)
+			t.Errorf("got %d events, want %d", got, 3*n)
 		}
 	})
 }

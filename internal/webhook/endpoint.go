@@ -28,14 +28,14 @@ const (
 type Status string
 
 const (
-	// Active endpoints receive every event that they subscribe to.
+	// Active endpoints receive the events that they subscribe to.
 	Active Status = "active"
-	// Paused endpoints were stopped by their institution; their events wait.
+	// Paused endpoints were stopped by the institution. Deliveries wait until the endpoint is resumed.
 	Paused Status = "paused"
-	// SwitchedOff endpoints were stopped by the vault; their events wait.
+	// SwitchedOff endpoints were stopped by the vault. Deliveries wait until the endpoint is resumed.
 	SwitchedOff Status = "switched_off"
-	// The database also has the status "deleted". Queries hide such endpoints, and the sweep removes
-	// their data in batches.
+	// The database also has the status "deleted". Queries ignore deleted endpoints until the sweep
+	// removes them.
 )
 
 // Endpoint is the URL of an institution's server that receives the institution's events.
@@ -62,7 +62,7 @@ type Endpoint struct {
 	// the receiver requested a pause with Retry-After.
 	BreakerOpen  bool
 	BackoffUntil *time.Time
-	// OverlapUntil is the time until which the secret before the last rotation also signs. Promoted
+	// OverlapUntil is the time until which deliveries are also signed with the previous secret. Promoted
 	// reports whether the new secret is already the key of X-Webhook-Signature.
 	OverlapUntil *time.Time
 	Promoted     bool
@@ -72,9 +72,9 @@ type Endpoint struct {
 
 // Create creates an endpoint and returns its signing secret: "whsec_" and the base64 of 32 random
 // bytes, as Standard Webhooks defines. The headers are added to each delivery. Create refuses
-// unknown events, invalid or reserved headers, and a URL that is longer than 2,048 bytes, has no
-// scheme http or https, has no host, or has a user name. Create does not check the address of the
-// host, nor whether http is allowed for it: the node that sends a delivery checks the address each time.
+// unknown events, and invalid or reserved headers. The URL must have the scheme http or https, a host,
+// no user name, and at most 2,048 bytes. Create does not check whether the address of the host is
+// allowed, because the node that sends a delivery checks the address each time.
 func (s *Service) Create(ctx context.Context, institutionID int64, rawURL string, events []Name, headers ...Header) (*Endpoint, string, error) {
 	return s.CreateNamed(ctx, institutionID, "", rawURL, events, headers...)
 }

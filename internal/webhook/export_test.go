@@ -2,8 +2,8 @@ package webhook
 
 import "context"
 
-// CountDue returns the number of endpoints with due deliveries, without leasing them. The numbers
-// of healthy and of failing endpoints are each limited to the number of lanes.
+// CountDue returns the number of endpoints with due deliveries, without leasing them. It counts at most
+// as many healthy and as many unhealthy endpoints as there are lanes.
 func (d *Deliverer) CountDue(ctx context.Context) (int, error) {
 	n := 0
 	for _, unhealthy := range []bool{true, false} {

@@ -28,7 +28,7 @@ import (
 	"github.com/certvault/certvault/internal/webhook"
 )
 
-// Each behaviour of a receiver leads to the expected state of the delivery.
+// TestReceiverBehaviours checks the recorded attempt for each behaviour of a receiver.
 func TestReceiverBehaviours(t *testing.T) {
 	t.Parallel()
 	var redirected atomic.Int64
@@ -103,10 +103,10 @@ func TestReceiverBehaviours(t *testing.T) {
 				t.Errorf("attempt = %+v, want %+v", got, tc.want)
 			}
 			if got.responseBody != tc.body {
-				t.Errorf("logged response body = %.100q, which is not the expected body", got.responseBody)
+				t.Errorf("logged response body = %.100q, want %.100q", got.responseBody, tc.body)
 			}
 			if got.code == 0 && got.failure == "" || strings.Contains(got.failure, "127.0.0.1") || strings.Contains(got.failure, "10.0.0.1") {
-				t.Errorf("logged error = %q, want a text without the address, which is not empty if there was no response", got.failure)
+				t.Errorf("logged error = %q, want a text without the address, and not an empty text if there was no response", got.failure)
 			}
 			if redirected.Load() != 0 {
 				t.Error("a redirect was followed")
@@ -122,7 +122,8 @@ func receiverURL(handler http.HandlerFunc) func(t *testing.T) string {
 	}
 }
 
-// writeAndReset writes raw bytes and resets the connection.
+// writeAndReset writes raw bytes and closes the connection. If there are no bytes, it resets the
+// connection.
 func writeAndReset(t *testing.T, w http.ResponseWriter, text string) {
 	t.Helper()
 	h, ok := w.(http.Hijacker)
@@ -145,7 +146,7 @@ func writeAndReset(t *testing.T, w http.ResponseWriter, text string) {
 	_ = conn.Close()
 }
 
-// unusedURL returns a URL on which no server listens.
+// unusedURL returns a URL with a port on which no server listens.
 func unusedURL(t *testing.T) string {
 	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -158,8 +159,8 @@ func unusedURL(t *testing.T) string {
 
 var rootsMu sync.Mutex
 
-// tlsReceiver creates a certificate with the given lifetime, adds it to pool, and returns a function that
-// starts a receiver with this certificate.
+// tlsReceiver creates a certificate that expires after the given lifetime, and adds it to pool. It
+// returns a function that starts a receiver with this certificate.
 func tlsReceiver(t *testing.T, pool *x509.CertPool, lifetime time.Duration) func(t *testing.T) string {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -243,8 +244,8 @@ func TestRetryAfterAppliesToEndpoint(t *testing.T) {
 	}
 }
 
-// pipe returns a transport to a receiver in memory, which works with simulated time. It calls serve
-// with each connection.
+// pipe returns a transport that calls serve with the other end of each connection. The connections are
+// in memory, because synctest does not work with network connections.
 func pipe(t *testing.T, serve func(conn net.Conn)) *http.Transport {
 	t.Helper()
 	var wg sync.WaitGroup
@@ -329,6 +330,6 @@ func TestStaleConnectionIsRetried(t *testing.T) {
 	}
 	var failed int
 	if err := f.db.QueryRowContext(t.Context(), `SELECT count(*) FROM webhook_attempts WHERE outcome <> 'delivered'`).Scan(&failed); err != nil || failed != 0 {
-		t.Errorf("%d attempts at endpoint %d failed, want 0; error = %v", failed, e.ID, err)
+		t.Errorf("%d attempts for endpoint %d failed, want 0; error = %v", failed, e.ID, err)
 	}
 }

@@ -26,7 +26,7 @@ const (
 	hidden = "(hidden)"
 )
 
-// reserved are the headers that Certvault or the connection sets. Headers that begin with
+// reserved are the headers that Certvault or the HTTP transport uses. Headers that begin with
 // x-webhook- or webhook- are reserved too.
 var reserved = map[string]bool{
 	"accept": true, "accept-encoding": true, "connection": true, "content-encoding": true, "content-length": true, "content-type": true,
@@ -57,12 +57,12 @@ func checkHeaders(bad *fault.Fields, list []Header) {
 	}
 }
 
-// maxLogged is the maximum size in the log of a request's headers, of a response's headers and of a
-// response's body, in bytes.
+// maxLogged is the maximum size in bytes of each of these parts in the log of an attempt: the request
+// headers, the response headers and the response body.
 const maxLogged = 4 << 10
 
-// logged returns headers as JSON for the log, without the values of custom headers. Headers that
-// exceed maxLogged are omitted.
+// logged returns headers as JSON for the log, without the values of custom headers. If the headers have
+// more than maxLogged bytes, some headers are omitted.
 func logged(h http.Header, custom []Header) (string, error) {
 	if len(custom) > 0 {
 		h = h.Clone()

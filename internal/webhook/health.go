@@ -15,10 +15,10 @@ const (
 	// breakAfter is the number of counted failures that opens an endpoint's breaker. A success, or a
 	// response that is not counted, resets the count.
 	breakAfter = 10
-	// maxOpening is the longest time for which the breaker stays open before it allows one attempt,
-	// unless the first wait is longer.
+	// maxOpening is the longest time for which the breaker stays open before it allows one attempt. If
+	// the first wait of the schedule is longer, that wait is the longest time.
 	maxOpening = 5 * time.Minute
-	// maxRetryAfter is the longest time for which a receiver can postpone a delivery.
+	// maxRetryAfter is the longest time for which a receiver can postpone a delivery with Retry-After.
 	maxRetryAfter = 24 * time.Hour
 	// spread is the maximum fraction by which a wait is randomly longer or shorter, so that deliveries
 	// that failed together are not retried together.
@@ -44,10 +44,10 @@ const (
 	Untrusted Outcome = "tls"
 	// Unresolved means that the lookup of the host name failed.
 	Unresolved Outcome = "dns"
-	// Blocked means that the guard against private addresses refused the connection.
+	// Blocked means that package safehttp refused the address.
 	Blocked Outcome = "blocked"
-	// Broken means any other error: the connection broke, the response is not HTTP, or the URL is
-	// unusable.
+	// Broken means any other error, such as a closed connection, a response that is not HTTP, or an
+	// invalid URL.
 	Broken Outcome = "broken"
 )
 
@@ -75,8 +75,8 @@ func schedule(waits []time.Duration) health {
 	return health{waits: waits, first: waits[0], longest: max(waits[0], maxOpening)}
 }
 
-// counts reports whether the breaker counts an outcome. The breaker counts outcomes that show that
-// a receiver is down or overloaded. A response with status 500 concerns one delivery only.
+// counts reports whether the breaker counts the result as a failure of the receiver. It does not count
+// the status 500, because it may concern only one delivery.
 func (r *result) counts() bool {
 	switch r.outcome {
 	case TimedOut, Unreachable, Untrusted:
@@ -148,7 +148,7 @@ func (h *health) close() {
 // halfOpen reports whether the next attempt decides whether the breaker closes.
 func (h *health) halfOpen() bool { return h.openings > 0 }
 
-// inBackoff reports whether nothing may be sent at the time now.
+// inBackoff reports whether the endpoint must not receive deliveries at the time now.
 func (h *health) inBackoff(now time.Time) bool { return h.gone || now.Before(h.backoffUntil) }
 
 // verdict is the new state of a delivery after an attempt.
@@ -171,8 +171,8 @@ func (h *health) verdictOf(r *result, now time.Time) verdict {
 		// The delivery stays pending until the endpoint is resumed.
 		return verdict{status: DeliveryPending, tries: d.tries, due: now}
 	case r.probe && h.halfOpen():
-		// While the breaker is open, a failed probe does not count as a try of its delivery. The
-		// next probe sends another delivery.
+		// A failed probe that leaves the breaker open does not count as a try of the delivery. The next
+		// probe sends another delivery if one is due.
 		return verdict{status: DeliveryPending, tries: d.tries, due: h.backoffUntil}
 	case d.tries >= len(h.waits):
 		return verdict{status: DeliveryExhausted, tries: d.tries + 1}

@@ -16,7 +16,7 @@ import (
 	"github.com/certvault/certvault/internal/web/page"
 )
 
-// Verdicts about a certificate. They are also class names in the style.
+// Verdicts about a certificate. They are also class names in the style sheet.
 const (
 	valid     = "valid"
 	revoked   = "revoked"
@@ -35,7 +35,7 @@ type certificateView struct {
 	Profile *account.PublicProfile
 	// Verdict combines the record and the checks, as on public pages.
 	Verdict string
-	// FileRan and SignatureRan report which checks ran.
+	// FileRan and SignatureRan report whether the checks of the file and of the signature ran.
 	FileRan, SignatureRan bool
 	// Approved and Withdrawn are the times of approval and revocation in the format of templates,
 	// or nil.
@@ -172,9 +172,9 @@ type holderPage struct {
 	Label, Expires, Text string
 	Public               bool
 	Today                string
-	// Account reports whether the page is part of an account. On any other page, Invite asks a
-	// visitor without a session to create an account, and More is the link to the other
-	// certificates of the mail.
+	// Account reports whether the page is part of an account. Invite and More are not set in an
+	// account. Invite asks a visitor without a session to create an account. More is the path of the
+	// page with all certificates of the mail, or "" if there is only one.
 	Account bool
 	Invite  *invitation
 	More    string
@@ -319,23 +319,23 @@ func (p *Pages) createShare(w http.ResponseWriter, r *http.Request) error {
 	return h.view.Redirect(w, r, h.view.Reader(r).Link(h.base), "")
 }
 
-// shareCookie contains the secret of a new share link, of which the vault stores only the hash. The
-// page of the certificate shows the link once. The secret must not be in the page's address, which
-// the browser keeps in its history.
+// shareCookie contains the secret of a new share link, which the page of the certificate shows once.
+// The vault stores only the hash of the secret. The secret must not be in the address of the page,
+// because the browser keeps the address in its history.
 const (
 	shareCookie = "__Host-share"
 	shareTime   = time.Minute
 )
 
-// setShareCookie stores a secret for a limited time, or deletes it if the time is negative.
+// setShareCookie sets shareCookie for a limited time, or deletes the cookie if the time is negative.
 func setShareCookie(w http.ResponseWriter, secret string, limit time.Duration) {
 	http.SetCookie(w, &http.Cookie{
 		Name: shareCookie, Value: secret, Path: "/", MaxAge: int(limit.Seconds()), Secure: true, HttpOnly: true, SameSite: http.SameSiteLaxMode,
 	})
 }
 
-// newLink returns the new share link in the cookie of a request and deletes the cookie. It returns
-// "" if there is no cookie, or if its link does not belong to the certificate.
+// newLink returns the new share link of a certificate from the cookie of a request, and deletes the
+// cookie. It returns "" if there is no cookie, or if the cookie has no valid link to the certificate.
 func (p *Pages) newLink(w http.ResponseWriter, r *http.Request, c *cert.Certificate) (string, error) {
 	cookie, err := r.Cookie(shareCookie)
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"github.com/certvault/certvault/internal/web/page"
 )
 
-// walletPage returns the data of the page that adds a certificate to a wallet. The error is errNoFile
-// if the certificate is not approved.
+// walletPage returns the certificate of a request, and the data of the page that adds the certificate to
+// a wallet. The error is errNoFile if the certificate is not approved.
 func (p *Pages) walletPage(r *http.Request) (*holding, *page.ToWallet, error) {
 	h, err := p.holdingOf(r)
 	if err != nil {
@@ -31,7 +31,7 @@ func (p *Pages) wallet(w http.ResponseWriter, r *http.Request) error {
 	return h.view.Draw(w, r, http.StatusOK, "wallet_add.html", t)
 }
 
-// offerToWallet creates a wallet offer, and redirects to the page, which shows the offer.
+// offerToWallet creates a wallet offer, and redirects to the wallet page, which shows the offer.
 func (p *Pages) offerToWallet(w http.ResponseWriter, r *http.Request) error {
 	h, t, err := p.walletPage(r)
 	if err != nil {

@@ -32,7 +32,7 @@ func (p *Pages) addAddress(w http.ResponseWriter, r *http.Request) error {
 func (p *Pages) removeAddress(w http.ResponseWriter, r *http.Request) error {
 	err := p.People.RemoveAddress(r.Context(), p.session(r), r.PostFormValue("address"))
 	if fault.Is(err, fault.NotFound) {
-		err = nil // a second click
+		err = nil // the form was submitted twice
 	}
 	return p.finishChange(w, r, "further_removed", err)
 }

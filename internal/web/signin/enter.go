@@ -81,8 +81,8 @@ func (p *Pages) linkPage(w http.ResponseWriter, r *http.Request) error {
 	return p.draw(w, r, "link.html", linkForm{Email: proof.Email})
 }
 
-// invalidLink shows that a link is not valid, and how to get a new link, if err is
-// identity.ErrLink. It returns any other error.
+// invalidLink shows the page for a link that is not valid if err is identity.ErrLink. It returns any
+// other error.
 func (p *Pages) invalidLink(w http.ResponseWriter, r *http.Request, err error) error {
 	if !errors.Is(err, identity.ErrLink) {
 		return err
@@ -121,8 +121,8 @@ func (p *Pages) code(w http.ResponseWriter, r *http.Request) error {
 	return p.finishSignIn(w, r, e, form.Next)
 }
 
-// notPending redirects to the sign-in page if err is identity.ErrNoSession: no session waits for a
-// second factor. It returns any other error.
+// notPending redirects to the sign-in page if err is identity.ErrNoSession, because no session waits for
+// a second factor. It returns any other error.
 func (p *Pages) notPending(w http.ResponseWriter, r *http.Request, err error) error {
 	if !errors.Is(err, identity.ErrNoSession) {
 		return err
@@ -138,7 +138,7 @@ func (p *Pages) signOut(w http.ResponseWriter, r *http.Request) error {
 	return p.view.Redirect(w, r, p.view.Reader(r).Link("/sign-in"), "signed_out")
 }
 
-// passkeyResponse is the response of a passkey, as the page's module sends it.
+// passkeyResponse is the response of a passkey, as signin.js sends it.
 type passkeyResponse struct {
 	Ceremony string          `json:"ceremony"`
 	Response json.RawMessage `json:"response"`
@@ -179,7 +179,7 @@ func (p *Pages) passkey(w http.ResponseWriter, r *http.Request) error {
 	return writeLocation(w, startPage(&e.Session, resp.Next))
 }
 
-// writeLocation writes the address that the module must open.
+// writeLocation writes the address of the page that signin.js must open.
 func writeLocation(w http.ResponseWriter, address string) error {
 	return web.WriteJSON(w, http.StatusOK, map[string]string{"location": address})
 }

@@ -32,7 +32,7 @@ const (
 	password = "correct horse"
 )
 
-// harness holds the pages in their middleware, and a vault whose queue is running.
+// harness is a vault with a running queue, and the handler of the pages with its middleware.
 type harness struct {
 	*vaulttest.Vault
 
@@ -57,7 +57,7 @@ func newHarness(tb testing.TB) *harness {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	// As in the server, these pages get only the requests below their prefixes.
+	// As in the server, the pages get only the requests below their prefixes.
 	mounted := http.NewServeMux()
 	for _, prefix := range Prefixes {
 		mounted.Handle(prefix, inner)

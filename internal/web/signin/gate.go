@@ -39,8 +39,7 @@ func setCookie(w http.ResponseWriter, name, value string, life time.Duration) {
 	})
 }
 
-// SetSession sets the cookies of a new session. Other surfaces call it after a sign-in with a link of
-// their own.
+// SetSession sets the cookies of a new session. Other packages call it after they sign a person in.
 func (p *Pages) SetSession(w http.ResponseWriter, e *identity.Entry) {
 	// The cookie must not expire before the vault ends the session.
 	setCookie(w, sessionCookie, e.Secret, identity.SessionLife)
@@ -49,7 +48,7 @@ func (p *Pages) SetSession(w http.ResponseWriter, e *identity.Entry) {
 	}
 }
 
-// Origin returns the origin of a request, for surfaces with their own sign-in links.
+// Origin returns the origin of a request. It is for other packages that sign a person in.
 func (*Pages) Origin(r *http.Request) identity.Origin { return origin(r) }
 
 func clearSession(w http.ResponseWriter) { setCookie(w, sessionCookie, "", -time.Second) }
@@ -86,8 +85,8 @@ func (p *Pages) Session(r *http.Request) (*identity.Session, error) {
 }
 
 // Person returns the session of the signed-in person and reports whether there is one. If the
-// session cannot be read, Person records the error and reports false. Pages that are also for
-// visitors who are not signed in therefore do not fail.
+// session cannot be read, Person records the error and reports false, so that pages for all visitors
+// do not fail.
 func (p *Pages) Person(r *http.Request) (*identity.Session, bool) {
 	s, err := p.Session(r)
 	if err != nil && !errors.Is(err, identity.ErrNoSession) {
@@ -96,8 +95,8 @@ func (p *Pages) Person(r *http.Request) (*identity.Session, bool) {
 	return s, err == nil
 }
 
-// SignedIn returns the signed-in person, or false. Unlike Person, it does not record that the session
-// was used.
+// SignedIn returns the signed-in person and reports whether there is one. Unlike Person, it does not
+// store the use of the session.
 func (p *Pages) SignedIn(r *http.Request) (identity.Person, bool) {
 	from := origin(r)
 	if from.Session == "" {
@@ -122,8 +121,8 @@ func ReaderOf(s *identity.Session, ok bool) *page.Person {
 	return &page.Person{Name: s.Person.Name, Email: s.Person.Email, Language: s.Person.Language, Member: s.Person.Member, Operator: s.Person.Operator}
 }
 
-// CheckSession returns identity.ErrNoSession if the session of a request has ended since the
-// request began, and nil if the session is still valid.
+// CheckSession reads the session of a request again. It returns identity.ErrNoSession if the session
+// has ended, and nil if the session is still valid.
 func (p *Pages) CheckSession(r *http.Request) error {
 	return p.People.CheckSession(r.Context(), origin(r))
 }
@@ -143,9 +142,8 @@ func (p *Pages) Require(f web.Func) web.Func {
 	}
 }
 
-// RequireRecent returns a handler that calls f for a signed-in person after a recent sign-in or
-// confirmation, and otherwise redirects to the confirmation. It redirects other visitors to the
-// sign-in.
+// RequireRecent is like Require, but redirects a signed-in person to the confirmation if the last
+// sign-in or confirmation is not recent.
 func (p *Pages) RequireRecent(f web.Func) web.Func {
 	return p.requireConfirmation((*identity.Session).Recent, f)
 }
@@ -165,9 +163,9 @@ func (p *Pages) requireConfirmation(recent func(s *identity.Session, now time.Ti
 	})
 }
 
-// redirectBackAfter redirects to the path via. The page at via leads back to the requested page, or
-// to the page of the submitted form. A client that prefers JSON gets the status 403 with the
-// address instead.
+// redirectBackAfter redirects to the path via. The parameter next is the address of the requested page,
+// or of the page with the submitted form, so that the page at via can redirect back. A client that
+// prefers JSON gets the status 403 and the address instead of a redirect.
 func (p *Pages) redirectBackAfter(w http.ResponseWriter, r *http.Request, via string) error {
 	next := r.URL.RequestURI()
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
@@ -182,7 +180,7 @@ func (p *Pages) redirectBackAfter(w http.ResponseWriter, r *http.Request, via st
 	return p.view.Redirect(w, r, pathWith(via, "next", Local(next)), "")
 }
 
-// pathWith returns a path with a parameter, unless its value is empty.
+// pathWith returns a path with a query parameter, or only the path if the value is empty.
 func pathWith(path, name, value string) string {
 	if value == "" {
 		return path

@@ -23,8 +23,8 @@ type security struct {
 	Addresses []account.Address
 	// PasskeysSupported reports whether browsers support passkeys for this vault.
 	PasskeysSupported bool
-	// Name is the person's name or the submitted name. Email and Further are the submitted addresses: the new
-	// main address, and a further one.
+	// Name is the person's name or the submitted name. Email is the submitted new main address, and
+	// Further the submitted further address.
 	Name, Email, Further string
 }
 
@@ -256,8 +256,8 @@ func (f *confirmForm) target() string {
 	return "/account/security"
 }
 
-// confirmLink mails a link that signs the person in again. The page offers the link to a person
-// without a password.
+// confirmLink mails a link that signs the person in again. The confirmation page has the form for the
+// link only if the person has no password.
 func (p *Pages) confirmLink(w http.ResponseWriter, r *http.Request) error {
 	f, err := p.confirmForm(r)
 	if err != nil {

@@ -4,8 +4,8 @@
 // show a page, they use this package to check whether a person is signed in, and whether the sign-in is
 // recent.
 //
-// A GET request changes nothing, because programs follow the links in a mail before a person does.
-// A mailed link leads to a page with a form, which the person must submit.
+// A mailed link opens a page with a form, which the person must submit. A GET request does not make the
+// link invalid, because programs may open the links of a mail before the person does.
 package signin
 
 import (
@@ -35,7 +35,7 @@ var Assets embed.FS
 type Pages struct {
 	Site   *page.Site
 	People *identity.Service
-	// Limit counts the requests of each address.
+	// Limit counts the requests of each client address.
 	Limit *limit.Counter
 	Now   func() time.Time
 
@@ -117,7 +117,7 @@ func (p *Pages) Handler() (http.Handler, error) {
 	return web.Throttled(p.Limit, p.view.Render, web.SameOrigin(p.view.Render, web.Routes(mux, p.view.Render))), nil
 }
 
-// Patterns returns the routes of Handler.
+// Patterns returns the patterns of all routes. Call Handler first.
 func (p *Pages) Patterns() []string { return p.patterns }
 
 // limited limits the size of the body and parses a form before the handler runs. It prevents

@@ -36,7 +36,7 @@ func TestSignUpSignOutAndSignIn(t *testing.T) {
 	b.checkRedirect("requesting a link", b.post("/sign-up?lang=de", "email", address), "/sign-up/sent?lang=de")
 	b.checkPage("link requested", b.get("/sign-up/sent"), http.StatusOK, "We have sent you a link")
 	link := b.mailedLink()
-	// A person can use the link even after programs have followed it.
+	// The link stays valid after GET requests, because programs may open it before the person does.
 	for range 3 {
 		w := b.get(link)
 		b.checkPage("the link", w, http.StatusOK, "Complete your account", address)
@@ -54,11 +54,11 @@ func TestSignUpSignOutAndSignIn(t *testing.T) {
 	b.checkPage("signed out", b.get("/sign-in"), http.StatusOK, "You are signed out.")
 	for from, to := range map[string]string{"/sign-in": "/sign-up", "/sign-up": "/sign-in"} {
 		if body := b.get(from + "?next=%2Faccount%2Fapply%2Fa%2Fb&lang=de").Body.String(); !strings.Contains(body, `href="`+to+`?next=%2faccount%2fapply%2fa%2fb&amp;lang=de"`) {
-			t.Errorf("the link from %s to %s loses the next page", from, to)
+			t.Errorf("the link from %s to %s lacks the parameter next", from, to)
 		}
 	}
 	if body := b.get("/sign-up?lang=de").Body.String(); !strings.Contains(body, `<a class="enter" href="/sign-in?lang=de">Anmelden</a>`) {
-		t.Error("the page for signing up has no link to the sign-in")
+		t.Error("the sign-up page has no link to the sign-in page")
 	}
 	for _, path := range []string{"/sign-in", "/sign-in/sent", "/sign-in/link/none"} {
 		if strings.Contains(b.get(path).Body.String(), `class="enter"`) {
@@ -139,8 +139,8 @@ func TestResetListsPasskeys(t *testing.T) {
 	}
 }
 
-// TestManyLinkRequestsGetTheSameResponse checks that the response to a request for a link stays the
-// same after many requests, so that other people cannot lock a person out of mailed links.
+// TestManyLinkRequestsGetTheSameResponse checks that no request for a link is refused after many
+// requests for the same address, because other people may have made those requests.
 func TestManyLinkRequestsGetTheSameResponse(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -268,7 +268,7 @@ func TestSecurityPageChangesAccount(t *testing.T) {
 	b.checkPage("the link to the further address", b.get(link), http.StatusOK, "Confirm another address", "ada@work.example")
 	b.checkRedirect("using the link", b.post(link), "/account/security")
 	b.checkPage("after the addition", b.get("/account/security"), http.StatusOK, "The address was added.", "ada@work.example")
-	for range 2 { // a second click
+	for range 2 { // the form may be submitted twice
 		b.checkRedirect("removing the address", b.post("/account/security/addresses/remove", "address", "ada@work.example"), "/account/security")
 	}
 	if w := b.get("/account/security"); strings.Contains(w.Body.String(), "ada@work.example") {
@@ -287,7 +287,7 @@ func TestResponsesDoNotRevealAccounts(t *testing.T) {
 		var responses []string
 		for _, email := range []string{"known@example.org", "other@example.org"} {
 			b := h.browser()
-			// Eight requests exceed the rate limit, so the refusals are compared too.
+			// Eight wrong passwords exceed the rate limit, so the refusals are compared too.
 			for range 8 {
 				w := b.post(path, append([]string{"email", email}, fields...)...)
 				w.Header().Del("X-Request-Id")
@@ -413,7 +413,7 @@ func TestPasskeyResponsesAreJSON(t *testing.T) {
 	}
 	w := post("/sign-in/passkey/options", "{}")
 	if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), `"userVerification":"required"`) || !strings.Contains(w.Body.String(), `"rpId":"vault.example"`) {
-		t.Errorf("the options of a ceremony: status = %d, want 200, the host as rpId, and required user verification: %s", w.Code, w.Body)
+		t.Errorf("the options of a ceremony: status = %d, want 200; body %s, want the host as rpId and userVerification required", w.Code, w.Body)
 	}
 	for _, body := range []string{"", "{}", "[]", `{"ceremony":"x","response":{}}`} {
 		if w := post("/sign-in/passkey", body); w.Code < 400 || w.Code >= 500 || w.Header().Get("Content-Type") != "application/json" || b.cookies[sessionCookie] != "" {
@@ -450,7 +450,7 @@ func TestRecentSignInExpires(t *testing.T) {
 	if reached != 1 || w.Header().Get("Location") != "/account/confirm?next="+url.QueryEscape("/panel/x?a=b") {
 		t.Errorf("the handler was called %d times, want 1; then status %d, Location %q, want a redirect to the confirmation", reached, w.Code, w.Header().Get("Location"))
 	}
-	// A form may be submitted for less than half an hour after the sign-in.
+	// A form is accepted 10 minutes after the sign-in, but not after 30 minutes.
 	accepted := 0
 	slow := h.pages.WithSession(web.Handler(web.WriteJSONError, h.pages.RequireRecentForSubmit(func(http.ResponseWriter, *http.Request) error {
 		accepted++

@@ -24,10 +24,9 @@ import (
 	"github.com/certvault/certvault/internal/keyring"
 )
 
-// BenchmarkRedeem redeems offers over HTTP as a wallet does: it fetches the offer, requests an access
-// token and a nonce, and requests the credential in JSON-LD. Several wallets work at the same time. The
-// offers are made before the measurement. Each wallet has one key, and the time includes the signing of
-// its proofs.
+// BenchmarkRedeem redeems offers over HTTP. Several wallets work concurrently. For each offer, a wallet
+// fetches the offer, an access token, a nonce and the credential in JSON-LD. The offers are created
+// before the measurement, which includes the signing of the proofs.
 func BenchmarkRedeem(b *testing.B) {
 	for name, open := range map[string]func() *db.DB{
 		"sqlite":   func() *db.DB { return dbtest.SQLite(b) },

@@ -185,7 +185,8 @@ func (a *API) credential(w http.ResponseWriter, r *http.Request, i *account.Inst
 	if err != nil {
 		return err
 	}
-	// A credential in JSON-LD is an object, one in another format is a string (A.1.2.3, A.1.1.3, A.3.3).
+	// A credential in JSON-LD is an object. A credential in any other format is a string (A.1.2.3,
+	// A.1.1.3, A.3.3).
 	value := json.RawMessage(text)
 	if f != issuer.FormatVC {
 		if value, err = json.Marshal(text); err != nil {

@@ -1,7 +1,7 @@
 // Package wallet owns the addresses that wallets and verifiers of credentials use: the DID documents
 // and status lists of institutions, and the issuing of credentials to wallets (OpenID for Verifiable
-// Credential Issuance 1.0). Clients are programs, including scripts of other websites, so responses are
-// JSON and readable by every origin. The handlers use no cookies.
+// Credential Issuance 1.0). Clients are programs, including scripts of other websites. Therefore errors
+// are JSON, and scripts of every origin can read the responses. The handlers use no cookies.
 package wallet
 
 import (
@@ -33,20 +33,21 @@ func Owns(path string) bool {
 	return slices.ContainsFunc(prefixes, func(prefix string) bool { return path == prefix || strings.HasPrefix(path, prefix+"/") })
 }
 
-// API serves the addresses.
+// API serves the routes of this package.
 type API struct {
 	Issuer *issuer.Service
-	// Limit counts the requests of each address.
+	// Limit counts the requests of each client address.
 	Limit *limit.Counter
 
 	patterns []string
 }
 
 const (
-	// documentAge is the time in seconds for which a DID document may be cached. A new key signs at
-	// once, so a verifier with an older document cannot check its signatures for this time.
+	// documentAge is the time in seconds for which a document with keys or metadata may be cached. A
+	// new key is used at once. A verifier with a cached document cannot check the signatures of the new
+	// key until the document expires.
 	documentAge = "60"
-	// maxBody is the maximum size of a request in bytes: a wallet sends a proof of possession.
+	// maxBody is the maximum size of the body of a request in bytes.
 	maxBody = 64 << 10
 )
 
@@ -141,8 +142,8 @@ func (a *API) issuerMetadata(w http.ResponseWriter, r *http.Request, i *account.
 	return nil
 }
 
-// status writes a status list (Bitstring Status List 1.0), or the same list as a token (Token Status
-// List, 8.1), which SD-JWT VC refers to.
+// status writes a status list (Bitstring Status List 1.0), or the same list as a token for credentials
+// in SD-JWT (Token Status List, 8.1).
 func (a *API) status(w http.ResponseWriter, r *http.Request) error {
 	id, err := uuid.Parse(r.PathValue("id"))
 	if err != nil || id.String() != r.PathValue("id") {

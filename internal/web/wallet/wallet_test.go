@@ -57,7 +57,7 @@ func officeOn(t testing.TB, d *db.DB) *office {
 	return &office{v, t, api.Handler(), inst, c}
 }
 
-// call sends a request. Headers are pairs of names and values.
+// call sends a request. headers are the names of the headers, each followed by its value.
 func (o *office) call(method, path, body string, headers ...string) *httptest.ResponseRecorder {
 	r := httptest.NewRequestWithContext(o.t.Context(), method, path, strings.NewReader(body))
 	for i := 0; i < len(headers); i += 2 {
@@ -68,7 +68,7 @@ func (o *office) call(method, path, body string, headers ...string) *httptest.Re
 	return w
 }
 
-// Fetch returns a document of the vault, as a verifier on another machine gets it.
+// Fetch returns a document of the vault, as if a verifier on another machine requested it.
 func (o *office) Fetch(_ context.Context, address, accept string) ([]byte, error) {
 	w := o.call(http.MethodGet, strings.TrimPrefix(address, vaulttest.BaseURL), "", "Accept", accept)
 	if w.Code != http.StatusOK {
@@ -98,8 +98,8 @@ func (u unreadable) Fetch(ctx context.Context, address, accept string) ([]byte, 
 	return u.office.Fetch(ctx, address, accept)
 }
 
-// A verifier that knows only the credential finds the keys and the revocation at the addresses in it,
-// in each format, even after the keys were rotated.
+// A verifier needs only the credential, in any format. It fetches the keys and the status list from the
+// addresses in the credential, also after a rotation of the keys.
 func TestVerifierFindsKeysAndStatus(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t)
@@ -152,12 +152,12 @@ func TestDocuments(t *testing.T) {
 		w := o.call(http.MethodGet, path, "", "Accept", want.accept)
 		h := w.Header()
 		if w.Code != http.StatusOK || h.Get("Content-Type") != want.mediaType || h.Get("Cache-Control") != want.cache || h.Get("Access-Control-Allow-Origin") != "*" {
-			t.Errorf("%s: %d %v", path, w.Code, h)
+			t.Errorf("%s: status = %d, want 200; header %v, want %+v", path, w.Code, h, want)
 		}
 	}
 	w := o.call(http.MethodGet, "/credentials/status/"+list, "")
 	if again := o.call(http.MethodGet, "/credentials/status/"+list, "", "If-None-Match", w.Header().Get("ETag")); again.Code != http.StatusNotModified {
-		t.Errorf("an unchanged list: %d", again.Code)
+		t.Errorf("an unchanged list: status = %d, want 304", again.Code)
 	}
 	for _, path := range []string{
 		"/institutions/" + strings.ToUpper(uuid) + "/did.json", "/institutions/x/did.json", "/institutions/01a20894-0000-7000-8000-000000000000/did.json",
@@ -165,17 +165,17 @@ func TestDocuments(t *testing.T) {
 		"/institutions/" + uuid + "/achievements/x/y.png",
 	} {
 		if w := o.call(http.MethodGet, path, ""); w.Code != http.StatusNotFound {
-			t.Errorf("%s: %d, want 404", path, w.Code)
+			t.Errorf("%s: status = %d, want 404", path, w.Code)
 		}
 	}
 	if w := o.call(http.MethodOptions, "/institutions/"+uuid+"/openid4vci/credential", "", "Origin", "https://wallet.example", "Access-Control-Request-Method", "POST"); w.Code != http.StatusNoContent || !strings.Contains(w.Header().Get("Access-Control-Allow-Headers"), "Authorization") {
-		t.Errorf("preflight: %d %v", w.Code, w.Header())
+		t.Errorf("preflight: status = %d, want 204; header %v, want Authorization as an allowed header", w.Code, w.Header())
 	}
 }
 
 var sixDigits = regexp.MustCompile(`\b\d{6}\b`)
 
-// offered makes an offer and returns it with its mailed code.
+// offered creates an offer and returns it with its mailed code.
 func (o *office) offered() (offer *issuer.Offer, digits string) {
 	o.t.Helper()
 	offer, err := o.Issuer.NewOffer(o.t.Context(), o.certificate)
@@ -204,7 +204,7 @@ func TestProtocolErrors(t *testing.T) {
 		var answer map[string]any
 		ok(t, json.Unmarshal(w.Body.Bytes(), &answer))
 		if w.Header().Get("Cache-Control") != "no-store" {
-			t.Error("the response can be cached")
+			t.Errorf("Cache-Control = %q, want no-store", w.Header().Get("Cache-Control"))
 		}
 		return w.Code, answer
 	}
@@ -217,13 +217,13 @@ func TestProtocolErrors(t *testing.T) {
 		"%": "invalid_request",
 	} {
 		if status, answer := token(body); status != http.StatusBadRequest || answer["error"] != want {
-			t.Errorf("token %q: %d %v, want %s", body, status, answer, want)
+			t.Errorf("token %q: status = %d, want 400; response %v, want the error %s", body, status, answer, want)
 		}
 	}
 	status, answer := token(grant + "&pre-authorized_code=" + offer.Secret + "&tx_code=" + digits[:3] + "+" + digits[3:])
 	access, _ := answer["access_token"].(string)
 	if status != http.StatusOK || access == "" || answer["token_type"] != "Bearer" {
-		t.Fatalf("token: %d %v", status, answer)
+		t.Fatalf("token: status = %d, want 200; response %v, want a Bearer token", status, answer)
 	}
 	for name, c := range map[string]struct {
 		token, body, want string
@@ -239,7 +239,7 @@ func TestProtocolErrors(t *testing.T) {
 	} {
 		w := o.call(http.MethodPost, base+"credential", c.body, "Authorization", "Bearer "+c.token, "Content-Type", "application/json")
 		if w.Code != c.status || !strings.Contains(w.Body.String(), `"error":"`+c.want+`"`) {
-			t.Errorf("%s: %d %s, want %s", name, w.Code, w.Body, c.want)
+			t.Errorf("%s: status = %d, want %d; response %s, want the error %s", name, w.Code, c.status, w.Body, c.want)
 		}
 	}
 }
@@ -282,7 +282,7 @@ func TestWalletLibrary(t *testing.T) {
 	}
 	out := receive()
 	if out.Error != "" || len(out.Credentials) != 3 {
-		t.Fatalf("the wallet received %d credentials: %s", len(out.Credentials), out.Error)
+		t.Fatalf("the wallet received %d credentials, want 3; error %q", len(out.Credentials), out.Error)
 	}
 	for id, raw := range out.Credentials {
 		text := string(raw)
@@ -290,7 +290,7 @@ func TestWalletLibrary(t *testing.T) {
 			ok(t, json.Unmarshal(raw, &text))
 		}
 		if got := o.verdict(text); got != credential.Valid {
-			t.Errorf("%s: got %v", id, got)
+			t.Errorf("%s: got %v, want valid", id, got)
 		}
 	}
 	if out := receive(); out.Error == "" {

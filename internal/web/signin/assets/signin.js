@@ -5,7 +5,7 @@ const bytes = (text) => Uint8Array.from(atob(text.replace(/-/g, "+").replace(/_/
 const text = (buffer) => btoa(String.fromCharCode(...new Uint8Array(buffer))).replace(/\+/g, "-").replace(/\//g, "_").replace(/=+$/, "");
 
 // post sends JSON and returns the response. If the response has the address of another page, for example
-// because the person must sign in first, it opens the page and returns undefined.
+// because the person must sign in first, post opens that page and returns undefined.
 async function post(address, body) {
   const response = await fetch(address, {
     method: "POST",
