@@ -74,7 +74,7 @@ func TestSetup(t *testing.T) {
 		}
 		list, _, err := o.panel.Audit.List(t.Context(), 0, audit.Filter{}, "", 5)
 		if err != nil || len(list) != 2 || list[0].Actor.Name != "First Owner" || !list[0].Actor.Address.IsLoopback() {
-			t.Errorf("entries in the audit log = %+v, error %v, want two, and First Owner at the loopback address as the last actor", list, err)
+			t.Errorf("entries in the audit log = %+v, error %v, want two, the newest by First Owner at the loopback address", list, err)
 		}
 		inst, err := o.panel.Accounts.InstitutionBySlug(t.Context(), "first-university")
 		if err != nil {
@@ -86,7 +86,8 @@ func TestSetup(t *testing.T) {
 	})
 }
 
-// A person must confirm that the vault is a test if other people cannot open its address.
+// If other machines cannot open the address of the vault, the set-up requires the confirmation that this
+// is a test vault.
 func TestSetupOfATestVault(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
@@ -97,7 +98,7 @@ func TestSetupOfATestVault(t *testing.T) {
 	}
 	at := "/setup?token=" + secret
 	if text := visibleText(t, o.sendLocally(http.MethodGet, at, nil)); strings.Contains(text, "This is a test vault") {
-		t.Errorf("the page asks about a test although the address is public: %s", text)
+		t.Errorf("the page asks whether this is a test vault although the address is public: %s", text)
 	}
 	o.panel.BaseURL = "https://localhost:8443"
 	checkPage(t, "the set-up page", o.sendLocally(http.MethodGet, at, nil), http.StatusOK, "Only this machine or your own network can open this address.", "This is a test vault")
@@ -120,8 +121,8 @@ func TestSetupOfATestVault(t *testing.T) {
 	}
 }
 
-// In the form of the set-up, Enter sets up the vault and does not send the test mail: a browser then
-// uses the first submit button. The script of the page sends the test mail as JSON.
+// Enter submits the form of the set-up and does not send the test mail, because browsers use the first
+// submit button of a form. The script of the page gets the result of the test mail as JSON.
 func TestEnterInTheSetup(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
@@ -141,13 +142,13 @@ func TestEnterInTheSetup(t *testing.T) {
 		r.RemoteAddr = "127.0.0.1:4711"
 		r.Header.Set("Accept", "application/json")
 		if w := o.send(r); !strings.Contains(w.Body.String(), want) || w.Header().Get("Content-Type") != "application/json" {
-			t.Errorf("%s: Content-Type = %q, body = %s, want %s", email, w.Header().Get("Content-Type"), w.Body, want)
+			t.Errorf("%s: Content-Type = %q, body = %s, want JSON with %s", email, w.Header().Get("Content-Type"), w.Body, want)
 		}
 	}
 }
 
-// Without a script, the result of the test mail is shown in a new tab, so that the form keeps what the
-// person typed. The browser also sends the password, but no page contains it.
+// Without a script, a new tab shows the result of the test mail, so that the form keeps the input. The
+// page in the new tab does not contain the submitted password.
 func TestMailOfSetupKeepsTheForm(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
@@ -167,7 +168,7 @@ func TestMailOfSetupKeepsTheForm(t *testing.T) {
 	}
 }
 
-// The set-up link does not grant access to an existing account.
+// The set-up link does not sign in the owner of an existing account.
 func TestSetupWithExistingAccount(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
@@ -216,7 +217,7 @@ func TestSetupLinkExpires(t *testing.T) {
 	}
 }
 
-// If no mail server is configured, the page does not report that a message was sent.
+// If no mail server is configured, the page does not say that a message was sent.
 func TestSetupWithoutMailServer(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
@@ -229,6 +230,6 @@ func TestSetupWithoutMailServer(t *testing.T) {
 	w := o.sendLocally(http.MethodPost, "/setup/mail", url.Values{"token": {secret}, "owner_email": {"first@example.org"}})
 	checkPage(t, "a test message without a mail server", w, http.StatusOK, "The test mail to first@example.org was written to the outbox folder. It was not sent.")
 	if text := visibleText(t, w); strings.Contains(text, "mail server accepted") || strings.Contains(text, "Check that it arrives") {
-		t.Errorf("the page reports that a mail server accepted the message: %s", text)
+		t.Errorf("the page says that a mail server accepted the message: %s", text)
 	}
 }

@@ -34,7 +34,8 @@ type signatoryRow struct {
 	Left string
 }
 
-// spareRows is the number of empty lines of the form.
+// spareRows is the number of empty lines at the end of the form. The form has at most cert.MaxSignatories
+// lines.
 const spareRows = 2
 
 func (p *Panel) signatoriesPage(r *http.Request, v *Visit) (*signatoriesPage, error) {
@@ -57,7 +58,7 @@ func (p *Panel) signatoriesPage(r *http.Request, v *Visit) (*signatoriesPage, er
 	return d, nil
 }
 
-// number adds the empty lines and numbers all lines.
+// number adds the empty lines and sets the index of each line.
 func (d *signatoriesPage) number() {
 	for n := min(len(d.Rows)+spareRows, cert.MaxSignatories); len(d.Rows) < n; {
 		d.Rows = append(d.Rows, signatoryRow{})
@@ -76,7 +77,7 @@ func (p *Panel) signatories(w http.ResponseWriter, r *http.Request, v *Visit) er
 	return p.draw(w, r, "signatories.html", d)
 }
 
-// saveSignatories changes the signatories of a template. Lines without a member are left out.
+// saveSignatories changes the signatories of a template. It ignores lines without a member.
 func (p *Panel) saveSignatories(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	d, err := p.signatoriesPage(r, v)
 	if err != nil {
@@ -145,7 +146,7 @@ func (p *Panel) replaceSignatory(w http.ResponseWriter, r *http.Request, v *Visi
 	return p.redirect(w, r, v, "signatories", "signatory_replaced")
 }
 
-// signatureLimits are the limits of the form with the picture of a signature.
+// signatureLimits are the limits of the form that uploads the picture of a signature.
 var signatureLimits = &body.Limits{Size: 2 << 20, Time: 5 * time.Minute, Parts: 4, TooLarge: fault.New(fault.TooLarge, "approvals.picture_too_large"), Broken: errUpload}
 
 // signaturePage is the data of the page of the member's own signature.
@@ -163,7 +164,7 @@ func (p *Panel) signaturePage(r *http.Request, v *Visit) (*signaturePage, error)
 	return &signaturePage{v, err == nil}, nil
 }
 
-// signature shows the picture of the member's own signature.
+// signature shows the page of the member's own signature.
 func (p *Panel) signature(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	d, err := p.signaturePage(r, v)
 	if err != nil {
@@ -211,7 +212,7 @@ func (p *Panel) deleteSignature(w http.ResponseWriter, r *http.Request, v *Visit
 	return p.redirect(w, r, v, "signature", "signature_deleted")
 }
 
-// signaturePicture sends the picture of the member's own signature, or nothing if there is none.
+// signaturePicture sends the picture of the member's own signature, or the status 204 if there is none.
 func (p *Panel) signaturePicture(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	picture, err := p.Templates.Signature(r.Context(), v.Institution().ID, v.Person.ID)
 	if fault.Is(err, fault.NotFound) {

@@ -35,8 +35,8 @@ func TestSeveralMissingSignatories(t *testing.T) {
 	checkPage(t, "the members", o.get("owner", o.pathOf("members")), http.StatusOK, "Several signatories can no longer sign.", "Issuer Person", "Admin Person", "Name a replacement")
 }
 
-// Before a signatory leaves or loses the role, the pages say what depends on this person. Afterwards, the
-// pages of the members and of the template say that an owner must name a replacement.
+// Before a signatory leaves or changes the role, the pages show how many templates name this person.
+// Afterwards, the pages of the members and of the template ask for a replacement.
 func TestSignatoryWhoLeaves(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
@@ -55,16 +55,16 @@ func TestSignatoryWhoLeaves(t *testing.T) {
 	}
 	for page, person := range map[string]string{o.memberPath("admin") + "/remove": "owner", o.pathOf("leave"): "admin"} {
 		if text := visibleText(t, o.get(person, page)); strings.Contains(text, "as a signatory") {
-			t.Errorf("%s says that a member without templates is a signatory: %s", page, text)
+			t.Errorf("%s says that a member whom no template names is a signatory: %s", page, text)
 		}
 	}
 	w := o.get("auditor", o.pathOf("members"))
 	checkPage(t, "the members", w, http.StatusOK, "Signatory of templates: 1")
 	if strings.Contains(visibleText(t, w), "no longer sign") {
-		t.Error("the members say that a signatory can no longer sign")
+		t.Error("the page of the members says that a signatory can no longer sign, before the role changed")
 	}
 	if w := o.post("owner", member, url.Values{"role": {"auditor"}}); w.Code != http.StatusSeeOther {
-		t.Fatalf("changing the role: status = %d", w.Code)
+		t.Fatalf("changing the role: status = %d, want 303", w.Code)
 	}
 	checkPage(t, "the members after the role changed", o.get("owner", o.pathOf("members")), http.StatusOK, "A signatory can no longer sign. Issuer Person .",
 		"Name a replacement", "Signatory of templates: 1 can no longer sign")
@@ -73,7 +73,7 @@ func TestSignatoryWhoLeaves(t *testing.T) {
 	w = o.get("admin", o.pathOf("members"))
 	checkPage(t, "the members for an admin", w, http.StatusOK, "until an owner names a replacement")
 	if strings.Contains(w.Body.String(), `href="`+o.pathOf("signatories")) {
-		t.Error("an admin gets a link to a page for owners")
+		t.Error("the page for an admin has a link to a page for owners")
 	}
 	checkPage(t, "the template", o.get("owner", o.pathOf("templates/"+made.UUID)), http.StatusOK, "A signatory can no longer sign.", "Name a replacement")
 }

@@ -16,7 +16,7 @@ type stampSettings struct {
 	PlainStamp, RefuseActive bool
 }
 
-// stampPage returns the page with the policy, or with the submitted form.
+// stampPage returns the data of the settings with the values of the policy or of the submitted form.
 func (p *Panel) stampPage(r *http.Request, v *Visit, policy *cert.Policy) (*stampSettings, error) {
 	form := formOf(&cert.RequestedPlacement{Mode: policy.Placement, Page: policy.Page, Box: policy.Box})
 	plain, refuse := policy.PlainStamp, policy.RefuseActive
@@ -31,7 +31,7 @@ func (p *Panel) stampPage(r *http.Request, v *Visit, policy *cert.Policy) (*stam
 	return &stampSettings{settingsPage{v, "settings/stamps"}, l, plain, refuse}, nil
 }
 
-// stampSettings shows the placement of QR codes and which files are accepted.
+// stampSettings shows the settings for QR codes and files.
 func (p *Panel) stampSettings(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	policy, err := p.Certs.Policy(r.Context(), v.Institution().ID)
 	if err != nil {
@@ -44,7 +44,8 @@ func (p *Panel) stampSettings(w http.ResponseWriter, r *http.Request, v *Visit) 
 	return p.draw(w, r, "settings_stamps.html", s)
 }
 
-// setStamps saves the placement of QR codes and which files are accepted.
+// setStamps saves the settings for QR codes and files. If the form has the value "look", it only shows
+// them on the blank page.
 func (p *Panel) setStamps(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	policy, err := p.Certs.Policy(r.Context(), v.Institution().ID)
 	if err != nil {
@@ -82,7 +83,7 @@ func (p *Panel) sampleStamped(w http.ResponseWriter, r *http.Request, v *Visit) 
 	return p.stamped(w, r, v, nil, nil)
 }
 
-// sampleInk sends an image of the content of the blank page.
+// sampleInk sends an image that shows where the blank page has content.
 func (p *Panel) sampleInk(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	return p.ink(w, r, v, nil)
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/certvault/certvault/internal/task"
 )
 
-// resultsPerPage is the number of results of a task on one page.
+// resultsPerPage is the maximum number of results of a task on one page.
 const resultsPerPage = 50
 
 // taskView is the data of a task on a page.
@@ -21,8 +21,7 @@ type taskView struct {
 	*task.Task
 
 	Visit *Visit
-	// Outcome is the outcome of the shown results. If Outcome is empty, the page shows results with
-	// any outcome.
+	// Outcome is the outcome of the shown results, or "" for results with any outcome.
 	Outcome task.Outcome
 	Results []taskResult
 	Tabs    []tab
@@ -30,7 +29,8 @@ type taskView struct {
 	Prev, Next string
 }
 
-// taskResult is a result on a page. Why is the reason why a certificate or an application was not changed.
+// taskResult is a result on a page. Why is the reason why the certificate or the application was not
+// changed, or "".
 type taskResult struct {
 	*task.Result
 
@@ -40,8 +40,8 @@ type taskResult struct {
 // Decides reports whether the task decides applications.
 func (t *taskView) Decides() bool { return t.Kind.Decides() }
 
-// taskKeys are the keys of messages about a kind of task: its name in the list, its title, and the
-// result of a certificate.
+// taskKeys are the keys of messages about the kinds of tasks that change certificates: the name of the
+// task in the list, its title, and the label of a changed certificate.
 var taskKeys = map[task.Kind]struct{ name, title, result string }{
 	task.Retry: {"task.retry", "task.retry_title", "task.retried"}, task.Revoke: {"task.revoke", "task.revoke_title", "task.revoked"},
 	task.Renew: {"task.renew", "task.renew_title", "task.renewed"},
@@ -71,8 +71,8 @@ func (t *taskView) Result() string {
 	return taskKeys[t.Kind].result
 }
 
-// Done returns the beginning of the key of the message with the number of changed certificates or
-// applications. The ending of the key is _one or _many.
+// Done returns the key of the message with the number of changed certificates or applications, without
+// the ending _one or _many.
 func (t *taskView) Done() string {
 	if t.Decides() {
 		return t.manyKey("done")
@@ -88,9 +88,9 @@ func (t *taskView) Unchanged() int { return t.Skipped + t.Failed }
 // Path returns the address of the task.
 func (t *taskView) Path() string { return t.Visit.Path("tasks/" + t.UUID) }
 
-// at returns the address of the results with an outcome, or of all results if outcome is empty.
-// side is "before" or "after" for the page before or after the result with the number, or "" for
-// the first page.
+// at returns the address of the results with an outcome, or of all results if outcome is "". If side is
+// "before" or "after", the address is of the page before or after the result with the number. If side is
+// "", it is the address of the first page.
 func (t *taskView) at(outcome task.Outcome, side string, number int64) string {
 	q := url.Values{}
 	if outcome != "" {
@@ -105,10 +105,11 @@ func (t *taskView) at(outcome task.Outcome, side string, number int64) string {
 	return t.Path() + "?" + q.Encode()
 }
 
-// maySee reports whether the visitor may see a task. Only reviewers see which applications were decided.
+// maySee reports whether the visitor may see a task. Only members who may review applications
+// may see a task that decides applications.
 func maySee(v *Visit, d *task.Task) bool { return !d.Kind.Decides() || v.Can(account.MayReview) }
 
-// taskOf returns the task in the path, or fault.NotFound if the visitor may not see it.
+// taskOf returns the task in the path. The error is fault.NotFound if the visitor may not see the task.
 func (p *Panel) taskOf(ctx context.Context, r *http.Request, v *Visit) (*task.Task, error) {
 	d, err := p.Tasks.Task(ctx, v.Institution().ID, r.PathValue("task"))
 	if err == nil && !maySee(v, d) {
@@ -179,15 +180,14 @@ func (p *Panel) taskEvents(w http.ResponseWriter, r *http.Request, v *Visit) err
 	})
 }
 
-// fillTask reads the page of results that the query selects, and sets the links to the previous and
-// the next page.
+// fillTask reads the results that the query selects, and sets the links to the previous and the next page.
 func (p *Panel) fillTask(r *http.Request, t *taskView, query url.Values) error {
 	q := task.ResultQuery{Outcome: t.Outcome, Limit: resultsPerPage + 1}
-	q.After, _ = strconv.ParseInt(query.Get("after"), 10, 64) // with an invalid number, the page shows the first results
+	q.After, _ = strconv.ParseInt(query.Get("after"), 10, 64) // 0, for the first page, if the text is not a number
 	q.Before, _ = strconv.ParseInt(query.Get("before"), 10, 64)
 	list, err := p.Tasks.Results(r.Context(), t.Task, q)
 	if err == nil && q.Before > 0 && len(list) <= resultsPerPage {
-		// At most one page of results precedes the result, so show the first page.
+		// At most one page of results precedes the result q.Before, so show the first page.
 		q.Before, q.After = 0, 0
 		list, err = p.Tasks.Results(r.Context(), t.Task, q)
 	}

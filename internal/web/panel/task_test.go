@@ -13,9 +13,8 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// After a bulk revocation, the page of the task lists the revoked certificates, the skipped
-// certificates and the reasons. The results are also available as a file, and the list of tasks
-// shows how many certificates have each outcome.
+// After a bulk revocation, the page of the task and a CSV file list the results. The list of tasks shows
+// the number of certificates with each outcome.
 func TestProgressAndResultsOfATask(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -58,7 +57,7 @@ func TestProgressAndResultsOfATask(t *testing.T) {
 		w = o.get("auditor", task+"?show=skipped")
 		checkPage(t, "the skipped certificates", w, http.StatusOK, "Person Number 3", "It was already revoked.")
 		if strings.Contains(visibleText(t, w), "Person Number 4") {
-			t.Error("the list of skipped certificates contains a revoked certificate")
+			t.Error("the list of skipped certificates contains a certificate that the task revoked")
 		}
 		checkPage(t, "the failed certificates", o.get("auditor", task+"?show=failed"), http.StatusOK, "No certificate of this task has this result")
 		checkPage(t, "an unknown outcome", o.get("auditor", task+"?show=x&after=y"), http.StatusOK, "Person Number 0")

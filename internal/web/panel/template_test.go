@@ -10,8 +10,8 @@ import (
 	"github.com/certvault/certvault/internal/sheet"
 )
 
-// The page on which a bulk upload begins links to the template of a list, as an Excel workbook and
-// as a CSV file. Only members who may upload can download the template.
+// The first page of a bulk upload links to the template of a list, as an Excel workbook and as a CSV
+// file. An auditor may not download the template.
 func TestTemplateOfAList(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
@@ -20,7 +20,7 @@ func TestTemplateOfAList(t *testing.T) {
 		w := o.get("issuer", o.linkTo(start, text))
 		h := w.Header()
 		if w.Code != http.StatusOK || !strings.HasPrefix(h.Get("Content-Type"), mediaType) || !strings.HasPrefix(h.Get("Content-Disposition"), "attachment") {
-			t.Errorf("%s: status = %d, want 200 and an attachment of the right type; header %v", text, w.Code, h)
+			t.Errorf("%s: status = %d, want 200 and an attachment of the type %s; header %v", text, w.Code, mediaType, h)
 		}
 		content := w.Body.Bytes()
 		if text == "CSV" {

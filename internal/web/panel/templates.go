@@ -63,7 +63,8 @@ var (
 	fontLimits    = &body.Limits{Size: 33 << 20, Time: 10 * time.Minute, Parts: 4, TooLarge: fault.New(fault.TooLarge, "fonts.too_large"), Broken: errUpload}
 )
 
-// pictureSide and thumbSide are the longer sides of pictures of templates, in pixels.
+// pictureSide and thumbSide are the lengths of the longer side of a picture and of a small picture of a
+// template, in pixels.
 const (
 	pictureSide = 1200
 	thumbSide   = 520
@@ -79,16 +80,15 @@ type templateList struct {
 	Any bool
 }
 
-// fewTemplates is the number of templates up to which the list has no search.
+// fewTemplates is the maximum number of templates in a list without a search field.
 const fewTemplates = 8
 
-// CanSearch reports whether the list has a search.
+// CanSearch reports whether the list has a search field.
 func (l *templateList) CanSearch() bool { return l.Search != "" || len(l.List) > fewTemplates }
 
-// templateState is the state of a template on a page: the key of its label, and the tone.
+// templateState is the state of a template on a page: the key and the tone of its label.
 type templateState struct{ Key, Tone string }
 
-// stateOfTemplate returns the state of a template.
 func stateOfTemplate(t *template.Template) templateState {
 	switch {
 	case t.ArchivedAt != nil:
@@ -101,15 +101,15 @@ func stateOfTemplate(t *template.Template) templateState {
 	return templateState{"templates.state_published", "good"}
 }
 
-// templateKey identifies what a picture of a template shows, so that browsers keep the picture until
-// the template changes.
+// templateKey returns a part of the address of a picture of a template. It changes with the template, so
+// that browsers may cache the picture.
 func templateKey(t *template.Template) string {
 	v := t.Latest()
 	return strconv.FormatInt(v.ID, 10) + "." + strconv.FormatInt(v.Revision, 10)
 }
 
-// sizeOfPage returns the width and height of a picture of the first page whose longer side has side
-// pixels.
+// sizeOfPage returns the width and height, in pixels, of a picture of the first page. The longer of them
+// is side.
 func sizeOfPage(t *template.Template, side int) [2]int {
 	return sizeOfPages(t.Latest().Pages, side)
 }
@@ -141,7 +141,7 @@ func (p *Panel) templateOf(r *http.Request, v *Visit) (*template.Template, error
 	return p.Templates.ByUUID(r.Context(), v.Institution().ID, r.PathValue("template"))
 }
 
-// sendLasting sends a picture whose address changes with its content.
+// sendLasting sends a picture that browsers may cache, because its address changes with its content.
 func sendLasting(w http.ResponseWriter, picture []byte) error {
 	h := w.Header()
 	h.Set("Content-Type", "image/png")
@@ -288,7 +288,7 @@ func (p *Panel) exportTemplate(w http.ResponseWriter, r *http.Request, v *Visit)
 	return nil
 }
 
-// duplicateTemplate creates a template with the design and the fields of another one.
+// duplicateTemplate creates a copy of a template.
 func (p *Panel) duplicateTemplate(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	t, err := p.templateOf(r, v)
 	if err != nil {
@@ -308,7 +308,6 @@ func (p *Panel) duplicateTemplate(w http.ResponseWriter, r *http.Request, v *Vis
 // maxTemplateName is the maximum number of characters of the name of a template.
 const maxTemplateName = 100
 
-// archiveTemplate archives a template.
 func (p *Panel) archiveTemplate(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	if err := p.Templates.Archive(r.Context(), v.Institution(), r.PathValue("template")); err != nil {
 		return err
@@ -336,7 +335,8 @@ func (p *Panel) askDeleteDraft(w http.ResponseWriter, r *http.Request, v *Visit)
 	return p.draw(w, r, "template_delete.html", d)
 }
 
-// deleteDraft deletes the draft of a template. If the template was never published, it is deleted too.
+// deleteDraft deletes the draft of a template. If the template was never published, it deletes the
+// template too.
 func (p *Panel) deleteDraft(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	t, err := p.Templates.DeleteDraft(r.Context(), v.Institution(), r.PathValue("template"))
 	if err != nil {

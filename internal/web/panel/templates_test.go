@@ -31,7 +31,8 @@ func samplePNG(t *testing.T) []byte {
 	return b.Bytes()
 }
 
-// sendParts sends a multipart form. A value with a file name is a file.
+// sendParts sends a multipart form as the owner. Each part is a name, a value, and the name of the file
+// if the value is a file.
 func (o *panelTest) sendParts(t *testing.T, target, accept string, parts ...[3]string) *httptest.ResponseRecorder {
 	t.Helper()
 	var b bytes.Buffer
@@ -85,7 +86,7 @@ func (o *panelTest) sendDesign(t *testing.T, person, target string, content any)
 	return o.send(r)
 }
 
-// newTemplate creates a template of a built-in design and returns its path.
+// newTemplate creates a template from a built-in design and returns the path of the template.
 func (o *panelTest) newTemplate(t *testing.T, built string) string {
 	t.Helper()
 	w := o.sendParts(t, o.pathOf("templates"), "", [3]string{"from", "design"}, [3]string{"name", "Diploma"}, [3]string{"design", built}, [3]string{"paper", "a4"})
@@ -115,7 +116,7 @@ func readSaved(t *testing.T, w *httptest.ResponseRecorder) (s saved) {
 	return s
 }
 
-// layoutOf returns the layout that the page of the designer contains.
+// layoutOf returns the data that the page of the designer contains.
 func (o *panelTest) layoutOf(t *testing.T, path string) (start designerStart) {
 	t.Helper()
 	w := o.get("owner", path+"/design")
@@ -134,12 +135,12 @@ func TestTemplatePages(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
 	if text := visibleText(t, o.get("owner", o.pathOf("templates"))); !strings.Contains(text, "No templates yet") {
-		t.Errorf("the empty list shows %q, want that there are no templates yet", text)
+		t.Errorf("the empty list shows %q, want No templates yet", text)
 	}
 	path := o.newTemplate(t, "letterpress")
 	start := o.layoutOf(t, path)
 	if start.Revision != 1 || len(start.Layout.Fields) < 5 || len(start.Families) < 5 || start.Texts["add_name"] != "Recipient" || len(start.Problems) != 0 {
-		t.Fatalf("the designer starts with revision %d, %d fields, %d families, problems %v", start.Revision, len(start.Layout.Fields), len(start.Families), start.Problems)
+		t.Fatalf("the designer starts with revision %d, %d fields, %d families, problems %v, want revision 1, at least 5 fields and families, and no problems", start.Revision, len(start.Layout.Fields), len(start.Families), start.Problems)
 	}
 	start.Layout.Title = "Bachelor of Science"
 	w := o.sendDesign(t, "owner", path+"/design", map[string]any{"revision": 1, "name": "Diploma 2026", "layout": start.Layout})
@@ -148,7 +149,7 @@ func TestTemplatePages(t *testing.T) {
 	}
 	w = o.sendDesign(t, "owner", path+"/design/publish", map[string]any{"revision": 2})
 	if s := readSaved(t, w); w.Code != http.StatusOK || s.URL != path || w.Header().Get("Location") != "" {
-		t.Fatalf("publishing: status = %d, answer %+v", w.Code, s)
+		t.Fatalf("publishing: status = %d, answer %+v, want 200 and the address %s", w.Code, s, path)
 	}
 	page := o.get("owner", path)
 	for _, want := range []string{"Diploma 2026", "Published", "Version 1"} {
@@ -158,23 +159,23 @@ func TestTemplatePages(t *testing.T) {
 	}
 	for _, name := range []string{"/picture.png", "/design/page.png?page=1", "/picture.png?page=1&sample=arabic"} {
 		if w := o.get("owner", path+name); w.Code != http.StatusOK || w.Header().Get("Content-Type") != "image/png" {
-			t.Errorf("%s: status = %d, want a picture", name, w.Code)
+			t.Errorf("%s: status = %d, want 200 and a picture", name, w.Code)
 		}
 	}
 	if w := o.get("issuer", path); strings.Contains(w.Body.String(), "/design") {
-		t.Error("the page offers changes to an issuer")
+		t.Error("the page for an issuer has a link to the designer")
 	}
 	exported := o.get("owner", path+"/export")
 	if exported.Code != http.StatusOK || !strings.Contains(exported.Header().Get("Content-Disposition"), ".cvtemplate") {
-		t.Fatalf("exporting: status = %d, headers %v", exported.Code, exported.Header())
+		t.Fatalf("exporting: status = %d, headers %v, want 200 and a .cvtemplate file", exported.Code, exported.Header())
 	}
 	w = o.sendParts(t, o.pathOf("templates"), "", [3]string{"from", "import"}, [3]string{"name", "Imported"}, [3]string{"file", exported.Body.String(), "diploma.cvtemplate"})
 	if imported := o.layoutOf(t, strings.TrimSuffix(w.Header().Get("Location"), "/design")); imported.Name != "Imported" || imported.Layout.Title != "Bachelor of Science" {
-		t.Errorf("the imported template has the name %q and the title %q", imported.Name, imported.Layout.Title)
+		t.Errorf("the imported template has the name %q and the title %q, want Imported and Bachelor of Science", imported.Name, imported.Layout.Title)
 	}
 	copied := o.post("owner", path+"/duplicate", nil).Header().Get("Location")
 	if text := visibleText(t, o.get("owner", copied)); !strings.Contains(text, "Copy of Diploma 2026") {
-		t.Errorf("the copy shows %q", text)
+		t.Errorf("the copy shows %q, want Copy of Diploma 2026", text)
 	}
 	o.post("owner", copied+"/archive", nil)
 	if text := visibleText(t, o.get("owner", o.pathOf("templates"))); strings.Contains(text, "Copy of") {
@@ -191,11 +192,11 @@ func TestTemplatePages(t *testing.T) {
 		t.Error("the page does not say that deleting cannot be undone")
 	}
 	if w := o.post("owner", copied+"/delete", nil); w.Code != http.StatusSeeOther || o.get("owner", copied).Code != http.StatusNotFound {
-		t.Error("the deleted template exists")
+		t.Error("the template was not deleted")
 	}
 }
 
-// The problems of a new template are at the controls of its form, in words.
+// The form of a new template shows each problem at its control.
 func TestNewTemplateProblems(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
@@ -216,11 +217,11 @@ func TestNewTemplateProblems(t *testing.T) {
 	}
 	w := o.sendParts(t, o.pathOf("templates"), "", [3]string{"from", "upload"}, [3]string{"file", string(pdftest.Page("x")), "My design.pdf"})
 	if start := o.layoutOf(t, strings.TrimSuffix(w.Header().Get("Location"), "/design")); start.Name != "My design" {
-		t.Errorf("the name is %q, want that of the file", start.Name)
+		t.Errorf("the name of the template is %q, want My design, the name of the file", start.Name)
 	}
 }
 
-// The second of two people who change a template gets the status 409, and nothing is overwritten.
+// The second change of the same revision gets the status 409 and overwrites nothing.
 func TestDesignerRefusesOldRevision(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
@@ -229,18 +230,18 @@ func TestDesignerRefusesOldRevision(t *testing.T) {
 	for i, want := range []int{http.StatusOK, http.StatusConflict} {
 		layout.Title = fmt.Sprint("Title ", i)
 		if w := o.sendDesign(t, "admin", path+"/design", map[string]any{"revision": 1, "name": "Diploma", "layout": layout}); w.Code != want || readSaved(t, w).Message == "" && want == http.StatusConflict {
-			t.Errorf("change %d: status = %d, want %d with a message", i, w.Code, want)
+			t.Errorf("change %d: status = %d, want %d, and a message with 409", i, w.Code, want)
 		}
 	}
 	if got := o.layoutOf(t, path).Layout.Title; got != "Title 0" {
-		t.Errorf("the title is %q, want that of the first change", got)
+		t.Errorf("the title is %q, want Title 0, the title of the first change", got)
 	}
 	if w := o.sendDesign(t, "owner", path+"/design/publish", map[string]any{"revision": 1}); w.Code != http.StatusConflict {
 		t.Errorf("publishing an old revision: status = %d, want 409", w.Code)
 	}
 }
 
-// The requests of the designer have limits, and those of other sites are refused.
+// The requests of the designer have limits. Requests from other sites are refused.
 func TestDesignerLimits(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
@@ -274,7 +275,7 @@ func TestDesignerLimits(t *testing.T) {
 		r := o.request("owner", http.MethodPost, path+"/design"+route, nil)
 		r.Header.Set("Sec-Fetch-Site", "cross-site")
 		if w := o.send(r); w.Code != http.StatusForbidden {
-			t.Errorf("POST design%s of another site: status = %d, want 403", route, w.Code)
+			t.Errorf("POST design%s from another site: status = %d, want 403", route, w.Code)
 		}
 	}
 	if w := o.sendDesign(t, "issuer", path+"/design", map[string]any{"revision": 1}); w.Code != http.StatusForbidden {
@@ -282,8 +283,8 @@ func TestDesignerLimits(t *testing.T) {
 	}
 }
 
-// Shapes are the outlines of the texts with the values of a sample. The texts of problems are in the
-// language of the page.
+// The response has the outlines of the texts of the fields, with the values of a sample. The texts of
+// problems are in the language of the request.
 func TestDesignerShapes(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
@@ -297,13 +298,13 @@ func TestDesignerShapes(t *testing.T) {
 		w := o.sendDesign(t, "owner", path+"/design/shape?lang=de", map[string]any{"fields": fields, "sample": sample, "values": own})
 		var answer struct{ Shapes map[string]shapedView }
 		if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil || w.Code != http.StatusOK {
-			t.Fatalf("status = %d: %v", w.Code, err)
+			t.Fatalf("status = %d, error %v, want 200 and JSON", w.Code, err)
 		}
 		return answer.Shapes
 	}
 	got := shapes("typical", &ownValues{Name: "Chidinma Obi"})
 	if a := got["a"]; a.Text != "Chidinma Obi" || a.Size != 20 || a.Lines != 1 || !strings.HasPrefix(a.D, "M") || a.Problem != nil {
-		t.Errorf("the name is %+v, want its outline in one line of 20 pt", a)
+		t.Errorf("the shape of the name is %+v, want an outline in one line of 20 pt", a)
 	}
 	if b := got["b"]; b.Problem == nil || b.Problem.Code != design.CodeNoRoom || !strings.Contains(b.Problem.Text, "kleinsten Größe") {
 		t.Errorf("the narrow field has the problem %+v, want no_room in German", b.Problem)
@@ -312,7 +313,7 @@ func TestDesignerShapes(t *testing.T) {
 		t.Errorf("the text is %q, want the institution, its prefix and the name of the column", c)
 	}
 	if a := shapes("missing", nil)["a"]; a.Problem == nil || a.Problem.Code != design.CodeMissingCharacters || !strings.Contains(a.Problem.Text, "U+13000") {
-		t.Errorf("the sample with a missing character has the problem %+v", a.Problem)
+		t.Errorf("the sample with a missing character has the problem %+v, want %s with U+13000", a.Problem, design.CodeMissingCharacters)
 	}
 	for _, s := range (texts{english(t).language}).samples() {
 		if strings.HasPrefix(s.Label, "template_sample.") {
@@ -321,7 +322,7 @@ func TestDesignerShapes(t *testing.T) {
 	}
 }
 
-// A draft with problems is not published. The designer names the fields.
+// A draft with problems cannot be published. The problems name their fields.
 func TestPublishShowsProblems(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
@@ -337,7 +338,7 @@ func TestPublishShowsProblems(t *testing.T) {
 	}
 	w = o.post("owner", path+"/design/publish", url.Values{"revision": {"2"}})
 	if text := visibleText(t, w); w.Code != http.StatusUnprocessableEntity || !strings.Contains(text+w.Body.String(), "Greeting: There is no placeholder {nam}") {
-		t.Errorf("publishing without a script: status = %d, page %s", w.Code, text)
+		t.Errorf("publishing without a script: status = %d, page %s, want 422 and the problem of the field Greeting", w.Code, text)
 	}
 	if text := visibleText(t, o.get("owner", path)); !strings.Contains(text, "Correct these problems before you publish") || !strings.Contains(text, "exactly one QR code") {
 		t.Errorf("the page of the template shows %q, want the problems", text)
@@ -369,11 +370,11 @@ func TestDesignerWithoutScript(t *testing.T) {
 	fields := o.layoutOf(t, path).Layout.Fields
 	f := fields[len(fields)-1]
 	if want := (design.Box{28.35, 56.69, 283.46, 28.35}); len(fields) != len(before.Fields)+1 || f.ID != id || f.Label != "Motto" || f.Text != "Per aspera" || f.Size != 12.5 || f.Box != want || f.Font.Weight != 600 || f.Align != "right" || !f.Required {
-		t.Errorf("the field is %+v", f)
+		t.Errorf("the field is %+v, want the values of the form", f)
 	}
 	form.Set("x", "left")
 	if w := change(form); w.Code != http.StatusUnprocessableEntity || !strings.Contains(w.Body.String(), "Enter a number.") {
-		t.Errorf("a word as a position: status = %d, want 422", w.Code)
+		t.Errorf("a word as a position: status = %d, want 422 and the problem", w.Code)
 	}
 	change(url.Values{"action": {"up"}, "field": {id}})
 	if fields := o.layoutOf(t, path).Layout.Fields; fields[len(fields)-2].ID != id {
@@ -381,7 +382,7 @@ func TestDesignerWithoutScript(t *testing.T) {
 	}
 	change(url.Values{"action": {"delete"}, "field": {id}})
 	if fields := o.layoutOf(t, path).Layout.Fields; len(fields) != len(before.Fields) {
-		t.Errorf("there are %d fields, want %d", len(fields), len(before.Fields))
+		t.Errorf("fields after deleting one = %d, want %d", len(fields), len(before.Fields))
 	}
 	if w := o.post("owner", path+"/design/fields", url.Values{"action": {"add"}, "kind": {"text"}, "revision": {"1"}}); w.Code != http.StatusConflict {
 		t.Errorf("an old revision: status = %d, want 409", w.Code)
@@ -395,19 +396,19 @@ func TestPicturesOfFields(t *testing.T) {
 	w := o.sendParts(t, path+"/design/pictures", "application/json", [3]string{"file", string(samplePNG(t)), "seal.png"})
 	var answer struct{ ID, Message string }
 	if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil || w.Code != http.StatusOK || len(answer.ID) != 64 {
-		t.Fatalf("status = %d, answer %s", w.Code, w.Body)
+		t.Fatalf("status = %d, answer %s, want 200 and an id of 64 characters", w.Code, w.Body)
 	}
 	got := o.get("owner", path+"/design/pictures/"+answer.ID)
 	if got.Header().Get("Content-Type") != "image/png" || !bytes.Equal(got.Body.Bytes(), samplePNG(t)) || !strings.Contains(got.Header().Get("Content-Security-Policy"), "sandbox") {
-		t.Errorf("the picture has the headers %v", got.Header())
+		t.Errorf("the picture has the headers %v, want the uploaded PNG file with a sandbox policy", got.Header())
 	}
 	w = o.sendParts(t, path+"/design/pictures", "application/json", [3]string{"file", "<svg/>", "seal.png"})
 	if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil || w.Code != http.StatusUnprocessableEntity || answer.Message == "" {
-		t.Errorf("a file that is no picture: status = %d, answer %s", w.Code, w.Body)
+		t.Errorf("a file that is not a picture: status = %d, answer %s, want 422 and a message", w.Code, w.Body)
 	}
 }
 
-// A font is stored only with the confirmation that it may be used.
+// A font is stored only if the form confirms that the font may be used.
 func TestFonts(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
@@ -417,32 +418,32 @@ func TestFonts(t *testing.T) {
 	}
 	file := [3]string{"font", string(font), "serif.ttf"}
 	if w := o.sendParts(t, o.pathOf("fonts"), "", file); w.Code != http.StatusUnprocessableEntity || !strings.Contains(w.Body.String(), `id="allowed-problem"`) {
-		t.Errorf("a font without the confirmation: status = %d, want 422", w.Code)
+		t.Errorf("a font without the confirmation: status = %d, want 422 and the problem", w.Code)
 	}
 	if w := o.sendParts(t, o.pathOf("fonts"), "", [3]string{"allowed", "yes"}, [3]string{"font", "text", "serif.ttf"}); w.Code != http.StatusUnprocessableEntity || !strings.Contains(w.Body.String(), `id="font-problem"`) {
-		t.Errorf("a file that is no font: status = %d, want 422", w.Code)
+		t.Errorf("a file that is not a font: status = %d, want 422 and the problem", w.Code)
 	}
 	if w := o.sendParts(t, o.pathOf("fonts"), "", [3]string{"allowed", "yes"}, file); w.Code != http.StatusSeeOther {
 		t.Fatalf("status = %d, want 303; page %s", w.Code, visibleText(t, w))
 	}
 	list, err := o.panel.Templates.Fonts(t.Context(), o.inst.ID)
 	if err != nil || len(list) != 1 {
-		t.Fatalf("fonts = %v, %v, want one", list, err)
+		t.Fatalf("fonts = %v, error %v, want one", list, err)
 	}
 	families := o.layoutOf(t, o.newTemplate(t, "token")).Families
 	if families[0].Name != list[0].Info.Family || families[0].Group != "Your fonts" {
-		t.Errorf("the first family is %+v, want the uploaded one", families[0])
+		t.Errorf("the first family is %+v, want the uploaded font", families[0])
 	}
 	if text := visibleText(t, o.get("owner", o.pathOf("fonts/"+list[0].ID+"/delete"))); !strings.Contains(text, list[0].Info.Family) {
-		t.Errorf("the question before deleting a font is %q", text)
+		t.Errorf("the page before deleting a font is %q, want the name of the font", text)
 	}
 	o.post("owner", o.pathOf("fonts/"+list[0].ID+"/delete"), nil)
 	if list, err := o.panel.Templates.Fonts(t.Context(), o.inst.ID); err != nil || len(list) != 0 {
-		t.Errorf("fonts = %v, %v, want none", list, err)
+		t.Errorf("fonts = %v, error %v, want none", list, err)
 	}
 }
 
-// The page of the designer is not larger than the maximum size of a page of the panel.
+// The page of the designer and its assets are not larger than maxWeight.
 func TestWeightOfTheDesigner(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
@@ -450,12 +451,12 @@ func TestWeightOfTheDesigner(t *testing.T) {
 	page := o.get("owner", path+"/design").Body.Bytes()
 	total := o.weight(t, page)
 	if total > maxWeight {
-		t.Errorf("the designer has %d bytes with its assets, want at most %d", total, maxWeight)
+		t.Errorf("the designer and its assets have %d compressed bytes, want at most %d", total, maxWeight)
 	}
-	t.Logf("page %d bytes (%d compressed), all %d", len(page), compressed(t, page), total)
+	t.Logf("page: %d bytes, compressed %d bytes, with its assets %d bytes", len(page), compressed(t, page), total)
 }
 
-// Every code of a problem has a text.
+// The catalog has a text for each code of a problem.
 func TestTextsOfTemplateProblems(t *testing.T) {
 	t.Parallel()
 	words, l := english(t), &design.Layout{}

@@ -17,7 +17,7 @@ import (
 	"github.com/certvault/certvault/internal/locale"
 )
 
-// texts returns messages in one language. Go code uses it for messages that no template names.
+// texts returns messages in one language. Go code uses it for messages whose keys are not in a template.
 type texts struct{ language *locale.Language }
 
 func (p *Panel) texts(r *http.Request) texts { return texts{p.view.Reader(r).Language} }
@@ -33,8 +33,8 @@ func (p *Panel) languageFuncs(l *locale.Language) template.FuncMap {
 	}
 }
 
-// of returns a message. A message that does not exist is returned as its key, so that a page is
-// shown nevertheless.
+// of returns the message with the key. On an error, it returns the key, so that the page can still be
+// shown.
 func (t texts) of(key string, args ...any) string {
 	text, err := t.language.Text(key, args...)
 	if err != nil {
@@ -51,7 +51,7 @@ func (t texts) count(key string, n int, args ...any) string {
 	return t.of(key+"_many", append([]any{"n", t.language.Number(n)}, args...)...)
 }
 
-// date formats a date, YYYY-MM-DD. It returns any other text unchanged.
+// date formats a date that is written as YYYY-MM-DD. It returns any other text unchanged.
 func (t texts) date(text string) string {
 	at, err := time.Parse(time.DateOnly, text)
 	if err != nil {
@@ -60,7 +60,7 @@ func (t texts) date(text string) string {
 	return t.language.Date(at)
 }
 
-// size formats a number of bytes in bytes, kB or MB.
+// size formats a number of bytes in bytes, kB or MB. A MB is 10^6 bytes.
 func (t texts) size(n int64) string {
 	switch {
 	case n < 1000:
@@ -86,7 +86,7 @@ func (t texts) storage(n int64) string {
 	}
 }
 
-// upTo formats a number of deliveries, which are counted up to maxCounted.
+// upTo formats a number of deliveries. Deliveries are counted only up to maxCounted.
 func (t texts) upTo(n int) string {
 	if n >= maxCounted {
 		return t.of("size.max", "n", t.language.Number(maxCounted))
@@ -94,16 +94,16 @@ func (t texts) upTo(n int) string {
 	return t.language.Number(n)
 }
 
-// domainPattern finds texts of a domain package that contain values.
+// domainPattern matches a text of a domain package that contains values.
 type domainPattern struct {
 	key        string
 	expression *regexp.Regexp
-	// names are the placeholders of the message.
+	// names are the names of the placeholders, in the order of the groups of the expression.
 	names []string
 }
 
-// domainTexts returns the keys of the section "domain" by their English text, and the patterns of
-// the texts with values, the most specific first. Both include otherTexts.
+// domainTexts returns the keys of the section "domain" by their English texts, and the patterns of the
+// texts with values, the longest first. Both include otherTexts.
 var domainTexts = sync.OnceValues(func() (map[string]string, []domainPattern) {
 	c, err := locale.Load()
 	if err != nil {
@@ -146,8 +146,8 @@ func newDomainPattern(key, text string) domainPattern {
 	return pattern
 }
 
-// findDomain returns the key of a text of a domain package, with the values of its placeholders, or
-// "" if the section "domain" does not have the text.
+// findDomain returns the key of a text of a domain package, with the names and values of its
+// placeholders. The key is "" if neither the section "domain" nor otherTexts has the text.
 func findDomain(text string) (key string, names, values []string) {
 	exact, patterns := domainTexts()
 	for _, form := range []string{text, sentence(text)} {
@@ -171,9 +171,9 @@ var (
 	sizes = []string{"limit_size", "used_size"}
 )
 
-// domain translates a text of a domain package, which is a key of the catalog or one of the English
-// texts of the section "domain" or of otherTexts. It returns any other text unchanged. The domain
-// packages have only English texts, because the API, the command line and the database use them too.
+// domain translates a key of the catalog, or an English text of the section "domain" or of otherTexts. It
+// returns any other text unchanged. The domain packages return English texts, because the API, the
+// command line and the database use them too.
 func (t texts) domain(text string) string {
 	if translated, err := t.language.Text(text); err == nil {
 		return translated
@@ -196,7 +196,8 @@ func (t texts) domain(text string) string {
 	return t.of(key, args...)
 }
 
-// sentence returns a text with a capital letter and a full stop.
+// sentence returns a text with a capital letter at the beginning and a full stop, question mark or
+// exclamation mark at the end.
 func sentence(text string) string {
 	first, size := utf8.DecodeRuneInString(text)
 	if first >= 'a' && first <= 'z' {
@@ -208,8 +209,8 @@ func sentence(text string) string {
 	return text
 }
 
-// translated returns an error whose messages are in the language. An error without messages for the
-// caller is returned unchanged.
+// translated returns an error with translated messages. If err does not wrap a *fault.Error, translated
+// returns err unchanged.
 func (t texts) translated(err error) error {
 	e, ok := errors.AsType[*fault.Error](err)
 	if !ok {
@@ -231,7 +232,7 @@ func (p *Panel) render(w http.ResponseWriter, r *http.Request, err error) {
 	t := p.texts(r)
 	translated := t.translated(err)
 	if e, ok := translated.(*fault.Error); ok && e.Message == "" && len(e.Fields) > 0 { //nolint:errorlint // translated returns this type
-		// The page has no controls at which the messages could be shown.
+		// The page of an error has no form controls, so it shows the messages of the first field.
 		e.Message = strings.Join(e.Fields[0].Messages, " ")
 	}
 	p.view.Render(w, r, translated)

@@ -49,8 +49,7 @@ type tokenList struct {
 	Active, EndedCount int
 }
 
-// tokens lists the usable tokens, or the expired and revoked tokens if the query string asks for
-// these.
+// tokens lists the usable tokens, or the expired and revoked tokens if the query has show=ended.
 func (p *Panel) tokens(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	all, err := p.Tokens.List(r.Context(), v.Institution().ID)
 	if err != nil {
@@ -71,7 +70,7 @@ func (p *Panel) tokens(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	return p.draw(w, r, "tokens.html", list)
 }
 
-// tokenOf returns the token in the path. A token of another institution is not found.
+// tokenOf returns the token in the path. The token must belong to the institution of the visit.
 func (p *Panel) tokenOf(r *http.Request, v *Visit) (tokenRow, error) {
 	id, err := strconv.ParseInt(r.PathValue("token"), 10, 64)
 	if err != nil {
@@ -89,7 +88,7 @@ func (p *Panel) tokenOf(r *http.Request, v *Visit) (tokenRow, error) {
 type tokenConfirmation struct {
 	Visit *Visit
 	Token tokenRow
-	// Overlap is the chosen overlap.
+	// Overlap is the value of the chosen overlap.
 	Overlap string
 }
 
@@ -101,13 +100,13 @@ type overlap struct {
 
 var overlaps = []overlap{{"0", 0}, {"1h", time.Hour}, {"24h", 24 * time.Hour}, {"7d", 7 * 24 * time.Hour}}
 
-// defaultOverlap is the value of the overlap that is chosen initially.
+// defaultOverlap is the value of the overlap that is selected initially.
 const defaultOverlap = "24h"
 
-// Overlaps returns the choices of the overlap.
+// Overlaps returns the overlaps that can be chosen.
 func (tokenConfirmation) Overlaps() []overlap { return overlaps }
 
-// askRotateToken shows the form for the rotation of a token, which asks for the overlap.
+// askRotateToken shows the form for the rotation of a token, in which the member chooses the overlap.
 func (p *Panel) askRotateToken(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	t, err := p.tokenOf(r, v)
 	if err != nil {
@@ -144,7 +143,6 @@ func (p *Panel) askRevokeToken(w http.ResponseWriter, r *http.Request, v *Visit)
 	return p.draw(w, r, "token_revoke.html", tokenConfirmation{Visit: v, Token: t})
 }
 
-// revokeToken revokes a token.
 func (p *Panel) revokeToken(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	t, err := p.tokenOf(r, v)
 	if err != nil {

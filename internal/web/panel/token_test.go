@@ -74,14 +74,14 @@ func TestPresetsSelectPermissions(t *testing.T) {
 		}
 		for _, p := range token.All {
 			if has := (&token.Token{Permissions: preset.Permissions}).Has(p); strings.Contains(body, `value="`+string(p)+`" checked`) != has {
-				t.Errorf("preset %s: the checkbox of %s is checked although the preset lacks the permission, or the reverse", preset.Name, p)
+				t.Errorf("preset %s: the checkbox of %s is checked: %t, want %t", preset.Name, p, !has, has)
 			}
 		}
 	}
 }
 
-// A preset keeps what was entered before. Enter creates the token, because the first submit button of
-// the form is no preset.
+// Selecting a preset keeps the entered name and expiry. Enter creates the token, because the first submit
+// button of the form is not a preset.
 func TestPresetsKeepTheInput(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
@@ -92,7 +92,7 @@ func TestPresetsKeepTheInput(t *testing.T) {
 		}
 	}
 	if strings.Contains(body, `value="certificate-vault:revoke" checked`) {
-		t.Error("the form has a permission that the preset lacks")
+		t.Error("the form selects a permission that the preset lacks")
 	}
 	_, form, _ := strings.Cut(body, `action="/panel/nwu/tokens"`)
 	_, form, _ = strings.Cut(form, "<button")
@@ -101,7 +101,7 @@ func TestPresetsKeepTheInput(t *testing.T) {
 	}
 }
 
-// The example of a command trusts the vault's own TLS certificate.
+// The example command trusts the vault's own TLS certificate.
 func TestCommandWithOwnCertificate(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
@@ -132,7 +132,7 @@ func TestRevokeTokenAsksForConfirmation(t *testing.T) {
 	checkPage(t, "the list of ended tokens", o.get("owner", "/panel/nwu/tokens?show=ended"), http.StatusOK, "Old system", "Revoked")
 }
 
-// Routes with recent require a recent sign-in, for example the pages that show or create a secret.
+// Routes whose field recent is true require a recent sign-in, for example the pages that create a secret.
 func TestRecentRoutesRequireRecentSignIn(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
@@ -149,7 +149,7 @@ func TestRecentRoutesRequireRecentSignIn(t *testing.T) {
 	}
 }
 
-// A stolen session without the password must not suffice to redirect data or to copy everything.
+// Without a recent sign-in, a session cannot change where data is sent, or download all certificates.
 func TestMovingDataRequiresRecentSignIn(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
@@ -158,8 +158,8 @@ func TestMovingDataRequiresRecentSignIn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The sign-in of the owner is too old to open or to submit a form. The sign-in of the admin is
-	// only too old to open a form.
+	// The sign-in of the owner is too old to open or to submit a form. The sign-in of the admin is too
+	// old only to open a form.
 	o.people.stale[o.people.persons["owner"].ID], o.people.slow[o.people.persons["admin"].ID] = true, true
 	for _, tc := range []struct {
 		person, method, page string
@@ -193,8 +193,7 @@ func TestMovingDataRequiresRecentSignIn(t *testing.T) {
 	}
 }
 
-// A person who fills in a form slowly can still submit the form, although the person would have to
-// confirm the sign-in to open the form again.
+// A person can submit a form even if the sign-in has become too old to open the form.
 func TestFormsMayBeFilledInSlowly(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))

@@ -12,7 +12,7 @@ import (
 	"github.com/certvault/certvault/internal/token"
 )
 
-// tokenForm contains the submitted input for a token.
+// tokenForm is the data of the form of a new token.
 type tokenForm struct {
 	Visit *Visit
 	Name  string
@@ -20,7 +20,7 @@ type tokenForm struct {
 	Chosen map[token.Permission]bool
 	// End is the value of one of the choices in ends. Date is the last day if End is "date".
 	End, Date string
-	// Preset is the name of the preset that was selected last, or empty.
+	// Preset is the name of the preset that was selected last, or "".
 	Preset string
 }
 
@@ -69,8 +69,8 @@ func keyName[T ~string](name T) string {
 // Ends returns the choices of how long a token is valid.
 func (*tokenForm) Ends() any { return ends }
 
-// newToken shows the form of a new token. The query string may contain a preset that selects
-// permissions, and the input of the form, because the buttons of the presets submit the form.
+// newToken shows the form of a new token. The query may contain the name of a preset and the input of the
+// form, because the button of a preset sends the form as a query.
 func (p *Panel) newToken(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	q := r.URL.Query()
 	form := &tokenForm{
@@ -86,7 +86,7 @@ func (p *Panel) newToken(w http.ResponseWriter, r *http.Request, v *Visit) error
 	return p.draw(w, r, "token_new.html", form)
 }
 
-// createToken creates a token and shows the secret of the token once.
+// createToken creates a token and shows its secret once.
 func (p *Panel) createToken(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	form := &tokenForm{
 		Visit: v, Name: r.PostForm.Get("name"), End: r.PostForm.Get("end"), Date: strings.TrimSpace(r.PostForm.Get("date")), Chosen: map[token.Permission]bool{},
@@ -108,7 +108,7 @@ func (p *Panel) createToken(w http.ResponseWriter, r *http.Request, v *Visit) er
 	return p.showToken(w, r, v, created, secret, nil)
 }
 
-// withTokenControls renames the field "expires" of an error to "date", the control of the form.
+// withTokenControls renames the field "expires" of an error to "date", the name of the control in the form.
 func withTokenControls(err error) error {
 	e, ok := errors.AsType[*fault.Error](err)
 	if !ok || e.Kind != fault.Invalid {
@@ -124,8 +124,8 @@ func withTokenControls(err error) error {
 	return &renamed
 }
 
-// end returns the time at which the token expires, or nil if the token never expires. With a date,
-// the token is valid until the end of that day in UTC.
+// end returns the time at which the token expires, or nil if the token never expires. If the member chose
+// a date, the token is valid until the end of that day in UTC.
 func (f *tokenForm) end(now time.Time) (*time.Time, error) {
 	switch f.End {
 	case "never":
@@ -154,7 +154,7 @@ type createdToken struct {
 	Token  tokenRow
 	Secret string
 	// Command is a command line that uses the token. Certificate is the file with the vault's own
-	// TLS certificate that the command uses, or empty.
+	// TLS certificate that the command uses, or "".
 	Command, Certificate string
 	// Old is the token that the new token replaces, or nil.
 	Old *tokenRow
@@ -166,9 +166,9 @@ func (p *Panel) showToken(w http.ResponseWriter, r *http.Request, v *Visit, crea
 	})
 }
 
-// curlExample returns a command line for a request with a token. The request is a list that the
-// token allows, otherwise an upload if the token allows uploads, and otherwise the request for one
-// certificate with the placeholder UUID.
+// curlExample returns a command line for a request with a token. If the token allows a list, the request
+// is for this list. Otherwise, if the token allows uploads, it is an upload. For other tokens, it is a
+// request for one certificate, with the placeholder UUID.
 func (p *Panel) curlExample(t *token.Token, secret string) string {
 	path, form := "/business/certificate-vault/UUID", ""
 	if t.Has(token.VaultCreate) {
@@ -195,5 +195,5 @@ func (p *Panel) curlExample(t *token.Token, secret string) string {
 	return command + "  -H \"Authorization: Bearer " + secret + "\" \\\n  -H \"Accept: application/json\"" + form
 }
 
-// shellQuoted returns a text as one word of a POSIX shell.
+// shellQuoted quotes a text as one word for a POSIX shell.
 func shellQuoted(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }

@@ -30,9 +30,9 @@ var (
 )
 
 // uploadPage is the data of the page that creates one certificate from a file and the values of its fields.
-// Without a script, the page has two steps. In the first step, File and placing are nil. Same is an existing
-// certificate with the same address, title and issue date, or nil. Alike are other certificates with the
-// same file, or with the same name and title.
+// Without a script, the page has two steps: the first step uploads the file. In the first step, File and
+// placing are nil. Same is an existing certificate with the same e-mail address, title and issue date, or
+// nil. Alike are other certificates with the same file, or with the same name and title.
 type uploadPage struct {
 	*placing
 
@@ -40,15 +40,16 @@ type uploadPage struct {
 	File  *batch.StagedFile
 	// Fields are the values of the fields of the certificate.
 	Fields url.Values
-	// Like is a URL query or "". The query names a certificate whose title and dates are copied to the fields,
-	// or the certificate to replace.
+	// Like is a URL query, with its question mark, or "". It names the certificate whose title and dates are
+	// copied to the fields, or the certificate to replace.
 	Like string
 	// Replacing is the certificate to replace, or nil.
 	Replacing *replacing
 	Same      *cert.Certificate
 	Alike     []*cert.Certificate
 	// Names are texts in the file that are probably the name of the recipient. Found reports whether a
-	// field has a value from the file. NameWarning is the warning that the file does not contain the name, or "".
+	// field has a value from the file. NameWarning is the warning that the file does not contain the
+	// recipient's name, or "".
 	Names       []string
 	Found       bool
 	NameWarning string
@@ -61,7 +62,7 @@ type uploadPage struct {
 // MaxFile returns the maximum size of a file in bytes. The script checks the size before it sends a file.
 func (*uploadPage) MaxFile() int64 { return cert.MaxFile }
 
-// uploadPage returns the page without a file.
+// uploadPage returns the data of the page without a file.
 func (p *Panel) uploadPage(r *http.Request, v *Visit) (*uploadPage, error) {
 	u := &uploadPage{Visit: v, Fields: url.Values{}, Mails: p.Outbox == ""}
 	var err error
@@ -102,8 +103,8 @@ func (p *Panel) newUpload(w http.ResponseWriter, r *http.Request, v *Visit) erro
 	return p.draw(w, r, "upload.html", u)
 }
 
-// stageUpload stages the file and redirects to the page of the file. The file stays staged until
-// the certificate is created, for at most batch.StagedLife.
+// stageUpload stages the file and redirects to the page of the file. A staged file is kept until its
+// certificate is created, but at most for batch.StagedLife.
 func (p *Panel) stageUpload(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	u, err := p.uploadPage(r, v)
 	if err != nil {
@@ -148,8 +149,8 @@ func (p *Panel) receiveUpload(r *http.Request, v *Visit) (id string, err error) 
 	return "", fault.OfField("file", "upload.no_file")
 }
 
-// uploaded returns the page of the uploaded file that the path names. The page has the values of the
-// submitted form, or, if form is nil, the values that the vault finds in the file.
+// uploaded returns the data of the page of the uploaded file in the path. The fields have the values of
+// the submitted form. If form is nil, they have the values that the vault finds in the file.
 func (p *Panel) uploaded(r *http.Request, v *Visit, form url.Values) (*uploadPage, error) {
 	f, err := p.Batches.Staged(r.Context(), v.Institution().ID, r.PathValue("upload"))
 	if err != nil {
@@ -173,8 +174,8 @@ func (p *Panel) uploaded(r *http.Request, v *Visit, form url.Values) (*uploadPag
 	return u, nil
 }
 
-// prefill fills empty fields with probable names, addresses and dates from the text of the file. If the file
-// has no text, or its text cannot be read, prefill fills no field.
+// prefill fills the empty fields for the name, the e-mail address and the issue date with probable values
+// from the text of the file. An error is only logged.
 func (p *Panel) prefill(ctx context.Context, u *uploadPage) {
 	found, err := p.Certs.Suggest(ctx, &u.File.File)
 	if err != nil {
@@ -205,7 +206,7 @@ func (p *Panel) nameWarning(r *http.Request, f *cert.File, name string) string {
 	return text
 }
 
-// checkName sends the warning that an uploaded file does not contain a name, as text. The response
+// checkName sends, as plain text, the warning that an uploaded file does not contain a name. The response
 // is empty if there is no warning.
 func (p *Panel) checkName(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	f, err := p.Batches.Staged(r.Context(), v.Institution().ID, r.PathValue("upload"))
@@ -246,7 +247,7 @@ func (p *Panel) uploadStamped(w http.ResponseWriter, r *http.Request, v *Visit) 
 	return p.stamped(w, r, v, &f.File, nil)
 }
 
-// uploadInk sends an image of the content of a page of an uploaded file.
+// uploadInk sends an image that shows where a page of an uploaded file has content.
 func (p *Panel) uploadInk(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	f, err := p.Batches.Staged(r.Context(), v.Institution().ID, r.PathValue("upload"))
 	if err != nil {
@@ -255,8 +256,8 @@ func (p *Panel) uploadInk(w http.ResponseWriter, r *http.Request, v *Visit) erro
 	return p.ink(w, r, v, &f.File)
 }
 
-// finishUpload creates the certificate. If similar certificates exist, finishUpload first shows
-// these, and the person must confirm the upload.
+// finishUpload creates the certificate. If similar certificates exist, finishUpload shows them, and the
+// member must confirm the upload.
 func (p *Panel) finishUpload(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	u, err := p.uploaded(r, v, r.PostForm)
 	if err != nil {
@@ -285,7 +286,7 @@ func (p *Panel) finishUpload(w http.ResponseWriter, r *http.Request, v *Visit) e
 		Institution: v.Institution(), Creator: cert.Actor{Type: "user", ID: v.Person.ID, Name: v.Person.Name}, Context: cert.PanelUpload,
 		Title: text.Title, FullName: text.FullName, Email: text.Email, IssueDate: text.IssueDate, Details: text.Details, ExpiresOn: text.ExpiresOn,
 		File: &u.File.File, Wanted: wanted, Notify: notifyOf(r.PostForm),
-		// After a second click, UseTx returns an error, because the file is already used.
+		// If the form is submitted twice, the second UseTx returns an error.
 		Then: func(ctx context.Context, tx *db.Tx, _ *cert.Certificate) error {
 			return p.Batches.UseTx(ctx, tx, v.Institution().ID, u.File.UUID)
 		},
@@ -296,11 +297,10 @@ func (p *Panel) finishUpload(w http.ResponseWriter, r *http.Request, v *Visit) e
 	return p.redirect(w, r, v, "certificates/"+c.UUID+"/uploaded", "")
 }
 
-// uploadState is the state of a new certificate, which the page after an upload shows while the
-// certificate is processed.
+// uploadState is the state of a new certificate, which the page after an upload shows.
 type uploadState struct {
 	Status cert.Status `json:"status"`
-	// Title and Text are shown on the page. Tone selects the color of Text. Done and Finished are for
+	// Title and Text are shown on the page. Tone selects the colour of Text. Done and Finished are for
 	// the script of progress bars.
 	Title    string `json:"title"`
 	Text     string `json:"text"`
@@ -309,15 +309,15 @@ type uploadState struct {
 	Finished bool   `json:"finished"`
 }
 
-// doneKeys are the parts of the text keys that name a status.
+// doneKeys are the names of the statuses in the keys of the catalog.
 var doneKeys = map[cert.Status]string{
 	cert.Processing: "processing", cert.Approved: "approved", cert.Failed: "failed", cert.Revoked: "revoked",
 }
 
-// uploadState returns the state of a certificate in the language of the page.
+// uploadState returns the state of a certificate, with texts in the language of the request.
 func (p *Panel) uploadState(r *http.Request, c *cert.Certificate) (*uploadState, error) {
 	if doneKeys[c.Status] == "" {
-		return nil, errNoSuch // it waits for its signatories; its page shows them
+		return nil, errNoSuch // the certificate waits for its signatories, which its own page shows
 	}
 	l := p.view.Reader(r).Language
 	title, err := l.Text("upload_done."+doneKeys[c.Status]+"_title", "name", c.FullName)
@@ -362,8 +362,7 @@ type uploadDonePage struct {
 	State *uploadState
 	// NameWarning is the warning that the file does not contain the name, or "".
 	NameWarning string
-	// Template is the template of the certificate, or nil if the certificate was made from an uploaded
-	// file.
+	// Template is the template of the certificate, or nil.
 	Template *template.Template
 }
 

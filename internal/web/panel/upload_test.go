@@ -12,8 +12,8 @@ import (
 	"github.com/certvault/certvault/internal/vaulttest"
 )
 
-// The page after an upload shows the state of the certificate. It promises a mail only if the vault
-// has a mail server. The event stream ends with the final state.
+// The page after an upload shows the state of the certificate. If the vault has no mail server, the page
+// says that the recipient is not notified. The event stream ends with the final state.
 func TestPageAfterUpload(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
@@ -28,7 +28,7 @@ func TestPageAfterUpload(t *testing.T) {
 	w := o.get("issuer", approved+"/uploaded")
 	checkPage(t, "approved without mail", w, http.StatusOK, "was issued", "the recipient was not notified")
 	if !strings.Contains(w.Body.String(), `<p class="note wait" role="status">No mail server`) {
-		t.Error("the note about the missing mail is not a warning")
+		t.Error("the note that the recipient was not notified is not a warning")
 	}
 	w = o.get("issuer", approved+"/events")
 	var state uploadState
@@ -42,7 +42,7 @@ func TestPageAfterUpload(t *testing.T) {
 	checkPage(t, "revoked", o.get("issuer", approved+"/uploaded"), http.StatusOK, "was revoked")
 	body := o.get("issuer", approved).Body.String()
 	if !strings.Contains(body, `<a class="button quiet" href="`+approved+`/verified.pdf"`) {
-		t.Error("the download is the main action of a revoked certificate")
+		t.Error("the page of a revoked certificate has no secondary button for the download")
 	}
 	if !strings.Contains(body, "person.<wbr>1@<wbr>example.<wbr>org</bdi></dd>") {
 		t.Error("the address has no positions for line breaks after @ and dots")
@@ -56,8 +56,8 @@ func TestPageAfterUpload(t *testing.T) {
 	}
 }
 
-// Another upload keeps the title and the issue date of the last one, in both steps without a script.
-// A certificate of another institution fills no field.
+// The query parameter like copies the title and the issue date of a certificate to the form, in both
+// steps of the upload without a script. A certificate of another institution fills no field.
 func TestUploadAnother(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
@@ -79,12 +79,12 @@ func TestUploadAnother(t *testing.T) {
 	for _, query := range []string{foreign.UUID, "x", "00000000-0000-4000-8000-000000000000"} {
 		w := o.get("issuer", o.pathOf("upload")+"?"+url.Values{"like": {query}}.Encode())
 		if body := w.Body.String(); w.Code != http.StatusOK || !strings.Contains(body, `name="certificate_title" type="text" value=""`) {
-			t.Errorf("like=%s: status = %d, want 200 and an empty title", query, w.Code)
+			t.Errorf("like=%s: status = %d, want 200 and an empty field for the title", query, w.Code)
 		}
 	}
 }
 
-// The button names the address only if the vault has a mail server.
+// The button that issues the certificate names the e-mail address only if the vault has a mail server.
 func TestIssueButton(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
@@ -94,12 +94,12 @@ func TestIssueButton(t *testing.T) {
 	}
 	o.panel.Outbox = "/var/lib/certvault/outbox"
 	if body := o.get("issuer", at).Body.String(); strings.Contains(body, "Issue and send") {
-		t.Error("the button promises a mail, but there is no mail server")
+		t.Error("the button says that mail is sent, but there is no mail server")
 	}
 }
 
-// The fields are filled from the text of the file. A warning says when the file does not contain the
-// name; the certificate can be issued anyway.
+// The fields are filled from the text of the file. If the file does not contain the name, the page shows
+// a warning, but the certificate can be issued.
 func TestTextOfUploadedFile(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
@@ -116,7 +116,7 @@ func TestTextOfUploadedFile(t *testing.T) {
 	for name, want := range map[string]string{"Ada Obi": warning + ". Please check the name and the file.", "hopper GRACE": "", " ": ""} {
 		w := o.post("issuer", at+"/name", url.Values{"full_name": {name}})
 		if w.Code != http.StatusOK || w.Body.String() != want || w.Header().Get("Content-Type") != "text/plain; charset=utf-8" {
-			t.Errorf("the warning about %q: status = %d, %q, want %q", name, w.Code, w.Body, want)
+			t.Errorf("the warning about %q: status = %d, text %q, want 200 and %q", name, w.Code, w.Body, want)
 		}
 	}
 	form := url.Values{"certificate_title": {"BSc"}, "full_name": {"Ada Obi"}, "applicant_email": {"ada"}}

@@ -2,8 +2,8 @@ package panel
 
 import "github.com/certvault/certvault/internal/account"
 
-// vaultRoutes returns the routes of an institution's first page, of the mail about certificates, of
-// requests to correct certificates, and of the settings.
+// vaultRoutes returns the routes for the dashboard, the mail about certificates, the requests to correct
+// certificates, and the settings.
 func (p *Panel) vaultRoutes() []route {
 	return []route{
 		{pattern: "GET /panel/{institution}", handler: p.dashboard},

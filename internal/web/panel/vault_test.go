@@ -27,7 +27,7 @@ func TestDashboard(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		o := newPanelTest(t, d)
 		checkPage(t, "a new institution", o.get("owner", "/panel/nwu"), http.StatusOK, "Get started", "Upload the first certificate", "Upload many certificates", "Create an API token", "Add a webhook", "No certificates were created in the last 30 days")
-		// The page shows a step only to members who have permission for the step.
+		// The page shows a step only to members who may do it.
 		if text := visibleText(t, o.get("issuer", "/panel/nwu")); strings.Contains(text, "Create an API token") || !strings.Contains(text, "Upload the first certificate") {
 			t.Errorf("dashboard of an issuer = %s, want the step to upload and no step to create an API token", text)
 		}
@@ -48,7 +48,7 @@ func TestDashboard(t *testing.T) {
 			}
 		}
 		if strings.Contains(body, "secret") || strings.Contains(body, "style=") || strings.Contains(body, "Foreign") {
-			t.Error("the dashboard contains a secret, an inline style or a name of another institution")
+			t.Error("the dashboard contains a secret, an inline style or data of another institution")
 		}
 		checkPage(t, "the certificates of a failure", o.get("owner", "/panel/nwu/certificates?failure=no_room&status=failed"), http.StatusOK, "Cause of failure: no_room", "Ben Two", "All 1")
 		checkPage(t, "a period of a year", o.get("auditor", "/panel/nwu?days=365"), http.StatusOK, "Certificates per week", "Last 365 days: 1 approved", "All 365 days 2 1 1 0")
@@ -71,8 +71,8 @@ func TestDashboard(t *testing.T) {
 	})
 }
 
-// hasAuditEntry reports whether the audit log of the test's institution contains the action, and the newest
-// entry with the action names a user as the actor.
+// hasAuditEntry reports whether the audit log of the test's institution has an entry with the action, and
+// the actor of the newest such entry is a user.
 func (o *panelTest) hasAuditEntry(action audit.Action) bool {
 	o.tb.Helper()
 	list, _, err := o.panel.Audit.List(o.tb.Context(), o.inst.ID, audit.Filter{Action: string(action)}, "", 10)
@@ -87,7 +87,7 @@ func TestMailOfACertificate(t *testing.T) {
 	o := newPanelTest(t, dbtest.SQLite(t))
 	c := o.upload(o.inst, "Ada Obi", "a.pdf")
 	o.processAll()
-	// Simulate a certificate that was approved by a version without mail.
+	// Simulate a certificate that an earlier version approved without sending mail.
 	o.Exec(`DELETE FROM notices`)
 	at := "certificates/" + c.UUID
 	checkPage(t, "a certificate without mail", o.get("issuer", o.pathOf(at)), http.StatusOK, "The recipient was not notified.", "Send mail again", "Correct the address")
@@ -105,8 +105,7 @@ func TestMailOfACertificate(t *testing.T) {
 	}
 }
 
-// The page of a certificate contains a preview of the public page, with the text of the public
-// page.
+// The page of a certificate contains a preview of the public page.
 func TestPreviewOfThePublicPage(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
@@ -129,8 +128,8 @@ func TestPreviewOfThePublicPage(t *testing.T) {
 	checkPage(t, "a revoked certificate", o.get("auditor", at), http.StatusOK, "Revoked on ", "Reason stated by the institution Issued in error.", "By Signatory Person")
 }
 
-// The panel does not send a damaged file. A member checks the file again after the file was
-// restored.
+// The panel does not send a damaged file. After the file is restored, the panel sends it, and a member can
+// check it again.
 func TestDamagedFileInThePanel(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
@@ -203,7 +202,7 @@ func TestSettings(t *testing.T) {
 
 		form := url.Values{"name": {"Northern University"}, "mail_language": {"de"}, "colour": {"#ffcc00"}}
 		if !strings.Contains(o.get("admin", page).Body.String(), `<input type="color" value="#0b5d4b"`) {
-			t.Error("the initial value of the colour picker is not the vault's colour")
+			t.Error("the initial value of the colour picker is not the default colour #0b5d4b")
 		}
 		checkPage(t, "a light colour", o.send(o.settingsForm(form, nil)), http.StatusUnprocessableEntity, "is too light", "The nearest shade that is dark enough is #")
 		form.Set("colour", "#1a237e")
@@ -251,7 +250,7 @@ func TestSettings(t *testing.T) {
 			t.Errorf("saved policy = %+v, error %v, want the submitted box on page 2, and no files with active content", policy, err)
 		}
 		if body := o.get("admin", stamps).Body.String(); !strings.Contains(body, `value="80.5"`) {
-			t.Error("the form does not show the saved edges")
+			t.Error("the form does not show the saved value 80.5")
 		}
 		if other, err := o.panel.Certs.Policy(t.Context(), o.other.ID); err != nil || *other != (cert.Policy{Placement: seal.Auto, Page: 1}) {
 			t.Errorf("policy of another institution = %+v, error %v, want the initial policy", other, err)
@@ -262,8 +261,8 @@ func TestSettings(t *testing.T) {
 	})
 }
 
-// settingsForm returns a request that submits the settings form as an admin. file is the content of the field
-// logo; if file is nil, the field is empty.
+// settingsForm returns a request that submits the settings form as an admin. file is the content of the
+// field logo, which is empty if file is nil.
 func (o *panelTest) settingsForm(values url.Values, file []byte) *http.Request {
 	o.tb.Helper()
 	var b bytes.Buffer
@@ -322,7 +321,7 @@ func TestLogoInSettings(t *testing.T) {
 	}
 }
 
-// The script of the settings reads the colours of the preview from the vault.
+// The script of the settings requests the colours of the preview as JSON.
 func TestColoursOfThePreview(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
@@ -333,7 +332,7 @@ func TestColoursOfThePreview(t *testing.T) {
 		r.Header.Set("Accept", "application/json")
 		w := o.send(r)
 		if !strings.Contains(w.Body.String(), test.want) || w.Header().Get("Content-Type") != "application/json" {
-			t.Errorf("%q: Content-Type = %q, body = %s, want %s", test.colour, w.Header().Get("Content-Type"), w.Body, test.want)
+			t.Errorf("%q: Content-Type = %q, body = %s, want JSON with %s", test.colour, w.Header().Get("Content-Type"), w.Body, test.want)
 		}
 	}
 }
@@ -364,8 +363,8 @@ func TestSigningKeyInSettings(t *testing.T) {
 	}
 }
 
-// The dashboard warns members if the certificate of the signing key expires within 90 days. In the
-// last 24 hours before the expiry, the dashboard reports that nothing can be signed.
+// The dashboard warns members if the certificate of the signing key expires within 90 days. In the last
+// 24 hours before the expiry, it says that certificates cannot be signed.
 func TestDashboardWarnsOfAnExpiringSigningKey(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))

@@ -17,9 +17,9 @@ import (
 )
 
 const (
-	// topVerified is the number of certificates on the page. The CSV file has all of them.
+	// topVerified is the maximum number of certificates on the page.
 	topVerified = 50
-	// verifiedBatch is the number of certificates that the CSV file reads at a time.
+	// verifiedBatch is the number of certificates that verificationCertificates reads at a time.
 	verifiedBatch = 500
 )
 
@@ -32,11 +32,11 @@ func (p *Panel) verificationRoutes() []route {
 	}
 }
 
-// verificationsPage has the numbers of verifications of an institution.
+// verificationsPage is the data of the page with the numbers of verifications of an institution.
 type verificationsPage struct {
 	Visit *Visit
 	Days  []verification.Day
-	// Highest is the number at the upper edge of the chart, and Sum is the number of all days.
+	// Highest is the number at the upper edge of the chart. Sum is the number of verifications on all days.
 	Highest, Sum int
 	Top          []verifiedRow
 	// HidesNames reports whether the institution hides the names of its recipients. Certificates with
@@ -45,17 +45,17 @@ type verificationsPage struct {
 }
 
 // verifiedRow is a certificate on the page. N is the number of its verifications in the period. Total is
-// the number of all its verifications, or nil if that number is not shown.
+// the number of all its verifications, or nil if the page must not show it.
 type verifiedRow struct {
 	C     *cert.Certificate
 	N     int
 	Total *int
 }
 
-// Periods returns the periods that can be chosen.
+// Periods returns the periods that can be chosen, in days.
 func (*verificationsPage) Periods() []int { return periods }
 
-// Period returns the number of days of the page.
+// Period returns the length of the chosen period in days.
 func (v *verificationsPage) Period() int { return len(v.Days) }
 
 // Middle returns the number at half the height of the chart.
@@ -77,8 +77,8 @@ func (v *verificationsPage) Latest() []verification.Day {
 	return list
 }
 
-// Draw returns the chart as SVG, with a bar for each day. For people who cannot see the chart, the page
-// has a description of it and a table with all numbers.
+// Draw returns the chart as SVG, with a bar for each day with verifications. The page also has a summary
+// and a table, for people who cannot see the chart.
 func (v *verificationsPage) Draw(g *page.Page) (template.HTML, error) {
 	var b strings.Builder
 	fmt.Fprintf(&b, `<svg class="bars" viewBox="0 0 %g %g" preserveAspectRatio="none" role="img" aria-labelledby="chart-says">`, chartWidth, chartHeight)
@@ -102,7 +102,7 @@ func (v *verificationsPage) Draw(g *page.Page) (template.HTML, error) {
 	return template.HTML(b.String()), nil //nolint:gosec // the texts are escaped
 }
 
-// periodOf returns the number of days that a request selects.
+// periodOf returns the period that a request selects, in days. The default is the first of periods.
 func periodOf(r *http.Request) int {
 	days, err := strconv.Atoi(r.URL.Query().Get("days"))
 	if err != nil || !slices.Contains(periods, days) {
@@ -151,7 +151,8 @@ func (p *Panel) verifications(w http.ResponseWriter, r *http.Request, v *Visit) 
 	return p.draw(w, r, "verifications.html", data)
 }
 
-// verificationDays sends the numbers of the last 366 days.
+// verificationDays sends the numbers of verifications in the last verification.MaxDays days, by day, as a
+// CSV file.
 func (p *Panel) verificationDays(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	days, err := p.Verifications.Days(r.Context(), v.Institution().ID, verification.MaxDays)
 	if err != nil {
@@ -173,12 +174,13 @@ func (p *Panel) verificationDays(w http.ResponseWriter, r *http.Request, v *Visi
 	return p.finishStream(r, err)
 }
 
-// verificationCertificates sends the numbers of all certificates that were verified.
+// verificationCertificates sends the numbers of verifications by certificate as a CSV file. If the
+// institution hides the names of its recipients, the file omits certificates with small numbers.
 func (p *Panel) verificationCertificates(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	ctx, id := r.Context(), v.Institution().ID
 	out := sheet.NewWriter(w)
 	begun := false
-	// The response begins after the first rows were read, so that an outage is reported as an error.
+	// The response begins after the first certificates were read. An earlier error becomes an error page.
 	begin := func() error {
 		if begun {
 			return nil
@@ -221,7 +223,7 @@ func (p *Panel) verificationCertificates(w http.ResponseWriter, r *http.Request,
 	return p.finishStream(r, err)
 }
 
-// cell returns a number for a CSV file. A number that is not shown is empty.
+// cell returns a number for a CSV file, or "" for nil.
 func cell(n *int) string {
 	if n == nil {
 		return ""

@@ -26,8 +26,8 @@ func (p *Panel) waitingRoutes() []route {
 // inputTime is the format of a control for a date and a time.
 const inputTime = "2006-01-02T15:04"
 
-// notifyOf returns the time at which recipients get mail, from the values of a form. A script converts the
-// local time in the control notify_at to UTC and sets notify_utc. Without a script, people enter UTC in
+// notifyOf returns when recipients are notified, from the values of a form. A script converts the local
+// time in the control notify_at to UTC and sets notify_utc. Without a script, people enter UTC in
 // notify_at.
 func notifyOf(form url.Values) cert.Notify {
 	if form.Get("notify") != "at" {
@@ -38,7 +38,7 @@ func notifyOf(form url.Values) cert.Notify {
 	}
 	at, err := time.Parse(inputTime, form.Get("notify_at"))
 	if err != nil {
-		return cert.ReadNotify("at") // not a valid time, which is reported for the field notify
+		return cert.ReadNotify("at") // not a time, so Check returns a problem
 	}
 	return cert.Notify{At: at}
 }
@@ -88,7 +88,7 @@ func (d *dryRunView) Notify() *notifyChoice {
 	return notifyChoiceOf(d.form, "notices.legend_many", "notices.now")
 }
 
-// planNote is the data of the line about waiting mail on the page of a certificate or a batch.
+// planNote is the data of the line about waiting mail on a page. Plan may be nil.
 type planNote struct {
 	Visit *Visit
 	*recipient.Plan
@@ -96,7 +96,8 @@ type planNote struct {
 	OfBatch bool
 }
 
-// waitingPage is the data of the page that lists the waiting mail of an institution.
+// waitingPage is the data of the page that lists the waiting mail of an institution. More reports whether
+// there are further plans, which the page does not list.
 type waitingPage struct {
 	Visit *Visit
 	Plans []*recipient.Plan
@@ -113,7 +114,7 @@ func planPath(v *Visit, p *recipient.Plan) string {
 	return v.Path("certificates/" + p.Certificate)
 }
 
-// waitingMail shows the mail of an institution that will be sent at a later time.
+// waitingMail lists the mail of an institution that waits for a chosen time.
 func (p *Panel) waitingMail(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	page := &waitingPage{Visit: v}
 	var err error
@@ -190,7 +191,7 @@ func (l *progressView) PlanNote(batchID string) planNote {
 	return planNote{Visit: l.Visit, Plan: l.Plans[batchID]}
 }
 
-// PlanNote returns the line about waiting mail if the list shows only one batch.
+// PlanNote returns the line about the waiting mail of the batch if the list shows only one batch.
 func (l *certificateList) PlanNote() planNote { return planNote{Visit: l.Visit, Plan: l.Plan} }
 
 // PlanNote returns the line about the waiting mail of the certificate.
@@ -198,7 +199,8 @@ func (c *certificatePage) PlanNote() planNote {
 	return planNote{Visit: c.Visit, Plan: c.Plan, OfBatch: c.C.BatchID != ""}
 }
 
-// ToldRevoked reports whether mail about the revocation was written to the recipient.
+// ToldRevoked reports whether there is mail about the revocation that was neither dropped nor omitted
+// because of an unsubscribed address.
 func (c *certificatePage) ToldRevoked() bool {
 	return slices.ContainsFunc(c.Mails, func(m *recipient.Notice) bool {
 		return m.Reason == recipient.Revocation && m.Status != recipient.Unsubscribed && m.Status != recipient.Dropped

@@ -17,7 +17,7 @@ import (
 	"github.com/certvault/certvault/internal/vaulttest"
 )
 
-// plannedMail creates a certificate whose mail is to be sent in a week, and returns the plan of the mail.
+// plannedMail creates a certificate whose mail waits for a time in a week, and returns the plan of the mail.
 func (o *panelTest) plannedMail(t *testing.T, inst account.Institution) *recipient.Plan {
 	t.Helper()
 	at := o.Now().UTC().AddDate(0, 0, 7).Truncate(time.Minute)
@@ -29,7 +29,7 @@ func (o *panelTest) plannedMail(t *testing.T, inst account.Institution) *recipie
 	return plan
 }
 
-// A person chooses a time, sees the waiting mail, changes the time, and stops the mail.
+// A member sees the waiting mail, changes its time, and stops it.
 func TestWaitingMail(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
@@ -66,14 +66,14 @@ func TestWaitingMail(t *testing.T) {
 	checkPage(t, "the audit log", o.get("owner", o.pathOf("audit")), http.StatusOK, "changed when the mail about a certificate is sent")
 }
 
-// recordMail stores that mail about a certificate was sent.
+// recordMail stores mail about the approval of a certificate with the status "sent".
 func (o *panelTest) recordMail(c *cert.Certificate) {
 	o.tb.Helper()
 	o.Exec(`INSERT INTO notices (certificate_id, occasion, institution_id, reason, email, email_folded, status, created_at, updated_at)
 		VALUES ($1, 1, $2, 'approval', $3, $3, 'sent', 0, 0)`, c.ID, c.InstitutionID, c.Email)
 }
 
-// The forms for revocations notify the recipient by default.
+// The form for a revocation notifies the recipient by default.
 func TestRevocationsNotify(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
@@ -100,8 +100,8 @@ func TestRevocationsNotify(t *testing.T) {
 	}
 }
 
-// The form for one certificate keeps a time that has passed, with a problem, and stores a time in the
-// future.
+// If the chosen time has passed, the form for one certificate keeps the input and shows a problem. A
+// future time is stored.
 func TestIssueWithATime(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
@@ -113,7 +113,7 @@ func TestIssueWithATime(t *testing.T) {
 	w := o.post("issuer", path, form)
 	checkPage(t, "a time that has passed", w, http.StatusUnprocessableEntity, "This time has passed")
 	if body := w.Body.String(); !strings.Contains(body, `value="at" checked`) || !strings.Contains(body, `value="2020-01-01T09:00"`) {
-		t.Error("the form does not keep the choice")
+		t.Error("the form does not keep the chosen time")
 	}
 	form.Set("notify_at", at.Format(inputTime))
 	if w := o.post("issuer", path, form); w.Code != http.StatusSeeOther {

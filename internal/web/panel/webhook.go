@@ -23,12 +23,12 @@ type webhookRow struct {
 // Label returns the name of the endpoint, or its address if it has no name.
 func (e webhookRow) Label() string { return cmp.Or(e.Name, e.Address()) }
 
-// maxEnd is the number of characters of a URL's end that Address shows.
+// maxEnd is the maximum number of characters of the last part of a path that Address shows completely.
 const maxEnd = 12
 
-// Address returns the host of the endpoint's URL and the end of its path, so that two endpoints of
-// one host look different. It does not return the query, and at most a part of a long path, because
-// both may contain a key.
+// Address returns the host of the endpoint's URL and the end of its path, so that two endpoints with the
+// same host can be distinguished. It omits the query and the beginning of a long path, because both may
+// contain a key.
 func (e webhookRow) Address() string {
 	u, err := url.Parse(e.URL)
 	if err != nil {
@@ -74,7 +74,7 @@ func (e webhookRow) Rotating() bool { return e.OverlapUntil != nil && e.now.Befo
 // Gone reports whether the endpoint was switched off because its server responded with 410 Gone.
 func (e webhookRow) Gone() bool { return e.StopReason == webhook.ReasonGone }
 
-// maxCounted is the number up to which deliveries are counted.
+// maxCounted is the largest number of deliveries that is counted.
 const maxCounted = 10_000
 
 type webhookList struct {
@@ -95,7 +95,7 @@ func (p *Panel) webhooks(w http.ResponseWriter, r *http.Request, v *Visit) error
 	return p.draw(w, r, "webhooks.html", page)
 }
 
-// webhookOf returns the endpoint in the path. An endpoint of another institution is not found.
+// webhookOf returns the endpoint in the path. The endpoint must belong to the institution of the visit.
 func (p *Panel) webhookOf(r *http.Request, v *Visit) (webhookRow, error) {
 	e, err := p.Hooks.Endpoint(r.Context(), v.Institution().ID, r.PathValue("webhook"))
 	return webhookRow{e, p.Now()}, err
@@ -117,7 +117,7 @@ type webhookPage struct {
 // Count returns the number of deliveries in a status, up to maxCounted.
 func (g webhookPage) Count(status string) int { return g.Counts[webhook.DeliveryStatus(status)] }
 
-// recentDeliveries is the number of deliveries on the page of an endpoint.
+// recentDeliveries is the maximum number of deliveries on the page of an endpoint.
 const recentDeliveries = 10
 
 // webhook shows the page of one endpoint.
@@ -159,7 +159,6 @@ func (p *Panel) applyToWebhook(w http.ResponseWriter, r *http.Request, v *Visit,
 	return p.redirect(w, r, v, "webhooks/"+id, notice)
 }
 
-// pauseWebhook pauses an endpoint.
 func (p *Panel) pauseWebhook(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	return p.applyToWebhook(w, r, v, "webhook_paused", func(id string) error { return p.Hooks.Pause(r.Context(), v.Institution().ID, id) })
 }
@@ -169,8 +168,7 @@ func (p *Panel) resumeWebhook(w http.ResponseWriter, r *http.Request, v *Visit) 
 	return p.applyToWebhook(w, r, v, "webhook_resumed", func(id string) error { return p.Hooks.Resume(r.Context(), v.Institution().ID, id) })
 }
 
-// promoteWebhook promotes the new secret of a rotation: X-Webhook-Signature then uses only this
-// secret.
+// promoteWebhook makes the new secret of a rotation the key of X-Webhook-Signature.
 func (p *Panel) promoteWebhook(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	return p.applyToWebhook(w, r, v, "webhook_promoted", func(id string) error { return p.Hooks.Promote(r.Context(), v.Institution().ID, id) })
 }
@@ -184,8 +182,8 @@ func (p *Panel) testWebhook(w http.ResponseWriter, r *http.Request, v *Visit) er
 	return p.redirect(w, r, v, "deliveries/"+strconv.FormatInt(id, 10), "webhook_tested")
 }
 
-// replayWebhook queues the failed deliveries that were created since the submitted day, except
-// tests.
+// replayWebhook queues the failed deliveries of an endpoint that were created since the beginning of the
+// submitted day in UTC, except tests.
 func (p *Panel) replayWebhook(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	since, err := time.Parse(time.DateOnly, strings.TrimSpace(r.PostForm.Get("since")))
 	if err != nil {
@@ -226,7 +224,6 @@ func (p *Panel) askDeleteWebhook(w http.ResponseWriter, r *http.Request, v *Visi
 	return p.draw(w, r, "webhook_delete.html", page)
 }
 
-// deleteWebhook deletes an endpoint.
 func (p *Panel) deleteWebhook(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	if err := p.Hooks.Delete(r.Context(), v.Institution().ID, r.PathValue("webhook")); err != nil {
 		return err
@@ -240,7 +237,7 @@ type signaturesPage struct {
 	Shown   webhook.Sample
 }
 
-// signatures shows sample code that verifies signatures, in one programming language.
+// signatures shows sample code that verifies signatures, in the selected programming language.
 func (p *Panel) signatures(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	page := signaturesPage{Visit: v, Samples: webhook.Samples, Shown: webhook.Samples[0]}
 	i := slices.IndexFunc(webhook.Samples, func(s webhook.Sample) bool { return s.Name == r.URL.Query().Get("language") })

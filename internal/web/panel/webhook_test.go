@@ -40,7 +40,7 @@ func TestCreateAndUpdateEndpoint(t *testing.T) {
 	secret := signingRule.FindString(w.Body.String())
 	list, err := o.panel.Hooks.List(t.Context(), o.inst.ID)
 	if err != nil || len(list) != 1 || secret == "" || !slices.Equal(list[0].Events, []webhook.Name{webhook.Approved, webhook.Revoked}) {
-		t.Fatalf("endpoints = %+v, error %v, want one endpoint with the submitted events, and a secret on the page", list, err)
+		t.Fatalf("endpoints = %+v, error %v, secret %q, want one endpoint with the submitted events, and a secret on the page", list, err, secret)
 	}
 	at := "/panel/nwu/webhooks/" + list[0].UUID
 	checkPage(t, "the list of endpoints", o.get("developer", "/panel/nwu/webhooks"), http.StatusOK, "hooks.example.org", "2 events", "Active", "never")
@@ -62,8 +62,8 @@ func TestCreateAndUpdateEndpoint(t *testing.T) {
 	}
 }
 
-// Two endpoints of one host can be distinguished by their names or by the ends of their paths. The pages
-// do not show a key in the query, and only a part of a key in the path.
+// Endpoints with the same host can be distinguished by their names or by the ends of their paths. The
+// pages do not show a query or the beginning of a long path, because both may contain a key.
 func TestNamesOfEndpoints(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
@@ -83,7 +83,7 @@ func TestNamesOfEndpoints(t *testing.T) {
 	checkPage(t, "the filter of deliveries", o.get("owner", "/panel/nwu/deliveries"), http.StatusOK, "Alumni system", "hooks.example.org/…/students")
 	list, err := o.panel.Hooks.List(t.Context(), o.inst.ID)
 	if err != nil || len(list) != 4 || list[2].Name != "Alumni system" {
-		t.Fatalf("endpoints = %+v, error %v, want four and the name of the second", list, err)
+		t.Fatalf("endpoints = %+v, error %v, want four, the third with the name Alumni system", list, err)
 	}
 	at := "/panel/nwu/webhooks/" + list[2].UUID
 	checkPage(t, "a long name", o.post("owner", at+"/edit", url.Values{"url": {list[2].URL}, "name": {strings.Repeat("x", 101)}}), http.StatusUnprocessableEntity, "more than 100 characters")
@@ -141,7 +141,7 @@ func TestPauseEndpointAndRotateSecret(t *testing.T) {
 	}
 }
 
-// deliveriesOf creates n failed deliveries of an endpoint and returns their ids, newest first.
+// deliveriesOf creates n failed deliveries of an endpoint and returns their ids, the newest first.
 func (o *panelTest) deliveriesOf(t *testing.T, e *webhook.Endpoint, n int) []int64 {
 	t.Helper()
 	var ids []int64

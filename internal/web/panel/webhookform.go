@@ -14,7 +14,7 @@ var (
 	errAllAndChosen = fault.OfField("events", "webhooks.all_and_chosen")
 )
 
-// webhookForm contains the submitted input for a new or changed endpoint.
+// webhookForm is the data of the form of a new or existing endpoint.
 type webhookForm struct {
 	Visit *Visit
 	// Endpoint is the endpoint to change, or nil for a new endpoint.
@@ -23,14 +23,15 @@ type webhookForm struct {
 	// All reports whether the endpoint subscribes to every event. Chosen are the selected events.
 	All    bool
 	Chosen map[webhook.Name]bool
-	// Headers are lines of name, colon and value. Replace reports whether Headers replace the
-	// existing headers of the endpoint.
+	// Headers has a line for each header: the name, a colon and the value. Replace reports whether
+	// Headers replaces the existing headers of the endpoint.
 	Headers string
 	Replace bool
 	Events  []eventChoice
 }
 
-// eventChoice is an event type with the key of its description and a sample delivery.
+// eventChoice is an event type. Key is the key of its description, and Example is an example of its
+// deliveries.
 type eventChoice struct {
 	Name         webhook.Name
 	Key, Example string
@@ -62,8 +63,8 @@ func submittedWebhook(r *http.Request, v *Visit) (*webhookForm, error) {
 	return form, err
 }
 
-// events returns the event types to subscribe to, or nil for all event types. The error is
-// errAllAndChosen or errNoEvents if the selection is contradictory or empty.
+// events returns the event types to subscribe to, or nil for all event types. The error is errAllAndChosen
+// if the form has both all and single event types, and errNoEvents if it has none.
 func (f *webhookForm) events(r *http.Request) ([]webhook.Name, error) {
 	switch chosen := len(r.PostForm["events"]); {
 	case f.All && chosen > 0:
@@ -80,7 +81,7 @@ func (f *webhookForm) events(r *http.Request) ([]webhook.Name, error) {
 	return names, nil
 }
 
-// headers parses lines of name, colon and value.
+// headers parses the headers of the form.
 func (f *webhookForm) headers() []webhook.Header {
 	list := []webhook.Header{}
 	for line := range strings.Lines(f.Headers) {
@@ -107,11 +108,11 @@ type webhookSecret struct {
 	Visit    *Visit
 	Endpoint webhookRow
 	Secret   string
-	// Until is the time at which the previous secret expires, or nil if no secret was rotated.
+	// Until is the time at which the previous secret expires, or nil if there is no previous secret.
 	Until *time.Time
 }
 
-// createWebhook creates an endpoint and shows the secret of the endpoint once.
+// createWebhook creates an endpoint and shows its secret once.
 func (p *Panel) createWebhook(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	form, err := submittedWebhook(r, v)
 	if err != nil {
@@ -145,7 +146,6 @@ func (p *Panel) editWebhook(w http.ResponseWriter, r *http.Request, v *Visit) er
 	return p.draw(w, r, "webhook_form.html", form)
 }
 
-// updateWebhook changes an endpoint.
 func (p *Panel) updateWebhook(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	e, err := p.webhookOf(r, v)
 	if err != nil {

@@ -12,16 +12,16 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// maxWeight is the maximum size of a page of the panel with its style and modules, as it is sent.
+// maxWeight is the maximum compressed size of a page of the panel and its assets, in bytes.
 const maxWeight = 60 << 10
 
 var asset = regexp.MustCompile(`(?:href|src)="(/assets/[^"]+\.(?:css|js|svg))"`)
 
-// A list with the largest number of rows and all columns stays small.
+// A list with the largest number of rows and most of the columns is not larger than maxWeight.
 func TestWeightOfTheList(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
-		t.Skip("the test has nothing concurrent for the race detector; make test/long runs it")
+		t.Skip("this slow test runs nothing concurrently; make test/long runs it")
 	}
 	o := newPanelTest(t, dbtest.SQLite(t))
 	most := rowChoices[len(rowChoices)-1]
@@ -37,12 +37,12 @@ func TestWeightOfTheList(t *testing.T) {
 	}
 	total := o.weight(t, page)
 	if total > maxWeight {
-		t.Errorf("the list and its assets have %d bytes, want at most %d", total, maxWeight)
+		t.Errorf("the list and its assets have %d compressed bytes, want at most %d", total, maxWeight)
 	}
-	t.Logf("page %d bytes (%d compressed), all %d", len(page), compressed(t, page), total)
+	t.Logf("page: %d bytes, compressed %d bytes, with its assets %d bytes", len(page), compressed(t, page), total)
 }
 
-// weight returns the size of a page with its style, modules and icons, as they are sent.
+// weight returns the compressed size of a page and its assets, in bytes.
 func (o *panelTest) weight(t *testing.T, page []byte) int {
 	t.Helper()
 	total := compressed(t, page)

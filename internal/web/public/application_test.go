@@ -17,8 +17,8 @@ import (
 // requestID matches the id of a request in the page of an error.
 var requestID = regexp.MustCompile(`<code dir="ltr">[A-Z0-9]{26}</code>`)
 
-// Before an application is approved, the public finds it neither by its reference id nor by a file. The
-// public never finds a rejected application.
+// The public pages respond to the reference id and the files of an application that is not approved as if
+// the application did not exist.
 func TestApplicationsAreUnknown(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -63,16 +63,16 @@ func TestApplicationsAreUnknown(t *testing.T) {
 				}
 			}
 			if w := v.getJSON("/verify/" + a.ReferenceID); w.Code != http.StatusNotFound || strings.Contains(w.Body.String(), "reason") {
-				t.Errorf("JSON of a %s application: %d %s", a.Status, w.Code, w.Body)
+				t.Errorf("JSON of a %s application: status = %d, body %s, want 404 without the reason", a.Status, w.Code, w.Body)
 			}
 			target := "/verify/file/" + digestOf(string(vaulttest.PDF)) + "?reference_id="
 			got, want := v.getJSON(target+a.ReferenceID), v.getJSON(target+unknown)
 			if got.Code != want.Code || strings.ReplaceAll(got.Body.String(), a.ReferenceID, unknown) != want.Body.String() {
-				t.Errorf("a file for a %s application: %d %s, want %d %s", a.Status, got.Code, got.Body, want.Code, want.Body)
+				t.Errorf("a file for a %s application: status = %d, body %s, want %d, %s", a.Status, got.Code, got.Body, want.Code, want.Body)
 			}
 		}
 		if w := v.getJSON("/verify/file/" + digestOf(string(vaulttest.PDF))); w.Code != http.StatusNotFound {
-			t.Errorf("the digest of an attachment: %d %s, want 404", w.Code, w.Body)
+			t.Errorf("the digest of an attachment: status = %d, body %s, want 404", w.Code, w.Body)
 		}
 	})
 }

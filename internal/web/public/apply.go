@@ -15,8 +15,7 @@ import (
 // maxExcerpt is the maximum number of characters of a description in the list of offers.
 const maxExcerpt = 160
 
-// offersPage is the data of the pages for people who apply at an institution: the list of its open
-// offers, and one offer.
+// offersPage is the data of the list of the open offers of an institution, and of the page of one offer.
 type offersPage struct {
 	Profile *account.PublicProfile
 	Offers  []*application.Offer
@@ -48,11 +47,12 @@ func (o *offersPage) Uploads() bool {
 	return false
 }
 
-// Megabytes returns the maximum size of a file.
+// Megabytes returns the maximum size of a file in units of 2^20 bytes.
 func (*offersPage) Megabytes() int { return cert.MaxFile >> 20 }
 
-// offersPage returns the page of the institution in the path. If there is no such institution, it
-// returns page.ErrUnknown.
+// offersPage returns the data of the page of the institution in the path. The error is page.ErrUnknown if
+// there is no such institution. If the offer in the path is not open, offersPage returns the data without
+// an offer and an error of the kind fault.NotFound.
 func (p *Pages) offersPage(r *http.Request) (*offersPage, error) {
 	inst, err := p.Accounts.InstitutionBySlug(r.Context(), r.PathValue("institution"))
 	if fault.Is(err, fault.NotFound) {
@@ -86,8 +86,7 @@ func (p *Pages) offers(w http.ResponseWriter, r *http.Request) error {
 	return p.view.Draw(w, r, http.StatusOK, "offers.html", o)
 }
 
-// offer shows an open offer. For an offer that is unknown, a draft or closed, it shows a link to the
-// list of offers.
+// offer shows an open offer. If the offer is not open, it shows a page with a link to the list of offers.
 func (p *Pages) offer(w http.ResponseWriter, r *http.Request) error {
 	o, err := p.offersPage(r)
 	w.Header().Set("Cache-Control", "no-cache")

@@ -29,7 +29,7 @@ func TestPublicPagesAfterOperatorActions(t *testing.T) {
 	}
 	checkPage(t, "apply", v.get("/apply/northern"), http.StatusOK, "No open applications")
 	if w := v.get("/verify/" + c.ReferenceID); w.Code != http.StatusOK {
-		t.Errorf("verification: status = %d, want 200", w.Code)
+		t.Errorf("the certificate of a disabled institution: status = %d, want 200", w.Code)
 	}
 }
 
@@ -73,7 +73,7 @@ func TestOffersArePublicOnlyWhileOpen(t *testing.T) {
 	page := v.get("/apply/nwu/diploma")
 	checkPage(t, "apply", page, http.StatusOK, "Diploma <b>of Law</b>", "You have passed.", "Student number", "About (optional)", "Proof (file)", "Photo (file, optional)", "up to 4 files", "at most 20 MB")
 	if links := strings.Join(attributes(t, page, "a", "href"), " "); !strings.Contains(links, "/account/apply/nwu/diploma") {
-		t.Errorf("no link leads to the form: %s", links)
+		t.Errorf("the page has the links %s, want a link to the form", links)
 	}
 	for name, w := range map[string]int{"list": list.Body.Len(), "offer": page.Body.Len()} {
 		if w > 15<<10 {
@@ -88,7 +88,7 @@ func TestOffersArePublicOnlyWhileOpen(t *testing.T) {
 	for _, l := range []string{"es", "fr", "de", "pt", "ar", "hi", "zh"} {
 		w := v.get("/apply/nwu/diploma?lang=" + l)
 		if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "/account/apply/nwu/diploma?lang="+l) {
-			t.Errorf("%s: status = %d, or the link to the form has no language", l, w.Code)
+			t.Errorf("%s: status = %d, want 200 and a link to the form with this language", l, w.Code)
 		}
 	}
 	other := v.Institution("OTH", "Other")

@@ -19,18 +19,18 @@ import (
 // badgeTime is the time for which browsers and proxies may keep a badge, in seconds.
 const badgeTime = "300"
 
-// badgeStyle is how a badge shows a state.
+// badgeStyle describes how a badge shows a state.
 type badgeStyle struct {
 	// key is the key of the text in the catalog.
 	key string
-	// colour is the colour of the symbol and of the text, with a contrast of at least 4.5 on white.
+	// colour is the colour of the symbol and of the text. Its contrast to white is at least 4.5:1.
 	colour string
-	// symbol is the path of the symbol in a square of 24 units.
+	// symbol is the SVG path of the symbol in a square of 24 units.
 	symbol string
 }
 
-// badgeStyles are the styles by the verdict of the public page. A verdict without a style is shown as
-// badgeOpen, so that a badge never calls a certificate valid that the page does not call valid.
+// badgeStyles are the styles for the verdicts of the public page. Other verdicts have the style badgeOpen,
+// so that a badge says valid only if the page does.
 var badgeStyles = map[string]badgeStyle{
 	valid:      {"badge.valid", "#0b5d4b", "M6.5 12.5l4 4L17.5 8"},
 	revoked:    {"badge.revoked", "#a3151d", "M8 8l8 8M16 8l-8 8"},
@@ -41,8 +41,8 @@ var badgeStyles = map[string]badgeStyle{
 var badgeOpen = badgeStyle{"badge.open", "#4d5b56", "M12 7v6M12 16.5v.2"}
 
 const (
-	// badgeText is the width of the texts of a badge. badgeStart is the distance between the edge and
-	// the beginning of the texts.
+	// badgeText is the maximum width of the texts of a badge. badgeStart is the distance from the edge to
+	// the beginning of the texts, and badgeEnd is the distance from their end to the opposite edge.
 	badgeText  = 188.0
 	badgeStart = 60.0
 	badgeEnd   = page.BadgeWidth - badgeStart - badgeText
@@ -66,8 +66,7 @@ func (p *Pages) badge(w http.ResponseWriter, r *http.Request) error {
 	h := w.Header()
 	assetHeaders(w, "image/svg+xml")
 	h.Set("Cache-Control", "public, max-age="+badgeTime)
-	// Other websites show the picture, including those that isolate themselves with
-	// Cross-Origin-Embedder-Policy.
+	// Websites with the header Cross-Origin-Embedder-Policy may then show the badge too.
 	h.Set("Cross-Origin-Resource-Policy", "cross-origin")
 	if !reader.Chosen {
 		h.Add("Vary", "Accept-Language")
@@ -76,7 +75,8 @@ func (p *Pages) badge(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// drawBadge returns the badge of a certificate as SVG. fonts may be nil.
+// drawBadge returns the badge of a certificate as SVG. If fonts is nil, the texts are in a font of the
+// reader's device.
 func drawBadge(fonts *typeset.Fonts, v *verification, l *locale.Language) (string, error) {
 	style, ok := badgeStyles[v.Verdict]
 	if !ok {
@@ -115,10 +115,10 @@ type badgeDrawing struct {
 	language *locale.Language
 }
 
-// line writes a text on one line with the baseline y. If a text is too wide, line reduces its size,
-// down to the size least, and then shortens the text. The text is a path, so that it looks the same on
-// every device. If the fonts of the vault lack a character of the text, it is an SVG text in a font of the
-// reader's device, with the width that is computed here.
+// line writes a text on one line with the baseline y. If the text is too wide, line reduces the font size,
+// but not below least, and then shortens the text. It writes the text as a path, so that the text looks
+// the same on every device. If the fonts of the vault lack a character, line writes an SVG text element
+// in a font of the reader's device, with a computed width.
 func (d *badgeDrawing) line(text string, y, size, least float64, weight int, colour string) {
 	style := typeset.Style{
 		Font: typeset.Font{Family: typeset.Inter, Weight: weight}, Size: size, MinSize: least, Language: d.language.Tag,
@@ -143,8 +143,8 @@ func (d *badgeDrawing) line(text string, y, size, least float64, weight int, col
 		x, y, size, weight, colour, direction, ems(text)*size, template.HTMLEscapeString(text))
 }
 
-// layout returns a text in the width of a badge, shortened if necessary, or nil if the fonts of the vault
-// lack a character of the text.
+// layout sets a text in the width badgeText. It shortens the text if necessary. It returns nil if the fonts
+// of the vault lack a character of the text.
 func (d *badgeDrawing) layout(text string, style typeset.Style) *typeset.Block {
 	if d.fonts == nil {
 		return nil
@@ -162,8 +162,8 @@ func (d *badgeDrawing) layout(text string, style typeset.Style) *typeset.Block {
 	return block
 }
 
-// ems returns the approximate width of a text in ems: a character of the wide scripts of East Asia has
-// the width of one em.
+// ems returns the approximate width of a text in ems. The wide characters of East Asian scripts count as
+// 1 em, combining marks and format characters as 0, and other characters as 0.58.
 func ems(text string) float64 {
 	width := 0.0
 	for _, c := range text {

@@ -11,8 +11,8 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// Only the pages of valid certificates show the institution's colour, so that no colour contradicts
-// the verdict.
+// Only the pages of valid certificates show the institution's colour, so that the colour does not
+// contradict the verdict.
 func TestColourOfInstitution(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -34,7 +34,7 @@ func TestColourOfInstitution(t *testing.T) {
 			t.Errorf("the fills for light and dark pages are %v, want #1a237e and another shade", got)
 		}
 		if strings.Contains(w.Body.String(), "style=") || strings.Contains(w.Body.String(), "<style") {
-			t.Error("the page has an inline style, which its policy forbids")
+			t.Error("the page has an inline style, which its Content-Security-Policy forbids")
 		}
 		other := "/verify/file/" + strings.Repeat("ab", sha256.Size) + "?reference_id=" + c.ReferenceID
 		for name, target := range map[string]string{"revoked": "/verify/" + withdrawn.ReferenceID, "another file": other} {
@@ -45,25 +45,25 @@ func TestColourOfInstitution(t *testing.T) {
 		for _, result := range []string{"failed", "not_run"} {
 			v.Exec(`UPDATE certificate_checks SET result = $1`, result)
 			if got := fills(page); len(got) != 0 {
-				t.Errorf("a check is %s: the fills are %v, want none", result, got)
+				t.Errorf("checks with the result %s: the fills are %v, want none", result, got)
 			}
 		}
 	})
 }
 
-// Package colour computes contrasts with these background colours, so the style must have them.
+// Package colour assumes a white background, and a dark background that is not lighter than
+// colour.DarkBackground.
 func TestStyleBackgrounds(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t))
 	style := v.get(attributes(t, v.get("/verify"), "link", "href")[0]).Body.String()
 	for _, paper := range []string{"#fff;", "#18201e;"} {
 		if !strings.Contains(style, "--paper: "+paper) && !strings.Contains(style, "--paper:"+paper) {
-			t.Errorf("the style has no background colour %s", paper)
+			t.Errorf("the style sheet has no background colour %s", paper)
 		}
 	}
-	// On a lighter dark background, the shades of the colours would have too little contrast.
 	dark, err := colour.Parse("#18201e")
 	if err != nil || colour.Contrast(dark, colour.White) < colour.Contrast(colour.DarkBackground, colour.White) {
-		t.Errorf("the dark background is lighter than %s; error %v", colour.DarkBackground, err)
+		t.Errorf("the dark background is %s, error %v, want one that is not lighter than %s", dark, err, colour.DarkBackground)
 	}
 }

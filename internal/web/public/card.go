@@ -41,7 +41,7 @@ var (
 	cardWaiting = color.NRGBA{0x8a, 0x55, 0x00, 0xff}
 )
 
-// cardFonts are the Go fonts, which cover Latin, Greek and Cyrillic letters.
+// cardFonts are the regular and the bold Go font, which cover Latin, Greek and Cyrillic letters.
 var cardFonts = sync.OnceValues(func() (fonts [2]*opentype.Font, err error) {
 	for i, file := range [][]byte{goregular.TTF, gobold.TTF} {
 		if fonts[i], err = opentype.Parse(file); err != nil {
@@ -88,8 +88,8 @@ func (p *Pages) cardLanguage(r *http.Request) *locale.Language {
 	return p.view.Languages()[0]
 }
 
-// drawable reports whether a text is not blank and the fonts have all its characters. Other texts
-// are omitted completely, because a partial name would be wrong.
+// drawable reports whether a text is not blank and the fonts have all its characters. The card omits other
+// texts completely, because a partial name would be wrong.
 func drawable(text string) bool {
 	fonts, err := cardFonts()
 	if err != nil {
@@ -104,7 +104,7 @@ func drawable(text string) bool {
 	return strings.TrimSpace(text) != ""
 }
 
-// drawCard draws the public information about a certificate.
+// drawCard returns the preview picture of a certificate as PNG.
 func drawCard(v *verification, l *locale.Language) ([]byte, error) {
 	d := &drawing{Image: image.NewNRGBA(image.Rect(0, 0, cardWidth, cardHeight))}
 	accent := cardAccent
@@ -156,8 +156,8 @@ func drawCard(v *verification, l *locale.Language) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// drawing is the picture that drawCard draws. It stores an error of its methods, so that drawCard
-// checks for errors only once.
+// drawing is the picture that drawCard draws. Its methods store an error in err, so that drawCard checks
+// for errors only once.
 type drawing struct {
 	draw.Image
 
@@ -227,7 +227,8 @@ func shorten(text string, fits func(string) bool) string {
 	return strings.TrimRight(string(runes[:low]), " ") + "…"
 }
 
-// wrap breaks a text into at most maxLines lines. The last line may be wider than width.
+// wrap breaks a text between words into at most maxLines lines. The last line, or a line with one long
+// word, may be wider than width.
 func (d *drawing) wrap(text string, size int, bold bool, width, maxLines int) []string {
 	var lines []string
 	line := ""
@@ -242,8 +243,8 @@ func (d *drawing) wrap(text string, size int, bold bool, width, maxLines int) []
 	return append(lines, line)
 }
 
-// emblem draws the shield of the vault's icon. The coordinates of the shield are the coordinates of
-// the icon, which is 48 units wide and high.
+// emblem draws the shield of the vault's icon at x and y. The coordinates in the code are those of the
+// icon, which is 48 units wide and high.
 func (d *drawing) emblem(x, y, size int) {
 	at := func(px, py float32) (float32, float32) { return px * float32(size) / 48, py * float32(size) / 48 }
 	shape := func(c color.Color, path func(r *vector.Rasterizer)) {

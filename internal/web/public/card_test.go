@@ -16,7 +16,7 @@ func TestOpenGraph(t *testing.T) {
 	v := newVault(t, dbtest.SQLite(t))
 	c := v.upload("BSc Physics", "Ada Obi", "diploma.pdf")
 	if w := v.get("/verify/" + c.ReferenceID + "/card.png"); w.Code != http.StatusNotFound {
-		t.Errorf("the card of a processing certificate: status = %d, want 404", w.Code)
+		t.Errorf("the card of a certificate in processing: status = %d, want 404", w.Code)
 	}
 	if text := v.get("/verify/" + c.ReferenceID).Body.String(); strings.Contains(text, "og:") {
 		t.Errorf("the page of a certificate in processing has a preview: %s", text)
@@ -31,7 +31,7 @@ func TestOpenGraph(t *testing.T) {
 		w := v.get("/verify/" + c.ReferenceID + "/card.png")
 		m, err := png.Decode(w.Body)
 		if err != nil || w.Header().Get("Content-Type") != "image/png" || w.Header().Get("Cache-Control") != "no-store" || m.Bounds() != image.Rect(0, 0, 1200, 630) {
-			t.Fatalf("the card: status = %d, header %v, error %v, want a PNG of 1200 x 630 pixels that is not stored", w.Code, w.Header(), err)
+			t.Fatalf("the card: status = %d, header %v, error %v, want a PNG of 1200 x 630 pixels with Cache-Control: no-store", w.Code, w.Header(), err)
 		}
 		return m
 	}
@@ -42,17 +42,17 @@ func TestOpenGraph(t *testing.T) {
 	}
 	for _, target := range []string{"/verify", "/signatures"} {
 		if w := v.get(target); w.Header().Get("X-Robots-Tag") != "" || slices.Contains(attributes(t, w, "meta", "content"), "noindex") {
-			t.Errorf("%s has noindex, want no noindex", target)
+			t.Errorf("%s has noindex, want a page that may be indexed", target)
 		}
 	}
 	for _, target := range []string{"/verify/" + c.ReferenceID, "/verify/" + unknownID, "/nothing", "/verify/file/" + digestOf("x")} {
 		if w := v.get(target); w.Header().Get("X-Robots-Tag") != "noindex" {
-			t.Errorf("%s does not have noindex, want X-Robots-Tag: noindex", target)
+			t.Errorf("%s: X-Robots-Tag = %q, want noindex", target, w.Header().Get("X-Robots-Tag"))
 		}
 	}
 }
 
-// Text that the fonts of the card do not cover is not drawn, because it would appear as boxes.
+// The card omits a text if its fonts lack a character of the text.
 func TestDrawable(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]bool{

@@ -6,9 +6,8 @@ import (
 	"strings"
 )
 
-// programs are texts, in lower case, in the User-Agent of crawlers, of services that draw previews of
-// links, and of monitoring. Requests of such programs are not verifications. Matching a regular
-// expression would take longer than rendering the page.
+// programs are parts, in lower case, of the User-Agent of crawlers, link previews and monitoring. Their
+// requests are not verifications. A regular expression would be much slower than this list.
 var programs = []string{
 	"bot", "crawl", "spider", "slurp", "scrape", "archiver", "preview", "facebookexternalhit", "facebookcatalog", "embedly", "skypeuri", "vkshare", "w3c_validator",
 	"lighthouse", "pagespeed", "ptst/", "headlesschrome", "feedfetcher", "mediapartners", "googleother", "inspectiontool", "safebrowsing", "virustotal", "zgrab",
@@ -16,20 +15,19 @@ var programs = []string{
 	"healthcheck", "health-check",
 }
 
-// messenger is the beginning of the User-Agent of a messenger that draws previews of links. The browser
-// that opens such a link has another User-Agent.
+// messenger is the beginning of the User-Agent with which a messenger loads the preview of a link. The
+// browser that opens the link has another User-Agent.
 const messenger = "whatsapp/"
 
-// phone is the name of a brand of phones that contains the word bot.
+// phone is a brand of phones. Its name contains "bot", which is in programs.
 const phone = "cubot"
 
-// prefetchHeaders are the headers with which a browser announces that it loads a page in advance, or
-// for a preview.
+// prefetchHeaders are the headers with which a browser announces that it loads a page in advance or for
+// a preview.
 var prefetchHeaders = []string{"Sec-Purpose", "Purpose", "X-Purpose", "X-Moz"}
 
-// isVerification reports whether a request comes from a person or from a program that verifies a
-// certificate. HEAD requests, pages loaded in advance, and programs that identify themselves as
-// crawlers or as monitoring are not verifications.
+// isVerification reports whether a request is a verification. Requests with a method other than GET,
+// requests that load a page in advance, and requests of known programs are not verifications.
 func isVerification(r *http.Request) bool {
 	if r.Method != http.MethodGet {
 		return false
@@ -44,9 +42,9 @@ func isVerification(r *http.Request) bool {
 	return !strings.HasPrefix(agent, messenger) && !slices.ContainsFunc(programs, func(part string) bool { return strings.Contains(agent, part) })
 }
 
-// count counts a request as a verification of the certificates in its response. It does not count a
-// certificate in processing, which is not public yet and whose page reloads itself, a certificate whose
-// files were deleted, or a certificate of an institution of which the visitor is a member.
+// count counts a request as a verification of the certificates in its response. It does not count
+// certificates in processing, which are not public yet and whose pages reload, or certificates whose files
+// were deleted. It also does not count certificates of institutions of which the visitor is a member.
 func (p *Pages) count(r *http.Request, list ...*verification) {
 	if p.Verified == nil || !isVerification(r) {
 		return
