@@ -13,8 +13,8 @@ var (
 
 func responded(code int) result { return result{outcome: Responded, code: code} }
 
-// The breaker counts only outcomes that show that a receiver is down or overloaded. Ten in a row
-// open the breaker, and any other response resets the count.
+// The breaker counts only outcomes that show that a receiver is down or overloaded. Ten of these
+// outcomes open the breaker. A response that is not counted resets the count.
 func TestBreakerCountsOnlyOutages(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -43,7 +43,7 @@ func TestBreakerCountsOnlyOutages(t *testing.T) {
 			h.update(&tc.results[i], epoch)
 		}
 		if h.halfOpen() != tc.open || h.inBackoff(epoch) != tc.open {
-			t.Errorf("%s: halfOpen = %v, want %v for halfOpen and inBackoff", name, h.halfOpen(), tc.open)
+			t.Errorf("%s: halfOpen = %v, inBackoff = %v, want %v for both", name, h.halfOpen(), h.inBackoff(epoch), tc.open)
 		}
 		if tc.open && h.backoffUntil.Sub(epoch) != 5*time.Second {
 			t.Errorf("%s: the breaker opened for %v, want 5s", name, h.backoffUntil.Sub(epoch))
@@ -69,7 +69,7 @@ func TestBreakerDoublesToFiveMinutesAndCloses(t *testing.T) {
 		for range probes {
 			at := h.backoffUntil
 			if h.inBackoff(at) || !h.inBackoff(at.Add(-1)) {
-				t.Fatal("the breaker does not allow an attempt at backoffUntil, or allows an earlier attempt")
+				t.Fatalf("inBackoff = %v at backoffUntil and %v just before, want false and true", h.inBackoff(at), h.inBackoff(at.Add(-1)))
 			}
 			probe.probe = true
 			h.update(&probe, at)
@@ -86,16 +86,15 @@ func TestBreakerDoublesToFiveMinutesAndCloses(t *testing.T) {
 	if _, inBackoff := open([]time.Duration{time.Hour}, 2, refused); inBackoff[0] != time.Hour || inBackoff[2] != time.Hour {
 		t.Errorf("first wait of an hour: openings last %v, want 1h each", inBackoff)
 	}
-	// Only a response closes the breaker. Otherwise a probe that found no address would cause the
-	// whole backlog to be sent.
+	// A probe without a response does not close the breaker.
 	for _, probe := range []result{{outcome: Unresolved}, {outcome: Blocked}, {outcome: Broken}} {
 		if h, _ := open(RetryDelays, 1, probe); !h.inBackoff(h.backoffUntil.Add(-1)) || h.openings != 2 {
-			t.Errorf("after a probe with outcome %s the breaker did not open a second time", probe.outcome)
+			t.Errorf("after a probe with outcome %s: openings = %d, backoffUntil = %v, want 2 openings and a backoff", probe.outcome, h.openings, h.backoffUntil)
 		}
 	}
 	for _, probe := range []result{success, responded(500), responded(404)} {
 		if h, _ := open(RetryDelays, 1, probe); h.halfOpen() || h.failures != 0 || !h.closed {
-			t.Errorf("after a probe with status %d the breaker is open, or the closing is not reported", probe.code)
+			t.Errorf("after a probe with status %d: health = %+v, want no failures, no openings and closed = true", probe.code, h)
 		}
 	}
 }
@@ -134,8 +133,8 @@ func TestWaitsAreSpread(t *testing.T) {
 	}
 }
 
-// While the breaker is open, a failed probe does not count as a try of its delivery, and the next
-// probe sends another delivery.
+// A failed probe does not count as a try of its delivery. The delivery is due again when the backoff
+// ends.
 func TestFailedProbeIsNotCounted(t *testing.T) {
 	t.Parallel()
 	h := schedule(RetryDelays)
@@ -200,17 +199,17 @@ func TestFailingSince(t *testing.T) {
 	h.update(&result{outcome: Unreachable}, epoch)
 	h.update(&result{outcome: Responded, code: 500}, epoch.Add(28*time.Hour))
 	if !h.failingSince.Equal(epoch) {
-		t.Errorf("failingSince = %v, want the first failure", h.failingSince)
+		t.Errorf("failingSince = %v, want %v, the first failure", h.failingSince, epoch)
 	}
-	// After a week without attempts a failure starts a new series.
+	// A failure after more than streakGap without attempts starts a new series.
 	later := epoch.Add(8 * 24 * time.Hour)
 	h.update(&result{outcome: Unreachable}, later)
 	if !h.failingSince.Equal(later) {
-		t.Errorf("failingSince = %v, want the first failure after the gap", h.failingSince)
+		t.Errorf("failingSince = %v, want %v, the first failure after the gap", h.failingSince, later)
 	}
 	h.update(&result{outcome: Delivered}, later)
 	if !h.failingSince.IsZero() || !h.recovered {
-		t.Error("a success does not end the series of failures, or recovered is false")
+		t.Errorf("after a success: failingSince = %v, recovered = %v, want no failingSince and true", h.failingSince, h.recovered)
 	}
 }
 
@@ -233,7 +232,7 @@ func TestKeysAt(t *testing.T) {
 		r.promoted = tc.promoted
 		k, err := keysAt(tc.at, second, r)
 		if err != nil || k.plain != tc.plain || len(k.standard) != tc.standard || string(k.standard[0]) != "\x04\x05\x06" {
-			t.Errorf("%s: keys = %+v, error = %v; want other keys", name, k, err)
+			t.Errorf("%s: keys = %+v, error = %v; want the plain key %s and %d standard keys, the new one first", name, k, err, tc.plain, tc.standard)
 		}
 	}
 }

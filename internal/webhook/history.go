@@ -20,8 +20,8 @@ type PastEvent struct {
 // maxHistory is the maximum number of events, and of deliveries, that are read for one certificate.
 const maxHistory = 200
 
-// History returns the first 200 events of an institution's certificate, oldest first. Each event
-// has its deliveries that are still in the log; History reads at most 200 deliveries in total.
+// History returns the first 200 events of an institution's certificate, oldest first, with their
+// deliveries that are still in the log. It reads at most 200 deliveries in total.
 func (s *Service) History(ctx context.Context, institutionID, certificateID int64) (list []PastEvent, err error) {
 	rows, err := s.db.QueryContext(ctx, `
 		SELECT id, uuid, name, payload, occurred_at FROM webhook_events WHERE certificate_id = $1 AND institution_id = $2 ORDER BY id LIMIT $3`,

@@ -18,8 +18,7 @@ const (
 	width = 4
 	// replayShare divides quantum and width for replays, which halves the speed of replays.
 	replayShare = 2
-	// writeTime is the minimum time allowed for recording a quantum, even if its lease is about to
-	// expire.
+	// writeTime is the minimum time limit for recording a quantum, even if its lease expires earlier.
 	writeTime = 5 * time.Second
 )
 
@@ -32,8 +31,8 @@ type lane struct {
 	mu sync.Mutex
 }
 
-// run serves an endpoint and then releases it. It sends live deliveries until there are fewer than
-// a quantum, and then replays, at most half a quantum.
+// run serves an endpoint and then releases it. It sends live deliveries until fetch returns fewer
+// than the limit, and then at most half a quantum of replays.
 func (d *Deliverer) run(l *lease) error {
 	n := &lane{Deliverer: d, lease: l}
 	replay := !l.fresh
@@ -67,8 +66,8 @@ func (n *lane) limit(replay bool) int {
 	}
 }
 
-// leave reports whether the lane must release the endpoint. The lane also releases a busy endpoint
-// at intervals, so that changes to the endpoint's row take effect.
+// leave reports whether the lane must release the endpoint. The lane also releases an endpoint that it
+// has served for beginTime, so that changes to the endpoint's row take effect.
 func (n *lane) leave() bool {
 	now := n.hooks.now()
 	return n.soft.Err() != nil || n.crowded.Load() || n.lease.health.inBackoff(now) || now.Sub(n.lease.leasedAt) >= beginTime
@@ -138,7 +137,8 @@ func (n *lane) attempt(list []delivery, replay bool) (results []*result) {
 }
 
 // begin reports whether one more attempt may begin, and whether the attempt is a probe, which
-// decides whether the breaker closes. Concurrent attempts may change both values.
+// decides whether the breaker closes. The results of concurrent attempts may change both values, so
+// begin must be called before each attempt.
 func (n *lane) begin() (probe, ok bool) {
 	if n.soft.Err() != nil {
 		return false, false
@@ -150,15 +150,14 @@ func (n *lane) begin() (probe, ok bool) {
 }
 
 // record stores the results of attempts, and releases the endpoint or renews its lease, in one
-// transaction. If the lease has ended, record logs a warning and stores nothing.
+// transaction. If the transaction fails with errFenced, record logs a warning and returns nil.
 func (n *lane) record(results []*result, leave bool) error {
 	began := n.hooks.now()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(n.hard), max(writeTime, n.lease.renewedAt.Add(leaseTime).Sub(began)))
 	defer cancel()
 	err := n.hooks.db.Tx(ctx, func(tx *db.Tx) error { return n.recordTx(ctx, tx, results, leave, began) })
 	if errors.Is(err, errFenced) {
-		// If the endpoint still exists, another deliverer serves the endpoint and repeats these
-		// attempts.
+		// If the endpoint still exists, the next lane of the endpoint repeats these attempts.
 		n.log.WarnContext(ctx, "attempts to deliver to an endpoint took longer than its lease and are not recorded", slog.String("endpoint", n.lease.uuid),
 			slog.Int("attempts", len(results)))
 		return nil

@@ -17,16 +17,15 @@ import (
 )
 
 const (
-	// leaseTime is the duration of a lease: the time in which attempts begin, the maximum duration
-	// of the last attempt, and the time to record the results. The remaining time allows for clock
-	// differences between nodes.
+	// leaseTime is the duration of a lease. After beginTime and the maximum duration of the last
+	// attempt, 7 seconds remain to record the results and for clock differences between nodes.
 	leaseTime = beginTime + attemptTime + 7*time.Second
 	// beginTime is the time after the start or renewal of a lease in which attempts begin.
 	beginTime = 3 * time.Second
 )
 
-// errFenced means that the lease of the endpoint has ended: another deliverer leased the endpoint, the
-// endpoint was deleted, or FreeLeases or FreeDeadLeases ended the lease.
+// errFenced means that a deliverer has lost its lease: another deliverer leased the endpoint, the
+// endpoint was deleted, or the lease was freed, for example by FreeDeadLeases.
 var errFenced = errors.New("another deliverer has leased the endpoint")
 
 // dueEndpoint is an endpoint with due deliveries.
@@ -42,8 +41,8 @@ type lease struct {
 
 	uuid, url     string
 	institutionID int64
-	// number is the fencing token: it increases with each lease, and each write must specify it. The
-	// deletion of the endpoint, and the functions that free leases, increase it too.
+	// number is the fencing token. Each new lease, the deletion of the endpoint and the functions that
+	// free leases increase it. Results are recorded only if it is unchanged.
 	number int64
 	// leasedAt is the start of the lease, and renewedAt its start or last renewal.
 	leasedAt, renewedAt time.Time
@@ -52,17 +51,17 @@ type lease struct {
 	health              health
 }
 
-// due returns active endpoints with due deliveries that have no lease and are not in backoff. The
-// endpoint that was served longest ago comes first. If unhealthy is true, due returns only
+// due returns active endpoints that have due deliveries, have no current lease and are not in backoff.
+// The endpoint that was served longest ago comes first. If unhealthy is true, due returns only
 // endpoints with a failure count above 0, otherwise only endpoints with the failure count 0. The
-// query reads two index entries per endpoint and never scans a backlog.
+// query reads at most two deliveries of each endpoint and never scans a backlog.
 func (d *Deliverer) due(ctx context.Context, unhealthy bool, limit int) (list []dueEndpoint, err error) {
 	if limit <= 0 {
 		return nil, nil
 	}
-	// The limit is an expression, because SQLite plans a statement again for each use if its limit is only
-	// a parameter. The subquery reads the first entry of a queue in the order of the index. With EXISTS,
-	// PostgreSQL may scan the table instead.
+	// The limit is the expression $3 + 0, because SQLite plans a statement again for each execution if its
+	// limit is only a parameter. The subqueries read the first live delivery and the first replay in the
+	// order of the index. With EXISTS, PostgreSQL may scan the table instead.
 	const first = `(SELECT d.due_at FROM webhook_deliveries d WHERE d.endpoint_id = e.id AND d.status = 'pending' AND d.replay = `
 	const rest = ` ORDER BY d.due_at, d.id LIMIT 1)`
 	now := db.Micros(d.hooks.now())
@@ -93,7 +92,7 @@ func (d *Deliverer) leaseAll(ctx context.Context, take []dueEndpoint) (list []*l
 	now := d.hooks.now()
 	// A fixed order prevents deadlocks between two deliverers.
 	slices.SortFunc(take, func(a, b dueEndpoint) int { return cmp.Compare(a.id, b.id) })
-	// If a power failure undoes the lease, the endpoint can be leased again immediately.
+	// TxRelaxed may lose the leases in a power failure. The endpoints can then be leased again at once.
 	err = d.hooks.db.TxRelaxed(ctx, func(tx *db.Tx) error {
 		list = list[:0]
 		for _, f := range take {
@@ -177,8 +176,8 @@ func (s *Service) decrypt(l *lease, sealed, previous, custom []byte, r rotation,
 	return err
 }
 
-// FreeLeases ends all leases. Call it only if no other process can have a lease, for example after
-// a crash.
+// FreeLeases ends all leases. Call it only if no other process can have a lease, for example when the
+// only process starts.
 func (s *Service) FreeLeases(ctx context.Context) error {
 	return s.db.Tx(ctx, func(tx *db.Tx) error { return FreeLeasesTx(ctx, tx) })
 }
@@ -191,8 +190,8 @@ func FreeLeasesTx(ctx context.Context, tx *db.Tx) error {
 	return nil
 }
 
-// freeOwnLeases ends the leases of this deliverer when it stops. A lane ends its lease itself, unless it
-// failed, or the deliverer stopped during the commit of the lease, which may have succeeded.
+// freeOwnLeases ends the leases that remain when this deliverer stops. A lease remains if its lane
+// failed, or if the deliverer stopped while it committed the lease.
 func (d *Deliverer) freeOwnLeases(ctx context.Context) error {
 	if d.node == "" {
 		return nil
@@ -209,8 +208,7 @@ func (d *Deliverer) freeOwnLeases(ctx context.Context) error {
 	return nil
 }
 
-// FreeDeadLeases ends the leases of dead nodes, so that this deliverer need not wait for their
-// expiry.
+// FreeDeadLeases ends the leases of dead nodes, so that other nodes can lease the endpoints at once.
 func (d *Deliverer) FreeDeadLeases(ctx context.Context) error {
 	var freed int64
 	err := d.hooks.db.Tx(ctx, func(tx *db.Tx) error {

@@ -16,7 +16,7 @@ import (
 	"github.com/certvault/certvault/internal/keyring"
 )
 
-// node is a deliverer that is not started: the test runs its steps one by one, with its own clock.
+// node is a deliverer that is not started. The test calls its methods and sets its clock.
 type node struct {
 	*Deliverer
 
@@ -60,8 +60,8 @@ func (n *node) leaseDue(t *testing.T) []*lease {
 	return leases
 }
 
-// sendAll reads and sends the due deliveries of a leased endpoint and returns the results to
-// record.
+// sendAll reads and sends the due deliveries of a leased endpoint. It returns the results without
+// recording them.
 func (n *node) sendAll(t *testing.T, l *lease) (*lane, []*result) {
 	t.Helper()
 	serving := &lane{Deliverer: n.Deliverer, lease: l}
@@ -73,7 +73,7 @@ func (n *node) sendAll(t *testing.T, l *lease) (*lane, []*result) {
 	return serving, results
 }
 
-// createDelivery creates an institution with one endpoint and one delivery for it.
+// createDelivery creates an institution with one endpoint and one delivery, and returns the keyring.
 func createDelivery(t *testing.T, d *db.DB) *keyring.Ring {
 	t.Helper()
 	ring, err := keyring.Open(t.TempDir())
@@ -106,8 +106,8 @@ func count(t *testing.T, d *db.DB, query string) (n int) {
 	return n
 }
 
-// If a deliverer stops at any point, the next deliverer sends the same delivery again after the
-// lease expires, and not before.
+// If a deliverer dies before it records an attempt, another deliverer can lease the endpoint and send
+// the delivery when the lease has expired, and not before.
 func TestLeaseOfDeadDelivererExpires(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -146,10 +146,10 @@ func TestLeaseOfDeadDelivererExpires(t *testing.T) {
 				t.Fatal(err)
 			}
 			if len(first.bodies) != 1 || len(second.bodies) != 1 || first.bodies[0] != second.bodies[0] {
-				t.Errorf("bodies = %q and %q, want the same body twice", first.bodies, second.bodies)
+				t.Errorf("bodies = %q and %q, want one body each, the same", first.bodies, second.bodies)
 			}
 			if count(t, d, `webhook_deliveries WHERE status = 'delivered' AND attempts = 1`) != 1 || count(t, d, `webhook_attempts`) != 1 {
-				t.Errorf("%s: the delivery is not recorded exactly once", stopped)
+				t.Errorf("%s: want one attempt in the log and one delivery with the status delivered", stopped)
 			}
 		}
 	})
@@ -176,7 +176,7 @@ func TestLateDelivererIsFenced(t *testing.T) {
 		}
 		if count(t, d, `webhook_attempts`) != 0 || count(t, d, `webhook_deliveries WHERE status = 'pending'`) != 1 ||
 			count(t, d, `webhook_endpoints WHERE leased_until > 0`) != 1 {
-			t.Error("the late deliverer recorded an attempt, finished the delivery or ended the new lease")
+			t.Error("the late deliverer recorded an attempt, finished the delivery or ended the new lease, want no change")
 		}
 	})
 }
@@ -189,10 +189,10 @@ func TestNoAttemptBeginsLate(t *testing.T) {
 	l := n.leaseDue(t)[0]
 	n.at = n.at.Add(beginTime)
 	if _, results := n.sendAll(t, l); len(results) != 0 || n.sent != 0 {
-		t.Errorf("%d requests were sent after beginTime, want 0, and no results", n.sent)
+		t.Errorf("%d requests and %d results after beginTime, want 0", n.sent, len(results))
 	}
 	if beginTime+attemptTime >= leaseTime {
-		t.Error("an attempt can run longer than its lease")
+		t.Errorf("beginTime + attemptTime = %v, want less than the lease of %v", beginTime+attemptTime, leaseTime)
 	}
 }
 
@@ -211,8 +211,7 @@ func TestFreeLeases(t *testing.T) {
 	}
 }
 
-// The endpoints of a dead node can be leased as soon as the node is known to be dead, and the node
-// records nothing afterwards. The leases of other nodes stay.
+// FreeDeadLeases ends the leases of dead nodes only. A dead node that continues to run records nothing.
 func TestLeasesOfDeadNodeAreFreed(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -249,20 +248,20 @@ func TestLeasesOfDeadNodeAreFreed(t *testing.T) {
 			t.Fatalf("leased %+v after the node died, want one endpoint with a higher lease number", again)
 		}
 		if err := serving.record(results, true); err != nil || count(t, d, `webhook_attempts`) != 0 {
-			t.Errorf("the dead node recorded its attempts: %v", err)
+			t.Errorf("recording by the dead node: error = %v, want nil and no attempts in the log", err)
 		}
-		// The release of a lease clears leased_by. A node with an earlier version of the software does
-		// not set leased_by, and FreeDeadLeases would end its lease if leased_by named a dead node.
+		// The release of a lease clears leased_by. Earlier versions do not set leased_by when they lease an
+		// endpoint, so a remaining name of a dead node would end their leases.
 		heartbeat("next", next.at)
 		serving, results = next.sendAll(t, again[0])
 		if err := serving.record(results, true); err != nil || count(t, d, `webhook_endpoints WHERE leased_by = ''`) != 1 {
-			t.Errorf("a free endpoint names a node: %v", err)
+			t.Errorf("releasing the lease: error = %v, want nil and an empty leased_by", err)
 		}
 	})
 }
 
-// TestStopEndsLeases checks that a deliverer that stops ends its leases for which it has no lane. It can have
-// such a lease if it stops during the commit of the lease. The leases of other deliverers remain.
+// TestStopEndsLeases checks that Stop ends the leases of its own deliverer only. A lease without a lane
+// can exist if the deliverer stops while it commits the lease.
 func TestStopEndsLeases(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -274,23 +273,23 @@ func TestStopEndsLeases(t *testing.T) {
 		}
 		next.Stop(t.Context())
 		if leases := next.leaseDue(t); len(leases) != 0 {
-			t.Fatal("a deliverer that stopped ended the lease of another one")
+			t.Fatalf("after Stop of another deliverer: leased %d endpoints, want 0", len(leases))
 		}
 		stopping.Stop(t.Context())
 		if leases := next.leaseDue(t); len(leases) != 1 {
-			t.Error("the endpoint is not free after the deliverer stopped")
+			t.Errorf("after Stop of the deliverer: leased %d endpoints, want 1", len(leases))
 		}
 	})
 }
 
-// brokenResult is the result of a statement whose response was lost.
+// brokenResult is a result that changed no row, or that returns an error.
 type brokenResult struct{ err error }
 
 func (r brokenResult) LastInsertId() (int64, error) { return 0, r.err }
 func (r brokenResult) RowsAffected() (int64, error) { return 0, r.err }
 
-// TestUnknownResultIsNoLostLease checks that an error of the database is not mistaken for a lease
-// that another deliverer has, which would drop the attempts without an error.
+// TestUnknownResultIsNoLostLease checks that checkLease returns errFenced only if no row was changed.
+// After errFenced, attempts are dropped without an error.
 func TestUnknownResultIsNoLostLease(t *testing.T) {
 	t.Parallel()
 	failure := errors.New("connection reset")

@@ -19,17 +19,17 @@ import (
 	"github.com/certvault/certvault/internal/webhook"
 )
 
-// testDelivery is a delivery as a receiver verifies it.
+// testDelivery is a delivery and the secret with which a receiver verifies it.
 type testDelivery struct {
 	Secret  string            `json:"secret"`
 	Headers map[string]string `json:"headers"`
 	Body    []byte            `json:"body"` // base64 in JSON
-	// plain and standard report whether each signature is valid.
+	// plain and standard report whether X-Webhook-Signature and webhook-signature are valid.
 	plain, standard bool
 }
 
-// testDeliveries returns real deliveries from before, during and after a rotation, and modified
-// copies of the delivery from before the rotation.
+// testDeliveries returns deliveries that were sent before a rotation, during it and after Promote, and
+// modified copies of the first delivery.
 func testDeliveries(t *testing.T) map[string]testDelivery {
 	t.Helper()
 	f := open(t, dbtest.Open(t, t.TempDir(), "")).withRealClock()
@@ -103,7 +103,7 @@ func TestGoLibraryVerifiesDeliveries(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := w.Verify(l.Body, l.header()); (err == nil) != l.standard {
-			t.Errorf("%s: Verify returned the error %v, want the opposite result", name, err)
+			t.Errorf("%s: Verify: error = %v, want valid = %v", name, err, l.standard)
 		}
 	}
 }
@@ -144,13 +144,13 @@ func TestNodeLibrariesVerifyDeliveries(t *testing.T) {
 	for i, name := range names {
 		_, delivery, _ := strings.Cut(name, ": ")
 		if (lines[i] == "good") != list[delivery].standard {
-			t.Errorf("%s: verify.mjs reports %s, want the opposite result", name, lines[i])
+			t.Errorf("%s: verify.mjs reports %s, want valid = %v", name, lines[i], list[delivery].standard)
 		}
 	}
 }
 
-// drivers are programs that call the functions of the samples for one delivery on standard input
-// and print the results.
+// drivers contains the code that makes a program of each sample. The program reads a delivery from
+// standard input, calls both functions of the sample and prints the results.
 var drivers = map[string]struct{ program, file, before, after string }{
 	"js": {program: "node", file: "sample.mjs", after: `
 const { secret, headers, body } = JSON.parse((await import('node:fs')).readFileSync(0, 'utf8'));
@@ -187,7 +187,7 @@ func TestSamples(t *testing.T) {
 	}
 	list := testDeliveries(t)
 	if len(webhook.Samples) != len(drivers) {
-		t.Errorf("got %d drivers for %d samples", len(drivers), len(webhook.Samples))
+		t.Errorf("got %d samples, want %d, one for each driver", len(webhook.Samples), len(drivers))
 	}
 	for _, s := range webhook.Samples {
 		language := s.Name
@@ -223,7 +223,7 @@ func TestSamples(t *testing.T) {
 				cmd.Stdin = bytes.NewReader(input)
 				out, err := cmd.CombinedOutput()
 				if want := strconv.FormatBool(l.plain) + " " + strconv.FormatBool(l.standard); err != nil || strings.TrimSpace(string(out)) != want {
-					t.Errorf("%s: got %s, want %s (error %v)", name, out, want, err)
+					t.Errorf("%s: output = %s, error = %v, want %s", name, out, err, want)
 				}
 			}
 		})
@@ -240,7 +240,7 @@ func program(t *testing.T, name string) string {
 	return path
 }
 
-// skipOrFail skips a test if a requirement is missing; with CI=true it fails the test.
+// skipOrFail skips the test, or fails it if the variable CI is "true".
 func skipOrFail(t *testing.T, reason string) {
 	t.Helper()
 	if os.Getenv("CI") == "true" {

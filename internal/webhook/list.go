@@ -54,8 +54,7 @@ func (s *Service) Endpoint(ctx context.Context, institutionID int64, uuid string
 	return endpointTx(ctx, s.db, institutionID, uuid)
 }
 
-// List returns an institution's endpoints, newest first, with the number of pending deliveries of
-// each, up to 10,000.
+// List returns an institution's endpoints, newest first. It sets Waiting of each endpoint.
 func (s *Service) List(ctx context.Context, institutionID int64) (list []Endpoint, err error) {
 	rows, err := s.db.QueryContext(ctx, `
 		SELECT `+endpointColumns+`,

@@ -31,8 +31,7 @@ type Delivery struct {
 	// Replay is true if the delivery is sent after live deliveries.
 	Replay    bool
 	CreatedAt time.Time
-	// DueAt is the time at which a pending delivery is due. FinishedAt is the time at which a
-	// delivered or exhausted delivery ended.
+	// DueAt is set for a pending delivery, and FinishedAt for a delivered or exhausted delivery.
 	DueAt, FinishedAt *time.Time
 }
 
@@ -74,8 +73,9 @@ const (
 type LogQuery struct {
 	// Status selects one status; empty means all.
 	Status DeliveryStatus
-	// Before selects deliveries older than the delivery with this id. After selects the next newer
-	// deliveries and overrides Before. If both are 0, the page begins with the newest delivery.
+	// Before and After are ids of deliveries. Before selects the next older deliveries. After selects
+	// the next newer deliveries and overrides Before. If both are 0, the page begins with the newest
+	// delivery.
 	Before, After int64
 	// Limit is the maximum number of deliveries, from 1 to 100.
 	Limit int
@@ -139,7 +139,7 @@ func (s *Service) Log(ctx context.Context, institutionID int64, uuid string, q L
 		return q.page(list), nil
 	}
 	// Log reads a page for each endpoint and status, and merges the pages. The order is that of the
-	// index, so without an event name no unnecessary entry is read.
+	// index, so a query without an event name reads at most Limit deliveries.
 	var list []Delivery
 	for _, endpoint := range endpoints {
 		for _, status := range statuses {
@@ -195,8 +195,8 @@ func (s *Service) endpoints(ctx context.Context, institutionID int64, uuid strin
 	return ids, nil
 }
 
-// logOfEvents returns the deliveries of one event or of the events of one certificate. The number
-// of these deliveries is small, and the query starts from the event.
+// logOfEvents returns the deliveries of one event or of the events of one certificate. One query reads
+// them for all endpoints and statuses, because their number is small.
 func (s *Service) logOfEvents(ctx context.Context, institutionID int64, endpoints []int64, statuses []DeliveryStatus, q LogQuery) ([]Delivery, error) {
 	events, arg := `e.uuid = $2`, any(q.EventID)
 	if q.EventID == "" {

@@ -28,7 +28,8 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 			Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 15},
 		}),
 	}
-	// Each series exists from the start, because a missing series cannot be distinguished from 0.
+	// Each series exists from the start, with the value 0, so that queries need no special case for a
+	// missing series.
 	for _, o := range Outcomes {
 		m.outcomes.WithLabelValues(string(o))
 	}
@@ -46,9 +47,9 @@ func (m *Metrics) attempt(r *result) {
 
 // Condition is the state of all deliveries of an installation at one moment.
 type Condition struct {
-	// OldestDue is the time for which the oldest due delivery has been due, among active endpoints
-	// with a closed breaker and without a backoff. OldestBackoff is this time among active endpoints
-	// whose breaker is open. Replays, tests and redeliveries are not considered.
+	// OldestDue is the time for which the oldest due delivery has been due, at active endpoints with a
+	// closed breaker and without a backoff. OldestBackoff is this time at active endpoints whose breaker
+	// is open. Both ignore replays, and deliveries with the due time 0, which are tests and redeliveries.
 	OldestDue, OldestBackoff time.Duration
 	// Open is the number of active endpoints whose breaker is open. Off is the number of endpoints
 	// that the vault has switched off.
@@ -60,11 +61,10 @@ func (s *Service) Condition(ctx context.Context) (Condition, error) {
 	return ReadCondition(ctx, s.db, s.now())
 }
 
-// ReadCondition reads the state of all endpoints. Of each endpoint, it reads only the pending
-// delivery that is due first, and does not count the pending deliveries.
+// ReadCondition returns the Condition at the time now. To be fast, it reads only one pending delivery
+// of each endpoint.
 func ReadCondition(ctx context.Context, q db.Queryer, now time.Time) (Condition, error) {
-	// Deliveries with the due time 0 are sent before all others, and their due time does not show
-	// how long they have waited.
+	// The due time 0 does not show for how long a delivery has waited.
 	const oldest = `(SELECT d.due_at FROM webhook_deliveries d WHERE d.endpoint_id = e.id AND d.status = 'pending' AND d.replay = false AND d.due_at > 0
 		ORDER BY d.due_at, d.id LIMIT 1)`
 	var c Condition
@@ -88,7 +88,7 @@ func since(now time.Time, micros sql.NullInt64) time.Duration {
 	return max(0, now.Sub(db.Time(micros.Int64)))
 }
 
-// conditions collects the gauges of a Condition at each scrape.
+// conditions collects the gauges of a Condition.
 type conditions struct {
 	hooks *Service
 	log   func(error)
@@ -118,7 +118,7 @@ func (c *conditions) Describe(ch chan<- *prometheus.Desc) {
 // collectTime is the maximum time in which Collect reads the gauges.
 const collectTime = 2 * time.Second
 
-// Collect sends the gauges, or passes an error to the log.
+// Collect sends the gauges, or passes an error to c.log.
 func (c *conditions) Collect(ch chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), collectTime)
 	defer cancel()

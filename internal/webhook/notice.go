@@ -9,7 +9,7 @@ import (
 	"github.com/certvault/certvault/internal/mail"
 )
 
-// NoticeKind is the subject of a notice.
+// NoticeKind is the kind of a notice.
 type NoticeKind string
 
 const (
@@ -23,7 +23,7 @@ const (
 	NoticeRecovered NoticeKind = "recovered"
 )
 
-// Notice informs the owners of an endpoint about its health.
+// Notice informs the owners of an institution about the health of an endpoint.
 type Notice struct {
 	Kind          NoticeKind
 	InstitutionID int64
@@ -31,7 +31,7 @@ type Notice struct {
 	Endpoint, URL string
 	// Since is the time at which the endpoint began to fail, or recovered.
 	Since time.Time
-	// Reason is the reason why the endpoint was switched off. It is empty in other notices.
+	// Reason is set only in a notice of the kind NoticeSwitchedOff.
 	Reason Reason
 }
 

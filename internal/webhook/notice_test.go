@@ -9,8 +9,8 @@ import (
 	"github.com/certvault/certvault/internal/webhook"
 )
 
-// TestLetter checks the mail about an endpoint in every language: it links to the endpoint, and
-// contains no path of its URL.
+// TestLetter checks the mail about an endpoint in every language. The mail links to the page of the
+// endpoint, and does not contain the path of the endpoint's URL.
 func TestLetter(t *testing.T) {
 	t.Parallel()
 	catalog, err := locale.Load()
@@ -32,7 +32,7 @@ func TestLetter(t *testing.T) {
 			}
 			text := strings.Join(append(letter.Paragraphs, letter.Heading, letter.Why), "\n")
 			if letter.Language != l.Tag || letter.Direction != l.Direction || letter.Button.URL != link || strings.Contains(text, "secret") {
-				t.Errorf("%s, %s: letter = %+v, want the link of the endpoint and no path of its URL", l.Tag, n.Kind, letter)
+				t.Errorf("%s, %s: letter = %+v, want the link to the endpoint's page and no path of its URL", l.Tag, n.Kind, letter)
 			}
 			for _, want := range []string{"hooks.example:8443", "Northern University", "e-uuid"} {
 				if !strings.Contains(text, want) {
@@ -40,7 +40,7 @@ func TestLetter(t *testing.T) {
 				}
 			}
 			if gone := n.Reason == webhook.ReasonGone; strings.Contains(text, "410 Gone") != gone || strings.Contains(text, l.Time(n.Since)) == gone {
-				t.Errorf("%s, %s, %s: want \"410 Gone\" only for the reason gone, and the start of the failures otherwise: %s", l.Tag, n.Kind, n.Reason, text)
+				t.Errorf("%s, %s, %s: want \"410 Gone\" for the reason gone, and the time Since otherwise: %s", l.Tag, n.Kind, n.Reason, text)
 			}
 			if other := seen[text]; other != "" || subject != letter.Heading {
 				t.Errorf("%s, %s: the letter has the same text as that of %q, or its subject %q is not its heading", l.Tag, n.Kind, other, subject)

@@ -16,10 +16,10 @@ import (
 	"github.com/certvault/certvault/internal/webhook"
 )
 
-// awaitTime limits the wait for an expected event; no result depends on it.
+// awaitTime is the maximum wait for an expected event.
 const awaitTime = time.Minute
 
-// loopback is the network of the tests' receivers.
+// loopback is the network of the receivers.
 var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 
 // request is a request that a receiver got.
@@ -95,7 +95,7 @@ func (f *fixture) endpointAt(t *testing.T, institution int64, url string, header
 	return endpoint, secret
 }
 
-// emit emits events in one transaction.
+// emit emits n events in one transaction.
 func (f *fixture) emit(t *testing.T, institution, certificate int64, n int) {
 	t.Helper()
 	if err := f.db.Tx(t.Context(), func(tx *db.Tx) error {
@@ -164,7 +164,7 @@ func (f *fixture) awaitAttempt(t *testing.T, endpoint int64, number int) (a atte
 	return a
 }
 
-// waitUntil waits until a condition is true.
+// waitUntil waits until isTrue returns true. condition describes it in the message of a timeout.
 func (f *fixture) waitUntil(t *testing.T, condition string, isTrue func() bool) {
 	t.Helper()
 	end := time.After(awaitTime)

@@ -14,11 +14,11 @@ import (
 type DeliveryStatus string
 
 const (
-	// DeliveryPending waits for its next attempt.
+	// DeliveryPending means that the delivery waits for an attempt.
 	DeliveryPending DeliveryStatus = "pending"
-	// DeliveryDelivered was accepted by its receiver.
+	// DeliveryDelivered means that the receiver accepted the delivery.
 	DeliveryDelivered DeliveryStatus = "delivered"
-	// DeliveryExhausted has no attempt left; a member can send it again.
+	// DeliveryExhausted means that the vault does not try again. A member can queue the delivery again.
 	DeliveryExhausted DeliveryStatus = "exhausted"
 )
 
@@ -82,10 +82,10 @@ func optional(t time.Time) *int64 {
 	return &m
 }
 
-// deliveriesTx updates deliveries: the delivered ones, which are the majority, in one statement,
-// the others one by one. The lease guarantees that no other deliverer changes these deliveries. A
-// condition on their status could make PostgreSQL choose the index of pending deliveries and scan
-// the backlog.
+// deliveriesTx stores the new states of deliveries. One statement updates all successful deliveries,
+// which are the majority. No statement has a condition on the status, because PostgreSQL might then
+// choose the index of pending deliveries and scan the backlog. The lease guarantees that no other
+// deliverer changes these deliveries.
 func (n *lane) deliveriesTx(ctx context.Context, tx *db.Tx, results []*result, now time.Time) error {
 	args := []any{db.Micros(now)}
 	for _, r := range results {
@@ -155,7 +155,7 @@ func attemptsTx(ctx context.Context, tx *db.Tx, l *lease, results []*result) err
 	return err
 }
 
-// healthTx switches the endpoint off after a response with status 410, and informs its owners if
+// healthTx switches the endpoint off after a response with status 410, and calls recoveredTx if
 // deliveries succeed again after failures.
 func (n *lane) healthTx(ctx context.Context, tx *db.Tx, now time.Time) error {
 	h := &n.lease.health

@@ -16,15 +16,15 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// replayBatch is the number of deliveries that one transaction of a replay changes, so that other
-// writers are not blocked for the whole replay.
+// replayBatch is the maximum number of deliveries that one transaction of a replay changes. Other
+// writers can write between two transactions.
 const replayBatch = 1000
 
 var errStopped = fault.New(fault.BadRequest, "This endpoint is paused. Resume it first.")
 
-// Test queues one attempt to send an example of an event to an active endpoint, before all other
-// pending deliveries, and ends a backoff of the endpoint. Test returns the id of the delivery; the
-// log will contain the outcome.
+// Test queues an example of an event for an active endpoint and returns the id of the delivery. The
+// delivery has a single attempt and is sent before other pending deliveries. Test also ends a backoff
+// of the endpoint.
 func (s *Service) Test(ctx context.Context, institutionID int64, endpoint string, name Name) (delivery int64, err error) {
 	if !slices.Contains(Names, name) {
 		return 0, fault.OfField("event", fmt.Sprintf("There is no event %q. The events are: %s.", string(name), joinNames(Names)))
@@ -36,7 +36,7 @@ func (s *Service) Test(ctx context.Context, institutionID int64, endpoint string
 		return 0, fmt.Errorf("writing the test: %w", err)
 	}
 	err = s.db.Tx(ctx, func(tx *db.Tx) error {
-		// A test is sent even if the breaker is open.
+		// held_until = 0 ends the backoff, so that the test is sent even if the breaker is open.
 		id, rawURL, err := s.activeTx(ctx, tx, `UPDATE webhook_endpoints SET held_until = 0 WHERE institution_id = $1 AND uuid = $2 AND status = 'active' RETURNING id, url`,
 			institutionID, endpoint)
 		if err != nil {
@@ -63,8 +63,8 @@ func (s *Service) Test(ctx context.Context, institutionID int64, endpoint string
 	return delivery, nil
 }
 
-// activeTx runs a statement that selects an active endpoint, and returns its id and URL. If the
-// statement selects no row, activeTx returns errStopped for an endpoint that exists.
+// activeTx executes a query that returns the id and the URL of an active endpoint. If the query returns
+// no row but the endpoint exists, activeTx returns errStopped.
 func (s *Service) activeTx(ctx context.Context, tx *db.Tx, query string, institutionID int64, endpoint string) (id int64, rawURL string, err error) {
 	err = tx.QueryRowContext(ctx, query, institutionID, endpoint).Scan(&id, &rawURL)
 	if !errors.Is(err, sql.ErrNoRows) {
@@ -77,8 +77,7 @@ func (s *Service) activeTx(ctx context.Context, tx *db.Tx, query string, institu
 }
 
 // Redeliver queues a delivery again, regardless of its status, if its endpoint is active. The
-// delivery is then sent before all other pending deliveries of the endpoint. A delivery that waits for a
-// retry becomes due at once.
+// delivery is due at once and is sent before other pending deliveries of the endpoint.
 func (s *Service) Redeliver(ctx context.Context, institutionID, delivery int64) error {
 	err := s.db.Tx(ctx, func(tx *db.Tx) error {
 		var endpoint string
@@ -112,9 +111,9 @@ func (s *Service) Redeliver(ctx context.Context, institutionID, delivery int64) 
 }
 
 // Replay queues all exhausted deliveries of an active endpoint that were created since a time,
-// except tests. The deliveries are sent after live deliveries and at half their speed. Replay
-// returns the number of queued deliveries, which has no limit. If the call is interrupted, the
-// deliveries queued so far are sent, and a second call queues the rest.
+// except tests. The deliveries are sent after live deliveries, and with half the number of concurrent
+// attempts. Replay returns the number of queued deliveries, which has no limit. If the call is
+// interrupted, the deliveries queued so far are sent, and a second call queues the rest.
 func (s *Service) Replay(ctx context.Context, institutionID int64, endpoint string, since time.Time) (total int, err error) {
 	e, err := s.Endpoint(ctx, institutionID, endpoint)
 	if err != nil {
@@ -123,7 +122,7 @@ func (s *Service) Replay(ctx context.Context, institutionID int64, endpoint stri
 	if e.Status != Active {
 		return 0, errStopped
 	}
-	// Deliveries that are created during the replay are not part of it.
+	// The replay does not include deliveries that are created after it began.
 	began, after := s.now(), int64(0)
 	if err := s.db.Tx(ctx, func(tx *db.Tx) error {
 		return s.recordTx(ctx, tx, audit.WebhookReplayed, institutionID, endpoint, e.URL, audit.Detail{"since": since.UTC()})

@@ -15,7 +15,7 @@ import (
 	"github.com/certvault/certvault/internal/webhook"
 )
 
-// exhaust emits n events and marks all deliveries as exhausted.
+// exhaust emits n events, and then marks all deliveries in the database as exhausted.
 func (f *fixture) exhaust(t *testing.T, institution, certificate int64, n int) {
 	t.Helper()
 	f.emit(t, institution, certificate, n)
@@ -71,7 +71,7 @@ func TestReplayIsSentAfterLiveDeliveries(t *testing.T) {
 		gate <- struct{}{}
 		gate <- struct{}{}
 		if r.next(t).header.Get("Webhook-Id") != live {
-			t.Error("a live delivery was sent after a replay")
+			t.Error("the next request is a replay, want the live delivery")
 		}
 		mu.Lock()
 		if maxActive > 2 {
@@ -83,7 +83,7 @@ func TestReplayIsSentAfterLiveDeliveries(t *testing.T) {
 	})
 }
 
-// A replay includes all exhausted deliveries since a time, in any number, but no test deliveries.
+// A replay includes all exhausted deliveries that were created since a time, except tests.
 func TestReplaySelectsExhaustedSince(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -120,8 +120,7 @@ func TestReplaySelectsExhaustedSince(t *testing.T) {
 	})
 }
 
-// A test delivery is sent before all pending deliveries, even if the breaker is open, and only
-// once.
+// A test delivery is sent before the backlog, even if the breaker is open, and only once.
 func TestTestIsSentFirst(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -144,7 +143,7 @@ func TestTestIsSentFirst(t *testing.T) {
 		var body map[string]any
 		if err := json.Unmarshal(r.next(t).body, &body); err != nil || body["test"] != true || body["event"] != "certificate_application.revoked" || body["webhook_id"] != e.UUID ||
 			body["trigger_context"] != "test" || body["uuid"] != "00000000-0000-0000-0000-000000000000" || body["application_id"] != 0.0 {
-			t.Errorf("body of the test = %v, error = %v; want an example of the event revoked without a certificate", body, err)
+			t.Errorf("body of the test = %v, error = %v; want an example of certificate_application.revoked", body, err)
 		}
 		f.waitUntil(t, "the test delivery is exhausted", func() bool {
 			got, err := f.Delivery(t.Context(), inst, id)
@@ -180,7 +179,7 @@ func TestRedeliver(t *testing.T) {
 		}
 		again := r.next(t)
 		if again.header.Get("Webhook-Id") != first.header.Get("Webhook-Id") || !bytes.Equal(again.body, first.body) {
-			t.Error("the redelivery has another id or body")
+			t.Errorf("redelivery: webhook-id = %s, body = %s, want %s and %s", again.header.Get("Webhook-Id"), again.body, first.header.Get("Webhook-Id"), first.body)
 		}
 		f.awaitAttempt(t, e.ID, 2)
 		if err := f.Pause(t.Context(), inst, e.UUID); err != nil {
@@ -265,7 +264,7 @@ func TestLogPages(t *testing.T) {
 				}
 				for _, delivery := range list {
 					if before != 0 && delivery.ID >= before || endpoint != "" && delivery.Endpoint != endpoint {
-						t.Fatalf("delivery %d is listed after delivery %d or belongs to another endpoint", delivery.ID, before)
+						t.Fatalf("after delivery %d: got delivery %d of endpoint %s, want a lower id of endpoint %q", before, delivery.ID, delivery.Endpoint, endpoint)
 					}
 					before = delivery.ID
 					total++
@@ -275,7 +274,7 @@ func TestLogPages(t *testing.T) {
 			if total != want {
 				t.Errorf("got %d deliveries on all pages, want %d", total, want)
 			}
-			// Page back to the newest delivery, starting from the oldest, which is counted once.
+			// Page back from the oldest delivery, which total includes already, to the newest.
 			total = 1
 			for after := before; ; {
 				list, err := f.Log(t.Context(), inst, endpoint, webhook.LogQuery{After: after, Limit: 7})
@@ -287,7 +286,7 @@ func TestLogPages(t *testing.T) {
 				}
 				for i := range list {
 					if list[i].ID <= after || i > 0 && list[i].ID >= list[i-1].ID {
-						t.Fatalf("delivery %d is on the page after delivery %d, or the page is not sorted", list[i].ID, after)
+						t.Fatalf("the page after delivery %d has delivery %d at index %d, want higher ids than %d, newest first", after, list[i].ID, i, after)
 					}
 				}
 				after = list[0].ID
@@ -305,7 +304,7 @@ func TestLogPages(t *testing.T) {
 	})
 }
 
-// All events of a paused endpoint are sent after it is resumed.
+// Events that are emitted while an endpoint is paused are sent after it is resumed.
 func TestPausedEndpointKeepsItsEvents(t *testing.T) {
 	t.Parallel()
 	f := open(t, dbtest.Open(t, t.TempDir(), "")).withRealClock()

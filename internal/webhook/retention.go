@@ -30,14 +30,13 @@ func (*Service) RemoveTx(ctx context.Context, tx *db.Tx, certificateID int64) er
 }
 
 // EraseTx removes the events of a certificate whose record is about to be erased. An event with a
-// pending delivery remains, without personal data, until removeOldLog removes the delivery: receivers learn
-// what happened, and nothing about the person. The id and the reference id still name the record that the
-// receivers know.
+// pending delivery remains without personal data, so that its receivers still get the event. It contains
+// the id and the reference id of the record. The event is removed after its deliveries by removeOldLog.
 func (s *Service) EraseTx(ctx context.Context, tx *db.Tx, certificateID int64) error {
 	const waiting = `SELECT e.id FROM webhook_events e WHERE e.certificate_id = $1
 		AND EXISTS (SELECT 1 FROM webhook_deliveries d WHERE d.event_id = e.id AND d.status = 'pending')`
 	for _, statement := range []string{
-		// A receiver may have answered with what it received.
+		// The log of attempts contains responses, which may repeat the personal data.
 		`DELETE FROM webhook_attempts WHERE delivery_id IN (SELECT id FROM webhook_deliveries WHERE event_id IN (` + waiting + `))`,
 		`DELETE FROM webhook_deliveries WHERE status <> 'pending' AND event_id IN (` + waiting + `)`,
 	} {
@@ -57,7 +56,8 @@ func (s *Service) EraseTx(ctx context.Context, tx *db.Tx, certificateID int64) e
 	return s.RemoveTx(ctx, tx, certificateID)
 }
 
-// eraseTextsTx removes the personal data from the payloads that the statement read selects.
+// eraseTextsTx removes the personal data from payloads. The statement read selects the payloads, and the
+// statement write stores one of them.
 func eraseTextsTx(ctx context.Context, tx *db.Tx, certificateID int64, read, write string) error {
 	type stored struct {
 		id   int64
@@ -91,11 +91,11 @@ func eraseTextsTx(ctx context.Context, tx *db.Tx, certificateID int64, read, wri
 	return nil
 }
 
-// isTest is the condition that an event e is that of a test. The events of erased certificates have no
-// certificate either.
+// isTest is an SQL condition: the event e belongs to a test. The events of an erased certificate have no
+// certificate_id either.
 const isTest = `(e.certificate_id IS NULL AND NOT e.erased)`
 
-// oldEvent is an event whose names and addresses are about to be removed.
+// oldEvent is an event that RedactEventsTx reads. test is true if the event has no certificate.
 type oldEvent struct {
 	id, occurred int64
 	test         bool
@@ -103,7 +103,7 @@ type oldEvent struct {
 }
 
 // RedactEventsTx removes names and addresses from the payloads of an institution's events that
-// occurred before a time, oldest first, except the events of tests. Each call reads at most 500
+// occurred before a time, oldest first, except events without a certificate. Each call reads at most 500
 // events and continues after the events of the previous call. RedactEventsTx returns the number of
 // changed events and whether more may follow. The events themselves stay, because they are the
 // history of their certificates. Deliveries have their own bodies, which are removed with the log.

@@ -32,7 +32,7 @@ func (s *Service) Rotate(ctx context.Context, institutionID int64, uuid string) 
 		if err != nil {
 			return err
 		}
-		// A third secret would replace a secret that a receiver may still use.
+		// Only two secrets are stored. A third secret would replace one that a receiver may still use.
 		if e.OverlapUntil != nil && now.Before(*e.OverlapUntil) && !e.Promoted {
 			return fault.New(fault.BadRequest, "The secret is being rotated until "+e.OverlapUntil.Format(time.RFC3339)+". Promote the new secret first.")
 		}

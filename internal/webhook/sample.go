@@ -6,7 +6,8 @@ import (
 
 // Sample is code that verifies the signature of a delivery in one language.
 type Sample struct {
-	// Name is the language's name in a Markdown code block, and Label its name for readers.
+	// Name is the name of the language in a Markdown code block, and Label its name for readers. Code
+	// is the sample itself.
 	Name, Label, Code string
 }
 
@@ -21,5 +22,5 @@ var (
 	samplePython string
 )
 
-// Samples are the samples in all languages. A test runs each sample on real deliveries.
+// Samples contains one sample for each language.
 var Samples = []Sample{{"go", "Go", sampleGo}, {"js", "Node.js", sampleNode}, {"php", "PHP", samplePHP}, {"python", "Python", samplePython}}

@@ -19,7 +19,7 @@ import (
 const (
 	// attemptTime is the time limit of one attempt: connection, TLS, headers and body.
 	attemptTime = 15 * time.Second
-	// maxResponse is the maximum number of bytes that are read from a response's body.
+	// maxResponse is the maximum length of result.responseBody in bytes.
 	maxResponse = 64 << 10
 	userAgent   = "Certvault-Webhook/1"
 )
@@ -74,9 +74,9 @@ func (d *Deliverer) send(ctx context.Context, e *lease, dl *delivery, probe bool
 	req.Header = e.headers(dl, r.began)
 	trace.Inject(ctx, req.Header)
 	r.requestHeader = req.Header.Clone()
-	// If the server closed an idle connection, the transport repeats the request in this attempt:
-	// webhook-id makes a second copy harmless. The empty list marks the request as idempotent for
-	// the transport and sends no header.
+	// The empty list marks the request as idempotent and sends no header (see http.Transport). The
+	// transport then repeats the request if the server closed an idle connection. A receiver recognizes
+	// the second copy by its webhook-id.
 	req.Header["Idempotency-Key"] = nil
 	res, err := d.transport.RoundTrip(req)
 	if err == nil {
@@ -157,7 +157,7 @@ func isTimeout(err error) bool {
 	return ok && e.Timeout()
 }
 
-// brief returns the text of an error on one line of limited length.
+// brief returns the text of an error on one line, cut after 300 bytes.
 func brief(err error) string {
 	text := strings.Join(strings.Fields(sanitized([]byte(err.Error()))), " ")
 	if len(text) > 300 {
@@ -166,7 +166,8 @@ func brief(err error) string {
 	return text
 }
 
-// sanitized returns untrusted bytes as text that both databases can store.
+// sanitized returns untrusted bytes as text that SQLite and PostgreSQL can store: valid UTF-8 without
+// zero bytes.
 func sanitized(b []byte) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(string(b), "\uFFFD"), "\x00", "\uFFFD")
 }

@@ -16,7 +16,7 @@ import (
 const (
 	secretPrefix = "whsec_"
 	secretSize   = 32
-	// overlap is the time for which the secret before a rotation also signs.
+	// overlap is the time after a rotation for which the old secret also signs.
 	overlap = 24 * time.Hour
 )
 
@@ -30,25 +30,26 @@ func newSecret() (string, error) {
 	return secretPrefix + base64.StdEncoding.EncodeToString(key), nil
 }
 
-// keys are the keys that sign a delivery at a certain time.
+// keys are the keys of an endpoint at a certain time.
 type keys struct {
 	// plain is the key of X-Webhook-Signature: the secret as the user sees it.
 	plain string
-	// standard are the keys of webhook-signature, newest first: the bytes that the secrets encode.
+	// standard are the keys of webhook-signature, newest first: the secrets without the prefix, decoded
+	// from base64.
 	standard [][]byte
 }
 
-// rotation is a replaced secret. until is the time until which the secret also signs, and promoted
-// reports whether the new secret is already the key of X-Webhook-Signature.
+// rotation is the state of the last rotation of a secret. secret is the old secret, and until is the
+// end of the overlap. promoted reports whether the new secret is the key of X-Webhook-Signature.
 type rotation struct {
 	secret   string
 	until    time.Time
 	promoted bool
 }
 
-// keysAt returns the keys at a time. During a rotation both secrets sign in the header that can
-// contain two signatures. The header that can contain only one uses the old secret until the new
-// secret is promoted.
+// keysAt returns the keys at a time. During the overlap both secrets sign in webhook-signature.
+// X-Webhook-Signature contains one signature, which uses the old secret until the new secret is
+// promoted or the overlap ends.
 func keysAt(now time.Time, secret string, r rotation) (keys, error) {
 	k := keys{plain: secret}
 	secrets := []string{secret}
@@ -68,8 +69,8 @@ func keysAt(now time.Time, secret string, r rotation) (keys, error) {
 	return k, nil
 }
 
-// sign sets the headers of one attempt that identify and sign the delivery. X-Webhook-Signature is
-// defined by the interface: the HMAC of the body alone. The webhook-* headers are those of Standard
+// sign sets the headers of one attempt that identify and sign the delivery. The interface defines
+// X-Webhook-Signature as the HMAC of the body alone. The webhook-* headers are those of Standard
 // Webhooks 1.0: the signature covers id, time and body, which prevents the replay of a recorded
 // delivery.
 func (k keys) sign(h http.Header, endpoint, eventID string, name Name, body []byte, at time.Time) {

@@ -13,23 +13,23 @@ import (
 const (
 	// SweepInterval is the interval at which Sweep should run.
 	SweepInterval = time.Minute
-	// An endpoint's owners get notices when no delivery has succeeded for warnAfter and for
-	// warnAgainAfter. After offAfter the endpoint is switched off.
+	// The owners of an institution get a notice when no delivery to an endpoint has succeeded for
+	// warnAfter, and again after warnAgainAfter. After offAfter the endpoint is switched off.
 	warnAfter      = time.Hour
 	warnAgainAfter = 3 * 24 * time.Hour
 	offAfter       = 5 * 24 * time.Hour
-	// stoppedRetention is the time for which events wait for a stopped endpoint.
+	// stoppedRetention is the maximum time for which deliveries wait for a stopped endpoint.
 	stoppedRetention = 14 * 24 * time.Hour
 	// logRetention is the time for which a finished delivery stays in the log.
 	logRetention = 30 * 24 * time.Hour
-	// sweepBatch is the maximum number of rows that one transaction changes.
+	// sweepBatch is the maximum number of deliveries that one transaction changes or removes.
 	sweepBatch = 1000
 )
 
-// Sweep does the periodic work: it notifies owners of failing endpoints, switches off endpoints
-// that have failed for days, exhausts deliveries that waited too long for a stopped endpoint, and
-// removes the data of deleted endpoints, old log entries and expired secrets. Several nodes may run
-// it concurrently.
+// Sweep sends the notices about failing endpoints, switches off endpoints that have failed for days,
+// and exhausts deliveries that waited too long for a stopped endpoint. It also removes deleted
+// endpoints, old log entries and the old secrets of rotations. Several nodes may call Sweep
+// concurrently.
 func (d *Deliverer) Sweep(ctx context.Context) error {
 	now := d.hooks.now()
 	for _, step := range []func(context.Context, time.Time) error{d.warn, d.switchOff, d.expire, d.removeDeleted, d.removeOldLog, d.hooks.removeOldSecrets} {
@@ -40,11 +40,11 @@ func (d *Deliverer) Sweep(ctx context.Context) error {
 	return nil
 }
 
-// warn notifies the owners of failing endpoints, once for each stage.
+// warn sends the notices about failing endpoints, one for each stage.
 func (d *Deliverer) warn(ctx context.Context, now time.Time) error {
 	return d.hooks.db.Tx(ctx, func(tx *db.Tx) error {
-		// If a new series of failures began without a success in between, the notices begin again
-		// too.
+		// If an endpoint began to fail less than warnAfter ago, its notices were about an earlier series
+		// of failures.
 		if _, err := tx.ExecContext(ctx, `UPDATE webhook_endpoints SET warned = 0 WHERE warned > 0 AND failing_since > $1`,
 			db.Micros(now.Add(-warnAfter))); err != nil {
 			return err
@@ -103,8 +103,7 @@ func (d *Deliverer) switchOff(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// expire exhausts deliveries that waited too long for a stopped endpoint. It reads the oldest
-// deliveries in batches, until a batch contains a delivery that has not expired.
+// expire exhausts deliveries that waited too long for a stopped endpoint, oldest first and in batches.
 func (d *Deliverer) expire(ctx context.Context, now time.Time) error {
 	before := db.Micros(now.Add(-stoppedRetention))
 	stopped, err := db.Column[int64](d.hooks.db.QueryContext(ctx,
@@ -134,8 +133,9 @@ func (d *Deliverer) expire(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// removeOldLog removes deliveries that finished long ago, with their attempts, and the old events
-// of tests. The events of a certificate stay, because they are the certificate's history.
+// removeOldLog removes deliveries that finished long ago, with their attempts. It also removes old
+// events without a certificate and without deliveries, such as those of tests. The events of a
+// certificate stay, because they are the certificate's history.
 func (d *Deliverer) removeOldLog(ctx context.Context, now time.Time) error {
 	before := db.Micros(now.Add(-logRetention))
 	for {
@@ -148,7 +148,7 @@ func (d *Deliverer) removeOldLog(ctx context.Context, now time.Time) error {
 			for _, id := range ids {
 				args = append(args, id)
 			}
-			// A member may have sent a delivery again since.
+			// After the SELECT, a member may have queued a delivery again.
 			old := `SELECT id FROM webhook_deliveries WHERE finished_at < $1 AND id IN (` + db.Placeholders(2, len(ids)) + `)`
 			if err := d.hooks.db.Tx(ctx, func(tx *db.Tx) error {
 				for _, statement := range []string{`DELETE FROM webhook_attempts WHERE delivery_id IN (` + old + `)`, `DELETE FROM webhook_deliveries WHERE id IN (` + old + `)`} {

@@ -18,12 +18,12 @@ type Reason string
 const (
 	// ReasonGone means that the receiver responded with status 410.
 	ReasonGone Reason = "gone"
-	// ReasonFailing means that no delivery succeeded for days.
+	// ReasonFailing means that no delivery succeeded for five days.
 	ReasonFailing Reason = "failing"
 )
 
 // Pause stops sending to an endpoint until Resume. Running attempts are completed, and a node that
-// serves the endpoint may begin attempts for at most three more seconds.
+// serves the endpoint may begin attempts for a few more seconds.
 func (s *Service) Pause(ctx context.Context, institutionID int64, uuid string) error {
 	return s.setStatus(ctx, audit.WebhookPaused, institutionID, uuid, `
 		UPDATE webhook_endpoints SET status = 'paused', stopped_at = $3, stop_reason = NULL
@@ -39,8 +39,8 @@ func (s *Service) Resume(ctx context.Context, institutionID int64, uuid string) 
 		WHERE institution_id = $1 AND uuid = $2 AND status NOT IN ('active', 'deleted') RETURNING url`, "This endpoint is already active.")
 }
 
-// setStatus changes the status of an endpoint, or the state of the rotation of its secret. If the
-// endpoint exists but update changes no row, setStatus returns a fault with the message refusal.
+// setStatus executes the statement update, which changes one endpoint. If the endpoint exists but
+// update changes no row, setStatus returns a fault with the message refusal.
 func (s *Service) setStatus(ctx context.Context, action audit.Action, institutionID int64, uuid, update, refusal string, args ...any) error {
 	err := s.db.Tx(ctx, func(tx *db.Tx) error {
 		var rawURL string
@@ -63,7 +63,7 @@ func (s *Service) setStatus(ctx context.Context, action audit.Action, institutio
 	return nil
 }
 
-// switchOffTx stops an endpoint automatically and informs its owners.
+// switchOffTx switches an endpoint off and sends a notice.
 func (d *Deliverer) switchOffTx(ctx context.Context, tx *db.Tx, id int64, reason Reason, now time.Time) error {
 	n := Notice{Kind: NoticeSwitchedOff, Reason: reason}
 	var since sql.NullInt64
@@ -83,8 +83,8 @@ func (d *Deliverer) switchOffTx(ctx context.Context, tx *db.Tx, id int64, reason
 	return d.notifyTx(ctx, tx, n)
 }
 
-// recoveredTx informs the owners that deliveries to an endpoint succeed again, if they got a notice
-// that the endpoint fails.
+// recoveredTx sends a notice that deliveries to an endpoint succeed again, if there was a notice that
+// the endpoint fails.
 func (d *Deliverer) recoveredTx(ctx context.Context, tx *db.Tx, id int64, now time.Time) error {
 	n := Notice{Kind: NoticeRecovered, Since: now}
 	err := tx.QueryRowContext(ctx, `UPDATE webhook_endpoints SET warned = 0 WHERE id = $1 AND warned > 0 RETURNING institution_id, uuid, url`, id).

@@ -18,7 +18,7 @@ import (
 	"github.com/certvault/certvault/internal/webhook"
 )
 
-// script is a receiver in memory. The test determines its responses: a status, or 0 for a refused
+// script is a receiver in memory. respond returns the status of a response, or 0 for a refused
 // connection.
 type script struct {
 	mu       sync.Mutex
@@ -60,7 +60,7 @@ func (s *script) all() []request {
 
 func (s *script) sent() int { return len(s.all()) }
 
-// bubble is a fixture in simulated time, with one endpoint, a deliverer and its sweep.
+// bubble is a fixture in simulated time, with one endpoint, a deliverer and a sweep.
 type bubble struct {
 	*fixture
 	*script
@@ -82,8 +82,8 @@ func (b *bubble) received() []webhook.Notice {
 	return slices.Clone(b.notices)
 }
 
-// inBubble runs a test in simulated time. The deliverer polls at the interval pace, and the sweep
-// runs at ten times that interval, so that simulated days take little time.
+// inBubble runs a test in simulated time. The deliverer polls at the interval pace, and the sweep runs
+// after every ten intervals. With a long interval, simulated days take little time.
 func inBubble(t *testing.T, pace time.Duration, respond func(since time.Duration) int, f func(t *testing.T, b *bubble)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -145,7 +145,7 @@ func (b *bubble) readEndpoint(t *testing.T) *webhook.Endpoint {
 	return e
 }
 
-// A delivery is exhausted after all waits of the schedule.
+// A delivery that always fails is exhausted after all waits of the schedule.
 func TestScheduleOfOneDelivery(t *testing.T) {
 	t.Parallel()
 	skipIfShort(t)
@@ -157,7 +157,7 @@ func TestScheduleOfOneDelivery(t *testing.T) {
 			t.Fatalf("got %d attempts, want %d", len(requests), len(webhook.RetryDelays)+1)
 		}
 		for i, want := range webhook.RetryDelays {
-			// The deliverer polls every 30 s here.
+			// A wait can be longer by the polling interval of 30 s.
 			got := requests[i+1].at.Sub(requests[i].at)
 			if got < want*8/10 || got > want*12/10+31*time.Second {
 				t.Errorf("wait %d = %v, want %v ± 20 %%", i+1, got, want)
@@ -170,8 +170,8 @@ func TestScheduleOfOneDelivery(t *testing.T) {
 	})
 }
 
-// A receiver is down for two days. The vault makes only a small number of attempts, no probe counts
-// as a try of a delivery, and all waiting deliveries arrive when the receiver works again.
+// A receiver is down for two days. The vault makes few attempts, no probe counts as a try of a
+// delivery, and all pending deliveries arrive when the receiver works again.
 func TestOutageOfTwoDays(t *testing.T) {
 	t.Parallel()
 	skipIfShort(t)
@@ -187,7 +187,7 @@ func TestOutageOfTwoDays(t *testing.T) {
 		b.emit(t, b.institution, b.certificate, events)
 		b.sleepUntil(outage - time.Second)
 		attempts := b.sent()
-		// Ten failures open the breaker. After them there is at most one probe every 5 minutes.
+		// Ten failures open the breaker. The time between probes then doubles up to 5 minutes.
 		if maxAttempts := 10 + 3 + int(outage/(5*time.Minute)) + 10; attempts > maxAttempts || attempts < 500 {
 			t.Errorf("%d attempts in two days, want 500 to %d", attempts, maxAttempts)
 		}
@@ -195,7 +195,7 @@ func TestOutageOfTwoDays(t *testing.T) {
 			t.Errorf("endpoint = %+v, want an open breaker and FailingSince", e)
 		}
 		if notices := b.received(); len(notices) != 1 || notices[0].Kind != webhook.NoticeFailing {
-			t.Errorf("notices = %+v, want failing", notices)
+			t.Errorf("notices = %+v, want one of kind failing", notices)
 		}
 		list, err := b.Log(t.Context(), b.institution, b.endpoint.UUID, webhook.LogQuery{Limit: 100})
 		if err != nil {
@@ -208,7 +208,7 @@ func TestOutageOfTwoDays(t *testing.T) {
 		}
 		b.sleepUntil(outage + 7*time.Minute)
 		if n := b.pending(t, 0); n != 0 {
-			t.Errorf("%d deliveries are pending after the outage", n)
+			t.Errorf("%d deliveries are pending after the outage, want 0", n)
 		}
 		if notices := b.received(); len(notices) != 2 || notices[1].Kind != webhook.NoticeRecovered {
 			t.Errorf("notices = %+v, want failing and recovered", notices)
@@ -219,8 +219,8 @@ func TestOutageOfTwoDays(t *testing.T) {
 	})
 }
 
-// A receiver fails permanently. The owners get notices after an hour and after three days, the
-// endpoint is switched off after five days, and its events wait for two weeks.
+// A receiver fails for 19 days. The owners get notices after an hour and after three days, the
+// endpoint is switched off after five days, and its deliveries wait for two weeks.
 func TestFailingEndpointIsSwitchedOff(t *testing.T) {
 	t.Parallel()
 	skipIfShort(t)
@@ -262,11 +262,11 @@ func TestFailingEndpointIsSwitchedOff(t *testing.T) {
 			t.Errorf("endpoint = %+v, want switched off with reason failing", e)
 		}
 		n := b.sent()
-		// Deliveries to the endpoint are still stored, but not sent.
+		// New deliveries for the endpoint are stored, but not sent.
 		b.emit(t, b.institution, b.certificate, 1)
 		b.sleepUntil(18 * day)
 		if b.sent() != n {
-			t.Error("a switched-off endpoint received a request")
+			t.Errorf("the switched-off endpoint received %d requests, want 0", b.sent()-n)
 		}
 		if n := b.pending(t, 0); n != 21 {
 			t.Errorf("%d deliveries are pending, want 21", n)
@@ -274,7 +274,7 @@ func TestFailingEndpointIsSwitchedOff(t *testing.T) {
 		b.emit(t, b.institution, b.certificate, 1)
 		b.sleepUntil(19*day + 2*time.Hour)
 		if n := b.pending(t, 0); n != 1 {
-			t.Errorf("two weeks later %d deliveries are pending, want only the newest", n)
+			t.Errorf("two weeks later %d deliveries are pending, want 1", n)
 		}
 		up.Store(true)
 		if err := b.Resume(t.Context(), b.institution, b.endpoint.UUID); err != nil {
@@ -282,7 +282,7 @@ func TestFailingEndpointIsSwitchedOff(t *testing.T) {
 		}
 		b.sleepUntil(19*day + 3*time.Hour)
 		if b.pending(t, 0) != 0 || b.sent() != n+1 {
-			t.Errorf("after Resume the endpoint received %d events, want 1, and no pending delivery", b.sent()-n)
+			t.Errorf("after Resume the endpoint received %d events and %d are pending, want 1 and 0", b.sent()-n, b.pending(t, 0))
 		}
 		replayed, err := b.Replay(t.Context(), b.institution, b.endpoint.UUID, b.start)
 		if err != nil || replayed != 21 {
@@ -290,7 +290,7 @@ func TestFailingEndpointIsSwitchedOff(t *testing.T) {
 		}
 		b.sleepUntil(19*day + 4*time.Hour)
 		if b.sent() != n+22 {
-			t.Errorf("after Replay the endpoint received %d events, want 22", b.sent()-n)
+			t.Errorf("after Resume and Replay the endpoint received %d events, want 22", b.sent()-n)
 		}
 		// The log is stored for 30 days.
 		b.sleepUntil(49 * day)
@@ -299,7 +299,7 @@ func TestFailingEndpointIsSwitchedOff(t *testing.T) {
 		}
 		b.sleepUntil(50 * day)
 		if d, a, e := b.count(t, "webhook_deliveries"), b.count(t, "webhook_attempts"), b.count(t, "webhook_events"); d != 0 || a != 0 || e != 22 {
-			t.Errorf("after 30 days the log has %d deliveries and %d attempts, and %d of 22 events remain", d, a, e)
+			t.Errorf("after 30 days there are %d deliveries, %d attempts and %d events, want 0, 0 and 22", d, a, e)
 		}
 	})
 }
@@ -321,8 +321,7 @@ func TestEachProbeSendsAnotherDelivery(t *testing.T) {
 	})
 }
 
-// After a rotation both secrets sign for 24 hours; then the old secret is removed from the database
-// too.
+// After a rotation both secrets sign for 24 hours. Then the old secret is removed from the database.
 func TestRotation(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 5*time.Minute, func(time.Duration) int { return 200 }, func(t *testing.T, b *bubble) {
@@ -334,14 +333,14 @@ func TestRotation(t *testing.T) {
 			r := b.all()[b.sent()-1]
 			got := strings.Fields(r.header.Get("Webhook-Signature"))
 			if r.header.Get("X-Webhook-Signature") != plainSignature(plain, r.body) {
-				t.Errorf("%s: X-Webhook-Signature uses another secret", when)
+				t.Errorf("%s: X-Webhook-Signature = %s, want %s", when, r.header.Get("X-Webhook-Signature"), plainSignature(plain, r.body))
 			}
 			if len(got) != len(standard) {
-				t.Fatalf("%s: webhook-signature = %v, want one signature for each secret", when, got)
+				t.Fatalf("%s: webhook-signature = %v, want %d signatures", when, got, len(standard))
 			}
 			for i, secret := range standard {
 				if got[i] != standardSignature(t, secret, r) {
-					t.Errorf("%s: signature %d uses another secret", when, i+1)
+					t.Errorf("%s: signature %d of webhook-signature = %s, want that of secret %d", when, i+1, got[i], i+1)
 				}
 			}
 		}
@@ -352,13 +351,13 @@ func TestRotation(t *testing.T) {
 		}
 		check("during the overlap", b.secret, second, b.secret)
 		if _, _, err := b.Rotate(t.Context(), b.institution, b.endpoint.UUID); err == nil {
-			t.Error("a second rotation during the overlap replaced a secret in use")
+			t.Error("a second Rotate before Promote: error = nil, want an error")
 		}
 		if err := b.Promote(t.Context(), b.institution, b.endpoint.UUID); err != nil {
 			t.Fatal(err)
 		}
 		if err := b.Promote(t.Context(), b.institution, b.endpoint.UUID); err == nil {
-			t.Error("a second Promote succeeded")
+			t.Error("a second Promote: error = nil, want an error")
 		}
 		check("promoted", second, second, b.secret)
 		third, _, err := b.Rotate(t.Context(), b.institution, b.endpoint.UUID)
@@ -372,13 +371,13 @@ func TestRotation(t *testing.T) {
 		check("after a day", third, third)
 		var stored int
 		if err := b.db.QueryRowContext(t.Context(), `SELECT count(*) FROM webhook_endpoints WHERE previous_secret IS NOT NULL`).Scan(&stored); err != nil || stored != 0 {
-			t.Errorf("the old secret is still stored, or the query failed: error = %v", err)
+			t.Errorf("%d endpoints have an old secret, error = %v, want 0", stored, err)
 		}
 		if err := b.Promote(t.Context(), b.institution, b.endpoint.UUID); err == nil {
-			t.Error("Promote without a rotation succeeded")
+			t.Error("Promote without a rotation: error = nil, want an error")
 		}
 		if _, _, err := b.Rotate(t.Context(), b.institution+1, b.endpoint.UUID); err == nil {
-			t.Error("another institution rotated the secret")
+			t.Error("Rotate by another institution: error = nil, want an error")
 		}
 	})
 }

@@ -1,8 +1,6 @@
-// Package webhook owns the endpoints of institutions, and the outbox of events and deliveries. It
-// sends the deliveries, with leases, signatures, attempts and their log, and records the health of
-// endpoints. Events and deliveries are written in the transaction of the change that they report.
-// The package uses a certificate only as the payload of an event, and does not read the owners of
-// an institution.
+// Package webhook manages the endpoints of institutions, and the outbox of events and deliveries. It
+// sends, signs and logs the deliveries, and records the health of endpoints. Events and deliveries
+// are written in the transaction of the change that they report.
 package webhook
 
 import (

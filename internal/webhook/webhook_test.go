@@ -37,8 +37,7 @@ func open(t *testing.T, d *db.DB) *fixture {
 	return f
 }
 
-// institution creates an institution without an owner, because hashing the owner's password would
-// take time.
+// institution creates an institution without an owner, because the hash of a password takes time.
 func (f *fixture) institution(t testing.TB, prefix string) (id int64) {
 	t.Helper()
 	if err := f.db.Tx(t.Context(), func(tx *db.Tx) error {
@@ -50,7 +49,7 @@ func (f *fixture) institution(t testing.TB, prefix string) (id int64) {
 	return id
 }
 
-// certificate inserts a certificate with the minimal values, so that events can refer to it.
+// certificate inserts a certificate, so that events can refer to it.
 func (f *fixture) certificate(t testing.TB, institution int64) (id int64) {
 	t.Helper()
 	if err := f.db.Tx(t.Context(), func(tx *db.Tx) error {
@@ -201,10 +200,10 @@ func TestCreateRefusesInvalidURLs(t *testing.T) {
 			t.Errorf("%.40q: error = %v, want Invalid", bad, err)
 		}
 	}
-	// The address is checked at each delivery.
+	// Create does not check the address of the host.
 	for _, good := range []string{"http://127.0.0.1:1/", "https://[::1]/x?y=z", " https://hooks.example.org "} {
 		if _, _, err := f.Create(t.Context(), inst, good, nil); err != nil {
-			t.Errorf("valid URL %q: error = %v", good, err)
+			t.Errorf("%q: error = %v, want nil", good, err)
 		}
 	}
 	if _, _, err := f.Create(t.Context(), inst, "https://a.example", []webhook.Name{"certificate.approved"}); !fault.Is(err, fault.Invalid) {

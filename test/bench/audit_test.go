@@ -10,8 +10,9 @@ import (
 	"github.com/certvault/certvault/test/scale"
 )
 
-// BenchmarkAudit reads the audit log of an institution with very many entries. Nearly all entries are
-// uploads by one program, 1 % are sign-ins, and one in 100,000 is a rare action of a rare actor.
+// BenchmarkAudit reads the audit log of an institution with many entries. 99 % of the entries are uploads
+// with one API token, 1 % are sign-ins of one user, and one in 100,000 is a rotation of a key by another
+// user.
 func BenchmarkAudit(b *testing.B) {
 	each(b, func(b *testing.B, database string) {
 		data := b.TempDir()

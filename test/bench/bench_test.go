@@ -1,6 +1,6 @@
 // Package bench measures the built binary from outside, and some functions of the vault in the process of
-// the test. Several benchmarks also measure, in the same run, the floor: the minimum time that the machine
-// needs for the same work.
+// the test. Several benchmarks also measure a floor: the minimum time that the machine needs for the
+// same work.
 package bench
 
 import (
@@ -26,14 +26,13 @@ import (
 )
 
 const (
-	// pairs is the number of uploads in a measurement. The floor, see type floor, is measured once before
-	// each upload.
+	// pairs is the number of uploads in a measurement, each after a measurement of the floor.
 	pairs = 200
-	// crowd is the number of certificates in a measurement from upload to approval. uploaders is the
-	// number of concurrent uploaders.
+	// crowd is the number of certificates in a measurement of many certificates, and uploaders the number
+	// of clients that upload them or stage files concurrently.
 	crowd     = 300
 	uploaders = 6
-	// emblem results in a file of about 100 kB.
+	// emblem is the value of vault.Sample.Emblem for a file of about 100 kB.
 	emblem = 207
 	// approvalTime is the maximum wait for the approval of uploads.
 	approvalTime = 2 * time.Minute
@@ -85,7 +84,7 @@ func startTraced(b *testing.B, database string, tracer []string) (*vault.Vault, 
 
 var serial atomic.Int64
 
-// form returns the upload of a new certificate of 100 kB. Different layouts have different page
+// form returns the upload of a new certificate of about 100 kB. Different layouts have different page
 // sizes.
 func form(layout int) *vault.Form {
 	who := fmt.Sprintf("Person %d", serial.Add(1))
@@ -112,8 +111,8 @@ func upload(ctx context.Context, c *vault.Client, f *vault.Form) (string, error)
 	return made.UUID, nil
 }
 
-// warm uploads several certificates, so that the renderer is compiled, connections are open, and
-// layout 0 has been used.
+// warm uploads several certificates with layout 0 and waits for their approval, so that the renderer is
+// compiled and the connections are open.
 func warm(b *testing.B, c *vault.Client) {
 	b.Helper()
 	for range 8 {
@@ -135,10 +134,9 @@ func awaitApproval(b *testing.B, c *vault.Client, uuid string) {
 	}
 }
 
-// BenchmarkUpload measures the upload of a 100 kB PDF from the first byte sent to the end of the
-// 201 response, over HTTPS on a reused connection. Before each upload, when the previous
-// certificate is approved, it measures the floor: the minimum work that stores an upload durably
-// before the response.
+// BenchmarkUpload measures the upload of a PDF of about 100 kB from the first byte sent to the end of the
+// 201 response, over HTTPS on a reused connection. Before each upload, when the previous certificate is
+// approved, it measures the floor.
 func BenchmarkUpload(b *testing.B) {
 	each(b, func(b *testing.B, database string) {
 		v, c := start(b, database)
@@ -167,8 +165,8 @@ func BenchmarkUpload(b *testing.B) {
 	})
 }
 
-// BenchmarkAcknowledge measures how many uploads of 100 kB the vault acknowledges per second to clients
-// that upload at the same time. The vault seals the certificates meanwhile.
+// BenchmarkAcknowledge measures how many uploads of about 100 kB the vault accepts per second from
+// concurrent clients. The vault seals the certificates in the meantime.
 func BenchmarkAcknowledge(b *testing.B) {
 	for _, clients := range []int{8, 32} {
 		b.Run(fmt.Sprintf("clients=%d", clients), func(b *testing.B) {
@@ -199,7 +197,7 @@ func quantile(all []time.Duration, q float64) time.Duration {
 
 func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// floor stores an upload durably with the minimum work.
+// floor stores an upload durably with the minimum of work.
 type floor struct {
 	dir string
 	db  *sql.DB
@@ -272,8 +270,8 @@ func (f *floor) store(content []byte) error {
 	return errors.Join(dir.Sync(), dir.Close())
 }
 
-// BenchmarkEndToEnd measures many certificates from the first upload to the last approval, first
-// with one page size for all, then with a different page size for each.
+// BenchmarkEndToEnd measures many certificates from the first upload to the last approval. In the case
+// "seen" all have the same page size, in the case "varied" each has a different one.
 func BenchmarkEndToEnd(b *testing.B) {
 	for _, page := range []struct {
 		name    string

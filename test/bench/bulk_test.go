@@ -19,16 +19,15 @@ const (
 	bulkSize = 5000
 	// smallSize is the size of the concurrent batch of another institution.
 	smallSize = 10
-	// probes is the number of single uploads, and of small batches, that are measured without
-	// the large batch, and again during it.
+	// probes is the number of single uploads, and of small batches, that are measured before the large
+	// batch and again during it.
 	probes = 12
 	// bulkTime is the maximum wait for a batch.
 	bulkTime = 10 * time.Minute
 )
 
-// BenchmarkBulk submits a batch of the maximum size with files of 100 kB. It measures single
-// uploads of the same institution, and small batches of another institution, before the large batch
-// and during it.
+// BenchmarkBulk submits a batch of the maximum size with files of about 100 kB. It measures single uploads
+// of the same institution, and small batches of another institution, before the large batch and during it.
 func BenchmarkBulk(b *testing.B) {
 	each(b, func(b *testing.B, database string) {
 		v, c := start(b, database)
@@ -61,7 +60,7 @@ func BenchmarkBulk(b *testing.B) {
 	})
 }
 
-// neighbour creates another institution and returns a client of the institution.
+// neighbour creates another institution and returns a client of it.
 func neighbour(b *testing.B, v *vault.Vault) *vault.Client {
 	b.Helper()
 	institution, err := v.CreateInstitution(b.Context(), "Eastwind College", "EWC")
@@ -80,7 +79,7 @@ func neighbour(b *testing.B, v *vault.Vault) *vault.Client {
 	return c
 }
 
-// stageMany stages n files that entries can share.
+// stageMany stages n files and returns their ids. Several entries can use the same file.
 func stageMany(b *testing.B, c *vault.Client, n int) []string {
 	b.Helper()
 	list := make([]string, n)
@@ -103,7 +102,7 @@ func stageMany(b *testing.B, c *vault.Client, n int) []string {
 	return list
 }
 
-// submit submits a batch of n entries that share the files, and returns the batch's id.
+// submit submits a batch of n entries that use the files in turn, and returns the id of the batch.
 func submit(b *testing.B, c *vault.Client, files []string, n int) string {
 	b.Helper()
 	entries := make([]vault.Entry, n)
@@ -172,8 +171,7 @@ func probe(b *testing.B, c, other *vault.Client, files []string) (singles, small
 
 var highWater = regexp.MustCompile(`VmHWM:\s+(\d+) kB`)
 
-// peakMB returns the peak memory of a process in MiB, or 0 if the system does not report the peak
-// memory.
+// peakMB returns the peak memory of a process in MiB, or 0 on a system without /proc.
 func peakMB(b *testing.B, pid int) float64 {
 	b.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))

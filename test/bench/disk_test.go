@@ -12,15 +12,14 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// settleTime is the time in which the work after an approval ends, such as the mail.
+// settleTime is a sufficient wait for the work after an approval, such as the mail.
 const settleTime = time.Second
 
 var syncCall = regexp.MustCompile(`(?m)^\d+ +f(data)?sync\(`)
 
-// BenchmarkDisk measures how much the vault waits for the disk, from the upload to the mail: the
-// syncs for each certificate, and the certificates per second on this disk and on one whose sync
-// takes 4 ms longer, as on many cloud disks. strace counts and delays the calls. It also measures the
-// bytes that the vault writes for each certificate of 100 kB.
+// BenchmarkDisk measures how the vault uses the disk, from the upload to the mail. It counts the syncs and
+// the written bytes for each certificate of about 100 kB, and measures the certificates per second. strace
+// counts the syncs. In a second run strace delays each sync by 4 ms, as on many cloud disks.
 func BenchmarkDisk(b *testing.B) {
 	if err := vault.CanTrace(b.Context()); err != nil {
 		b.Skipf("this system does not allow strace: %v", err)

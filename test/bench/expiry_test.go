@@ -19,14 +19,15 @@ import (
 )
 
 // BenchmarkExpiries measures the sweep of expiries with many certificates, of which one in 365 expires
-// on each day: all sweeps of a day without work, the sweep of a day with the events of that day, and
-// the sweep after a change of the number of days before the expiry at which it is reported. There is an
-// endpoint for the events, and recipients get reminders. The times are medians of all iterations. The waits
-// are the longest of all iterations. They are measured in other sweeps than the times, because measuring
-// the waits takes time.
+// on each day. It measures three cases: all sweeps of a day without work, one sweep with the events of a
+// day, and one sweep after a change of the number of days before an expiry at which it is reported. An
+// endpoint receives the events, and recipients get reminders.
 //
-// To measure two versions with the same data, set CERTVAULT_BENCH_FOLDER or CERTVAULT_BENCH_DATABASE to a copy
-// of a database that this benchmark filled.
+// The times are medians of all iterations. The waits of another writer are maximums, and are measured in
+// other sweeps than the times, because their measurement takes time.
+//
+// To measure two versions with the same data, set CERTVAULT_BENCH_FOLDER to a copy of the folder, or
+// CERTVAULT_BENCH_DATABASE to a copy of the database, that this benchmark filled.
 func BenchmarkExpiries(b *testing.B) {
 	b.Run("sqlite", func(b *testing.B) {
 		folder := os.Getenv(folderVariable)
@@ -82,7 +83,7 @@ func benchmarkExpiries(b *testing.B, data, database string) {
 			b.Fatal(err)
 		}
 	}
-	// No certificate expires on the first day.
+	// The first sweep is not measured, because no certificate of a new database has expired yet.
 	v.Advance(24 * time.Hour)
 	sweep()
 	var idle, reports, reportWaits, changes, changeWaits []time.Duration
@@ -99,7 +100,7 @@ func benchmarkExpiries(b *testing.B, data, database string) {
 		b.ReportMetric(float64(events(b, d)-before), "events")
 		v.Advance(24 * time.Hour)
 		reportWaits = append(reportWaits, beside(b, d, sweep))
-		// With fewer days, no reminder is due earlier, so the next day has as many events as this one.
+		// Neither change makes a reminder due before its day, so the next day has as many events as this one.
 		setDays(reminded - 1)
 		changes = append(changes, timed())
 		setDays(reminded)
@@ -115,8 +116,8 @@ func benchmarkExpiries(b *testing.B, data, database string) {
 	b.Logf("idle %v, events %v, waits %v, changes %v, waits %v", idle, reports, reportWaits, changes, changeWaits)
 }
 
-// fillExpiries stores certificates, each with its expiry, as if the sweep had run until today, and with the
-// notice about its approval.
+// fillExpiries stores certificates, the notices about their approval, and their rows in
+// certificate_expiries as if the sweep had run until today.
 func fillExpiries(b *testing.B, data, database string, institution int64) {
 	b.Helper()
 	ctx := db.Unlimited(b.Context())
@@ -157,8 +158,9 @@ func events(b *testing.B, d *db.DB) (n int) {
 	return n
 }
 
-// beside calls f, and returns the longest time for which another writer could wait in the meantime: on SQLite
-// the longest wait of a writer, and on PostgreSQL, which locks rows, the longest transaction.
+// beside calls f and returns the longest time for which another writer could have to wait during the call.
+// On SQLite this is the longest wait of a transaction that changes nothing. PostgreSQL locks rows, so
+// there it is the age of the longest transaction.
 func beside(b *testing.B, d *db.DB, f func()) time.Duration {
 	b.Helper()
 	sample := waited
@@ -187,7 +189,8 @@ func beside(b *testing.B, d *db.DB, f func()) time.Duration {
 	return <-longest
 }
 
-// waited returns the time of a transaction that changes nothing.
+// waited returns the duration of a transaction that changes nothing, but waits for other writers on
+// SQLite.
 func waited(ctx context.Context, d *db.DB) (time.Duration, error) {
 	began := time.Now()
 	err := d.Tx(ctx, func(tx *db.Tx) error {

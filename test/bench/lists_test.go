@@ -19,11 +19,10 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// These environment variables select the institution. A folder or database that is set must contain
-// the data that this or an earlier version of test/scale/fill wrote. Otherwise a new institution
-// gets the given number of records, by default fewRecords. To measure a database twice, set a
-// folder too: the folder stores the keys of the database, and no later server can use the database
-// without these keys.
+// These environment variables select the data. CERTVAULT_BENCH_FOLDER and CERTVAULT_BENCH_DATABASE name a
+// data folder and a PostgreSQL database that this or an earlier version of test/scale/fill filled. If they
+// are not set, a benchmark creates CERTVAULT_BENCH_RECORDS records, by default fewRecords. To measure a
+// PostgreSQL database twice, set the folder too, because it stores the keys of the database.
 const (
 	recordsVariable  = "CERTVAULT_BENCH_RECORDS"
 	folderVariable   = "CERTVAULT_BENCH_FOLDER"
@@ -33,8 +32,8 @@ const (
 
 const (
 	generalPath = "/business/certificates"
-	// measured is the number of measured requests of each query, each with different values. warmed
-	// is the number of requests before the measured requests.
+	// warmed is the number of requests of each query before the measurement, and measured the number of
+	// measured requests.
 	measured = 200
 	warmed   = 5
 	// samples is the number of records that provide the values of filters.
@@ -93,14 +92,13 @@ func (n *institution) pick(list []string) string {
 	return url.QueryEscape(list[n.random.IntN(len(list))])
 }
 
-// day returns a random day of the last back days.
+// day returns a random day that is less than back days ago.
 func (n *institution) day(b *testing.B, back int) time.Time {
 	b.Helper()
 	return time.Now().AddDate(0, 0, -n.random.IntN(back))
 }
 
-// large starts a server with a large institution, and returns the institution with values from its
-// records.
+// large starts a server with a large institution, and returns the institution.
 func large(b *testing.B, database string) *institution {
 	b.Helper()
 	data, filled := os.Getenv(folderVariable), true
@@ -108,7 +106,7 @@ func large(b *testing.B, database string) *institution {
 		data, filled = b.TempDir(), false
 	}
 	if database != "" {
-		// Each database has its own folder for its keys.
+		// The data folder of the PostgreSQL server is not that of the SQLite server.
 		data = filepath.Join(data, "postgres")
 		if err := os.MkdirAll(data, 0o700); err != nil {
 			b.Fatal(err)
@@ -169,7 +167,7 @@ func fill(b *testing.B, data, database string) {
 	if database == "" {
 		return
 	}
-	// PostgreSQL would analyze the tables only about a minute after so many inserts.
+	// PostgreSQL analyzes the tables only about a minute after the inserts, which is too late.
 	d := open(b, data, database)
 	if _, err := d.Writer().ExecContext(b.Context(), `VACUUM (ANALYZE)`); err != nil {
 		b.Fatal(err)
@@ -190,7 +188,7 @@ func open(b *testing.B, data, database string) *db.DB {
 	return d
 }
 
-// sample reads records from random pages of the list, in the order of each column.
+// sample reads records from random pages of the list. The pages are sorted by different fields.
 func (n *institution) sample(b *testing.B) {
 	b.Helper()
 	n.total = *n.list(b, generalPath).Meta.Total
@@ -209,8 +207,8 @@ func (n *institution) sample(b *testing.B) {
 	}
 }
 
-// query is a kind of query, with the maximum 99th percentile in milliseconds that the project promises,
-// and a function that returns the path of the i-th request.
+// query is a kind of request. promise is the maximum 99th percentile in milliseconds that the project
+// promises, and path returns the path of the i-th request.
 type query struct {
 	name    string
 	promise float64
@@ -328,7 +326,7 @@ func queries() []query {
 		query{"search/chinese/none", searched, search("没有这个人", "毕业证明", "王王王王")},
 		query{"search/chinese/short", searched, search("王", "王小", "龘")},
 		query{"search/signs", other, search("***", "100%", "%", "_")})
-	// These requests are for the last page that can be requested by its number.
+	// Page 100 with 100 records is the last page that can be requested by its number.
 	var deep []string
 	for _, filter := range []string{"search=example", "search=northwind", "issue_date_from=2000-01-01", "generated_at_from=2000-01-01", "search=example&issue_date_from=2020-01-01"} {
 		for _, field := range sortFields {
@@ -360,8 +358,8 @@ func combined(b *testing.B, n *institution, i int) string {
 	return generalPath + "?" + v.Encode()
 }
 
-// deep reads 90 % of the list by cursor, in the order of creation and of names, and returns queries for
-// the next page.
+// deep reads 90 % of the list by cursor, once in the order of creation and once in the order of names. It
+// returns a query for the next page of each order.
 func (n *institution) deep(b *testing.B) []query {
 	b.Helper()
 	var list []query
@@ -380,8 +378,7 @@ func (n *institution) deep(b *testing.B) []query {
 	return list
 }
 
-// These statements drop the database objects for lists, by purpose. Objects that exist only in one
-// of the databases are dropped only there.
+// These statements drop the tables, triggers, functions and indexes for searches, counts and lists.
 var (
 	searchSchema = map[db.Dialect]string{
 		db.SQLite:     `DROP TRIGGER certificates_search_insert; DROP TABLE certificate_search`,
@@ -397,8 +394,7 @@ var (
 		DROP INDEX certificates_customer_id_idx; DROP INDEX IF EXISTS certificates_block_idx`
 )
 
-// stripped executes the statements in parts, which drop objects for lists, and then fills the
-// database.
+// stripped creates a database, executes the statements in parts, and then fills the database with records.
 func stripped(b *testing.B, database string, parts ...string) *db.DB {
 	b.Helper()
 	data := b.TempDir()
@@ -419,9 +415,9 @@ func stripped(b *testing.B, database string, parts ...string) *db.DB {
 	return d
 }
 
-// BenchmarkListsOnInsert stores single records in a large institution, each in its own transaction.
-// It stores each record in four databases: with all objects for lists, without the objects for
-// searches, also without the indexes, and also without the counts.
+// BenchmarkListsOnInsert measures what the tables, triggers and indexes for lists cost when a record is
+// stored. It stores records, each in its own transaction, in four databases: one with all of them, one
+// without those for searches, one also without the indexes, and one also without the counts.
 func BenchmarkListsOnInsert(b *testing.B) {
 	const inserts = 400
 	each(b, func(b *testing.B, database string) {

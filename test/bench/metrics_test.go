@@ -18,10 +18,9 @@ import (
 	"github.com/certvault/certvault/test/scale"
 )
 
-// BenchmarkMetrics measures what a scrape of the metrics reads from the database, with many
-// certificates, of which a tenth is in processing and each has two checks of its files. The time of
-// each gauge is a mean of all iterations. As a comparison, "count" counts the certificates in
-// processing through their index.
+// BenchmarkMetrics measures the queries of a scrape of the metrics with many certificates. About a tenth of
+// them is in processing, and each has two checks of its files. The time of each gauge is the mean
+// of all iterations. For comparison, "count" counts the certificates in processing in their index.
 func BenchmarkMetrics(b *testing.B) {
 	for name, url := range map[string]func() string{"sqlite": func() string { return "" }, "postgres": func() string { return dbtest.PostgresURL(b) }} {
 		b.Run(name, func(b *testing.B) { benchmarkMetrics(b, b.TempDir(), url()) })
@@ -77,8 +76,8 @@ func benchmarkMetrics(b *testing.B, data, database string) {
 	}
 }
 
-// prepareMetrics puts a tenth of the certificates into processing, and stores two checks of the files of
-// each certificate.
+// prepareMetrics sets the status of about a tenth of the certificates to processing, and stores two checks
+// of the files of each certificate.
 func prepareMetrics(ctx context.Context, b *testing.B, data, database string) {
 	b.Helper()
 	d := open(b, data, database)

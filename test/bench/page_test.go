@@ -9,16 +9,17 @@ import (
 )
 
 const (
-	// readers is the number of clients that read public pages at the same time.
+	// readers is the number of clients that concurrently request public pages.
 	readers = 8
-	// readTime is the length of a measurement of public pages.
+	// readTime is the duration of a measurement of public pages.
 	readTime = 5 * time.Second
-	// shownPages is the number of certificates whose pages are read.
+	// shownPages is the number of certificates whose pages are requested.
 	shownPages = 20
 )
 
 // BenchmarkVerifyPage measures how many pages of certificates a vault sends per second to clients whose
-// requests it counts as verifications. To compare two versions, set CERTVAULT_BINARY and run them in turn.
+// requests it counts as verifications. To compare two versions, set CERTVAULT_BINARY to the binary of each
+// version in turn.
 func BenchmarkVerifyPage(b *testing.B) {
 	each(b, func(b *testing.B, database string) {
 		v, c := start(b, database)
@@ -26,7 +27,7 @@ func BenchmarkVerifyPage(b *testing.B) {
 		for i := range paths {
 			a, err := c.Upload(b.Context(), form(i))
 			if err != nil || a.Status != http.StatusCreated {
-				b.Fatalf("uploading: %+v, %v", a, err)
+				b.Fatalf("uploading: response %+v, %v; want status 201", a, err)
 			}
 			made, err := a.Certificate()
 			if err != nil {
@@ -49,7 +50,7 @@ func BenchmarkVerifyPage(b *testing.B) {
 				group.Go(func() {
 					for n := r; time.Now().Before(end); n++ {
 						if a, err := client.Get(b.Context(), paths[n%len(paths)]); err != nil || a.Status != http.StatusOK {
-							b.Errorf("reading a page: %+v, %v", a, err)
+							b.Errorf("requesting a page: response %+v, %v; want status 200", a, err)
 							return
 						}
 						sent.Add(1)

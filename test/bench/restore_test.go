@@ -32,14 +32,14 @@ const (
 	storedSize = 4 << 10
 )
 
-// BenchmarkRestore measures the restore of a backup with the number of records in recordsVariable. For
-// comparison, it copies the same files with cp and with tar.
+// BenchmarkRestore measures the restore of a backup with CERTVAULT_BENCH_RECORDS records, by default
+// fewRecords. For comparison, it copies the same files with cp and with tar.
 func BenchmarkRestore(b *testing.B) {
 	records := fewRecords
 	if text := os.Getenv(recordsVariable); text != "" {
 		var err error
 		if records, err = strconv.Atoi(text); err != nil {
-			b.Fatalf("%s: %v", recordsVariable, err)
+			b.Fatalf("%s is not a number: %v", recordsVariable, err)
 		}
 	}
 	b.Run("sqlite", func(b *testing.B) { benchmarkRestore(b, records, "") })

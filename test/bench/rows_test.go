@@ -24,15 +24,15 @@ const (
 	// defaultRows is the default number of rows of a bulk upload in the panel. CERTVAULT_BENCH_ROWS
 	// sets another number, up to the maximum of 10,000.
 	defaultRows = 1000
-	// rowsTime is the maximum wait for the bulk upload.
+	// rowsTime is the maximum wait for a step of the bulk upload.
 	rowsTime = 25 * time.Minute
-	// rowsPoll is the interval at which the progress is requested.
+	// rowsPoll is the interval at which a page with the progress is requested.
 	rowsPoll = 2 * time.Second
 )
 
-// BenchmarkRows uploads a spreadsheet and a ZIP with a file for each row through the panel, as a
-// browser without JavaScript does. It waits until all certificates are approved, and checks that
-// the file of results has a unique reference id for each row.
+// BenchmarkRows uploads a workbook, and a ZIP with a file for each row, through the panel, as a browser
+// without JavaScript does. It waits until all certificates are approved, and checks that the file of
+// results has a unique reference id for each row.
 func BenchmarkRows(b *testing.B) {
 	rows := defaultRows
 	if text := os.Getenv("CERTVAULT_BENCH_ROWS"); text != "" {
@@ -67,7 +67,7 @@ type registrar struct {
 	c *vault.Client
 }
 
-// prepare returns a workbook and the ZIP of its files.
+// prepare returns a workbook and a ZIP with the files of its rows.
 func (r *registrar) prepare(rows, round int) (list, archive []byte) {
 	r.b.Helper()
 	f := excelize.NewFile()
@@ -108,8 +108,8 @@ func (r *registrar) prepare(rows, round int) (list, archive []byte) {
 	return book.Bytes(), packed.Bytes()
 }
 
-// work performs the whole bulk upload and reports its times. The times list-s, sent-s and unpacked-s begin
-// with the bulk upload, and each of the others with its step.
+// work performs the bulk upload and reports its times. The times list-s, sent-s and unpacked-s begin at the
+// start of work. The times checked-s, approved-s and results-s each begin at the end of the previous time.
 func (r *registrar) work(rows int, list, archive []byte) {
 	r.b.Helper()
 	began := time.Now()
@@ -130,7 +130,7 @@ func (r *registrar) work(rows int, list, archive []byte) {
 	report("unpacked-s")
 	began = time.Now()
 	if page := r.get(draft + "/submit"); !strings.Contains(page, `<button type="submit">Issue`) || strings.Contains(page, "will be rejected") {
-		r.b.Fatalf("not all rows are valid: %s", page)
+		r.b.Fatalf("page = %s, want a button to issue and no row that will be rejected", page)
 	}
 	report("checked-s")
 	began = time.Now()
@@ -153,7 +153,7 @@ func (r *registrar) check(rows int, text string) {
 	seen := map[string]bool{}
 	for n, row := range list[1:] {
 		if row[5] != strconv.Itoa(n+2) || row[6] != "approved" || row[7] == "" || seen[row[7]] {
-			r.b.Fatalf("a row of results.csv has a wrong line number, is not approved, or has no unique reference id: %q", row)
+			r.b.Fatalf("row of results.csv = %q, want line %d, approved, and a unique reference id", row, n+2)
 		}
 		seen[row[7]] = true
 	}
@@ -224,7 +224,7 @@ func (r *registrar) await(what, path string, done func(page string) bool) {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			r.b.Fatalf("timeout: not true after %v: %s", rowsTime, what)
+			r.b.Fatalf("timeout after %v, want: %s", rowsTime, what)
 		}
 	}
 }

@@ -22,21 +22,21 @@ import (
 const (
 	// verifyCertificates is the number of certificates in the vault.
 	verifyCertificates = 1_000_000
-	// verifyRate is the number of requests per second, sent for verifyTime without waiting for the
-	// responses to earlier requests.
+	// verifyRate is the number of requests per second in the first part of a measurement, which takes
+	// verifyTime. No request waits for the response to an earlier request.
 	verifyRate = 200
 	verifyTime = 10 * time.Second
-	// verifyWorkers is the number of clients that afterwards send requests without a pause for
-	// verifyRush.
+	// verifyWorkers is the number of concurrent clients in the second part, which takes verifyRush. Each
+	// client sends requests without a pause.
 	verifyWorkers = 8
 	verifyRush    = 5 * time.Second
 	// verifySample is the number of different reference ids requested.
 	verifySample = 50_000
 )
 
-// BenchmarkVerify measures the page to which a QR code links, as a browser requests the page, on
-// SQLite with a million certificates. The floor is a response of two bytes over the same
-// connections: the time of TLS, HTTP, the log and the clients.
+// BenchmarkVerify measures the page to which a QR code links, on SQLite with a million certificates. The
+// requests have the headers of a browser. The floor is the time of requests to /healthz over the same
+// connections.
 func BenchmarkVerify(b *testing.B) {
 	v, c := start(b, "")
 	f := form(0)
@@ -63,8 +63,8 @@ func BenchmarkVerify(b *testing.B) {
 	b.ReportMetric(float64(public.bytes.Load()), "bytes/page")
 }
 
-// multiply copies the only certificate, with its checks and new ids, until there are n
-// certificates, and returns some of the reference ids.
+// multiply copies the only certificate and its checks until there are n certificates, each with its own
+// ids. It returns some of the reference ids.
 func multiply(b *testing.B, file string, n int) []string {
 	b.Helper()
 	d, err := sql.Open("sqlite", "file:"+file+"?_pragma=busy_timeout(60000)&_pragma=synchronous(OFF)&_pragma=cache_size(-400000)")
@@ -106,8 +106,8 @@ func multiply(b *testing.B, file string, n int) []string {
 		`INSERT INTO certificate_checks (certificate_id, name, result, checked_at)
 			SELECT c.id, k.name, k.result, k.checked_at FROM certificates c CROSS JOIN certificate_checks k
 			WHERE k.certificate_id = (SELECT min(id) FROM certificates) AND c.id <> k.certificate_id`,
-		// There is no ANALYZE, because the vault does not run it. With statistics, SQLite would plan the
-		// same statements again for each value.
+		// There is no ANALYZE, because the vault does not execute it on SQLite. With statistics, SQLite would
+		// plan a statement again for each value.
 	} {
 		if _, err := d.ExecContext(b.Context(), query); err != nil {
 			b.Fatal(err)
@@ -136,7 +136,7 @@ func names(b *testing.B, d *sql.DB, query string) (list []string) {
 	return list
 }
 
-// visitor requests pages like a browser and reads them completely.
+// visitor requests pages and reads them completely.
 type visitor struct {
 	base   string
 	client *http.Client
@@ -189,9 +189,8 @@ func (p *visitor) visit(ctx context.Context) error {
 	return err
 }
 
-// steadily sends requests at a constant rate. The latency of a page begins at the time for which
-// the request was planned, so that a pause of the vault counts for all requests that were planned
-// for the pause.
+// steadily sends requests at a constant rate and returns their latencies. Each latency begins at the time
+// for which the request was planned, so that it includes the time for which the request was late.
 func (p *visitor) steadily(b *testing.B) (took []time.Duration) {
 	b.Helper()
 	var mu sync.Mutex

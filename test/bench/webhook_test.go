@@ -13,9 +13,9 @@ import (
 // timedUploads is the number of uploads in a measurement.
 const timedUploads = 50
 
-// BenchmarkEventDelivery measures the time from the response to an upload to the receipt of its event, on
-// an idle vault. The event is committed just before the response. Package internal/webhook measures the
-// deliverer alone.
+// BenchmarkEventDelivery measures the time from the response to an upload to the receipt of the event
+// "created", on an idle vault. The event is committed just before the response. Package internal/webhook
+// measures the deliverer alone.
 func BenchmarkEventDelivery(b *testing.B) {
 	each(b, func(b *testing.B, database string) {
 		arrived := make(chan time.Time, 1)
@@ -72,7 +72,8 @@ func BenchmarkEventDelivery(b *testing.B) {
 	})
 }
 
-// createSubscriber creates an institution with an endpoint and returns a client of the institution.
+// createSubscriber creates an institution with an endpoint for all events, and returns a client of the
+// institution.
 func createSubscriber(b *testing.B, v *vault.Vault, url string) *vault.Client {
 	b.Helper()
 	ctx := b.Context()
