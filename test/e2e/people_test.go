@@ -21,8 +21,8 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// awaitLetterText waits for a mail to an address. The mail's subject must contain the text subject.
-// It returns the decoded text of the mail.
+// awaitLetterText waits for a mail that is addressed to address and contains the text subject in its header
+// Subject. It returns the decoded text of the mail.
 func awaitLetterText(t *testing.T, v *vault.Vault, address, subject string) (text string) {
 	t.Helper()
 	eventually(t, approvalTime, "the outbox has a mail to "+address, func() bool {
@@ -92,9 +92,9 @@ func setUp(t *testing.T, v *vault.Vault) *tab {
 	owner.press("Write test mail")
 	owner.see("The test mail to ada@nwu.example was written to the outbox folder. It was not sent.")
 	if text := awaitLetterText(t, v, "ada@nwu.example", "can send mail"); !strings.Contains(text, v.URL) {
-		t.Errorf("the test mail does not contain the address of the vault: %s", text)
+		t.Errorf("the test mail does not contain the URL of the vault: %s", text)
 	}
-	// The test mail leaves the password in the form, and Enter in a field sets up the vault.
+	// The form still contains the password after the test mail, and Enter in a field submits the form.
 	evaluate[bool](owner, `document.getElementById("test_vault").click() ?? true`)
 	owner.enter("prefix")
 	owner.see("Your vault is ready", "Northwind University", "Ada Owner")
@@ -104,7 +104,7 @@ func setUp(t *testing.T, v *vault.Vault) *tab {
 }
 
 // TestPeople sets up a vault with the printed link and invites a member by mail. It checks the
-// permissions of the member's role, that the last owner cannot leave, and the entries in the audit log.
+// permissions of the member, that the last owner cannot leave, and the entries in the audit log.
 func TestPeople(t *testing.T) {
 	t.Parallel()
 	eachInFull(t, func(t *testing.T, database string) {
@@ -127,7 +127,7 @@ func TestPeople(t *testing.T) {
 		guest.see("Welcome. You are now a member.", "=Bo+Member()")
 		for _, hidden := range []string{"Members", "Audit log", "API tokens"} {
 			if evaluate[bool](guest, `[...document.querySelectorAll("nav a")].some((a) => a.innerText.includes("`+hidden+`"))`) {
-				t.Errorf("the page shows %s to an issuer", hidden)
+				t.Errorf("the menu has the link %q for an issuer, want no such link", hidden)
 			}
 		}
 		for path, text := range map[string]string{
@@ -178,7 +178,7 @@ func TestPeople(t *testing.T) {
 			}
 		}
 		if safe == 0 {
-			t.Errorf("the export does not contain the name of the member: %v", rows)
+			t.Errorf("the export does not contain the name of the member after an apostrophe: %v", rows)
 		}
 
 		// A removed member loses access at the next request.

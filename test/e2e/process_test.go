@@ -27,13 +27,13 @@ func TestSecondServe(t *testing.T) {
 		t.Fatal(err)
 	}
 	if res.Code != 1 || !strings.Contains(res.Stderr, "another certvault serve is using this data folder") || !strings.Contains(res.Stderr, f.Data) {
-		t.Errorf("exit code = %d, want 1 and the data folder in the message: %s", res.Code, res.Stderr)
+		t.Errorf("exit code = %d, want 1 and an error message with the data folder: %s", res.Code, res.Stderr)
 	}
 	f.await(t, f.upload(t, form("Ada Obi")).UUID, "approved")
 }
 
-// TestUsage checks the exit codes of commands, which scripts use, and that each failure has an
-// error message without a password.
+// TestUsage checks the exit codes of commands. A command that fails must print an error message, which
+// must not contain a password.
 func TestUsage(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
@@ -105,7 +105,7 @@ func TestPlainHTTP(t *testing.T) {
 	}
 }
 
-// TestBehindProxy sends requests like a proxy. The vault accepts a forwarded request only if the
+// TestBehindProxy sends requests as a proxy does. The vault accepts a forwarded request only if the
 // client used https and the proxy has a trusted address.
 func TestBehindProxy(t *testing.T) {
 	t.Parallel()
@@ -150,20 +150,21 @@ func TestBehindProxy(t *testing.T) {
 	if got := request("127.0.0.1", base, https); got != 200 {
 		t.Errorf("forwarded from https: status = %d, want 200", got)
 	}
-	if runtime.GOOS == "linux" { // on Linux, all of 127.0.0.0/8 is this machine
+	if runtime.GOOS == "linux" { // on Linux, each address in 127.0.0.0/8 is local
 		if got := request("127.0.0.2", base, https); got != 400 {
 			t.Errorf("forwarded by an untrusted address: status = %d, want 400", got)
 		}
 	}
-	// Each client address has a limit, and a client cannot change its address with a header.
+	// The limit applies to each client address, which is the last address in X-Forwarded-For. The client
+	// can choose only the addresses before it.
 	for i, want := range []int{200, 200, 200, 429} {
 		headers := map[string]string{"X-Forwarded-Proto": "https", "X-Forwarded-For": "198.51.100.7" + strings.Repeat("0", i%2) + ", 203.0.113.9"}
 		if got := request("127.0.0.1", "/verify", headers); got != want {
-			t.Errorf("request %d of the same address: status = %d, want %d", i+1, got, want)
+			t.Errorf("request %d from the same address: status = %d, want %d", i+1, got, want)
 		}
 	}
 	if got := request("127.0.0.1", "/verify", map[string]string{"X-Forwarded-Proto": "https", "X-Forwarded-For": "203.0.113.10"}); got != 200 {
-		t.Errorf("request of another address: status = %d, want 200", got)
+		t.Errorf("request from another address: status = %d, want 200", got)
 	}
 }
 
@@ -201,8 +202,8 @@ func TestRateLimit(t *testing.T) {
 
 var setupLink = regexp.MustCompile(`https://\S+/setup\?token=(\S+)`)
 
-// TestSecrets uses many functions of the vault and checks that the log contains no secrets and no
-// personal data.
+// TestSecrets sends many kinds of requests and checks that the log contains no secrets and no personal
+// data.
 func TestSecrets(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {
@@ -218,7 +219,7 @@ func TestSecrets(t *testing.T) {
 		if f.institution, err = v.CreateInstitution(t.Context(), "Northwind University", "NWU"); err != nil {
 			t.Fatal(err)
 		}
-		// The link is invalid after the vault has an owner.
+		// The link is invalid if the vault has an owner.
 		get(t, f.as(t, ""), link[0], 404)
 		f.client = f.as(t, f.token(t, "", vault.Permissions...))
 		hook, err := v.CreateWebhook(t.Context(), f.institution.Slug, "https://hooks.example.org/path-secret")

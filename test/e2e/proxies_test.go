@@ -27,9 +27,10 @@ import (
 )
 
 const (
-	// proxiedLimit is the limit of public requests a minute for each address.
+	// proxiedLimit is the limit of public requests per minute for each address.
 	proxiedLimit = 300
-	// proxiedDrain is the time for which a node still responds, so that proxies notice that it will stop.
+	// proxiedDrain is the time for which a node still responds after SIGTERM. In this time, /readyz reports
+	// that the node stops, so the proxies send new requests to other nodes.
 	proxiedDrain = "3s"
 )
 
@@ -40,7 +41,7 @@ type proxy struct {
 	transport *http.Transport
 }
 
-// newProxy returns a proxy that is not running yet, and a file with its certificate and key.
+// newProxy returns a proxy that is not running yet, and the path of a file with its certificate and key.
 func newProxy(t *testing.T, nodes []string) (p *proxy, certificate string) {
 	t.Helper()
 	certificate, trusted := selfSigned(t)
@@ -52,9 +53,9 @@ func newProxy(t *testing.T, nodes []string) (p *proxy, certificate string) {
 	}}, certificate
 }
 
-// configure writes a copy of an example configuration in deploy with the addresses of nodes. pairs are
-// further replacements: each text is followed by its replacement. The rest of the file is not changed, so
-// the tests use what the documentation recommends.
+// configure copies an example configuration from the folder deploy, and returns the path of the copy. It
+// replaces the addresses in the example with those of nodes. pairs are further replacements: each text is
+// followed by its replacement.
 func (p *proxy) configure(t *testing.T, name string, nodes []string, pairs ...string) (file string) {
 	t.Helper()
 	root, err := vault.Root()
@@ -78,7 +79,8 @@ func (p *proxy) configure(t *testing.T, name string, nodes []string, pairs ...st
 	return writeTemp(t, name, []byte(config))
 }
 
-// run runs the program whose path is in a variable of the environment until the end of the test.
+// run starts the program whose path is in an environment variable, waits until the program listens, and
+// stops it at the end of the test.
 func (p *proxy) run(t *testing.T, variable string, args ...string) {
 	t.Helper()
 	program := os.Getenv(variable)
@@ -94,11 +96,11 @@ func (p *proxy) run(t *testing.T, variable string, args ...string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		// The workers of nginx would survive if it were killed.
+		// SIGKILL would not stop the worker processes of nginx.
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		kill := time.AfterFunc(startTime, func() { _ = cmd.Process.Kill() })
 		defer kill.Stop()
-		_ = cmd.Wait() // it was stopped
+		_ = cmd.Wait() // the program may return an error after a signal
 		if t.Failed() {
 			t.Logf("output of %s:\n%s", program, &output)
 		}
@@ -122,7 +124,7 @@ func startNginx(t *testing.T, nodes []string) *proxy {
 	p, certificate := newProxy(t, nodes)
 	site := p.configure(t, "nginx.conf", nodes, "listen 443", "listen "+p.address, "/etc/nginx/vault.pem", certificate)
 	dir := t.TempDir()
-	// The main configuration file replaces that of Debian's package, and uses no paths of the system.
+	// This main configuration replaces /etc/nginx/nginx.conf and uses no paths of the system.
 	var temporary strings.Builder
 	for _, what := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {
 		fmt.Fprintf(&temporary, "%s_temp_path %s/%s;\n", what, dir, what)
@@ -136,9 +138,9 @@ func startNginx(t *testing.T, nodes []string) *proxy {
 	return p
 }
 
-// TestProxies runs the examples for proxies of the documentation in front of three nodes. It checks a
-// file of the maximum size, parts of a file and the address of the client. It then restarts all nodes in turn
-// under load: every request is sent once and succeeds.
+// TestProxies runs each proxy with its example configuration in front of three nodes. It checks a file of
+// the maximum size, range requests and the address of the client. It then restarts the nodes one after the
+// other under load. Clients do not repeat requests, and no request may fail.
 func TestProxies(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it restarts three nodes behind three proxies; run make test/proxies")
@@ -167,7 +169,7 @@ func TestProxies(t *testing.T) {
 			for i := range c.nodes {
 				c.progress()
 				c.stop(i)
-				c.nodes[i] = serve(whole, c.nodes[i].Options) // until the whole test ends, for the other proxies
+				c.nodes[i] = serve(whole, c.nodes[i].Options) // the next subtests also use this node
 				c.ready(i)
 			}
 			c.progress()
@@ -177,7 +179,8 @@ func TestProxies(t *testing.T) {
 	}
 }
 
-// ready waits until a node is ready, and then until the health checks of the proxies have noticed that.
+// ready waits until a node is ready, and then two seconds, so that the health checks of the proxies detect
+// that the node is ready.
 func (c *cluster) ready(i int) {
 	c.t.Helper()
 	eventually(c.t, startTime, "the node is ready", func() bool {
@@ -192,8 +195,8 @@ func (c *cluster) ready(i int) {
 	time.Sleep(2 * time.Second)
 }
 
-// checkLargeBody uploads a file of the maximum size and downloads it in whole and in parts. A larger file
-// gets the response of the vault, and not one of the proxy.
+// checkLargeBody uploads a file of the maximum size, and downloads the verified PDF as a whole and in
+// ranges. It also checks that the vault, and not the proxy, refuses a larger file.
 func checkLargeBody(t *testing.T, client *vault.Client, name string) {
 	t.Helper()
 	who := "Large " + name
@@ -218,7 +221,7 @@ func checkLargeBody(t *testing.T, client *vault.Client, name string) {
 	path := vault.CertificatesPath + "/" + made.UUID + "/download"
 	whole := get(t, client, path, http.StatusOK).Body
 	if sum := sha256.Sum256(whole); len(whole) < len(file) || hex.EncodeToString(sum[:]) != *approved.VerifiedSHA256 {
-		t.Errorf("the download has %d bytes, want at least those of the original, and the digest verified_sha256", len(whole))
+		t.Errorf("the download has %d bytes, want at least the size of the original, and the digest in verified_sha256", len(whole))
 	}
 	for _, r := range []struct{ from, to int }{{0, 99}, {len(whole) / 2, len(whole)/2 + 1<<20}, {len(whole) - 10, len(whole) - 1}} {
 		req, err := client.Request(t.Context(), http.MethodGet, path, http.NoBody)
@@ -232,7 +235,7 @@ func checkLargeBody(t *testing.T, client *vault.Client, name string) {
 		}
 		wantStatus(t, part, http.StatusPartialContent)
 		if !bytes.Equal(part.Body, whole[r.from:r.to+1]) {
-			t.Errorf("bytes %d to %d differ", r.from, r.to)
+			t.Errorf("bytes %d to %d are not those of the whole file", r.from, r.to)
 		}
 	}
 	a, err = client.Upload(t.Context(), large.WithFile("diploma.pdf", append(bytes.Clone(file), make([]byte, 1<<20)...)))
@@ -240,7 +243,7 @@ func checkLargeBody(t *testing.T, client *vault.Client, name string) {
 		t.Fatal(err)
 	}
 	if p, err := a.Problem(); a.Status != http.StatusUnprocessableEntity && a.Status != http.StatusRequestEntityTooLarge || err != nil || p.Message == "" {
-		t.Errorf("a file that is too large: status = %d, %v: %.200s", a.Status, err, a.Body)
+		t.Errorf("a file that is too large: status = %d, %v; want 422 or 413 and a message of the vault: %.200s", a.Status, err, a.Body)
 	}
 }
 
@@ -274,16 +277,16 @@ func checkClientAddress(t *testing.T, p *proxy) {
 	var all sync.WaitGroup
 	for worker := range 4 {
 		all.Go(func() {
-			for i := range proxiedLimit { // each node counts its own requests, and those of the others a second later
+			for i := range proxiedLimit { // nodes exchange their counts only once per second
 				status(first, fmt.Sprintf("198.51.%d.%d", worker, i%250))
 			}
 		})
 	}
 	all.Wait()
 	if got := status(first, "203.0.113.1"); got != http.StatusTooManyRequests {
-		t.Errorf("after %d requests of an address: status = %d, want 429", 4*proxiedLimit, got)
+		t.Errorf("after %d requests from one address: status = %d, want 429", 4*proxiedLimit, got)
 	}
 	if got := status(from("127.0.0.3"), "127.0.0.2"); got != http.StatusOK {
-		t.Errorf("a request of another address: status = %d, want 200", got)
+		t.Errorf("a request from another address: status = %d, want 200", got)
 	}
 }

@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// pyHankoValidates is a Python program. It validates the signature of a file with the root, and
-// parses the file strictly, as pyHanko does by default. It then adds a document time stamp and
-// validates the signature again.
+// pyHankoValidates is a Python program. It validates the signature of a PDF with the root certificate of
+// the vault. It then adds a document time stamp and validates the signature again. PdfFileReader parses
+// the file strictly by default.
 const pyHankoValidates = `
 import io, sys
 from asn1crypto import keys, pem, x509
@@ -42,8 +42,8 @@ stamped = signers.PdfTimeStamper(timestamps.DummyTimeStamper(tsa, key)).timestam
 check("stamped", stamped.getvalue())
 `
 
-// TestPyHankoAcceptsVerifiedPDF checks that pyHanko accepts a verified PDF with its signature and
-// the root, and permits a document time stamp after the signature.
+// TestPyHankoAcceptsVerifiedPDF checks that pyHanko accepts the signature of a verified PDF, also after a
+// document time stamp was added.
 //
 // The test needs pyHanko 0.20.1 or newer, pyhanko-certvalidator and the dependencies of both. If
 // python3 does not find these packages, the test is skipped. PYTHONPATH may name a folder with the
@@ -63,7 +63,7 @@ func TestPyHankoAcceptsVerifiedPDF(t *testing.T) {
 	out := run(t, python, "-c", pyHankoValidates, root, writeTemp(t, "verified.pdf", file), dir+"/tsa.pem", dir+"/tsa.key")
 	for _, want := range []string{"sealed True ENTIRE_FILE NONE FILL_FORMS ", "stamped True ENTIRE_REVISION LTA_UPDATES FILL_FORMS "} {
 		if !strings.Contains(out, want) {
-			t.Errorf("the program with pyHanko does not print %q:\n%s", want, out)
+			t.Errorf("the Python program does not print %q:\n%s", want, out)
 		}
 	}
 }

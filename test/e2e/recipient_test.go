@@ -40,7 +40,7 @@ func notified(t *testing.T, v *vault.Vault) (to []string) {
 	return to
 }
 
-// visit sends a request without cookies. The content type is that of a form if body is not empty.
+// visit sends a request without cookies. If body is not empty, the content type is that of a form.
 func visit(t *testing.T, f *fixture, method, target, body string) (status int, header http.Header, text []byte) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, f.URL+strings.TrimPrefix(target, f.URL), strings.NewReader(body))
@@ -69,7 +69,7 @@ func visit(t *testing.T, f *fixture, method, target, body string) (status int, h
 
 // TestRecipientInBrowser uses certificates as their recipient does. It checks the mail, the
 // account, the list of certificates, a share link, a request for a correction, the pages after a
-// revocation, and the deletion of the account.
+// revocation, the export, and the deletion of the account.
 func TestRecipientInBrowser(t *testing.T) {
 	t.Parallel()
 	eachInFull(t, func(t *testing.T, database string) {
@@ -87,7 +87,7 @@ func TestRecipientInBrowser(t *testing.T) {
 		letter := awaitLetter(t, f.Vault, email, "Your certificate")
 		if letter.Size > 60<<10 || !slices.Contains(letter.Pictures, "image/jpeg") ||
 			letter.Header.Get("Auto-Submitted") != "auto-generated" || letter.Header.Get("List-Unsubscribe-Post") != "List-Unsubscribe=One-Click" {
-			t.Errorf("the mail has %d bytes and the headers %v, want at most 60 kB, a picture, Auto-Submitted and List-Unsubscribe-Post", letter.Size, letter.Header)
+			t.Errorf("the mail has %d bytes and the headers %v, want at most 60 KiB, a JPEG picture, Auto-Submitted and List-Unsubscribe-Post", letter.Size, letter.Header)
 		}
 		for _, found := range regexp.MustCompile(`https://\S+`).FindAllString(letter.Text, -1) {
 			if !strings.HasPrefix(found, f.URL) {
@@ -134,8 +134,8 @@ func TestRecipientInBrowser(t *testing.T) {
 		}
 		b.screenshot("mail-link")
 
-		// The page fills in the address. An account for this address claims the existing
-		// certificate and all later certificates.
+		// The form already contains the address. The new account claims the existing certificate and
+		// all later certificates of this address.
 		b.press("Create account")
 		b.at("/sign-up")
 		b.press("Send link")
@@ -169,7 +169,7 @@ func TestRecipientInBrowser(t *testing.T) {
 		other.open(share)
 		other.see("This certificate is valid", "Master of Law", "Zoë")
 		if robots := evaluate[bool](other, `Boolean(document.querySelector("meta[name=robots][content=noindex]"))`); !robots {
-			t.Error("search engines may list an unlisted certificate")
+			t.Error("the page of an unlisted certificate does not have the robots value noindex")
 		}
 		path := strings.TrimPrefix(share, f.URL)
 		for file, want := range map[string]int{"certificate.pdf": http.StatusOK, "image.png": http.StatusOK, "original": http.StatusNotFound} {
@@ -178,7 +178,7 @@ func TestRecipientInBrowser(t *testing.T) {
 			}
 		}
 		if status, _, _ := visit(t, f, http.MethodPost, link+"/"+second.UUID+"/shares", "label=x"); status != http.StatusNotFound {
-			t.Errorf("creating a share link to a certificate with the mailed link of another: status = %d, want 404", status)
+			t.Errorf("creating a share link to a certificate with the mailed link of another certificate: status = %d, want 404", status)
 		}
 
 		// The recipient requests a correction.
@@ -188,7 +188,7 @@ func TestRecipientInBrowser(t *testing.T) {
 		b.see("Your request was sent to the institution.")
 		const covered = `document.querySelector("[role=status]").getBoundingClientRect().bottom > document.querySelector(".verdict").getBoundingClientRect().top`
 		if evaluate[bool](b, covered) {
-			t.Error("the verdict covers the notice")
+			t.Error("the notice overlaps the verdict on the certificate")
 		}
 		awaitLetter(t, f.Vault, "owner@nwu.example", "My name is Zoë Obi.")
 
@@ -209,7 +209,7 @@ func TestRecipientInBrowser(t *testing.T) {
 		other.open(share)
 		other.see("This link does not work")
 		if log := f.Log(); strings.Contains(log, path[len("/s/"):]) || strings.Contains(log, email) {
-			t.Error("the log contains a link or an address")
+			t.Error("the log contains the share link or the address of the recipient")
 		}
 		export(t, f, b, second.ReferenceID)
 
@@ -292,8 +292,7 @@ func TestNoticesSurviveKill(t *testing.T) {
 				want = append(want, mailbox(name))
 			}
 			d := f.database(t)
-			// Each round waits for the first notice of the round. At this time the mail may not be
-			// sent yet.
+			// A notice is stored with the approval of a certificate. Its mail may not be sent yet.
 			eventually(t, approvalTime, "a certificate is approved", func() bool {
 				return count(t, d, `SELECT count(*) FROM notices`) > 4*i
 			})
@@ -339,12 +338,12 @@ func TestBatchIsMailedOncePerAddress(t *testing.T) {
 			}
 		}
 		if bytes.Contains(page, []byte("Course B")) {
-			t.Error("the page lists a certificate of another person")
+			t.Error("the page of ada@example.org lists Course B, which belongs to another address")
 		}
 	})
 }
 
-// TestSingleUploadIsMailed checks that the mail is in the outbox within the time limit after the approval.
+// TestSingleUploadIsMailed checks that the mail is in the outbox within singleTime after the approval.
 func TestSingleUploadIsMailed(t *testing.T) {
 	t.Parallel()
 	f := start(t, "")
@@ -354,7 +353,7 @@ func TestSingleUploadIsMailed(t *testing.T) {
 }
 
 // TestUnsubscribeAndBounce unsubscribes an address, which then gets no more mail. It also sends
-// invalid reports of failed deliveries.
+// invalid bounce reports.
 func TestUnsubscribeAndBounce(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {
@@ -389,7 +388,7 @@ func TestUnsubscribeAndBounce(t *testing.T) {
 		}
 		text, err := os.ReadFile(mails[0])
 		if err != nil || bytes.Contains(text, []byte("bounce+")) {
-			t.Errorf("reading the mail: error = %v, or the mail contains the envelope sender", err)
+			t.Errorf("the mail contains the envelope sender, or the test cannot read it: %v", err)
 		}
 	})
 }

@@ -17,8 +17,8 @@ import (
 
 const duplicate = "A vault certificate with this email, title, and issue date already exists"
 
-// TestDuplicates uploads the same certificate twelve times at the same time. The vault accepts one
-// upload, and the other responses contain the UUID of the accepted certificate.
+// TestDuplicates uploads the same certificate twelve times concurrently. The vault accepts one upload, and
+// the other responses contain the UUID of the accepted certificate.
 func TestDuplicates(t *testing.T) {
 	t.Parallel()
 	const uploads = 12
@@ -28,7 +28,8 @@ func TestDuplicates(t *testing.T) {
 			var wg sync.WaitGroup
 			made, errs := make([]*client.VaultCertificate, uploads), make([]error, uploads)
 			for i := range uploads {
-				// The uploads differ only in ways that are ignored for duplicates.
+				// Duplicates have the same address, title and issue date. The case of the address and the
+				// spaces around it are ignored.
 				email := fmt.Sprintf("race.%d@example.org", round)
 				if i%2 == 1 {
 					email = fmt.Sprintf("  RACE.%d@Example.ORG ", round)
@@ -63,8 +64,8 @@ func TestDuplicates(t *testing.T) {
 	})
 }
 
-// onlyCertificate checks that exactly one of the concurrent uploads was accepted and that each
-// other error is that of a duplicate. It returns the UUID of the certificate.
+// onlyCertificate checks that exactly one of the concurrent uploads was accepted, and that the vault
+// refused all others as duplicates. It returns the UUID of the accepted certificate.
 func onlyCertificate(t *testing.T, made []*client.VaultCertificate, errs []error) (uuid string) {
 	t.Helper()
 	for _, c := range made {
@@ -158,13 +159,13 @@ func (f *fixture) webhook(t *testing.T, events ...string) string {
 		t.Fatal(err)
 	}
 	if !strings.HasPrefix(h.Secret, "whsec_") || len(h.Secret) != len("whsec_")+44 {
-		t.Errorf("the signing secret %q is not whsec_ and base64 of 32 bytes", h.Secret)
+		t.Errorf("the signing secret is %q, want whsec_ and 44 characters of base64", h.Secret)
 	}
 	return h.ID
 }
 
-// deliveries returns the bodies of the deliveries of all events with a name, in the order of
-// creation.
+// deliveries returns the bodies of the deliveries of all events with the name event, in the order of
+// creation. It also checks their timestamps.
 func (f *fixture) deliveries(t *testing.T, event string) (list []payload) {
 	t.Helper()
 	rows, err := f.database(t).QueryContext(t.Context(), `

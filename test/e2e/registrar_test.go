@@ -19,24 +19,24 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// graduates is the number of rows in the list, without the row of titles.
+// graduates is the number of rows in the list, without the header row.
 const graduates = 300
 
-// faulty are the changes that make rows of the list invalid, by the number of the row.
+// faulty contains the changes that put a fault into rows of the list, by the number of the row.
 var faulty = map[int]func(row []any){
 	11: func(row []any) { row[2] = "invalid" },                                        // an invalid address
 	12: func(row []any) { row[0] = "" },                                               // no title
 	13: func(row []any) { row[3] = "lost.pdf" },                                       // a file that is missing in the ZIP
 	14: func(row []any) { row[3] = "broken.pdf" },                                     // a damaged file
 	15: func(row []any) { row[4] = "31.02.2026" },                                     // an invalid date
-	16: func(row []any) { row[1] = "G\uFFFDnter Lost" },                               // a letter that is replaced by U+FFFD
+	16: func(row []any) { row[1] = "G\uFFFDnter Lost" },                               // a letter replaced by U+FFFD
 	17: func(row []any) { row[1] = "" },                                               // no name
 	18: func(row []any) { row[3] = "letter.docx" },                                    // a file of another type
 	19: func(row []any) { row[2] = "graduate20@example.org"; row[1] = "Graduate 20" }, // a duplicate of row 20
 	21: func(row []any) { row[5] = strings.Repeat("long ", 300) },                     // too much text
 }
 
-// registrarFiles writes the list and the ZIP of its files, and returns their paths.
+// registrarFiles writes the list and a ZIP file with its certificates, and returns their paths.
 func registrarFiles(t *testing.T) (list, archive string) {
 	t.Helper()
 	f := excelize.NewFile()
@@ -87,8 +87,8 @@ func (b *tab) sendFiles(control, button string, files ...string) {
 	b.press(button)
 }
 
-// TestRegistrar makes a bulk upload of 300 rows from a spreadsheet with ten faults and a ZIP, until
-// the file of results is complete. The test kills the vault twice during the upload.
+// TestRegistrar performs a bulk upload of a spreadsheet with 300 rows, ten of them with a fault, and a ZIP
+// file, until the file of results is complete. It kills the vault twice during the upload.
 func TestRegistrar(t *testing.T) {
 	t.Parallel()
 	eachInFull(t, func(t *testing.T, database string) {
@@ -112,8 +112,7 @@ func TestRegistrar(t *testing.T) {
 		b.sendFiles("#files", "Add files", archive)
 		b.see("The files were added.")
 
-		// The test kills the vault, possibly during unpacking. The vault continues after the
-		// restart.
+		// If the vault is killed during unpacking, it continues to unpack after the restart.
 		f.Kill()
 		f.restart(t)
 		b.base = f.URL
@@ -141,7 +140,7 @@ func TestRegistrar(t *testing.T) {
 		b.see("of 297 rows processed")
 		b.screenshot("progress")
 
-		// The test kills the vault again while the vault creates certificates.
+		// Kill the vault again, while it creates certificates.
 		f.Kill()
 		f.restart(t)
 		b.base = f.URL
@@ -199,7 +198,7 @@ func TestRegistrar(t *testing.T) {
 		b.press("Revoke the certificate of")
 		b.see("The certificate was revoked, and the public page shows it.")
 		if response := get(t, f.as(t, ""), "/verify/"+path.Base(public), http.StatusOK); !strings.Contains(string(response.Body), "Awarded in error") {
-			t.Error("the public page does not show the reason")
+			t.Error("the public page does not show the reason for the revocation")
 		}
 	})
 }

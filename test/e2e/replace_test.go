@@ -16,11 +16,11 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// notOne counts the chains of replacements in which the number of valid certificates is not one.
+// notOne counts the chains of replacements that do not have exactly one valid certificate.
 const notOne = `SELECT count(*) FROM certificates o WHERE o.replaces IS NULL
 	AND (SELECT count(*) FROM certificates c WHERE (c.uuid = o.uuid OR c.lineage = o.uuid) AND c.status = 'approved') <> 1`
 
-// replacementFor returns the input of a replacement with the file of a certificate for who.
+// replacementFor returns the input for a replacement, with a sample file for the person who.
 func replacementFor(t *testing.T, who string) client.ReplacementCertificate {
 	t.Helper()
 	return client.ReplacementCertificate{File: certificate(t, form(who)).File}
@@ -69,7 +69,7 @@ func TestReplacement(t *testing.T) {
 		}
 		_, err = f.api(t).Replace(t.Context(), made.UUID, replacementFor(t, "Ada Lovelace"))
 		if e, ok := errors.AsType[*client.Error](err); !ok || e.Status != http.StatusUnprocessableEntity {
-			t.Errorf("replacing a certificate by the same file: %v, want 422", err)
+			t.Errorf("replacing a certificate with its own file: %v, want 422", err)
 		}
 	})
 }
@@ -98,7 +98,8 @@ func TestKillDuringReplacements(t *testing.T) {
 			for i, uuid := range newest {
 				input := replacementFor(t, fmt.Sprintf("Replacement %d of %d", round, i))
 				wait.Go(func() {
-					// Without a response, the vault may have accepted the replacement.
+					// An error without a response is expected, because the test kills the vault. The vault
+					// may have accepted the replacement nevertheless.
 					if made, err := api.Replace(t.Context(), uuid, input); err == nil {
 						newest[i] = made.UUID
 						first.Do(func() { close(accepted) })
@@ -107,7 +108,7 @@ func TestKillDuringReplacements(t *testing.T) {
 					}
 				})
 			}
-			// On a busy machine the first replacement may take longer than the pause.
+			// The test waits for the first response, which may take longer than the pause below.
 			select {
 			case <-accepted:
 			case <-time.After(approvalTime):
@@ -150,7 +151,8 @@ func TestKillDuringReplacements(t *testing.T) {
 	})
 }
 
-// currentOf returns the valid certificate of a chain of replacements.
+// currentOf returns the UUID of the last certificate in a chain of replacements. uuid is a certificate of
+// this chain.
 func currentOf(t *testing.T, f *fixture, uuid string) string {
 	t.Helper()
 	for {

@@ -29,7 +29,7 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// standby is a server that follows the test server by streaming replication.
+// standby is a PostgreSQL server that follows the test server by streaming replication.
 type standby struct {
 	t      *testing.T
 	folder string
@@ -79,7 +79,7 @@ func newStandby(t *testing.T, database string) *standby {
 func (s *standby) data() string { return filepath.Join(s.folder, "data") }
 
 func (s *standby) command(name string, args ...string) *exec.Cmd {
-	// The context of the test ends before the standby is stopped.
+	// t.Context is canceled before the cleanup functions run, and stop is one of them.
 	c := exec.CommandContext(context.WithoutCancel(s.t.Context()), filepath.Join(s.bin, name), args...)
 	c.Dir, c.SysProcAttr = s.folder, s.attr
 	return c
@@ -87,7 +87,7 @@ func (s *standby) command(name string, args ...string) *exec.Cmd {
 
 func (s *standby) start() {
 	s.t.Helper()
-	// max_connections must be at least that of the test server (PostgreSQL documentation, 27.4.3).
+	// max_connections must be at least that of the test server (PostgreSQL documentation, "Hot Standby").
 	s.server = s.command("postgres", "-D", s.data(), "-c", "listen_addresses=", "-c", "unix_socket_directories="+s.folder,
 		"-c", "port=5432", "-c", "max_connections=300", "-c", "shared_buffers=32MB", "-c", "fsync=off")
 	if err := s.server.Start(); err != nil {
@@ -104,7 +104,8 @@ func (s *standby) stop() {
 	}
 }
 
-// signal sends a signal to all processes of the standby. Each is in a process group of its own.
+// signal sends a signal to each process of the standby. A signal to a process group is not enough, because
+// the processes are in different groups.
 func (s *standby) signal(sig syscall.Signal) {
 	s.t.Helper()
 	pid := strconv.Itoa(s.server.Process.Pid)
@@ -123,7 +124,7 @@ func (s *standby) signal(sig syscall.Signal) {
 	}
 }
 
-// url returns the URL of a database on the standby.
+// url returns the URL of the copy of database on the standby. database is a URL on the test server.
 func (s *standby) url(database string) string {
 	s.t.Helper()
 	u, err := url.Parse(database)
@@ -175,15 +176,14 @@ func freeAddress(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// rounds is the number of times that the replica fails in each way.
+// rounds is how often the replica fails in each way.
 const rounds = 3
 
-// readers sends requests that the replica may answer until ctx is done. Everything that was
-// acknowledged must be in the answers.
+// readers sends the requests of the test and records failures.
 type readers struct {
 	f *fixture
-	// reader and the writer have different tokens, because the reads of the writer go to the primary
-	// most of the time.
+	// reader has another token than the writer. After a write, the reads with the same token go to the
+	// primary until the replica has the write.
 	reader   *vault.Client
 	requests atomic.Int64
 	failed   sync.Map
@@ -193,7 +193,7 @@ func (r *readers) failf(format string, args ...any) {
 	r.failed.Store(fmt.Sprintf(format, args...), true)
 }
 
-// read reads lists and public pages.
+// read reads lists and a public page until ctx is done.
 func (r *readers) read(ctx context.Context, reference string) {
 	for ctx.Err() == nil {
 		for _, target := range []string{"/business/certificate-vault?per_page=5", "/business/certificates?search=person", "/verify/" + reference} {
@@ -206,8 +206,8 @@ func (r *readers) read(ctx context.Context, reference string) {
 	}
 }
 
-// write uploads certificates. Each must be in the list at once, and on its public page as soon as it
-// is approved.
+// write uploads certificates until ctx is done. Each must be in the list and have a public page
+// immediately after the upload.
 func (r *readers) write(ctx context.Context) {
 	for i := 0; ctx.Err() == nil; i++ {
 		a, err := r.f.client.Upload(ctx, form(fmt.Sprintf("Writer %d", i)))
@@ -224,7 +224,7 @@ func (r *readers) write(ctx context.Context) {
 		if ctx.Err() == nil && (err != nil || !bytes.Contains(list.Body, reference)) {
 			r.failf("%s is not in the list after its upload: %v", reference, err)
 		}
-		for ctx.Err() == nil { // the page refreshes itself while the certificate is in processing
+		for ctx.Err() == nil { // until the page no longer refreshes itself
 			v, err := r.f.client.Get(ctx, "/verify/"+string(reference))
 			if ctx.Err() == nil && (err != nil || v.Status != http.StatusOK) {
 				r.failf("the page of %s = %v, %v", reference, v, err)
@@ -236,8 +236,8 @@ func (r *readers) write(ctx context.Context) {
 	}
 }
 
-// While a replica stops, hangs or falls behind under load, no request fails, and no acknowledged upload is
-// missing in a response.
+// TestReplica stops and suspends a replica and pauses its replay under load. No request may fail, and each
+// acknowledged upload must be in the next list that its uploader reads.
 func TestReplica(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it starts another PostgreSQL server and takes a minute")
@@ -247,7 +247,7 @@ func TestReplica(t *testing.T) {
 	f := start(t, database)
 	reference := f.await(t, f.upload(t, form("Person 1")).UUID, "approved").ReferenceID
 	if code, err := f.Stop(); err != nil || code != 0 {
-		t.Fatalf("exit code = %d, %v", code, err)
+		t.Fatalf("exit code = %d, %v; want 0", code, err)
 	}
 	s := newStandby(t, database)
 	metrics := freeAddress(t)
@@ -269,7 +269,7 @@ func TestReplica(t *testing.T) {
 		clients.Go(func() { r.read(ctx, reference) })
 	}
 	clients.Go(func() { r.write(ctx) })
-	// increases waits until 20 more reads are counted with what as the label from.
+	// increases waits until the metric counts 20 more reads for the value what of the label from.
 	increases := func(what string) {
 		t.Helper()
 		before := from(what)
@@ -310,12 +310,12 @@ func TestReplica(t *testing.T) {
 		from("replica"), from("primary_down"), from("primary_behind"), from("primary_written"), from("primary_failed"))
 
 	if out := outputOf(t, "doctor", "--data", f.Data, "--database", f.Database, "--database-read", s.url(database)); !strings.Contains(out, "up to date") {
-		t.Errorf("doctor does not report the replica: %s", out)
+		t.Errorf("doctor printed %s, want that the replica is up to date", out)
 	}
 	if code, err := f.Stop(); err != nil || code != 0 {
-		t.Errorf("exit code = %d, %v", code, err)
+		t.Errorf("exit code = %d, %v; want 0", code, err)
 	}
-	// The replica of another installation is refused.
+	// A database of another installation is refused as replica.
 	other := dbtest.MigratedURL(t)
 	start(t, other)
 	if out := outputOf(t, "serve", "--listen", "127.0.0.1:0", "--data", f.Data, "--database", f.Database, "--database-read", other); !strings.Contains(out, "another installation") {
@@ -323,7 +323,7 @@ func TestReplica(t *testing.T) {
 	}
 }
 
-// outputOf runs a command that ends, and returns its output.
+// outputOf runs certvault with args and returns its output. The exit code may be any number.
 func outputOf(t *testing.T, args ...string) string {
 	t.Helper()
 	binary, err := vault.Binary()

@@ -22,11 +22,11 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// queuedTime is the maximum time until a restored vault sends mail that an unreachable mail server
-// delayed.
+// queuedTime is the maximum time until a restored vault has sent the mail and webhooks that were queued in
+// the backup.
 const queuedTime = 2 * time.Minute
 
-// command runs a command on the storage of a vault, and checks the exit code.
+// command runs a command with the data folder and the database of a vault, and checks the exit code.
 func command(t *testing.T, o vault.Options, code int, args ...string) vault.Result {
 	t.Helper()
 	r, err := vault.Run(t.Context(), o, "", args...)
@@ -36,7 +36,8 @@ func command(t *testing.T, o vault.Options, code int, args ...string) vault.Resu
 	return r
 }
 
-// another returns an empty storage for a restore of a vault.
+// another returns options with an empty data folder, and with an empty PostgreSQL database if the vault
+// uses PostgreSQL.
 func (f *fixture) another(t *testing.T) vault.Options {
 	t.Helper()
 	o := vault.Options{Data: empty(t)}
@@ -46,13 +47,13 @@ func (f *fixture) another(t *testing.T) vault.Options {
 	return o
 }
 
-// restoredFrom restores a backup to an empty storage and starts the restored vault.
+// restoredFrom restores a backup to an empty data folder and database, and starts the restored vault.
 func (f *fixture) restoredFrom(t *testing.T, backup string, flags, serveArgs []string) *fixture {
 	t.Helper()
 	return f.restoredTo(t, f.another(t), backup, flags, serveArgs)
 }
 
-// restoredTo restores a backup to a storage and starts the restored vault.
+// restoredTo restores a backup to the data folder and the database in o, and starts the restored vault.
 func (f *fixture) restoredTo(t *testing.T, o vault.Options, backup string, flags, serveArgs []string) *fixture {
 	t.Helper()
 	r := command(t, o, 0, append([]string{"restore", backup, "--json"}, flags...)...)
@@ -87,7 +88,7 @@ func TestRestoredVault(t *testing.T) {
 		backup := filepath.Join(t.TempDir(), "backup")
 		command(t, f.Options, 0, "backup", backup)
 		lost, _ := f.uploadApproved(t, "Dan Eze")
-		// The folder of the running vault is rejected.
+		// restore refuses to write to a folder that a running vault uses.
 		if r := command(t, f.Options, 1, "restore", backup); !strings.Contains(r.Stderr, "uses the target") {
 			t.Errorf("restoring over a running vault printed %q, want that the vault is using the target", r.Stderr)
 		}
@@ -108,7 +109,7 @@ func TestRestoredVault(t *testing.T) {
 		}
 		c, file := n.uploadApproved(t, "Eva Lim")
 		if c.ID <= lost.ID+900_000 {
-			t.Errorf("the id of a new certificate = %d, want far above %d, the last id of the lost vault", c.ID, lost.ID)
+			t.Errorf("the id of a new certificate = %d, want more than 900,000 above %d, the last id of the lost vault", c.ID, lost.ID)
 		}
 		if code, out := runOffline(t, "verify", writeTemp(t, "new.pdf", file), "--root", root); code != 0 {
 			t.Errorf("verify of a new certificate = %d, want 0, because the signing key is restored: %s", code, out)
@@ -126,11 +127,12 @@ func TestRestoredVault(t *testing.T) {
 	})
 }
 
-// revokeLost revokes a credential whose certificate the vault does not have, by its file.
+// revokeLost revokes the credential in a file. The restored vault does not have its certificate, because
+// the certificate was issued after the backup.
 func (f *fixture) revokeLost(t *testing.T, file string) {
 	t.Helper()
 	if r := command(t, f.Options, 0, "verify", file); !strings.Contains(r.Stdout, "does not have its certificate") {
-		t.Errorf("verify of the credential of a lost certificate printed %s", r.Stdout)
+		t.Errorf("verify of the credential of a lost certificate printed %s, want that the vault does not have the certificate", r.Stdout)
 	}
 	for _, want := range []string{" is revoked.", " was revoked before, "} {
 		if r := command(t, f.Options, 0, "credential", "revoke", file, "--reason", "withdrawn"); !strings.Contains(r.Stdout, want) {
@@ -138,12 +140,12 @@ func (f *fixture) revokeLost(t *testing.T, file string) {
 		}
 	}
 	if r := command(t, f.Options, 1, "verify", file); !strings.Contains(r.Stdout, "NOT VALID: The issuer revoked the credential.") {
-		t.Errorf("verify of the revoked credential printed %s", r.Stdout)
+		t.Errorf("verify of the revoked credential printed %s, want that the issuer revoked it", r.Stdout)
 	}
 }
 
-// checkUnusable checks that neither a server nor another restore uses a storage that an interrupted restore
-// left incomplete.
+// checkUnusable checks that serve and restore refuse a data folder that an interrupted restore left
+// incomplete.
 func checkUnusable(t *testing.T, o vault.Options, backup string) {
 	t.Helper()
 	for _, args := range [][]string{{"serve"}, {"restore", backup}} {
@@ -153,7 +155,8 @@ func checkUnusable(t *testing.T, o vault.Options, backup string) {
 	}
 }
 
-// TestInterruptedRestore checks that nothing uses a folder that an interrupted restore left incomplete.
+// TestInterruptedRestore checks that serve and restore refuse the folder of an interrupted restore, and
+// create no database in it.
 func TestInterruptedRestore(t *testing.T) {
 	t.Parallel()
 	f := start(t, "")
@@ -166,11 +169,11 @@ func TestInterruptedRestore(t *testing.T) {
 	}
 	checkUnusable(t, o, backup)
 	if _, err := os.Stat(filepath.Join(o.Data, "certvault.db")); err == nil {
-		t.Error("a command created a database beside an interrupted restore")
+		t.Error("a command created a database in the folder of an interrupted restore")
 	}
 }
 
-// TestKilledRestore kills a restore while it writes. Nothing uses the incomplete folder, and the restore
+// TestKilledRestore kills a restore while it writes. Commands refuse the incomplete folder, and the restore
 // can be repeated in another folder.
 func TestKilledRestore(t *testing.T) {
 	t.Parallel()
@@ -209,12 +212,12 @@ func TestKilledRestore(t *testing.T) {
 	checkUnusable(t, killed, backup)
 	n := f.restoredFrom(t, backup, nil, nil)
 	if got, want := n.verified(t, uuid), f.verified(t, uuid); !bytes.Equal(got, want) {
-		t.Errorf("the file of the second restore has %d bytes, want the %d bytes of the vault", len(got), len(want))
+		t.Errorf("the verified PDF from the second restore has %d bytes, want the same %d bytes as before", len(got), len(want))
 	}
 }
 
-// TestFilesOnlyBackup restores a backup of the files beside a database that PostgreSQL restored to
-// an earlier state.
+// TestFilesOnlyBackup restores a backup that contains only files. The database is a copy from before the
+// backup, as if it had been restored with the tools of PostgreSQL.
 func TestFilesOnlyBackup(t *testing.T) {
 	t.Parallel()
 	f := start(t, dbtest.MigratedURL(t))
@@ -231,7 +234,7 @@ func TestFilesOnlyBackup(t *testing.T) {
 
 	n := f.restoredTo(t, vault.Options{Data: empty(t), Database: earlier}, backup, nil, nil)
 	if got := n.verified(t, c.UUID); !bytes.Equal(got, file) {
-		t.Errorf("the file has %d bytes, want the %d bytes of the vault", len(got), len(file))
+		t.Errorf("the verified PDF has %d bytes, want the same %d bytes as before", len(got), len(file))
 	}
 	get(t, n.client, vault.CertificatesPath+"/"+later.UUID, http.StatusNotFound)
 	if r, err := vault.Run(t.Context(), n.Options, "", "doctor"); err != nil || !strings.Contains(r.Stdout, "WRONG  restore: restored on") {
@@ -239,8 +242,8 @@ func TestFilesOnlyBackup(t *testing.T) {
 	}
 }
 
-// TestDrill checks that a drill sends no mail and no webhooks, and says so, and that a real restore
-// of the same backup sends them.
+// TestDrill checks that a drill sends no mail and no webhooks, and that its pages show that it is a drill.
+// A restore of the same backup without --drill sends the mail and the webhooks.
 func TestDrill(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {
@@ -291,7 +294,7 @@ func TestDrill(t *testing.T) {
 		for _, path := range []string{"/verify", "/verify?lang=ar", "/sign-in", "/docs", "/signatures"} {
 			p, err := drill.as(t, "").Get(t.Context(), path)
 			if err != nil || !strings.Contains(string(p.Body), `class="drill"`) {
-				t.Errorf("%s has no banner of a drill: %v", path, err)
+				t.Errorf("%s does not show that the vault is a drill: %v", path, err)
 			}
 		}
 		if p := get(t, drill.client, "/readyz", http.StatusOK); !strings.Contains(string(p.Body), "drill") {
@@ -300,12 +303,11 @@ func TestDrill(t *testing.T) {
 		if !strings.Contains(drill.Stdout(), "drill") || !strings.Contains(drill.Log(), "drill") {
 			t.Errorf("the start of a drill printed %q and logged %q, want that it is a drill", drill.Stdout(), drill.Log())
 		}
-		// These actions send at once in other vaults.
+		// In other vaults, these actions send mail and a webhook at once.
 		if a, err := drill.as(t, "").PostForm(t.Context(), "/sign-in/link", url.Values{"email": {"owner@nwu.example"}}); err != nil || a.Status != http.StatusSeeOther {
 			t.Errorf("requesting a link to sign in: %v, %+v; want 303", err, a)
 		}
-		// The command waits 20 s for the delivery, which is also the time in which the drill must
-		// send nothing.
+		// The command waits 20 s for the delivery. The drill must not send anything during this time.
 		command(t, drill.Options, 1, "webhook", "test", hook.ID, "--institution", f.institution.Slug)
 		if n, m := len(receiver.Got())-before, mails(); n != 0 || m != 0 {
 			t.Errorf("the drill sent %d webhooks and %d mails, want none", n, m)
@@ -314,7 +316,7 @@ func TestDrill(t *testing.T) {
 			t.Errorf("restore --accept of a drill printed %q, want that it is a drill", r.Stderr)
 		}
 		if code, err := drill.Stop(); err != nil || code != 0 {
-			t.Fatalf("stopping the drill = %d, %v, want 0", code, err)
+			t.Fatalf("exit code of the drill = %d, %v; want 0", code, err)
 		}
 
 		f.restoredFrom(t, backup, nil, args(l.Addr().String()))

@@ -12,17 +12,15 @@ import (
 	"github.com/certvault/certvault/client"
 )
 
-// TestRetry removes the original of a certificate while the vault is stopped: processing fails and
-// the public page does not show the certificate. A retry approves the certificate after the test
-// has restored the file.
+// TestRetry removes the original of a certificate while the vault is stopped. Processing then fails, and
+// the certificate has no public page. After the test restores the file, a retry approves the certificate.
 func TestRetry(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {
 		f := start(t, database, "--process-attempts", "1")
 		f.webhook(t)
 		approved := f.upload(t, form("Ada Obi"))
-		// A crash may leave a certificate in processing, depending on timing, so the test tries
-		// several times.
+		// The vault may approve a certificate before it is killed, so the test tries up to 20 times.
 		var uuid, original string
 		for i := range 20 {
 			if uuid, original = f.interrupt(t, person(i)); uuid != "" {

@@ -21,8 +21,8 @@ import (
 // outageUploads is the number of uploads that begin before or during an outage of the file store.
 const outageUploads = 20
 
-// inS3 returns the options of a vault with PostgreSQL and a file store in S3. Each certificate has
-// only one attempt, so that it fails if an outage counts as an attempt.
+// inS3 returns the options of a vault with PostgreSQL and a file store in S3. The vault makes only one
+// attempt to process a certificate, so the certificate fails if an outage counts as an attempt.
 func inS3(t *testing.T, location string) vault.Options {
 	t.Helper()
 	secrets := t.TempDir()
@@ -43,8 +43,8 @@ func eachS3(t *testing.T, test func(t *testing.T, server *blobtest.Process)) {
 	}
 }
 
-// TestFilesInS3 uploads, approves, downloads and verifies a certificate with its files in S3, deletes
-// the contents of the data folder, and checks what the commands do.
+// TestFilesInS3 uploads, downloads and verifies a certificate with its files in S3. It downloads the
+// certificate again after it deleted the files in the data folder. It also runs commands on the vault.
 func TestFilesInS3(t *testing.T) {
 	t.Parallel()
 	eachS3(t, func(t *testing.T, server *blobtest.Process) {
@@ -60,7 +60,7 @@ func TestFilesInS3(t *testing.T) {
 		if !bytes.HasPrefix(file, sample("Ada Obi")) {
 			t.Error("the verified PDF does not begin with the original")
 		}
-		// The original and the tail are two files in the store.
+		// The original and the tail are two files in the store. The second range includes bytes of both.
 		for _, r := range [][2]int{{0, 99}, {original - 50, original + 49}, {original, original}, {len(file) - 10, len(file) - 1}} {
 			request, err := f.client.Request(t.Context(), http.MethodGet, download, http.NoBody)
 			if err != nil {
@@ -81,8 +81,8 @@ func TestFilesInS3(t *testing.T) {
 	})
 }
 
-// removeScratch deletes everything in a data folder, except the self-signed TLS certificate. A vault
-// with a file store in S3 should not use such a certificate, so that its folder has only scratch files.
+// removeScratch deletes everything in a data folder except the self-signed TLS certificate. All other
+// files in the data folder of a vault with a file store in S3 are temporary.
 func removeScratch(t *testing.T, data string) {
 	t.Helper()
 	entries, err := os.ReadDir(data)
@@ -142,8 +142,8 @@ func (f *fixture) checkCommandsInS3(t *testing.T, o vault.Options, server *blobt
 }
 
 // TestOutageOfS3 kills the S3 server during uploads. Uploads that are not acknowledged get the status
-// 503 with Retry-After. Acknowledged ones are approved after the server is back, and no attempt is
-// counted.
+// 503 with Retry-After. Acknowledged uploads are approved after the server runs again, and the outage does
+// not count as an attempt.
 func TestOutageOfS3(t *testing.T) {
 	t.Parallel()
 	eachS3(t, func(t *testing.T, server *blobtest.Process) {
@@ -187,7 +187,7 @@ func TestOutageOfS3(t *testing.T) {
 		}
 		uploads.Wait()
 		if refused < outageUploads/2 {
-			t.Errorf("%d uploads were refused, want those that began during the outage, %d", refused, outageUploads/2)
+			t.Errorf("%d uploads were refused, want at least the %d that began during the outage", refused, outageUploads/2)
 		}
 		server.Continue()
 		for i := outageUploads; i < outageUploads+2; i++ {
@@ -197,7 +197,7 @@ func TestOutageOfS3(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		if len(acknowledged)+refused != outageUploads+2 || len(acknowledged) < 6 {
-			t.Errorf("%d uploads were acknowledged and %d refused", len(acknowledged), refused)
+			t.Errorf("%d uploads were acknowledged and %d refused, want at least 6 acknowledged, and a response to each upload", len(acknowledged), refused)
 		}
 		t.Logf("%s: %d acknowledged, %d refused", t.Name(), len(acknowledged), refused)
 		for _, uuid := range acknowledged {

@@ -45,7 +45,7 @@ func (m *serviceManager) options(data string) vault.Options {
 	return vault.Options{Data: data, Args: unlimited(nil), Socket: m.socket, Env: []string{"NOTIFY_SOCKET=" + m.path}}
 }
 
-// await reads states until one has the line want, and returns all of them.
+// await reads messages until one contains the line want, and returns the lines of all these messages.
 func (m *serviceManager) await(t *testing.T, want string) []string {
 	t.Helper()
 	var list []string
@@ -63,8 +63,8 @@ func (m *serviceManager) await(t *testing.T, want string) []string {
 	return list
 }
 
-// TestRestartRefusesNoConnection restarts a vault whose socket belongs to a service manager, while
-// clients upload on new connections and read pages on new and kept ones. No request fails.
+// TestRestartRefusesNoConnection restarts a vault whose socket belongs to a service manager. Meanwhile,
+// clients upload on new connections, and read pages on new and on persistent connections. No request fails.
 func TestRestartRefusesNoConnection(t *testing.T) {
 	t.Parallel()
 	restarts := 10
@@ -83,17 +83,18 @@ func TestRestartRefusesNoConnection(t *testing.T) {
 		c := f.as(t, token)
 		transport, ok := c.HTTP.Transport.(*http.Transport)
 		if !ok {
-			t.Fatalf("the transport is a %T", c.HTTP.Transport)
+			t.Fatalf("the transport is a %T, want *http.Transport", c.HTTP.Transport)
 		}
-		// A kept connection may end while a request is on its way. A client repeats a GET then, and a
-		// POST only with an Idempotency-Key.
+		// The vault may close a persistent connection while a request is in transit. Package http then
+		// repeats a GET, but repeats a POST only with an Idempotency-Key. Therefore uploads use new
+		// connections.
 		transport.DisableKeepAlives = i < 3
 		clients.Go(func() {
 			for n := 0; !done.Load(); n++ {
 				time.Sleep(15 * time.Millisecond)
 				if i >= 2 {
 					if a, err := c.Get(t.Context(), "/verify"); err != nil || a.Status != http.StatusOK {
-						t.Errorf("a page: %v, %v", a, err)
+						t.Errorf("GET /verify = %v, %v; want 200", a, err)
 						return
 					}
 					pages.Add(1)
@@ -101,7 +102,7 @@ func TestRestartRefusesNoConnection(t *testing.T) {
 				}
 				a, err := c.Upload(t.Context(), form(fmt.Sprintf("Person %d of %d", n, i)))
 				if err != nil || a.Status != http.StatusCreated {
-					t.Errorf("an upload: %v, %v", a, err)
+					t.Errorf("upload = %v, %v; want 201", a, err)
 					return
 				}
 				uploads.Add(1)
@@ -116,7 +117,7 @@ func TestRestartRefusesNoConnection(t *testing.T) {
 			t.Errorf("exit code = %d, %v; want 0", code, err)
 		}
 		if list := m.await(t, "STOPPING=1"); slices.Contains(list, "READY=1") {
-			t.Errorf("states from one start to the next stop = %q, want no READY=1", list)
+			t.Errorf("states after READY=1 until STOPPING=1 = %q, want no second READY=1", list)
 		}
 		v = serve(t, m.options(data))
 		m.await(t, "READY=1")
@@ -130,7 +131,8 @@ func TestRestartRefusesNoConnection(t *testing.T) {
 	}
 }
 
-// TestSocketOfAnotherPort checks that the vault does not start on a port that --listen does not name.
+// TestSocketOfAnotherPort checks that the vault does not start if the socket of the service manager has
+// another port than --listen.
 func TestSocketOfAnotherPort(t *testing.T) {
 	t.Parallel()
 	m := newServiceManager(t)
@@ -139,7 +141,7 @@ func TestSocketOfAnotherPort(t *testing.T) {
 	v, err := vault.Start(t.Context(), o)
 	if err == nil {
 		v.Kill()
-		t.Fatal("the vault started on a port that --listen does not name")
+		t.Fatal("the vault started with a socket of another port than --listen")
 	}
 	if !strings.Contains(err.Error(), "ListenStream") {
 		t.Errorf("error = %v, want one that names ListenStream", err)

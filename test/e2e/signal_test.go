@@ -21,7 +21,8 @@ import (
 // continues with the new certificate.
 func TestHangUpReloadsTheCertificate(t *testing.T) {
 	t.Parallel()
-	// The third vault uses the self-signed certificates of the other two vaults.
+	// Two vaults create self-signed certificates. The vault under test starts with the first certificate, and
+	// the test later replaces it with the second one.
 	data := warm(t)
 	other := serve(t, vault.Options{Data: warm(t)})
 	f := serve(t, vault.Options{Data: data})
@@ -32,7 +33,7 @@ func TestHangUpReloadsTheCertificate(t *testing.T) {
 	f = serve(t, vault.Options{Data: data, Args: []string{"--tls-cert", pair("cert.pem"), "--tls-key", pair("key.pem")}})
 	served := func() string {
 		t.Helper()
-		d := &tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}} // the test compares the certificate
+		d := &tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}} // the test compares the serial number of the certificate
 		conn, err := d.DialContext(t.Context(), "tcp", f.Address)
 		if err != nil {
 			t.Fatal(err)
@@ -64,15 +65,15 @@ func TestHangUpReloadsTheCertificate(t *testing.T) {
 		time.Sleep(20 * time.Millisecond)
 	}
 	if served() == first {
-		t.Errorf("5 s after SIGHUP, the vault still uses the old certificate: %s", f.Log())
+		t.Errorf("5 s after SIGHUP, the vault still uses the old certificate, want the new one: %s", f.Log())
 	}
 	if code, err := f.Stop(); code != 0 || err != nil {
 		t.Errorf("exit code = %d, %v; want 0", code, err)
 	}
 }
 
-// TestDeadReaderOfTheLogDoesNotEndTheVault closes the pipe to which the vault writes standard
-// output and standard error. The vault still serves requests, and exits with 0 after SIGTERM.
+// TestDeadReaderOfTheLogDoesNotEndTheVault starts a vault whose standard output and standard error are a
+// pipe without a reader. The vault serves requests, and exits with 0 after SIGTERM.
 func TestDeadReaderOfTheLogDoesNotEndTheVault(t *testing.T) {
 	t.Parallel()
 	data := warm(t)
@@ -97,7 +98,7 @@ func TestDeadReaderOfTheLogDoesNotEndTheVault(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} // a vault of this test
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} // the certificate is self-signed
 	defer client.CloseIdleConnections()
 	ready := 0
 	for deadline := time.Now().Add(30 * time.Second); ready < 20 && time.Now().Before(deadline); {

@@ -18,8 +18,8 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// certvault runs a command on the storage of the vault and returns the standard output. If the
-// command fails, the test fails.
+// certvault runs a command with the data folder and the database of the vault, and returns the standard
+// output. If the command fails, the test fails.
 func (f *fixture) certvault(t *testing.T, stdin string, args ...string) string {
 	t.Helper()
 	res, err := vault.Run(t.Context(), f.Options, stdin, args...)
@@ -37,7 +37,8 @@ func (f *fixture) uploadApproved(t *testing.T, who string) (*client.VaultCertifi
 	return c, f.verified(t, c.UUID)
 }
 
-// trust creates a trust store with the root of a PEM file and returns the location of the store.
+// trust creates an NSS trust store with the root certificate in a PEM file, and returns the location of the
+// store for pdfsig.
 func trust(t *testing.T, pem string) string {
 	t.Helper()
 	dir := "sql:" + t.TempDir()
@@ -57,11 +58,12 @@ func checkTrusted(t *testing.T, store string, file []byte) {
 		}
 	}
 	if strings.Contains(out, "Signature #2") {
-		t.Errorf("the file has two signatures, want one: %s", out)
+		t.Errorf("the file has more than one signature, want one: %s", out)
 	}
 }
 
-// TestSignature checks the signature of a verified PDF with independent programs and the public root.
+// TestSignature checks the signature of a verified PDF with independent programs and the root certificate
+// that the vault publishes.
 func TestSignature(t *testing.T) {
 	t.Parallel()
 	tool(t, "pdfsig")
@@ -74,7 +76,7 @@ func TestSignature(t *testing.T) {
 		root := writeTemp(t, "root.pem", pem.Body)
 		checkTrusted(t, trust(t, root), file)
 
-		// The page and the file show the fingerprint that openssl computes.
+		// The page /signatures and the file root.pem contain the fingerprint that openssl computes.
 		_, digest, _ := strings.Cut(strings.TrimSpace(run(t, tool(t, "openssl"), "x509", "-noout", "-fingerprint", "-sha256", "-in", root)), "=")
 		for what, text := range map[string]string{"the page": string(get(t, public, "/signatures", http.StatusOK).Body), "the file": string(pem.Body)} {
 			if digest == "" || !strings.Contains(text, digest) {
@@ -113,8 +115,8 @@ func TestSignature(t *testing.T) {
 	})
 }
 
-// checkCMS verifies the CMS object of the last signature of a file with openssl. The content is the
-// byte range of the signature. It also checks that openssl refuses changed content.
+// checkCMS verifies the CMS object of the last signature of a file with openssl. The signed content is the
+// byte range of the signature. checkCMS also checks that openssl refuses changed content.
 func checkCMS(t *testing.T, root string, file []byte) {
 	t.Helper()
 	m := regexp.MustCompile(`/ByteRange\s*\[\s*0 (\d+) (\d+) (\d+)`).FindAllSubmatch(file, -1)
@@ -156,8 +158,8 @@ func nibble(c byte) byte {
 	}
 }
 
-// TestTimeStamps signs with a time-stamp authority that uses openssl. Processing fails with a
-// specific code while the authority is not reachable. A later retry approves the certificate.
+// TestTimeStamps signs with a time-stamp authority that uses openssl. While the authority is not
+// reachable, processing fails with the code timestamp_unavailable. A later retry approves the certificate.
 func TestTimeStamps(t *testing.T) {
 	t.Parallel()
 	openssl := tool(t, "openssl")
@@ -227,7 +229,7 @@ ess_cert_id_alg = sha256
 	c := f.await(t, failed.UUID, "approved")
 	file := f.verified(t, c.UUID)
 	if added := len(file) - len(sample("Ada Obi")); added > 22<<10 {
-		t.Errorf("stamp, signature and time stamp add %d bytes, want at most 22 kB", added)
+		t.Errorf("stamp, signature and time stamp add %d bytes, want at most 22 KiB", added)
 	}
 	res, err := vault.Run(t.Context(), f.Options, "", "verify", writeTemp(t, "stamped.pdf", file), "--tsa-root", dir+"/tsa.pem")
 	if err != nil || res.Code != 0 || !strings.Contains(res.Stdout, "Test TSA") {
@@ -235,9 +237,9 @@ ess_cert_id_alg = sha256
 	}
 }
 
-// TestLostKeys removes the signing keys of a running vault. Processing then fails with a specific
-// code, but other functions work, even after a restart. A retry approves the certificate after the
-// test has restored the keys.
+// TestLostKeys makes the signing keys of a running vault unavailable. Processing then fails with the code
+// key_missing, but downloads work, even after a restart. After the test restores the keys, a retry approves
+// the certificate.
 func TestLostKeys(t *testing.T) {
 	t.Parallel()
 	eachInFull(t, func(t *testing.T, database string) {
@@ -264,18 +266,19 @@ func TestLostKeys(t *testing.T) {
 		f.restart(t, "--process-attempts", "1")
 		f.verified(t, before.UUID)
 		if n := count(t, d, `SELECT count(*) FROM signing_keys WHERE holder <> '' AND holder NOT LIKE 'away-%'`); n != 0 {
-			t.Fatalf("the vault created %d lost keys again", n)
+			t.Fatalf("the vault created %d keys in place of the lost keys, want 0", n)
 		}
 		move(`UPDATE signing_keys SET holder = replace(holder, 'away-', '')`)
 		f.retry(t, failed.UUID)
 		f.await(t, failed.UUID, "approved")
 		if res, err := vault.Run(t.Context(), f.Options, "", "doctor"); err != nil || !strings.Contains(res.Stdout, "ok     signing keys") {
-			t.Errorf("doctor: exit code = %d, %v; want signing keys that are ok: %s", res.Code, err, res.Stdout)
+			t.Errorf("doctor: exit code = %d, %v; want that the signing keys are ok: %s", res.Code, err, res.Stdout)
 		}
 	})
 }
 
-// TestImportedKeys signs with a key of the institution: from a PKCS #12 file, and through a program.
+// TestImportedKeys signs with a key that the institution provides, first as a PKCS #12 file, and then
+// through a program that creates signatures.
 func TestImportedKeys(t *testing.T) {
 	t.Parallel()
 	openssl := tool(t, "openssl")
@@ -318,8 +321,8 @@ func read(t *testing.T, name string) []byte {
 	return b
 }
 
-// TestProtectedKeys protects the signing keys of a vault with a passphrase. Processing fails with a
-// specific code without the passphrase. With the passphrase, a retry approves the certificate.
+// TestProtectedKeys protects the signing keys of a vault with a passphrase. Without the passphrase,
+// processing fails with the code key_locked. With the passphrase, a retry approves the certificate.
 func TestProtectedKeys(t *testing.T) {
 	t.Parallel()
 	f := start(t, "", "--process-attempts", "1")

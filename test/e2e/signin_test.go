@@ -56,11 +56,11 @@ func TestSignUpInBrowser(t *testing.T) {
 
 		l := awaitLetter(t, f.Vault, email, "Confirm your e-mail address")
 		if l.Header.Get("Auto-Submitted") != "auto-generated" || l.Size > 30<<10 || strings.Contains(l.HTML, `src="http`) || !strings.Contains(l.HTML, f.URL+"/sign-up/") {
-			t.Errorf("the mail = %+v, want Auto-Submitted, at most 30 kB, no picture, and a link to /sign-up/", l)
+			t.Errorf("the mail = %+v, want Auto-Submitted, at most 30 KiB, no remote picture, and a link to /sign-up/", l)
 		}
 
-		// The person signs out, signs in by password, and then by link. A mail scanner requests the
-		// link first.
+		// The person signs out, signs in by password, and in another browser by link. A mail scanner
+		// requests the link before the person opens it.
 		b.press("Ada")
 		b.press("Sign out")
 		b.see("You are signed out.")
@@ -93,7 +93,7 @@ func TestSignUpInBrowser(t *testing.T) {
 		b.open("/account/security")
 		b.at("/sign-in")
 		if log := f.Log(); strings.Contains(log, link[len(link)-40:]) || strings.Contains(log, email) {
-			t.Error("the log contains a link or an address")
+			t.Error("the log contains the sign-in link or the address")
 		}
 	})
 }
@@ -117,9 +117,8 @@ func TestPasskeyInBrowser(t *testing.T) {
 	b.at("/account/security")
 	b.see("last used")
 	awaitLetter(t, f.Vault, "ada@example.org", "A passkey was added")
-	// The page sends no request to another host.
 	if n := evaluate[int](b, `performance.getEntriesByType("resource").filter((r) => !r.name.startsWith(location.origin)).length`); n != 0 {
-		t.Errorf("the page sent %d requests to another host", n)
+		t.Errorf("the page sent %d requests to other hosts, want 0", n)
 	}
 	b.press("Remove")
 	b.see("The passkey was removed.")
@@ -131,7 +130,7 @@ func TestPasskeyInBrowser(t *testing.T) {
 	b.see("The passkey could not be used.")
 }
 
-// TestSecondFactorInBrowser enables the second factor, and signs in with a code and with a recovery code.
+// TestSecondFactorInBrowser turns on two-step sign-in, and signs in with a code and with a recovery code.
 func TestSecondFactorInBrowser(t *testing.T) {
 	t.Parallel()
 	f := start(t, "")
@@ -166,8 +165,8 @@ func TestSecondFactorInBrowser(t *testing.T) {
 	other.fill("code", "000000")
 	other.press("Sign in")
 	other.see("The code is incorrect")
-	// The vault accepts the code of the next time step, because a clock may be fast. The test has
-	// already used the current code.
+	// The current code is already used. The vault also accepts the code of the next time step, because the
+	// clock of the authenticator app may be fast.
 	used := code(time.Now().Add(30 * time.Second))
 	other.fill("code", used)
 	other.press("Sign in")
@@ -275,7 +274,7 @@ func TestWrongPasswords(t *testing.T) {
 	for i := range 5 {
 		same(fmt.Sprintf("guess %d", i+1), guess("known@example.org"), guess("other@example.org"), http.StatusUnprocessableEntity)
 	}
-	// The wait grows with each guess. Therefore even a slow machine sends a guess during a wait.
+	// The wait becomes longer with each guess, so even a slow machine sends one of 20 guesses during a wait.
 	refused := func(email string) (a response) {
 		t.Helper()
 		for range 20 {

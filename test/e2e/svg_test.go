@@ -17,10 +17,10 @@ import (
 	"testing"
 )
 
-// unit is the number of pixels for a unit of an SVG image.
+// unit is the width in pixels of one unit of an SVG image.
 const unit = 6
 
-// bar matches a filled rectangle of a path: a move to a corner and lines along three sides.
+// bar matches a filled rectangle in the data of a path: a move to a corner and lines along three sides.
 var bar = regexp.MustCompile(`M(\d+) (\d+)h(\d+)v(\d+)h-\d+z`)
 
 // rasterise draws the filled rectangles of an SVG image and returns the path of a PNG file, which

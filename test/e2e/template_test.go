@@ -10,16 +10,15 @@ import (
 	"github.com/certvault/certvault/client"
 )
 
-// template imports a built-in design as a template with the command line, publishes the template, and
-// returns the id of the template.
+// template imports a built-in design as a template, publishes the template, and returns its id.
 func (f *fixture) template(t *testing.T, name string) string {
 	t.Helper()
 	return strings.TrimSpace(f.certvault(t, "", "template", "import", "--built-in", name, "--institution", f.institution.Slug, "--publish"))
 }
 
 // TestTemplateKill kills the vault while it creates, draws and seals the certificates of a batch from a
-// template. At the end each entry has exactly one certificate, which is approved and has one event of
-// each kind.
+// template. At the end, each entry has exactly one certificate. The certificate is approved and has one
+// event for its creation and one for its approval.
 func TestTemplateKill(t *testing.T) {
 	t.Parallel()
 	const n = 200
@@ -69,7 +68,7 @@ func TestTemplateKill(t *testing.T) {
 			}
 		}
 		if out := f.certvault(t, "", "doctor", "--files"); !strings.Contains(out, fmt.Sprintf("all files of %d certificates", n)) {
-			t.Errorf("doctor --files: %s", out)
+			t.Errorf("doctor --files printed %s, want that it checked the files of all certificates", out)
 		}
 	})
 }

@@ -16,8 +16,8 @@ import (
 
 const maxFile = 20_971_520
 
-// TestLimits sets each text field and the address to the maximum length in code points, and to a
-// greater length.
+// TestLimits uploads forms in which a text field or the address has the maximum length in code points, or
+// is longer.
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	eachInFull(t, func(t *testing.T, database string) {
@@ -41,7 +41,7 @@ func TestLimits(t *testing.T) {
 					stored["details"] = *made.Details
 				}
 				if stored[field.name] != longest {
-					t.Errorf("%s is not stored as submitted, without the surrounding white space", field.name)
+					t.Errorf("%s = %q, want the submitted text without the surrounding white space", field.name, stored[field.name])
 				}
 			}
 		}
@@ -78,8 +78,8 @@ func uploadInvalid(t *testing.T, f *fixture, form *vault.Form, field string) str
 	return p.Errors[field][0]
 }
 
-// TestValidation uploads forms with invalid and missing fields. The vault must store
-// nothing. The test also checks the date of valid forms.
+// TestValidation uploads forms with invalid and missing fields. The vault must not store anything. The test
+// also checks the issue date of valid forms.
 func TestValidation(t *testing.T) {
 	t.Parallel()
 	eachInFull(t, func(t *testing.T, database string) {
@@ -113,16 +113,16 @@ func TestValidation(t *testing.T) {
 		}
 		p := wantProblem(t, a, 422, "")
 		if len(p.Errors) != 4 || !strings.HasSuffix(p.Message, " (and 3 more errors)") {
-			t.Errorf("upload of an empty form: got %s, want 4 errors and a message with their number", a.Body)
+			t.Errorf("upload of an empty form: got %s, want 4 errors, and a message that ends with (and 3 more errors)", a.Body)
 		}
 		uploadInvalid(t, f, good.Without("certificate_file").With("certificate_file", "only text"), "certificate_file")
 		nothingStored(t, f)
 
-		// A certificate without a date gets the current date in UTC.
+		// The default of the issue date is the current date in UTC.
 		before := time.Now().UTC().Format(time.DateOnly)
 		made := f.upload(t, good)
 		if after := time.Now().UTC().Format(time.DateOnly); made.IssueDate != before && made.IssueDate != after {
-			t.Errorf("issue_date = %s, want the current date", made.IssueDate)
+			t.Errorf("issue_date = %s, want the current date in UTC", made.IssueDate)
 		}
 		if leap := f.upload(t, good.With("issue_date", "2024-02-29")); leap.IssueDate != "2024-02-29" {
 			t.Errorf("issue_date = %s, want 2024-02-29", leap.IssueDate)
@@ -135,10 +135,10 @@ func nothingStored(t *testing.T, f *fixture) {
 	t.Helper()
 	d := f.database(t)
 	if n := count(t, d, `SELECT count(*) FROM certificates`) + count(t, d, `SELECT count(*) FROM webhook_events`); n != 0 {
-		t.Errorf("refused uploads stored %d rows", n)
+		t.Errorf("got %d certificates and events after refused uploads, want 0", n)
 	}
 	if left := append(f.files(t, "blobs"), f.files(t, "incoming")...); len(left) != 0 {
-		t.Errorf("refused uploads stored files: %v", left)
+		t.Errorf("got the files %v after refused uploads, want none", left)
 	}
 }
 
@@ -183,13 +183,13 @@ func TestFiles(t *testing.T) { //nolint:tparallel // the code after the subtests
 		t.Run(c.what, func(t *testing.T) {
 			message := uploadInvalid(t, f, form("Jane Doe").WithFile(c.name, c.content), "certificate_file")
 			if !strings.HasSuffix(message, ".") || strings.ContainsAny(message, "%\x00") || strings.Contains(message, "seal:") {
-				t.Errorf("the message %q is not a sentence for people", message)
+				t.Errorf("message = %q, want a sentence without text of an internal error", message)
 			}
 			t.Log(message)
 		})
 	}
 	nothingStored(t, f)
-	// The vault accepts unusual file names and stores each name without a path.
+	// The vault accepts unusual file names. It stores each name without the path.
 	for i, name := range []string{"../../etc/passwd.pdf", `C:\temp\diploma.PDF`, "Übung 證書 🎓.pdf", strings.Repeat("n", 400) + ".pdf", ".pdf", "a\"b;c.pdf"} {
 		made := f.upload(t, form(person(i)).WithFile(name, pdf))
 		if strings.ContainsAny(made.File.Name, `/\`) || !strings.HasSuffix(strings.ToLower(made.File.Name), ".pdf") || len([]rune(made.File.Name)) > 255 {
@@ -216,7 +216,7 @@ func encrypted(t *testing.T, pdf []byte, password string) []byte {
 	return b
 }
 
-// TestLargestFile uploads exactly 20 MB, and one byte more.
+// TestLargestFile uploads a file of the maximum size, 20 MiB, and a file with one more byte.
 func TestLargestFile(t *testing.T) {
 	t.Parallel()
 	eachInFull(t, func(t *testing.T, database string) {

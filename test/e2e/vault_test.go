@@ -10,7 +10,7 @@ import (
 )
 
 // TestCertificatesInBrowser searches for a certificate, corrects the address of its recipient, previews the
-// public text of a revocation and revokes the certificate, all without scripts. Afterwards, the public page
+// public text of a revocation and revokes the certificate. The browser runs no scripts. The public page then
 // shows the text of the preview.
 func TestCertificatesInBrowser(t *testing.T) {
 	t.Parallel()
@@ -55,8 +55,8 @@ func TestCertificatesInBrowser(t *testing.T) {
 	})
 }
 
-// TestSettingsInBrowser changes settings that the public page shows, and creates a new signing key,
-// all without scripts.
+// TestSettingsInBrowser changes settings that the public page shows, and creates a new signing key. The
+// browser runs no scripts.
 func TestSettingsInBrowser(t *testing.T) {
 	t.Parallel()
 	f := start(t, "")

@@ -18,8 +18,8 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// TestVerifyOffline verifies a file that OpenSSL signed, changed variants of the file, and other
-// files, without a running vault.
+// TestVerifyOffline verifies a PDF that OpenSSL signed, changed copies of this PDF, and other files,
+// without a running vault.
 func TestVerifyOffline(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -61,9 +61,9 @@ func TestVerifyOffline(t *testing.T) {
 	}
 }
 
-// TestVerifyRevoked verifies the PDF of a revoked certificate from the command line. The file does
-// not show the revocation, and the output says that the file cannot prove whether the certificate was
-// revoked.
+// TestVerifyRevoked verifies the PDF of a revoked certificate on the command line. The file is valid,
+// because it does not contain the revocation. The output must say that the file cannot prove whether the
+// certificate was revoked.
 func TestVerifyRevoked(t *testing.T) {
 	t.Parallel()
 	f := start(t, "")
@@ -92,7 +92,7 @@ func TestVerifyRevoked(t *testing.T) {
 	}
 }
 
-// runOffline runs the binary, without a network if the command unshare works.
+// runOffline runs certvault, without access to a network if the command unshare works.
 func runOffline(t *testing.T, args ...string) (code int, stdout string) {
 	t.Helper()
 	binary, err := vault.Binary()
@@ -124,8 +124,8 @@ func runIn(t *testing.T, dir, name string, args ...string) string {
 	return string(out)
 }
 
-// signingRoot creates a root and a signing certificate with OpenSSL in a folder, and returns the path of
-// the root.
+// signingRoot creates a root certificate and a signing certificate with OpenSSL in a folder, and returns the
+// path of the root certificate.
 func signingRoot(t *testing.T, dir string) string {
 	t.Helper()
 	extensions := "basicConstraints=critical,CA:false\nkeyUsage=critical,digitalSignature,nonRepudiation\nextendedKeyUsage=1.3.6.1.5.5.7.3.36\n"

@@ -27,8 +27,9 @@ import (
 // statusTime is the time within which a revocation must be in the status list of every node.
 const statusTime = 60 * time.Second
 
-// TestWalletOverNodes issues a credential to a wallet whose requests reach different nodes. Keys are created
-// once, an offer is redeemed once, and both nodes see a rotation of the keys and a revocation.
+// TestWalletOverNodes issues a credential to a wallet whose requests reach different nodes. The keys must be
+// created only once, and an offer can be redeemed only once. Both nodes must use rotated keys and publish a
+// revocation.
 func TestWalletOverNodes(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, clusterOptions{size: 2})
@@ -39,7 +40,7 @@ func TestWalletOverNodes(t *testing.T) {
 		t.Helper()
 		res, err := vault.Run(ctx, c.Options, "", args...)
 		if err != nil || res.Code != 0 {
-			t.Fatalf("certvault %s: %v %+v", args[0], err, res)
+			t.Fatalf("certvault %s: %v %+v, want exit code 0", args[0], err, res)
 		}
 	}
 	command("institution", "set", "--institution", c.institution.Slug, "--public-download")
@@ -114,7 +115,7 @@ func TestWalletOverNodes(t *testing.T) {
 	} else if made, err = c.client.Await(ctx, made.UUID); err != nil {
 		t.Fatal(err)
 	} else if text := c.at(t, 1, http.MethodGet, "/verify/"+made.ReferenceID+"/credential", "", http.StatusOK); !strings.Contains(text, c.keys(t, 0)[0]) {
-		t.Errorf("node 1 does not sign with the new key: %s", text)
+		t.Errorf("credential from node 1 = %s, want one that the new key signed", text)
 	}
 	c.checkRevocation(t, made, list)
 }
@@ -150,8 +151,8 @@ func (c *cluster) checkOneHolder(t *testing.T, token string) {
 	}
 }
 
-// checkRevocation revokes a certificate at one node. A command that reads the database sees the revocation
-// at once. The status list of every node has it within statusTime.
+// checkRevocation revokes a certificate. The command verify, which reads the database, must report the
+// revocation at once. The status list of every node must contain it within statusTime.
 func (c *cluster) checkRevocation(t *testing.T, made *vault.Certificate, list string) {
 	t.Helper()
 	file := writeTemp(t, "credential.json", []byte(c.at(t, 0, http.MethodGet, "/verify/"+made.ReferenceID+"/credential", "", http.StatusOK)))
@@ -159,7 +160,7 @@ func (c *cluster) checkRevocation(t *testing.T, made *vault.Certificate, list st
 	verify := func(code int, verdict string) {
 		t.Helper()
 		if res, err := vault.Run(t.Context(), c.Options, "", "verify", file); err != nil || res.Code != code || !strings.HasPrefix(res.Stdout, verdict) {
-			t.Errorf("certvault verify: %v %+v, want %s", err, res, verdict)
+			t.Errorf("certvault verify: %v %+v, want exit code %d and %s", err, res, code, verdict)
 		}
 	}
 	verify(0, "VALID: ")
@@ -170,7 +171,7 @@ func (c *cluster) checkRevocation(t *testing.T, made *vault.Certificate, list st
 	wantStatus(t, a, http.StatusOK)
 	verify(1, "NOT VALID: The issuer revoked")
 	if testing.Short() {
-		return // the wait takes up to 30 s, the time after which a node reads the revocations again
+		return // a node may serve a list without the revocation for up to 30 s
 	}
 	start := time.Now()
 	for i := range c.nodes {
@@ -179,8 +180,8 @@ func (c *cluster) checkRevocation(t *testing.T, made *vault.Certificate, list st
 	t.Logf("the revocation was in the lists of all nodes after %v", time.Since(start).Round(time.Second))
 }
 
-// at sends a request to a node as a proxy does, and returns the body of the response. The status
-// 0 means that any status is accepted.
+// at sends a request to a node as a proxy does, and returns the body of the response. If status is 0, the
+// response may have any status.
 func (c *cluster) at(t *testing.T, node int, method, path, body string, status int, headers ...string) string {
 	t.Helper()
 	res := c.send(t, node, method, path, body, headers...)
@@ -246,7 +247,7 @@ func (c *cluster) listOf(t *testing.T, made *vault.Certificate) string {
 	return strings.TrimPrefix(credential.Status.StatusListCredential, baseURL)
 }
 
-// bits returns the encoded bits of a status list, as a node serves the list.
+// bits returns the encoded bits of a status list that a node serves.
 func (c *cluster) bits(t *testing.T, node int, list string) string {
 	t.Helper()
 	var l struct {
@@ -255,7 +256,7 @@ func (c *cluster) bits(t *testing.T, node int, list string) string {
 		} `json:"credentialSubject"` //nolint:tagliatelle // the name is that of the standard
 	}
 	if err := json.Unmarshal([]byte(c.at(t, node, http.MethodGet, list, "", http.StatusOK)), &l); err != nil || l.Subject.EncodedList == "" {
-		t.Errorf("the status list of node %d: %v", node, err)
+		t.Errorf("the status list of node %d has no encodedList, or is not JSON: %v", node, err)
 	}
 	return l.Subject.EncodedList
 }

@@ -119,7 +119,7 @@ func TestWebhooks(t *testing.T) {
 	})
 }
 
-// operate runs the webhook commands on an endpoint, such as test, pause, rotate and redeliver.
+// operate runs webhook commands for an endpoint, such as test, pause, rotate and redeliver.
 func operate(t *testing.T, f *fixture, r *vault.Receiver, h *vault.Webhook) {
 	t.Helper()
 	var test deliveryRow
@@ -164,8 +164,8 @@ func operate(t *testing.T, f *fixture, r *vault.Receiver, h *vault.Webhook) {
 		t.Errorf("after the promotion of the new secret, the signatures are not valid: %v", err)
 	}
 
-	// The receiver fails until no attempt is left. Then the test lets the vault send the deliveries
-	// of both events again.
+	// The receiver fails until no attempt is left. Then the commands redeliver and replay send the
+	// deliveries of both events again.
 	r.Answer(func(w http.ResponseWriter, _ *vault.Delivered) { w.WriteHeader(http.StatusInternalServerError) })
 	f.hook(t, 1, &test, "test", h.ID)
 	failing := f.upload(t, form("Failing"))
@@ -196,7 +196,7 @@ func operate(t *testing.T, f *fixture, r *vault.Receiver, h *vault.Webhook) {
 			first[old.Header.Get("Webhook-Id")] = true
 		}
 		if !first[d.Header.Get("Webhook-Id")] {
-			t.Errorf("event %s: the repeated delivery has another id than the first delivery", name)
+			t.Errorf("event %s: Webhook-Id of the repeated delivery = %q, want that of the first delivery", name, d.Header.Get("Webhook-Id"))
 		}
 	}
 	var detail deliveryRow
@@ -264,9 +264,8 @@ func TestWebhookGone(t *testing.T) {
 	}
 }
 
-// TestWebhookKill kills the vault at critical moments: before the receiver responds to a delivery,
-// and after the response but before the vault stores the response. Every event arrives, possibly
-// more than once.
+// TestWebhookKill kills the vault before the receiver responds to a delivery, and after the response but
+// before the vault stores the response. Every event arrives, possibly more than once.
 func TestWebhookKill(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {
@@ -276,8 +275,8 @@ func TestWebhookKill(t *testing.T) {
 		}
 		args := []string{"--webhook-allow", "127.0.0.1", "--webhook-retry", "1s,1s,1s,1s,1s,1s,1s,1s,1s"}
 		f := start(t, database, args...)
-		// killAt is the number of deliveries until the receiver kills the vault. responds is true
-		// if the receiver responds to the last delivery before it kills the vault.
+		// killAt is the number of deliveries that remain until the receiver kills the vault. responds
+		// reports whether the receiver responds to the last of them before it kills the vault.
 		var killAt atomic.Int64
 		var responds atomic.Bool
 		var mu sync.Mutex
@@ -320,8 +319,8 @@ func TestWebhookKill(t *testing.T) {
 			mu.Lock()
 			f.restart(t, args...)
 			mu.Unlock()
-			// The next round begins only after the approvals, because a certificate fails if the
-			// vault is killed three times while it processes the certificate.
+			// The test waits for the approvals, because a certificate fails if the vault is killed
+			// three times while it seals the certificate.
 			for _, uuid := range uuids {
 				f.await(t, uuid, "approved")
 			}
@@ -339,12 +338,12 @@ func TestWebhookKill(t *testing.T) {
 		for _, g := range all {
 			id := g.Header.Get("Webhook-Id")
 			if first, again := seen[id]; again && first != string(g.Body) {
-				t.Errorf("a repeated delivery of %s has another body than the first delivery", id)
+				t.Errorf("a repeated delivery of %s has the body %s, want that of the first delivery: %s", id, g.Body, first)
 			}
 			seen[id] = string(g.Body)
 		}
 		if n := count(t, d, `SELECT count(*) FROM webhook_events`); n != len(seen) {
-			t.Errorf("got %d of %d events, want all", len(seen), n)
+			t.Errorf("the receiver got %d of %d events, want all", len(seen), n)
 		}
 		t.Logf("%d kills: %d events arrived, with %d repetitions", rounds, len(seen), len(all)-len(seen))
 	})

@@ -62,8 +62,7 @@ func packages(internal string) ([]string, error) {
 	return found, err
 }
 
-// replace replaces the lines between the line that contains begin and the line that contains end
-// with text.
+// replace writes text into a file in place of the lines between the line with begin and the line with end.
 func replace(file, begin, end, text string) error {
 	old, err := os.ReadFile(file)
 	if err != nil {

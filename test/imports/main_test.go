@@ -16,9 +16,8 @@ outside: client ->
 outside: app -> db
 `
 
-// TestRules checks the rules for each kind of package. A rule denies a package to the other
-// packages of its layer and to lower layers, and allows the package to its own files and to higher
-// layers. A rule matches only the whole name of the package.
+// TestRules checks the rules for each kind of package. The rule for a package of a layer denies its import to
+// the other packages of the layer and to lower layers. The rule for pdf does not match pdfium.
 func TestRules(t *testing.T) {
 	parsed, err := parse(list)
 	if err != nil {
@@ -63,7 +62,7 @@ func TestCheck(t *testing.T) {
 			}
 			err = parsed.check(c.folders)
 			if c.want == "" && err != nil || c.want != "" && (err == nil || err.Error() != c.want) {
-				t.Errorf("check = %v, want the error %q, or no error if empty", err, c.want)
+				t.Errorf("check = %v, want the error %q, where an empty text means no error", err, c.want)
 			}
 		})
 	}

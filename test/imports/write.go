@@ -11,19 +11,18 @@ type rule struct {
 	name string
 	// files are patterns. A pattern that begins with ! is an exception.
 	files []string
-	// allow and deny are import paths. A path is a prefix; $ marks its end. The longer of two
-	// matching prefixes applies.
+	// allow and deny are prefixes of import paths. A prefix that ends with $ matches only the whole path.
+	// If prefixes of both lists match, the longer one applies.
 	allow, deny []string
 	reason      string
 }
 
 const internal = "github.com/certvault/certvault/internal/"
 
-// rules returns the rules of depguard as YAML. Each package of a layer has one rule. The rule
-// denies the package to every file below internal that is neither in the package, nor in a layer
-// above the package, nor in a package for tests. Test files may import a package of the harness, too.
-// Further rules are for pure packages, for packages
-// outside of the layers, and for code that is not a test.
+// rules returns the rules of depguard as YAML. Each package of a layer has one rule, which denies its
+// import to files below internal. Exceptions are the files of the package itself, of higher layers and of
+// packages for tests. Test files may also import packages of the harness. Further rules are for pure
+// packages, for packages in the lines outside, and for code that is not a test.
 func (t *table) rules() string {
 	var all []rule
 	var above []string
@@ -63,8 +62,8 @@ func (t *table) rules() string {
 	return b.String()
 }
 
-// prefixes returns patterns that match a package and the folders that belong to the package, but no
-// other package in the list.
+// prefixes returns prefixes of import paths that match a package and the folders that belong to it, but no
+// other package of a layer.
 func (t *table) prefixes(name string) []string {
 	path := internal + name
 	shared := func(other string) bool {

@@ -1,6 +1,6 @@
-// Command long runs in full the tests of which "make test/race" runs only a part, or none: all tests that
-// call testing.Short, and all tests of the packages that the arguments before "--" name. The arguments
-// after "--" are flags of go test.
+// Command long runs the tests that "make test/race" runs only in part or not at all. These are all tests that
+// call testing.Short, and all tests of the packages in the arguments before "--". The arguments after "--"
+// are flags of go test.
 package main
 
 import (
@@ -93,7 +93,7 @@ func find(roots []string) (tests, folders []string, err error) {
 	return slices.Sorted(maps.Keys(names)), folders, nil
 }
 
-// functions maps the name of each function of a folder's tests to the names of the functions that
+// functions maps the name of each function in the test files of a folder to the names of the functions that
 // it calls. Functions and methods with the same name share an entry.
 type functions map[string]map[string]bool
 

@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// account is the system account of the server. PostgreSQL refuses to run as root, so root uses the
-// account postgres of the installed package. Other users use their current account.
+// account is the system account of the server. PostgreSQL refuses to run as root. Therefore, if pgcluster
+// runs as root, the server uses the account postgres. Otherwise it uses the current account.
 type account struct {
 	uid, gid uint32
 	drop     bool // true if the account differs from the current account
@@ -35,8 +35,7 @@ func serverAccount() (account, error) {
 	return account{uid: uint32(uid), gid: uint32(gid), drop: true}, nil
 }
 
-// chown changes the owner of the folder to the account if the account differs from the current
-// account.
+// chown changes the owner of a folder to the account a, if a differs from the current account.
 func (a account) chown(folder string) error {
 	if !a.drop {
 		return nil

@@ -25,8 +25,8 @@ const (
 	logTail      = 4 << 10               // bytes of the server's log that an error contains
 )
 
-// cluster is a running server with all its files in one folder: data, socket and log. Other accounts
-// cannot access the folder, so the socket needs no password.
+// cluster is a running server. Its data, socket and log are in one folder, which other accounts cannot
+// access. Therefore the socket needs no password.
 type cluster struct {
 	folder string
 	server *exec.Cmd
@@ -61,9 +61,9 @@ func start(ctx context.Context, bin string, fsync bool, stderr io.Writer) (*clus
 	return c, nil
 }
 
-// locales are the locales that initialise tries in turn. Each entry has arguments for initdb. The
-// second entry also has a message. The vault requires byte order and Unicode letters, which C.UTF-8
-// provides. A system library without C.UTF-8 may have an equivalent under another name.
+// locales are the arguments of initdb that initialise tries in turn. It prints the message, if any, before
+// it tries an entry. The vault requires that texts are sorted by bytes and that upper and lower work for all
+// Unicode letters. C.UTF-8 provides both. Systems without C.UTF-8 may have en_US.UTF-8 for the letters.
 var locales = []struct {
 	args    []string
 	message string
@@ -137,8 +137,8 @@ func (c *cluster) launch(bin string, acc account, fsync bool) error {
 	return closed
 }
 
-// await returns nil when the server responds to a query, or an error if the server exits, takes too
-// long, or ctx is done.
+// await waits until the server responds to a query. It returns an error if the server exits, does not respond
+// within startTimeout, or ctx is done.
 func (c *cluster) await(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()

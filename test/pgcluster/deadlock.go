@@ -19,15 +19,14 @@ var entry = regexp.MustCompile(`^\d{4}-\d\d-\d\d [^[]*(\[\d+\]) (\w+): `)
 // maxLine is the maximum length of a line in the server's log.
 const maxLine = 16 << 20
 
-// deadlocks returns the reports of deadlocks in the server's log, except the reports of deadlocks
-// that a test provoked.
+// deadlocks returns the reports of deadlocks in the server's log, except those that contain onPurpose.
 func (c *cluster) deadlocks() (reports []string, err error) {
 	log, err := os.Open(c.log())
 	if err != nil {
 		return nil, fmt.Errorf("reading the server's log: %w", err)
 	}
 	defer func() { err = errors.Join(err, log.Close()) }()
-	open := map[string]*strings.Builder{} // incomplete reports by the number of the server process
+	open := map[string]*strings.Builder{} // incomplete reports by the id of the server process, such as [42]
 	process := ""
 	finish := func(process string) {
 		if report, ok := open[process]; ok && !strings.Contains(report.String(), onPurpose) {

@@ -11,8 +11,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// TestDeadlockFailsTheRun runs a command that causes two deadlocks. The statements of one deadlock
-// have the comment onPurpose. The program reports only the other deadlock, and exits with 1.
+// TestDeadlockFailsTheRun runs pgcluster with a command that causes two deadlocks. Only the statements of the
+// first deadlock contain onPurpose. pgcluster reports only the second deadlock, and exits with 1.
 func TestDeadlockFailsTheRun(t *testing.T) {
 	t.Parallel()
 	serverPrograms(t)
@@ -41,9 +41,9 @@ func TestDeadlockFailsTheRun(t *testing.T) {
 // deadlockVariable makes the test binary cause deadlocks.
 const deadlockVariable = "PGCLUSTER_TEST_DEADLOCK"
 
-// causeDeadlocks causes two deadlocks, first with the comment onPurpose and then without the
-// comment. In each, two transactions update two rows in different orders. The connections end with
-// the process.
+// causeDeadlocks causes two deadlocks, first with the comment onPurpose and then without it. In each
+// deadlock, two transactions update two rows in different orders. The function does not close its
+// connections, because the process exits afterwards.
 func causeDeadlocks(ctx context.Context) error {
 	var pair [2]*pgx.Conn
 	for i := range pair {

@@ -11,7 +11,7 @@ import (
 	"syscall"
 )
 
-// These exit codes are those of a shell.
+// Exit codes as a shell returns them.
 const (
 	exitNotFound = 127 // the command could not be started
 	exitSignal   = 128 // added to the number of the signal that ended the command

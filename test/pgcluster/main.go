@@ -32,7 +32,7 @@ import (
 // database "postgres".
 const variable = "CERTVAULT_TEST_POSTGRES"
 
-// These exit codes of this program are in addition to those of the command.
+// Exit codes of pgcluster itself. The exit codes of the command and those in execute.go are also possible.
 const (
 	exitFailed = 1
 	exitUsage  = 2

@@ -142,7 +142,7 @@ func TestStopReportsEarlierExit(t *testing.T) {
 	}
 	<-c.ended
 	if err := c.stop(); err == nil || !strings.Contains(err.Error(), "immediate shutdown") {
-		t.Errorf("stop returned %v, want an error with the server's log", err)
+		t.Errorf("stop = %v, want an error with the line of the server's log about the shutdown", err)
 	}
 }
 
@@ -158,12 +158,12 @@ func TestFailedStartRemovesFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(left) > 0 {
-		t.Errorf("%s still exists after the failed start", left[0].Name())
+		t.Errorf("%s exists after the failed start, want an empty folder", left[0].Name())
 	}
 }
 
-// TestInterruptReachesTheCommand runs this program as a process and sends SIGTERM to the process.
-// The command handles the signal and determines the exit code.
+// TestInterruptReachesTheCommand runs pgcluster and sends SIGTERM to it. pgcluster forwards the signal to the
+// command, which exits with 9.
 func TestInterruptReachesTheCommand(t *testing.T) {
 	t.Parallel()
 	self, err := os.Executable()
@@ -194,8 +194,8 @@ func TestInterruptReachesTheCommand(t *testing.T) {
 	}
 }
 
-// TestMain runs the test binary as the program, or as the command that causes deadlocks, if an
-// environment variable is set.
+// TestMain runs the tests. If environment variables are set, the test binary instead runs as pgcluster, or as
+// the command that causes deadlocks.
 func TestMain(m *testing.M) {
 	if os.Getenv(deadlockVariable) != "" && os.Getenv(variable) != "" {
 		if err := causeDeadlocks(context.Background()); err != nil {

@@ -17,8 +17,8 @@ import (
 // errNoServer means that no folder with the server's programs was found.
 var errNoServer = errors.New("no PostgreSQL server is installed")
 
-// installer is a program that installs Debian packages if it runs as root. The path is relative to
-// the root of the checkout, where pgcluster runs.
+// installer is a script that installs Debian packages if it runs as root. The path is relative to the root
+// of the repository, in which pgcluster is run.
 const installer = ".ci/tools"
 
 // locate finds the folder of the server's programs. If there is no such folder and this process runs as
@@ -42,7 +42,7 @@ func locate(ctx context.Context, stderr io.Writer) (string, error) {
 
 // search lists the places where the server's programs may be.
 type search struct {
-	globs     []string                                  // folders with a version in their name
+	globs     []string                                  // patterns of folders whose path contains a version
 	lookPath  func(program string) (string, error)      // like exec.LookPath
 	configDir func(ctx context.Context) (string, error) // like pg_config --bindir
 }
@@ -80,8 +80,7 @@ func (s search) find(ctx context.Context) (string, error) {
 		}
 	}
 	if initdb, err := s.lookPath("initdb"); err == nil {
-		// The programs load their libraries from the folder of the real file, not from the folder
-		// of the link.
+		// The initdb in PATH may be a link. The program postgres is in the folder of the real file.
 		if file, err := filepath.EvalSymlinks(initdb); err == nil && complete(filepath.Dir(file)) {
 			return filepath.Dir(file), nil
 		}

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// layout creates files in a new folder and returns the folder. A file whose name ends in ! is
-// created without the ! and is executable.
+// layout creates empty files in a new folder and returns the folder. If a name ends with "!", the file is
+// executable, and its name does not contain the "!".
 func layout(t *testing.T, files ...string) string {
 	t.Helper()
 	root := t.TempDir()
@@ -35,8 +35,8 @@ func TestFind(t *testing.T) {
 	tests := []struct {
 		name   string
 		files  []string
-		path   string // the initdb in PATH
-		config string // the output of pg_config
+		path   string // the path of initdb in PATH, or "" for none
+		config string // the output of pg_config --bindir, or "" if there is no pg_config
 		want   string // "" for errNoServer
 	}{
 		{

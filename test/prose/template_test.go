@@ -15,8 +15,8 @@ import (
 // names are the texts that are the same in all languages.
 var names = []string{"Certvault", "SHA-256", "QR", "UTC", "CSV", "PDF", "ZIP", "JSON Lines", "JSON", "PEM", "URL", "API", "UUID", "Standard Webhooks", "https://", "Go", "J", "K"}
 
-// visible are the attributes that people read or hear. The value of a control is visible on a button
-// only.
+// visible are the attributes whose values people read or hear. textsIn also checks the attribute value of
+// buttons.
 var visible = []string{
 	"alt", "title", "aria-label", "aria-description", "aria-roledescription", "placeholder", "label", "data-copied", "data-reading", "data-large", "data-unreadable",
 	"data-denied", "data-foreign", "data-failed",
@@ -50,7 +50,8 @@ func TestTemplateTexts(t *testing.T) {
 	}
 }
 
-// textsOf returns the texts in the source of a template that people read. It ignores the actions.
+// textsOf returns the texts that people read in the source of a template. It ignores the actions of the
+// template.
 func textsOf(source string) ([]string, error) {
 	trees := map[string]*parse.Tree{}
 	tree := parse.New("page")
@@ -106,7 +107,8 @@ func textsIn(markup string) (texts []string) {
 		}
 	}
 	code := 0
-	// The tokenizer does not read the markup in a noscript element.
+	// The tokenizer returns the contents of a noscript element as one text, so the tags of the element are
+	// removed.
 	markup = strings.NewReplacer("<noscript>", "", "</noscript>", "").Replace(markup)
 	for z := html.NewTokenizer(strings.NewReader(markup)); ; {
 		kind := z.Next()
@@ -115,7 +117,7 @@ func textsIn(markup string) (texts []string) {
 		case html.ErrorToken:
 			return texts
 		case html.TextToken:
-			// A template that writes only attributes has no tag around them.
+			// A template may consist of attributes only, without a tag.
 			if code == 0 && !strings.HasPrefix(token.Data, "data-") {
 				add(token.Data)
 			}

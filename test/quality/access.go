@@ -10,9 +10,9 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// access adds the pages about invitations, members, the audit log and the installation. It makes
-// the owner an operator, and adds all pages as this person sees them, except the pages that an
-// invited person opens with a mailed link.
+// access adds the pages about invitations, members, the audit log and the installation. It makes the owner
+// an operator, because only operators see the pages about the installation. The pages that an invited person
+// opens are shown without a session, all other pages with the session of the owner.
 func (f *fixture) access(ctx context.Context, v *vault.Vault, owner *vault.Client) error {
 	res, err := vault.Run(ctx, v.Options, "", "operator", "add", "owner@nwu.example")
 	if err != nil || res.Code != 0 {

@@ -14,8 +14,8 @@ import (
 
 var achievementLink = regexp.MustCompile(`/achievements/([0-9a-f-]{36})`)
 
-// achievements adds the pages of achievements: the list, the form, the form with problems, and
-// the pages of an achievement that the function creates.
+// achievements creates an achievement and adds the pages about achievements: the list, the form, the form
+// with problems, and the pages of the created achievement.
 func (f *fixture) achievements(ctx context.Context, v *vault.Vault, c *vault.Client, panel, session string) error {
 	list := panel + "/achievements"
 	var body bytes.Buffer
