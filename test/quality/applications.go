@@ -13,12 +13,12 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// queued is the number of applications for the check that decides applications by keyboard.
+// queued is the number of applications for the second offer. checkApplications in applications.mjs decides
+// some of them.
 const queued = 6
 
-// applications adds the pages of offers and applications: the queue in several states, applications that
-// are new, on hold and rejected, and the confirmation of decisions. template is the UUID of a published
-// template, from which the certificates of one offer are made.
+// applications adds the pages of the panel about offers and applications. template is the UUID of a
+// published template, from which the certificates of one offer are made.
 func (f *fixture) applications(ctx context.Context, v *vault.Vault, slug, session, template string) error {
 	panel, err := v.Client("")
 	if err != nil {
@@ -112,7 +112,7 @@ func (f *fixture) applications(ctx context.Context, v *vault.Vault, slug, sessio
 
 func lastPart(path string) string { return path[strings.LastIndex(path, "/")+1:] }
 
-// offer creates an offer in the panel and returns its path.
+// offer creates an offer in the panel, opens it if open is true, and returns its path.
 func offer(ctx context.Context, c *vault.Client, panel, name, template string, open bool) (string, error) {
 	form := url.Values{
 		"name": {name}, "description": {"For everyone who completed the course."}, "criteria": {"Attendance of three days, proved by a list with a signature."},
@@ -156,7 +156,7 @@ func register(ctx context.Context, c *vault.Client, offer string) error {
 	return send(ctx, c, offer+"/register", form.FormDataContentType(), &b, http.StatusSeeOther, nil)
 }
 
-// apply submits an application with an attachment, and returns its UUID.
+// apply submits an application with an attachment, and returns the UUID of the application.
 func (f *fixture) apply(ctx context.Context, c *vault.Client, offer, name, email, number string) (string, error) {
 	var b bytes.Buffer
 	form := multipart.NewWriter(&b)
@@ -184,7 +184,8 @@ func (f *fixture) apply(ctx context.Context, c *vault.Client, offer, name, email
 	return made.Data.UUID, err
 }
 
-// send sends a form and decodes the response.
+// send sends a form and checks the status of the response. If into is not nil, send decodes the response
+// into it.
 func send(ctx context.Context, c *vault.Client, path, contentType string, b *bytes.Buffer, status int, into any) error {
 	req, err := c.Request(ctx, http.MethodPost, path, b)
 	if err != nil {

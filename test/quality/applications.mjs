@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { visit } from "./browser.mjs";
 
-// checkApplications decides several applications by keyboard alone.
+// checkApplications checks the decisions about applications by keyboard, and the forms without JavaScript.
 export async function checkApplications(step, plan) {
   const one = plan.pages.find((page) => page.name === "applications");
   const heading = async (page) => (await page.locator("h1 bdi").textContent()).trim();
@@ -17,7 +17,7 @@ export async function checkApplications(step, plan) {
     await page.waitForURL(/\/applications\/[0-9a-f-]{36}/);
     assert.equal(await heading(page), first);
 
-    // Approve: the key goes to the button, and Enter confirms.
+    // The key a moves the focus to the button that approves, and Enter presses it.
     await page.keyboard.press("a");
     assert.equal(await page.evaluate(() => document.activeElement.id), "issue");
     await page.keyboard.press("Enter");
@@ -25,7 +25,7 @@ export async function checkApplications(step, plan) {
     const second = await heading(page);
     assert.notEqual(second, first);
 
-    // Put on hold: the text is sent with Ctrl and Enter.
+    // The key h moves the focus to the text of a hold, and Ctrl+Enter submits the form.
     await page.keyboard.press("h");
     assert.equal(await page.evaluate(() => document.activeElement.id), "text");
     await page.keyboard.type("Which course did you complete?");
@@ -40,7 +40,7 @@ export async function checkApplications(step, plan) {
     await notice(page, "was rejected");
     const fourth = await heading(page);
 
-    // Skip one without a decision.
+    // The key n opens the next application without a decision.
     await page.keyboard.press("n");
     await page.waitForFunction((name) => document.querySelector("h1 bdi").textContent.trim() !== name, fourth);
     assert.equal(new Set([first, second, third, fourth, await heading(page)]).size, 5);

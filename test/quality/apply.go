@@ -15,23 +15,23 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// applying is what the checks need to apply for a certificate in a browser.
+// applying is the data with which the checks apply for a certificate in a browser.
 type applying struct {
-	// Offers is the address of the list of offers, and Name is the name of the offer to apply for.
+	// Offers is the URL of the list of offers. Name is the name of the offer to apply for.
 	Offers string `json:"offers"`
 	Name   string `json:"name"`
-	// API is the address of the applications, and Token is a token that may review them.
+	// API is the URL of the applications in the API. Token has the permission to review applications.
 	API   string `json:"api"`
 	Token string `json:"token"`
 	// Outbox is the folder with the mails of the vault.
 	Outbox string `json:"outbox"`
-	// Session is the session of a person who has an account, but no applications.
+	// Session is the session of a person without applications.
 	Session string `json:"session"`
 }
 
 const applicationsPath = "/business/certificate-applications"
 
-// offerFields are the fields of the offers: one of each type.
+// offerFields are the fields of the offers attendance and workshop: one field of each type.
 const offerFields = `[
 	{"key": "number", "label": "Student number", "type": "text", "help": "The number on your student card", "required": true},
 	{"key": "course", "label": "Course", "type": "choice", "choices": ["Interdisciplinary Environmental Sciences", "Law", "Physics"], "required": true},
@@ -76,7 +76,7 @@ func (f *fixture) applicants(ctx context.Context) error {
 	return f.applicant(ctx, v, inst.Slug, token)
 }
 
-// createOffers creates the offers of an institution.
+// createOffers creates the offers of an institution, and closes one of them.
 func (f *fixture) createOffers(ctx context.Context, v *vault.Vault, slug string) error {
 	fields := filepath.Join(f.dir, "fields.json")
 	if err := os.WriteFile(fields, []byte(offerFields), 0o600); err != nil {
@@ -106,7 +106,8 @@ func (f *fixture) createOffers(ctx context.Context, v *vault.Vault, slug string)
 	return offer("close", "closed", "--institution", slug)
 }
 
-// applicant adds the pages of a person with applications.
+// applicant adds the pages of a person with applications, and the list of a person without applications. It
+// also sets Apply.Session.
 func (f *fixture) applicant(ctx context.Context, v *vault.Vault, slug, token string) error {
 	c, err := signUp(ctx, v, "applicant@example.org", "Amina Okafor")
 	if err != nil {
@@ -166,7 +167,7 @@ func (f *fixture) applicant(ctx context.Context, v *vault.Vault, slug, token str
 	return nil
 }
 
-// signUp creates an account with a mailed link, and returns a client with its session.
+// signUp creates an account with a mailed link, and returns a client that is signed in to the account.
 func signUp(ctx context.Context, v *vault.Vault, email, name string) (*vault.Client, error) {
 	c, err := v.Client("")
 	if err != nil {
@@ -207,7 +208,7 @@ func sendApplication(ctx context.Context, c *vault.Client, path string) (string,
 	return application, nil
 }
 
-// saveDraft saves a complete form with a file.
+// saveDraft saves a draft of an application in which all required fields have values.
 func saveDraft(ctx context.Context, c *vault.Client, path string) error {
 	var b bytes.Buffer
 	form := multipart.NewWriter(&b)

@@ -4,8 +4,8 @@ import { join } from "node:path";
 
 const phone = { viewport: { width: 320, height: 640 }, isMobile: true, hasTouch: true };
 
-// checkApplying applies for certificates: on a phone until the certificate is there, and without
-// JavaScript.
+// checkApplying applies for a certificate on a phone until it is issued. It also applies without JavaScript,
+// and withdraws that application.
 export async function checkApplying(step, plan) {
   const { apply } = plan;
   const { host, origin } = new URL(apply.offers);
@@ -86,7 +86,7 @@ export async function checkApplying(step, plan) {
     await page.getByRole("button", { name: "Remove changed.pdf" }).click();
     await page.getByText("The file was removed.").waitFor();
     assert.equal(await page.getByRole("button", { name: "Remove changed.pdf" }).count(), 0);
-    // Enter saves the draft; it neither removes a file nor sends the application.
+    // Enter must save the draft. It must not remove a file or send the application.
     await page.getByLabel("Student number").press("Enter");
     await page.getByText("Your draft was saved.").waitFor();
     assert.equal(await page.getByRole("button", { name: "Remove sample.pdf" }).count(), 1);
@@ -105,7 +105,7 @@ export async function checkApplying(step, plan) {
   }, host);
 }
 
-// review takes a step of the institution with its token.
+// review holds or approves an application with the token of the institution. what is "hold" or "approve".
 async function review(page, apply, uuid, what, fields, file) {
   const response = await page.request.post(`${apply.api}/${uuid}/${what}`, {
     headers: { Authorization: `Bearer ${apply.token}`, Accept: "application/json" },
@@ -114,7 +114,7 @@ async function review(page, apply, uuid, what, fields, file) {
   assert.equal(response.status(), 200, `${what}: ${await response.text()}`);
 }
 
-// mailedLink waits for a mail to an address, and returns its link.
+// mailedLink waits for a mail to an address, and returns the link in the mail that begins with prefix.
 async function mailedLink(outbox, address, prefix) {
   for (let i = 0; i < 100; i++) {
     for (const name of await readdir(outbox)) {

@@ -13,8 +13,8 @@ import (
 
 var memberChoice = regexp.MustCompile(`<option value="([0-9a-f-]{36})"`)
 
-// approvals adds the pages about signatories and approvals: those of a template that names a signatory,
-// of a certificate that waits for an approval, and of the member's signature.
+// approvals adds the pages about signatories, approvals and the member's signature. It creates a template
+// that names a signatory, and a certificate that waits for an approval.
 func (f *fixture) approvals(ctx context.Context, v *vault.Vault, c *vault.Client, panel string) error {
 	signed, err := f.template(ctx, c, panel, "Signed diploma", "guild")
 	if err != nil {

@@ -156,7 +156,8 @@ export async function checkBehaviour(plan) {
   });
   const [upload, staged] = ["upload", "upload-details"].map((name) => plan.pages.find((one) => one.name === name));
   const sample = async () => ({ name: "sample.pdf", mimeType: "application/pdf", buffer: await readFile(plan.sample) });
-  // drawn waits until the vault has drawn the stamped page for the script after an action.
+  // drawn performs an action, and waits until the script has received and shown the stamped page. It returns
+  // the response with the picture of that page.
   const drawn = async (page, action) => {
     const scripted = (r) => r.url().includes("/stamped.png") && r.request().resourceType() === "fetch" && r.ok();
     const [response] = await Promise.all([page.waitForResponse(scripted), action()]);
@@ -233,7 +234,7 @@ export async function checkBehaviour(plan) {
     await page.mouse.down();
     await page.mouse.move(x - 60, y - 100, { steps: 3 });
     const moved = await page.locator(".frame").boundingBox();
-    // The stamp follows the pointer from where it was taken.
+    // The stamp moves by the same distance as the pointer.
     assert.ok(Math.abs(moved.x - before.x + 60) < 2 && Math.abs(moved.y - before.y + 100) < 2, `the stamp jumped from ${before.x}, ${before.y} to ${moved.x}, ${moved.y}`);
     const response = await drawn(page, () => page.mouse.up());
     assert.equal(response.headers()["stamp-placement"], "exact");
@@ -251,7 +252,7 @@ export async function checkBehaviour(plan) {
     await page.mouse.move(handle.x + 48, handle.y + 30, { steps: 3 });
     await drawn(page, () => page.mouse.up());
     assert.ok(Number(await page.locator("[name=width]").inputValue()) > width + 2, "the handle did not change the size");
-    // The title is at the top of the page.
+    // The stamp covers the title, which is at the top of the page.
     await page.locator("[name=x]").fill("20");
     await page.locator("[name=width]").fill("60");
     await page.locator("[name=height]").fill("40");
@@ -374,7 +375,7 @@ export async function checkBehaviour(plan) {
     assert.equal(await page.locator("[name=selected]").first().isChecked(), true);
     await page.keyboard.press("/");
     assert.equal(await focused(), "q");
-    // In a field, the keys are text.
+    // In a field, the keys are text and not shortcuts.
     await page.keyboard.type("jx?");
     assert.equal(await page.locator("#q").inputValue(), "jx?");
     await page.locator("#q").blur();
@@ -413,7 +414,7 @@ export async function checkBehaviour(plan) {
       return page.evaluate(() => globalThis.slowest);
     };
     for (const act of [() => page.keyboard.press("j"), () => page.keyboard.press("x"), () => page.getByLabel("Select all on this page").click(), () => page.keyboard.press("Control+k")]) {
-      // Other programs on the machine can delay one response. A slow page delays all of them.
+      // Other programs on the machine can delay a response, so the fastest of three counts.
       let time = Infinity;
       for (let i = 0; i < 3 && time > 100; i++) {
         if (i > 0) await page.keyboard.press("Escape");
@@ -426,7 +427,7 @@ export async function checkBehaviour(plan) {
     const dashboard = plan.pages.find((one) => one.name === "dashboard");
     await visit(page, dashboard, dashboard.url);
     const readout = page.locator("[data-readout]");
-    await page.locator("svg.bars g .room").last().hover({ force: true }); // the bar is above it
+    await page.locator("svg.bars g .room").last().hover({ force: true }); // force, because the bar covers this element
     const shown = await readout.textContent();
     assert.match(shown, /: \d+ approved, \d+ failed$/);
     await page.locator("svg.bars").focus();
@@ -454,7 +455,7 @@ async function drop(page, content) {
   await page.dispatchEvent(".drop", "drop", { dataTransfer: transfer });
 }
 
-// dropOn drops a file on the window.
+// dropOn drops a file on the heading of the page, outside of any drop area.
 async function dropOn(page, { name, mimeType, buffer }) {
   const transfer = await page.evaluateHandle(([bytes, name, type]) => {
     const t = new DataTransfer();
@@ -467,7 +468,8 @@ async function dropOn(page, { name, mimeType, buffer }) {
   assert.equal(await page.locator(".dropveil").isVisible(), false);
 }
 
-// checkCamera scans a QR code with a simulated camera, which shows the content of a file.
+// checkCamera scans a QR code with a simulated camera, which shows a picture in a file. It scans once with
+// the embedded decoder, and once with a simulated decoder of the browser.
 async function checkCamera(base, plan) {
   const folder = await mkdtemp(join(tmpdir(), "certvault-camera-"));
   const faults = [];

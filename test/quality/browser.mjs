@@ -1,12 +1,12 @@
 import { existsSync } from "node:fs";
 import { chromium } from "playwright-core";
 
-// The path of Chromium on Debian and other systems. CHROMIUM overrides it.
+// chromiumPath is the path of Chromium: the first of these paths that exists, or undefined.
 export const chromiumPath = [process.env.CHROMIUM, "/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"]
   .find((path) => path && existsSync(path));
 
-// The vault's certificate is self-signed. In a container, the sandbox does not work and shared
-// memory is small.
+// In a container, the sandbox does not work and shared memory is small. The TLS certificate of the vault
+// is self-signed.
 export const flags = ["--no-sandbox", "--disable-dev-shm-usage", "--ignore-certificate-errors"];
 
 export async function launch(more = []) {
@@ -31,13 +31,13 @@ export async function newPage(browser, options) {
 }
 
 // visit opens a page with its session, or submits the form whose response is the page. It returns
-// the response to the first request, which may be a redirect.
+// the response to the first request. This response may be a redirect.
 export async function visit(page, one, url) {
   await page.context().clearCookies();
   if (one.session) {
     await page.context().addCookies([{ name: "__Host-session", value: one.session, domain: new URL(url).hostname, path: "/", secure: true, httpOnly: true, sameSite: "Lax" }]);
   }
-  // A page that is already open, apart from the fragment, is not loaded again.
+  // goto loads nothing, and returns null, if the URL differs from that of the open page only in its fragment.
   if (!one.form) return first(await page.goto(url, { waitUntil: "load" }) ?? await page.reload({ waitUntil: "load" }));
   await page.goto(new URL("/signatures", url).href, { waitUntil: "load" });
   const [response] = await Promise.all([

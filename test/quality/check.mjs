@@ -1,4 +1,4 @@
-// Checks the pages in pages.json, the file that the Go command in this folder writes:
+// check.mjs checks the pages that are listed in pages.json. The Go command in this folder writes this file.
 //
 //   node check.mjs pages|pages-quick|behaviour|scores|screenshots|pictures pages.json
 import { mkdir, readFile, rm } from "node:fs/promises";

@@ -15,9 +15,8 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// credentials adds the pages that show the result of checking a credential. The valid credential is that
-// of a certificate of this vault, so the vault has the documents of its issuer. The vault cannot fetch
-// the documents of another issuer.
+// credentials adds the pages that show the result of checking a credential. The credential of another
+// issuer is neither valid nor invalid, because the vault cannot fetch the documents of that issuer.
 func (f *fixture) credentials(ctx context.Context, base string, valid *vault.Certificate) error {
 	own, err := f.client.Get(ctx, "/business/certificates/"+valid.UUID+"/credential")
 	if err != nil || own.Status != http.StatusOK {

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { visit } from "./browser.mjs";
 
-// checkDesigner performs actions in the designer of templates. It changes the template "designer".
+// checkDesigner performs actions in the designer of templates, on the page "designer" of the plan. It
+// changes the template of that page.
 export async function checkDesigner(step, plan) {
   const one = plan.pages.find((page) => page.name === "designer");
   const open = async (page) => {
@@ -128,7 +129,7 @@ export async function checkDesigner(step, plan) {
     await field(page, "name").focus();
     await page.keyboard.press("ArrowDown");
     await page.keyboard.press("Escape");
-    await page.getByRole("link", { name: "Replace design" }).click(); // saves the change first
+    await page.getByRole("link", { name: "Replace design" }).click(); // the designer saves the change first
     await page.waitForURL(/replace$/);
     await page.getByRole("radio", { name: /Token/ }).check();
     await page.getByRole("button", { name: "Replace design" }).last().click();

@@ -28,18 +28,17 @@ type page struct {
 	Name   string `json:"name"`
 	URL    string `json:"url"`
 	Status int    `json:"status"`
-	// Scored pages are also measured by Lighthouse.
+	// Scored is true if Lighthouse also measures the page.
 	Scored bool `json:"scored"`
 	// Session is the value of the session cookie, or "" if signed out.
 	Session string `json:"session,omitempty"`
-	// Form is the form that the check sends to the URL by POST. If Form is empty, the check uses
-	// GET.
+	// Form is the form that is sent to the URL by POST. If Form is empty, the page is requested by GET.
 	Form url.Values `json:"form,omitempty"`
-	// Multipart forms are sent as multipart/form-data.
+	// Multipart is true if the form is sent as multipart/form-data.
 	Multipart bool `json:"multipart,omitempty"`
-	// Heavy pages may be as large as the pages of the panel.
+	// Heavy is true if the page has the higher limits of bytes and requests (see scores.mjs).
 	Heavy bool `json:"heavy,omitempty"`
-	// Indexed is true if the page must allow search engines to index the page.
+	// Indexed is true if the page must allow search engines to index it.
 	Indexed bool `json:"indexed"`
 }
 
@@ -47,8 +46,8 @@ type page struct {
 // up, and one for people who apply.
 type fixture struct {
 	Pages []page `json:"pages"`
-	// File is the path of a verified PDF. FilePage is the page that a browser shows after a person
-	// selects this file. Changed is the path of a copy of the file with one byte changed.
+	// File is the path of a verified PDF. FilePage is the URL of the page that shows the result of
+	// looking up this file. Changed is the path of a copy of the file with one byte changed.
 	File     string `json:"file"`
 	FilePage string `json:"file_page"`
 	Changed  string `json:"changed"`
@@ -56,9 +55,9 @@ type fixture struct {
 	Credential string `json:"credential"`
 	// Sample is the path of a file that can be uploaded.
 	Sample string `json:"sample"`
-	// Reference is the reference id of the verified PDF.
+	// Reference is the reference id of the certificate in File.
 	Reference string `json:"reference"`
-	// Apply is what the checks need to apply for a certificate.
+	// Apply is the data with which the checks apply for a certificate.
 	Apply applying `json:"apply"`
 
 	dir    string
@@ -68,7 +67,7 @@ type fixture struct {
 	sample []byte
 	// waiting and done are the paths of the bulk uploads that bulks creates.
 	waiting, done string
-	// both is the path of the mailed link to two certificates of one person.
+	// both is the path of the mailed link that bundle creates.
 	both string
 }
 
@@ -146,14 +145,14 @@ func (f *fixture) add(name, address string, status int) *page {
 	return &f.Pages[len(f.Pages)-1]
 }
 
-// show adds a page for a signed-in person.
+// show adds a page with the session of a signed-in person. The page is heavy.
 func (f *fixture) show(name, address string, status int, session string) *page {
 	p := f.add(name, address, status)
 	p.Session, p.Heavy = session, true
 	return p
 }
 
-// make uploads a certificate and waits until the certificate is approved.
+// make draws and uploads a certificate, and waits until it is approved.
 func (f *fixture) make(ctx context.Context, title, name string) (*vault.Certificate, error) {
 	f.sample = vault.Sample{
 		Institution: "Northern & Western University", Title: title, Name: name, Line: "has completed the course of study.", Date: "30 June 2026", Emblem: 120,
@@ -218,7 +217,7 @@ func (f *fixture) fill(ctx context.Context) error {
 	if err := f.uploadOwned(ctx); err != nil {
 		return err
 	}
-	// The mail must arrive before the revocation, because a revoked certificate causes no mail.
+	// The mail must be sent before the revocation, because a revocation withdraws unsent mail.
 	if _, err := awaitMail(ctx, v.Data, made["revoked"].CertificateTitle); err != nil {
 		return err
 	}
@@ -245,7 +244,8 @@ func (f *fixture) fill(ctx context.Context) error {
 	if err := f.damage(ctx, filepath.Join(v.Data, "certvault.db"), made); err != nil {
 		return err
 	}
-	// A certificate stays in processing if the time-stamp authority does not respond.
+	// The vault is restarted with a time-stamp authority that does not respond, so that the next
+	// certificate stays in processing.
 	if _, err := v.Stop(); err != nil {
 		return err
 	}
@@ -303,9 +303,9 @@ func (f *fixture) fill(ctx context.Context) error {
 	return f.prolong(ctx, filepath.Join(second.Data, "certvault.db"))
 }
 
-// prolong lets the vault treat all sign-ins as recent, and the mailed links as valid, for a day.
-// The checks may take longer than the 10 minutes after a sign-in in which the vault requires no
-// confirmation. After 10 minutes, the vault would redirect from pages that show secrets.
+// prolong changes the database so that sign-ins count as recent, and mailed links are valid, for a day. The
+// checks may take more than 10 minutes. Otherwise, pages that show secrets would redirect to a confirmation
+// 10 minutes after the sign-in.
 func (f *fixture) prolong(ctx context.Context, file string) error {
 	d, err := sql.Open("sqlite", "file:"+file+"?_pragma=busy_timeout(5000)")
 	if err != nil {
@@ -344,7 +344,7 @@ func (f *fixture) public(ctx context.Context, v *vault.Vault, slug string) error
 	return nil
 }
 
-// saveFiles saves a verified PDF, and a copy with one byte changed.
+// saveFiles saves a verified PDF, a copy with one byte changed, and the last file that make created.
 func (f *fixture) saveFiles(ctx context.Context, c *vault.Certificate) error {
 	a, err := f.client.Get(ctx, vault.CertificatesPath+"/"+c.UUID+"/download")
 	if err != nil || a.Status != http.StatusOK {
@@ -357,8 +357,8 @@ func (f *fixture) saveFiles(ctx context.Context, c *vault.Certificate) error {
 	return errors.Join(os.WriteFile(f.File, a.Body, 0o600), os.WriteFile(f.Changed, changed, 0o600), os.WriteFile(f.Sample, f.sample, 0o600))
 }
 
-// damage creates states that a client cannot cause: a check that did not run, and a check that
-// failed.
+// damage changes the results of checks in the database to states that a client cannot cause: a check
+// that did not run, and a check that failed.
 func (f *fixture) damage(ctx context.Context, file string, made map[string]*vault.Certificate) error {
 	d, err := sql.Open("sqlite", "file:"+file+"?_pragma=busy_timeout(5000)")
 	if err != nil {
@@ -374,8 +374,8 @@ func (f *fixture) damage(ctx context.Context, file string, made map[string]*vaul
 	return d.Close()
 }
 
-// list adds the public pages for verification in every state, the page of an unknown address, and
-// the pages of the documentation.
+// list adds the public pages for the verification of certificates and files, the page of an unknown
+// address, and the pages that help adds.
 func (f *fixture) list(base string, made map[string]*vault.Certificate, twice [sha256.Size]byte) {
 	verify := func(name string) string { return base + "/verify/" + made[name].ReferenceID }
 	id := made["valid"].ReferenceID
@@ -404,7 +404,8 @@ func (f *fixture) list(base string, made map[string]*vault.Certificate, twice [s
 	f.help(base)
 }
 
-// help adds the pages of the documentation: guides with and without translations, and a search.
+// help adds pages of the documentation: the start page, guides with and without translations, and searches
+// with and without results.
 func (f *fixture) help(base string) {
 	for name, path := range map[string]string{"help": "/help", "help-guide": "/help/registrar/team"} {
 		p := f.add(name, base+path, http.StatusOK)

@@ -20,8 +20,7 @@ var (
 	revokeLink = regexp.MustCompile(`/invitations/[0-9a-f-]{36}/revoke`)
 )
 
-// forms adds pages that show the response to a form: responses to valid forms, and responses to
-// forms with problems.
+// forms adds pages that are responses to forms with and without problems.
 func (f *fixture) forms(v *vault.Vault, slug, session string, made map[string]*vault.Certificate) {
 	panel := "/panel/" + slug
 	for _, one := range []struct {
@@ -52,8 +51,8 @@ func (f *fixture) forms(v *vault.Vault, slug, session string, made map[string]*v
 	}
 }
 
-// member adds pages about a member of two institutions who signs in with a code. Some pages are
-// those that the owner of the first institution sees, and some are those that the member sees.
+// member adds pages about a member of two institutions who signs in with a code. Some of the pages have
+// the session of the first institution's owner, and the others have the session of the member.
 func (f *fixture) member(ctx context.Context, v *vault.Vault, slug, session string) error {
 	if _, err := v.CreateInstitution(ctx, "Southern College", "SOC"); err != nil {
 		return err
@@ -110,7 +109,7 @@ func (f *fixture) member(ctx context.Context, v *vault.Vault, slug, session stri
 	return nil
 }
 
-// secondFactor turns on the second factor of a signed-in person.
+// secondFactor turns on the second factor of the person who is signed in with a client.
 func secondFactor(ctx context.Context, c *vault.Client) error {
 	if _, err := c.PostForm(ctx, "/account/security/codes/begin", url.Values{}); err != nil {
 		return err
@@ -133,7 +132,7 @@ func secondFactor(ctx context.Context, c *vault.Client) error {
 	return err
 }
 
-// requestMail requests a mail with a link for an address.
+// requestMail requests a mail with a link. It submits email to the form at path.
 func requestMail(ctx context.Context, c *vault.Client, path, email string) error {
 	a, err := c.PostForm(ctx, path, url.Values{"email": {email}})
 	if err == nil && a.Status != http.StatusSeeOther {
@@ -142,7 +141,7 @@ func requestMail(ctx context.Context, c *vault.Client, path, email string) error
 	return err
 }
 
-// requestLink requests a mailed link and returns the link.
+// requestLink requests a mail with a link, and returns the link.
 func requestLink(ctx context.Context, v *vault.Vault, c *vault.Client, path, email string) (string, error) {
 	if err := requestMail(ctx, c, path, email); err != nil {
 		return "", err

@@ -11,8 +11,8 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// issue adds the pages that issue certificates from a published template: the form for one certificate,
-// and lists before and after their columns are confirmed.
+// issue adds the pages for issuing certificates from a published template: the form for one certificate,
+// and the steps of a list. published is the path of the template.
 func (f *fixture) issue(ctx context.Context, v *vault.Vault, c *vault.Client, published string) error {
 	var drafts [3]string
 	for i, list := range []string{

@@ -1,15 +1,15 @@
-// Command quality checks the pages of the built vault in a browser, with the tools in package.json.
-// The vault has a certificate in every state.
+// Command quality starts three vaults with test data (see fixture), and checks their pages in a browser
+// with the tools in package.json.
 //
-//	go run ./test/quality pages         accessibility and markup, on every page and state
-//	go run ./test/quality pages-quick   the same, with fewer variants
-//	go run ./test/quality behaviour     actions on the pages: files, camera, keyboard
-//	go run ./test/quality scores        Lighthouse scores, medians of three runs, and bytes and requests of pages
-//	go run ./test/quality screenshots   every page and state, to test/screenshots
+//	go run ./test/quality pages         accessibility and markup of all pages
+//	go run ./test/quality pages-quick   the same in fewer languages, colour schemes and widths
+//	go run ./test/quality behaviour     actions on the pages, such as uploads and the use of the keyboard
+//	go run ./test/quality scores        Lighthouse scores (medians of three runs), bytes and requests of pages
+//	go run ./test/quality screenshots   screenshots of all pages, to test/screenshots
 //	go run ./test/quality pictures      the pictures of the README and of the help, to docs
-//	go run ./test/quality serve         only the vault, until it is interrupted
+//	go run ./test/quality serve         no check; prints the list of pages and waits for SIGINT or SIGTERM
 //
-// Several checks run one after the other on the same vault.
+// Several checks can be named. They run one after the other with the same vaults.
 package main
 
 import (
@@ -62,7 +62,7 @@ func run(ctx context.Context, args []string) (err error) {
 	if err := os.WriteFile(file, plan, 0o600); err != nil {
 		return fmt.Errorf("writing the list of pages: %w", err)
 	}
-	// The remaining checks run even after a failure.
+	// After a check has failed, the remaining checks still run.
 	for _, what := range args {
 		fmt.Println("quality:", what)
 		if e := runCheck(ctx, root, what, file); e != nil {

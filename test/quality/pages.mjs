@@ -19,12 +19,12 @@ for (const lang of ["en", "ar"]) {
 // Two variants that differ in every property.
 const opposite = [variants[0], variants.at(-1)];
 
-// The number of variants that run at the same time.
+// The number of variants that are checked at the same time.
 const lanes = availableParallelism();
 
-// checkPages returns the faults of the pages. axe checks every variant; html-validate and vnu check
-// both writing directions. If quick is set, it checks the pages of signed-in people in one of two
-// opposite variants, in turn, and all other pages in both.
+// checkPages returns the faults of the pages. axe checks each variant of a page; html-validate and vnu
+// check the markup in each language. If quick is true, only the opposite variants are checked: both of
+// them for a page without a session, and one of them, in turn, for a page with a session.
 export async function checkPages(browser, plan, { quick }) {
   const faults = [];
   const markup = new Map();
@@ -44,7 +44,7 @@ export async function checkPages(browser, plan, { quick }) {
       if (response.status() !== one.status) faults.push(`${name}: status is ${response.status()}, want ${one.status}`);
       const location = response.headers().location;
       if (location) {
-        // A redirect has no body, and the browser shows another page.
+        // The other checks would examine the target of the redirect.
         faults.push(`${name}: redirected to ${location}`);
         messages.length = 0;
         hosts.clear();
@@ -52,9 +52,10 @@ export async function checkPages(browser, plan, { quick }) {
       }
       if (!markup.has(`${one.name}-${lang}`)) markup.set(`${one.name}-${lang}`, await response.text());
       for (const details of await page.locator("details").all()) await details.evaluate((d) => { d.open = true; });
-      // No script runs in a sandboxed frame, so axe would wait for it forever.
+      // axe waits forever for its script in a sandboxed frame, because no script runs there.
       await page.evaluate(() => document.querySelectorAll("iframe[sandbox]").forEach((frame) => frame.remove()));
-      // Without frames, one run in the page is enough. The other mode opens a second page for each result.
+      // The legacy mode is enough for a page without frames. The default mode opens a second page for each
+      // result.
       const axe = await new AxeBuilder({ page }).withTags(rules).setLegacyMode().analyze();
       for (const v of axe.violations) faults.push(`${name}: axe ${v.id}: ${v.nodes.map((n) => n.target.join(" ")).join(", ")}`);
       const wider = await overflow(page);
@@ -75,11 +76,11 @@ export async function checkPages(browser, plan, { quick }) {
   return faults;
 }
 
-// overflow returns by how many pixels a page is wider than the window.
+// overflow returns the number of pixels by which a page is wider than the window.
 const overflow = (page) => page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
 
-// checkFrames checks that the frames of the public pages and of the panel are not wider than a phone in
-// the other languages, whose words may be longer.
+// checkFrames checks that a public page, a page of an account and a page of the panel are not wider than the
+// window of a phone. It uses the languages that are not in variants, whose words may be longer.
 async function checkFrames(browser, plan) {
   const faults = [];
   const { context, page } = await newPage(browser, { viewport: { width: 320, height: 800 } });
@@ -99,7 +100,7 @@ async function validate(markup) {
   const html = new HtmlValidate(new StaticConfigLoader({
     extends: ["html-validate:standard"],
     rules: {
-      // The pages follow another style than these rules.
+      // The style of the pages differs from these rules.
       "void-style": "off",
       "long-title": "off",
       "doctype-style": "off",
@@ -119,8 +120,7 @@ async function validate(markup) {
   for (const [name, text] of markup) await writeFile(join(folder, `${name}.html`), text);
   const run = spawnSync("java", ["-jar", vnu, "--format", "json", "--skip-non-html", folder], { maxBuffer: 1 << 26 });
   for (const m of JSON.parse(run.stderr.toString() || '{"messages": []}').messages) {
-    // vnu detects the language of a text. The result is wrong if a page contains
-    // mostly names and digits.
+    // vnu guesses the language of a page. The guess may be wrong if a page contains mostly names and digits.
     if (m.type === "info" && /This document appears to be written in/.test(m.message)) continue;
     faults.push(`${m.url?.split("/").pop()}: vnu, line ${m.lastLine}: ${m.message}`);
   }

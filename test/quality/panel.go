@@ -7,8 +7,8 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// panelPages adds the pages of the panel that show certificates or settings, as the owner of the
-// institution sees them.
+// panelPages adds the pages of the panel that show certificates, settings, numbers or mail, with the
+// session of the institution's owner.
 func (f *fixture) panelPages(ctx context.Context, v *vault.Vault, slug string, made map[string]*vault.Certificate) error {
 	session, err := v.SignIn(ctx, "owner@nwu.example", vault.OwnerPassword)
 	if err != nil {
@@ -41,8 +41,7 @@ func (f *fixture) panelPages(ctx context.Context, v *vault.Vault, slug string, m
 	} {
 		f.show(p.name, p.address, p.status, session)
 	}
-	// These requests are verifications, which the page of verifications shows. The vault stores them within
-	// a minute.
+	// The pages of verifications show these requests within a minute.
 	for _, c := range made {
 		if _, err := f.client.Get(ctx, "/verify/"+c.ReferenceID); err != nil {
 			return err

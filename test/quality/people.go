@@ -52,8 +52,8 @@ func (f *fixture) people(ctx context.Context, v *vault.Vault) error {
 	return f.access(ctx, v, client)
 }
 
-// furtherAddress adds an address to the account of a client, and requests a link for another one.
-// It adds the page of this link.
+// furtherAddress adds a further address to the account of a client. It requests a link for a second
+// further address, and adds the page of this link.
 func (f *fixture) furtherAddress(ctx context.Context, v *vault.Vault, client *vault.Client) error {
 	for _, address := range []string{"olga@work.example", "olga@home.example"} {
 		a, err := client.PostForm(ctx, "/account/security/addresses", url.Values{"further": {address}})
@@ -75,7 +75,7 @@ func (f *fixture) furtherAddress(ctx context.Context, v *vault.Vault, client *va
 	return nil
 }
 
-// signUpLink requests a link to sign up and returns the link.
+// signUpLink requests a link to sign up, and returns the link in the mail.
 func (f *fixture) signUpLink(ctx context.Context, v *vault.Vault) (string, error) {
 	client, err := v.Client("")
 	if err != nil {
@@ -101,7 +101,7 @@ func awaitLink(ctx context.Context, v *vault.Vault, email, path string) (string,
 			if err != nil {
 				return "", fmt.Errorf("reading a mail: %w", err)
 			}
-			// In quoted-printable, a line that ends with = continues (RFC 2045, 6.7).
+			// The encoding quoted-printable breaks long lines with = (RFC 2045, 6.7).
 			whole := strings.ReplaceAll(string(text), "=\r\n", "")
 			if _, after, ok := strings.Cut(whole, v.URL+path); ok && strings.Contains(whole, "<"+email+">") {
 				return v.URL + path + strings.Fields(after)[0], nil

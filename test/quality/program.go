@@ -9,8 +9,7 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// programs adds the pages of the panel about API tokens and webhooks, with a failing endpoint and
-// the log of a delivery.
+// programs adds the pages of the panel about API tokens, webhooks and deliveries.
 func (f *fixture) programs(ctx context.Context, v *vault.Vault, slug string) error {
 	session, err := v.SignIn(ctx, "owner@nwu.example", vault.OwnerPassword)
 	if err != nil {
@@ -29,7 +28,7 @@ func (f *fixture) programs(ctx context.Context, v *vault.Vault, slug string) err
 	var tried struct {
 		ID int64 `json:"id"`
 	}
-	// The address is not reachable, so the test of the endpoint fails.
+	// The URL is not reachable, so the result is a failed delivery.
 	if _, err := v.Hook(ctx, slug, &tried, "test", hook.ID); err != nil || tried.ID == 0 {
 		return fmt.Errorf("testing an endpoint: %+v: %w", tried, err)
 	}

@@ -76,7 +76,7 @@ func (f *fixture) accountPages(ctx context.Context, v *vault.Vault) error {
 	if err != nil {
 		return err
 	}
-	// The use of a mailed link verifies the address and claims the certificates of the address.
+	// A person who signs in with a mailed link verifies the address, and claims its certificates.
 	client, err := v.Client("")
 	if err != nil {
 		return err
@@ -99,8 +99,8 @@ func (f *fixture) accountPages(ctx context.Context, v *vault.Vault) error {
 // certificateLink matches the path of a certificate in an account.
 var certificateLink = regexp.MustCompile(`/account/certificates/([0-9a-f-]{36})`)
 
-// portfolio creates a portfolio with all certificates of the account, and adds the page of one of them,
-// the form with problems and with entries, and the public page.
+// portfolio creates a portfolio with the certificates of an account. It adds the pages of one certificate,
+// and the pages of the portfolio.
 func (f *fixture) portfolio(ctx context.Context, v *vault.Vault, session string) error {
 	const path, slug = "/account/portfolio", "olga-owner"
 	client, err := v.Client("")
@@ -132,8 +132,8 @@ func (f *fixture) portfolio(ctx context.Context, v *vault.Vault, session string)
 	return nil
 }
 
-// share creates an unlisted share link, and a public share link that search engines may list, and
-// adds the pages of both links.
+// share creates an unlisted share link and a public share link, and adds their pages. page is the URL of a
+// certificate below a mailed link.
 func (f *fixture) share(ctx context.Context, base, page string) error {
 	for _, one := range []struct{ name, listed string }{{"share", "unlisted"}, {"share-public", "public"}} {
 		a, err := f.client.PostForm(ctx, strings.TrimPrefix(page, base)+"/shares", url.Values{"label": {"Application"}, "listed": {one.listed}})
@@ -173,7 +173,7 @@ func awaitMail(ctx context.Context, data, title string) (string, error) {
 	}
 }
 
-// mailText returns the first part of a message, which is the plain text.
+// mailText returns the first part of the mail in a file, which is the plain text.
 func mailText(file string) (text string, err error) {
 	content, err := os.Open(file)
 	if err != nil {

@@ -2,10 +2,10 @@ import * as chromeLauncher from "chrome-launcher";
 import lighthouse from "lighthouse";
 import { chromiumPath, flags } from "./browser.mjs";
 
-// The minimum scores of a page, and its maximum weight: bytes as sent, and requests.
+// The minimum scores of a page, and its maximum weight: the bytes that are transferred, and the requests.
 const minScores = { performance: 0.99, accessibility: 1, "best-practices": 1, seo: 1 };
 const maxWeight = { bytes: 15 * 1024, requests: 5 };
-// The limits of pages that are not public.
+// The maximum weight of a heavy page (see page in fixture.go).
 const maxHeavyWeight = { bytes: 60 * 1024, requests: 10 };
 
 export async function checkScores(plan, { runs, categories }) {
@@ -14,7 +14,7 @@ export async function checkScores(plan, { runs, categories }) {
   for (const page of plan.pages.filter((p) => p.scored)) {
     const results = [];
     for (let i = 0; i < runs; i++) {
-      // Pages that show a certificate exclude search engines on purpose.
+      // The pages that are not indexed exclude search engines on purpose.
       const skipAudits = page.indexed ? [] : ["is-crawlable"];
       const extraHeaders = page.session ? { Cookie: `__Host-session=${page.session}` } : undefined;
       const { lhr } = await lighthouse(page.url, { port: chrome.port, onlyCategories: categories, skipAudits, extraHeaders, logLevel: "error", output: "json" });
@@ -31,8 +31,8 @@ export async function checkScores(plan, { runs, categories }) {
     }
     const requests = results[0].audits["network-requests"]?.details?.items ?? [];
     if (requests.length) {
-      // The logo and the certificates of an institution do not count. A data URL in a style
-      // causes no request.
+      // The logos of institutions and the pictures of certificates do not count. A data URL causes no
+      // request.
       const counted = requests.filter((r) => !r.url.startsWith("data:") && !/\/logos\/|\/image\.png$/.test(new URL(r.url).pathname));
       const bytes = counted.reduce((sum, r) => sum + r.transferSize, 0);
       line.push(`${(bytes / 1024).toFixed(1)} KB in ${counted.length} requests`);

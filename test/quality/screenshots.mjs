@@ -19,7 +19,7 @@ export async function takeScreenshots(browser, plan, folder) {
     }
     await context.close();
   }
-  // The most visited pages in the other languages, and in print.
+  // The most visited pages, in the languages that are not in variants.
   const { context, page } = await newPage(browser, { viewport: { width: 900, height: 900 } });
   for (const one of plan.pages.filter((p) => ["lookup", "valid"].includes(p.name))) {
     for (const lang of ["es", "fr", "de", "pt", "hi", "zh"]) {
@@ -27,6 +27,7 @@ export async function takeScreenshots(browser, plan, folder) {
       await page.screenshot({ path: fileURLToPath(new URL(`${one.name}-${lang}.png`, folder)), fullPage: true });
     }
   }
+  // Two certificates in print, and their pictures for link previews.
   for (const one of plan.pages.filter((p) => ["valid", "revoked"].includes(p.name))) {
     await page.goto(one.url, { waitUntil: "load" });
     await page.pdf({ path: fileURLToPath(new URL(`${one.name}-print.pdf`, folder)), format: "A4" });
@@ -38,16 +39,16 @@ export async function takeScreenshots(browser, plan, folder) {
   await context.close();
 }
 
-// The pictures in the README. Each shows the top of a page.
+// The pictures for the README. Each shows the top of a page.
 const pictures = [
   { page: "certificates", file: "panel.png" },
   { page: "valid", file: "verification.png" },
 ];
 
-// maxPictures is the size in bytes of all pictures together.
+// The maximum total size in bytes of the pictures for the README.
 const maxPictures = 300_000;
 
-// The pictures in the help. They are JPEG, because the binary embeds them.
+// The pictures for the help. They are JPEG files, which are small, because the binary embeds them.
 const helpPictures = [
   { page: "upload-details", file: "upload.jpg" },
   { page: "bulk-rows", file: "bulk.jpg" },
@@ -55,6 +56,7 @@ const helpPictures = [
   { page: "mail-link", file: "recipient.jpg" },
   { page: "valid", file: "verify.jpg" },
 ];
+// The maximum total size in bytes of the pictures for the help.
 const maxHelpPictures = 600_000;
 
 export async function takePictures(browser, plan, folder, helpFolder) {
@@ -64,7 +66,7 @@ export async function takePictures(browser, plan, folder, helpFolder) {
   ];
 }
 
-// take takes pictures of pages in English, and returns a fault if all of them together are too large.
+// take takes pictures of pages in English, and returns a fault if their total size exceeds limit.
 async function take(browser, plan, folder, list, viewport, format, limit) {
   await mkdir(folder, { recursive: true });
   const { context, page } = await newPage(browser, { viewport, colorScheme: "light" });
@@ -72,9 +74,9 @@ async function take(browser, plan, folder, list, viewport, format, limit) {
   for (const { page: name, file } of list) {
     const one = plan.pages.find((p) => p.name === name);
     await visit(page, one, inLanguage(one.url, "en"));
-    // The vault of the pictures has no public address and no mail server.
+    // The banners say that the vault is a test vault or has no mail server.
     await page.evaluate(() => document.querySelectorAll(".test-vault, .test-note, .no-mail").forEach((banner) => banner.remove()));
-    // Scripts of the panel draw previews.
+    // Scripts of the panel draw previews after the page has loaded.
     await page.waitForLoadState("networkidle");
     await page.evaluate(loadImages);
     const picture = await page.screenshot({ path: fileURLToPath(new URL(file, folder)), ...format });
@@ -84,7 +86,8 @@ async function take(browser, plan, folder, list, viewport, format, limit) {
   return size > limit ? [`the pictures have ${size} bytes, more than ${limit}`] : [];
 }
 
-// loadImages loads images that are below the visible part of the page. It runs in the browser.
+// loadImages waits until all images are loaded, also those below the visible part of the page. It runs in
+// the browser.
 function loadImages() {
   return Promise.all([...document.images].map((image) => {
     image.loading = "eager";

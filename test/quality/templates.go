@@ -13,8 +13,8 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// templates adds the pages for templates: of one that is published, of one with problems, and of an
-// archived one. session is the session of the institution's owner.
+// templates adds the pages about templates, and the pages that achievements, approvals, issue and
+// applications add. session is the session of the institution's owner.
 func (f *fixture) templates(ctx context.Context, v *vault.Vault, slug, session string) error {
 	c, err := v.Client("")
 	if err != nil {
@@ -33,7 +33,7 @@ func (f *fixture) templates(ctx context.Context, v *vault.Vault, slug, session s
 	if err != nil {
 		return err
 	}
-	// A layout without a QR code, with a text that has no room.
+	// This layout has two problems: there is no QR code, and the box is too small for the name.
 	layout := `{"revision": 1, "name": "Attendance", "layout": {"fields": [{"id": "f1", "kind": "name", "page": 1, "box": [100, 200, 20, 30],
 		"text": "{name}", "font": {"family": "Inter"}, "size": 30, "min_size": 24}]}}`
 	a, err := c.PostJSON(ctx, draft+"/design", layout)

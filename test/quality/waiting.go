@@ -12,7 +12,8 @@ import (
 
 var planLink = regexp.MustCompile(`/mail/[0-9a-f-]{36}`)
 
-// waitingMail adds the pages about mail that waits for a chosen time.
+// waitingMail adds the pages about mail that waits for a chosen time. at is the URL of the institution in
+// the panel.
 func (f *fixture) waitingMail(ctx context.Context, v *vault.Vault, at, session string) error {
 	c, err := v.Client("")
 	if err != nil {

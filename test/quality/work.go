@@ -13,8 +13,8 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// work adds the pages of the panel about certificates, uploads, bulk uploads and tasks, as the
-// owner sees these pages.
+// work adds the pages of the panel about certificates, uploads, bulk uploads and tasks. session is the
+// session of the institution's owner.
 func (f *fixture) work(ctx context.Context, v *vault.Vault, slug, session string, made map[string]*vault.Certificate) error {
 	c, err := v.Client("")
 	if err != nil {
@@ -102,8 +102,8 @@ func (f *fixture) bulks(ctx context.Context, v *vault.Vault, slug string) error 
 	return awaitPage(ctx, c, f.done+"/progress", func(a *vault.Response) bool { return !bytes.Contains(a.Body, []byte("data-progress")) })
 }
 
-// revokeTwo starts a task that revokes a certificate in processing and skips a revoked one,
-// waits until the task is finished, and returns the path of the task's page.
+// revokeTwo starts a task that revokes a new certificate and skips a revoked certificate. It waits until
+// the task is finished, and returns the path of the task's page.
 func (f *fixture) revokeTwo(ctx context.Context, c *vault.Client, panel, revoked string) (string, error) {
 	made, err := f.upload(ctx, "Certificate of Attendance", "Noor Diaz", f.sample, false)
 	if err != nil {
@@ -120,7 +120,7 @@ func (f *fixture) revokeTwo(ctx context.Context, c *vault.Client, panel, revoked
 // workTime is the maximum wait for the vault's background work.
 const workTime = time.Minute
 
-// awaitPage requests a page until a condition is true. It returns an error after workTime.
+// awaitPage requests a page until done returns true. It returns an error after workTime.
 func awaitPage(ctx context.Context, c *vault.Client, path string, done func(*vault.Response) bool) error {
 	ctx, cancel := context.WithTimeout(ctx, workTime)
 	defer cancel()

@@ -1,6 +1,6 @@
-// Checks deliveries with the libraries that receivers use. Each line of standard input
-// is a JSON object {library, secret, headers, body}, with the body in base64. For each
-// line it prints "good", or "bad: " and the reason.
+// verify.mjs checks the signatures of deliveries with the libraries that receivers use. Each line of
+// standard input is a JSON object {library, secret, headers, body}, with the body in base64. For each line
+// it prints "good", or "bad: " and the reason.
 import { createInterface } from 'node:readline';
 import { Webhook as Standard } from 'standardwebhooks';
 import { Webhook as Svix } from 'svix';

@@ -2,7 +2,8 @@ package scale
 
 import "math/rand/v2"
 
-// script is a writing system for names, with its share of all people in percent.
+// script is a writing system with names. share is its percentage of all people. join is the text between the
+// parts of a name; if it is empty, the family name is first.
 type script struct {
 	share  int
 	join   string

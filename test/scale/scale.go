@@ -1,6 +1,6 @@
-// Package scale fills a vault's database with very many certificates as fast as possible, so that
-// lists can be measured at the size that a large institution reaches after years. The records are
-// like those of uploads, but without files.
+// Package scale fills the database of a vault with very many certificates. Lists can then be measured at the
+// size that they have in a large institution after years. The records are like those of uploads, but there
+// are no files.
 package scale
 
 import (
@@ -25,21 +25,20 @@ import (
 )
 
 const (
-	// years is the period in years in which the certificates were created.
+	// years is the number of years before now in which the certificates were created.
 	years = 6
-	// chunk is the number of rows stored in one transaction.
+	// chunk is the maximum number of rows stored in one transaction.
 	chunk = 50_000
-	// batchSize is the number of consecutive certificates that are in the same batch or in no
+	// batchSize is the number of consecutive certificates that are in the same batch, except those in no
 	// batch. single is the percentage of certificates in no batch.
 	batchSize = 2500
 	single    = 30
-	// validYears is the number of years after which every second certificate expires.
+	// validYears is the number of years from the creation of every second certificate to its expiry.
 	validYears = 3
 )
 
-// Fill stores certificates of an institution, spread evenly over the last years. The same count and
-// seed create the same random values; the times and the values derived from them depend on the
-// current time.
+// Fill stores certificates of an institution. Their times of creation are spread evenly over the last
+// six years. The random values depend only on Count, Seed and the current time.
 type Fill struct {
 	InstitutionID int64
 	Count         int
@@ -47,7 +46,7 @@ type Fill struct {
 	// Yearly makes the certificates expire within a year from now, about the same number on each day, in the
 	// order of their creation. Otherwise every second certificate expires validYears after its creation.
 	Yearly bool
-	// Progress is called after each transaction, unless Progress is nil.
+	// Progress, if not nil, is called after each transaction with the number of stored certificates.
 	Progress func(done int)
 }
 
@@ -60,8 +59,8 @@ var columns = []string{
 	"expires_on",
 }
 
-// Run stores the certificates of an existing institution. Its statements and transactions may take longer
-// than those of a vault.
+// Run stores the certificates of an existing institution. Its statements and transactions have no time
+// limit.
 func (f Fill) Run(ctx context.Context, d *db.DB) error {
 	ctx = db.Unlimited(ctx)
 	var prefix string
@@ -94,9 +93,9 @@ func (f Fill) Run(ctx context.Context, d *db.DB) error {
 	return nil
 }
 
-// Into opens the database in a data folder, or the database of a URL, migrates the schema, and
-// stores the certificates of the institution with a slug. If there is no such institution, Into
-// creates an institution. Finally it updates the search index.
+// Into opens the database in a data folder, or the database with a URL if database is not empty. It migrates
+// the schema, stores certificates of the institution with a slug, and updates the search index. If there is
+// no institution with the slug, Into creates it.
 func (f Fill) Into(ctx context.Context, data, database, slug string) (err error) {
 	ctx = db.Unlimited(ctx)
 	d, err := db.Open(ctx, data, database)
@@ -131,8 +130,8 @@ func institution(ctx context.Context, d *db.DB, slug string) (id int64, err erro
 	return id, nil
 }
 
-// farJob creates a job that is due in 2099. The certificates refer to this job, so that a server
-// does not process the certificates with the status processing.
+// farJob creates a job that is due in 2099. The certificates refer to this job, so that a server does not
+// process those with the status processing.
 func farJob(ctx context.Context, d *db.DB) (id int64, err error) {
 	err = d.Tx(ctx, func(tx *db.Tx) error {
 		return tx.QueryRowContext(ctx, `
@@ -160,8 +159,8 @@ func store(ctx context.Context, d *db.DB, rows [][]any) error {
 		}
 		defer func() { err = errors.Join(err, insert.Close()) }()
 		if d.Dialect == db.SQLite && len(rows) > 1 {
-			// Names and addresses are not sorted. If their indexes do not fit into the cache, each row
-			// reads and writes many pages.
+			// The rows are not in the order of the indexes of names and addresses. If these indexes do not
+			// fit into the cache, each row reads and writes many pages.
 			if _, err := tx.ExecContext(ctx, `PRAGMA cache_size = -1500000`); err != nil {
 				return err
 			}
@@ -175,8 +174,8 @@ func store(ctx context.Context, d *db.DB, rows [][]any) error {
 	})
 }
 
-// copyRows stores rows on PostgreSQL. It disables statement_timeout for its transaction, because the
-// caller may have opened the database with this limit (see db.Unlimited).
+// copyRows stores rows on PostgreSQL. It disables statement_timeout, because the caller may have opened
+// the database without db.Unlimited.
 func copyRows(ctx context.Context, d *db.DB, rows [][]any) error {
 	return pgx.BeginFunc(ctx, d.Pool(), func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, `SET LOCAL statement_timeout = 0`); err != nil {
@@ -269,7 +268,7 @@ func (m *maker) row(i int) ([]any, error) {
 	}, nil
 }
 
-// id returns a UUID from the maker's own random source, so that runs are reproducible.
+// id returns a UUID from the random source of the maker, so that it depends on the seed.
 func (m *maker) id() (u uuid.UUID) {
 	binary.BigEndian.PutUint64(u[:8], m.random.Uint64())
 	binary.BigEndian.PutUint64(u[8:], m.random.Uint64())
@@ -290,9 +289,9 @@ func statusOf(n int) cert.Status {
 	}
 }
 
-// address returns an e-mail address with the ASCII letters of a name and a number. If the name has few
-// such letters, the address begins with s, as for students. If again is set, the number may be that
-// of an earlier certificate, as for a person with several certificates.
+// address returns an e-mail address that begins with the ASCII letters of a name, followed by a number. If
+// the name has few ASCII letters, the address begins with the letter s. If again is true, the number may be
+// that of an earlier certificate, so that some addresses have several certificates.
 func address(r *rand.Rand, name string, first, i int, again bool) string {
 	domain := pick(r, []string{"northwind.example", "students.northwind.example", "mail.example", "例え.jp", "post.example.org"})
 	who := first + i

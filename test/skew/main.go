@@ -1,12 +1,11 @@
-// Command skew builds a binary of the vault whose clock tests can change while it runs: SIGUSR1 moves the
-// clock 20 s ahead, and SIGUSR2 moves it 20 s back. The binary has the same code as the released one, with
-// another function time.Now. Go programs read the clock without the C library, so libfaketime does not
-// affect them, and Linux has no namespace for this clock.
+// Command skew builds a binary of the vault whose wall clock tests can change while it runs: SIGUSR1 moves
+// the clock 20 s ahead, and SIGUSR2 moves it 20 s back. Only time.Now and the handler of these signals
+// differ from a released binary. libfaketime does not affect Go programs, because they read the clock
+// without the C library, and Linux has no namespace for the wall clock.
 //
 //	go run ./test/skew FILE [FLAGS OF go build]
 //
-// As with a wrong clock of a host, the monotonic clock is right. The times of files, which the kernel sets,
-// do not change.
+// The signals change neither the monotonic clock nor the times of files, which the kernel sets.
 package main
 
 import (
@@ -23,7 +22,7 @@ import (
 // command is the package of the binary.
 const command = "cmd/certvault"
 
-// signals is added to the package of the binary.
+// signals is the source of a file that is added to the package of the binary.
 const signals = `package main
 
 import (
@@ -102,7 +101,8 @@ func run(args []string) (err error) {
 	return nil
 }
 
-// skewed adds a variable to the source of package time, and lets Now add it to the wall clock.
+// skewed adds the variable Skew to the source of package time, and changes Now to add Skew to the wall
+// clock.
 func skewed(source string) (string, error) {
 	for _, change := range []struct{ old, replacement string }{
 		{"func Now() Time {\n\tsec, nsec, mono := runtimeNow()\n", "func Now() Time {\n\tsec, nsec, mono := runtimeNow()\n\tsec += Skew.Load()\n"},

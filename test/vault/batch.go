@@ -11,14 +11,14 @@ import (
 	"time"
 )
 
-// These are the routes of bulk uploads.
+// The paths of bulk uploads and batches.
 const (
 	UploadFilePath = CertificatesPath + "/upload-file"
 	BulkPath       = CertificatesPath + "/bulk"
 	BatchesPath    = "/business/batches"
 )
 
-// Entry is an entry of a bulk upload.
+// Entry is an entry of a batch in a request.
 type Entry struct {
 	Index                          int
 	Title, FullName, Email, FileID string
@@ -115,7 +115,7 @@ func (a *Response) Batch() (*Batch, error) {
 	return body.Data, nil
 }
 
-// Batch returns a batch with a page of its entries.
+// Batch returns a batch with one page of its entries. The first page is 1.
 func (c *Client) Batch(ctx context.Context, id string, page, perPage int) (*Batch, error) {
 	a, err := c.Get(ctx, fmt.Sprintf("%s/%s?page=%d&per_page=%d", BatchesPath, id, page, perPage))
 	if err != nil {
@@ -127,7 +127,8 @@ func (c *Client) Batch(ctx context.Context, id string, page, perPage int) (*Batc
 	return a.Batch()
 }
 
-// AwaitBatch waits until a batch is finished, a request fails, or ctx is done.
+// AwaitBatch waits until a batch is finished, a request fails, or ctx is done. It returns the batch with at
+// most one entry.
 func (c *Client) AwaitBatch(ctx context.Context, id string) (*Batch, error) {
 	tick := time.NewTicker(pollTime)
 	defer tick.Stop()

@@ -17,7 +17,7 @@ const CertificatesPath = "/business/certificate-vault"
 // requestTime is the time limit of a request.
 const requestTime = 2 * time.Minute
 
-// Certificate is a vault certificate in a response.
+// Certificate is a certificate in a response.
 type Certificate struct {
 	ID               int64     `json:"id"`
 	UUID             string    `json:"uuid"`
@@ -48,7 +48,7 @@ type Certificate struct {
 	RevocationReason *string   `json:"revocation_reason"`
 }
 
-// Label is a value with a label for people.
+// Label is a value with texts for people.
 type Label struct {
 	Value       string `json:"value"`
 	Label       string `json:"label"`
@@ -143,7 +143,7 @@ func newClient(url, token string, transport http.RoundTripper) *Client {
 	}}
 }
 
-// Request returns a request with the client's token and session, if they are set; target is a path
+// Request returns a request with the client's token and session, if they are set. target is a path
 // or a URL.
 func (c *Client) Request(ctx context.Context, method, target string, body io.Reader) (*http.Request, error) {
 	if strings.HasPrefix(target, "/") {
@@ -182,7 +182,7 @@ func (c *Client) Get(ctx context.Context, target string) (*Response, error) {
 	return c.do(ctx, http.MethodGet, target, "", nil)
 }
 
-// PostJSON posts a JSON body; "" means no body.
+// PostJSON sends a JSON body by POST. If body is "", the request has no body.
 func (c *Client) PostJSON(ctx context.Context, target, body string) (*Response, error) {
 	contentType := ""
 	if body != "" {
@@ -191,7 +191,7 @@ func (c *Client) PostJSON(ctx context.Context, target, body string) (*Response, 
 	return c.do(ctx, http.MethodPost, target, contentType, strings.NewReader(body))
 }
 
-// Upload uploads a certificate and returns the response with any status.
+// Upload uploads a certificate. A response with an error status is not an error.
 func (c *Client) Upload(ctx context.Context, f *Form) (*Response, error) {
 	contentType, body, err := f.Encode()
 	if err != nil {
@@ -200,7 +200,8 @@ func (c *Client) Upload(ctx context.Context, f *Form) (*Response, error) {
 	return c.do(ctx, http.MethodPost, CertificatesPath, contentType, body)
 }
 
-// Replace uploads a certificate in the place of another one, and returns the response with any status.
+// Replace uploads a certificate that replaces the certificate with a UUID. A response with an error status
+// is not an error.
 func (c *Client) Replace(ctx context.Context, uuid string, f *Form) (*Response, error) {
 	contentType, body, err := f.Encode()
 	if err != nil {
@@ -250,7 +251,7 @@ func (c *Client) Await(ctx context.Context, uuid string) (*Certificate, error) {
 	}
 }
 
-// Verification is the public information about a certificate.
+// Verification is the public record of a certificate in a response.
 type Verification struct {
 	ReferenceID      string  `json:"reference_id"`
 	Status           string  `json:"status"`
@@ -264,7 +265,7 @@ type Verification struct {
 	Checks           []Check `json:"checks"`
 }
 
-// Check is one check of a verification.
+// Check is one check in the public record of a certificate.
 type Check struct {
 	Name      string  `json:"name"`
 	Result    string  `json:"result"`

@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// Permissions are all permissions of a token for vault certificates.
+// Permissions are all permissions whose names begin with certificate-vault.
 var Permissions = []string{
 	"certificate-vault:list", "certificate-vault:view", "certificate-vault:create", "certificate-vault:download",
 	"certificate-vault:update", "certificate-vault:revoke",
@@ -24,8 +24,9 @@ type Result struct {
 	Code           int
 }
 
-// command returns a command that runs the binary on the storage of o, without the caller's
-// environment variables that could configure the binary. tracer may be nil, see Options.
+// command returns a command that runs the binary with the data folder and the database of o. The command
+// does not get the caller's environment variables that configure the binary. tracer may be nil (see
+// Options.Tracer).
 func command(ctx context.Context, o Options, tracer []string, args ...string) (*exec.Cmd, error) {
 	binary := o.Binary
 	if binary == "" {
@@ -60,7 +61,8 @@ func CanTrace(ctx context.Context) error {
 	return nil
 }
 
-// Run runs a command of the binary on the storage of o. An exit code other than 0 is not an error.
+// Run runs a command of the binary with the data folder and the database of o. An exit code other than 0 is
+// not an error.
 func Run(ctx context.Context, o Options, stdin string, args ...string) (Result, error) {
 	cmd, err := command(ctx, o, nil, args...)
 	if err != nil {
@@ -90,7 +92,7 @@ func runJSON(ctx context.Context, o Options, into any, stdin string, args ...str
 	return nil
 }
 
-// Institution is the output of institution create.
+// Institution is the output of the command institution create.
 type Institution struct {
 	ID     int64  `json:"id"`
 	UUID   string `json:"uuid"`
@@ -122,7 +124,7 @@ func (v *Vault) CreateToken(ctx context.Context, slug, expires string, permissio
 	return made.Token, err
 }
 
-// Webhook is the output of webhook create.
+// Webhook is the output of the command webhook create.
 type Webhook struct {
 	ID     string `json:"id"`
 	Secret string `json:"secret"`

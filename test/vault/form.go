@@ -15,7 +15,7 @@ type Field struct{ Name, Value string }
 type Form struct {
 	// Fields are the text fields, in the order in which they are sent before the file.
 	Fields []Field
-	// FileField is the name of the field with the file; empty means that there is no file.
+	// FileField is the name of the field with the file. If it is empty, there is no file.
 	FileField string
 	FileName  string
 	File      []byte
@@ -86,7 +86,7 @@ func (f *Form) Encode() (contentType string, body *Body, err error) {
 	return w.FormDataContentType(), NewBody(all[:before], file, all[before:]), nil
 }
 
-// Body is a request body in pieces.
+// Body is the body of a request.
 type Body struct {
 	io.Reader
 
@@ -94,7 +94,7 @@ type Body struct {
 	Size int64
 }
 
-// NewBody returns a body that consists of pieces.
+// NewBody returns a body that consists of pieces. It does not copy the pieces.
 func NewBody(pieces ...[]byte) *Body {
 	b := &Body{}
 	readers := make([]io.Reader, len(pieces))

@@ -21,10 +21,10 @@ type Sample struct {
 	// Width and Height are the size of the page in points. If Width is 0, the size is A4,
 	// landscape.
 	Width, Height float64
-	// Emblem is the side length in pixels of a picture on the page; 0 means no picture. The picture has
-	// three bytes per pixel, which cannot be compressed much.
+	// Emblem is the side length in pixels of a picture on the page. If it is 0, there is no picture. The
+	// picture has three bytes per pixel and cannot be compressed much.
 	Emblem int
-	// Attachment is the size in bytes of a stream outside of pages.
+	// Attachment is the size in bytes of a stream that the page does not use.
 	Attachment int
 
 	// comment is the length in bytes of a comment in the trailer.
@@ -39,14 +39,15 @@ var widths = [...]int{
 	333, 444, 500, 444, 500, 444, 333, 500, 500, 278, 278, 500, 278, 778, 500, 500, 500, 500, 333, 389, 278, 500, 500, 722, 500, 500, 444, 480, 200, 480, 541,
 }
 
-// page writes a content stream (ISO 32000-2, 7.8.2).
+// page is a content stream (ISO 32000-2, 7.8.2) and the size of its page in points.
 type page struct {
 	bytes.Buffer
 
 	width, height float64
 }
 
-// line writes centred text in a size and a colour. at is the height as a fraction of the page's height.
+// line writes centred text in a size and a colour. at is the distance of the text from the bottom of the
+// page, as a fraction of the page's height.
 func (p *page) line(at, size, red, green, blue float64, text string) {
 	var width float64
 	var shown strings.Builder
@@ -135,8 +136,8 @@ func emblem(side int, seed string) string {
 	return pdftest.Stream(head, b.String())
 }
 
-// PDFOfSize returns the certificate as a file of exactly size bytes, most of which are in a stream
-// outside of pages. The size must be at least a few kilobytes.
+// PDFOfSize returns the certificate as a file of exactly size bytes. A stream that the page does not use
+// fills the file. The size must be at least a few kilobytes.
 func (s Sample) PDFOfSize(size int) ([]byte, error) {
 	const room = 200
 	s.Attachment = max(1, size-len(s.PDF())-room)

@@ -1,6 +1,6 @@
-// Package vault runs the built binary and uses the binary like an external client: as a process, on
-// the command line and over HTTP. The package imports no package of the vault except pdftest. It is
-// only for tests and for the programs in the folder test.
+// Package vault runs the built binary as a process, and uses it like an external client: on the command
+// line and over HTTP. The package imports no package of Certvault except pdftest. It is only for tests
+// and for the programs in the folder test.
 package vault
 
 import (
@@ -26,41 +26,44 @@ import (
 const (
 	// readyTime is the maximum wait until a started vault is ready.
 	readyTime = 30 * time.Second
-	// stopTime is the maximum wait for a vault to exit. It is longer than the 30 s in which a vault
-	// must exit.
+	// stopTime is the maximum wait for a vault to exit. It is longer than exitTime in package app.
 	stopTime = 40 * time.Second
+	// pollTime is the interval of requests that wait for a state.
 	pollTime = 10 * time.Millisecond
-	// portTries is the maximum number of attempts to start a vault, each on another port.
+	// portTries is the maximum number of attempts to start a vault if its port is in use.
 	portTries = 3
 )
 
-// Options configures a vault. Commands use only Data, Database, Env and Binary.
+// Options configures a vault. Functions that run a command, such as Run, use only Data, Database, Env and
+// Binary.
 type Options struct {
 	// Data is the data folder of the vault. The folder must exist.
 	Data string
-	// Database is a postgres:// URL; empty means SQLite.
+	// Database is a postgres:// URL. If it is empty, the vault uses SQLite.
 	Database string
 	// Args are additional flags of serve.
 	Args []string
-	// Env are additional variables of the environment, also of commands.
+	// Env are additional environment variables in the form NAME=value.
 	Env []string
-	// Binary is the path of another binary, such as that of an earlier release; empty means Binary().
+	// Binary is the path of the binary, such as that of an earlier release. If it is empty, the function
+	// Binary returns the path.
 	Binary string
-	// Listen is the host and port on which the vault listens; empty means a free port of localhost.
+	// Listen is the host and port on which the vault listens. If it is empty, the vault listens on localhost,
+	// on the port of Socket or on a free port.
 	Listen string
-	// Proxy starts the vault without TLS, for the requests of a proxy on this machine.
+	// Proxy is true if the vault runs without TLS, behind a proxy on this machine.
 	Proxy bool
-	// BaseURL is the value of --base-url if Proxy is set; empty means https:// and the address on which the
-	// vault listens.
+	// BaseURL is the value of --base-url if Proxy is true. If it is empty, the value is URL. If Proxy is
+	// false, BaseURL is ignored.
 	BaseURL string
-	// Unready means that Start does not wait until the vault is ready, for example because the vault does
+	// If Unready is true, Start does not wait until the vault is ready, for example because the vault does
 	// not have a TLS certificate yet.
 	Unready bool
-	// Tracer is a command that starts serve, such as strace with options. The process that the test
-	// starts must become the process of the vault, as with strace -D.
+	// Tracer is a command that starts the command serve, such as strace with options. The process of the
+	// tracer must become the process of the vault, as with strace -D.
 	Tracer []string
-	// Socket is a socket on which the vault listens, as under a service manager: it remains open when
-	// the vault stops. nil means that the vault opens a port itself. If Socket is set, Tracer is ignored.
+	// Socket is a socket that is passed to the vault, as by a service manager. It remains open when the
+	// vault stops. If Socket is nil, the vault opens a port. If Socket is not nil, Tracer is ignored.
 	Socket *net.TCPListener
 }
 
@@ -68,12 +71,13 @@ type Options struct {
 type Vault struct {
 	Options
 
-	// URL is https:// and Address. It is the base URL in links and QR codes, unless BaseURL is set.
+	// URL is https:// followed by Address. It is the base URL in links and QR codes, unless Proxy is true and
+	// BaseURL is set.
 	URL string
 	// Address is the host and port on which the vault listens.
 	Address string
 	// ReadyAfter is the time from the start of the process to the first response of /readyz with the
-	// status 200.
+	// status 200, or 0 if Unready is true.
 	ReadyAfter time.Duration
 
 	cmd  *exec.Cmd
@@ -118,9 +122,8 @@ func Root() (string, error) {
 	}
 }
 
-// Warm links a cache that all tests share into a new data folder. The cache has the renderer that
-// an earlier vault compiled. Compiling takes most of the time of a first start. With the cache, the
-// first start of the new vault is as fast as a restart.
+// Warm links a cache folder that all tests share into a new data folder. The cache contains the compiled
+// renderer, whose compilation takes most of the time of a first start.
 func Warm(data string) error {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -136,8 +139,8 @@ func Warm(data string) error {
 	return nil
 }
 
-// Start starts a vault on a free port and waits until the vault is ready. ctx limits only the wait:
-// the vault continues to run after ctx is done. The caller must call Stop or Kill.
+// Start starts a vault and waits until it is ready, unless o.Unready is true. ctx limits only the wait: the
+// vault continues to run after ctx is done. The caller must call Stop or Kill.
 func Start(ctx context.Context, o Options) (*Vault, error) {
 	var err error
 	for range portTries {
@@ -171,7 +174,7 @@ func start(ctx context.Context, o Options) (*Vault, error) {
 	}
 	tracer := o.Tracer
 	if o.Socket != nil {
-		// The process id, which is only known in the new process, shows for which process the socket is.
+		// LISTEN_PID must be the process id of the vault (sd_listen_fds(3)). Only the new process knows its id.
 		tracer = []string{"sh", "-c", `LISTEN_PID=$$ LISTEN_FDS=1 exec "$0" "$@"`}
 	}
 	var err error
@@ -266,7 +269,7 @@ func (v *Vault) awaitReady(ctx context.Context) error {
 func (v *Vault) ready(ctx context.Context) bool {
 	transport, err := v.Transport()
 	if err != nil {
-		return false // the certificate does not exist yet
+		return false // the TLS certificate does not exist yet
 	}
 	defer transport.CloseIdleConnections()
 	url := v.URL
@@ -285,8 +288,8 @@ func (v *Vault) ready(ctx context.Context) bool {
 	return errors.Join(res.Body.Close()) == nil && res.StatusCode == http.StatusOK
 }
 
-// Transport returns a new transport that trusts only the vault's self-signed certificate. If the
-// vault runs without TLS, Transport does not read a certificate.
+// Transport returns a new transport that trusts only the vault's self-signed TLS certificate. If Proxy is
+// true, the transport trusts the certificates that the system trusts.
 func (v *Vault) Transport() (*http.Transport, error) {
 	t := &http.Transport{TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}, MaxIdleConnsPerHost: 64}
 	if v.Proxy {
@@ -308,13 +311,13 @@ func (v *Vault) PID() int { return v.cmd.Process.Pid }
 
 // CPU returns the processor time of the process, or 0 if the system does not report this time.
 func (v *Vault) CPU() time.Duration {
-	const tick = 10 * time.Millisecond // one clock tick; Linux reports times in hundredths of a second
+	const tick = 10 * time.Millisecond // Linux reports times in hundredths of a second
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", v.PID()))
 	if err != nil {
 		return 0
 	}
-	// The name, in brackets, may contain spaces; user and system time are the 12th and 13th field
-	// after the name (proc_pid_stat(5)).
+	// The name is in parentheses and may contain spaces. The user time and the system time are the 12th and
+	// the 13th field after the name (proc_pid_stat(5)).
 	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
 	if len(fields) < 13 {
 		return 0
@@ -344,8 +347,8 @@ func (v *Vault) Kill() {
 	<-v.done
 }
 
-// Stop sends SIGTERM to the process and returns the exit code. If the process does not exit in
-// time, Stop kills the process and returns an error.
+// Stop sends SIGTERM to the process and returns the exit code. If the process does not exit within
+// stopTime, Stop kills the process and returns an error.
 func (v *Vault) Stop() (code int, err error) {
 	if err := v.Signal(syscall.SIGTERM); err != nil {
 		return 0, err
@@ -373,7 +376,7 @@ func (v *Vault) Done() <-chan struct{} { return v.done }
 // Stdout returns the standard output of the process up to now.
 func (v *Vault) Stdout() string { return contents(v.out) }
 
-// Log returns the log of the process up to now, which is its standard error.
+// Log returns the standard error of the process up to now, which is its log.
 func (v *Vault) Log() string { return contents(v.log) }
 
 func contents(file string) string {

@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// Delivered is a request that a receiver received.
+// Delivered is one attempt at a delivery, as a receiver received it.
 type Delivered struct {
 	Header http.Header
 	Body   []byte
@@ -46,7 +46,7 @@ type Event struct {
 	TriggerContext   string `json:"trigger_context"`
 }
 
-// Receiver is a server for webhooks on the loopback interface.
+// Receiver is a server on the loopback interface that receives deliveries.
 type Receiver struct {
 	URL string
 
@@ -73,7 +73,7 @@ func (r *Receiver) serve(w http.ResponseWriter, req *http.Request) {
 	d := &Delivered{Header: req.Header.Clone(), At: time.Now()}
 	var err error
 	if d.Body, err = io.ReadAll(req.Body); err != nil {
-		return // the vault was killed
+		return // the vault was killed while it sent the request
 	}
 	r.mu.Lock()
 	r.got = append(r.got, d)
@@ -108,8 +108,8 @@ func (r *Receiver) Close() error {
 	return nil
 }
 
-// Signed checks that X-Webhook-Signature, and at least one of the signatures in webhook-signature,
-// match a secret.
+// Signed returns an error if the signature in X-Webhook-Signature does not match a secret, or if
+// SignedStandard returns an error.
 func (d *Delivered) Signed(secret string) error {
 	m := hmac.New(sha256.New, []byte(secret))
 	m.Write(d.Body)
@@ -119,8 +119,8 @@ func (d *Delivered) Signed(secret string) error {
 	return d.SignedStandard(secret)
 }
 
-// SignedStandard checks that at least one of the signatures in webhook-signature, the header of
-// Standard Webhooks, matches a secret.
+// SignedStandard returns an error if none of the signatures in webhook-signature, the header of Standard
+// Webhooks, matches a secret.
 func (d *Delivered) SignedStandard(secret string) error {
 	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, "whsec_"))
 	if err != nil {
@@ -137,8 +137,8 @@ func (d *Delivered) SignedStandard(secret string) error {
 	return errors.New("no signature in webhook-signature matches the secret")
 }
 
-// Hook runs a webhook command for an institution with --json, decodes the command's output if into
-// is not nil, and returns the exit code.
+// Hook runs a webhook command with --json for an institution, and returns the exit code. If into is not
+// nil, Hook decodes the command's output into it.
 func (v *Vault) Hook(ctx context.Context, slug string, into any, command string, args ...string) (code int, err error) {
 	res, err := Run(ctx, v.Options, "", append([]string{"webhook", command, "--institution", slug, "--json"}, args...)...)
 	if err != nil {

@@ -1,7 +1,7 @@
-// Verifies credentials with the libraries that others use. Each line of standard input is a JSON
-// object {library, credential, documents}: a credential as text, and the documents that it refers to,
-// by URL. For each line it prints "good", or "bad: " and the reason. Nothing is fetched: the contexts
-// are those that the vault embeds, in the folder that is the first argument.
+// verify.mjs verifies credentials with libraries that verifiers use. Each line of standard input is a JSON
+// object {library, credential, documents}: the name of a library, a credential as text, and an object with
+// the documents that the credential refers to, by URL. For each line it prints "good", or "bad: " and the
+// reason. It makes no requests. The first argument is the folder with the contexts that the vault embeds.
 import { readFileSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { webcrypto } from 'node:crypto';
@@ -15,7 +15,7 @@ for (const [url, name] of Object.entries(contexts)) {
 }
 let documents = {}; // of the current line
 
-// The libraries of verifier-core fetch the DID document and the status list themselves.
+// verifier-core fetches the DID document and the status list with the global function fetch.
 globalThis.fetch = async (request) => {
   const url = typeof request === 'string' ? request : request.url;
   if (documents[url] === undefined) {
@@ -32,7 +32,7 @@ const { checkStatus } = await import('@digitalbazaar/vc-bitstring-status-list');
 const core = await import('@digitalcredentials/verifier-core');
 const { SDJwtVcInstance } = await import('@sd-jwt/sd-jwt-vc');
 
-// didURL returns the address of the document of a did:web identifier.
+// didURL returns the URL of the document of a did:web identifier.
 function didURL(did) {
   const [host, ...path] = did.slice('did:web:'.length).split(':').map(decodeURIComponent);
   return `https://${[host, ...(path.length ? path : ['.well-known'])].join('/')}/did.json`;
@@ -86,7 +86,7 @@ async function es256(jwk, message, signature) {
   return webcrypto.subtle.verify({ name: 'ECDSA', hash: 'SHA-256' }, key, Buffer.from(signature, 'base64url'), Buffer.from(message));
 }
 
-// sdjwt verifies the signature with the key of the issuer's metadata, and the status.
+// sdjwt verifies the signature of an SD-JWT with the keys in the issuer's metadata, and checks its status.
 async function sdjwt(text) {
   const part = (i) => JSON.parse(Buffer.from(text.split('.')[i], 'base64url'));
   const { iss } = part(1);
@@ -107,13 +107,13 @@ async function sdjwt(text) {
   });
   const { payload } = await instance.verify(text);
   for (const claim of ['title', 'name', 'issue_date', 'achievement']) {
-    if (payload[claim] === undefined) { // the library ignores a disclosure that was changed
+    if (payload[claim] === undefined) { // the library ignores a changed disclosure
       throw new Error(`${claim} is not disclosed`);
     }
   }
 }
 
-// jwt verifies a VC-JWT with the key of the DID document that its header names.
+// jwt verifies a VC-JWT with the key that its header names, from the DID document of the issuer.
 async function jwt(text) {
   const [head, body, signature] = text.split('.');
   const { alg, kid } = JSON.parse(Buffer.from(head, 'base64url'));

@@ -1,7 +1,7 @@
-// Receives credentials as a wallet does, with the library @openid4vc/openid4vci. Standard input is a
-// JSON object {offer, code, host, server}: the link of an offer, the mailed code, the address in the
-// link, and the address to which requests are sent in its place. The output is a JSON object with the
-// credentials by configuration, or with an error.
+// receive.mjs receives credentials like a wallet, with the library @openid4vc/openid4vci. Standard input is
+// a JSON object {offer, code, host, server}: the link of a wallet offer, the mailed code, the base URL of
+// the vault, and the URL of the test server that receives the requests in place of the vault. The output is
+// a JSON object with the credentials by configuration and the public key of the wallet, or with an error.
 import { createHash, generateKeyPairSync, randomBytes, sign } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { Openid4vciClient } from '@openid4vc/openid4vci';

@@ -1,6 +1,5 @@
-// Command fill stores very many certificates in a vault's database, to test lists that are as large
-// as after many years; see package scale. If there is no institution with the slug, fill creates an
-// institution.
+// Command fill stores very many certificates in the database of a vault, so that large lists can be tested
+// (see package scale). If there is no institution with the slug, fill creates it.
 //
 //	go run ./test/scale/fill -data ./certvault-data -institution nwu -count 1000000
 package main

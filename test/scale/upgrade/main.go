@@ -1,7 +1,7 @@
-// Command upgrade applies the migrations of this binary to a PostgreSQL database, while other
-// connections write to its large tables and read certificates every 10 ms. It prints how long each
-// migration took, and the longest wait of these connections during the migration. docs/scale.md has the
-// results of measurements.
+// Command upgrade applies the migrations of this binary to a PostgreSQL database. Meanwhile, ten other
+// connections write to large tables or read certificates; each executes a statement every 10 ms. The
+// command prints how long each migration took, and the longest wait of these connections during the
+// migration. The results of measurements are in docs/scale.md.
 //
 //	go run ./test/scale/upgrade -database postgres:///certvault
 package main
@@ -24,8 +24,8 @@ import (
 // every is the interval at which a connection executes its statement.
 const every = 10 * time.Millisecond
 
-// statements are what the other connections execute. All of them work on each schema since 0.1.0. $1 is
-// a random number between 0 and 1.
+// statements are the statements that the other connections execute. They work with each schema since
+// 0.1.0. $1 is a random number between 0 and 1.
 var statements = map[string]string{
 	"certificates":       `UPDATE certificates SET updated_at = updated_at + 1 WHERE id = (SELECT 1 + ($1 * max(id))::bigint FROM certificates)`,
 	"certificates, read": `SELECT title FROM certificates WHERE id = (SELECT 1 + ($1 * max(id))::bigint FROM certificates)`,
@@ -79,7 +79,7 @@ func run(ctx context.Context, database string) (err error) {
 			waits, failed = append(waits, list...), errors.Join(failed, e)
 		})
 	}
-	// The waits of the first second are those without a migration.
+	// The waits in the first second, without a migration, are for comparison.
 	time.Sleep(time.Second)
 	from := time.Now()
 	err = d.Migrate(ctx)
@@ -91,7 +91,7 @@ func run(ctx context.Context, database string) (err error) {
 	return report(ctx, d, began, from, waits)
 }
 
-// repeat executes a statement at the interval until the context ends.
+// repeat executes a statement periodically until the context is done.
 func repeat(ctx context.Context, database, table, statement string) (waits []wait, err error) {
 	conn, err := pgx.Connect(ctx, database)
 	if err != nil {
@@ -111,8 +111,8 @@ func repeat(ctx context.Context, database, table, statement string) (waits []wai
 	return waits, nil
 }
 
-// report prints the migrations that were applied after a time. A wait belongs to the first migration that
-// was recorded after the beginning of the wait, because a migration is recorded before its locks end.
+// report prints the migrations that were applied since from. A wait belongs to the first migration that was
+// recorded after the wait began, because a migration is recorded before it releases its locks.
 func report(ctx context.Context, d *db.DB, began, from time.Time, waits []wait) (err error) {
 	rows, err := d.QueryContext(ctx, `SELECT name, applied_at FROM schema_migrations WHERE applied_at >= $1 ORDER BY applied_at, version`, db.Micros(from))
 	if err != nil {
