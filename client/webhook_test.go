@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// These constants are the reference vector of Standard Webhooks. The command openssl dgst -sha256
-// -mac HMAC produces the same two signatures.
+// The constants are the example of Standard Webhooks. vectorPlain is the value of X-Webhook-Signature
+// for the same secret and body. The command openssl dgst -sha256 -mac HMAC produces both signatures.
 const (
 	vectorSecret   = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 	vectorID       = "msg_p5jXN8AQM9LWM0D4loKWxJek"
@@ -82,7 +82,7 @@ func TestVerifyWebhook(t *testing.T) {
 	} {
 		err := tc.v.Check(tc.header, []byte(tc.body))
 		if (err == nil) != tc.good || !tc.good && !errors.Is(err, ErrSignature) {
-			t.Errorf("%s: Check = %v, want nil if the signature is valid, and ErrSignature otherwise", name, err)
+			t.Errorf("%s: Check = %v, want valid = %t, and ErrSignature if it is not valid", name, err, tc.good)
 		}
 	}
 }
@@ -100,7 +100,7 @@ func TestVerifyWebhookRequiresASecret(t *testing.T) {
 	}
 }
 
-// TestOpenSSLSignaturesAreVerified verifies bodies that openssl signs.
+// TestOpenSSLSignaturesAreVerified checks that Verify accepts the signatures that openssl creates.
 func TestOpenSSLSignaturesAreVerified(t *testing.T) {
 	t.Parallel()
 	openssl, err := exec.LookPath("openssl")
@@ -130,10 +130,10 @@ func TestOpenSSLSignaturesAreVerified(t *testing.T) {
 			"webhook-signature", "v1,"+base64.StdEncoding.EncodeToString(sign(key, "an-id."+vectorTime+"."+body)))
 		e, err := verifier(secret).Verify(h, []byte(body))
 		if err != nil || e.Event != "certificate_application.approved" || e.FullName != "李雷" {
-			t.Errorf("Standard Webhooks: Verify = %+v, %v, want the signed event", e, err)
+			t.Errorf("Standard Webhooks: Verify = %+v, %v, want the event in the body", e, err)
 		}
 		if e, err := verifier(secret).Verify(headers("X-Webhook-Signature", hex.EncodeToString(sign([]byte(secret), body))), []byte(body)); err != nil || e.EventID == "" {
-			t.Errorf("X-Webhook-Signature: Verify = %+v, %v, want the signed event", e, err)
+			t.Errorf("X-Webhook-Signature: Verify = %+v, %v, want the event in the body", e, err)
 		}
 	}
 }

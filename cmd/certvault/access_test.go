@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestAccessAdministration checks that commands manage members and operators. The audit logs must
-// have all actions, with the user who ran the commands as the actor.
+// TestAccessAdministration checks the commands for members and operators. The audit logs must contain
+// each action, with the user who ran the command as the actor.
 func TestAccessAdministration(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -84,10 +84,10 @@ func TestAccessAdministration(t *testing.T) {
 		return list
 	}
 	if got, want := log("--institution", "northwest-university"), []string{"member.added", "key.made", "member.added", "member.changed", "member.removed", "audit.exported"}; !slices.Equal(got, want) {
-		t.Errorf("actions = %v, want %v", got, want)
+		t.Errorf("actions in the log of the institution = %v, want %v", got, want)
 	}
 	if got, want := log("--installation"), []string{"institution.created", "operator.added", "operator.removed", "audit.exported"}; !slices.Equal(got, want) {
-		t.Errorf("actions = %v, want %v", got, want)
+		t.Errorf("actions in the log of the installation = %v, want %v", got, want)
 	}
 	code, out, errs := certvault(t, "", with("audit", "export", "--action", "member", "--subject", "=issuer", "--from", "2020-01-01", "--to", "2199-12-31")...)
 	rows, err := csv.NewReader(strings.NewReader(strings.TrimPrefix(out, "\ufeff"))).ReadAll()

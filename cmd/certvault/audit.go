@@ -64,8 +64,8 @@ func (a *auditExport) Run(c *console) error {
 	return c.institution(a.Storage, a.Institution, func(base *app.Base, inst *account.Institution) error { return export(base, inst.ID) })
 }
 
-// parseMoment parses a time, or a day in UTC. For a day, parseMoment returns the start of the day
-// plus a number of days. For an empty text, parseMoment returns the zero time.
+// parseMoment parses a time, or a day in UTC. For a day, it adds days and returns the start of the
+// resulting day. For an empty text, it returns the zero time. flag is the name of the flag, for errors.
 func parseMoment(flag, text string, days int) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
@@ -93,8 +93,8 @@ func asCommand(ctx context.Context) context.Context {
 	return audit.WithActor(ctx, a)
 }
 
-// recordKey returns a function that records a change of an institution's signing keys in the
-// transaction of the change. inst is nil for the keys of the installation.
+// recordKey returns a function that records an action with keys in the audit log, in the transaction
+// of the action. inst is nil for the keys of the installation.
 func (c *console) recordKey(inst *account.Institution, action audit.Action) authority.Record {
 	e := audit.Entry{Action: action}
 	if inst != nil {

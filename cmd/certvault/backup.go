@@ -24,7 +24,8 @@ type backupCreateCommand struct {
 	WithoutKeys bool   `help:"Copy neither the master key nor the identity (age)." name:"without-keys"`
 }
 
-// Run makes a backup. It returns an error if the store lacks files to which the database refers.
+// Run creates a backup. If the file store lacks files to which the database refers, Run creates the
+// backup without these files and returns an error.
 func (b *backupCreateCommand) Run(c *console) error {
 	if err := requireVault(b.Storage); err != nil {
 		return err
@@ -93,7 +94,7 @@ func (b *backupVerifyCommand) Run(c *console) error {
 	return err
 }
 
-// plural returns a number with its noun, whose plural ends in s.
+// plural returns a number with a noun, such as "2 files". It appends s to the noun unless n is 1.
 func plural(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
@@ -101,7 +102,7 @@ func plural(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// byteSize returns a number of bytes with a decimal unit.
+// byteSize returns a number of bytes in GB, MB or kB, the decimal units.
 func byteSize(n int64) string {
 	switch {
 	case n >= 1e9:

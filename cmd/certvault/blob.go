@@ -23,15 +23,15 @@ type blobCopy struct {
 	To   string `arg:"" help:"Target: a new folder, a folder that already has some of the files, or s3://..."`
 }
 
-// Run copies the files and prints the counts. It returns an error if a file could not be copied or
-// its copy differs.
+// Run copies the files and prints the counts. It returns an error if it could not copy a file, or if
+// a file in the target differs.
 func (b *blobCopy) Run(c *console) (err error) {
 	scratch := ""
 	if blob.IsS3(b.From) || blob.IsS3(b.To) {
 		if scratch, err = os.MkdirTemp("", "certvault-copy-"); err != nil {
 			return fmt.Errorf("creating a folder for files in transit: %w", err)
 		}
-		defer func() { _ = os.RemoveAll(scratch) }() // only empty folders can remain
+		defer func() { _ = os.RemoveAll(scratch) }() // the stores delete their files in this folder themselves
 	}
 	from, err := openStore("FROM", b.From, scratch)
 	if err != nil {
@@ -78,7 +78,7 @@ func countsText(n blob.CopyCounts) string {
 	return text
 }
 
-// every calls f at an interval, until stop is called.
+// every calls f at an interval until stop is called. When stop returns, f is not running.
 func every(interval time.Duration, f func()) (stop func()) {
 	done, ended := make(chan struct{}), make(chan struct{})
 	go func() {

@@ -21,18 +21,19 @@ import (
 	"github.com/certvault/certvault/internal/blob"
 )
 
-// These variables make TestCommandProcess run a command line with a limit on the size of files, or as
-// another user.
+// TestCommandProcess reads these environment variables. It runs a command line if the first one is
+// set. The others limit the size of files in bytes, and set the id of the user.
 const (
 	processVariable  = "CERTVAULT_TEST_PROCESS"
 	fileSizeVariable = "CERTVAULT_TEST_FILE_SIZE"
 	userVariable     = "CERTVAULT_TEST_USER"
 )
 
-// otherUser is a user without permissions.
+// otherUser is the id of a user without special permissions.
 const otherUser = 65534
 
-// process returns a command line as a process of its own.
+// process returns a command that runs the command line args in a separate process, and the buffers of
+// its output.
 func process(t *testing.T, env []string, args ...string) (cmd *exec.Cmd, stdout, stderr *bytes.Buffer) {
 	t.Helper()
 	stdout, stderr = &bytes.Buffer{}, &bytes.Buffer{}
@@ -42,10 +43,10 @@ func process(t *testing.T, env []string, args ...string) (cmd *exec.Cmd, stdout,
 	return cmd, stdout, stderr
 }
 
-// TestCommandProcess runs a command line if process started it, and is skipped otherwise.
+// TestCommandProcess is not a test. It runs the command line of a process that another test started.
 func TestCommandProcess(t *testing.T) {
 	if os.Getenv(processVariable) == "" {
-		t.Skip("only other tests run this one, in a process of its own")
+		t.Skip("it only runs command lines for other tests")
 	}
 	if size, err := strconv.ParseUint(os.Getenv(fileSizeVariable), 10, 64); err == nil {
 		signal.Ignore(syscall.SIGXFSZ)
@@ -65,7 +66,8 @@ func TestCommandProcess(t *testing.T) {
 	}
 }
 
-// sourceStore returns a file store with an installation and n files of 4 kB.
+// sourceStore creates a file store with an installation id and n files of 4096 bytes. It returns the
+// folder of the store.
 func sourceStore(t *testing.T, n int) string {
 	t.Helper()
 	root := filepath.Join(t.TempDir(), "files")
@@ -88,7 +90,8 @@ func sourceStore(t *testing.T, n int) string {
 	return root
 }
 
-// checkCopy checks that all files of a store are in a copy, unchanged, and returns their number.
+// checkCopy checks that a copy contains all files of a store, unchanged. It returns the number of
+// these files, without certvault.json.
 func checkCopy(t *testing.T, from, to string) (n int) {
 	t.Helper()
 	for _, name := range append(storedFiles(t, from), "certvault.json") {
@@ -104,7 +107,7 @@ func checkCopy(t *testing.T, from, to string) (n int) {
 	return n - 1
 }
 
-// storedFiles returns the names of the files in the folder blobs of a store.
+// storedFiles returns the paths, relative to root, of the files in the folder blobs of a store.
 func storedFiles(t *testing.T, root string) (names []string) {
 	t.Helper()
 	err := filepath.WalkDir(filepath.Join(root, "blobs"), func(name string, e os.DirEntry, err error) error {
@@ -123,8 +126,8 @@ func storedFiles(t *testing.T, root string) (names []string) {
 	return names
 }
 
-// TestBlobCopyContinuesAfterKill kills the copy, and checks that the next run copies the rest, no
-// file twice, and that the copy has no installation before it is complete.
+// TestBlobCopyContinuesAfterKill kills the copy twice. The next run must copy only the missing files,
+// and the copy must contain no certvault.json before it is complete.
 func TestBlobCopyContinuesAfterKill(t *testing.T) {
 	t.Parallel()
 	const n = 3000
@@ -146,21 +149,22 @@ func TestBlobCopyContinuesAfterKill(t *testing.T) {
 		}
 		kills++
 		if _, err := os.Stat(filepath.Join(to, "certvault.json")); !errors.Is(err, os.ErrNotExist) {
-			t.Errorf("after kill %d, the incomplete copy has an installation, or os.Stat failed: %v", kills, err)
+			t.Errorf("after kill %d: os.Stat of certvault.json in the copy = %v, want os.ErrNotExist", kills, err)
 		}
 	}
 	stored := int64(len(storedFiles(t, to)))
 	var counts blob.CopyCounts
 	runJSON(t, "", &counts, "blob", "copy", from, to)
 	if counts.Skipped != stored || counts.Copied != n-stored || counts.Failed != 0 || stored == 0 || stored == n {
-		t.Errorf("the continued copy = %+v, want %d skipped and %d copied", counts, stored, n-stored)
+		t.Errorf("counts of the continued copy = %+v, want %d skipped and %d copied, both greater than 0", counts, stored, n-stored)
 	}
 	if got := checkCopy(t, from, to); got != n {
-		t.Errorf("%d files in the copy, want %d", got, n)
+		t.Errorf("compared files = %d, want %d", got, n)
 	}
 }
 
-// TestBlobCopyReportsFlippedByte checks that a changed file of the copy is named, with exit code 1.
+// TestBlobCopyReportsFlippedByte checks that the command names a file that differs in the target, and
+// that its exit code is 1.
 func TestBlobCopyReportsFlippedByte(t *testing.T) {
 	t.Parallel()
 	from, to := sourceStore(t, 20), filepath.Join(t.TempDir(), "copy")
@@ -183,12 +187,12 @@ func TestBlobCopyReportsFlippedByte(t *testing.T) {
 		t.Fatal(err)
 	}
 	if code != exitRefused || counts != (blob.CopyCounts{Skipped: 19, Failed: 1}) || !strings.Contains(errs, "inst/03/3.original: the file in the target differs") {
-		t.Errorf("exit code = %d, counts = %+v, stderr = %s, want exit code 1 and the name of the file", code, counts, errs)
+		t.Errorf("exit code = %d, counts = %+v, stderr = %s, want exit code 1, 19 files skipped, and the name of the file that differs", code, counts, errs)
 	}
 }
 
-// TestBlobCopyToFullDisk checks that a full disk ends the copy with exit code 1 and no partial file,
-// and that the copy can be continued.
+// TestBlobCopyToFullDisk checks that the exit code is 1 and no partial file remains if a file cannot
+// be written or the disk is nearly full. The same command must continue the copy later.
 func TestBlobCopyToFullDisk(t *testing.T) {
 	t.Parallel()
 	from := sourceStore(t, 200)
@@ -196,11 +200,11 @@ func TestBlobCopyToFullDisk(t *testing.T) {
 		t.Helper()
 		cmd, stdout, stderr := process(t, env, "blob", "copy", from, to)
 		if err := cmd.Run(); cmd.ProcessState.ExitCode() != exitRefused || !strings.Contains(stderr.String(), want) || !strings.Contains(stderr.String(), to) {
-			t.Errorf("the copy: %v, stdout = %s, stderr = %s, want exit code 1 and %q with the folder", err, stdout, stderr, want)
+			t.Errorf("the copy: %v, stdout = %s, stderr = %s, want exit code 1, %q and the folder", err, stdout, stderr, want)
 		}
 		for _, name := range storedFiles(t, to) {
 			if info, err := os.Stat(filepath.Join(to, name)); err != nil || info.Size() != 4096 {
-				t.Errorf("the file %s of the interrupted copy is not complete: %v", name, err)
+				t.Errorf("the file %s of the interrupted copy does not have 4096 bytes: %v", name, err)
 			}
 		}
 		if entries, err := os.ReadDir(filepath.Join(to, "incoming")); err != nil || len(entries) > 0 {
@@ -224,8 +228,8 @@ func TestBlobCopyToFullDisk(t *testing.T) {
 	check(filepath.Join(disk, "copy"), "the store is nearly full")
 }
 
-// TestBlobCopyWithoutPermission checks that a file that cannot be read is named while the others are
-// copied, and that a target that cannot be written to ends the copy.
+// TestBlobCopyWithoutPermission checks that the command names a file that it cannot read and copies
+// all other files, and that it ends if it cannot write to the target.
 func TestBlobCopyWithoutPermission(t *testing.T) {
 	t.Parallel()
 	from, base := sourceStore(t, 10), t.TempDir()
@@ -239,7 +243,7 @@ func TestBlobCopyWithoutPermission(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// Another test of this process may have set the umask to 077.
+	// A command that another test ran in this process may have set the umask to 077.
 	if err := filepath.WalkDir(filepath.Join(from, "blobs"), func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -267,7 +271,7 @@ func TestBlobCopyWithoutPermission(t *testing.T) {
 	}
 }
 
-// TestBlobCopyArguments checks the exit code of wrong arguments, and the text of a result.
+// TestBlobCopyArguments checks the exit code for wrong arguments, and the output of a copy.
 func TestBlobCopyArguments(t *testing.T) {
 	t.Parallel()
 	from, to := sourceStore(t, 1), filepath.Join(t.TempDir(), "copy")
@@ -280,6 +284,6 @@ func TestBlobCopyArguments(t *testing.T) {
 		t.Errorf("a copy inside the source: exit code = %d, stderr = %s, want %d", code, errs, exitRefused)
 	}
 	if code, out, errs := certvault(t, "", "blob", "copy", from, to); code != exitDone || out != "Files copied: 1 (4096 bytes), already in the target: 0.\n" || errs != "" {
-		t.Errorf("exit code = %d, stdout = %q, stderr = %q, want the numbers of files", code, out, errs)
+		t.Errorf("exit code = %d, stdout = %q, stderr = %q, want %d and one copied file of 4096 bytes", code, out, errs, exitDone)
 	}
 }

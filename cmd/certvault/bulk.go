@@ -31,8 +31,7 @@ command again: it continues where it stopped, with the journal in the folder of 
 requires a token with certificate-vault:list.`
 }
 
-// bulkResult is the output of the command: the number of rows with each status, and the path of the
-// file with the results.
+// bulkResult is the output of the command. Results is the path of the file with the results.
 type bulkResult struct {
 	Rows       int    `json:"rows"`
 	Approved   int    `json:"approved"`
@@ -42,13 +41,13 @@ type bulkResult struct {
 	Refused    int    `json:"refused"`
 	Unfinished int    `json:"unfinished"`
 	Results    string `json:"results"`
-	// NamesNotInFile is the number of Warnings. Both are null if the names could not be checked.
+	// NamesNotInFile is the number of Warnings. Both are null if the names were not checked.
 	NamesNotInFile *int          `json:"names_not_in_file"`
 	Warnings       []bulkWarning `json:"warnings"`
 }
 
-// bulkWarning reports an approved row that a person should check. Code is client.NameNotInFile: the
-// file has text without the name of the recipient.
+// bulkWarning reports an approved row that a person should check. Code is client.NameNotInFile, which
+// means that the text of the file does not contain the name of the recipient.
 type bulkWarning struct {
 	Row         int    `json:"row"`
 	UUID        string `json:"uuid"`
@@ -117,8 +116,8 @@ func (b *bulkCommand) Run(c *console) error {
 }
 
 // checkNames adds a warning to the output for each approved row whose file does not contain the
-// recipient's name, and prints the warnings. The upload has succeeded even if the names cannot be
-// checked.
+// recipient's name, and prints the warnings. If the check fails, checkNames prints the error and does not
+// return it, because the upload has succeeded.
 func (b *bulkCommand) checkNames(c *console, run *bulkclient.Run, results []*bulkclient.Result, out *bulkResult) {
 	b.retries.stop()
 	if err := run.CheckNames(c.ctx, results); err != nil {

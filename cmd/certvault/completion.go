@@ -13,7 +13,7 @@ type completionCommand struct {
 }
 
 // completions contains a script for each shell. The script runs certvault complete, which prints the words
-// that can be typed next. If it prints none, the shell completes file names.
+// that can be typed next. If there are no such words, the shell completes file names.
 var completions = map[string]string{
 	"bash": `_certvault() {
 	local IFS=$'\n'

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestComplete checks the words that may follow a part of a command line.
+// TestComplete checks the completions of the last word of a command line.
 func TestComplete(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ words, want []string }{
@@ -27,18 +27,18 @@ func TestComplete(t *testing.T) {
 		slices.Sort(got)
 		want := slices.Sorted(slices.Values(tc.want))
 		if !slices.Equal(got, want) || (code == exitDone) != (len(want) > 0) {
-			t.Errorf("words after %q = %q with exit code %d, want %q", tc.words, got, code, want)
+			t.Errorf("completions of %q = %q with exit code %d, want %q", tc.words, got, code, want)
 		}
 	}
 }
 
-// TestCompletionScripts checks that the shells accept the scripts. A shell that is missing is skipped.
+// TestCompletionScripts checks that the shells accept the scripts. It skips shells that are not installed.
 func TestCompletionScripts(t *testing.T) {
 	t.Parallel()
 	for shell := range completions {
 		code, script, _ := certvault(t, "", "completion", shell)
 		if code != exitDone || !strings.Contains(script, "certvault complete --") {
-			t.Errorf("completion %s = %q with exit code %d", shell, script, code)
+			t.Errorf("completion %s = %q with exit code %d, want %d and a script that runs certvault complete", shell, script, code, exitDone)
 		}
 		if _, err := exec.LookPath(shell); err != nil {
 			continue
@@ -46,18 +46,18 @@ func TestCompletionScripts(t *testing.T) {
 		cmd := exec.CommandContext(t.Context(), shell, "-n")
 		cmd.Stdin = strings.NewReader(script)
 		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Errorf("%s: %v: %s", shell, err, out)
+			t.Errorf("%s -n = %v, want no error: %s", shell, err, out)
 		}
 	}
 }
 
-// TestManualPage checks that the manual page has commands and flags, and that troff reads no text as a
-// request.
+// TestManualPage checks that the manual page contains commands and flags. No line of text may begin
+// with a period, because troff would read the line as a request.
 func TestManualPage(t *testing.T) {
 	t.Parallel()
 	code, page, _ := certvault(t, "", "man")
 	if code != exitDone {
-		t.Fatalf("exit code = %d", code)
+		t.Fatalf("exit code = %d, want %d", code, exitDone)
 	}
 	for _, part := range []string{".TH CERTVAULT 1", `certvault token create`, `\-\-base\-url`, `\-\-cache`, `\-\-[no\-]`} {
 		if !strings.Contains(page, part) {
@@ -66,7 +66,7 @@ func TestManualPage(t *testing.T) {
 	}
 	for line := range strings.Lines(page) {
 		if strings.HasPrefix(line, ".") && !slices.Contains([]string{".TH", ".SH", ".SS", ".TP", ".B", ".I", ".PP"}, strings.Fields(line)[0]) {
-			t.Errorf("line %q begins like a request", line)
+			t.Errorf("the line %q begins with an unknown request", line)
 		}
 	}
 	if _, err := exec.LookPath("groff"); err != nil {
@@ -75,7 +75,7 @@ func TestManualPage(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), "groff", "-ww", "-man", "-Tutf8", "-z")
 	cmd.Stdin = strings.NewReader(page)
 	if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
-		t.Errorf("groff: %v: %s", err, out)
+		t.Errorf("groff = %v, want no error and no output: %s", err, out)
 	}
 }
 

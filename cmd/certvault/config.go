@@ -25,8 +25,8 @@ type setting struct {
 	Source string `json:"source"`
 }
 
-// Run prints every setting with which serve would start, and where each value comes from. It returns
-// the error with which serve would refuse the settings.
+// Run prints the settings of serve and where each value comes from. If serve would refuse the
+// settings, Run returns the same error.
 func (s *configCommand) Run(c *console, parsed *kong.Context) error {
 	list := settingsOf(parsed)
 	invalid := s.Finish()
@@ -48,7 +48,7 @@ func (s *configCommand) Run(c *console, parsed *kong.Context) error {
 	return err
 }
 
-// settingsOf returns the settings of the command that was parsed.
+// settingsOf returns the settings of the command that was parsed, and the secrets in the environment.
 func settingsOf(parsed *kong.Context) (list []setting) {
 	given, file := map[*kong.Flag]bool{}, map[*kong.Flag]bool{}
 	for _, p := range parsed.Path {
@@ -83,10 +83,10 @@ func settingsOf(parsed *kong.Context) (list []setting) {
 	return list
 }
 
-// hidden stands for a secret value.
+// hidden is printed in place of a secret value.
 const hidden = "(set)"
 
-// withoutPassword returns a value without the passwords of a URL.
+// withoutPassword returns a value with "xxxxx" in place of each password if the value is a URL.
 func withoutPassword(value string) string {
 	if !strings.Contains(value, "://") {
 		return value
@@ -98,7 +98,7 @@ func withoutPassword(value string) string {
 	q, changed := u.Query(), false
 	for name := range q {
 		if strings.Contains(strings.ToLower(name), "password") {
-			q.Set(name, "xxxxx") // as Redacted writes passwords
+			q.Set(name, "xxxxx") // like Redacted
 			changed = true
 		}
 	}

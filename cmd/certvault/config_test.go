@@ -7,8 +7,7 @@ import (
 	"testing"
 )
 
-// TestConfig checks that the command shows whether the command line, the environment or the file sets a
-// value, and that it shows no secret.
+// TestConfig checks that the command prints the source of each value, and prints no secrets.
 func TestConfig(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "certvault.toml")
 	if err := os.WriteFile(file, []byte("rate-limit = 5\nlisten = \"localhost:1\"\nbounce_domain = \"b.example\"\nbounce-token = \"0123456789secret\"\nwebhook-retry = [\"1s\", \"2m\"]\n"), 0o600); err != nil {
@@ -54,10 +53,10 @@ func TestConfig(t *testing.T) {
 	}
 	code, out, errs := certvault(t, "", args...)
 	if code != exitDone || strings.Contains(out+errs, "secret") || strings.Contains(out+errs, "c2VjcmV0") || !strings.Contains(out, "postgres://vault@db.example") {
-		t.Errorf("exit code = %d, output %s%s, want the settings without secrets", code, out, errs)
+		t.Errorf("exit code = %d, output %s%s, want %d and the settings without secrets", code, out, errs, exitDone)
 	}
 	code, out, errs = certvault(t, "", append(args, "--roles", "print")...)
 	if code != exitUsage || !strings.Contains(errs, "--roles") || !strings.Contains(out, "print") {
-		t.Errorf("a wrong setting: exit code = %d, output %s%s, want 2, the settings and the error", code, out, errs)
+		t.Errorf("a wrong setting: exit code = %d, output %s%s, want exit code 2, the settings and the error", code, out, errs)
 	}
 }

@@ -21,7 +21,7 @@ type credentialRevoke struct {
 	Reason string `help:"Reason for the audit log." placeholder:"TEXT"`
 }
 
-// credentialRevocation is the revocation of a credential as JSON.
+// credentialRevocation is the JSON output of the command.
 type credentialRevocation struct {
 	Institution string    `json:"institution"`
 	Certificate string    `json:"certificate"`

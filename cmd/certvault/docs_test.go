@@ -13,13 +13,13 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// fragments matches code blocks and code in a line of Markdown.
+// fragments matches the code blocks and the inline code of Markdown.
 var fragments = regexp.MustCompile("(?s)```[a-z]*\n(.*?)```|`([^`\n]+)`")
 
-// continued matches the end of a line that continues on the next one.
+// continued matches a backslash at the end of a line, and the spaces at the start of the next line.
 var continued = regexp.MustCompile(`\\\n\s*`)
 
-// TestDocumentedFlags checks that each command has the flags with which the documentation shows it.
+// TestDocumentedFlags checks that the commands in the documentation use only flags that exist.
 func TestDocumentedFlags(t *testing.T) {
 	t.Parallel()
 	parser, err := kong.New(&commands{}, kong.Name("certvault"))
@@ -73,7 +73,7 @@ func TestDocumentedFlags(t *testing.T) {
 		}
 		for _, m := range fragments.FindAllStringSubmatch(string(text), -1) {
 			for line := range strings.Lines(continued.ReplaceAllString(m[1]+m[2], " ")) {
-				// An explanation may follow after some spaces.
+				// Three spaces separate a command from an explanation.
 				command, _, _ := strings.Cut(line, "   ")
 				command, _, _ = strings.Cut(command, " | ")
 				check(path, command)
@@ -82,6 +82,6 @@ func TestDocumentedFlags(t *testing.T) {
 		return nil
 	})
 	if err != nil || found == 0 {
-		t.Errorf("the documentation has %d commands, error %v", found, err)
+		t.Errorf("the documentation has %d commands, error %v, want at least 1 command and no error", found, err)
 	}
 }

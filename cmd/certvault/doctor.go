@@ -22,7 +22,7 @@ type doctorCommand struct {
 var errUnhealthy = errors.New("the installation has problems; see the findings marked WRONG")
 
 // Run checks the installation and prints the findings. The server may be running. Run returns an
-// error if a finding is a problem and not only a warning.
+// error if there is a problem that is not only a warning.
 func (d *doctorCommand) Run(c *console) error {
 	findings := append(app.Examine(c.ctx, d.Storage), app.ExamineTLS(c.ctx, d.Storage, d.TLS, time.Now())...)
 	if d.To != "" {

@@ -30,8 +30,8 @@ func (m *mailbox) Data(r io.Reader) error {
 	return err
 }
 
-// TestDoctorSendsATestMessage checks that doctor --mail sends a message with the given mail settings, and
-// shows the reply code of a mail server that rejects the message.
+// TestDoctorSendsATestMessage checks that doctor --mail sends a message with the given mail settings. It
+// must report the reply code of a mail server that rejects the recipient, and that --smtp is not set.
 func TestDoctorSendsATestMessage(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -14,7 +14,7 @@ type eraseCommand struct {
 	Reason      string `help:"Reason for the audit log." placeholder:"TEXT"`
 }
 
-// erasureRow is the result of an erasure as JSON.
+// erasureRow is the JSON output of the command.
 type erasureRow struct {
 	ReferenceID   string `json:"reference_id"`
 	UUID          string `json:"uuid"`
@@ -23,7 +23,7 @@ type erasureRow struct {
 	FilesKept     int    `json:"files_kept"`
 }
 
-// Run erases the files of a certificate. The server may be running.
+// Run erases a certificate. The server may be running.
 func (e *eraseCommand) Run(c *console) error {
 	return c.existing(e.Storage, func(base *app.Base) error {
 		done, err := base.Erase(c.ctx, e.Storage, e.Certificate, e.Reason)

@@ -37,8 +37,8 @@ type institutionCreate struct {
 	AllowSameName      bool   `help:"Allow a name that looks the same as the name of another institution."`
 }
 
-// Run creates the institution with its owner and its signing key. If the storage does not exist,
-// Run creates it.
+// Run creates the institution with its owner and its keys. Run also creates the storage if it does
+// not exist.
 func (i *institutionCreate) Run(c *console) error {
 	password, err := readLine(c.stdin)
 	if err != nil {
@@ -51,7 +51,7 @@ func (i *institutionCreate) Run(c *console) error {
 		if err != nil {
 			return hintSameName(err)
 		}
-		// If the creation of the key fails now, the server creates the key when it starts.
+		// If this fails, the server creates the keys when it starts.
 		keyErr := base.CreateKeys(c.ctx)
 		err = c.print(struct {
 			ID     int64  `json:"id"`
@@ -71,9 +71,8 @@ func (i *institutionCreate) Run(c *console) error {
 	})
 }
 
-// hintSameName adds the flag --allow-same-name to an error about a name that looks the same as
-// another name, because the person at the command line is an operator and can allow the name.
-// hintSameName returns other errors unchanged.
+// hintSameName adds to account.ErrSameName the hint to specify --allow-same-name, because a person who
+// runs commands may allow the name. It returns other errors unchanged.
 func hintSameName(err error) error {
 	if e, ok := errors.AsType[*fault.Error](err); ok && errors.Is(err, account.ErrSameName) {
 		return fault.OfField("name", strings.Join(e.Fields[0].Messages, " ")+" Specify --allow-same-name to allow it.")
@@ -102,7 +101,7 @@ type institutionRow struct {
 	Used           quota.Usage    `json:"used"`
 }
 
-// Run lists institutions in the order of their names, with what they use.
+// Run lists institutions in the order of their names, with their usage.
 func (i *institutionList) Run(c *console) error {
 	return c.existing(i.Storage, func(base *app.Base) error {
 		rows := []institutionRow{}
@@ -152,10 +151,10 @@ func noteCounting(w io.Writer, counting bool) {
 	}
 }
 
-// institutionsAtOnce is the number of institutions that are read at once.
+// institutionsAtOnce is the maximum number of institutions that one call of FindInstitutions returns.
 const institutionsAtOnce = 500
 
-// readLine reads a secret from a pipe or a terminal and removes the end of the line.
+// readLine reads the first line, at most 8 KiB, and returns it without the end of the line.
 func readLine(r io.Reader) (string, error) {
 	line, err := bufio.NewReader(io.LimitReader(r, 8<<10)).ReadString('\n')
 	if err != nil && !errors.Is(err, io.EOF) {

@@ -6,7 +6,7 @@ import (
 	"github.com/certvault/certvault/internal/account"
 )
 
-// expiryFlags are the flags for certificates that expire.
+// expiryFlags are the flags for the event and the mail before a certificate expires.
 type expiryFlags struct {
 	ExpiryDays *int  `help:"Days before the expiry of a certificate at which the event certificate_application.expiring is sent, 1 to 365." placeholder:"DAYS"`
 	ExpiryMail *bool `help:"Remind the recipient by mail at the same time." negatable:""`

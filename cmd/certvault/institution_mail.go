@@ -8,7 +8,7 @@ import (
 	"github.com/certvault/certvault/internal/account"
 )
 
-// mailFlags are the flags for the settings of mail to an institution's recipients.
+// mailFlags are the flags for mail to an institution's recipients.
 type mailFlags struct {
 	MailLanguage  *string `help:"Language of mail to recipients who have not chosen a language: en, es, fr, de, pt, ar, hi or zh." placeholder:"TAG"`
 	MailSender    *string `help:"Sender name of mail to recipients; empty means the institution's name." placeholder:"NAME"`

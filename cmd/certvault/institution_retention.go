@@ -28,8 +28,8 @@ func (k *retentionFlags) apply(retention *account.Retention) {
 	set(&retention.Mail, k.KeepMail)
 }
 
-// confirm returns an error if --yes is not given and the changed retention periods are invalid or
-// would remove records. The error about records states their number.
+// confirm returns an error if the flags change the retention periods without --yes, and the new
+// periods are invalid or would delete data at once. An error about data contains the numbers.
 func (k *retentionFlags) confirm(ctx context.Context, base *app.Base, id int64) error {
 	old, err := base.Accounts.Retention(ctx, id)
 	if err != nil {

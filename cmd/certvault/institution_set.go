@@ -40,8 +40,7 @@ type institutionSet struct {
 	expiryFlags
 }
 
-// Run changes the given settings in one transaction, does not change the others, and prints all
-// settings.
+// Run changes the given settings in one transaction, and prints all settings.
 func (i *institutionSet) Run(c *console) error {
 	var box *seal.Box
 	if i.PlacementBox != nil {
@@ -112,8 +111,8 @@ func (i *institutionSet) Run(c *console) error {
 	})
 }
 
-// policy sets the values of the given flags in a policy. A given placement removes the box, unless
-// a box is given too.
+// policy sets the values of the given flags in a policy. If a placement is given without a box, policy
+// removes the box.
 func (i *institutionSet) policy(p *cert.Policy, box *seal.Box) *cert.Policy {
 	if i.Placement != nil {
 		p.Placement, p.Box = seal.Mode(*i.Placement), nil
@@ -143,7 +142,7 @@ func (i *institutionSet) logo() (*account.Logo, error) {
 	return account.DrawLogo(file)
 }
 
-// set stores a value if it is given.
+// set copies *given to *to, unless given is nil.
 func set[T any](to, given *T) {
 	if given != nil {
 		*to = *given

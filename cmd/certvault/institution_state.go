@@ -19,7 +19,8 @@ type institutionDisable struct {
 	Reason      string `help:"Reason, which members and programs of the institution see: what is wrong, and whom to ask." placeholder:"TEXT"`
 }
 
-// Run disables the institution. Running servers reject its requests from the next one on.
+// Run disables the institution. Running servers then reject the requests of its members and
+// tokens.
 func (i *institutionDisable) Run(c *console) error {
 	return c.changeInstitution(i.Storage, i.Institution, func(base *app.Base, inst *account.Institution) error {
 		return base.Accounts.Disable(c.ctx, inst.ID, i.Reason)
@@ -110,7 +111,7 @@ func limitText(n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// institutionState is an institution as the commands of operators print it.
+// institutionState is the JSON output of the commands disable, enable and slug.
 type institutionState struct {
 	UUID           string         `json:"uuid"`
 	Slug           string         `json:"slug"`
@@ -119,7 +120,7 @@ type institutionState struct {
 	Limits         account.Limits `json:"limits"`
 }
 
-// changeInstitution calls f with an institution, and prints the state of the institution afterwards.
+// changeInstitution calls f with an institution, and then prints the state of the institution.
 func (c *console) changeInstitution(s config.Storage, slug string, f func(base *app.Base, inst *account.Institution) error) error {
 	return c.institution(s, slug, func(base *app.Base, inst *account.Institution) error {
 		if err := f(base, inst); err != nil {

@@ -10,7 +10,7 @@ func TestOperatorCommands(t *testing.T) {
 	var list []institutionRow
 	runJSON(t, "", &list, "institution", "list", "--data", dir, "--search", "NWU")
 	if len(list) != 1 || list[0].DisabledAt != nil || list[0].Used.Certificates != 0 {
-		t.Fatalf("institution list = %+v, want the institution, enabled", list)
+		t.Fatalf("institution list = %+v, want one enabled institution without certificates", list)
 	}
 	slug := list[0].Slug
 	of := func(command string, args ...string) []string {
@@ -19,7 +19,7 @@ func TestOperatorCommands(t *testing.T) {
 	succeed(t, "is disabled since", of("disable", "--reason", "The contract ended.")...)
 	runJSON(t, "", &list, "institution", "list", "--data", dir)
 	if list[0].DisabledAt == nil || list[0].DisabledReason != "The contract ended." {
-		t.Errorf("institution list = %+v, want it disabled with the reason", list)
+		t.Errorf("institution list = %+v, want a disabled institution with the reason", list)
 	}
 	succeed(t, "is enabled", of("enable")...)
 	succeed(t, "2 GB", of("limit", "--storage", "2GB", "--certificates", "500")...)

@@ -74,7 +74,6 @@ func (k *keyList) Run(c *console) error {
 	})
 }
 
-// printKeys prints the certificates of an institution's signing keys.
 func (c *console) printKeys(base *app.Base, inst *account.Institution) error {
 	list, err := base.Keys.Certificates(c.ctx, inst.UUID)
 	if err != nil {
@@ -93,7 +92,7 @@ type keyRotate struct {
 	Institution string `help:"Slug of the institution." placeholder:"SLUG" required:""`
 }
 
-// Run creates a new signing key, unless the institution has a name that CheckKeyName rejects.
+// Run creates a new signing key, unless CheckKeyName rejects the name of the institution.
 func (k *keyRotate) Run(c *console) error {
 	return c.institution(k.Storage, k.Institution, func(base *app.Base, inst *account.Institution) error {
 		if err := base.Accounts.CheckKeyName(c.ctx, inst.ID); err != nil {
@@ -156,8 +155,8 @@ func (k *keyImport) use(c *console, keys *authority.Authority, inst *account.Ins
 	return keys.UsePEM(c.ctx, inst.UUID, certificates, key, record)
 }
 
-// maxKeyFile is the maximum number of bytes that are read from a file; the keys themselves have
-// lower limits.
+// maxKeyFile is the maximum number of bytes that readKeyFile reads. The functions that parse the files
+// have lower limits.
 const maxKeyFile = 2 << 20
 
 func readKeyFile(name string) (_ []byte, err error) {
@@ -181,7 +180,7 @@ type keyProgram struct {
 	Command     []string `arg:"" help:"The full path of the program, and its arguments." passthrough:""`
 }
 
-// Run registers the program. The program must first create a test signature.
+// Run registers the program, if the program can create a valid test signature.
 func (k *keyProgram) Run(c *console) error {
 	command := k.Command
 	if len(command) > 0 && command[0] == "--" {
@@ -208,7 +207,7 @@ type keyRoot struct {
 	NewIdentity bool `help:"With --rotate: replace a permanently lost identity. Old keys no longer sign; rotate the key of each institution afterwards." name:"new-identity"`
 }
 
-// Run prints the root certificates. With --rotate, Run first creates a new root key.
+// Run prints the root certificates. With --rotate, Run first creates a new root.
 func (k *keyRoot) Run(c *console) error {
 	if k.NewIdentity && !k.Rotate {
 		return &usageError{errors.New("--new-identity requires --rotate")}

@@ -20,7 +20,7 @@ type keyCredential struct {
 	Rotate      bool   `help:"Create new keys. Existing credentials remain verifiable, because the former keys stay in the DID document."`
 }
 
-// credentialKeyRow is a key for credentials in the output.
+// credentialKeyRow is one row of the output: a key for credentials.
 type credentialKeyRow struct {
 	Current     bool                `json:"current"`
 	Number      int                 `json:"number"`
@@ -29,8 +29,8 @@ type credentialKeyRow struct {
 	Fingerprint string              `json:"fingerprint"`
 }
 
-// Run lists the keys with which the institution signs credentials. With --rotate, Run first creates
-// new ones.
+// Run lists the keys with which the institution signs credentials. If there are none, or with
+// --rotate, Run first creates new keys.
 func (k *keyCredential) Run(c *console) error {
 	return c.institution(k.Storage, k.Institution, func(base *app.Base, inst *account.Institution) error {
 		created := c.recordKey(inst, audit.CredentialKeysCreated)

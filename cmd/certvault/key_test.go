@@ -9,8 +9,8 @@ import (
 	"github.com/certvault/certvault/internal/config"
 )
 
-// TestSheetAndRecover checks that the recovery sheet is printed to a private file and that this is in
-// the audit log, and that the sheet restores the lost files of the keys.
+// TestSheetAndRecover checks that key sheet writes the recovery sheet to a private file and records
+// this in the audit log, and that key recover restores the lost files of the keys.
 func TestSheetAndRecover(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -28,12 +28,12 @@ func TestSheetAndRecover(t *testing.T) {
 	}
 	text, err := os.ReadFile(sheet)
 	if err != nil || !strings.Contains(string(text), "https://vault.example") {
-		t.Fatalf("the sheet is %s, %v; want the address", text, err)
+		t.Fatalf("the sheet is %s, %v; want the address of the vault", text, err)
 	}
 	var printed struct{ Sheet string }
 	runJSON(t, "", &printed, "key", "sheet", "--data", dir)
 	if _, lines, _ := strings.Cut(string(text), "Master key"); !strings.HasSuffix(printed.Sheet, lines) {
-		t.Errorf("the second sheet has other secrets: %s", printed.Sheet)
+		t.Errorf("the second sheet is %s, want the same secrets as in the first one", printed.Sheet)
 	}
 	if code, out, errs := certvault(t, "", "audit", "export", "--installation", "--data", dir); code != exitDone || strings.Count(out, "key.sheet") != 2 {
 		t.Errorf("audit export: exit code = %d, want 0 and two entries key.sheet: %s%s", code, out, errs)
@@ -44,20 +44,20 @@ func TestSheetAndRecover(t *testing.T) {
 	}
 	typed := writeFile(t, "typed.txt", []byte(strings.Replace(string(text), "M3 ", "M3 0", 1)))
 	if code, _, errs := certvault(t, "", "key", "recover", "--data", dir, "--sheet", typed); code != exitRefused || !strings.Contains(errs, "line M3 ") {
-		t.Errorf("a typing error: exit code = %d, want 1 and the line: %s", code, errs)
+		t.Errorf("a typing error: exit code = %d, want 1 and an error in line M3: %s", code, errs)
 	}
 	var restored struct{ Files []string }
 	runJSON(t, "", &restored, "key", "recover", "--data", dir, "--sheet", sheet)
 	if len(restored.Files) != 2 {
-		t.Errorf("restored files = %v, want two", restored.Files)
+		t.Errorf("restored files = %v, want 2 files", restored.Files)
 	}
 	if code, out, errs := certvault(t, "", "key", "rotate", "--data", dir, "--institution", "northwest-university"); code != exitDone {
 		t.Errorf("key rotate: exit code = %d, want 0: %s%s", code, out, errs)
 	}
 }
 
-// TestSecretsInTheEnvironment checks that the secrets may be in the environment instead of files, and
-// that a secret in two places is refused.
+// TestSecretsInTheEnvironment checks that commands read the secrets from environment variables. They
+// must refuse a secret for which both a variable and a flag are set.
 func TestSecretsInTheEnvironment(t *testing.T) {
 	dir := t.TempDir()
 	createInstitution(t, dir)
@@ -77,10 +77,10 @@ func TestSecretsInTheEnvironment(t *testing.T) {
 	}
 	for _, flag := range []string{"--master-key-file", "--key-identity-file"} {
 		if code, _, errs := certvault(t, "", append(rotate, flag, "x")...); code != exitUsage || !strings.Contains(errs, flag) {
-			t.Errorf("%s and the variable: exit code = %d, want 2 and the flag: %s", flag, code, errs)
+			t.Errorf("%s and the variable: exit code = %d, want 2 and the name of the flag: %s", flag, code, errs)
 		}
 	}
 	if _, err := os.Stat(filepath.Join(dir, "keys")); err == nil {
-		t.Error("the folder of keys was created again")
+		t.Error("the folder keys exists, want no new folder")
 	}
 }

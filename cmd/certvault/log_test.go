@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// stalledWriter is standard error that nothing reads until release is closed.
+// stalledWriter is a writer whose Write waits until release is closed, like a pipe that nothing reads.
 type stalledWriter struct {
 	release chan struct{}
 	mu      sync.Mutex
@@ -28,8 +28,8 @@ func (s *stalledWriter) Write(p []byte) (int, error) {
 	return s.Buffer.Write(p)
 }
 
-// TestServerContinuesIfNothingReadsTheLog checks that a log line never waits for the reader of
-// standard error, that the memory for lines is bounded, and that lost lines are counted.
+// TestServerContinuesIfNothingReadsTheLog checks that Write does not wait for the reader of standard
+// error, that the memory for lines is bounded, and that lost lines are counted.
 func TestServerContinuesIfNothingReadsTheLog(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -59,13 +59,13 @@ func TestServerContinuesIfNothingReadsTheLog(t *testing.T) {
 			Lines int
 		}
 		if err := json.Unmarshal([]byte(lines[len(lines)-1]), &last); err != nil || last.Lines == 0 || last.Lines+len(lines)-1 != 3*maxPendingLog/len(line) {
-			t.Errorf("%d lines were written, and the last is %+v, %v; want a last line with the number of all lost lines", len(lines), last, err)
+			t.Errorf("%d lines were written, and the last is %+v, %v; want a last line with the number of lost lines", len(lines), last, err)
 		}
 	})
 }
 
-// TestServerContinuesIfTheReaderOfTheLogDies checks that a write error is not reported to the
-// logger.
+// TestServerContinuesIfTheReaderOfTheLogDies checks that Write returns no error if standard error
+// returns one.
 func TestServerContinuesIfTheReaderOfTheLogDies(t *testing.T) {
 	t.Parallel()
 	l := newLogWriter(brokenWriter{}, logHandler("json", slog.LevelInfo, false))
@@ -105,8 +105,8 @@ func (b *logBuffer) Reset() {
 	b.buffer.Reset()
 }
 
-// TestLogFormat checks the formats of the log: JSON with all requests if standard error is not a
-// terminal, text without successful requests on a terminal, and what --log selects.
+// TestLogFormat checks the format of the log. Without --log, it is JSON with all requests, or text
+// without successful requests on a terminal. With --log, it has the given format and all requests.
 func TestLogFormat(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -131,8 +131,8 @@ func TestLogFormat(t *testing.T) {
 	}
 }
 
-// TestLogLevelAndUnits checks that --log-level omits lines, and that durations have a unit in both
-// formats.
+// TestLogLevelAndUnits checks that lines below --log-level are omitted, and that durations have a unit
+// in both formats.
 func TestLogLevelAndUnits(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -159,7 +159,8 @@ func TestLogLevelAndUnits(t *testing.T) {
 }
 
 // TestRepeatedErrorsAreLoggedOnceWithACount checks that a repeated error is logged once and then
-// counted, that each request is logged, and that the number of counted records is bounded.
+// counted, and that each request is logged. The number of different records that are counted must be
+// bounded.
 func TestRepeatedErrorsAreLoggedOnceWithACount(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -196,7 +197,7 @@ func TestRepeatedErrorsAreLoggedOnceWithACount(t *testing.T) {
 		time.Sleep(repeatTime)
 		synctest.Wait()
 		if n := strings.Count(out.String(), `"repeated":2}`); n != 2 {
-			t.Errorf("after the first minute: %d counts, want 2: %s", n, out.String())
+			t.Errorf("after the first minute: %d lines with 2 repetitions, want 2: %s", n, out.String())
 		}
 		out.Reset()
 		time.Sleep(repeatTime)
@@ -204,7 +205,7 @@ func TestRepeatedErrorsAreLoggedOnceWithACount(t *testing.T) {
 		log.ErrorContext(ctx, "a task failed", slog.String("task", "sweep"), slog.Any("error", lost(1)))
 		check("again", fmt.Sprintf(failed, "sweep", 1, ""))
 
-		// Each request is logged, because an operator searches for its id.
+		// Each request is logged, because an operator may search for its id.
 		for i := range 2 {
 			log.ErrorContext(ctx, "request", slog.String("request_id", fmt.Sprint("id", i)), slog.Int("status", 503), slog.Duration("took", time.Duration(i)), slog.Any("error", lost(i)))
 		}
@@ -217,7 +218,7 @@ func TestRepeatedErrorsAreLoggedOnceWithACount(t *testing.T) {
 			log.WarnContext(ctx, "many", slog.Int("n", i))
 		}
 		if len(repeats.counts.records) != maxRepeats || strings.Count(out.String(), "\n") != 2*maxRepeats {
-			t.Errorf("%d records are counted, want %d, and each of the other records must be logged too", len(repeats.counts.records), maxRepeats)
+			t.Errorf("%d records are counted and %d lines are logged, want %d and %d", len(repeats.counts.records), strings.Count(out.String(), "\n"), maxRepeats, 2*maxRepeats)
 		}
 		repeats.stop()
 	})

@@ -6,9 +6,9 @@ import (
 	"log/slog"
 )
 
-// logHandler returns the function that creates handlers for a format of --log, which omit the lines
-// below a level. Without a format, the log of a terminal is text without the lines of requests that
-// succeed, because they would scroll the set-up link away. Any other log is JSON.
+// logHandler returns a function that creates log handlers. The handlers omit lines below level. format
+// is the value of --log. If format is empty, the log is JSON, except on a terminal, where it is text
+// without successful requests. On a terminal, these requests would scroll the set-up link away.
 func logHandler(format string, level slog.Leveler, terminal bool) func(w io.Writer) slog.Handler {
 	text := func(w io.Writer) slog.Handler {
 		return slog.NewTextHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: shortTime})
@@ -25,8 +25,8 @@ func logHandler(format string, level slog.Leveler, terminal bool) func(w io.Writ
 	}
 }
 
-// milliseconds names the unit of a duration, which JSON would show as a number of nanoseconds. Text
-// shows a duration with its unit.
+// milliseconds converts a duration to milliseconds and appends _ms to its key. Otherwise, JSON would
+// contain nanoseconds without a unit.
 func milliseconds(_ []string, a slog.Attr) slog.Attr {
 	if a.Value.Kind() == slog.KindDuration {
 		return slog.Float64(a.Key+"_ms", float64(a.Value.Duration().Microseconds())/1000)
@@ -34,7 +34,7 @@ func milliseconds(_ []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// shortTime shortens the time of a line to the time of day.
+// shortTime shortens the time of a line to hours, minutes and seconds.
 func shortTime(groups []string, a slog.Attr) slog.Attr {
 	if len(groups) == 0 && a.Key == slog.TimeKey {
 		return slog.String(a.Key, a.Value.Time().Format("15:04:05"))
@@ -42,7 +42,7 @@ func shortTime(groups []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// quietHandler omits the lines of requests without an error.
+// quietHandler omits the log lines of successful requests.
 type quietHandler struct{ slog.Handler }
 
 // Handle implements slog.Handler.

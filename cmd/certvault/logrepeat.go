@@ -11,34 +11,35 @@ import (
 const (
 	// repeatTime is the time during which a repeated warning or error is not logged again.
 	repeatTime = time.Minute
-	// maxRepeats bounds the number of different records that are counted. Further records are logged
+	// maxRepeats is the maximum number of different records that are counted. Other records are logged
 	// each time.
 	maxRepeats = 1000
-	// requestMessage is the message of the line of a request.
+	// requestMessage is the message of the log lines about HTTP requests.
 	requestMessage = "request"
 )
 
-// repeatHandler logs a repeated warning or error only once. After each repeatTime with repetitions,
-// repeatHandler logs the last repetition with the number of repetitions. During an outage, the same
-// error would otherwise fill the log. The line of a request is always logged, because an operator
-// searches for its id. If the error of the request is a repetition, the line has the level INFO and
-// no error.
+// repeatHandler logs a warning or error once and counts its repetitions. After each repeatTime with
+// repetitions, repeatHandler logs the last repetition with their number. During an outage, the same
+// error would otherwise fill the log. The line of a request is always logged, because an operator may
+// search for its id. If the error of the request is a repetition, the line has the level INFO and no
+// error.
 type repeatHandler struct {
 	slog.Handler
 
 	counts *repeatCounts
-	// scope has the attributes and groups of the logger. It distinguishes equal records of different
-	// loggers.
+	// scope contains the attributes and groups of the logger. Equal records of loggers with different
+	// scopes are not repetitions.
 	scope string
 }
 
-// repeatCounts are the counts that all handlers of a log share.
+// repeatCounts are the counts that all handlers of a log share. The keys of records are the texts that
+// repeatHandler.key returns.
 type repeatCounts struct {
 	mu      sync.Mutex
 	records map[string]*repeatedRecord
 }
 
-// repeatedRecord is a record that was logged, and its repetitions since then.
+// repeatedRecord counts the repetitions of a record that were not logged. last is the last repetition.
 type repeatedRecord struct {
 	handler slog.Handler
 	last    slog.Record
@@ -83,8 +84,8 @@ func (h *repeatHandler) Handle(ctx context.Context, r slog.Record) error {
 }
 
 // key returns a text that is equal for records that are repetitions of each other. The text omits
-// the differences between two occurrences of one error: the request id, the stack, the digits in
-// the text of the error (for example in ports), and all attributes of a request except its error.
+// what may differ between repetitions: the request id, the stack, the digits in the text of the error
+// (for example in ports), and all attributes of a request except its error.
 func (h *repeatHandler) key(r slog.Record) string {
 	var key strings.Builder
 	key.WriteString(h.scope + r.Level.String() + "\x00" + r.Message + "\x00")
@@ -128,9 +129,8 @@ func (c *repeatCounts) repeats(h *repeatHandler, r slog.Record) bool {
 	return false
 }
 
-// end ends the time during which a repeated record is not logged again. If the record was repeated,
-// end logs it with the number of repetitions and starts the time again. Otherwise end removes the
-// record.
+// end is called at the end of a repeatTime. If the record was repeated, end logs it with the number of
+// repetitions and starts the timer again. Otherwise end removes the record.
 func (c *repeatCounts) end(key string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -150,7 +150,7 @@ func (c *repeatCounts) end(key string) {
 func (s *repeatedRecord) log() {
 	s.last.AddAttrs(slog.Int("repeated", s.n))
 	s.n = 0
-	_ = s.handler.Handle(context.Background(), s.last) // the handler writes to memory
+	_ = s.handler.Handle(context.Background(), s.last) // the handler writes to memory, which does not fail
 }
 
 // stop logs the repetitions that were not logged yet, and removes all records.

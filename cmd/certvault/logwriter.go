@@ -12,7 +12,7 @@ const (
 	// maxPendingLog is the maximum size of log lines that wait for the reader of standard error, in
 	// bytes. It is enough for a few seconds of a busy vault.
 	maxPendingLog = 4 << 20
-	// logStopTime limits how long the end of the process waits for the reader.
+	// logStopTime is the maximum time for which stop waits for the reader of standard error.
 	logStopTime = time.Second
 )
 
@@ -22,7 +22,8 @@ type logWriter struct {
 	w io.Writer
 	// newHandler returns a handler for the line about lost lines.
 	newHandler func(w io.Writer) slog.Handler
-	// wake reports pending lines; stopping ends the writer.
+	// wake has a value if there are pending lines. stop sends a channel to stopping, and run closes this
+	// channel when it ends.
 	wake     chan struct{}
 	stopping chan chan struct{}
 
@@ -67,7 +68,7 @@ func (l *logWriter) run() {
 	}
 }
 
-// drain writes all pending lines and the number of lost lines.
+// drain writes all pending lines, and a line with the number of lost lines.
 func (l *logWriter) drain() {
 	for {
 		l.mu.Lock()
@@ -77,7 +78,7 @@ func (l *logWriter) drain() {
 		if len(lines) == 0 && lost == 0 {
 			return
 		}
-		_, _ = l.w.Write(lines) // there is no other place to report an error
+		_, _ = l.w.Write(lines) // an error cannot be reported elsewhere
 		if lost > 0 {
 			var line bytes.Buffer
 			slog.New(l.newHandler(&line)).Warn("log lines were lost because nothing read standard error", slog.Int("lines", lost))
@@ -86,7 +87,7 @@ func (l *logWriter) drain() {
 	}
 }
 
-// stop writes the pending lines and ends the writer, but does not wait longer than logStopTime.
+// stop lets run write the pending lines and end. It waits at most logStopTime.
 func (l *logWriter) stop() {
 	timer := time.NewTimer(logStopTime)
 	defer timer.Stop()

@@ -1,5 +1,5 @@
-// Command certvault is the certificate vault: the server, the commands that administer it, even
-// while the server is running, and the commands that upload and verify certificates.
+// Command certvault runs the server of a certificate vault, administers a vault, and uploads and verifies
+// certificates.
 package main
 
 import (
@@ -31,7 +31,7 @@ const (
 	exitUsage   = 2
 )
 
-// commands is the command line.
+// commands defines the commands and the flags.
 type commands struct {
 	Config kong.ConfigFlag `help:"Configuration file in TOML; the keys are the names of the flags." placeholder:"FILE" short:"c"`
 	JSON   bool            `help:"Print the result as JSON." name:"json"`
@@ -77,7 +77,7 @@ type console struct {
 	json   bool
 }
 
-// print prints a result: as JSON, or with the function text.
+// print prints value as JSON if --json is set. Otherwise it calls text.
 func (c *console) print(value any, text func(w io.Writer)) error {
 	if !c.json {
 		text(c.stdout)
@@ -165,7 +165,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	switch {
 	case len(args) == 0:
 		args = []string{"--help"}
-	case args[0] == "help": // the parser knows only the flag
+	case args[0] == "help": // the parser has only the flag --help
 		args = append(args[1:len(args):len(args)], "--help")
 	}
 	parsed, err := parser.Parse(args)
@@ -201,8 +201,8 @@ type usageError struct{ err error }
 func (u *usageError) Error() string { return u.err.Error() }
 func (u *usageError) Unwrap() error { return u.err }
 
-// printError prints an error for the operator. If the input is invalid, it prints one line per
-// field, with the flag that sets the field.
+// printError prints an error. If the input is invalid, it prints one line per field, with the flag that
+// sets the field.
 func printError(stderr io.Writer, err error, flags ...*kong.Flag) {
 	e, ok := errors.AsType[*fault.Error](err)
 	if !ok || len(e.Fields) == 0 {
@@ -217,8 +217,9 @@ func printError(stderr io.Writer, err error, flags ...*kong.Flag) {
 	}
 }
 
-// flagOf returns the flag that sets a field, or the name of the field if there is none. The flag of a value
-// that is read from standard input, such as a password, ends in -stdin. The flag of a list has the singular.
+// flagOf returns the flag that sets a field, or the name of the field if there is none. The flag of a
+// value that is read from standard input, such as a password, ends in -stdin. The flag of a list is in
+// the singular.
 func flagOf(field string, flags []*kong.Flag) string {
 	name := strings.ReplaceAll(field, "_", "-")
 	for _, f := range flags {

@@ -19,7 +19,8 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// With the normal cost, the hashing of passwords would take a fifth of the time of the tests.
+// TestMain reduces the cost of hashing passwords, which would otherwise take a fifth of the time of
+// the tests.
 func TestMain(m *testing.M) {
 	account.DefaultCost = certtest.Cost
 	os.Exit(m.Run())
@@ -33,7 +34,7 @@ func certvault(t *testing.T, stdin string, args ...string) (code int, stdout, st
 	return code, out.String(), errs.String()
 }
 
-// runJSON runs a command with --json and decodes its output. If the command fails, the test fails.
+// runJSON runs a command with --json and decodes its output.
 func runJSON(t *testing.T, stdin string, into any, args ...string) {
 	t.Helper()
 	code, out, errs := certvault(t, stdin, append(args, "--json")...)
@@ -92,7 +93,7 @@ func TestTokenWebhookAndPlacementCommands(t *testing.T) {
 	}
 	runJSON(t, "", &list, append([]string{"token", "list"}, at...)...)
 	if list[0].RevokedAt == nil {
-		t.Fatal("the token is not revoked")
+		t.Fatal("revoked_at = null, want a time")
 	}
 
 	var hook struct{ ID, Secret string }
@@ -142,7 +143,7 @@ func TestPublicProfile(t *testing.T) {
 	}
 	runJSON(t, "", &got, append(set, "--public-image", "--public-download", "--contact", "r@example.org", "--linkedin", "1234567", "--logo", logo, "--color", "#1A237E")...)
 	if got.Colour != "#1a237e" || !got.Image || !got.Download || got.Contact != "r@example.org" || got.LinkedIn != "1234567" || len(got.Logo) != 64 {
-		t.Errorf("profile = %+v, want all given values, with the colour in lower case", got)
+		t.Errorf("profile = %+v, want all given values, with the color in lower case", got)
 	}
 	if code, _, errs := certvault(t, "", append(set, "--hide-name")...); code != exitRefused || !strings.Contains(errs, "show the name") {
 		t.Errorf("a hidden name with a public file: exit code = %d, want a refusal with the advice to show the name: %s", code, errs)
@@ -193,8 +194,8 @@ func TestMailAndRetentionSettings(t *testing.T) {
 	}
 }
 
-// TestSettingsAreSavedTogether checks that a rejected change leaves all settings unchanged,
-// regardless of the order of the flags.
+// TestSettingsAreSavedTogether checks that institution set changes no setting and adds no entry to the
+// audit log if one of the values is rejected.
 func TestSettingsAreSavedTogether(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -225,7 +226,7 @@ func TestSettingsAreSavedTogether(t *testing.T) {
 		after = nil
 		runJSON(t, "", &after, set...)
 		if now := entries(); !reflect.DeepEqual(after, before) || now != recorded {
-			t.Errorf("%v changed the settings %v to %v and added %d entries to the log", bad, before, after, now-recorded)
+			t.Errorf("%v: settings = %v with %d new entries in the log, want %v and no new entries", bad, after, now-recorded, before)
 		}
 	}
 	runJSON(t, "", &after, append(set, good...)...)
@@ -342,7 +343,7 @@ func TestParseSince(t *testing.T) {
 	}
 }
 
-// TestWebhookAdministration checks that the commands for an endpoint print JSON and reject invalid
+// TestWebhookAdministration checks the JSON output of the webhook commands, and that they reject invalid
 // arguments.
 func TestWebhookAdministration(t *testing.T) {
 	t.Parallel()

@@ -14,12 +14,11 @@ import (
 
 type manCommand struct{}
 
-// commonUses is the minimum number of commands with the same flag for which the page describes the flag
-// only once.
+// A flag is common if at least commonUses commands have it. The page describes a common flag only once.
 const commonUses = 10
 
-// Run prints the manual page, in the macros of man(7). It depends only on the version, so that packages
-// can be built again with the same result.
+// Run prints the manual page with the macros of man(7). The page depends only on the version of the
+// program, so that the builds of packages are reproducible.
 func (manCommand) Run(c *console, parsed *kong.Context) error {
 	p := manPage{w: c.stdout}
 	p.write(parsed.Model)
@@ -41,8 +40,8 @@ func (p *manPage) printf(format string, args ...any) {
 // text writes a paragraph of plain text.
 func (p *manPage) text(text string) { p.printf("%s", roff(text)) }
 
-// roff escapes a text: backslashes, hyphens, which would become typographic ones, and a control
-// character at the start of a line.
+// roff escapes a text for troff: backslashes, hyphens, which would become typographic ones, and a period
+// or an apostrophe at the start, which would begin a request. It replaces line feeds by spaces.
 func roff(text string) string {
 	text = strings.NewReplacer(`\`, `\e`, "-", `\-`, "\n", " ").Replace(strings.TrimSpace(text))
 	if strings.HasPrefix(text, ".") || strings.HasPrefix(text, "'") {
@@ -128,7 +127,7 @@ func (p *manPage) flag(f *kong.Flag) {
 // sameFlag reports whether the flags of two commands have the same name and help.
 func sameFlag(a, b *kong.Flag) bool { return a.Name == b.Name && a.Help == b.Help }
 
-// commonFlags returns the flags of the application and those that many commands have.
+// commonFlags returns the flags that at least commonUses commands have, sorted by name.
 func commonFlags(leaves []*kong.Node) []*kong.Flag {
 	var list []*kong.Flag
 	for _, leaf := range leaves {

@@ -38,7 +38,7 @@ type memberList struct {
 	Institution string `help:"Slug of the institution." placeholder:"SLUG" required:""`
 }
 
-// Run lists the members of the institution, in the order in which the members joined.
+// Run lists the members of the institution in the order in which they joined.
 func (m *memberList) Run(c *console) error {
 	return c.institution(m.Storage, m.Institution, func(base *app.Base, inst *account.Institution) error {
 		list, err := base.Accounts.Members(c.ctx, inst.ID)
@@ -91,7 +91,7 @@ func (m *memberAdd) Run(c *console) error {
 	})
 }
 
-// checkRole returns an error that lists the roles, unless there is a role with the name.
+// checkRole returns an error that lists the roles if there is no role with the name.
 func checkRole(name string) error {
 	if account.Role(name).Valid() {
 		return nil

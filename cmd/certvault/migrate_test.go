@@ -45,10 +45,10 @@ func TestOnlyServeAndMigrateMigrate(t *testing.T) {
 		}
 	}
 	if code, out, _ := certvault(t, "", "doctor", "--data", dir); code != exitRefused || !strings.Contains(out, "WRONG  schema: ") {
-		t.Errorf("doctor: exit code = %d, stdout = %q, want the finding schema", code, out)
+		t.Errorf("doctor: exit code = %d, stdout = %q, want %d and a finding WRONG about the schema", code, out, exitRefused)
 	}
 	if count() != 0 {
-		t.Error("a command migrated the database")
+		t.Error("the database has migration 30, want a database that no command has migrated")
 	}
 	for range 2 {
 		if code, out, errs := certvault(t, "", "migrate", "--data", dir); code != exitDone || !strings.HasPrefix(out, "The database has schema ") {
@@ -56,12 +56,12 @@ func TestOnlyServeAndMigrateMigrate(t *testing.T) {
 		}
 	}
 	if count() != 1 {
-		t.Error("certvault migrate did not migrate the database")
+		t.Error("the database does not have migration 30, want it after certvault migrate")
 	}
 	if code, _, errs := certvault(t, "", "institution", "list", "--data", dir); code != exitDone {
 		t.Errorf("institution list after the migration: exit code = %d, stderr = %q, want exit code 0", code, errs)
 	}
 	if code, _, errs := certvault(t, "", "migrate", "--data", dir+"/misspelt"); code != exitRefused || !strings.Contains(errs, "contains no vault") {
-		t.Errorf("migrate of a misspelt folder: exit code = %d, stderr = %q, want a refusal because the folder contains no vault", code, errs)
+		t.Errorf("migrate of a folder without a vault: exit code = %d, stderr = %q, want a refusal with the reason", code, errs)
 	}
 }

@@ -7,7 +7,8 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// change runs a statement in the database of a data folder, as an earlier version could have done.
+// change runs an SQL statement in the database of a data folder. Tests use it to store values that
+// the commands do not store.
 func change(t *testing.T, dir, statement string) {
 	t.Helper()
 	d, err := db.Open(t.Context(), dir, "")
@@ -43,9 +44,9 @@ func succeed(t *testing.T, want string, args ...string) {
 	}
 }
 
-// TestOperatorConsentsToSameName checks that an institution can get a name that looks the same as
-// the name of another institution only with --allow-same-name, and that no signing key is created
-// for such a name before an operator has allowed it.
+// TestOperatorConsentsToSameName checks that a name that looks the same as the name of another
+// institution requires --allow-same-name, and that key rotate refuses the name before an operator has
+// allowed it.
 func TestOperatorConsentsToSameName(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir() + "/vault"
@@ -69,8 +70,8 @@ func TestOperatorConsentsToSameName(t *testing.T) {
 }
 
 // TestDoctorReportsAddressesOfAnotherMailbox checks that doctor reports an account that earlier
-// versions treated as the account of another address, and that the report disappears after user
-// accept-address.
+// versions treated as the account of another address. After the command user accept-address, doctor must
+// not report the account.
 func TestDoctorReportsAddressesOfAnotherMailbox(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir() + "/vault"

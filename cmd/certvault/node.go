@@ -30,7 +30,7 @@ type nodeRow struct {
 
 type taskRow struct {
 	Name string `json:"name"`
-	// Node is the id of the server that runs the task, or "" if no living server does.
+	// Node is the id of the server that runs the task, or "" if no server that is alive runs it.
 	Node   string     `json:"node"`
 	LastAt *time.Time `json:"last_success_at"`
 	Took   float64    `json:"took_seconds"`

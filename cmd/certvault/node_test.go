@@ -35,9 +35,9 @@ func TestNodeList(t *testing.T) {
 	runJSON(t, "", &got, "node", "list", "--data", dir)
 	if len(got.Nodes) != 1 || got.Nodes[0].Name != "vault-a" || got.Nodes[0].State != "alive" || got.Nodes[0].Version != "1.2.3" || len(got.Nodes[0].Roles) != 2 ||
 		len(got.Tasks) != 1 || got.Tasks[0].Name != "sweep of mail" || got.Tasks[0].Node != "vault-a_1" {
-		t.Errorf("node list = %+v, want one node with one task", got)
+		t.Errorf("node list = %+v, want the node vault-a, which is alive, and its task sweep of mail", got)
 	}
 	if code, out, errs := certvault(t, "", "node", "list", "--data", dir); code != exitDone || !strings.Contains(out, "vault-a  alive") {
-		t.Errorf("node list: exit code = %d, output = %q %q, want the node", code, out, errs)
+		t.Errorf("node list: exit code = %d, output = %q %q, want %d and the node vault-a, which is alive", code, out, errs, exitDone)
 	}
 }

@@ -31,8 +31,8 @@ func (c *console) withOffers(s config.Storage, slug string, f func(o *applicatio
 	})
 }
 
-// offerProblems has a sentence for each problem of an offer. {limit} stands for the Limit of the
-// problem.
+// offerProblems maps the codes of the problems of an offer to messages. The Limit of the problem replaces
+// {limit}.
 var offerProblems = map[cert.Code]string{
 	cert.CodeRequired: "The value is required.", cert.CodeTooLong: "The value must have at most {limit} characters.",
 	cert.CodeNotText:      "The value must be text in UTF-8 without NUL characters.",
@@ -45,8 +45,8 @@ var offerProblems = map[cert.Code]string{
 	application.CodeFields: "An offer can have at most {limit} fields.",
 }
 
-// offerError converts the problems of an error to sentences, with the names of the flags as fields. It
-// returns an error without problems unchanged.
+// offerError converts an error with problems to an error with a message for each field. It returns an
+// error without problems unchanged. The field template_id is renamed, because its flag is --template.
 func offerError(err error) error {
 	var bad fault.Fields
 	for _, p := range cert.ProblemsOf(err) {

@@ -34,7 +34,7 @@ func TestOffersOnTheCommandLine(t *testing.T) {
 	code, out, errs := run(create("--slug", "transcript", "--fields", fields, "--open", "--json")...)
 	var made offerRow
 	if err := json.Unmarshal([]byte(out), &made); code != exitDone || err != nil || made.Status != "open" || made.Slug != "transcript" || made.Fields != 1 || made.TemplateID != nil {
-		t.Errorf("create: exit code = %d, stdout = %s, stderr = %s, %v, want an open offer with a field", code, out, errs, err)
+		t.Errorf("create: exit code = %d, stdout = %s, stderr = %s, %v, want an open offer with one field", code, out, errs, err)
 	}
 	if code, out, errs := run(create("--slug", "draft")...); code != exitDone || len(strings.TrimSpace(out)) != len(made.ID) || !strings.Contains(errs, "draft") {
 		t.Errorf("create without --open: exit code = %d, stdout = %q, stderr = %q, want the id of a draft", code, out, errs)
@@ -59,12 +59,12 @@ func TestOffersOnTheCommandLine(t *testing.T) {
 	}
 	for _, step := range [][]string{{"close", made.ID, "closed"}, {"open", "transcript", "open"}, {"close", "transcript", "closed"}} {
 		if code, out, errs := run("offer", step[0], step[1], "--institution", "northern-university"); code != exitDone || out != "Offer Transcript is "+step[2]+".\n" {
-			t.Errorf("%v: exit code = %d, stdout = %q, stderr = %q, want the new status", step, code, out, errs)
+			t.Errorf("%v: exit code = %d, stdout = %q, stderr = %q, want %d and the status %s", step, code, out, errs, exitDone, step[2])
 		}
 	}
 	code, out, errs = run("offer", "list", "--institution", "northern-university", "--json")
 	var list []offerRow
 	if err := json.Unmarshal([]byte(out), &list); code != exitDone || err != nil || len(list) != 2 || list[0].Slug != "draft" || list[1].Status != "closed" {
-		t.Errorf("list: exit code = %d, stdout = %s, stderr = %s, %v, want the newest first", code, out, errs, err)
+		t.Errorf("list: exit code = %d, stdout = %s, stderr = %s, %v, want the draft and then the closed offer", code, out, errs, err)
 	}
 }

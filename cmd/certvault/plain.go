@@ -15,8 +15,7 @@ import (
 
 // plain returns text with each non-printable character replaced by its escape sequence in Go, so
 // that the text can neither move the cursor nor change the direction of letters. Commands print
-// names and messages, which may come from other people, only through plain, plainLines, plainJSON
-// or csvLines.
+// names and messages from other people only through plain, plainLines, plainJSON or csvLines.
 func plain(text string) string {
 	if isPlain(text) {
 		return text
@@ -52,7 +51,7 @@ func plainLines(text string) string {
 }
 
 // plainJSON returns a JSON text with all non-printable characters escaped, except the line feed at
-// the end. Such characters can occur only in strings.
+// the end. The characters must be in strings, as in the output of json.Encoder.
 func plainJSON(text []byte) []byte {
 	body := bytes.TrimRight(text, "\n")
 	if isPlain(string(body)) {
@@ -80,13 +79,12 @@ func (j jsonLines) Write(line []byte) (int, error) {
 	return len(line), err
 }
 
-// csvLines escapes CSV. It does not change the ends of lines, nor a byte order mark at the
-// beginning.
+// csvLines escapes CSV, except the ends of lines and a byte order mark at the beginning.
 type csvLines struct {
 	w     io.Writer
 	begun bool
-	// rest is the end of the previous write if it is incomplete: the first bytes of a character, or
-	// a carriage return.
+	// rest is the incomplete end of the previous Write: the first bytes of a character, or a carriage
+	// return.
 	rest []byte
 }
 

@@ -14,8 +14,8 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// TestTerminalEscapesInNamesAreNotPrinted checks that control characters in names and URLs do not
-// reach the terminal in the output of commands, and that a name adds no row.
+// TestTerminalEscapesInNamesAreNotPrinted checks that commands print no control characters from names
+// and URLs, and that a name cannot add a row to the output.
 func TestTerminalEscapesInNamesAreNotPrinted(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -65,7 +65,7 @@ func TestTerminalEscapesInNamesAreNotPrinted(t *testing.T) {
 				t.Errorf("%v: exit code = %d, want 0 and the name Evil: %s%s", args, code, out, errs)
 			}
 			if strings.Contains(out, "\nend") {
-				t.Errorf("%v: a name added a line:\n%s", args, out)
+				t.Errorf("%v: a name begins a line, want its line feed escaped:\n%s", args, out)
 			}
 			out = strings.ReplaceAll(strings.TrimPrefix(out, "\uFEFF"), "\r\n", "\n")
 			if at := strings.IndexFunc(out, func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }); at >= 0 {
@@ -75,8 +75,7 @@ func TestTerminalEscapesInNamesAreNotPrinted(t *testing.T) {
 	}
 }
 
-// TestCSVIsEscapedAcrossWrites checks that the division of the output into writes makes no
-// difference.
+// TestCSVIsEscapedAcrossWrites checks that csvLines escapes a text that is written byte by byte.
 func TestCSVIsEscapedAcrossWrites(t *testing.T) {
 	t.Parallel()
 	const text = "\uFEFF\"ä\x1b[1m\",\"\uFEFF\u009b\r\"\r\n\"b\"\r\n"

@@ -17,8 +17,8 @@ import (
 	"github.com/certvault/certvault/client"
 )
 
-// tokenVariable is the environment variable with the API token. An argument would be visible in the
-// list of processes.
+// tokenVariable is the environment variable with the API token. There is no flag for the token, because
+// arguments are visible in the list of processes.
 const tokenVariable = "CERTVAULT_TOKEN" //nolint:gosec // the name of a variable, not a token
 
 // remote has the flags of a command that uses a vault through the API.
@@ -30,8 +30,8 @@ type remote struct {
 	retries *retryPrinter
 }
 
-// connect returns a client for the vault. The client prints to stderr why it repeats a call. Before
-// each message it calls beforePrint, which removes other text from the line and may be nil.
+// connect returns a client for the vault. The client prints to stderr that it repeats a call. Before
+// each message it calls beforePrint, which removes the progress bar and may be nil.
 func (r *remote) connect(stderr io.Writer, beforePrint func()) (*client.Client, error) {
 	secret, err := r.token()
 	if err != nil {
@@ -71,8 +71,8 @@ func (r *remote) token() (string, error) {
 	return secret, nil
 }
 
-// retryPrinter prints why a command waits: the first reason at once, and then at most one line per
-// retryEvery.
+// retryPrinter prints that a command repeats a call. It prints the error of the first attempt at once,
+// and then at most one line per retryEvery.
 type retryPrinter struct {
 	w           io.Writer
 	url         string
@@ -83,7 +83,7 @@ type retryPrinter struct {
 	silent bool
 }
 
-// stop makes the printer print nothing more.
+// stop ends the output of the printer.
 func (p *retryPrinter) stop() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -110,8 +110,8 @@ func (p *retryPrinter) print(r client.Retrying) {
 	printf(p.w, "certvault: attempt %d of %d failed; next attempt in %s\n", r.Attempt, r.Attempts, r.Wait.Round(100*time.Millisecond))
 }
 
-// callError returns an error of a call without a response, or with an unsuccessful one, as a short
-// message for the user of the command.
+// callError converts an error of a call to a short message for the user of the command. It returns
+// errors other than a *client.Error or a *url.Error unchanged.
 func callError(vault string, err error) error {
 	if e, ok := errors.AsType[*client.Error](err); ok {
 		text := e.Detail()
@@ -132,9 +132,8 @@ func callError(vault string, err error) error {
 	return err
 }
 
-// userError converts an error of the vault to a message for the user of the command. The message
-// has the invalid fields, and the request id if the vault failed. An interruption gets a short
-// message. An error without a response says what to check. Other errors are returned unchanged.
+// userError converts an error of a call to a message for the user of the command. If the vault does not
+// respond or its TLS certificate is not trusted, the message says what to check.
 func (r *remote) userError(err error) error {
 	if errors.Is(err, context.Canceled) {
 		return errors.New("interrupted")

@@ -21,8 +21,8 @@ import (
 	"github.com/certvault/certvault/client"
 )
 
-// remoteVault is a fake vault whose responses the test defines, and a folder with the files that a
-// command requires to connect to the vault.
+// remoteVault is a fake vault whose responses the test defines. remote contains the flags with which a
+// command connects to the vault, and dir contains the files.
 type remoteVault struct {
 	*testing.T
 
@@ -80,7 +80,7 @@ func TestUpload(t *testing.T) {
 	args := []string{"upload", s.file("diploma.pdf", "%PDF"), "--title", "BSc", "--name", "Ada", "--email", "ada@example.org"}
 	code, out, errs := s.run(args...)
 	if code != exitDone || out != "NWU-1 processing\nhttps://vault.example.org/verify/NWU-1\n" || errs != "" {
-		t.Errorf("exit code = %d, stdout = %q, stderr = %q, want the status processing", code, out, errs)
+		t.Errorf("exit code = %d, stdout = %q, stderr = %q, want the status processing and the address of the certificate", code, out, errs)
 	}
 	code, out, _ = s.run(append(args, "--wait", "--json")...)
 	var created struct {
@@ -116,8 +116,7 @@ func TestFailedUpload(t *testing.T) {
 }
 
 // TestUploadWarnsAboutTheName checks that the command warns if the file does not contain the
-// recipient's name, with and without --wait, and that a token that may not view certificates gets no
-// error.
+// recipient's name. The command must succeed if it cannot read the notices.
 func TestUploadWarnsAboutTheName(t *testing.T) {
 	t.Parallel()
 	const warning = "warning: Grace Hopper does not appear in this file\n"
@@ -154,8 +153,9 @@ func TestUploadWarnsAboutTheName(t *testing.T) {
 	}
 }
 
-// TestUploadSaysWhyItWaits checks that a refused connection is reported at once with the longest
-// wait, and that the last error says what to check.
+// TestUploadSaysWhyItWaits checks that the command reports a refused connection at once, with the time
+// for which it retries. Later messages are limited to one per retryEvery. The final error must say what to
+// check.
 func TestUploadSaysWhyItWaits(t *testing.T) {
 	t.Parallel()
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -176,7 +176,7 @@ func TestUploadSaysWhyItWaits(t *testing.T) {
 	code := run(ctx, []string{"upload", s.file("a.pdf", "%PDF"), "--title", "BSc", "--name", "A", "--email", "a@example.org", "--url", address, "--token-file", s.remote[3]}, nil, &out, &errs)
 	lines := strings.Split(strings.TrimSpace(errs.String()), "\n")
 	if code != exitRefused || !strings.Contains(lines[0], address+" does not respond (dial tcp") || !strings.Contains(lines[0], "connection refused); retrying for up to 16s") {
-		t.Errorf("exit code = %d, stderr = %q, want the reason and the longest wait", code, errs.String())
+		t.Errorf("exit code = %d, stderr = %q, want exit code 1, the reason and the time for which the command retries", code, errs.String())
 	}
 	if took := time.Since(began); took > 5*time.Second || lines[len(lines)-1] != "certvault: interrupted" {
 		t.Errorf("the command ended after %v with the line %q, want at most 5 s and the line certvault: interrupted", took, lines[len(lines)-1])
@@ -197,7 +197,7 @@ func TestUploadSaysWhyItWaits(t *testing.T) {
 	}
 }
 
-// firstLine is a buffer that calls written after the first write.
+// firstLine is a buffer that calls written after each Write.
 type firstLine struct {
 	bytes.Buffer
 
@@ -209,13 +209,13 @@ func (f *firstLine) Write(p []byte) (int, error) {
 	return f.Buffer.Write(p)
 }
 
-// TestUntrustedVault checks that the error for a vault with its own TLS certificate names --ca.
+// TestUntrustedVault checks that the error about a self-signed TLS certificate names --ca.
 func TestUntrustedVault(t *testing.T) {
 	t.Parallel()
-	s := newRemoteVault(t, func(http.ResponseWriter, *http.Request) { t.Error("the command sent a request") })
+	s := newRemoteVault(t, func(http.ResponseWriter, *http.Request) { t.Error("the command sent a request, want none") })
 	code, _, errs := certvault(t, "", append([]string{"upload", s.file("a.pdf", "%PDF"), "--title", "BSc", "--name", "A", "--email", "a@example.org"}, s.remote[:4]...)...)
 	if code != exitRefused || !strings.Contains(errs, "is not trusted (") || !strings.Contains(errs, "--ca") || strings.Contains(errs, "retrying") {
-		t.Errorf("exit code = %d, stderr = %q, want one line that names --ca", code, errs)
+		t.Errorf("exit code = %d, stderr = %q, want exit code 1 and an error that names --ca, without a retry", code, errs)
 	}
 }
 
@@ -255,9 +255,9 @@ func TestBulk(t *testing.T) {
 	}
 }
 
-// TestBulkWarnsAboutNames checks that the command names each row whose file does not contain the
-// recipient's name and prints the number of these rows, and that it prints why it did not check the names
-// if a token may not list certificates.
+// TestBulkWarnsAboutNames checks that the command warns about each row whose file does not contain the
+// recipient's name, and prints the number of these rows. If the token may not list certificates, the
+// command must print that the names were not checked.
 func TestBulkWarnsAboutNames(t *testing.T) {
 	t.Parallel()
 	const records = `{"data": [
@@ -277,7 +277,7 @@ func TestBulkWarnsAboutNames(t *testing.T) {
 				_, _ = io.WriteString(w, `{"data": {"batch_id": "b", "total": 2, "status": "processing"}}`)
 			case strings.HasSuffix(r.URL.Path, "certificate-vault"):
 				if r.URL.Query().Get("status") != "approved" || r.URL.Query().Get("cursor") == "older" {
-					t.Errorf("the command read the list %s, want only the approved certificates since the batch", r.URL.RawQuery)
+					t.Errorf("query = %s, want status=approved, and no page that is older than the batch", r.URL.RawQuery)
 				}
 				w.WriteHeader(status)
 				_, _ = io.WriteString(w, records)
@@ -337,7 +337,7 @@ func TestInterruptedBulk(t *testing.T) {
 
 func TestRemoteUsage(t *testing.T) {
 	t.Parallel()
-	s := newRemoteVault(t, func(http.ResponseWriter, *http.Request) { t.Error("the command sent a request") })
+	s := newRemoteVault(t, func(http.ResponseWriter, *http.Request) { t.Error("the command sent a request, want none") })
 	good := s.file("a.pdf", "%PDF")
 	list := s.file("class.csv", "title,name,email,file\nBSc,Ada,ada@example.org,a.pdf\n")
 	upload := []string{"upload", good, "--title", "BSc", "--name", "Ada", "--email", "ada@example.org"}
@@ -366,14 +366,14 @@ func TestRemoteUsage(t *testing.T) {
 func TestBarIsOnlyOnTerminals(t *testing.T) {
 	t.Parallel()
 	if newBar(&bytes.Buffer{}) != nil {
-		t.Error("newBar returned a bar for a buffer")
+		t.Error("newBar of a buffer returned a bar, want nil")
 	}
 	file, err := os.Create(filepath.Join(t.TempDir(), "log"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if newBar(file) != nil {
-		t.Error("newBar returned a bar for a file")
+		t.Error("newBar of a file returned a bar, want nil")
 	}
 	if err := file.Close(); err != nil {
 		t.Fatal(err)

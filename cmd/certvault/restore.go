@@ -85,7 +85,7 @@ func (r *restoreCommand) accept(c *console) error {
 	})
 }
 
-// show prints the last restore and, until the restore is accepted, what a person must check.
+// show prints the last restore. Before the restore is accepted, show also prints what a person must check.
 func (r *restoreCommand) show(c *console) error {
 	return c.existing(r.Storage, func(base *app.Base) error {
 		last, err := base.DB.LastRestore(c.ctx)
@@ -126,7 +126,7 @@ func printRestored(w io.Writer, r *backup.Restored) {
 	}
 }
 
-// printUnknown prints the tokens, people and keys that a person must check.
+// printUnknown prints the tokens, members, operators and signing keys that a person must check.
 func printUnknown(w io.Writer, u *backup.Unknown) {
 	printf(w, "\nThe vault does not know which of the following were revoked, removed or replaced after the copy. Check each of them.\n")
 	printf(w, "\nTokens (%d)\n", len(u.Tokens))
@@ -147,7 +147,6 @@ func printUnknown(w io.Writer, u *backup.Unknown) {
 	}
 }
 
-// printNext prints what to do next.
 func printNext(w io.Writer, drill bool) {
 	if drill {
 		printf(w, "\nThis vault is a drill. It sends no mail and no webhooks, and it is never accepted.\n")

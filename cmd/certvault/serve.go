@@ -16,8 +16,8 @@ type serveCommand struct {
 	config.Serve
 }
 
-// Run serves requests until the process receives a signal. The log is on standard error. Standard
-// output has only messages that the operator must read once.
+// Run runs the server until the process receives SIGINT or SIGTERM. The log is on standard error.
+// Standard output has only messages that the operator must read once, such as the set-up link.
 func (s *serveCommand) Run(c *console) (err error) {
 	if s.Sockets, err = app.InheritSockets(); err != nil {
 		return err

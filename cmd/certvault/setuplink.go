@@ -20,7 +20,7 @@ type setupLinkCommand struct {
 	BaseURL string `help:"Base URL of the link. Default: that of the server." name:"base-url" placeholder:"URL"`
 }
 
-// Run prints a set-up link. Earlier links remain valid until an hour after their creation.
+// Run prints a new set-up link, which is valid for an hour. Earlier links remain valid, each for an hour.
 func (s *setupLinkCommand) Run(c *console) error {
 	return c.existing(s.Storage, func(base *app.Base) error {
 		owned, err := base.Accounts.HasOwner(c.ctx)

@@ -19,7 +19,7 @@ type keySheet struct {
 	Out     string `help:"Write the sheet to this new file, which only its owner can read. Default: standard output." placeholder:"FILE" type:"path"`
 }
 
-// Run records in the audit log that the recovery sheet is printed, and then prints the sheet.
+// Run records in the audit log that the recovery sheet is printed, and then prints or writes the sheet.
 func (k *keySheet) Run(c *console) error {
 	return c.existing(k.Storage, func(base *app.Base) error {
 		text, err := base.Sheet(c.ctx, k.BaseURL)
@@ -76,7 +76,7 @@ type keyRecover struct {
 	Sheet string `help:"Text file with the lines of the recovery sheet." placeholder:"FILE" required:"" type:"path"`
 }
 
-// Run creates the files of the master key and of the identity.
+// Run creates the files of the master key and of the identity from the lines of a recovery sheet.
 func (k *keyRecover) Run(c *console) error {
 	text, err := readKeyFile(k.Sheet)
 	if err != nil {

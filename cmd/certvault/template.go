@@ -43,7 +43,7 @@ func (c *console) withTemplates(s config.Storage, slug string, fonts []string, f
 	})
 }
 
-// problemLines returns the problems of a layout in words, in English.
+// problemLines returns an English message for each problem of a layout.
 func problemLines(problems design.Problems, l *design.Layout) ([]string, error) {
 	languages, err := locale.Load()
 	if err != nil {
@@ -74,7 +74,7 @@ type templateList struct {
 	Archived    bool   `help:"List archived templates instead of the others."`
 }
 
-// printOverlaps prints a warning for fields of a published template that overlap.
+// printOverlaps prints warnings about overlapping fields of a published template.
 func (c *console) printOverlaps(t *template.Template) error {
 	l := &t.Published.Layout
 	lines, err := problemLines(l.Overlaps(t.Published.Pages), l)
@@ -91,13 +91,13 @@ type templateRow struct {
 	Version int    `json:"version"`
 	Draft   bool   `json:"draft"`
 	Issued  int    `json:"issued"`
-	// Signatories are the names of those who must approve each certificate of the version.
+	// Signatories are the names of the members who must approve each certificate of the version.
 	Signatories []string   `json:"signatories"`
 	PublishedAt *time.Time `json:"published_at"`
 	ArchivedAt  *time.Time `json:"archived_at"`
 }
 
-// templateRows returns the rows of templates of an institution.
+// templateRows returns the rows of templates, with the numbers of issued certificates.
 func templateRows(c *console, s *template.Service, inst *account.Institution, list ...*template.Template) ([]templateRow, error) {
 	if err := s.CountIssued(c.ctx, inst.ID, list...); err != nil {
 		return nil, err
@@ -137,7 +137,7 @@ type builtInRow struct {
 	Papers      []string `json:"papers"`
 }
 
-// Run lists templates, newest first.
+// Run lists templates, newest first, or the built-in designs.
 func (l *templateList) Run(c *console) error {
 	if l.BuiltIn {
 		return c.printBuiltIn()
@@ -367,7 +367,7 @@ and the results name the problem. After an interruption, run the same command ag
 certificate-template:issue, and batch:view to wait for the certificates.`
 }
 
-// issueResult is the output of the command: the number of rows with each status.
+// issueResult is the output of the command. Results is the path of the file with the results.
 type issueResult struct {
 	Rows       int    `json:"rows"`
 	Approved   int    `json:"approved"`
@@ -379,7 +379,8 @@ type issueResult struct {
 	Results    string `json:"results,omitempty"`
 }
 
-// Run issues the certificates of a list. It returns an error if a row has no approved certificate.
+// Run issues the certificates of a list, or only checks the list. It returns an error if a row is refused
+// or gets no approved certificate.
 func (t *templateIssue) Run(c *console) error {
 	progress := newBar(c.stderr)
 	vault, err := t.connect(c.stderr, progress.end)

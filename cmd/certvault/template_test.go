@@ -24,7 +24,7 @@ func TestTemplates(t *testing.T) {
 		"--owner-email", "o@example.org", "--owner-name", "Owner", "--owner-password-stdin"); code != exitDone {
 		t.Fatal(errs)
 	}
-	// The files of a vault exist from the first start of the server on.
+	// The first start of the server creates the file store.
 	if code, _, errs := run("template", "import", "--built-in", "guild", "--institution", "northern-university"); code != exitRefused || !strings.Contains(errs, "start certvault serve once") {
 		t.Errorf("before the first start: exit code = %d, stderr = %q, want the advice to start the server once", code, errs)
 	}
@@ -45,11 +45,12 @@ func TestTemplates(t *testing.T) {
 	code, out, errs := certvault(t, "", "template", "list", "--built-in", "--json")
 	var designs []builtInRow
 	if err := json.Unmarshal([]byte(out), &designs); code != exitDone || err != nil || len(designs) != 6 {
-		t.Errorf("built-in designs: exit code = %d, %v, stdout = %s, stderr = %s, want six", code, err, out, errs)
+		t.Errorf("built-in designs: exit code = %d, %v, stdout = %s, stderr = %s, want 6 designs", code, err, out, errs)
 	}
 }
 
-// The problems of a template are worded as in the panel, with the names of the fields.
+// TestTemplateProblems checks that the error contains the same messages as the panel, with the labels of
+// the fields.
 func TestTemplateProblems(t *testing.T) {
 	t.Parallel()
 	l := &design.Layout{Fields: []design.Field{{ID: "f1", Kind: design.Text, Label: "Greeting", Text: "{nam}"}, {ID: "f2", Kind: design.Title}}}
@@ -109,10 +110,10 @@ func TestTemplateIssue(t *testing.T) {
 	code, out, errs := s.run("template", "issue", "t", s.file("bad.csv", "full_name,email\nAda,ada@example.org\nDamaged,bo@example.org\n"), "--json")
 	var result issueResult
 	if err := json.Unmarshal([]byte(out), &result); code != exitRefused || err != nil || result.Refused != 1 || result.Rows != 2 || len(issued) != 0 || !strings.Contains(errs, "nothing was issued") {
-		t.Errorf("exit code = %d, stdout = %s, stderr = %s, %v, want a refused row and no request", code, out, errs, err)
+		t.Errorf("exit code = %d, stdout = %s, stderr = %s, %v, want one refused row, and no certificates issued", code, out, errs, err)
 	}
 	if code, out, _ := s.run("template", "issue", "t", list, "--check"); code != exitRefused || !strings.Contains(out, "Rows that can be issued: 1 of 2.") || len(issued) != 0 {
-		t.Errorf("checking an issued list: exit code = %d, stdout = %q, want a refused row", code, out)
+		t.Errorf("checking an issued list: exit code = %d, stdout = %q, want %d and one of 2 rows that can be issued", code, out, exitRefused)
 	}
 	for text, want := range map[string]string{"a,b\n1,2\n": "no column full_name", "full_name\nAda\n": "no column email", "": "empty"} {
 		if code, _, errs := s.run("template", "issue", "t", s.file("x.csv", text)); code != exitUsage || !strings.Contains(errs, want) {
