@@ -60,7 +60,7 @@ func TestTemplateProblems(t *testing.T) {
 	want := `the template cannot be published; change it in the panel:
   Greeting: There is no placeholder {nam}. Use one of the buttons below the text.
   Certificate title: The field overlaps the field “Greeting”. If long texts can meet there, move one of them.
-  The template needs exactly one QR code. Add the field “QR code”.`
+  The template needs exactly one QR code. Add the field “QR code”, or remove all but one.`
 	if err.Error() != want {
 		t.Errorf("the error is %q, want %q", err, want)
 	}

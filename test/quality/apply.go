@@ -66,9 +66,9 @@ func (f *fixture) applicants(ctx context.Context) error {
 	if err := f.createOffers(ctx, v, inst.Slug); err != nil {
 		return err
 	}
-	p := f.add("offers", offers, http.StatusOK)
+	p := f.add("public-offers", offers, http.StatusOK)
 	p.Scored, p.Indexed = true, true
-	p = f.add("offer", offers+"/attendance", http.StatusOK)
+	p = f.add("public-offer", offers+"/attendance", http.StatusOK)
 	p.Scored, p.Indexed = true, true
 	f.add("offers-none", v.URL+"/apply/"+empty.Slug, http.StatusOK).Indexed = true
 	f.add("offer-closed", offers+"/closed", http.StatusNotFound)
@@ -118,7 +118,7 @@ func (f *fixture) applicant(ctx context.Context, v *vault.Vault, slug, token str
 	if err != nil {
 		return err
 	}
-	f.show("applications-none", v.URL+"/account/applications", http.StatusOK, fresh.Session)
+	f.show("my-applications-none", v.URL+"/account/applications", http.StatusOK, fresh.Session)
 	actor, err := signUp(ctx, v, "actor@example.org", "Noor Haddad")
 	if err != nil {
 		return err
@@ -158,12 +158,12 @@ func (f *fixture) applicant(ctx context.Context, v *vault.Vault, slug, token str
 	}
 	show("apply-review", base+"/attendance/review", http.StatusOK)
 	show("apply-closed", base+"/closed", http.StatusNotFound)
-	show("applications", "/account/applications", http.StatusOK)
-	show("application", sent["translation"], http.StatusOK)
+	show("my-applications", "/account/applications", http.StatusOK)
+	show("my-application", sent["translation"], http.StatusOK)
 	show("application-sent", sent["translation"]+"/sent", http.StatusOK)
 	show("application-withdraw", sent["translation"]+"/withdraw", http.StatusOK)
 	show("application-held", sent["arabic"], http.StatusOK)
-	show("application-rejected", sent["transcript"], http.StatusOK)
+	show("my-application-rejected", sent["transcript"], http.StatusOK)
 	return nil
 }
 

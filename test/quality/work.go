@@ -13,7 +13,7 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// work adds the pages of the panel about certificates, uploads, bulk uploads and tasks. session is the
+// work adds the pages of the panel about uploads, bulk uploads and tasks. session is the
 // session of the institution's owner.
 func (f *fixture) work(ctx context.Context, v *vault.Vault, slug, session string, made map[string]*vault.Certificate) error {
 	c, err := v.Client("")
@@ -47,8 +47,6 @@ func (f *fixture) work(ctx context.Context, v *vault.Vault, slug, session string
 		return err
 	}
 	for name, path := range map[string]string{
-		"certificates": panel + "/certificates", "certificates-none": panel + "/certificates?q=unknown+person", "certificate": panel + "/certificates/" + made["valid"].UUID,
-		"certificate-revoked": panel + "/certificates/" + made["revoked"].UUID, "certificate-revoke": panel + "/certificates/" + made["valid"].UUID + "/revoke",
 		"upload": panel + "/upload", "upload-details": upload, "upload-done": panel + "/certificates/" + made["processing"].UUID + "/uploaded",
 		"bulk": panel + "/bulk", "bulk-list": draft, "bulk-columns": draft + "/columns",
 		"bulk-rows": draft + "/rows?show=problems", "bulk-row": draft + "/rows/3", "bulk-row-place": draft + "/rows/2",
