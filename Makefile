@@ -1,17 +1,17 @@
-# All tasks of developers and CI. `make help` lists them.
+# The targets for developers and CI. `make help` lists them.
 
 .DEFAULT_GOAL := build
 .DELETE_ON_ERROR:
 
-# The vault does not need cgo. Build, tests and linter use the same setting, so that they
-# share the build cache. Only the race detector enables cgo.
+# The vault does not need cgo. The build, the tests and the linter use the same setting, so that
+# they share the build cache. Only the race detector needs cgo.
 export CGO_ENABLED := 0
 
-# Binary, tests and linter compile each package once, and clones in different folders share the cache.
+# With -trimpath, clones in different folders share the build cache.
 export GOFLAGS := -trimpath $(GOFLAGS)
 
-# Go reads the version from the tag or the commit, regardless of GOFLAGS. Outside a
-# readable repository the binary has no version.
+# Go reads the version from the tag or the commit. If Git cannot read the repository, the binary has
+# no version.
 BUILDVCS := $(if $(shell git rev-parse --verify --quiet HEAD 2>/dev/null),true,false)
 
 FUZZTIME  ?= 30s
@@ -22,7 +22,7 @@ LOAD      ?= 10m
 RESTORES  ?= 20
 
 # Embedded files from npm: PDFium's WebAssembly build, a QR decoder for browsers
-# that have no decoder, fonts, and the JSON-LD contexts of credentials.
+# without one, fonts, and the JSON-LD contexts of credentials.
 PDFIUM := internal/pdfium/wasm/pdfium.wasm.zst
 DECODER := internal/web/public/assets/qr/decode.js
 FONTS := internal/typeset/fonts/LICENSES.txt.zst
@@ -35,7 +35,7 @@ EMBEDDED := $(PDFIUM) $(DECODER) $(FONTS) $(CONTEXTS) $(HELP)
 # The npm libraries with which receivers check webhooks, for the tests.
 RECEIVERS := test/receivers/node_modules/.package-lock.json
 
-# The npm libraries with which others verify credentials, for the tests.
+# The npm libraries with which verifiers check credentials, for the tests.
 VERIFIERS := test/verifiers/node_modules/.package-lock.json
 
 # The npm library with which wallets receive credentials, for the tests.
@@ -53,8 +53,8 @@ web-deps/node_modules: web-deps/package-lock.json
 	cd web-deps && npm ci --silent
 	touch $@
 
-# The program checks the digest of the module and compresses it. Earlier versions embedded a file that
-# was not compressed.
+# The program checks the digest of the module and compresses it. Earlier versions embedded the
+# uncompressed file pdfium.wasm, which is deleted.
 $(PDFIUM): web-deps/node_modules internal/pdfium/wasm/SHA256SUMS internal/pdfium/gen/main.go
 	rm -f $(@D)/pdfium.wasm
 	cp web-deps/node_modules/@embedpdf/pdfium/LICENSE* $(@D)
@@ -92,10 +92,10 @@ demo: build ## show the main function: upload a certificate, get the verified PD
 deps: $(EMBEDDED) $(RECEIVERS) $(VERIFIERS) $(WALLETS) ## install the programs that the tests need besides Go
 	.ci/tools
 
-# Test binaries without debugging information link in two thirds of the time; stack traces
-# do not need it. GOTMPDIR is for build files. Tests must not inherit it, because T.TempDir
-# prefers it to TMPDIR. Several vaults in one process need more memory than app.limitMemory
-# expects of one, and would spend half their time in the garbage collector.
+# Test binaries without debugging information link in two thirds of the time. GOTMPDIR is for build
+# files. Tests must not inherit it, because T.TempDir prefers it to TMPDIR. Tests run several vaults in
+# one process. With the limit of app.limitMemory, which is for one vault, they would spend half their
+# time in the garbage collector, so GOMEMLIMIT is higher.
 STRIPPED := -ldflags='-s -w'
 TESTFLAGS := $(STRIPPED) -exec='env -u GOTMPDIR GOMEMLIMIT=2GiB'
 
@@ -103,10 +103,9 @@ TESTFLAGS := $(STRIPPED) -exec='env -u GOTMPDIR GOMEMLIMIT=2GiB'
 test: deps ## run all tests, on SQLite and a private PostgreSQL
 	go run ./test/pgcluster -fsync=off -- go test $(TESTFLAGS) -timeout 8m ./...
 
-# Packages that turn values into bytes or pixels, parse, or run one command after the other. Under the
-# race detector, their tests would take two fifths of the time of all tests. Most of them use one goroutine
-# and run without the race detector; CONCURRENT matches the others. The tests of the vault check these
-# packages under the race detector too: they seal, list and sign for several requests at once.
+# SEQUENTIAL are packages most of whose tests use one goroutine. Under the race detector, these tests
+# would take two fifths of the time of all tests, so they run without it. CONCURRENT matches the tests that
+# use several goroutines. The tests of the vault under the race detector also use these packages.
 SEQUENTIAL := ./cmd/certvault ./internal/bulkimport ./internal/colour ./internal/config ./internal/credential ./internal/design \
 	./internal/design/builtin ./internal/doctext ./internal/locale ./internal/pades ./internal/pdf ./internal/recovery \
 	./internal/seal ./internal/search ./internal/sheet ./internal/typeset
@@ -114,30 +113,28 @@ CONCURRENT := ^(TestDeterministic|TestSnapshot|TestTimeStamp|TestFlippedByteIsNe
 CONCURRENT_PACKAGES := ./cmd/certvault ./internal/bulkimport ./internal/design ./internal/pades ./internal/pdf ./internal/search ./internal/typeset
 
 .PHONY: test/long
-test/long: deps ## run in full the tests of which test/race runs only a part, or none
+test/long: deps ## run in full the tests that test/race shortens or omits
 	go run ./test/pgcluster -fsync=off -- go run ./test/long $(SEQUENTIAL) -- $(TESTFLAGS) -vet=off -timeout 8m
 
 .PHONY: test/quick
 test/quick: $(EMBEDDED) ## test changed packages and their importers, on SQLite, in 20 s
 	.ci/quick
 
-# These packages are not checked. The C code of SQLite and its C library, translated to Go, have
-# their own locks and memory, and are five times slower under the race detector. The codecs and
-# the password hash compute in one goroutine, or wait for the goroutines that they start, and took
-# a fifth of the time. All other packages are checked. A package that uses generic functions, or
-# sync and sync/atomic, must be checked: the linker keeps one copy of a generic function for the
-# whole program and could keep one that is not instrumented, and without the instrumentation of
-# atomic operations the detector reports races that do not exist. vet is off, because `make lint`
-# includes it.
+# The race detector does not check these packages. The C code of SQLite and its C library, translated
+# to Go, have their own locks and memory, and are five times slower under the race detector. The codecs
+# and the password hash compute in one goroutine, or wait for the goroutines that they start, and took
+# a fifth of the time. A package that uses generic functions, sync or sync/atomic must not be in this
+# list. The linker keeps one copy of a generic function, which could be one without instrumentation.
+# Without instrumented atomic operations, the detector reports races that do not exist.
 UNWATCHED := $(foreach package,modernc.org/sqlite/lib modernc.org/libc modernc.org/memory \
 	golang.org/x/crypto/argon2 regexp/syntax compress/flate image/png image/jpeg golang.org/x/image/draw \
 	golang.org/x/image/vector rsc.io/qr/coding github.com/go-text/typesetting/harfbuzz \
 	github.com/go-text/typesetting/font/opentype/tables,-gcflags='$(package)=-race=false')
 
-# The race detector forbids huge pages for its shadow memory by default. With them, the system
-# clears and maps it in half of the time, and the tests use 10 % more memory. A larger heap needs more
-# shadow memory, so that GOGC is only for the compiler. By default each test binary waits for a second
-# when it exits.
+# By default, the race detector uses no huge pages for its shadow memory. With huge pages, the system
+# clears and maps the shadow memory in half of the time, and the tests use 10 % more memory. A larger heap
+# needs more shadow memory, so tests do not inherit GOGC, which is for the compiler. By default, each test
+# binary waits for one second before it exits. vet is off, because `make lint` includes it.
 RACEFLAGS := -race $(UNWATCHED) $(STRIPPED) -exec='env -u GOTMPDIR -u GOGC GOMEMLIMIT=2GiB "GORACE=no_huge_pages_for_shadow=0 atexit_sleep_ms=0"' -vet=off -short
 
 .PHONY: test/race
@@ -148,7 +145,7 @@ test/race: deps ## run the tests under the race detector (-short: only a part of
 
 # The test cache is off, because Go does not detect that the binary changed. Four
 # tests run in parallel even on two cores, because tests that kill the server wait
-# most of the time. GOGC is for the compiler: the vault must have its own setting.
+# most of the time. The vault must not inherit GOGC, which is for the compiler.
 E2E := go run ./test/pgcluster -- go test $(STRIPPED) -exec='env -u GOTMPDIR -u GOGC' -vet=off -count=1 -parallel 4 -timeout 15m -tags e2e
 
 .PHONY: test/e2e
@@ -157,19 +154,19 @@ test/e2e: deps build ## run the end-to-end tests on the built binary
 
 .PHONY: test/e2e-short
 test/e2e-short: export CERTVAULT_PEBBLE := $(CURDIR)/bin/pebble
-test/e2e-short: deps build bin/pebble ## run the end-to-end tests, those of pages, API and texts on SQLite only
+test/e2e-short: deps build bin/pebble ## run the end-to-end tests; the tests of pages, API and texts only on SQLite
 	$(E2E) -short ./test/e2e/...
 
-# The tools that check pages. Their lock file pins the versions. They are not shipped.
+# The npm packages that check pages. They are not a part of the vault.
 CHECKERS := test/quality/node_modules
 
 $(CHECKERS): test/quality/package-lock.json
 	cd test/quality && npm ci --silent
 	touch $@
 
-# The S3 servers of the tests. Each has a module file of its own, which pins its version. MinIO takes
-# 12 minutes to build, versitygw 2, so that CI builds none, and skips their tests: the tests of the
-# file store also run with a server in memory. S3 selects the servers.
+# The S3 servers of the tests. Each has its own module file, which pins its version. S3 selects the
+# servers. MinIO takes 12 minutes to build, and versitygw takes 2. CI does not build them and skips their
+# tests, because the tests of the file store also run with an S3 server in memory.
 S3 ?= versitygw
 S3_PACKAGES := ./internal/blob ./internal/app ./internal/vault
 
@@ -182,11 +179,11 @@ bin/minio: test/s3/minio.mod
 .PHONY: test/s3
 test/s3: export CERTVAULT_VERSITYGW := $(if $(filter versitygw,$(S3)),$(CURDIR)/bin/versitygw)
 test/s3: export CERTVAULT_MINIO := $(if $(filter minio,$(S3)),$(CURDIR)/bin/minio)
-test/s3: deps build $(S3:%=bin/%) ## test the file store in S3 on the servers S3 ("versitygw minio", default versitygw)
+test/s3: deps build $(S3:%=bin/%) ## test the file store on the S3 servers in S3 ("versitygw minio", default versitygw)
 	go run ./test/pgcluster -fsync=off -- go test $(TESTFLAGS) -vet=off -count=1 -run 'S3' $(S3_PACKAGES)
 	$(E2E) -run 'S3' ./test/e2e
 
-# Without the tag, promtool contains the clients of all clouds, and its build takes many times as long.
+# Without the tag, promtool contains the clients of all cloud providers, and its build takes much longer.
 bin/promtool: test/alerts/promtool.mod
 	go build -modfile=$< -tags=remove_all_sd -trimpath $(STRIPPED) -o $@ github.com/prometheus/prometheus/cmd/promtool
 
@@ -194,7 +191,8 @@ bin/promtool: test/alerts/promtool.mod
 test/alerts: bin/promtool ## test the alerts for Prometheus
 	bin/promtool check rules --lint=all --lint-fatal deploy/prometheus/alerts.yaml
 	bin/promtool test rules deploy/prometheus/alerts_test.yaml
-# pebble, an ACME server for tests, is built in seconds.
+
+# pebble is an ACME server for tests.
 bin/pebble: test/acme/pebble.mod
 	go build -modfile=$< -trimpath $(STRIPPED) -o $@ github.com/letsencrypt/pebble/v2/cmd/pebble
 
@@ -207,9 +205,9 @@ test/acme: deps build bin/pebble ## test a TLS certificate that several servers 
 test/replica: deps build ## test reads from a replica of PostgreSQL that stops, hangs and falls behind
 	$(E2E) -run '^TestReplica$$' ./test/e2e
 
-# The packages, for Linux and the architecture of this machine. VERSION is the tag, and between two tags
-# a version that is newer than the first and older than the second. All files have the time of the
-# commit. IMAGE_FONTS is a folder whose fonts are added to the image.
+# The packages, for Linux and the architecture of this machine. VERSION is the tag of the commit, or a
+# version between the last tag and the next one. All files have the time of the commit. IMAGE_FONTS is a
+# folder whose fonts are added to the image.
 PACKAGES := dist
 VERSION ?= $(or $(shell git describe --tags --match 'v*' 2>/dev/null | sed -E 's/^v//; s/-([0-9]+)-g/+\1.g/'),0~$(shell git show -s --format=%cd.%h --date=format:%Y%m%d 2>/dev/null))
 SOURCE_DATE_EPOCH ?= $(shell git show -s --format=%ct 2>/dev/null)
@@ -225,7 +223,6 @@ package: $(EMBEDDED) bin/package ## build deb, rpm, tar.gz, image and bill of ma
 	rm -rf $(PACKAGES)
 	bin/package -root . -binary bin/certvault-linux -version '$(VERSION)' -arch $(ARCH) -epoch $(SOURCE_DATE_EPOCH) -fonts '$(IMAGE_FONTS)' -out $(PACKAGES)
 
-# The second build has another folder and an empty build cache, so that it compiles everything again.
 .PHONY: package/reproducible
 package/reproducible: package ## build the packages again from a clone with an empty cache, and compare them
 	.ci/reproducible $(PACKAGES) '$(VERSION)'
@@ -235,9 +232,11 @@ test/package: package ## install and run each package in a fresh root; requires 
 	.ci/tools rpm
 	go -C deploy/package test ./...
 	deploy/package/test.sh $(PACKAGES)
-# The tests of several nodes also need HAProxy, a binary whose clock tests can change, and one of an earlier
-# schema, which is built from the commit PREVIOUS. They take from minutes to half an hour each; NODES
-# selects them. KILLS is the number of nodes that are killed, ROUNDS the number of rounds of other tests.
+
+# The tests of several nodes need HAProxy, a binary with a clock that tests can change, and a binary with
+# an earlier schema, which is built from the commit PREVIOUS. Each test takes up to half an hour. NODES
+# selects the tests. KILLS is the number of nodes that are killed, and ROUNDS the number of rounds of the
+# other tests.
 PREVIOUS ?= 59307375
 KILLS    ?= 100
 ROUNDS   ?= 10
@@ -251,7 +250,6 @@ bin/nginx: .ci/unpack
 	mkdir -p $(@D)
 	.ci/unpack nginx $@ nginx
 
-# Caddy takes some minutes to build.
 bin/caddy: test/proxies/caddy.mod
 	go build -modfile=$< -trimpath $(STRIPPED) -o $@ github.com/caddyserver/caddy/v2/cmd/caddy
 
@@ -265,7 +263,8 @@ test/proxies: deps build bin/haproxy bin/nginx bin/caddy ## test the examples fo
 bin/certvault-skewed: test/skew/main.go $(EMBEDDED) build
 	go run ./test/skew $@ $(STRIPPED)
 
-# A release does not change, so it is built once. The files from npm are those of this commit.
+# The commit PREVIOUS does not change, so its binary is built only once. It embeds the npm files of this
+# commit.
 bin/certvault-previous: | $(EMBEDDED)
 	rm -rf $@.d
 	mkdir -p $@.d/$(dir $(DECODER))
@@ -284,7 +283,7 @@ test/nodes: export CERTVAULT_SKEWED := $(CURDIR)/bin/certvault-skewed
 test/nodes: export CERTVAULT_PREVIOUS := $(CURDIR)/bin/certvault-previous
 test/nodes: export CERTVAULT_KILLS := $(KILLS)
 test/nodes: export CERTVAULT_ROUNDS := $(ROUNDS)
-test/nodes: deps build bin/haproxy bin/certvault-skewed bin/certvault-previous $(S3:%=bin/%) ## disturb three nodes behind HAProxy, on the servers S3 (about an hour for each)
+test/nodes: deps build bin/haproxy bin/certvault-skewed bin/certvault-previous $(S3:%=bin/%) ## test failures of three nodes behind HAProxy, on the S3 servers in S3 (an hour for each)
 	go run ./test/pgcluster -- go test $(STRIPPED) -exec='env -u GOTMPDIR -u GOGC' -vet=off -v -count=1 -timeout 6h -tags e2e -run '$(NODES)' ./test/e2e
 
 .PHONY: quality
@@ -309,7 +308,7 @@ lint: $(EMBEDDED) ## check the code against .golangci.yaml
 .PHONY: verify
 verify: $(EMBEDDED) ## check that generated files and module files are up to date
 	.ci/generated
-	@# .ci/generated has written the documents again, so later stages would render the help pages again.
+	@# .ci/generated writes the documents, so the help pages are rendered here and not in each later stage.
 	$(MAKE) --no-print-directory $(HELP)
 	go mod verify
 	go mod tidy -diff
@@ -327,7 +326,7 @@ bench/lists: deps build ## measure lists of RECORDS (1000000) certificates, whic
 	CERTVAULT_BENCH_RECORDS=$(RECORDS) go run ./test/pgcluster -fsync=on -- go test -run '^$$' -bench Lists -benchtime 1x -timeout 2h ./test/bench
 
 .PHONY: bench/restore
-bench/restore: deps ## measure the restore of RECORDS (1000000) certificates, beside cp and tar of the same files
+bench/restore: deps ## measure the restore of RECORDS (1000000) certificates, and cp and tar of the same files
 	CERTVAULT_BENCH_RECORDS=$(RECORDS) go run ./test/pgcluster -fsync=on -- go test -run '^$$' -bench Restore -benchtime 1x -timeout 2h ./test/bench
 
 .PHONY: bench/backup
@@ -336,7 +335,7 @@ bench/backup: deps build ## make backups every 5 s for LOAD (10m) of uploads, an
 		go test -v -count=1 -parallel 1 -timeout 3h -tags e2e -run TestBackupsUnderLoad ./test/e2e
 
 .PHONY: clean
-clean: ## remove all built files
+clean: ## remove all built and downloaded files
 	rm -rf bin $(PACKAGES) web-deps/node_modules test/receivers/node_modules test/verifiers/node_modules test/wallets/node_modules $(CHECKERS) test/screenshots $(PDFIUM) $(dir $(PDFIUM))LICENSE* $(dir $(DECODER)) $(dir $(FONTS))*.zst $(dir $(HELP)) $(CONTEXTS) $(dir $(CONTEXTS))*.json
 
 .PHONY: help
