@@ -16,8 +16,8 @@ const (
 	applicationsPath = "/business/certificate-applications"
 )
 
-// The statuses of an application until its approval, and those of an application that ended without a
-// certificate. An approved application has the status of its certificate.
+// The statuses of an application that is not approved. Rejected, Withdrawn and Expired are final. An
+// approved application has the status of its certificate.
 const (
 	Pending   Status = "pending"
 	InReview  Status = "in_review"
@@ -34,7 +34,7 @@ type Offer struct {
 	Description *string `json:"description"`
 	Criteria    *string `json:"criteria"`
 	Status      string  `json:"status"` // draft, open or closed
-	// TemplateID is nil if the reviewer adds the file of the certificate.
+	// TemplateID is nil if the offer has no template. The reviewer then uploads the file of the certificate.
 	TemplateID *string      `json:"template_id"`
 	Fields     []OfferField `json:"fields"`
 	// FourEyes requires that the person who approves is not the person who claimed the application.
@@ -57,7 +57,7 @@ type OfferField struct {
 	Column   *string  `json:"column"` // the column of the template that the answer fills
 }
 
-// Offers returns the offers of the institution that have a status, or all offers if the status is "".
+// Offers returns the offers of the institution with a status, or all offers if the status is "".
 // An error ends the sequence.
 func (c *Client) Offers(ctx context.Context, status string) iter.Seq2[*Offer, error] {
 	q := url.Values{}
@@ -70,8 +70,8 @@ func (c *Client) Offer(ctx context.Context, id string) (*Offer, error) {
 	return one[Offer](ctx, c, &call{method: http.MethodGet, path: offersPath + "/" + url.PathEscape(id)})
 }
 
-// Application is the application of a person for a certificate. After its approval, Client.Certificate
-// returns the certificate, which has the same UUID.
+// Application is the application of a person for a certificate. The certificate has the same UUID as the
+// application.
 type Application struct {
 	ID               int64             `json:"id"` // as in Event.ApplicationID
 	UUID             string            `json:"uuid"`
@@ -85,7 +85,8 @@ type Application struct {
 	Files            []ApplicationFile `json:"files"`
 	// Hold is nil if the application is not on hold.
 	Hold *Hold `json:"hold"`
-	// RegisterAdvice is match, differs or unknown, or nil without a register. It is only advice for the reviewer.
+	// RegisterAdvice is the result of the comparison with the register of the offer: match, differs or
+	// unknown, or nil if the offer has no register.
 	RegisterAdvice  *string    `json:"register_advice"`
 	ClaimedBy       *Creator   `json:"claimed_by"`
 	DecidedBy       *Creator   `json:"decided_by"`
@@ -97,7 +98,7 @@ type Application struct {
 	DecidedAt       *time.Time `json:"decided_at"`
 }
 
-// Value returns the answer to the field with a key, or "".
+// Value returns the answer to the field with a key, or "" if there is no answer.
 func (a *Application) Value(key string) string {
 	for _, f := range a.Fields {
 		if f.Key == key && f.Value != nil {
@@ -107,14 +108,14 @@ func (a *Application) Value(key string) string {
 	return ""
 }
 
-// OfferName names the offer of an application.
+// OfferName identifies the offer of an application.
 type OfferName struct {
 	ID   string `json:"id"`
 	Slug string `json:"slug"`
 	Name string `json:"name"`
 }
 
-// Answer is a field of the offer, as it was at the submission, with its value.
+// Answer is the answer to a question of the offer, with the text of the question at the submission.
 type Answer struct {
 	Key   string  `json:"key"`
 	Label string  `json:"label"`
@@ -125,7 +126,7 @@ type Answer struct {
 // ApplicationFile is a file of an application.
 type ApplicationFile struct {
 	ID string `json:"id"`
-	// Field is the key of its field, or "answer" for a file of the answer to a hold.
+	// Field is the key of the OfferField, or "answer" if the applicant sent the file in answer to a hold.
 	Field    string  `json:"field"`
 	Name     string  `json:"name"`
 	MIMEType string  `json:"mime_type"`
@@ -133,7 +134,7 @@ type ApplicationFile struct {
 	Path     *string `json:"path"` // nil after the file was deleted
 }
 
-// Hold is what an application waits for.
+// Hold is a question to the applicant, or a request for a payment or proof of identity.
 type Hold struct {
 	Kind       string     `json:"kind"` // information, payment or identity
 	Text       string     `json:"text"`
@@ -151,7 +152,7 @@ type ApplicationFilter struct {
 	ApplicantEmail string
 	// Search is part of a name, an e-mail address, a title or a reference id.
 	Search string
-	// Hold is information, payment or identity, any for every hold, or none.
+	// Hold is information, payment or identity, any for all applications on hold, or none for all others.
 	Hold string
 	// The dates are YYYY-MM-DD and inclusive.
 	CreatedFrom, CreatedTo string
@@ -188,7 +189,7 @@ func (c *Client) Application(ctx context.Context, uuid string) (*Application, er
 	return one[Application](ctx, c, &call{method: http.MethodGet, path: applicationPath(uuid, "")})
 }
 
-// DownloadAttachment writes a file of an application, as Download does.
+// DownloadAttachment writes a file of an application to w, as Download does.
 func (c *Client) DownloadAttachment(ctx context.Context, uuid, fileID string, w io.Writer) error {
 	return c.download(ctx, &call{method: http.MethodGet, path: applicationPath(uuid, "/files/"+url.PathEscape(fileID)), accept: "*/*"}, w)
 }
@@ -201,7 +202,7 @@ type NewApplication struct {
 	ApplicantEmail string
 	// Fields are the answers by the keys of the offer's fields.
 	Fields map[string]string
-	// Files are the files by the keys of their fields. Together they have at most 24 MiB.
+	// Files are the files by the keys of the offer's fields. A request has at most 24 MiB.
 	Files map[string][]*File
 }
 
@@ -226,7 +227,7 @@ func (c *Client) Apply(ctx context.Context, a NewApplication, options ...Option)
 	return one[Application](ctx, c, post(applicationsPath, b, options))
 }
 
-// Claim claims a pending application for the review.
+// Claim claims a pending application. Its status becomes InReview.
 func (c *Client) Claim(ctx context.Context, uuid string, options ...Option) (*Application, error) {
 	return one[Application](ctx, c, post(applicationPath(uuid, "/claim"), nil, options))
 }
@@ -238,12 +239,12 @@ type Approval struct {
 	IssueDate        string // YYYY-MM-DD; empty means today in UTC
 	Details          string
 	ExpiresOn        string // the last day of validity, YYYY-MM-DD, or empty
-	// File is the certificate. It is required if the offer has no template.
+	// File replaces the template of the offer. It is required if the offer has no template.
 	File *File
 }
 
-// Approve approves an application. If another reviewer decides at the same time, the error is
-// ErrConflict; if the application is already decided, it is ErrInvalidOperation.
+// Approve approves an application. If another reviewer changes the application at the same time, the
+// error is ErrConflict. If the application is already decided, the error is ErrInvalidOperation.
 func (c *Client) Approve(ctx context.Context, uuid string, a Approval, options ...Option) (*Application, error) {
 	path := applicationPath(uuid, "/approve")
 	if a.File == nil {
@@ -267,8 +268,7 @@ func (c *Client) Approve(ctx context.Context, uuid string, a Approval, options .
 	return one[Application](ctx, c, post(path, b, options))
 }
 
-// Reject rejects an application. The applicant receives the reason; the note, which may be empty, is
-// private.
+// Reject rejects an application. The applicant receives the reason, but not the note, which may be empty.
 func (c *Client) Reject(ctx context.Context, uuid, reason, note string, options ...Option) (*Application, error) {
 	return c.decide(ctx, uuid, "/reject", struct {
 		Reason string `json:"reason"`
@@ -276,7 +276,8 @@ func (c *Client) Reject(ctx context.Context, uuid, reason, note string, options 
 	}{reason, note}, options)
 }
 
-// PutOnHold asks the applicant for something. kind is information, payment or identity.
+// PutOnHold puts an application on hold. kind is information, payment or identity. The applicant receives
+// the text.
 func (c *Client) PutOnHold(ctx context.Context, uuid, kind, text string, options ...Option) (*Application, error) {
 	return c.decide(ctx, uuid, "/hold", struct {
 		Kind string `json:"kind"`

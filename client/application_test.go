@@ -42,7 +42,7 @@ func TestApplySendsFieldsAndFiles(t *testing.T) {
 		_, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 		s.must(err)
 		if r.ContentLength != int64(len(r.body)) {
-			t.Errorf("Content-Length = %d for %d bytes", r.ContentLength, len(r.body))
+			t.Errorf("Content-Length = %d, want %d", r.ContentLength, len(r.body))
 		}
 		var got []string
 		for form := multipart.NewReader(strings.NewReader(string(r.body)), params["boundary"]); ; {
@@ -61,7 +61,7 @@ func TestApplySendsFieldsAndFiles(t *testing.T) {
 		}
 	}
 	if a, b := s.seen[0], s.seen[1]; a.Header.Get("Idempotency-Key") == "" || a.Header.Get("Idempotency-Key") != b.Header.Get("Idempotency-Key") {
-		t.Error("the attempts have no key or different keys, want one key for both")
+		t.Error("the attempts have no idempotency key or different keys, want the same key")
 	}
 	if _, err := s.client.Apply(t.Context(), NewApplication{Files: map[string][]*File{"x": {nil}}}); err == nil {
 		t.Error("Apply accepts a nil file, want an error")
@@ -92,13 +92,12 @@ func TestStepsOfAReview(t *testing.T) {
 		r := s.seen[len(s.seen)-1]
 		name, body, _ := strings.Cut(path, " ")
 		if got.UUID != "u" || r.Method != http.MethodPost || r.URL.Path != "/business/certificate-applications/u/"+name || !strings.Contains(string(r.body), body) || body == "" && len(r.body) > 0 {
-			t.Errorf("%s: request %s %s, body %s", path, r.Method, r.URL.Path, r.body)
+			t.Errorf("%s: request %s %s, body %s, want POST to this step with this content", path, r.Method, r.URL.Path, r.body)
 		}
 	}
 }
 
-// TestConflictOfReviewersIsFinal checks that a call is not repeated after a conflict between two reviewers,
-// because the result of another attempt would hide the conflict.
+// TestConflictOfReviewersIsFinal checks that a call is not repeated after a conflict between two reviewers.
 func TestConflictOfReviewersIsFinal(t *testing.T) {
 	t.Parallel()
 	s := newStub(t, func(w http.ResponseWriter, _ *seen, _ int) {

@@ -35,11 +35,11 @@ func (c *Client) UploadFile(ctx context.Context, f *File, options ...Option) (*U
 
 // Entry is one certificate of a batch.
 type Entry struct {
-	// Index is the number by which the vault reports the entry: 0 to 999,999, unique in the batch,
-	// in any order and with gaps.
+	// Index is the number with which the vault reports the entry: 0 to 999,999, unique in the batch.
+	// Any order and gaps are allowed.
 	Index                                      int
 	CertificateTitle, FullName, ApplicantEmail string
-	// FileID is the id that UploadFile returned; several entries may have the same file.
+	// FileID is UploadedFile.FileID. Several entries may have the same file.
 	FileID string
 	// IssueDate is YYYY-MM-DD; empty means today in UTC.
 	IssueDate string
@@ -48,7 +48,7 @@ type Entry struct {
 	ExpiresOn string
 }
 
-// BatchAccepted reports that the vault processes a batch.
+// BatchAccepted is the response to a submitted batch, which the vault then processes.
 type BatchAccepted struct {
 	BatchID string `json:"batch_id"`
 	Total   int    `json:"total"`
@@ -56,7 +56,7 @@ type BatchAccepted struct {
 }
 
 // SubmitBatch submits up to MaxEntries entries. If a field is invalid, the vault rejects the whole
-// batch with ErrInvalid; Error.Fields names the field by the entry's Index, as in
+// batch, and the error is ErrInvalid. Error.Fields names the field by the entry's Index, as in
 // entries.3.applicant_email. If the certificate of an entry already exists, the vault rejects only
 // that entry, and BatchEntries reports it.
 func (c *Client) SubmitBatch(ctx context.Context, entries []Entry, options ...Option) (*BatchAccepted, error) {
@@ -147,14 +147,14 @@ const (
 	EntryApproved EntryStatus = "approved"
 	// EntryFailed entries have a certificate whose processing failed.
 	EntryFailed EntryStatus = "failed"
-	// EntryRejected entries have no certificate of their own, usually because the certificate already
-	// existed. BatchEntry.Error states the reason.
+	// EntryRejected entries have no certificate, usually because the same certificate already existed.
+	// BatchEntry.Error states the reason.
 	EntryRejected EntryStatus = "rejected"
 	// EntryRevoked entries have a certificate that was revoked later.
 	EntryRevoked EntryStatus = "revoked"
 )
 
-// BatchEntry is the result of an entry.
+// BatchEntry is the status of an entry.
 type BatchEntry struct {
 	Index       int         `json:"index"`
 	Status      EntryStatus `json:"status"`
@@ -180,7 +180,7 @@ func (c *Client) BatchPage(ctx context.Context, number, perPage int) (*Page[Batc
 	return numbered[Batch](ctx, c, batchesPath, url.Values{}, number, perPage)
 }
 
-// Batch returns one batch with its counts.
+// Batch returns one batch by its id.
 func (c *Client) Batch(ctx context.Context, id string) (*Batch, error) {
 	return one[Batch](ctx, c, &call{method: http.MethodGet, path: batchesPath + "/" + url.PathEscape(id), query: url.Values{"per_page": {"1"}}})
 }

@@ -24,7 +24,7 @@ func TestBatch(t *testing.T) {
 			}
 			f := r.MultipartForm.Value
 			if f["entries[7][full_name]"][0] != "Ada" || f["entries[999999][file_id]"][0] != "f2" || f["entries[7][details]"] != nil || len(f) != 9 {
-				t.Errorf("the form of the batch = %v, want the 9 fields with values of the entries 7 and 999999", f)
+				t.Errorf("form = %v, want the 9 fields with values of the entries 7 and 999999", f)
 			}
 			respond(w, 202, `{"message": "ok", "data": {"batch_id": "b", "total": 2, "status": "processing"}}`)
 		case r.URL.Query().Get("per_page") == "1":
@@ -35,7 +35,7 @@ func TestBatch(t *testing.T) {
 		case r.URL.Query().Get("cursor") == "on":
 			respond(w, 200, `{"data": {"entries": [{"index": 999999, "status": "rejected", "uuid": null, "reference_id": null, "error": "The certificate already exists."}]}, "links": {"next": null}, "meta": {"next_cursor": null}}`)
 		default:
-			t.Errorf("the client sent an unexpected request for %s", r.URL)
+			t.Errorf("request for %s, want none", r.URL)
 		}
 	})
 	accepted, err := s.client.SubmitBatch(t.Context(), []Entry{
@@ -48,7 +48,7 @@ func TestBatch(t *testing.T) {
 	var processing []int
 	done, err := s.client.AwaitBatch(t.Context(), "b", func(b *Batch) { processing = append(processing, b.Processing) })
 	if err != nil || done.Status != BatchCompletedWithErrors || !slices.Equal(processing, []int{2, 1, 0}) || !slices.Equal(s.waits, []time.Duration{awaitFirst, 2 * awaitFirst}) {
-		t.Errorf("AwaitBatch = %+v, %v; reported %v, waited %v; want completed_with_errors after the reports [2 1 0] and two growing waits", done, err, processing, s.waits)
+		t.Errorf("AwaitBatch = %+v, %v; reported %v, waited %v; want completed_with_errors, the reports [2 1 0] and two waits, the second twice as long", done, err, processing, s.waits)
 	}
 	var got []string
 	for e, err := range s.client.BatchEntries(t.Context(), "b") {

@@ -28,15 +28,14 @@ type call struct {
 	query        url.Values
 	// body is nil if the request has no body.
 	body body
-	// key is the idempotency key. A call that changes data has a key, so that the call can be
-	// repeated.
+	// key is the idempotency key, or "". A call that changes data has a key.
 	key    string
 	accept string
-	// notify is the choice of the option Notify, or "".
+	// notify is the value of the option Notify, or "".
 	notify string
 	// public calls send no token.
 	public bool
-	// prepare changes the request of each attempt.
+	// prepare changes the request of each attempt. It may be nil.
 	prepare func(*http.Request)
 }
 
@@ -67,7 +66,7 @@ func jsonBody(v any) (*bytesBody, error) {
 	return &bytesBody{kind: "application/json", content: b}, nil
 }
 
-// post returns a call that changes data, with a new idempotency key and the changes of the options.
+// post returns a call with a new idempotency key, and applies the options to it.
 func post(path string, b body, options []Option) *call {
 	c := &call{method: http.MethodPost, path: path, body: b, key: rand.Text()}
 	for _, o := range options {

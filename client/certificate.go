@@ -16,7 +16,7 @@ type Status string
 const (
 	// Processing certificates have no verified PDF yet.
 	Processing Status = "processing"
-	// Approved certificates have a verified PDF, and are valid until they expire.
+	// Approved certificates have a verified PDF, and are valid unless they have expired.
 	Approved Status = "approved"
 	// Failed certificates have no verified PDF; Failure states the reason. They can be retried.
 	Failed Status = "failed"
@@ -28,7 +28,7 @@ const (
 type Label[T ~string] struct {
 	Value T      `json:"value"`
 	Label string `json:"label"`
-	// Description is a sentence. The description of a source is empty.
+	// Description is a sentence that explains a status. It is empty for a source.
 	Description string `json:"description,omitempty"`
 }
 
@@ -68,8 +68,8 @@ type VaultCertificate struct {
 	RevocationReason *string       `json:"revocation_reason"`
 	ExpiresOn        *string       `json:"expires_on"` // YYYY-MM-DD, the last day of validity
 	Expired          bool          `json:"expired"`
-	// Replaces is the certificate that this one is made to replace, and ReplacedBy the one that replaced
-	// it. Both may be nil.
+	// Replaces is the certificate that this certificate replaces, or will replace when it is approved.
+	// ReplacedBy is its replacement. Both may be nil.
 	Replaces   *Replacement `json:"replaces"`
 	ReplacedBy *Replacement `json:"replaced_by"`
 
@@ -106,11 +106,11 @@ type StoredFile struct {
 	SHA256   string `json:"sha256"`
 }
 
-// NameNotInFile is the code of the notice that the file has text that does not contain the name of
-// the recipient. The vault adds the notice when the certificate is approved.
+// NameNotInFile is the code of the notice that the text of the file does not contain the name of the
+// recipient. The vault adds the notice when the certificate is approved.
 const NameNotInFile = "name_not_in_file"
 
-// Notice reports a property of the file that the institution should check.
+// Notice reports a possible problem of the file, which the institution should check.
 type Notice struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
@@ -131,8 +131,8 @@ type NewCertificate struct {
 	ExpiresOn string
 }
 
-// Upload uploads one certificate. The status of the new certificate is Processing; Await waits
-// until the processing ends. If the certificate already exists, the error is ErrDuplicate.
+// Upload uploads one certificate. The status of the new certificate is Processing, and Await waits
+// until this status changes. If the certificate already exists, the error is ErrDuplicate.
 func (c *Client) Upload(ctx context.Context, n NewCertificate, options ...Option) (*VaultCertificate, error) {
 	b, err := newFormBody([]formField{
 		{"certificate_title", n.CertificateTitle}, {"full_name", n.FullName}, {"applicant_email", n.ApplicantEmail},

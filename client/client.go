@@ -25,7 +25,7 @@ type Config struct {
 	// URL is the vault's base address. It must be an https URL with a host, and without a user, a
 	// query or a fragment.
 	URL string
-	// Token is an API token; public verification requires no token.
+	// Token is an API token. Ready, Fetch, Verify and VerifyFile require no token.
 	Token string
 	// RootCAs replaces the trusted certificates of the system. It is for a vault with a self-signed
 	// certificate.
@@ -47,16 +47,17 @@ type Config struct {
 type Retrying struct {
 	// Err is the reason.
 	Err error
-	// Attempt is the number of the attempt that failed, from 1, and Attempts the maximum number.
+	// Attempt is the number of the attempt that failed, counted from 1. Attempts is the maximum number of
+	// attempts.
 	Attempt, Attempts int
 	// Wait is the wait before the next attempt. Rest is the longest total of this and all later
 	// waits, unless the vault requires longer waits.
 	Wait, Rest time.Duration
 }
 
-// Retry limits the attempts after temporary faults.
+// Retry limits the attempts of a call.
 type Retry struct {
-	// Attempts is the maximum number of times a call is sent.
+	// Attempts is the maximum number of attempts, including the first.
 	Attempts int
 	// Wait is the approximate wait before the second attempt. The wait doubles before each later
 	// attempt, up to MaxWait.
@@ -140,13 +141,13 @@ func (c *Client) CloseIdleConnections() { c.http.CloseIdleConnections() }
 // Option changes one call.
 type Option func(*call)
 
-// IdempotencyKey replaces the generated key of a call. For one day, the same call with the same key
+// IdempotencyKey replaces the generated key of a call. For 24 hours, the same call with the same key
 // returns the first response, even if another process sends the call.
 func IdempotencyKey(key string) Option {
 	return func(c *call) { c.key = key }
 }
 
-// Ready reports whether the vault can serve requests: the error is nil if it can.
+// Ready returns nil if the vault can serve requests, and an error otherwise.
 func (c *Client) Ready(ctx context.Context) error {
 	return c.do(ctx, &call{method: http.MethodGet, path: "/readyz", public: true}, nil)
 }

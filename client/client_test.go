@@ -17,16 +17,15 @@ import (
 	"time"
 )
 
-// stub is a fake vault whose responses the test defines, with a client for the vault. The client
-// records each wait and does not sleep.
+// stub is a fake vault whose responses a test defines, and a client of it. The client records each
+// wait and does not sleep.
 type stub struct {
 	*testing.T
 
 	client *Client
 	mu     sync.Mutex
 	waits  []time.Duration
-	// seen contains the requests with their bodies.
-	seen []*seen
+	seen   []*seen
 }
 
 type seen struct {
@@ -99,7 +98,7 @@ func TestNewRejectsInvalidConfigurations(t *testing.T) {
 		if err == nil {
 			t.Errorf("New accepts %s, want an error", name)
 		} else if strings.Contains(err.Error(), "secret") {
-			t.Errorf("%s: the error contains the password: %v", name, err)
+			t.Errorf("%s: error = %v, want no password in it", name, err)
 		}
 	}
 }
@@ -119,7 +118,7 @@ func TestCallsAreRetried(t *testing.T) {
 		faults   []func(http.ResponseWriter)
 		attempts int
 		err      error
-		// atLeast is the minimum of the first wait.
+		// atLeast is the minimum length of the first wait.
 		atLeast time.Duration
 	}{
 		"no fault":                  {nil, 1, nil, 0},
@@ -189,7 +188,7 @@ func TestWaitsGrowAndDiffer(t *testing.T) {
 		seen[wait] = true
 	}
 	if len(seen) < 40 {
-		t.Errorf("79 waits have %d different lengths, want at least 40", len(seen))
+		t.Errorf("%d of 79 waits are different, want at least 40", len(seen))
 	}
 }
 
@@ -222,7 +221,7 @@ func TestRetryAfter(t *testing.T) {
 }
 
 // TestRetriesAreReported checks that each wait is reported before it begins, with its reason and the
-// longest time that all waits can take.
+// longest total of this and all later waits.
 func TestRetriesAreReported(t *testing.T) {
 	t.Parallel()
 	s := newStub(t, func(w http.ResponseWriter, _ *seen, _ int) { respond(w, 503, "{}") })
@@ -230,7 +229,7 @@ func TestRetriesAreReported(t *testing.T) {
 	s.client.retry = Retry{Attempts: 4, Wait: time.Second, MaxWait: 3 * time.Second}
 	s.client.onRetry = func(r Retrying) {
 		if len(s.waits) != len(reports) {
-			t.Errorf("report %d came after %d waits", len(reports)+1, len(s.waits))
+			t.Errorf("report %d came after %d waits, want one wait less", len(reports)+1, len(s.waits))
 		}
 		reports = append(reports, r)
 	}
@@ -254,7 +253,7 @@ func TestCancelledContextEndsCall(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	s.client.sleep = func(ctx context.Context, _ time.Duration) error { cancel(); return sleep(ctx, time.Hour) }
 	if _, err := s.client.VaultCertificate(ctx, "u"); !errors.Is(err, context.Canceled) || !errors.Is(err, ErrUnavailable) {
-		t.Errorf("error = %v, want both the end of the context and the last response", err)
+		t.Errorf("error = %v, want context.Canceled and ErrUnavailable", err)
 	}
 	if len(s.seen) != 1 {
 		t.Errorf("%d attempts, want 1", len(s.seen))

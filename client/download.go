@@ -9,9 +9,8 @@ import (
 	"strings"
 )
 
-// Fetch writes the target of a record's link to w. The link is a PDFPath, ImagePath, QRCodePath or
-// BarcodePath. Fetch rejects a link that is not https. It sends no token, because these links
-// require none.
+// Fetch downloads a public link of a certificate and writes the content to w. The link is a PDFPath,
+// ImagePath, QRCodePath or BarcodePath, and must be https. Fetch sends no token.
 func (c *Client) Fetch(ctx context.Context, link string, w io.Writer) error {
 	if !strings.HasPrefix(link, "https://") {
 		return fmt.Errorf("%q is not a link of a vault", link)
@@ -35,7 +34,7 @@ type partial struct {
 }
 
 func (d *partial) prepare(req *http.Request) {
-	// The offset of a part is defined only without compression.
+	// With compression, the offset of the rest would be unknown.
 	req.Header.Set("Accept-Encoding", "identity")
 	if d.written > 0 {
 		req.Header.Set("Range", fmt.Sprintf("bytes=%d-", d.written))
@@ -55,13 +54,13 @@ func (d *partial) read(res *http.Response) error {
 	n, err := io.Copy(d.w, &networkReader{res.Body})
 	d.written += n
 	if _, network := errors.AsType[*temporary](err); network && d.written > 0 && (d.tag == "" || strings.HasPrefix(d.tag, "W/")) {
-		// Without a strong validator the rest may belong to another version of the file.
+		// Without a strong ETag, the rest may belong to another version of the file.
 		return fmt.Errorf("the download was interrupted: %w", unmark(err))
 	}
 	return err
 }
 
-// networkReader marks read errors as temporary. Write errors are not temporary and have no mark.
+// networkReader marks the errors of a reader as temporary, so that they differ from those of the writer.
 type networkReader struct{ r io.Reader }
 
 func (n *networkReader) Read(p []byte) (int, error) {

@@ -72,7 +72,7 @@ func TestDownloadResumes(t *testing.T) {
 		})
 		var got bytes.Buffer
 		if err := s.client.Download(t.Context(), "u", &got); err == nil {
-			t.Errorf("%s: Download returned no error after %d bytes", name, got.Len())
+			t.Errorf("%s: Download returned nil after %d bytes, want an error", name, got.Len())
 		}
 	}
 	s = newStub(t, func(w http.ResponseWriter, r *seen, _ int) { serve(w, r, content) })
@@ -90,7 +90,7 @@ func TestFetchSendsNoToken(t *testing.T) {
 	t.Parallel()
 	s := newStub(t, func(w http.ResponseWriter, r *seen, _ int) {
 		if r.Header.Get("Authorization") != "" {
-			t.Error("the token was sent to a public link")
+			t.Error("the request for a public link has a token, want none")
 		}
 		respond(w, 200, "<svg/>")
 	})
@@ -100,9 +100,9 @@ func TestFetchSendsNoToken(t *testing.T) {
 		t.Errorf("content = %q, want <svg/>", got.String())
 	}
 	if err := s.client.Fetch(t.Context(), "http://vault.example.org/x", io.Discard); err == nil {
-		t.Error("Fetch accepts a link without TLS, want an error")
+		t.Error("Fetch accepts an http link, want an error")
 	}
 	if _, err := s.client.Verify(t.Context(), "NWU-1"); err == nil {
-		t.Error("Verify accepts an SVG as a verification, want an error")
+		t.Error("Verify accepts a response that is SVG, want an error")
 	}
 }

@@ -19,9 +19,9 @@ var (
 	ErrInvalidOperation = errors.New("invalid operation")
 	// ErrUnauthorized is 401: the token is missing, unknown, expired or revoked.
 	ErrUnauthorized = errors.New("unauthorized")
-	// ErrForbidden is 403: the token lacks the permission.
+	// ErrForbidden is 403: for example, the token lacks the permission.
 	ErrForbidden = errors.New("forbidden")
-	// ErrNotFound is 404: the record, or its PDF, does not exist.
+	// ErrNotFound is 404: the record or its file does not exist.
 	ErrNotFound = errors.New("not found")
 	// ErrConflict is 409: the same call is still in progress, or another reviewer changed the
 	// application at the same time.
@@ -30,8 +30,8 @@ var (
 	ErrTooLarge = errors.New("too large")
 	// ErrInvalid is 422: Error.Fields names the invalid fields.
 	ErrInvalid = errors.New("invalid input")
-	// ErrDuplicate is 422 for a certificate or an open application that already exists; such an error is
-	// also ErrInvalid. Error.Existing returns the UUID of that certificate or application.
+	// ErrDuplicate is 422: the certificate or an open application already exists. Error.Existing returns
+	// its UUID. A duplicate is also ErrInvalid.
 	ErrDuplicate = errors.New("duplicate")
 	// ErrTooManyRequests is 429.
 	ErrTooManyRequests = errors.New("too many requests")
@@ -60,11 +60,10 @@ type Error struct {
 	RetryAfter time.Duration
 }
 
-// existingField is the field with the UUID of the existing certificate or application in the response
-// to a duplicate.
+// existingField is the key in Error.Fields for the UUID of the existing certificate or application.
 const existingField = "existing_uuid"
 
-// Error returns the vault's message, or the text of the status if there is no message, with the
+// Error returns the message, or the text of the HTTP status if there is no message, followed by the
 // status and the request id.
 func (e *Error) Error() string {
 	text := e.Message
@@ -110,8 +109,8 @@ func (e *Error) Detail() string {
 	return strings.Join(lines, "; ")
 }
 
-// problem returns an unsuccessful response as an error. A response that is not the vault's JSON may
-// come from a proxy; then the error has no message and no fields.
+// problem returns an unsuccessful response as an *Error. If the response is not JSON, for example because
+// a proxy sent it, the error has no message and no fields.
 func problem(res *http.Response) error {
 	e := &Error{Status: res.StatusCode, RequestID: res.Header.Get("X-Request-Id"), RetryAfter: retryAfter(res.Header.Get("Retry-After"), time.Now())}
 	var body struct {

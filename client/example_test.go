@@ -182,7 +182,7 @@ func ExampleClient_Approve() {
 			fmt.Println(err)
 			return
 		}
-		// The key makes a repeated delivery of the event harmless.
+		// With this key, a repeated delivery of the event has no further effect.
 		application, err = c.Approve(ctx, event.UUID, client.Approval{File: file}, client.IdempotencyKey("approve-"+event.EventID))
 		if err != nil {
 			fmt.Println(err)

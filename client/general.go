@@ -40,20 +40,20 @@ type Certificate struct {
 	ReplacedBy         *Replacement  `json:"replaced_by"`
 }
 
-// BatchName names the batch of a certificate.
+// BatchName identifies the batch of a certificate.
 type BatchName struct {
 	ID   string `json:"id"`
 	Name string `json:"name"`
 }
 
-// Creator is the token or the user that created a certificate's record, or claimed or decided an application.
+// Creator is the token or the user that created a certificate, or that claimed or decided an application.
 type Creator struct {
 	Type string `json:"type"` // token or user
 	ID   *int64 `json:"id"`
 	Name string `json:"name"`
 }
 
-// Signature is a signatory of a certificate, with the status of the signatory's approval.
+// Signature is a signatory of a certificate and the signatory's decision.
 type Signature struct {
 	ID                int64      `json:"id"`
 	InstitutionUserID int64      `json:"institution_user_id"`
@@ -67,7 +67,7 @@ type Signature struct {
 // CertificateFilter filters and sorts a list of certificates; its zero value selects all
 // certificates.
 type CertificateFilter struct {
-	// Search is part of a name, an e-mail address or a reference id.
+	// Search is part of a name, an e-mail address, a title or a reference id.
 	Search string
 	// Status is pending, processing, generated, failed or revoked.
 	Status string
@@ -129,7 +129,7 @@ func (c *Client) Certificate(ctx context.Context, uuid string) (*Certificate, er
 	return one[Certificate](ctx, c, &call{method: http.MethodGet, path: certificatesPath + "/" + url.PathEscape(uuid)})
 }
 
-// DownloadCertificate writes a certificate's PDF, as Download does.
+// DownloadCertificate writes a certificate's verified PDF to w, as Download does.
 func (c *Client) DownloadCertificate(ctx context.Context, uuid string, w io.Writer) error {
 	return c.download(ctx, &call{method: http.MethodGet, path: certificatesPath + "/" + url.PathEscape(uuid) + "/download", accept: "application/pdf"}, w)
 }

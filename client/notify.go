@@ -1,20 +1,21 @@
 package client
 
 const (
-	// NotifyNow mails the recipient of a new certificate at its approval. It is the default.
+	// NotifyNow sends the mail when the certificate is approved.
 	NotifyNow = "now"
-	// NotifyNever sends no mail to the recipient of a new or revoked certificate.
+	// NotifyNever sends no mail.
 	NotifyNever = "never"
 )
 
-// Notify chooses when Upload, SubmitBatch and Issue mail the recipients: NotifyNow, NotifyNever, or a time
-// as in RFC 3339 that is in the future and at most a year ahead. With NotifyNever, Revoke mails no one. The
-// option has no effect on other calls.
+// Notify sets when Upload, SubmitBatch, Issue and Replace send mail to the recipients: NotifyNow,
+// NotifyNever, or a time as in RFC 3339 that is in the future and at most a year ahead. The default is
+// NotifyNow, and for Replace the value of the replaced certificate. With NotifyNever, Revoke sends no mail.
+// The option has no effect on other calls.
 func Notify(when string) Option {
 	return func(c *call) { c.notify = when }
 }
 
-// notifyOf returns the choice in options, or "".
+// notifyOf returns the value of the option Notify in options, or "".
 func notifyOf(options []Option) string {
 	var c call
 	for _, o := range options {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestNotify checks that each call sends the value of the option Notify, and no value without the option.
+// TestNotify checks that calls send the value of the option Notify, and no field notify without the option.
 func TestNotify(t *testing.T) {
 	t.Parallel()
 	var last []byte

@@ -26,8 +26,8 @@ type Links struct {
 	Next *string `json:"next"`
 }
 
-// Meta describes the position of a page in its list. A value is nil if the list does not provide
-// the value, or if the value does not apply to a page that was requested by cursor.
+// Meta describes the position of a page in its list. A field is nil if the list has no such value, or if
+// the page was requested by cursor and the field does not apply.
 type Meta struct {
 	CurrentPage  *int    `json:"current_page"`
 	From         *int    `json:"from"`
@@ -50,7 +50,7 @@ func numbered[T any](ctx context.Context, c *Client, path string, q url.Values, 
 	return p, nil
 }
 
-// every iterates over a list by cursor, so that the sequence stays correct while the list grows.
+// every iterates over a list by cursor, so that records added meanwhile cause no repetition or gap.
 func every[T any](ctx context.Context, c *Client, path string, q url.Values) iter.Seq2[*T, error] {
 	return walk(ctx, c, path, q, func(data []*T) []*T { return data })
 }
@@ -90,8 +90,8 @@ func walk[D, T any](ctx context.Context, c *Client, path string, q url.Values, r
 	}
 }
 
-// nextCursor returns the cursor of the next page, or "" after the last page. It returns an error if
-// the next page has no cursor or the cursor does not change. now is the cursor of the current page.
+// nextCursor returns the cursor of the next page, or "" after the last page. now is the cursor of the
+// current page. It is an error if there is a next page without a cursor or with the cursor now.
 func nextCursor(m Meta, link *string, now string) (string, error) {
 	switch {
 	case m.NextCursor == nil && link == nil:

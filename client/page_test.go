@@ -49,7 +49,7 @@ func TestListsFollowTheCursor(t *testing.T) {
 		break
 	}
 	if len(s.seen) != 4 {
-		t.Errorf("%d requests after a break, want 4", len(s.seen))
+		t.Errorf("%d requests after the second loop, want 4", len(s.seen))
 	}
 	for name, body := range map[string]string{"a cursor that does not change": page(0, 1, "same"), "a next page without a cursor": strings.Replace(page(0, 1, "x"), `"next_cursor": "x"`, `"next_cursor": null`, 1)} {
 		n, failed := 0, false
@@ -63,7 +63,7 @@ func TestListsFollowTheCursor(t *testing.T) {
 			}
 		}
 		if !failed {
-			t.Errorf("%s: the sequence has no error in %d steps", name, n)
+			t.Errorf("%s: no error in %d steps, want an error", name, n)
 		}
 	}
 	refused := newStub(t, func(w http.ResponseWriter, _ *seen, _ int) {
@@ -71,7 +71,7 @@ func TestListsFollowTheCursor(t *testing.T) {
 	})
 	for c, err := range refused.client.Certificates(t.Context(), CertificateFilter{}) {
 		if c != nil || !errors.Is(err, ErrForbidden) {
-			t.Errorf("the sequence has %v, %v, want ErrForbidden", c, err)
+			t.Errorf("the sequence yields %v, %v, want nil, ErrForbidden", c, err)
 		}
 	}
 }

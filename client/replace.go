@@ -5,25 +5,25 @@ import (
 	"net/url"
 )
 
-// Replacement is another certificate of the institution.
+// Replacement identifies a certificate that replaces, or is replaced by, another certificate.
 type Replacement struct {
 	UUID        string `json:"uuid"`
 	ReferenceID string `json:"reference_id"`
 }
 
-// ReplacementCertificate is the input for a certificate that replaces another one. Only the file is
-// required. A field that is nil gets the value of the replaced certificate. Details and ExpiresOn may point
-// to "", which removes the value.
+// ReplacementCertificate is the input of Replace. Only File is required. If a field is nil, the value of
+// the replaced certificate is used. Details and ExpiresOn may point to "", which removes the value.
 type ReplacementCertificate struct {
 	CertificateTitle, FullName, ApplicantEmail, IssueDate, ExpiresOn, Details *string
 
 	File *File
 }
 
-// Replace uploads a certificate that replaces another one. The status of the new certificate is Processing.
-// When it becomes Approved, the replaced certificate is revoked at the same time. If it becomes Failed, the
-// replaced certificate does not change and can be replaced again. The file must differ from that of the
-// replaced certificate. The token needs the permissions to create and to revoke vault certificates.
+// Replace uploads a certificate that replaces the certificate with the UUID. The status of the new
+// certificate is Processing. When the new certificate is approved, the old certificate is revoked. If the
+// new certificate fails, the old certificate does not change and can be replaced again. The file must differ
+// from the file of the old certificate. The token needs the permissions to create and to revoke vault
+// certificates.
 func (c *Client) Replace(ctx context.Context, uuid string, n ReplacementCertificate, options ...Option) (*VaultCertificate, error) {
 	var fields []formField
 	for _, f := range []struct {

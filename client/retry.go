@@ -22,8 +22,8 @@ func unmark(err error) error {
 	return err
 }
 
-// after reports whether to attempt a call again, and how long to wait before the next attempt.
-// Every call can be repeated, because each call only reads or has an idempotency key.
+// after reports whether to repeat a call after an attempt failed with err, and how long to wait before the
+// next attempt. Every call can be repeated, because each call only reads or has an idempotency key.
 func (r *Retry) after(err error, attempt int) (wait time.Duration, again bool) {
 	if attempt >= r.Attempts {
 		return 0, false

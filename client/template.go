@@ -13,7 +13,7 @@ import (
 
 const templatesPath = "/business/certificate-templates"
 
-// Template is a published template, from which certificates can be issued.
+// Template is the published version of a template.
 type Template struct {
 	ID      string `json:"id"`
 	Name    string `json:"name"`
@@ -23,10 +23,10 @@ type Template struct {
 	// Width and Height are the size of the first page in points of 1/72 inch.
 	Width  float64 `json:"width"`
 	Height float64 `json:"height"`
-	// CertificateTitle is the title of certificates whose entry has none, or nil.
+	// CertificateTitle is the title for entries without a title, or nil.
 	CertificateTitle *string         `json:"certificate_title"`
 	Fields           []TemplateField `json:"fields"`
-	// Columns are the columns whose values IssueEntry.Values contains, by their names.
+	// Columns are the columns for which IssueEntry.Values can have values.
 	Columns     []TemplateColumn `json:"columns"`
 	PreviewPath string           `json:"preview_path"`
 	CreatedAt   time.Time        `json:"created_at"`
@@ -34,7 +34,7 @@ type Template struct {
 	PublishedAt time.Time        `json:"published_at"`
 }
 
-// TemplateField is a field of a template. Box and the fields after it are set only by Client.Template.
+// TemplateField is a field of a template. Only Client.Template sets Page, Box and Text.
 type TemplateField struct {
 	ID       string `json:"id"`
 	Kind     string `json:"kind"`
@@ -46,14 +46,14 @@ type TemplateField struct {
 	Text string     `json:"text"`
 }
 
-// TemplateColumn is a column of the list from which certificates are issued. The template shows its values.
+// TemplateColumn is a column of a template. IssueEntry.Values has a value for it.
 type TemplateColumn struct {
 	Name     string `json:"name"`
 	Required bool   `json:"required"`
 }
 
-// Templates lists the published templates. For a token without permissions for templates, the list is
-// empty; the call is then useful to test a connection.
+// Templates returns the published templates that are not archived. For a token without permissions for
+// templates, the list is empty; the call can then test the connection.
 func (c *Client) Templates(ctx context.Context) ([]Template, error) {
 	var list []Template
 	err := c.do(ctx, &call{method: http.MethodGet, path: templatesPath}, &list)
@@ -65,7 +65,7 @@ func (c *Client) Template(ctx context.Context, id string) (*Template, error) {
 	return one[Template](ctx, c, &call{method: http.MethodGet, path: templatesPath + "/" + url.PathEscape(id)})
 }
 
-// IssueEntry is the content of one certificate of a template.
+// IssueEntry is the content of one certificate that is issued from a template.
 type IssueEntry struct {
 	FullName       string `json:"full_name"`
 	ApplicantEmail string `json:"applicant_email,omitempty"`
@@ -88,9 +88,8 @@ type issueBody struct {
 }
 
 // Issue issues up to MaxEntries certificates from a template, as a batch. name is the name of the batch,
-// or "". If an entry has a problem, the vault stores nothing and returns ErrInvalid; Error.Fields names
-// the field by the position of the entry, as in entries.3.full_name. CheckEntries reports the same
-// problems.
+// or "". If an entry has a problem, the vault stores nothing, and the error is ErrInvalid. Error.Fields
+// names the field by the position of the entry, as in entries.3.full_name, counted from 0.
 func (c *Client) Issue(ctx context.Context, templateID, name string, entries []IssueEntry, options ...Option) (*BatchAccepted, error) {
 	k, err := issueCall(templateID, name, entries, options)
 	if err != nil {
@@ -103,13 +102,14 @@ func (c *Client) Issue(ctx context.Context, templateID, name string, entries []I
 type CheckedEntries struct {
 	Total int `json:"total"`
 	Valid int `json:"valid"`
-	// Problems has at most 1,000 problems.
+	// Problems contains at most the first 1,000 problems.
 	Problems []EntryProblem `json:"problems"`
 }
 
 // EntryProblem is a problem of an entry.
 type EntryProblem struct {
-	// Index is the position of the entry, and Field a name such as full_name or values.Grade, or "".
+	// Index is the position of the entry, counted from 0. Field is a name such as full_name or
+	// values.Grade, or "".
 	Index   int    `json:"index"`
 	Field   string `json:"field"`
 	Code    string `json:"code"`
@@ -118,7 +118,7 @@ type EntryProblem struct {
 	ExistingUUID string `json:"existing_uuid"`
 }
 
-// CheckEntries checks entries as Issue does, and issues nothing.
+// CheckEntries checks entries as Issue does, but issues no certificates.
 func (c *Client) CheckEntries(ctx context.Context, templateID string, entries []IssueEntry) (*CheckedEntries, error) {
 	k, err := issueCall(templateID, "", entries, nil)
 	if err != nil {
@@ -136,8 +136,8 @@ func issueCall(templateID, name string, entries []IssueEntry, options []Option) 
 	return post(templatesPath+"/"+url.PathEscape(templateID)+"/issue", &bytesBody{kind: "application/json", content: content}, options), nil
 }
 
-// PreviewTemplate writes to w a PDF that shows how a certificate with the entry would look. The PDF is
-// marked as a sample, and has no reference id, no QR code and no signature.
+// PreviewTemplate writes a sample of a certificate with the entry to w, as PDF. A sample has no reference
+// id, no QR code and no signature.
 func (c *Client) PreviewTemplate(ctx context.Context, templateID string, entry *IssueEntry, w io.Writer) error {
 	content, err := json.Marshal(entry)
 	if err != nil {
@@ -146,12 +146,12 @@ func (c *Client) PreviewTemplate(ctx context.Context, templateID string, entry *
 	return c.file(ctx, post(templatesPath+"/"+url.PathEscape(templateID)+"/preview", &bytesBody{kind: "application/json", content: content}, nil), "application/pdf", w)
 }
 
-// TemplatePicture writes a picture of a template to w, as PNG.
+// TemplatePicture writes a picture of the first page of a template to w, as PNG.
 func (c *Client) TemplatePicture(ctx context.Context, templateID string, w io.Writer) error {
 	return c.file(ctx, &call{method: http.MethodGet, path: templatesPath + "/" + url.PathEscape(templateID) + "/preview"}, "image/png", w)
 }
 
-// file writes the file of a response to w.
+// file sends a call and writes the body of the response to w.
 func (c *Client) file(ctx context.Context, k *call, mediaType string, w io.Writer) error {
 	k.accept = mediaType + ", application/json"
 	return c.send(ctx, k, func(res *http.Response) error {
@@ -167,5 +167,5 @@ func (c *Client) file(ctx context.Context, k *call, mediaType string, w io.Write
 	})
 }
 
-// maxFile is the maximum size of a file in a response that is read at once.
+// maxFile is the maximum size in bytes of a response that Client.file reads.
 const maxFile = 64 << 20

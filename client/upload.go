@@ -12,10 +12,9 @@ import (
 	"sync"
 )
 
-// File is a file to upload. It is streamed once for each attempt and is never read into memory as a
-// whole.
+// File is a file to upload. Each attempt streams the file, without reading the whole file into memory.
 type File struct {
-	// Name has the extension of the type: .pdf, .jpg, .jpeg or .png.
+	// Name is the name of the file, with the extension .pdf, .jpg, .jpeg or .png.
 	Name string
 	// Size is the length in bytes.
 	Size int64
@@ -47,8 +46,8 @@ func SeekFile(name string, r io.ReadSeeker) (*File, error) {
 	return &File{Name: name, Size: size, Open: s.open}, nil
 }
 
-// seeker allows only the last opened reader to read, because net/http may continue to read a body
-// for a moment after its request has failed.
+// seeker allows only the reader that was opened last to read, because net/http may continue to read a
+// body for a moment after its request has failed.
 type seeker struct {
 	mu   sync.Mutex
 	r    io.ReadSeeker
@@ -78,9 +77,9 @@ func (r *seekReader) Read(p []byte) (int, error) {
 
 func (*seekReader) Close() error { return nil }
 
-// Progress calls f with the number of bytes of the files sent so far, and with their size. Each attempt
-// counts from 0. f is called on another goroutine, by one goroutine at a time. The option has no effect
-// on a call without a file.
+// Progress calls f with the number of bytes of the files that were sent, and with the size of the files.
+// Each attempt counts from 0. f is called on other goroutines, and must be safe for concurrent use. The
+// option has no effect on a call without a file.
 func Progress(f func(sent, total int64)) Option {
 	return func(c *call) {
 		if b, ok := c.body.(*formBody); ok {
@@ -89,17 +88,17 @@ func Progress(f func(sent, total int64)) Option {
 	}
 }
 
-// formBody is a multipart form that ends with its files.
+// formBody is a multipart form with its fields first and its files last.
 type formBody struct {
 	kind string
-	// heads has the bytes before each file, and tail those after the last one.
+	// heads contains the bytes before each file, and tail the bytes after the last file.
 	heads    [][]byte
 	tail     []byte
 	files    []*File
 	progress func(sent, total int64)
 }
 
-// formField is a field of a form, and formFile one with a file.
+// formField is a text field of a form, and formFile is a file field.
 type formField struct{ name, value string }
 
 type formFile struct {
@@ -107,13 +106,13 @@ type formFile struct {
 	file *File
 }
 
-// newFormBody returns a form with the fields and the files; it omits fields that have no value.
+// newFormBody returns a form with the files and the fields that are not empty.
 func newFormBody(fields []formField, files ...formFile) (*formBody, error) {
 	empty := func(f formField) bool { return f.value == "" }
 	return newWholeFormBody(slices.DeleteFunc(slices.Clone(fields), empty), files...)
 }
 
-// newWholeFormBody returns a form with all fields, including those without a value, and the files.
+// newWholeFormBody returns a form with the files and all fields, including empty fields.
 func newWholeFormBody(fields []formField, files ...formFile) (*formBody, error) {
 	var b bytes.Buffer
 	w := multipart.NewWriter(&b)
@@ -180,14 +179,13 @@ func (b *formBody) open() (io.ReadCloser, error) {
 	return r, nil
 }
 
-// formReader reads a form, and closes its files.
+// formReader reads a form. Close closes the files of the form.
 type formReader struct {
 	io.Reader
 
 	files []io.Closer
 }
 
-// Close implements io.Closer.
 func (r *formReader) Close() (err error) {
 	for _, f := range r.files {
 		err = errors.Join(err, f.Close())
@@ -195,8 +193,7 @@ func (r *formReader) Close() (err error) {
 	return err
 }
 
-// sourceError means that the file cannot be opened or read, or has changed; another attempt does
-// not help.
+// sourceError means that the file cannot be opened or read, or has changed. The call is not repeated.
 type sourceError struct{ err error }
 
 func (s *sourceError) Error() string { return s.err.Error() }

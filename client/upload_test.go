@@ -57,7 +57,7 @@ func TestUploadStreamsAndRewinds(t *testing.T) {
 		t.Errorf("Upload = %+v, want certificate 7 with the status processing and a creation time", created)
 	}
 	if len(s.seen) != 3 || reported[len(reported)-1] != int64(len(content)) || starts != 3 || source.largest > 1<<20 {
-		t.Errorf("%d attempts, %d starts of the progress, its end at %d, largest read %d; want 3, 3, 8 MiB, up to 1 MiB", len(s.seen), starts, reported[len(reported)-1], source.largest)
+		t.Errorf("%d attempts, %d starts of the progress, its end at %d, largest read %d bytes; want 3, 3, the size of the file, at most 1 MiB", len(s.seen), starts, reported[len(reported)-1], source.largest)
 	}
 	last := s.seen[2]
 	last.Body = io.NopCloser(bytes.NewReader(last.body))
@@ -97,7 +97,7 @@ func TestUploadOfAFileThatFails(t *testing.T) {
 		})
 		_, err := s.client.UploadFile(t.Context(), file)
 		if err == nil || len(s.waits) != 0 || strings.HasPrefix(name, "cannot") && !errors.Is(err, broken) {
-			t.Errorf("a file that %s: error = %v after %d waits, want the error of the file after 0 waits", name, err, len(s.waits))
+			t.Errorf("a file that %s: error = %v after %d waits, want an error of the file and no wait", name, err, len(s.waits))
 		}
 	}
 	s := newStub(t, func(http.ResponseWriter, *seen, int) {})
@@ -132,7 +132,7 @@ func TestOpenFile(t *testing.T) {
 	}
 }
 
-// TestUploadIsRefusedEarly uses a vault that responds before it has read the file.
+// TestUploadIsRefusedEarly uses a vault that responds without reading the file.
 func TestUploadIsRefusedEarly(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// Verification is the public information about a certificate. Only the reference id and the status
-// are set while the certificate is processed.
+// Verification is the public information about a certificate. While the status is processing, only the
+// reference id and the status are set.
 type Verification struct {
 	ReferenceID      string     `json:"reference_id"`
 	Status           string     `json:"status"` // valid, revoked, replaced, expired or processing
@@ -25,13 +25,13 @@ type Verification struct {
 	Reason           *string    `json:"reason"`
 	Checks           []Check    `json:"checks"`
 	ExpiresOn        *string    `json:"expires_on"` // YYYY-MM-DD, the last day of validity
-	// Replaces is the certificate that this one has replaced, and ReplacedBy the one that has replaced
-	// this one. Both may be nil. Replaces is nil after the certificate was revoked.
+	// Replaces is the certificate that this certificate has replaced, or nil. It is nil if this certificate
+	// is revoked. ReplacedBy is the replacement of this certificate, or nil.
 	Replaces   *PublicLink `json:"replaces"`
 	ReplacedBy *PublicLink `json:"replaced_by"`
 }
 
-// PublicLink is another certificate, with its public page.
+// PublicLink is the reference id of a certificate and the URL of its public page.
 type PublicLink struct {
 	ReferenceID string `json:"reference_id"`
 	URL         string `json:"url"`
@@ -52,20 +52,19 @@ func (c *Client) Verify(ctx context.Context, referenceID string) (*Verification,
 
 // FileMatch is the result of VerifyFile.
 type FileMatch struct {
-	// Match is "verified" for a verified PDF, and "original" for a file from which certificates were
-	// created.
+	// Match is "verified" for a verified PDF, and "original" for an original.
 	Match string `json:"match"`
-	// Count is the number of certificates created from the file.
+	// Count is the number of certificates that the file matches.
 	Count int `json:"count"`
-	// Certificate is nil if several certificates were created from the file.
+	// Certificate is nil if the file matches several certificates.
 	Certificate *Verification `json:"data"`
-	// Certificates is set if several institutions created certificates from the file. It has the
-	// certificate of each institution that created exactly one.
+	// Certificates is set if the file matches certificates of several institutions. It contains the
+	// certificate of each institution that has exactly one.
 	Certificates []*Verification `json:"records"`
 }
 
-// VerifyFile computes the SHA-256 of a file and requests the certificates with this hash; it does
-// not send the file. If the file is unknown, the error is ErrNotFound.
+// VerifyFile computes the SHA-256 of a file and returns the certificates that match it. It does not send
+// the file. If the file is unknown, the error is ErrNotFound.
 func (c *Client) VerifyFile(ctx context.Context, r io.Reader) (*FileMatch, error) {
 	hash := sha256.New()
 	if _, err := io.Copy(hash, r); err != nil {

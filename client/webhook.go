@@ -36,19 +36,18 @@ type Event struct {
 	RejectionReason  string   `json:"rejection_reason"`
 	// ExpiresOn is the last day of validity, YYYY-MM-DD, or nil.
 	ExpiresOn *string `json:"expires_on"`
-	// Replaces and ReplacedBy are nil for most certificates.
+	// Replaces and ReplacedBy may be nil.
 	Replaces   *Replacement `json:"replaces"`
 	ReplacedBy *Replacement `json:"replaced_by"`
-	// Test is true if the event is a test without a certificate.
+	// Test reports whether the event is a test, which has no certificate.
 	Test bool `json:"test"`
 }
 
-// ErrSignature means that a delivery was not signed with the secret, or that its time differs from
-// the local time by more than the tolerance. Respond with 401 and do not process the delivery.
+// ErrSignature means that a delivery was not signed with a secret of the Verifier, or that its time
+// differs from the local time by more than the tolerance. Respond with 401 and do not process the delivery.
 var ErrSignature = errors.New("the webhook's signature is not valid")
 
-// DefaultTolerance is the largest accepted difference between the time of a delivery and the local
-// time.
+// DefaultTolerance is the default of Verifier.Tolerance.
 const DefaultTolerance = 5 * time.Minute
 
 // Verifier verifies deliveries.
@@ -56,7 +55,8 @@ type Verifier struct {
 	// Secrets are the endpoint's signing secrets as the vault displayed them: one secret, or two
 	// during a rotation.
 	Secrets []string
-	// Tolerance replaces DefaultTolerance if it is not 0.
+	// Tolerance is the largest accepted difference between the time of a delivery and the local time. If
+	// it is 0, DefaultTolerance is used.
 	Tolerance time.Duration
 	// Now replaces time.Now if it is not nil.
 	Now func() time.Time
@@ -67,9 +67,9 @@ type Verifier struct {
 //
 // VerifyWebhook checks the signature of Standard Webhooks, which also covers the time of the
 // delivery. If a delivery has none of the headers of Standard Webhooks, VerifyWebhook checks
-// X-Webhook-Signature, which does not cover the time: a repeated delivery then cannot be
-// distinguished from a new one. The same event may arrive more than once in any case, with the same
-// Event.EventID.
+// X-Webhook-Signature, which does not cover the time and so does not detect a replayed delivery.
+//
+// In both cases, the same event may arrive more than once, with the same Event.EventID.
 func VerifyWebhook(header http.Header, body []byte, secret string) (*Event, error) {
 	return (&Verifier{Secrets: []string{secret}}).Verify(header, body)
 }
@@ -109,8 +109,8 @@ func (v *Verifier) Check(header http.Header, body []byte) error {
 	return nil
 }
 
-// plain checks X-Webhook-Signature: the hexadecimal HMAC-SHA256 of the body. The key is the secret
-// as text.
+// plain checks X-Webhook-Signature, the hexadecimal HMAC-SHA256 of the body. The key is the text of the
+// secret.
 func (v *Verifier) plain(header http.Header, body []byte, secret string) (bool, error) {
 	if secret == "" {
 		return false, errors.New("the webhook's secret is empty")
@@ -124,9 +124,9 @@ func (v *Verifier) plain(header http.Header, body []byte, secret string) (bool, 
 	return hmac.Equal(mac.Sum(nil), given), nil
 }
 
-// standard checks the webhook-signature header: a list of "v1," and the base64 of the HMAC-SHA256
-// of id, time and body. The key is the decoded secret. At least one signature must match, and the
-// time must be recent.
+// standard checks the header webhook-signature. It is a list of signatures: "v1," and the base64 of the
+// HMAC-SHA256 of id, time and body. The key is the decoded secret. One signature must match, and the time
+// must be within the tolerance.
 func (v *Verifier) standard(header http.Header, body []byte, secret string) (bool, error) {
 	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, "whsec_"))
 	if err != nil || len(key) == 0 {
