@@ -1,5 +1,5 @@
-// Package contract checks the requests to a vault and the responses of the vault against the
-// vault's OpenAPI document. The package is for tests only.
+// Package contract checks requests to a vault, its responses and its webhook deliveries against its
+// OpenAPI document. The package is for tests only.
 package contract
 
 import (
@@ -21,17 +21,16 @@ import (
 	"github.com/getkin/kin-openapi/routers/gorillamux"
 )
 
-// maxBody is the maximum size of a request body that is checked.
+// maxBody is the maximum size in bytes of a request body that is checked.
 const maxBody = 1 << 20
 
-// generalHeaders are headers of HTTP and of browser security. The document need not list these
-// headers.
+// generalHeaders are response headers that the document need not list.
 var generalHeaders = []string{
 	"Accept-Ranges", "Alt-Svc", "Cache-Control", "Connection", "Content-Encoding", "Content-Length", "Content-Security-Policy", "Content-Type", "Date",
 	"Etag", "Last-Modified", "Referrer-Policy", "Refresh", "Strict-Transport-Security", "Vary", "X-Content-Type-Options", "X-Robots-Tag",
 }
 
-// Checker checks exchanges against a document and records the operations that succeeded.
+// Checker checks exchanges against an OpenAPI document and records the operations that succeeded.
 type Checker struct {
 	doc    *openapi3.T
 	router routers.Router
@@ -40,7 +39,8 @@ type Checker struct {
 	driven map[string]bool
 }
 
-// New reads a document, which must be valid, including its examples.
+// New returns a Checker for an OpenAPI document. It returns an error if the document or one of its
+// examples is not valid.
 func New(ctx context.Context, document []byte) (*Checker, error) {
 	registerForms()
 	doc, err := openapi3.NewLoader().LoadFromData(document)
@@ -64,7 +64,7 @@ type Operation struct {
 	*openapi3.Operation
 }
 
-// Operations returns all operations of the document in the order of their ids.
+// Operations returns all operations and webhooks of the document, sorted by id.
 func (c *Checker) Operations() []Operation {
 	var list []Operation
 	add := func(items map[string]*openapi3.PathItem, isWebhook bool) {
@@ -83,8 +83,8 @@ func (c *Checker) Operations() []Operation {
 // Document returns the parsed document.
 func (c *Checker) Document() *openapi3.T { return c.doc }
 
-// Driven returns the ids of the operations that succeeded at least once with a request and a
-// response that match the document.
+// Driven returns the sorted ids of the operations that succeeded at least once as documented, and of
+// the webhooks with a delivery that matched the document.
 func (c *Checker) Driven() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -97,8 +97,8 @@ func (c *Checker) drive(id string) {
 	c.driven[id] = true
 }
 
-// Wrap returns a transport that checks each exchange against the document and calls report with
-// each violation.
+// Wrap returns a transport that checks each exchange against the document. If an exchange does not
+// match, the transport calls report with the first error.
 func (c *Checker) Wrap(next http.RoundTripper, report func(error)) http.RoundTripper {
 	return roundTripper(func(req *http.Request) (*http.Response, error) {
 		sent := &bytes.Buffer{}
@@ -126,7 +126,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// teeBody records the beginning of a request body.
+// teeBody records up to maxBody+1 bytes of a request body.
 type teeBody struct {
 	io.ReadCloser
 
@@ -187,9 +187,9 @@ func (c *Checker) check(req *http.Request, sent []byte, res *http.Response, rece
 	return nil
 }
 
-// checkUnknown checks the response to a route or a method that the document does not have. The
-// response must be an HTML page or a documented error, with a status of 400 or more. A response
-// with the status 405 must have an Allow header.
+// checkUnknown checks the response to a request whose route or method is not in the document. The
+// status must be at least 400, and the body must be an HTML page or match the schema Error. A
+// response with the status 405 must have an Allow header.
 func (c *Checker) checkUnknown(res *http.Response, received []byte) error {
 	if res.StatusCode < http.StatusBadRequest {
 		return errors.New("the document does not have this route")
@@ -203,7 +203,7 @@ func (c *Checker) checkUnknown(res *http.Response, received []byte) error {
 	return c.value("Error", received)
 }
 
-// value checks JSON text against a schema of the document.
+// value checks JSON text against the schema with the given name.
 func (c *Checker) value(schema string, text []byte) error {
 	var v any
 	if err := json.Unmarshal(text, &v); err != nil {

@@ -14,9 +14,8 @@ import (
 	"github.com/getkin/kin-openapi/openapi3filter"
 )
 
-// registerForms registers readers that decode multipart and URL-encoded forms as objects of
-// strings. The library's readers support only fields that a schema lists, not fields that match a
-// pattern.
+// registerForms registers body decoders that return a form as an object with string values. The
+// decoders of kin-openapi do not support patternProperties.
 var registerForms = sync.OnceFunc(func() {
 	openapi3filter.RegisterBodyDecoder("multipart/form-data", readMultipart)
 	openapi3filter.RegisterBodyDecoder("application/x-www-form-urlencoded", readURLEncoded)

@@ -1,5 +1,5 @@
-// Command demo shows the main function of the built vault, from an empty folder to a verified PDF.
-// Finally it stops the vault and removes the vault's data.
+// Command demo starts the built vault with an empty data folder, uploads a certificate and downloads
+// the verified PDF. Then it stops the vault and removes the data folder.
 package main
 
 import (
@@ -68,8 +68,8 @@ func run(ctx context.Context, out io.Writer) (err error) {
 	return nil
 }
 
-// target returns the path for the verified PDF, which the demo does not remove. The path is beside
-// the binary, in a folder that git ignores and that make clean removes.
+// target returns the path for the verified PDF. The demo does not remove the file, so the file is in
+// the folder bin, which git ignores and make clean removes.
 func target() (string, error) {
 	root, err := vault.Root()
 	if err != nil {
@@ -120,8 +120,8 @@ func show(ctx context.Context, out io.Writer, v *vault.Vault, target string) err
 	return download(ctx, out, client, made, original, target)
 }
 
-// download checks that the verified PDF begins with the original, saves the verified PDF, and
-// queries the public page.
+// download checks that the verified PDF begins with the original, and saves it as the file target.
+// Then it prints the public verification of the certificate.
 func download(ctx context.Context, out io.Writer, client *vault.Client, made *vault.Certificate, original []byte, target string) error {
 	a, err := client.Get(ctx, vault.CertificatesPath+"/"+made.UUID+"/download")
 	if err != nil {

@@ -19,12 +19,12 @@ const (
 	forbidden    = "Forbidden - Insufficient permissions"
 )
 
-// permissions are all permissions that a token can have.
+// permissions are the permissions that TestPermissions tests.
 var permissions = append(slices.Clone(vault.Permissions),
 	"certificate-template:list", "batch:list", "batch:view", "certificate:list", "certificate:view", "certificate:download")
 
-// routes returns routes of the API for the certificate uuid, each with the permissions that allow
-// it.
+// routes returns routes of the API, each with the permissions of which a token needs one. uuid is
+// the UUID of the certificate in the paths.
 func routes(uuid string) []struct {
 	method, path string
 	allowed      []string
@@ -46,7 +46,7 @@ func routes(uuid string) []struct {
 
 const unknownUUID = "0198c0de-0000-7000-8000-000000000000"
 
-// send sends a request. A POST request has a body that no route accepts.
+// send sends a request. A POST request has a body without a content type.
 func send(t *testing.T, c *vault.Client, method, path string) *vault.Response {
 	t.Helper()
 	var req *http.Request
@@ -66,9 +66,9 @@ func send(t *testing.T, c *vault.Client, method, path string) *vault.Response {
 	return a
 }
 
-// TestPermissions sends a request to each of the routes with each permission. Without a permission
-// that allows the route, the status is 403 before any other check. With such a permission, the
-// status is that of outcome.
+// TestPermissions sends requests to each route with each permission. If the permission does not
+// allow the request, the status is 403, even if the certificate does not exist. Otherwise the status
+// is the result of outcome.
 func TestPermissions(t *testing.T) {
 	t.Parallel()
 	f := start(t, "")
@@ -95,7 +95,8 @@ func TestPermissions(t *testing.T) {
 	}
 }
 
-// outcome returns the expected status of a permitted request that send sent.
+// outcome returns the expected status of a permitted request of send. exists means that the
+// certificate in the path exists.
 func outcome(method, path string, exists bool) int {
 	switch {
 	case path == vault.CertificatesPath && method == http.MethodPost:
@@ -113,8 +114,8 @@ func outcome(method, path string, exists bool) int {
 	}
 }
 
-// TestTokens sends requests to each of the routes without a token, and with invalid, expired and
-// revoked tokens.
+// TestTokens sends requests to each route without a token, and with invalid, expired and revoked
+// tokens.
 func TestTokens(t *testing.T) {
 	t.Parallel()
 	eachInFull(t, func(t *testing.T, database string) {
@@ -193,7 +194,7 @@ func (f *fixture) revokedToken(t *testing.T) string {
 }
 
 // TestOtherInstitution checks that an institution cannot find the records of another institution,
-// and can create the same certificate.
+// and can upload the same certificate.
 func TestOtherInstitution(t *testing.T) {
 	t.Parallel()
 	eachInFull(t, func(t *testing.T, database string) {
@@ -212,7 +213,7 @@ func TestOtherInstitution(t *testing.T) {
 		path := vault.CertificatesPath + "/" + mine.UUID
 		unknown := get(t, c, vault.CertificatesPath+"/"+unknownUUID, 404)
 		if a := get(t, c, path, 404); !bytes.Equal(a.Body, unknown.Body) {
-			t.Errorf("the response for a record of another institution differs from that for an unknown record: %s", a.Body)
+			t.Errorf("response for a record of another institution = %s, want %s, as for an unknown record", a.Body, unknown.Body)
 		}
 		wantProblem(t, get(t, c, path+"/download", 404), 404, "")
 		wantProblem(t, post(t, c, path+"/retry", "", 404), 404, "")
@@ -230,7 +231,8 @@ func TestOtherInstitution(t *testing.T) {
 	})
 }
 
-// TestRoutes requests unknown routes, unknown records, and unsupported methods.
+// TestRoutes requests unknown routes, unknown records and unsupported methods. It also checks that
+// responses have a request id.
 func TestRoutes(t *testing.T) {
 	t.Parallel()
 	f := start(t, "")

@@ -31,15 +31,16 @@ const (
 	// pebbleVariable is the environment variable with the path of pebble, an ACME server for tests.
 	pebbleVariable = "CERTVAULT_PEBBLE"
 	acmeDomain     = "vault.example.org"
-	// acmeValidity is the lifetime of the TLS certificates. A certificate is renewed in the last third of
-	// its lifetime, and each server looks for a new certificate every 10 s.
+	// acmeValidity is the lifetime of the TLS certificates. It is short, because a certificate is renewed
+	// in the last third of its lifetime.
 	acmeValidity = time.Minute
 )
 
-// TestACME runs servers with one database and a certificate authority. The server with the role work
-// orders the certificate, and the server with the role web answers the challenge. Both serve the
-// certificate. Without -short, the test also renews the certificate twice: after the server that ordered
-// it was stopped, and while two servers could order it.
+// TestACME runs a certificate authority, and servers that share a database. The server with the role
+// work orders a TLS certificate, and the server with the role web responds to the challenge. Both
+// servers then use the certificate. Without -short, the test also waits for two renewals. Before the
+// first renewal, it replaces the server that ordered the certificate. During the second renewal, two
+// servers have the role work, but only one order is sent.
 func TestACME(t *testing.T) {
 	if os.Getenv(pebbleVariable) == "" {
 		t.Skipf("%s is not set; run make test/acme", pebbleVariable)
@@ -68,7 +69,7 @@ func TestACME(t *testing.T) {
 	worker := node(1, "work")
 	first := ca.await(t, addresses[:2], nil)
 	if n := ca.orders(t); n != 1 {
-		t.Errorf("%d orders for the first certificate, want 1", n)
+		t.Errorf("got %d orders for the first certificate, want 1", n)
 	}
 	if ca.challenges.Load() == 0 {
 		t.Error("the certificate authority did not connect to the server with the role web")
@@ -77,24 +78,24 @@ func TestACME(t *testing.T) {
 		return
 	}
 	if code, err := worker.Stop(); err != nil || code != 0 {
-		t.Fatalf("exit code = %d, %v", code, err)
+		t.Fatalf("exit code = %d, %v; want 0", code, err)
 	}
 	node(2, "web,work")
 	all := []string{addresses[0], addresses[2]}
 	second := ca.await(t, all, first)
 	if n := ca.orders(t); n != 2 {
-		t.Errorf("%d orders after the first renewal, want 2", n)
+		t.Errorf("got %d orders after the first renewal, want 2", n)
 	}
 	node(1, "web,work")
 	ca.await(t, addresses, second)
 	if n := ca.orders(t); n != 3 {
-		t.Errorf("%d orders after the renewal with two servers that could order, want 3", n)
+		t.Errorf("got %d orders after the second renewal, want 3", n)
 	}
 }
 
-// TestACMEBinding runs a server whose certificate authority registers only accounts that are bound to an
-// account on the website of the authority (RFC 8555, 7.3.4). Without the key of that account, the log names
-// the flags to set. With the key, the server gets a certificate.
+// TestACMEBinding uses a certificate authority that requires external account binding (RFC 8555, 7.3.4).
+// With the key of the external account, the server gets a certificate. Without -short, the test first
+// starts the server without the key: its log names the flag to set.
 func TestACMEBinding(t *testing.T) {
 	if os.Getenv(pebbleVariable) == "" {
 		t.Skipf("%s is not set; run make test/acme", pebbleVariable)
@@ -113,7 +114,7 @@ func TestACMEBinding(t *testing.T) {
 		v := start()
 		eventually(t, 2*acmeValidity, "the log says what to set", func() bool { return strings.Contains(v.Log(), "--acme-eab-kid") })
 		if code, err := v.Stop(); err != nil || code != 0 {
-			t.Fatalf("exit code = %d, %v", code, err)
+			t.Fatalf("exit code = %d, %v; want 0", code, err)
 		}
 	}
 	v := start("--acme-eab-kid", bindingKeyID, "--acme-eab-key-file", writeTemp(t, "eab", []byte(bindingKey+"\n")))
@@ -123,16 +124,16 @@ func TestACMEBinding(t *testing.T) {
 	}
 }
 
-// bindingKeyID and bindingKey are the id and the key of the external account that the authority knows.
+// bindingKeyID and bindingKey are the id and the key of the external account.
 const (
 	bindingKeyID = "kid-1"
 	bindingKey   = "zWNDZM6eQGHWpSRTPal5eIUYFTu7EajVIoguysqZ9wG44nMEtx3MUAsUDkMTQ12W"
 )
 
-// authority is a running pebble. The connections that pebble opens for challenges are forwarded to target.
+// authority is a running pebble. Its connections for challenges are forwarded to the address target.
 type authority struct {
 	directory string
-	// file is the path of the certificate and the key of pebble's own interface.
+	// file is the path of a PEM file with the certificate and the key of pebble's own server.
 	file       string
 	output     string
 	roots      *x509.CertPool
@@ -140,8 +141,8 @@ type authority struct {
 	challenges atomic.Int64
 }
 
-// startPebble starts pebble, with a name server for acmeDomain and a forwarder for its challenges. If
-// bound is true, pebble registers only accounts that are bound with bindingKey.
+// startPebble starts pebble, with a name server for acmeDomain. If bound is true, pebble registers only
+// accounts that are bound with bindingKey.
 func startPebble(t *testing.T, bound bool) *authority {
 	t.Helper()
 	ca := &authority{output: filepath.Join(t.TempDir(), "pebble.log")}
@@ -170,7 +171,7 @@ func startPebble(t *testing.T, bound bool) *authority {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), os.Getenv(pebbleVariable), "-config", writeTemp(t, "pebble.json", config), "-dnsserver", nameServer(t))
-	// Pebble checks the challenge of each order, also of a renewal, without a delay.
+	// Pebble checks a challenge for each order, including renewals, and without a delay.
 	cmd.Env = append(os.Environ(), "PEBBLE_VA_NOSLEEP=1", "PEBBLE_AUTHZREUSE=0")
 	cmd.Stdout, cmd.Stderr = output, output
 	if err := cmd.Start(); err != nil {
@@ -204,7 +205,7 @@ func startPebble(t *testing.T, bound bool) *authority {
 	return ca
 }
 
-// forward passes connections of l to the target.
+// forward accepts connections on l and forwards them to the target.
 func (ca *authority) forward(l net.Listener) {
 	for {
 		from, err := l.Accept()
@@ -225,7 +226,7 @@ func (ca *authority) forward(l net.Listener) {
 	}
 }
 
-// nameServer starts a name server over TCP that resolves every name to this machine, and returns its address.
+// nameServer starts a DNS server over TCP that resolves every name to 127.0.0.1, and returns its address.
 func nameServer(t *testing.T) string {
 	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -245,7 +246,8 @@ func nameServer(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// answerName answers one question. The length of a message precedes the message (RFC 1035, 4.2.2).
+// answerName responds to one DNS query. Over TCP, a message follows its length in two bytes (RFC 1035,
+// 4.2.2).
 func answerName(conn net.Conn) {
 	defer conn.Close()
 	var size uint16
@@ -282,8 +284,8 @@ func (ca *authority) orders(t *testing.T) int {
 	return strings.Count(ca.log(t), "Added order ")
 }
 
-// await waits until the servers at all addresses serve one certificate that differs from old, and
-// returns it. A server that has a certificate must never serve an expired one.
+// await waits until all servers use the same certificate, which must differ from old, and returns that
+// certificate. It fails the test if a server uses an invalid certificate, such as an expired one.
 func (ca *authority) await(t *testing.T, addresses []string, old *x509.Certificate) (leaf *x509.Certificate) {
 	t.Helper()
 	eventually(t, 2*acmeValidity, fmt.Sprintf("%d servers have the new certificate", len(addresses)), func() bool {
@@ -303,7 +305,7 @@ func (ca *authority) await(t *testing.T, addresses []string, old *x509.Certifica
 	return leaf
 }
 
-// certificate returns the certificate of a server, which must be valid.
+// certificate returns the certificate of a server. It returns an error if the certificate is not valid.
 func (ca *authority) certificate(t *testing.T, address string) (*x509.Certificate, error) {
 	t.Helper()
 	d := tls.Dialer{NetDialer: &net.Dialer{Timeout: time.Second}, Config: &tls.Config{ServerName: acmeDomain, RootCAs: ca.roots, MinVersion: tls.VersionTLS12}}

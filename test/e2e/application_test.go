@@ -16,19 +16,19 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// offerFields are the fields of the offer of the tests.
+// offerFields are the fields of the offer in TestDecideByProgram.
 const offerFields = `[
 	{"key": "number", "label": "Student number", "type": "text", "required": true},
 	{"key": "id_card", "label": "ID card", "type": "file"}
 ]`
 
-// registry is a system of an institution that decides about applications when their events arrive. It
-// knows the students by their numbers.
+// registry is a program of an institution. It decides an application when the event about its creation
+// arrives.
 type registry struct {
 	client   *client.Client
-	students map[string]string
+	students map[string]string // the name by the student number
 	secret   string
-	// decided has the events that were processed, because deliveries arrive at least once.
+	// decided contains the ids of the processed events, because an event may be delivered more than once.
 	mu      sync.Mutex
 	decided map[string]bool
 }
@@ -49,7 +49,7 @@ func (s *registry) receive(t *testing.T, w http.ResponseWriter, d *vault.Deliver
 	if event.Event != "certificate_application.created" || event.Source != "customer" || s.decided[event.EventID] {
 		return
 	}
-	// A decision that has begun is completed even if the test ends meanwhile.
+	// The decision is completed even if the test ends.
 	if err := s.decide(context.WithoutCancel(t.Context()), event); err != nil {
 		t.Error(err)
 		w.WriteHeader(http.StatusServiceUnavailable)
@@ -58,8 +58,8 @@ func (s *registry) receive(t *testing.T, w http.ResponseWriter, d *vault.Deliver
 	s.decided[event.EventID] = true
 }
 
-// decide approves the application of a student and uploads the transcript, asks for a missing ID card, and
-// rejects other applications.
+// decide decides the application of an event. It approves the application of a student and uploads the
+// transcript. If the ID card is missing, it asks for the card. It rejects all other applications.
 func (s *registry) decide(ctx context.Context, event *client.Event) error {
 	a, err := s.client.Application(ctx, event.UUID)
 	if err != nil {
@@ -89,7 +89,7 @@ func (s *registry) decide(ctx context.Context, event *client.Event) error {
 	return err
 }
 
-// TestDecideByProgram lets the system of an institution decide about applications by the API alone.
+// TestDecideByProgram submits and decides applications with package client.
 func TestDecideByProgram(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {
@@ -145,7 +145,7 @@ func TestDecideByProgram(t *testing.T) {
 				t.Fatal(err)
 			}
 			if a.Status.Value != want.status {
-				t.Errorf("application of %s: status = %s, want %s", a.FullName, a.Status.Value, want.status)
+				t.Errorf("status of the application of %s = %s, want %s", a.FullName, a.Status.Value, want.status)
 			}
 			last := events(t, r, uuid)
 			switch want.status {
@@ -165,7 +165,7 @@ func TestDecideByProgram(t *testing.T) {
 		}
 		f.certvault(t, "", "offer", "close", "transcript", "--institution", slug)
 		if _, err := website.Apply(t.Context(), client.NewApplication{Offer: "transcript", FullName: "Di", ApplicantEmail: mailbox("Di"), Fields: map[string]string{"number": "1"}}); !errors.Is(err, client.ErrInvalid) {
-			t.Errorf("an application for a closed offer: error = %v, want ErrInvalid", err)
+			t.Errorf("applying for a closed offer: error = %v, want ErrInvalid", err)
 		}
 	})
 }

@@ -9,8 +9,9 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// TestSignatoriesInBrowser names two signatories of a template, who then approve a batch, all in a browser
-// and without scripts. The certificates are made, and every webhook arrives.
+// TestSignatoriesInBrowser chooses two signatories for a template in a browser, and issues a batch from
+// the template. Each signatory approves the batch in a browser. Then all certificates are approved, and
+// their webhooks arrive.
 func TestSignatoriesInBrowser(t *testing.T) {
 	t.Parallel()
 	eachInFull(t, func(t *testing.T, database string) {
@@ -77,7 +78,7 @@ func TestSignatoriesInBrowser(t *testing.T) {
 				t.Fatal(err)
 			}
 			if c.TotalSignatures == nil || *c.TotalSignatures != 2 || *c.ApprovedSignatures != 2 || c.Signatures[0].Designation == nil || *c.Signatures[0].Designation != "Dean" {
-				t.Errorf("the record of %s has the signatures %+v, want two approvals, the first of the Dean", c.Name, c.Signatures)
+				t.Errorf("signatures of %s = %+v, want two approvals, the first with the designation Dean", c.Name, c.Signatures)
 			}
 			eventually(t, approvalTime, "the webhooks of "+c.Name+" arrive", func() bool {
 				got := events(t, r, *e.UUID)
@@ -92,7 +93,7 @@ func TestSignatoriesInBrowser(t *testing.T) {
 	})
 }
 
-// choose returns a script that chooses an option of a list by its index.
+// choose returns a script that selects an option of the select element with the given id, by its index.
 func choose(id string, option int) string {
 	return `document.readyState == "complete" && (() => { const list = document.getElementById("` + id + `"); if (list) list.selectedIndex = ` + string(rune('0'+option)) + `; return list?.value != ""; })()`
 }

@@ -23,14 +23,14 @@ const (
 	loadVariable = "CERTVAULT_BACKUP_LOAD"
 	// restoresVariable is the environment variable with the number of backups that are restored.
 	restoresVariable = "CERTVAULT_BACKUP_RESTORES"
-	// backupEvery is the time between the starts of two backups.
+	// backupEvery is the maximum interval of the ticker that starts the backups.
 	backupEvery = 5 * time.Second
-	// uploadEvery is the time between two uploads.
+	// uploadEvery is the time between the starts of two uploads.
 	uploadEvery = 200 * time.Millisecond
 )
 
-// steadyUploads starts uploads at a constant rate, however long each upload takes, until ctx ends. Unlike
-// clients that wait for each response, it also measures uploads that earlier uploads delay.
+// steadyUploads uploads certificates at a constant rate. It starts an upload even if earlier uploads have
+// no response yet, so that slow responses do not reduce the load.
 type steadyUploads struct {
 	mu    sync.Mutex
 	acked []string
@@ -65,21 +65,22 @@ func (u *steadyUploads) run(ctx context.Context, t *testing.T, f *fixture, prefi
 	}
 }
 
-// acknowledged returns the certificates whose upload was acknowledged.
+// acknowledged returns the UUIDs of the acknowledged certificates.
 func (u *steadyUploads) acknowledged() []string {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return slices.Clone(u.acked)
 }
 
-// percentile returns the time within which a share of the uploads was acknowledged.
+// percentile returns the time within which the given share of the uploads was acknowledged, for example
+// 0.99.
 func (u *steadyUploads) percentile(share float64) time.Duration {
 	times := slices.Sorted(slices.Values(u.times))
 	return times[min(len(times)-1, int(share*float64(len(times))))]
 }
 
-// fromEnvironment returns the value of an environment variable, or a default if the variable is not
-// set.
+// fromEnvironment returns the parsed value of an environment variable, or otherwise if the variable is
+// not set.
 func fromEnvironment[T any](t *testing.T, name string, otherwise T, parse func(string) (T, error)) T {
 	t.Helper()
 	text := os.Getenv(name)
@@ -93,10 +94,10 @@ func fromEnvironment[T any](t *testing.T, name string, otherwise T, parse func(s
 	return value
 }
 
-// TestBackupsUnderLoad makes backups during uploads and restores some of them. Each restored vault
-// must have each certificate that was acknowledged before its backup began: approved, with a file
-// that certvault verify reports as valid. The test logs the times of the uploads with and without
-// backups; it does not check them, because they depend on the machine.
+// TestBackupsUnderLoad makes backups during uploads and restores some of them. A restored vault must
+// have each certificate that was acknowledged before the backup began. Each certificate must be
+// approved, and certvault verify must accept its file. The test only logs the times of the uploads,
+// because they depend on the machine.
 func TestBackupsUnderLoad(t *testing.T) {
 	t.Parallel()
 	load := fromEnvironment(t, loadVariable, 6*time.Second, time.ParseDuration)
@@ -115,7 +116,7 @@ func TestBackupsUnderLoad(t *testing.T) {
 		var uploads sync.WaitGroup
 		uploads.Go(func() { loaded.run(ctx, t, f, "Loaded") })
 		var backups []string
-		expected := map[string][]string{} // the acknowledged certificates by backup
+		expected := map[string][]string{} // the UUIDs of the certificates that each backup must have
 		folder := t.TempDir()
 		ticker := time.NewTicker(min(backupEvery, load/3))
 		defer ticker.Stop()
@@ -146,7 +147,7 @@ func TestBackupsUnderLoad(t *testing.T) {
 	})
 }
 
-// verifier runs certvault verify, once for each content.
+// verifier runs certvault verify. It skips files that have already been verified.
 type verifier struct {
 	root  string
 	valid map[[sha256.Size]byte]bool
@@ -165,8 +166,8 @@ func (v *verifier) check(t *testing.T, uuid string, file []byte) {
 	v.valid[sum] = true
 }
 
-// checkRestored restores a backup, starts the vault and checks the certificates. The vault may still
-// have to process the latest of them.
+// checkRestored restores a backup, starts the vault and checks the certificates. The vault may first
+// have to process some of the certificates.
 func (f *fixture) checkRestored(t *testing.T, dir string, uuids []string, v *verifier) {
 	t.Helper()
 	o := f.another(t)

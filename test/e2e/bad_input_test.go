@@ -34,8 +34,8 @@ func exchange(t *testing.T, f *fixture, method, request string) *vault.Response 
 	return &vault.Response{Status: res.StatusCode, Header: res.Header, Body: body, Proto: res.Proto}
 }
 
-// TestRequestIDs sends invalid HTTP requests. Each response has the request id of its log line, and no
-// log line contains text of the request.
+// TestRequestIDs sends unusual and invalid HTTP requests. Each response must have a request id that is
+// in the log, and the log must not contain secret.
 func TestRequestIDs(t *testing.T) {
 	t.Parallel()
 	f := start(t, "", "--cors-origin", "https://app.example.org")
@@ -79,14 +79,14 @@ func TestRequestIDs(t *testing.T) {
 		a := exchange(t, f, c.method, c.method+" "+c.target+" HTTP/1.1\r\nHost: "+secret+"\r\nConnection: close\r\n"+c.head+"\r\n"+c.body)
 		id := a.Header.Get("X-Request-Id")
 		if a.Status != c.status || a.Header.Get("Allow") != c.allow || len(id) < 8 {
-			t.Errorf("%s %s: status %d, Allow %q, request id %q; want the status and Allow of the test case, and an id: %.200s", c.method, c.target, a.Status, a.Header.Get("Allow"), id, a.Body)
+			t.Errorf("%s %s: status %d, Allow %q, request id %q; want status %d, Allow %q and an id: %.200s", c.method, c.target, a.Status, a.Header.Get("Allow"), id, c.status, c.allow, a.Body)
 		}
 		eventually(t, 10*time.Second, "the log has a line with the request id of "+c.method+" "+c.target, func() bool {
 			return strings.Contains(f.Log(), `"request_id":"`+id+`"`)
 		})
 	}
 	if log := f.Log(); strings.Contains(log, secret) || strings.Contains(log, `"status":500`) {
-		t.Error("the log contains text of a request or a status 500, want neither")
+		t.Errorf("the log contains %q or a status 500, want neither", secret)
 	}
 }
 
@@ -104,7 +104,7 @@ func TestWrongContentLength(t *testing.T) {
 		t.Fatal(err)
 	}
 	body := string(content)
-	// A truncated form is invalid, and the rest is not parsed as another request with this token.
+	// The vault reads only half of the form, which is then invalid.
 	if a := exchange(t, f, "POST", head(f, vault.CertificatesPath, f.client.Token, contentType, len(body)/2)+body); a.Status != 422 {
 		t.Errorf("body longer than Content-Length: status = %d, want 422", a.Status)
 	}
@@ -137,8 +137,8 @@ func TestWrongContentLength(t *testing.T) {
 	}
 }
 
-// TestSlowBody starts uploads and then sends no more data. The vault cancels these uploads and
-// frees their resources. Meanwhile the vault processes other requests.
+// TestSlowBody begins uploads and then sends no more data. The vault ends these uploads and deletes
+// their files. In the meantime it processes other requests.
 func TestSlowBody(t *testing.T) {
 	t.Parallel()
 	f := start(t, "")
@@ -175,9 +175,9 @@ func TestSlowBody(t *testing.T) {
 	wantStatus(t, mustUploadKeyed(t, f.client, "slow", form("Jane Doe")), 201)
 }
 
-// TestMemoryExhaustion sends forms that are made to exhaust memory, for example with long headers
-// or values, or with many parts. The vault rejects each form with the status 422, and the memory of
-// the process stays small.
+// TestMemoryExhaustion sends forms that could exhaust the memory of the vault, for example with long
+// headers, long values or many parts. The vault rejects each form with the status 422, and its peak
+// resident memory is at most maxResident.
 func TestMemoryExhaustion(t *testing.T) {
 	t.Parallel()
 	f := start(t, "")
@@ -214,7 +214,7 @@ func TestMemoryExhaustion(t *testing.T) {
 	}
 	wg.Wait()
 	if used := peak(t, f.PID()); used > maxResident {
-		t.Errorf("peak resident memory = %d MB, which is over the limit maxResident", used>>10)
+		t.Errorf("peak resident memory = %d MB, want at most %d MB", used>>10, maxResident>>10)
 	} else {
 		t.Logf("peak resident memory: %d MB", used>>10)
 	}

@@ -15,13 +15,14 @@ import (
 )
 
 const (
-	// checkEvery is the interval of the balancer's health checks, and checkTime the time limit of one.
+	// checkEvery is the pause between two health checks.
 	checkEvery = 200 * time.Millisecond
-	checkTime  = time.Second
+	// checkTime is the time limit of a health check, and of connecting to a vault.
+	checkTime = time.Second
 )
 
 // balancer is a proxy in front of several vaults. It sends requests in turn to the vaults whose
-// /readyz succeeds, and repeats no request that a vault may have received.
+// /readyz succeeds. It does not repeat a request that a vault may have received.
 type balancer struct {
 	nodes []string // their addresses
 
@@ -32,8 +33,8 @@ type balancer struct {
 
 var errNoNode = errors.New("no vault is ready")
 
-// balance starts a balancer for nodes with the given addresses, and returns its URL. The balancer stops at
-// the end of the test.
+// balance starts a balancer for the vaults at the given addresses, and returns the URL of the balancer. The
+// balancer stops at the end of the test.
 func balance(t *testing.T, nodes []string) (url string) {
 	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -47,8 +48,8 @@ func balance(t *testing.T, nodes []string) (url string) {
 			r.SetXForwarded()
 			r.Out.Header.Set("X-Forwarded-Proto", "https")
 		},
-		// If a vault refuses the connection, dial connects to the next vault: no request has been sent
-		// yet.
+		// If a vault refuses the connection, dial connects to the next vault. At this time no request has
+		// been sent.
 		Transport: &http.Transport{DisableKeepAlives: true, DialContext: b.dial},
 		ErrorLog:  slog.NewLogLogger(slog.DiscardHandler, slog.LevelError),
 	}
@@ -59,7 +60,7 @@ func balance(t *testing.T, nodes []string) (url string) {
 	return "http://" + l.Addr().String()
 }
 
-// ready returns the addresses of the vaults that are ready, beginning with the one whose turn it is.
+// ready returns the addresses of the ready vaults. Each call begins the list at the next vault.
 func (b *balancer) ready() (list []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -40,7 +40,7 @@ func bodyOf(t *testing.T, size int) (contentType string, body *vault.Body) {
 	return contentType, body
 }
 
-// TestLargeBody sends bodies up to the limit and beyond, over both versions of HTTP, with and
+// TestLargeBody sends a body of the maximum size and larger bodies, over HTTP/1.1 and HTTP/2, with and
 // without Content-Length. The client must receive the response.
 func TestLargeBody(t *testing.T) { //nolint:tparallel // the code after the subtests waits for them
 	t.Parallel()
@@ -81,9 +81,8 @@ func TestLargeBody(t *testing.T) { //nolint:tparallel // the code after the subt
 	nothingStored(t, f)
 }
 
-// TestBodyBeforeResponse uses a simple client that writes the whole body before it reads the
-// response. The client must receive the response even if the server closes the connection
-// afterwards.
+// TestBodyBeforeResponse uses a client that writes the whole body before it reads the response. The
+// client must receive the response even if the server then closes the connection.
 func TestBodyBeforeResponse(t *testing.T) {
 	t.Parallel()
 	f := start(t, "")
@@ -133,13 +132,13 @@ func TestBodyBeforeResponse(t *testing.T) {
 	}
 }
 
-// head returns the head of a POST request over HTTP/1.1.
+// head returns the request line and the headers of a POST request over HTTP/1.1.
 func head(f *fixture, path, token, contentType string, size int) string {
 	return "POST " + path + " HTTP/1.1\r\nHost: " + f.Address + "\r\nAuthorization: Bearer " + token + "\r\nAccept: application/json\r\nContent-Type: " +
 		contentType + "\r\nContent-Length: " + strconv.Itoa(size) + "\r\n\r\n"
 }
 
-// dial opens a TLS connection.
+// dial opens a TLS connection to the vault.
 func dial(t *testing.T, f *fixture) *tls.Conn {
 	t.Helper()
 	transport, err := f.Transport()
@@ -158,7 +157,7 @@ func dial(t *testing.T, f *fixture) *tls.Conn {
 	return conn.(*tls.Conn)
 }
 
-// TestBrokenForms sends bodies that are not forms, and invalid forms, for example truncated forms.
+// TestBrokenForms sends bodies that are not forms, and forms that are truncated or otherwise invalid.
 func TestBrokenForms(t *testing.T) { //nolint:tparallel // the code after the subtests waits for them
 	t.Parallel()
 	f := start(t, "")

@@ -23,11 +23,11 @@ type mailServer struct {
 
 	mu  sync.Mutex
 	got map[string]string // the envelope sender by recipient
-	// last is the last mail to each recipient.
+	// last is the last mail by recipient.
 	last map[string]string
 }
 
-// letter returns the last mail to an address, or an empty one.
+// letter returns the last mail to an address, or an empty letter if there is no mail.
 func (m *mailServer) letter(t *testing.T, to string) (l letter) {
 	t.Helper()
 	m.mu.Lock()
@@ -88,8 +88,8 @@ func (s *mailSession) Data(r io.Reader) error {
 func (s *mailSession) Reset()        {}
 func (s *mailSession) Logout() error { return nil }
 
-// report is a delivery status notification (RFC 3464) that Exim sends to the envelope sender. The
-// order of its fields and its texts differ from those of Postfix.
+// report is the format of a delivery status notification of Exim (RFC 3464). Its arguments are the
+// envelope sender and the failed recipient.
 const report = `Received: from Debian-exim by mx.example.org with local (Exim 4.98)
 	id 1vMabc-000000001AB-0Abc
 	for %[1]s;
@@ -126,8 +126,8 @@ From: Northwind University <no-reply@vault.example>
 --1795255200-eximdsn-1804289383--
 `
 
-// TestUndeliverableMail uses a mail server that refuses one address immediately. For another
-// address, the test later sends the report of a failed delivery. The panel shows both failures.
+// TestUndeliverableMail uses a mail server that rejects one address immediately. For another address,
+// the test later sends a report of a failed delivery. The panel must show both failures.
 func TestUndeliverableMail(t *testing.T) {
 	t.Parallel()
 	server := newMailServer()
@@ -195,13 +195,13 @@ func TestUndeliverableMail(t *testing.T) {
 			t.Errorf("report with an unknown address: status = %d, want 422", status)
 		}
 		if strings.Contains(detail(late.UUID), "Not delivered") {
-			t.Error("a forged report marked the mail as undelivered")
+			t.Error("the panel shows a failed delivery after a report with an unknown address")
 		}
 		if status := postReport(from); status/100 != 2 {
 			t.Errorf("valid report: status = %d, want 2xx", status)
 		}
 		if page := detail(late.UUID); !strings.Contains(page, "Not delivered") || !strings.Contains(page, "the mailbox is full (5.2.2)") {
-			t.Errorf("the page does not show the failed delivery: %s", page)
+			t.Errorf("page after the report = %s, want the failed delivery and its reason", page)
 		}
 	})
 }

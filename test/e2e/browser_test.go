@@ -34,13 +34,13 @@ var chromium = sync.OnceValues(func() (context.Context, error) {
 	}
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.IgnoreCertErrors, chromedp.WindowSize(1280, 900), chromedp.Flag("accept-lang", "en"),
-		chromedp.Flag("disable-site-isolation-trials", true)) // all sites are ours, and each process takes time
+		chromedp.Flag("disable-site-isolation-trials", true)) // a process for each site would make the tests slower
 	allocator, _ := chromedp.NewExecAllocator(context.Background(), options...)
 	browser, _ := chromedp.NewContext(allocator)
 	return browser, chromedp.Do(browser)
 })
 
-// tab is the browser of one person. It shares no cookies with other tabs.
+// tab is a tab of the browser. It shares no cookies with other tabs.
 type tab struct {
 	t    *testing.T
 	ctx  context.Context //nolint:containedctx // the context identifies the browser's tab
@@ -48,7 +48,7 @@ type tab struct {
 }
 
 // browse opens a new tab for a vault. If Chromium is missing, browse skips the test, or fails the
-// test if CI is true.
+// test if the environment variable CI is true.
 func browse(t *testing.T, v *vault.Vault) *tab {
 	t.Helper()
 	browser, err := chromium()
@@ -69,14 +69,15 @@ func browse(t *testing.T, v *vault.Vault) *tab {
 		}
 		cancel()
 	})
-	// The first call creates the tab. It has no time limit, because the tab is used until the test ends.
+	// This call creates the tab. Its context has no time limit, because the tab is closed when the context
+	// ends.
 	if err := chromedp.Do(ctx, chromedp.Navigate("about:blank")); err != nil {
 		t.Fatal(err)
 	}
 	return b
 }
 
-// do performs steps within the time limit of a page.
+// do performs steps within seeTime.
 func (b *tab) do(what string, steps ...chromedp.Action[chromedp.Void]) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, seeTime)
@@ -139,7 +140,7 @@ func (b *tab) open(path string) {
 	b.do("opening "+path, chromedp.Navigate(path))
 }
 
-// at waits until the page is at a path.
+// at waits until the page has the given path.
 func (b *tab) at(path string) {
 	b.t.Helper()
 	b.until("the page is not at "+path, fmt.Sprintf(`document.readyState == "complete" && location.pathname == %q`, path))
@@ -153,25 +154,26 @@ func (b *tab) see(texts ...string) {
 	}
 }
 
-// until waits until a condition, which is a script on the page, is true. After seeTime it fails the
-// test with the message problem.
+// until waits until condition, a script that runs on the page, returns true. After seeTime it fails
+// the test with the message problem.
 func (b *tab) until(problem, condition string) {
 	b.t.Helper()
 	b.poll(problem, condition, nil)
 }
 
-// untilReloaded is like until, but loads the page again before it repeats the check.
+// untilReloaded is like until, but reloads the page between two checks.
 func (b *tab) untilReloaded(problem, condition string) {
 	b.t.Helper()
 	b.poll(problem, condition, chromedp.Reload())
 }
 
-// poll checks a condition until it is true. between is done between two checks, or is nil.
+// poll checks a condition repeatedly until it is true. If between is not nil, poll performs it between
+// two checks.
 func (b *tab) poll(problem, condition string, between chromedp.Action[chromedp.Void]) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, seeTime)
 	defer cancel()
-	// The test polls the condition, because a navigation discards the timers of a page.
+	// The page does not poll the condition, because a navigation discards the timers of the page.
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -222,8 +224,7 @@ func (b *tab) press(text string) {
 	b.do("pressing "+text, chromedp.Click(chromedp.CSS("[data-pressed]")))
 }
 
-// authenticator adds a virtual authenticator that stores passkeys and verifies its user, like a
-// telephone.
+// authenticator adds a virtual authenticator that stores passkeys and verifies the user.
 func (b *tab) authenticator() {
 	b.t.Helper()
 	if _, err := chromedp.Call(b.ctx, webauthn.Enable, webauthn.EnableParams{}); err != nil {

@@ -37,7 +37,7 @@ func people(prefix string, n int) []string {
 	return list
 }
 
-// TestBulk performs a complete bulk upload.
+// TestBulk submits a batch with a duplicate, and then submits the same entries again with a new entry.
 func TestBulk(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {
@@ -51,7 +51,7 @@ func TestBulk(t *testing.T) {
 		eventually(t, batchTime, "the batch is finished", func() bool { return f.batch(t, id).Status != "processing" })
 		b, made := f.batch(t, id), f.entriesOf(t, id)
 		if b.Status != "completed_with_errors" || b.Approved != 2 || b.Rejected != 1 || b.CompletedAt == nil || b.Progress != 100 || len(made) != 3 {
-			t.Fatalf("got batch %+v with %d entries, want 2 approved and 1 rejected, completed with errors", b, len(made))
+			t.Fatalf("batch = %+v with %d entries, want completed_with_errors with 2 approved and 1 rejected of 3 entries", b, len(made))
 		}
 		if e := made[1]; e.Index != 100 || e.Status != "rejected" || e.ExistingUUID == nil || *e.ExistingUUID != single.UUID {
 			t.Errorf("entry of the duplicate = %+v, want rejected with the existing certificate", e)
@@ -68,8 +68,7 @@ func TestBulk(t *testing.T) {
 		if sum := sha256.Sum256(file); c.VerifiedSHA256 == nil || *c.VerifiedSHA256 != hex.EncodeToString(sum[:]) || !bytes.HasPrefix(file, sample("Two")) {
 			t.Error("the verified PDF does not begin with the file of the entry, or does not have the hash verified_sha256")
 		}
-		// If the same entries are submitted again together with a new entry, only the certificate of the
-		// new entry is created.
+		// Only the certificate of the new entry is created.
 		again := f.submit(t, append(list, client.Entry{Index: 7, CertificateTitle: "Diploma", FullName: "Eva Kim", ApplicantEmail: "eva@example.org", FileID: first}))
 		eventually(t, batchTime, "the batch is finished", func() bool { return f.batch(t, again).Status != "processing" })
 		made = f.entriesOf(t, again)
@@ -89,9 +88,9 @@ func TestBulk(t *testing.T) {
 	})
 }
 
-// TestBulkKill kills the vault just after the vault accepted a batch, while the vault creates the
-// certificates of the entries, and while the vault seals the certificates. At the end each
-// certificate exists exactly once.
+// TestBulkKill kills the vault at four moments: after the vault accepted a batch, twice while it
+// creates the certificates of the entries, and while it seals the certificates. In the end, each
+// certificate must exist exactly once.
 func TestBulkKill(t *testing.T) {
 	t.Parallel()
 	const n, same = 200, 20
@@ -137,7 +136,7 @@ func TestBulkKill(t *testing.T) {
 	})
 }
 
-// TestBulkTerminate sends SIGTERM while a batch is processed. The vault exits in time, and continues
+// TestBulkTerminate sends SIGTERM while a batch is processed. The vault exits with 0, and continues
 // with the batch after a restart.
 func TestBulkTerminate(t *testing.T) {
 	t.Parallel()
@@ -157,8 +156,8 @@ func TestBulkTerminate(t *testing.T) {
 	})
 }
 
-// TestBulkMemory sends several bodies of the maximum size with the longest texts at the same time,
-// and checks the peak memory of the vault.
+// TestBulkMemory sends three batches concurrently, each with a body of the maximum size and with the
+// longest texts. It checks the peak memory of the vault.
 func TestBulkMemory(t *testing.T) {
 	f := startIn(t, t.TempDir(), "")
 	file := f.stage(t, "Jane Doe")

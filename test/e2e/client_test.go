@@ -19,8 +19,8 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// program returns a client.Client that sends token and checks each exchange against the OpenAPI
-// document of the vault.
+// program returns a client.Client with the given token. The client checks each exchange against the
+// OpenAPI document of the vault.
 func (f *fixture) program(t *testing.T, token string) *client.Client {
 	t.Helper()
 	transport, err := f.Transport()
@@ -86,7 +86,7 @@ func TestClient(t *testing.T) {
 	})
 }
 
-// command runs a command of the binary with a token and the address of the vault.
+// command runs a command of the binary with the URL of the vault and a token.
 func (f *fixture) command(t *testing.T, token string, args ...string) vault.Result {
 	t.Helper()
 	dir := t.TempDir()
@@ -101,7 +101,7 @@ func (f *fixture) command(t *testing.T, token string, args ...string) vault.Resu
 	return res
 }
 
-// TestUploadCommand uploads a certificate from the command line, and tests three errors.
+// TestUploadCommand uploads a certificate with the command upload, and tests three errors.
 func TestUploadCommand(t *testing.T) {
 	t.Parallel()
 	f := start(t, "")
@@ -122,7 +122,7 @@ func TestUploadCommand(t *testing.T) {
 	}
 }
 
-// TestBulkCommand uploads a list from the command line, twice.
+// TestBulkCommand uploads a list with the command bulk, twice. Two of its rows are not approved.
 func TestBulkCommand(t *testing.T) {
 	t.Parallel()
 	eachInFull(t, func(t *testing.T, database string) {
@@ -146,7 +146,7 @@ func TestBulkCommand(t *testing.T) {
 		for run := range 2 {
 			res := f.command(t, token, "bulk", path)
 			if res.Code != 1 || !strings.HasPrefix(res.Stdout, "40 approved, 1 rejected, 1 refused of 42 rows\n") {
-				t.Fatalf("run %d: got %+v, want exit code 1 and 40 approved rows", run, res)
+				t.Fatalf("run %d: got %+v, want exit code 1 with 40 approved, 1 rejected and 1 refused of 42 rows", run, res)
 			}
 		}
 		file, err := os.Open(filepath.Join(dir, "class.results.csv"))
@@ -156,7 +156,7 @@ func TestBulkCommand(t *testing.T) {
 		defer file.Close()
 		results, err := csv.NewReader(file).ReadAll()
 		if err != nil || len(results) != rows+3 {
-			t.Fatalf("the file of results has %d lines, %v; want %d", len(results), err, rows+3)
+			t.Fatalf("the results have %d rows, error %v; want %d rows", len(results), err, rows+3)
 		}
 		public := f.as(t, "")
 		for _, r := range results[1 : rows+1] {
@@ -170,8 +170,8 @@ func TestBulkCommand(t *testing.T) {
 	})
 }
 
-// TestUntrustedCertificate checks that the client refuses a vault with a self-signed certificate, unless
-// the certificate is configured.
+// TestUntrustedCertificate checks that the client rejects the self-signed certificate of a vault, unless
+// the certificate is in RootCAs.
 func TestUntrustedCertificate(t *testing.T) {
 	t.Parallel()
 	f := start(t, "")

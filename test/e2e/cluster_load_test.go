@@ -16,20 +16,19 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// load has the clients of a cluster that upload certificates and submit batches.
+// load is a set of clients that send requests to a cluster.
 type load struct {
 	c      *cluster
 	client *vault.Client
-	// strict means that a client does not repeat a request. A request that fails is an error of the
-	// test.
+	// strict means that a client does not repeat requests. A failed request then fails the test.
 	strict bool
-	prefix string // of the names of persons, different for each load
+	prefix string // the prefix of the names of people, different for each load
 	stop   context.CancelFunc
 	all    sync.WaitGroup
 }
 
-// startLoad starts clients that upload certificates, and one that submits batches. A strict load also
-// reads certificates and public pages.
+// startLoad starts clients that upload certificates, and one client that submits batches. In a strict
+// load, another client reads certificates and a public page.
 func (c *cluster) startLoad(prefix string, uploaders int, strict bool) *load {
 	limit := requestLimit
 	if strict {
@@ -50,16 +49,16 @@ func (c *cluster) startLoad(prefix string, uploaders int, strict bool) *load {
 	return l
 }
 
-// end stops the load and waits until its clients have stopped. A strict load completes the requests in
-// progress, other loads cancel them.
+// end stops the clients and waits for them. A strict load completes the requests in progress. A load that
+// is not strict cancels them.
 func (l *load) end() {
 	l.stop()
 	l.all.Wait()
 }
 
-// send sends a request until it is acknowledged, with the same idempotency key. It returns nil if the
-// load ends, or if the request fails and is not repeated. A strict load sends the request once, and waits for
-// the response even if the load ends.
+// send sends a request, and repeats it with the same idempotency key until it is acknowledged. It returns
+// nil if the load ends or the test fails. A strict load sends the request only once, and waits for the
+// response even if the load ends.
 func (l *load) send(ctx context.Context, key string, send func(ctx context.Context, key string) (*vault.Response, error)) *vault.Response {
 	began := time.Now()
 	if l.strict {
@@ -82,15 +81,15 @@ func (l *load) send(ctx context.Context, key string, send func(ctx context.Conte
 			return a
 		case err != nil && ctx.Err() != nil: // the load ended
 		case l.strict && err != nil:
-			l.c.t.Errorf("%s after %s: %v", key, time.Since(began).Round(time.Millisecond), err)
+			l.c.t.Errorf("request %s after %s: %v", key, time.Since(began).Round(time.Millisecond), err)
 			return nil
 		case err != nil, !l.strict && slices.Contains([]int{http.StatusConflict, http.StatusBadGateway, http.StatusServiceUnavailable}, a.Status): // repeat it
 		default:
-			l.c.t.Errorf("%s after %s: status = %d: %.300s", key, time.Since(began).Round(time.Millisecond), a.Status, a.Body)
+			l.c.t.Errorf("request %s after %s: status = %d, want 2xx: %.300s", key, time.Since(began).Round(time.Millisecond), a.Status, a.Body)
 			return nil
 		}
 		if time.Since(began) > neverLimit {
-			l.c.t.Errorf("%s is not acknowledged after %s: %+v, %v", key, time.Since(began), a, err)
+			l.c.t.Errorf("request %s is not acknowledged after %s: last response %+v, error %v", key, time.Since(began), a, err)
 			return nil
 		}
 		select {
@@ -109,7 +108,7 @@ func (l *load) upload(ctx context.Context, worker int) {
 	}
 }
 
-// wait waits for a random time with the given mean, or until ctx ends.
+// wait waits for a random time with the given mean. It returns early if ctx ends.
 func wait(ctx context.Context, mean time.Duration) {
 	select {
 	case <-ctx.Done():
@@ -151,7 +150,7 @@ func (l *load) submit(ctx context.Context) {
 				} `json:"data"`
 			}
 			if err := json.Unmarshal(staged.Body, &made); err != nil {
-				l.c.t.Errorf("a staged file without an id: %v: %s", err, staged.Body)
+				l.c.t.Errorf("decoding the response to the upload of a file: %v: %s", err, staged.Body)
 				return
 			}
 			entries = append(entries, vault.Entry{Index: i, Title: "Diploma", FullName: who, Email: mailbox(who), FileID: made.Data.FileID})
@@ -167,7 +166,7 @@ func (l *load) submit(ctx context.Context) {
 			} `json:"data"`
 		}
 		if err := json.Unmarshal(a.Body, &made); err != nil || made.Data.ID == "" {
-			l.c.t.Errorf("a batch without an id: %s", a.Body)
+			l.c.t.Errorf("response to a batch = %s, want an id", a.Body)
 			return
 		}
 		l.c.mu.Lock()
@@ -207,14 +206,15 @@ func (l *load) bulk(ctx context.Context, key string, entries []vault.Entry) (*va
 	return l.client.Send(req)
 }
 
-// read reads lists, certificates, files and public pages until ctx ends.
+// read repeatedly reads the list of certificates, the page /verify and a random certificate, until ctx
+// ends.
 func (l *load) read(ctx context.Context) {
 	for ctx.Err() == nil {
 		paths := []string{vault.CertificatesPath, "/verify"}
 		l.c.mu.Lock()
 		for _, uuid := range l.c.acked {
 			paths = append(paths, vault.CertificatesPath+"/"+uuid)
-			break // the order of a map is random
+			break // the first key of a map is random
 		}
 		l.c.mu.Unlock()
 		for _, path := range paths {

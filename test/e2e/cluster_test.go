@@ -28,27 +28,27 @@ import (
 )
 
 const (
-	// requestLimit is the time after which a client of the cluster ends a request and repeats
-	// it with the same idempotency key.
+	// requestLimit is the time limit of a request that is repeated with the same idempotency key.
 	requestLimit = 3 * time.Second
 	// retryPause is the pause before a client repeats a request.
 	retryPause = 200 * time.Millisecond
-	// uploadPause and submitPause are the mean pauses between two uploads or batches of a client. With three
+	// uploadPause and submitPause are the mean pauses of a client after an upload or a batch. With three
 	// clients, the nodes and the database use less than one processor.
 	uploadPause = 400 * time.Millisecond
 	submitPause = time.Second
-	// strictLimit is the time limit of requests that are not repeated.
+	// strictLimit is the time limit of a request that is not repeated.
 	strictLimit = time.Minute
-	// neverLimit is the time after which a request counts as lost, although its client repeats it.
+	// neverLimit is the time after which a client no longer repeats a request, and the test fails.
 	neverLimit = 30 * time.Second
 	// batchSize is the number of entries of a batch.
 	batchSize = 5
 	// The ports of nodes are at least firstPort and less than lastPort. The system chooses the ports of other
-	// programs from a higher range (ip_local_port_range), so the port of a killed node stays free.
+	// programs from a higher range (ip_local_port_range), so other programs do not use the port of a killed
+	// node.
 	firstPort, lastPort = 20000, 32000
 	// baseURL is the base URL of clusters.
 	baseURL = "https://vault.example.org"
-	// sampled is the number of certificates whose file is downloaded and compared with its digest.
+	// sampled is the maximum number of certificates whose file is downloaded and compared with its digest.
 	sampled = 200
 )
 
@@ -57,21 +57,21 @@ type clusterOptions struct {
 	size int
 	// store is the location of the file store in S3. If it is "", the nodes share a folder.
 	store string
-	// binary is the path of another binary, or "".
+	// binary is the path of the binary of an earlier version, or "" for the built one.
 	binary string
 	// database is the URL of the database, or "" for a new one.
 	database string
-	// haproxy means that HAProxy distributes the requests, and not a balancer in this process.
+	// haproxy means that HAProxy distributes the requests, instead of a balancer in this process.
 	haproxy bool
-	// drain is the value of --drain, or "" for none.
+	// drain is the value of --drain, or "" for the default.
 	drain string
 	// args are further arguments of serve.
 	args []string
-	// first is called when only the first node runs.
+	// first is called after the start of the first node, before the other nodes start. It may be nil.
 	first func(c *cluster)
 }
 
-// cluster is several vaults on one database, with one file store, behind a balancer.
+// cluster is a set of vaults behind a balancer. Its nodes share a database and a file store.
 type cluster struct {
 	*fixture
 
@@ -80,7 +80,7 @@ type cluster struct {
 	nodes   []*vault.Vault
 	mail    *mailServer
 	haproxy *haproxy // nil without HAProxy
-	// url is the address of the balancer, and transport the transport of its clients.
+	// url is the URL of the balancer, and transport is the transport of its clients.
 	url       string
 	transport http.RoundTripper
 
@@ -89,11 +89,11 @@ type cluster struct {
 	batches  map[string]string // the id by the name of the batch
 	statuses map[int]int       // the number of responses by status
 	longest  time.Duration     // the longest time of a request with its repetitions
-	slowest  string            // what took the longest, and when
+	slowest  string            // the key of this request, and its time after a kill
 	killed   []time.Time       // when nodes were killed, in order
 }
 
-// startCluster starts a cluster. Its first node is started alone, and passed to first.
+// startCluster starts a cluster.
 func startCluster(t *testing.T, o clusterOptions) *cluster {
 	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -109,8 +109,8 @@ func startCluster(t *testing.T, o clusterOptions) *cluster {
 		o.database = dbtest.MigratedURL(t)
 	}
 	c := &cluster{t: t, options: o, mail: mailbox, nodes: make([]*vault.Vault, o.size), acked: map[string]string{}, batches: map[string]string{}, statuses: map[int]int{}}
-	// With one attempt, a certificate fails as soon as an attempt counts: no fault that a test causes may
-	// count as an attempt.
+	// A certificate fails after one failed attempt. So a test notices if a fault that it causes counts as
+	// an attempt.
 	args := append(unlimited([]string{
 		"--smtp", "smtp://" + l.Addr().String() + "?tls=off", "--mail-from", "no-reply@vault.example", "--webhook-allow", "127.0.0.1", "--process-attempts", "1",
 	}), o.args...)
@@ -161,7 +161,7 @@ func startCluster(t *testing.T, o clusterOptions) *cluster {
 	return c
 }
 
-// share makes a data folder use the files and keys of a shared folder.
+// share links the folders "files" and "keys" of a shared folder into a data folder.
 func share(t *testing.T, shared, data string) {
 	t.Helper()
 	for _, name := range []string{"files", "keys"} {
@@ -174,7 +174,7 @@ func share(t *testing.T, shared, data string) {
 	}
 }
 
-// nodeAddress returns an address for a node that is free and differs from those of other nodes.
+// nodeAddress returns a free address for a node. The address is not one of others.
 func nodeAddress(t *testing.T, others []string) string {
 	t.Helper()
 	for {
@@ -195,13 +195,12 @@ func nodeAddress(t *testing.T, others []string) string {
 
 func nodeName(i int) string { return fmt.Sprintf("node-%d", i) }
 
-// start starts a node.
 func (c *cluster) start(i int, o vault.Options) {
 	c.t.Helper()
 	c.nodes[i] = serve(c.t, o)
 }
 
-// restart starts a node again with its options, after it was killed or stopped.
+// restart starts a killed or stopped node again with the same options.
 func (c *cluster) restart(i int) {
 	c.t.Helper()
 	c.start(i, c.nodes[i].Options)
@@ -215,7 +214,8 @@ func (c *cluster) stop(i int) {
 	}
 }
 
-// sinceKillLocked describes a time by the last kill before it. The caller must hold c.mu.
+// sinceKillLocked describes the time between at and the last kill before at. The caller must hold c.mu,
+// unless the load has ended.
 func (c *cluster) sinceKillLocked(at time.Time) string {
 	for _, killed := range slices.Backward(c.killed) {
 		if !killed.After(at) {
@@ -225,7 +225,6 @@ func (c *cluster) sinceKillLocked(at time.Time) string {
 	return "before the first kill"
 }
 
-// kill kills a node.
 func (c *cluster) kill(i int) {
 	c.nodes[i].Kill()
 	c.mu.Lock()
@@ -240,7 +239,7 @@ func (c *cluster) number() (uploads, batches int) {
 	return len(c.acked), len(c.batches)
 }
 
-// progress waits until the cluster has acknowledged more uploads and a batch.
+// progress waits until the cluster has acknowledged at least five more uploads and another batch.
 func (c *cluster) progress() {
 	c.t.Helper()
 	uploads, batches := c.number()
@@ -250,12 +249,11 @@ func (c *cluster) progress() {
 	})
 }
 
-// settled waits until no certificate is in processing and all deliveries have ended.
+// settled waits until all batches and certificates are processed, and no delivery or mail is waiting.
 func (c *cluster) settled(d *sql.DB) {
 	c.t.Helper()
 	eventually(c.t, 4*time.Minute, "all certificates are processed, and all webhooks and mails delivered", func() bool {
-		// The order matters: a batch becomes certificates, and their processing creates deliveries and
-		// mails.
+		// The order matters: batches create certificates, and certificates create deliveries and mails.
 		return count(c.t, d, `SELECT count(*) FROM batches WHERE NOT expanded`) == 0 &&
 			count(c.t, d, `SELECT count(*) FROM certificates WHERE status = 'processing'`) == 0 &&
 			count(c.t, d, `SELECT count(*) FROM webhook_deliveries WHERE status = 'pending'`) == 0 &&
@@ -263,7 +261,7 @@ func (c *cluster) settled(d *sql.DB) {
 	})
 }
 
-// awaitDead waits until other nodes continue the work of a node.
+// awaitDead waits until the other nodes consider a node dead and continue its work.
 func (c *cluster) awaitDead(d *sql.DB, i int) {
 	c.t.Helper()
 	eventually(c.t, time.Minute, "the node counts as dead", func() bool {
@@ -271,14 +269,15 @@ func (c *cluster) awaitDead(d *sql.DB, i int) {
 	})
 }
 
-// crashes returns the number of crashes that are counted for all certificates.
+// crashes returns the sum of the crashes that the records of all certificates count.
 func (c *cluster) crashes(d *sql.DB) int {
 	c.t.Helper()
 	return count(c.t, d, `SELECT COALESCE(sum(crashes), 0) FROM certificates`)
 }
 
-// check checks that everything acknowledged is approved exactly once, with its events and its file, and
-// that no batch is half done.
+// check checks that each person has one approved certificate, with its events. It also checks that each
+// batch is complete, that no acknowledged certificate is lost, and that the files of up to sampled
+// certificates have the stored digests.
 func (c *cluster) check(d *sql.DB) {
 	t := c.t
 	t.Helper()
@@ -290,7 +289,7 @@ func (c *cluster) check(d *sql.DB) {
 		"certificates do not have exactly 1 approved event": `SELECT count(*) FROM certificates c WHERE (SELECT count(*) FROM webhook_events e WHERE e.certificate_id = c.id AND e.name = 'certificate_application.approved') <> 1`,
 	} {
 		if n := count(t, d, query); n != 0 {
-			t.Errorf("%d %s", n, what)
+			t.Errorf("%d %s, want 0", n, what)
 		}
 	}
 	stored, batches := map[string]string{}, map[string]int{}
@@ -313,17 +312,17 @@ func (c *cluster) check(d *sql.DB) {
 	}
 	for who, uuid := range c.acked {
 		if stored[who] != uuid {
-			t.Errorf("the certificate %s of %s was acknowledged, but %q is approved", uuid, who, stored[who])
+			t.Errorf("approved certificate of %s = %q, want %s, which was acknowledged", who, stored[who], uuid)
 		}
 	}
 	for name, id := range c.batches {
 		if batches[id] != batchSize {
-			t.Errorf("the acknowledged batch %s has %d of %d certificates", name, batches[id], batchSize)
+			t.Errorf("the acknowledged batch %s has %d approved certificates, want %d", name, batches[id], batchSize)
 		}
 	}
 	client := &vault.Client{URL: c.url, Token: c.client.Token, HTTP: &http.Client{Timeout: strictLimit, Transport: c.transport}}
 	checked := 0
-	for uuid, want := range digests { // the order of a map is random
+	for uuid, want := range digests { // in random order
 		if checked++; checked > sampled {
 			break
 		}
@@ -346,13 +345,14 @@ func (c *cluster) summary() string {
 	return fmt.Sprintf("%d uploads, %d batches; a client waited at most %s (%s); responses: %s", uploads, batches, c.longest.Round(time.Millisecond), c.slowest, strings.Join(list, ", "))
 }
 
-// late is an event and how late its first delivery was.
+// late is the delay of the first delivery of an event.
 type late struct {
 	by time.Duration
-	at time.Time
+	at time.Time // the time of the event
 }
 
-// lateness returns how late each event arrived, at the first delivery, sorted.
+// lateness returns the delay of the first delivery of each event, sorted, and the number of repeated
+// deliveries.
 func lateness(t *testing.T, d *sql.DB, r *vault.Receiver) (list []late, duplicates int) {
 	t.Helper()
 	first := map[string]time.Time{}
@@ -389,16 +389,16 @@ func lateness(t *testing.T, d *sql.DB, r *vault.Receiver) (list []late, duplicat
 	return list, duplicates
 }
 
-// checkTimes checks how long clients waited and how late webhooks were.
+// checkTimes checks the maximum time that a client waited, and the maximum delay of a webhook.
 func (c *cluster) checkTimes(d *sql.DB, r *vault.Receiver, maxWait, maxLate time.Duration) {
 	c.t.Helper()
 	list, duplicates := lateness(c.t, d, r)
 	worst := list[len(list)-1].by
-	c.t.Logf("%s; a webhook was at most %s late (99 %%: %s), %d of %d were repeated; at most %d crashes of a certificate", c.summary(),
+	c.t.Logf("%s; delay of webhooks: maximum %s, 99th percentile %s; %d repeated deliveries for %d events; at most %d crashes of a certificate", c.summary(),
 		worst.Round(time.Millisecond), list[len(list)*99/100].by.Round(time.Millisecond), duplicates, len(list), count(c.t, d, `SELECT COALESCE(max(crashes), 0) FROM certificates`))
 	for _, l := range list[max(0, len(list)-3):] {
 		if l.by > maxLate/2 {
-			c.t.Logf("the event of %s, %s, was %s late", l.at.Format(time.TimeOnly+".000"), c.sinceKillLocked(l.at), l.by.Round(time.Millisecond))
+			c.t.Logf("the event at %s, %s, arrived %s late", l.at.Format(time.TimeOnly+".000"), c.sinceKillLocked(l.at), l.by.Round(time.Millisecond))
 		}
 	}
 	if c.longest > maxWait {
@@ -409,14 +409,14 @@ func (c *cluster) checkTimes(d *sql.DB, r *vault.Receiver, maxWait, maxLate time
 	}
 }
 
-// transactions returns the number of transactions of the database, as its statistics report it.
+// transactions returns the number of transactions in the statistics of the database.
 func transactions(t *testing.T, d *sql.DB) int {
 	t.Helper()
 	return count(t, d, `SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = current_database()`)
 }
 
-// checkIdle checks how many transactions a node runs while nothing happens. First it waits
-// until the tasks of the start have ended.
+// checkIdle checks how many transactions an idle node runs. It first waits for the tasks that run at the
+// start of the node.
 func (c *cluster) checkIdle() {
 	c.t.Helper()
 	const settle, seconds, limit = 25, 20, 15
@@ -439,8 +439,8 @@ func (c *cluster) cpu() (sum time.Duration) {
 	return sum
 }
 
-// clusterRounds returns the value of an environment variable of a test with many rounds, and skips the
-// test if the variable is not set.
+// clusterRounds returns the number of rounds in the environment variable name. It skips the test if the
+// variable is not set.
 func clusterRounds(t *testing.T, name string) int {
 	t.Helper()
 	if os.Getenv(name) == "" {

@@ -17,9 +17,9 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// corpus returns the folder of the shared corpus, and the paths of all its files or, if all is
-// false, of the files that the vault must accept. If the corpus is missing, corpus skips the test,
-// or fails the test if CI is true.
+// corpus returns the folder of the shared corpus and the paths of its files. If all is false, it
+// returns only the files that the vault must accept. If the corpus is missing, corpus skips the
+// test, or fails the test if the environment variable CI is true.
 func corpus(t *testing.T, all bool) (root string, files []string) {
 	t.Helper()
 	repository, err := vault.Root()
@@ -42,7 +42,8 @@ func corpus(t *testing.T, all bool) (root string, files []string) {
 	return root, files
 }
 
-// validations returns the line that pdfsig prints about the validity of each signature.
+// validations returns the lines that pdfsig prints about the validity of signatures, one for each
+// signature.
 func validations(t *testing.T, file []byte) (list []string) {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "pdfsig", "-nocert", writeTemp(t, "signatures.pdf", file)).Output()
@@ -57,8 +58,9 @@ func validations(t *testing.T, file []byte) (list []string) {
 	return list
 }
 
-// TestCorpusSigned uploads every acceptable file. With the public root, pdfsig trusts the signature
-// of the vault and openssl verifies the signature. The signatures of the original stay valid.
+// TestCorpusSigned uploads each file that the vault must accept. pdfsig and openssl verify the
+// vault's signature with the public root. For the signatures of the original, pdfsig must print the
+// same results as before.
 func TestCorpusSigned(t *testing.T) {
 	t.Parallel()
 	tool(t, "pdfsig")
@@ -79,8 +81,7 @@ func TestCorpusSigned(t *testing.T) {
 			}
 			file := f.verified(t, uuid)
 			out := run(t, "pdfsig", "-nssdir", store, writeTemp(t, "signed.pdf", file))
-			// The vault's signature is the last signature, and the only signature that covers the
-			// whole file.
+			// The vault's signature is the last signature.
 			last := out[strings.LastIndex(out, "Signature #"):]
 			for _, want := range []string{"ETSI.CAdES.detached", "Total document signed", "Signature is Valid", "Certificate is Trusted"} {
 				if !strings.Contains(last, want) {
@@ -99,15 +100,15 @@ func TestCorpusSigned(t *testing.T) {
 			}
 			for i, validation := range before {
 				if after[i] != validation {
-					t.Errorf("signature %d: pdfsig prints %q, want %q, as for the original", i+1, after[i], validation)
+					t.Errorf("signature %d: pdfsig prints %q, want %q as for the original", i+1, after[i], validation)
 				}
 			}
 		})
 	}
 }
 
-// TestCorpusMemory uploads all files of the corpus, four at a time, including files that are made
-// to exhaust memory, and checks the peak memory of the vault.
+// TestCorpusMemory uploads all files of the corpus, four at a time, and checks the peak memory of the
+// vault. Some of the files are intended to exhaust memory.
 func TestCorpusMemory(t *testing.T) {
 	dir, files := corpus(t, true)
 	f := startIn(t, t.TempDir(), "")

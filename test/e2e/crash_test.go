@@ -21,11 +21,11 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// startTime is the maximum time for a start after a crash. The target is 2 s; the limit allows for a
-// busy machine. The test logs the actual time.
+// startTime is the maximum time for a start after a crash. The target is 2 s. The limit is longer,
+// because the machine may be busy.
 const startTime = 10 * time.Second
 
-// uploader uploads certificates, each once, and records the acknowledged uploads.
+// uploader uploads each certificate once, and records the acknowledged uploads.
 type uploader struct {
 	prefix string
 	next   atomic.Int64
@@ -34,8 +34,8 @@ type uploader struct {
 	acked []string
 }
 
-// run uploads from several goroutines until ctx ends or an upload fails. It fails the test if the
-// vault rejects an upload.
+// run uploads certificates from several goroutines. Each goroutine stops when ctx ends or an upload
+// fails. The test fails if the vault rejects an upload.
 func (u *uploader) run(ctx context.Context, t *testing.T, c *client.Client, clients int) {
 	t.Helper()
 	var wg sync.WaitGroup
@@ -59,8 +59,8 @@ func (u *uploader) run(ctx context.Context, t *testing.T, c *client.Client, clie
 	wg.Wait()
 }
 
-// checkAll checks that every acknowledged upload is approved in time with a complete verified PDF,
-// and that each certificate has exactly one event of each kind.
+// checkAll checks that each acknowledged certificate is approved in time with a complete verified
+// PDF. It also checks that each certificate has exactly one created and one approved event.
 func (u *uploader) checkAll(t *testing.T, f *fixture) {
 	t.Helper()
 	d := f.database(t)
@@ -124,8 +124,8 @@ func TestKill(t *testing.T) {
 	})
 }
 
-// TestTerminate sends SIGTERM during uploads: the vault completes the requests in progress, stores
-// the counts of verifications that are only in its memory, and exits with 0.
+// TestTerminate sends SIGTERM during uploads. The vault completes the requests in progress, stores the
+// counts of verifications that are only in memory, and exits with 0.
 func TestTerminate(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {
@@ -166,7 +166,7 @@ func TestTerminate(t *testing.T) {
 		t.Logf("exited after %v, %d acknowledged", took.Round(time.Millisecond), len(u.acked))
 		f.restart(t)
 		if record, err = f.api(t).VaultCertificate(t.Context(), verified); err != nil || record.Verifications.Total == nil || *record.Verifications.Total != verifications {
-			t.Errorf("after the restart, the verifications are %+v, %v; want %d", record.Verifications, err, verifications)
+			t.Errorf("verifications after the restart = %+v, error %v; want a total of %d", record.Verifications, err, verifications)
 		}
 		u.checkAll(t, f)
 	})
@@ -222,7 +222,7 @@ func TestDroppedConnection(t *testing.T) {
 	}
 }
 
-// pause is a body that blocks until the client cancels the request.
+// pause is a request body whose Read blocks until the request is canceled.
 type pause struct{ ctx context.Context } //nolint:containedctx // the context of the request
 
 func (p pause) Read([]byte) (int, error) {

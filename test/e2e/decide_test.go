@@ -34,15 +34,15 @@ func (b *tab) keys(keys string) {
 	b.do("pressing "+keys, chromedp.KeyEvent(keys))
 }
 
-// next waits until the tab shows an application at another path than before, and returns the new path.
+// next waits until the tab shows an application whose path is not before, and returns the new path.
 func (b *tab) next(before string) string {
 	b.t.Helper()
 	b.until("the next application did not open", fmt.Sprintf(`document.readyState == "complete" && location.pathname != %q && document.querySelector("main h1") != null`, before))
 	return evaluate[string](b, "location.pathname")
 }
 
-// TestDecideByKeyboard decides fifty applications, or ten with -short, with the keyboard alone. It rejects
-// every fifth application with a reason. It logs the time that the vault and the browser need for one decision.
+// TestDecideByKeyboard decides 50 applications with the keyboard, or 10 with -short. It rejects every
+// fifth application with a reason. It logs the mean time of a decision.
 func TestDecideByKeyboard(t *testing.T) {
 	t.Parallel()
 	eachInFull(t, func(t *testing.T, database string) {
@@ -80,15 +80,15 @@ func TestDecideByKeyboard(t *testing.T) {
 		d := f.database(t)
 		for status, want := range map[string]int{"rejected": applications / rejectEvery, "accepted": applications - applications/rejectEvery} {
 			if n := count(t, d, `SELECT count(*) FROM applications WHERE status = '`+status+`'`); n != want {
-				t.Errorf("%d applications are %s, want %d", n, status, want)
+				t.Errorf("number of applications that are %s = %d, want %d", status, n, want)
 			}
 		}
 	})
 }
 
-// TestKillDuringDecisions decides all applications of the queue in the browser without scripts, and
-// kills the vault in the middle. After the restart the task goes on, and each application is decided
-// once.
+// TestKillDuringDecisions starts a task that approves all applications, in a browser without scripts. It
+// kills the vault during the task. After the restart, the task continues, and each application is
+// approved once.
 func TestKillDuringDecisions(t *testing.T) {
 	t.Parallel()
 	eachInFull(t, func(t *testing.T, database string) {
@@ -123,11 +123,11 @@ func TestKillDuringDecisions(t *testing.T) {
 			"entries of the person":      `SELECT count(*) FROM audit_entries WHERE action = 'application.approved' AND actor_type = 'user'`,
 		} {
 			if n := count(t, d, query); n != applications {
-				t.Errorf("%s: %d, want %d", what, n, applications)
+				t.Errorf("number of %s = %d, want %d", what, n, applications)
 			}
 		}
-		// Without scripts the page refreshes itself. It may have done so while the vault was down, and
-		// then shows an error of the browser.
+		// Without scripts, the page refreshes itself. After a refresh while the vault was down, the tab
+		// shows an error page of the browser.
 		b.open(path)
 		b.untilReloaded("the page does not show the result", fmt.Sprintf(`document.body?.innerText.includes("%d applications were approved.")`, applications))
 		b.see(fmt.Sprintf("All %d", applications), "Next page")

@@ -14,8 +14,8 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// TestUploadIsDurableBeforeTheResponse checks the order of system calls of an upload: the file, its
-// folder and the record are on the disk before the vault sends 201.
+// TestUploadIsDurableBeforeTheResponse checks the order of the system calls of an upload. The vault must
+// sync the file, its folder and the record before it sends the response.
 func TestUploadIsDurableBeforeTheResponse(t *testing.T) {
 	t.Parallel()
 	log := filepath.Join(t.TempDir(), "strace.log")
@@ -48,13 +48,14 @@ func TestUploadIsDurableBeforeTheResponse(t *testing.T) {
 		pattern := regexp.MustCompile(step.call)
 		next := slices.IndexFunc(calls[last+1:], pattern.MatchString)
 		if next < 0 {
-			t.Fatalf("no call shows that %s after the step before:\n%s", step.what, strings.Join(calls, "\n"))
+			t.Fatalf("no system call after the previous step shows that %s:\n%s", step.what, strings.Join(calls, "\n"))
 		}
 		last += 1 + next
 	}
 }
 
-// asProxy sends requests as a proxy that terminates TLS, so that strace shows the responses.
+// asProxy sends requests without TLS, like a proxy that terminates TLS, so that strace shows the
+// responses.
 type asProxy struct{}
 
 func (asProxy) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -65,8 +66,8 @@ func (asProxy) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-// completed returns the system calls in a log of strace, in the order in which they returned. A write
-// is listed when it began.
+// completed returns the system calls in a log of strace, in the order in which they returned. But an
+// unfinished write is at the place where it began.
 func completed(log string) (calls []string) {
 	begun := map[string]string{} // by thread
 	for line := range strings.Lines(log) {

@@ -1,15 +1,16 @@
 //go:build e2e
 
-// Package e2e tests the built binary from outside: its HTTP responses, exit codes and output, the rows
-// and files that it stores, and with independent tools the files that it creates.
+// Package e2e tests the built binary from outside. It checks HTTP responses, exit codes, output, and
+// the rows and files that the vault stores. Independent programs check the files that the vault
+// creates.
 //
-// Operations that programs usually perform use package client (operation_test.go): uploads,
-// downloads, retries, revocations, batches, and the errors for which package client has a type. A
-// test uses fixture.client to create requests itself in three cases. First, package client cannot
-// send the request: bodies with a wrong length, slow or huge bodies, missing or repeated fields,
-// wrong types and methods, invalid tokens. Second, the test checks the HTTP response: status and
-// message for each route and permission, headers, links between pages, compression, ranges,
-// protocols, repeated keys. Third, the request is public and has no token.
+// Tests use package client for the operations that programs usually perform (operation_test.go).
+// They use fixture.client instead in three cases:
+//
+//   - Package client cannot send the request, for example a body with a wrong length, a repeated
+//     field, a wrong method or an invalid token.
+//   - The test checks the HTTP response, for example its status, its headers or its compression.
+//   - The request is public and has no token.
 package e2e
 
 import (
@@ -80,8 +81,8 @@ func eachInFull(t *testing.T, f func(t *testing.T, database string)) {
 	f(t, "")
 }
 
-// start starts a vault in a new folder, with an institution and a token. At the end of the test it
-// stops the vault, which must exit with 0.
+// start starts a vault in a new folder, with an institution and a token. The vault is stopped at the
+// end of the test, and must then exit with 0.
 func start(t *testing.T, database string, args ...string) *fixture {
 	t.Helper()
 	if database != "" {
@@ -113,8 +114,8 @@ type preparedFolder struct {
 	token       string
 }
 
-// prepared creates the folder for start once, because creating the institution and the token takes as
-// long as many tests.
+// prepared creates the data folder for start once, because creating an institution and a token takes
+// as long as many tests.
 var prepared = sync.OnceValues(func() (p *preparedFolder, err error) {
 	data, err := os.MkdirTemp("", "certvault-prepared-")
 	if err != nil {
@@ -146,13 +147,13 @@ var prepared = sync.OnceValues(func() (p *preparedFolder, err error) {
 	})
 })
 
-// startIn is like start, but uses the given data folder.
+// startIn is like start, but the vault uses the given data folder.
 func startIn(t *testing.T, data, database string, args ...string) *fixture {
 	t.Helper()
 	return startWith(t, vault.Options{Data: data, Database: database, Args: unlimited(args)})
 }
 
-// startWith is like start, but uses the given options.
+// startWith is like start, but the vault has the given options.
 func startWith(t *testing.T, o vault.Options) *fixture {
 	t.Helper()
 	f := &fixture{Vault: serve(t, o)}
@@ -187,8 +188,8 @@ func unlimited(args []string) []string {
 	return append([]string{"--rate-limit", "0", "--public-rate-limit", "0"}, args...)
 }
 
-// serve starts a vault and stops the vault when the test ends. It then checks the exit code, and
-// logs the end of the vault's log if the test failed.
+// serve starts a vault. If the vault still runs when the test ends, it is stopped, and must exit with
+// 0. If the test failed, the last lines of the vault's log are printed.
 func serve(t *testing.T, o vault.Options) *vault.Vault {
 	t.Helper()
 	v, err := vault.Start(t.Context(), o)
@@ -214,7 +215,7 @@ func serve(t *testing.T, o vault.Options) *vault.Vault {
 	return v
 }
 
-// restart starts a vault again, on the same storage and another port.
+// restart starts the vault again with the same data folder and database, and another port.
 func (f *fixture) restart(t *testing.T, args ...string) {
 	t.Helper()
 	token := f.client.Token
@@ -297,7 +298,7 @@ func wantProblem(t *testing.T, a *vault.Response, status int, message string) *v
 	}
 	p, err := a.Problem()
 	if got := a.Header.Get("Content-Type"); got != "application/json" || err != nil {
-		t.Errorf("the error has content type %q, want application/json and a valid body: %v", got, err)
+		t.Errorf("error response: content type = %q, decoding error = %v; want application/json and no error", got, err)
 		return &vault.Problem{}
 	}
 	if message != "" && p.Message != message {
@@ -312,7 +313,8 @@ func (f *fixture) database(t *testing.T) *sql.DB {
 	return f.openDatabase(t, "&_pragma=query_only(1)")
 }
 
-// openDatabase opens the fixture's database. options are options of SQLite.
+// openDatabase opens the fixture's database. options are more parameters of the SQLite URI, each
+// beginning with "&".
 func (f *fixture) openDatabase(t *testing.T, options string) *sql.DB {
 	t.Helper()
 	driver, source := "pgx", f.Database
@@ -340,7 +342,7 @@ func count(t *testing.T, d *sql.DB, query string, args ...any) (n int) {
 	return n
 }
 
-// files lists the files below a folder of the data folder.
+// files lists the files below a folder of the file store.
 func (f *fixture) files(t *testing.T, folder string) (list []string) {
 	t.Helper()
 	err := filepath.WalkDir(filepath.Join(f.Data, "files", folder), func(path string, d os.DirEntry, err error) error {
@@ -358,7 +360,8 @@ func (f *fixture) files(t *testing.T, folder string) (list []string) {
 	return list
 }
 
-// eventually waits until a condition is true. It fails the test after the time limit.
+// eventually waits until done returns true. After the time limit it fails the test with the text
+// what, which describes the expected state.
 func eventually(t *testing.T, limit time.Duration, what string, done func() bool) {
 	t.Helper()
 	deadline := time.NewTimer(limit)
@@ -369,13 +372,13 @@ func eventually(t *testing.T, limit time.Duration, what string, done func() bool
 		select {
 		case <-tick.C:
 		case <-deadline.C:
-			t.Fatalf("timeout after %v: not true: %s", limit, what)
+			t.Fatalf("timeout after %v, want: %s", limit, what)
 		}
 	}
 }
 
 // tool returns the path of an independent program. If the program is missing, tool skips the test,
-// or fails the test if CI is true.
+// or fails the test if the environment variable CI is true.
 func tool(t *testing.T, name string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
@@ -389,7 +392,7 @@ func tool(t *testing.T, name string) string {
 	return ""
 }
 
-// run runs an independent program and returns the output. If the program fails, the test fails.
+// run runs an independent program and returns its output. If the program fails, the test fails.
 func run(t *testing.T, name string, args ...string) string {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), tool(t, name), args...).CombinedOutput()
@@ -399,7 +402,7 @@ func run(t *testing.T, name string, args ...string) string {
 	return string(out)
 }
 
-// writeTemp writes a temporary file for an independent program and returns the path of the file.
+// writeTemp writes a temporary file and returns its path.
 func writeTemp(t *testing.T, name string, content []byte) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)

@@ -8,8 +8,8 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// TestEmptyStorage checks the first start on an empty folder and an empty database, which the binary
-// migrates itself. Other tests start with a migrated database.
+// TestEmptyStorage starts a vault with an empty database, which the vault migrates. Most other tests
+// start with a migrated database.
 func TestEmptyStorage(t *testing.T) {
 	t.Parallel()
 	eachOf(t, dbtest.PostgresURL, func(t *testing.T, database string) {

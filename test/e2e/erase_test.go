@@ -15,8 +15,8 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// TestErase erases a revoked certificate with the command while the server runs. The files are
-// deleted at once, and a public look-up of the file still finds the revoked certificate.
+// TestErase erases a revoked certificate with the command erase while the vault runs. The files are
+// deleted at once. A public look-up of the file still finds the revoked certificate.
 func TestErase(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {
@@ -34,7 +34,7 @@ func TestErase(t *testing.T) {
 		public := f.as(t, "")
 		get(t, public, c.VerificationURL, http.StatusOK)
 		if res := erase(c.ReferenceID); res.Code != 1 || !strings.Contains(res.Stderr, "Revoke it first") || res.Stdout != "" {
-			t.Errorf("erasing an approved certificate = %+v, want exit code 1 and what to do", res)
+			t.Errorf("erasing an approved certificate: got %+v, want exit code 1 and the advice to revoke it first", res)
 		}
 		f.revoke(t, c.UUID, "Issued in error.", "")
 		before := len(f.files(t, "blobs"))
@@ -45,10 +45,10 @@ func TestErase(t *testing.T) {
 		}
 		res := erase(strings.ToLower(c.ReferenceID))
 		if err := json.Unmarshal([]byte(res.Stdout), &done); err != nil || res.Code != 0 || done.ReferenceID != c.ReferenceID || done.FilesDeleted != 2 || done.RecordDeleted {
-			t.Fatalf("erase = %+v, %v, want exit code 0, two deleted files and a record that remains", res, err)
+			t.Fatalf("erasing a revoked certificate: got %+v, %v; want exit code 0, two deleted files and record_deleted = false", res, err)
 		}
 		if after := len(f.files(t, "blobs")); after != before-2 {
-			t.Errorf("%d files after the erasure, want 2 fewer than %d", after, before)
+			t.Errorf("got %d files after the erasure, want %d", after, before-2)
 		}
 		wantClientError(t, f.api(t).Download(t.Context(), c.UUID, io.Discard), client.ErrNotFound, "The files of this certificate are no longer available: they were erased, "+
 			"or deleted because the institution keeps the files of revoked certificates for a limited time. The record remains.")
@@ -58,10 +58,10 @@ func TestErase(t *testing.T) {
 		}
 		f.verified(t, other.UUID)
 		if n := count(t, f.database(t), `SELECT count(*) FROM audit_entries WHERE action = 'certificate.erased' AND subject_id = $1`, c.UUID); n != 1 {
-			t.Errorf("%d erasures in the audit log, want 1", n)
+			t.Errorf("got %d erasures in the audit log, want 1", n)
 		}
 		if res := erase(c.ReferenceID); res.Code != 0 {
-			t.Errorf("a second erasure = %+v, want exit code 0", res)
+			t.Errorf("erasing the certificate again: got %+v, want exit code 0", res)
 		}
 	})
 }

@@ -14,12 +14,12 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// expiryTime is the maximum wait for the sweep of expiries.
+// expiryTime is the maximum wait for the periodic task that finds expired certificates.
 const expiryTime = 75 * time.Second
 
-// TestExpiry uploads certificates that have expired, that expire soon, and that expire later. Each event
-// is created once, even if the vault is killed and restarted, and only the recipient of the certificate
-// that expires soon gets a reminder.
+// TestExpiry uploads a certificate that has expired, one that expires soon, and one that expires later.
+// Each event is created once, even if the vault is killed and restarted. Only the recipient of the
+// certificate that expires soon gets a reminder.
 func TestExpiry(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {
@@ -40,11 +40,11 @@ func TestExpiry(t *testing.T) {
 		f.restart(t)
 		seen, err := f.api(t).Verify(t.Context(), past.ReferenceID)
 		if err != nil || seen.Status != "expired" || seen.ExpiresOn == nil || *seen.ExpiresOn != day(-1) {
-			t.Errorf("the public record is %+v, error %v, want the status expired and the last day", seen, err)
+			t.Errorf("public record = %+v, error %v; want the status expired and expires_on = %s", seen, err, day(-1))
 		}
 		for c, want := range map[*client.VaultCertificate]string{past: "Expired on ", soon: "This certificate is valid"} {
 			if status, _, page := visit(t, f, http.MethodGet, "/verify/"+c.ReferenceID, ""); status != http.StatusOK || !bytes.Contains(page, []byte(want)) {
-				t.Errorf("the page of %s: status = %d, want 200 with %q", c.FullName, status, want)
+				t.Errorf("page of %s: status = %d, want 200 and a page with %q", c.FullName, status, want)
 			}
 		}
 		var expired []string
@@ -53,18 +53,18 @@ func TestExpiry(t *testing.T) {
 				t.Fatal(err)
 			}
 			if expired = append(expired, c.FullName); !c.Expired || c.Status.Value != client.Approved {
-				t.Errorf("the record of %s has expired = %t and the status %s, want true and approved", c.FullName, c.Expired, c.Status.Value)
+				t.Errorf("record of %s: expired = %t, status = %s; want true and approved", c.FullName, c.Expired, c.Status.Value)
 			}
 		}
 		if strings.Join(expired, ", ") != "Past Person" {
-			t.Errorf("expired certificates = %v, want that of Past Person", expired)
+			t.Errorf("people with expired certificates = %v, want only Past Person", expired)
 		}
 		if has(past, "expiring") || has(soon, "expired") || has(late, "expiring") || has(late, "expired") {
-			t.Error("an event about an expiry was sent that is not due")
+			t.Error("an event about an expiry was sent before it was due")
 		}
 		d := f.database(t)
 		if n := count(t, d, `SELECT count(*) FROM webhook_events WHERE name IN ('certificate_application.expiring', 'certificate_application.expired')`); n != 2 {
-			t.Errorf("%d events about expiries exist, want 2", n)
+			t.Errorf("got %d events about expiries, want 2", n)
 		}
 	})
 }

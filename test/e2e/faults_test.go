@@ -22,45 +22,46 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// These tests run three nodes behind HAProxy, with PostgreSQL and a real S3 server, and disturb them. They
-// take from minutes to half an hour, so `make test/nodes` runs them, and CI does not.
+// The tests in this file cause faults in clusters of nodes behind HAProxy. A test takes from minutes to
+// half an hour, so only `make test/nodes` runs the tests, and CI does not.
 const (
-	// killsVariable is the environment variable with the number of nodes that TestClusterKilled kills.
+	// killsVariable is the environment variable with the number of kills in TestClusterKilled.
 	killsVariable = "CERTVAULT_KILLS"
 	// roundsVariable is the environment variable with the number of rounds of the other tests.
 	roundsVariable = "CERTVAULT_ROUNDS"
-	// previousVariable is the environment variable with the path of the binary of an earlier release.
+	// previousVariable is the environment variable with the path of a binary of an earlier version.
 	previousVariable = "CERTVAULT_PREVIOUS"
-	// skewedVariable is the environment variable with the path of a binary whose clock can be changed,
-	// see test/skew.
+	// skewedVariable is the environment variable with the path of a binary whose clock can be changed. The
+	// command test/skew builds the binary.
 	skewedVariable = "CERTVAULT_SKEWED"
 
-	// maxWait is the maximum time of a client's request with its repetitions while nodes die, and maxLate
-	// the maximum delay of a webhook.
+	// maxWait is the maximum time until a request is acknowledged, including its repetitions.
 	maxWait = 5 * time.Second
+	// maxLate is the maximum delay of a webhook.
 	maxLate = 6 * time.Second
 	// suspension is the time for which a node is suspended.
 	suspension = 30 * time.Second
-	// lockTime is the time after which PostgreSQL ends the transaction of a suspended node, which may hold
-	// locks that others need.
+	// lockTime is the time after which PostgreSQL ends an idle transaction. A transaction of a suspended
+	// node may hold locks that other nodes wait for.
 	lockTime = 8 * time.Second
-	// storeAway is the time for which the S3 server is down. awayUploads is the number of uploads before,
-	// during and after this time.
-	storeAway   = time.Minute
+	// storeAway is the time for which the S3 server is down.
+	storeAway = time.Minute
+	// awayUploads is the number of uploads before, during and after this time together.
 	awayUploads = 1000
-	// skewTime is the time by which the clock of a node is moved. A round of changes of the clock also
+	// skewTime is the time by which a signal changes the clock of a node. A round of four signals also
 	// takes this time.
 	skewTime = 20 * time.Second
-	// earlierLease is the time for which a node of release 0.1 that stops may keep the lease of an endpoint.
+	// earlierLease is the time for which a node of the earlier version may keep the lease of an endpoint
+	// after the node stops.
 	earlierLease = 25 * time.Second
-	// drainTime is the time in which the running requests of a node end after HAProxy stops sending
-	// requests to it.
+	// drainTime is the time in which a node completes its requests after HAProxy stops sending requests to
+	// the node.
 	drainTime = 2 * time.Second
-	// roundTime is the time of a round of load in which nothing is restarted.
+	// roundTime is the time of a round in TestClusterFaultyStore, and a pause in other tests.
 	roundTime = 6 * time.Second
 )
 
-// eachStore runs a test on each S3 server whose program is present, one after the other.
+// eachStore runs a test on each S3 server whose program is present, sequentially.
 func eachStore(t *testing.T, test func(t *testing.T, server *blobtest.Process)) {
 	t.Helper()
 	for _, server := range blobtest.Servers() {
@@ -68,18 +69,18 @@ func eachStore(t *testing.T, test func(t *testing.T, server *blobtest.Process)) 
 	}
 }
 
-// loadTest is the load of a test of a cluster, with the maximum time that a client waits and the maximum
-// delay of a webhook.
+// loadTest is the load of a test, with the maximum time that a client waits and the maximum delay of a
+// webhook.
 type loadTest struct {
-	prefix    string // of the names of the uploads
+	prefix    string // the prefix of the names of people
 	uploaders int
 	strict    bool // no request may fail
 	maxWait   time.Duration
 	maxLate   time.Duration
 }
 
-// underLoad disturbs a cluster under load, and checks afterwards that nothing was lost. It returns a
-// connection to the database.
+// underLoad calls disturb while clients send requests to the cluster. Then it checks the certificates, the
+// waiting times of clients and the delays of webhooks. It returns the database, which disturb also gets.
 func (c *cluster) underLoad(o loadTest, disturb func(d *sql.DB)) *sql.DB {
 	t := c.t
 	t.Helper()
@@ -96,7 +97,7 @@ func (c *cluster) underLoad(o loadTest, disturb func(d *sql.DB)) *sql.DB {
 	return d
 }
 
-// TestClusterKilled kills nodes in turn under load.
+// TestClusterKilled kills the nodes in turn under load.
 func TestClusterKilled(t *testing.T) {
 	kills := clusterRounds(t, killsVariable)
 	eachStore(t, func(t *testing.T, server *blobtest.Process) {
@@ -117,8 +118,9 @@ func TestClusterKilled(t *testing.T) {
 	})
 }
 
-// TestClusterSuspended suspends each node for half a minute under load. The node counts as dead. Later it
-// continues with requests and jobs that other nodes have continued in the meantime.
+// TestClusterSuspended suspends the nodes in turn for half a minute under load. The other nodes consider
+// the suspended node dead and continue its work. When the node runs again, it may continue the same
+// requests and jobs.
 func TestClusterSuspended(t *testing.T) {
 	rounds := clusterRounds(t, roundsVariable)
 	eachStore(t, func(t *testing.T, server *blobtest.Process) {
@@ -135,7 +137,7 @@ func TestClusterSuspended(t *testing.T) {
 	})
 }
 
-// TestClusterSkewed changes the clock of one node by 20 s, in both directions.
+// TestClusterSkewed changes the clock of one node by 20 s, forward and back, under load.
 func TestClusterSkewed(t *testing.T) {
 	rounds := clusterRounds(t, roundsVariable)
 	skewed := os.Getenv(skewedVariable)
@@ -148,8 +150,8 @@ func TestClusterSkewed(t *testing.T) {
 		c.stop(1)
 		o.Binary = skewed
 		c.start(1, o)
-		// The time of an event comes from the clock of its node, so the delivery may seem to be later by
-		// skewTime than it is.
+		// The time of an event comes from the clock of a node, so the measured delay of a webhook may be
+		// too long by skewTime.
 		d := c.underLoad(loadTest{"skewed", 3, true, maxWait, maxLate + skewTime}, func(*sql.DB) {
 			for range rounds {
 				// SIGUSR1 moves the clock 20 s ahead, and SIGUSR2 20 s back.
@@ -162,7 +164,7 @@ func TestClusterSkewed(t *testing.T) {
 			}
 		})
 		if n := count(t, d, `SELECT count(*) FROM nodes WHERE rescued_at IS NOT NULL`); n != 0 {
-			t.Errorf("%d nodes were considered dead", n)
+			t.Errorf("%d nodes were considered dead, want 0", n)
 		}
 		if n := c.crashes(d); n != 0 {
 			t.Errorf("%d crashes are counted, although no node crashed", n)
@@ -173,8 +175,8 @@ func TestClusterSkewed(t *testing.T) {
 	})
 }
 
-// TestClusterFaultyStore adds faults between the nodes and the S3 server: each request takes 15 ms, and
-// some answers are lost, cut, or ask for less load.
+// TestClusterFaultyStore adds faults between the nodes and the S3 server. Each request is delayed by
+// 15 ms. Some responses are lost, truncated, or the error SlowDown.
 func TestClusterFaultyStore(t *testing.T) {
 	rounds := clusterRounds(t, roundsVariable)
 	eachStore(t, func(t *testing.T, server *blobtest.Process) {
@@ -207,14 +209,14 @@ func TestClusterFaultyStore(t *testing.T) {
 		c.settled(d)
 		faults.Set(nil)
 		c.check(d)
-		t.Logf("%d answers of PUT were lost, %d of GET cut, %d requests got SlowDown", lost.Load(), cut.Load(), slow.Load())
+		t.Logf("%d responses to PUT were lost, %d responses to GET were truncated, %d responses were SlowDown", lost.Load(), cut.Load(), slow.Load())
 		c.checkTimes(d, r, maxWait, maxLate)
 	})
 }
 
-// TestClusterStoreAway kills the S3 server during uploads, and starts it again a minute later.
-// Meanwhile uploads get the status 503 with Retry-After, and succeed when they are repeated. Everything that
-// needs no file works.
+// TestClusterStoreAway kills the S3 server during uploads, and starts it again a minute later. In the
+// meantime, uploads get the status 503 with Retry-After, but the list of certificates and the page /verify
+// work. The uploads succeed when they are repeated.
 func TestClusterStoreAway(t *testing.T) {
 	clusterRounds(t, roundsVariable)
 	eachStore(t, func(t *testing.T, server *blobtest.Process) {
@@ -269,27 +271,27 @@ func TestClusterStoreAway(t *testing.T) {
 			}
 		}
 		n, _ := c.number()
-		t.Logf("%d of %d uploads were acknowledged when the store went away (%d in processing), %d when it came back", acknowledged, awayUploads, waiting, n)
+		t.Logf("%d of %d uploads were acknowledged when the S3 server was killed (%d in processing), %d before it was started again", acknowledged, awayUploads, waiting, n)
 		server.Continue()
 		back := time.Now()
 		uploads.Wait()
 		c.settled(d)
-		t.Logf("all were approved %s after the store came back; %d responses were 503", time.Since(back).Round(time.Second), refused.Load())
+		t.Logf("all certificates were approved %s after the restart of the S3 server; %d responses had the status 503", time.Since(back).Round(time.Second), refused.Load())
 		if refused.Load() == 0 {
-			t.Error("no upload was refused")
+			t.Error("no upload got the status 503 while the S3 server was down")
 		}
 		if n, _ := c.number(); n != awayUploads {
 			t.Errorf("%d uploads were acknowledged, want %d", n, awayUploads)
 		}
 		c.check(d)
 		if n := count(t, d, `SELECT count(*) FROM river_job WHERE kind = 'seal' AND (attempt > 1 OR array_length(errors, 1) > 0)`); n != 0 {
-			t.Errorf("%d jobs count an attempt that the outage caused", n)
+			t.Errorf("%d jobs count an attempt that the outage caused, want 0", n)
 		}
 	})
 }
 
-// TestClusterFoldersVanish deletes the data folder of a node under load. The node is then killed, and
-// started again with an empty folder.
+// TestClusterFoldersVanish deletes the data folder of a node under load. It then kills the node, and
+// starts it again with a new data folder.
 func TestClusterFoldersVanish(t *testing.T) {
 	rounds := clusterRounds(t, roundsVariable)
 	eachStore(t, func(t *testing.T, server *blobtest.Process) {
@@ -332,8 +334,8 @@ func TestClusterRestarted(t *testing.T) {
 	})
 }
 
-// TestClusterUpgraded replaces the nodes of an earlier release by those of this one, one by one under
-// load. The first of them migrates the database. No request fails.
+// TestClusterUpgraded replaces nodes of an earlier version with nodes of this version, one by one under
+// load. The first new node migrates the database. No request fails.
 func TestClusterUpgraded(t *testing.T) {
 	rounds := clusterRounds(t, roundsVariable)
 	previous := os.Getenv(previousVariable)
@@ -348,7 +350,7 @@ func TestClusterUpgraded(t *testing.T) {
 			d := c.underLoad(loadTest{"upgraded", 3, true, maxWait, maxLate + earlierLease}, func(d *sql.DB) {
 				before = version(d)
 				for i := range c.nodes {
-					// The previous release does not know --drain.
+					// The earlier version does not have the flag --drain.
 					c.haproxy.drain(t, i)
 					time.Sleep(drainTime)
 					c.stop(i)
@@ -360,15 +362,15 @@ func TestClusterUpgraded(t *testing.T) {
 					c.progress()
 				}
 			})
-			t.Logf("the schema had the version %d, and has %d", before, version(d))
+			t.Logf("version of the schema: %d before, %d after the upgrade", before, version(d))
 		})
 	}
 }
 
-// TestClusterCost compares the processor time of a certificate with one node, with three, and with three
-// separate vaults on the same machine. The separate vaults show the minimum time of three processes: on a
-// machine with few cores, three processes take more time for the same work than one, because they share the
-// caches of the processor.
+// TestClusterCost compares the processor time of a certificate with one node, with three nodes, and with
+// three separate vaults on the same machine. On a machine with few cores, three processes take more time
+// for the same work than one process, because they share the caches of the processor. The separate vaults
+// show this difference.
 func TestClusterCost(t *testing.T) {
 	rounds := clusterRounds(t, roundsVariable)
 	const uploads, warm, workers, limit = 400, 120, 8, 1.1
@@ -379,7 +381,8 @@ func TestClusterCost(t *testing.T) {
 		}
 		nodes := begin(3)
 		apart := []*load{begin(1), begin(1), begin(1)}
-		// measure uploads certificates to the clusters in turn, and returns the processor time of each.
+		// measure uploads certificates to the clusters in turn, and returns the mean processor time of a
+		// certificate.
 		measure := func(name string, uploads int64, to ...*load) (took time.Duration) {
 			for _, l := range to {
 				took -= l.c.cpu()
@@ -402,7 +405,8 @@ func TestClusterCost(t *testing.T) {
 		}
 		var one, three, floor []time.Duration
 		for round := range rounds {
-			// The first certificates of a process prepare statements and load the renderer.
+			// The first certificates of a process take longer, because the process prepares statements and
+			// loads the renderer.
 			measure(fmt.Sprintf("warm-%d", round), warm, nodes)
 			three = append(three, measure(fmt.Sprintf("three-%d", round), uploads, nodes))
 			nodes.c.stop(1)
@@ -410,7 +414,7 @@ func TestClusterCost(t *testing.T) {
 			one = append(one, measure(fmt.Sprintf("one-%d", round), uploads, nodes))
 			nodes.c.restart(1)
 			nodes.c.restart(2)
-			time.Sleep(roundTime) // the nodes end the work of their start
+			time.Sleep(roundTime) // the nodes complete the tasks of their start
 			measure(fmt.Sprintf("warm-apart-%d", round), warm, apart...)
 			floor = append(floor, measure(fmt.Sprintf("apart-%d", round), uploads, apart...))
 		}
@@ -419,10 +423,10 @@ func TestClusterCost(t *testing.T) {
 			t.Logf("processor time of a certificate, %s: %s (%s to %s)", name, list[rounds/2], list[0], list[rounds-1])
 			return list[rounds/2]
 		}
-		m1, m3, m := middle("one node", one), middle("three nodes", three), middle("three vaults apart", floor)
-		t.Logf("three nodes take %.2f times as much as one, and %.2f times as much as three vaults apart", float64(m3)/float64(m1), float64(m3)/float64(m))
+		m1, m3, m := middle("one node", one), middle("three nodes", three), middle("three separate vaults", floor)
+		t.Logf("three nodes take %.2f times as much time as one node, and %.2f times as much as three separate vaults", float64(m3)/float64(m1), float64(m3)/float64(m))
 		if float64(m3) > limit*float64(max(m1, m)) {
-			t.Errorf("a certificate takes %s with three nodes, %s with one, and %s with three vaults apart; want with three nodes at most %.1f times the larger of the other two", m3, m1, m, limit)
+			t.Errorf("processor time of a certificate with three nodes = %s, want at most %.1f times the maximum of %s (one node) and %s (three separate vaults)", m3, limit, m1, m)
 		}
 	})
 }

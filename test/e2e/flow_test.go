@@ -20,7 +20,7 @@ import (
 
 var referenceID = regexp.MustCompile(`^NWU-[0-9A-HJKMNP-TV-Z]{16}$`)
 
-// TestMainFlow processes a certificate from the upload to its revocation, for each type of file.
+// TestMainFlow uploads, verifies and revokes a certificate for each type of file.
 func TestMainFlow(t *testing.T) {
 	t.Parallel()
 	jpeg, err := vault.JPEG(1400, 990)
@@ -83,7 +83,7 @@ func checkCreated(t *testing.T, c *client.VaultCertificate, i int, name, mime st
 		t.Errorf("file = %+v, want %+v", c.File, want)
 	}
 	if c.ID == 0 || c.PDFPath != nil || c.ImagePath != nil || c.VerifiedSHA256 != nil || c.ApprovedAt != nil || c.Failure != nil {
-		t.Errorf("the id is not set, or a field of an approved or failed certificate is set: %+v", c)
+		t.Errorf("certificate = %+v, want an id, and no field that only an approved or failed certificate has", c)
 	}
 }
 
@@ -99,7 +99,7 @@ func checkFiles(t *testing.T, f *fixture, public *vault.Client, c *client.VaultC
 		t.Error("verified_sha256 is not the digest of the download")
 	}
 	if bytes.Equal(a.Body, original) || c.ApprovedAt == nil {
-		t.Error("the verified PDF is the original, or approved_at is not set")
+		t.Error("the verified PDF is equal to the original, or approved_at is not set")
 	}
 	path := writeTemp(t, "verified.pdf", a.Body)
 	run(t, "qpdf", "--check", path)
@@ -127,7 +127,7 @@ func checkFiles(t *testing.T, f *fixture, public *vault.Client, c *client.VaultC
 	checkScan(t, c.VerificationURL, writeTemp(t, "image.png", image.Body))
 	for _, broken := range changedLinks(t, *c.PDFPath) {
 		if a, err := public.Get(t.Context(), broken); err != nil || a.Status != 404 {
-			t.Errorf("requesting a changed link: want status 404 (error %v): %s", err, broken)
+			t.Errorf("requesting the changed link %s: error = %v; want the status 404", broken, err)
 		}
 	}
 
@@ -140,8 +140,8 @@ func checkFiles(t *testing.T, f *fixture, public *vault.Client, c *client.VaultC
 	return a.Body
 }
 
-// checkAsset checks the content type of a file, and the headers that prevent the file from running
-// code in a browser or being cached publicly.
+// checkAsset checks the content type of a file, and the headers that prevent scripts in the file and
+// public caching.
 func checkAsset(t *testing.T, a *vault.Response, mediaType string) {
 	t.Helper()
 	if got := a.Header.Get("Content-Type"); got != mediaType {
@@ -179,8 +179,8 @@ func changedLinks(t *testing.T, link string) (list []string) {
 		list = append(list, changed.String())
 	}
 	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
-	// The next character differs only in the lowest bit. In the last character of a signature, this bit
-	// is not part of the decoded bytes.
+	// next changes the lowest bit of a base64url character. In the last character of a signature, this bit
+	// is not a part of the decoded bytes.
 	next := func(s string, i int) string {
 		return s[:i] + string(alphabet[strings.IndexByte(alphabet, s[i])^1]) + s[i+1:]
 	}
@@ -215,7 +215,7 @@ func checkPublic(t *testing.T, f *fixture, public *vault.Client, c *client.Vault
 		}
 		for _, k := range v.Checks {
 			if (k.Result == "not_run") != (k.CheckedAt == nil) || k.Result == "failed" {
-				t.Errorf("a check has failed, has a time and did not run, or ran and has no time: %+v", k)
+				t.Errorf("check = %+v, want a result other than failed, and a time only if the check ran", k)
 			}
 		}
 	}
@@ -250,7 +250,7 @@ func verifyPage(t *testing.T, public *vault.Client, target string) string {
 	return string(a.Body)
 }
 
-// revoke revokes a certificate twice and checks the certificate, its events, its files and its
+// revoke revokes a certificate twice. It checks the certificate, its events, its files and its
 // verification.
 func revoke(t *testing.T, f *fixture, public *vault.Client, c *client.VaultCertificate, verified []byte) {
 	t.Helper()
@@ -258,7 +258,7 @@ func revoke(t *testing.T, f *fixture, public *vault.Client, c *client.VaultCerti
 		return count(t, f.database(t), `SELECT count(*) FROM webhook_events WHERE certificate_id = $1`, c.ID)
 	}
 	if n := events(); n != 2 {
-		t.Errorf("got %d events before the revocation, want created and approved", n)
+		t.Errorf("got %d events before the revocation, want 2", n)
 	}
 	reason := "Issued in error to the wrong person"
 	for range 2 { // the second revocation is not an error and causes no event

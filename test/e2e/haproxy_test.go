@@ -27,8 +27,7 @@ type haproxy struct {
 	socket string
 }
 
-// startHAProxy starts HAProxy with the configuration of the documentation, deploy/haproxy.cfg, in front
-// of three nodes.
+// startHAProxy starts HAProxy in front of nodes, with the example configuration deploy/haproxy.cfg.
 func startHAProxy(t *testing.T, nodes []string) *haproxy {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "haproxy-") //nolint:usetesting // the path of a socket has at most 107 bytes
@@ -47,7 +46,7 @@ func startHAProxy(t *testing.T, nodes []string) *haproxy {
 	return &haproxy{proxy: p, socket: socket}
 }
 
-// drain makes HAProxy send no more requests to a node.
+// drain makes HAProxy stop sending requests to a node.
 func (h *haproxy) drain(t *testing.T, i int) { h.set(t, i, "drain") }
 
 // ready makes HAProxy send requests to a node again, after drain.
@@ -68,7 +67,8 @@ func (h *haproxy) set(t *testing.T, i int, state string) {
 	}
 }
 
-// selfSigned returns a new certificate for 127.0.0.1, and a file with it and its key.
+// selfSigned returns a new TLS certificate for 127.0.0.1, and the path of a PEM file with the
+// certificate and its key.
 func selfSigned(t *testing.T) (file string, certificate *x509.Certificate) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

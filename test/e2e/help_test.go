@@ -29,13 +29,14 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// languages are the languages of code blocks. Only blocks with the language sh are run. A block of the
-// language console or text must contain a word that shows why it is not run, which the expression matches.
+// languages are the languages that a code block may have. Only blocks with the language sh are run. A
+// block with the language console or text must match the expression of the language, which shows that the
+// block cannot be run.
 var languages = map[string]*regexp.Regexp{
 	"sh": nil, "csv": nil, "go": nil, "js": nil, "json": nil, "mermaid": nil, "php": nil, "python": nil, "sql": nil, "yaml": nil,
-	// Commands that need root, other machines, a checkout, a terminal or a token in hardware.
+	// Commands that need root, other machines, a checkout, a terminal or a hardware token.
 	"console": regexp.MustCompile(`(?m)^(sudo|docker|make|git|tar|rsync|exec pkcs11-tool|certvault serve|CERTVAULT_BENCH_RECORDS=\d+ go)\b|s3://`),
-	// The form of commands, with words in capitals, as well as outputs, diagrams and comments.
+	// The syntax of commands, with words in capitals, and also outputs, diagrams and comments.
 	"text": regexp.MustCompile(`\b[A-Z]+\b|─|<!--`),
 }
 
@@ -70,7 +71,7 @@ func TestHelpCommands(t *testing.T) {
 	}
 	files := map[string][]byte{
 		"diploma.pdf": sample("Grace Hopper"), "ada.pdf": sample("Ada Lovelace"),
-		// A response with an error ends a script.
+		// A script ends if curl receives an error status.
 		".curlrc": []byte("fail-with-body\nsilent\nshow-error\n"),
 	}
 	for name, content := range files {
@@ -80,7 +81,7 @@ func TestHelpCommands(t *testing.T) {
 	}
 	environment := []string{
 		"PATH=" + filepath.Join(dir, "bin") + ":" + os.Getenv("PATH"), "HOME=" + dir, "TMPDIR=" + os.TempDir(), "LC_ALL=C.UTF-8",
-		"CERTVAULT_URL=" + v.URL, // the default is the address that addresses replaces in the commands
+		"CERTVAULT_URL=" + v.URL, // the default is https://localhost:8443
 	}
 	addresses := strings.NewReplacer("https://localhost:8443", v.URL, "9000", freePort(t), "https://moodle.example.org", fakeMoodle(t))
 
@@ -93,8 +94,8 @@ func TestHelpCommands(t *testing.T) {
 		}
 		cmd := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", addresses.Replace(strings.Join(d.blocks, endOfBlock)+endOfBlock))
 		cmd.Dir, cmd.Env, cmd.ExtraFiles = dir, environment, []*os.File{ran}
-		// If a script fails, its receiver of webhooks still runs, and keeps the standard error open. So the
-		// test kills the process group, and does not wait until the standard error is closed.
+		// If a script fails, its receiver of webhooks may still run, and keeps the standard error open. So
+		// the test kills the process group, and waits only WaitDelay for the end of the output.
 		cmd.SysProcAttr, cmd.WaitDelay = &syscall.SysProcAttr{Setpgid: true}, time.Second
 		var output bytes.Buffer
 		cmd.Stdout, cmd.Stderr = &output, &output
@@ -104,25 +105,26 @@ func TestHelpCommands(t *testing.T) {
 		}
 		t.Logf("%s: %d blocks, %s", d.name, len(d.blocks), cmd.ProcessState.UserTime()+cmd.ProcessState.SystemTime())
 		if marks, err := os.ReadFile(ran.Name()); err != nil || len(marks) != len(d.blocks) {
-			t.Errorf("%s: %d of %d blocks ran to their end, error %v", d.name, len(marks), len(d.blocks), err)
+			t.Errorf("%s: %d blocks were completed, error %v; want %d", d.name, len(marks), err, len(d.blocks))
 		}
 		if err := ran.Close(); err != nil {
 			t.Error(err)
 		}
 		for _, want := range wanted[d.name] {
 			if !strings.Contains(output.String(), want) {
-				t.Errorf("the output of the commands of %s has no %q:\n%s", d.name, want, output.String())
+				t.Errorf("the output of the commands of %s does not contain %q:\n%s", d.name, want, output.String())
 			}
 		}
 	}
 	for name := range wanted {
 		if !found[name] {
-			t.Errorf("%s has no commands", name)
+			t.Errorf("%s has no commands, want some", name)
 		}
 	}
 }
 
-// endOfBlock follows each block of a script. It writes a mark, so that a block that is skipped is noticed.
+// endOfBlock follows each block of a script. It writes one byte to a file, so that the test can count the
+// completed blocks.
 const endOfBlock = "\nprintf . >&3\n"
 
 // wanted are texts that the output of the commands of a document must contain, by the name of the document.
@@ -145,16 +147,16 @@ var wanted = map[string][]string{
 // firstDocument creates the institution of the other documents.
 const firstDocument = "docs/help/operator/first-hour.md"
 
-// document is a document with commands.
+// document is a Markdown file with commands.
 type document struct {
-	// name is its path in the repository.
+	// name is the path of the file in the repository.
 	name string
 	// blocks are the commands of each block.
 	blocks []string
 }
 
-// documents returns the documents with commands, firstDocument first. It checks the languages of all code
-// blocks.
+// documents returns the documents with commands, beginning with firstDocument. It also checks the languages
+// of all code blocks.
 func documents(t *testing.T, root string) (list []document) {
 	t.Helper()
 	err := filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
@@ -195,8 +197,8 @@ func documents(t *testing.T, root string) (list []document) {
 	return append([]document{d}, slices.Delete(list, first, first+1)...)
 }
 
-// commandBlocks returns the commands of the blocks of a document that are run, also of those in comments,
-// which begin with "<!-- sh".
+// commandBlocks returns the commands of the code blocks with the language sh, and of the comments that
+// begin with "<!-- sh". It checks the languages of all code blocks.
 func commandBlocks(t *testing.T, name string, text []byte) (blocks []string) {
 	t.Helper()
 	err := ast.Walk(goldmark.DefaultParser().Parse(mdtext.NewReader(text)), func(n ast.Node, entering bool) (ast.WalkStatus, error) {
@@ -206,7 +208,7 @@ func commandBlocks(t *testing.T, name string, text []byte) (blocks []string) {
 		content := string(n.Lines().Value(text))
 		switch n := n.(type) {
 		case *ast.CodeBlock:
-			t.Errorf("%s: the code block %q is indented, and needs a fence with a language", name, content)
+			t.Errorf("%s: the code block %q is indented, want a fence with a language", name, content)
 		case *ast.HTMLBlock:
 			if commands, ok := strings.CutPrefix(content, "<!-- sh\n"); ok {
 				blocks = append(blocks, strings.TrimSuffix(strings.TrimSpace(commands), "-->"))
@@ -215,10 +217,10 @@ func commandBlocks(t *testing.T, name string, text []byte) (blocks []string) {
 			language := string(n.Language(text))
 			reason, ok := languages[language]
 			if !ok {
-				t.Errorf("%s: the language %q of the code block %q is none of %q", name, language, content, slices.Sorted(maps.Keys(languages)))
+				t.Errorf("%s: the language of the code block %q is %q, want one of %q", name, content, language, slices.Sorted(maps.Keys(languages)))
 			}
 			if reason != nil && !reason.MatchString(content) {
-				t.Errorf("%s: the code block %q has the language %s although it can run; use sh", name, content, language)
+				t.Errorf("%s: the language of the code block %q is %s, want sh, because the block can be run", name, content, language)
 			}
 			if language == "sh" {
 				blocks = append(blocks, content)
@@ -232,7 +234,7 @@ func commandBlocks(t *testing.T, name string, text []byte) (blocks []string) {
 	return blocks
 }
 
-// freePort returns a port of this machine that is free.
+// freePort returns a free TCP port.
 func freePort(t *testing.T) string {
 	t.Helper()
 	var config net.ListenConfig
@@ -248,8 +250,8 @@ func freePort(t *testing.T) string {
 	return port
 }
 
-// fakeMoodle returns the address of a server that answers as Moodle does. The course has a person who
-// has completed it, one who has not, and a teacher.
+// fakeMoodle starts a server that responds like Moodle, and returns its URL. The course has one person who
+// has completed the course, one who has not, and a teacher.
 func fakeMoodle(t *testing.T) string {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -268,7 +270,7 @@ func fakeMoodle(t *testing.T) string {
 			}
 			answer = fmt.Sprintf(`{"completionstatus": {"completed": %t, "aggregation": 1, "completions": [{"type": 4, "title": "Activity", "complete": true, "timecompleted": 1782820800}]}, "warnings": []}`, id == 7)
 		}
-		_, _ = w.Write([]byte(answer)) // the client reports an incomplete answer
+		_, _ = w.Write([]byte(answer)) // the client reports an incomplete response
 	}))
 	t.Cleanup(server.Close)
 	return server.URL

@@ -17,8 +17,8 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// TestHead sends GET and HEAD requests to several resources. Both responses must have the same
-// status and headers.
+// TestHead sends GET and HEAD requests for several resources. Both responses must have the same status
+// and the same headers about the content.
 func TestHead(t *testing.T) {
 	t.Parallel()
 	f := start(t, "")
@@ -38,14 +38,14 @@ func TestHead(t *testing.T) {
 			whole, head = f.getAndHead(t, target)
 		}
 		if head.Status != whole.Status || len(head.Body) != 0 {
-			t.Errorf("HEAD %s: status %d with %d bytes, want status %d, as for GET, and no bytes", target, head.Status, len(head.Body), whole.Status)
+			t.Errorf("HEAD %s: status = %d with %d bytes, want %d with 0 bytes", target, head.Status, len(head.Body), whole.Status)
 		}
 		for _, name := range []string{"Content-Type", "ETag", "Accept-Ranges", "Cache-Control", "Content-Disposition", "Vary", "Content-Length"} {
 			if name == "Content-Length" && whole.Status != 200 {
 				continue
 			}
 			if got, want := strings.Join(head.Header.Values(name), ", "), strings.Join(whole.Header.Values(name), ", "); got != want {
-				t.Errorf("HEAD %s: %s = %q, want %q, as for GET", target, name, got, want)
+				t.Errorf("HEAD %s: %s = %q, want %q as for GET", target, name, got, want)
 			}
 		}
 	}
@@ -70,8 +70,8 @@ func (f *fixture) getAndHead(t *testing.T, target string) (whole, head *vault.Re
 	return responses[0], responses[1]
 }
 
-// TestCompression checks that repetitive responses are compressed, and that files and parts of files
-// are not.
+// TestCompression checks that lists, pages and QR codes are compressed. PDFs, PNG pictures, parts of files
+// and short responses must not be compressed.
 func TestCompression(t *testing.T) {
 	t.Parallel()
 	f := start(t, "")
@@ -129,8 +129,8 @@ func TestCompression(t *testing.T) {
 	}
 }
 
-// TestHTTP2 uses curl over HTTP/2 to upload a form and to download a file, a part of the file, and
-// the file on condition that the file has changed.
+// TestHTTP2 uploads a form and downloads the verified PDF with curl over HTTP/2. It also sends a range
+// request, a conditional request, and an upload with an invalid token.
 func TestHTTP2(t *testing.T) {
 	t.Parallel()
 	f := start(t, "")
@@ -169,15 +169,15 @@ func TestHTTP2(t *testing.T) {
 	}
 	etag := get(t, f.client, vault.CertificatesPath+"/"+made.UUID+"/download", 200).Header.Get("ETag")
 	if status, _, body := curl("--header", "If-None-Match: "+etag, download); status != "304" || body != "" {
-		t.Errorf("conditional request: status %s, %d bytes; want 304 and none", status, len(body))
+		t.Errorf("conditional request: status %s, %d bytes; want 304 and 0 bytes", status, len(body))
 	}
 	if status, _, _ := curl("--header", "Authorization: Bearer unknown", "--form", "certificate_file=@"+pdf, f.URL+vault.CertificatesPath); status != "401" {
 		t.Errorf("upload with an invalid token: status = %s, want 401", status)
 	}
 }
 
-// TestExpectContinue uses a client that waits for 100 Continue before it sends its body. The vault
-// refuses invalid requests before the client sends the body.
+// TestExpectContinue uses a client that waits for 100 Continue before it sends the body. The vault
+// rejects invalid requests without reading a body.
 func TestExpectContinue(t *testing.T) {
 	t.Parallel()
 	f := start(t, "")

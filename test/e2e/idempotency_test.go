@@ -46,8 +46,8 @@ func mustUploadKeyed(t *testing.T, c *vault.Client, key string, form *vault.Form
 
 func replayed(a *vault.Response) bool { return a.Header.Get("Idempotency-Replayed") == "true" }
 
-// TestIdempotency repeats a request over both versions of HTTP. The vault executes the request
-// once, and each response has the same body.
+// TestIdempotency repeats a request over HTTP/1.1 and HTTP/2. The vault executes the request only once,
+// and each response has the same body.
 func TestIdempotency(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {
@@ -82,7 +82,7 @@ func TestIdempotency(t *testing.T) {
 		}
 		wantProblem(t, mustUploadKeyed(t, f.client, "two words", upload), 422, "")
 		if files := f.files(t, "blobs"); len(files) != stored {
-			t.Errorf("repeated uploads changed the number of stored files: %v", files)
+			t.Errorf("got %d files after the repeated uploads, want %d", len(files), stored)
 		}
 		d := f.database(t)
 		if n := count(t, d, `SELECT count(*) FROM certificates`); n != 1 {
@@ -109,14 +109,14 @@ func TestIdempotency(t *testing.T) {
 		}
 		wantProblem(t, revoke("another reason"), 422, "")
 		if log := f.Log(); strings.Contains(log, "order-1") || strings.Contains(log, `"status":500`) {
-			t.Error("the log contains an idempotency key, or a status 500")
+			t.Error("the log contains an idempotency key or a status 500, want neither")
 		}
 	})
 }
 
 // TestIdempotencyAcrossKill kills the vault at random moments while clients upload with keys. After
-// each restart the test repeats the requests that had no response. The response must be 201 with
-// the only certificate, not a duplicate error.
+// each restart, it repeats the requests that had no response. The status must be 201, not an error
+// about a duplicate, and each upload must have exactly one certificate.
 func TestIdempotencyAcrossKill(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {
@@ -177,7 +177,7 @@ func TestIdempotencyAcrossKill(t *testing.T) {
 		t.Logf("%d uploads to %d processes; %d uploads without a response had been executed", next, rounds+1, again)
 		d := f.database(t)
 		if n := count(t, d, `SELECT count(*) FROM certificates`); n != next || len(responses) != next {
-			t.Errorf("got %d certificates and %d responses for %d uploads, want one of each for each upload", n, len(responses), next)
+			t.Errorf("got %d certificates and %d responses for %d uploads, want one certificate and one response for each upload", n, len(responses), next)
 		}
 		if n := count(t, d, `SELECT count(*) FROM webhook_events WHERE name LIKE '%.created'`); n != next {
 			t.Errorf("got %d created events for %d uploads, want one for each upload", n, next)
@@ -194,8 +194,8 @@ func TestIdempotencyAcrossKill(t *testing.T) {
 	})
 }
 
-// beginUpload sends the first half of an upload with a key. rest sends the other half and returns the
-// response. cut cancels the upload.
+// beginUpload sends the first half of an upload with a key. The function rest sends the second half and
+// returns the response. The function cut cancels the upload.
 func beginUpload(t *testing.T, c *vault.Client, key string, form *vault.Form) (rest func() *vault.Response, cut func()) {
 	t.Helper()
 	contentType, body, err := form.Encode()
@@ -244,12 +244,13 @@ func beginUpload(t *testing.T, c *vault.Client, key string, form *vault.Form) (r
 	return rest, cut
 }
 
-// noMail are the options of a mail server that does not respond. Several servers on
-// one database need a mail server.
+// noMail are arguments with the address of a mail server that does not exist. Vaults that share a
+// database need a mail server.
 var noMail = []string{"--smtp", "smtp://127.0.0.1:1?tls=off", "--mail-from", "no-reply@vault.example"}
 
-// TestIdempotencyInFlight repeats a request in progress on the same node and, on PostgreSQL, on another
-// node. The other node accepts the request after the first node was killed.
+// TestIdempotencyInFlight repeats a request while the first one is in progress. On PostgreSQL, it also
+// repeats the request on a second node. The second node executes the request after the first node was
+// killed.
 func TestIdempotencyInFlight(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {
@@ -300,7 +301,7 @@ func TestIdempotencyInFlight(t *testing.T) {
 	})
 }
 
-// join starts another vault on the same database, with the same secrets and the same files.
+// join starts another vault with the same database, secrets and files.
 func (f *fixture) join(t *testing.T) *fixture {
 	t.Helper()
 	data := t.TempDir()

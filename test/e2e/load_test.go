@@ -21,8 +21,8 @@ import (
 // maxResident is the maximum peak of the vault's resident memory in kB.
 const maxResident = 300 << 10
 
-// TestMemory uploads 50 files of about 20 MB at the same time, or 24 with -short: PDFs with large data outside
-// of pages, PDFs with a large picture, and pictures.
+// TestMemory uploads 50 files of about 20 MB concurrently, or 24 with -short, and checks the peak memory of
+// the vault. The files are PDFs with large data outside of pages, PDFs with a large picture, and pictures.
 func TestMemory(t *testing.T) {
 	uploads := 50
 	if testing.Short() {
@@ -61,7 +61,7 @@ func TestMemory(t *testing.T) {
 	}
 	uploaded := peak(t, f.PID())
 	for _, uuid := range uuids {
-		f.awaitFor(t, 4*approvalTime, uuid, "approved") // 1 GB is sealed
+		f.awaitFor(t, 4*approvalTime, uuid, "approved") // up to 1 GB is sealed
 	}
 	approved := peak(t, f.PID())
 	t.Logf("peak resident memory: %d MB after %d concurrent uploads, %d MB when all were approved", uploaded>>10, uploads, approved>>10)
@@ -103,8 +103,7 @@ func TestFullDisk(t *testing.T) {
 	first := f.upload(t, form("First"))
 	f.awaitFor(t, 4*approvalTime, first.UUID, "approved") // the compiled renderer is on the disk now
 
-	// The upload of a file that is larger than the free space fails while the vault receives the
-	// file.
+	// This file is larger than the free space, so the upload fails while the vault receives the file.
 	ballast := filepath.Join(data, "ballast")
 	fill(t, data, ballast, size*8/100)
 	heavy, err := vault.Sample{Title: "Heavy", Name: "Jane Doe"}.PDFOfSize(maxFile)
@@ -115,8 +114,7 @@ func TestFullDisk(t *testing.T) {
 	if left := f.files(t, "incoming"); len(left) != 0 {
 		t.Errorf("the failed upload left files: %v", left)
 	}
-	// The vault accepts smaller uploads until less than 5 % is free. It still processes the
-	// uploads that it has accepted.
+	// The vault accepts smaller uploads until less than 5 % of the disk is free.
 	acked := []*client.VaultCertificate{first}
 	for i := range 10 {
 		acked = append(acked, f.upload(t, form(person(i))))
@@ -130,7 +128,7 @@ func TestFullDisk(t *testing.T) {
 	}
 	get(t, f.as(t, ""), "/readyz", 200)
 	f.Kill()
-	f.Vault = serve(t, vault.Options{Data: data, Args: unlimited(nil)}) // the vault starts on a full disk too
+	f.Vault = serve(t, vault.Options{Data: data, Args: unlimited(nil)}) // a vault must start on a full disk
 	f.client = f.as(t, f.client.Token)
 	fill(t, data, ballast, size*4/100) // the start has freed the space of the write-ahead log
 	uploadToFullDisk(t, f, form("Too Late"))
@@ -146,7 +144,7 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// uploadToFullDisk uploads a form that the vault must refuse because of the full disk.
+// uploadToFullDisk uploads a form. The vault must refuse it because the disk is full.
 func uploadToFullDisk(t *testing.T, f *fixture, form *vault.Form) {
 	t.Helper()
 	_, err := f.api(t).Upload(t.Context(), certificate(t, form))
@@ -155,8 +153,8 @@ func uploadToFullDisk(t *testing.T, f *fixture, form *vault.Form) {
 	}
 }
 
-// smallDisk mounts a disk of the given size until the test ends, and returns its folder. If the
-// disk cannot be mounted, smallDisk skips the test.
+// smallDisk mounts a disk of size bytes until the test ends, and returns its folder. If the disk cannot
+// be mounted, smallDisk skips the test.
 func smallDisk(t *testing.T, size int) string {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -175,7 +173,7 @@ func smallDisk(t *testing.T, size int) string {
 	return dir
 }
 
-// fill grows a file until only the given number of bytes is free.
+// fill appends to a file until only free bytes of the disk are free.
 func fill(t *testing.T, dir, file string, free int64) {
 	t.Helper()
 	var s syscall.Statfs_t

@@ -18,8 +18,9 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// TestUnusualNames uploads certificates for unusual names. It checks that invalid names are
-// rejected, and that the record, the verification and the page of each other certificate are valid.
+// TestUnusualNames uploads certificates with unusual names. Invalid names must be rejected. Each other
+// certificate must have the name without surrounding spaces, and its page must not contain HTML from the
+// name.
 func TestUnusualNames(t *testing.T) {
 	t.Parallel()
 	eachInFull(t, func(t *testing.T, database string) {
@@ -37,7 +38,7 @@ func TestUnusualNames(t *testing.T) {
 			}
 			c := f.upload(t, upload)
 			if c.FullName != trimmed || c.CertificateTitle != trimmed {
-				t.Errorf("name and title %q are stored as %q and %q, want no change", trimmed, c.FullName, c.CertificateTitle)
+				t.Errorf("stored name = %q, stored title = %q; want %q for both", c.FullName, c.CertificateTitle, trimmed)
 			}
 			made = append(made, c)
 		}
@@ -54,14 +55,14 @@ func TestUnusualNames(t *testing.T) {
 			req.Header.Set("Accept", "text/html")
 			page, err := public.Send(req)
 			if err != nil || page.Status != 200 || bytes.Contains(page.Body, []byte("<img src=x")) || bytes.Contains(page.Body, []byte("<script>alert")) {
-				t.Errorf("requesting the page of %q: error = %v, or a status other than 200, or a page with HTML of the name", c.FullName, err)
+				t.Errorf("page of %q: error = %v; want status 200 and no HTML from the name", c.FullName, err)
 			}
 		}
 		t.Logf("%d names", len(made))
 	})
 }
 
-// fileNameOf returns a file name for a person's name.
+// fileNameOf returns a valid file name for a person's name.
 func fileNameOf(name string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r == '"' || r == '\\' || r == utf8.RuneError {

@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// TestNodesAreKilled kills each node of a cluster under load, and then suspends one. Nothing that was
-// acknowledged is lost, nothing fails or is half done, and the other nodes continue within seconds. It is
-// a short form of the tests in faults_test.go, without other programs. The limits allow for a busy
-// machine, but are shorter than the delay that a claim or a lease that is not freed would cause.
+// TestNodesAreKilled kills each node of a cluster under load, and then suspends one node. No acknowledged
+// request may be lost, and the other nodes must continue within seconds. The tests in faults_test.go do
+// the same for a longer time, with HAProxy and S3. The limits are long enough for a busy machine, but
+// too short for a node that waits until the claim or the lease of a killed node expires.
 func TestNodesAreKilled(t *testing.T) {
 	t.Parallel()
 	const maxWait, maxLate, suspended = 11 * time.Second, 20 * time.Second, 8 * time.Second
@@ -20,7 +20,7 @@ func TestNodesAreKilled(t *testing.T) {
 	d := c.underLoad(loadTest{"killed", 3, false, maxWait, maxLate}, func(d *sql.DB) {
 		for i := range c.nodes {
 			c.kill(i)
-			// The others must continue the work of the dead node, without its restart.
+			// The other nodes must continue the work of the killed node before it is restarted.
 			c.awaitDead(d, i)
 			c.progress()
 			c.restart(i)
@@ -34,7 +34,8 @@ func TestNodesAreKilled(t *testing.T) {
 	c.check(d)
 }
 
-// suspend suspends a node, which then counts as dead, and lets it continue.
+// suspend suspends a node for the time pause. The other nodes must consider the node dead, and
+// acknowledge uploads.
 func (c *cluster) suspend(d *sql.DB, i int, pause time.Duration) {
 	t := c.t
 	t.Helper()
@@ -44,7 +45,7 @@ func (c *cluster) suspend(d *sql.DB, i int, pause time.Duration) {
 	}
 	time.Sleep(pause)
 	if n := count(t, d, `SELECT count(*) FROM nodes WHERE name = $1 AND rescued_at IS NULL`, nodeName(i)); n != 0 {
-		t.Error("the suspended node does not count as dead")
+		t.Error("the suspended node is not considered dead")
 	}
 	if n, _ := c.number(); n == before {
 		t.Error("no upload was acknowledged while one node was suspended")

@@ -11,8 +11,8 @@ import (
 	"github.com/certvault/certvault/client"
 )
 
-// TestNotices checks the mail about a revocation, and mail that is scheduled for a time. Scheduled mail is
-// sent once, not before its time, even if the vault is killed in between.
+// TestNotices checks the mail about an approval and about a revocation. Mail that is scheduled for a later
+// time must be sent once and not earlier, even if the vault is killed.
 func TestNotices(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {
@@ -56,7 +56,7 @@ func TestNotices(t *testing.T) {
 		})
 		for _, l := range letters(t, f.Vault) {
 			if revoked := strings.Contains(l.Subject, "was revoked"); revoked != strings.Contains(l.Text, "Issued in error") {
-				t.Errorf("the mail %q has the text %s; want the reason in mail about a revocation, and in no other mail", l.Subject, l.Text)
+				t.Errorf("text of the mail %q = %s, want the reason only in mail about a revocation", l.Subject, l.Text)
 			}
 		}
 	})

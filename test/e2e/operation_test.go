@@ -13,10 +13,8 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// The functions below perform the operations that most tests need with package client.
-
-// api returns a client of package client with the fixture's token. The client sends each request
-// only once, because repeated requests would hide errors from the test.
+// api returns a client of package client with the fixture's token. The client does not repeat
+// requests, because repetitions would hide errors from the test.
 func (f *fixture) api(t *testing.T) *client.Client {
 	t.Helper()
 	c, err := client.New(client.Config{URL: f.URL, Token: f.client.Token, HTTP: f.client.HTTP, Retry: client.Retry{Attempts: 1}})
@@ -41,7 +39,7 @@ func certificate(t *testing.T, form *vault.Form) client.NewCertificate {
 	for _, field := range form.Fields {
 		target, ok := targets[field.Name]
 		if !ok || *target != "" {
-			t.Fatalf("package client cannot send the field %q, or cannot send the field twice", field.Name)
+			t.Fatalf("the field %q is repeated, or package client does not have the field", field.Name)
 		}
 		*target = field.Value
 	}
@@ -65,7 +63,7 @@ func (f *fixture) await(t *testing.T, uuid, status string) *client.VaultCertific
 	return f.awaitFor(t, approvalTime, uuid, status)
 }
 
-// awaitFor is await with another limit of time.
+// awaitFor is like await, with the given time limit.
 func (f *fixture) awaitFor(t *testing.T, limit time.Duration, uuid, status string) *client.VaultCertificate {
 	t.Helper()
 	api := f.api(t)
@@ -93,7 +91,7 @@ func (f *fixture) verified(t *testing.T, uuid string) []byte {
 	return b.Bytes()
 }
 
-// retry lets the vault process a failed certificate again.
+// retry makes the vault process a failed certificate again.
 func (f *fixture) retry(t *testing.T, uuid string) *client.VaultCertificate {
 	t.Helper()
 	c, err := f.api(t).RetryProcessing(t.Context(), uuid)
@@ -113,7 +111,7 @@ func (f *fixture) revoke(t *testing.T, uuid, reason, note string) *client.VaultC
 	return c
 }
 
-// stage uploads the sample of a person for batches and returns the id of the file.
+// stage uploads the sample of a person as a file for batches, and returns the id of the file.
 func (f *fixture) stage(t *testing.T, name string) string {
 	t.Helper()
 	file, err := client.SeekFile("diploma.pdf", bytes.NewReader(sample(name)))
@@ -137,7 +135,7 @@ func (f *fixture) submit(t *testing.T, list []client.Entry) string {
 	return b.BatchID
 }
 
-// batch returns a batch and checks that the sum of its counts is the total.
+// batch returns a batch. It checks that the sum of the counts of the batch is the total.
 func (f *fixture) batch(t *testing.T, id string) *client.Batch {
 	t.Helper()
 	b, err := f.api(t).Batch(t.Context(), id)
@@ -145,7 +143,7 @@ func (f *fixture) batch(t *testing.T, id string) *client.Batch {
 		t.Fatal(err)
 	}
 	if b.Processing+b.Approved+b.Failed+b.Rejected+b.Revoked != b.Total {
-		t.Errorf("the sum of the counts is not the total: %+v", b)
+		t.Errorf("batch = %+v, want counts whose sum is the total", b)
 	}
 	return b
 }
@@ -162,13 +160,13 @@ func (f *fixture) entriesOf(t *testing.T, id string) (list []*client.BatchEntry)
 	return list
 }
 
-// wantClientError checks that a call failed with a kind of error and a request id, and with a
+// wantClientError checks that err is a client.Error of the given kind with a request id. It checks the
 // message unless message is empty.
 func wantClientError(t *testing.T, err, kind error, message string) *client.Error {
 	t.Helper()
 	e, ok := errors.AsType[*client.Error](err)
 	if !ok || !errors.Is(err, kind) || message != "" && e.Message != message || e.RequestID == "" {
-		t.Errorf("error = %v, want %v with a request id and the message %q, if not empty", err, kind, message)
+		t.Errorf("error = %v, want %v with a request id and the message %q (empty: any message)", err, kind, message)
 		return &client.Error{}
 	}
 	return e
@@ -181,10 +179,10 @@ func checkDuplicate(t *testing.T, f *fixture, form *vault.Form, uuid string) {
 	wantDuplicate(t, err, uuid)
 }
 
-// wantDuplicate checks that an error is that of a duplicate and contains the existing certificate.
+// wantDuplicate checks that err is ErrDuplicate and contains the UUID of the existing certificate.
 func wantDuplicate(t *testing.T, err error, uuid string) {
 	t.Helper()
 	if e := wantClientError(t, err, client.ErrDuplicate, duplicate); e.Existing() != uuid || !slices.Contains(e.Fields["existing_uuid"], uuid) {
-		t.Errorf("the error does not contain the existing certificate %s: %v", uuid, err)
+		t.Errorf("error = %v, want the existing certificate %s in it", err, uuid)
 	}
 }

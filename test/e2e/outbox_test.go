@@ -33,7 +33,7 @@ type letter struct {
 	Size int
 }
 
-// letters returns the mails in the outbox of a vault, the oldest first.
+// letters returns the mails in the outbox of a vault, beginning with the oldest.
 func letters(t *testing.T, v *vault.Vault) (list []letter) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(v.Data, "outbox", "*.eml"))
@@ -90,8 +90,8 @@ func readLetter(text string) (letter, error) {
 	return l, err
 }
 
-// read reads the parts of a mail: the text, and the HTML, which may be in a multipart/related
-// part together with its pictures.
+// read reads the parts of a mail. The HTML may be in a multipart/related part, together with its
+// pictures.
 func (l *letter) read(parts *multipart.Reader) error {
 	for {
 		part, err := parts.NextPart()
@@ -126,8 +126,8 @@ func (l *letter) read(parts *multipart.Reader) error {
 	}
 }
 
-// awaitLetter waits for mail that is addressed to the address to and contains text in its subject or
-// body, and returns the latest such mail.
+// awaitLetter waits for a mail to an address that contains text in its subject or plain text. It returns
+// the latest of these mails.
 func awaitLetter(t *testing.T, v *vault.Vault, to, text string) letter {
 	t.Helper()
 	end := time.NewTimer(mailTime)
@@ -142,14 +142,14 @@ func awaitLetter(t *testing.T, v *vault.Vault, to, text string) letter {
 		}
 		select {
 		case <-end.C:
-			t.Fatalf("no mail to %s contains %q in its subject or body", to, text)
+			t.Fatalf("no mail to %s contains %q in its subject or plain text", to, text)
 		case <-tick.C:
 		}
 	}
 }
 
-// awaitLink waits for mail that is addressed to the address to and contains a link to the vault that
-// begins with path, and returns the link.
+// awaitLink waits for a mail to an address with a link to the vault whose path begins with path, and
+// returns the link.
 func awaitLink(t *testing.T, v *vault.Vault, to, path string) string {
 	t.Helper()
 	end := time.NewTimer(mailTime)

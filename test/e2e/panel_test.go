@@ -25,7 +25,7 @@ func (f *fixture) signInOwner(t *testing.T) *tab {
 	return b
 }
 
-// scriptless disables the scripts of pages in the tab.
+// scriptless disables scripts in the tab.
 func (b *tab) scriptless() {
 	b.t.Helper()
 	if _, err := chromedp.Call(b.ctx, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true}); err != nil {
@@ -45,8 +45,8 @@ func (f *fixture) tokenWorks(t *testing.T, token string) bool {
 	return a.Status == http.StatusOK
 }
 
-// TestTokensInBrowser creates a token, uses the token with the command that the page shows, rotates
-// the token and revokes the new token, all without scripts.
+// TestTokensInBrowser creates a token in a browser without scripts, and runs the command that the page
+// shows. Then it rotates the token, and revokes the new token.
 func TestTokensInBrowser(t *testing.T) {
 	t.Parallel()
 	eachInFull(t, func(t *testing.T, database string) {
@@ -73,12 +73,12 @@ func TestTokensInBrowser(t *testing.T) {
 			Data []json.RawMessage `json:"data"`
 		}
 		if err != nil || json.Unmarshal(out, &response) != nil || response.Data == nil {
-			t.Errorf("running %s: output %s, %v; want a list as JSON", line, out, err)
+			t.Errorf("running %s: output %s, error %v; want a list in JSON", line, out, err)
 		}
 		b.press("Done")
 		b.see("Active", "Student system", "by Owner")
 		if strings.Contains(b.text(), token) || strings.Contains(f.Log(), token) {
-			t.Error("the token is shown a second time, or is in the log")
+			t.Error("the token is shown again or is in the log, want neither")
 		}
 		b.press("Rotate")
 		b.see("Rotate “Student system”", "1 week")
@@ -86,7 +86,7 @@ func TestTokensInBrowser(t *testing.T) {
 		b.see("Your new token", "is still valid. It expires in 24 hours")
 		second := shownToken.FindString(b.text())
 		if token == second || !f.tokenWorks(t, token) || !f.tokenWorks(t, second) {
-			t.Error("the old or the new token does not work after the rotation, or both tokens are equal")
+			t.Error("after the rotation, a token does not work, or both tokens are equal")
 		}
 		b.press("Done")
 		b.see("Expires soon")
@@ -95,7 +95,7 @@ func TestTokensInBrowser(t *testing.T) {
 		b.press("Revoke token")
 		b.see("The token was revoked.")
 		if !f.tokenWorks(t, token) || f.tokenWorks(t, second) {
-			t.Error("the revoked token still works, or the other token does not work")
+			t.Error("the revoked token still works, or the old token does not work")
 		}
 		b.press("Expired and revoked")
 		b.see("Revoked", "Student system")
@@ -109,8 +109,8 @@ func (f *fixture) secret(t *testing.T, b *tab) string {
 	return regexp.MustCompile(`whsec_[A-Za-z0-9+/]{43}=`).FindString(b.text())
 }
 
-// TestWebhooksInBrowser creates, changes and deletes an endpoint, and follows deliveries that succeed and
-// that fail.
+// TestWebhooksInBrowser creates, changes and deletes an endpoint in a browser. It checks the pages of
+// successful and failed deliveries.
 func TestWebhooksInBrowser(t *testing.T) {
 	t.Parallel()
 	eachInFull(t, func(t *testing.T, database string) {
@@ -186,7 +186,7 @@ func TestWebhooksInBrowser(t *testing.T) {
 		b.press("PHP")
 		b.see("function verify_standard")
 		if n := evaluate[int](b, `performance.getEntriesByType("resource").filter((r) => !r.name.startsWith(location.origin)).length`); n != 0 {
-			t.Errorf("the page sent %d requests to another host", n)
+			t.Errorf("the page sent %d requests to other hosts, want 0", n)
 		}
 	})
 }
