@@ -270,7 +270,7 @@ func checkComplete(file *os.File) error {
 	}
 	text, ended := bytes.CutSuffix(end, []byte("\n"))
 	if !ended || !isTrailer(text[bytes.LastIndexByte(text, '\n')+1:]) {
-		return fmt.Errorf("%w: %s has no last line, because the backup was interrupted or not copied completely", ErrPartial, file.Name())
+		return fmt.Errorf("%w: the last line of %s is missing; the backup was interrupted or not copied completely", ErrPartial, file.Name())
 	}
 	return nil
 }

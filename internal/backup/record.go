@@ -42,7 +42,7 @@ func (r *Record) Problem(now time.Time) string {
 	case r.Every > 0 && r.CompletedAt.IsZero() && !r.StartedAt.IsZero() && now.Sub(r.StartedAt) > lateFactor*r.Every:
 		return "no scheduled backup is complete; the last one began at " + r.StartedAt.Format(time.RFC3339)
 	case r.Every > 0 && !r.CompletedAt.IsZero() && now.Sub(r.CompletedAt) > lateFactor*r.Every:
-		return fmt.Sprintf("the last backup was made on %s, although one is made every %s; check whether a server with --backup is running",
+		return fmt.Sprintf("the last complete backup was started at %s, although one is made every %s; check whether a server with --backup is running",
 			r.CompletedAt.Format(time.RFC3339), r.Every)
 	case r.Missing > 0:
 		return fmt.Sprintf("the file store lacked files to which the database refers (%d); certvault backup verify %q names them. "+

@@ -30,7 +30,7 @@ var (
 	// ErrNotEmpty means that the target of a restore contains a vault or other data.
 	ErrNotEmpty = errors.New("the target of the restore is not empty")
 	// ErrInterrupted means that a data folder contains files of an interrupted restore.
-	ErrInterrupted = errors.New("the folder contains the rest of an interrupted restore")
+	ErrInterrupted = errors.New("the folder contains files of an interrupted restore")
 )
 
 // CheckInterrupted returns ErrInterrupted or db.ErrRestoring if a restore into the storage of a vault

@@ -35,7 +35,7 @@ const (
 )
 
 // errLost means that another server has the lease.
-var errLost = errors.New("the lease was lost, because this server was too slow; another server makes the next backup")
+var errLost = errors.New("the lease was lost, because this server was too slow; another server makes this backup")
 
 // Schedule makes backups of a vault at intervals, each in a new folder. If several servers use one
 // database, only one of them makes each backup.

@@ -11,7 +11,7 @@ import (
 const restoring = "certvault_restoring"
 
 // ErrRestoring means that a restore of the database was interrupted.
-var ErrRestoring = errors.New("the database contains the rest of an interrupted restore; " +
+var ErrRestoring = errors.New("an earlier restore into this database was interrupted; " +
 	"drop the database, create it again, and run certvault restore again")
 
 // KnownSchema returns the number of the last migration of this binary for a dialect.
