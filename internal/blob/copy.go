@@ -87,7 +87,7 @@ func (c *Copier) prepare(ctx context.Context) (Installation, error) {
 	}
 	installation, err := c.From.Installation(ctx)
 	if errors.Is(err, ErrNoInstallation) {
-		return Installation{}, fmt.Errorf("%s is an incomplete copy, or was used only by an earlier version; in the second case, start certvault serve once: %w",
+		return Installation{}, fmt.Errorf("%s is an incomplete copy, or was used only by an earlier version (if so, start certvault serve once): %w",
 			c.From.Location(), err)
 	}
 	if err != nil {

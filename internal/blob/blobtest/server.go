@@ -61,7 +61,7 @@ func (s Server) Start(tb testing.TB) *Process {
 	tb.Helper()
 	program := os.Getenv(s.variable)
 	if program == "" {
-		tb.Skipf("%s is not set to the program %s; run make test/s3", s.variable, s.Name)
+		tb.Skipf("%s is not set to the path of the program %s; run make test/s3", s.variable, s.Name)
 	}
 	if err := setCredentials(); err != nil {
 		tb.Fatal(err)
