@@ -119,7 +119,7 @@ func (s *Storage) publishRoots(ctx context.Context) error {
 	if stored, err := os.ReadFile(s.rootsFile); err == nil && bytes.Equal(stored, text) {
 		return nil
 	}
-	err = os.MkdirAll(filepath.Dir(s.rootsFile), 0o700) // with --blob, the folder may vanish
+	err = os.MkdirAll(filepath.Dir(s.rootsFile), 0o700) // with --blob, the folder may be deleted
 	if err == nil {
 		err = os.WriteFile(s.rootsFile+".new", text, 0o600)
 	}

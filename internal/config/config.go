@@ -66,17 +66,17 @@ func (s *Storage) checkBlob() error {
 		return errors.New("--blob must begin with s3://; without --blob, files are in the data folder")
 	}
 	if s.Database == "" {
-		return errors.New("--blob requires --database with a PostgreSQL database, because the embedded database is in the data folder, which may vanish")
+		return errors.New("--blob requires --database with a PostgreSQL database, because the embedded database is in the data folder, which may be deleted")
 	}
 	for _, secret := range []struct{ flag, file, value, variable string }{
 		{"master-key-file", s.MasterKeyFile, s.MasterKey, MasterKeyVariable},
 		{"key-identity-file", s.KeyIdentityFile, s.KeyIdentity, KeyIdentityVariable},
 	} {
 		if secret.file == "" && secret.value == "" {
-			return fmt.Errorf("--blob requires --%s or %s, because the data folder may vanish", secret.flag, secret.variable)
+			return fmt.Errorf("--blob requires --%s or %s, because the data folder may be deleted", secret.flag, secret.variable)
 		}
 		if secret.file != "" && isInside(s.Data, secret.file) {
-			return fmt.Errorf("--%s must not be inside the data folder, which may vanish with --blob; move the file", secret.flag)
+			return fmt.Errorf("--%s must not be inside the data folder, which may be deleted with --blob; move the file", secret.flag)
 		}
 	}
 	return nil
@@ -179,7 +179,7 @@ type Serve struct {
 	LogLevel string `default:"info" enum:"debug,info,warn,error" help:"Lowest level of the lines in the log: debug, info, warn or error." name:"log-level" placeholder:"LEVEL"`
 
 	Metrics string `help:"Address for Prometheus metrics, separate from the public port." placeholder:"HOST:PORT"`
-	Debug   bool   `help:"Serve profiles (pprof) beside the metrics. Requires --metrics."`
+	Debug   bool   `help:"Serve profiles (pprof) together with the metrics. Requires --metrics."`
 	OTLP    string `help:"OpenTelemetry collector to which traces are sent by OTLP/HTTP, such as http://localhost:4318." name:"otlp" placeholder:"URL"`
 
 	Mail

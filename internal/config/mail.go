@@ -62,7 +62,7 @@ func (m *Mail) MailServer() (MailServer, error) {
 	s := MailServer{Host: u.Hostname(), Port: portRelay, User: u.User.Username()}
 	s.Password, _ = u.User.Password()
 	if s.User != "" {
-		// A password is never sent without TLS.
+		// A user name and its password are never sent without TLS.
 		s.Port, s.TLS = portSubmission, TLSRequired
 	}
 	for key := range u.Query() {
@@ -78,7 +78,7 @@ func (m *Mail) MailServer() (MailServer, error) {
 	case mode == "required":
 		s.TLS = TLSRequired
 	case mode == "off" && s.User != "":
-		return MailServer{}, errors.New("--smtp: a password requires TLS; remove tls=off")
+		return MailServer{}, errors.New("--smtp: a user name requires TLS; remove tls=off")
 	case mode == "off":
 		s.TLS = TLSOff
 	case mode != "":
