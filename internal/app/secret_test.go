@@ -306,7 +306,7 @@ func TestRecoverySheet(t *testing.T) {
 		if _, err := Recover(t.Context(), empty, sheet); err != nil {
 			t.Error(err)
 		}
-		if _, err := Recover(t.Context(), empty, otherSheet); err == nil || !strings.Contains(err.Error(), "move it away") {
+		if _, err := Recover(t.Context(), empty, otherSheet); err == nil || !strings.Contains(err.Error(), "move the file") {
 			t.Errorf("over the files of another installation: error = %v, want one with advice", err)
 		}
 	})

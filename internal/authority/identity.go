@@ -242,7 +242,7 @@ func (a *Authority) RestoreIdentity(ctx context.Context, text string) (file stri
 		return "", err
 	}
 	if stored.String() != identity.String() {
-		return "", refused(fmt.Errorf("%s has another identity: move it away first", file)) //nolint:err113 // no caller distinguishes it
+		return "", refused(fmt.Errorf("%s has another identity: move the file to another folder first", file)) //nolint:err113 // no caller distinguishes it
 	}
 	return file, nil
 }

@@ -310,7 +310,7 @@ func TestRestoreIdentity(t *testing.T) {
 		}
 		requireSigning(t, New(a.db, o))
 	}
-	if _, err := New(nil, a.options).RestoreIdentity(t.Context(), otherIdentity); err == nil || !strings.Contains(err.Error(), "move it away") {
+	if _, err := New(nil, a.options).RestoreIdentity(t.Context(), otherIdentity); err == nil || !strings.Contains(err.Error(), "move the file") {
 		t.Errorf("an existing file without a database: error = %v, want one with advice", err)
 	}
 	identity, err := age.ParseX25519Identity(secret)

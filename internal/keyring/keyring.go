@@ -130,7 +130,7 @@ func (r *Ring) Restore(file string) error {
 		return err
 	}
 	if !stored.Equal(r) {
-		return fmt.Errorf("%w: %s; move it away first", ErrOther, file)
+		return fmt.Errorf("%w: %s; move the file to another folder first", ErrOther, file)
 	}
 	return nil
 }
