@@ -118,7 +118,7 @@ func (s *Service) Enrolment(ctx context.Context, p Person) (Enrolment, error) {
 
 // ErrNoEnrolment means that BeginCodes was not called for the person, or that the second factor is already
 // on.
-var ErrNoEnrolment = fault.New(fault.BadRequest, "There is no second factor being set up.")
+var ErrNoEnrolment = fault.New(fault.BadRequest, "No second factor is being set up.")
 
 // authenticator returns a person's secret, and reports whether the second factor is on. The error is
 // sql.ErrNoRows if there is no secret.

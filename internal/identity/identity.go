@@ -82,8 +82,8 @@ var (
 	ErrCode = fault.New(fault.Invalid, "The code is not right.")
 	// ErrPasskey means that a passkey is not valid.
 	ErrPasskey = fault.New(fault.Invalid, "The passkey could not be used.")
-	// ErrLink means that a mailed link was already used, has expired or does not exist.
-	ErrLink = fault.New(fault.NotFound, "The link was used already, or is too old.")
+	// ErrLink means that a mailed link was already used, has expired, does not exist or is for another person.
+	ErrLink = fault.New(fault.NotFound, "The link was already used, has expired or is for another person.")
 	// ErrNoSession means that the request has no session.
 	ErrNoSession = fault.New(fault.Forbidden, "You are not signed in.")
 	// ErrTaken means that another account has the address.

@@ -95,7 +95,7 @@ func (s *Service) BeginPasskey(ctx context.Context) (*Ceremony, error) {
 func (s *Service) begin(ctx context.Context, purpose Purpose, userID int64, options any, state *webauthn.SessionData) (*Ceremony, error) {
 	data, err := json.Marshal(state)
 	if err != nil {
-		return nil, fmt.Errorf("beginning a passkey sign-in: %w", err)
+		return nil, fmt.Errorf("encoding the state of a passkey ceremony: %w", err)
 	}
 	c := &Ceremony{Options: options}
 	err = s.DB.Tx(ctx, func(tx *db.Tx) (err error) {
