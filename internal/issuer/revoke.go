@@ -54,7 +54,7 @@ func (s *Service) RevokeFile(ctx context.Context, data []byte, reason string) (*
 	case errors.Is(err, credential.ErrNoCredential):
 		return nil, fault.New(fault.Invalid, "The file contains no credential. It must be JSON, a JWT, an SD-JWT, or a badge (PNG or SVG).")
 	case errors.Is(err, credential.ErrPicture):
-		return nil, fault.New(fault.Invalid, "The picture is damaged, so that its credential cannot be read.")
+		return nil, fault.New(fault.Invalid, "The picture is damaged, so its credential cannot be read.")
 	case err != nil:
 		return nil, err
 	}
@@ -90,7 +90,7 @@ func (s *Service) signer(ctx context.Context, r *credential.Report) (*account.In
 		return nil, err
 	}
 	if i == nil {
-		return nil, fault.New(fault.Invalid, fmt.Sprintf("The issuer of the credential is %q, which is no institution of this vault at %s. "+
+		return nil, fault.New(fault.Invalid, fmt.Sprintf("The issuer of the credential is %q, which is not an institution of this vault at %s. "+
 			"Only the issuer can revoke it.", r.Statement.IssuerID, s.base))
 	}
 	for _, name := range []credential.CheckName{credential.CheckIssuer, credential.CheckProof} {
