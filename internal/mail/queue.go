@@ -229,7 +229,7 @@ func (w *worker) Work(ctx context.Context, j *river.Job[jobArgs]) error {
 		return err
 	}
 	log.ErrorContext(ctx, "a message could not be sent and will not be retried")
-	reason := "The message could not be sent for a day."
+	reason := "The message could not be sent within a day."
 	if ok {
 		reason = refused.Error()
 	}

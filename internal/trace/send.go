@@ -36,7 +36,7 @@ const (
 )
 
 // errQueueFull is the reason for lost spans if the last request succeeded.
-var errQueueFull = errors.New("the collector is slower than this server records spans")
+var errQueueFull = errors.New("this server records spans faster than the collector accepts them")
 
 // sender sends spans to a collector. Recording a span never waits for the collector.
 type sender struct {
