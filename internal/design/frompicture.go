@@ -48,7 +48,7 @@ func FromPicture(ctx context.Context, file []byte, format string) (*Design, erro
 	}
 	if len(out) > largeDesign {
 		d.Warnings = append(d.Warnings, Warning{"design_large", fmt.Sprintf(
-			"The size of the design is %.1f MB, and every download is as large. Reduce the picture.", float64(len(out))/(1<<20))})
+			"The size of the design is %.1f MB, and every download is at least as large. Reduce the picture.", float64(len(out))/(1<<20))})
 	}
 	return d, nil
 }
@@ -62,7 +62,8 @@ func (p *picture) page(format string) (Page, error) {
 		}
 		page := Page{round(float64(p.width) * 72 / v), round(float64(p.height) * 72 / v)}
 		if min(page.Width, page.Height) < minSide || max(page.Width, page.Height) > maxSide {
-			return page, refuse("design_small", fmt.Sprintf("The picture is %.0f × %.0f mm at its resolution. Choose a paper size for it.",
+			return page, refuse("design_small", fmt.Sprintf(
+				"At its resolution, the picture is %.0f × %.0f mm, but the sides of a page must be 50 to 5080 mm. Choose a paper size for the picture.",
 				millimetres(page.Width), millimetres(page.Height)))
 		}
 		return page, nil

@@ -98,7 +98,7 @@ func Prepare(ctx context.Context, file []byte) (*Design, error) {
 	}
 	if len(d.PDF) > largeDesign {
 		d.Warnings = append(d.Warnings, Warning{"design_large", fmt.Sprintf(
-			"The size of the design is %.1f MB, and every download is as large. Reduce the pictures in it.", float64(len(d.PDF))/(1<<20))})
+			"The size of the design is %.1f MB, and every download is at least as large. Reduce the pictures in it.", float64(len(d.PDF))/(1<<20))})
 	}
 	return d, nil
 }

@@ -36,7 +36,7 @@ const aurSteps = 224
 func aurora() Builtin {
 	return Builtin{
 		Name: "aurora", Title: "Aurora",
-		Description: "Fresh and upright: veils of colour above, much white below, and a badge.",
+		Description: "Fresh, in portrait format: translucent colors at the top, much white below, and a badge.",
 		Accent:      rgb(0x5a2fa8),
 		heading:     "achievement",
 		colours: func(h hue) palette {

@@ -28,7 +28,7 @@ const (
 func token() Builtin {
 	return Builtin{
 		Name: "token", Title: "Token",
-		Description: "A square badge on an upright sheet: a mosaic around the title, for short courses and skills.",
+		Description: "A square badge on a page in portrait format: a mosaic around the title, for short courses and skills.",
 		Accent:      rgb(0x0b6e72),
 		heading:     "credential",
 		colours: func(h hue) palette {
