@@ -62,7 +62,7 @@ func (f *folder) find(name string) (*source, string) {
 	case err != nil:
 		return nil, "The file cannot be opened, or it is outside of the folder of the files."
 	case !info.Mode().IsRegular():
-		return nil, "The name is that of a folder or a special file."
+		return nil, "This is a folder or a special file."
 	case info.Size() == 0:
 		return nil, "The file is empty."
 	case info.Size() > maxFile:

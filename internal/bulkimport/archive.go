@@ -279,7 +279,7 @@ func (u *unpacker) entry(ctx context.Context, f *zip.File) error {
 	case f.UncompressedSize64 > cert.MaxFile:
 		return u.refuse(ctx, shown, fmt.Sprintf("The file is larger than %d MB.", cert.MaxFile>>20))
 	case f.UncompressedSize64 > smallFile && f.UncompressedSize64/maxRatio > f.CompressedSize64:
-		return u.refuse(ctx, shown, "The unpacked file is more than a hundred times as large as in the ZIP.")
+		return u.refuse(ctx, shown, "The unpacked file would be more than a hundred times as large as the compressed file.")
 	case strings.EqualFold(path.Ext(shown), ".zip"):
 		return u.refuse(ctx, shown, "A ZIP within the ZIP is not opened. Put its files into the outer ZIP.")
 	}

@@ -89,8 +89,8 @@ func TestArchivesOfAllKinds(t *testing.T) {
 		}
 		notices := strings.Join(a.Notices, "\n")
 		for _, want := range []string{
-			"plain.pdf: The ZIP has this file twice", `"../../outside.pdf": The file's path leads out`,
-			`"/absolute.pdf": The file's path leads out`, "link.pdf: This is a link",
+			"plain.pdf: The ZIP has this file twice", `"../../outside.pdf": The file's path points outside`,
+			`"/absolute.pdf": The file's path points outside`, "link.pdf: This is a link",
 		} {
 			if !strings.Contains(notices, want) {
 				t.Errorf("the notices do not contain %q: %s", want, notices)

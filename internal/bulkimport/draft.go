@@ -169,7 +169,7 @@ func (s *Service) changeTx(ctx context.Context, tx *db.Tx, d *Draft) error {
 		UPDATE bulk_import_drafts SET total = total WHERE id = $1 AND status = $2 AND expires_at > $3 RETURNING id`,
 		d.ID, string(Open), db.Micros(s.now())).Scan(&id)
 	if errors.Is(err, sql.ErrNoRows) {
-		return fault.New(fault.BadRequest, "This bulk upload was submitted or discarded, so it can no longer be changed.")
+		return fault.New(fault.BadRequest, "This bulk upload was submitted or discarded or has expired, so it can no longer be changed.")
 	}
 	return err
 }

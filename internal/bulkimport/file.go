@@ -90,7 +90,7 @@ func cleanPath(name string) (clean, problem string) {
 	case name == "" || strings.HasSuffix(name, "/"):
 		return "", "The file has no name."
 	case path.IsAbs(clean) || len(clean) > 1 && clean[1] == ':' || clean == ".." || strings.HasPrefix(clean, "../"):
-		return "", "The file's path leads out of its folder."
+		return "", "The file's path points outside its folder."
 	case len([]rune(clean)) > maxPath:
 		return "", "The file's name is too long. Shorten it."
 	}

@@ -202,7 +202,7 @@ func (s *Service) WriteResults(
 // their files. These rows were rejected, belong to a refused batch, or were skipped and have a problem.
 func (s *Service) Resubmit(ctx context.Context, d *Draft, creator cert.Actor) (*Draft, error) {
 	if d.Status != Submitted {
-		return nil, fault.New(fault.BadRequest, "This bulk upload is not finished yet.")
+		return nil, fault.New(fault.BadRequest, "This bulk upload is not completely submitted yet.")
 	}
 	results, err := s.Results(ctx, d)
 	if err != nil {
