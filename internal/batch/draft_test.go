@@ -39,6 +39,17 @@ func codesOf(err error) map[string]cert.Code {
 	return fields
 }
 
+// The text of problems for the log names the entry of the first problem only if it has one.
+func TestErrorOfProblems(t *testing.T) {
+	t.Parallel()
+	for entry, want := range map[int]string{7: "1 problems, the first in entry 7: ", NoEntry: "1 problems, the first: "} {
+		p := Problems{{Entry: entry, Problem: cert.Problem{Field: cert.FieldName, Code: cert.CodeRequired}}}
+		if got := p.Error(); !strings.HasPrefix(got, want) {
+			t.Errorf("Error() = %q, want it to begin with %q", got, want)
+		}
+	}
+}
+
 func TestSubmitReportsAllProblems(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.Open(t, t.TempDir(), ""))

@@ -37,7 +37,11 @@ type Problems []Problem
 func (p Problems) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d problems", len(p))
-	if len(p) > 0 {
+	switch {
+	case len(p) == 0:
+	case p[0].Entry == NoEntry:
+		fmt.Fprintf(&b, ", the first: %s", p[0].Error())
+	default:
 		fmt.Fprintf(&b, ", the first in entry %d: %s", p[0].Entry, p[0].Error())
 	}
 	return b.String()
@@ -48,5 +52,5 @@ func (p Problems) Err() error {
 	if len(p) == 0 {
 		return nil
 	}
-	return fault.Wrap(fault.Invalid, "The bulk upload is not valid.", p)
+	return fault.Wrap(fault.Invalid, "The batch is not valid.", p)
 }
