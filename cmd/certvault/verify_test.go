@@ -176,7 +176,7 @@ func TestVerify(t *testing.T) {
 	}{
 		"valid": {file, []string{"--root", root}, exitDone, []string{
 			"VALID: The file is as Northwest University (NWU) signed it.", "Signed by     Northwest University (NWU)", referenceID, fmt.Sprintf("%x", sha256.Sum256(original)),
-			"The signer claims", "No time stamp proves it", "nothing was changed", "was revoked since", "/verify/" + referenceID, "--root",
+			"The signer claims", "No time stamp proves it", "nothing was changed", "was revoked after", "/verify/" + referenceID, "--root",
 		}},
 		"roots of the data folder": {file, []string{"--data", v.data}, exitDone, []string{"VALID: ", "the data folder"}},
 		"several roots":            {file, []string{"--root", otherRoot, "--root", root}, exitDone, []string{"VALID: "}},

@@ -242,7 +242,7 @@ func (t *timeStamp) check(signature []byte) error {
 // checkDigest is like check, but takes the digest of the stamped data.
 func (t *timeStamp) checkDigest(digest []byte) error {
 	if !bytes.Equal(digest, t.digest) {
-		return fmt.Errorf("%w: it is for other data", errMismatch)
+		return fmt.Errorf("%w: the time stamp is for other data", errMismatch)
 	}
 	content := t.signer.hash.New()
 	content.Write(t.content)
@@ -260,7 +260,7 @@ func (t *timeStamp) checkDigest(digest []byte) error {
 // (RFC 3161, 2.3).
 func mayTimeStamp(c *x509.Certificate) error {
 	if len(c.ExtKeyUsage) != 1 || c.ExtKeyUsage[0] != x509.ExtKeyUsageTimeStamping || len(c.UnknownExtKeyUsage) > 0 || !critical(c, oidExtKeyUsage) {
-		return fmt.Errorf("%w: its certificate is not for time stamping", errMismatch)
+		return fmt.Errorf("%w: the certificate of the time stamp is not for time stamping", errMismatch)
 	}
 	return nil
 }

@@ -109,14 +109,15 @@ func (r *Report) listUnproven(removed removedSignatures) {
 		r.Unproven = append(r.Unproven, "Whether the vault has a record of this file: look it up at its verification page.")
 		return
 	}
-	r.Unproven = append(r.Unproven, "Whether the certificate was revoked since: look it up at the vault's verification page.")
+	r.Unproven = append(r.Unproven, "Whether the certificate was revoked after it was signed: look it up at the vault's verification page.")
 	last := &r.Signatures[len(r.Signatures)-1]
 	if last.TimeStamp == nil || last.TimeStamp.Value != Passed || last.TimeStamp.Chain != Passed {
 		r.Unproven = append(r.Unproven, "When it was signed: the signer claims the time, and no trusted time stamp proves it.")
 	}
 	for i := range r.Signatures[:len(r.Signatures)-1] {
 		if s := &r.Signatures[i]; !s.Intact() || s.Chain != Passed {
-			r.Unproven = append(r.Unproven, "Who made the earlier signatures, and whether they were valid when the vault received the file: the vault seals every file it accepts.")
+			r.Unproven = append(r.Unproven, "Who made the earlier signatures, and whether they were valid when the vault received the file: "+
+				"the vault accepts a file without verifying its signatures.")
 			break
 		}
 	}

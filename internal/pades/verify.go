@@ -365,7 +365,7 @@ func (v *verifier) checkCMS(s *Signature, f *signatureDict) error {
 	}
 	p := signed.check(digest)
 	s.setError(&s.Digest, p.digest, "The file was changed: its digest is not the one that was signed.")
-	s.setError(&s.Value, p.signature, "The signature was not made by the key of its certificate.")
+	s.setError(&s.Value, p.signature, "The signature was not made by the key of its certificate, or a signed attribute contradicts the certificate or the algorithm.")
 	if signed.content != nil || !oidData.Equal(signed.contentType) {
 		s.fail(&s.Value, "The signature is not detached: it contains content.")
 	}

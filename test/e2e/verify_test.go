@@ -79,7 +79,7 @@ func TestVerifyRevoked(t *testing.T) {
 		want string
 	}{
 		{[]string{path, "--root", root}, 0, c.ReferenceID},
-		{[]string{path, "--root", root}, 0, "was revoked since"},
+		{[]string{path, "--root", root}, 0, "was revoked after"},
 		{[]string{path, "--data", f.Data}, 0, "VALID: The file is as Northwind University (NWU) signed it"},
 		{[]string{path}, 2, "/.well-known/certvault/root.pem"},
 		{[]string{writeTemp(t, "changed.pdf", changed), "--root", root}, 1, "NOT VALID: "},
