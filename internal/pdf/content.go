@@ -38,7 +38,7 @@ func CleanBalance() Balance {
 	return Balance{Prefix: []byte("q\n"), Suffix: []byte("\nQ\n"), Clean: true}
 }
 
-// ContentBalance reads the decoded content of the page, at most 32 MB, and
+// ContentBalance reads the decoded content of the page, at most 32 MiB, and
 // returns its balance. The error wraps ErrLimit if the content is larger or nested
 // too deeply, or the error of the reader.
 func (d *Document) ContentBalance(p *Page) (Balance, error) {

@@ -127,7 +127,7 @@ type limitedReader struct {
 func (l *limitedReader) Read(p []byte) (int, error) {
 	n, err := l.r.Read(p)
 	if l.left -= int64(n); l.left < 0 {
-		return 0, fmt.Errorf("%w: a stream decodes to more than %d MB", ErrLimit, maxDecoded>>20)
+		return 0, fmt.Errorf("%w: a stream decodes to more than %d MiB", ErrLimit, maxDecoded>>20)
 	}
 	if chargeErr := l.src.charge(int64(n)); chargeErr != nil {
 		return 0, chargeErr

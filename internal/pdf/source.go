@@ -51,7 +51,7 @@ func (s *source) fail(err error) error {
 func (s *source) charge(n int64) error {
 	s.work += n
 	if s.work > maxWork {
-		return s.fail(fmt.Errorf("%w: reading it takes too much work", ErrLimit))
+		return s.fail(fmt.Errorf("%w: too much work is needed to read it", ErrLimit))
 	}
 	return nil
 }

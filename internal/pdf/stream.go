@@ -64,7 +64,7 @@ func (s *Stream) Raw() (io.Reader, error) {
 
 // Decoded returns the data decoded by all filters. For a new stream, Decoded is
 // the same as Raw. The error of Decoded, or of a later read, is ErrLimit if the
-// decoded data exceeds 32 MB, and ErrFilter if the stream has an image filter or
+// decoded data exceeds 32 MiB, and ErrFilter if the stream has an image filter or
 // an unknown filter. Damaged or truncated data ends early without an error, as in
 // viewers.
 func (s *Stream) Decoded() (io.Reader, error) {
