@@ -106,7 +106,7 @@ func (f *Filter) read(institutionID int64) (*view, error) {
 		v.Search = v.Title
 	}
 	if v.FailureCode = f.FailureCode; !codeRule.MatchString(f.FailureCode) {
-		bad.Add("failure", "The failure must be named by its code, such as no_room.")
+		bad.Add("failure", "The failure must be a code, such as no_room.")
 	}
 	if v.Email = cert.FoldText(f.Email); v.Email != "" {
 		if e, err := account.ParseEmail(f.Email); err == nil {
@@ -158,7 +158,7 @@ func date(bad *fault.Fields, field, text string) time.Time {
 	}
 	at, err := time.Parse(time.DateOnly, text)
 	if err != nil {
-		bad.Add(field, "The date must be one that exists, as YYYY-MM-DD.")
+		bad.Add(field, "The date must exist and have the form YYYY-MM-DD.")
 	}
 	return at
 }
