@@ -98,7 +98,7 @@ func (s *Service) eraseRecord(ctx context.Context, e *Erasure, reason string) (k
 			keys, err = formerKeys(ctx, tx, id)
 		}
 		if errors.Is(err, ErrInvalidState) {
-			err = fault.New(fault.Conflict, "The certificate changed at the same time. Repeat the command.")
+			err = fault.New(fault.Conflict, "The certificate was changed at the same time, so nothing was erased. Repeat the command.")
 		}
 		if err != nil {
 			return err
@@ -130,8 +130,8 @@ func (s *Service) eraseFailedTx(ctx context.Context, tx *db.Tx, c *Certificate) 
 	}
 	if c.ID == newest {
 		// SQLite would use the id of the newest record again, and other servers store the id.
-		return nil, fault.New(fault.Conflict, fmt.Sprintf("The certificate %s is the newest record of the vault, and its number must not be used again. "+
-			"Revoke it and then erase it, which keeps its record, or erase it after the next upload.", c.ReferenceID))
+		return nil, fault.New(fault.Conflict, fmt.Sprintf("The certificate %s is the newest record of the vault, and its number must not be given to another record. "+
+			"Revoke it and then erase it, which keeps its record, or erase it after another certificate has been created.", c.ReferenceID))
 	}
 	former, err := formerKeys(ctx, tx, c.ID)
 	if err != nil {

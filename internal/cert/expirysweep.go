@@ -111,7 +111,7 @@ func (s *Service) reportExpiriesTx(ctx context.Context, tx *db.Tx) (int, error) 
 		case d.soon:
 			soon = append(soon, d.id)
 		default:
-			return 0, errors.New("the expiry of a certificate is due before the certificate has expired")
+			return 0, errors.New("the event of the expiry of a certificate is due, but the certificate has not expired")
 		}
 	}
 	certificates, err := byIDs(ctx, tx, all)

@@ -55,10 +55,10 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 			Name: "certvault_file_check_bytes_total", Help: "Size of the stored files that this server has checked again.",
 		}),
 		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "certvault_seal_attempts_total", Help: "Attempts at verified PDFs that this server has made, by outcome.",
+			Name: "certvault_seal_attempts_total", Help: "Attempts of this server to create a verified PDF, by outcome.",
 		}, []string{"outcome"}),
 		steps: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "certvault_seal_step_seconds", Help: "Duration of the steps of an attempt at a verified PDF. A step that failed is included.",
+			Name: "certvault_seal_step_seconds", Help: "Duration of the steps of an attempt to create a verified PDF. A step that failed is included.",
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60},
 		}, []string{"step"}),
 	}

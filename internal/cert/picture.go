@@ -111,7 +111,7 @@ func (s *Service) draw(ctx context.Context, c *Certificate) (png []byte, err err
 		return nil, fmt.Errorf("storing the picture: %w", err)
 	}
 	if now.imageKey != "" {
-		s.log.WarnContext(ctx, "the stored picture of a certificate was missing or damaged, or had no digest; it was drawn again", slog.String("certificate", c.UUID))
+		s.log.WarnContext(ctx, "the stored picture of a certificate was missing, damaged or without a digest; it was drawn again", slog.String("certificate", c.UUID))
 	}
 	var stored int64
 	err = s.db.Tx(ctx, func(tx *db.Tx) (err error) {
