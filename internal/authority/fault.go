@@ -45,7 +45,7 @@ func (f *Fault) Message() string {
 	case CodeMissing:
 		return "The institution's signing key is missing. Ask the operator of this vault to restore it from a backup, then retry."
 	case CodeLocked:
-		return "The institution's signing key cannot be decrypted: the file or the passphrase that decrypts it is missing or wrong. Tell the operator of this vault, then retry."
+		return "The institution's signing key cannot be decrypted: the file or the passphrase that decrypts it is missing or wrong. Inform the operator of this vault, then retry."
 	case CodeBroken:
 		return "The institution's signing key is damaged. Ask the operator of this vault to restore it from a backup, then retry."
 	case CodeProgram:

@@ -26,7 +26,7 @@ const fullRetry = time.Minute
 func Receive(ctx context.Context, s Store, key string, r io.Reader, check func(size int64) error, use func() error) error {
 	size, err := s.Put(ctx, key, r)
 	if errors.Is(err, ErrFull) {
-		return &fault.Error{Kind: fault.Unavailable, Message: "The vault has no room for more files at the moment. Tell the operator of this vault.", RetryAfter: fullRetry, Err: err}
+		return &fault.Error{Kind: fault.Unavailable, Message: "The vault has no room for more files at the moment. Inform the operator of this vault.", RetryAfter: fullRetry, Err: err}
 	}
 	if err != nil {
 		return err

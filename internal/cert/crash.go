@@ -115,6 +115,6 @@ func (s *Service) Rescued(ctx context.Context, tx *db.Tx, r job.Rescued) error {
 	s.log.ErrorContext(ctx, "a certificate failed because the process crashed too often while sealing it", slog.String("certificate", args.UUID), slog.Int("crashes", crashes))
 	return s.failTx(ctx, tx, args.UUID, Failure{
 		Code:    "crashed",
-		Message: fmt.Sprintf("Processing was interrupted %d times by a crash of the vault. Tell the operator of this vault, then retry.", crashes),
+		Message: fmt.Sprintf("Processing was interrupted %d times by a crash of the vault. Inform the operator of this vault, then retry.", crashes),
 	})
 }

@@ -119,7 +119,7 @@ func signingFailure(err error) (Failure, bool) {
 		return Failure{Code: "key_unusable", Message: "The institution's signing key cannot sign documents. Its certificate may have expired. Replace the key, then retry."}, true
 	case errors.Is(err, errNotValid):
 		return Failure{Code: "signature_invalid", Message: "The signature of the verified PDF is not valid, so the file was not published. " +
-			"The vault's log has the details. Tell the operator of this vault, then retry."}, true
+			"The vault's log has the details. Inform the operator of this vault, then retry."}, true
 	}
 	return Failure{}, false
 }

@@ -174,7 +174,7 @@ func failureOf(err error) Failure {
 	default:
 		return Failure{
 			Code: "processing_error",
-			Message: "The verified PDF could not be created because of a fault in the vault. Tell the operator of this vault: the vault's log has the details. " +
+			Message: "The verified PDF could not be created because of a fault in the vault. Inform the operator of this vault: the vault's log has the details. " +
 				"Retry when the fault is fixed.",
 		}
 	}

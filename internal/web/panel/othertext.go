@@ -32,6 +32,12 @@ var otherTexts = map[string][]string{
 	// Failures of certificates that earlier versions stored.
 	"domain.failed_vault": {
 		"The verified PDF could not be created because of a fault in the vault. The vault's log has the details. Retry when the fault is fixed.",
+		"The verified PDF could not be created because of a fault in the vault. Tell the operator of this vault: the vault's log has the details. " +
+			"Retry when the fault is fixed.",
+	},
+	"domain.failed_crash": {"Processing was interrupted {n} times by a crash of the vault. Tell the operator of this vault, then retry."},
+	"domain.failed_signature": {
+		"The signature of the verified PDF is not valid, so the file was not published. The vault's log has the details. Tell the operator of this vault, then retry.",
 	},
 	"domain.failed_no_place": {"The QR code could not be placed where it can be scanned."},
 	"domain.failed_missing":  {"The uploaded file is missing from the vault's storage. Restore it from a backup, then retry."},
@@ -44,6 +50,9 @@ var otherTexts = map[string][]string{
 	},
 	"domain.key_missing": {"The institution's signing key is missing. Restore it from a backup, then retry."},
 	"domain.key_damaged": {"The institution's signing key is damaged. Restore it from a backup, then retry."},
-	"domain.key_locked":  {"The institution's signing key cannot be decrypted: the file or the passphrase that decrypts it is missing or not the right one."},
+	"domain.key_locked": {
+		"The institution's signing key cannot be decrypted: the file or the passphrase that decrypts it is missing or not the right one.",
+		"The institution's signing key cannot be decrypted: the file or the passphrase that decrypts it is missing or wrong. Tell the operator of this vault, then retry.",
+	},
 	"domain.key_storage": {"The vault's keys could not be read or written. Retry when its storage works again."},
 }
