@@ -73,7 +73,7 @@ func imageNotices(trailing bool) []Notice {
 	if !trailing {
 		return nil
 	}
-	return []Notice{{"trailing_data", "Bytes after the end of the image were left out of the verified PDF."}}
+	return []Notice{{"trailing_data", "The image file has data after the end of the image. The verified PDF does not contain it."}}
 }
 
 // ErrActive is the refusal of a file whose Report has HasActiveContent set, for an institution that

@@ -28,6 +28,6 @@ func notices(doc *pdf.Document, f pdf.Findings) []Notice {
 	add(f.AcroForm, "form", "The PDF has form fields.")
 	add(len(f.Signatures) > 0, "signed", "The PDF was signed before; its signatures stay as they are.")
 	add(doc.Encrypted(), "encrypted", "The PDF is encrypted with an empty password; the verified PDF is encrypted in the same way.")
-	add(doc.Repaired() || doc.FaultyPageTree(), "repaired", "The PDF was damaged and has been repaired without changing a byte of it.")
+	add(doc.Repaired() || doc.FaultyPageTree(), "repaired", "The PDF was damaged. It was repaired, and its existing bytes were not changed.")
 	return out
 }

@@ -25,7 +25,7 @@ func QRCodeSVG(url string) ([]byte, error) {
 		return nil, err
 	}
 	var b bytes.Buffer
-	if err := openSVG(&b, s.full(), s.full(), 8, "QR code", "Leads to "+url); err != nil {
+	if err := openSVG(&b, s.full(), s.full(), 8, "QR code", "Link to "+url); err != nil {
 		return nil, err
 	}
 	b.WriteString(`<path fill="#000" shape-rendering="crispEdges" d="`)

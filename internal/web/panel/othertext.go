@@ -55,4 +55,8 @@ var otherTexts = map[string][]string{
 		"The institution's signing key cannot be decrypted: the file or the passphrase that decrypts it is missing or wrong. Tell the operator of this vault, then retry.",
 	},
 	"domain.key_storage": {"The vault's keys could not be read or written. Retry when its storage works again."},
+
+	// Notices of certificates, from earlier versions.
+	"domain.note_repaired": {"The PDF was damaged and has been repaired without changing a byte of it."},
+	"domain.note_trailing": {"Bytes after the end of the image were left out of the verified PDF."},
 }
