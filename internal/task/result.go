@@ -59,7 +59,7 @@ func (r *Result) Reason(kind Kind) string {
 	case r.Outcome == Succeeded:
 		return ""
 	case r.Outcome == Failed:
-		return "A fault of the vault prevented the change. Try again. If it fails again, tell the operator of this vault: the vault's log has the details."
+		return "A fault of the vault prevented the change. Try again. If it fails again, inform the operator of this vault: the vault's log has the details."
 	case kind == Renew && r.PreviousStatus == cert.Approved:
 		return "It was not made from a template, its template cannot be used anymore, or it is being replaced."
 	case kind == Renew && r.PreviousStatus != "":
@@ -73,7 +73,9 @@ func (r *Result) Reason(kind Kind) string {
 	case r.PreviousStatus == cert.Approved:
 		return "It is approved, and only failed certificates can be retried."
 	case r.PreviousStatus == cert.Processing:
-		return "It was being processed already."
+		return "It was already being processed."
+	case r.PreviousStatus != "":
+		return "Its status does not allow this."
 	default:
 		return "There is no such certificate."
 	}

@@ -65,11 +65,15 @@ func TestResultsOfTask(t *testing.T) {
 				}
 			}
 		}
-		want := "map[failed: A fault of the vault prevented the change. Try again. If it fails again, tell the operator of this vault: the vault's log has the details.:1 " +
+		want := "map[failed: A fault of the vault prevented the change. Try again. If it fails again, inform the operator of this vault: the vault's log has the details.:1 " +
 			"skipped: It is approved, and only failed certificates can be retried.:19 skipped: It is revoked, and only failed certificates can be retried.:1 " +
-			"skipped: It was being processed already.:20 succeeded: :19]"
+			"skipped: It was already being processed.:20 succeeded: :19]"
 		if got := fmt.Sprint(reasons); got != want {
 			t.Errorf("reasons = %s, want %s", got, want)
+		}
+		undecided := &Result{Outcome: Skipped, PreviousStatus: cert.Pending}
+		if got := undecided.Reason(Retry); got != "Its status does not allow this." {
+			t.Errorf("reason of a record that is not decided = %q", got)
 		}
 		// Read pages of the results forwards and backwards.
 		first, err := v.Results(t.Context(), task, ResultQuery{Outcome: Skipped, Limit: 7})
