@@ -10,7 +10,7 @@ import (
 
 // ErrNoRoom reports that the text does not fit the width at the smallest size that the style allows, that
 // it has too many characters, or that a letter has so many marks that they do not fit a line.
-var ErrNoRoom = errors.New("the text does not fit at the smallest size")
+var ErrNoRoom = errors.New("the text does not fit at the smallest size, or has too many characters")
 
 // ErrUnavailable reports that the binary was built without fonts.
 var ErrUnavailable = errors.New("this binary was built without fonts: build it with `make build`")
@@ -64,8 +64,10 @@ func (e *MissingError) Error() string {
 	}
 	if p := e.Package(); p != "" {
 		b.WriteString(": install the fonts of the Debian package " + p + " or set the folder of such fonts")
-	} else {
+	} else if len(e.Runes) == 1 {
 		b.WriteString(": write the text without it")
+	} else {
+		b.WriteString(": write the text without them")
 	}
 	return b.String()
 }

@@ -134,7 +134,7 @@ func embeddable(os2 []byte, name string) error {
 	var reason string
 	switch {
 	case bits&restricted != 0:
-		reason = "forbid the font in documents: use another font, or ask its maker for a file that allows it"
+		reason = "forbid the font in documents: use another font, or ask the maker of the font for a version that allows this"
 	case bits&noSubsetting != 0:
 		reason = "allow only the whole font in a document, and certificates contain a part of it: use another font"
 	case bits&bitmapsOnly != 0:

@@ -210,6 +210,7 @@ func TestMissing(t *testing.T) {
 	for text, want := range map[string]struct{ runes, message string }{
 		"王小王":       {"王小", "no font has 王 (U+738B), 小 (U+5C0F): install the fonts of the Debian package fonts-noto-cjk or set the folder of such fonts"},
 		"Ana 😀":     {"😀", "no font has 😀 (U+1F600): write the text without it"},
+		"🎓 Ana 😀":   {"🎓😀", "no font has 🎓 (U+1F393), 😀 (U+1F600): write the text without them"},
 		"ଓଡ଼ Smith": {"ଓଡ\u0B3C", "no font has ଓ (U+0B13), ଡ (U+0B21), \u0B3C (U+0B3C): install the fonts of the Debian package fonts-noto-core or set the folder of such fonts"},
 	} {
 		_, err := f.Layout(text, Style{Size: 10}, 1000)

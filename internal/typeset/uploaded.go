@@ -69,7 +69,7 @@ func Inspect(data []byte) (info Info, err error) {
 	}()
 	const name = "the file"
 	if len(data) > maxFontSize {
-		return Info{}, fontError(FontTooLarge, "the file has %d bytes, and %d are allowed", len(data), maxFontSize)
+		return Info{}, fontError(FontTooLarge, "the file has %d bytes; at most %d bytes are allowed", len(data), maxFontSize)
 	}
 	if _, err := fontsOf(data, name); err != nil {
 		return Info{}, err

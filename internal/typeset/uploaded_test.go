@@ -356,7 +356,7 @@ func TestRefusedUploads(t *testing.T) {
 	}{
 		{"empty", nil, FontFormat, "ends in .ttf, .otf or .ttc"},
 		{"WOFF", append([]byte("wOF2"), thai[4:]...), FontFormat, "ends in .ttf, .otf or .ttc"},
-		{"too large", make([]byte, MaxFontSize+1), FontTooLarge, "33554432 are allowed"},
+		{"too large", make([]byte, MaxFontSize+1), FontTooLarge, "at most 33554432 bytes are allowed"},
 		{"cut", thai[:len(thai)/2], FontDamaged, "damaged"},
 		{"restricted", licensed(restricted), FontNotEmbeddable, "fsType 0x0002) forbid"},
 		{"no subsets", licensed(noSubsetting | 8), FontNotEmbeddable, "fsType 0x0108) allow only the whole font"},
