@@ -29,8 +29,11 @@ const (
 // if the name is not valid.
 func checkName(name string) (string, error) {
 	name = strings.TrimSpace(name)
-	if n := utf8.RuneCountInString(name); n < 1 || n > maxName || !account.CleanText(name) || strings.ContainsFunc(name, isControl) {
+	if n := utf8.RuneCountInString(name); n < 1 || n > maxName {
 		return "", fault.OfField("name", fmt.Sprintf("The name must have 1 to %d characters.", maxName))
+	}
+	if !account.CleanText(name) || strings.ContainsFunc(name, isControl) {
+		return "", fault.OfField("name", "The name must not contain control characters.")
 	}
 	return name, nil
 }

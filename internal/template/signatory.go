@@ -245,12 +245,18 @@ func namedTx(ctx context.Context, tx *db.Tx, institutionID int64, named []NamedS
 	return list, nil
 }
 
-var errDesignation = fault.New(fault.Invalid, fmt.Sprintf("The designation must have at most %d characters.", maxDesignation))
+var (
+	errDesignation        = fault.New(fault.Invalid, fmt.Sprintf("The designation must have at most %d characters.", maxDesignation))
+	errDesignationControl = fault.New(fault.Invalid, "The designation must not contain control characters.")
+)
 
 func checkDesignation(text string) (string, error) {
 	text = strings.TrimSpace(text)
-	if utf8.RuneCountInString(text) > maxDesignation || !account.CleanText(text) || strings.ContainsFunc(text, isControl) {
+	if utf8.RuneCountInString(text) > maxDesignation {
 		return "", errDesignation
+	}
+	if !account.CleanText(text) || strings.ContainsFunc(text, isControl) {
+		return "", errDesignationControl
 	}
 	return text, nil
 }

@@ -448,6 +448,7 @@ func TestRefusedDesigns(t *testing.T) {
 	for name, n := range map[string]template.NewTemplate{
 		"no name":          {Name: " ", BuiltIn: "guild"},
 		"a long name":      {Name: strings.Repeat("x", 101), BuiltIn: "guild"},
+		"a tab in a name":  {Name: "x\ty", BuiltIn: "guild"},
 		"no such design":   {Name: "x", BuiltIn: "none"},
 		"no such paper":    {Name: "x", BuiltIn: "guild", Paper: "a9"},
 		"no such color":    {Name: "x", BuiltIn: "guild", Accent: "red"},
