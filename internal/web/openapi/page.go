@@ -99,7 +99,7 @@ func (d *document) nav() []group {
 	for _, t := range d.Tags {
 		groups = append(groups, group{Name: t.Name, Description: t.Description})
 	}
-	groups = append(groups, group{Name: webhooks, Description: "What the vault sends to an institution's own server."})
+	groups = append(groups, group{Name: webhooks, Description: "The requests that the vault sends to the server of an institution."})
 	for _, paths := range []ordered[pathItem]{d.Paths, d.Webhooks} {
 		for _, path := range paths {
 			for _, method := range path.Value {
