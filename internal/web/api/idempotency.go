@@ -162,7 +162,7 @@ func (x *exchange) release() {
 	// The client may have disconnected, which cancels the context of the request.
 	ctx := context.WithoutCancel(x.call.Context())
 	if err := x.claim.Release(ctx); err != nil {
-		x.api.Log.WarnContext(ctx, "releasing an idempotency key failed; it remains claimed until it expires", slog.Any("error", err))
+		x.api.Log.WarnContext(ctx, "an idempotency key could not be released; it remains claimed until it expires", slog.Any("error", err))
 	}
 }
 
