@@ -78,8 +78,10 @@ func (s *Service) Create(ctx context.Context, institutionID int64, name string, 
 	name = strings.TrimSpace(name)
 	now := s.now().UTC()
 	var bad fault.Fields
-	if n := utf8.RuneCountInString(name); n < 1 || n > maxName || !utf8.ValidString(name) || strings.ContainsRune(name, 0) {
+	if n := utf8.RuneCountInString(name); n < 1 || n > maxName {
 		bad.Add("name", fmt.Sprintf("The name must have 1 to %d characters.", maxName))
+	} else if !utf8.ValidString(name) || strings.ContainsRune(name, 0) {
+		bad.Add("name", "The name must not contain control characters.")
 	}
 	if len(permissions) == 0 {
 		bad.Add("permissions", "Choose at least one permission.")
