@@ -35,7 +35,7 @@ func TestTemplates(t *testing.T) {
 	}{
 		"no source":      {exitUsage, "either a file or --built-in", []string{"template", "import", "--institution", "x"}},
 		"two sources":    {exitUsage, "either a file or --built-in", []string{"template", "import", "a.pdf", "--built-in", "guild", "--institution", "x"}},
-		"no institution": {exitRefused, "No such institution", []string{"template", "import", "--built-in", "guild", "--institution", "x"}},
+		"no institution": {exitRefused, "There is no such institution", []string{"template", "import", "--built-in", "guild", "--institution", "x"}},
 		"nothing":        {exitUsage, "--institution", []string{"template", "list"}},
 	} {
 		if code, out, errs := run(tc.args...); code != tc.code || !strings.Contains(errs, tc.want) || out != "" {

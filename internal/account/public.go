@@ -145,8 +145,8 @@ func (s *Service) Logo(ctx context.Context, slug, digest string) ([]byte, error)
 }
 
 var (
-	errNoInstitution = fault.New(fault.NotFound, "No such institution.")
-	errNoLogo        = fault.New(fault.NotFound, "No such logo.")
+	errNoInstitution = fault.New(fault.NotFound, "There is no such institution.")
+	errNoLogo        = fault.New(fault.NotFound, "There is no such logo.")
 )
 
 // Logo is a picture in the size and format in which it is stored.

@@ -27,7 +27,7 @@ type User struct {
 	VerifiedAt *time.Time
 }
 
-var errNoUser = fault.New(fault.NotFound, "No such account.")
+var errNoUser = fault.New(fault.NotFound, "There is no such account.")
 
 const userColumns = `id, uuid, name, email, email_folded, language, created_at, confirmed_at`
 

@@ -76,9 +76,9 @@ func (s *Service) moment() time.Time { return s.now().UTC().Truncate(time.Micros
 
 // These are the errors of operations.
 var (
-	errNotFound = fault.New(fault.NotFound, "No such application.")
-	errNoOffer  = fault.New(fault.NotFound, "No such offer.")
-	errNoFile   = fault.New(fault.NotFound, "No such file.")
+	errNotFound = fault.New(fault.NotFound, "There is no such application.")
+	errNoOffer  = fault.New(fault.NotFound, "There is no such offer.")
+	errNoFile   = fault.New(fault.NotFound, "There is no such file.")
 	errNoDraft  = fault.New(fault.NotFound, "There is no saved application for this offer.")
 	// errState is the error of a step that the state of an application does not allow.
 	errState    = fault.New(fault.BadRequest, "Invalid operation")

@@ -198,7 +198,7 @@ func (s *Service) Staged(ctx context.Context, institutionID int64, id string) (*
 	return staged, nil
 }
 
-var errNoFile = fault.New(fault.NotFound, "No such file. Unused files are deleted a day after their upload.")
+var errNoFile = fault.New(fault.NotFound, "There is no such file. Unused files are deleted a day after their upload.")
 
 // SetExpiryTx sets the time until which staged files of an institution are valid. If the time has
 // passed, a sweep deletes the records of the files.

@@ -108,7 +108,7 @@ func acquire(ctx context.Context, slots chan struct{}) (func(), error) {
 	}
 }
 
-var errNotFound = fault.New(fault.NotFound, "No such bulk upload. Bulk uploads that are not submitted are deleted after seven days.")
+var errNotFound = fault.New(fault.NotFound, "There is no such bulk upload. Bulk uploads that are not submitted are deleted after seven days.")
 
 // encode encodes a value for a JSON column.
 func encode(value any) (string, error) {

@@ -18,7 +18,7 @@ import (
 	"github.com/certvault/certvault/internal/sheet"
 )
 
-var errNoRow = fault.New(fault.NotFound, "No such row.")
+var errNoRow = fault.New(fault.NotFound, "There is no such row.")
 
 // maxFix is the maximum length of a correction in characters. It is larger than the limits of the
 // fields: Fix stores a text that is too long for its field, and the review reports the problem.

@@ -87,4 +87,4 @@ func (s *Service) File(ctx context.Context, d *Draft, id int64) (*File, error) {
 	return f, nil
 }
 
-var errNoFile = fault.New(fault.NotFound, "No such file.")
+var errNoFile = fault.New(fault.NotFound, "There is no such file.")

@@ -61,7 +61,7 @@ type Achievement struct {
 type AchievementTemplate struct{ UUID, Name string }
 
 // ErrNoAchievement is the error for an unknown achievement.
-var ErrNoAchievement = fault.New(fault.NotFound, "No such achievement.")
+var ErrNoAchievement = fault.New(fault.NotFound, "There is no such achievement.")
 
 // achievementQuery reads achievements. Callers append further conditions and the order.
 const achievementQuery = `

@@ -46,8 +46,8 @@ type StatusList struct {
 }
 
 var (
-	errNoList     = fault.New(fault.NotFound, "No such status list.")
-	errNoDocument = fault.New(fault.NotFound, "No such document.")
+	errNoList     = fault.New(fault.NotFound, "There is no such status list.")
+	errNoDocument = fault.New(fault.NotFound, "There is no such document.")
 )
 
 // CloseListsTx closes the status lists of the previous release, which chose positions at random. It is

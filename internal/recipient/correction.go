@@ -183,7 +183,7 @@ func (s *Service) SettleCorrection(ctx context.Context, c *cert.Certificate, id 
 			return fmt.Errorf("reading a request for correction: %w", err)
 		}
 		if !found {
-			return fault.New(fault.NotFound, "No such request.")
+			return fault.New(fault.NotFound, "There is no such request.")
 		}
 		return nil
 	})

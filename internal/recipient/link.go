@@ -33,7 +33,7 @@ type MailLink struct {
 
 // errNoLink is the error for an unknown link and for a revoked link, so that a client cannot
 // distinguish the two cases.
-var errNoLink = fault.New(fault.NotFound, "No such link.")
+var errNoLink = fault.New(fault.NotFound, "There is no such link.")
 
 // MailLink returns the content of a mailed link. It has the replacement instead of a replaced
 // certificate if both are for the same address. It omits certificates whose address was corrected or

@@ -392,7 +392,7 @@ func (s *Service) planOf(ctx context.Context, q db.Queryer, c *cert.Certificate)
 }
 
 var (
-	errNoPlan = fault.New(fault.NotFound, "No mail waits here.")
+	errNoPlan = fault.New(fault.NotFound, "There is no such planned mail.")
 	errLeft   = fault.New(fault.BadRequest, "The mail was already sent.")
 )
 

@@ -60,7 +60,7 @@ type PortfolioSettings struct {
 var (
 	// ErrManyEntries means that a portfolio has too many certificates.
 	ErrManyEntries = fault.New(fault.BadRequest, fmt.Sprintf("A portfolio can have at most %d certificates.", MaxEntries))
-	errNoPortfolio = fault.New(fault.NotFound, "No such page.")
+	errNoPortfolio = fault.New(fault.NotFound, "There is no such page.")
 	// slugRule is the syntax of the slugs that a person can choose.
 	slugRule = regexp.MustCompile(`^[a-z0-9]+(?:-[a-z0-9]+)*$`)
 	// reservedSlugs could be mistaken for pages of the vault.

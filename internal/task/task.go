@@ -266,7 +266,7 @@ func (d *Task) Total() int { return d.Succeeded + d.Skipped + d.Failed }
 func (s *Service) Task(ctx context.Context, institutionID int64, id string) (*Task, error) {
 	d, err := scan(s.db.QueryRowContext(ctx, `SELECT `+columns+` FROM certificate_tasks WHERE uuid = $1 AND institution_id = $2`, id, institutionID))
 	if errors.Is(err, sql.ErrNoRows) {
-		return nil, fault.New(fault.NotFound, "No such task.")
+		return nil, fault.New(fault.NotFound, "There is no such task.")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading a task: %w", err)

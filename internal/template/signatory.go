@@ -377,7 +377,7 @@ func (s *Service) ReplaceSignatory(ctx context.Context, inst *account.Institutio
 			return err
 		}
 		if len(changed) == 0 && waiting == 0 {
-			return fault.New(fault.NotFound, "No such signatory.")
+			return fault.New(fault.NotFound, "There is no such signatory.")
 		}
 		names, err := account.PersonNames(ctx, tx, inst.ID, []int64{userID})
 		if err != nil {

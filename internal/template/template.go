@@ -170,10 +170,10 @@ func New(c Config) *Service {
 
 // These are errors of several operations on templates.
 var (
-	errNotFound    = fault.New(fault.NotFound, "No such template.")
-	errNoFont      = fault.New(fault.NotFound, "No such font.")
-	errNoPicture   = fault.New(fault.NotFound, "No such picture.")
-	errNoPage      = fault.New(fault.NotFound, "No such page.")
+	errNotFound    = fault.New(fault.NotFound, "There is no such template.")
+	errNoFont      = fault.New(fault.NotFound, "There is no such font.")
+	errNoPicture   = fault.New(fault.NotFound, "There is no such picture.")
+	errNoPage      = fault.New(fault.NotFound, "There is no such page.")
 	errRevision    = fault.New(fault.Conflict, "Another person changed the template. Reload the page to see the changes.")
 	errNoDraft     = fault.New(fault.BadRequest, "The template has no draft.")
 	errUnavailable = fault.New(fault.Unavailable, "This vault cannot draw certificates.")

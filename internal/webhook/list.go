@@ -24,7 +24,7 @@ func scanEndpoint(row interface{ Scan(dest ...any) error }) (*Endpoint, error) {
 	err := row.Scan(&e.ID, &e.UUID, &e.InstitutionID, &e.Name, &e.URL, &events, &e.Status, &created, &stopped, &reason,
 		&failures, &openings, &inBackoff, &since, &failed, &delivered, &previous, &e.Promoted)
 	if errors.Is(err, sql.ErrNoRows) {
-		return nil, fault.New(fault.NotFound, "No such endpoint.")
+		return nil, fault.New(fault.NotFound, "There is no such endpoint.")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading an endpoint: %w", err)

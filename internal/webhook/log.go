@@ -287,7 +287,7 @@ func (s *Service) Delivery(ctx context.Context, institutionID, id int64) (*Deliv
 	return &d, nil
 }
 
-var errNoDelivery = fault.New(fault.NotFound, "No such delivery.")
+var errNoDelivery = fault.New(fault.NotFound, "There is no such delivery.")
 
 func (s *Service) attempts(ctx context.Context, delivery int64) (list []Attempt, err error) {
 	rows, err := s.db.QueryContext(ctx, `

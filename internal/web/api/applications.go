@@ -220,7 +220,7 @@ func (a *API) applications(w http.ResponseWriter, c *call) error {
 func (a *API) findApplication(c *call) (ap *application.Application, slug string, err error) {
 	id, ok := parseUUID(c.PathValue("uuid"))
 	if !ok {
-		return nil, "", fault.New(fault.NotFound, "No such application.")
+		return nil, "", fault.New(fault.NotFound, "There is no such application.")
 	}
 	if ap, err = a.Applications.ByUUID(c.Context(), c.institution.ID, id); err != nil {
 		return nil, "", err
@@ -245,7 +245,7 @@ func (a *API) applicationFile(w http.ResponseWriter, c *call) (err error) {
 	uuid, okUUID := parseUUID(c.PathValue("uuid"))
 	id, okFile := parseUUID(c.PathValue("id"))
 	if !okUUID || !okFile {
-		return fault.New(fault.NotFound, "No such file.")
+		return fault.New(fault.NotFound, "There is no such file.")
 	}
 	content, file, err := a.Applications.OpenFile(c.Context(), c.institution.ID, uuid, id)
 	if err != nil {

@@ -123,7 +123,7 @@ func (a *API) offerPage(c *call, list []*application.Offer, f *offerFilter) (ite
 	return items, part, err
 }
 
-var errNoOffer = fault.New(fault.NotFound, "No such offer.")
+var errNoOffer = fault.New(fault.NotFound, "There is no such offer.")
 
 func (a *API) offer(w http.ResponseWriter, c *call) error {
 	id, ok := parseUUID(c.PathValue("id"))

@@ -156,7 +156,7 @@ func (a *API) templates(w http.ResponseWriter, c *call) error {
 	return web.WriteJSON(w, http.StatusOK, records)
 }
 
-var errNoTemplate = fault.New(fault.NotFound, "No such template.")
+var errNoTemplate = fault.New(fault.NotFound, "There is no such template.")
 
 // findTemplate returns the template in the path.
 func (a *API) findTemplate(c *call) (*template.Template, error) {

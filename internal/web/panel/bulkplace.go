@@ -191,7 +191,7 @@ func (p *Panel) draftFile(r *http.Request, v *Visit) (*bulkimport.Draft, *cert.F
 	}
 	id, err := strconv.ParseInt(r.PathValue("file"), 10, 64)
 	if err != nil {
-		return nil, nil, fault.New(fault.NotFound, "No such file.")
+		return nil, nil, fault.New(fault.NotFound, "There is no such file.")
 	}
 	f, err := p.BulkImports.File(r.Context(), d, id)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/certvault/certvault/internal/webhook"
 )
 
-var errNoDelivery = fault.New(fault.NotFound, "No such delivery.")
+var errNoDelivery = fault.New(fault.NotFound, "There is no such delivery.")
 
 // deliveryRow is a delivery as pages show it.
 type deliveryRow struct{ *webhook.Delivery }

@@ -103,7 +103,7 @@ func (p *Panel) fontOf(r *http.Request, v *Visit) (*template.Font, error) {
 	if i := slices.IndexFunc(list, func(f *template.Font) bool { return f.ID == r.PathValue("font") }); i >= 0 {
 		return list[i], nil
 	}
-	return nil, fault.New(fault.NotFound, "No such font.")
+	return nil, fault.New(fault.NotFound, "There is no such font.")
 }
 
 // askDeleteFont asks for confirmation before a font is deleted.

@@ -113,7 +113,7 @@ func maySee(v *Visit, d *task.Task) bool { return !d.Kind.Decides() || v.Can(acc
 func (p *Panel) taskOf(ctx context.Context, r *http.Request, v *Visit) (*task.Task, error) {
 	d, err := p.Tasks.Task(ctx, v.Institution().ID, r.PathValue("task"))
 	if err == nil && !maySee(v, d) {
-		return nil, fault.New(fault.NotFound, "No such task.")
+		return nil, fault.New(fault.NotFound, "There is no such task.")
 	}
 	return d, err
 }

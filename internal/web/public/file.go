@@ -16,7 +16,7 @@ import (
 	"github.com/certvault/certvault/internal/web"
 )
 
-var errNoFile = fault.New(fault.NotFound, "No such file, or the link to it has expired.")
+var errNoFile = fault.New(fault.NotFound, "There is no such file, or the link to it has expired.")
 
 func assetHeaders(w http.ResponseWriter, mediaType string) {
 	h := w.Header()

@@ -13,7 +13,7 @@ import (
 	"github.com/certvault/certvault/internal/web"
 )
 
-var errNoFile = fault.New(fault.NotFound, "No such file.")
+var errNoFile = fault.New(fault.NotFound, "There is no such file.")
 
 // file serves a file of a certificate to the signed-in recipient, or to a visitor with the mailed link.
 func (p *Pages) file(w http.ResponseWriter, r *http.Request) error {

@@ -121,7 +121,7 @@ func (p *Pages) certificateView(ctx context.Context, c *cert.Certificate, base s
 }
 
 // errNoLink is the error for a link that opens no certificate. Its text does not reveal the reason.
-var errNoLink = fault.New(fault.NotFound, "No such link.")
+var errNoLink = fault.New(fault.NotFound, "There is no such link.")
 
 // holding is a certificate with its holder: the person who opened a mailed link, or the signed-in
 // person.
