@@ -19,11 +19,11 @@ type MailHead struct {
 	Brand *colour.Brand
 }
 
-// logoSource is the beginning of the source of a logo. The id of the institution follows.
+// logoSource is the first part of the source of a logo. The id of the institution follows.
 const logoSource = "logo:"
 
-// LogoSource returns the id of the institution whose logo has a source. ok is false if the source
-// is not that of a logo.
+// LogoSource returns the id of the institution to whose logo a source refers. ok is false if the
+// source does not refer to a logo.
 func LogoSource(source string) (institutionID int64, ok bool) {
 	n, err := fmt.Sscanf(source, logoSource+"%d", &institutionID)
 	return institutionID, err == nil && n == 1
@@ -94,7 +94,7 @@ func mailHeads(rows *sql.Rows, err error) ([]MailHead, error) {
 	return list, nil
 }
 
-// Write returns a letter with this head as a message.
+// Write returns a message with this head and the content of a letter.
 func (h MailHead) Write(letter mail.Letter, to mail.Address, subject string) (mail.Message, error) {
 	letter.From, letter.Logo, letter.Brand = mail.Quote(h.Name, maxHeadName, letter.Direction), h.Logo, h.Brand
 	m, err := letter.Message(to, subject)

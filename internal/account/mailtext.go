@@ -20,21 +20,21 @@ const (
 	MaxParagraph = 600
 	// MaxClosing is the maximum length of the closing, in characters.
 	MaxClosing = 200
-	// maxPlaces is the maximum number of placeholders, and maxLines the maximum number of lines.
-	// Both limits keep the mail short enough for mail programs to show it completely.
+	// maxPlaces is the maximum number of placeholders in both texts together, and maxLines is the
+	// maximum number of lines of each text. Some mail programs do not show long mail completely.
 	maxPlaces = 4
 	maxLines  = 12
 	// maxLoggedText is the maximum length of a text in the audit log.
 	maxLoggedText = 200
 )
 
-// Places has the names of the placeholders that texts may contain in braces.
+// Places has the names of the placeholders. In texts, they are in braces.
 var Places = []string{"name", "title", "institution"}
 
-// MailText has an institution's own texts in mail to recipients, in one language and without
-// markup.
+// MailText has the texts that an institution adds to mail about new certificates, in one language
+// and without markup.
 type MailText struct {
-	// Paragraph is a part of the mail about a new certificate, and Closing is at its end.
+	// Paragraph is a part of the mail, and Closing is at the end of the mail.
 	Paragraph string `json:"paragraph"`
 	Closing   string `json:"closing"`
 }
@@ -49,7 +49,7 @@ type MailSender struct { //nolint:recvcheck // check changes the sender to its s
 }
 
 // DisplayName returns the displayed name of the sender: the chosen name, or the first maxSender
-// characters of the institution's name without the characters that a chosen name must not have.
+// characters of the institution's name, with spaces for the characters that a chosen name must not have.
 func (l MailSender) DisplayName(institution string) string {
 	if l.Sender != "" {
 		return l.Sender
@@ -160,8 +160,7 @@ func (w MailText) Fill(value func(place string) string) MailText {
 	return MailText{fill(w.Paragraph), fill(w.Closing)}
 }
 
-// tidy returns text without surrounding white space. It replaces each line end, which forms send as
-// CRLF, with LF.
+// tidy returns text without surrounding white space and with LF as line ends. Forms send CRLF.
 func tidy(text string) string {
 	return strings.TrimSpace(strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(text))
 }
@@ -180,7 +179,7 @@ func (s *Service) SetMailText(ctx context.Context, id int64, tag string, w MailT
 	return s.set(ctx, id, func(c *Changes) { c.MailTexts[tag] = w })
 }
 
-// forLog returns the beginnings of the texts, for the audit log.
+// forLog returns the texts for the audit log, each cut off after maxLoggedText characters.
 func (w MailText) forLog() MailText {
 	short := func(text string) string {
 		if r := []rune(text); len(r) > maxLoggedText {

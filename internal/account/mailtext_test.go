@@ -85,14 +85,15 @@ func TestMailTexts(t *testing.T) {
 		if all, err = s.MailTexts(ctx, other.ID); err != nil || len(all) != 0 {
 			t.Errorf("the texts of the other institution are %+v, want none; error %v", all, err)
 		}
-		// The audit log has room for the longest texts in their longest encoding.
+		// The audit log accepts the change if the texts have the maximum length, and their characters are
+		// long in JSON.
 		long := account.MailText{Paragraph: strings.Repeat("<", account.MaxParagraph), Closing: strings.Repeat("𐎀", account.MaxClosing)}
 		if err := s.SetMailText(ctx, one.ID, "en", long); err != nil {
 			t.Error(err)
 		}
 		list, _, err := audit.New(d).List(ctx, one.ID, audit.Filter{Action: string(audit.MailTextChanged)}, "", 10)
 		if err != nil || len(list) != 4 || list[0].Detail["language"] != "en" {
-			t.Errorf("the recorded changes are %+v, error %v, want four with the last one in en", list, err)
+			t.Errorf("the recorded changes are %+v, error %v, want four, the newest in en", list, err)
 		}
 	})
 }
@@ -100,7 +101,7 @@ func TestMailTexts(t *testing.T) {
 func TestFill(t *testing.T) {
 	t.Parallel()
 	w := account.MailText{Paragraph: "{name}: {title} {other}", Closing: "{institution}"}.Fill(func(place string) string { return "<" + place + " {name}>" })
-	// Replaced text is not searched for placeholders again.
+	// Fill does not replace placeholders in the values.
 	if w.Paragraph != "<name {name}>: <title {name}> {other}" || w.Closing != "<institution {name}>" {
 		t.Errorf("Fill = %+v, want each known placeholder replaced once", w)
 	}

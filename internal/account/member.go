@@ -17,7 +17,7 @@ import (
 // has all permissions.
 const Installation int64 = 0
 
-// Member is a person in an institution.
+// Member is a person with a role in an institution.
 type Member struct {
 	UserID         int64
 	UUID           string
@@ -69,7 +69,8 @@ func (s *Service) Members(ctx context.Context, institutionID int64) (list []Memb
 	return list, rows.Err()
 }
 
-// MemberByEmail returns the member of an institution with an address, or fault.NotFound.
+// MemberByEmail returns the member of an institution whose main address is address. The error is
+// fault.NotFound if there is none, and fault.Invalid if the address is not valid.
 func (s *Service) MemberByEmail(ctx context.Context, institutionID int64, address string) (*Member, error) {
 	email, err := ParseEmail(address)
 	if err != nil {
@@ -103,7 +104,7 @@ func scanMembership(row interface{ Scan(dest ...any) error }) (*Membership, erro
 	return &m, nil
 }
 
-// Memberships returns the institutions that a person belongs to, by name.
+// Memberships returns the memberships of a person, sorted by the name of the institution.
 func (s *Service) Memberships(ctx context.Context, userID int64) (list []Membership, err error) {
 	return memberships(ctx, s.db, userID)
 }
@@ -158,7 +159,7 @@ func mayTx(ctx context.Context, tx *db.Tx, by, institutionID int64) (func(Permis
 	return (&Membership{Role: m.Role, ManageWebhooks: m.ManageWebhooks}).Can, nil
 }
 
-// allowTx refuses a user without the permission to manage members with the roles.
+// allowTx returns an error if a user may not manage members with the given roles.
 func allowTx(ctx context.Context, tx *db.Tx, by, institutionID int64, roles ...Role) error {
 	may, err := mayTx(ctx, tx, by, institutionID)
 	if err != nil {
@@ -175,7 +176,7 @@ func allowTx(ctx context.Context, tx *db.Tx, by, institutionID int64, roles ...R
 	return nil
 }
 
-// keepOwnerTx refuses to remove the last owner. The caller must have called lockMembersTx.
+// keepOwnerTx returns an error if m is the only owner. The caller must have called lockMembersTx.
 func keepOwnerTx(ctx context.Context, tx *db.Tx, institutionID int64, m *Member) error {
 	if m.Role != Owner {
 		return nil
@@ -191,13 +192,13 @@ func keepOwnerTx(ctx context.Context, tx *db.Tx, institutionID int64, m *Member)
 	return nil
 }
 
-// SetMember changes a member's role, and whether the member may manage webhooks in addition to the
-// role.
+// SetMember changes a member's role. manageWebhooks grants MayManageWebhooks in addition to the
+// permissions of the role.
 func (s *Service) SetMember(ctx context.Context, by, institutionID int64, userUUID string, role Role, manageWebhooks bool) error {
 	if !role.Valid() {
 		return errNoRole
 	}
-	// The permission is not granted separately if the role includes it.
+	// The permission is not stored separately if the role includes it.
 	manageWebhooks = manageWebhooks && !role.Can(MayManageWebhooks)
 	err := s.db.Tx(ctx, func(tx *db.Tx) error {
 		if err := lockMembersTx(ctx, tx, institutionID); err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// crew is an institution with a member of each role.
+// crew is an institution with its members by role.
 type crew struct {
 	*account.Institution
 
@@ -69,8 +69,8 @@ func actions(t *testing.T, d *db.DB, institutionID int64) (list []audit.Action) 
 	return list
 }
 
-// A member of each role tries to change a member from each role to each role, and to remove the
-// member.
+// A member of each role tries to change another member from each role to each role. Members without
+// the permission also try to remove this member.
 func TestPermissionToChangeMembers(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -93,7 +93,7 @@ func TestPermissionToChangeMembers(t *testing.T) {
 					err := c.s.SetMember(t.Context(), member.UserID, c.ID, target.UUID, to.Role, false)
 					owners := from.Role == account.Owner || to.Role == account.Owner
 					if allowed := by == account.Owner || by == account.Admin && !owners; allowed != (err == nil) || !allowed && !fault.Is(err, fault.Forbidden) {
-						t.Errorf("%s changes %s to %s: error = %v, want fault.Forbidden unless allowed", by, from.Role, to.Role, err)
+						t.Errorf("%s changes %s to %s: error = %v, want fault.Forbidden: %v", by, from.Role, to.Role, err, !allowed)
 					}
 				}
 			}
@@ -139,12 +139,12 @@ func TestLastOwnerCannotBeRemoved(t *testing.T) {
 			t.Errorf("one of two owners leaves: error = %v, want none", err)
 		}
 		if _, err := c.s.Membership(t.Context(), owner.UserID, c.Slug); !fault.Is(err, fault.NotFound) {
-			t.Errorf("the owner who left is still a member: error = %v, want fault.NotFound", err)
+			t.Errorf("Membership of the owner who left: error = %v, want fault.NotFound", err)
 		}
 	})
 }
 
-// All owners leave concurrently, by different operations. One owner must remain.
+// Concurrent operations remove or demote all owners. One owner must remain.
 func TestConcurrentRemovalOfOwners(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -201,7 +201,7 @@ func TestConcurrentRemovalOfOwners(t *testing.T) {
 	})
 }
 
-// Members of another institution can neither read nor change an institution's data.
+// An owner of one institution can neither read nor change the members of another institution.
 func TestMembersOfAnotherInstitution(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -221,14 +221,14 @@ func TestMembersOfAnotherInstitution(t *testing.T) {
 		if _, err := mine.s.Membership(t.Context(), member.UserID, other.Slug); !fault.Is(err, fault.NotFound) {
 			t.Errorf("reading the membership of a user who is not a member: error = %v, want fault.NotFound", err)
 		}
-		// The person belongs to both institutions, with different roles.
+		// Now the owner is also a member of the other institution, with another role.
 		if _, err := mine.s.AddMember(t.Context(), other.ID, account.NewMember{Email: "AAA-owner@EXAMPLE.org", Name: "x", Role: account.Auditor, ManageWebhooks: true}); err != nil {
 			t.Fatal(err)
 		}
 		list, err := mine.s.Memberships(t.Context(), member.UserID)
 		if err != nil || len(list) != 2 || list[0].Role != account.Owner || list[1].Role != account.Auditor || !list[1].Can(account.MayManageWebhooks) ||
 			list[1].Can(account.MayUpload) || list[1].Institution.ID != other.ID {
-			t.Errorf("Memberships = %+v, error %v, want an owner, and an auditor with webhooks in the other institution", list, err)
+			t.Errorf("Memberships = %+v, error %v, want an owner, and in the other institution an auditor with MayManageWebhooks", list, err)
 		}
 		m, err := mine.s.Membership(t.Context(), member.UserID, other.Slug)
 		if err != nil || m.Role != account.Auditor || m.Institution.Name != "University BBB" || m.UserID != member.UserID {
@@ -289,7 +289,7 @@ func TestOperators(t *testing.T) {
 			t.Errorf("Operators = %+v, error %v, want Owner AAA", list, err)
 		}
 		if err := c.s.SetOperator(t.Context(), "aaa-owner@example.org", false); err != nil || is() {
-			t.Errorf("the person is still an operator after the removal; error %v", err)
+			t.Errorf("after the removal: error = %v, is an operator = %v, want none and false", err, is())
 		}
 		if got := fmt.Sprint(actions(t, d, 0)); got != "[institution.created operator.added operator.removed]" {
 			t.Errorf("the audit log has %s, want one entry each for the institution, the new operator and the removed operator", got)
@@ -301,8 +301,8 @@ func TestOperators(t *testing.T) {
 	})
 }
 
-// Setting up a vault and creating an institution set a password only for a new account, because the
-// caller has not proven to be the person with the address.
+// Setup and CreateInstitution set a password only for a new account, because the caller may not be
+// the person with the address.
 func TestPasswordIsSetOnlyForANewAccount(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -342,7 +342,7 @@ func TestPasswordIsSetOnlyForANewAccount(t *testing.T) {
 	})
 }
 
-// Only one of several concurrent calls with a set-up link succeeds. The link then stops working.
+// Only one of several concurrent calls with a set-up link succeeds.
 func TestSetupLinkIsUsedOnce(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -23,14 +23,14 @@ import (
 // blank is BRAILLE PATTERN BLANK. It is a symbol, but it looks like a space.
 const blank = '\u2800'
 
-// isHidden reports whether a character is not visible: a control character, a mark that changes the
-// direction of text, a character of no width, or a separator other than a space. Names with such
-// characters look like names without them.
+// isHidden reports whether a name must not have a character because the character is invisible, such
+// as a control character, a mark that changes the direction of text, a character without width, or a
+// line separator. Spaces are allowed.
 func isHidden(r rune) bool {
 	return !unicode.IsGraphic(r) || r == blank || unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
 }
 
-// checkInstitutionName returns the problem of a name, or "".
+// checkInstitutionName returns the problem with a name, or "".
 func checkInstitutionName(name string) string {
 	switch {
 	case !validName(name):
@@ -41,10 +41,10 @@ func checkInstitutionName(name string) string {
 	return ""
 }
 
-// lookalike contains two skeletons of a name (UTS #39, 4): of the name as it is written, and of the
-// name without case. Two names look the same if they have one of the skeletons in common. The
-// skeletons are compared separately, because case changes what a letter looks like: I looks like l,
-// and i does not.
+// lookalike contains two skeletons (UTS #39, 4): one of the name as it is written, and one of the
+// name after case folding. Two names look the same if they have the same skeleton as written, or the
+// same skeleton after folding. Both are needed, because folding changes what a letter looks like: I
+// looks like l, but i does not.
 type lookalike struct{ exact, folded string }
 
 func lookalikeOf(name string) lookalike {
@@ -55,7 +55,7 @@ func lookalikeOf(name string) lookalike {
 // like reports whether two names look the same.
 func (a lookalike) like(b lookalike) bool { return a.exact == b.exact || a.folded == b.folded }
 
-// namedInstitution is an institution with its name, and whether an operator has allowed the name.
+// namedInstitution has the name of an institution, and whether an operator has allowed the name.
 type namedInstitution struct {
 	id           int64
 	name, prefix string
@@ -81,16 +81,17 @@ func names(ctx context.Context, q db.Queryer) ([]namedInstitution, error) {
 }
 
 // nameLock is the key of the PostgreSQL lock that lets only one transaction at a time set the name
-// of an institution: "cvnm" in ASCII. Otherwise, two transactions could take the same name, because
-// neither sees the name of the other. In SQLite, transactions that write run one after another.
+// of an institution: "cvnm" in ASCII. Without the lock, two concurrent transactions could set the same
+// name, because neither sees the changes of the other. In SQLite, transactions that write run one after
+// another.
 const nameLock = 0x63766e6d
 
 // ErrSameName means that a name looks the same as the name of another institution.
 var ErrSameName = errors.New("the name looks the same as the name of another institution")
 
-// allowNameTx checks that an institution may have a name. id is 0 for a new institution. If another
-// institution has a name that looks the same, allowNameTx returns the prefix of that institution if
-// an operator consents, and otherwise a fault.Invalid.
+// allowNameTx checks that an institution may have a name. id is 0 for a new institution. If the name
+// looks the same as the name of another institution, allowNameTx returns fault.Invalid, or the prefix of
+// the other institution if consent is true.
 func allowNameTx(ctx context.Context, tx *db.Tx, id int64, name string, consent bool) (like string, err error) {
 	if tx.Dialect() == db.PostgreSQL {
 		if _, err := tx.ExecContext(ctx, `SELECT pg_advisory_xact_lock($1)`, nameLock); err != nil {
@@ -147,9 +148,9 @@ func conflict(n namedInstitution, list []namedInstitution) (other namedInstituti
 	return list[i], true
 }
 
-// CheckKeyName returns fault.Conflict if a new signing key of an institution would get a name that
-// looks the same as the name of another institution, and no operator has allowed either of them.
-// Such names are older than the check of names.
+// CheckKeyName returns fault.Conflict if the name of an institution looks the same as the name of
+// another institution, and no operator has allowed either name. A new signing key would contain this
+// name. Two institutions can have such names if earlier versions, which did not check names, set them.
 func (s *Service) CheckKeyName(ctx context.Context, id int64) error {
 	list, err := names(ctx, s.db)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// ofName reports whether an error is only about the field name.
+// ofName reports whether an error is fault.Invalid with the field "name" only.
 func ofName(err error) bool {
 	e, ok := errors.AsType[*fault.Error](err)
 	return ok && e.Kind == fault.Invalid && len(e.Fields) == 1 && e.Fields[0].Name == "name"
@@ -49,7 +49,7 @@ func TestInstitutionCannotHaveTheNameOfAnotherInstitution(t *testing.T) {
 			"case and another font": "\U0001d427ORTHWIND UNIVERSITY",
 		} {
 			if err := rename(second.ID, name, false); !ofName(err) || !errors.Is(err, account.ErrSameName) || !strings.Contains(err.Error(), "NWU") {
-				t.Errorf("%s: error = %v, want one about the name that looks like that of NWU", what, err)
+				t.Errorf("%s: error = %v, want ErrSameName with the prefix NWU", what, err)
 			}
 			n := institution(name, "NEW")
 			if _, err := s.CreateInstitution(ctx, n); !ofName(err) {
@@ -57,7 +57,7 @@ func TestInstitutionCannotHaveTheNameOfAnotherInstitution(t *testing.T) {
 			}
 		}
 		if err := rename(second.ID, "Northwest University", false); err != nil {
-			t.Errorf("a name that only resembles the other: error = %v, want none", err)
+			t.Errorf("a similar name that does not look the same: error = %v, want none", err)
 		}
 		if err := rename(first.ID, "NORTHWIND University", false); err != nil {
 			t.Errorf("an institution changes the case of its own name: error = %v, want none", err)
@@ -84,12 +84,12 @@ func TestInstitutionCannotHaveTheNameOfAnotherInstitution(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := rename(second.ID, "Northwind University", false); !ofName(err) {
-			t.Errorf("the allowed name after another name: error = %v, want one about the name", err)
+			t.Errorf("setting the allowed name again without consent: error = %v, want one about the name", err)
 		}
 	})
 }
 
-// Only one of several concurrent transactions sets a name.
+// Only one of several institutions gets a name that they set concurrently.
 func TestConcurrentRenamingsToOneName(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -142,8 +142,8 @@ func TestNameWithHiddenCharacterIsRefused(t *testing.T) {
 	}
 }
 
-// TestKeyNameNeedsConsentIfItLooksTheSame uses names that two institutions have had since before
-// names were checked.
+// TestKeyNameNeedsConsentIfItLooksTheSame sets one name for two institutions in the database, because
+// earlier versions did not check names.
 func TestKeyNameNeedsConsentIfItLooksTheSame(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

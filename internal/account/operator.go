@@ -83,7 +83,7 @@ type InstitutionCount struct {
 	Members int
 }
 
-// Institutions returns all institutions with their numbers of members, oldest first, for operators.
+// Institutions returns all institutions with their numbers of members, oldest first.
 func (s *Service) Institutions(ctx context.Context) ([]InstitutionCount, error) {
 	return s.institutionCounts(ctx, `ORDER BY i.id`)
 }
@@ -107,9 +107,8 @@ func (s *Service) institutionCounts(ctx context.Context, where string, args ...a
 }
 
 // FindInstitutions returns the institutions whose name, slug or prefix contains a text, regardless of
-// case, in the order of their names. It omits the first skip institutions, and returns at most limit of
-// the others. total is the number of all institutions that match. Of institutions that are not returned,
-// FindInstitutions reads only the id, the name, the slug and the prefix.
+// case, sorted by name. It skips the first skip institutions that match, and returns at most limit
+// institutions. total is the number of all institutions that match.
 func (s *Service) FindInstitutions(ctx context.Context, text string, skip, limit int) (list []InstitutionCount, total int, err error) {
 	type named struct {
 		id   int64

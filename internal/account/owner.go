@@ -8,14 +8,14 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// Person is the name and the address of a person to whom mail is sent.
+// Person is a person to whom mail can be sent.
 type Person struct {
 	Name, Email string
 	// Language is the tag of the language that the person chose, or "".
 	Language string
 }
 
-// OwnersTx reads the owners of an institution in the caller's transaction.
+// OwnersTx returns the owners of an institution.
 func (s *Service) OwnersTx(ctx context.Context, q db.Queryer, institutionID int64) (list []Person, err error) {
 	rows, err := q.QueryContext(ctx, `
 		SELECT u.name, u.email, u.language FROM members m JOIN users u ON u.id = m.user_id WHERE m.institution_id = $1 AND m.role = $2 ORDER BY u.id`,

@@ -21,8 +21,8 @@ type Cost struct {
 	Threads      uint8
 }
 
-// DefaultCost is the second recommended option of RFC 9106, 4, for less memory. Only tests use
-// another cost.
+// DefaultCost is the second recommended option of RFC 9106, 4, for environments with less memory. Only
+// tests use another cost.
 var DefaultCost = Cost{Time: 3, Memory: 64 << 10, Threads: 4}
 
 const (
@@ -88,9 +88,9 @@ func (c Cost) NoPassword() string {
 	return c.phc(random[:argonSalt], random[argonSalt:])
 }
 
-// VerifyPassword reports whether a hash was computed from a password. known reports whether the
-// client is a known browser of the person. Such clients have priority. If too many unknown clients
-// wait, VerifyPassword returns ErrBusy to another unknown client at once.
+// VerifyPassword reports whether a hash was computed from a password. known means that the client is a
+// known browser of the person. Known clients have priority. If known is false and too many unknown
+// clients wait, VerifyPassword returns ErrBusy at once.
 func VerifyPassword(ctx context.Context, password, hash string, known bool) (bool, error) {
 	var version int
 	var c Cost

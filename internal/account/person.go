@@ -16,9 +16,8 @@ type PersonName struct {
 	Role Role
 }
 
-// PersonNames returns the names of persons by their ids, with their roles in an institution. The caller
-// must have the ids from records of the institution. A person who deleted their account is not in the
-// result.
+// PersonNames returns the names of persons by their ids, with their roles in an institution. The ids
+// must come from records of the institution. The result omits persons who deleted their account.
 func PersonNames(ctx context.Context, q db.Queryer, institutionID int64, userIDs []int64) (map[int64]PersonName, error) {
 	names, err := db.ByID(ctx, q, institutionID, userIDs, func(list string) string {
 		return `SELECT u.id, u.uuid, u.name, coalesce(m.role, '') FROM users u LEFT JOIN members m ON m.user_id = u.id AND m.institution_id = $1
@@ -33,7 +32,7 @@ func PersonNames(ctx context.Context, q db.Queryer, institutionID int64, userIDs
 	return names, nil
 }
 
-// Signers calls the function Signers with the database of the service.
+// Signers returns the members of an institution who may be signatories, oldest first.
 func (s *Service) Signers(ctx context.Context, institutionID int64) ([]Member, error) {
 	return Signers(ctx, s.db, institutionID)
 }

@@ -21,18 +21,18 @@ const (
 	maxContact = 255
 	// maxLogoFile is the maximum size of a logo's file in bytes.
 	maxLogoFile = 1 << 20
-	// logoWidth and logoHeight are twice the size at which pages show a logo, for screens with a
-	// high resolution.
+	// logoWidth and logoHeight are about twice the maximum size at which pages show a logo, for screens
+	// with a high resolution.
 	logoWidth  = 480
 	logoHeight = 128
 )
 
 // Public has the settings for the public pages of an institution's certificates. The zero value is
-// the default: the pages show the name, but neither the picture nor the file.
+// the default: the pages show the recipient's name, but neither the picture nor the file.
 type Public struct {
 	HideName bool `json:"hide_name"`
 	// AllowImage and AllowDownload let anyone with the reference id see the certificate's picture
-	// and download the verified PDF. Both show the name.
+	// and download the verified PDF. Both show the recipient's name.
 	AllowImage    bool `json:"public_image"`
 	AllowDownload bool `json:"public_download"`
 	// Contact is an e-mail address, a link, or a line of text for questions from the public, or "".
@@ -78,8 +78,8 @@ func (s *Service) PublicProfile(ctx context.Context, id int64) (*PublicProfile, 
 func (f *PublicProfile) Issuer() string { return f.Name + " (" + f.Prefix + ")" }
 
 // AddToLinkedIn returns the address of LinkedIn's form that adds a certificate to a profile. If the
-// institution's page is known, LinkedIn shows its logo. expiresOn is "" for a certificate that does not
-// expire.
+// institution's page is known, LinkedIn shows the institution's logo. expiresOn is "" for a certificate
+// that does not expire.
 func (f *PublicProfile) AddToLinkedIn(title, issueDate, expiresOn, verifyURL, referenceID string) string {
 	q := url.Values{
 		"startTask": {"CERTIFICATION_NAME"}, "name": {title}, "organizationName": {f.Name}, "certUrl": {verifyURL}, "certId": {referenceID},
@@ -119,8 +119,8 @@ func (p *Public) check() error {
 	return bad.Err()
 }
 
-// linkedInPage matches the number of a page on LinkedIn, alone or in the address of the page, and an
-// empty text.
+// linkedInPage matches the number of a page on LinkedIn, alone or in the address of the page. It also
+// matches an empty text.
 var linkedInPage = regexp.MustCompile(`^(?:(?:(?:https://)?(?:www\.)?linkedin\.com/company/)?([1-9][0-9]{0,18})(?:[/?].*)?)?$`)
 
 // Logo returns the logo of an institution as PNG. The error is fault.NotFound if the institution
@@ -155,8 +155,8 @@ type Logo struct {
 	sum [sha256.Size]byte
 }
 
-// DrawLogo draws a PNG or JPEG file as a new picture, so that no byte of the file reaches a
-// visitor. For a nil file it returns an empty logo. The error is fault.Invalid if the file is too
+// DrawLogo draws a PNG or JPEG file as a new picture, so that visitors get no data of the file except
+// its pixels. For a nil file, it returns an empty logo. The error is fault.Invalid if the file is too
 // large or cannot be decoded.
 func DrawLogo(file []byte) (*Logo, error) {
 	if file == nil {

@@ -43,7 +43,7 @@ func TestPublicSettings(t *testing.T) {
 		}
 		open.Contact, open.LinkedIn = "registry@example.org", "1234567"
 		if profile, err = s.PublicProfile(ctx, one.ID); err != nil || profile.Public != open {
-			t.Errorf("the profile is %+v, want one with %+v; error %v", profile, open, err)
+			t.Errorf("the profile is %+v, error %v, want the settings %+v", profile, err, open)
 		}
 		for name, p := range map[string]account.Public{
 			"a hidden name and a public picture":  {HideName: true, AllowImage: true},

@@ -11,9 +11,8 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// Refolded is an account whose address earlier versions folded in another way. The earlier folded form
-// may be the address of another mailbox, so memberships that the account received under that form may
-// belong to another person.
+// Refolded is an account whose address earlier versions folded differently. The earlier folded form may
+// be the address of another mailbox, so the memberships of the account may be meant for another person.
 type Refolded struct {
 	// Folded is the folded form of the address, and Before is its earlier form.
 	Folded, Before string

@@ -8,9 +8,8 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// EndLinksTx deletes all set-up links and revokes all open invitations. It is for a database that
-// was restored from a backup: the database does not know which of them were used or revoked after
-// the backup.
+// EndLinksTx deletes all set-up links and revokes all open invitations. It is for a database that was
+// restored from a backup, because links and invitations may have been used or revoked after the backup.
 func EndLinksTx(ctx context.Context, tx *db.Tx, now time.Time) error {
 	if _, err := tx.ExecContext(ctx, `DELETE FROM setup_links`); err != nil {
 		return fmt.Errorf("deleting set-up links: %w", err)

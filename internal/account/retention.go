@@ -16,12 +16,12 @@ const (
 	MaxRetention = 3653
 )
 
-// Retention has the retention periods of an institution in days; 0 is unlimited.
+// Retention has the retention periods of an institution in days. 0 means no limit.
 type Retention struct {
-	// Failed applies to failed certificates, from their last attempt.
+	// Failed applies to failed certificates, counted from their last attempt.
 	Failed int `json:"keep_failed"`
-	// Revoked applies to the files of revoked certificates, from the revocation. The record
-	// remains.
+	// Revoked applies to the files of revoked certificates, counted from the revocation. The records
+	// remain.
 	Revoked int `json:"keep_revoked"`
 	// Mail applies to the addresses in the records of mail about certificates, and to names and
 	// addresses in webhook events.
@@ -51,13 +51,13 @@ func (k Retention) Check() error {
 	return bad.Err()
 }
 
-// RetentionLimit is an institution with a limited retention period.
+// RetentionLimit has the id and the retention periods of an institution.
 type RetentionLimit struct {
 	ID int64
 	Retention
 }
 
-// RetentionLimits returns the institutions with a limited retention period.
+// RetentionLimits returns the institutions with at least one limited retention period.
 func RetentionLimits(ctx context.Context, q db.Queryer) (list []RetentionLimit, err error) {
 	rows, err := q.QueryContext(ctx, `
 		SELECT id, keep_failed, keep_revoked, keep_mail FROM institutions WHERE keep_failed + keep_revoked + keep_mail > 0 ORDER BY id`)

@@ -8,10 +8,9 @@ type Role string
 const (
 	// Owner members have all permissions. An institution always has an owner.
 	Owner Role = "owner"
-	// Admin members run the institution's vault, except for the actions that only owners may
-	// perform.
+	// Admin members have all permissions except those to manage owners and signing keys.
 	Admin Role = "admin"
-	// Issuer members upload certificates.
+	// Issuer members upload, retry and revoke certificates, and review applications.
 	Issuer Role = "issuer"
 	// Reviewer members review applications for certificates.
 	Reviewer Role = "reviewer"
@@ -19,7 +18,7 @@ const (
 	Signatory Role = "signatory"
 	// Auditor members read records and the audit log, and change nothing.
 	Auditor Role = "auditor"
-	// Developer members connect other programs to the vault.
+	// Developer members manage API tokens and webhooks.
 	Developer Role = "developer"
 )
 
@@ -60,16 +59,16 @@ const (
 	MayManageWebhooks Permission = "manage-webhooks"
 	// MayReadAudit permits reading and exporting the audit log.
 	MayReadAudit Permission = "read-audit"
-	// MayManageSettings permits changing branding, mail, and the public profile.
+	// MayManageSettings permits changing the institution's settings.
 	MayManageSettings Permission = "manage-settings"
 	// MayManageKeys permits managing the institution's signing keys.
 	MayManageKeys Permission = "manage-keys"
 )
 
-// RoleInfo is a row of the table of roles.
+// RoleInfo is a row of the table Roles.
 type RoleInfo struct {
 	Role Role
-	// Name is the displayed name of the role, and Description describes its purpose in a sentence.
+	// Name is the displayed name of the role, and Description describes its purpose.
 	Name, Description string
 	May               []Permission
 }
@@ -97,7 +96,7 @@ var Permissions = []struct {
 	{MayManageKeys, "Manage signing keys"},
 }
 
-// Roles is the only table of roles and their permissions.
+// Roles has all roles with their permissions.
 var Roles = []RoleInfo{
 	{Owner, "Owner", "Has all permissions. An institution always has at least one owner.", []Permission{
 		MayView, MayUpload, MayRetry, MayRevoke, MaySign, MayManageTemplates, MayReview, MayManageOffers, MaySeeMembers, MayManageMembers,
@@ -120,7 +119,7 @@ var Roles = []RoleInfo{
 	}},
 }
 
-// standing returns a role's row of the table. An unknown role has no permission.
+// standing returns the row of a role in Roles. For an unknown role, it returns a row without permissions.
 func (r Role) standing() RoleInfo {
 	if i := slices.IndexFunc(Roles, func(s RoleInfo) bool { return s.Role == r }); i >= 0 {
 		return Roles[i]

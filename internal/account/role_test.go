@@ -7,7 +7,6 @@ import (
 	"github.com/certvault/certvault/internal/account"
 )
 
-// The test checks the permissions that must not change by accident.
 func TestRoles(t *testing.T) {
 	t.Parallel()
 	for _, p := range account.Permissions {
@@ -40,7 +39,7 @@ func TestRoles(t *testing.T) {
 		}
 	}
 	if account.Issuer.Can(account.MayManageMembers) || account.Developer.Can(account.MayUpload) || account.Signatory.Can(account.MayUpload) {
-		t.Error("an issuer may manage members, or a developer or a signatory may upload")
+		t.Error("an issuer may manage members, or a developer or a signatory may upload; want none of these")
 	}
 }
 
@@ -50,7 +49,7 @@ func TestManageWebhooksIsAddedToTheRole(t *testing.T) {
 		m := account.Membership{Role: s.Role, ManageWebhooks: true}
 		for _, p := range account.Permissions {
 			if got, want := m.Can(p.Permission), s.Role.Can(p.Permission) || p.Permission == account.MayManageWebhooks; got != want {
-				t.Errorf("%s with ManageWebhooks: Can(%s) = %v, want the opposite", s.Role, p.Permission, got)
+				t.Errorf("%s with ManageWebhooks: Can(%s) = %v, want %v", s.Role, p.Permission, got, want)
 			}
 		}
 	}

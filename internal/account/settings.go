@@ -17,7 +17,7 @@ import (
 	"github.com/certvault/certvault/internal/locale"
 )
 
-// Settings has the settings of an institution that its members can change.
+// Settings has the settings that members of an institution can change.
 type Settings struct {
 	Name string
 	// Colour is the institution's colour as "#rrggbb", or "" for the vault's colour.
@@ -32,7 +32,7 @@ type Settings struct {
 	Expiry
 }
 
-// Policy specifies where an institution's stamps are placed and which files the institution accepts.
+// Policy specifies the placement of an institution's stamps, and which files the institution accepts.
 // Package cert checks and applies the policy.
 type Policy struct {
 	Placement string `json:"placement"`
@@ -41,8 +41,7 @@ type Policy struct {
 	// Box is the position of an exact placement, or nil.
 	Box          *[4]float64 `json:"placement_box"`
 	RefuseActive bool        `json:"refuse_active"`
-	// PlainStamp selects the form of stamps of earlier versions: only the QR code and the reference
-	// id.
+	// PlainStamp selects the stamp of earlier versions, with only the QR code and the reference id.
 	PlainStamp bool `json:"plain_stamp"`
 }
 
@@ -88,7 +87,7 @@ func readSettings(ctx context.Context, q db.Queryer, id int64, lock string) (*Se
 
 // Change changes the settings of an institution in one transaction: it stores all changes that f
 // makes and records them in the audit log, or it changes nothing. It returns the settings after the
-// change. If settings are not allowed, the error is fault.Invalid, with a field for each of them. If
+// change. If settings are invalid, the error is fault.Invalid, with a field for each of them. If
 // there is no such institution, the error is fault.NotFound. If f returns an error, Change returns
 // it unchanged. Change does not check the Policy.
 func (s *Service) Change(ctx context.Context, id int64, f func(c *Changes) error) (c *Changes, err error) {
@@ -137,7 +136,7 @@ func (s *Service) changeTx(ctx context.Context, tx *db.Tx, id int64, f func(c *C
 	return c, nil
 }
 
-// check converts the changed settings to their stored form, and returns their problems.
+// check converts the changed settings to their stored form. It returns fault.Invalid if some are invalid.
 func (c *Changes) check(before *Settings, texts map[string]MailText) error {
 	var bad fault.Fields
 	collect := func(err error) error {
@@ -192,7 +191,7 @@ func (c *Changes) check(before *Settings, texts map[string]MailText) error {
 	return errors.Join(append(failed, bad.Err())...)
 }
 
-// storeTx stores the settings, and records each group of them that has changed.
+// storeTx stores the settings, and records each changed group of settings in the audit log.
 func (c *Changes) storeTx(ctx context.Context, tx *db.Tx, at time.Time, id int64, before *Settings) error {
 	var entries []audit.Entry
 	was, is := before.groups(), c.groups()
@@ -235,7 +234,7 @@ func (c *Changes) storeTx(ctx context.Context, tx *db.Tx, at time.Time, id int64
 }
 
 // groups returns the settings in groups. The JSON name of a setting is its name in the audit log.
-// Each group is short enough for one entry.
+// Each group is short enough for one entry of the log.
 func (v *Settings) groups() []any {
 	return []any{
 		struct {

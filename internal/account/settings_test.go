@@ -105,7 +105,7 @@ func TestChangeStoresAllOrNothing(t *testing.T) {
 		if n := recorded(); n[audit.InstitutionChanged] != 5 || n[audit.MailTextChanged] != 2 || n[audit.LogoChanged] != 1 {
 			t.Errorf("the log has %v, want 5 changes of settings, 2 of texts and 1 of the logo", n)
 		}
-		// If the same change is made again, only the logo is stored and recorded again.
+		// The second call with the same change stores and records only the logo.
 		if _, err := s.Change(ctx, one.ID, change); err != nil {
 			t.Fatal(err)
 		}

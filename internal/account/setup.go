@@ -10,9 +10,8 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// NewSetupLink returns the secret of a one-time set-up link. The link is valid for an hour, but not
-// after there is an owner. The secret has at least 128 random bits and is stored as a hash. Earlier
-// links remain valid, because several nodes may print a link when they start.
+// NewSetupLink returns the secret of a one-time set-up link. The link is valid for an hour, or until
+// there is an owner. Earlier links remain valid, because each node may print a link when it starts.
 func (s *Service) NewSetupLink(ctx context.Context) (secret string, err error) {
 	secret = NewSecret()
 	now := s.now()
@@ -32,9 +31,9 @@ func (s *Service) NewSetupLink(ctx context.Context) (secret string, err error) {
 
 // Setup creates the first institution with the secret of a set-up link, and makes its owner an
 // operator of the installation. Only one of several concurrent calls succeeds, and the link then
-// stops working. Setup returns the owner's id, or 0 if the owner had an account already: the link
-// does not prove that its holder is the owner, so Setup sets no password for this account, and the
-// caller must not sign the holder in.
+// stops working. Setup returns the owner's id, or 0 if the owner had an account already. The user of
+// the link may not be the owner of this account, so Setup sets no password for the account, and the
+// caller must not sign the user in.
 func (s *Service) Setup(ctx context.Context, secret string, n NewInstitution) (inst *Institution, ownerID int64, err error) {
 	// The link is checked before the password is hashed, which is expensive.
 	works, err := s.SetupLinkWorks(ctx, secret)

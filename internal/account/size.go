@@ -9,7 +9,7 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// sizeUnits are the units of sizes, the largest first. As elsewhere in the vault, 1 MB is 2^20 bytes.
+// sizeUnits are the units of sizes, largest first. As elsewhere in the vault, 1 MB is 2^20 bytes.
 var sizeUnits = []struct {
 	suffix string
 	shift  int
@@ -32,8 +32,8 @@ func ParseSize(text string) (int64, error) {
 	return n << shift, nil
 }
 
-// FormatSize returns a number of bytes exactly, in the largest unit for which it is a whole number, so
-// that ParseSize returns the number again.
+// FormatSize formats a number of bytes in the largest unit in which it is a whole number. ParseSize
+// parses the result to the same number.
 func FormatSize(n int64) string {
 	for _, u := range sizeUnits {
 		if n != 0 && n%(1<<u.shift) == 0 && u.shift > 0 {

@@ -8,11 +8,11 @@ import (
 )
 
 const (
-	// waitingPerSlot limits the unknown clients that wait for each slot. A hash takes a few hundred
-	// milliseconds, so the last client waits for a few seconds.
+	// waitingPerSlot is the maximum number of unknown clients that wait, for each slot. A hash takes a
+	// few hundred milliseconds, so the last client waits for a few seconds.
 	waitingPerSlot = 8
-	// knownShare defines the share of slots for known clients. While clients of both kinds wait, one
-	// of knownShare slots goes to an unknown client, and the others go to known clients.
+	// While clients of both kinds wait, one of knownShare slots goes to an unknown client, and the others
+	// go to known clients.
 	knownShare = 4
 )
 
@@ -23,9 +23,8 @@ var ErrBusy = errors.New("too many clients wait for a password check")
 // Busy reports whether VerifyPassword would return ErrBusy to an unknown client now.
 func Busy() bool { return hashing.busy() }
 
-// slots is a semaphore with two queues, for known and unknown clients; see VerifyPassword. Known
-// clients have a share of the slots, so that many requests of unknown clients do not delay known
-// clients much.
+// slots is a semaphore with one queue for known clients and one for unknown clients; see
+// VerifyPassword. Many requests of unknown clients do not delay known clients much.
 type slots struct {
 	maxUnknown int
 
@@ -71,7 +70,7 @@ func (s *slots) acquire(ctx context.Context, known bool) error {
 	}
 	s.mu.Unlock()
 	if i < 0 {
-		// The slot was given in the meantime.
+		// release has already passed a slot to this client.
 		s.release()
 	}
 	return ctx.Err()

@@ -12,18 +12,17 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// The slug of an institution is in links that others have, so a former slug keeps leading to the
-// institution and is never given to another one. Certificates and credentials do not contain a slug,
-// except in the address of the logo, which continues to work.
+// Links to an institution contain its slug. Links with a former slug continue to work, so no other
+// institution can get this slug. In certificates and credentials, only the address of the logo contains a
+// slug.
 
 var (
 	slugRule     = regexp.MustCompile(`^[a-z0-9]+(?:-[a-z0-9]+)*$`)
 	errSlugTaken = fault.OfField("slug", "Another institution has or had this name in web addresses. Choose another one.")
 )
 
-// InstitutionBySlug returns the institution that has a slug, or else the one that had it earlier. The
-// error is fault.NotFound if there is none. A page redirects a request with a former slug to the
-// current slug.
+// InstitutionBySlug returns the institution that has a slug, or had it earlier. The error is
+// fault.NotFound if there is none. Pages redirect requests with a former slug to the current slug.
 func (s *Service) InstitutionBySlug(ctx context.Context, slug string) (*Institution, error) {
 	i, err := scanInstitution(s.db.QueryRowContext(ctx, `SELECT `+InstitutionColumns+` FROM institutions i WHERE i.slug = $1`, slug))
 	if !errors.Is(err, errNoInstitution) {
@@ -43,7 +42,7 @@ func (s *Service) SetSlug(ctx context.Context, id int64, slug string) error {
 		if i.Slug == slug {
 			return nil, nil //nolint:nilnil // nothing changes
 		}
-		// A former slug of the institution itself becomes the current one again.
+		// The institution can return to one of its own former slugs.
 		if _, err := tx.ExecContext(ctx, `DELETE FROM former_slugs WHERE slug = $1 AND institution_id = $2`, slug, id); err != nil {
 			return nil, err
 		}
@@ -64,9 +63,9 @@ func (s *Service) SetSlug(ctx context.Context, id int64, slug string) error {
 	return err
 }
 
-// checkSlugTx returns errSlugTaken if a slug is a former one. It is called after the slug was
-// stored: a concurrent transaction that replaces the slug has then ended, because the unique index on
-// the slug makes the UPDATE wait for that transaction.
+// checkSlugTx returns errSlugTaken if a slug is a former slug. The caller must have stored the slug
+// before: the unique index on the slug then made the statement wait for a concurrent transaction that
+// replaces the same slug.
 func checkSlugTx(ctx context.Context, tx *db.Tx, slug string) error {
 	var id int64
 	err := tx.QueryRowContext(ctx, `SELECT institution_id FROM former_slugs WHERE slug = $1`, slug).Scan(&id)

@@ -12,16 +12,15 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// An operator can disable an institution. Requests with its tokens, requests of its members to the
-// panel, and new applications are then rejected. Public pages, recipients' pages, accepted work, mail
-// and webhooks continue.
+// An operator can disable an institution. The vault then rejects requests with its tokens, requests of
+// its members to the panel, and new applications. Public pages, recipients' pages, the processing of
+// earlier uploads, mail and webhooks continue.
 
-// maxReason is the maximum length of the reason for disabling an institution.
+// maxReason is the maximum length of the reason for disabling an institution, in characters.
 const maxReason = 500
 
-// CheckEnabled returns fault.Forbidden if the institution is disabled. The message names the reason
-// and whom to ask. Each interface that acts for an institution calls CheckEnabled where it identifies
-// the caller.
+// CheckEnabled returns fault.Forbidden if the institution is disabled. The message contains the reason.
+// Each interface that acts for an institution must call CheckEnabled where it identifies the client.
 func (i *Institution) CheckEnabled() error {
 	if i.DisabledAt == nil {
 		return nil
@@ -76,9 +75,8 @@ func (s *Service) Enable(ctx context.Context, id int64) error {
 	})
 }
 
-// operate changes an institution for an operator. It records the entry that f returns in the
-// institution's audit log, for its auditors, and in the log of the installation, for the operators. It
-// records nothing if f returns nil.
+// operate changes an institution for an operator. If f returns an entry, operate records it in the
+// institution's audit log, for its auditors, and in the log of the installation, for the operators.
 func (s *Service) operate(ctx context.Context, id int64, what string, f func(tx *db.Tx, i *Institution) (*audit.Entry, error)) error {
 	err := s.db.Tx(ctx, func(tx *db.Tx) error {
 		if err := lockMembersTx(ctx, tx, id); err != nil {
@@ -139,5 +137,5 @@ func (s *Service) SetLimits(ctx context.Context, id int64, l Limits) error {
 	})
 }
 
-// maxLimit bounds limits, so that sums with them do not overflow.
+// maxLimit is the maximum value of a limit. Sums with such a value do not overflow.
 const maxLimit = 1 << 60

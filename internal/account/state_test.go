@@ -39,7 +39,7 @@ func TestDisabledInstitution(t *testing.T) {
 			t.Fatalf("error = %v, want fault.Forbidden with %q", err, want)
 		}
 		if err := account.CheckEnabled(ctx, d, other.ID); err != nil {
-			t.Fatalf("another institution: error = %v", err)
+			t.Fatalf("another institution: error = %v, want none", err)
 		}
 		for range 2 {
 			if err := s.Enable(ctx, one.ID); err != nil {
@@ -47,9 +47,9 @@ func TestDisabledInstitution(t *testing.T) {
 			}
 		}
 		if err := account.CheckEnabled(ctx, d, one.ID); err != nil {
-			t.Fatalf("an enabled institution: error = %v", err)
+			t.Fatalf("an enabled institution: error = %v, want none", err)
 		}
-		// Both the institution's auditors and the operators see what happened, once.
+		// The log of the institution and the log of the installation (0) have one entry for each change.
 		for _, log := range []int64{one.ID, 0} {
 			list, _, err := audit.New(d).List(ctx, log, audit.Filter{}, "", 100)
 			if err != nil {
@@ -128,17 +128,17 @@ func TestSlug(t *testing.T) {
 			}
 			// The addresses of logos are in credentials, which do not change.
 			if _, err := s.Logo(ctx, slug, profile.Logo); err != nil {
-				t.Errorf("logo with the slug %q: %v", slug, err)
+				t.Errorf("logo with the slug %q: error = %v, want none", slug, err)
 			}
 		}
-		// Another institution cannot get a former slug, either by choice or from its name.
+		// Another institution gets a former slug neither by SetSlug nor from its name.
 		if err := s.SetSlug(ctx, other.ID, "uno"); !fault.Is(err, fault.Invalid) {
 			t.Errorf("the former slug of another institution: error = %v, want fault.Invalid", err)
 		}
 		if i, err := s.CreateInstitution(ctx, institution("Uno", "UNO")); err != nil || i.Slug != "uno-2" {
 			t.Errorf("new institution = %+v, error %v; want the slug uno-2", i, err)
 		}
-		// The institution itself gets it back.
+		// The institution itself can use a former slug again.
 		if err := s.SetSlug(ctx, one.ID, "one"); err != nil {
 			t.Fatal(err)
 		}
@@ -189,7 +189,7 @@ func TestSizes(t *testing.T) {
 			t.Errorf("ParseSize(%q) = %d, error %v; want %d", text, n, err, want)
 		}
 		if n, err := account.ParseSize(account.FormatSize(want)); err != nil || n != want {
-			t.Errorf("the size %d is formatted as %q", want, account.FormatSize(want))
+			t.Errorf("ParseSize(%q) = %d, error %v; want %d", account.FormatSize(want), n, err, want)
 		}
 	}
 	for _, text := range []string{"", "GB", "-1", "1.5GB", "9999999999999TB", "1 PB"} {

@@ -18,12 +18,12 @@ type User struct {
 	ID   int64
 	UUID string
 	Name string
-	// Email is the address as the person entered it, and EmailFolded is its form for comparison.
+	// Email is the main address as the person entered it, and EmailFolded is its form for comparison.
 	Email, EmailFolded string
 	// Language is the tag of the language that the person chose, or "".
 	Language  string
 	CreatedAt time.Time
-	// VerifiedAt is the time at which the person verified the address, or nil.
+	// VerifiedAt is the time at which the person verified the main address, or nil.
 	VerifiedAt *time.Time
 }
 
@@ -61,8 +61,8 @@ func VerifiedUser(ctx context.Context, q db.Queryer, emailFolded string) (*User,
 	return u, err
 }
 
-// LanguageOf returns the language that the person with a verified address chose. It is "" if no account has
-// verified the address, or if the person chose no language.
+// LanguageOf returns the language that the person with a verified address chose. It returns "" if no
+// person has verified the address, or if the person chose no language.
 func LanguageOf(ctx context.Context, q db.Queryer, address string) (string, error) {
 	email, err := ParseEmail(address)
 	if err != nil {
@@ -86,8 +86,8 @@ type NewUser struct {
 	Hash sql.NullString
 }
 
-// InsertUserTx creates an account for an address. If an account already has the address, as its main
-// address or as a further one, it changes nothing and returns the id of that account.
+// InsertUserTx creates an account for an address. If an account already has the address as its main
+// address or as a further address, InsertUserTx changes nothing and returns the id of that account.
 func InsertUserTx(ctx context.Context, tx *db.Tx, n NewUser, at time.Time) (id int64, created bool, err error) {
 	if err := lockAddressTx(ctx, tx, n.Email.Folded); err != nil {
 		return 0, false, err
@@ -107,7 +107,7 @@ func InsertUserTx(ctx context.Context, tx *db.Tx, n NewUser, at time.Time) (id i
 	return id, true, nil
 }
 
-// VerifyUserTx records that a user has verified the address. It returns false if the address was
+// VerifyUserTx records that a user has verified the main address. It returns false if the address was
 // verified already.
 func VerifyUserTx(ctx context.Context, tx *db.Tx, id int64, at time.Time) (changed bool, err error) {
 	return updateUserTx(ctx, tx, `UPDATE users SET confirmed_at = $2 WHERE id = $1 AND confirmed_at IS NULL`, id, db.Micros(at))
@@ -152,16 +152,16 @@ func SetPasswordTx(ctx context.Context, tx *db.Tx, id int64, hash sql.NullString
 	return err
 }
 
-// LockPasswordTx reports whether the hash of a user's password is still the given hash. It prevents
-// other transactions from changing the password until this transaction ends.
+// LockPasswordTx reports whether the hash of a user's password is still the given hash. If so, it
+// prevents other transactions from changing the password until this transaction ends.
 func LockPasswordTx(ctx context.Context, tx *db.Tx, id int64, hash string) (same bool, err error) {
 	return updateUserTx(ctx, tx, `UPDATE users SET password_hash = password_hash WHERE id = $1 AND password_hash = $2`, id, hash)
 }
 
-// DeleteUserTx deletes an account and, by ON DELETE CASCADE, everything that its user signs in with, such as
-// sessions and passkeys, and the user's further addresses.
+// DeleteUserTx deletes an account. ON DELETE CASCADE deletes the rows that belong to it, such as
+// sessions, passkeys and further addresses.
 func DeleteUserTx(ctx context.Context, tx *db.Tx, id int64) error {
-	// Certificates may wait for the approval of the user. A new user with the same id could give it.
+	// Certificates may wait for the approval of the user. A new user with the same id could approve them.
 	if err := db.KeepIDTx(ctx, tx, "users", id); err != nil {
 		return err
 	}

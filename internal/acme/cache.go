@@ -1,7 +1,7 @@
-// Package acme obtains TLS certificates by ACME (RFC 8555). It stores in the database what it needs:
-// the account, the certificates with their keys, and the challenges of the certificate authority. All
-// servers on a database therefore use one certificate, and each can answer a challenge. The values are
-// encrypted with the master key.
+// Package acme obtains TLS certificates by ACME (RFC 8555). It stores the key of the account, the
+// certificates with their keys, and the answers to challenges in the database. Therefore all servers on
+// one database use the same certificate, and each server can answer a challenge. The values are encrypted
+// with a key that is derived from the master key.
 package acme
 
 import (
@@ -25,12 +25,12 @@ var ErrNotFound = errors.New("ACME has stored no such value")
 type Cache struct {
 	db   *db.DB
 	ring *keyring.Ring
-	// earlier is the folder of earlier releases. Its values are moved to the database when they are
-	// needed.
+	// earlier is the folder in which earlier releases stored the values. Get moves a value from there to
+	// the database.
 	earlier string
 }
 
-// NewCache returns a cache. earlier is the folder in which earlier releases stored the values.
+// NewCache returns a cache. earlier is the folder in which earlier releases stored values.
 func NewCache(d *db.DB, ring *keyring.Ring, earlier string) *Cache {
 	return &Cache{db: d, ring: ring, earlier: earlier}
 }
@@ -78,7 +78,7 @@ func (c *Cache) Put(ctx context.Context, name string, value []byte) error {
 		ON CONFLICT (name) DO UPDATE SET sealed = excluded.sealed, updated_at = excluded.updated_at`, name, sealed, db.Micros(time.Now()))
 }
 
-// Delete deletes a value. It is no error if there is none.
+// Delete deletes a value. It returns no error if there is none.
 func (c *Cache) Delete(ctx context.Context, name string) error {
 	return c.change(ctx, `DELETE FROM acme_cache WHERE name = $1`, name)
 }

@@ -30,7 +30,7 @@ func newRing(t *testing.T) *keyring.Ring {
 	return ring
 }
 
-// All servers read the same values, the values are encrypted, and values of earlier releases are found.
+// All servers read the same values, the values are encrypted, and Get finds values of earlier releases.
 func TestCache(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -44,12 +44,12 @@ func TestCache(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got, err := second.Get(ctx, "vault.example.org"); err != nil || string(got) != value {
-				t.Fatalf("the other server reads %q, %v, want %q", got, err, value)
+				t.Fatalf("the other server reads %q, error %v, want %q", got, err, value)
 			}
 		}
 		var sealed []byte
 		if err := d.QueryRowContext(ctx, `SELECT sealed FROM acme_cache`).Scan(&sealed); err != nil || bytes.Contains(sealed, []byte("certificate")) {
-			t.Errorf("the value is stored as %q, %v, want it encrypted", sealed, err)
+			t.Errorf("the stored value is %q, error %v, want an encrypted value", sealed, err)
 		}
 		if err := second.Delete(ctx, "vault.example.org"); err != nil {
 			t.Fatal(err)
@@ -61,18 +61,18 @@ func TestCache(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got, err := first.Get(ctx, "earlier.example.org"); err != nil || string(got) != "of an earlier release" {
-			t.Fatalf("a file of an earlier release: %q, %v, want its content", got, err)
+			t.Fatalf("a file of an earlier release: value = %q, error %v, want the content of the file", got, err)
 		}
 		if got, err := second.Get(ctx, "earlier.example.org"); err != nil || string(got) != "of an earlier release" {
-			t.Errorf("a file of an earlier release is not in the database: %q, %v", got, err)
+			t.Errorf("a file of an earlier release in the database: value = %q, error %v, want the content of the file", got, err)
 		}
 		if left, err := os.ReadDir(folder); err != nil || len(left) != 0 {
-			t.Errorf("the folder of earlier releases still has %v, %v", left, err)
+			t.Errorf("the folder of earlier releases has the files %v, error %v, want none", left, err)
 		}
 	})
 }
 
-// The certificate authority may send its challenge to a server that did not ask for the certificate.
+// The certificate authority may connect to a server that did not order the certificate.
 func TestAnotherServerAnswersTheChallenge(t *testing.T) {
 	t.Parallel()
 	const name = "vault.example.org"
@@ -93,8 +93,7 @@ func TestAnotherServerAnswersTheChallenge(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A challenge is stored like a certificate, under a name with the suffix +token. Earlier releases
-	// stored challenges in the same way.
+	// The answer to a challenge is stored like a certificate, under a name with the suffix +token.
 	value := append(pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: keyDER}), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})...)
 	if err := acme.NewCache(d, ring, t.TempDir()).Put(t.Context(), name+"+token", value); err != nil {
 		t.Fatal(err)
@@ -102,6 +101,6 @@ func TestAnotherServerAnswersTheChallenge(t *testing.T) {
 	other := acme.NewManager(acme.Options{Cache: acme.NewCache(d, ring, t.TempDir()), Domain: name, Now: time.Now})
 	got, err := other.Challenge(t.Context())
 	if err != nil || !bytes.Equal(got.Certificate[0], der) {
-		t.Errorf("the other server answers the challenge with %v, want the certificate of the first", err)
+		t.Errorf("Challenge of the other server: error = %v, want the certificate of the first server", err)
 	}
 }

@@ -20,25 +20,25 @@ import (
 )
 
 const (
-	// CheckInterval is the interval at which the server that runs the periodic task calls
+	// CheckInterval is the interval at which the server with the periodic task should call
 	// [Manager.Renew].
 	CheckInterval = 10 * time.Second
-	// renewBefore is the remaining lifetime from which a certificate is renewed, unless a third of its
-	// whole lifetime is shorter. Such a certificate is renewed in the last third of its lifetime.
+	// A certificate is renewed when its remaining lifetime is at most renewBefore, or at most a third of
+	// its whole lifetime if that is shorter.
 	renewBefore = 30 * 24 * time.Hour
-	// orderTime limits an order, and requestTime one of its requests.
+	// orderTime is the time limit of an order, and requestTime is that of each request of the order.
 	orderTime   = 5 * time.Minute
 	requestTime = 30 * time.Second
 	// firstPause is the pause after the first failed order. Each further pause is twice as long as the
 	// one before, and at most longestPause. Certificate authorities accept few failures an hour.
 	firstPause   = time.Minute
 	longestPause = time.Hour
-	// accountKey is the name of the key of the account, and tokenSuffix the end of the name of a
-	// challenge. Earlier releases used the same names and formats.
+	// accountKey is the name of the key of the account, and tokenSuffix is the suffix of the name of the
+	// answer to a challenge. Earlier releases used the same names and formats.
 	accountKey  = "acme_account+key"
 	tokenSuffix = "+token"
 
-	// bindingRequired is the type of the error of an authority that requires a binding (RFC 8555, 6.7).
+	// bindingRequired is the type of the error for a missing external account binding (RFC 8555, 6.7).
 	bindingRequired = "urn:ietf:params:acme:error:externalAccountRequired"
 
 	privateKeyType  = "EC PRIVATE KEY"
@@ -56,21 +56,21 @@ type Options struct {
 	// Directory is the URL of the directory of the certificate authority (RFC 8555, 7.1.1). The
 	// default is the directory of Let's Encrypt.
 	Directory string
-	// Binding is the account at the certificate authority to which the account of ACME is bound when it
-	// is registered (RFC 8555, 7.3.4). It is nil if the authority does not require one.
+	// Binding is the account at the certificate authority to which the registration binds the account of
+	// ACME (RFC 8555, 7.3.4). It is nil if the authority does not require such an account.
 	Binding *acme.ExternalAccountBinding
 	Now     func() time.Time
 }
 
 // Manager obtains and renews the TLS certificate of one host name, by the challenge tls-alpn-01 (RFC
-// 8737). All servers on a database share the certificate and the challenges. The caller makes sure
-// that only one of them calls Renew at a time.
+// 8737). All servers on one database share the certificate and the challenges. The caller must make
+// sure that only one server calls Renew at a time.
 type Manager struct {
 	Options
 
 	mu sync.Mutex
-	// failed is the error of the last order, pause is the pause after that order, and next is the end of
-	// the pause.
+	// failed is the error of the last order, or nil. pause is the pause after a failed order, which the
+	// certificate authority may extend, and next is the end of the pause.
 	failed error
 	pause  time.Duration
 	next   time.Time
@@ -84,8 +84,8 @@ func NewManager(o Options) *Manager {
 	return &Manager{Options: o}
 }
 
-// name returns the name under which a value of this certificate authority is stored. A certificate of
-// another authority, such as a test environment, is therefore not used after a change of the directory.
+// name returns the name under which a value of this certificate authority is stored. After a change of
+// the directory, the certificate of another authority, such as a test environment, is therefore not used.
 func (m *Manager) name(value string) string {
 	if m.Directory == acme.LetsEncryptURL {
 		return value
@@ -93,7 +93,7 @@ func (m *Manager) name(value string) string {
 	return value + "@" + m.Directory
 }
 
-// Load returns the certificate that is stored. The error is [ErrNoCertificate] if there is none.
+// Load returns the stored certificate. The error is [ErrNoCertificate] if there is none.
 func (m *Manager) Load(ctx context.Context) (tls.Certificate, error) {
 	return m.load(ctx, m.name(m.Domain))
 }
@@ -119,9 +119,9 @@ func (m *Manager) load(ctx context.Context, name string) (tls.Certificate, error
 	return pair, nil
 }
 
-// Renew obtains a certificate if there is none, or if the remaining lifetime of the stored one is
-// short. It reports whether it stored one. After a failure, Renew returns the same error until the
-// next order is due.
+// Renew obtains a certificate if there is none, or if the remaining lifetime of the stored certificate is
+// short. It reports whether it stored a new certificate. After a failure, Renew returns the same error
+// until the next order is due.
 func (m *Manager) Renew(ctx context.Context) (renewed bool, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -150,8 +150,8 @@ func renewAt(leaf *x509.Certificate) time.Time {
 	return leaf.NotAfter.Add(-min(renewBefore, leaf.NotAfter.Sub(leaf.NotBefore)/3))
 }
 
-// postpone sets the time of the next order after a failure. The certificate authority may demand a
-// longer pause (RFC 8555, 6.6).
+// postpone sets failed, pause and next after a failure. The certificate authority may demand a longer
+// pause (RFC 8555, 6.6).
 func (m *Manager) postpone(cause error) {
 	m.pause = min(max(firstPause, 2*m.pause), longestPause)
 	pause := m.pause
@@ -209,7 +209,7 @@ func (m *Manager) renew(ctx context.Context) error {
 	return m.Cache.Put(ctx, m.name(m.Domain), value)
 }
 
-// account returns a client with the account, which it creates if there is none.
+// account returns a client for the account. If there is no account, it registers one.
 func (m *Manager) account(ctx context.Context) (*acme.Client, error) {
 	name := m.name(accountKey)
 	value, err := m.Cache.Get(ctx, name)
@@ -244,7 +244,7 @@ func (m *Manager) account(ctx context.Context) (*acme.Client, error) {
 	return client, m.register(ctx, client)
 }
 
-// errBindingRequired means that the certificate authority requires an external account, and none is set.
+// errBindingRequired means that the certificate authority requires a binding, and Options.Binding is nil.
 var errBindingRequired = errors.New("the certificate authority registers only accounts that are bound to an account on its website; " +
 	"create a key for external account binding (EAB) there, and set --acme-eab-kid to its id and --acme-eab-key-file to a file with it")
 
@@ -283,7 +283,7 @@ func (m *Manager) createAccountKey(ctx context.Context, name string) (crypto.Sig
 }
 
 // authorize proves that the vault controls the host name. The certificate authority may connect to any
-// of the servers, so the answer is stored first.
+// of the servers, so authorize stores the answer in the database before it accepts the challenge.
 func (m *Manager) authorize(ctx context.Context, client *acme.Client, url string) (err error) {
 	authorization, err := client.GetAuthorization(ctx, url)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// An authority that registers only bound accounts says so in its directory (RFC 8555, 7.1.1), or refuses the
-// registration. The error names the settings.
+// A certificate authority that requires a binding declares this in its directory (RFC 8555, 7.1.1), or
+// refuses the registration. The error names the option of the binding.
 func TestBindingIsRequired(t *testing.T) {
 	t.Parallel()
 	for name, announced := range map[string]bool{"in the directory": true, "when it registers": false} {
@@ -36,13 +36,12 @@ func TestBindingIsRequired(t *testing.T) {
 			Cache: acme.NewCache(dbtest.SQLite(t), newRing(t), t.TempDir()), Domain: "vault.example.org", Directory: authority.URL + "/dir", Now: time.Now,
 		})
 		if _, err := m.Renew(t.Context()); err == nil || !strings.Contains(err.Error(), "--acme-eab-kid") || (registrations == 0) != announced {
-			t.Errorf("%s: error = %v after %d registrations, want an error that names --acme-eab-kid", name, err, registrations)
+			t.Errorf("%s: error = %v after %d registrations, want an error that names --acme-eab-kid; want no registration: %v", name, err, registrations, announced)
 		}
 	}
 }
 
-// Certificate authorities accept few failures an hour. The pauses after failures grow to an hour, and
-// during a pause the authority gets no request.
+// The pauses after failures grow to an hour. During a pause, the certificate authority gets no request.
 func TestPausesAfterFailures(t *testing.T) {
 	t.Parallel()
 	var requests atomic.Int64
@@ -61,15 +60,15 @@ func TestPausesAfterFailures(t *testing.T) {
 		next := now.Add(time.Duration(minutes) * time.Minute)
 		renewed, err := m.Renew(t.Context())
 		if renewed || err == nil || !strings.Contains(err.Error(), "the next attempt is at "+next.Format(time.RFC3339)) {
-			t.Fatalf("failure %d: %v, %v, want the time %s of the next attempt", n+1, renewed, err, next)
+			t.Fatalf("failure %d: renewed = %v, error = %v, want false and an error with the time %s", n+1, renewed, err, next)
 		}
 		asked := requests.Load()
 		if asked == before {
-			t.Fatalf("failure %d: the authority got no request", n+1)
+			t.Fatalf("failure %d: the authority got no request, want at least one", n+1)
 		}
 		now = next.Add(-time.Second)
 		if _, again := m.Renew(t.Context()); again == nil || again.Error() != err.Error() || requests.Load() != asked {
-			t.Fatalf("during the pause %d: error = %v, %d further requests, want the same error and none", n+1, again, requests.Load()-asked)
+			t.Fatalf("during the pause %d: error = %v, %d further requests, want the same error and 0", n+1, again, requests.Load()-asked)
 		}
 		now = next
 	}

@@ -8,9 +8,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// TestAlerts checks that the vault serves the metrics of the alerts, that each alert says what to do, and
-// that its tests have a time at which it fires and one at which it does not. make test/alerts runs these
-// tests.
+// TestAlerts checks that the vault serves the metrics that the alerts use, that each alert describes an
+// action, and that alerts_test.yaml tests each alert. make test/alerts runs alerts_test.yaml.
 func TestAlerts(t *testing.T) {
 	t.Parallel()
 	metrics := metricsOf(t)
@@ -38,7 +37,7 @@ func TestAlerts(t *testing.T) {
 			alerts[r.Alert] = true
 			checkExpression(t, "the alert "+r.Alert, r.Expr, metrics)
 			if r.For == "" || r.Labels["severity"] == "" || r.Annotations["summary"] == "" || len(r.Annotations["action"]) < 40 {
-				t.Errorf("the alert %s lacks a duration, a severity, a summary or an action", r.Alert)
+				t.Errorf("the alert %s lacks a duration, a severity, a summary or an action of at least 40 characters", r.Alert)
 			}
 		}
 	}
@@ -48,7 +47,8 @@ func TestAlerts(t *testing.T) {
 	checkAlertTests(t, alerts)
 }
 
-// checkAlertTests checks that each alert fires in a test, and is silent in a test.
+// checkAlertTests checks that alerts_test.yaml has, for each alert, a case in which it fires and a case in
+// which it does not.
 func checkAlertTests(t *testing.T, alerts map[string]bool) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "..", "deploy", "prometheus", "alerts_test.yaml"))
@@ -74,7 +74,7 @@ func checkAlertTests(t *testing.T, alerts map[string]bool) {
 	}
 	for name := range alerts {
 		if !fires[name] || !silent[name] {
-			t.Errorf("the alert %s fires in a test: %v, is silent in a test: %v; want both", name, fires[name], silent[name])
+			t.Errorf("the alert %s: a case in which it fires = %v, a case in which it does not = %v, want both", name, fires[name], silent[name])
 		}
 	}
 }

@@ -45,16 +45,16 @@ import (
 )
 
 const (
-	// stopTime limits how long running work may continue after a signal. Then jobs are cancelled,
+	// stopTime is the time for which running work may continue after a signal. Then jobs are cancelled,
 	// which may take 5 s more.
 	stopTime = 20 * time.Second
-	// requestTime limits how long running requests may continue after a signal, so that the jobs
-	// have time too.
+	// requestTime is the time for which running requests may continue after a signal. The rest of
+	// stopTime is for jobs.
 	requestTime = 12 * time.Second
 	// rendererIdle is the time without work after which the PDF renderer is removed from memory.
 	// Loading it again takes about as long as processing a certificate.
 	rendererIdle = 2 * time.Minute
-	// leaveTime limits the last writes to the database.
+	// leaveTime is the time limit of the last writes to the database.
 	leaveTime = time.Second
 	// exitTime is the time after a signal at which the process ends, even if something is still
 	// running. Service managers and containers usually kill a process after 30 s.
@@ -67,22 +67,23 @@ type Storage struct {
 	Keyring *keyring.Ring
 	// Keys contains the institutions' signing keys.
 	Keys *authority.Authority
-	// rootsFile is the file with the root certificates, for commands without the database.
+	// rootsFile is the path of the file with the root certificates, for commands that do not use the
+	// database.
 	rootsFile string
 }
 
-// prepareSchema makes a database usable, or returns an error.
+// prepareSchema is one of migrateSchema, checkSchema and createSchema.
 type prepareSchema func(ctx context.Context, d *db.DB) error
 
-// migrateSchema migrates the schema to this version. Only serve and migrate may call it, because
-// another command could change the schema under a running server of an earlier version.
+// migrateSchema migrates the schema to this version. Only the commands serve and migrate may call it:
+// other commands must not change the schema while a server of an earlier version is running.
 func migrateSchema(ctx context.Context, d *db.DB) error { return d.Migrate(ctx) }
 
 // checkSchema returns an error if this version cannot use the schema.
 func checkSchema(ctx context.Context, d *db.DB) error { return d.CheckSchema(ctx) }
 
-// createSchema creates the schema of an empty database, which no server uses yet. If the database
-// is not empty, createSchema checks the schema.
+// createSchema creates the schema if the database is empty, because no server uses an empty database. If
+// the database is not empty, createSchema checks the schema.
 func createSchema(ctx context.Context, d *db.DB) error {
 	empty, err := d.IsEmpty(ctx)
 	if err != nil {
@@ -94,8 +95,7 @@ func createSchema(ctx context.Context, d *db.DB) error {
 	return d.CheckSchema(ctx)
 }
 
-// openStorage opens the storage and prepares the schema with prepare. base is the base URL, or
-// empty if it is unknown.
+// openStorage opens the storage and calls prepare. base is the base URL, or "" if it is unknown.
 func openStorage(ctx context.Context, c config.Storage, base string, prepare prepareSchema) (_ *Storage, err error) {
 	if err := backup.CheckInterrupted(ctx, c.Data, nil); err != nil {
 		return nil, err
@@ -130,25 +130,26 @@ func openStorage(ctx context.Context, c config.Storage, base string, prepare pre
 	return &Storage{DB: d, Keyring: ring, Keys: keys, rootsFile: filepath.Join(c.Data, RootsFile)}, nil
 }
 
-// Base contains the services that commands other than serve require.
+// Base contains the services for commands other than serve.
 type Base struct {
 	*Storage
 
 	Accounts *account.Service
 	Tokens   *token.Service
 	Hooks    *webhook.Service
-	// People sends no mail.
+	// People cannot send mail.
 	People *identity.Service
 }
 
-// OpenBase opens the storage and creates the services of commands. It returns an error if this
-// version cannot use the schema. base is the base URL, or empty if it is unknown.
+// OpenBase opens the storage and creates the services. It returns an error if this version cannot use
+// the schema. base is the base URL, or "" if it is unknown.
 func OpenBase(ctx context.Context, c config.Storage, base string) (*Base, error) {
 	return openBase(ctx, c, base, checkSchema)
 }
 
-// CreateBase is like OpenBase, but it creates the schema if the database is empty and the file store
-// has no files.
+// CreateBase is like OpenBase, but it creates the schema if the database is empty. It returns an error
+// if the database is empty and the file store has files. It also imports the signing keys of an earlier
+// version.
 func CreateBase(ctx context.Context, c config.Storage, base string) (*Base, error) {
 	if err := verifyFiles(ctx, c); err != nil {
 		return nil, err
@@ -205,7 +206,7 @@ type App struct {
 	log    *slog.Logger
 	stdout io.Writer
 	lock   *flock.Flock
-	// locked describes the file of lock, as it was when this process locked it.
+	// locked describes the file of lock at the time when this process locked it.
 	locked os.FileInfo
 	store  store
 	// previous is the id of the server that locked this data folder before.
@@ -215,28 +216,27 @@ type App struct {
 	blobs blob.FileStore
 	// backups is nil if --backup is not set.
 	backups *backup.Schedule
-	// replica is nil without --database-read.
+	// replica is nil if --database-read is not set.
 	replica  *replica.Replica
 	renderer *pdfium.Renderer
 	fonts    *typeset.Fonts
 	links    *web.Links
 	registry *prometheus.Registry
-	// tracer is nil without --otlp.
+	// tracer is nil if --otlp is not set.
 	tracer *trace.Tracer
-	// patterns contains the routes of the interface, the documentation and the public pages. A test
-	// compares the routes with the OpenAPI document.
+	// patterns contains the routes that a test compares with the OpenAPI document.
 	patterns []string
 
 	gate *startGate
-	// acme obtains the TLS certificate; it is nil without --acme-domain.
+	// acme obtains the TLS certificate. It is nil if --acme-domain is not set.
 	acme *lateManager
-	// shared shares the counts of requests with other servers; it is nil on SQLite.
+	// shared shares the counts of requests with other servers. It is nil if the database is SQLite.
 	shared *limit.Shared
-	// draining means that the vault will stop soon and should get no more requests.
+	// draining means that the vault will stop soon, and that a balancer should send no more requests.
 	draining atomic.Bool
 
-	// onStop contains functions that are called at the start of shutdown and end responses that
-	// would otherwise not end.
+	// onStop contains functions that end responses of unlimited duration. They are called when the vault
+	// begins to stop.
 	onStop   []func()
 	public   *http.Server
 	listener net.Listener
@@ -263,8 +263,8 @@ type App struct {
 // ErrRunning means that another process uses the data folder.
 var ErrRunning = errors.New("another certvault serve is using this data folder")
 
-// New opens all parts and starts none of them. The vault prints messages for the operator to stdout
-// and never writes these messages to the log.
+// New opens all parts and the public port. The gate handles requests until Run has started the parts.
+// The vault writes messages for the operator, such as the set-up link, to stdout, and never to the log.
 func New(ctx context.Context, cfg *config.Serve, log *slog.Logger, stdout io.Writer) (_ *App, err error) {
 	a := &App{
 		cfg: cfg, log: log, stdout: stdout, fatal: make(chan error, 3), registry: prometheus.NewRegistry(), startedAt: time.Now(),
@@ -291,8 +291,8 @@ func New(ctx context.Context, cfg *config.Serve, log *slog.Logger, stdout io.Wri
 	if err := a.lockData(ctx); err != nil {
 		return nil, err
 	}
-	// If the files belong to another installation, New opens no port and migrates nothing. The check
-	// changes nothing, so that a port in use is reported before any change.
+	// If the files belong to another installation, New opens no port and does not migrate the database.
+	// The check makes no changes, because New may still fail if a port is in use.
 	if err := a.openFiles(); err != nil {
 		return nil, err
 	}
@@ -357,8 +357,9 @@ func New(ctx context.Context, cfg *config.Serve, log *slog.Logger, stdout io.Wri
 // systemFonts is the folder in which Linux distributions install fonts.
 const systemFonts = "/usr/share/fonts"
 
-// maxBulkWorkers is the number of workers for batches from which on a process has only two for each
-// processor. More of them would wait for connections to the database, and pages need some of these.
+// maxBulkWorkers limits the workers for batches. A process has four for each processor, but at most
+// maxBulkWorkers. With nine or more processors, it has about two for each processor. More workers would
+// take connections to the database that pages need.
 const maxBulkWorkers = 16
 
 // wire creates the services.
@@ -377,7 +378,7 @@ func (a *App) wire() error {
 		DB: a.DB, Keyring: a.Keyring, Keys: a.Keys, Blobs: a.tracedFiles(), BaseURL: a.cfg.BaseURL, Links: a.links, Drill: a.drill, NodeID: a.store.node,
 		Node: a.nodeInfo(), NoWork: !a.cfg.Has(config.Work),
 		Sealer: seal.New(a.renderer, a.fonts), Fonts: a.fonts, Verify: pades.Verify,
-		// Most of the time, a worker waits for the disk and for the database. Processors limits the sealing.
+		// There are more workers than processors, because workers mostly wait for the disk and the database.
 		SealWorkers: 3 * workers, BulkWorkers: max(2*workers-1, min(4*workers, maxBulkWorkers)), Processors: workers,
 		Attempts: a.cfg.ProcessAttempts, StagedQuota: batch.StagedQuota, BlobKeep: time.Duration(a.cfg.BlobKeep),
 		Sealing: cert.NewMetrics(a.registry), SignIns: identity.NewMetrics(a.registry), Mail: sender, Delivery: delivery, PasswordCost: account.DefaultCost,
@@ -395,9 +396,8 @@ func (a *App) wire() error {
 	return nil
 }
 
-// Run starts the vault, serves requests until ctx is done or a part fails, and stops the vault. If
-// ctx is done, Run returns nil, even if work could not be ended in time, because the next start
-// continues the work.
+// Run starts the vault, serves requests until ctx is done or a part fails, and stops the vault. If ctx is
+// done, Run returns nil even if some work did not end in time, because the next start continues the work.
 func (a *App) Run(ctx context.Context) (err error) {
 	defer func() {
 		err = errors.Join(err, a.stop(context.WithoutCancel(ctx)))
@@ -434,7 +434,7 @@ func (a *App) start(ctx context.Context) error {
 	if err := a.checkOutbox(ctx); err != nil {
 		return err
 	}
-	// The jobs of a process that died are rescued before the queue starts.
+	// Rescue makes the jobs of crashed processes available before the queue starts.
 	if err := a.Queue.Rescue(ctx, a.DB.Now(), a.Certs.Rescued); err != nil {
 		return err
 	}

@@ -23,7 +23,7 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// With the normal cost, the hashing of passwords would take a fifth of the time of the tests.
+// With the default cost, hashing passwords would take a fifth of the time of the tests.
 func TestMain(m *testing.M) {
 	account.DefaultCost = certtest.Cost
 	os.Exit(m.Run())
@@ -38,8 +38,8 @@ func settings(t *testing.T, dir string) *config.Serve {
 	return c
 }
 
-// warmFolder returns a data folder with a compiled renderer and a migrated database. Compiling takes
-// about a minute with the race detector.
+// warmFolder returns a data folder with a compiled PDF renderer and a migrated database. Compiling the
+// renderer takes about a minute with the race detector.
 func warmFolder(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -50,7 +50,7 @@ func warmFolder(t *testing.T) string {
 	return dir
 }
 
-// createBase is CreateBase on a migrated database.
+// createBase calls CreateBase with a migrated database.
 func createBase(t *testing.T, s config.Storage, baseURL string) (*Base, error) {
 	t.Helper()
 	if s.Database == "" {
@@ -59,8 +59,8 @@ func createBase(t *testing.T, s config.Storage, baseURL string) (*Base, error) {
 	return CreateBase(t.Context(), s, baseURL)
 }
 
-// newApp creates a vault. If the renderer is missing, newApp skips the test, but in CI the test
-// fails. make downloads the renderer.
+// newApp creates a vault. If the PDF renderer is missing, newApp skips the test, or fails it in CI. make
+// downloads the renderer.
 func newApp(t *testing.T, dir string, stdout *bytes.Buffer, change ...func(*config.Serve)) *App {
 	t.Helper()
 	cfg := settings(t, dir)
@@ -121,8 +121,8 @@ func TestSetUpLinkIsPrintedAndNotLogged(t *testing.T) {
 	if !found || len(strings.TrimSpace(secret)) < 26 {
 		t.Fatalf("the output %q has no set-up link", out.String())
 	}
-	// The browser warns about the self-signed certificate. The operator can compare the digest that the
-	// browser shows with the digest in the output.
+	// The browser warns about the self-signed certificate. The output contains the digest of the certificate,
+	// so that the operator can compare it with the digest in the browser.
 	text, err := os.ReadFile(filepath.Join(a.cfg.Data, "tls", "cert.pem"))
 	if err != nil {
 		t.Fatal(err)
@@ -135,7 +135,7 @@ func TestSetUpLinkIsPrintedAndNotLogged(t *testing.T) {
 	}
 	a.cfg.TLSCert = "cert.pem"
 	if hint := a.certificateHint(); hint != "" {
-		t.Errorf("with --tls-cert, the output has %q", hint)
+		t.Errorf("certificateHint with --tls-cert = %q, want none", hint)
 	}
 	if strings.Contains(log.String(), strings.TrimSpace(secret)) || strings.Contains(log.String(), "/setup") {
 		t.Fatalf("the log contains the set-up link: %s", log.String())
@@ -209,7 +209,7 @@ func TestExamineReportsProblems(t *testing.T) {
 		t.Fatal(err)
 	}
 	if f := finding("data folder"); f.Good || !strings.Contains(f.Detail, "chmod 700") {
-		t.Errorf("a folder that other users can read: finding = %+v, want the advice chmod 700", f)
+		t.Errorf("a folder that other users can read: finding = %+v, want a problem that names chmod 700", f)
 	}
 	if base, err = OpenBase(t.Context(), config.Storage{Data: dir}, ""); err != nil {
 		t.Fatal(err)

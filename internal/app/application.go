@@ -8,8 +8,8 @@ import (
 	"github.com/certvault/certvault/internal/template"
 )
 
-// Offers returns a service for the offers of a vault. The server may be running. The service
-// decides no applications and sends no mail.
+// Offers returns a service for the offers of a vault. The server may be running at the same time. The
+// service cannot decide applications, and it cannot send mail.
 func (b *Base) Offers() *application.Service {
 	log := slog.New(slog.DiscardHandler)
 	return application.New(application.Config{

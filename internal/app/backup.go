@@ -28,7 +28,7 @@ func (s *Storage) backupConfig(data string, files blob.Store) backup.Config {
 	}
 }
 
-// blobKeys list the files of all packages whose rows refer to files.
+// blobKeys has one function for each package whose rows refer to blobs.
 var blobKeys = []backup.Keys{cert.BlobKeys, batch.BlobKeys, template.BlobKeys, bulkimport.BlobKeys, application.BlobKeys}
 
 // Backup makes a backup of an existing vault and records it. The server may be running.
@@ -49,9 +49,9 @@ func Backup(ctx context.Context, c config.Storage, o backup.Options) (_ *backup.
 	return result, backup.RecordResult(ctx, s.DB, result)
 }
 
-// VerifyBackup checks a backup. It uses the master key of the vault, or if there is none, the
-// master key in the backup. ownKey reports whether it used the key in the backup. In this case, the
-// signature does not show who made the backup.
+// VerifyBackup checks a backup. It uses the master key of the vault, or the master key in the backup if
+// the vault has none. ownKey reports whether it used the key in the backup. In this case, the signature
+// does not prove which vault made the backup.
 func VerifyBackup(ctx context.Context, c config.Storage, dir string) (report *backup.Report, ownKey bool, err error) {
 	if _, err := backup.ReadHeader(dir); err != nil {
 		return nil, false, err
@@ -76,7 +76,7 @@ func VerifyBackup(ctx context.Context, c config.Storage, dir string) (report *ba
 	return report, ownKey, err
 }
 
-// checkBackups checks the folder of scheduled backups.
+// checkBackups checks the folder of scheduled backups, if --backup is set.
 func (a *App) checkBackups() error {
 	if a.cfg.Backup == "" {
 		return nil
@@ -98,7 +98,8 @@ func (a *App) prepareBackups() {
 	}
 }
 
-// startBackups starts the schedule of backups, or records that there is none.
+// startBackups starts the schedule of backups. If --backup is not set and no other node is running, it
+// records that there is no schedule.
 func (a *App) startBackups(ctx context.Context) {
 	if a.backups != nil {
 		a.every(ctx, "backup", a.backups.Poll(), a.backups.Run)
@@ -132,7 +133,8 @@ func (a *App) backupProblems(ctx context.Context) (int, error) {
 	return 1, nil
 }
 
-// examineBackups describes the last backup. The error is the problem of the backups.
+// examineBackups describes the last backup and the schedule. If the backups have a problem, it returns the
+// problem as an error.
 func examineBackups(ctx context.Context, d *db.DB) (detail string, err error) {
 	r, err := backup.LastRecord(ctx, d)
 	if err != nil {

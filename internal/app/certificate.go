@@ -28,8 +28,8 @@ import (
 const checkCertificateEvery = 10 * time.Second
 
 const (
-	// firstCertificateTime is the time for which a handshake waits for the first certificate of ACME,
-	// and firstCertificatePoll the interval at which the handshake checks whether there is one.
+	// firstCertificateTime is the maximum time for which a handshake waits for the first certificate of
+	// ACME, and firstCertificatePoll is the interval at which it checks whether the certificate is loaded.
 	firstCertificateTime = 10 * time.Second
 	firstCertificatePoll = time.Second
 )
@@ -48,16 +48,15 @@ type serverCertificate struct {
 	current atomic.Pointer[tls.Certificate]
 }
 
-// newServerCertificate loads the certificate for the first time.
+// newServerCertificate returns a serverCertificate that has loaded its certificate.
 func newServerCertificate(ctx context.Context, load func(ctx context.Context, now time.Time) (tls.Certificate, error)) (*serverCertificate, error) {
 	s := &serverCertificate{load: load}
 	_, err := s.reload(ctx, time.Now())
 	return s, err
 }
 
-// reload loads the certificate and reports whether it has changed. If the certificate cannot be
-// loaded, for example because only one of two files has been replaced, the current certificate
-// stays in use.
+// reload loads the certificate and reports whether it has changed. If reload returns an error, the current
+// certificate stays in use, for example while only one of two files has been replaced.
 func (s *serverCertificate) reload(ctx context.Context, now time.Time) (changed bool, err error) {
 	s.loading.Lock()
 	defer s.loading.Unlock()
@@ -118,7 +117,8 @@ func (s *serverCertificate) first(ctx context.Context) (*tls.Certificate, error)
 }
 
 // aeadSuites are the cipher suites of TLS 1.2 with forward secrecy and authenticated encryption.
-// Go's default also contains CBC with SHA-1. TLS 1.3 has no other suites (RFC 8446, B.4).
+// Go's default also contains suites with CBC and SHA-1. In TLS 1.3, all suites have authenticated
+// encryption (RFC 8446, B.4).
 func aeadSuites() []uint16 {
 	return []uint16{
 		tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256, tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
@@ -167,7 +167,7 @@ func (a *App) openCertificate(ctx context.Context) (err error) {
 }
 
 // acmeCertificate returns the certificate of ACME, which is in the database. The public port is opened
-// before the database, so a connection waits until the database is open.
+// before the database, so connections may have to wait for the certificate.
 func (a *App) acmeCertificate() *serverCertificate {
 	a.acme = &lateManager{opened: make(chan struct{})}
 	return &serverCertificate{
@@ -188,8 +188,7 @@ func (a *App) acmeCertificate() *serverCertificate {
 	}
 }
 
-// openACME makes the manager of ACME available, after the database was opened, and loads the
-// certificate.
+// openACME makes the manager of ACME available and loads the certificate. The database must be open.
 func (a *App) openACME(ctx context.Context) error {
 	if a.acme == nil {
 		return nil
@@ -218,8 +217,8 @@ func (s *Storage) acmeManager(c config.Storage, t config.TLS, binding *xacme.Ext
 // database.
 func acmeFolder(s config.Storage) string { return filepath.Join(s.Data, "tls", "acme") }
 
-// renewCertificate obtains a certificate by ACME if there is none, or renews it. The other servers
-// find the new certificate in the database.
+// renewCertificate obtains or renews the certificate by ACME, if necessary. The other servers load the new
+// certificate from the database.
 func (a *App) renewCertificate(ctx context.Context) error {
 	m, err := a.acme.wait(ctx)
 	if err != nil {
@@ -243,7 +242,7 @@ func (l *lateManager) open(m *acme.Manager) {
 	close(l.opened)
 }
 
-// wait returns the manager as soon as it is available.
+// wait waits until the manager is available, and returns it.
 func (l *lateManager) wait(ctx context.Context) (*acme.Manager, error) {
 	select {
 	case <-l.opened:
@@ -253,8 +252,8 @@ func (l *lateManager) wait(ctx context.Context) (*acme.Manager, error) {
 	}
 }
 
-// certificateHint returns a text that explains how to trust a self-signed certificate, or "" for any
-// other certificate.
+// certificateHint returns a text that explains how to trust the certificate that the vault created, or ""
+// if the vault uses another certificate.
 func (a *App) certificateHint() string {
 	if a.ownCertificate() == "" || a.certificate == nil {
 		return ""
@@ -289,7 +288,7 @@ func (a *App) reloadCertificate(ctx context.Context) error {
 	return nil
 }
 
-// Reload reads the TLS certificate again, without waiting for the periodic task that does the same.
+// Reload reads the TLS certificate again at once. A periodic task does the same at intervals.
 func (a *App) Reload(ctx context.Context) {
 	a.log.InfoContext(ctx, "reloading")
 	if err := a.reloadCertificate(ctx); err != nil {

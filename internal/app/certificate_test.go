@@ -55,7 +55,7 @@ func TestRenewedCertificateIsServed(t *testing.T) {
 		}
 		got, err := c.GetCertificate(&tls.ClientHelloInfo{})
 		if err != nil || !bytes.Equal(got.Certificate[0], want.Certificate[0]) {
-			t.Errorf("%s: the server does not use the %s certificate: %v", name, folder, err)
+			t.Errorf("%s: error = %v, want the certificate in the folder %s", name, err, folder)
 		}
 	}
 	replace := func(name string) {
@@ -76,7 +76,7 @@ func TestRenewedCertificateIsServed(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := a.reloadCertificate(t.Context()); err == nil {
-			t.Errorf("%s was accepted", name)
+			t.Errorf("reloading %s: error = nil, want an error", name)
 		}
 		check(name, "old")
 		if err := os.WriteFile(file("used", "cert.pem"), kept, 0o600); err != nil {
@@ -85,7 +85,7 @@ func TestRenewedCertificateIsServed(t *testing.T) {
 	}
 	replace("cert.pem")
 	if err := a.reloadCertificate(t.Context()); err == nil {
-		t.Error("a certificate with another key was accepted")
+		t.Error("reloading a certificate with another key: error = nil, want an error")
 	}
 	check("a certificate with another key", "old")
 	replace("key.pem")
@@ -96,9 +96,8 @@ func TestRenewedCertificateIsServed(t *testing.T) {
 	}
 }
 
-// TestExpiredCertificateDoesNotReplaceAValidOne checks that an old file, such as one from a backup,
-// does not replace a certificate that is still valid, and that the old file is used if the current
-// certificate has expired too.
+// TestExpiredCertificateDoesNotReplaceAValidOne checks that an expired certificate, such as one from a
+// backup, replaces the current certificate only if the current certificate has expired too.
 func TestExpiredCertificateDoesNotReplaceAValidOne(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
@@ -119,15 +118,15 @@ func TestExpiredCertificateDoesNotReplaceAValidOne(t *testing.T) {
 	}
 	next = expired
 	if changed, err := s.reload(t.Context(), now); changed || !errors.Is(err, errNotValidNow) || s.current.Load().Leaf != valid.Leaf {
-		t.Errorf("an expired certificate: changed = %v, error = %v, want the valid one kept", changed, err)
+		t.Errorf("an expired certificate: changed = %v, error = %v, want false, errNotValidNow and the valid certificate", changed, err)
 	}
 	if changed, err := s.reload(t.Context(), valid.Leaf.NotAfter.Add(time.Second)); !changed || err != nil {
-		t.Errorf("when both have expired: changed = %v, error = %v, want the new file used", changed, err)
+		t.Errorf("when both have expired: changed = %v, error = %v, want true and no error", changed, err)
 	}
 }
 
-// TestServerAcceptsOnlyAEAD offers each cipher suite of TLS 1.2 and earlier alone. The server accepts
-// only those with forward secrecy and authenticated encryption, and no version before TLS 1.2.
+// TestServerAcceptsOnlyAEAD checks that the server accepts only cipher suites with forward secrecy and
+// authenticated encryption, and no version before TLS 1.2. Each handshake offers one suite or one version.
 func TestServerAcceptsOnlyAEAD(t *testing.T) {
 	t.Parallel()
 	a := &App{cfg: &config.Serve{BaseURL: "https://localhost:8443", Storage: config.Storage{Data: t.TempDir()}}}
@@ -143,7 +142,7 @@ func TestServerAcceptsOnlyAEAD(t *testing.T) {
 		if slices.Equal(suite.SupportedVersions, []uint16{tls.VersionTLS13}) {
 			continue
 		}
-		// The certificate has a key for ECDSA.
+		// The server's certificate has an ECDSA key, so it cannot use suites with RSA.
 		want := strings.HasPrefix(suite.Name, "TLS_ECDHE_ECDSA_") && (strings.Contains(suite.Name, "_GCM_") || strings.Contains(suite.Name, "_POLY1305_"))
 		if got := accepts(&tls.Config{MinVersion: tls.VersionTLS12, MaxVersion: tls.VersionTLS12, CipherSuites: []uint16{suite.ID}}); got != want {
 			t.Errorf("TLS 1.2 with %s: accepted = %v, want %v", suite.Name, got, want)
@@ -156,9 +155,9 @@ func TestServerAcceptsOnlyAEAD(t *testing.T) {
 	}
 }
 
-// TestACMECertificate checks that the server starts without a certificate of ACME, uses the one that
-// another server has stored, and answers a challenge only on a connection with the protocol of
-// challenges.
+// TestACMECertificate checks that the server starts without a certificate of ACME, uses a certificate that
+// another server has stored, and answers a challenge only on a connection with the protocol acme-tls/1
+// (RFC 8737).
 func TestACMECertificate(t *testing.T) {
 	t.Parallel()
 	const domain = "vault.example.org"
@@ -173,7 +172,7 @@ func TestACMECertificate(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := a.openACME(t.Context()); err != nil || !a.certificateExpiry().IsZero() {
-		t.Fatalf("without a certificate: error = %v, expiry = %v", err, a.certificateExpiry())
+		t.Fatalf("without a certificate: error = %v, expiry = %v, want none", err, a.certificateExpiry())
 	}
 	cache := acme.NewCache(b.DB, b.Keyring, t.TempDir())
 	own, answer := storeACME(t, cache, domain, domain), storeACME(t, cache, domain+"+token", domain)
@@ -183,14 +182,14 @@ func TestACMECertificate(t *testing.T) {
 	for protocol, want := range map[string]*x509.Certificate{"h2": own, xacme.ALPNProto: answer} {
 		got, err := handshake(t, c, &tls.Config{ServerName: domain, NextProtos: []string{protocol}})
 		if err != nil || !got.Equal(want) {
-			t.Errorf("a connection with %s: got another certificate, %v", protocol, err)
+			t.Errorf("a connection with %s: error = %v, want the certificate %v", protocol, err, want.SerialNumber)
 		}
 	}
 	if err := cache.Delete(t.Context(), domain+"+token"); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := handshake(t, c, &tls.Config{ServerName: domain, NextProtos: []string{xacme.ALPNProto}}); err == nil {
-		t.Error("without a challenge, the server accepts the protocol of challenges")
+		t.Error("a connection with acme-tls/1 without a challenge: error = nil, want an error")
 	}
 }
 
@@ -201,7 +200,7 @@ func handshake(t *testing.T, server, client *tls.Config) (*x509.Certificate, err
 	here, there := net.Pipe()
 	defer here.Close()
 	go func() {
-		_ = tls.Server(there, server).HandshakeContext(t.Context()) // the client gets the failure
+		_ = tls.Server(there, server).HandshakeContext(t.Context()) // the handshake of the client fails too
 		_ = there.Close()
 	}()
 	conn := tls.Client(here, client)
@@ -211,7 +210,7 @@ func handshake(t *testing.T, server, client *tls.Config) (*x509.Certificate, err
 	return conn.ConnectionState().PeerCertificates[0], nil
 }
 
-// storeACME stores a new certificate under a name, as the server that obtained it does.
+// storeACME stores a new certificate under a name in the format of package acme.
 func storeACME(t *testing.T, cache *acme.Cache, name, domain string) *x509.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -258,7 +257,7 @@ func TestSelfMadeCertificateIsRenewedWhileServing(t *testing.T) {
 		changed, err := s.reload(t.Context(), at)
 		got, e := s.get(&tls.ClientHelloInfo{})
 		if err := errors.Join(err, e); err != nil || changed != step.changed || got.Leaf.NotAfter.Before(at.Add(selfSignedRenewal)) {
-			t.Errorf("after %d days: changed = %v, %v, want %v; valid until %v", step.days, changed, err, step.changed, got.Leaf.NotAfter)
+			t.Errorf("after %d days: changed = %v, error = %v, want %v; valid until %v", step.days, changed, err, step.changed, got.Leaf.NotAfter)
 		}
 	}
 }

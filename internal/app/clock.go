@@ -14,8 +14,7 @@ const (
 	// maxClockError is the maximum difference between the clocks of this host and of the database
 	// server. If the difference is larger, the vault does not start.
 	maxClockError = 2 * time.Second
-	// pullBackInterval is the interval at which times that are too far in the future are pulled
-	// back.
+	// pullBackInterval is the interval at which a periodic task calls pullBack.
 	pullBackInterval = time.Hour
 )
 
@@ -38,8 +37,8 @@ func checkClock(ctx context.Context, d *db.DB) error {
 	return fmt.Errorf("%w: this host is %s %s; synchronize both clocks, for example with chrony", errClock, ahead.Abs().Round(time.Second/10), side)
 }
 
-// pullBack corrects times that were set while a clock was ahead, and that are therefore later than
-// the longest schedule allows. If the clocks of this host and of the database server differ,
+// pullBack corrects times in the database that are later than the longest schedule allows, because a
+// clock was ahead when they were set. If the clocks of this host and of the database server differ,
 // pullBack logs a warning.
 func (a *App) pullBack(ctx context.Context) error {
 	if err := checkClock(ctx, a.DB); errors.Is(err, errClock) {

@@ -13,8 +13,8 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// TestClockThatDiffersFromTheDatabaseIsRejected checks that equal clocks are accepted, and that a
-// host whose clock is years behind is rejected.
+// TestClockThatDiffersFromTheDatabaseIsRejected checks that checkClock accepts equal clocks, and rejects
+// a clock of the host that is years behind.
 func TestClockThatDiffersFromTheDatabaseIsRejected(t *testing.T) {
 	t.Parallel()
 	d := dbtest.Open(t, "", dbtest.MigratedURL(t))
@@ -36,8 +36,8 @@ func TestClockThatDiffersFromTheDatabaseIsRejected(t *testing.T) {
 	})
 }
 
-// TestWorkOfAClockThatWasAheadIsPulledBackAndLogged checks that pullBack pulls back the heartbeat
-// of a node that is a year ahead, and logs it once.
+// TestWorkOfAClockThatWasAheadIsPulledBackAndLogged checks that pullBack corrects the heartbeat of a node
+// that is a year in the future, and logs the correction once.
 func TestWorkOfAClockThatWasAheadIsPulledBackAndLogged(t *testing.T) {
 	t.Parallel()
 	d := newDirect(t)

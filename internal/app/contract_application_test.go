@@ -56,7 +56,7 @@ func (d *driver) driveApplications() {
 		page, err := d.client.ApplicationPage(ctx, filter, 1, 10)
 		d.must(err)
 		if len(page.Data) != 1 || string(page.Data[0].Status.Value) != name {
-			d.Errorf("the list has %d applications, want one that is %s", len(page.Data), name)
+			d.Errorf("the list has %d applications, want one with the status %s", len(page.Data), name)
 		}
 	}
 	all := d.token(token.All...)
@@ -88,7 +88,7 @@ func (d *driver) driveApproval(a *client.Application) {
 	var attachment bytes.Buffer
 	d.must(d.client.DownloadAttachment(ctx, a.UUID, a.Files[0].ID, &attachment))
 	if !bytes.Equal(attachment.Bytes(), sample("An ID card")) {
-		d.Error("the attachment has other bytes than the file that was sent")
+		d.Error("the attachment differs from the file that was sent")
 	}
 	_, err := d.client.Claim(ctx, a.UUID)
 	d.must(err)
@@ -128,7 +128,7 @@ func (d *driver) driveApproval(a *client.Application) {
 	done, err := d.client.Await(ctx, a.UUID)
 	d.must(err)
 	if done.Status.Value != client.Approved || done.ReferenceID != a.ReferenceID || done.ID != a.ID {
-		d.Errorf("certificate = %+v, want the approved one of the application", done)
+		d.Errorf("certificate = %+v, want the approved certificate with the ids of the application", done)
 	}
 	header := http.Header{"Range": {"bytes=0-9"}}
 	if got := d.send(http.MethodGet, *a.Files[0].Path, d.token(token.All...), header, ""); got != http.StatusPartialContent {
@@ -136,7 +136,7 @@ func (d *driver) driveApproval(a *client.Application) {
 	}
 }
 
-// driveEnds ends applications without a certificate.
+// driveEnds rejects an application, withdraws an application, and applies twice with one address.
 func (d *driver) driveEnds(apply func(name string) *client.Application) {
 	d.Helper()
 	ctx := d.Context()

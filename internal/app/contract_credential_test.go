@@ -21,7 +21,7 @@ func (d *driver) driveCredentials() {
 			header.Set("Accept", accept)
 		}
 		if status := d.send(http.MethodGet, path+query, all, header, ""); status != http.StatusOK {
-			d.Errorf("the credential%s: status = %d, want 200", query, status)
+			d.Errorf("the credential with the query %q: status = %d, want 200", query, status)
 		}
 	}
 	if status := d.send(http.MethodGet, path+"?format=exe", all, nil, ""); status != http.StatusUnprocessableEntity {
@@ -29,7 +29,7 @@ func (d *driver) driveCredentials() {
 	}
 	public := "/verify/" + created.ReferenceID + "/credential"
 	if status := d.send(http.MethodGet, public, "", nil, ""); status != http.StatusNotFound {
-		d.Errorf("before the institution allows downloads: status = %d, want 404", status)
+		d.Errorf("the public credential before downloads are allowed: status = %d, want 404", status)
 	}
 	d.must(d.app.Accounts.SetPublic(ctx, d.inst.ID, account.Public{AllowDownload: true}))
 	if status := d.send(http.MethodGet, public, "", nil, ""); status != http.StatusOK {
@@ -41,7 +41,7 @@ func (d *driver) driveCredentials() {
 	d.must(err)
 	for _, accept := range []string{"application/json", "application/statuslist+jwt"} {
 		if status := d.send(http.MethodGet, "/credentials/status/"+found.List, "", http.Header{"Accept": {accept}}, ""); status != http.StatusOK {
-			d.Errorf("the status list: status = %d, want 200", status)
+			d.Errorf("the status list as %s: status = %d, want 200", accept, status)
 		}
 	}
 	if status := d.send(http.MethodGet, "/institutions/"+d.inst.UUID+"/did.json", "", nil, ""); status != http.StatusOK {
@@ -51,10 +51,10 @@ func (d *driver) driveCredentials() {
 		d.Fatal(err)
 	}
 	if status := d.send(http.MethodGet, public, "", nil, ""); status != http.StatusNotFound {
-		d.Errorf("after the revocation: status = %d, want 404", status)
+		d.Errorf("the public credential after the revocation: status = %d, want 404", status)
 	}
 	if status := d.send(http.MethodGet, path, all, nil, ""); status != http.StatusOK {
-		d.Errorf("after the revocation, with a token: status = %d, want 200", status)
+		d.Errorf("the credential with a token after the revocation: status = %d, want 200", status)
 	}
 	d.must(d.app.Accounts.SetPublic(ctx, d.inst.ID, account.Public{}))
 }

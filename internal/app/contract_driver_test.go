@@ -25,8 +25,8 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// driver is a vault with all its parts, and clients whose requests and responses are compared with
-// the OpenAPI document that the vault serves.
+// driver is a running vault with clients. Except for plain, the clients compare their requests and
+// responses with the OpenAPI document that the vault serves.
 type driver struct {
 	*testing.T
 
@@ -34,13 +34,13 @@ type driver struct {
 	inst    *account.Institution
 	checker *contract.Checker
 	client  *client.Client
-	// checked sends requests that the client does not support. plain does the same without a
-	// comparison with the document.
+	// checked is for requests that client does not support. plain does not compare its requests and
+	// responses with the document.
 	checked, plain *http.Client
 	// deliveries are the received webhooks, signed with secret.
 	deliveries chan delivery
 	secret     string
-	// collector receives the traces, and parents has the values of traceparent of the webhooks.
+	// collector receives the traces, and parents has the Traceparent headers of the received webhooks.
 	collector *collector
 	parents   sync.Map
 	// lost is a certificate whose file is missing, so that its processing fails.
@@ -49,8 +49,7 @@ type driver struct {
 	titles int
 }
 
-// newDriver starts a vault with the database of a URL, or with the embedded database if the URL is
-// empty.
+// newDriver starts a vault with the database at a URL, or with SQLite if the URL is empty.
 func newDriver(t *testing.T, database string) *driver {
 	t.Helper()
 	d := &driver{T: t, collector: &collector{}}
@@ -73,8 +72,8 @@ func newDriver(t *testing.T, database string) *driver {
 		t.Fatal(err)
 	}
 	d.createLostFile()
-	// With the race detector and at the same time as other tests, compiling takes longer than the
-	// time limit for sealing.
+	// With the race detector, compiling the PDF renderer while other tests run takes longer than the time
+	// limit for sealing.
 	if err := d.app.renderer.Compile(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +113,7 @@ type delivery struct {
 	body   []byte
 }
 
-// receive accepts webhooks as an institution's server does.
+// receive accepts webhooks, like the server of an institution.
 func (d *driver) receive(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -125,8 +124,7 @@ func (d *driver) receive(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// createLostFile creates a certificate before the vault starts its work, and removes the
-// certificate's file.
+// createLostFile creates a certificate and deletes its file, before the vault starts to process it.
 func (d *driver) createLostFile() {
 	d.Helper()
 	ctx := d.Context()
@@ -148,8 +146,8 @@ func sample(name string) []byte {
 	return vault.Sample{Institution: "Northwest University", Title: "Diploma", Name: name, Line: "has completed the course.", Date: "1 June 2026"}.PDF()
 }
 
-// httpClients returns a client without checks, and a client that compares its requests and
-// responses with the document.
+// httpClients returns a client without comparison, and a client that compares its requests and responses
+// with the document.
 func (d *driver) httpClients(roots *x509.CertPool) (plain, checked *http.Client) {
 	d.Helper()
 	t, ok := http.DefaultTransport.(*http.Transport)
@@ -196,8 +194,8 @@ func (d *driver) send(method, target, secret string, header http.Header, body st
 	return d.exchange(d.checked, method, target, secret, header, body).status
 }
 
-// unchecked is like send, for operations that the document does not describe yet. It also returns
-// the headers.
+// unchecked is like send, but it does not compare the exchange with the document, and it also returns the
+// headers.
 func (d *driver) unchecked(method, target, secret string, header http.Header, body string) reply {
 	d.Helper()
 	return d.exchange(d.plain, method, target, secret, header, body)

@@ -7,8 +7,8 @@ import (
 	"github.com/certvault/certvault/client"
 )
 
-// driveExpiry checks the records and the events of a certificate that has expired and of one that expires
-// soon.
+// driveExpiry checks the records of a certificate that has expired and of a certificate that expires soon,
+// and emits their events.
 func (d *driver) driveExpiry() {
 	d.Helper()
 	ctx := d.Context()
@@ -30,7 +30,7 @@ func (d *driver) driveExpiry() {
 	}{"Licence that has expired": {-1, "expired"}, "Licence that expires soon": {10, "valid"}} {
 		c := expiring(title, want.days)
 		if c.ExpiresOn == nil || c.Expired != (want.status == "expired") || c.Status.Value != client.Approved {
-			d.Errorf("%s: the record is %+v", title, c)
+			d.Errorf("%s: the record is %+v, want an approved certificate with a date, expired = %v", title, c, want.status == "expired")
 		}
 		public, err := d.client.Verify(ctx, c.ReferenceID)
 		d.must(err)
@@ -38,5 +38,5 @@ func (d *driver) driveExpiry() {
 			d.Errorf("%s: the public record is %+v, want the status %s and the date", title, public, want.status)
 		}
 	}
-	d.must(d.app.Certs.SweepExpiries(ctx)) // it emits the events
+	d.must(d.app.Certs.SweepExpiries(ctx)) // emits the events
 }

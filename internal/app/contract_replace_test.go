@@ -31,7 +31,7 @@ func (d *driver) driveReplacement() {
 	replaced, err := d.client.VaultCertificate(ctx, old.UUID)
 	d.must(err)
 	if replaced.Status.Value != client.Revoked || replaced.ReplacedBy == nil || replaced.ReplacedBy.ReferenceID != created.ReferenceID {
-		d.Errorf("the old certificate = %+v, want a revoked certificate that was replaced", replaced)
+		d.Errorf("the old certificate = %+v, want a revoked certificate with the reference id of the replacement", replaced)
 	}
 	if served("listCertificates") {
 		general, err := d.client.Certificate(ctx, old.UUID)
