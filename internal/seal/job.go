@@ -127,8 +127,8 @@ func (j *job) closed() string {
 // tryAll returns the result of the first attempt whose stamp is readable.
 func (j *job) tryAll(ctx context.Context, attempts []attempt) (*Verified, error) {
 	for _, a := range attempts {
-		if j.slow && a.mode != Appended {
-			continue // after a timeout, render only an appended page, which is fast
+		if j.skips(a) {
+			continue
 		}
 		if v, err := j.try(ctx, a); !errors.Is(err, errNotReadable) {
 			return v, err
@@ -136,6 +136,10 @@ func (j *job) tryAll(ctx context.Context, attempts []attempt) (*Verified, error)
 	}
 	return nil, errNotReadable
 }
+
+// skips reports whether an attempt is not tried. After a timeout, only an appended page is rendered, because
+// that is fast.
+func (j *job) skips(a attempt) bool { return j.slow && a.mode != Appended }
 
 func (j *job) signed() bool { return len(j.findings.Signatures) > 0 || j.findings.UsageRights }
 
@@ -283,28 +287,47 @@ func (j *job) blankPlaces(ctx context.Context, page *pdf.Page, f frame) ([]spot,
 		return nil, err
 	}
 	defer p.close(ctx)
-	only := j.stamp.Placement.Mode
-	switch only {
+	return p.places(ctx, j.sides(f), j.blankMode(), maxPlaces)
+}
+
+// blankMode returns the requested corner, or Auto if the requested mode is not a corner.
+func (j *job) blankMode() Mode {
+	switch mode := j.stamp.Placement.Mode; mode {
 	case TopLeft, TopRight, BottomLeft, BottomRight:
+		return mode
 	case "", Auto, Exact, Strip, Appended, Annotation, Cover:
-		only = Auto
 	}
-	return p.places(ctx, append(f.sides(), minSignedSide), only, maxPlaces)
+	return Auto
+}
+
+// sides returns the sides of the QR code to try in blank places, largest first. The stamp may be smaller
+// on a page of a signed file.
+func (j *job) sides(f frame) []float64 {
+	if j.signed() {
+		return append(f.sides(), minSignedSide)
+	}
+	return f.sides()
 }
 
 // checkCovered records whether a stamp at an exact place covers content of the page. If the page
 // cannot be rendered, checkCovered records nothing.
 func (j *job) checkCovered(ctx context.Context, s spot) error {
-	p, err := j.newPageSearch(ctx, j.page, j.frame)
+	covers, err := j.covers(ctx, s)
 	if isPermanent(ctx, err) {
 		return nil
 	}
+	j.coversContent = covers
+	return err
+}
+
+// covers reports whether a stamp at a place covers content of the page.
+func (j *job) covers(ctx context.Context, s spot) (bool, error) {
+	p, err := j.newPageSearch(ctx, j.page, j.frame)
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer p.close(ctx)
-	j.coversContent, err = p.covers(ctx, s)
-	return err
+	return p.covers(ctx, s)
 }
 
 // remembered returns an attempt at the first place of EarlierLayouts that is for this page size, is large

@@ -21,7 +21,7 @@ type Preview struct {
 	// place.
 	Signed bool
 	// Chosen is the place of the stamp for the requested placement. Its Box is nil for a strip, an
-	// appended page and a cover.
+	// appended page, a cover, and a place on another page of a signed file.
 	Chosen Candidate
 	// Candidates are the places that a user can choose: the four corners and, if the file is not
 	// signed, a strip and an appended page. If the page cannot be rendered, Candidates has only the
@@ -57,27 +57,38 @@ func (s *Sealer) Preview(ctx context.Context, o Original, stamp Stamp) (*Preview
 		p.Chosen = Candidate{Mode: Cover}
 		return p, nil
 	}
-	blank, err := j.newPageSearch(ctx, j.page, j.frame)
+	p.Candidates, err = j.corners(ctx)
 	if err != nil && !isPermanent(ctx, err) {
 		return nil, err
 	}
-	p.Candidates = []Candidate{{Mode: Strip}, {Mode: Appended}}
 	if err != nil {
 		j.note("page_not_rendered", "The page could not be drawn, so no place on it can be chosen.")
-		p.Candidates, p.Notices, p.Chosen = p.Candidates[1:], j.notices, Candidate{Mode: Appended}
-		if p.Signed {
-			p.Candidates, p.Chosen = nil, Candidate{Mode: Cover}
+		p.Notices = j.notices
+		if !p.Signed {
+			p.Candidates, p.Chosen = []Candidate{{Mode: Appended}}, Candidate{Mode: Appended}
+			return p, nil
 		}
-		return p, nil
 	}
-	defer blank.close(ctx)
-	if p.Signed {
-		p.Candidates = nil
+	if !p.Signed {
+		p.Candidates = append(p.Candidates, Candidate{Mode: Strip}, Candidate{Mode: Appended})
 	}
+	if p.Chosen, err = j.chosenCandidate(ctx); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// corners returns the candidates in the corners of the page.
+func (j *job) corners(ctx context.Context) ([]Candidate, error) {
+	p, err := j.newPageSearch(ctx, j.page, j.frame)
+	if err != nil {
+		return nil, err
+	}
+	defer p.close(ctx)
 	var list []Candidate
 	for _, mode := range previewModes {
 		c := Candidate{Mode: mode, NoRoom: true}
-		spots, err := blank.places(ctx, j.frame.sides(), mode, 1)
+		spots, err := p.places(ctx, j.sides(j.frame), mode, 1)
 		if err != nil {
 			return nil, err
 		}
@@ -87,56 +98,40 @@ func (s *Sealer) Preview(ctx context.Context, o Original, stamp Stamp) (*Preview
 		}
 		list = append(list, c)
 	}
-	p.Candidates = append(list, p.Candidates...)
-	if p.Chosen, err = j.chosenCandidate(ctx, blank, list); err != nil {
-		return nil, err
-	}
-	return p, nil
+	return list, nil
 }
 
-// chosenCandidate returns the place of the stamp for the requested placement, or for Auto if the
-// requested placement is not possible.
-func (j *job) chosenCandidate(ctx context.Context, p *pageSearch, corners []Candidate) (Candidate, error) {
-	requested := j.stamp.Placement
-	switch requested.Mode {
-	case Strip, Appended:
-		if !j.signed() {
-			return Candidate{Mode: requested.Mode}, nil
-		}
-	case Exact:
-		if s, ok := j.fit(requested.Box); ok && !j.signed() {
-			box := s.box(j.frame)
-			covers, err := p.covers(ctx, s)
-			return Candidate{Mode: Exact, Box: &box, Covers: covers}, err
-		}
-	case TopLeft, TopRight, BottomLeft, BottomRight:
-		for _, c := range corners {
-			if c.Mode == requested.Mode && !c.NoRoom {
-				return c, nil
-			}
-		}
-	case "", Auto, Annotation, Cover:
-	}
+// chosenCandidate returns the place that Seal tries first.
+func (j *job) chosenCandidate(ctx context.Context) (Candidate, error) {
 	for _, a := range j.remembered() {
-		if covers, err := p.covers(ctx, a.spot); err != nil {
+		covers, err := j.covers(ctx, a.spot)
+		if err != nil && !isPermanent(ctx, err) {
 			return Candidate{}, err
-		} else if !covers {
+		}
+		if err == nil && !covers {
 			box := a.spot.box(j.frame)
 			return Candidate{Mode: Auto, Box: &box, Remembered: true}, nil
 		}
 	}
-	spots, err := p.places(ctx, j.frame.sides(), Auto, 1)
+	attempts, err := j.attempts(ctx)
 	if err != nil {
 		return Candidate{}, err
 	}
-	if len(spots) == 0 && j.signed() {
-		return Candidate{Mode: Cover}, nil
+	for _, a := range attempts {
+		if j.skips(a) {
+			continue
+		}
+		c := Candidate{Mode: a.mode, Covers: a.mode == Exact && j.coversContent}
+		if a.mode == Annotation {
+			c.Mode = j.blankMode()
+		}
+		if a.mode != Strip && a.mode != Appended && a.page.Index == j.page.Index {
+			box := a.spot.box(a.frame)
+			c.Box = &box
+		}
+		return c, nil
 	}
-	if len(spots) == 0 {
-		return Candidate{Mode: Strip}, nil
-	}
-	box := spots[0].box(j.frame)
-	return Candidate{Mode: Auto, Box: &box}, nil
+	return Candidate{Mode: Cover}, nil
 }
 
 // openOriginal returns a job for an original, with the document open. For an image, the document is a

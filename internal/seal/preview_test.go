@@ -6,6 +6,8 @@ import (
 	"image/png"
 	"math"
 	"testing"
+
+	"github.com/certvault/certvault/internal/pdf/pdftest"
 )
 
 // TestPreviewMatchesSeal checks that the stamp is at the place that Preview returned.
@@ -13,6 +15,9 @@ func TestPreviewMatchesSeal(t *testing.T) {
 	t.Parallel()
 	blank := pagePDF{}.bytes()
 	first, _ := mustSeal(t, "a.pdf", blank, Placement{Mode: TopLeft})
+	bottom := fullPage() + " 1 g 0 0 595 200 re f" // only the bottom is blank
+	bottomOnly := pagePDF{content: bottom}.bytes()
+	narrow := fullPage() + " 1 g 0 0 595 46 re f" // too low for a stamp of the usual size
 	for name, tc := range map[string]struct {
 		data      []byte
 		placement Placement
@@ -27,6 +32,13 @@ func TestPreviewMatchesSeal(t *testing.T) {
 		"signed":        {signedPDF(0, ""), Placement{}},
 		"signed, full":  {signedPDF(0, fullPage()), Placement{}},
 		"certified":     {signedPDF(1, ""), Placement{}},
+
+		"corner, not blank":                {bottomOnly, Placement{Mode: TopLeft}},
+		"box outside the page":             {blank, Placement{Mode: Exact, Box: Box{0.9, 0.9, 1.2, 1.2}}},
+		"signed, corner":                   {signedPDF(0, ""), Placement{Mode: TopLeft}},
+		"signed, corner not blank":         {signedPDF(0, bottom), Placement{Mode: TopLeft}},
+		"signed, strip":                    {signedPDF(0, ""), Placement{Mode: Strip}},
+		"signed, room for a smaller stamp": {signedPDF(0, narrow), Placement{}},
 	} {
 		o := Original{Name: "a.pdf", Type: PDF, R: bytes.NewReader(tc.data), Size: int64(len(tc.data))}
 		stamp := testStamp()
@@ -41,6 +53,9 @@ func TestPreviewMatchesSeal(t *testing.T) {
 		}
 		if v.Placement == Annotation {
 			v.Placement = Auto // Preview does not distinguish annotations from page content
+			if tc.placement.Mode == TopLeft {
+				v.Placement = TopLeft
+			}
 		}
 		if p.Chosen.Mode != v.Placement || p.Page != 1 || p.Pages != 1 || p.Width < 100 {
 			t.Errorf("%s: preview = %+v, want page 1 of 1 with the placement %s of Seal", name, p, v.Placement)
@@ -57,6 +72,29 @@ func TestPreviewMatchesSeal(t *testing.T) {
 		if len(p.Candidates) != 6 && !p.Signed {
 			t.Errorf("%s: got %d candidates, want 6: %+v", name, len(p.Candidates), p.Candidates)
 		}
+	}
+}
+
+// TestPreviewOfAnotherPage checks the preview of a signed file whose first page has no blank place.
+func TestPreviewOfAnotherPage(t *testing.T) {
+	t.Parallel()
+	data := pdftest.File("",
+		"<</Type/Catalog/Pages 2 0 R/AcroForm<</SigFlags 3/Fields[6 0 R]>>>>",
+		"<</Type/Pages/Kids[3 0 R 4 0 R]/Count 2/MediaBox[0 0 595 842]/Resources<<>>>>",
+		"<</Type/Page/Parent 2 0 R/Contents 5 0 R/Annots[6 0 R]>>",
+		"<</Type/Page/Parent 2 0 R>>",
+		pdftest.Stream("", fullPage()),
+		"<</Type/Annot/Subtype/Widget/FT/Sig/T(Signature1)/V 7 0 R/F 132/Rect[0 0 0 0]/P 3 0 R>>",
+		"<</Type/Sig/Filter/Adobe.PPKLite/SubFilter/adbe.pkcs7.detached/ByteRange[0 10 20 10]/Contents<00>>>",
+	)
+	o := Original{Name: "a.pdf", Type: PDF, R: bytes.NewReader(data), Size: int64(len(data))}
+	p, err := sealer(t).Preview(t.Context(), o, testStamp())
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, _ := mustSeal(t, "a.pdf", data, Placement{})
+	if v.Placement != Annotation || v.Page != 2 || p.Chosen.Mode != Auto || p.Chosen.Box != nil || p.Page != 1 {
+		t.Errorf("Preview: page %d, chosen = %+v; Seal: %s on page %d; want Auto without a box for an annotation on page 2", p.Page, p.Chosen, v.Placement, v.Page)
 	}
 }
 
