@@ -51,6 +51,11 @@ func UserByID(ctx context.Context, q db.Queryer, id int64) (*User, error) {
 	return scanUser(q.QueryRowContext(ctx, `SELECT `+userColumns+` FROM users WHERE id = $1`, id))
 }
 
+// UserByUUID returns the user with a UUID, or fault.NotFound.
+func UserByUUID(ctx context.Context, q db.Queryer, uuid string) (*User, error) {
+	return scanUser(q.QueryRowContext(ctx, `SELECT `+userColumns+` FROM users WHERE uuid = $1`, uuid))
+}
+
 // VerifiedUser returns the user who has verified a folded address, as the main address or as a further
 // address, or fault.NotFound.
 func VerifiedUser(ctx context.Context, q db.Queryer, emailFolded string) (*User, error) {

@@ -2,9 +2,9 @@ package task
 
 import (
 	"context"
-	"strconv"
 
 	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/audit"
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/fault"
@@ -16,8 +16,16 @@ func (s *Service) renewals(ctx context.Context, d *Task, uuids []string) (map[st
 	if err != nil {
 		return nil, err
 	}
-	id, _ := strconv.ParseInt(d.actor.ID, 10, 64) // the result is 0 if the id is not a number
-	creator := cert.Actor{Type: string(d.actor.Type), ID: id, Name: d.actor.Name}
+	creator := cert.Actor{Type: string(d.actor.Type), Name: d.actor.Name}
+	if d.actor.Type == audit.User {
+		person, err := account.UserByUUID(ctx, s.db, d.actor.ID)
+		if err != nil && !fault.Is(err, fault.NotFound) {
+			return nil, err
+		}
+		if err == nil {
+			creator.ID = person.ID
+		}
+	}
 	list := map[string]cert.Upload{}
 	for _, uuid := range uuids {
 		u, err := s.renewal(ctx, inst, creator, uuid)

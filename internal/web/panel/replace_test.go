@@ -189,8 +189,8 @@ func TestRenewMany(t *testing.T) {
 				continue
 			}
 			if renewed := o.record(c.ReplacedBy.UUID); renewed.Status != cert.Approved || renewed.IssueDate != cert.Today(o.Now()) || renewed.Title != c.Title ||
-				string(renewed.Template.Values) != string(c.Template.Values) {
-				t.Errorf("renewal of %s = %+v, want an approved certificate with the current date and the old values", c.FullName, renewed)
+				string(renewed.Template.Values) != string(c.Template.Values) || renewed.Creator.ID == 0 || renewed.Creator != c.Creator {
+				t.Errorf("renewal of %s = %+v, want an approved certificate with the current date, the old values and the creator %+v", c.FullName, renewed, c.Creator)
 			}
 		}
 		if c := o.record(uploaded.UUID); c.Status != cert.Approved {
