@@ -28,7 +28,13 @@ func TestFilterByTitle(t *testing.T) {
 			v.upload(func(u *cert.Upload) { u.Title = title })
 		}
 		v.upload(func(u *cert.Upload) { u.FullName, u.Title = "Bo Ek", "MSc Law" })
-		for title, want := range map[string]int{"ada obi": 1, "bo ek": 1, "bsc  PHYSICS": 4, "BSc Physics and Law": 4, "BSc": 0, "50% law_": 4, "50x law_": 0, "p01@example.org": 0} {
+		// A title may be equal to an address or a reference id.
+		other := v.upload(func(u *cert.Upload) { u.FullName, u.Title, u.Email = "Cy Day", "Cy Day", "cy@münchen.example" })
+		v.upload(func(u *cert.Upload) { u.FullName, u.Title, u.Email = "Cy Day", "Cy@example.org", "cy@example.org" })
+		for title, want := range map[string]int{
+			"cy@example.org": 1, "cy@münchen.example": 0, "cy@xn--mnchen-3ya.example": 0, other.ReferenceID: 0, "cy day": 1,
+			"ada obi": 1, "bo ek": 1, "bsc  PHYSICS": 4, "BSc Physics and Law": 4, "BSc": 0, "50% law_": 4, "50x law_": 0, "p01@example.org": 0,
+		} {
 			var names []string
 			f := Filter{Title: title, Range: listing.Range{PerPage: 3, Cursor: new(string)}}
 			for {

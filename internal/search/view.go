@@ -5,9 +5,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/certvault/certvault/internal/cert"
-	"github.com/certvault/certvault/internal/db"
 )
 
 // view is a filter in the form that queries use. Its exported fields identify the list. A cursor is valid
@@ -222,10 +222,12 @@ func (v *view) filters(q *statement) (terms []string) {
 		terms = append(terms, like("c.search_text", q, v.Search))
 	}
 	if v.Title != "" {
-		// search_text has lines with the title and with the address, so exclude the certificates with this
-		// address. If the title equals the name, search_text has only one line for both.
-		terms = append(terms, "c.email_folded <> "+q.arg(v.Title), `(c.search_text LIKE `+q.arg("%\n "+db.EscapeLike(v.Title)+"\n%")+` ESCAPE '\'
-			OR c.name_folded = `+q.arg(v.Title)+` AND lower(c.title) = lower(c.full_name))`)
+		// The title in folded form is the second line of search_text. If the title equals the name,
+		// search_text has only one line for both.
+		line := "\n " + v.Title + "\n"
+		terms = append(terms, `(lower(c.title) <> lower(c.full_name)
+				AND substr(c.search_text, length(c.name_folded) + 2, `+strconv.Itoa(utf8.RuneCountInString(line))+`) = `+q.arg(line)+`
+			OR lower(c.title) = lower(c.full_name) AND c.name_folded = `+q.arg(v.Title)+`)`)
 	}
 	terms = append(terms, v.issuedTerms(q, "c.issue_date")...)
 	terms = append(terms, v.expiryTerms(q)...)
