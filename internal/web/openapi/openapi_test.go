@@ -182,14 +182,17 @@ func TestPageContents(t *testing.T) {
 			"Upload one certificate", "certificate-vault:create", "certificate_file", "up to 255 characters", `-F certificate_file=@diploma.pdf`, "Authorization: Bearer $TOKEN",
 			"data.status.value", "placement_box", "Idempotency-Key", "<code>422</code>", "&#34;reference_id&#34;: &#34;NWU-7Q4M2H9K3XBT05VC&#34;",
 		},
-		"/docs/listCertificates":      {"Any of these permissions", "certificate:list", "certificate-vault:list", "sort_field", "<code>generated_at</code>", "data[].signatures[].signatory_index"},
-		"/docs/submitBatch":           {"entries[&lt;n&gt;][file_id]", "application/json", "entries[].full_name"},
-		"/docs/getBatch":              {"data.entries[].reference_id"},
-		"/docs/createApplication":     {"fields[&lt;key&gt;]", "files[&lt;key&gt;]", "fields.student_number", "application/json"},
-		"/docs/verify":                {"No token is needed."},
-		"/docs/certificateFailed":     {"webhook-signature", "always <code>certificate_application.failed</code>", "failure.code", "Your response"},
-		"/docs/certificateApproved":   {"always <code>certificate_application.approved</code>"},
-		"/docs/retryVaultCertificate": {"-X POST"},
+		"/docs/listCertificates": {
+			"Any of these permissions", "certificate:list", "certificate-vault:list", "sort_field", "<code>generated_at</code>", "data[].signatures[].signatory_index",
+		},
+		"/docs/replaceVaultCertificate": {"All of these permissions: <code>certificate-vault:create</code> and <code>certificate-vault:revoke</code>"},
+		"/docs/submitBatch":             {"entries[&lt;n&gt;][file_id]", "application/json", "entries[].full_name"},
+		"/docs/getBatch":                {"data.entries[].reference_id"},
+		"/docs/createApplication":       {"fields[&lt;key&gt;]", "files[&lt;key&gt;]", "fields.student_number", "application/json"},
+		"/docs/verify":                  {"No token is needed."},
+		"/docs/certificateFailed":       {"webhook-signature", "always <code>certificate_application.failed</code>", "failure.code", "Your response"},
+		"/docs/certificateApproved":     {"always <code>certificate_application.approved</code>"},
+		"/docs/retryVaultCertificate":   {"-X POST"},
 	} {
 		body := get(h, target).Body.String()
 		for _, text := range want {
@@ -243,15 +246,15 @@ func TestBlocks(t *testing.T) {
 
 func TestReadInvalidDocument(t *testing.T) {
 	t.Parallel()
-	for name, text := range map[string]string{
-		"invalid JSON":                "a: [",
-		"a list instead of a map":     "servers: []\npaths: [a]",
-		"an unknown component":        "servers: []\npaths: {/a: {get: {parameters: [{$ref: '#/components/parameters/None'}]}}}",
-		"a component of another kind": "servers: []\npaths: {/a: {get: {responses: {'200': {$ref: '#/components/schemas/None'}}}}}",
-		"no servers":                  "paths: {}",
+	for name, c := range map[string]struct{ text, want string }{
+		"invalid JSON":                {`{"servers": [`, "unexpected end of JSON input"},
+		"a list instead of a map":     {`{"servers": [], "paths": ["a"]}`, "expected an object"},
+		"an unknown component":        {`{"servers": [], "paths": {"/a": {"get": {"parameters": [{"$ref": "#/components/parameters/None"}]}}}}`, "no component"},
+		"a component of another kind": {`{"servers": [], "paths": {"/a": {"get": {"responses": {"200": {"$ref": "#/components/schemas/None"}}}}}}`, "no component"},
+		"no servers":                  {`{"paths": {}}`, "no servers"},
 	} {
-		if _, err := read([]byte(text), base); err == nil {
-			t.Errorf("document with %s: no error, want one", name)
+		if _, err := read([]byte(c.text), base); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("document with %s: error = %v, want one with %q", name, err, c.want)
 		}
 	}
 }

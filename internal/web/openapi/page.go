@@ -41,7 +41,7 @@ type introView struct {
 type operationView struct {
 	ID, Method, Path, Summary string
 	Description               []block
-	Permissions               []string
+	Permissions               [][]string // alternatives; a token needs all permissions of one of them
 	Webhook                   bool
 	Parameters                []field
 	Bodies                    []bodyView
@@ -121,7 +121,7 @@ func (d *document) operationView(path, method string, o *operation, isWebhook bo
 	}
 	for _, requirement := range o.Security {
 		for _, permissions := range requirement {
-			v.Permissions = append(v.Permissions, permissions...)
+			v.Permissions = append(v.Permissions, permissions)
 		}
 	}
 	for _, p := range o.Parameters {
