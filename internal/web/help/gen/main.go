@@ -101,8 +101,11 @@ func contents(root string) (*book.Book, []*source, error) {
 		return nil, nil, err
 	}
 	languages, err := filepath.Glob(filepath.Join(root, "internal", "locale", "catalog", "*"))
-	if err != nil || len(languages) == 0 {
-		return nil, nil, fmt.Errorf("there are no languages, error %w", err)
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(languages) == 0 {
+		return nil, nil, errors.New("there are no languages")
 	}
 	b := &book.Book{}
 	var sources []*source
@@ -125,8 +128,11 @@ func contents(root string) (*book.Book, []*source, error) {
 			pattern = path.Join(folder, part.Name, pattern+".md")
 		}
 		files, err := filepath.Glob(filepath.Join(root, pattern))
-		if err != nil || len(files) == 0 {
-			return nil, nil, fmt.Errorf("contents.txt: there is no file %s, error %w", pattern, err)
+		if err != nil {
+			return nil, nil, fmt.Errorf("contents.txt: %s: %w", pattern, err)
+		}
+		if len(files) == 0 {
+			return nil, nil, fmt.Errorf("contents.txt: there is no file %s", pattern)
 		}
 		for _, file := range files {
 			file, err := filepath.Rel(root, file)
