@@ -195,8 +195,8 @@ func pssParams(params []byte) (crypto.Hash, *rsa.PSSOptions, error) {
 		return fail(err)
 	}
 	digest, err := tagged.algorithm(tagSequence)
-	if err != nil {
-		return fail(errors.Join(err, tagged.end()))
+	if err = errors.Join(err, tagged.end()); err != nil {
+		return fail(err)
 	}
 	hash, err := digest.digest()
 	if err != nil {
@@ -206,12 +206,12 @@ func pssParams(params []byte) (crypto.Hash, *rsa.PSSOptions, error) {
 		return fail(err)
 	}
 	mgf, err := tagged.algorithm(tagSequence)
-	if err != nil || !oidMGF1.Equal(mgf.id) {
+	if err != nil || tagged.end() != nil || !oidMGF1.Equal(mgf.id) {
 		return fail(fmt.Errorf("%w: invalid mask generation function", errDER))
 	}
 	inner := der(mgf.params)
 	mask, err := inner.algorithm(tagSequence)
-	if err != nil || !mask.id.Equal(digest.id) {
+	if err != nil || inner.end() != nil || !mask.id.Equal(digest.id) {
 		return fail(fmt.Errorf("%w: invalid mask generation function", errDER))
 	}
 	salt := 20
@@ -219,7 +219,8 @@ func pssParams(params []byte) (crypto.Hash, *rsa.PSSOptions, error) {
 		if tagged, err = body.next(tagContextCons | 2); err != nil {
 			return fail(err)
 		}
-		if salt, err = tagged.small(); err != nil {
+		salt, err = tagged.small()
+		if err = errors.Join(err, tagged.end()); err != nil {
 			return fail(err)
 		}
 	}

@@ -138,3 +138,28 @@ func TestHashingIsLimited(t *testing.T) {
 		}
 	}
 }
+
+// TestPSSParameters checks that PSS parameters with bytes after an element are refused.
+func TestPSSParameters(t *testing.T) {
+	t.Parallel()
+	params := func(at int) []byte {
+		extra := func(i int) []byte {
+			if i == at {
+				return []byte{tagNull, 0}
+			}
+			return nil
+		}
+		hash := derAlgorithm(oidSHA256)
+		return tlv(tagSequence,
+			tlv(tagContextCons, hash, extra(1)),
+			tlv(tagContextCons|1, derAlgorithm(oidMGF1, append(bytes.Clone(hash), extra(2)...)...), extra(3)),
+			tlv(tagContextCons|2, derInteger(big.NewInt(32)), extra(4)),
+			extra(5),
+		)
+	}
+	for at := range 6 {
+		if _, opts, err := pssParams(params(at)); (err == nil) != (at == 0) {
+			t.Errorf("extra bytes at place %d: options = %+v, error = %v; want an error except at place 0", at, opts, err)
+		}
+	}
+}
