@@ -10,6 +10,7 @@ import (
 	"crypto/sha512"
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"slices"
 )
 
@@ -126,6 +127,9 @@ func (d *Document) startCrypt() error {
 	}
 	if err != nil {
 		return err
+	}
+	if n := len(c.key); n != 16 && slices.Contains(slices.Collect(maps.Values(c.filters)), cryptAESV2) { // ISO 32000-2, table 25
+		return fmt.Errorf("%w: AESV2 with a key of %d bytes", ErrEncryption, n)
 	}
 	if c.strings == cryptIdentity && c.streams == cryptIdentity {
 		// Only embedded files are encrypted. This package never reads embedded files,

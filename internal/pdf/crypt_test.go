@@ -23,6 +23,7 @@ const (
 	encryptAES128
 	encryptAES256R5
 	encryptAES256
+	encryptAES40 // not allowed
 )
 
 // pad returns a password padded to 32 bytes (algorithm 2).
@@ -42,6 +43,9 @@ func encrypted(tb testing.TB, how int, user, owner string) []byte {
 	case encryptAES128:
 		e.v, e.r, c.strings = 4, 4, cryptAESV2
 		dict = "/Length 128/CF<</StdCF<</CFM/AESV2/Length 16>>>>/StmF/StdCF/StrF/StdCF"
+	case encryptAES40:
+		e.v, e.r, c.strings = 4, 2, cryptAESV2
+		dict = "/Length 40/CF<</StdCF<</CFM/AESV2/Length 5>>>>/StmF/StdCF/StrF/StdCF"
 	case encryptAES256R5, encryptAES256:
 		e.v, e.r, c.strings = 5, 5+how-encryptAES256R5, cryptAESV3
 		dict = "/Length 256/CF<</StdCF<</CFM/AESV3/Length 32>>>>/StmF/StdCF/StrF/StdCF"
@@ -146,6 +150,15 @@ func permsFixture(tb testing.TB, e *encryption, key []byte) []byte {
 	perms = append(perms, "\xff\xff\xff\xffTadb0000"...)
 	block.Encrypt(perms, perms)
 	return perms
+}
+
+// TestAESV2KeyLength checks that a key that is too short for AES is refused.
+func TestAESV2KeyLength(t *testing.T) {
+	t.Parallel()
+	file := encrypted(t, encryptAES40, "", "owner")
+	if _, err := Open(bytes.NewReader(file), int64(len(file))); !errors.Is(err, ErrEncryption) {
+		t.Errorf("Open: error = %v, want ErrEncryption", err)
+	}
 }
 
 func TestEncrypted(t *testing.T) {
