@@ -19,7 +19,7 @@ type metadata struct {
 const (
 	minResolution = 10
 	maxResolution = 10_000
-	maxProfile    = 4 << 20 // bytes
+	maxProfile    = 4 << 20 // bytes; a larger profile is ignored
 	inch          = 2.54    // centimetres
 )
 
@@ -55,7 +55,7 @@ func pngMetadata(file []byte) (m metadata) {
 		case "iCCP": // PNG, 11.3.2.3: a name, a method, and the compressed profile
 			if i := bytes.IndexByte(c.data, 0); i >= 0 && i+2 < len(c.data) {
 				if z, err := zlib.NewReader(bytes.NewReader(c.data[i+2:])); err == nil {
-					if profile, err := io.ReadAll(io.LimitReader(z, maxProfile)); err == nil {
+					if profile, err := io.ReadAll(io.LimitReader(z, maxProfile+1)); err == nil && len(profile) <= maxProfile {
 						m.profile = profile
 					}
 				}
@@ -108,6 +108,7 @@ const (
 func jpegMetadata(file []byte) (m metadata) {
 	list, _ := jpegSegments(file)
 	parts := map[byte][]byte{}
+	count := byte(0) // number of parts of the profile
 	for _, s := range list {
 		body := s.data[4:]
 		switch {
@@ -122,13 +123,24 @@ func jpegMetadata(file []byte) (m metadata) {
 		case s.marker == app1 && bytes.HasPrefix(body, []byte("Exif\x00\x00")):
 			m.readExif(body[6:])
 		case s.marker == app2 && bytes.HasPrefix(body, []byte("ICC_PROFILE\x00")) && len(body) > 14: // ICC.1, B.4
-			parts[body[12]] = body[14:]
+			parts[body[12]], count = body[14:], body[13]
 		}
 	}
-	for i := byte(1); parts[i] != nil && len(m.profile) < maxProfile; i++ {
-		m.profile = append(m.profile, parts[i]...)
-	}
+	m.profile = joined(parts, count)
 	return m
+}
+
+// joined returns the profile whose parts are numbered from 1, or nil if a part is missing or the profile is
+// too large.
+func joined(parts map[byte][]byte, count byte) (profile []byte) {
+	for i := range int(count) {
+		part := parts[byte(i+1)]
+		if part == nil || len(profile)+len(part) > maxProfile {
+			return nil
+		}
+		profile = append(profile, part...)
+	}
+	return profile
 }
 
 // plainJPEG returns a JPEG image without its metadata, because the metadata may name a person or a place.
