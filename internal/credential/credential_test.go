@@ -224,6 +224,16 @@ func noEmpty(t *testing.T, path string, v any) {
 	}
 }
 
+// TestBase64URL checks that a value has only one encoding.
+func TestBase64URL(t *testing.T) {
+	t.Parallel()
+	for text, valid := range map[string]bool{"AQAB": true, "AQA": true, "AQ\nAB": false, "AQAB\r\n": false, "AQB": false, "AQA=": false, "+/+/": false} {
+		if got, err := unbase64url(text); (err == nil) != valid {
+			t.Errorf("unbase64url(%q) = %x, error = %v; want valid %t", text, got, err, valid)
+		}
+	}
+}
+
 func TestEmailIsNeverText(t *testing.T) {
 	t.Parallel()
 	k, c := newKeys(t), mustNew(t, testInput())

@@ -240,7 +240,11 @@ func verifySignature(key crypto.PublicKey, message, signature []byte) error {
 
 func base64url(data []byte) string { return base64.RawURLEncoding.EncodeToString(data) }
 
-// unbase64url decodes base64url without padding (RFC 7515, 2). It rejects unused bits that are not zero.
+// unbase64url decodes base64url without padding (RFC 7515, 2). It rejects line breaks, which package base64
+// ignores, and unused bits that are not zero. So a value has only one encoding.
 func unbase64url(s string) ([]byte, error) {
+	if i := strings.IndexAny(s, "\r\n"); i >= 0 {
+		return nil, base64.CorruptInputError(i)
+	}
 	return base64.RawURLEncoding.Strict().DecodeString(s)
 }
