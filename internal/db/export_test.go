@@ -56,3 +56,13 @@ func TransactionalMigrations(from int) (map[string]string, error) {
 func OpenWithin(ctx context.Context, databaseURL string, limit time.Duration) (*DB, error) {
 	return openPostgres(ctx, databaseURL, deadlines{response: limit, acquire: limit}, nil)
 }
+
+// PoolSize returns the maximum number of connections for a URL.
+func PoolSize(databaseURL string) (int32, error) {
+	cfg, err := pgxpool.ParseConfig(databaseURL)
+	if err != nil {
+		return 0, err
+	}
+	err = setPoolSize(cfg, databaseURL)
+	return cfg.MaxConns, err
+}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -32,10 +31,13 @@ var errPooler = errors.New("the database URL leads to a connection pooler that d
 // setPoolSize sets the maximum number of connections. It returns an error if the URL sets less than
 // minPoolSize.
 func setPoolSize(cfg *pgxpool.Config, databaseURL string) error {
-	u, err := url.Parse(databaseURL)
-	if err != nil || !u.Query().Has(poolParameter) {
+	c, err := pgx.ParseConfig(databaseURL)
+	if err != nil {
+		return err
+	}
+	if _, ok := c.RuntimeParams[poolParameter]; !ok {
 		cfg.MaxConns = poolSize
-		return nil //nolint:nilerr // the driver accepts URLs of several hosts, which url.Parse does not
+		return nil
 	}
 	if cfg.MaxConns < minPoolSize {
 		return fmt.Errorf("%s in the database URL must be %d or more", poolParameter, minPoolSize)

@@ -139,3 +139,17 @@ func TestPoolSizeOfTheURL(t *testing.T) {
 		}
 	}
 }
+
+// url.Parse refuses a URL of several hosts of which only the first has a port, but the driver accepts it.
+func TestPoolSizeOfSeveralHosts(t *testing.T) {
+	t.Parallel()
+	const hosts = "postgres://vault@one.example:5432,two.example/certvault"
+	for query, want := range map[string]int32{"": 16, "?pool_max_conns=6": 6} {
+		if got, err := db.PoolSize(hosts + query); err != nil || got != want {
+			t.Errorf("with the query %q, the pool has %d connections, error = %v; want %d", query, got, err, want)
+		}
+	}
+	if _, err := db.PoolSize(hosts + "?pool_max_conns=3"); err == nil {
+		t.Error("with 3 connections: no error, want one")
+	}
+}
