@@ -167,6 +167,8 @@ func TestCatalogHasTextsOfDomains(t *testing.T) {
 	check(account.Retention{Failed: 1}.Check())
 	_, err = account.CheckMailText(account.MailText{Paragraph: strings.Repeat("x", account.MaxParagraph+1), Closing: strings.Repeat("x", account.MaxClosing+1)})
 	check(err)
+	_, err = account.CheckMailText(account.MailText{Paragraph: "{first_name}"})
+	check(err)
 	_, err = account.DrawLogo([]byte("x"))
 	check(err)
 	for _, code := range []string{authority.CodeMissing, authority.CodeLocked, authority.CodeBroken, authority.CodeProgram, authority.CodeExpired, authority.CodeRefused, authority.CodeStorage} {
@@ -188,6 +190,7 @@ func TestCatalogHasTextsOfDomains(t *testing.T) {
 		"0 messages failed in the last 30 days, 2 waiting":           "0 messages failed in the last 30 days, 2 waiting",
 		"1 message failed in the last 30 days, 2 waiting to be sent": "1 message failed in the last 30 days, 2 waiting to be sent",
 		"14% free": "14% free",
+		"{first_name} is not a placeholder. The placeholders are {name}, {title}, {institution}.": "{first_name} is not a placeholder. The placeholders are {name}, {title}, {institution}.",
 		// Texts of the API, and texts that earlier versions stored.
 		"Invalid operation": "The current status does not allow this. Reload the page to see it.",
 		"The file name says a PDF document, but its content is something else.":                                                                                               "The file is named like a PDF document, but its content is something else. Give it the right extension, or choose another file.",
