@@ -2,10 +2,12 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"io"
 	"slices"
 
 	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/fault"
 )
 
 // mailFlags are the flags for mail to an institution's recipients.
@@ -32,6 +34,25 @@ func (m *mailFlags) apply(c *account.Changes) {
 	set(&w.Paragraph, m.MailParagraph)
 	set(&w.Closing, m.MailClosing)
 	c.MailTexts[tag] = w
+}
+
+// mailFields names the fields of mail texts in an error like their flags.
+func mailFields(err error) error {
+	e, ok := errors.AsType[*fault.Error](err)
+	if !ok {
+		return err
+	}
+	renamed := *e
+	renamed.Fields = slices.Clone(e.Fields)
+	for i, f := range e.Fields {
+		switch f.Name {
+		case "paragraph", "closing":
+			renamed.Fields[i].Name = "mail_" + f.Name
+		case "language":
+			renamed.Fields[i].Name = "words_language"
+		}
+	}
+	return &renamed
 }
 
 // printMail prints the settings of mail as text.

@@ -73,7 +73,7 @@ func (i *institutionSet) Run(c *console) error {
 			return i.policy(cert.PolicyOf(&v.Settings), box).Apply(v)
 		})
 		if err != nil {
-			return hintSameName(err)
+			return mailFields(hintSameName(err))
 		}
 		profile, err := base.Accounts.PublicProfile(c.ctx, inst.ID)
 		if err != nil {

@@ -216,7 +216,8 @@ func TestSettingsAreSavedTogether(t *testing.T) {
 		"--mail-closing", "Ihr Büro", "--keep-failed", "90", "--color", "#1a237e",
 	}
 	for want, bad := range map[string][]string{
-		"--color:": {"--color", "#ffcc00"}, "--keep-mail:": {"--keep-mail", "3"}, "{first_name}": {"--mail-paragraph", "{first_name}"},
+		"--color:": {"--color", "#ffcc00"}, "--keep-mail:": {"--keep-mail", "3"}, "--mail-paragraph: {first_name}": {"--mail-paragraph", "{first_name}"},
+		"--mail-closing:": {"--mail-closing", "{last_name}"}, "--words-language:": {"--words-language", "xx"},
 		"--reply-to:": {"--reply-to", "invalid"}, "--hide-name:": {"--hide-name", "--public-image"}, "--placement-page:": {"--placement-page", "0"},
 	} {
 		args := append(append(slices.Clone(set), good...), bad...)
