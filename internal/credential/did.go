@@ -69,7 +69,7 @@ func didPage(did string) (origin, path string, err error) {
 	}
 	// The comparison rejects an identifier whose first segment is not only a host and a port.
 	u, err := url.Parse("https://" + host + path)
-	if err != nil || u.Host != host || u.Hostname() == "" || u.User != nil || u.EscapedPath() != path {
+	if err != nil || u.Host != host || u.Hostname() == "" || strings.HasSuffix(host, ":") || u.User != nil || u.EscapedPath() != path {
 		return "", "", errDID
 	}
 	return "https://" + host, path, nil

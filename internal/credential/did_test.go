@@ -83,7 +83,7 @@ func TestDIDWeb(t *testing.T) {
 		"did:web:a.example#x", "did:web:a.example:x?y", "did:web:a.example:x#y", "did:web:a.example%3A", "did:key:x", "did:web:a.example:%zz", "did:web:a b",
 		"did:web:" + strings.Repeat("a", maxDID), "did:web:a.example%5Cx", "did:web:a.example:x y",
 	} {
-		if got, err := didURL(did); err == nil && did != "did:web:a.example%3A" {
+		if got, err := didURL(did); err == nil {
 			t.Errorf("didURL(%q) = %q, want an error", did, got)
 		}
 	}
