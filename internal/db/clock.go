@@ -60,8 +60,7 @@ func (d *DB) SyncClock(ctx context.Context) (ahead time.Duration, err error) {
 	if last := d.clock.Load(); last == nil || r.replaces(last) {
 		d.clock.Store(r)
 	}
-	// Round removes the monotonic clock reading, which the server's time does not have.
-	ahead = r.local.Round(0).Sub(r.server)
+	ahead = r.local.Sub(r.server)
 	switch {
 	case ahead > r.uncertain:
 		return ahead - r.uncertain, nil
