@@ -22,10 +22,6 @@ func TestMigrationFindsAddressesOfAnotherMailbox(t *testing.T) {
 				t.Fatalf("the statement %s failed: %v", statement, err)
 			}
 		}
-		if d.Dialect == db.PostgreSQL { // the migrations need these extensions
-			run(`CREATE EXTENSION pg_trgm`)
-			run(`CREATE EXTENSION btree_gin`)
-		}
 		if err := d.MigrateBelow(ctx, 27); err != nil {
 			t.Fatal(err)
 		}

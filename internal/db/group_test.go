@@ -283,7 +283,12 @@ func TestDurableMemberIsDurable(t *testing.T) {
 	var mu sync.Mutex
 	relaxedCommits := 0
 	var wg sync.WaitGroup
+	// The first transaction is relaxed. The others begin while it is open.
+	started, begun := make(chan struct{}), make(chan struct{})
 	for i := range 400 {
+		if i == 1 {
+			<-started
+		}
 		wg.Go(func() {
 			run, allowed := d.Tx, "2"
 			if i%2 == 0 {
@@ -297,6 +302,10 @@ func TestDurableMemberIsDurable(t *testing.T) {
 				if !strings.Contains(allowed, level) {
 					return fmt.Errorf("synchronous = %s, want one of %s", level, allowed)
 				}
+				if i == 0 {
+					close(started)
+					<-begun
+				}
 				if level == "1" {
 					mu.Lock()
 					relaxedCommits++
@@ -308,7 +317,11 @@ func TestDurableMemberIsDurable(t *testing.T) {
 			}
 		})
 	}
+	close(begun)
 	wg.Wait()
+	if relaxedCommits == 0 {
+		t.Error("no transaction had a relaxed commit, want some")
+	}
 	if n := len(strings.Fields(notes(t, d))); n != 400 {
 		t.Errorf("%d rows, want 400", n)
 	}
