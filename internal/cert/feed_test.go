@@ -178,8 +178,11 @@ func TestFeedAfterRevocationAndRetry(t *testing.T) {
 			t.Fatal(err)
 		}
 		retried, err := v.Retry(ctx, v.inst.ID, all[2].UUID, nil)
-		if err != nil || retried.Status != Processing {
+		if err != nil {
 			t.Fatal(err)
+		}
+		if retried.Status != Processing {
+			t.Fatalf("status of the retried certificate = %s, want %s", retried.Status, Processing)
 		}
 		if v.get(all[2].UUID).jobID != 0 {
 			t.Error("the retried certificate has a job, want none")

@@ -274,7 +274,7 @@ func TestRetriedCertificateIsNotDeleted(t *testing.T) {
 			t.Errorf("deleting a retried certificate: err = %v, status = %s, want ErrInvalidState and processing", err, v.get(c.UUID).Status)
 		}
 		if err := d.Tx(ctx, func(tx *db.Tx) error { return v.deleteFilesTx(ctx, tx, c.ID, before, 30) }); !errors.Is(err, ErrInvalidState) {
-			t.Error(err)
+			t.Errorf("deleting the files of a retried certificate: error = %v, want ErrInvalidState", err)
 		}
 	})
 }
