@@ -396,27 +396,34 @@ func (t *templateIssue) Run(c *console) error {
 		return &usageError{err}
 	}
 	run := &bulkclient.Issue{Client: vault, TemplateID: t.ID, Name: t.Name, Entries: entries, Notify: t.Notify, Report: report(progress)}
-	refused, err := run.Check(c.ctx, t.Check)
+	refused, unlisted, err := run.Check(c.ctx, t.Check)
 	if err != nil {
 		return t.userError(err)
 	}
+	if unlisted > 0 {
+		printf(c.stderr, "certvault: the vault lists at most 1,000 problems at once, so up to %d more rows have problems\n", unlisted)
+	}
 	if t.Check || len(refused) > 0 {
-		return t.finish(c, len(entries.List), refused, nil)
+		return t.finish(c, len(entries.List), refused, unlisted, nil)
 	}
 	results, err := run.Do(c.ctx)
 	progress.end()
 	if results == nil {
 		return t.userError(err)
 	}
-	return t.finish(c, len(entries.List), results, err)
+	return t.finish(c, len(entries.List), results, 0, err)
 }
 
-// finish writes the results and prints the number of rows with each status.
-func (t *templateIssue) finish(c *console, rows int, results []*bulkclient.Result, err error) error {
+// finish writes the results and prints the number of rows with each status. With --check, the unlisted rows
+// have problems too.
+func (t *templateIssue) finish(c *console, rows int, results []*bulkclient.Result, unlisted int, err error) error {
 	counts := bulkclient.Count(results)
 	r := issueResult{
 		Rows: rows, Approved: counts[bulkclient.Approved], Failed: counts[bulkclient.Failed], Rejected: counts[bulkclient.Rejected], Revoked: counts[bulkclient.Revoked],
 		Refused: counts[bulkclient.Refused], Unfinished: counts[bulkclient.Unfinished],
+	}
+	if t.Check {
+		r.Refused += unlisted
 	}
 	if len(results) > 0 {
 		if r.Results = t.Results; r.Results == "" {

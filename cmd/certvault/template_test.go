@@ -75,6 +75,10 @@ func TestTemplateIssue(t *testing.T) {
 			t.Error(err)
 		}
 		switch {
+		case r.URL.Query().Get("dry_run") == "1" && strings.Contains(string(body), "Unlisted"):
+			_, _ = io.WriteString(w, `{"message": "x", "data": {"total": 3, "valid": 0, "problems": [
+				{"index": 0, "field": "full_name", "code": "no_room", "message": "It does not fit."}
+			]}}`)
 		case r.URL.Query().Get("dry_run") == "1" && strings.Contains(string(body), "Damaged"):
 			_, _ = io.WriteString(w, `{"message": "x", "data": {"total": 2, "valid": 1, "problems": [{"index": 1, "field": "full_name", "code": "no_room", "message": "It does not fit."}]}}`)
 		case r.URL.Query().Get("dry_run") == "1":
@@ -114,6 +118,11 @@ func TestTemplateIssue(t *testing.T) {
 	}
 	if code, out, _ := s.run("template", "issue", "t", list, "--check"); code != exitRefused || !strings.Contains(out, "Rows that can be issued: 1 of 2.") || len(issued) != 0 {
 		t.Errorf("checking an issued list: exit code = %d, stdout = %q, want %d and one of 2 rows that can be issued", code, out, exitRefused)
+	}
+	many := s.file("many.csv", "full_name,email\nUnlisted,a@example.org\nUnlisted,b@example.org\nUnlisted,c@example.org\n")
+	if code, out, errs := s.run("template", "issue", "t", many, "--check"); code != exitRefused || !strings.Contains(out, "Rows that can be issued: 0 of 3.") ||
+		!strings.Contains(errs, "up to 2 more rows have problems") {
+		t.Errorf("problems that are not listed: exit code = %d, stdout = %q, stderr = %q, want 2 more rows", code, out, errs)
 	}
 	for text, want := range map[string]string{"a,b\n1,2\n": "no column full_name", "full_name\nAda\n": "no column email", "": "empty"} {
 		if code, _, errs := s.run("template", "issue", "t", s.file("x.csv", text)); code != exitUsage || !strings.Contains(errs, want) {

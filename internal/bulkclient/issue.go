@@ -148,16 +148,18 @@ type Issue struct {
 }
 
 // Check returns the results of the rows with problems. The status of these results is Refused. If
-// existing is false, Check ignores the problem that a certificate exists already.
-func (i *Issue) Check(ctx context.Context, existing bool) (results []*Result, err error) {
+// existing is false, Check ignores the problem that a certificate exists already. unlisted is the number of
+// further rows with problems, which the vault counts but does not list. It includes all problems.
+func (i *Issue) Check(ctx context.Context, existing bool) (results []*Result, unlisted int, err error) {
 	at := 0
 	for chunk := range slices.Chunk(i.Entries.List, client.MaxEntries) {
 		checked, err := i.Client.CheckEntries(ctx, i.TemplateID, chunk)
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
-		byRow := map[int]*Result{}
+		byRow, listed := map[int]*Result{}, map[int]bool{}
 		for _, p := range checked.Problems {
+			listed[p.Index] = true
 			if p.Code == "duplicate" && !existing {
 				continue
 			}
@@ -170,8 +172,9 @@ func (i *Issue) Check(ctx context.Context, existing bool) (results []*Result, er
 			results = append(results, byRow[row])
 		}
 		at += len(chunk)
+		unlisted += max(0, checked.Total-checked.Valid-len(listed))
 	}
-	return results, nil
+	return results, unlisted, nil
 }
 
 // Do issues the certificates and waits until they are finished. Each batch has an idempotency key that
