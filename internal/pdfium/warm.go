@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/experimental"
@@ -51,8 +53,13 @@ func Warm(ctx context.Context, dir string) error {
 // load loads the compiled code from the folder of Warm. It returns an error if the
 // folder does not contain the code, and writes no files to the folder.
 func load(ctx context.Context, wasm []byte, dir string, limit int64) (*engine, error) {
-	if _, err := os.Stat(dir); err != nil {
-		return nil, fmt.Errorf("reading the compiled PDF renderer: %w", err) // wazero would create a missing folder
+	// wazero would create missing folders: dir, and in dir a folder for its version.
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("reading the compiled PDF renderer: %w", err)
+	}
+	if !slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return strings.HasPrefix(e.Name(), "wazero-") }) {
+		return nil, fmt.Errorf("%s does not contain the compiled PDF renderer", dir)
 	}
 	cache, err := wazero.NewCompilationCacheWithDir(dir)
 	if err != nil {
