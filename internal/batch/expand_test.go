@@ -281,7 +281,7 @@ func TestExpansionStaysAhead(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d)
 		v.submit(v.submission(v.inst, v.stage(v.inst).UUID, people("Many", ahead+3*slice)...))
-		v.Service.now = func() time.Time { // a slice takes an hour, and so does a pause
+		v.now = func() time.Time { // a slice takes an hour, and so does a pause
 			v.clock.Advance(time.Hour)
 			return v.clock.Now()
 		}

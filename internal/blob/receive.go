@@ -26,7 +26,8 @@ const fullRetry = time.Minute
 func Receive(ctx context.Context, s Store, key string, r io.Reader, check func(size int64) error, use func() error) error {
 	size, err := s.Put(ctx, key, r)
 	if errors.Is(err, ErrFull) {
-		return &fault.Error{Kind: fault.Unavailable, Message: "The vault has no room for more files at the moment. Inform the operator of this vault.", RetryAfter: fullRetry, Err: err}
+		const message = "The vault has no room for more files at the moment. Inform the operator of this vault."
+		return &fault.Error{Kind: fault.Unavailable, Message: message, RetryAfter: fullRetry, Err: err}
 	}
 	if err != nil {
 		return err

@@ -435,8 +435,8 @@ const (
 	ShowSkipped   Show = "skipped"
 	ShowDuplicate Show = "duplicates"
 	// ShowDoubtful selects the valid rows that are doubtful. ShowReady selects the other valid rows.
-	ShowReady    Show = "ready"
 	ShowDoubtful Show = "doubtful"
+	ShowReady    Show = "ready"
 )
 
 // ShowOf returns the value that selects the rows with one kind of doubt.
