@@ -23,7 +23,7 @@ import (
 const otherID = "0b2d9f0e-3a55-4b8e-9a55-4f1f6b8b2a10"
 
 // TestFilesOfAnotherInstallationAreRejected checks that the file store and the database must have
-// the same id, and that a start can be repeated after a crash when only the file store had the id.
+// the same id, and that claimStore succeeds if only the file store has an id.
 func TestFilesOfAnotherInstallationAreRejected(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -34,13 +34,13 @@ func TestFilesOfAnotherInstallationAreRejected(t *testing.T) {
 			t.Fatal(err)
 		}
 		claim := func() error { return claimStore(ctx, c, d, store, time.Now()) }
-		// The process may die after it wrote the file.
+		// An earlier start may have stored the id in the file store only.
 		if err := store.SetInstallation(t.Context(), blob.NewInstallation(time.Now())); err != nil {
 			t.Fatal(err)
 		}
 		for range 2 {
 			if err := claim(); err != nil {
-				t.Fatalf("a new database: claimStore failed: %v", err)
+				t.Fatalf("a new database: claimStore = %v, want nil", err)
 			}
 		}
 		id, err := d.Installation(ctx)
@@ -62,16 +62,16 @@ func TestFilesOfAnotherInstallationAreRejected(t *testing.T) {
 		}
 		advice := fmt.Sprintf(`{"installation":%q,"format":1}`, id)
 		if err := claim(); !errors.Is(err, errNoInstallation) || !strings.Contains(err.Error(), "write "+advice+" to it") {
-			t.Errorf("a store without an id: error = %v, want errNoInstallation with advice", err)
+			t.Errorf("a store without an id: error = %v, want errNoInstallation with the content of the missing file", err)
 		}
 		if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("the missing file was created, or os.Stat failed: %v", err)
+			t.Errorf("os.Stat of the missing file = %v after claimStore, want fs.ErrNotExist", err)
 		}
 		if err := os.WriteFile(file, []byte(advice), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		if err := claim(); err != nil {
-			t.Errorf("a store whose id was restored: claimStore failed: %v", err)
+			t.Errorf("a store with a restored id: claimStore = %v, want nil", err)
 		}
 	})
 }
@@ -100,9 +100,9 @@ func snapshot(t *testing.T, dir string) string {
 	return out.String()
 }
 
-// TestWrongStoreIsNotTouched checks that a server whose files belong to another installation, or
-// have lost their id, ends before it binds a port, logs anything, migrates the database or writes to
-// the store, and that other commands do not touch the store either.
+// TestWrongStoreIsNotTouched checks that a server does not start if its file store belongs to another
+// installation or has no id. The server and other commands must not change the store or the database,
+// and the server must not bind a port or log anything.
 func TestWrongStoreIsNotTouched(t *testing.T) {
 	t.Parallel()
 	eachStorage(t, func(t *testing.T, c config.Storage) {
@@ -133,7 +133,7 @@ func TestWrongStoreIsNotTouched(t *testing.T) {
 		if err := base.DB.Close(); err != nil {
 			t.Fatal(err)
 		}
-		// The port is in use, so that an error about the store shows that the check came first.
+		// The port is in use. An error about the store then shows that New checks the store first.
 		var listen net.ListenConfig
 		l, err := listen.Listen(ctx, "tcp", "127.0.0.1:0")
 		if err != nil {
@@ -171,11 +171,11 @@ func TestWrongStoreIsNotTouched(t *testing.T) {
 			}
 			for _, f := range Examine(ctx, c) {
 				if bad := f.Name == "installation" || f.Name == "file store"; bad && (f.Good || f.Name == "installation" && !strings.Contains(f.Detail, wrong.err.Error())) {
-					t.Errorf("doctor: finding = %+v, want the problem of the installation", f)
+					t.Errorf("doctor: finding = %+v, want an error about the installation", f)
 				}
 			}
 			if after := snapshot(t, filesDir(c)); after != before {
-				t.Errorf("the store changed from\n%s\nto\n%s", before, after)
+				t.Errorf("the store changed from\n%s\nto\n%s\nwant no change", before, after)
 			}
 		}
 		d, err := db.Open(ctx, c.Data, c.Database)
@@ -183,7 +183,7 @@ func TestWrongStoreIsNotTouched(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := d.CheckSchema(ctx); !errors.Is(err, db.ErrOldSchema) {
-			t.Errorf("CheckSchema = %v, want ErrOldSchema: the database was migrated", err)
+			t.Errorf("CheckSchema after the commands = %v, want ErrOldSchema", err)
 		}
 		if err := d.Migrate(ctx); err != nil {
 			t.Fatal(err)
@@ -192,13 +192,13 @@ func TestWrongStoreIsNotTouched(t *testing.T) {
 			t.Fatal(err)
 		}
 		if list := ExamineFiles(ctx, c); len(list) != 1 || list[0].Good || !strings.Contains(list[0].Detail, errNoInstallation.Error()) {
-			t.Errorf("doctor --files: findings = %+v, want the missing installation", list)
+			t.Errorf("doctor --files: findings = %+v, want one with errNoInstallation", list)
 		}
 	})
 }
 
-// TestNewDatabaseBesideFilesIsRejected checks that no database is created beside the files of a
-// database that was lost: the vault would delete the files.
+// TestNewDatabaseBesideFilesIsRejected checks that no database is created if the file store has
+// files. A vault with a new database would delete them.
 func TestNewDatabaseBesideFilesIsRejected(t *testing.T) {
 	t.Parallel()
 	c := config.Storage{Data: t.TempDir()}
@@ -213,16 +213,16 @@ func TestNewDatabaseBesideFilesIsRejected(t *testing.T) {
 	_, served := New(t.Context(), settings(t, c.Data), slog.New(slog.DiscardHandler), &bytes.Buffer{})
 	for name, err := range map[string]error{"institution create": created, "serve": served} {
 		if !errors.Is(err, errNewDatabase) || !strings.Contains(err.Error(), filesDir(c)) || !strings.Contains(err.Error(), "certvault.db") {
-			t.Errorf("%s: error = %v, want errNewDatabase with both places", name, err)
+			t.Errorf("%s: error = %v, want errNewDatabase with the paths of the files and the database", name, err)
 		}
 	}
 	if _, err := os.Stat(filepath.Join(c.Data, db.FileName)); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("a database was created, or os.Stat failed: %v", err)
+		t.Errorf("os.Stat of the database = %v, want fs.ErrNotExist", err)
 	}
 }
 
-// TestPortInUseIsReportedBeforeAnyChange checks that a new vault creates neither a database nor a
-// file store if its port is in use.
+// TestPortInUseIsReportedBeforeAnyChange checks that a new vault creates no database, file store or
+// keys if its port is in use.
 func TestPortInUseIsReportedBeforeAnyChange(t *testing.T) {
 	t.Parallel()
 	var listen net.ListenConfig
@@ -235,11 +235,11 @@ func TestPortInUseIsReportedBeforeAnyChange(t *testing.T) {
 	cfg := settings(t, dir)
 	cfg.Listen = l.Addr().String()
 	if _, err := New(t.Context(), cfg, slog.New(slog.DiscardHandler), &bytes.Buffer{}); err == nil || !strings.Contains(err.Error(), "--listen") {
-		t.Errorf("New = %v, want an error of --listen", err)
+		t.Errorf("New = %v, want an error about --listen", err)
 	}
 	for _, name := range []string{db.FileName, "files", "keys"} {
 		if _, err := os.Stat(filepath.Join(dir, name)); !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("%s was created, or os.Stat failed: %v", name, err)
+			t.Errorf("os.Stat of %s = %v, want fs.ErrNotExist", name, err)
 		}
 	}
 }
@@ -270,8 +270,8 @@ func TestDoctorReportsInstallation(t *testing.T) {
 	}
 }
 
-// TestDoctorReportsTheAddress checks the finding about the base URL before the first start, and with
-// a local and a public base URL.
+// TestDoctorReportsTheAddress checks the finding about the base URL before the first start, with local
+// base URLs and with a public one.
 func TestDoctorReportsTheAddress(t *testing.T) {
 	t.Parallel()
 	c := config.Storage{Data: t.TempDir()}
@@ -300,8 +300,8 @@ func TestDoctorReportsTheAddress(t *testing.T) {
 	}
 }
 
-// TestFilesAreNotCheckedWithoutTheStore checks that a task about files does not run while the file
-// system of the store is not mounted, and runs again afterwards.
+// TestFilesAreNotCheckedWithoutTheStore checks that a task of withStore runs only while the file system
+// of the store is mounted.
 func TestFilesAreNotCheckedWithoutTheStore(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -26,11 +26,11 @@ import (
 	"github.com/certvault/certvault/internal/webhook"
 )
 
-// firstTask is the maximum delay of the first run of a periodic task.
+// firstTask is the maximum time until the first run of a periodic task that has not run before.
 const firstTask = time.Minute
 
-// startTasks starts the periodic tasks. The tasks in list are run by one node at a time, and all other
-// tasks by each node.
+// startTasks starts the periodic tasks. Each task in list runs on one node at a time. All other tasks run
+// on each node.
 func (a *App) startTasks(ctx context.Context) {
 	ctx, a.stopTasks = context.WithCancel(context.WithoutCancel(ctx))
 	a.every(ctx, "check of the TLS certificate", checkCertificateEvery, a.reloadCertificate)
@@ -100,8 +100,8 @@ func (a *App) withStore(f func(context.Context) error) func(context.Context) err
 	}
 }
 
-// every calls f in the background at the interval until ctx is done. The first call is after
-// firstTask at the latest. every logs errors and continues.
+// every calls f repeatedly in the background until ctx is done, and waits for the interval between two
+// calls. It makes the first call after at most firstTask. It logs errors and continues.
 func (a *App) every(ctx context.Context, name string, interval time.Duration, f func(context.Context) error) {
 	a.tasks.Go(func() {
 		// The first run is early, because a vault that is restarted daily must also run its tasks.
@@ -119,7 +119,8 @@ func (a *App) every(ctx context.Context, name string, interval time.Duration, f 
 	})
 }
 
-// runTask runs a periodic task and reports whether it succeeded. It logs an error.
+// runTask runs a periodic task and reports whether the task succeeded. It logs all errors except
+// context.Canceled.
 func (a *App) runTask(ctx context.Context, name string, f func(context.Context) error) bool {
 	err := f(ctx)
 	if err != nil && !errors.Is(err, context.Canceled) {

@@ -24,8 +24,8 @@ import (
 
 // Templates returns a service for the templates of an existing vault, and a function that closes it. The
 // server may be running. The service runs no jobs and issues no certificates. fonts are the folders to
-// search for fonts, or nil for the default. Templates returns an error if the files belong to another
-// installation than the database.
+// search for fonts; see fontFolders. Templates returns an error if the files and the database belong to
+// different installations.
 func (b *Base) Templates(ctx context.Context, s config.Storage, fonts []string) (_ *template.Service, done func(context.Context) error, err error) {
 	blobs, err := b.installedFiles(ctx, s)
 	if err != nil {
@@ -56,8 +56,8 @@ func (b *Base) Templates(ctx context.Context, s config.Storage, fonts []string) 
 	}), renderer.Close, nil
 }
 
-// fontFolders returns the folders to search for fonts: the given ones, or those in the data folder and of
-// the system.
+// fontFolders returns the folders to search for fonts. If paths is empty, these are the folder "fonts" in
+// the data folder and systemFonts.
 func fontFolders(data string, paths []string) (folders []fs.FS) {
 	if len(paths) == 0 {
 		paths = []string{filepath.Join(data, "fonts"), systemFonts}

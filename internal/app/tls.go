@@ -27,10 +27,10 @@ const (
 // ownCertificateFile is the name of the file with the self-signed certificate.
 const ownCertificateFile = "cert.pem"
 
-// selfSignedCertificate returns a self-signed TLS certificate for localhost and the host of the
-// base URL. It stores the certificate in dir, so that clients need to trust the certificate only
-// once and not again after each restart. It creates a new certificate if the stored certificate is
-// missing, expires soon or is for another host.
+// selfSignedCertificate returns a self-signed TLS certificate for localhost and the host. It stores the
+// certificate in dir, so that clients do not have to trust a new certificate after each restart. It
+// creates a new certificate if the stored certificate is missing, expires in less than
+// selfSignedRenewal or is for another host.
 func selfSignedCertificate(dir, host string, now time.Time) (tls.Certificate, error) {
 	certFile, keyFile := filepath.Join(dir, ownCertificateFile), filepath.Join(dir, "key.pem")
 	pair, err := tls.LoadX509KeyPair(certFile, keyFile)

@@ -11,7 +11,7 @@ import (
 	"github.com/certvault/certvault/internal/token"
 )
 
-// collector receives traces, as a collector of OpenTelemetry does.
+// collector is an HTTP server that stores the bodies of requests with spans.
 type collector struct {
 	mu     sync.Mutex
 	bodies [][]byte
@@ -50,9 +50,9 @@ func (c *collector) spans(d *driver) (list []receivedSpan) {
 	return list
 }
 
-// checkTraces checks the spans of all operations: an upload is one trace from the request of the
-// client to the approval, the header traceparent of a webhook names the span of its delivery, and no
-// span has data about people.
+// checkTraces checks the spans of all earlier operations of the test. An upload is one trace, from the
+// request to the approval. The header traceparent of a webhook contains the trace and the span of a
+// delivery. No span contains personal data.
 func (d *driver) checkTraces() {
 	d.Helper()
 	const remote = "4bf92f3577b34da6a3ce929d0e0e4736"
@@ -64,8 +64,8 @@ func (d *driver) checkTraces() {
 		d.Errorf("%d spans were lost", n)
 	}
 	spans := d.collector.spans(d)
-	// child returns a span with a name that is a child of parent, or any span with the name if parent has
-	// no id.
+	// child returns a span with the name whose parent is parent. If parent has no id, child returns any
+	// span with the name.
 	child := func(name string, parent receivedSpan) receivedSpan {
 		d.Helper()
 		for _, s := range spans {
@@ -73,7 +73,7 @@ func (d *driver) checkTraces() {
 				return s
 			}
 		}
-		d.Errorf("there is no span %q below %+v", name, parent)
+		d.Errorf("there is no span %q with the parent %+v", name, parent)
 		return receivedSpan{}
 	}
 	var upload receivedSpan
@@ -87,7 +87,7 @@ func (d *driver) checkTraces() {
 		}
 	}
 	if upload.SpanID == "" {
-		d.Fatal("no job continues the trace of an upload")
+		d.Fatal("there is no span \"job seal\" whose parent is the request of an upload")
 	}
 	child("transaction", upload)
 	child("store put", upload)
@@ -98,7 +98,7 @@ func (d *driver) checkTraces() {
 	child("store put", child("seal: store", job))
 	child("transaction", child("seal: approve", job))
 	if list := child("GET /business/certificate-vault", receivedSpan{SpanID: "00f067aa0ba902b7", TraceID: remote}); list.TraceID != remote {
-		d.Errorf("the request has the trace %q, want that of its header", list.TraceID)
+		d.Errorf("trace of the request = %q, want %q from its header", list.TraceID, remote)
 	}
 	positions := map[string]bool{}
 	for _, s := range spans {
@@ -112,7 +112,7 @@ func (d *driver) checkTraces() {
 	d.parents.Range(func(parent, _ any) bool {
 		text, _ := parent.(string)
 		if !positions[text] {
-			d.Errorf("a webhook has the traceparent %q, want that of a span", text)
+			d.Errorf("traceparent of a webhook = %q, want that of a delivery's span", text)
 			return false
 		}
 		return true
@@ -120,7 +120,7 @@ func (d *driver) checkTraces() {
 	all := bytes.ToLower(bytes.Join(d.collector.bodies, nil))
 	for _, personal := range []string{"lovelace", "example.org", "bachelor", "distinction", strings.ToLower(secret), "cvt_", "issued in error", "northwest"} {
 		if i := bytes.Index(all, []byte(personal)); i >= 0 {
-			d.Errorf("the spans contain %q: %s", personal, all[max(0, i-200):min(len(all), i+100)])
+			d.Errorf("the spans contain %q, want no personal data: %s", personal, all[max(0, i-200):min(len(all), i+100)])
 		}
 	}
 }

@@ -14,16 +14,16 @@ import (
 )
 
 const (
-	// stampTime limits a request to the time-stamp authority, from the connection to the last byte.
+	// stampTime is the maximum duration of a request to the time-stamp authority, from connecting to
+	// reading the response.
 	stampTime = 15 * time.Second
-	// maxStamp is the maximum size of the authority's response in bytes.
+	// maxStamp is the maximum size of the response in bytes.
 	maxStamp = 128 << 10
 	// maxStampConns is the maximum number of connections to the authority.
 	maxStampConns = 16
 )
 
-// timeStamps returns an authority that requests time stamps from an address by HTTP (RFC 3161,
-// 3.4).
+// timeStamps returns an authority that requests time stamps from the URL address by HTTP (RFC 3161, 3.4).
 func timeStamps(address string) *pades.TimeStampAuthority {
 	client := &http.Client{
 		Timeout: stampTime,

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestRequestTimeStamp checks that the size of a time-stamp authority's response is limited, and
-// that a response with another type or status is an error that contains the type or status.
+// TestRequestTimeStamp checks that requestTimeStamp limits the size of the response, and that the error
+// for a wrong status or content type contains this status or type.
 func TestRequestTimeStamp(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -42,7 +42,7 @@ func TestRequestTimeStamp(t *testing.T) {
 			body, err := requestTimeStamp(t.Context(), client, server.URL, []byte("query"))
 			switch {
 			case test.want == "" && (err != nil || string(body) != "reply"):
-				t.Errorf("response = %q, %v, want reply", body, err)
+				t.Errorf("requestTimeStamp = %q, %v, want \"reply\"", body, err)
 			case test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)):
 				t.Errorf("error = %v, want an error that contains %q", err, test.want)
 			}

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Version returns the tag from which this binary was built, or the commit if the commit has no tag.
-// It adds " (modified)" if the files differed from the commit.
+// Version returns the tag of the commit from which this binary was built, or the hash if the commit has
+// no tag. It adds " (modified)" if the files differed from the commit.
 func Version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -16,7 +16,7 @@ func Version() string {
 	return versionOf(info)
 }
 
-// pseudo matches the pseudo-version of a commit without a tag, for example
+// pseudo matches the end of the pseudo-version of a commit without a tag, for example
 // v0.1.1-0.20261122074500-0123456789ab (Go Modules Reference, Pseudo-versions).
 var pseudo = regexp.MustCompile(`[-.]\d{14}-([0-9a-f]{12})$`)
 

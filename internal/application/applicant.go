@@ -14,10 +14,10 @@ func ofApplicant(t trigger, a *Application) change {
 	return change{step: stepOf(t), by: Person{ID: a.ApplicantID, Type: string(audit.User), Name: a.FullName}, role: applicant}
 }
 
-// Answer answers the question of a hold. The files come from Receive. The error is fault.NotFound if the
-// person has no such application, fault.BadRequest if it has no hold that waits for an answer,
-// fault.Conflict if it has changed in the meantime, and fault.Invalid with cert.Problems of the fields
-// answer and files.answer.
+// Answer stores the answer to a hold. The files were stored by Receive. The error is fault.NotFound if the
+// person has no such application, fault.BadRequest if it has no hold that waits for an answer, and
+// fault.Conflict if it has changed in the meantime. If the text or the files are not valid, it is
+// fault.Invalid with cert.Problems of the fields answer and files.answer.
 func (s *Service) Answer(ctx context.Context, userID int64, uuid, text string, files []*cert.File) (*Application, error) {
 	a, err := s.ByApplicant(ctx, userID, uuid)
 	if err != nil {
@@ -47,7 +47,7 @@ func (s *Service) Answer(ctx context.Context, userID int64, uuid, text string, f
 	return forApplicant(a), err
 }
 
-// WithdrawOwn ends an application of a person. The error is fault.NotFound if the person has no such
+// WithdrawOwn withdraws an application of a person. The error is fault.NotFound if the person has no such
 // application, fault.BadRequest if the application cannot be withdrawn any more, and fault.Conflict if it
 // has changed in the meantime.
 func (s *Service) WithdrawOwn(ctx context.Context, userID int64, uuid string) (*Application, error) {

@@ -1,6 +1,6 @@
-// Package application owns offers and the applications of people for certificates. An application is a
-// record of package cert with the source customer; this package has its fields, files, messages and
-// decisions. One table has the steps between the states, with the roles that may trigger each step.
+// Package application stores offers and the applications of people for certificates. An application has a
+// record in package cert with the source customer. This package stores its answers, files, holds and
+// decision. The table in state.go has the steps between the states, with the roles that may take each step.
 package application
 
 import (
@@ -14,7 +14,7 @@ import (
 	"github.com/certvault/certvault/internal/listing"
 )
 
-// HoldKind is what a hold waits for.
+// HoldKind is the kind of a hold: what the institution requests.
 type HoldKind string
 
 // These are the kinds of holds.
@@ -24,7 +24,7 @@ const (
 	Identity    HoldKind = "identity"
 )
 
-// Status is the status of an application: a status of package cert.
+// Status is the status of an application. It is the status of its record in package cert.
 type Status = cert.Status
 
 // Application is the application of a person. The fields about the certificate are those of the
@@ -41,28 +41,29 @@ type Application struct {
 	FullName      string
 	Email         string
 	Title         string
-	// Values are the answers by the keys of Fields, which are the fields of the offer at submission.
+	// Fields are the fields of the offer at the time of the submission. Values are the answers by the keys
+	// of the fields.
 	Fields []Field
 	Values map[string]string
 	Files  []File
-	// ApplicantID is the number of the applicant's account, or 0.
+	// ApplicantID is the number of the applicant's account, or 0 if there is none.
 	ApplicantID int64
 	Hold        *Hold
 	// ClaimedBy is the reviewer who claimed the application, and DecidedBy the person who decided it.
 	ClaimedBy, DecidedBy Person
-	// Reason is the reason of a rejection, which the applicant sees. The applicant does not see Note.
+	// Reason is the reason of a rejection. The applicant sees Reason, but not Note.
 	Reason, Note string
 	// Advice is the result of the comparison with the register.
 	Advice Advice
-	// Failure says why the processing of the certificate failed; otherwise it is nil.
+	// Failure is the reason why the processing of the certificate failed, or nil.
 	Failure              *cert.Failure
 	CreatedAt, UpdatedAt time.Time
 	DecidedAt, ClaimedAt *time.Time
 	FilesDeleted         bool
 	Revision             int64
 
-	// id is the number of the row, and state is the state in the table of steps. emailFolded is the
-	// address in the form in which it is compared.
+	// id is the number of the row in the table applications, and state is the state in the table of steps.
+	// emailFolded is the address in the form in which it is compared.
 	id          int64
 	state       Status
 	emailFolded string
@@ -71,14 +72,14 @@ type Application struct {
 // IsOpen reports whether the application waits for a decision.
 func (a *Application) IsOpen() bool { return slices.Contains(openStates, a.state) }
 
-// Person is a member or a token that acted. ID is 0 if there is none.
+// Person is a user or a token that took a step. The zero value means that there is none.
 type Person struct {
 	ID   int64
 	Type string // "user" or "token"
 	Name string
 }
 
-// Hold is a question to the applicant.
+// Hold is a question to the applicant, or a request for a payment or proof of identity.
 type Hold struct {
 	Kind       HoldKind
 	Text       string
@@ -88,7 +89,7 @@ type Hold struct {
 	AnsweredAt *time.Time
 }
 
-// File is an attachment. Key is the key of its field, or "answer".
+// File is an attachment. Field is the key of the offer's field, or "answer".
 type File struct {
 	ID      string // UUID
 	Field   string
@@ -98,10 +99,10 @@ type File struct {
 	Deleted bool
 }
 
-// Advice is the result of the comparison with the register. It is never a decision.
+// Advice is the result of the comparison with the register. It does not decide the application.
 type Advice string
 
-// These are the results of a comparison. NoRegister means that there is no register.
+// These are the results of a comparison. NoRegister means that the offer has no register.
 const (
 	NoRegister Advice = ""
 	Matches    Advice = "match"
@@ -115,7 +116,7 @@ type Event struct {
 	// Action is "submitted", "claimed", "held", "answered", "released", "approved", "rejected", "withdrawn",
 	// "expired", "certificate_approved", "failed", "retried" or "revoked".
 	Action string
-	// By is the actor, whom the applicant does not see.
+	// By is the person or token that took the step. The applicant must not see it.
 	By   Person
 	Text string
 }
@@ -138,7 +139,7 @@ type Applicant struct {
 	Language string
 }
 
-// Submission is the input of Submit: an applicant with a draft, or the fields of a request of the API.
+// Submission is the input of Submit.
 type Submission struct {
 	Institution     *account.Institution
 	Offer           *Offer
@@ -146,7 +147,7 @@ type Submission struct {
 	Applicant       *Applicant // nil for the API
 	FullName, Email string
 	Values          map[string]string
-	// Files are received files by the keys of their fields; see Receive.
+	// Files are the files that Receive stored, by the keys of their fields.
 	Files map[string][]*cert.File
 	// Then runs at the end of the transaction, with the stored application. It may be nil.
 	Then TxFunc
@@ -164,18 +165,20 @@ type Filter struct {
 	// ClaimedBy selects the applications that a member claimed, and For selects the open
 	// applications that a member may review.
 	ClaimedBy, For int64
-	// Ended selects the applications that no longer wait for a decision. An approved application that
-	// waits for signatories is one of them.
+	// Ended selects the applications that are not open. These include approved applications that wait for
+	// signatories.
 	Ended bool
-	// Answered selects the applications whose hold has an answer, or those without an answer.
+	// Answered selects the applications with an answer to a hold if it is true, and those without an answer
+	// if it is false.
 	Answered               *bool
 	CreatedFrom, CreatedTo string // YYYY-MM-DD
 	Sort                   string // "created_at", "updated_at", "name", "email"; the default is created_at
 	Ascending              bool
 }
 
-// Approval is the certificate that a reviewer approves. If a text is empty, that of the application or its
-// offer is used. File is required if the offer has no template.
+// Approval has the texts of the certificate that a reviewer approves. If Title is empty, the certificate
+// has the title of the template or of the application. If IssueDate is empty, it has the current date.
+// File is required if the offer has no template.
 type Approval struct {
 	Title, IssueDate, Details, ExpiresOn string
 	File                                 *cert.File
@@ -194,8 +197,8 @@ type Reviewer struct {
 // TxFunc runs in the transaction of an operation on an application.
 type TxFunc func(ctx context.Context, tx *db.Tx, a *Application) error
 
-// Counts are the numbers that the dashboard shows of the applications that a member may review. Each open
-// application is counted in one of Pending, InReview, OnHold (without an answer) and Answered.
+// Counts are the numbers of the applications that a member may review. Each open application is counted
+// in one of Pending, InReview, OnHold (without an answer) and Answered.
 type Counts struct {
 	Pending, InReview, OnHold, Answered int
 	// Mine is the number of open applications that the member claimed.
@@ -205,7 +208,7 @@ type Counts struct {
 	DecidedThisWeek int
 }
 
-// Open returns the number of applications that are not decided.
+// Open returns the number of open applications.
 func (c *Counts) Open() int { return c.Pending + c.InReview + c.OnHold + c.Answered }
 
 // List is a part of a list of applications.

@@ -37,7 +37,7 @@ func TestApprovedApplicationIsACertificate(t *testing.T) {
 		}
 		f.Settle()
 		if a = f.get(a.UUID); a.Status != cert.Approved || a.Title != "Summer school" {
-			t.Errorf("status = %s, title = %q after processing, want the approved Summer school", a.Status, a.Title)
+			t.Errorf("status = %s, title = %q after processing, want approved and \"Summer school\"", a.Status, a.Title)
 		}
 		if got := f.actions(a); got != "submitted claimed approved certificate_approved" {
 			t.Errorf("timeline = %s, want the submission, the claim and both approvals", got)
@@ -68,7 +68,7 @@ func TestRejectedApplication(t *testing.T) {
 		own, err := f.Applications.ByApplicant(t.Context(), who.UserID, a.UUID)
 		f.ok(err)
 		if own.Reason != "You did not attend." || own.Note != "" || own.DecidedBy != (application.Person{}) {
-			t.Errorf("the applicant sees %+v, want the reason only", own)
+			t.Errorf("the applicant sees %+v, want the reason, but no note and no reviewer", own)
 		}
 		if _, err := f.Certs.ByUUID(t.Context(), f.inst.ID, a.UUID); !fault.Is(err, fault.NotFound) {
 			t.Errorf("the certificate of a rejected application: err = %v, want NotFound", err)

@@ -11,8 +11,7 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// BenchmarkSubmit measures the submission of an application by a program: its checks, its record with the
-// event, and its mail, in one durable transaction.
+// BenchmarkSubmit measures the submission of an application with a token.
 func BenchmarkSubmit(b *testing.B) {
 	f := newFixture(b, dbtest.SQLite(b))
 	o := f.offer("course")

@@ -31,7 +31,7 @@ func TestOpenApplicationsAreLimited(t *testing.T) {
 		_, err := f.Applications.Submit(t.Context(), f.submission(first, who))
 		wantCode(t, "a second application", err, cert.FieldEmail, application.CodeOpen)
 		if p := cert.ProblemsOf(err); p[0].Detail != a.UUID {
-			t.Errorf("the problem names %q, want %s", p[0].Detail, a.UUID)
+			t.Errorf("Detail of the problem = %q, want %s", p[0].Detail, a.UUID)
 		}
 		for i := range 4 {
 			f.submit(f.offer("course-"+string(rune('1'+i))), who)
@@ -48,7 +48,7 @@ func TestOpenApplicationsAreLimited(t *testing.T) {
 		}
 		_, err = f.Applications.WithdrawOwn(t.Context(), who.UserID, a.UUID)
 		f.ok(err)
-		// An application by the API belongs to the person who has verified the address.
+		// An application through the API belongs to the person who has verified the address.
 		b, err := f.Applications.Submit(t.Context(), api)
 		f.ok(err)
 		if b.ApplicantID != who.UserID {
@@ -57,7 +57,7 @@ func TestOpenApplicationsAreLimited(t *testing.T) {
 	})
 }
 
-// The files of drafts have a limit for each institution. Files of submitted applications do not count.
+// The files of the drafts for an institution have a quota. The files of submitted applications do not count.
 func TestQuotaOfDrafts(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, dbtest.SQLite(t), func(d *vault.Deps) { d.StagedQuota = 1 })
@@ -162,7 +162,7 @@ func TestAnswersAreChecked(t *testing.T) {
 		in.Files = map[string][]*cert.File{"proof": {file}}
 		a, err := f.Applications.Submit(t.Context(), in)
 		if err == nil && (a.Values["line"] != "one two" || a.Values["points"] != "3.5" || a.Values["agree"] != application.Yes || len(a.Files) != 1) {
-			t.Errorf("values = %v, files = %v", a.Values, a.Files)
+			t.Errorf("values = %v, files = %v, want the stored form of the answers and one file", a.Values, a.Files)
 		}
 		return err
 	}))
@@ -203,10 +203,10 @@ func TestOffersAreChecked(t *testing.T) {
 	changed := input("course")
 	changed.Fields, changed.Name = nil, "Course"
 	if o, err = f.Applications.ChangeOffer(t.Context(), f.inst.ID, o.UUID, o.Revision, changed); err != nil || o.Name != "Course" || len(o.Fields) != 0 {
-		t.Errorf("changed offer = %+v, err = %v", o, err)
+		t.Errorf("changed offer = %+v, err = %v, want the name Course and no fields", o, err)
 	}
 	if got := f.get(a.UUID); len(got.Fields) != 3 || got.Values["matric"] != "M-1001" {
-		t.Errorf("fields of the application = %v, want those of the submission", got.Fields)
+		t.Errorf("fields = %v, values = %v, want those of the submission", got.Fields, got.Values)
 	}
 	wantFault(t, "deletion of an offer with applications", f.Applications.DeleteOffer(t.Context(), f.inst.ID, o.UUID), fault.Conflict)
 	f.ok(f.Applications.DeleteOffer(t.Context(), f.inst.ID, second.UUID))
@@ -226,7 +226,7 @@ func TestDraft(t *testing.T) {
 		draft, err := f.Applications.SaveDraft(ctx, who, o, "", map[string]string{"birth": "30 June", "unknown": "x"})
 		f.ok(err)
 		if draft.Values["birth"] != "30 June" || len(draft.Values) != 1 {
-			t.Errorf("values = %v", draft.Values)
+			t.Errorf("values = %v, want only birth", draft.Values)
 		}
 		err = f.Applications.CheckDraft(ctx, who, o)
 		wantCode(t, "an incomplete draft", err, "fields.matric", cert.CodeRequired)
@@ -258,7 +258,7 @@ func TestDraft(t *testing.T) {
 		list, err := f.Applications.Drafts(ctx, who.UserID)
 		f.ok(err)
 		if len(list) != 1 || len(list[0].Files) != 2 || list[0].Offer.UUID != o.UUID {
-			t.Errorf("drafts = %+v", list)
+			t.Errorf("drafts = %+v, want one with two files", list)
 		}
 		content, _, err := f.Applications.OpenOwnFile(ctx, who.UserID, draft.UUID, files[1].ID)
 		f.ok(err)
@@ -267,7 +267,7 @@ func TestDraft(t *testing.T) {
 		a, err := f.Applications.SubmitDraft(ctx, f.inst, who, o)
 		f.ok(err)
 		if len(a.Files) != 2 || a.Values["matric"] != "M-1" {
-			t.Errorf("application = %+v", a)
+			t.Errorf("application = %+v, want the two files and the answer of the draft", a)
 		}
 		content, file, err := f.Applications.OpenFile(ctx, f.inst.ID, a.UUID, a.Files[0].ID)
 		f.ok(err)
@@ -275,7 +275,7 @@ func TestDraft(t *testing.T) {
 		f.ok(err)
 		f.ok(content.Close())
 		if !bytes.Equal(data, vaulttest.PDF) || file.Name != "proof.pdf" || file.Type != "application/pdf" {
-			t.Errorf("file = %+v of %d bytes", file, len(data))
+			t.Errorf("file = %+v of %d bytes, want proof.pdf of %d bytes", file, len(data), len(vaulttest.PDF))
 		}
 		_, err = f.Applications.SubmitDraft(ctx, f.inst, who, o)
 		wantFault(t, "a second submission", err, fault.NotFound)
@@ -285,14 +285,14 @@ func TestDraft(t *testing.T) {
 		if n := f.blobs(); n != 2 {
 			t.Errorf("%d files are stored after the sweep, want 2", n)
 		}
-		// A draft is deleted after 30 days.
+		// A draft is deleted 30 days after its last change.
 		dee := f.applicant("Dee Eze")
 		_, err = f.Applications.AddDraftFile(ctx, dee, o, "proof", cert.NewIncoming("proof.pdf", bytes.NewReader(vaulttest.PDF)))
 		f.ok(err)
 		f.Advance(31 * 24 * time.Hour)
 		f.ok(f.Applications.Sweep(ctx))
 		if draft, err = f.Applications.DraftOf(ctx, dee, o); err != nil || draft != nil || f.blobs() != 2 {
-			t.Errorf("old draft = %+v, err = %v, %d files", draft, err, f.blobs())
+			t.Errorf("old draft = %+v, err = %v, %d files, want no draft and 2 files", draft, err, f.blobs())
 		}
 	})
 }
@@ -316,7 +316,7 @@ func TestRegister(t *testing.T) {
 		o := f.offer("course", func(in *application.OfferInput) { in.RegisterNumber, in.RegisterBirth = "matric", "birth" })
 		unknown := f.submit(o, f.applicant("Zoe Nil"))
 		if unknown.Advice != application.NoRegister {
-			t.Errorf("advice without a register = %q", unknown.Advice)
+			t.Errorf("advice without a register = %q, want none", unknown.Advice)
 		}
 		rows := []application.RegisterRow{{Number: "m 1001", Name: "Müller,  JOSÉ", Birth: "30/06/2001"}, {Number: "00M1002", Name: "Ann Low"}}
 		f.ok(f.Applications.SetRegister(t.Context(), f.inst.ID, o.UUID, rows))
@@ -346,19 +346,19 @@ func TestRegister(t *testing.T) {
 			own, err := f.Applications.ByApplicant(t.Context(), who.UserID, a.UUID)
 			f.ok(err)
 			if own.Advice != "" {
-				t.Error("the applicant sees the advice")
+				t.Errorf("the applicant sees the advice %q, want none", own.Advice)
 			}
 		}
 		rowsOf, err := f.DB.QueryContext(t.Context(), `SELECT number, name, birth FROM offer_registers`)
 		f.ok(err)
 		if text := dump(t, rowsOf); strings.Contains(strings.ToLower(text), "ann low") || strings.Contains(strings.ToLower(text), "m1001") {
-			t.Errorf("the register is stored in clear: %s", text)
+			t.Errorf("the register = %s, want only digests", text)
 		}
 		err = f.Applications.SetRegister(t.Context(), f.inst.ID, o.UUID, []application.RegisterRow{{Number: "1"}, {Birth: "2001-06-30"}})
 		wantCode(t, "an empty row", err, "register", application.CodeRow)
 		f.ok(f.Applications.SetRegister(t.Context(), f.inst.ID, o.UUID, nil))
 		if a := f.get(unknown.UUID); a.Advice != application.NoRegister {
-			t.Errorf("advice after the removal = %q", a.Advice)
+			t.Errorf("advice after the removal = %q, want none", a.Advice)
 		}
 	})
 }
@@ -380,7 +380,7 @@ func TestTemplateOffer(t *testing.T) {
 		f.ok(err)
 		f.Settle()
 		if a = f.get(a.UUID); a.Status != cert.Approved || a.Title == "" {
-			t.Errorf("status = %s (%v), title = %q", a.Status, a.Failure, a.Title)
+			t.Errorf("status = %s (%v), title = %q, want approved and a title", a.Status, a.Failure, a.Title)
 		}
 		f.ok(f.Templates.Archive(t.Context(), f.inst, tmpl.UUID))
 		_, err = f.Applications.SetOfferStatus(t.Context(), f.inst.ID, f.offer("other").UUID, application.Closed)
@@ -394,8 +394,8 @@ func TestTemplateOffer(t *testing.T) {
 	})
 }
 
-// A person who verifies an address gets the applications that the institution submitted for the address
-// before.
+// An institution may submit applications for an address that no one has verified. When a person verifies
+// the address, the applications are assigned to this person.
 func TestApplicationsOfAVerifiedAddress(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, dbtest.SQLite(t))
@@ -412,14 +412,14 @@ func TestApplicationsOfAVerifiedAddress(t *testing.T) {
 	list, err := f.Applications.OfApplicant(t.Context(), who.UserID)
 	f.ok(err)
 	if len(list) != 1 || list[0].UUID != a.UUID {
-		t.Errorf("applications = %v", list)
+		t.Errorf("applications = %v, want only %s", list, a.UUID)
 	}
 	if m := f.mails(1)[0]; !strings.Contains(m.Text, "Northern & Western University") || m.To.Email != "Chi.Eze@example.org" {
-		t.Errorf("mail = %s to %s", m.Text, m.To.Email)
+		t.Errorf("mail = %s to %s, want the name of the institution and the submitted address", m.Text, m.To.Email)
 	}
 }
 
-// Each kind of mail can be written in each language.
+// Each mail to applicants can be written in each language, and does not contain the note.
 func TestMailsInAllLanguages(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, dbtest.SQLite(t))
@@ -436,7 +436,7 @@ func TestMailsInAllLanguages(t *testing.T) {
 	}
 	for _, m := range f.mails(5 * len(f.Languages.Languages())) {
 		if strings.Contains(m.Text, "{") || strings.Contains(m.Text, "The note.") || !strings.Contains(m.Text, "/account/applications/") {
-			t.Errorf("mail %q: %s", m.Subject, m.Text)
+			t.Errorf("mail %q = %s, want no placeholder, no note and a link to the application", m.Subject, m.Text)
 		}
 	}
 }

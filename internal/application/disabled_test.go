@@ -26,7 +26,7 @@ func TestDisabledInstitutionAcceptsNoApplications(t *testing.T) {
 		}
 		// An application that was submitted before remains.
 		if got := f.get(waiting.UUID); got.UUID != waiting.UUID {
-			t.Errorf("application = %+v", got)
+			t.Errorf("application = %+v, want that with the UUID %s", got, waiting.UUID)
 		}
 		f.ok(f.Accounts.Enable(t.Context(), f.inst.ID))
 		f.submit(o, who)

@@ -15,7 +15,7 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// draftOf returns the draft of a person for an offer, or nil if there is none.
+// draftOf returns the draft of a person for an offer and the number of its row, or nil if there is none.
 func draftOf(ctx context.Context, q db.Queryer, userID int64, o *Offer) (*DraftApplication, int64, error) {
 	d := &DraftApplication{Offer: o}
 	var id, updated int64
@@ -50,8 +50,8 @@ func (s *Service) DraftOf(ctx context.Context, who Applicant, o *Offer) (*DraftA
 	return d, err
 }
 
-// draftTx returns the draft of a person for an open offer, and creates the draft if there is none. No
-// other transaction can change the draft until the transaction ends.
+// draftTx returns the number of a person's draft for an open offer, and the current time. It creates the
+// draft if there is none. No other transaction can change the draft until tx ends.
 func (s *Service) draftTx(ctx context.Context, tx *db.Tx, who Applicant, o *Offer) (id int64, now time.Time, err error) {
 	now = s.moment()
 	current, err := offer(ctx, tx, o.InstitutionID, o.UUID)
@@ -77,8 +77,8 @@ func (s *Service) draftTx(ctx context.Context, tx *db.Tx, who Applicant, o *Offe
 	return id, now, nil
 }
 
-// SaveDraft stores the input of a person who has not submitted it, even if it is not valid yet: CheckDraft
-// and SubmitDraft check it. Values of unknown fields are ignored. The error is fault.Invalid with
+// SaveDraft stores the input of a person as a draft. It accepts answers that are not valid; CheckDraft and
+// SubmitDraft check them. It ignores values of unknown fields. The error is fault.Invalid with
 // cert.Problems for a text that cannot be stored, fault.NotFound if the offer is not open, and
 // fault.Forbidden if the person has not verified the address.
 func (s *Service) SaveDraft(ctx context.Context, who Applicant, o *Offer, fullName string, values map[string]string) (*DraftApplication, error) {
@@ -118,8 +118,8 @@ func (s *Service) SaveDraft(ctx context.Context, who Applicant, o *Offer, fullNa
 
 // AddDraftFile stores an attachment of a draft. The error is fault.Invalid with cert.Problems if the offer
 // has no such field for files, the draft has too many files, or the file is refused. It is ErrFull if
-// the files of drafts have reached the quota, and fault.TooMany if too many requests come from the network. Otherwise,
-// the errors are those of SaveDraft.
+// the files of drafts have reached the quota, and fault.TooMany if too many requests come from the network.
+// It is fault.Forbidden if the institution is disabled. Otherwise, the errors are those of SaveDraft.
 func (s *Service) AddDraftFile(ctx context.Context, who Applicant, o *Offer, field string, in *cert.Incoming) (*File, error) {
 	if err := s.allow(ctx, &who); err != nil {
 		return nil, err
@@ -167,8 +167,9 @@ func (s *Service) AddDraftFile(ctx context.Context, who Applicant, o *Offer, fie
 	return stored, nil
 }
 
-// roomTx returns the problem of a draft that has as many files as its offer allows. The error is
-// ErrFull if the files of all drafts for the institution have reached the quota.
+// roomTx checks that a file can be added to a draft. The error is fault.Invalid with cert.Problems if the
+// draft has as many files as its offer allows, and ErrFull if the files of all drafts for the institution
+// have reached the quota.
 func (s *Service) roomTx(ctx context.Context, tx *db.Tx, draft int64, o *Offer, field string) error {
 	var n int
 	if err := tx.QueryRowContext(ctx, `SELECT count(*) FROM application_files WHERE draft_id = $1`, draft).Scan(&n); err != nil {
@@ -177,7 +178,7 @@ func (s *Service) roomTx(ctx context.Context, tx *db.Tx, draft int64, o *Offer, 
 	if n >= o.MaxFiles {
 		return cert.Problems{{Field: FileOf(field), Code: CodeFiles, Limit: o.MaxFiles}}.Err()
 	}
-	// Anyone with a verified address can save files, so the files of drafts have a limit of their own.
+	// Anyone with a verified address can save files, so the files of drafts have a quota.
 	var saved int64
 	if err := tx.QueryRowContext(ctx, `
 		SELECT CAST(coalesce(sum(f.size), 0) AS BIGINT) FROM application_drafts d JOIN application_files f ON f.draft_id = d.id WHERE d.institution_id = $1`,
@@ -190,7 +191,7 @@ func (s *Service) roomTx(ctx context.Context, tx *db.Tx, draft int64, o *Offer, 
 	return nil
 }
 
-// RemoveDraftFile deletes an attachment of a draft. The error is fault.NotFound if there is none.
+// RemoveDraftFile deletes an attachment of a draft, or returns fault.NotFound.
 func (s *Service) RemoveDraftFile(ctx context.Context, who Applicant, o *Offer, fileID string) error {
 	err := s.db.Tx(ctx, func(tx *db.Tx) error {
 		_, id, err := draftOf(ctx, tx, who.UserID, o)
@@ -234,7 +235,8 @@ func (s *Service) deleteDraftTx(ctx context.Context, tx *db.Tx, id int64) error 
 	return nil
 }
 
-// ofDraft returns the checked submission of the draft of a person for an offer.
+// ofDraft checks the draft of a person for an offer. It returns the checked submission, the draft and the
+// number of the draft's row.
 func (s *Service) ofDraft(ctx context.Context, inst *account.Institution, who Applicant, o *Offer) (*newApplication, *DraftApplication, int64, error) {
 	d, id, err := draftOf(ctx, s.db, who.UserID, o)
 	if err != nil {
@@ -253,7 +255,7 @@ func (s *Service) ofDraft(ctx context.Context, inst *account.Institution, who Ap
 	return n, d, id, err
 }
 
-// CheckDraft returns the error that SubmitDraft would return now, and changes nothing.
+// CheckDraft returns the problems that prevent the submission of a draft. It changes nothing.
 func (s *Service) CheckDraft(ctx context.Context, who Applicant, o *Offer) error {
 	inst, err := account.InstitutionByID(ctx, s.db, o.InstitutionID)
 	if err != nil {
@@ -266,7 +268,8 @@ func (s *Service) CheckDraft(ctx context.Context, who Applicant, o *Offer) error
 	return checkOpen(ctx, s.db, n, who.UserID)
 }
 
-// Drafts returns the drafts of a person in all institutions, newest first. Their offers may be closed.
+// Drafts returns the drafts of a person in all institutions, the last changed one first. Their offers may
+// be closed.
 func (s *Service) Drafts(ctx context.Context, userID int64) ([]*DraftApplication, error) {
 	ids, err := db.Column[int64](s.db.QueryContext(ctx, `SELECT offer_id FROM application_drafts WHERE user_id = $1 ORDER BY updated_at DESC, id DESC`, userID))
 	if err != nil {
@@ -300,8 +303,8 @@ func (s *Service) DeleteDraft(ctx context.Context, who Applicant, o *Offer) erro
 	})
 }
 
-// SubmitDraft submits the draft of a person for an offer. The errors are those of Submit, and
-// fault.NotFound if there is no draft.
+// SubmitDraft submits the draft of a person for an offer. The errors are those of Submit, fault.NotFound if
+// there is no draft, and fault.Conflict if the draft changes in the meantime.
 func (s *Service) SubmitDraft(ctx context.Context, inst *account.Institution, who Applicant, o *Offer) (*Application, error) {
 	if err := s.allow(ctx, &who); err != nil {
 		return nil, err
@@ -312,7 +315,7 @@ func (s *Service) SubmitDraft(ctx context.Context, inst *account.Institution, wh
 	}
 	var a *Application
 	err = s.db.Tx(ctx, func(tx *db.Tx) (err error) {
-		// The draft is locked first, so that neither its answers nor its files change after the check.
+		// Lock the draft, and then check that it has not changed since ofDraft read it.
 		var updated int64
 		err = tx.QueryRowContext(ctx, `UPDATE application_drafts SET updated_at = updated_at WHERE id = $1 RETURNING updated_at`, draft).Scan(&updated)
 		if errors.Is(err, sql.ErrNoRows) {

@@ -8,8 +8,8 @@ import (
 	"github.com/certvault/certvault/internal/recipient"
 )
 
-// Exported returns the applications of a person for the export of the person's data: what the person
-// entered and saw, without the notes and names of the institution.
+// Exported returns the applications of a person for the export of the person's data. The result does not
+// contain the notes and the names of reviewers.
 func (s *Service) Exported(ctx context.Context, userID int64) ([]recipient.ExportedApplication, error) {
 	list, err := s.OfApplicant(ctx, userID)
 	if err != nil {

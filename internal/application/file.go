@@ -15,7 +15,7 @@ import (
 	"github.com/certvault/certvault/internal/deletion"
 )
 
-// answerKey is the Field of the files of an answer.
+// answerKey is the value of File.Field for the files of an answer.
 const answerKey = "answer"
 
 // FilesOf returns the files of the field with a key.
@@ -28,8 +28,8 @@ func FilesOf(files []File, key string) (list []File) {
 	return list
 }
 
-// ReferencedBlobs returns those of the keys to which attachments of drafts and applications refer. It is a
-// deletion.References.
+// ReferencedBlobs returns those of the keys to which attachments of drafts and applications refer. It has
+// the type deletion.References.
 func ReferencedBlobs(ctx context.Context, d *db.DB, keys []string) ([]string, error) {
 	condition, arg, err := d.OneOf(`file_key`, 1, keys)
 	if err != nil {
@@ -50,9 +50,8 @@ func BlobKeys(ctx context.Context, q db.Queryer, visit func(key string) error) e
 	return nil
 }
 
-// Receive stores an attachment and calls use, which stores the application or the answer that has it. The
-// rules and errors are those of cert.Service.Receive. For several files, use calls Receive for the next
-// file.
+// Receive stores a file and calls use, which must store the row that refers to the file. The errors are
+// those of cert.Service.Receive. For several files, use calls Receive for the next file.
 func (s *Service) Receive(ctx context.Context, institutionUUID string, in *cert.Incoming, use func(*cert.File) error) error {
 	return s.certs.ReceiveAttachment(ctx, institutionUUID, in, use)
 }
@@ -75,7 +74,7 @@ func insertFileTx(ctx context.Context, tx *db.Tx, institutionID int64, of owner,
 	return stored, nil
 }
 
-// ofInstitution selects the files of the applications of an institution; see Service.file.
+// ofInstitution selects the files of the applications of an institution; see Service.openFrom.
 const ofInstitution = `applications a ON a.id = f.application_id WHERE a.institution_id = $1`
 
 // OpenFile opens an attachment of an application of an institution. The error is fault.NotFound if there
@@ -93,7 +92,8 @@ func (s *Service) OpenOwnFile(ctx context.Context, userID int64, uuid, fileID st
 	return content, f, err
 }
 
-// openFrom opens a file. join is the SQL text after JOIN: it selects the row that has the file, as a.
+// openFrom opens a file. join is the SQL text after JOIN. It selects a, the row that has the file, and uses
+// the argument of as $1.
 func (s *Service) openFrom(ctx context.Context, join string, of int64, uuid, fileID string) (*cert.Content, *File, error) {
 	f, key, err := s.file(ctx, join, of, uuid, fileID)
 	if err != nil {
@@ -103,7 +103,7 @@ func (s *Service) openFrom(ctx context.Context, join string, of int64, uuid, fil
 	return content, f, err
 }
 
-// file returns a file and its key. join is as for openFrom.
+// file returns a file and its key. The arguments are those of openFrom.
 func (s *Service) file(ctx context.Context, join string, of int64, uuid, fileID string) (f *File, key string, err error) {
 	f = &File{}
 	err = s.db.QueryRowContext(ctx, `
@@ -131,8 +131,7 @@ func deleteFilesTx(ctx context.Context, tx *db.Tx, now time.Time, where string, 
 	return keys, deletion.ExpireTx(ctx, tx, keys, now)
 }
 
-// erase deletes files after the transaction, if it is committed. If that fails, the next sweep deletes the
-// files.
+// erase deletes files after tx is committed. If it fails to delete them, the next sweep deletes them.
 func (s *Service) erase(ctx context.Context, tx *db.Tx, keys []string) {
 	if len(keys) == 0 {
 		return

@@ -39,7 +39,7 @@ func (f *fixture) ok(err error) {
 	}
 }
 
-// member adds a member of the institution.
+// member adds an administrator to the institution, and returns the number of the account.
 func (f *fixture) member(name string) int64 {
 	f.TB.Helper()
 	m, err := f.Accounts.AddMember(f.TB.Context(), f.inst.ID, account.NewMember{
@@ -92,7 +92,6 @@ func (f *fixture) offer(slug string, changes ...func(*application.OfferInput)) *
 	return o
 }
 
-// submission returns the submission of an applicant.
 func (f *fixture) submission(o *application.Offer, who application.Applicant) application.Submission {
 	return application.Submission{
 		Institution: f.inst, Offer: o, Creator: cert.Actor{Type: "user", ID: who.UserID, Name: who.Name}, Applicant: &who, FullName: who.Name,
@@ -108,7 +107,6 @@ func (f *fixture) submit(o *application.Offer, who application.Applicant) *appli
 	return a
 }
 
-// by returns a member as reviewer.
 func (f *fixture) by(id int64) application.Reviewer {
 	return application.Reviewer{Institution: f.inst, Person: application.Person{ID: id, Type: "user", Name: fmt.Sprint("Member ", id)}}
 }
@@ -126,7 +124,6 @@ func (f *fixture) approve(r application.Reviewer, uuid string) (a *application.A
 	return a, err
 }
 
-// get returns an application.
 func (f *fixture) get(uuid string) *application.Application {
 	f.TB.Helper()
 	a, err := f.Applications.ByUUID(f.TB.Context(), f.inst.ID, uuid)
@@ -134,7 +131,7 @@ func (f *fixture) get(uuid string) *application.Application {
 	return a
 }
 
-// wantFault fails the test unless an error is a fault of a kind.
+// wantFault fails the test unless err is a fault of the kind.
 func wantFault(t testing.TB, what string, err error, kind fault.Kind) {
 	t.Helper()
 	if !fault.Is(err, kind) {
@@ -142,7 +139,7 @@ func wantFault(t testing.TB, what string, err error, kind fault.Kind) {
 	}
 }
 
-// wantCode fails the test unless an error has a problem with a field and a code.
+// wantCode fails the test unless err has a problem with the field and the code.
 func wantCode(t testing.TB, what string, err error, field cert.Field, code cert.Code) {
 	t.Helper()
 	for _, p := range cert.ProblemsOf(err) {
@@ -170,7 +167,7 @@ func (f *fixture) mails(n int) []mail.Message {
 	return list
 }
 
-// actions returns the actions of the timeline of an application.
+// actions returns the actions of the timeline of an application, separated by spaces.
 func (f *fixture) actions(a *application.Application) string {
 	f.TB.Helper()
 	events, err := f.Applications.Timeline(f.TB.Context(), a)
@@ -182,7 +179,7 @@ func (f *fixture) actions(a *application.Application) string {
 	return strings.Join(list, " ")
 }
 
-// count returns the number of rows of a query.
+// count returns the number that a query selects.
 func (f *fixture) count(query string, args ...any) (n int) {
 	f.TB.Helper()
 	f.ok(f.DB.QueryRowContext(f.TB.Context(), query, args...).Scan(&n))
@@ -198,7 +195,7 @@ func (f *fixture) approveFile(uuid, name string) error {
 	})
 }
 
-// submitFile submits an application with an attachment, by its draft.
+// submitFile submits a draft with an attachment.
 func (f *fixture) submitFile(o *application.Offer, who application.Applicant) *application.Application {
 	f.TB.Helper()
 	_, err := f.Applications.SaveDraft(f.TB.Context(), who, o, who.Name, map[string]string{"matric": "M-1001"})

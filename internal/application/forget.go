@@ -11,8 +11,9 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// PurgedTx deletes the data of the application of a record that is about to be deleted. The row remains,
-// without personal data, for the counts. Package vault calls it in the callback cert.Config.Purged.
+// PurgedTx deletes the data of the application of a record that is about to be deleted. The row of the
+// application remains, without personal data, for the counts. The callback cert.Config.Purged calls
+// PurgedTx.
 func PurgedTx(ctx context.Context, tx *db.Tx, c *cert.Certificate) error {
 	var id int64
 	err := tx.QueryRowContext(ctx, `SELECT id FROM applications WHERE certificate_id = $1`, c.ID).Scan(&id)
@@ -46,7 +47,7 @@ func clearTx(ctx context.Context, tx *db.Tx, id int64) error {
 	return nil
 }
 
-// AssignTx assigns the applications of an address to the person who has verified it.
+// AssignTx assigns the applications of an address to the person who has verified the address.
 func (*Service) AssignTx(ctx context.Context, tx *db.Tx, userID int64, emailFolded string) error {
 	if emailFolded == "" {
 		return nil
@@ -58,8 +59,8 @@ func (*Service) AssignTx(ctx context.Context, tx *db.Tx, userID int64, emailFold
 }
 
 // ForgetTx erases the applications and drafts of a person: open applications are withdrawn, and all
-// answers, texts and attachments are deleted. A certificate that was issued remains, since it belongs to
-// the institution. For each application, a row without personal data remains, for the counts.
+// answers, texts and attachments are deleted. A certificate that was issued remains, because it belongs
+// to the institution. For each application, a row without personal data remains, for the counts.
 func (s *Service) ForgetTx(ctx context.Context, tx *db.Tx, userID int64) error {
 	ctx = audit.WithActor(ctx, audit.Certvault)
 	drafts, err := db.Column[int64](tx.QueryContext(ctx, `SELECT id FROM application_drafts WHERE user_id = $1`, userID))
@@ -71,7 +72,7 @@ func (s *Service) ForgetTx(ctx context.Context, tx *db.Tx, userID int64) error {
 			return err
 		}
 	}
-	// A reviewer who takes a step at the same time waits, and then finds that the application has changed.
+	// A step of a reviewer at the same time waits for this transaction, and then fails with errChanged.
 	if _, err := tx.ExecContext(ctx, `UPDATE applications SET revision = revision + 1 WHERE user_id = $1`, userID); err != nil {
 		return fmt.Errorf("locking the applications of a person: %w", err)
 	}
@@ -104,8 +105,8 @@ func (s *Service) forgetTx(ctx context.Context, tx *db.Tx, a *Application) (err 
 	return clearTx(ctx, tx, a.id)
 }
 
-// removeTx deletes the attachments of an application that is decided or has ended, and all its data if it
-// has no certificate. It reports whether data of the application remains.
+// removeTx deletes the attachments of an application that is not open, and all its data if it has no
+// certificate. It reports whether data of the application remains.
 func (s *Service) removeTx(ctx context.Context, tx *db.Tx, a *Application) (remains bool, err error) {
 	keys, err := deleteFilesTx(ctx, tx, s.moment(), `application_id = $1`, a.id)
 	if err != nil {

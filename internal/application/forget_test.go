@@ -40,14 +40,14 @@ func TestRetention(t *testing.T) {
 		f.Advance(2 * 24 * time.Hour)
 		f.ok(f.Applications.Sweep(t.Context()))
 		if n := f.blobs(); n != 1 {
-			t.Errorf("%d attachments after the retention, want that of the open application", n)
+			t.Errorf("%d attachments after the retention, want 1, that of the open application", n)
 		}
 		if a := f.get(open.UUID); a.FilesDeleted || a.Files[0].Deleted {
 			t.Error("the attachment of the open application was deleted")
 		}
 		a := f.get(approved.UUID)
 		if !a.FilesDeleted || len(a.Files) != 1 || !a.Files[0].Deleted || a.Status != cert.Approved {
-			t.Errorf("approved application = %+v", a)
+			t.Errorf("approved application = %+v, want it approved with its attachment deleted", a)
 		}
 		_, _, err = f.Applications.OpenFile(t.Context(), f.inst.ID, a.UUID, a.Files[0].ID)
 		wantFault(t, "a deleted attachment", err, fault.NotFound)
@@ -62,8 +62,8 @@ func TestRetention(t *testing.T) {
 	})
 }
 
-// Of the applications of an erased person, only counts, issued certificates and undelivered events without
-// personal data remain.
+// After the data of a person is erased, only the counts, the issued certificates and the undelivered
+// events of the person's applications remain. The events have no personal data.
 func TestErasure(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -88,7 +88,7 @@ func TestErasure(t *testing.T) {
 		f.Settle()
 		f.export(who, open, rejected, approved)
 
-		// The events until now were delivered, except one.
+		// Mark all events as delivered, except the last event of the rejected application.
 		f.Exec(`UPDATE webhook_deliveries SET status = 'delivered' WHERE event_id <> (SELECT max(id) FROM webhook_events WHERE certificate_id = $1)`, rejected.ID)
 
 		f.ok(f.People.Delete(t.Context(), who.UserID))
@@ -98,7 +98,7 @@ func TestErasure(t *testing.T) {
 			wantFault(t, "an application of the erased person", err, fault.NotFound)
 		}
 		if n := f.blobs(); n != 1 {
-			t.Errorf("%d attachments remain, want that of the other person", n)
+			t.Errorf("%d attachments remain, want 1, that of the other person", n)
 		}
 		for table, query := range map[string]string{
 			"applications": `SELECT uuid, user_id, email_folded, name_folded, fields, field_values, hold_text, answer, claimed_by_name, decided_by_name, reason, note
@@ -110,7 +110,7 @@ func TestErasure(t *testing.T) {
 			rows, err := f.DB.QueryContext(t.Context(), query)
 			f.ok(err)
 			if text := dump(t, rows); strings.Contains(strings.ToLower(text), "eze") || strings.Contains(text, approved.UUID) {
-				t.Errorf("the table %s has personal data: %s", table, text)
+				t.Errorf("table %s = %s, want no personal data", table, text)
 			}
 		}
 		for status, want := range map[string]int{"withdrawn": 1, "rejected": 1, "accepted": 1, "pending": 1} {
@@ -123,14 +123,13 @@ func TestErasure(t *testing.T) {
 			t.Errorf("the issued certificate = %v, err = %v, want it to remain approved", c, err)
 		}
 		if n := f.count(`SELECT count(*) FROM certificates`); n != 2 {
-			t.Errorf("%d records, want the certificate and the other application", n)
+			t.Errorf("%d records, want 2, the certificate and the application of the other person", n)
 		}
 	})
 }
 
-// checkErasedEvents checks what remains of the events of a withdrawn and of a rejected application:
-// those that are not delivered yet, without personal data. They are sent like any other event, not
-// like a test event.
+// checkErasedEvents checks that only the undelivered events of a withdrawn and of a rejected application
+// remain, without personal data. They must not be marked as test events.
 func (f *fixture) checkErasedEvents(t *testing.T, withdrawn, rejected *application.Application) {
 	t.Helper()
 	rows, err := f.DB.QueryContext(t.Context(), `SELECT e.name, e.payload, d.body, d.status FROM webhook_events e JOIN webhook_deliveries d ON d.event_id = e.id
@@ -150,7 +149,7 @@ func (f *fixture) checkErasedEvents(t *testing.T, withdrawn, rejected *applicati
 		for _, text := range [][]byte{payload, body} {
 			f.ok(json.Unmarshal(text, &p))
 			if strings.Contains(strings.ToLower(string(text)), "eze") || strings.Contains(string(text), "example.org") {
-				t.Errorf("an event of the erased person has personal data: %s", text)
+				t.Errorf("event of the erased person = %s, want no personal data", text)
 			}
 		}
 		got = append(got, name+" "+p.Status+" "+p.UUID+" "+status)
@@ -167,12 +166,12 @@ func (f *fixture) checkErasedEvents(t *testing.T, withdrawn, rejected *applicati
 	f.ok(err)
 	for _, d := range list {
 		if d.Test {
-			t.Errorf("the delivery of %s is that of a test", d.Event)
+			t.Errorf("the delivery of %s has Test = true, want false", d.Event)
 		}
 	}
 }
 
-// export checks the export of a person with three applications.
+// export checks the applications in the export of a person's data.
 func (f *fixture) export(who application.Applicant, want ...*application.Application) {
 	f.TB.Helper()
 	e, err := f.Recipients.Export(f.TB.Context(), who.UserID)
@@ -198,17 +197,17 @@ func (f *fixture) export(who application.Applicant, want ...*application.Applica
 	}
 	for _, a := range got.Applications {
 		if !slices.ContainsFunc(want, func(w *application.Application) bool { return w.UUID == a.UUID }) || len(a.Files) != 1 || a.Answers[0].Answer != "M-1001" {
-			f.TB.Errorf("exported application = %+v", a)
+			f.TB.Errorf("exported application = %+v, want one of the person, with an answer and a file", a)
 			continue
 		}
 		if x, err := z.Open(a.Files[0].File); err != nil {
-			f.TB.Errorf("the attachment %q: %v", a.Files[0].File, err)
+			f.TB.Errorf("opening the attachment %q: %v", a.Files[0].File, err)
 		} else {
 			f.ok(x.Close())
 		}
 	}
 	if strings.Contains(string(text), "A note about") || strings.Contains(string(text), "Member ") {
-		f.TB.Errorf("the export has notes or names of the institution: %s", text)
+		f.TB.Errorf("export = %s, want no notes and no names of reviewers", text)
 	}
 }
 

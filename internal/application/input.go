@@ -78,7 +78,7 @@ func (f *Field) read(value string) (string, cert.Code) {
 	return value, ""
 }
 
-// readValues returns the values in their stored form, and adds their problems to bad.
+// readValues returns the values in their stored form, by the keys of fields. It adds their problems to bad.
 func readValues(bad *cert.Problems, fields []Field, values map[string]string) map[string]string {
 	stored := map[string]string{}
 	for i := range fields {

@@ -17,13 +17,13 @@ import (
 	"github.com/certvault/certvault/internal/listing"
 )
 
-// maxFilter is the maximum length of a filter in bytes.
+// maxFilter is the maximum total length in bytes of the texts of a filter.
 const maxFilter = 1000
 
-// sorts has, for each order of a list, the column by which the list is sorted.
+// sorts maps each order of a list to the column by which the list is sorted.
 var sorts = map[string]string{"created_at": "c.created_at", "updated_at": "c.updated_at", "name": "a.name_folded", "email": "a.email_folded"}
 
-// Statuses are the statuses of applications, in the order in which an application can have them.
+// Statuses are all statuses of applications.
 var Statuses = []Status{
 	cert.Pending, cert.InReview, cert.Processing, cert.Approved, cert.Failed, cert.Revoked, cert.Rejected, cert.Withdrawn, cert.Lapsed,
 }
@@ -35,7 +35,7 @@ type place struct {
 	ID     int64  `json:"i"`
 }
 
-// selection is a checked filter. Its exported fields are what a cursor is bound to.
+// selection is a checked filter. A cursor is valid only for a selection with equal exported fields.
 type selection struct {
 	InstitutionID int64
 	Where         string
@@ -93,7 +93,7 @@ func (s *Service) List(ctx context.Context, institutionID int64, f Filter) (*Lis
 	return l, s.addCursors(v, f, l)
 }
 
-// position returns the condition and the arguments of the part of a list that a range selects.
+// position returns the condition and the arguments of the part of a list that the range of f selects.
 func (s *Service) position(v *selection, f Filter, back bool) (string, []any, error) {
 	if !f.HasPosition() {
 		return v.Where, v.Args, nil
@@ -121,7 +121,7 @@ func (v *selection) beyond(at place, back bool) (string, []any) {
 	return v.Where + fmt.Sprintf(` AND (%s, c.id) %s ($%d, $%d)`, sorts[v.Sort], sign, len(args)-1, len(args)), args
 }
 
-// order returns the order of a list, or the opposite order if back is true.
+// order returns the ORDER BY clause of a list, with the opposite order if back is true.
 func (v *selection) order(back bool) string {
 	direction := "DESC"
 	if v.Ascending != back {
@@ -130,9 +130,9 @@ func (v *selection) order(back bool) string {
 	return fmt.Sprintf(` ORDER BY %s %s, c.id %s`, sorts[v.Sort], direction, direction)
 }
 
-// Next returns the UUID of the application that follows another one in a list, or of the first application
-// of the list if none follows. It is "" if the list has no other application. The range of the filter is
-// ignored. The error is fault.Invalid for a filter that is not valid.
+// Next returns the UUID of the application that follows a in a list. If none follows, it returns the UUID
+// of the first application, or "" if the list has no other application. It ignores the range of the filter.
+// The error is fault.Invalid for a filter that is not valid.
 func (s *Service) Next(ctx context.Context, f Filter, a *Application) (uuid string, err error) {
 	f.Range = listing.Range{PerPage: 1, Page: 1}
 	v, err := s.selection(ctx, a.InstitutionID, f)
@@ -153,7 +153,7 @@ func (s *Service) Next(ctx context.Context, f Filter, a *Application) (uuid stri
 
 func isText(sort string) bool { return sort == "name" || sort == "email" }
 
-// addCursors sets the cursors of a part.
+// addCursors sets the cursors of a list.
 func (s *Service) addCursors(v *selection, f Filter, l *List) (err error) {
 	if len(l.Items) == 0 {
 		return nil
@@ -181,7 +181,7 @@ func (v *selection) placeOf(a *Application) place {
 	return place{Number: db.Micros(a.CreatedAt), ID: a.ID}
 }
 
-// selection checks a filter.
+// selection returns the checked filter.
 func (s *Service) selection(ctx context.Context, institutionID int64, f Filter) (*selection, error) {
 	var bad fault.Fields
 	f.Check(&bad)
@@ -269,8 +269,8 @@ func (f *Filter) holds(v *selection, bad *fault.Fields) {
 	}
 }
 
-// day adds a condition on the time at which an application was created: sign compares it with the start of
-// a day in UTC, plus a number of days.
+// day adds a condition on the time of creation. sign is the SQL operator that compares the time with the
+// start of the day in UTC. plus is a number of days that is added to the day.
 func (v *selection) day(bad *fault.Fields, field, day, sign string, plus int) {
 	if day == "" {
 		return
@@ -295,7 +295,7 @@ func (v *selection) offers(ids []int64) {
 	v.and(`a.offer_id IN (` + strings.Join(list, ", ") + `)`)
 }
 
-// reviewed returns the offers whose applications a member may review.
+// reviewed returns the numbers of the offers whose applications a member may review.
 func (s *Service) reviewed(ctx context.Context, institutionID, userID int64) (ids []int64, err error) {
 	rows, err := s.db.QueryContext(ctx, `SELECT id, reviewers FROM offers WHERE institution_id = $1 ORDER BY id`, institutionID)
 	if err != nil {
@@ -333,7 +333,7 @@ func ofOffers(institutionID int64, offers []int64) *selection {
 }
 
 // Waiting returns the number of open applications that a member may review and that do not wait for their
-// applicants: the sum of Counts.Pending, InReview and Answered, without the cost of Counts.
+// applicants. This is the sum of Counts.Pending, Counts.InReview and Counts.Answered.
 func (s *Service) Waiting(ctx context.Context, institutionID, userID int64) (n int, err error) {
 	offers, err := s.reviewed(ctx, institutionID, userID)
 	if err != nil || len(offers) == 0 {

@@ -9,8 +9,8 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// The next application is the one that follows in the order of the list. After the last application, it is
-// the first one.
+// Next returns the application that follows in the order of the list. After the last application, it
+// returns the first one.
 func TestNext(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -27,7 +27,7 @@ func TestNext(t *testing.T) {
 		}
 		cid := f.submit(o, f.applicant("Cid"))
 		if got := next(application.Filter{}, cid); got != "" {
-			t.Errorf("after the only application: %s", got)
+			t.Errorf("after the only application: %q, want none", got)
 		}
 		f.Advance(time.Second)
 		ann := f.submit(o, f.applicant("Ann"))

@@ -14,23 +14,23 @@ import (
 	"github.com/certvault/certvault/internal/recipient"
 )
 
-// These are the mails to applicants. The mail about a hold for information has the texts of a question.
-// There is no mail about an approval, because the applicant gets the mail of the certificate.
+// These are the kinds of mail to applicants. There is no mail about an approval, because the applicant
+// receives the mail about the certificate.
 const (
 	mailReceived = "received"
 	mailHold     = "hold"
 	mailRejected = "rejected"
 )
 
-// maxQuoted is the maximum length of a name or a title in a mail, and maxMailed that of a reason or a
-// question, in characters.
+// maxQuoted is the maximum length of a name or a title in a mail, in characters. maxMailed is the maximum
+// length of each line of a reason or a question.
 const (
 	maxQuoted = 200
 	maxMailed = 1000
 )
 
 // mailTx queues a mail to the applicant, in the language of the applicant's account or of the
-// institution's mail. An applicant without an account who unsubscribed gets no mail.
+// institution's mail. It queues no mail to an applicant without an account who has unsubscribed.
 func (s *Service) mailTx(ctx context.Context, tx *db.Tx, kind string, a *Application) error {
 	settings, err := account.ReadSettings(ctx, tx, a.InstitutionID)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/certvault/certvault/internal/listing"
 )
 
-// MaxMany is the maximum number of applications that are decided together.
+// MaxMany is the maximum number of applications that are decided in one task.
 const MaxMany = 5000
 
 // Selected is an application that a reviewer selected, with the revision that the reviewer saw.
@@ -22,11 +22,10 @@ type Selected struct {
 	Revision int64  `json:"revision"`
 }
 
-// Decision is a step that a reviewer takes with many applications.
+// Decision is a step that a reviewer takes for many applications.
 type Decision string
 
-// These are the decisions. Approving uses the texts of the application and its offer, and a hold asks for
-// information.
+// These are the decisions. DecideApprove uses the defaults of Approval. DecideHold asks for information.
 const (
 	DecideClaim   Decision = "claim"
 	DecideApprove Decision = "approve"
@@ -56,7 +55,7 @@ func (d Decision) Check(text string) (string, error) {
 	return text, bad.Err()
 }
 
-// Decide takes a decision about one application. The error is that of Claim, Approve, Hold or Reject.
+// Decide takes a decision about one application. The errors are those of Claim, Approve, Hold and Reject.
 func (s *Service) Decide(ctx context.Context, r Reviewer, uuid string, d Decision, text string) (*Application, error) {
 	switch d {
 	case DecideClaim:
@@ -93,7 +92,7 @@ func (s *Service) Select(ctx context.Context, institutionID int64, f Filter) ([]
 	return list, nil
 }
 
-// ByUUIDs returns applications of an institution by their ids. Unknown ids are not in the result.
+// ByUUIDs returns applications of an institution by their UUIDs. Unknown UUIDs are not in the result.
 func (s *Service) ByUUIDs(ctx context.Context, institutionID int64, uuids []string) (map[string]*Application, error) {
 	found := make(map[string]*Application, len(uuids))
 	if len(uuids) == 0 {
@@ -110,8 +109,7 @@ func (s *Service) ByUUIDs(ctx context.Context, institutionID int64, uuids []stri
 	return found, err
 }
 
-// Refusal is an error of Decide in the form in which it is stored. It has a Code, Problems, or else the
-// message of the fault.
+// Refusal is an error of Decide in the form in which it is stored. Only one of its fields is set.
 type Refusal struct {
 	Code     string        `json:"code,omitempty"`
 	Problems cert.Problems `json:"problems,omitempty"`
@@ -123,11 +121,11 @@ var refusals = map[string]error{
 	"not_found": errNotFound, "state": errState, "changed": errChanged, "reviewer": ErrReviewer, "four_eyes": ErrFourEyes, "not_claimed": ErrNotClaimed,
 }
 
-// refusalKinds are the kinds of faults that refuse a decision. Any other error is the failure of a part of
-// the vault, after which the decision may succeed later.
+// refusalKinds are the kinds of faults that refuse a decision. After any other error, such as an error of
+// the database, the decision may succeed later.
 var refusalKinds = []fault.Kind{fault.Invalid, fault.BadRequest, fault.Forbidden, fault.NotFound, fault.Conflict}
 
-// RefusalOf returns an error of Decide as a refusal, or nil for the failure of a part of the vault.
+// RefusalOf returns an error of Decide as a refusal, or nil if the decision may succeed later.
 func RefusalOf(err error) *Refusal {
 	for code, known := range refusals {
 		if errors.Is(err, known) {

@@ -33,7 +33,7 @@ const (
 
 	maxLine   = 255
 	maxArea   = 5000
-	maxColumn = 1000 // a value of a column of a template
+	maxColumn = 1000 // a value of a template's column, or the help of a field
 	maxSlug   = 60
 	maxKey    = 40
 )
@@ -48,7 +48,7 @@ const (
 	Closed OfferStatus = "closed"
 )
 
-// FieldType is the kind of a value.
+// FieldType is the type of the values of a field.
 type FieldType string
 
 // These are the types of fields.
@@ -62,8 +62,8 @@ const (
 	Upload FieldType = "file"
 )
 
-// Field is a question of an offer. Key is unique in the offer: lower-case letters, digits and
-// underscores. A field with a Column fills this column of the template.
+// Field is a question of an offer. Key is unique in the offer, and has lower-case letters, digits and
+// underscores. If Column is not empty, the answers fill this column of the template.
 type Field struct {
 	Key      string    `json:"key"`
 	Label    string    `json:"label"`
@@ -83,23 +83,23 @@ type Offer struct {
 	Description   string
 	Criteria      string
 	Status        OfferStatus
-	// TemplateID is the UUID of the template of the certificates, or "". Without a template a reviewer
-	// attaches the file.
+	// TemplateID is the UUID of the template of the certificates, or "". Without a template, a reviewer
+	// must attach the file of each certificate.
 	TemplateID string
 	Fields     []Field
 	// FourEyes requires that the person who approves is not the person who claimed the application.
 	FourEyes bool
 	// HoldDays is the number of days after which an application expires if its hold is not answered.
 	// RetentionDays is the number of days from the decision until the attachments, and applications
-	// without a certificate, are deleted. MaxFiles is at most 10.
+	// without a certificate, are deleted. MaxFiles is the maximum number of files of an application.
 	HoldDays, RetentionDays, MaxFiles int
 	// Reviewers are the members who review the offer's applications. If the list is empty, all members
 	// with the permission to review are reviewers.
 	Reviewers []int64
 	// HoldTexts are the texts that the panel suggests for holds.
 	HoldTexts map[HoldKind]string
-	// RegisterRows is the number of rows of the register, and 0 if there is none. RegisterNumber,
-	// RegisterName and RegisterBirth are the keys of the fields that are compared with it.
+	// RegisterRows is the number of rows of the register, or 0 if there is none. RegisterNumber,
+	// RegisterName and RegisterBirth are the keys of the fields that are compared with the register.
 	RegisterRows                                int
 	RegisterNumber, RegisterName, RegisterBirth string
 	Revision                                    int64
@@ -111,7 +111,7 @@ func (o *Offer) ReviewedBy(userID int64) bool {
 	return len(o.Reviewers) == 0 || slices.Contains(o.Reviewers, userID)
 }
 
-// OfferInput has the fields of an offer that a person can change.
+// OfferInput has the fields of an offer that a member can change.
 type OfferInput struct {
 	Slug, Name, Description, Criteria, TemplateID string
 	Fields                                        []Field
@@ -153,13 +153,13 @@ func (s *Service) offers(ctx context.Context, where string, args ...any) ([]*Off
 	return db.Collect(rows, func(rows *sql.Rows) (*Offer, error) { return scanOffer(rows) })
 }
 
-// Offers returns the offers of an institution with a status, or all offers if the status is empty, newest
-// first.
+// Offers returns the offers of an institution, newest first. If status is not empty, it returns only the
+// offers with this status.
 func (s *Service) Offers(ctx context.Context, institutionID int64, status OfferStatus) ([]*Offer, error) {
 	return s.offers(ctx, `institution_id = $1 AND (status = $2 OR $2 = '') ORDER BY id DESC`, institutionID, string(status))
 }
 
-// OfferNamed returns the offer of a list whose UUID or slug is the name, or nil if there is none.
+// OfferNamed returns the offer of a list whose UUID or slug is name, or nil if there is none.
 func OfferNamed(list []*Offer, name string) *Offer {
 	for _, o := range list {
 		if o.Slug == name || strings.EqualFold(o.UUID, name) {
@@ -256,8 +256,9 @@ func (s *Service) CreateOffer(ctx context.Context, inst *account.Institution, in
 	return o, nil
 }
 
-// ChangeOffer changes an offer. Applications keep the fields of their submission. The error is
-// fault.Conflict if the revision is not the current one, and otherwise as for CreateOffer.
+// ChangeOffer changes an offer. Submitted applications keep their fields. The error is fault.NotFound if
+// there is no such offer, and fault.Conflict if the revision is not the current one. Otherwise, the errors
+// are those of CreateOffer and, for an open offer, of SetOfferStatus.
 func (s *Service) ChangeOffer(ctx context.Context, institutionID int64, uuid string, revision int64, in OfferInput) (*Offer, error) {
 	if err := s.check(ctx, institutionID, &in); err != nil {
 		return nil, err
@@ -307,7 +308,8 @@ func (s *Service) ChangeOffer(ctx context.Context, institutionID int64, uuid str
 	})
 }
 
-// changeOffer runs f in a transaction that locks an offer, and returns the changed offer.
+// changeOffer runs f in a transaction that locks an offer, and returns the changed offer. what describes
+// the change in errors.
 func (s *Service) changeOffer(ctx context.Context, institutionID int64, uuid, what string, f func(tx *db.Tx, o *Offer, now time.Time) error) (*Offer, error) {
 	err := s.db.Tx(ctx, func(tx *db.Tx) error {
 		o, err := lockOfferTx(ctx, tx, institutionID, uuid)
@@ -322,7 +324,7 @@ func (s *Service) changeOffer(ctx context.Context, institutionID int64, uuid, wh
 	return s.Offer(ctx, institutionID, uuid)
 }
 
-// lockOfferTx returns an offer. No other transaction can change it until the transaction ends.
+// lockOfferTx returns an offer. No other transaction can change the offer until tx ends.
 func lockOfferTx(ctx context.Context, tx *db.Tx, institutionID int64, uuid string) (*Offer, error) {
 	return scanOffer(tx.QueryRowContext(ctx, `
 		UPDATE offers SET updated_at = updated_at WHERE institution_id = $1 AND uuid = $2 RETURNING `+offerColumns, institutionID, uuid))
@@ -331,8 +333,8 @@ func lockOfferTx(ctx context.Context, tx *db.Tx, institutionID int64, uuid strin
 // statusActions are the actions of the audit log for the statuses of an offer.
 var statusActions = map[OfferStatus]audit.Action{Draft: audit.OfferDrafted, Open: audit.OfferOpened, Closed: audit.OfferClosed}
 
-// SetOfferStatus changes the status of an offer. Reviewers can still decide the submitted applications.
-// The error is fault.Invalid if the offer cannot be opened because no certificate can be issued from its
+// SetOfferStatus changes the status of an offer. Reviewers can decide submitted applications in each
+// status. The error is fault.Invalid if the offer is opened and no certificate can be issued from its
 // template.
 func (s *Service) SetOfferStatus(ctx context.Context, institutionID int64, uuid string, status OfferStatus) (*Offer, error) {
 	action, ok := statusActions[status]

@@ -22,7 +22,8 @@ var FieldTypes = []FieldType{Line, Area, Date, Number, Choice, Check, Upload}
 // HoldKinds are all kinds of holds.
 var HoldKinds = []HoldKind{Information, Payment, Identity}
 
-// check brings an input into its stored form. The error is fault.Invalid with cert.Problems.
+// check replaces the values of an input with their stored form. The error is fault.Invalid with
+// cert.Problems.
 func (s *Service) check(ctx context.Context, institutionID int64, in *OfferInput) error {
 	var bad cert.Problems
 	if in.Slug = limited(&bad, "slug", in.Slug, maxSlug, true); in.Slug != "" && !slugRule.MatchString(in.Slug) {
@@ -50,8 +51,7 @@ func (s *Service) check(ctx context.Context, institutionID int64, in *OfferInput
 	return bad.Err()
 }
 
-// number replaces 0 with the default, and adds a problem for a number that is not between 1 and
-// limit.
+// number replaces 0 with byDefault, and adds a problem for a number that is not between 1 and limit.
 func number(bad *cert.Problems, field cert.Field, n *int, byDefault, limit int) {
 	if *n == 0 {
 		*n = byDefault

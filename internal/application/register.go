@@ -26,7 +26,8 @@ import (
 // MaxRegister is the maximum number of rows of a register.
 const MaxRegister = 100_000
 
-// RegisterRow is a row of a register. A row has a number or a name. Birth is a date in any usual form.
+// RegisterRow is a row of a register. A row has a number or a name. Birth is a date in a form that
+// sheet.Date reads.
 type RegisterRow struct{ Number, Name, Birth string }
 
 // SetRegister replaces the register of an offer, and compares the open applications again. Without rows,
@@ -71,7 +72,7 @@ func (s *Service) SetRegister(ctx context.Context, institutionID int64, offerUUI
 	return err
 }
 
-// rowsAtOnce is the number of rows in one statement.
+// rowsAtOnce is the maximum number of rows in one statement.
 const rowsAtOnce = 200
 
 func insertRowsTx(ctx context.Context, tx *db.Tx, o *Offer, some []registerDigest) error {
@@ -102,7 +103,7 @@ func (s *Service) digest(o *Offer, row RegisterRow) (d registerDigest, err error
 		if v.text == "" {
 			continue
 		}
-		// The offer is part of the digest, so that equal values in two registers have different digests.
+		// The digest includes the offer, so that equal values in two registers have different digests.
 		if *v.to, err = s.keyring.MAC(keyring.RegisterDigest, []byte(o.UUID+"\x00"+v.kind+"\x00"+v.text)); err != nil {
 			return d, fmt.Errorf("computing the digest of a register: %w", err)
 		}
@@ -124,13 +125,13 @@ func plainFold(text string) string {
 	}, norm.NFKD.String(cases.Fold().String(norm.NFKC.String(strings.ToValidUTF8(text, "")))))
 }
 
-// foldName returns a name in the form in which it is compared. The order of its parts does not matter.
+// foldName returns a name in the form in which it is compared, with its words in alphabetical order.
 func foldName(name string) string {
 	return strings.Join(slices.Sorted(strings.FieldsSeq(plainFold(name))), " ")
 }
 
-// foldNumber returns a number without spaces and punctuation. Leading zeros, which spreadsheets remove, do not
-// matter.
+// foldNumber returns a number without spaces, punctuation and leading zeros. Spreadsheets may have removed
+// the zeros in a register.
 func foldNumber(number string) string {
 	text := strings.Join(strings.Fields(plainFold(number)), "")
 	if trimmed := strings.TrimLeft(text, "0"); trimmed != "" {
@@ -139,7 +140,8 @@ func foldNumber(number string) string {
 	return text
 }
 
-// foldDate returns a date as YYYY-MM-DD. The day comes first in a date that is valid in both orders.
+// foldDate returns a date as YYYY-MM-DD, or the folded text if it is not a date. In a date that is valid
+// in both orders, the day comes first.
 func foldDate(date string) string {
 	if date = strings.TrimSpace(date); date == "" {
 		return ""
@@ -153,10 +155,9 @@ func foldDate(date string) string {
 	return strings.Join(strings.Fields(plainFold(date)), "")
 }
 
-// advise compares an application with the register of an offer: with the rows that have the number of the
-// application, or, if the offer does not compare numbers, with the rows that have its name. If the offer
-// compares no field as a name, the name is the full name of the applicant. Values that the row or the
-// application does not have are not compared.
+// advise compares an application with the rows of the register that have its number. If the offer has no
+// RegisterNumber, advise uses the rows that have its name. The name is fullName if the offer has no
+// RegisterName. Values that are missing in the row or in the application are not compared.
 func (s *Service) advise(ctx context.Context, q db.Queryer, o *Offer, fullName string, values map[string]string) (Advice, error) {
 	if o.RegisterRows == 0 {
 		return NoRegister, nil
@@ -199,7 +200,7 @@ func (s *Service) advise(ctx context.Context, q db.Queryer, o *Offer, fullName s
 	return Unknown, nil
 }
 
-// compareTx compares the open applications of an offer with its register again.
+// compareTx compares the open applications of an offer with its register again, and stores the results.
 func (s *Service) compareTx(ctx context.Context, tx *db.Tx, o *Offer) error {
 	type open struct {
 		id     int64

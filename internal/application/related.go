@@ -15,8 +15,8 @@ import (
 // maxEarlier is the maximum number of certificates, and of applications, that Earlier returns.
 const maxEarlier = 20
 
-// Earlier returns the latest certificates and applications of the same address in the institution, newest
-// first, without the application itself.
+// Earlier returns the latest other certificates and applications of the address of a in the institution,
+// newest first.
 func (s *Service) Earlier(ctx context.Context, a *Application) ([]*cert.Certificate, []*Application, error) {
 	list, err := s.search.List(ctx, a.InstitutionID, search.Filter{
 		Email: a.Email, Statuses: cert.VaultStatuses, Range: listing.Range{PerPage: maxEarlier + 1, Page: 1},
@@ -30,8 +30,8 @@ func (s *Service) Earlier(ctx context.Context, a *Application) ([]*cert.Certific
 	return certificates[:min(len(certificates), maxEarlier)], applications, err
 }
 
-// Duplicates returns, by the UUID of the application, how many other certificates and applications of the
-// institution have the same address. An application is not in the result if there are no others.
+// Duplicates returns the numbers of other certificates and applications of the institution with the same
+// address, by the UUID of the application. The result does not contain the number 0.
 func (s *Service) Duplicates(ctx context.Context, institutionID int64, list []*Application) (map[string]int, error) {
 	found := map[string]int{}
 	for some := range slices.Chunk(list, listing.MaxPage) {
@@ -40,7 +40,7 @@ func (s *Service) Duplicates(ctx context.Context, institutionID int64, list []*A
 			args = append(args, a.emailFolded)
 		}
 		addresses := db.Placeholders(2, len(some))
-		// For each part of the UNION, there is an index that begins with the institution and the address.
+		// Each part of the UNION uses an index that begins with the institution and the address.
 		rows, err := s.db.QueryContext(ctx, `
 			SELECT email_folded, CAST(sum(n) AS BIGINT) FROM (
 				SELECT email_folded, count(*) AS n FROM certificates

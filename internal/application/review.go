@@ -26,14 +26,14 @@ type column struct {
 	value any
 }
 
-// change is a step of an application.
+// change is a step that a person, a token or the vault takes for an application.
 type change struct {
 	step *step
 	by   Person
 	role role
 	// revision is the revision that the person saw, or 0.
 	revision int64
-	// set are the columns that the step sets, and text the text of the timeline.
+	// set are the columns that the step sets, and text is the text in the timeline.
 	set  []column
 	text string
 	// record changes the application's row in the table certificates. It may be nil.
@@ -43,9 +43,8 @@ type change struct {
 	then  TxFunc
 }
 
-// apply takes a step of an application that was read before: it succeeds only if the application has not
-// changed since. The error is errState if the state does not allow the step, and errChanged if another
-// person was faster.
+// apply takes a step of an application. The error is errState if the state of a does not allow the step,
+// and errChanged if the application has changed since a was read.
 func (s *Service) apply(ctx context.Context, a *Application, c change) (*Application, error) {
 	if c.revision != 0 && c.revision != a.Revision {
 		return nil, errChanged
@@ -103,8 +102,8 @@ func (s *Service) applyTx(ctx context.Context, tx *db.Tx, a *Application, c *cha
 	return changed, s.finishTx(ctx, tx, c.step, changed, c.by, c.text, c.then)
 }
 
-// setTx changes columns of an application that was read before. The error is errChanged if the application
-// has changed since.
+// setTx changes columns of an application. The error is errChanged if the application has changed since a
+// was read.
 func setTx(ctx context.Context, tx *db.Tx, a *Application, set []column) error {
 	args := []any{a.InstitutionID, a.id, a.Revision}
 	var b strings.Builder
@@ -122,7 +121,7 @@ func setTx(ctx context.Context, tx *db.Tx, a *Application, set []column) error {
 	return nil
 }
 
-// personColumns returns the columns of a person.
+// personColumns returns the columns of a person, whose names begin with prefix.
 func personColumns(prefix string, p Person) []column {
 	if p.Type == "" {
 		return []column{{prefix + "_type", nil}, {prefix + "_id", nil}, {prefix + "_name", nil}}
@@ -156,7 +155,8 @@ func recordTx(ctx context.Context, tx *db.Tx, action audit.Action, a *Applicatio
 	})
 }
 
-// byReviewer returns an application that a reviewer may change, and its offer.
+// byReviewer returns an application and its offer. The error is ErrReviewer if the member may not review
+// the application.
 func (s *Service) byReviewer(ctx context.Context, r Reviewer, uuid string) (*Application, *Offer, error) {
 	a, err := s.ByUUID(ctx, r.Institution.ID, uuid)
 	if err != nil {
@@ -184,7 +184,7 @@ func (r *Reviewer) of(t trigger) change {
 	return change{step: stepOf(t), by: r.Person, role: r.role(), revision: r.Revision, then: r.Then}
 }
 
-// updateRecord returns the change of the record for a step that does not change the record's status.
+// updateRecord returns change.record for a step that does not change the status of the record.
 func (s *Service) updateRecord(ctx context.Context, uuid string) func(tx *db.Tx) error {
 	return func(tx *db.Tx) error {
 		_, err := s.certs.UpdateTx(ctx, tx, uuid)
@@ -194,9 +194,9 @@ func (s *Service) updateRecord(ctx context.Context, uuid string) func(tx *db.Tx)
 
 // Claim records that a reviewer reviews a pending application.
 //
-// The errors of Claim, Hold, Release, Approve, Reject and Withdraw are faults: NotFound if there is no
-// such application, BadRequest if its state does not allow the step, Conflict if another person has
-// changed it in the meantime, Forbidden if the member is not a reviewer of the offer, and Invalid with
+// The errors of Claim, Hold, Release, Approve, Reject and Withdraw are faults. The kind is NotFound if
+// there is no such application, BadRequest if its state does not allow the step, and Conflict if it has
+// changed in the meantime. It is Forbidden if the member is not a reviewer of the offer, and Invalid with
 // cert.Problems for an input that is not valid.
 func (s *Service) Claim(ctx context.Context, r Reviewer, uuid string) (*Application, error) {
 	a, _, err := s.byReviewer(ctx, r, uuid)
@@ -212,7 +212,7 @@ func (s *Service) Claim(ctx context.Context, r Reviewer, uuid string) (*Applicat
 	return s.apply(ctx, a, c)
 }
 
-// Hold asks the applicant a question. It replaces an earlier question. If the applicant does not answer
+// Hold asks the applicant a question, which replaces an earlier question. If the applicant does not answer
 // within the offer's HoldDays, the application expires. Problems have the fields hold and text.
 func (s *Service) Hold(ctx context.Context, r Reviewer, uuid string, kind HoldKind, text string) (*Application, error) {
 	a, o, err := s.byReviewer(ctx, r, uuid)
@@ -241,7 +241,8 @@ func (s *Service) Hold(ctx context.Context, r Reviewer, uuid string, kind HoldKi
 // noHold are the columns of an application without a hold.
 var noHold = []column{{"hold_kind", nil}, {"hold_text", nil}, {"held_at", nil}, {"hold_until", nil}, {"answer", nil}, {"answered_at", nil}}
 
-// Release ends the hold of an application, answered or not. The timeline keeps the question and the answer.
+// Release ends the hold of an application, with or without an answer. The timeline keeps the question and
+// the answer.
 func (s *Service) Release(ctx context.Context, r Reviewer, uuid string) (*Application, error) {
 	a, _, err := s.byReviewer(ctx, r, uuid)
 	if err != nil {
@@ -252,8 +253,8 @@ func (s *Service) Release(ctx context.Context, r Reviewer, uuid string) (*Applic
 	return s.apply(ctx, a, c)
 }
 
-// Reject ends an application without a certificate. The applicant sees the reason. No one outside the
-// institution sees the note. Problems have the fields cert.FieldReason and cert.FieldNote.
+// Reject rejects an application. The applicant sees the reason. No one outside the institution sees the
+// note. Problems have the fields cert.FieldReason and cert.FieldNote.
 func (s *Service) Reject(ctx context.Context, r Reviewer, uuid, reason, note string) (*Application, error) {
 	a, _, err := s.byReviewer(ctx, r, uuid)
 	if err != nil {
@@ -273,7 +274,7 @@ func (s *Service) Reject(ctx context.Context, r Reviewer, uuid, reason, note str
 	return s.apply(ctx, a, c)
 }
 
-// closeRecord returns the change of the record for a step that ends an application without a certificate.
+// closeRecord returns change.record for a step that ends an application without a certificate.
 func (s *Service) closeRecord(ctx context.Context, uuid string, to Status, reason string) func(tx *db.Tx) error {
 	return func(tx *db.Tx) error {
 		_, err := s.certs.CloseTx(ctx, tx, uuid, to, reason)
@@ -290,7 +291,7 @@ func checkField(bad *cert.Problems, f cert.Field, text string) string {
 	return valid
 }
 
-// Withdraw ends an application at the request of the applicant to the institution.
+// Withdraw withdraws an application when the applicant has asked the institution to do so.
 func (s *Service) Withdraw(ctx context.Context, r Reviewer, uuid string) (*Application, error) {
 	a, _, err := s.byReviewer(ctx, r, uuid)
 	if err != nil {
@@ -333,10 +334,10 @@ func (s *Service) SetNote(ctx context.Context, r Reviewer, uuid, note string) (*
 	return a, nil
 }
 
-// Approve approves an application: its certificate is processed from then on. If the offer requires two
-// people, the error is ErrNotClaimed for an application that no one has claimed, and ErrFourEyes for the
-// person who claimed it. The error is also fault.Forbidden if a limit of the institution is reached.
-// Problems have the fields of cert.Field, and FieldOf for answers that do not fit the template.
+// Approve approves an application. Its certificate is then processed, or waits for its signatories. If the
+// offer requires two people, the error is ErrNotClaimed if no one has claimed the application, and
+// ErrFourEyes if the reviewer has claimed it. The error is fault.Forbidden if a limit of the institution is
+// reached. Problems have the fields of cert.Field, and FieldOf for answers that do not fit the template.
 func (s *Service) Approve(ctx context.Context, r Reviewer, uuid string, in Approval) (*Application, error) {
 	a, o, err := s.byReviewer(ctx, r, uuid)
 	if err != nil {
@@ -375,7 +376,7 @@ func (s *Service) Approve(ctx context.Context, r Reviewer, uuid string, in Appro
 	return s.apply(ctx, a, c)
 }
 
-// acceptance returns the certificate of an approval, after all its texts were checked.
+// acceptance checks the texts of an approval, and returns its certificate.
 func (s *Service) acceptance(ctx context.Context, inst *account.Institution, o *Offer, a *Application, in Approval) (*cert.Acceptance, error) {
 	out := &cert.Acceptance{Title: in.Title, FullName: a.FullName, IssueDate: in.IssueDate, Details: in.Details, ExpiresOn: in.ExpiresOn, File: in.File}
 	if o.TemplateID == "" || in.File != nil {
@@ -395,8 +396,8 @@ func (s *Service) acceptance(ctx context.Context, inst *account.Institution, o *
 	return out, nil
 }
 
-// entry returns the certificate of an approval as an entry for the template. The default title is that of
-// the template, and then that of the application.
+// entry returns the certificate of an approval as an entry for the template. If the approval and the
+// template have no title, the entry has the title of the application.
 func (s *Service) entry(ctx context.Context, o *Offer, a *Application, in Approval) template.Entry {
 	e := a.Entry(in)
 	if e.Title == "" {
@@ -407,8 +408,8 @@ func (s *Service) entry(ctx context.Context, o *Offer, a *Application, in Approv
 	return e
 }
 
-// Entry returns the certificate of an approval as an entry for a template. It has the answers of all fields
-// with a column, also of columns that the template does not have.
+// Entry returns the certificate of an approval as an entry for a template. The entry has the answers to all
+// fields with a Column, even if the template does not have the column.
 func (a *Application) Entry(in Approval) template.Entry {
 	return template.Entry{
 		FullName: a.FullName, Email: a.Email, Title: strings.TrimSpace(in.Title), IssueDate: in.IssueDate, Details: in.Details,

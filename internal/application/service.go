@@ -29,9 +29,10 @@ type Config struct {
 	Deletions *deletion.Service
 	Mailer    *mail.Mailer
 	Catalog   *locale.Catalog
-	// To returns the URL of a path of the vault.
+	// To returns the URL for a path of the vault.
 	To func(path string) string
-	// Quota is the maximum size of the files of an institution's drafts in bytes.
+	// Quota is the total size in bytes of the files of an institution's drafts at which further files are
+	// refused.
 	Quota int64
 	Now   func() time.Time
 	Log   *slog.Logger
@@ -71,10 +72,9 @@ func New(c Config) *Service {
 	}
 }
 
-// moment returns the current time as it is stored.
+// moment returns the current time in UTC with the precision of stored times.
 func (s *Service) moment() time.Time { return s.now().UTC().Truncate(time.Microsecond) }
 
-// These are the errors of operations.
 var (
 	errNotFound = fault.New(fault.NotFound, "There is no such application.")
 	errNoOffer  = fault.New(fault.NotFound, "There is no such offer.")
@@ -91,13 +91,13 @@ var (
 	ErrFull = &fault.Error{Kind: fault.TooMany, Message: "The files that applicants have not sent yet take up too much space. Try again later.", RetryAfter: time.Hour}
 )
 
-// ErrReviewer is the fault of kind Forbidden of a member who may not review applications of the offer.
+// ErrReviewer is the error if a member may not review the applications of the offer.
 var ErrReviewer = fault.New(fault.Forbidden, "Only the reviewers of this offer may do this.")
 
-// ErrFourEyes is the cause of the fault of kind Forbidden if a person approves the application that the
-// person claimed, although the offer requires two people.
+// ErrFourEyes is the error if the offer requires two people, and the person who approves the application
+// has claimed it.
 var ErrFourEyes = fault.New(fault.Forbidden, "This offer requires two people: another person must approve the application.")
 
-// ErrNotClaimed is the cause of a fault of kind BadRequest if an offer requires two people and no one
-// has claimed the application.
+// ErrNotClaimed is the error of an approval if the offer requires two people, and no one has claimed the
+// application.
 var ErrNotClaimed = fault.New(fault.BadRequest, "Claim the application first. This offer requires two people.")

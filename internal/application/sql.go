@@ -15,7 +15,8 @@ import (
 type scanner interface{ Scan(dest ...any) error }
 
 // columns are the columns that scan reads, and tables are their tables. The record in certificates has
-// the texts and the status. An application whose data was deleted has no record, so no query finds it.
+// the texts and the status. An application whose data was deleted has no record, so the JOIN excludes
+// it.
 const (
 	columns = `a.id, a.certificate_id, a.uuid, a.institution_id, a.offer_id, o.uuid, o.name, c.reference_id, a.status, c.status, c.full_name, c.email, c.title,
 		a.email_folded, a.fields, a.field_values, a.user_id, a.hold_kind, a.hold_text, a.held_at, a.hold_until, a.answer, a.answered_at,
@@ -26,7 +27,7 @@ const (
 
 func scan(row scanner) (*Application, error) { return scanMore(row) }
 
-// scanMore scans a row of columns, followed by other columns.
+// scanMore scans a row with the columns of the constant columns, followed by the columns for more.
 func scanMore(row scanner, more ...any) (*Application, error) {
 	a := &Application{}
 	var fields, values string
@@ -88,7 +89,7 @@ func (s *Service) ByApplicant(ctx context.Context, userID int64, uuid string) (*
 	return forApplicant(a), err
 }
 
-// forApplicant removes what the applicant does not see.
+// forApplicant removes the fields that the applicant must not see, and returns a.
 func forApplicant(a *Application) *Application {
 	if a != nil {
 		a.Note, a.Advice, a.ClaimedBy, a.DecidedBy = "", NoRegister, Person{}, Person{}
@@ -152,7 +153,7 @@ func addFiles(ctx context.Context, q db.Queryer, institutionID int64, list []*Ap
 	return nil
 }
 
-// optional returns the value of a text column, which is null for the empty text.
+// optional returns the value of a text column, which is NULL if the text is empty.
 func optional(text string) any {
 	if text == "" {
 		return nil
@@ -160,7 +161,7 @@ func optional(text string) any {
 	return text
 }
 
-// fieldOf returns a field with a key, or nil.
+// fieldOf returns the field with the key, or nil if there is none.
 func fieldOf(fields []Field, key string) *Field {
 	if i := slices.IndexFunc(fields, func(f Field) bool { return f.Key == key }); i >= 0 {
 		return &fields[i]

@@ -12,7 +12,7 @@ import (
 
 //go:generate go run ./gen ../../docs/states.md
 
-// role is who triggers a step.
+// role is the role of a person or program that takes a step.
 type role string
 
 // These are the roles. A reviewer is a member who reviews applications, and the system is the vault.
@@ -23,17 +23,16 @@ const (
 	system    role = "system"
 )
 
-// none is the state before the application exists. accepted is the state from the approval on; the row in
-// the table certificates then has the status of the certificate.
+// none is the state before the application exists. accepted is the state after the approval. From then on,
+// the row in the table certificates has the status of the certificate.
 const (
 	none     cert.Status = ""
 	accepted cert.Status = "accepted"
 )
 
-// trigger is the name of a step. The interfaces use the same names.
+// trigger is the name of a step.
 type trigger string
 
-// These are all triggers.
 const (
 	triggerSubmit   trigger = "submit"
 	triggerClaim    trigger = "claim"
@@ -46,14 +45,14 @@ const (
 	triggerExpire   trigger = "expire"
 )
 
-// step is a row of the table of states, triggers and roles.
+// step is a row of the table steps.
 type step struct {
 	Trigger trigger
 	From    []cert.Status
 	// To is the next state, or none if the state does not change.
 	To   cert.Status
 	By   []role
-	Only string
+	Only string // a further condition of check, as text for Diagram
 	// Event is the webhook event, or "" for a step without an event.
 	Event webhook.Name
 	// Mail is the mail to the applicant, or "".
@@ -66,7 +65,7 @@ type step struct {
 var openStates = []cert.Status{cert.Pending, cert.InReview}
 
 // steps is the state machine of an application until its decision. A step that is not in the table is
-// refused. Package cert has the states that follow, which are those of the certificate.
+// refused. The states after the approval are those of the certificate; see package cert.
 var steps = []step{
 	{Trigger: triggerSubmit, From: []cert.Status{none}, To: cert.Pending, By: []role{applicant, apiToken}, Event: webhook.Created,
 		Mail: mailReceived, Action: "submitted", Audit: audit.ApplicationSubmitted},
@@ -110,8 +109,7 @@ func (s *step) check(a *Application, by role) error {
 	return nil
 }
 
-// Diagram returns the state machine as a part of a Markdown page. It is generated from the table of
-// steps.
+// Diagram returns the state machine as a part of a Markdown page.
 func Diagram() string {
 	var b strings.Builder
 	b.WriteString("\n# States of an application\n\nGenerated from the table in `internal/application/state.go`. From `accepted` on, the states are those of its certificate.\n\n")

@@ -30,7 +30,7 @@ func (f *fixture) events(a *application.Application) string {
 	return strings.Join(names, " ")
 }
 
-// Each step is tried in each state. Only the steps of the table succeed.
+// The test tries each step after several sequences of steps. Only the steps of the table succeed.
 func TestStepsAreOnlyThoseOfTheTable(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, dbtest.SQLite(t))
@@ -49,7 +49,7 @@ func TestStepsAreOnlyThoseOfTheTable(t *testing.T) {
 		"reject":   func(uuid string, _ int64) error { _, err := svc.Reject(ctx, r, uuid, "No.", ""); return err },
 		"withdraw": func(uuid string, user int64) error { _, err := svc.WithdrawOwn(ctx, user, uuid); return err },
 	}
-	// Each path leads to a state, in which only the steps of the value succeed.
+	// A key is a sequence of steps. After the sequence, only the steps of the value succeed.
 	for path, allowed := range map[string]string{
 		"":                    "claim hold approve reject withdraw",
 		"claim":               "hold approve reject withdraw",
@@ -72,11 +72,11 @@ func TestStepsAreOnlyThoseOfTheTable(t *testing.T) {
 			before := f.get(a.UUID)
 			err := steps[name](a.UUID, who.UserID)
 			if may := slices.Contains(strings.Fields(allowed), name); may && err != nil {
-				t.Errorf("%s after %q: err = %v", name, path, err)
+				t.Errorf("%s after %q: err = %v, want nil", name, path, err)
 			} else if !may {
 				wantFault(t, name+" after "+path, err, fault.BadRequest)
 				if after := f.get(a.UUID); after.Revision != before.Revision {
-					t.Errorf("%s after %q changed the application", name, path)
+					t.Errorf("revision = %d after %s after %q, want %d", after.Revision, name, path, before.Revision)
 				}
 			}
 		}
@@ -109,14 +109,14 @@ func TestTwoReviewersAtOnce(t *testing.T) {
 				case err == nil:
 					won++
 				case !fault.Is(err, fault.Conflict) && !fault.Is(err, fault.BadRequest):
-					t.Errorf("err = %v, want Conflict, or BadRequest if the first was already finished", err)
+					t.Errorf("err = %v, want nil, Conflict or BadRequest", err)
 				}
 			}
 			if won != 1 {
-				t.Errorf("%d reviewers succeeded: %v, want 1", won, errs)
+				t.Errorf("%d reviewers succeeded, want 1; errors = %v", won, errs)
 			}
 		}
-		// A reviewer who saw an earlier revision never succeeds.
+		// A reviewer who saw an earlier revision cannot change the application.
 		a := f.submit(o, f.applicant("Person Z"))
 		stale := f.by(f.bob)
 		stale.Revision = a.Revision
@@ -125,7 +125,7 @@ func TestTwoReviewersAtOnce(t *testing.T) {
 		_, err = f.Applications.Reject(t.Context(), stale, a.UUID, "No.", "")
 		wantFault(t, "rejection of an old revision", err, fault.Conflict)
 		if got := f.events(a); got != "created" {
-			t.Errorf("events = %s, want created only", got)
+			t.Errorf("events = %s, want only created", got)
 		}
 	})
 }
@@ -145,7 +145,7 @@ func TestFourEyes(t *testing.T) {
 	_, err = f.approve(f.by(carol), a.UUID)
 	wantFault(t, "approval by a member who is no reviewer", err, fault.Forbidden)
 	if _, err = f.approve(f.by(f.bob), a.UUID); err != nil {
-		t.Errorf("approval by a second reviewer: %v", err)
+		t.Errorf("approval by a second reviewer: err = %v, want nil", err)
 	}
 }
 
@@ -160,30 +160,30 @@ func TestHoldQuestionAnswer(t *testing.T) {
 	a, err = f.Applications.Hold(t.Context(), f.by(f.ada), a.UUID, application.Information, "Which group?")
 	f.ok(err)
 	if a.Hold == nil || a.Hold.Text != "Which group?" || !a.Hold.Until.Equal(f.Now().AddDate(0, 0, 14)) {
-		t.Fatalf("hold = %+v", a.Hold)
+		t.Fatalf("hold = %+v, want the question for 14 days", a.Hold)
 	}
 	a, err = f.Applications.Answer(t.Context(), who.UserID, a.UUID, "Group B.", nil)
 	f.ok(err)
 	if a.Hold.Answer != "Group B." || a.Hold.AnsweredAt == nil || a.ClaimedBy != (application.Person{}) {
-		t.Errorf("answered = %+v", a.Hold)
+		t.Errorf("hold = %+v, claimed by %+v, want the answer and no claim", a.Hold, a.ClaimedBy)
 	}
 	f.Advance(30 * 24 * time.Hour)
 	f.ok(f.Applications.Sweep(t.Context()))
 	if a = f.get(a.UUID); a.Status != cert.Pending {
-		t.Errorf("the answered application is %s, want pending", a.Status)
+		t.Errorf("status of the answered application = %s, want pending", a.Status)
 	}
 	if a, err = f.Applications.Release(t.Context(), f.by(f.ada), a.UUID); err != nil || a.Hold != nil {
-		t.Errorf("released = %+v, err = %v", a.Hold, err)
+		t.Errorf("hold after the release = %+v, err = %v, want none", a.Hold, err)
 	}
 	if got := f.events(a); got != "created"+strings.Repeat(" updated", 3) {
-		t.Errorf("events = %s", got)
+		t.Errorf("events = %s, want created and three times updated", got)
 	}
-	// The applicant chose German.
+	// The language of the applicant's account is German.
 	var subjects []string
 	for _, m := range f.mails(2) {
 		subjects = append(subjects, m.Subject)
 		if m.To.Email != who.Email || m.Sender != f.inst.Name {
-			t.Errorf("the mail %q goes to %s from %q", m.Subject, m.To.Email, m.Sender)
+			t.Errorf("mail %q to %s from %q, want to %s from %q", m.Subject, m.To.Email, m.Sender, who.Email, f.inst.Name)
 		}
 	}
 	slices.Sort(subjects)
@@ -208,29 +208,28 @@ func TestEventsInOrder(t *testing.T) {
 		f.ok(err)
 		f.Settle()
 		if got := f.events(a); got != "created processing failed retried failed" {
-			t.Errorf("events = %s", got)
+			t.Errorf("events = %s, want created processing failed retried failed", got)
 		}
 		if got := f.actions(a); got != "submitted approved failed retried failed" {
-			t.Errorf("timeline = %s", got)
+			t.Errorf("timeline = %s, want submitted approved failed retried failed", got)
 		}
 		b := f.submit(o, f.applicant("Dee Eze"))
 		_, err = f.approve(f.by(f.ada), b.UUID)
 		f.ok(err)
 		f.Settle()
 		if got := f.events(b); got != "created processing approved" {
-			t.Errorf("events = %s", got)
+			t.Errorf("events = %s, want created processing approved", got)
 		}
 		c := f.submit(o, f.applicant("Fay Eze"))
 		_, err = f.Applications.Reject(t.Context(), f.by(f.ada), c.UUID, "No.", "")
 		f.ok(err)
 		if got := f.events(c); got != "created rejected" {
-			t.Errorf("events = %s", got)
+			t.Errorf("events = %s, want created rejected", got)
 		}
 	})
 }
 
-// A crash after the approval loses nothing: the record and its job are committed together, and the sweep
-// replaces a lost job.
+// If the job of an approved application is lost, SweepJobs creates another one.
 func TestCrashAfterApproval(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -248,8 +247,8 @@ func TestCrashAfterApproval(t *testing.T) {
 	})
 }
 
-// The lists of certificates show open applications as pending or in review, and never applications that
-// ended without a certificate.
+// The lists of certificates contain open applications with the status pending or in_review. They do not
+// contain applications that ended without a certificate.
 func TestCertificateLists(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -294,12 +293,12 @@ func TestCertificateLists(t *testing.T) {
 		n, err := f.Applications.Counts(t.Context(), f.inst.ID, f.ada)
 		f.ok(err)
 		if n.Pending != 1 || n.InReview != 1 || n.OnHold != 0 || n.Mine != 1 || n.OldestAt == nil || n.DecidedThisWeek != 1 {
-			t.Errorf("counts = %+v", n)
+			t.Errorf("counts = %+v, want one pending, one in review by the member and one decided", n)
 		}
 		wantWaiting := func(what string, want int) {
 			t.Helper()
 			if got, err := f.Applications.Waiting(t.Context(), f.inst.ID, f.ada); err != nil || got != want {
-				t.Errorf("%s, %d applications wait (%v), want %d", what, got, err, want)
+				t.Errorf("%s, %d applications wait, err = %v, want %d", what, got, err, want)
 			}
 		}
 		wantWaiting("with one new and one claimed application", 2)
@@ -317,7 +316,7 @@ func TestCertificateLists(t *testing.T) {
 	})
 }
 
-// Cursors return each application once, in each order.
+// With cursors, List returns each application once, in each order.
 func TestListByCursor(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, dbtest.SQLite(t))
@@ -342,19 +341,19 @@ func TestListByCursor(t *testing.T) {
 			}
 		}
 		if strings.Join(got, " ") != want {
-			t.Errorf("by %s: %q, want %s", sort, got, want)
+			t.Errorf("order %q: %q, want %s", sort, got, want)
 		}
 		l, err := f.Applications.List(t.Context(), f.inst.ID, application.Filter{Sort: sort, Range: listing.Range{PerPage: 2, Cursor: &prev, Back: true}})
 		f.ok(err)
 		if len(l.Items) != 2 || l.Items[0].FullName != strings.Fields(want)[2] || l.Items[1].FullName != strings.Fields(want)[3] {
-			t.Errorf("by %s, the page before the last has %d items", sort, len(l.Items))
+			t.Errorf("order %q: the page before the last has %d items, want the third and the fourth application", sort, len(l.Items))
 		}
 	}
 	_, err := f.Applications.List(t.Context(), f.inst.ID, application.Filter{Sort: "title", Statuses: []cert.Status{"x"}, Range: listing.Range{PerPage: 2, Page: 1}})
 	wantFault(t, "an unknown order and status", err, fault.Invalid)
 }
 
-// No method finds anything of another institution or of another person.
+// The methods return no data of another institution or of another person.
 func TestTenantsAndPersonsAreIsolated(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, dbtest.SQLite(t))
@@ -427,21 +426,21 @@ func TestTenantsAndPersonsAreIsolated(t *testing.T) {
 	twins, err := svc.Duplicates(ctx, inst.ID, []*application.Application{a})
 	f.ok(err)
 	if len(list.Items)+len(offers)+len(own)+n.Pending+waiting+len(twins) != 0 {
-		t.Errorf("another institution sees %d applications, %d offers and %+v, another person %d applications", len(list.Items), len(offers), n, len(own))
+		t.Errorf("another institution sees %d applications, %d offers and %+v, another person %d applications, want none", len(list.Items), len(offers), n, len(own))
 	}
-	// A reviewer or a template of another institution cannot be used.
+	// The reviewers and the template of an offer must belong to the institution.
 	in := input("second")
 	in.Reviewers, in.TemplateID = []int64{other.UserID}, "01900000-0000-7000-8000-000000000004"
 	_, err = svc.CreateOffer(ctx, f.inst, in)
 	wantCode(t, "reviewer", err, "reviewers", application.CodeMember)
 	wantCode(t, "template", err, "template_id", application.CodeTemplate)
 	if got := f.get(a.UUID); got.Revision != 1 || len(got.Files) != 1 {
-		t.Errorf("the application changed: %+v", got)
+		t.Errorf("application = %+v, want revision 1 with one file", got)
 	}
 }
 
-// Select returns the applications of a list that the reviewer may decide, in the order of the list, with
-// their revisions.
+// Select returns the applications that the reviewer may decide with their revisions, in the order of the
+// list.
 func TestSelect(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, dbtest.SQLite(t))
@@ -453,13 +452,13 @@ func TestSelect(t *testing.T) {
 	got, err := f.Applications.Select(t.Context(), f.inst.ID, application.Filter{For: f.ada, Ascending: true})
 	f.ok(err)
 	if want := []application.Selected{{UUID: a.UUID, Revision: 2}, {UUID: b.UUID, Revision: 1}}; !slices.Equal(got, want) {
-		t.Errorf("selected = %v, want %v: those that the reviewer may decide, oldest first", got, want)
+		t.Errorf("selected = %v, want %v", got, want)
 	}
 	_, err = f.Applications.Select(t.Context(), f.inst.ID, application.Filter{Sort: "age"})
 	wantFault(t, "an unknown order", err, fault.Invalid)
 }
 
-// The text of a decision is checked before applications are decided.
+// Check rejects a text that is missing or too long, and trims other texts.
 func TestDecisionText(t *testing.T) {
 	t.Parallel()
 	for decision, limit := range map[application.Decision]int{application.DecideHold: 2000, application.DecideReject: 1000} {
@@ -468,11 +467,11 @@ func TestDecisionText(t *testing.T) {
 		_, err = decision.Check(strings.Repeat("x", limit+1))
 		wantCode(t, string(decision)+" with a long text", err, "text", cert.CodeTooLong)
 		if got, err := decision.Check(" The course is full. "); err != nil || got != "The course is full." {
-			t.Errorf("%s: the stored text is %q, err = %v", decision, got, err)
+			t.Errorf("%s: text = %q, err = %v, want it without surrounding space", decision, got, err)
 		}
 	}
 	if got, err := application.DecideApprove.Check("ignored"); err != nil || got != "" {
-		t.Errorf("an approval has the text %q, err = %v, want none", got, err)
+		t.Errorf("text of an approval = %q, err = %v, want none", got, err)
 	}
 }
 
@@ -489,12 +488,12 @@ func TestEarlierRecordsOfAnAddress(t *testing.T) {
 		certificates, applications, err := f.Applications.Earlier(t.Context(), a)
 		f.ok(err)
 		if len(certificates) != 1 || certificates[0].UUID != c.UUID || len(applications) != 1 || applications[0].UUID != first.UUID {
-			t.Errorf("earlier = %v and %v, want the certificate and the rejected application", certificates, applications)
+			t.Errorf("earlier = %v and %v, want one certificate and the rejected application", certificates, applications)
 		}
 		found, err := f.Applications.Duplicates(t.Context(), f.inst.ID, []*application.Application{a, other})
 		f.ok(err)
 		if len(found) != 1 || found[a.UUID] != 2 {
-			t.Errorf("duplicates = %v, want 2 for one application", found)
+			t.Errorf("duplicates = %v, want 2 for %s", found, a.UUID)
 		}
 	})
 }

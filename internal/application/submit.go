@@ -25,9 +25,9 @@ const maxOpen = 5
 // Submit stores an application with the status pending. The error is fault.NotFound if the offer is not
 // open, fault.Forbidden if the institution is disabled or the applicant has not verified the address,
 // fault.TooMany if too many requests come from the network, and fault.Invalid with cert.Problems for an
-// input that is not valid. Problems have the fields cert.FieldName, cert.FieldEmail, FieldOf and FileOf.
-// The problem has CodeOpen if the address already has an open application for the offer, and
-// CodeTooManyOpen if the person already has the maximum number of open applications.
+// input that is not valid. Problems have the fields cert.FieldName, cert.FieldEmail, FieldOf, FileOf and
+// "files". A problem with cert.FieldEmail has CodeOpen if the person already has an open application for
+// the offer, and CodeTooManyOpen if the person already has the maximum number of open applications.
 func (s *Service) Submit(ctx context.Context, in Submission) (*Application, error) {
 	if err := s.allow(ctx, in.Applicant); err != nil {
 		return nil, err
@@ -66,7 +66,8 @@ func fileCounts(files map[string][]*cert.File) map[string]int {
 	return counts
 }
 
-// allow counts a request of an applicant for the limit of the applicant's network.
+// allow counts a request of an applicant, and returns fault.TooMany if the limit of the network is
+// reached.
 func (s *Service) allow(ctx context.Context, who *Applicant) error {
 	if who == nil {
 		return nil // requests with a token have their own limits
@@ -86,11 +87,11 @@ type newApplication struct {
 	offer  *Offer
 	email  account.Email
 	advice Advice
-	// counts are the numbers of files by field.
+	// counts are the numbers of files by the keys of their fields.
 	counts map[string]int
 }
 
-// prepare checks a submission with files.
+// prepare checks a submission. counts are the numbers of its files by the keys of their fields.
 func (s *Service) prepare(ctx context.Context, in Submission, counts map[string]int) (*newApplication, error) {
 	o, err := s.Offer(ctx, in.Institution.ID, in.Offer.UUID)
 	if err != nil {
@@ -123,8 +124,8 @@ func (s *Service) prepare(ctx context.Context, in Submission, counts map[string]
 	return n, err
 }
 
-// checkFits returns the problems of the answers that would not fit the template, so that the applicant
-// can correct them. A template that cannot be used now is no problem of the applicant.
+// checkFits returns the problems of the name and the answers that do not fit the template, so that the
+// applicant can correct them. It returns nil if the template cannot be used now.
 func (s *Service) checkFits(ctx context.Context, n *newApplication) error {
 	if n.offer.TemplateID == "" {
 		return nil
@@ -136,14 +137,14 @@ func (s *Service) checkFits(ctx context.Context, n *newApplication) error {
 	if bad == nil && err != nil && !fault.Is(err, fault.Invalid) && !fault.Is(err, fault.NotFound) {
 		return err
 	}
-	// The reviewer can change the other texts.
+	// The reviewer can change the other texts of the certificate.
 	bad = slices.DeleteFunc(bad, func(p cert.Problem) bool {
 		return p.Field != cert.FieldName && !strings.HasPrefix(string(p.Field), string(FieldOf("")))
 	})
 	return bad.Err()
 }
 
-// columnsOf returns the values of the columns of the template.
+// columnsOf returns the values of the fields with a Column, by the names of the columns.
 func columnsOf(fields []Field, values map[string]string) map[string]string {
 	columns := map[string]string{}
 	for i := range fields {
@@ -154,7 +155,7 @@ func columnsOf(fields []Field, values map[string]string) map[string]string {
 	return columns
 }
 
-// submitTx stores an application. addFiles stores its files.
+// submitTx stores an application. It calls addFiles with the number of the new row, to store the files.
 func (s *Service) submitTx(ctx context.Context, tx *db.Tx, n *newApplication, addFiles func(id int64, now time.Time) error) (*Application, error) {
 	step, by := stepOf(triggerSubmit), apiToken
 	userID, err := s.applicantTx(ctx, tx, n)
@@ -206,9 +207,9 @@ func (s *Service) submitTx(ctx context.Context, tx *db.Tx, n *newApplication, ad
 	return a, s.finishTx(ctx, tx, step, a, Person{ID: n.Creator.ID, Type: n.Creator.Type, Name: n.Creator.Name}, "", n.Then)
 }
 
-// applicantTx returns the number of the account of the applicant, or 0. The account of an applicant must
-// have verified the address. An application by the API belongs to the account that has verified its
-// address, if there is one.
+// applicantTx returns the number of the account of the applicant, or 0 if there is none. If an applicant
+// submits, the error is errVerify unless the applicant has verified the address. An application through
+// the API belongs to the account that has verified its address.
 func (*Service) applicantTx(ctx context.Context, tx *db.Tx, n *newApplication) (int64, error) {
 	if n.Applicant == nil {
 		u, err := account.VerifiedUser(ctx, tx, n.email.Folded)
@@ -235,23 +236,24 @@ func verifiedTx(ctx context.Context, q db.Queryer, who Applicant, folded string)
 	return nil
 }
 
-// limitTx returns the problem of a person with too many open applications. Other transactions for the
-// same address wait until the transaction ends.
+// limitTx returns the error of checkOpen. Other transactions that call limitTx for the same address wait
+// until tx ends.
 func limitTx(ctx context.Context, tx *db.Tx, n *newApplication, userID int64) error {
 	if tx.Dialect() == db.PostgreSQL {
 		if _, err := tx.ExecContext(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('application ' || $1, 0))`, n.email.Folded); err != nil {
 			return fmt.Errorf("locking the applications of a person: %w", err)
 		}
 	}
-	// Applications to other institutions count only if the applicant submits. An institution that submits
-	// with a token must not learn of them.
+	// An institution that submits with a token must not learn about applications to other institutions.
+	// They count only if the applicant submits.
 	if n.Applicant == nil {
 		userID = 0
 	}
 	return checkOpen(ctx, tx, n, userID)
 }
 
-// checkOpen returns the problem of an applicant who has an open application for the offer, or too many.
+// checkOpen returns fault.Invalid with cert.Problems if the applicant already has an open application for
+// the offer, or the maximum number of open applications.
 func checkOpen(ctx context.Context, q db.Queryer, n *newApplication, userID int64) error {
 	rows, err := q.QueryContext(ctx, `
 		SELECT uuid, offer_id FROM applications WHERE status IN ('pending', 'in_review') AND institution_id = $1 AND email_folded = $2

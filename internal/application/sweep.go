@@ -15,9 +15,9 @@ import (
 const (
 	// SweepInterval is the interval of Sweep.
 	SweepInterval = time.Hour
-	// draftDays is the number of days after the last change of a draft after which it is deleted.
+	// draftDays is the number of days from the last change of a draft to its deletion.
 	draftDays = 30
-	// sweepBatch is the maximum number of rows of a sweep, for each of its tasks.
+	// sweepBatch is the maximum number of rows that each part of a sweep changes.
 	sweepBatch = 500
 )
 
@@ -49,8 +49,8 @@ func (s *Service) expire(ctx context.Context) error {
 	return nil
 }
 
-// purge deletes the attachments of decided applications whose retention has ended, and the applications
-// that ended without a certificate.
+// purge deletes the attachments of applications whose retention has ended. It deletes the application if
+// it ended without a certificate.
 func (s *Service) purge(ctx context.Context) error {
 	list, err := s.all(ctx, `WHERE a.delete_at < $1 ORDER BY a.delete_at LIMIT $2`, db.Micros(s.now()), sweepBatch)
 	if err != nil {
@@ -80,7 +80,7 @@ func (s *Service) purgeTx(ctx context.Context, tx *db.Tx, a *Application) error 
 	return nil
 }
 
-// deleteDrafts deletes drafts that were not changed for a month.
+// deleteDrafts deletes the drafts that were not changed for draftDays.
 func (s *Service) deleteDrafts(ctx context.Context) error {
 	before := db.Micros(s.now().AddDate(0, 0, -draftDays))
 	ids, err := db.Column[int64](s.db.QueryContext(ctx, `SELECT id FROM application_drafts WHERE updated_at < $1 ORDER BY updated_at LIMIT $2`, before, sweepBatch))

@@ -41,10 +41,10 @@ func (s *Service) Timeline(ctx context.Context, a *Application) ([]Event, error)
 	})
 }
 
-// certificateActions are the entries of the timeline for the statuses of a certificate.
+// certificateActions maps the statuses of a certificate to the actions of the timeline.
 var certificateActions = map[cert.Status]string{cert.Approved: "certificate_approved", cert.Failed: "failed", cert.Revoked: "revoked"}
 
-// MovedTx adds the change of the status of a certificate to the timeline of its application.
+// MovedTx adds the change of the status of a certificate to the timeline of its application. The callback
 // cert.Config.StatusChanged calls MovedTx.
 func (s *Service) MovedTx(ctx context.Context, tx *db.Tx, c *cert.Certificate) error {
 	if c.Source != cert.Customer {

@@ -1,6 +1,7 @@
-// Package approval provides the operations of signatories: it lists the certificates that wait for a
-// signatory, chooses some of them to look at, approves and declines certificates, and mails signatories.
-// Package template stores which members sign, and package cert stores the signatures of certificates.
+// Package approval provides the operations of signatories. It lists the certificates that wait for a
+// signatory, chooses the certificates that a signatory looks at, approves and declines certificates, and
+// sends mail to signatories. Package template stores the signatories, and package cert stores the
+// approvals.
 package approval
 
 import (
@@ -47,11 +48,11 @@ type Service struct {
 // New returns a service.
 func New(c Config) *Service { return &Service{c} }
 
-// errNothing is the error for certificates that do not wait for the signatory.
+// errNothing is the error if none of the certificates wait for the signatory.
 var errNothing = fault.New(fault.Conflict, "None of these certificates is waiting for your approval anymore. Reload the list to see the current state.")
 
-// Group is a set of certificates that wait for a signatory: those of a batch, or all single certificates,
-// which are in no batch.
+// Group is a set of certificates that wait for a signatory: the certificates of a batch, or all single
+// certificates. A single certificate is in no batch.
 type Group struct {
 	cert.Waiting
 
@@ -61,7 +62,7 @@ type Group struct {
 	Template *batch.TemplateName
 }
 
-// Groups returns what waits for a member, the oldest first.
+// Groups returns the certificates that wait for a member in groups, sorted by Since.
 func (s *Service) Groups(ctx context.Context, institutionID, userID int64) ([]Group, error) {
 	waiting, err := s.Certs.WaitingFor(ctx, institutionID, userID)
 	if err != nil {
@@ -102,8 +103,8 @@ type Review struct {
 
 	// Certificates are all certificates of the group, in the order of their creation.
 	Certificates []*cert.Certificate
-	// Shown are the certificates to look at: three at random, those with the longest and the shortest
-	// name, and each certificate with a notice.
+	// Shown are the certificates that the signatory looks at: up to three at random, those with the longest
+	// and the shortest name, and each certificate with a notice.
 	Shown []Shown
 }
 
@@ -128,11 +129,11 @@ type Shown struct {
 	Reasons []Reason
 }
 
-// random is the number of certificates that are shown at random.
+// random is the maximum number of certificates that are shown at random.
 const random = 3
 
-// Review returns the certificates of a batch, or the single ones if batchID is "", that wait for a member.
-// The error is fault.NotFound if none wait.
+// Review returns the certificates of a batch that wait for a member. If batchID is "", it returns the
+// single certificates that wait. The error is fault.NotFound if there are none.
 func (s *Service) Review(ctx context.Context, institutionID, userID int64, batchID string) (*Review, error) {
 	groups, err := s.Groups(ctx, institutionID, userID)
 	if err != nil {
@@ -161,7 +162,7 @@ func (s *Service) Review(ctx context.Context, institutionID, userID int64, batch
 // idsAtOnce is the number of certificates that Review reads at once.
 const idsAtOnce = 500
 
-// choose returns the certificates of a list to look at, each once.
+// choose returns the certificates of a list that are shown, each once; see Review.Shown.
 func choose(list []*cert.Certificate) (out []Shown) {
 	if len(list) == 0 {
 		return nil
@@ -191,21 +192,21 @@ func choose(list []*cert.Certificate) (out []Shown) {
 	return out
 }
 
-// Choice is the set of certificates that a signatory chose: those in UUIDs, all of a batch, or, if Single is
-// set, all single certificates.
+// Choice is the set of certificates that a signatory chose. These are the certificates in UUIDs, all
+// certificates of a batch, or all single certificates if Single is true.
 type Choice struct {
 	UUIDs   []string
 	BatchID string
 	Single  bool
-	// Count is the number of certificates that the signatory saw. If it is not 0 and another number waits
-	// now, nothing is approved or declined.
+	// Count is the number of certificates that the signatory saw, or 0 if it is not known. If the number
+	// is known and has changed, no certificate is approved or declined.
 	Count int
 }
 
-// errChanged is the error for a group to which certificates were added after the signatory saw it.
+// errChanged is the error if the number of chosen certificates differs from Choice.Count.
 var errChanged = fault.New(fault.Conflict, "The certificates that are waiting for your approval have changed in the meantime. Check them again.")
 
-// resolve sets the UUIDs of a choice of all single certificates.
+// resolve sets the UUIDs if the choice is all single certificates, and checks the number of UUIDs.
 func (s *Service) resolve(ctx context.Context, institutionID, userID int64, c Choice) (Choice, error) {
 	if c.Single {
 		review, err := s.Review(ctx, institutionID, userID, "")
@@ -235,7 +236,8 @@ func uuidsOf(list []*cert.Certificate) []string {
 const MaxChoice = template.MaxEntries
 
 // Approve approves the chosen certificates that wait for a member, and returns their number. The error is
-// fault.Conflict if none of them wait for the member, and fault.Forbidden if the member may no longer sign.
+// fault.Conflict if none of them wait for the member or their number differs from Count, fault.Forbidden
+// if the member may not sign, and fault.Invalid if there are more than MaxChoice UUIDs.
 func (s *Service) Approve(ctx context.Context, institutionID, userID int64, c Choice) (n int, err error) {
 	if c, err = s.resolve(ctx, institutionID, userID, c); err != nil {
 		return 0, err
@@ -268,7 +270,7 @@ func (s *Service) Approve(ctx context.Context, institutionID, userID int64, c Ch
 	return n, nil
 }
 
-// signerTx returns the name of a member who may sign.
+// signerTx returns the name of a member, or fault.Forbidden if the member may not sign.
 func signerTx(ctx context.Context, tx *db.Tx, institutionID, userID int64) (string, error) {
 	names, err := account.PersonNames(ctx, tx, institutionID, []int64{userID})
 	if err != nil {
@@ -281,11 +283,12 @@ func signerTx(ctx context.Context, tx *db.Tx, institutionID, userID int64) (stri
 	return person.Name, nil
 }
 
-// declinedAtOnce is the number of certificates that one transaction declines, each with its event.
+// declinedAtOnce is the maximum number of certificates that one transaction declines.
 const declinedAtOnce = 50
 
 // Decline declines the chosen certificates that wait for a member, and returns their number. Each of them
-// fails with the reason. The errors are those of Approve, and fault.Invalid with cert.Problems for a reason that is not valid.
+// fails with the reason. The errors are those of Approve, and fault.Invalid with cert.Problems for a reason
+// that is not valid. If the error is not nil, n certificates have been declined.
 func (s *Service) Decline(ctx context.Context, institutionID, userID int64, c Choice, reason string) (n int, err error) {
 	r := cert.Refusal{InstitutionID: institutionID, UserID: userID, Reason: reason}
 	var bad cert.Problems
@@ -332,7 +335,7 @@ func (s *Service) declineTx(ctx context.Context, tx *db.Tx, r cert.Refusal, uuid
 	for _, uuid := range uuids {
 		_, err := s.Certs.DeclineTx(ctx, tx, uuid, r)
 		if errors.Is(err, cert.ErrInvalidState) {
-			continue // it does not wait for the member
+			continue // the certificate does not wait for the member
 		}
 		if err != nil {
 			return 0, err
