@@ -54,8 +54,8 @@ func (t *tokenCreate) Run(c *console) error {
 	})
 }
 
-// parseEnd parses a duration from now (days, or Go's units) or a date. For a date, parseEnd returns
-// the end of that day in UTC. For an empty text, parseEnd returns nil.
+// parseEnd returns the time after a duration from now, in days or in the units of Go, or the end of a
+// date in UTC. For an empty text, it returns nil.
 func parseEnd(s string, now time.Time) (*time.Time, error) {
 	if s == "" {
 		return nil, nil //nolint:nilnil // a token may have no expiry

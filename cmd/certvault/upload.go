@@ -26,12 +26,11 @@ type uploadCommand struct {
 	Wait      bool   `help:"Wait until the verified PDF exists. The exit code is 1 if processing fails."`
 }
 
-// noticeTime is how long an upload without --wait waits for notices about the file.
+// noticeTime is the maximum time that an upload without --wait waits for notices about the file.
 const noticeTime = 5 * time.Second
 
-// Run uploads one certificate through the API and prints its reference id, its status and the address of its
-// public page. With --wait, Run waits until the certificate is processed. Run warns on standard error if the
-// file does not contain the recipient's name.
+// Run uploads one certificate through the API. It prints the reference id and the status of the certificate,
+// and the address of its public page. With --wait, Run first waits until the certificate is processed.
 func (u *uploadCommand) Run(c *console) error {
 	progress := newBar(c.stderr)
 	vault, err := u.connect(c.stderr, progress.end)
@@ -69,9 +68,9 @@ func (u *uploadCommand) Run(c *console) error {
 	return nil
 }
 
-// warn prints a warning if the file does not contain the recipient's name. The vault reports this
-// when the certificate is processed, so warn waits a short time for it. A token that may not view
-// certificates gets no warning.
+// warn prints a warning if the file does not contain the recipient's name. The vault searches for the
+// name while it processes the certificate, so warn waits for up to noticeTime. If the token may not view
+// certificates, warn prints nothing.
 func (u *uploadCommand) warn(c *console, vault *client.Client, created *client.VaultCertificate) {
 	if created.Status.Value == client.Processing {
 		ctx, cancel := context.WithTimeout(c.ctx, noticeTime)
@@ -88,14 +87,14 @@ func (u *uploadCommand) warn(c *console, vault *client.Client, created *client.V
 	}
 }
 
-// uploadFlags has the flag of each field of the API, in the order of the command's help.
+// uploadFlags are the fields of the API and their flags, in the order of the command's help.
 var uploadFlags = []struct{ field, flag string }{
 	{"certificate_file", "FILE"}, {"certificate_title", "--title"}, {"full_name", "--name"}, {"applicant_email", "--email"}, {"issue_date", "--issue-date"},
 	{"details", "--details"}, {"expires_on", "--expires-on"}, {"notify", "--notify"},
 }
 
-// uploadError converts an error of an upload to an error that names the flags of the command in
-// place of the fields of the API.
+// uploadError converts an error of an upload to an error that names the flags of the command instead of
+// the fields of the API.
 func (u *uploadCommand) uploadError(err error) error {
 	e, ok := errors.AsType[*client.Error](err)
 	if !ok || len(e.Fields) == 0 || e.Existing() != "" {

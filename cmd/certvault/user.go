@@ -81,8 +81,7 @@ func (u *userResetPassword) Run(c *console) error {
 	})
 }
 
-// passwordRow is the output after a new password was set. Passkeys are the passkeys that the
-// account still has.
+// passwordRow is the output of reset-password. Passkeys are the passkeys that the account still has.
 type passwordRow struct {
 	userRow
 

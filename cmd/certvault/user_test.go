@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestResetPasswordListsPasskeys checks that the command lists the passkeys and can remove them,
-// because a new password does not end the access of another person who added a passkey.
+// TestResetPasswordListsPasskeys checks that the command lists the passkeys and can remove them. Another
+// person who added a passkey could otherwise still sign in after the password is changed.
 func TestResetPasswordListsPasskeys(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -28,7 +28,7 @@ func TestResetPasswordListsPasskeys(t *testing.T) {
 	reset := []string{"user", "reset-password", "--email", "o@example.org", "--password-stdin", "--data", dir}
 	code, out, errs := certvault(t, "another horse battery\n", reset...)
 	if code != exitDone || !strings.Contains(out, "“Another's key”, added 1970-01-01, never used") || !strings.Contains(out, "--drop-passkeys") {
-		t.Errorf("exit code = %d, want 0 and a list of the passkeys: %s%s", code, out, errs)
+		t.Errorf("exit code = %d, want 0 and the passkey with the flag that removes it: %s%s", code, out, errs)
 	}
 	var row passwordRow
 	if runJSON(t, "another horse battery\n", &row, append(reset, "--drop-passkeys")...); row.Email != "o@example.org" || len(row.Passkeys) != 0 {

@@ -16,9 +16,9 @@ import (
 	"github.com/certvault/certvault/internal/pades"
 )
 
-// verifyCommand verifies a PDF or a credential. It uses a database only for the credentials of the
-// vault that --data or --database names, and the network only with --online, so it also works on a
-// computer without a vault.
+// verifyCommand verifies a PDF or a credential, also on a computer without a vault. It opens a database
+// only for a credential, and only if --data or --database names a vault. It fetches documents from the web
+// only with --online.
 type verifyCommand struct {
 	File    string   `arg:"" help:"The verified PDF, or a credential: JSON, JWT, SD-JWT, or a badge (PNG or SVG)."`
 	Root    []string `help:"Root certificates of the vault, PEM; may be repeated." placeholder:"FILE" sep:"none"`
@@ -119,8 +119,8 @@ func (v *verifyCommand) print(c *console, report *pades.Report, trusted roots) e
 	return c.print(report, nil)
 }
 
-// errNoRoot explains how to specify a root. It is printed with a JSON report if no root is specified
-// or the data folder of --data has no roots. The text report contains its own explanation.
+// errNoRoot explains how to specify a root. It is printed with a JSON report if the command has no roots.
+// The text report contains its own explanation.
 var errNoRoot = errors.New("there is no root certificate; specify one with --root FILE or --data DIR, " +
 	"with CERTVAULT_ROOT or CERTVAULT_DATA, or with root or data in the file of --config")
 
@@ -179,13 +179,13 @@ func withoutName(err error) error {
 	return err
 }
 
-// interruptible is a file that cannot be read after the command was interrupted.
+// interruptible is a file that returns an error for each read after the command was interrupted.
 type interruptible struct {
 	ctx context.Context //nolint:containedctx // as in console
 	r   io.ReaderAt
 }
 
-// ReadAt reads from the file, or returns an error if the command was interrupted.
+// ReadAt implements [io.ReaderAt].
 func (s interruptible) ReadAt(p []byte, offset int64) (int, error) {
 	if err := s.ctx.Err(); err != nil {
 		return 0, err
@@ -204,10 +204,10 @@ func (r roots) options(now time.Time) pades.Options {
 	return pades.Options{Roots: r.list, TimeStampRoots: r.timeStampRoots, Now: now}
 }
 
-// roots reads the certificates of --root, or if --root is not given, the roots of the data folder
-// that --data names. If neither flag is given or the data folder has no roots, there are no roots,
-// whatever the current folder contains. The roots for time stamps are the system's certificates and
-// the certificates of --tsa-root.
+// roots reads the certificates of --root. Without --root, it reads the roots of the data folder that
+// --data names. It returns no roots if neither flag is given or if the data folder has no roots: it does
+// not search the current folder. The roots for time stamps are the system's certificates and the
+// certificates of --tsa-root.
 func (v *verifyCommand) roots() (roots, error) {
 	trusted := roots{from: "--root"}
 	for _, name := range v.Root {
@@ -218,7 +218,7 @@ func (v *verifyCommand) roots() (roots, error) {
 		trusted.list = append(trusted.list, list...)
 	}
 	var err error
-	// A system without certificates does not make the file invalid.
+	// If the system has no certificates, only the certificates of --tsa-root are trusted for time stamps.
 	if trusted.timeStampRoots, err = x509.SystemCertPool(); err != nil {
 		trusted.timeStampRoots = x509.NewCertPool()
 	}

@@ -16,18 +16,18 @@ import (
 	"github.com/certvault/certvault/internal/safehttp"
 )
 
-// credentialFlags are the flags for credentials. Without them, the command has only the keys of the vault
-// that ownVaultFlags name.
+// credentialFlags are the flags for the credentials of any issuer. Without them, the command has only the
+// keys of the vault in ownVaultFlags.
 type credentialFlags struct {
 	Online   bool           `help:"For a credential: fetch the keys of its issuer and its status list by https."`
 	Document []string       `help:"For a credential: saved DID document or metadata of its issuer, or status list; may be repeated." placeholder:"FILE" sep:"none"`
 	Allow    []netip.Prefix `help:"For --online: non-public network that may be reached; may be repeated." placeholder:"CIDR" sep:"none"`
 }
 
-// ownVaultFlags are the flags with which a vault verifies its own credentials: it reads the keys and the
-// status lists of its institutions from its database.
+// ownVaultFlags are the flags that name the operator's own vault. To verify a credential of this vault, the
+// command reads the keys and the status lists of its institutions from the database.
 type ownVaultFlags struct {
-	// Data has no default: the folder in which the command runs may belong to the sender of the file.
+	// Data has no default, because the sender of the file may control what is in the current folder.
 	Data              string `help:"Data folder of your own vault: its roots are used if --root is not given, and its keys for its own credentials." placeholder:"DIR"`
 	Database          string `help:"PostgreSQL database of your own vault, postgres://..., for its own credentials." placeholder:"URL"`
 	MasterKeyFile     string `help:"With --data or --database: file of the master key." name:"master-key-file" placeholder:"FILE" type:"path"`
@@ -35,8 +35,9 @@ type ownVaultFlags struct {
 	KeyPassphraseFile string `help:"With --data or --database: file with the passphrase that protects the identity." name:"key-passphrase-file" placeholder:"FILE" type:"path"`
 }
 
-// issuer returns the service for the credentials of the vault that the flags name, and a function that
-// closes the vault. If the flags name no vault, or the vault cannot be opened, issuer returns nil.
+// issuer opens the vault that the flags name. It returns the service for the vault's credentials and a
+// function that closes the vault. If the flags name no vault, or the vault cannot be opened, the service is
+// nil.
 func (f *ownVaultFlags) issuer(c *console) (*issuer.Service, func() error) {
 	none := func() error { return nil }
 	s := config.Storage{
@@ -47,7 +48,7 @@ func (f *ownVaultFlags) issuer(c *console) (*issuer.Service, func() error) {
 	}
 	base, own, err := openOwn(c.ctx, s)
 	if err != nil {
-		// The vault may be down, or belong to another user: credentials of others can be verified anyway.
+		// This is no error of the command, because credentials of other vaults can still be verified.
 		printError(c.stderr, fmt.Errorf("the vault of --data or --database is not used, because it cannot be opened: %w", err))
 		return nil, none
 	}
@@ -69,8 +70,8 @@ func openOwn(ctx context.Context, s config.Storage) (*app.Base, *issuer.Service,
 	return base, own, nil
 }
 
-// fetcher returns the source of the documents that a credential refers to: the saved copies, and with
-// --online the web.
+// fetcher returns the source of the documents that a credential refers to: the files of --document and,
+// with --online, the web.
 func (f *credentialFlags) fetcher() (savedDocuments, error) {
 	saved := savedDocuments{byAddress: map[string][]byte{}, otherwise: credential.Offline{}}
 	if f.Online {
@@ -90,13 +91,13 @@ func (f *credentialFlags) fetcher() (savedDocuments, error) {
 	return saved, nil
 }
 
-// savedDocuments is a Fetcher with saved copies.
+// savedDocuments is a Fetcher that returns saved copies, and requests other documents from otherwise.
 type savedDocuments struct {
 	byAddress map[string][]byte
 	otherwise credential.Fetcher
 }
 
-// Fetch returns the saved copy, or fetches the document.
+// Fetch implements [credential.Fetcher].
 func (s savedDocuments) Fetch(ctx context.Context, url, accept string) ([]byte, error) {
 	if data, ok := s.byAddress[url]; ok {
 		return data, nil
@@ -122,12 +123,13 @@ func readLimited(name string, limit int64) ([]byte, error) {
 type credentialReport struct {
 	*credential.Report
 
-	// Lost reports whether the own vault issued the credential but does not have its certificate.
+	// Lost reports whether the operator's own vault issued the credential, but does not have its
+	// certificate.
 	Lost bool `json:"lost,omitempty"`
 }
 
-// verifyCredential verifies the file if it contains a credential. It returns errNotCredential if the
-// file is something else.
+// verifyCredential verifies the file if it contains a credential. Otherwise, it returns errNotCredential. It
+// returns an unreadable error for a damaged picture.
 func (v *verifyCommand) verifyCredential(c *console) (_ *credentialReport, err error) {
 	f, size, err := openRegular(v.File, maxVerified)
 	if err != nil {
@@ -169,7 +171,7 @@ func (v *verifyCommand) verifyCredential(c *console) (_ *credentialReport, err e
 	return report, nil
 }
 
-// unreadable is the error of a picture that is damaged, so that nothing can be said about it.
+// unreadable is the error for a damaged picture, which may contain a credential. The verdict is unknown.
 type unreadable struct{ error }
 
 // errNotCredential reports a file without a credential.

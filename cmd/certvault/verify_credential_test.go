@@ -21,7 +21,8 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// issuedCredential is a credential with the documents that it refers to, as files.
+// issuedCredential is a credential in several formats, with the paths of the documents to which it refers.
+// revoked is the path of a status list in which the credential is revoked.
 type issuedCredential struct {
 	json, token, sdJWT, picture []byte
 	did, metadata               string
@@ -142,7 +143,7 @@ func TestVerifyCredentialErrors(t *testing.T) {
 	damaged := writeFile(t, "badge.png", issued.picture[:60])
 	code, out, errs := certvault(t, "", "verify", damaged)
 	if code != exitUnknown || !strings.HasPrefix(out, "CANNOT TELL: the picture is damaged") || errs != "" {
-		t.Errorf("damaged picture: exit code %d, output %q, error %q", code, out, errs)
+		t.Errorf("damaged picture: exit code = %d, want %d and CANNOT TELL without an error; output %q, error %q", code, exitUnknown, out, errs)
 	}
 	for name, args := range map[string][]string{
 		"damaged picture":  {"--json", damaged},
@@ -150,29 +151,29 @@ func TestVerifyCredentialErrors(t *testing.T) {
 		"other document":   {writeFile(t, "c.json", issued.json), "--document", writeFile(t, "x.json", []byte("{}"))},
 	} {
 		if code, out, errs := certvault(t, "", append([]string{"verify"}, args...)...); code != exitUnknown || out != "" || errs == "" {
-			t.Errorf("%s: exit code %d, output %q, error %q", name, code, out, errs)
+			t.Errorf("%s: exit code = %d, want %d and only an error; output %q, error %q", name, code, exitUnknown, out, errs)
 		}
 	}
 }
 
-// Every code has a text, so that no result is an empty line.
+// TestCheckText checks that each check and each code has a text.
 func TestCheckText(t *testing.T) {
 	t.Parallel()
 	for _, name := range []credential.CheckName{credential.CheckForm, credential.CheckIssuer, credential.CheckProof, credential.CheckPeriod, credential.CheckStatus} {
 		if checkText(credential.Check{Name: name, Result: credential.Passed}) == "" {
-			t.Errorf("%s has no text", name)
+			t.Errorf("the check %s has no text for the result passed", name)
 		}
 	}
 	for _, code := range credential.Codes {
 		for _, name := range []credential.CheckName{credential.CheckIssuer, credential.CheckStatus} {
 			if checkText(credential.Check{Name: name, Result: credential.NotRun, Code: code}) == "" {
-				t.Errorf("%s has no text", code)
+				t.Errorf("the code %s of the check %s has no text", code, name)
 			}
 		}
 	}
 }
 
-// --online reaches no private address, unless --allow permits it.
+// TestOnlineIsGuarded checks that --online fetches nothing from a private address unless --allow permits it.
 func TestOnlineIsGuarded(t *testing.T) {
 	t.Parallel()
 	for _, allow := range []string{"", "127.0.0.0/8"} {
@@ -186,12 +187,13 @@ func TestOnlineIsGuarded(t *testing.T) {
 		}
 		_, err = fetcher.Fetch(context.Background(), "https://127.0.0.1:1/did.json", "application/json")
 		if blocked := err != nil && strings.Contains(err.Error(), "not allowed"); blocked != (allow == "") {
-			t.Errorf("--allow %q: %v", allow, err)
+			t.Errorf("--allow %q: blocked = %t, want %t: %v", allow, blocked, allow == "", err)
 		}
 	}
 }
 
-// A vault that cannot be opened does not prevent the verification of a credential of others.
+// TestVerifyWithoutOwnVault checks that a credential of another vault can be verified if --data names a
+// vault that cannot be opened, or an empty folder.
 func TestVerifyWithoutOwnVault(t *testing.T) {
 	t.Parallel()
 	issued := issueCredential(t)
@@ -202,7 +204,7 @@ func TestVerifyWithoutOwnVault(t *testing.T) {
 	for folder, want := range map[string]string{damaged: "cannot be opened", t.TempDir(): ""} {
 		code, out, errs := certvault(t, "", "verify", writeFile(t, "c.json", issued.json), "--document", issued.did, "--document", issued.list, "--data", folder)
 		if code != exitDone || !strings.HasPrefix(out, "VALID: ") || (want == "") != (errs == "") || !strings.Contains(errs, want) {
-			t.Errorf("exit code %d, output %q, error %q", code, out, errs)
+			t.Errorf("exit code = %d, want 0, VALID and the error %q; output %q, error %q", code, want, out, errs)
 		}
 	}
 }

@@ -48,7 +48,8 @@ var (
 	}
 )
 
-// credentialReason returns the sentence for the verdict: the first check that explains it.
+// credentialReason returns the sentence that explains the verdict. Unless the verdict is Valid, it is the
+// sentence of the first check that led to the verdict.
 func credentialReason(r *credential.Report) string {
 	for _, c := range r.Checks {
 		if r.Verdict == credential.Invalid && c.Result == credential.Failed ||
@@ -68,7 +69,8 @@ var passedText = map[credential.CheckName]string{
 	credential.CheckStatus: "The issuer has not revoked the credential.",
 }
 
-// codeText is the sentence for each reason why a check failed or was not run.
+// codeText is the sentence for a check that failed or was not run. checkText has the sentences for
+// CodeOffline and CodeUnreachable, which depend on the check.
 var codeText = map[credential.Code]string{
 	credential.CodeMalformed:      "A required part of the credential is missing or damaged.",
 	credential.CodeTooComplex:     "The credential is too large or too complex to be checked.",
@@ -108,7 +110,8 @@ func checkText(c credential.Check) string {
 	return codeText[c.Code]
 }
 
-// statement writes what the credential states. If this is not proved, statement marks it as not verified.
+// statement writes what the credential states. If no key of the issuer is proved to have signed the
+// credential, statement marks the values as not verified.
 func (t *textReport) statement(r *credential.Report) {
 	s, unproven := r.Statement, ""
 	if !r.Proven() {
@@ -136,7 +139,8 @@ func (t *textReport) statement(r *credential.Report) {
 	}
 }
 
-// credentialLimits writes what no check shows, and how to check more.
+// credentialLimits writes what the checks cannot show and, if documents were not fetched, which flags are
+// needed.
 func (t *textReport) credentialLimits(r *credential.Report, online bool) {
 	t.linef("")
 	t.linef("What the checks cannot show")

@@ -14,12 +14,12 @@ import (
 	"github.com/certvault/certvault/internal/pdf"
 )
 
-// hostileText moves the cursor, clears the screen, sets a title, reverses the direction of text,
-// deletes characters and begins a line.
+// hostileText contains control characters that clear the screen, set the title of the window, reverse the
+// direction of text, move the cursor, delete characters and begin a line.
 const hostileText = "\x1b[2J\x1b]0;title\x07 \u202eDILAV\u202c \u009b1A \x7f\u2066x\u2069\r\n\x08end"
 
-// TestVerifyEscapesControlCharacters checks that the name of a signer, a field or a file can neither
-// send control characters to the terminal nor add a line to the output.
+// TestVerifyEscapesControlCharacters checks that control characters in the name of a signer, a field or a
+// file are escaped in the output.
 func TestVerifyEscapesControlCharacters(t *testing.T) {
 	t.Parallel()
 	v := newSigningVault(t, "Evil "+hostileText)
@@ -62,9 +62,8 @@ func TestVerifyEscapesControlCharacters(t *testing.T) {
 	}
 }
 
-// TestVerifyRejectsInvalidInput checks that the command fails with exitUnknown and prints no report
-// if its arguments are invalid or if the file or a root cannot be read, and that it never blocks on
-// a pipe or a device.
+// TestVerifyRejectsInvalidInput checks that the command fails with exitUnknown and prints no report if its
+// arguments are invalid, or if the file or a root cannot be read. It must not block on a pipe or a device.
 func TestVerifyRejectsInvalidInput(t *testing.T) {
 	t.Parallel()
 	v := newSigningVault(t, "Northwest University")
@@ -103,13 +102,13 @@ func TestVerifyRejectsInvalidInput(t *testing.T) {
 			t.Parallel()
 			code, out, errs := certvault(t, "", append([]string{"verify"}, tc.args...)...)
 			if code != exitUnknown || out != "" || !strings.Contains(errs, tc.want) {
-				t.Errorf("exit code = %d, want %d and %q: %s%s", code, exitUnknown, tc.want, out, errs)
+				t.Errorf("exit code = %d, want %d, no output and an error with %q: %s%s", code, exitUnknown, tc.want, out, errs)
 			}
 		})
 	}
 }
 
-// TestVerifyIsInterrupted checks that an interrupt ends the command.
+// TestVerifyIsInterrupted checks that the command fails after an interrupt.
 func TestVerifyIsInterrupted(t *testing.T) {
 	t.Parallel()
 	v := newSigningVault(t, "Northwest University")
@@ -122,8 +121,7 @@ func TestVerifyIsInterrupted(t *testing.T) {
 	}
 }
 
-// TestVerifyCreatesNoFiles checks that the search for roots creates no folder, and that the command
-// neither opens nor creates a database.
+// TestVerifyCreatesNoFiles checks that the command creates neither a data folder nor a file in it.
 func TestVerifyCreatesNoFiles(t *testing.T) {
 	t.Parallel()
 	v := newSigningVault(t, "Northwest University")
@@ -135,12 +133,12 @@ func TestVerifyCreatesNoFiles(t *testing.T) {
 	certvault(t, "", "verify", file, "--data", v.data)
 	list, err := os.ReadDir(v.data)
 	if err != nil || len(list) != 1 || list[0].Name() != "root.pem" {
-		t.Errorf("the data folder contains %v, %v, want only root.pem", list, err)
+		t.Errorf("the data folder contains %v, error %v, want only root.pem", list, err)
 	}
 }
 
-// TestVerifyCorpus checks that each file of the corpus, which has many hostile files, gets a
-// verdict, and that no file is valid.
+// TestVerifyCorpus checks that the command prints a verdict other than VALID for each file of the corpus,
+// which has many hostile files. With -short, it checks one file in eight.
 func TestVerifyCorpus(t *testing.T) {
 	t.Parallel()
 	const corpus = "../../../shared/corpus"
@@ -163,6 +161,6 @@ func TestVerifyCorpus(t *testing.T) {
 		return nil
 	})
 	if err != nil || seen < 100 {
-		t.Errorf("verified %d files, %v, want at least 100", seen, err)
+		t.Errorf("the corpus has %d files, error %v, want at least 100", seen, err)
 	}
 }

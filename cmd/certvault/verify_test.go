@@ -57,8 +57,7 @@ func (v *signingVault) publish(t *testing.T) {
 	}
 }
 
-// root writes the root certificates to a file, in the form in which a vault serves root
-// certificates.
+// root writes the root certificates to a PEM file and returns its path.
 func (v *signingVault) root(t *testing.T) string {
 	t.Helper()
 	text, err := v.keys.RootsPEM(t.Context())
@@ -151,7 +150,7 @@ func writeFile(t *testing.T, name string, data []byte) string {
 	return path
 }
 
-// missingFolder returns the path of a data folder that does not exist, so that no root is found.
+// missingFolder returns the path of a folder that does not exist.
 func missingFolder(t *testing.T) string { return filepath.Join(t.TempDir(), "missing") }
 
 func flipBit(file []byte, at int) []byte {
@@ -205,15 +204,15 @@ func TestVerify(t *testing.T) {
 				}
 			}
 			if valid := strings.HasPrefix(out, "VALID: "); valid != (tc.code == exitDone) {
-				t.Errorf("the output does not match the exit code %d:\n%s", code, out)
+				t.Errorf("the verdict is VALID = %t, want %t:\n%s", valid, tc.code == exitDone, out)
 			}
 		})
 	}
 }
 
-// TestRootsOfTheCurrentFolderAreNotTrusted checks that the command ignores a data folder in the
-// current folder, which may come from the sender of the file, unless a flag, the environment or the
-// configuration names it.
+// TestRootsOfTheCurrentFolderAreNotTrusted checks that the command ignores a data folder in the current
+// folder unless a flag, the environment or the configuration names it. The data folder may come from the
+// sender of the file.
 func TestRootsOfTheCurrentFolderAreNotTrusted(t *testing.T) {
 	v := newSigningVault(t, "Northwest University")
 	file := writeFile(t, "diploma.pdf", v.sign(t, diploma(t)))
@@ -232,7 +231,7 @@ func TestRootsOfTheCurrentFolderAreNotTrusted(t *testing.T) {
 		}
 	}
 	if code, out, errs := certvault(t, "", "verify", file, "--json"); code != exitUnknown || !strings.Contains(out, `"verdict":"unknown"`) || !strings.Contains(errs, "--root FILE") {
-		t.Errorf("JSON: exit code = %d, want %d, the verdict unknown and advice: %s%s", code, exitUnknown, out, errs)
+		t.Errorf("JSON: exit code = %d, want %d, the verdict unknown and an error that names --root: %s%s", code, exitUnknown, out, errs)
 	}
 	config := writeFile(t, "certvault.toml", []byte("data = \"certvault-data\"\n"))
 	named := func(name string, args ...string) {
@@ -254,7 +253,7 @@ func TestVerifyOfATruncatedFile(t *testing.T) {
 	file := v.sign(t, original)
 	for n, want := range map[int]int{
 		len(file) - 1: exitInvalid, 100: exitInvalid, 1: exitInvalid,
-		// The signature is truncated, or removed completely.
+		// The file ends within the signature or before it.
 		len(file) - 100: exitUnknown, len(original) + 100: exitUnknown, len(original): exitUnknown, len(original) - 100: exitUnknown,
 	} {
 		code, out, errs := certvault(t, "", "verify", writeFile(t, "diploma.pdf", file[:n]), "--data", v.data)
@@ -264,7 +263,7 @@ func TestVerifyOfATruncatedFile(t *testing.T) {
 	}
 }
 
-// TestVerifyJSON checks that the output with --json is the report, as a single object.
+// TestVerifyJSON checks that the command with --json prints one object, which is the report.
 func TestVerifyJSON(t *testing.T) {
 	t.Parallel()
 	v := newSigningVault(t, "Northwest University")
@@ -283,11 +282,11 @@ func TestVerifyJSON(t *testing.T) {
 	d := json.NewDecoder(strings.NewReader(out))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&report); err != nil || d.More() {
-		t.Fatalf("the output is not one report: %v: %s", err, out)
+		t.Fatalf("the output is not one report with only known fields: %v: %s", err, out)
 	}
 	if report.Verdict != "valid" || len(report.Signatures) != 1 || len(report.Untold) == 0 ||
 		report.Original["reference_id"] != referenceID || report.Original["sha256"] != fmt.Sprintf("%x", sha256.Sum256(original)) {
-		t.Errorf("report = %s, want one signature, a valid file and the digest of the original", out)
+		t.Errorf("report = %s, want the verdict valid, one signature, and the reference id and the digest of the original", out)
 	}
 	s := report.Signatures[0]
 	for key, want := range map[string]any{
@@ -295,7 +294,7 @@ func TestVerifyJSON(t *testing.T) {
 		"chain": "passed", "changes": "passed", "time_stamp": nil, "sub_filter": "ETSI.CAdES.detached",
 	} {
 		if s[key] != want {
-			t.Errorf("%s = %v, want %v", key, s[key], want)
+			t.Errorf("%s of the signature = %v, want %v", key, s[key], want)
 		}
 	}
 	// The exit code does not depend on the output format.
@@ -304,9 +303,9 @@ func TestVerifyJSON(t *testing.T) {
 	}
 }
 
-// TestVerifyAfterRotation checks that older and newer files are valid after a rotation of keys and
-// root, with the downloaded roots and with the roots of the data folder. pdfsig must report the
-// same.
+// TestVerifyAfterRotation checks that files signed before and after rotations of the key and of the root
+// are valid, with the downloaded roots and with the roots of the data folder. pdfsig must also report that
+// they are valid.
 func TestVerifyAfterRotation(t *testing.T) {
 	t.Parallel()
 	v := newSigningVault(t, "Northwest University")
@@ -326,7 +325,7 @@ func TestVerifyAfterRotation(t *testing.T) {
 	nss := trustStore(t, v.root(t))
 	_, fingerprint, _ := strings.Cut(runTool(t, "openssl", "x509", "-noout", "-fingerprint", "-sha256", "-in", firstRoot), "=")
 	if _, out, _ := certvault(t, "", "verify", writeFile(t, "diploma.pdf", files[0]), "--root", firstRoot); fingerprint == "" || !strings.Contains(out, "SHA-256 "+fingerprint) {
-		t.Errorf("the fingerprint of the root differs from OpenSSL's, %q:\n%s", fingerprint, out)
+		t.Errorf("the output does not contain the fingerprint of the root that OpenSSL computes, %q:\n%s", fingerprint, out)
 	}
 	signers := map[string]bool{}
 	for i, file := range files {
@@ -338,7 +337,7 @@ func TestVerifyAfterRotation(t *testing.T) {
 			}
 			signers[regexp.MustCompile(`SHA-256 [0-9A-F:]{95}\n {2}When`).FindString(out)] = true
 		}
-		// The first root does not verify files that were signed with a key of the second root.
+		// The second root issued the certificate for the key of the last file.
 		if code, _, _ := certvault(t, "", "verify", path, "--root", firstRoot); (code == exitDone) != (i < 3) {
 			t.Errorf("file %d with only the first root: exit code = %d, want 0 only for files 1 to 3", i+1, code)
 		}
@@ -352,8 +351,8 @@ func TestVerifyAfterRotation(t *testing.T) {
 	}
 }
 
-// TestVerifyAsDocumented checks that the documented commands of other programs report that the
-// signed file is valid, and that the changed file is not.
+// TestVerifyAsDocumented checks that the commands of other programs in docs/verify.md report that a signed
+// file is valid and that a changed file is not.
 func TestVerifyAsDocumented(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"pdfsig", "certutil", "openssl"} {
@@ -368,7 +367,7 @@ func TestVerifyAsDocumented(t *testing.T) {
 	_, script, ok := strings.Cut(string(page), "```sh\n")
 	script, _, closed := strings.Cut(script, "```")
 	if !ok || !closed {
-		t.Fatal("the page has no script")
+		t.Fatal("docs/verify.md has no block of shell commands")
 	}
 	v := newSigningVault(t, "Northwest University")
 	roots, err := v.keys.RootsPEM(t.Context())
@@ -392,11 +391,11 @@ func TestVerifyAsDocumented(t *testing.T) {
 		out, err := sh.CombinedOutput()
 		output := string(out)
 		if (err == nil) != tc.good {
-			t.Errorf("%s: the script failed = %v, want the opposite: %v\n%s", name, err != nil, err, output)
+			t.Errorf("%s: the script succeeded = %t, want %t: %v\n%s", name, err == nil, tc.good, err, output)
 		}
 		for _, text := range []string{"Signature is Valid", "Certificate is Trusted", "CAdES Verification successful"} {
 			if strings.Contains(output, text) != tc.good {
-				t.Errorf("%s: the output contains %q = %v, want the opposite:\n%s", name, text, !tc.good, output)
+				t.Errorf("%s: the output contains %q = %t, want %t:\n%s", name, text, !tc.good, tc.good, output)
 			}
 		}
 	}

@@ -60,7 +60,7 @@ func (t *textReport) entryf(heading, format string, args ...any) {
 // maxRootsListed is the maximum number of roots that are listed.
 const maxRootsListed = 4
 
-// roots writes the roots that this run of the command trusts.
+// roots writes the roots that the command trusts.
 func (t *textReport) roots() {
 	for i, c := range t.trusted.list {
 		heading := ""
@@ -145,7 +145,7 @@ func (t *textReport) when(s *pades.Signature) {
 
 func moment(at time.Time) string { return at.UTC().Format("2006-01-02 15:04:05 UTC") }
 
-// changeWords contains a name for each kind of object, for people.
+// changeWords are the names of the kinds of changes in the report.
 var changeWords = map[pades.ChangeKind]string{
 	pades.ChangedSignature:  "signatures",
 	pades.ChangedForm:       "form fields",
@@ -191,13 +191,13 @@ func changed(c pades.Change) string {
 	return changeWords[c.Kind] + ": " + strings.Join(counts, ", ")
 }
 
-// original writes the facts that the last signature states about the uploaded file.
+// original writes what the last signature states about the original.
 func (t *textReport) original() {
 	o := t.report.Original
 	if o == nil {
 		return
 	}
-	unverified := "" // set below unless the verdict is Valid
+	unverified := ""
 	if t.report.Verdict != pades.Valid {
 		unverified = " (stated by the signature, not verified)"
 	}
@@ -208,8 +208,8 @@ func (t *textReport) original() {
 	t.entryf("", "SHA-256 %s, %d bytes%s", o.SHA256, o.Length, unverified)
 }
 
-// unverifiable writes what the file cannot prove, where to check it, and how to specify a root if
-// none was given.
+// unverifiable writes what the file alone cannot prove, and where to check it. If the command has no roots,
+// unverifiable also writes how to specify one.
 func (t *textReport) unverifiable() {
 	r := t.report
 	if len(r.Unproven) == 0 {

@@ -9,8 +9,7 @@ import (
 
 type versionCommand struct{}
 
-// Run prints the version, which the Go toolchain reads from the repository when it builds the
-// binary.
+// Run prints the version of the vault and of Go.
 func (versionCommand) Run(c *console) error {
 	v := app.Version()
 	return c.print(struct {

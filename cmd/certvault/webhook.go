@@ -24,7 +24,7 @@ type webhookCommand struct {
 	Replay    webhookReplay    `cmd:"" help:"Resend the failed deliveries (status exhausted) that were created since a time."`
 }
 
-// endpointCommand is a command for one endpoint.
+// endpointCommand has the flags and the argument of a command for one endpoint.
 type endpointCommand struct {
 	config.Storage
 

@@ -40,7 +40,7 @@ func TestEndpointIsChangedAndDeleted(t *testing.T) {
 		"deletion of an unknown endpoint": {exitRefused, with("webhook", "delete", "x", "--yes")},
 	} {
 		if code, _, errs := certvault(t, "", tc.args...); code != tc.code || errs == "" {
-			t.Errorf("%s: exit code = %d, want %d: %s", name, code, tc.code, errs)
+			t.Errorf("%s: exit code = %d, want %d and an error: %s", name, code, tc.code, errs)
 		}
 	}
 	var deleted struct{ Deleted bool }
@@ -48,6 +48,6 @@ func TestEndpointIsChangedAndDeleted(t *testing.T) {
 	var list []endpointRow
 	runJSON(t, "", &list, with("webhook", "list")...)
 	if !deleted.Deleted || len(list) != 0 {
-		t.Errorf("deleted = %v, list = %+v, want an empty list", deleted.Deleted, list)
+		t.Errorf("deleted = %v, list = %+v, want true and an empty list", deleted.Deleted, list)
 	}
 }

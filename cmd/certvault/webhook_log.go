@@ -144,7 +144,7 @@ type webhookRedeliver struct {
 	Delivery    int64  `arg:"" help:"The delivery's number in the output of log."`
 }
 
-// Run makes the delivery pending. A running server then sends it again.
+// Run makes the delivery pending, so that a running server sends it again.
 func (h *webhookRedeliver) Run(c *console) error {
 	return c.institution(h.Storage, h.Institution, func(base *app.Base, inst *account.Institution) error {
 		if err := base.Hooks.Redeliver(c.ctx, inst.ID, h.Delivery); err != nil {
@@ -163,8 +163,8 @@ type webhookReplay struct {
 	Since string `help:"Start: a date, a time in the format of RFC 3339, or a duration before now such as 7d or 24h." placeholder:"TIME" required:""`
 }
 
-// Run changes the status of the exhausted deliveries since a time to pending. A running server then
-// sends the deliveries again.
+// Run makes the exhausted deliveries that were created since a time pending, so that a running server sends
+// them again.
 func (h *webhookReplay) Run(c *console) error {
 	since, err := parseSince(h.Since, time.Now())
 	if err != nil {
@@ -185,8 +185,8 @@ func (h *webhookReplay) Run(c *console) error {
 	})
 }
 
-// parseSince parses a date in UTC, a time, or a duration before now. The time must not be in the
-// future.
+// parseSince parses a date, a time, or a duration before now. For a date, it returns the beginning of the
+// day in UTC. It returns an error if the time is in the future.
 func parseSince(s string, now time.Time) (time.Time, error) {
 	for _, layout := range []string{time.RFC3339, time.DateOnly} {
 		if at, err := time.Parse(layout, s); err == nil {

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// testTime is the maximum wait for the outcome of a test. The wait includes one attempt and the
-	// time until the server starts the attempt.
+	// testTime is the maximum time until a test is delivered or has failed. It includes the time until a
+	// server starts the attempt.
 	testTime = 20 * time.Second
 	testPoll = 50 * time.Millisecond
 )
@@ -23,7 +23,7 @@ type webhookTest struct {
 	Event string `default:"certificate_application.approved" help:"Event to send as an example." placeholder:"E"`
 }
 
-// errUndelivered means that a test was not delivered. The reason was already printed.
+// errUndelivered means that a test was not delivered. The command has already printed the reason.
 var errUndelivered = errors.New("the test was not delivered")
 
 // Run sends the test and waits for its outcome.
@@ -47,8 +47,8 @@ func (h *webhookTest) Run(c *console) error {
 	})
 }
 
-// outcome waits until a delivery is no longer pending and returns the delivery. It returns an error
-// after testTime.
+// outcome waits until a delivery is no longer pending, and returns the delivery. After testTime, it returns
+// an error.
 func outcome(ctx context.Context, hooks *webhook.Service, institution, id int64) (*webhook.DeliveryDetail, error) {
 	ctx, cancel := context.WithTimeout(ctx, testTime)
 	defer cancel()

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// places maps the beginnings of paths in the packages to paths below the top folder of the tar.gz, which
-// can be unpacked in any folder. The first match applies.
+// places maps the beginnings of paths in the packages to paths in the top folder of the tar.gz. The first
+// match applies.
 var places = []struct{ from, to string }{
 	{"/usr/bin/", ""},
 	{"/usr/lib/certvault/", ""},
@@ -24,7 +24,7 @@ var places = []struct{ from, to string }{
 	{"/usr/share/fish/vendor_completions.d/", "completions/"},
 }
 
-// archive returns the tar.gz.
+// archive returns the tar.gz. top is the name of its top folder.
 func (b *build) archive(top string, files []entry) ([]byte, error) {
 	list := make([]entry, len(files))
 	for i, f := range files {
@@ -43,7 +43,7 @@ func (b *build) archive(top string, files []entry) ([]byte, error) {
 	return compress(content)
 }
 
-// tarball returns a tar with the files and all folders above them.
+// tarball returns a tar with the entries and their parent folders.
 func (b *build) tarball(files []entry) ([]byte, error) {
 	list := withFolders(files)
 	var out bytes.Buffer
@@ -70,7 +70,7 @@ func (b *build) tarball(files []entry) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// withFolders returns the entries and the folders above them, sorted by path.
+// withFolders returns the entries and their parent folders, sorted by path.
 func withFolders(files []entry) []entry {
 	list := slices.Clone(files)
 	known := map[string]bool{"/": true}

@@ -18,8 +18,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// bom returns the bill of materials in CycloneDX: the modules that the linker recorded in the binary, Go
-// itself, and the npm packages from which files are embedded.
+// bom returns the bill of materials in CycloneDX. It lists the standard library of Go, the modules that the
+// linker recorded in the binary, and the npm packages of web-deps.
 func (b *build) bom(binary string) ([]byte, error) {
 	info, err := buildinfo.ReadFile(binary)
 	if err != nil {
@@ -48,8 +48,8 @@ func (b *build) bom(binary string) ([]byte, error) {
 		purl := "pkg:golang/" + dep.Path + "@" + url.PathEscape(dep.Version)
 		components = append(components, cdx.Component{
 			BOMRef: purl, Type: cdx.ComponentTypeLibrary, Name: dep.Path, Version: dep.Version, PackageURL: purl,
-			// The digest in go.sum is that of a list of the digests of the module's files. CycloneDX has no
-			// name for such a digest.
+			// CycloneDX has no name for the kind of digest in go.sum, which is computed from the digests of
+			// the module's files.
 			Properties: &[]cdx.Property{{Name: "go:sum", Value: dep.Sum}},
 		})
 	}

@@ -18,11 +18,11 @@ import (
 	"golang.org/x/crypto/x509roots/fallback/bundle"
 )
 
-// imageUser is the id of the user in the image. Many images without a shell use this id.
+// imageUser is the id of the user and of the group in the image. Many images without a shell use this id.
 const imageUser = 65532
 
-// image returns an OCI image in a tar that docker load, podman load and skopeo copy accept. Building it
-// needs no daemon, and no base image because the binary is static.
+// image returns an OCI image in a tar that docker load, podman load and skopeo copy accept. The image needs
+// no base image, because the binary is static.
 func (b *build) image(files []entry) ([]byte, error) {
 	var list []entry
 	for _, f := range files {
@@ -82,8 +82,8 @@ func (b *build) image(files []entry) ([]byte, error) {
 	return b.saved(img)
 }
 
-// roots returns the root certificates of Mozilla in a version that go.mod pins, except those that are
-// trusted only under additional conditions, which a file of certificates cannot contain.
+// roots returns the root certificates of Mozilla, in the version that go.mod pins. It omits certificates that
+// are trusted only under additional conditions, because a PEM file cannot contain these conditions.
 func roots() []byte {
 	var out bytes.Buffer
 	for root := range bundle.Roots() {
@@ -94,8 +94,8 @@ func roots() []byte {
 	return out.Bytes()
 }
 
-// saved returns an image as an OCI layout in a tar, with the additional file that older versions of docker
-// load require.
+// saved returns an image as an OCI layout in a tar. The tar also has manifest.json, which older versions of
+// docker load require.
 func (b *build) saved(img v1.Image) ([]byte, error) {
 	dir, err := os.MkdirTemp("", "certvault-image-")
 	if err != nil {

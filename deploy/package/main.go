@@ -1,9 +1,9 @@
 // Command package builds the packages of certvault from its Linux binary: deb, rpm, tar.gz, an OCI image
-// and a software bill of materials. Each depends only on the binary, the files of this repository, the
-// time of the commit (SOURCE_DATE_EPOCH) and, for the image, the folder of -fonts, so that anyone can build
-// them again and compare them.
+// and a software bill of materials. The packages depend only on the flags, the binary, the files of this
+// repository and, for the image, the folder of -fonts. So anyone can build the packages again and compare
+// them.
 //
-// It runs the binary to get the manual page, the completions and the compiled PDF renderer. So the
+// The command runs the binary to get the manual page, the completions and the compiled PDF renderer. So the
 // packages are for the architecture of the machine that builds them.
 package main
 
@@ -26,11 +26,11 @@ import (
 
 // build contains what all packages have in common.
 type build struct {
-	root, out     string // folder of the repository and of the packages
-	version, arch string // arch is that of Go
+	root, out     string // the folders of the repository and of the packages
+	version, arch string // arch is the architecture, as Go names it
 	modified      time.Time
 	binary        []byte
-	// fonts is a folder whose fonts are added to the image, or "".
+	// fonts is a folder with fonts for the image, or "".
 	fonts string
 }
 
@@ -39,9 +39,9 @@ type entry struct {
 	path    string // absolute
 	mode    fs.FileMode
 	content []byte
-	// config is true for a file that the operator changes, and that an upgrade leaves as it is.
+	// config is true for a configuration file. An upgrade does not replace a file that the operator changed.
 	config bool
-	// owner is the id of the user and the group. Only an image has users of its own.
+	// owner is the id of the user and the group. Only entries of the image have an owner other than root.
 	owner int
 }
 
@@ -173,7 +173,7 @@ func (b *build) files(binary string, bom []byte) ([]entry, error) {
 	return list, nil
 }
 
-// renderer returns the PDF renderer as the binary compiles it.
+// renderer returns the files of the PDF renderer, which the binary compiles.
 func (b *build) renderer(binary string) ([]entry, error) {
 	dir, err := os.MkdirTemp("", "certvault-renderer-")
 	if err != nil {
@@ -186,7 +186,7 @@ func (b *build) renderer(binary string) ([]entry, error) {
 	return tree(dir, rendererDir)
 }
 
-// tree returns the files in dir and in its subfolders. In their paths, target replaces dir.
+// tree returns the files in dir and in its subfolders. In the paths of the files, target replaces dir.
 func tree(dir, target string) ([]entry, error) {
 	var list []entry
 	err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
@@ -209,7 +209,7 @@ func tree(dir, target string) ([]entry, error) {
 
 var errNoOutput = errors.New("the command printed nothing")
 
-// output runs the binary without the environment of the caller, and returns its standard output.
+// output runs the binary without the environment of the caller, and returns the standard output.
 func output(binary string, args ...string) ([]byte, error) {
 	cmd := exec.Command(binary, args...) //nolint:gosec,noctx // the binary that is packaged
 	cmd.Env = []string{"HOME=/nonexistent", "TMPDIR=" + os.TempDir()}
@@ -224,7 +224,7 @@ func output(binary string, args ...string) ([]byte, error) {
 	return out, nil
 }
 
-// compress returns content as gzip without a name and a time.
+// compress compresses content with gzip. The header has no name and no time.
 func compress(content []byte) ([]byte, error) {
 	var out bytes.Buffer
 	w, err := gzip.NewWriterLevel(&out, gzip.BestCompression)

@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestManifests decodes the manifests into the types of the Kubernetes API, and rejects unknown fields. It
-// also checks the user of the pod, and that selectors, volumes, ports and references match.
+// TestManifests checks that the manifests have only fields of the Kubernetes API, and that their selectors,
+// volumes, ports and references match. It also checks the user of the pod and the read-only root.
 func TestManifests(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "kubernetes", "certvault.yaml"))
 	if err != nil {
@@ -43,7 +43,7 @@ func TestManifests(t *testing.T) {
 		name := kind.APIVersion + " " + kind.Kind
 		target := targets[name]
 		if target == nil {
-			t.Errorf("%q is unknown or repeated", name)
+			t.Errorf("the manifest %q is unknown or occurs twice", name)
 			continue
 		}
 		delete(targets, name)
@@ -52,7 +52,7 @@ func TestManifests(t *testing.T) {
 		}
 	}
 	if len(targets) > 0 {
-		t.Errorf("not found: %v", sortedKeys(targets))
+		t.Errorf("the file does not contain the manifests %q", sortedKeys(targets))
 	}
 	labels := deployment.Spec.Template.Labels
 	for name, selector := range map[string]map[string]string{
@@ -60,14 +60,14 @@ func TestManifests(t *testing.T) {
 	} {
 		for key, value := range selector {
 			if labels[key] != value {
-				t.Errorf("the selector of the %s does not match the pods", name)
+				t.Errorf("label %s of the pods = %q, want %q as in the selector of the %s", key, labels[key], value, name)
 			}
 		}
 	}
 	pod := deployment.Spec.Template.Spec
 	container := pod.Containers[0]
 	if *pod.SecurityContext.RunAsUser != imageUser || !*container.SecurityContext.ReadOnlyRootFilesystem {
-		t.Error("the pod does not run as the user of the image with a read-only root")
+		t.Errorf("the user of the pod = %d, want %d and a read-only root", *pod.SecurityContext.RunAsUser, imageUser)
 	}
 	volumes := map[string]bool{}
 	for _, v := range pod.Volumes {
@@ -75,7 +75,7 @@ func TestManifests(t *testing.T) {
 	}
 	for _, m := range container.VolumeMounts {
 		if !volumes[m.Name] {
-			t.Errorf("there is no volume %s", m.Name)
+			t.Errorf("the container mounts %s, which is not a volume of the pod", m.Name)
 		}
 	}
 	ports := map[string]bool{}
@@ -84,7 +84,7 @@ func TestManifests(t *testing.T) {
 	}
 	for _, p := range service.Spec.Ports {
 		if !ports[p.TargetPort.StrVal] {
-			t.Errorf("the container has no port %s", p.TargetPort.StrVal)
+			t.Errorf("the service uses the port %s, which the container does not have", p.TargetPort.StrVal)
 		}
 	}
 	if container.EnvFrom[0].ConfigMapRef.Name != config.Name || ingress.Spec.Rules[0].HTTP.Paths[0].Backend.Service.Name != service.Name {

@@ -14,7 +14,7 @@ import (
 	_ "github.com/goreleaser/nfpm/v2/rpm" // for the format "rpm"
 )
 
-// description is the description of the deb and the rpm. The first line is the summary.
+// description is the description of the deb and the rpm. Its first line is the summary.
 const description = `Vault of verifiable certificates
 An institution uploads certificates. The vault adds a QR code and a digital
 signature, so that anyone can check whether a certificate is valid.`
@@ -44,7 +44,7 @@ func (b *build) system(format string, list []entry) (_ []byte, err error) {
 			},
 		},
 	})
-	// The scripts need getent and useradd. Backups of a PostgreSQL database need the client of PostgreSQL.
+	// The scripts run getent and useradd. Backups of a PostgreSQL database need pg_dump.
 	switch format {
 	case "deb":
 		info.Release = "" // no Debian revision, which is optional (Debian Policy, 5.6.12)
@@ -71,7 +71,7 @@ func (b *build) system(format string, list []entry) (_ []byte, err error) {
 		}
 		info.Contents = append(info.Contents, c)
 	}
-	// No other package owns these folders, so they are removed with this one.
+	// The package owns these folders, so that they are removed with it.
 	for _, dir := range []string{"/etc/certvault", path.Dir(rendererDir), rendererDir, docDir} {
 		info.Contents = append(info.Contents, &files.Content{
 			Destination: dir, Type: files.TypeDir, FileInfo: &files.ContentFileInfo{Owner: "root", Group: "root", Mode: 0o755, MTime: b.modified},

@@ -3,8 +3,8 @@
 #
 #   deploy/package/test.sh DIST [deb|rpm|tar|image ...]
 #
-# It requires root, and changes nothing outside of a mount, network and process namespace of its own. The
-# deb and the rpm are installed in a copy of this system (an overlay), and the others in an empty folder.
+# It requires root, and works in its own mount, network and process namespaces. The deb and the rpm are
+# installed in a copy of this system (an overlay), the tar and the image in an empty folder.
 set -euo pipefail
 dist=$(realpath "$1")
 shift
@@ -25,8 +25,8 @@ fail() {
 # setting NAME: prints the value of a setting of the unit.
 setting() { sed -n "s/^$1=//p" "$root/usr/lib/systemd/system/certvault.service"; }
 
-# as_user COMMAND...: runs a command in the root as the user of the unit, with its environment and without
-# privileges.
+# as_user COMMAND...: runs a command in the root as the user of the unit, with the environment of the unit
+# and without privileges.
 as_user() {
 	chroot "$root" "$setpriv" --reuid "$user" --regid "$user" --clear-groups --no-new-privs --bounding-set=-all --inh-caps=-all \
 		/usr/bin/env -i HOME=/ "${environment[@]}" "$@"
@@ -58,12 +58,12 @@ ready() {
 
 # stop: ends the vault, which must exit with 0.
 stop() {
-	# $server is the process of the vault: the programs that start it, such as chroot and setpriv, exec it.
+	# $server is the process of the vault, because chroot and setpriv start the vault with exec.
 	kill -TERM "$server"
 	wait "$server" || fail "the exit code is $?: $(tail -5 "$work/log")"
 }
 
-# not_compiled: checks that the vault used the compiled renderer of the package.
+# not_compiled: checks that the vault used the compiled renderer of the package and did not compile one.
 not_compiled() {
 	[[ ! -e $root$data/cache ]] || fail 'the vault compiled the PDF renderer, although the package has it'
 }
@@ -74,7 +74,7 @@ system() {
 	mapfile -t environment < <(setting Environment)
 	[[ $(chroot "$root" stat -c %U:%a "$data") == certvault:700 ]] || fail "owner of $data: $(chroot "$root" stat -c %U:%a "$data")"
 	chroot "$root" man -w certvault >/dev/null 2>&1 || [[ ! -e $root/usr/bin/man ]] || fail 'there is no manual page'
-	# The socket has a privileged port, so that the server needs no privilege.
+	# systemd-socket-activate opens the privileged port, so that the server needs no privileges.
 	# shellcheck disable=SC2046 # the command of the unit has several words
 	chroot "$root" systemd-socket-activate --listen="$(sed -n 's/^ListenStream=//p' "$root/usr/lib/systemd/system/certvault.socket")" \
 		"$setpriv" --reuid "$user" --regid "$user" --clear-groups --no-new-privs --bounding-set=-all --inh-caps=-all \
@@ -86,7 +86,7 @@ system() {
 	not_compiled
 }
 
-# copy: makes the root a copy of this system. Changes are in memory.
+# copy: makes the root a copy of this system. Changes are stored in memory.
 copy() {
 	mkdir "$work/upper" "$work/work"
 	mount -t overlay overlay -o "lowerdir=/,upperdir=$work/upper,workdir=$work/work" "$root"
@@ -108,14 +108,14 @@ test_deb() {
 
 test_rpm() {
 	copy
-	# On this system, the packages that the rpm requires have other names.
+	# --nodeps: this system has no rpm database with the packages that the rpm requires.
 	chroot "$root" sh -c 'rpm --initdb && rpm -i --nodeps /tmp/certvault-*.rpm' >"$work/log" 2>&1 || fail "rpm: $(<"$work/log")"
 	system
 	chroot "$root" rpm -e certvault >"$work/log" 2>&1 || fail "rpm -e: $(<"$work/log")"
 	[[ ! -e $root/usr/bin/certvault && -e $root/var/lib/certvault/certvault.db ]] || fail 'the program remains, or the data does not'
 }
 
-# empty: starts the vault in a root that has nothing else.
+# empty COMMAND...: starts the vault with a command, in a root without other programs.
 empty() {
 	environment=() server='' url=https://localhost:8443
 	"$@" >"$work/log" 2>&1 &
@@ -136,7 +136,7 @@ test_tar() {
 	not_compiled
 }
 
-# The image runs with the user and the environment of its configuration, and a read-only root.
+# The image is tested with the user and the environment of its configuration, and with a read-only root.
 test_image() {
 	mkdir "$work/image"
 	tar -C "$work/image" -xf "$dist"/certvault-*-image-*.tar
@@ -148,7 +148,7 @@ test_image() {
 	user=$(sed -E 's/.*"User":"([0-9]+):.*/\1/' <<<"$config") data=/var/lib/certvault
 	[[ $user == 65532 ]] || fail "the user is $user"
 	mapfile -t variables < <(sed -E 's/.*"Env":\[([^]]*)\].*/\1/' <<<"$config" | tr ',' '\n' | tr -d '"')
-	# As a container runtime does: /etc/hosts, a read-only root, a volume for the data, and /tmp.
+	# A container runtime also provides /etc/hosts, a read-only root, a volume for the data, and /tmp.
 	echo '127.0.0.1 localhost' >"$root/etc/hosts"
 	mount --bind "$root" "$root"
 	mount -o remount,bind,ro "$root"

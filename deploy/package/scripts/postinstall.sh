@@ -1,5 +1,6 @@
 #!/bin/sh
-# Creates the user and the folders. It does not start the vault, because its address must be set first.
+# Creates the user and the data folder. The script does not start the vault, because the operator must set
+# the address first.
 set -e
 if ! getent passwd certvault >/dev/null; then
 	nologin=/usr/sbin/nologin
@@ -17,6 +18,6 @@ if [ ! -d /var/lib/certvault ]; then
 fi
 if [ -d /run/systemd/system ]; then
 	systemctl daemon-reload || :
-	# After an upgrade. Connections wait in the socket meanwhile.
+	# After an upgrade, a running vault is restarted. New connections wait in the socket meanwhile.
 	systemctl try-restart certvault.service || :
 fi

@@ -1,5 +1,5 @@
 #!/bin/sh
-# The argument is "upgrade" on Debian and 1 or more with rpm if another version follows.
+# If another version replaces this one, the first argument is "upgrade" with dpkg, and 1 or more with rpm.
 set -e
 case ${1:-} in
 upgrade | failed-upgrade | [1-9]*) exit 0 ;;
