@@ -12,8 +12,8 @@ import (
 )
 
 // openTx locks the members of an institution and returns an open invitation of the institution. It
-// returns fault.Forbidden if the user with the id by may not manage the invitation, and
-// fault.NotFound if there is no such invitation.
+// returns fault.NotFound if there is no such invitation or the user with the id by is not a member,
+// and fault.Forbidden if the user may not manage the invitation.
 func (s *Invitations) openTx(ctx context.Context, tx *db.Tx, by, institutionID int64, id string) (*Invitation, error) {
 	if err := lockMembersTx(ctx, tx, institutionID); err != nil {
 		return nil, err
@@ -29,8 +29,8 @@ func (s *Invitations) openTx(ctx context.Context, tx *db.Tx, by, institutionID i
 	return i, allowTx(ctx, tx, by, institutionID, i.Role)
 }
 
-// Resend mails an invitation again, with a new link and the full time until it expires. The link in
-// the previous mail stops working.
+// Resend mails an invitation again, with a new link that is valid for seven days. The link in the
+// previous mail stops working.
 func (s *Invitations) Resend(ctx context.Context, by, institutionID int64, id string) error {
 	now := s.now().UTC()
 	secret := NewSecret()
@@ -94,8 +94,8 @@ func (s *Invitations) Decline(ctx context.Context, secret string) error {
 	return nil
 }
 
-// endTx closes an invitation by setting a column to the current time. The second of two concurrent
-// calls returns errInvitation.
+// endTx closes an invitation by setting a column to the current time. It returns errInvitation if the
+// invitation is closed already.
 func (s *Invitations) endTx(ctx context.Context, tx *db.Tx, i *Invitation, column string, action audit.Action) error {
 	var id int64
 	err := tx.QueryRowContext(ctx,
@@ -110,15 +110,15 @@ func (s *Invitations) endTx(ctx context.Context, tx *db.Tx, i *Invitation, colum
 	return s.recordTx(ctx, tx, action, i, nil)
 }
 
-// Invitee is a signed-in person who accepts an invitation. Verified reports whether the person has
-// verified the invited address.
+// Invitee is a person who accepts an invitation. Verified reports whether the person has verified the
+// invited address.
 type Invitee struct {
 	UserID   int64
 	Verified bool
 }
 
-// Accept adds a person as a member. The invited address must be an address of the person, the main one or a
-// further one, and must be verified. If the person is already a member, the role does not change.
+// Accept adds a person as a member. The invited address must be the main address or a further address of
+// the person, and must be verified. If the person is already a member, the role does not change.
 func (s *Invitations) Accept(ctx context.Context, secret string, g Invitee) (i *Invitation, err error) {
 	err = s.db.Tx(ctx, func(tx *db.Tx) error {
 		i, err = s.AcceptTx(ctx, tx, secret, g)

@@ -89,22 +89,21 @@ type NewInstitution struct {
 }
 
 // CreateInstitution creates an institution and its owner. If the owner's address already has an
-// account, that account becomes the owner and does not change: its password stays the same, and an
-// account without a password gets none. If fields are invalid, the error is fault.Invalid and names
-// these fields.
+// account, that account becomes the owner. Its password does not change, and an account without a
+// password does not get one. If fields are invalid, the error is fault.Invalid and names these fields.
 func (s *Service) CreateInstitution(ctx context.Context, n NewInstitution) (*Institution, error) {
 	return s.createInstitution(ctx, n, steps{password: true})
 }
 
 // OpenInstitution creates an institution for an owner who is not present to choose a password. If
 // the address has no account, OpenInstitution creates an account without a password, and the owner
-// signs in by a mailed link. OpenInstitution calls then in its transaction.
+// signs in by a mailed link. OpenInstitution calls the function then at the end of the transaction.
 func (s *Service) OpenInstitution(ctx context.Context, n NewInstitution, then func(ctx context.Context, tx *db.Tx, i *Institution) error) (*Institution, error) {
 	return s.createInstitution(ctx, n, steps{then: func(ctx context.Context, tx *db.Tx, i *Institution, _ int64) error { return then(ctx, tx, i) }})
 }
 
-// steps has the optional parts of creating an institution: the password of the owner, and functions
-// to call at the beginning and at the end of the transaction.
+// steps has the optional parts of creating an institution: whether the account of the owner is created
+// with a password, and the functions to call at the beginning and at the end of the transaction.
 type steps struct {
 	password bool
 	first    func(ctx context.Context, tx *db.Tx) error
@@ -185,10 +184,10 @@ func (n *NewInstitution) validate(password bool) (Email, error) {
 	return email, bad.Err()
 }
 
-// SetName changes the name of an institution. Future pages and mail show the new name. The texts of
-// certificates do not change. New signatures show the old name, which is in the key's certificate,
-// until the next key is created. SetName refuses a name that looks the same as the name of another
-// institution.
+// SetName changes the name of an institution. It refuses a name that looks the same as the name of
+// another institution. Pages and new mail show the new name. The texts of certificates do not change.
+// New signatures show the old name until the next signing key is created, because the name is in the
+// X.509 certificate of the key.
 func (s *Service) SetName(ctx context.Context, id int64, name string) error {
 	return s.set(ctx, id, func(c *Changes) { c.Name = name })
 }
@@ -210,8 +209,8 @@ func validPrefix(s string) bool {
 	return true
 }
 
-// slugOf returns a slug made from the ASCII letters and digits of a name, without diacritics. If
-// the name has no such characters, slugOf returns the prefix in lower case.
+// slugOf returns a slug for a name. It removes diacritics, and then uses only ASCII letters and digits,
+// in lower case. If the name has no such characters, slugOf returns the prefix in lower case.
 func slugOf(name, prefix string) string {
 	var b strings.Builder
 	for _, c := range norm.NFKD.String(strings.ToLower(name)) {
@@ -245,9 +244,8 @@ func (s *Service) insertTx(ctx context.Context, tx *db.Tx, inst *Institution, ow
 	if err := checkSlugTx(ctx, tx, inst.Slug); err != nil {
 		return 0, err
 	}
-	// The password applies only to an account that is created here. An existing account without a
-	// password belongs to a person who signs in by mailed links or passkeys, and the caller has not
-	// proven to be this person.
+	// An existing account without a password does not get one: it belongs to a person who signs in by
+	// mailed links or passkeys, and the caller has not proven to be this person.
 	userID, created, err := InsertUserTx(ctx, tx, NewUser{Email: email, Name: ownerName, Hash: hash}, inst.CreatedAt)
 	if err != nil {
 		return 0, err
@@ -272,8 +270,7 @@ func (s *Service) insertTx(ctx context.Context, tx *db.Tx, inst *Institution, ow
 	return userID, err
 }
 
-// HasOwner reports whether any institution has a member, which means that the vault has been set
-// up.
+// HasOwner reports whether any institution has a member. If so, the vault has been set up.
 func (s *Service) HasOwner(ctx context.Context) (bool, error) {
 	var n int
 	if err := s.db.QueryRowContext(ctx, `SELECT count(*) FROM (SELECT 1 FROM members LIMIT 1) AS one`).Scan(&n); err != nil {

@@ -65,7 +65,7 @@ func TestCreateInstitution(t *testing.T) {
 		}
 		var users int
 		if err := d.QueryRowContext(ctx, `SELECT count(*) FROM users`).Scan(&users); err != nil || users != 1 {
-			t.Fatalf("%d users have the address, want 1; error %v", users, err)
+			t.Fatalf("there are %d users, want 1; error %v", users, err)
 		}
 	})
 }
@@ -117,7 +117,7 @@ func TestSetupLinkExpiresAndIsReplaced(t *testing.T) {
 		}
 		second, err := s.NewSetupLink(ctx)
 		if err != nil || !works(first) || !works(second) {
-			t.Fatal("one of two links, which two nodes may have printed, is not valid; error", err)
+			t.Fatal("one of two links is not valid; error", err)
 		}
 		now = now.Add(time.Hour)
 		if works(second) {
@@ -128,7 +128,7 @@ func TestSetupLinkExpiresAndIsReplaced(t *testing.T) {
 		}
 		var n int
 		if err := d.QueryRowContext(ctx, `SELECT count(*) FROM setup_links`).Scan(&n); err != nil || n != 1 {
-			t.Errorf("%d links are stored after the first two have expired, want 1; error %v", n, err)
+			t.Errorf("%d links are stored after two of three expired, want 1; error %v", n, err)
 		}
 	})
 }
@@ -144,22 +144,22 @@ func TestParseEmail(t *testing.T) {
 		"用户@例子.广告":                   "用户@xn--fsqu00a.xn--4rr70v",
 		"o'brien@sub.example.co.uk":  "o'brien@sub.example.co.uk",
 		"a!#$%&*+-/=?^_`{|}~@a.test": "a!#$%&*+-/=?^_`{|}~@a.test",
-		"a@نامه\u200cای.com":         "a@xn--mgba3gch31f060k.com", // an example of a joiner from RFC 5892
+		"a@نامه\u200cای.com":         "a@xn--mgba3gch31f060k.com", // with a joiner, RFC 5892, appendix A.1
 		"a@4.example":                "a@4.example",
 
-		// Only ASCII letters are folded: each of these has a lower case that is another address.
+		// Only ASCII letters are converted to lower case.
 		"\u0130ris@example.org":   "\u0130ris@example.org",
 		"\u03f4eo@example.org":    "\u03f4eo@example.org",
 		"gro\u1e9e@example.org":   "gro\u1e9e@example.org",
 		"J\u00dcRGEN@example.org": "j\u00dcrgen@example.org",
-		// NFC comes first: the Kelvin sign is canonically equivalent to K.
+		// NFC converts the Kelvin sign to K, which is then converted to lower case.
 		"\u212aEVIN@example.org": "kevin@example.org",
 
 		"a@" + strings.Repeat("b", 63) + ".cd": "a@" + strings.Repeat("b", 63) + ".cd",
 	} {
 		got, err := account.ParseEmail(in)
 		if err != nil || got.Folded != folded || got.Text != strings.TrimSpace(in) {
-			t.Errorf("ParseEmail(%q) = %+v, error %v, want the trimmed text and the folded form", in, got, err)
+			t.Errorf("ParseEmail(%q) = %+v, error %v, want the trimmed text and the folded form %q", in, got, err, folded)
 		}
 	}
 	for _, in := range []string{
@@ -179,8 +179,7 @@ func TestParseEmail(t *testing.T) {
 // cheap is an option that makes password hashing fast.
 var cheap = account.WithCost(account.Cost{Time: 1, Memory: 8, Threads: 1})
 
-// The test recomputes the hash with the parameters of the stored text, as any program that reads
-// PHC strings does.
+// TestHashPassword computes the hash again from the password and the parameters in the PHC string.
 func TestHashPassword(t *testing.T) {
 	t.Parallel()
 	s := account.New(nil, time.Now)

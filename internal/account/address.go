@@ -14,17 +14,17 @@ import (
 // MaxAddresses is the maximum number of further addresses of a user.
 const MaxAddresses = 10
 
-// Address is a further address that a user has verified. Certificates and mail reach the user at each
-// address; only the main address signs in.
+// Address is a further address that a user has verified. The user receives certificates and mail at it,
+// but cannot sign in with it.
 type Address struct {
 	Email
 
 	VerifiedAt time.Time
 }
 
-// lockAddressTx prevents other transactions from giving an address to an account. On PostgreSQL, unique
-// indexes do not suffice, because main addresses and further addresses are in two tables. In SQLite,
-// transactions that write run one after another.
+// lockAddressTx prevents other transactions from adding an address to an account. On PostgreSQL, unique
+// indexes do not suffice, because main addresses and further addresses are in two tables. On SQLite,
+// transactions that write run one after another, so no lock is needed.
 func lockAddressTx(ctx context.Context, tx *db.Tx, folded string) error {
 	if tx.Dialect() != db.PostgreSQL {
 		return nil

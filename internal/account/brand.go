@@ -9,10 +9,11 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// Brand returns the institution's colour as pages show it, or nil for the vault's colour.
+// Brand returns the colours of the institution's pages, or nil if the institution has no colour.
 func (f *PublicProfile) Brand() *colour.Brand { return BrandOf(f.Colour) }
 
-// BrandOf returns a colour as pages show it, or nil if the text is not a colour.
+// BrandOf returns the colours of pages for a colour such as "#0b5d4b", or nil if the text is not a
+// colour.
 func BrandOf(text string) *colour.Brand {
 	c, err := colour.Parse(text)
 	if err != nil {
@@ -39,8 +40,8 @@ func CheckColour(text string) (*colour.Colour, error) {
 	return &c, nil
 }
 
-// SetColour changes an institution's colour, which future public pages and mail to recipients show.
-// An empty text removes the colour.
+// SetColour changes the colour of an institution's public pages and of its new mail. An empty text
+// removes the colour.
 func (s *Service) SetColour(ctx context.Context, id int64, text string) error {
 	return s.set(ctx, id, func(c *Changes) { c.Colour = text })
 }

@@ -33,9 +33,9 @@ func TestColour(t *testing.T) {
 		if err != nil || profile.Colour != "#1a237e" {
 			t.Fatalf("the profile is %+v, error %v, want the colour #1a237e", profile, err)
 		}
-		// Navy has too little contrast to a dark page, so a lighter shade is drawn there.
+		// #1a237e has too little contrast to a dark page, so a lighter shade is shown there.
 		if b := profile.Brand(); b.Day.String() != "#1a237e" || b.Night == b.Day || colour.Contrast(b.Night, colour.DarkBackground) < colour.Graphic {
-			t.Errorf("the brand is %+v, want #1a237e by day and another shade with enough contrast by night", b)
+			t.Errorf("the brand is %+v, want #1a237e for Day and another shade with enough contrast for Night", b)
 		}
 		for text, want := range map[string]string{
 			"#ffcc00": "#ffcc00 is too light for a white page: its contrast is 1.5:1, and 3:1 is required",

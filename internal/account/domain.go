@@ -39,10 +39,10 @@ var misspeltCom = map[string]bool{
 // shorter labels are similar to too many correct labels.
 const minLabel = 5
 
-// SuggestedDomain returns the domain that was probably meant by a misspelt address, or "". It
-// recognizes one typing mistake in the name of the most common mail providers: an extra letter, a
-// missing letter, a wrong letter, or two letters in the wrong order. It also recognizes
-// misspellings of com after the name.
+// SuggestedDomain returns the domain that was probably meant in a misspelt address, or "". It
+// recognizes one typing mistake in the name of a common mail provider: an extra character, a missing
+// character, a wrong character, or two characters in the wrong order. It also recognizes misspellings
+// of com after the name.
 func SuggestedDomain(e Email) string {
 	_, domain, _ := strings.Cut(e.Folded, "@")
 	label, ending, found := strings.Cut(domain, ".")

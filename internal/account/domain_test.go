@@ -18,7 +18,7 @@ func TestSuggestedDomain(t *testing.T) {
 		"a@iclod.com":             "icloud.com",
 		"a@aol.con":               "aol.com",
 		"a@yahoo.co":              "yahoo.com",
-		// These domains are correct, or may be correct.
+		// These domains are correct or may be correct.
 		"a@gmail.com": "", "a@mail.com": "", "a@ymail.com": "", "a@email.com": "", "a@love.com": "", "a@gmx.de": "", "a@gmx.net": "",
 		"a@yahoo.co.uk": "", "a@yahoo.ie": "", "a@hotmail.fr": "", "a@nwu.example": "", "a@gmial.example": "", "a@gmial.com.nwu.example": "",
 		"a@online.de": "", "a@example.co": "", "a@aoe.com": "",

@@ -19,10 +19,10 @@ const maxEmail = 255
 type Email struct {
 	Text string
 	// Folded has the local part in NFC with its ASCII letters in lower case, and the domain in ASCII
-	// (RFC 5891). Two addresses are the same if their folded forms are equal. A mail that verifies
-	// an address is sent to its folded form, so that the owner of exactly that mailbox is verified.
-	// Letters outside ASCII are not converted to lower case: the lower case of İ is i, so two
-	// mailboxes would share one account.
+	// (RFC 5891). Two addresses are the same if their folded forms are equal. Mail that verifies an
+	// address is sent to the folded form, because the form identifies the account. Letters outside
+	// ASCII are not converted to lower case: the lower case of İ is i, so two mailboxes would share one
+	// account.
 	Folded string
 }
 
@@ -71,14 +71,13 @@ func lowerASCII(s string) string {
 // two different addresses look the same.
 func isInvisible(r rune) bool { return !unicode.IsGraphic(r) || unicode.IsSpace(r) }
 
-// isJoiner reports whether a character is one of the two invisible characters that some scripts
-// need within a word. In a domain they are allowed only as in RFC 5892, appendix A, which idna
-// checks.
+// isJoiner reports whether a character is one of the two invisible characters that some scripts need
+// within a word. Package idna checks that a domain has them only where RFC 5892, appendix A, allows
+// them.
 func isJoiner(r rune) bool { return r == '\u200c' || r == '\u200d' }
 
-// hostName reports whether a domain has more than one label, no label longer than 63 octets
-// (RFC 1035, 2.3.4), and a last label that does not consist only of digits (RFC 3696, 2), unlike an
-// IP address.
+// hostName reports whether a domain has at least two labels, each of at most 63 octets (RFC 1035,
+// 2.3.4), and is not an IP address: the last label has a character that is not a digit (RFC 3696, 2).
 func hostName(ascii string) bool {
 	for label := range strings.SplitSeq(ascii, ".") {
 		if len(label) > 63 {

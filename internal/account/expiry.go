@@ -13,11 +13,11 @@ import (
 // MaxExpiryDays is the maximum of Expiry.ExpiryDays.
 const MaxExpiryDays = 365
 
-// Expiry specifies how an institution reports that a certificate expires soon.
+// Expiry has the settings of an institution for certificates that expire soon.
 type Expiry struct {
-	// ExpiryDays is the number of days before the last day of validity at which the expiry is reported.
+	// ExpiryDays is how many days before the last day of validity the vault reports the expiry.
 	ExpiryDays int `json:"expiry_days"`
-	// ExpiryMail reports whether the recipient gets a mail then.
+	// ExpiryMail reports whether the vault then sends a mail to the recipient.
 	ExpiryMail bool `json:"expiry_mail"`
 }
 
@@ -41,14 +41,13 @@ func ReadExpiry(ctx context.Context, q db.Queryer, id int64) (e Expiry, err erro
 	return e, nil
 }
 
-// ExpiryChange is an institution whose ExpiryDays changed.
+// ExpiryChange is a change of the ExpiryDays of an institution. Days is the new value.
 type ExpiryChange struct {
 	InstitutionID int64
 	Days          int
 }
 
-// ExpiryChanges returns the institutions whose ExpiryDays differ from those that package cert has applied
-// to the certificates of the institution.
+// ExpiryChanges returns the changes that package cert has not applied to the certificates yet.
 func ExpiryChanges(ctx context.Context, q db.Queryer) ([]ExpiryChange, error) {
 	rows, err := q.QueryContext(ctx, `SELECT id, expiry_days FROM institutions WHERE expiry_days <> expiry_applied ORDER BY id`)
 	if err != nil {
@@ -64,7 +63,7 @@ func ExpiryChanges(ctx context.Context, q db.Queryer) ([]ExpiryChange, error) {
 	return list, nil
 }
 
-// SetExpiryAppliedTx records that a change is applied to the certificates of the institution. It does
+// SetExpiryAppliedTx records that a change was applied to the certificates of the institution. It does
 // nothing if ExpiryDays has changed again.
 func SetExpiryAppliedTx(ctx context.Context, tx *db.Tx, c ExpiryChange) error {
 	if _, err := tx.ExecContext(ctx, `UPDATE institutions SET expiry_applied = $1 WHERE id = $2 AND expiry_days = $1`, c.Days, c.InstitutionID); err != nil {

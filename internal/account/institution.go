@@ -88,10 +88,10 @@ type Summary struct {
 	Colour string
 }
 
-// Brand returns the colour as pages show it, or nil for the vault's colour.
+// Brand returns the colours of the institution's pages, or nil if the institution has no colour.
 func (i *Summary) Brand() *colour.Brand { return BrandOf(i.Colour) }
 
-// Summaries returns the institutions with the ids, by name.
+// Summaries returns the institutions with the ids, sorted by name.
 func Summaries(ctx context.Context, q db.Queryer, ids []int64) ([]Summary, error) {
 	if len(ids) == 0 {
 		return nil, nil
@@ -114,7 +114,7 @@ func Summaries(ctx context.Context, q db.Queryer, ids []int64) ([]Summary, error
 	return list, nil
 }
 
-// RefusesActive reports whether the institution with a UUID refuses files with JavaScript and other
+// RefusesActive reports whether the institution with a UUID refuses files with JavaScript or other
 // actions.
 func RefusesActive(ctx context.Context, q db.Queryer, uuid string) (refuses bool, err error) {
 	if err := q.QueryRowContext(ctx, `SELECT refuse_active FROM institutions WHERE uuid = $1`, uuid).Scan(&refuses); err != nil {
@@ -123,7 +123,7 @@ func RefusesActive(ctx context.Context, q db.Queryer, uuid string) (refuses bool
 	return refuses, nil
 }
 
-// WithKey returns the institutions that have had a signing key, oldest first.
+// WithKey returns the institutions that have or had a signing key, oldest first.
 func WithKey(ctx context.Context, q db.Queryer) ([]*Institution, error) {
 	return institutions(q.QueryContext(ctx, `SELECT `+InstitutionColumns+` FROM institutions i WHERE i.key_made_at IS NOT NULL ORDER BY i.id`))
 }
@@ -145,7 +145,7 @@ func RecordKeyTx(ctx context.Context, tx *db.Tx, i *Institution, at time.Time) e
 }
 
 // Purge is a kind of record whose personal data is deleted after an institution's retention period.
-// The value of a Purge is the column with the id of the last record that was purged.
+// Its value is the name of the column with the id of the last record that was purged.
 type Purge string
 
 const (

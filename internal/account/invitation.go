@@ -54,7 +54,7 @@ type InvitationsConfig struct {
 }
 
 // Invitations provides the operations on invitations and the mail about institutions. The secret of
-// an invitation is only in the mail. The database stores the hash of the secret.
+// an invitation is only in its mail. The database stores a hash of the secret.
 type Invitations struct {
 	InvitationsConfig
 
@@ -70,7 +70,7 @@ func NewInvitations(c InvitationsConfig) *Invitations {
 	return s
 }
 
-// InvitationPath is the path of the page of an invitation, without its secret.
+// InvitationPath is the path of the page of an invitation. The secret follows it.
 const InvitationPath = "/invitation/"
 
 // NewInvitation is the data of an invitation to send.
@@ -175,9 +175,9 @@ func (s *Invitations) makeRoomTx(ctx context.Context, tx *db.Tx, institutionID i
 	return nil
 }
 
-// allowMailTx returns fault.TooMany if an earlier invitation of the address, which was accepted or
-// revoked, was sent a short time ago. Without this limit, repeated invitation and revocation would
-// send any number of mails to a person.
+// allowMailTx returns fault.TooMany if a closed invitation of the institution was sent to the address
+// less than resendAfter ago. Without this limit, a member could send any number of mails to a person by
+// inviting and revoking repeatedly.
 func allowMailTx(ctx context.Context, tx *db.Tx, institutionID int64, folded string, now time.Time) error {
 	var sent sql.NullInt64
 	if err := tx.QueryRowContext(ctx, `
@@ -258,8 +258,8 @@ func (s *Invitations) List(ctx context.Context, institutionID int64) (list []Inv
 // Expired reports whether an invitation has expired.
 func (i *Invitation) Expired(now time.Time) bool { return !now.Before(i.ExpiresAt) }
 
-// BySecret returns the invitation of a mailed link. It returns fault.NotFound if the invitation has
-// expired, or was revoked or accepted.
+// BySecret returns the invitation of a mailed link. It returns fault.NotFound if the secret is unknown
+// or the invitation has expired, or was revoked or accepted.
 func (s *Invitations) BySecret(ctx context.Context, secret string) (*Invitation, error) {
 	return s.bySecret(ctx, s.db, secret)
 }

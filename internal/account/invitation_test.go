@@ -101,7 +101,7 @@ func TestInvitation(t *testing.T) {
 		if _, err := p.Accept(t.Context(), "guess", account.Invitee{UserID: guest, Verified: true}); !fault.Is(err, fault.NotFound) {
 			t.Errorf("accepting with an unknown secret: error = %v, want fault.NotFound", err)
 		}
-		// Of several concurrent calls only one succeeds.
+		// Only one of several concurrent calls succeeds.
 		var wg sync.WaitGroup
 		errs := make([]error, 4)
 		for n := range errs {
@@ -130,8 +130,7 @@ func TestInvitation(t *testing.T) {
 	})
 }
 
-// TestInvitationToFurtherAddress checks that a person can accept an invitation to a further address of the
-// person's account, because no other account can have the address.
+// TestInvitationToFurtherAddress checks that a person can accept an invitation to a further address.
 func TestInvitationToFurtherAddress(t *testing.T) {
 	t.Parallel()
 	d := dbtest.SQLite(t)
@@ -161,7 +160,7 @@ func TestInvitationPermissions(t *testing.T) {
 				i, err := p.Invite(t.Context(), member.UserID, c.ID, account.NewInvitation{Email: string(by) + "-" + string(as.Role) + "@guest.example.org", Role: as.Role})
 				allowed := by == account.Owner || by == account.Admin && as.Role != account.Owner
 				if allowed != (err == nil) || !allowed && !fault.Is(err, fault.Forbidden) {
-					t.Errorf("%s invites a %s: error = %v, want fault.Forbidden unless allowed", by, as.Role, err)
+					t.Errorf("the role %s invites the role %s: error = %v, allowed = %v, want fault.Forbidden only if not allowed", by, as.Role, err, allowed)
 				}
 				if err != nil {
 					continue
@@ -230,7 +229,7 @@ func TestClosedInvitations(t *testing.T) {
 		refused("the link in the previous mail", first)
 		second := p.secret(t)
 		if !strings.Contains(p.sent[1].Text, "Einladung ansehen") {
-			t.Errorf("the second mail is not in the language of the first mail: %s", p.sent[1].Text)
+			t.Errorf("the second mail is not in German: %s", p.sent[1].Text)
 		}
 		p.now = p.now.Add(7*24*time.Hour - time.Second)
 		if _, err := p.BySecret(t.Context(), second); err != nil {
@@ -238,8 +237,7 @@ func TestClosedInvitations(t *testing.T) {
 		}
 		p.now = p.now.Add(time.Second)
 		refused("an expired link", second)
-		// An expired invitation is still listed, and a new invitation of the same address is
-		// possible.
+		// An expired invitation is still listed, and its address can be invited again.
 		if list, err := p.List(t.Context(), c.ID); err != nil || len(list) != 1 || !list[0].Expired(p.now) {
 			t.Errorf("the open invitations are %+v, error %v, want the expired one", list, err)
 		}
@@ -295,7 +293,7 @@ func TestRevokedInvitationsCountForLimit(t *testing.T) {
 			}
 		}
 		if len(p.sent) != 1 {
-			t.Errorf("%d mails were sent to a stranger, want 1", len(p.sent))
+			t.Errorf("%d mails were sent to the address, want 1", len(p.sent))
 		}
 		if err := invite("other@example.org"); err != nil {
 			t.Errorf("inviting another address: error = %v, want none", err)
@@ -307,7 +305,7 @@ func TestRevokedInvitationsCountForLimit(t *testing.T) {
 	})
 }
 
-// The mail is tested in each language.
+// TestInvitationMail checks the mail in each language.
 func TestInvitationMail(t *testing.T) {
 	t.Parallel()
 	p, c := newOutbox(t, dbtest.Open(t, t.TempDir(), ""))
@@ -325,8 +323,7 @@ func TestInvitationMail(t *testing.T) {
 	}
 }
 
-// TestMailOfInstitutionInEveryLanguage checks the size, the direction and the sender of the mail to
-// members and owners.
+// TestMailOfInstitutionInEveryLanguage checks the mail to the owner of an institution with a long name.
 func TestMailOfInstitutionInEveryLanguage(t *testing.T) {
 	t.Parallel()
 	d := dbtest.SQLite(t)
@@ -351,7 +348,7 @@ func TestMailOfInstitutionInEveryLanguage(t *testing.T) {
 		}
 		m := p.sent[0]
 		if len(m.Text)+len(m.HTML) > 20<<10 || len(m.Pictures) > 1 || !strings.Contains(m.HTML, `<html lang="`+l.Tag+`" dir="`+l.Direction+`">`) || !strings.Contains(m.HTML, `bgcolor="#1a237e"`) || !strings.HasPrefix(m.Sender, "𐎀") {
-			t.Errorf("in %s: the mail has %d bytes of text and %d of HTML, the sender %q, or another direction or colour", l.Tag, len(m.Text), len(m.HTML), m.Sender)
+			t.Errorf("in %s: the mail has %d bytes of text, %d bytes of HTML, %d pictures and the sender %q, want at most 20 KiB, at most one picture, the direction %s and the colour #1a237e", l.Tag, len(m.Text), len(m.HTML), len(m.Pictures), m.Sender, l.Direction)
 		}
 	}
 }
