@@ -12,9 +12,8 @@ import (
 	"github.com/certvault/certvault/test/contract"
 )
 
-// driveErrors sends requests that operations must reject: without a token, without the permission,
-// for an unknown record, with an unknown parameter of a list, with a body of another type, and with
-// another method. It also calls drivePermissions for each operation.
+// driveErrors sends requests that the operations must reject, and checks the status of each response. It
+// also calls drivePermissions for each of these operations.
 func (d *driver) driveErrors() {
 	d.Helper()
 	all := d.token(token.All...)
@@ -54,8 +53,8 @@ func (d *driver) driveErrors() {
 	want("", contract.Operation{ID: "an unknown route"}, d.send(http.MethodGet, "/business/no-such-thing", all, nil, ""), http.StatusNotFound)
 }
 
-// drivePermissions checks that the permissions of each alternative of an operation suffice, and that none
-// of several permissions suffices alone.
+// drivePermissions checks that a token with all permissions of an alternative may call the operation. If
+// an alternative has several permissions, a token with only one of them may not.
 func (d *driver) drivePermissions(o contract.Operation, path string) {
 	d.Helper()
 	for _, alternative := range alternativesOf(o) {
@@ -73,7 +72,7 @@ func (d *driver) drivePermissions(o contract.Operation, path string) {
 	}
 }
 
-// permissionsOf returns all permissions of an operation.
+// permissionsOf returns the permissions of all alternatives of an operation.
 func permissionsOf(o contract.Operation) []token.Permission {
 	return slices.Concat(alternativesOf(o)...)
 }
@@ -91,7 +90,7 @@ func alternativesOf(o contract.Operation) (list [][]token.Permission) {
 	return list
 }
 
-// driveRanges requests ranges of the files, and requests files that the client already has.
+// driveRanges requests the verified PDF with the headers Range, If-None-Match and If-Match.
 func (d *driver) driveRanges() {
 	d.Helper()
 	created := d.approved()
@@ -125,13 +124,13 @@ func (d *driver) driveRanges() {
 	if !served("error of a range") {
 		res := d.unchecked(http.MethodGet, targets[0], secret, http.Header{"Range": {"bytes=999999999-"}}, "")
 		if res.header.Get("Content-Type") == "application/json" {
-			d.Error("a range outside of the file got a JSON response, but \"error of a range\" is listed as unserved")
+			d.Error("a range outside of the file got a JSON response, but unserved contains \"error of a range\"")
 		}
 	}
 }
 
-// driveRepetitions sends the same request several times with one idempotency key, and then a
-// different request with that key.
+// driveRepetitions sends the same request several times with one idempotency key, and then a different
+// request with the same key.
 func (d *driver) driveRepetitions() {
 	d.Helper()
 	created := d.approved()
@@ -149,9 +148,9 @@ func (d *driver) driveRepetitions() {
 		return
 	}
 	if got := d.send(http.MethodPost, path, secret, header, body); got != http.StatusOK {
-		d.Errorf("the repeated request: status = %d, want 200", got)
+		d.Errorf("a repeated request: status = %d, want 200", got)
 	}
 	if got := d.send(http.MethodPost, path, secret, header, `{"reason": "Another."}`); got != http.StatusUnprocessableEntity {
-		d.Errorf("the key with other content: status = %d, want 422", got)
+		d.Errorf("the same key with another body: status = %d, want 422", got)
 	}
 }

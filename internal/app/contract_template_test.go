@@ -29,12 +29,12 @@ func (d *driver) driveTemplates() {
 	list, err := d.client.Templates(ctx)
 	d.must(err)
 	if len(list) != 1 || list[0].ID != t.UUID || list[0].Columns[0].Name != "Grade" {
-		d.Errorf("templates = %+v, want the published one", list)
+		d.Errorf("templates = %+v, want one template with the column Grade", list)
 	}
 	detail, err := d.client.Template(ctx, t.UUID)
 	d.must(err)
 	if len(detail.Fields) != len(l.Fields) || detail.Fields[0].Box[2] == 0 {
-		d.Errorf("the template has the fields %+v, want all fields of the layout with their boxes", detail.Fields)
+		d.Errorf("fields = %+v, want all fields of the layout with their boxes", detail.Fields)
 	}
 	entries := []client.IssueEntry{
 		{FullName: "Grace Hopper", ApplicantEmail: "grace@example.org", CertificateTitle: "BSc Computing", IssueDate: "2026-06-30", Values: map[string]string{"Grade": "A"}},
@@ -44,12 +44,12 @@ func (d *driver) driveTemplates() {
 	d.must(d.client.PreviewTemplate(ctx, t.UUID, &entries[0], &sample))
 	d.must(d.client.TemplatePicture(ctx, t.UUID, &picture))
 	if !bytes.HasPrefix(sample.Bytes(), []byte("%PDF-")) || !bytes.HasPrefix(picture.Bytes(), []byte("\x89PNG")) {
-		d.Error("the preview is no PDF, or the picture is no PNG")
+		d.Error("the preview is not a PDF, or the picture is not a PNG")
 	}
 	checked, err := d.client.CheckEntries(ctx, t.UUID, append(slices.Clone(entries), client.IssueEntry{FullName: "Ada", ApplicantEmail: "ada@example.org"}))
 	d.must(err)
 	if checked.Total != 3 || checked.Valid != 2 || len(checked.Problems) != 1 {
-		d.Errorf("the checks are %+v, want a problem of the third entry", checked)
+		d.Errorf("result = %+v, want 3 entries, 2 valid entries and 1 problem", checked)
 	}
 	accepted, err := d.client.Issue(ctx, t.UUID, "Class of 2026", entries)
 	d.must(err)
@@ -59,7 +59,7 @@ func (d *driver) driveTemplates() {
 		d.Errorf("batch = %+v, want two approved certificates of the template", batch)
 	}
 	if _, err := d.client.Issue(ctx, t.UUID, "", entries); !errors.Is(err, client.ErrInvalid) {
-		d.Errorf("issuing the same entries again: err = %v, want ErrInvalid", err)
+		d.Errorf("issuing the same entries again: error = %v, want ErrInvalid", err)
 	}
 	d.must(d.app.Templates.Archive(ctx, d.inst, t.UUID))
 	all, vault := d.token(token.All...), d.token(token.VaultList)

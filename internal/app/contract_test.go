@@ -21,12 +21,13 @@ import (
 	"github.com/certvault/certvault/internal/webhook"
 )
 
-// unserved contains the operations of the document that the vault does not serve yet, and
-// behaviours that other operations do not have yet. The test fails for an entry that is served.
+// unserved contains the ids of the operations in the OpenAPI document that the vault does not serve yet.
+// It also contains the names of missing behaviors, such as "idempotency". The test fails if the vault
+// serves an entry.
 var unserved = []string{}
 
-// forPeople contains the routes that serve only pages and files for people, or redirect to such a
-// page.
+// forPeople contains the routes of pages and files for people. The OpenAPI document does not contain
+// them.
 var forPeople = []string{
 	"GET /{$}", "GET /verify", "GET /setup", "GET /docs", "GET /docs/{page}", "GET /signatures", "GET /.well-known/certvault/root.pem",
 	"GET /verify/{reference_id}/card.png", "GET /verify/{reference_id}/certificate.pdf", "GET /verify/{reference_id}/image.png", "GET /logos/{slug}/{digest}",
@@ -34,8 +35,8 @@ var forPeople = []string{
 }
 
 // ofProtocols contains the routes that OpenID4VCI 1.0 and SD-JWT VC define for wallets and verifiers,
-// and the pictures to which credentials refer. The OpenAPI document does not contain these routes,
-// because wallets and verifiers find them through other documents, such as metadata and credentials.
+// and the routes of the pictures to which credentials refer. The OpenAPI document does not contain these
+// routes, because wallets and verifiers find them in metadata and credentials.
 var ofProtocols = []string{
 	"GET /.well-known/openid-credential-issuer/institutions/{uuid}", "GET /.well-known/oauth-authorization-server/institutions/{uuid}",
 	"GET /.well-known/jwt-vc-issuer/institutions/{uuid}", "GET /institutions/{uuid}/openid4vci/offers/{secret}",
@@ -51,7 +52,7 @@ func served(id string) bool { return !slices.Contains(unserved, id) }
 func TestDocumentMatchesVault(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
-		t.Skip("the test has nothing concurrent for the race detector; make test/long runs it")
+		t.Skip("-short skips this long test; make test/long runs it")
 	}
 	eachStorage(t, func(t *testing.T, s config.Storage) {
 		newDriver(t, s.Database).drive()
@@ -85,8 +86,8 @@ func (d *driver) drive() {
 	d.checkTraces()
 }
 
-// schemasAreClosed checks the document itself. If a response allowed fields that are not listed,
-// the other checks would be useless.
+// schemasAreClosed checks that the schemas of responses and events allow no unknown fields. With an open
+// schema, the other checks would accept any field.
 func (d *driver) schemasAreClosed() {
 	d.Helper()
 	seen := map[*openapi3.Schema]bool{}
@@ -360,7 +361,7 @@ func (d *driver) drivePublic() {
 	}
 	for name, file := range map[string][]byte{"verified": pdf.Bytes(), "original": sample("Ada Lovelace")} {
 		if match, err := public.VerifyFile(ctx, bytes.NewReader(file)); err != nil || match.Match != name {
-			d.Errorf("the %s file: match = %+v, %v, want a match with the name of the file", name, match, err)
+			d.Errorf("the %s file: match = %+v, error = %v, want the match %[1]q", name, match, err)
 		}
 	}
 	if _, err := public.VerifyFile(ctx, strings.NewReader("unknown")); !errors.Is(err, client.ErrNotFound) {
@@ -368,8 +369,8 @@ func (d *driver) drivePublic() {
 	}
 }
 
-// driveEvents compares every delivery with the document: the stored body, and the received body and
-// headers.
+// driveEvents compares the stored body of each delivery, and the received headers and body, with the
+// document. It also verifies the signature of each received delivery.
 func (d *driver) driveEvents() {
 	d.Helper()
 	rows, err := d.app.DB.QueryContext(d.Context(), `SELECT body FROM webhook_deliveries ORDER BY id`)
@@ -386,7 +387,7 @@ func (d *driver) driveEvents() {
 	}
 	d.must(rows.Err())
 	if n == 0 {
-		d.Error("no delivery was inserted")
+		d.Error("the database contains no delivery")
 	}
 	for _, name := range webhook.Names {
 		if d.checker.Document().Webhooks[string(name)] == nil {

@@ -13,9 +13,9 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// A copy of a data folder that a server uses is no backup: the database, its write-ahead log and
-// the files are copied at different moments. A vault may fail to start with such a copy, or the
-// copy may lack certificates.
+// A copy of the data folder of a running server is not a backup: the database, its write-ahead log and
+// the files are copied at different times. A server may not start with the copy, or the copy may lack
+// certificates.
 
 var (
 	errDamagedDatabase = errors.New("the database is damaged")
@@ -33,8 +33,8 @@ func explainDamage(c config.Storage, err error) error {
 }
 
 // checkCopy checks the structure of the SQLite database in a copy of the data folder of a running
-// server. It reads the whole database. SQLite itself reports damage only when it reads the damaged
-// part, perhaps weeks later.
+// server. It reads the whole database, because SQLite reports damage only when it reads the damaged
+// part, which may be weeks later.
 func checkCopy(ctx context.Context, c config.Storage) error {
 	if c.Database != "" {
 		return nil
@@ -56,7 +56,7 @@ func checkCopy(ctx context.Context, c config.Storage) error {
 	return nil
 }
 
-// structureOf returns the first problems of the structure of the SQLite database.
+// structureOf opens the SQLite database and returns the result of QuickCheck.
 func structureOf(ctx context.Context, c config.Storage) (problems []string, err error) {
 	d, err := db.Open(ctx, c.Data, "")
 	if err != nil {

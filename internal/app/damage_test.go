@@ -13,7 +13,7 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// overwrite damages a part of a file.
+// overwrite overwrites n bytes of a file at offset.
 func overwrite(t *testing.T, file string, offset int64, n int) {
 	t.Helper()
 	f, err := os.OpenFile(file, os.O_WRONLY, 0)
@@ -26,7 +26,7 @@ func overwrite(t *testing.T, file string, offset int64, n int) {
 	}
 }
 
-// copyFile copies a file of a data folder to another folder.
+// copyFile copies a file from one folder to another.
 func copyFile(t *testing.T, from, to, name string) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(from, name))
@@ -38,10 +38,10 @@ func copyFile(t *testing.T, from, to, name string) {
 	}
 }
 
-// TestDamagedCopyOfRunningServerIsRejected copies the files of a data folder one after the other
-// while the database is written to, as cp -r does. The copied write-ahead log does not belong to the
-// copied database. The test checks that the copy never starts, and that the error says why and what
-// to do.
+// TestDamagedCopyOfRunningServerIsRejected copies the files of a data folder one at a time, as cp -r
+// does, and writes to the database in between. The copied write-ahead log therefore does not belong to
+// the copied database. The test checks that a vault does not start with the copy, and that the error
+// names the folder and the commands for backups.
 func TestDamagedCopyOfRunningServerIsRejected(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -69,8 +69,7 @@ func TestDamagedCopyOfRunningServerIsRejected(t *testing.T) {
 	}
 	const write = `INSERT INTO entries (text) WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 500) SELECT hex(randomblob(200)) FROM n`
 	exec(`CREATE TABLE entries (id INTEGER PRIMARY KEY, text TEXT NOT NULL UNIQUE)`)
-	// In the first copy, the database is empty. SQLite can open the database of the second copy, in which
-	// only some pages are wrong.
+	// SQLite can open the database of the second copy, because only some of its pages are wrong.
 	for _, name := range []string{"new database", "used database"} {
 		copied := t.TempDir()
 		copyFile(t, dir, copied, db.FileName)
@@ -91,8 +90,8 @@ func TestDamagedCopyOfRunningServerIsRejected(t *testing.T) {
 	}
 }
 
-// TestDamagedDatabaseIsExplained checks that the error of a damaged database names the file and what
-// to do.
+// TestDamagedDatabaseIsExplained checks that the error of a damaged database names the file and the
+// commands for backups.
 func TestDamagedDatabaseIsExplained(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -113,8 +112,8 @@ func TestDamagedDatabaseIsExplained(t *testing.T) {
 	}
 }
 
-// TestStoppedFolderCanBeCopied checks that the lock file of a server that stopped normally does not
-// mark a copy of its folder, and that the lock file of a server that was killed does.
+// TestStoppedFolderCanBeCopied checks that readLock recognizes a copy of the data folder of a killed
+// server, but not a copy of the folder of a server that stopped normally.
 func TestStoppedFolderCanBeCopied(t *testing.T) {
 	t.Parallel()
 	dir := warmFolder(t)
@@ -126,7 +125,7 @@ func TestStoppedFolderCanBeCopied(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, copied, err := readLock(filepath.Join(copyFolder(t, dir), "lock")); err != nil || copied != killed {
-			t.Errorf("killed %t: a copy of the lock file: copied = %t, %v, want %t", killed, copied, err, killed)
+			t.Errorf("killed = %t: a copy of the lock file: copied = %t, error = %v, want %t", killed, copied, err, killed)
 		}
 	}
 }

@@ -21,8 +21,8 @@ func (a *App) sender() (mail.Config, error) {
 	return c, err
 }
 
-// mailConfig returns the configuration of mail without the keyring. Mail is sent to the server of
-// --smtp, or written to the outbox folder.
+// mailConfig returns the configuration of mail without the keyring and the metrics. Mail is sent to the
+// server of --smtp, or written to the outbox folder if --smtp is not set.
 func mailConfig(cfg *config.Serve) (mail.Config, error) {
 	text, host, err := cfg.MailSender()
 	if err != nil {
@@ -80,9 +80,9 @@ func (a *App) delivery() (webhook.DelivererConfig, error) {
 	}, nil
 }
 
-// startDelivery starts the delivery of events. It first frees the leases of dead processes and does
-// not wait for their expiry. On SQLite it frees all leases, because no other process uses the data
-// folder.
+// startDelivery starts the delivery of events. It first frees the leases of dead processes, so that
+// deliveries do not wait for the expiry of these leases. On SQLite it frees all leases, because no other
+// process uses the data folder.
 func (a *App) startDelivery(ctx context.Context) error {
 	free := a.Deliverer.FreeDeadLeases
 	if a.DB.Dialect == db.SQLite {

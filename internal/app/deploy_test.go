@@ -19,14 +19,14 @@ var (
 	metricNames = regexp.MustCompile(`\b(?:certvault|process|go)_[a-z0-9_]+`)
 	// selectors matches a metric with the labels that select its series.
 	selectors = regexp.MustCompile(`\b((?:certvault|process|go)_[a-z0-9_]+)\{([^}]*)\}`)
-	// matcher matches one of these labels and its value, which may be a regular expression.
+	// matcher matches a label in a selector and its value, which may be a regular expression.
 	matcher = regexp.MustCompile(`(\w+)\s*(?:=|!=|=~|!~)\s*"([^"]*)"`)
 )
 
 // exported is a metric that a vault serves.
 type exported struct {
 	labels []string
-	// series are the labels of the series that exist from the start.
+	// series contains the labels of each series that exists when the vault starts.
 	series []map[string]string
 }
 
@@ -44,7 +44,7 @@ func metricsOf(t *testing.T) map[string]*exported {
 	for d := range ch {
 		parts := described.FindStringSubmatch(d.String())
 		if parts == nil {
-			t.Fatalf("the description of a metric is %s", d)
+			t.Fatalf("the description of a metric has an unknown format: %s", d)
 		}
 		m := &exported{labels: strings.Split(parts[3], ",")}
 		for _, l := range matcher.FindAllStringSubmatch(parts[2], -1) {
@@ -53,7 +53,7 @@ func metricsOf(t *testing.T) map[string]*exported {
 		metrics[parts[1]] = m
 	}
 	if len(metrics) < 40 {
-		t.Fatalf("the vault has only %d metrics", len(metrics))
+		t.Fatalf("the vault has %d metrics, want at least 40", len(metrics))
 	}
 	families, err := a.registry.Gather()
 	if err != nil {
@@ -71,7 +71,8 @@ func metricsOf(t *testing.T) map[string]*exported {
 	return metrics
 }
 
-// metric returns the metric to which a name in an expression belongs, or nil.
+// metric returns the metric to which a name in an expression belongs, or nil. The name may have a suffix
+// of a histogram, such as _bucket.
 func metric(metrics map[string]*exported, name string) *exported {
 	if m := metrics[name]; m != nil {
 		return m
@@ -84,8 +85,8 @@ func metric(metrics map[string]*exported, name string) *exported {
 	return nil
 }
 
-// checkExpression checks that the vault serves the metrics of an expression, with their labels and
-// with the values of these labels.
+// checkExpression checks that the vault serves the metrics, the labels and the values of labels that an
+// expression uses.
 func checkExpression(t *testing.T, where, expression string, metrics map[string]*exported) {
 	t.Helper()
 	names := metricNames.FindAllString(expression, -1)
@@ -115,8 +116,8 @@ func checkExpression(t *testing.T, where, expression string, metrics map[string]
 	}
 }
 
-// TestDashboards checks that the vault serves the metrics of the dashboards, and that each panel has a
-// unit.
+// TestDashboards checks that the vault serves the metrics of the dashboards, that each panel has a unit,
+// and that panels do not overlap.
 func TestDashboards(t *testing.T) {
 	t.Parallel()
 	metrics := metricsOf(t)
@@ -153,20 +154,20 @@ func checkDashboard(t *testing.T, file string, metrics map[string]*exported) {
 	for _, p := range d.Panels {
 		where := filepath.Base(file) + ", panel " + p.Title
 		if ids[p.ID] || p.ID == 0 || p.Title == "" {
-			t.Errorf("%s has no title, or no id of its own", where)
+			t.Errorf("%s has no title, no id, or the id of another panel", where)
 		}
 		ids[p.ID] = true
 		if !slices.Contains([]string{"stat", "timeseries"}, p.Type) || len(p.Targets) == 0 {
-			t.Errorf("%s has the type %s and %d queries", where, p.Type, len(p.Targets))
+			t.Errorf("%s has the type %s and %d queries, want stat or timeseries, and at least 1 query", where, p.Type, len(p.Targets))
 		}
 		// The units are identifiers of Grafana. Grafana appends any other text to the value.
 		if unit := p.FieldConfig.Defaults.Unit; !slices.Contains([]string{"s", "short", "bytes", "Bps", "percentunit", "reqps", "dateTimeFromNow", "none"}, unit) {
-			t.Errorf("%s has the unit %q", where, unit)
+			t.Errorf("%s has the unit %q, want a known unit of Grafana", where, unit)
 		}
 		for x := p.GridPos.X; x < p.GridPos.X+p.GridPos.W; x++ {
 			for y := p.GridPos.Y; y < p.GridPos.Y+p.GridPos.H; y++ {
 				if other := cells[[2]int{x, y}]; other != "" || x >= 24 {
-					t.Fatalf("%s covers the panel %q, or does not fit", where, other)
+					t.Fatalf("%s overlaps the panel %q, or is wider than 24 columns", where, other)
 				}
 				cells[[2]int{x, y}] = p.Title
 			}

@@ -37,14 +37,14 @@ type Finding struct {
 type warning struct{ error }
 
 const (
-	// lowDisk is the share of free disk space below which Examine warns.
+	// lowDisk is the share of free disk space below which Examine reports a problem.
 	lowDisk = 0.10
 	// stuckAfter is the time in processing after which a certificate is considered stuck.
 	stuckAfter = time.Hour
-	// examineTime limits the time of all checks together. The check of the structure reads the
-	// whole SQLite database.
+	// examineTime limits the duration of Examine. The check of the database structure reads the whole
+	// SQLite database.
 	examineTime = 5 * time.Minute
-	// maxAddresses is the maximum number of addresses in a finding, which is one line.
+	// maxAddresses is the maximum number of addresses in a finding, because a finding is one line.
 	maxAddresses = 20
 )
 
@@ -58,7 +58,7 @@ func Examine(ctx context.Context, s config.Storage) []Finding {
 func examine(ctx context.Context, s config.Storage) []Finding {
 	setUmask()
 	if s.Blob != "" {
-		if err := os.MkdirAll(s.Data, 0o700); err != nil { // it may have vanished
+		if err := os.MkdirAll(s.Data, 0o700); err != nil { // with --blob, the folder may have been deleted
 			return []Finding{finding("data folder", "", err)}
 		}
 	}
@@ -96,7 +96,7 @@ func disk(dir string) (string, error) {
 	return fmt.Sprintf("%.0f%% free", 100*share), nil
 }
 
-// openExisting opens the database, and does not create one.
+// openExisting opens the database. It does not create a SQLite database.
 func openExisting(ctx context.Context, s config.Storage) (*db.DB, error) {
 	if s.Database == "" {
 		if _, err := os.Stat(filepath.Join(s.Data, db.FileName)); err != nil {
@@ -125,7 +125,7 @@ func database(ctx context.Context, s config.Storage) []Finding {
 	}
 	list = append(list, finding("schema", fmt.Sprintf("version %d of %d", applied, known), err))
 	if err != nil {
-		return list // the other checks need the schema of this version
+		return list // the other checks need a schema that this version can use
 	}
 	restore, err := examineRestore(ctx, d, func(ctx context.Context) (*backup.Unknown, error) {
 		return backup.ListUnknown(ctx, account.New(d, time.Now), token.New(d, time.Now), keys, time.Now())
@@ -159,8 +159,8 @@ func database(ctx context.Context, s config.Storage) []Finding {
 	return append(list, examineStorage(ctx, d, time.Now())...)
 }
 
-// institutionNames checks that no two institutions have names that look the same without the
-// consent of an operator.
+// institutionNames checks that no two institutions have names that look the same, unless an operator has
+// allowed the name.
 func institutionNames(ctx context.Context, d *db.DB) Finding {
 	prefixes, err := account.NameConflicts(ctx, d)
 	f := Finding{Name: "institution names", Good: err == nil && len(prefixes) == 0, Detail: "no two look the same, or an operator has allowed it"}
@@ -173,10 +173,10 @@ func institutionNames(ctx context.Context, d *db.DB) Finding {
 	return f
 }
 
-// errLocalAddress means that other people cannot open the base URL.
+// errLocalAddress means that the base URL works only on this machine or in its own network.
 var errLocalAddress = errors.New("works only on this machine or in its own network, and is printed on every certificate")
 
-// checkAddress returns errLocalAddress for a base URL that other people cannot open.
+// checkAddress returns an error that wraps errLocalAddress if web.IsLocal reports true for the base URL.
 func checkAddress(base string) error {
 	if web.IsLocal(base) {
 		return fmt.Errorf("%s %w", base, errLocalAddress)
@@ -198,8 +198,8 @@ func examineAddress(ctx context.Context, d *db.DB) Finding {
 	return finding("address", base, err)
 }
 
-// addresses reports the accounts that earlier versions treated as the account of another address
-// and that no operator has accepted.
+// addresses reports the accounts that versions before 0.2 treated as the account of another address,
+// unless an operator has accepted them.
 func addresses(ctx context.Context, d *db.DB) Finding {
 	list, err := account.RefoldedAccounts(ctx, d)
 	f := Finding{Name: "addresses", Good: err == nil && len(list) == 0, Detail: "every account was verified with the address that it has"}

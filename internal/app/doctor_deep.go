@@ -12,7 +12,7 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// maxMissing is the maximum number of missing files in a finding, which is one line.
+// maxMissing is the maximum number of missing files in a finding, because a finding is one line.
 const maxMissing = 20
 
 // fileNames compares the names of the stored files with the records.
@@ -24,8 +24,8 @@ type fileNames struct {
 }
 
 // ExamineFileNames lists the file store and compares the names of the files with the records of the
-// database. It reads no file. Files without a record are no problem: the server deletes them when the
-// time of --blob-keep has passed since the end of their last record.
+// database. It reads no file. Files without a record are no problem: the server deletes each file when
+// the time of --blob-keep has passed after its last record was deleted.
 func ExamineFileNames(ctx context.Context, s config.Storage) []Finding {
 	n, err := examineFileNames(ctx, s)
 	f := finding("file names", "", err)
@@ -62,11 +62,11 @@ func examineFileNames(ctx context.Context, s config.Storage) (n *fileNames, err 
 	return compareNames(ctx, d, files)
 }
 
-// compareNames first lists the records and then the files, because a file is stored before its
-// record. A missing file may have been deleted in between, together with its record, so compareNames
-// then lists the records again and counts only the files that still have one.
+// compareNames first lists the records and then the files, because a file is stored before its record. A
+// missing file may have been deleted in between, together with its record. compareNames therefore lists
+// the records again, and counts a missing file only if it still has a record.
 func compareNames(ctx context.Context, d *db.DB, files blob.Store) (*fileNames, error) {
-	// Half of a digest identifies a name, and takes less memory.
+	// Half of a digest is enough to identify a name, and needs less memory.
 	type name [16]byte
 	nameOf := func(key string) (n name) {
 		sum := sha256.Sum256([]byte(key))

@@ -19,10 +19,10 @@ import (
 	"github.com/certvault/certvault/internal/template"
 )
 
-// ExamineFiles reads the stored files of all certificates, compares the files with their digests
-// and verifies the signatures. ExamineFiles stores the results, which raises or clears the alarm of
-// each certificate. It also compares the files of templates with their digests. The first finding is
-// the total of the certificates, and each further finding is a certificate or a template with a damaged
+// ExamineFiles reads the stored files of all certificates, compares the files with their digests and
+// verifies the signatures. ExamineFiles stores the results, and raises or clears the alarm of each
+// certificate. It also compares the files of templates with their digests. The first finding is the
+// total of the certificates. Each further finding is about a certificate or a template with a damaged
 // file.
 func ExamineFiles(ctx context.Context, s config.Storage) (list []Finding) {
 	total := Finding{Name: "stored files"}
@@ -96,14 +96,14 @@ func certsOf(s config.Storage, d *db.DB, blobs blob.Store) (*cert.Service, error
 	return cert.New(cert.Config{DB: d, Blobs: blobs, Queue: queue, Keys: authority.New(d, options), Verify: pades.Verify, Now: time.Now, Log: log}), nil
 }
 
-// problems are the descriptions of checks that failed.
+// problems maps the name of a check to the description of its failure.
 var problems = map[string]string{
 	cert.CheckFile: "the verified PDF is damaged or missing", cert.CheckOriginal: "the original is damaged or missing",
 	cert.CheckSignature: "the signature is not valid",
 }
 
-// problemOf describes the checks that did not pass, or returns "". A signature that could not be
-// verified is no problem of the file.
+// problemOf describes the checks that failed or could not read a file, or returns "". It ignores a check
+// of the signature that did not run.
 func problemOf(checks []cert.Check) string {
 	var list []string
 	for _, k := range checks {

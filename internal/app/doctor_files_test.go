@@ -15,8 +15,8 @@ import (
 	"github.com/certvault/certvault/internal/vaulttest"
 )
 
-// TestDoctorChecksAllFiles checks that doctor --files raises the alarm about damaged files, and
-// ends the alarm after the files are restored.
+// TestDoctorChecksAllFiles checks that doctor --files raises the alarm of a certificate with a damaged
+// file, and clears the alarm after the file is correct again.
 func TestDoctorChecksAllFiles(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -45,7 +45,7 @@ func TestDoctorChecksAllFiles(t *testing.T) {
 			}
 		}
 		if n, err := v.Certs.Damaged(t.Context()); err != nil || n != damages {
-			t.Errorf("%s: %d certificates are damaged, want %d; err = %v", name, n, damages, err)
+			t.Errorf("%s: %d certificates with damaged files, want %d; error = %v", name, n, damages, err)
 		}
 	}
 	check("intact", certtest.Tail, 0, "all files of 2 certificates")

@@ -53,8 +53,8 @@ func sendTestMail(ctx context.Context, s config.Storage, m config.Mail, to strin
 	return c.Sender.Send(ctx, &mail.Envelope{Message: message, ID: uuid.Must(uuid.NewV7()).String(), From: c.From, CreatedAt: time.Now()})
 }
 
-// storedBaseURL returns the base URL with which the server was last started, or that of the default
-// settings before the first start.
+// storedBaseURL returns the base URL with which the server was last started, or the default base URL
+// before the first start.
 func storedBaseURL(ctx context.Context, s config.Storage) (base string, err error) {
 	d, err := openExisting(ctx, s)
 	if err != nil {

@@ -1,9 +1,10 @@
 package app
 
-// restoreFiles is what to do about files that are damaged or missing.
+// restoreFiles is the remedy for damaged or missing files.
 const restoreFiles = "Restore the files from a backup, and run certvault doctor --files again."
 
-// remedies is what to do about a finding that is not good, by its name. Each is one sentence.
+// remedies maps the name of a finding to the remedy if the finding is not good. Each remedy is one
+// sentence.
 var remedies = map[string]string{ //nolint:gosec // no value is a secret
 	"data folder":             "Set --data to the folder of the vault, and run the command as the vault's user.",
 	"disk":                    "Free disk space, or move the data folder to a larger disk.",

@@ -12,8 +12,9 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// openSecret are the permissions of a secret file that doctor reports. The group may read a file
-// outside the data folder, because some platforms make mounted secrets readable for a group.
+// openSecret is the set of permissions that doctor reports if a secret file has any of them. The group
+// may read a file outside the data folder, because some platforms make mounted secrets readable for a
+// group.
 const openSecret fs.FileMode = 0o027
 
 // examineSecretFiles returns an error if a secret file that a flag names has a permission of

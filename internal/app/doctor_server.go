@@ -85,7 +85,7 @@ func examineCollation(ctx context.Context, d *db.DB) error {
 	return nil
 }
 
-// examineWebhooks reports endpoints that do not receive their events.
+// examineWebhooks reports endpoints that do not respond or are paused, and late deliveries.
 func examineWebhooks(ctx context.Context, d *db.DB) Finding {
 	c, err := webhook.ReadCondition(ctx, d, time.Now())
 	if err == nil && (c.OldestDue > lateDelivery || c.Open > 0 || c.Off > 0) {
@@ -98,9 +98,9 @@ func examineWebhooks(ctx context.Context, d *db.DB) Finding {
 // errInterpreted means that PDFium is not compiled to machine code.
 var errInterpreted = errors.New("interpreted, not compiled: processing a certificate takes many times as long")
 
-// checkCompiler returns errInterpreted if the WebAssembly runtime cannot compile on this machine: it
-// does not support the processor, or memory cannot be made executable. This does not change while the
-// process runs.
+// checkCompiler returns errInterpreted if the WebAssembly runtime cannot compile on this machine: the
+// runtime does not support the processor, or memory cannot be made executable. The result cannot change
+// while the process runs.
 var checkCompiler = sync.OnceValue(func() error {
 	if !slices.Contains([]string{"amd64", "arm64"}, runtime.GOARCH) {
 		return warning{errInterpreted}

@@ -14,15 +14,16 @@ import (
 
 const (
 	// oldTransaction is the age from which an open transaction is a problem. The vault's own
-	// transactions take at most seconds.
+	// transactions take a few seconds at most.
 	oldTransaction = 5 * time.Minute
 	// lateMail is the age from which a waiting message is a problem.
 	lateMail = time.Hour
-	// lateCheck is the delay from which a late check of a stored file is a problem.
+	// lateCheck is the delay of a check of a stored file from which examineChecks warns.
 	lateCheck = 5 * 24 * time.Hour
 )
 
-// finding returns the result of a check: good with a detail if there is no error.
+// finding returns the result of a check. The finding is good and has the given detail if err is nil.
+// Otherwise its detail is the text of the error.
 func finding(name, detail string, err error) Finding {
 	if err != nil {
 		_, intended := errors.AsType[warning](err)

@@ -9,8 +9,9 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// TestDoctorDetectsBrokenStorage checks that all findings about a new database are good, and that
-// late mail, a damaged file and a database that accepts no writes are reported.
+// TestDoctorDetectsBrokenStorage checks that all findings about a new database are good. It then checks
+// the findings about late mail, a late backup, a damaged file, a late check of a file, and a database
+// that accepts no writes.
 func TestDoctorDetectsBrokenStorage(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -25,7 +26,7 @@ func TestDoctorDetectsBrokenStorage(t *testing.T) {
 		good := findings()
 		for name, f := range good {
 			if !f.Good {
-				t.Errorf("the finding %s about a new database is a problem: %s", name, f.Detail)
+				t.Errorf("%s: finding about a new database = %q, want a good one", name, f.Detail)
 			}
 		}
 		only := "clock"
@@ -87,7 +88,7 @@ func TestDoctorDetectsMissingMailServer(t *testing.T) {
 			}
 			for _, f := range examineStorage(t.Context(), d, now) {
 				if f.Name == "mail" && (f.Good != step.good || f.Warning == step.good || !f.Good && !strings.Contains(f.Detail, "1 message not sent, because no mail server is configured")) {
-					t.Errorf("after a message that is %s: finding = %+v, want good = %v", step.status, f, step.good)
+					t.Errorf("after a message with the status %s: finding = %+v, want good = %v", step.status, f, step.good)
 				}
 			}
 		}

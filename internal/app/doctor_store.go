@@ -9,7 +9,8 @@ import (
 	"github.com/certvault/certvault/internal/config"
 )
 
-// examineFileStore checks the installation id of the file store, and then that the store works.
+// examineFileStore checks the installation id of the file store. If the id is correct, it checks that
+// the store works.
 func examineFileStore(ctx context.Context, c config.Storage) []Finding {
 	store, err := openFiles(c)
 	if err != nil {
@@ -17,7 +18,7 @@ func examineFileStore(ctx context.Context, c config.Storage) []Finding {
 	}
 	installation := examineInstallation(ctx, c, store)
 	if !installation.Good {
-		// Test writes a file, and the store may belong to another installation.
+		// Test would write a file to a store that may belong to another installation.
 		return []Finding{installation, finding("file store", "", errors.New("not checked, because the installation is wrong"))}
 	}
 	if store, err = createFiles(c, store); err == nil {
@@ -30,7 +31,7 @@ func examineFileStore(ctx context.Context, c config.Storage) []Finding {
 	return list
 }
 
-// examineUploads checks that a rule of the bucket ends incomplete uploads, if there are any.
+// examineUploads warns about incomplete uploads that no rule of the bucket ends.
 func examineUploads(ctx context.Context, s *blob.S3) Finding {
 	i, err := s.Incomplete(ctx)
 	detail := "a rule of the bucket ends them"

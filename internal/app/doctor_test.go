@@ -13,8 +13,8 @@ import (
 	"github.com/certvault/certvault/internal/vaulttest"
 )
 
-// TestEveryFindingHasARemedy checks that doctor says what to do about every problem that it can find
-// in a working vault, in one sentence.
+// TestEveryFindingHasARemedy checks that there is a remedy of one sentence for each finding about a
+// working vault.
 func TestEveryFindingHasARemedy(t *testing.T) {
 	t.Parallel()
 	eachStorage(t, func(t *testing.T, s config.Storage) {
@@ -27,7 +27,7 @@ func TestEveryFindingHasARemedy(t *testing.T) {
 		}
 		list := append(Examine(t.Context(), s), ExamineFileNames(t.Context(), s)...)
 		if len(list) < 20 {
-			t.Errorf("%d findings, want those of a whole vault: %+v", len(list), list)
+			t.Errorf("got %d findings, want at least 20: %+v", len(list), list)
 		}
 		for _, f := range list {
 			if f.Remedy != "" && f.Good {
@@ -44,7 +44,7 @@ func TestEveryFindingHasARemedy(t *testing.T) {
 	})
 }
 
-// TestDoctorComparesFileNames checks that doctor --deep names the missing files, and counts those
+// TestDoctorComparesFileNames checks that doctor --deep names the missing files, and counts the files
 // without a record.
 func TestDoctorComparesFileNames(t *testing.T) {
 	t.Parallel()
@@ -75,12 +75,12 @@ func TestDoctorComparesFileNames(t *testing.T) {
 		t.Fatal(err)
 	}
 	if f := find(); f.Good || !strings.HasSuffix(f.Detail, "1 file missing: "+lost.Verified.TailKey) || f.Remedy != restoreFiles {
-		t.Errorf("finding without a file = %+v, want its key", f)
+		t.Errorf("finding about a missing file = %+v, want the key of the file", f)
 	}
 }
 
-// TestDoctorChecksTheServer checks the findings about a PostgreSQL server whose settings do not
-// suffice.
+// TestDoctorChecksTheServer checks that doctor reports a missing extension, an old version of the
+// collation, and too few connections of a PostgreSQL server.
 func TestDoctorChecksTheServer(t *testing.T) {
 	t.Parallel()
 	d := dbtest.Open(t, "", dbtest.MigratedURL(t))
@@ -109,7 +109,7 @@ func TestDoctorChecksTheServer(t *testing.T) {
 			t.Fatal(err)
 		}
 		if n, err := result.RowsAffected(); name == "collation" && (err != nil || n == 0) {
-			continue // the C library of this server has no versions of its collations
+			continue // this server does not report a version of its collation
 		}
 		if f := find(); f.Good {
 			t.Errorf("%s after %s: finding = %+v, want a problem", name, statement, f)

@@ -16,17 +16,20 @@ import (
 )
 
 const (
-	// tlsEndsSoon is the remaining lifetime of a TLS certificate below which ExamineTLS warns. ACME, and
-	// the vault for its own certificate, renew the certificate 30 days before its expiry.
+	// tlsEndsSoon is the remaining lifetime of a TLS certificate below which ExamineTLS reports a
+	// problem. ACME certificates and the vault's own certificate are renewed 30 days before their
+	// expiry.
 	tlsEndsSoon = 14 * 24 * time.Hour
-	// tlsEndsShare is 6, because ExamineTLS warns about a certificate with a short lifetime when less
-	// than a sixth of the lifetime remains. ACME renews such a certificate in the last third.
+	// tlsEndsShare is for certificates with a short lifetime: ExamineTLS reports a problem if less than
+	// a sixth of the lifetime remains. ACME renews such a certificate when a third of its lifetime
+	// remains.
 	tlsEndsShare = 6
 )
 
-// ExamineTLS checks the server's TLS certificate: that of --tls-cert, that of --acme-domain, or else
-// the one in the data folder. If the data folder has none, there is no finding, because a proxy
-// terminates TLS. If --acme-eab-kid is set, ExamineTLS also checks its key.
+// ExamineTLS checks the server's TLS certificate: the one of --tls-cert, the one of --acme-domain, or
+// otherwise the one in the data folder. If the data folder has no certificate, ExamineTLS does not
+// report a problem, because a proxy may terminate TLS. If --acme-eab-kid is set, ExamineTLS also checks
+// its key.
 func ExamineTLS(ctx context.Context, s config.Storage, t config.TLS, now time.Time) []Finding {
 	list := examineACMEAccount(t)
 	where, leaf, err := serverLeaf(ctx, s, t)
@@ -50,7 +53,7 @@ func ExamineTLS(ctx context.Context, s config.Storage, t config.TLS, now time.Ti
 	return withRemedies(append(list, finding("TLS certificate", detail, err)))
 }
 
-// examineACMEAccount checks the key of --acme-eab-kid. Without this setting there is no finding.
+// examineACMEAccount checks the key of --acme-eab-kid. It returns no finding if the flag is not set.
 func examineACMEAccount(t config.TLS) []Finding {
 	account, err := t.ExternalAccount()
 	if account == nil && err == nil {
@@ -85,7 +88,7 @@ func serverLeaf(ctx context.Context, s config.Storage, t config.TLS) (where stri
 	return where, leaf, err
 }
 
-// acmeLeaf returns the certificate of ACME in the database.
+// acmeLeaf returns the ACME certificate that is stored in the database.
 func acmeLeaf(ctx context.Context, s config.Storage, t config.TLS) (_ *x509.Certificate, err error) {
 	b, err := OpenBase(ctx, s, "")
 	if err != nil {

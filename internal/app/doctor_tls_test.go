@@ -46,13 +46,13 @@ func TestDoctorExaminesTLSFiles(t *testing.T) {
 	} {
 		list := ExamineTLS(t.Context(), s, c.files, now.AddDate(0, 0, c.days))
 		if len(list) != 1 || list[0].Good != (c.want == "") || !strings.Contains(list[0].Detail, c.want) {
-			t.Errorf("%+v after %d days: %+v, want %q", c.files, c.days, list, c.want)
+			t.Errorf("%+v after %d days: findings = %+v, want %q", c.files, c.days, list, c.want)
 		}
 	}
 }
 
-// TestDoctorExaminesTheAccountOfACME checks that doctor shows the key id of --acme-eab-kid and never the key,
-// and reports a key that is missing or readable for others.
+// TestDoctorExaminesTheAccountOfACME checks that doctor shows the key id of --acme-eab-kid but not the
+// key. It also checks that doctor reports a key that is missing, invalid or readable by other users.
 func TestDoctorExaminesTheAccountOfACME(t *testing.T) {
 	t.Parallel()
 	s, file := config.Storage{Data: t.TempDir()}, filepath.Join(t.TempDir(), "eab")
@@ -77,7 +77,7 @@ func TestDoctorExaminesTheAccountOfACME(t *testing.T) {
 		c.set.ACMEDomain = "vault.example.org"
 		list := ExamineTLS(t.Context(), s, c.set, time.Now())
 		if len(list) != 2 || list[0].Name != "ACME account" || list[0].Good != c.good || (list[0].Remedy == "") != c.good || !strings.Contains(list[0].Detail, c.want) {
-			t.Errorf("%+v: %+v, want good = %v and %q", c.set, list, c.good, c.want)
+			t.Errorf("%+v: findings = %+v, want good = %v and %q", c.set, list, c.good, c.want)
 		}
 		if text := fmt.Sprintf("%+v", list); strings.Contains(text, "c2VjcmV0") || strings.Contains(text, "secret") {
 			t.Errorf("the findings contain the key: %s", text)
@@ -98,7 +98,6 @@ func TestDoctorExaminesTheCertificateOfACME(t *testing.T) {
 	if list := ExamineTLS(t.Context(), s, settings, time.Now()); len(list) != 1 || list[0].Good || !strings.Contains(list[0].Detail, "no certificate has been obtained") {
 		t.Errorf("without a certificate: findings = %+v, want one problem", list)
 	}
-	// Earlier releases stored certificates in a folder, with the name of the domain.
 	dir := acmeFolder(s)
 	storeACME(t, acme.NewCache(b.DB, b.Keyring, dir), domain+"@"+settings.ACMEDirectory, domain)
 	for days, good := range map[int]bool{0: true, 398: false} {

@@ -12,9 +12,9 @@ import (
 	"github.com/certvault/certvault/internal/vault"
 )
 
-// Erase deletes the files of a certificate at once; see cert.Service.Erase. The server may be
-// running. Erase returns an error if the files belong to another installation than the database,
-// because the files of the certificate would then not be deleted.
+// Erase deletes the files of a certificate at once; see cert.Service.Erase. The server may run at the
+// same time. Erase returns an error if the file store belongs to another installation than the database,
+// because that store does not contain the files of the certificate.
 func (b *Base) Erase(ctx context.Context, s config.Storage, referenceID, reason string) (*cert.Erasure, error) {
 	blobs, err := b.installedFiles(ctx, s)
 	if err != nil {

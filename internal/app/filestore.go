@@ -16,7 +16,7 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// cacheSize is the maximum size of the copies of files from S3 on the disk of a node.
+// cacheSize is the maximum total size in bytes of the copies of files from S3 on the disk of a node.
 const cacheSize = 1 << 30
 
 // filesDir returns the folder of the file store, or the folder for files in transit to S3.
@@ -50,7 +50,7 @@ func verifyFiles(ctx context.Context, c config.Storage) error {
 }
 
 // openFiles opens the file store of the server. Only the server keeps copies of files from S3, because
-// it has locked the folder.
+// it has locked the data folder.
 func (a *App) openFiles() (err error) {
 	requests := prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "certvault_store_request_seconds", Help: "Time until the file store in S3 began to answer a request, by operation and result.",
@@ -65,7 +65,8 @@ func (a *App) openFiles() (err error) {
 	return err
 }
 
-// tracedFiles returns the file store for the services. With --otlp, its operations have spans.
+// tracedFiles returns the file store for the services. With --otlp, the operations of the store create
+// spans.
 func (a *App) tracedFiles() blob.Store {
 	if a.tracer == nil {
 		return a.blobs
@@ -73,7 +74,8 @@ func (a *App) tracedFiles() blob.Store {
 	return blob.Traced(a.blobs)
 }
 
-// createFiles creates the folder of an open file store if needed. A prefix in S3 needs no creation.
+// createFiles creates the folder of a file store if it does not exist. A file store in S3 needs no
+// creation.
 func createFiles(c config.Storage, store blob.FileStore) (blob.FileStore, error) {
 	if c.Blob != "" {
 		return store, nil
@@ -94,8 +96,8 @@ func existingFiles(c config.Storage) (blob.FileStore, error) {
 	return requireFiles(c, store)
 }
 
-// openInstalled opens the file store of a database. It returns an error if the store has the installation
-// of another database.
+// openInstalled opens the file store of a database. It returns an error if the store belongs to another
+// database.
 func openInstalled(ctx context.Context, c config.Storage, d *db.DB) (blob.FileStore, error) {
 	store, err := openFiles(c)
 	if err != nil {
@@ -104,8 +106,8 @@ func openInstalled(ctx context.Context, c config.Storage, d *db.DB) (blob.FileSt
 	return store, checkInstallation(ctx, c, d, store)
 }
 
-// requireFiles is like createFiles, but it returns an error if the data folder has no folder of files,
-// because an existing vault has one.
+// requireFiles is like createFiles, but for an existing vault: it returns an error if the folder of the
+// file store does not exist.
 func requireFiles(c config.Storage, store blob.FileStore) (blob.FileStore, error) {
 	if c.Blob == "" {
 		if _, err := os.Stat(filesDir(c)); err != nil {
@@ -116,7 +118,7 @@ func requireFiles(c config.Storage, store blob.FileStore) (blob.FileStore, error
 }
 
 // installedFiles opens the file store of an existing vault for a command that changes files. It returns
-// an error if the store has no installation, or that of another database.
+// an error if the store has no installation id, or belongs to another database.
 func (b *Base) installedFiles(ctx context.Context, c config.Storage) (blob.FileStore, error) {
 	store, err := openInstalled(ctx, c, b.DB)
 	if err != nil {
@@ -128,7 +130,7 @@ func (b *Base) installedFiles(ctx context.Context, c config.Storage) (blob.FileS
 	return store, nil
 }
 
-// storeRemedy is what to do about a wrong file store.
+// storeRemedy returns the remedy for a wrong file store.
 func storeRemedy(c config.Storage) string {
 	if c.Blob != "" {
 		return "set --blob to the file store of the database"
@@ -136,7 +138,7 @@ func storeRemedy(c config.Storage) string {
 	return "set --data to the data folder of the database"
 }
 
-// errNoStore adds what to do to blob.ErrNoInstallation, and returns any other error unchanged.
+// errNoStore adds a remedy to blob.ErrNoInstallation. It returns any other error unchanged.
 func errNoStore(c config.Storage, store blob.FileStore, err error) error {
 	if errors.Is(err, blob.ErrNoInstallation) {
 		return fmt.Errorf("%s: %w; %s, or start certvault serve once", store.Location(), err, storeRemedy(c))

@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// gateTime is the time for which a request waits for the start, so that a restart without a long
-	// migration fails no request.
+	// gateTime is the maximum time for which a request waits for the start. It is longer than a start
+	// without a long migration, so that no request fails then.
 	gateTime = 10 * time.Second
 	// gateRetry is the Retry-After of responses before the start.
 	gateRetry = 5 * time.Second
@@ -25,8 +25,8 @@ const (
 	starting  = "starting"
 )
 
-// startGate is the handler of the public port, which is open before the database is migrated. It responds
-// to health checks itself, and lets other requests wait until the vault has started.
+// startGate is the handler of the public port, which is open before the database is migrated. It
+// responds to health checks itself, and lets other requests wait for the start.
 type startGate struct {
 	phase   atomic.Value // a string
 	handler http.Handler // set before opened is closed

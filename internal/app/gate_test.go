@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Before the start, health checks are answered at once and other requests wait.
+// TestGate checks that, before the start, health checks get a response at once and other requests wait.
 func TestGate(t *testing.T) {
 	t.Parallel()
 	g := newStartGate()
@@ -31,12 +31,12 @@ func TestGate(t *testing.T) {
 	go func() { waiting <- request("/verify") }()
 	select {
 	case got := <-waiting:
-		t.Fatalf("a request before the start was answered with %d", got.Code)
+		t.Fatalf("a request before the start: status = %d, want no response yet", got.Code)
 	default:
 	}
 	g.open()
 	if got := <-waiting; got.Code != http.StatusTeapot {
-		t.Errorf("the request that waited for the start: status = %d, want that of the handler", got.Code)
+		t.Errorf("the request that waited for the start: status = %d, want 418", got.Code)
 	}
 	expect("/readyz", http.StatusTeapot, "started\n")
 

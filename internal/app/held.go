@@ -13,15 +13,17 @@ import (
 )
 
 const (
-	// holdInterval is the interval at which a node claims the tasks that no living node holds.
+	// holdInterval is the interval at which a node claims the tasks that no living node holds, and
+	// renews its own claims.
 	holdInterval = 2 * time.Second
-	// firstHeldTask is the minimum time between a claim and the first run of a task.
+	// firstHeldTask is the minimum time between a claim and the first run of a task, unless the interval
+	// of the task is shorter.
 	firstHeldTask = 5 * time.Second
 	// recordInterval is the minimum time between two records of successes of a task.
 	recordInterval = 30 * time.Second
 )
 
-// heldTask is a periodic task of the vault, which one node at a time runs.
+// heldTask is a periodic task of the vault that one node at a time runs.
 type heldTask struct {
 	name     string
 	interval time.Duration
@@ -31,7 +33,8 @@ type heldTask struct {
 // heldTasks are the periodic tasks that this node may run.
 type heldTasks struct {
 	mu sync.Mutex
-	// last has the end of the last success of each held task. It is zero if there is none.
+	// last contains the time of the last success of each held task. The time is zero if the task never
+	// succeeded.
 	last map[string]time.Time
 	// checkedAt is the time of the last claim. A node whose claims were interrupted may have lost its
 	// tasks.
@@ -110,21 +113,22 @@ func (a *App) runHeld(ctx context.Context, held *heldTasks, t heldTask) {
 	}
 }
 
-// firstRun returns the time of the first run of a task that this node begins to hold. A task that
-// never succeeded runs early, because a vault that is restarted daily must also run its tasks.
+// firstRun returns the time of the first run of a task that this node begins to hold. A task that never
+// succeeded runs after firstTask at the latest, so that a task with a long interval also runs in a vault
+// that is often restarted.
 func firstRun(now, last time.Time, interval time.Duration) time.Time {
 	if last.IsZero() {
 		return now.Add(min(interval, firstTask))
 	}
 	next, earliest := last.Add(interval), now.Add(min(interval, firstHeldTask))
-	if next.Before(earliest) || next.After(now.Add(interval)) { // or the clock was ahead
+	if next.Before(earliest) || next.After(now.Add(interval)) { // the clock may have been ahead at the last success
 		return earliest
 	}
 	return next
 }
 
-// nodeMetrics are the metrics of nodes and periodic tasks. They are read each time the metrics are
-// requested.
+// nodeMetrics are the metrics of nodes and periodic tasks, which are read from the database at each
+// request for metrics.
 type nodeMetrics struct {
 	app                  *App
 	nodes, success, took *prometheus.Desc

@@ -21,13 +21,13 @@ func TestFirstRunOfHeldTask(t *testing.T) {
 		"succeeded in the far future": {now.AddDate(1, 0, 0), time.Hour, firstHeldTask},
 	} {
 		if got := firstRun(now, c.last, c.interval).Sub(now); got != c.want {
-			t.Errorf("%s: the first run is after %s, want %s", name, got, c.want)
+			t.Errorf("%s: time until the first run = %s, want %s", name, got, c.want)
 		}
 	}
 }
 
-// A node that could not claim tasks for a while, because it was suspended or could not reach the
-// database, does not rely on its earlier claims.
+// TestHeldTasksExpire checks that a node does not run its tasks if its last claim was job.DeadAfter ago,
+// for example because the node was suspended.
 func TestHeldTasksExpire(t *testing.T) {
 	t.Parallel()
 	h := &heldTasks{}
@@ -36,10 +36,10 @@ func TestHeldTasksExpire(t *testing.T) {
 		t.Error("a claimed task is not held")
 	}
 	if _, held := h.holds("other"); held {
-		t.Error("a task is held that was not claimed")
+		t.Error("a task that was not claimed is held")
 	}
 	h.set([]job.Task{{Name: "sweep"}}, time.Now().Add(-job.DeadAfter))
 	if _, held := h.holds("sweep"); held {
-		t.Error("a task is held although the node may count as dead")
+		t.Error("a task is held job.DeadAfter after its claim")
 	}
 }

@@ -77,15 +77,15 @@ func (a *App) peoplePages(site *page.Site, publicLimit *limit.Counter, pages *pu
 	})), nil
 }
 
-// isMember reports whether the request is from a signed-in member of an institution or operator, who
-// starts in the panel and not on the public pages.
+// isMember reports whether the request is from a signed-in member of an institution or a signed-in
+// operator.
 func isMember(pages *signin.Pages, r *http.Request) bool {
 	s, ok := pages.Person(r)
 	return ok && (s.Person.Member || s.Person.Operator)
 }
 
 // isMemberOf reports whether the request is from a signed-in member of an institution. It reads the
-// database only for a request with a session.
+// database only if the request has a session.
 func (a *App) isMemberOf(pages *signin.Pages, r *http.Request, institutionID int64) bool {
 	person, ok := pages.SignedIn(r)
 	if !ok || !person.Member {

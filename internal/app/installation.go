@@ -48,8 +48,8 @@ func (a *App) access(signIn panel.SessionStarter) panel.Access {
 	}
 }
 
-// ownCertificate returns the file with the TLS certificate that the vault has created for itself, or
-// "" if it uses another certificate.
+// ownCertificate returns the file with the TLS certificate that the vault has created for itself, or ""
+// if the server does not use that certificate.
 func (a *App) ownCertificate() string {
 	if a.cfg.TLSCert != "" || a.cfg.ACMEDomain != "" || len(a.cfg.BehindProxy) > 0 {
 		return ""
@@ -80,7 +80,7 @@ func (a *App) status(ctx context.Context, mailTransport string) (*panel.Status, 
 }
 
 // numbers returns the usage and the totals of certificates of the institutions with the given ids. It
-// reads only counters.
+// reads only stored counts.
 func (a *App) numbers(ctx context.Context, ids []int64) (map[int64]panel.Numbers, error) {
 	if len(ids) == 0 {
 		return map[int64]panel.Numbers{}, nil
@@ -100,7 +100,7 @@ func (a *App) numbers(ctx context.Context, ids []int64) (map[int64]panel.Numbers
 	return all, nil
 }
 
-// count returns a number with its noun, whose plural ends in s.
+// count returns n followed by a space and the noun, with an s if n is not 1.
 func count(n int, noun string) string {
 	if n != 1 {
 		noun += "s"

@@ -12,15 +12,14 @@ import (
 	"github.com/certvault/certvault/internal/keyring"
 )
 
-// errOtherMasterKey means that the database belongs to another master key. This happens if a
-// command uses the same --database with another --data.
+// errOtherMasterKey means that the database belongs to another master key, for example because a command
+// uses the same --database with another --data.
 var errOtherMasterKey = errors.New("this master key is not that of the database; " +
 	"set --data to the data folder of the database, or restore the key from a backup or a recovery sheet")
 
-// openKeyring opens the master key of a database and checks that the key belongs to the database.
-// If the database has no key yet, openKeyring creates a missing key and a missing identity of the
-// signing keys. Otherwise openKeyring does not replace a missing key: another key could not decrypt
-// the secrets in the database, and would make it harder to notice that the key must be restored.
+// openKeyring opens the master key of a database and checks that the key belongs to the database. If the
+// database has no key yet, openKeyring creates a missing key and a missing identity of the signing keys.
+// Otherwise a missing key is an error, because a new key could not decrypt the secrets in the database.
 func openKeyring(ctx context.Context, d *db.DB, c config.Storage, keys *authority.Authority) (*keyring.Ring, error) {
 	known, err := d.HasKey(ctx)
 	if err != nil {

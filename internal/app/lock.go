@@ -10,10 +10,10 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// lockData makes the data folder private, locks it for this process, and writes the id of this node
-// to the lock. The operating system releases the lock when the process ends. If the folder is a
-// copy of the folder of a running server, lockData first checks the database. If the copy is
-// damaged, lockData does not write to the lock, so that later starts detect the copy too.
+// lockData makes the data folder private, locks it for this process, and writes the id of this node to
+// the lock file. The operating system releases the lock when the process ends. If the folder is a copy
+// of the folder of a running server, lockData first checks the database. If the copy is damaged,
+// lockData does not write to the lock file, so that later starts also detect the copy.
 func (a *App) lockData(ctx context.Context) error {
 	denied, err := makePrivate(a.cfg.Data)
 	if err != nil {

@@ -5,9 +5,9 @@ import (
 	"runtime/debug"
 )
 
-// softMemory is the number of bytes above which the garbage collector runs more often. Live memory
-// is small: mainly the buffers of uploads, and the few files that are sealed at the same time.
-// Without a limit, the collector lets the garbage grow to the size of the live memory.
+// softMemory is the memory limit of the garbage collector in bytes. The live memory is mainly the
+// buffers of uploads and the few files that are sealed at the same time. Without a limit, the garbage
+// may become as large as the live memory.
 const softMemory = 80 << 20
 
 // limitMemory sets the memory limit of the garbage collector, unless the operator has set

@@ -16,7 +16,8 @@ import (
 	"github.com/certvault/certvault/internal/mail"
 )
 
-// registerMetrics registers the metrics of the process and of parts without metrics of their own.
+// registerMetrics registers the metrics of the process, and of parts that do not register metrics
+// themselves.
 func (a *App) registerMetrics(public, token, institution *limit.Counter) {
 	build := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "certvault_build_info", Help: "The release of this server and the Go version that built it; the value is always 1.",
@@ -58,7 +59,7 @@ func (a *App) registerMetrics(public, token, institution *limit.Counter) {
 	}
 }
 
-// counter returns a metric of a number that only grows.
+// counter returns a metric of a number that never decreases.
 func counter(name, help string, labels prometheus.Labels, value func() int64) prometheus.Collector {
 	return prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help, ConstLabels: labels}, func() float64 { return float64(value()) })
 }
@@ -120,7 +121,7 @@ func (m *processMetrics) Collect(ch chan<- prometheus.Metric) {
 	}
 	for name, dir := range m.folders {
 		var s unix.Statfs_t
-		// A folder that cannot be read has no metric, so that an alert on absent series fires.
+		// A folder that cannot be read has no series, so that an alert on absent series fires.
 		if err := unix.Statfs(dir, &s); err != nil {
 			m.app.log.Warn("reading the free disk space failed", slog.String("folder", dir), slog.Any("error", err))
 			continue
@@ -133,8 +134,8 @@ func (m *processMetrics) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// queueMetrics are the metrics of jobs, mail and the schema, which are read from the database each
-// time the metrics are requested. The statements read few rows, even with many certificates.
+// queueMetrics are the metrics of jobs, mail and the schema, which are read from the database at each
+// request for metrics. The statements read few rows, even with many certificates.
 type queueMetrics struct {
 	app                    *App
 	jobs, job, mails, mail *prometheus.Desc
@@ -161,8 +162,8 @@ func (m *queueMetrics) Describe(ch chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect implements [prometheus.Collector]. If the metrics cannot be read, they are absent, so that
-// an alert on absent series fires.
+// Collect implements [prometheus.Collector]. If the metrics cannot be read, their series are absent, so
+// that an alert on absent series fires.
 func (m *queueMetrics) Collect(ch chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), readyTime)
 	defer cancel()
@@ -177,8 +178,8 @@ func (m *queueMetrics) Collect(ch chan<- prometheus.Metric) {
 	gauge := func(desc *prometheus.Desc, value float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, labels...)
 	}
-	// Each queue of this server has its series from the start, because a missing series would mean that
-	// the value is unknown.
+	// Each queue of this server has a series, even without jobs, because a missing series would mean
+	// that the value is unknown.
 	for _, name := range m.app.Queue.Names() {
 		if !slices.ContainsFunc(depths, func(d job.Depth) bool { return d.Queue == name }) {
 			depths = append(depths, job.Depth{Queue: name})

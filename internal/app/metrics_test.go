@@ -16,7 +16,7 @@ import (
 	"github.com/certvault/certvault/internal/mail"
 )
 
-// measured returns a vault with metrics that is not started.
+// measured returns a vault that serves metrics and is not started.
 func measured(t *testing.T, change ...func(*config.Serve)) *App {
 	t.Helper()
 	var out bytes.Buffer
@@ -29,7 +29,7 @@ func measured(t *testing.T, change ...func(*config.Serve)) *App {
 	return a
 }
 
-// scrape returns the values of all metrics by name and labels.
+// scrape returns the values of all counters and gauges by name and values of labels.
 func scrape(t *testing.T, a *App) map[string]float64 {
 	t.Helper()
 	families, err := a.registry.Gather()
@@ -69,8 +69,8 @@ func TestMetricsFollowTheConventions(t *testing.T) {
 	}
 }
 
-// TestMetricsShowEvents checks the values of the metrics of the process at first, and of some of them
-// after events that change them.
+// TestMetricsShowEvents checks the values of metrics of a new vault, and the values after events that
+// change them.
 func TestMetricsShowEvents(t *testing.T) {
 	t.Parallel()
 	a := measured(t, func(c *config.Serve) { c.PublicRateLimit, c.Backup = 1, t.TempDir() })
@@ -84,15 +84,15 @@ func TestMetricsShowEvents(t *testing.T) {
 		"certvault_build_info " + runtime.Version() + " " + Version(): 1, "certvault_tls_certificate_expiry_timestamp_seconds": float64(a.certificate.current.Load().Leaf.NotAfter.Unix()),
 	} {
 		if got, ok := before[name]; !ok || got != want {
-			t.Errorf("%s = %v, %v at first, want %v", name, got, ok, want)
+			t.Errorf("%s = %v, exists = %v before the events, want %v", name, got, ok, want)
 		}
 	}
 	if v := before["certvault_schema_version_known"]; v == 0 || before["certvault_schema_version_applied"] != v {
-		t.Errorf("the schema has the versions %v and %v, want equal ones", v, before["certvault_schema_version_applied"])
+		t.Errorf("schema versions = %v and %v, want equal versions other than 0", v, before["certvault_schema_version_applied"])
 	}
 	for _, folder := range []string{"data", "files", "backup"} {
 		if free, size := before["certvault_disk_free_bytes "+folder], before["certvault_disk_size_bytes "+folder]; free <= 0 || size < free {
-			t.Errorf("the disk of %s has %v free of %v bytes", folder, free, size)
+			t.Errorf("folder %s: free = %v, size = %v, want 0 < free <= size", folder, free, size)
 		}
 	}
 
@@ -129,10 +129,10 @@ func TestMetricsShowEvents(t *testing.T) {
 		"certvault_idempotency_conflicts_total reused": 1, "certvault_sign_in_refusals_total password": 1, "certvault_renderer_compiled": 0,
 	} {
 		if after[name] != want {
-			t.Errorf("%s = %v after the event, want %v", name, after[name], want)
+			t.Errorf("%s = %v after the events, want %v", name, after[name], want)
 		}
 	}
 	if age := after["certvault_mail_oldest_queued_seconds"]; age < 60 || age > 120 {
-		t.Errorf("the oldest message is %v s old, want a minute", age)
+		t.Errorf("age of the oldest message = %v s, want 60 s to 120 s", age)
 	}
 }

@@ -16,7 +16,7 @@ const (
 )
 
 // newConns contains the connections that have not sent a request yet. [http.Server.Shutdown] waits for
-// them, but drops their request, so that the client would get no response.
+// these connections, but drops a request that arrives meanwhile, so that the client gets no response.
 type newConns struct {
 	mu   sync.Mutex
 	list map[net.Conn]struct{}
@@ -42,7 +42,7 @@ func (n *newConns) empty() bool {
 	return len(n.list) == 0
 }
 
-// wait waits until all connections have sent a request, at most newConnTime.
+// wait waits until all connections have sent a request, but at most for newConnTime.
 func (n *newConns) wait(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, newConnTime)
 	defer cancel()

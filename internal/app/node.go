@@ -16,14 +16,14 @@ import (
 	"github.com/certvault/certvault/internal/job"
 )
 
-// errOutbox means that several servers would write mail to folders of their own.
+// errOutbox means that several servers run jobs, and one of them has no mail server.
 var errOutbox = errors.New("several servers use this database, and without --smtp each would write mail to a folder of its own; " +
 	"set --smtp on all servers that have the role work, or stop the other servers")
 
 // errRoles means that no server would have the role that this server lacks.
 var errRoles = errors.New("--roles requires --database: on the embedded database, one server does everything")
 
-// nodeID returns the id of a process with a name.
+// nodeID returns a new id for a process. The id begins with the name.
 func nodeID(name string) string { return name + "_" + uuid.NewString() }
 
 // nodeInfo describes this server to operators.
@@ -39,8 +39,8 @@ func checkRoles(c *config.Serve) error {
 	return nil
 }
 
-// checkOutbox returns an error if this server and others run jobs, and one of them has no mail
-// server. Only other servers that have sent a heartbeat recently count.
+// checkOutbox returns errOutbox if this server and another server run jobs, and one of them has no mail
+// server. It ignores servers without a recent heartbeat.
 func (a *App) checkOutbox(ctx context.Context) error {
 	if a.DB.Dialect == db.SQLite || !a.cfg.Has(config.Work) {
 		return nil
@@ -51,7 +51,7 @@ func (a *App) checkOutbox(ctx context.Context) error {
 	}
 	own := a.nodeInfo().Outbox
 	for _, n := range list {
-		works := n.Roles == "" || n.Roles != string(config.Web) // an earlier release stores no roles
+		works := n.Roles == "" || n.Roles != string(config.Web) // servers of earlier releases store no roles
 		if n.Alive && n.ID != a.store.node && works && (own || n.Outbox) {
 			return fmt.Errorf("%w: %s is running", errOutbox, n.Name)
 		}
@@ -75,12 +75,12 @@ func (a *App) drain(ctx context.Context) {
 	}
 }
 
-// withoutWeb is the handler of the pages and interfaces that a server without the role web does not have.
+// withoutWeb responds to requests for pages and interfaces on a server without the role web.
 func withoutWeb(w http.ResponseWriter, _ *http.Request) {
 	plain(w, http.StatusNotFound, "This server has only the role work.\n")
 }
 
-// nodeGauge is a metric that describes this server.
+// nodeGauge returns a metric that describes this server.
 func (a *App) nodeGauge() prometheus.Collector {
 	info := a.nodeInfo()
 	g := prometheus.NewGauge(prometheus.GaugeOpts{

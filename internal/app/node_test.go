@@ -40,8 +40,8 @@ func requested(t *testing.T, a *App, path string) (status int, body string) {
 	return res.StatusCode, string(text)
 }
 
-// Health checks are answered from the opening of the port until it is closed, and other requests wait
-// for the start.
+// TestHealthOfStartAndStop checks that health checks get a response while the port is open, and that
+// other requests wait for the start.
 func TestHealthOfStartAndStop(t *testing.T) {
 	t.Parallel()
 	drain := time.Hour
@@ -76,8 +76,8 @@ func TestHealthOfStartAndStop(t *testing.T) {
 	}
 }
 
-// Several servers can use one database if those with the role work have a mail server. A server can
-// have only one of the roles.
+// TestSeveralServers checks that several servers can use one database if each server with the role work
+// has a mail server. A server may have a single role.
 func TestSeveralServers(t *testing.T) {
 	t.Parallel()
 	database, first := dbtest.MigratedURL(t), warmFolder(t)
@@ -105,11 +105,11 @@ func TestSeveralServers(t *testing.T) {
 		return dir
 	}
 	if _, err := start(another(), func(*config.Serve) {}); !errors.Is(err, errOutbox) || !strings.Contains(err.Error(), "worker") {
-		t.Errorf("a second server without a mail server: error = %v, want errOutbox with the name of the first", err)
+		t.Errorf("a second server without a mail server: error = %v, want errOutbox with the name of the first server", err)
 	}
 	web, err := start(another(), func(c *config.Serve) { c.Roles = []string{"web"} })
 	if err != nil {
-		t.Fatalf("a second server that only responds to requests: %v", err)
+		t.Fatalf("a second server with only the role web: %v", err)
 	}
 	if status, _ := requested(t, web, "/verify"); status != http.StatusOK {
 		t.Errorf("a page of the server with the role web: status = %d, want 200", status)

@@ -53,7 +53,7 @@ func newDirect(t *testing.T, change ...func(*config.Serve)) *direct {
 		}
 	}
 	if d.session == "" {
-		t.Fatalf("the sign-in set no session cookie: status = %d", w.Code)
+		t.Fatalf("the response to the sign-in has no session cookie: status = %d", w.Code)
 	}
 	return d
 }
@@ -90,8 +90,9 @@ func (d *direct) expectUnavailable(name string, w *httptest.ResponseRecorder) {
 	}
 }
 
-// TestOutageReturns503Everywhere checks requests that write while the database is read-only, and then all
-// routes while the database is closed. Pages do not redirect a signed-in person to the sign-in page.
+// TestOutageReturns503Everywhere checks that requests that write get 503 while the database is
+// read-only, and that no route responds with 500 while the database is closed. Pages respond with 503
+// and do not redirect a signed-in person to the sign-in page.
 func TestOutageReturns503Everywhere(t *testing.T) {
 	t.Parallel()
 	d := newDirect(t)
@@ -164,7 +165,7 @@ func TestVaultIsNotReadyWhileWritesFail(t *testing.T) {
 		w := d.get("/readyz")
 		d.expectUnavailable(reason, w)
 		if !strings.Contains(w.Body.String(), reason) {
-			t.Errorf("the reason is %s, want %s", w.Body, reason)
+			t.Errorf("body of /readyz = %s, want %s", w.Body, reason)
 		}
 	}
 	pragma := func(text string) {

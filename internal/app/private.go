@@ -10,18 +10,18 @@ import (
 	"syscall"
 )
 
-// others are the permissions of all users but the owner.
+// others is the set of permissions of all users except the owner.
 const others fs.FileMode = 0o077
 
 // setUmask makes all files and folders that this process creates private, including those that
 // libraries create.
 func setUmask() { syscall.Umask(int(others)) }
 
-// makePrivate creates the data folder if it does not exist, and removes the permissions of other
-// users on the data folder and on the files and folders directly in it. It also sets the umask, so
-// that all files that the process creates later are private. denied contains the errors of
-// permissions that could not be changed, for example because another user owns the file. The vault
-// works with such a file, and the doctor reports it.
+// makePrivate creates the data folder if it does not exist. It removes the permissions of other users on
+// the data folder and on the files and folders directly in it. It also sets the umask, so that all files
+// that the process creates later are private. denied contains the errors of permissions that could not
+// be changed, for example because another user owns the file. The vault works with such a file, and the
+// doctor reports it.
 func makePrivate(dir string) (denied, err error) {
 	setUmask()
 	if err := os.MkdirAll(dir, 0o700); err != nil {

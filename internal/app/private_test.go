@@ -13,9 +13,9 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// TestDatabaseInAnExistingFolderIsPrivate checks that other users can read neither the database nor
-// its log in a folder that existed before, nor a database that was readable before. The doctor
-// reports a file that other users can read.
+// TestDatabaseInAnExistingFolderIsPrivate checks that other users have no permissions on the database
+// and its write-ahead log, although they had permissions on the existing folder and database. The doctor
+// reports a file on which other users have permissions.
 func TestDatabaseInAnExistingFolderIsPrivate(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -57,6 +57,6 @@ func TestDatabaseInAnExistingFolderIsPrivate(t *testing.T) {
 	findings := Examine(t.Context(), config.Storage{Data: dir})
 	at := slices.IndexFunc(findings, func(f Finding) bool { return f.Name == "data folder" })
 	if f := findings[at]; f.Good || !strings.Contains(f.Detail, `chmod 600 "`+file+`"`) || strings.Contains(f.Detail, "chmod 700") {
-		t.Errorf("finding = %+v, want the database only", f)
+		t.Errorf("finding = %+v, want only the database file", f)
 	}
 }

@@ -27,7 +27,7 @@ func TestProfilesAreOnlyBesideTheMetrics(t *testing.T) {
 			}
 		}
 		if w := get(t, a.metrics.Handler, "/metrics"); w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "certvault_build_info{") {
-			t.Errorf("--debug=%v: the metrics have the status %d and no certvault_build_info", debug, w.Code)
+			t.Errorf("--debug=%v: /metrics: status = %d, want 200 and certvault_build_info", debug, w.Code)
 		}
 	}
 }

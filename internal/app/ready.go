@@ -18,7 +18,7 @@ import (
 
 const (
 	readyTime = 2 * time.Second
-	// readyRetry is the Retry-After of a vault that is not ready: the interval of the probe.
+	// readyRetry is the Retry-After of responses of /readyz.
 	readyRetry = probeInterval
 	// probeInterval is the interval of probe writes to the file store. The heartbeat is the probe
 	// write to the database.
@@ -44,7 +44,7 @@ type probeResult struct {
 }
 
 func (p *probe) record(err error) {
-	// Shutdown cancels probes.
+	// The vault cancels its probes when it stops.
 	if !errors.Is(err, context.Canceled) {
 		p.last.Store(&probeResult{time.Now(), err})
 	}
@@ -64,8 +64,8 @@ func (p *probe) check() error {
 	}
 }
 
-// heartbeatInterval returns the interval of heartbeats. On SQLite no other node waits for them, and
-// each is a write to the disk.
+// heartbeatInterval returns the interval of heartbeats. It is longer on SQLite, because no other node
+// waits for heartbeats, and each heartbeat is a write to the disk.
 func heartbeatInterval(d db.Dialect) time.Duration {
 	if d == db.SQLite {
 		return sqliteHeartbeat
@@ -73,7 +73,7 @@ func heartbeatInterval(d db.Dialect) time.Duration {
 	return job.HeartbeatInterval
 }
 
-// beat sends a heartbeat, and continues the work of nodes that have died.
+// beat sends a heartbeat, and frees the leases and jobs of dead nodes.
 func (a *App) beat(ctx context.Context) error {
 	err := a.heartbeat(ctx)
 	// The watchdog is notified even if the heartbeat failed, because a restart does not help if the
@@ -88,8 +88,8 @@ func (a *App) beat(ctx context.Context) error {
 	return errors.Join(a.Deliverer.FreeDeadLeases(ctx), a.Queue.Rescue(ctx, a.DB.Now(), a.Certs.Rescued))
 }
 
-// heartbeat records that this node is alive, in the database and, if other servers may use another
-// folder, in the folder of files. The write to the database is also the probe of the database.
+// heartbeat records in the database that this node is alive. If marksFiles reports true, it also records
+// this in the folder of files. The result is also stored as that of the database probe.
 func (a *App) heartbeat(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, heartbeatTime)
 	defer cancel()
@@ -105,15 +105,15 @@ func (a *App) heartbeat(ctx context.Context) error {
 	return err
 }
 
-// probeFiles checks that the file store accepts writes, or that it answers if it is in S3.
+// probeFiles checks that the file store accepts writes or, if it is in S3, that it responds.
 func (a *App) probeFiles(ctx context.Context) error {
 	err := a.blobs.Probe(ctx)
 	a.fileProbe.record(err)
 	return err
 }
 
-// ready reports whether the vault can handle requests: the database responds, and the last writes to
-// the database and to the file store succeeded.
+// ready is the handler of /readyz. A vault is ready if it is not stopping, the database responds, and
+// the last writes to the database and the file store succeeded.
 func (a *App) ready(w http.ResponseWriter, r *http.Request) {
 	if a.draining.Load() {
 		w.Header().Set("Retry-After", web.RetryAfter(readyRetry))

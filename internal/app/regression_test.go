@@ -20,8 +20,7 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// receiver is a vault whose connections to the database can be broken, and clients for all ways to
-// upload a file.
+// receiver is a vault whose connections to the database can be broken, with clients that upload files.
 type receiver struct {
 	*testing.T
 
@@ -118,7 +117,7 @@ func (r *receiver) originals() map[string]string {
 	return found
 }
 
-// keys returns the keys of the originals to which the rows with a file name refer.
+// keys returns the keys of the originals in the rows with the given file name.
 func (r *receiver) keys(name string) []string {
 	r.Helper()
 	keys, err := db.Column[string](r.direct.QueryContext(r.Context(), `
@@ -129,7 +128,7 @@ func (r *receiver) keys(name string) []string {
 	return keys
 }
 
-// sweep makes all files old enough for the sweep, and runs the sweep.
+// sweep makes all originals old enough for the sweep of files, and runs this sweep.
 func (r *receiver) sweep() {
 	r.Helper()
 	old := time.Now().Add(-24 * time.Hour)
@@ -149,10 +148,10 @@ func (r *receiver) sweep() {
 	}
 }
 
-// TestRegressionLostResponseToACommitRetainsTheFile checks a past error: if the response to the
-// commit of an upload in the panel was lost, the row was committed but the file was deleted. For
-// all four ways to upload a file, the test checks three properties. A committed row has its file
-// although the client received an error. The sweep deletes a file without a row. A second attempt
+// TestRegressionLostResponseToACommitRetainsTheFile checks that a fixed bug does not return: if the
+// response to the commit of an upload in the panel was lost, the row was committed but the file was
+// deleted. For all four ways to upload a file, the test checks three properties. A committed row has its
+// file although the client received an error. The sweep deletes a file without a row. A second attempt
 // succeeds.
 func TestRegressionLostResponseToACommitRetainsTheFile(t *testing.T) {
 	t.Parallel()
@@ -191,7 +190,7 @@ func TestRegressionLostResponseToACommitRetainsTheFile(t *testing.T) {
 				t.Fatalf("%s: %d files, want 1 more than %d", scenario, len(files), len(before))
 			}
 			if committed && (len(keys) != 1 || files[keys[0]] == "") || !committed && len(keys) != 0 {
-				t.Fatalf("%s: the keys of the rows are %v, the files are %v, want one row with a file after a commit and otherwise no row", scenario, keys, files)
+				t.Fatalf("%s: keys = %v, files = %v; want 1 row with its file after a commit, and no row otherwise", scenario, keys, files)
 			}
 			r.sweep()
 			after := r.originals()

@@ -13,7 +13,7 @@ import (
 )
 
 // openReplica opens the replica of --database-read. The error wraps replica.ErrInstallation if the
-// replica is that of another installation.
+// replica belongs to another installation.
 func (a *App) openReplica(ctx context.Context) (err error) {
 	if a.cfg.DatabaseRead != "" && a.cfg.Has(config.Web) {
 		a.replica, err = replica.Open(ctx, a.DB, a.cfg.DatabaseRead, a.log)
@@ -26,9 +26,9 @@ func (a *App) readPublic(ctx context.Context, f func(ctx context.Context) error)
 	return a.DB.Read(a.replica.Allow(ctx), f)
 }
 
-// beginRequest returns r with a context that identifies the signed-in person to the replica, so that
-// reads use the replica only if it has all writes of the person. The caller must call end before it
-// ends the response.
+// beginRequest returns r with a context that identifies the signed-in person to the replica. Reads then
+// use the replica only if it has all writes of the person. The caller must call end before it ends the
+// response.
 func (a *App) beginRequest(g gate, r *http.Request) (_ *http.Request, end func(), err error) {
 	person, ok := g.Person(r)
 	if !ok || a.replica == nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// Doctor reports a replica of another installation with a remedy.
+// TestDoctorChecksTheReplica checks that doctor reports a replica of another installation.
 func TestDoctorChecksTheReplica(t *testing.T) {
 	t.Parallel()
 	url := dbtest.MigratedURL(t)
@@ -20,11 +20,11 @@ func TestDoctorChecksTheReplica(t *testing.T) {
 	}
 	set("one")
 	if f := examineReplica(t.Context(), d, url); !f.Good {
-		t.Errorf("the finding of a replica that is the same database = %+v, want a good one", f)
+		t.Errorf("finding about a replica of the same installation = %+v, want a good one", f)
 	}
 	other := dbtest.MigratedURL(t)
 	list := withRemedies([]Finding{examineReplica(t.Context(), d, other)})
 	if f := list[0]; f.Good || !strings.Contains(f.Detail, "another installation") || f.Remedy == "" {
-		t.Errorf("the finding of a replica of another installation = %+v", f)
+		t.Errorf("finding about a replica of another installation = %+v, want a problem with a remedy", f)
 	}
 }

@@ -23,7 +23,7 @@ type RestoreOptions struct {
 	Drill bool
 }
 
-// errRestoreToS3 means that a restore has the setting --blob.
+// errRestoreToS3 means that --blob is set for a restore.
 var errRestoreToS3 = errors.New("a backup is restored into a folder: run the command without --blob and with a new --data folder; " +
 	"then run certvault blob copy DATA/files s3://..., move the files of DATA/keys to the places of --master-key-file and --key-identity-file, and start the server with --blob")
 
@@ -57,7 +57,7 @@ func (b *Base) Unknown(ctx context.Context) (*backup.Unknown, error) {
 	return backup.ListUnknown(ctx, b.Accounts, b.Tokens, b.Keys, time.Now())
 }
 
-// readRestore sets whether the vault is a drill, and logs a restore that is not accepted.
+// readRestore sets drill, and logs a warning if the vault is a drill or its restore is not accepted.
 func (a *App) readRestore(ctx context.Context) error {
 	r, err := a.DB.LastRestore(ctx)
 	if err != nil {

@@ -49,8 +49,8 @@ func (d *direct) upload(name string) (status int, uuid string) {
 	return w.Code, made.Data.UUID
 }
 
-// TestS3OutageIsUnavailable checks that a vault whose file store in S3 does not respond answers 503
-// where it needs the store, and works again afterwards. Nothing in the data folder is needed.
+// TestS3OutageIsUnavailable checks that requests that need the file store get 503 while S3 does not
+// work, and succeed afterwards. The vault also works after the folder of files in transit is deleted.
 func TestS3OutageIsUnavailable(t *testing.T) {
 	t.Parallel()
 	faults := &blobtest.Faults{Next: &blobtest.Memory{}}
@@ -67,10 +67,10 @@ func TestS3OutageIsUnavailable(t *testing.T) {
 		t.Fatal(err)
 	}
 	if w := d.get(file); w.Code != http.StatusOK {
-		t.Errorf("status of the original without the data folder = %d, want 200", w.Code)
+		t.Errorf("status of the original without the folder files = %d, want 200", w.Code)
 	}
 	if status, _ := d.upload("Grace Hopper"); status != http.StatusCreated {
-		t.Errorf("status of an upload without the data folder = %d, want 201", status)
+		t.Errorf("status of an upload without the folder files = %d, want 201", status)
 	}
 	for name, fault := range map[string]blobtest.Fault{"down": blobtest.Down, "slow": blobtest.SlowDown, "wrong credentials": blobtest.Denied} {
 		if err := os.RemoveAll(filepath.Join(d.app.cfg.Data, "files")); err != nil {
@@ -90,16 +90,17 @@ func TestS3OutageIsUnavailable(t *testing.T) {
 		}
 		faults.Set(nil)
 		if err := d.app.probeFiles(t.Context()); err != nil {
-			t.Errorf("%s: the probe afterwards: %v", name, err)
+			t.Errorf("%s: probe after the fault: error = %v, want nil", name, err)
 		}
 		if w := d.get(file); w.Code != http.StatusOK {
-			t.Errorf("%s: status of the original afterwards = %d, want 200", name, w.Code)
+			t.Errorf("%s: status of the original after the fault = %d, want 200", name, w.Code)
 		}
 	}
 }
 
-// TestWrongS3IsRejected checks that a server does not start with the files of another installation, with
-// an empty prefix, or without access, and that it changes nothing.
+// TestWrongS3IsRejected checks that a server does not start with the file store of another installation,
+// with an empty prefix, without access to S3, or with credentials in --blob. The server changes nothing
+// in the bucket.
 func TestWrongS3IsRejected(t *testing.T) {
 	t.Parallel()
 	memory := &blobtest.Memory{}
@@ -144,7 +145,7 @@ func TestWrongS3IsRejected(t *testing.T) {
 	}
 	for _, f := range Examine(t.Context(), d.app.cfg.Storage) {
 		if (f.Name == "file store" || f.Name == "installation" || f.Name == "incomplete uploads") && !f.Good {
-			t.Errorf("finding %+v, want a good one", f)
+			t.Errorf("finding = %+v, want a good one", f)
 		}
 	}
 }

@@ -31,7 +31,7 @@ func eachStorage(t *testing.T, f func(t *testing.T, s config.Storage)) {
 	}
 }
 
-// openVault opens an existing vault until the test ends.
+// openVault opens an existing vault, and closes it when the test ends.
 func openVault(t *testing.T, s config.Storage) *Base {
 	t.Helper()
 	base, err := OpenBase(t.Context(), s, "")
@@ -82,7 +82,7 @@ func copySecret(t *testing.T, from, to string) {
 	}
 }
 
-// requireCode fails the test unless an error is a fault of a signing key with a code.
+// requireCode checks that err is an authority.Fault with the given code.
 func requireCode(t *testing.T, err error, code string) {
 	t.Helper()
 	if f, ok := errors.AsType[*authority.Fault](err); !ok || f.Code != code {
@@ -90,9 +90,9 @@ func requireCode(t *testing.T, err error, code string) {
 	}
 }
 
-// TestCopyWithOnlyTheMasterKey checks that a server whose data folder has only the master key of
-// its database creates neither an identity nor a root. It reports what is missing, and signs with
-// the keys of the database once the identity is there.
+// TestCopyWithOnlyTheMasterKey checks that a server whose data folder has only the master key of its
+// database creates neither an identity nor a root. It reports the missing identity. After the identity
+// is copied, it signs with the keys of the database.
 func TestCopyWithOnlyTheMasterKey(t *testing.T) {
 	t.Parallel()
 	first := config.Storage{Data: filepath.Join(t.TempDir(), "data"), Database: dbtest.MigratedURL(t)}
@@ -112,14 +112,14 @@ func TestCopyWithOnlyTheMasterKey(t *testing.T) {
 	another := addInstitution(t, base, "TWO")
 	requireCode(t, base.CreateKeys(t.Context()), authority.CodeLocked)
 	if got, err := base.Keys.RootsPEM(t.Context()); err != nil || !bytes.Equal(got, roots) {
-		t.Errorf("the roots are %s, %v; want those of the first server", got, err)
+		t.Errorf("roots = %s, error = %v; want the roots of the first server", got, err)
 	}
 	if entries, err := os.ReadDir(second.KeyFolder()); err != nil || len(entries) != 1 {
 		t.Errorf("the folder of keys contains %v, %v; want only the master key", entries, err)
 	}
 	var log bytes.Buffer
 	if err := base.checkIdentity(t.Context(), slog.New(slog.NewTextHandler(&log, nil))); err != nil || !strings.Contains(log.String(), "ALARM") {
-		t.Errorf("the check of a missing identity = %v, log %q; want an alarm and no error", err, log.String())
+		t.Errorf("the check of a missing identity: error = %v, log = %q; want no error and an alarm", err, log.String())
 	}
 	copySecret(t, filepath.Join(first.KeyFolder(), "identity.txt"), filepath.Join(second.KeyFolder(), "identity.txt"))
 	if err := base.CreateKeys(t.Context()); err != nil {
@@ -136,8 +136,8 @@ func TestCopyWithOnlyTheMasterKey(t *testing.T) {
 	}
 }
 
-// TestOtherIdentityIsRejected checks that neither the server nor a command uses an identity that is
-// not that of the database, and that doctor names the file of the identity.
+// TestOtherIdentityIsRejected checks that neither the server nor a command uses the identity of another
+// database, and that doctor names the file of the identity.
 func TestOtherIdentityIsRejected(t *testing.T) {
 	t.Parallel()
 	eachStorage(t, func(t *testing.T, s config.Storage) {
@@ -162,8 +162,8 @@ func TestOtherIdentityIsRejected(t *testing.T) {
 	})
 }
 
-// TestPlacesOfSecrets checks that the secrets are created at the places that the flags name, for an
-// empty database only, and that the environment may contain them instead.
+// TestPlacesOfSecrets checks that the secrets are created in the files that the flags name, but only for
+// an empty database. It also checks that the environment may contain the secrets instead.
 func TestPlacesOfSecrets(t *testing.T) {
 	t.Parallel()
 	eachStorage(t, func(t *testing.T, s config.Storage) {
@@ -211,7 +211,7 @@ func TestPlacesOfSecrets(t *testing.T) {
 	})
 }
 
-// TestKeyFilesAreImported checks that migrate and serve import the key files of an earlier version.
+// TestKeyFilesAreImported checks that migrate imports the key files of an earlier version.
 func TestKeyFilesAreImported(t *testing.T) {
 	t.Parallel()
 	eachStorage(t, func(t *testing.T, s config.Storage) {
@@ -257,8 +257,8 @@ func TestKeyFilesAreImported(t *testing.T) {
 	})
 }
 
-// TestRecoverySheet checks that the files of lost secrets are created again from a sheet, but not
-// from a sheet of another installation or with a typing error.
+// TestRecoverySheet checks that the files of lost secrets are created again from a sheet, but not from a
+// sheet of another installation or a sheet with a typing error.
 func TestRecoverySheet(t *testing.T) {
 	t.Parallel()
 	eachStorage(t, func(t *testing.T, s config.Storage) {
@@ -301,18 +301,19 @@ func TestRecoverySheet(t *testing.T) {
 		if _, err := openVault(t, s).Keys.Signer(t.Context(), id); err != nil {
 			t.Error(err)
 		}
-		// Before the database is restored, a sheet is accepted, but not over other files.
+		// Recover also accepts a sheet if there is no database yet, but does not replace existing files.
 		empty := config.Storage{Data: filepath.Join(t.TempDir(), "empty")}
 		if _, err := Recover(t.Context(), empty, sheet); err != nil {
 			t.Error(err)
 		}
 		if _, err := Recover(t.Context(), empty, otherSheet); err == nil || !strings.Contains(err.Error(), "move the file") {
-			t.Errorf("over the files of another installation: error = %v, want one with advice", err)
+			t.Errorf("files of another installation exist: error = %v, want one with advice", err)
 		}
 	})
 }
 
-// TestOpenSecretsAreReported checks that doctor names files of secrets that other users can read.
+// TestOpenSecretsAreReported checks that doctor reports secret files that the group can write or that
+// users outside the group can access.
 func TestOpenSecretsAreReported(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "master")
@@ -324,13 +325,13 @@ func TestOpenSecretsAreReported(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := examineSecretFiles(file, ""); (err == nil) != want || err != nil && !strings.Contains(err.Error(), "chmod 600") {
-			t.Errorf("mode %v: error = %v, want none: %v", mode, err, want)
+			t.Errorf("mode %v: error = %v, want no error: %v", mode, err, want)
 		}
 	}
 }
 
-// TestFirstStartOfSeveralServers checks that one of several servers, which start on an empty
-// database with their own data folders, creates both secrets, and that the others are refused.
+// TestFirstStartOfSeveralServers checks the start of several servers on an empty database, each with its
+// own data folder. One server creates both secrets, and the other servers do not start.
 func TestFirstStartOfSeveralServers(t *testing.T) {
 	t.Parallel()
 	database := dbtest.PostgresURL(t)
@@ -362,10 +363,10 @@ func TestFirstStartOfSeveralServers(t *testing.T) {
 		case err == nil:
 			winners++
 			if err := openVault(t, servers[i]).Keys.CheckIdentity(t.Context()); err != nil {
-				t.Errorf("the identity of the server whose master key is that of the database: error = %v", err)
+				t.Errorf("the identity of the server that started: error = %v", err)
 			}
 		case !errors.Is(err, errOtherMasterKey) && !errors.Is(err, keyring.ErrMissing):
-			t.Errorf("server %d: error = %v, want errOtherMasterKey or, after the winner's start, ErrMissing", i, err)
+			t.Errorf("server %d: error = %v, want errOtherMasterKey or ErrMissing", i, err)
 		}
 	}
 	if winners != 1 {

@@ -46,9 +46,9 @@ const (
 	maxHeader    = 64 << 10
 )
 
-// listen opens the ports before any other part starts, so that a port in use is reported early, and
-// completes the base URL with the number of a port that the system chose. Then the public port
-// responds, so that health checks succeed while the database is migrated.
+// listen opens the ports before any other part starts, so that a port in use is reported early. If the
+// system chose the port, listen adds its number to the base URL. It then starts the public server, so
+// that health checks succeed while the database is migrated.
 func (a *App) listen(ctx context.Context) (err error) {
 	var l net.ListenConfig
 	if a.listener = a.cfg.Public; a.listener == nil {
@@ -71,7 +71,8 @@ func (a *App) listen(ctx context.Context) (err error) {
 	return a.openPublic(ctx)
 }
 
-// openPublic starts the server of the public port. Its gate opens when the vault has started.
+// openPublic starts the server of the public port. Its handler is the gate, which opens when the vault
+// has started.
 func (a *App) openPublic(ctx context.Context) error {
 	tlsConfig, err := a.tlsConfig(ctx)
 	if err != nil {
@@ -120,7 +121,7 @@ func (a *App) handler() (http.Handler, error) {
 		return nil, err
 	}
 	publicLimit, tokenLimit := limit.NewCounter(a.cfg.PublicRateLimit, time.Now), limit.NewCounter(a.cfg.RateLimit, time.Now)
-	// The institutions have limits of their own.
+	// 0, because each institution has its own limit.
 	institutionLimit := limit.NewCounter(0, time.Now)
 	a.registerMetrics(publicLimit, tokenLimit, institutionLimit)
 	a.shareLimits(publicLimit, tokenLimit, institutionLimit)
@@ -237,8 +238,8 @@ func surfaces(business, health, docs, assets, wallets, manual, pages http.Handle
 	})
 }
 
-// gauge returns a metric whose value is counted each time the metric is requested. The value is -1
-// if counting failed.
+// gauge returns a metric that calls count at each request for metrics. The value is -1 if count returns
+// an error.
 func (a *App) gauge(name, help string, count func(context.Context) (int, error)) prometheus.Collector {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 {
 		ctx, cancel := context.WithTimeout(context.Background(), readyTime)
@@ -287,9 +288,9 @@ func (a *App) runServer(f func() error) {
 	}()
 }
 
-// stopServing ends the responses that would otherwise not end, closes the ports, and waits up to
-// requestTime for running requests. Then it closes the connections of requests that are still
-// running, such as an upload that has stopped or a download that the client does not read.
+// stopServing ends the event streams, closes the ports, and waits up to requestTime for running
+// requests. Then it closes the connections of requests that are still running, such as a stalled upload
+// or a download that the client does not read.
 func (a *App) stopServing(ctx context.Context) error {
 	wait, cancel := context.WithTimeout(ctx, a.requestTime)
 	defer cancel()
@@ -299,8 +300,8 @@ func (a *App) stopServing(ctx context.Context) error {
 	}
 	var errs []error
 	if a.public != nil {
-		// Until the server has stopped accepting connections, there may be a connection that the server
-		// does not know yet.
+		// Until the server has stopped accepting connections, newConns may lack a connection that was
+		// just accepted.
 		errs = append(errs, a.listener.Close())
 		<-a.accepting
 		a.newConns.wait(wait)

@@ -18,8 +18,8 @@ const metricsSocket = "metrics"
 var errSockets = errors.New("the service manager passed several sockets for the same purpose; the socket unit must have one ListenStream")
 
 // InheritSockets returns the sockets that the service manager opened for this process
-// (sd_listen_fds(3)). It removes their variables from the environment, so that programs which the
-// vault starts do not use them.
+// (sd_listen_fds(3)). It removes their variables from the environment, so that programs that the vault
+// starts do not use the sockets.
 func InheritSockets() (config.Sockets, error) {
 	var s config.Sockets
 	named, err := activation.ListenersWithNames()

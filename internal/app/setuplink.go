@@ -9,10 +9,10 @@ import (
 	"github.com/certvault/certvault/internal/config"
 )
 
-// printSetupLink prints the base URL and, for a self-signed TLS certificate, what to do about the
-// warning of browsers. If the vault has no owner yet, printSetupLink also prints a new one-time
-// set-up link, in the last line. If the output cannot be written, printSetupLink only logs the error, so that
-// the vault starts anyway.
+// printSetupLink prints the base URL and, for a self-signed TLS certificate, advice about the warning of
+// browsers. If the vault has no owner yet, printSetupLink also prints a new one-time set-up link, in the
+// last line. If the output cannot be written, printSetupLink only logs the error, so that the vault
+// starts anyway.
 func (a *App) printSetupLink(ctx context.Context) error {
 	if !a.cfg.Has(config.Web) {
 		return nil

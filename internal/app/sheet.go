@@ -37,9 +37,9 @@ func (s *Storage) Sheet(ctx context.Context, baseURL string) (string, error) {
 
 var errMasterKeySet = fmt.Errorf("%s is set: unset it to create the file of the master key", config.MasterKeyVariable)
 
-// Recover creates the files of the master key and of the identity from the text of a recovery sheet,
-// and returns their names. If there is a database with the schema of this version, the secrets must
-// be those of the database. Recover does not change existing files.
+// Recover creates the files of the master key and of the identity from the text of a recovery sheet, and
+// returns their names. If there is a database whose schema this version can use, the secrets must be
+// those of the database. Recover does not change existing files.
 func Recover(ctx context.Context, c config.Storage, sheet string) (files []string, err error) {
 	masterKey, identity, err := recovery.Parse(sheet)
 	if err != nil {
@@ -70,7 +70,7 @@ func Recover(ctx context.Context, c config.Storage, sheet string) (files []strin
 			return nil, err
 		}
 	}
-	// The identity is restored first, because RestoreIdentity checks the identity before writing it.
+	// RestoreIdentity is called first, because it checks the identity before it writes a file.
 	identityFile, err := authority.New(d, options).RestoreIdentity(ctx, identity)
 	if err != nil {
 		return nil, err
@@ -81,8 +81,8 @@ func Recover(ctx context.Context, c config.Storage, sheet string) (files []strin
 	return []string{file, identityFile}, nil
 }
 
-// usableDatabase opens the database. It returns nil if there is none, or if its schema is older
-// than this version: then the next start compares the secrets after the migration.
+// usableDatabase opens the database. It returns nil if there is no database, or if its schema is older
+// than this version. The next start then compares the secrets after the migration.
 func usableDatabase(ctx context.Context, c config.Storage) (*db.DB, error) {
 	if c.Database == "" {
 		if _, err := os.Stat(filepath.Join(c.Data, db.FileName)); errors.Is(err, os.ErrNotExist) {

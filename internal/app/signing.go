@@ -19,8 +19,8 @@ import (
 	"github.com/certvault/certvault/internal/issuer"
 )
 
-// keysEvery is the interval at which institutions without a signing key are searched for. If the
-// creation of a key failed, the key is therefore created without a restart.
+// keysEvery is the interval at which the vault calls CreateKeys, so that a key whose creation failed is
+// created without a restart.
 const keysEvery = time.Minute
 
 // maxPassphrase is the maximum size of the passphrase file in bytes.
@@ -63,8 +63,9 @@ func (s *Storage) importKeys(ctx context.Context, log *slog.Logger) error {
 	return nil
 }
 
-// checkIdentity returns an error if the identity of the signing keys is not that of the database.
-// The vault also serves while the identity is missing, because only sealing needs it.
+// checkIdentity returns an error if the identity of the signing keys is not that of the database. If the
+// identity cannot be read, checkIdentity only logs an alarm, because most requests do not need the
+// identity.
 func (s *Storage) checkIdentity(ctx context.Context, log *slog.Logger) error {
 	err := s.Keys.CheckIdentity(ctx)
 	if errors.Is(err, authority.ErrOtherIdentity) {
@@ -76,9 +77,9 @@ func (s *Storage) checkIdentity(ctx context.Context, log *slog.Logger) error {
 	return nil
 }
 
-// CreateKeys creates the signing key and the keys for credentials of each institution that never had
-// a signing key, and the root key if no institution has a key. It records that each key exists. If a
-// key is lost, CreateKeys does not create it again, so sealing with the key fails until the key is
+// CreateKeys creates the signing key and the keys for credentials of each institution that never had a
+// signing key, and the root key if no institution has a key. It records that the institution has a key.
+// If a key is lost, CreateKeys does not create it again, so sealing with the key fails until the key is
 // restored or explicitly replaced.
 func (s *Storage) CreateKeys(ctx context.Context) error {
 	withKey, err := account.WithKey(ctx, s.DB)
@@ -99,7 +100,7 @@ func (s *Storage) CreateKeys(ctx context.Context) error {
 		if err := s.Keys.Create(ctx, i.UUID, i.Name, record); err != nil {
 			return fmt.Errorf("creating the signing key of %s: %w", i.UUID, err)
 		}
-		// An institution of an earlier version gets these keys with its first credential.
+		// An institution that already has a signing key gets these keys with its first credential.
 		if _, err := s.Keys.CredentialKeys(ctx, i.UUID, issuer.RecordKeys(ctx, i, time.Now)); err != nil {
 			return fmt.Errorf("creating the keys for credentials of %s: %w", i.UUID, err)
 		}
@@ -119,7 +120,7 @@ func (s *Storage) publishRoots(ctx context.Context) error {
 	if stored, err := os.ReadFile(s.rootsFile); err == nil && bytes.Equal(stored, text) {
 		return nil
 	}
-	err = os.MkdirAll(filepath.Dir(s.rootsFile), 0o700) // with --blob, the folder may be deleted
+	err = os.MkdirAll(filepath.Dir(s.rootsFile), 0o700) // with --blob, the folder may have been deleted
 	if err == nil {
 		err = os.WriteFile(s.rootsFile+".new", text, 0o600)
 	}

@@ -50,7 +50,7 @@ func TestKeysAreCreatedOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	if after, err := base.Keys.Certificates(t.Context(), first); err != nil || len(after) != 1 || !after[0].Chain[0].Equal(before[0].Chain[0]) {
-		t.Errorf("the first key was replaced, or cannot be read: %v, %v", after, err)
+		t.Errorf("keys of the first institution = %v, error = %v, want the same key as before", after, err)
 	}
 	if _, err := base.Keys.Signer(t.Context(), second); err != nil {
 		t.Error(err)
@@ -60,7 +60,7 @@ func TestKeysAreCreatedOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := base.CreateKeys(t.Context()); err != nil {
-		t.Errorf("CreateKeys without an institution that requires a key failed: %v", err)
+		t.Errorf("CreateKeys while no institution needs a new key: error = %v, want nil", err)
 	}
 	third := institution("THREE")
 	err = base.CreateKeys(t.Context())
@@ -103,14 +103,14 @@ func TestExpiringSigningKeyIsReported(t *testing.T) {
 		until := now.Add(time.Duration(test.days) * 24 * time.Hour)
 		certtest.ExpiringKey(t, base.Keys, i.UUID, now.Add(-time.Hour), until)
 		if n, err := base.Keys.Expiring(t.Context(), now.Add(authority.ExpiresSoon)); err != nil || n != test.want {
-			t.Errorf("%d days before: %d institutions (error %v), want %d", test.days, n, err, test.want)
+			t.Errorf("%d days before the expiry: %d institutions, error = %v, want %d", test.days, n, err, test.want)
 		}
 		detail, err := examineKeys(t.Context(), base.DB, base.Keys, now)
 		if (err != nil) != (test.want > 0) || err != nil && !strings.Contains(err.Error(), until.UTC().Format(time.DateOnly)) {
-			t.Errorf("%d days before: examineKeys returned %q, %v, want an error with the date only within 90 days", test.days, detail, err)
+			t.Errorf("%d days before the expiry: examineKeys = %q, error = %v, want an error with the date only within 90 days", test.days, detail, err)
 		}
 	}
-	// On the last day, doctor reports that nothing can be signed.
+	// On the last day before the expiry, the vault no longer signs with the key.
 	expired := authority.New(base.DB, authority.Options{Folder: filepath.Join(dir, "keys"), Now: func() time.Time { return now.Add(36 * time.Hour) }})
 	if _, err := examineKeys(t.Context(), base.DB, expired, now.Add(36*time.Hour)); err == nil || !strings.Contains(err.Error(), authority.CodeExpired) {
 		t.Errorf("on the last day: examineKeys returned %v, want key_expired", err)

@@ -9,8 +9,8 @@ import (
 
 var errStopLate = errors.New("some work did not end in time")
 
-// stop is close with a time limit. A part may ignore its limit, for example if the database does not
-// respond.
+// stop calls close, and returns errStopLate if close does not return within exitTime. A part may not
+// stop in time, for example if the database does not respond.
 func (a *App) stop(ctx context.Context) error {
 	ended := make(chan error, 1)
 	go func() { ended <- a.close(ctx) }()
@@ -22,7 +22,7 @@ func (a *App) stop(ctx context.Context) error {
 	}
 }
 
-// close stops and closes all parts in reverse order.
+// close stops and closes all parts.
 func (a *App) close(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, stopTime)
 	defer cancel()
@@ -37,8 +37,8 @@ func (a *App) close(ctx context.Context) error {
 		a.stopTasks()
 		a.tasks.Wait()
 	}
-	// Deliveries and jobs are stopped concurrently, so that one slow receiver does not use up the
-	// time of both.
+	// Deliveries and jobs are stopped concurrently, so that a slow receiver of deliveries does not use
+	// up the time for jobs.
 	var sending sync.WaitGroup
 	if a.Services != nil {
 		sending.Go(func() { a.Deliverer.Stop(ctx) })

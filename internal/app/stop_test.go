@@ -53,8 +53,8 @@ func dial(t *testing.T, a *App) net.Conn {
 	return conn
 }
 
-// TestSignalEndsStalledUploadAndUnreadDownload checks that the process ends although a client has
-// stopped sending, and another does not read.
+// TestSignalEndsStalledUploadAndUnreadDownload checks that Run returns although one client has stopped
+// sending its upload, and another client does not read its responses.
 func TestSignalEndsStalledUploadAndUnreadDownload(t *testing.T) {
 	t.Parallel()
 	signalled(t, func(a *App) { a.requestTime = 100 * time.Millisecond }, func(a *App) {
@@ -70,8 +70,8 @@ func TestSignalEndsStalledUploadAndUnreadDownload(t *testing.T) {
 		n, err := download.Read(page)
 		for style := []byte(nil); err == nil && style == nil; {
 			if style = regexp.MustCompile(`/assets/[^"]+\.css`).Find(page[:n]); style != nil {
-				// The requests are sent until the responses have filled all buffers, so that the server
-				// does not read either.
+				// The client sends requests until the responses have filled all buffers and the server
+				// stops reading.
 				requests := strings.Repeat("GET "+string(style)+" HTTP/1.1\r\nHost: localhost\r\n\r\n", 100)
 				for err == nil {
 					if err = download.SetWriteDeadline(time.Now().Add(time.Second)); err == nil {
@@ -85,13 +85,13 @@ func TestSignalEndsStalledUploadAndUnreadDownload(t *testing.T) {
 			n += more
 		}
 		if e, ok := err.(net.Error); !ok || !e.Timeout() { //nolint:errorlint // the error is not wrapped
-			t.Errorf("the server still reads, want a time-out: %v", err)
+			t.Errorf("writing requests: error = %v, want a time-out", err)
 		}
 	})
 }
 
-// TestSignalEndsWithADeadDatabase checks that the process ends although a transaction does not
-// return, so that no other transaction can begin.
+// TestSignalEndsWithADeadDatabase checks that Run returns although a transaction does not end and blocks
+// all other transactions.
 func TestSignalEndsWithADeadDatabase(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})
@@ -115,15 +115,15 @@ func TestSignalEndsWithADeadDatabase(t *testing.T) {
 	}
 }
 
-// TestSignalAnswersNewConnection checks that a client whose connection was accepted before a signal,
-// and whose request comes after the signal, gets a response.
+// TestSignalAnswersNewConnection checks that a client gets a response if it connects before the signal
+// and sends its request after the signal.
 func TestSignalAnswersNewConnection(t *testing.T) {
 	t.Parallel()
 	answered := make(chan error, 1)
 	signalled(t, func(*App) {}, func(a *App) {
 		conn := dial(t, a)
 		go func() {
-			time.Sleep(100 * time.Millisecond) // the signal follows at once
+			time.Sleep(100 * time.Millisecond) // the vault begins to stop meanwhile
 			if _, err := fmt.Fprint(conn, "GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"); err != nil {
 				answered <- err
 				return

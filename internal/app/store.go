@@ -44,8 +44,8 @@ type store struct {
 	node string
 }
 
-// await returns nil when all other servers of the database are known to use the same folder or to be
-// dead. The error is errCopiedFolder if another server is alive and uses another folder.
+// await waits until each other server of the database uses the same folder or is dead. The error wraps
+// errCopiedFolder if another server is alive and uses another folder.
 func (s store) await(ctx context.Context, q *job.Queue, clock func() time.Time) error {
 	others, err := q.Others(ctx, clock())
 	if err != nil {
@@ -81,7 +81,8 @@ func (s store) await(ctx context.Context, q *job.Queue, clock func() time.Time) 
 	return nil
 }
 
-// mark returns the last heartbeat of a server in this folder, or 0 if there is none.
+// mark returns the last heartbeat of a server in this folder in microseconds since 1970, or 0 if there
+// is none.
 func (s store) mark(node string) int64 {
 	text, err := os.ReadFile(filepath.Join(s.dir, marksDir, filepath.Base(node)))
 	if err != nil {
@@ -162,8 +163,8 @@ func (a *App) checkStore(ctx context.Context) error {
 // marksFiles reports whether other servers of the database may use a copy of the folder of files.
 func (a *App) marksFiles() bool { return a.DB.Dialect == db.PostgreSQL && a.cfg.Blob == "" }
 
-// lockText returns the text that this process writes to the lock file: the number of the file's
-// inode, and the id of this server.
+// lockText returns the text of a lock file: the inode number of the file, and the id of the server that
+// locked it.
 func lockText(file, node string) (string, error) {
 	info, err := os.Stat(file)
 	if err != nil {
@@ -177,8 +178,8 @@ func lockText(file, node string) (string, error) {
 }
 
 // readLock returns the id of the last server that locked the file, or "" if that server stopped
-// normally. If the file is a copy, which has another inode, readLock returns "" and sets copied,
-// because the server that wrote the text may be alive.
+// normally. If the file is a copy, its inode number differs from that in its text. readLock then returns
+// "" and sets copied, because the server that wrote the text may be alive.
 func readLock(file string) (previous string, copied bool, err error) {
 	text, err := os.ReadFile(file)
 	if err != nil {

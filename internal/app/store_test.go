@@ -16,8 +16,8 @@ import (
 	"github.com/certvault/certvault/internal/keyring"
 )
 
-// TestMissingMasterKeyIsNotCreatedAgain checks that neither a command nor the server replaces a lost
-// key, and that the installation works again after the key is restored.
+// TestMissingMasterKeyIsNotCreatedAgain checks that neither a command nor the server replaces a missing
+// master key, and that the installation works again after the key is restored.
 func TestMissingMasterKeyIsNotCreatedAgain(t *testing.T) {
 	t.Parallel()
 	eachStorage(t, func(t *testing.T, s config.Storage) {
@@ -52,7 +52,7 @@ func TestMissingMasterKeyIsNotCreatedAgain(t *testing.T) {
 	})
 }
 
-// copyFolder copies a data folder like cp -a.
+// copyFolder returns a copy of a data folder.
 func copyFolder(t *testing.T, from string) (to string) {
 	t.Helper()
 	to = t.TempDir()
@@ -77,9 +77,9 @@ func kill(t *testing.T, a *App) {
 	}
 }
 
-// TestCopyOfFolderIsRejected checks that a second server with a copy of the data folder does not
-// start, that a second server with the same files starts, and that the first server can be
-// restarted, also after a crash.
+// TestCopyOfFolderIsRejected checks that a second server with a copy of the data folder does not start,
+// and that a second server with the same files starts. It also checks that the first server starts again
+// after a crash.
 func TestCopyOfFolderIsRejected(t *testing.T) {
 	t.Parallel()
 	database := dbtest.MigratedURL(t)
@@ -129,9 +129,9 @@ func TestCopyOfFolderIsRejected(t *testing.T) {
 	}
 }
 
-// TestLockNamesThePreviousServer checks that the lock file names the previous server that locked the
-// file, unless that server stopped normally, and that a copy of the lock file is recognized and names
-// none.
+// TestLockNamesThePreviousServer checks that readLock returns the last server that locked the file,
+// unless that server stopped normally. For a copy of the lock file, readLock reports a copy and no
+// server.
 func TestLockNamesThePreviousServer(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "lock")
@@ -141,7 +141,7 @@ func TestLockNamesThePreviousServer(t *testing.T) {
 	check := func(file, previous string, copied bool) {
 		t.Helper()
 		if got, c, err := readLock(file); err != nil || got != previous || c != copied {
-			t.Errorf("readLock = %q, %t, %v, want %q, %t", got, c, err, previous, copied)
+			t.Errorf("readLock = %q, %t, error = %v, want %q, %t", got, c, err, previous, copied)
 		}
 	}
 	check(file, "", false)
@@ -155,7 +155,7 @@ func TestLockNamesThePreviousServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The copy is created while the first file exists, so that it has another inode.
+	// The copy is created while the first file exists, so that the copy has another inode.
 	if err := os.WriteFile(file+".copy", text, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -168,7 +168,7 @@ func TestLockNamesThePreviousServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	check(file, "", false)
-	check(file+".copy", "", true) // it is another file than the locked one
+	check(file+".copy", "", true) // clearLock does not change another file
 }
 
 // TestServerRefusesANewerSchema checks that neither the server nor a command works on a schema

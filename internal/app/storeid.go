@@ -38,8 +38,8 @@ func databasePlace(c config.Storage) string {
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
 }
 
-// verifyInstallation checks that the file store and the database belong to the same installation.
-// It neither creates nor changes anything, so that it can run before the schema is migrated.
+// verifyInstallation checks that the file store and the database belong to the same installation. It
+// creates and changes nothing, so that it can run before the schema is migrated.
 func verifyInstallation(ctx context.Context, c config.Storage, store blob.FileStore) (err error) {
 	if c.Database == "" {
 		if _, err := os.Stat(filepath.Join(c.Data, db.FileName)); errors.Is(err, fs.ErrNotExist) {
@@ -68,9 +68,8 @@ func checkInstallation(ctx context.Context, c config.Storage, d *db.DB, store bl
 	return compareInstallation(ctx, c, store, id, empty)
 }
 
-// compareInstallation compares the id of the database with the file store. The id is empty if
-// certvault serve of this version has not used the database yet; empty reports whether the database
-// is new.
+// compareInstallation compares the installation id of the database with that of the file store. id is
+// empty if no server has stored an id in the database yet. empty reports whether the database is new.
 func compareInstallation(ctx context.Context, c config.Storage, store blob.FileStore, id string, empty bool) error {
 	stored, err := store.Installation(ctx)
 	missing := errors.Is(err, blob.ErrNoInstallation)
@@ -109,7 +108,7 @@ func checkNewDatabase(ctx context.Context, c config.Storage, store blob.FileStor
 	return nil
 }
 
-// otherStore is the setting of another, empty file store.
+// otherStore returns the setting to change in order to use an empty file store.
 func otherStore(c config.Storage) string {
 	if c.Blob != "" {
 		return "--blob to another prefix"
@@ -144,7 +143,7 @@ func claimStore(ctx context.Context, c config.Storage, d *db.DB, store blob.File
 	return checkInstallation(ctx, c, d, store)
 }
 
-// examineInstallation checks the installation id of the file store and of the database.
+// examineInstallation checks that the file store and the database have the same installation id.
 func examineInstallation(ctx context.Context, c config.Storage, store blob.FileStore) Finding {
 	detail := "not used by certvault serve yet"
 	err := verifyInstallation(ctx, c, store)
