@@ -69,8 +69,8 @@ func templateError(err error, l *design.Layout) error {
 type templateList struct {
 	config.Storage
 
-	Institution string `help:"Slug of the institution." placeholder:"SLUG" xor:"what" required:""`
-	BuiltIn     bool   `help:"List the built-in designs." name:"built-in" xor:"what" required:""`
+	Institution string `help:"Slug of the institution. Required without --built-in." placeholder:"SLUG" xor:"what"`
+	BuiltIn     bool   `help:"List the built-in designs instead of the templates of an institution." name:"built-in" xor:"what"`
 	Archived    bool   `help:"List archived templates instead of the others."`
 }
 
@@ -142,6 +142,9 @@ func (l *templateList) Run(c *console) error {
 	if l.BuiltIn {
 		return c.printBuiltIn()
 	}
+	if l.Institution == "" {
+		return &usageError{errors.New("specify --institution or --built-in")}
+	}
 	return c.withTemplates(l.Storage, l.Institution, nil, func(s *template.Service, inst *account.Institution) error {
 		list, err := s.List(c.ctx, inst.ID, template.Filter{Archived: l.Archived})
 		if err != nil {
@@ -201,7 +204,7 @@ type templateImport struct {
 // Run creates a template.
 func (i *templateImport) Run(c *console) error {
 	if (i.File == "") == (i.BuiltIn == "") {
-		return &usageError{errors.New("name either a file or --built-in")}
+		return &usageError{errors.New("specify either a file or --built-in")}
 	}
 	return c.withTemplates(i.Storage, i.Institution, i.Fonts, func(s *template.Service, inst *account.Institution) error {
 		t, err := i.create(c, s, inst)

@@ -1,11 +1,13 @@
 package approval
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/certvault/certvault/internal/account"
@@ -132,9 +134,16 @@ func letter(l *locale.Language, say func(key string, args ...any) string, instit
 		Paragraphs: []string{say("text", "institution", institution, "n", total)},
 		Why:        say("why", "institution", institution, "email", email),
 	}
+	// The certificates without a batch come first, so that they are not counted among the further batches.
+	groups = slices.Clone(groups)
+	slices.SortStableFunc(groups, func(a, b Group) int { return cmp.Compare(min(len(a.BatchID), 1), min(len(b.BatchID), 1)) })
 	for i, g := range groups {
 		if i == maxNamed {
-			out.Paragraphs = append(out.Paragraphs, say("more", "n", len(groups)-i))
+			further := 0
+			for _, other := range groups[i:] {
+				further += other.Count
+			}
+			out.Paragraphs = append(out.Paragraphs, say("more", "n", further))
 			break
 		}
 		if g.BatchID == "" {

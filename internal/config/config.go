@@ -166,7 +166,7 @@ type Serve struct {
 
 	ProcessAttempts int `default:"8"    help:"Attempts at processing before a certificate is marked as failed." name:"process-attempts" placeholder:"N"`
 	RateLimit       int `default:"1000" help:"Requests per minute for each API token; 0 means no limit."       name:"rate-limit"       placeholder:"N"`
-	PublicRateLimit int `default:"120"  help:"Requests per minute to public pages for each address; 0 means no limit." name:"public-rate-limit" placeholder:"N"`
+	PublicRateLimit int `default:"120"  help:"Requests per minute to public pages for each IP address; 0 means no limit." name:"public-rate-limit" placeholder:"N"`
 
 	BlobKeep Duration `default:"14d" help:"How long a file is kept after its last record is gone; 0 deletes it with the next daily sweep." name:"blob-keep" placeholder:"14d"`
 

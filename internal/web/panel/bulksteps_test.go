@@ -170,13 +170,13 @@ func TestPositionsRowByRow(t *testing.T) {
 		t.Error("the summary has no link to the first valid row")
 	}
 	w := o.get("issuer", draft+"/rows/2?show=valid")
-	checkPage(t, "the first valid row", w, http.StatusOK, "Row 1 of 2", "Use this position")
+	checkPage(t, "the first valid row", w, http.StatusOK, "1 of 2", "Use this position")
 	if !strings.Contains(w.Body.String(), `href="`+draft+`/rows/4?show=valid" rel="next"`) || strings.Contains(w.Body.String(), `rel="prev"`) {
 		t.Error("the page has no link to the next valid row, or has a link to a previous row")
 	}
 	form := url.Values{"do": {"place"}, "show": {"valid"}, "placement": {"strip"}, "email": {"ignored"}}
 	w = o.followRedirect(t, "issuer", o.post("issuer", draft+"/rows/2", form), draft+"/rows/4?show=valid")
-	checkPage(t, "the next valid row", w, http.StatusOK, "The position of row 2 was saved.", "Row 2 of 2")
+	checkPage(t, "the next valid row", w, http.StatusOK, "The position of row 2 was saved.", "2 of 2")
 	o.followRedirect(t, "issuer", o.post("issuer", draft+"/rows/4", form), draft+"/rows?show=valid")
 	text := visibleText(t, o.get("issuer", draft+"/rows?show=valid"))
 	if strings.Count(text, "QR code:") < 2 || !strings.Contains(text, "ada@") || strings.Contains(text, "ignored") {

@@ -63,6 +63,8 @@ type certificatePage struct {
 	Checks  []cert.Check
 	History []cert.HistoryEntry
 	Mails   []*recipient.Notice
+	// MailServer reports whether a mail server is configured.
+	MailServer bool
 	// Plan is the plan for which the mail about the certificate waits, or nil.
 	Plan *recipient.Plan
 	// Notify reports whether a revocation sends mail to the recipient.
@@ -307,7 +309,7 @@ func (p *Panel) certificatePage(r *http.Request, v *Visit) (*certificatePage, er
 	if err != nil {
 		return nil, err
 	}
-	page := &certificatePage{Visit: v, C: c, Verify: p.Links.Verify(c.ReferenceID), Now: p.Now().UTC()}
+	page := &certificatePage{Visit: v, C: c, Verify: p.Links.Verify(c.ReferenceID), Now: p.Now().UTC(), MailServer: p.Outbox == ""}
 	if page.Checks, err = p.Certs.Checks(ctx, c); err != nil {
 		return nil, err
 	}

@@ -88,6 +88,9 @@ func (d *dashboard) Failed(code string) string {
 	return d.Visit.Path("certificates") + "?" + url.Values{"status": {"failed"}, "failure": {code}}.Encode()
 }
 
+// Endpoint returns a webhook endpoint with its state.
+func (*dashboard) Endpoint(e webhook.Endpoint) webhookRow { return webhookRow{Endpoint: &e} }
+
 // NeedsAttention reports whether an endpoint was switched off, or is active and failing.
 func (*dashboard) NeedsAttention(e *webhook.Endpoint) bool {
 	return e.Status == webhook.SwitchedOff || e.FailingSince != nil && e.Status == webhook.Active
