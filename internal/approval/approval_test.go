@@ -79,7 +79,7 @@ func (f *fixture) member(t testing.TB, name string, role account.Role) *account.
 	return m
 }
 
-// issue issues a batch and returns it with its certificates, which wait.
+// issue issues a batch, waits until all its certificates wait for signatories, and returns both.
 func (f *fixture) issue(t testing.TB, names ...string) (*batch.Batch, []*cert.Certificate) {
 	t.Helper()
 	var entries []template.Entry
@@ -165,32 +165,32 @@ func TestTwoSignatoriesApproveABatch(t *testing.T) {
 			}
 		}
 		if len(review.Certificates) != 3 || reasons["longest Maximiliana Konstantinopoulou"] != 1 || reasons["shortest Jo Li"] != 1 {
-			t.Errorf("the review shows %v", reasons)
+			t.Errorf("the review has %d certificates and the reasons %v, want 3 with the longest and the shortest name", len(review.Certificates), reasons)
 		}
 		if n, err := f.Approvals.Approve(ctx, f.inst.ID, f.dean.UserID, approval.Choice{BatchID: b.UUID}); err != nil || n != 3 {
-			t.Fatalf("the first approval: %d, %v, want 3", n, err)
+			t.Fatalf("the first signatory approved %d, error %v, want 3", n, err)
 		}
 		c, signatures := f.get(t, list[0].UUID)
 		if c.Status != cert.Pending || signatures[0].Status != cert.SignatureApproved || signatures[0].Name != "Ada Obi" || signatures[0].Designation != "Dean" ||
 			signatures[0].ApprovedAt == nil || signatures[1].Status != cert.SignaturePending || signatures[1].Name != "Bo Li" || signatures[1].ApprovedAt != nil {
-			t.Errorf("after one approval: %s %+v %+v", c.Status, signatures[0], signatures[1])
+			t.Errorf("after one approval: %s %+v %+v, want pending, approved by Ada Obi and pending for Bo Li", c.Status, signatures[0], signatures[1])
 		}
-		// A signatory approves once, and no one else can approve.
+		// A signatory cannot approve twice, and a member who is no signatory cannot approve.
 		admin := f.member(t, "Cy Ito", account.Admin)
 		for who, id := range map[string]int64{"the same signatory": f.dean.UserID, "another member": admin.UserID} {
 			if _, err := f.Approvals.Approve(ctx, f.inst.ID, id, approval.Choice{BatchID: b.UUID}); !fault.Is(err, fault.Conflict) {
 				t.Errorf("approval by %s: err = %v, want Conflict", who, err)
 			}
 		}
-		// The name of a signatory is fixed at the approval.
+		// A change of the name after the approval does not change the signature.
 		f.Exec(`UPDATE users SET name = 'Ada Obi-Roy' WHERE id = $1`, f.dean.UserID)
 		if n, err := f.Approvals.Approve(ctx, f.inst.ID, f.rec.UserID, approval.Choice{UUIDs: []string{list[0].UUID}}); err != nil || n != 1 {
-			t.Fatalf("the second approval of one: %d, %v", n, err)
+			t.Fatalf("the second signatory approved %d, error %v, want 1", n, err)
 		}
-		// The last approvals survive a crash before the jobs of the certificates exist.
 		if n, err := f.Approvals.Approve(ctx, f.inst.ID, f.rec.UserID, approval.Choice{BatchID: b.UUID}); err != nil || n != 2 {
-			t.Fatalf("the second approval: %d, %v", n, err)
+			t.Fatalf("the second signatory approved %d, error %v, want the other 2", n, err)
 		}
+		// SweepJobs creates lost jobs again.
 		f.Exec(`DELETE FROM river_job`)
 		f.Advance(time.Hour)
 		ok(t, f.Certs.SweepJobs(ctx))
@@ -210,12 +210,12 @@ func TestTwoSignatoriesApproveABatch(t *testing.T) {
 			t.Errorf("%d entries in the audit log, want 3", n)
 		}
 		if n := f.one(t, `SELECT count(*) FROM certificate_signatures WHERE asked_at IS NOT NULL`); n != 0 {
-			t.Errorf("%d signatories are still asked", n)
+			t.Errorf("%d signatories are still asked, want 0", n)
 		}
 	})
 }
 
-// If the signatories have an order, each of them is asked only after the previous one has approved.
+// If the signatories approve in order, a signatory is asked only after the previous one has approved.
 func TestOrder(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -228,12 +228,12 @@ func TestOrder(t *testing.T) {
 		_, err := f.Approvals.Approve(ctx, f.inst.ID, f.dean.UserID, approval.Choice{UUIDs: []string{list[0].UUID}})
 		ok(t, err)
 		if n, err := f.Approvals.Approve(ctx, f.inst.ID, f.rec.UserID, approval.Choice{BatchID: b.UUID}); err != nil || n != 1 {
-			t.Errorf("approval after the first signatory approved one: %d, %v, want 1", n, err)
+			t.Errorf("the second signatory approved %d, error %v, want the 1 that the first signatory approved", n, err)
 		}
 	})
 }
 
-// A refusal fails the certificate, and a retry asks everyone again.
+// A certificate that a signatory declines fails. After a retry, all signatories must approve it again.
 func TestDeclineAndRetry(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -247,18 +247,18 @@ func TestDeclineAndRetry(t *testing.T) {
 			t.Errorf("a refusal without a reason: err = %v, want Invalid", err)
 		}
 		if n, err := f.Approvals.Decline(ctx, f.inst.ID, f.rec.UserID, one, " The date is wrong. "); err != nil || n != 1 {
-			t.Fatalf("refusal: %d, %v", n, err)
+			t.Fatalf("%d certificates are declined, error %v, want 1", n, err)
 		}
 		c, signatures := f.get(t, list[0].UUID)
 		if c.Status != cert.Failed || c.Failure == nil || *c.Failure != (cert.Failure{Code: "declined", Message: "Declined by Bo Li (Rector): The date is wrong."}) ||
 			signatures[1].Status != cert.SignatureDeclined {
-			t.Fatalf("the declined certificate is %+v with %+v", c, signatures[1])
+			t.Fatalf("the certificate is %+v with the signature %+v, want failed and declined", c, signatures[1])
 		}
 		_, err = f.Certs.Retry(ctx, f.inst.ID, c.UUID, nil)
 		ok(t, err)
 		c, signatures = f.get(t, c.UUID)
 		if c.Status != cert.Pending || c.Failure != nil || !signatures[0].Asked || signatures[0].Status != cert.SignaturePending || signatures[1].Asked {
-			t.Fatalf("after the retry: %s %+v %+v, want the first signatory asked", c.Status, signatures[0], signatures[1])
+			t.Fatalf("after the retry: %s %+v %+v, want pending and only the first signatory asked", c.Status, signatures[0], signatures[1])
 		}
 		for _, m := range []*account.Member{f.dean, f.rec} {
 			_, err := f.Approvals.Approve(ctx, f.inst.ID, m.UserID, one)
@@ -274,7 +274,7 @@ func TestDeclineAndRetry(t *testing.T) {
 	})
 }
 
-// A batch that was already declined is a conflict, as for an approval.
+// Declining a batch again is a conflict.
 func TestDeclineBatchAgain(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -282,7 +282,7 @@ func TestDeclineBatchAgain(t *testing.T) {
 		b, list := f.issue(t, "Amelia Hart", "Jo Li")
 		all := approval.Choice{BatchID: b.UUID, Count: len(list)}
 		if n, err := f.Approvals.Decline(t.Context(), f.inst.ID, f.dean.UserID, all, "Wrong date"); err != nil || n != len(list) {
-			t.Fatalf("%d certificates are declined, %v, want %d", n, err, len(list))
+			t.Fatalf("%d certificates are declined, error %v, want %d", n, err, len(list))
 		}
 		if _, err := f.Approvals.Decline(t.Context(), f.inst.ID, f.dean.UserID, all, "Wrong date"); !fault.Is(err, fault.Conflict) {
 			t.Errorf("declining the batch again: err = %v, want Conflict", err)
@@ -290,7 +290,7 @@ func TestDeclineBatchAgain(t *testing.T) {
 	})
 }
 
-// A certificate that waits can be revoked. Then no signatory is asked.
+// A certificate that waits for signatories can be revoked. Then it does not wait for them anymore.
 func TestRevokeWaiting(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -299,7 +299,7 @@ func TestRevokeWaiting(t *testing.T) {
 		_, err := f.Certs.Revoke(t.Context(), f.inst.ID, list[0].UUID, cert.Revocation{Reason: "Issued by mistake"})
 		ok(t, err)
 		if n, err := f.Certs.CountWaiting(t.Context(), f.inst.ID, f.dean.UserID); err != nil || n != 0 {
-			t.Errorf("%d certificates wait, %v, want 0", n, err)
+			t.Errorf("%d certificates wait, error %v, want 0", n, err)
 		}
 		if _, err := f.Approvals.Approve(t.Context(), f.inst.ID, f.dean.UserID, approval.Choice{UUIDs: []string{list[0].UUID}}); !fault.Is(err, fault.Conflict) {
 			t.Errorf("approval of a revoked certificate: err = %v, want Conflict", err)
@@ -307,7 +307,7 @@ func TestRevokeWaiting(t *testing.T) {
 	})
 }
 
-// The record of a declined certificate is deleted with its signatures.
+// The signatures of a declined certificate are deleted with its record after the retention period.
 func TestRetentionDeletesSignatures(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -324,7 +324,7 @@ func TestRetentionDeletesSignatures(t *testing.T) {
 	})
 }
 
-// An owner replaces a person who left. The designation remains, and so does what the person approved.
+// A signatory who is no longer a member can be replaced. The designation and the former approvals remain.
 func TestReplace(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -341,7 +341,7 @@ func TestReplace(t *testing.T) {
 		f.Exec(`DELETE FROM members WHERE user_id = $1`, f.dean.UserID)
 		missing, err := f.Templates.MissingSignatories(ctx, f.inst.ID)
 		if err != nil || len(missing) != 1 || missing[0] != (template.Missing{UserID: f.dean.UserID, Name: "Ada Obi", Signing: template.Signing{Templates: 1, Waiting: 1}}) {
-			t.Errorf("missing signatories: %+v, %v", missing, err)
+			t.Errorf("missing signatories: %+v, error %v, want Ada Obi with 1 template and 1 waiting certificate", missing, err)
 		}
 		if _, err := f.Approvals.Approve(ctx, f.inst.ID, f.dean.UserID, approval.Choice{BatchID: b.UUID}); !fault.Is(err, fault.Forbidden) {
 			t.Errorf("approval by a person who left: err = %v, want Forbidden", err)
@@ -350,7 +350,7 @@ func TestReplace(t *testing.T) {
 			t.Errorf("a replacement who may not sign: err = %v, want Invalid", err)
 		}
 		if err := f.Templates.ReplaceSignatory(ctx, f.inst, f.dean.UserID, f.rec.UUID); !fault.Is(err, fault.Conflict) {
-			t.Errorf("a replacement who signs already: err = %v, want Conflict", err)
+			t.Errorf("a replacement who is the other signatory: err = %v, want Conflict", err)
 		}
 		other := f.Institution("UTH", "University of the Highlands")
 		if err := f.Templates.ReplaceSignatory(ctx, other, f.dean.UserID, next.UUID); !fault.Is(err, fault.Invalid) {
@@ -358,7 +358,7 @@ func TestReplace(t *testing.T) {
 		}
 		ok(t, f.Templates.ReplaceSignatory(ctx, f.inst, f.dean.UserID, next.UUID))
 		if n, err := f.Approvals.Approve(ctx, f.inst.ID, next.UserID, approval.Choice{BatchID: b.UUID}); err != nil || n != 1 {
-			t.Errorf("approval by the replacement: %d, %v, want 1", n, err)
+			t.Errorf("the replacement approved %d, error %v, want 1", n, err)
 		}
 		_, first := f.get(t, list[0].UUID)
 		_, second := f.get(t, list[1].UUID)
@@ -367,7 +367,7 @@ func TestReplace(t *testing.T) {
 		}
 		tmpl, err := f.Templates.ByUUID(ctx, f.inst.ID, f.tmpl.UUID)
 		if err != nil || tmpl.Published.Signatories[0].Name != "Cy Ito" {
-			t.Errorf("the template names %+v, %v", tmpl.Published.Signatories, err)
+			t.Errorf("the template names %+v, error %v, want Cy Ito first", tmpl.Published.Signatories, err)
 		}
 		if n := f.one(t, `SELECT count(*) FROM audit_entries WHERE action = 'template.signatory-replaced'`); n != 1 {
 			t.Errorf("%d entries in the audit log, want 1", n)
@@ -375,7 +375,7 @@ func TestReplace(t *testing.T) {
 	})
 }
 
-// An approval is only for the values that the signatory saw.
+// A certificate whose values changed after it was issued is not processed, although all signatories approve it.
 func TestChangedValuesAreNotProcessed(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -397,8 +397,8 @@ func TestChangedValuesAreNotProcessed(t *testing.T) {
 	})
 }
 
-// Both signatories approve the same batch at the same time, each twice: each approval counts once, and no
-// certificate is left waiting.
+// If both signatories approve a batch twice at the same time, each approval is counted once and all
+// certificates are processed.
 func TestApprovalsAtTheSameTime(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -424,7 +424,7 @@ func TestApprovalsAtTheSameTime(t *testing.T) {
 		}
 		wg.Wait()
 		if approved[f.dean.UserID] != 40 || approved[f.rec.UserID] != 40 {
-			t.Errorf("approved: %v, want 40 each", approved)
+			t.Errorf("approvals of the users: %v, want 40 each", approved)
 		}
 		if n := f.one(t, `SELECT count(*) FROM certificates WHERE status = 'processing'`); n != 40 {
 			t.Errorf("%d certificates are in processing, want 40", n)
@@ -432,8 +432,8 @@ func TestApprovalsAtTheSameTime(t *testing.T) {
 	})
 }
 
-// A member sees only what waits for this member, in one institution, and only the picture of the member's
-// own signature.
+// A member of two institutions cannot approve, decline or read the certificates of one institution in the
+// other one. A member cannot read the picture of another member's signature.
 func TestIsolation(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -443,7 +443,7 @@ func TestIsolation(t *testing.T) {
 		other := f.Institution("UTH", "University of the Highlands")
 		m, err := f.Accounts.AddMember(ctx, other.ID, account.NewMember{Name: "Ada Obi", Email: "ada.obi@example.org", Role: account.Owner})
 		if err != nil || m.UserID != f.dean.UserID {
-			t.Fatalf("the same person in another institution: %+v, %v", m, err)
+			t.Fatalf("the same person in another institution: %+v, error %v, want the user %d", m, err, f.dean.UserID)
 		}
 		for _, c := range []approval.Choice{{BatchID: b.UUID}, {UUIDs: []string{list[0].UUID}}} {
 			if _, err := f.Approvals.Approve(ctx, other.ID, m.UserID, c); !fault.Is(err, fault.Conflict) {
@@ -454,13 +454,13 @@ func TestIsolation(t *testing.T) {
 			}
 		}
 		if found, err := f.Certs.Signatures(ctx, other.ID, list[0].ID); err != nil || len(found) != 0 {
-			t.Errorf("signatures for another institution: %+v, %v", found, err)
+			t.Errorf("signatures for another institution: %+v, error %v, want none", found, err)
 		}
 		ok(t, f.Templates.SetSignature(ctx, f.inst, f.dean.UserID, bytes.NewReader(scribble(t))))
 		picture, err := f.Templates.Signature(ctx, f.inst.ID, f.dean.UserID)
 		ok(t, err)
 		if img, err := png.DecodeConfig(bytes.NewReader(picture)); err != nil || img.Width > 600 || img.Width < 390 || len(picture) > 5000 {
-			t.Errorf("the stored picture is %+v with %d bytes, %v", img, len(picture), err)
+			t.Errorf("the stored picture is %+v with %d bytes, error %v, want a width of 390 to 600 and at most 5000 bytes", img, len(picture), err)
 		}
 		for what, get := range map[string]func() ([]byte, error){
 			"another institution": func() ([]byte, error) { return f.Templates.Signature(ctx, other.ID, f.dean.UserID) },

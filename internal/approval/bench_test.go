@@ -12,9 +12,8 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// BenchmarkApprove measures how long each of two signatories takes to approve a
-// batch of 5,000 certificates in one action. The second approval also starts
-// the processing.
+// BenchmarkApprove measures the time in which each of two signatories approves a batch of 5,000
+// certificates. The second approval also starts the processing.
 func BenchmarkApprove(b *testing.B) {
 	run := func(b *testing.B, d *db.DB) {
 		const certificates = 5000
@@ -51,7 +50,7 @@ func BenchmarkApprove(b *testing.B) {
 }
 
 // processorTime returns the processor time of this process, which is independent of the load of the machine.
-// It does not include that of PostgreSQL.
+// It does not include the processor time of PostgreSQL.
 func processorTime(b *testing.B) time.Duration {
 	b.Helper()
 	var used syscall.Rusage

@@ -23,15 +23,15 @@ const (
 	SweepInterval = time.Minute
 	// mailInterval is the minimum time between two mails to a signatory of an institution.
 	mailInterval = time.Hour
-	// settle is the time between the last request to a signatory and the mail, so that one mail names a
-	// whole batch.
+	// settle is the minimum time between the last request to a signatory and the mail, so that one mail
+	// includes a whole batch.
 	settle = 2 * time.Minute
-	// maxNamed is the maximum number of batches that a mail names.
+	// maxNamed is the maximum number of groups of certificates that a mail lists.
 	maxNamed = 10
 )
 
-// Sweep mails the signatories who were asked to approve certificates after their last mail, each at most once
-// an hour. It also deletes the removed pictures of signatures.
+// Sweep mails each signatory who was asked to approve certificates after the last mail, at most once in
+// mailInterval. It also deletes removed pictures of signatures that no certificate needs.
 func (s *Service) Sweep(ctx context.Context) error {
 	asked, err := s.Certs.AllAsked(ctx)
 	if err != nil {
@@ -81,7 +81,7 @@ func (s *Service) mail(ctx context.Context, a cert.Asked) error {
 	})
 }
 
-// dueTx reports whether a mail to a signatory is due, and records that it is sent.
+// dueTx reports whether a mail to a signatory is due, and then records it as sent.
 func (s *Service) dueTx(ctx context.Context, tx *db.Tx, a cert.Asked) (bool, error) {
 	now := s.Now()
 	var sent int64
@@ -99,8 +99,8 @@ func (s *Service) dueTx(ctx context.Context, tx *db.Tx, a cert.Asked) (bool, err
 	return true, nil
 }
 
-// message returns the mail to a signatory: the numbers and the names of the batches, and nothing about
-// recipients.
+// message returns the mail to a signatory. It has the names of the batches and the numbers of their
+// certificates, but no data of recipients.
 func (s *Service) message(ctx context.Context, tx *db.Tx, institutionID int64, user *account.User, groups []Group) (mail.Message, error) {
 	settings, err := account.ReadSettings(ctx, tx, institutionID)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// The history of a certificate says that it waits for signatories, and has each approval and refusal once,
-// also if a whole batch was approved.
+// The history of a certificate shows that it waits for signatories. It has each refusal once and each
+// approval once, also if a batch was approved. After a retry it does not have the earlier approvals.
 func TestHistoryOfSignatures(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

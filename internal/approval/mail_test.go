@@ -12,9 +12,9 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// If a signatory deletes the picture of the signature after an approval, the approved
-// certificate still shows the picture. The picture is deleted after the certificate was
-// sealed. Until all signatories have approved a certificate, none of its files shows a picture.
+// If a signatory deletes the picture of the signature after an approval, the approved certificate still
+// shows the picture. Sweep deletes the picture after the certificate is sealed. Before all signatories have
+// approved a certificate, it is drawn without pictures of signatures.
 func TestReplacedPictureIsDrawn(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, dbtest.Open(t, t.TempDir(), ""), false)
@@ -28,7 +28,7 @@ func TestReplacedPictureIsDrawn(t *testing.T) {
 	ok(t, f.Approvals.Sweep(ctx))
 	pictures := func() int { return f.one(t, `SELECT count(*) FROM signature_pictures`) }
 	if pictures() != 1 {
-		t.Fatal("the picture of an approval was deleted before the certificate was drawn")
+		t.Fatalf("%d pictures before the certificate is sealed, want 1", pictures())
 	}
 	draw := func() []byte {
 		c, _ := f.get(t, list[0].UUID)
@@ -37,7 +37,7 @@ func TestReplacedPictureIsDrawn(t *testing.T) {
 		return drawn.Fields
 	}
 	if bytes.Contains(draw(), []byte("/SMask")) {
-		t.Error("a certificate that waits shows the picture of a signature")
+		t.Error("a certificate that waits for signatories shows the picture of a signature, want no picture")
 	}
 	_, err = f.Approvals.Approve(ctx, f.inst.ID, f.rec.UserID, one)
 	ok(t, err)
@@ -52,8 +52,8 @@ func TestReplacedPictureIsDrawn(t *testing.T) {
 	}
 }
 
-// The mail that asks a signatory for approvals contains no name of a recipient. It is sent at most once
-// an hour, and only if certificates wait for the signatory.
+// The mail that asks a signatory for approvals contains no name of a recipient. It is not repeated without a
+// new certificate, and is not sent to a signatory for whom no certificate waits.
 func TestMail(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -76,7 +76,7 @@ func TestMail(t *testing.T) {
 		f.Run()
 		m := <-f.Mails
 		if !strings.Contains(m.Text, "warten auf Ihre Freigabe") || !strings.Contains(m.Text, b.Name) || strings.Contains(m.Text, "Amelia") || m.To.Email != "ada.obi@example.org" {
-			t.Errorf("the mail to %s is\n%s", m.To.Email, m.Text)
+			t.Errorf("the mail to %s is\n%s\nwant a German mail to ada.obi@example.org with the batch and without recipients", m.To.Email, m.Text)
 		}
 		f.Advance(2 * time.Hour)
 		if n := mails(); n != 1 {
@@ -88,7 +88,7 @@ func TestMail(t *testing.T) {
 		ok(t, err)
 		f.Advance(2 * time.Hour)
 		if n := f.one(t, `SELECT count(*) FROM signature_mails`); n != 1 {
-			t.Errorf("%d signatories got mail, want 1: nothing waits for the other", n)
+			t.Errorf("mail was sent to %d signatories, want only the first one", n)
 		}
 	})
 }

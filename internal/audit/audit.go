@@ -1,7 +1,7 @@
 // Package audit writes and reads the audit log: the actor, the subject, the time and the client
 // address of each action. An entry is written in the transaction of its action, so that neither
-// exists without the other. The database rejects statements that change or delete entries. The
-// package defines only the names of the actions; the domain packages record the actions.
+// exists without the other. The database rejects statements that change or delete entries. Other
+// packages call RecordTx for their actions.
 package audit
 
 import (
@@ -69,7 +69,7 @@ func ActorOf(ctx context.Context) Actor {
 type Subject struct {
 	// Type is a noun, for example "certificate".
 	Type string `json:"type"`
-	// ID is the identifier in the database; Name is the display name.
+	// ID is an identifier, for example a UUID; Name is the display name.
 	ID   string `json:"id"`
 	Name string `json:"name"`
 }

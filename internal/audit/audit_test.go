@@ -20,7 +20,7 @@ import (
 
 var day = time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)
 
-// institution inserts an institution with only the columns that the log requires.
+// institution inserts an institution and returns its number.
 func institution(t *testing.T, d *db.DB, name string) (id int64) {
 	t.Helper()
 	if err := d.Tx(t.Context(), func(tx *db.Tx) error {
@@ -86,12 +86,12 @@ func TestEntryRollsBackWithItsAction(t *testing.T) {
 		if err := d.Tx(t.Context(), func(tx *db.Tx) error {
 			return audit.RecordTx(t.Context(), tx, audit.Entry{InstitutionID: inst, Action: "token.unknown"})
 		}); err == nil {
-			t.Error("an unknown action was recorded")
+			t.Error("RecordTx accepts an unknown action, want an error")
 		}
 	})
 }
 
-// TestEntriesAreImmutable checks that the database rejects changes by any statement.
+// TestEntriesAreImmutable checks that the database rejects statements that change or delete entries.
 func TestEntriesAreImmutable(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -138,8 +138,7 @@ func TestFiltersAndPages(t *testing.T) {
 			if i%5 == 0 {
 				ctx, action = token, audit.TokenRevoked
 			}
-			// Several entries have the same time, so that the id decides their
-			// order.
+			// Three entries have the same time, so that the id decides their order.
 			record(t, d, ctx, audit.Entry{InstitutionID: mine, At: day.Add(time.Duration(i/3) * time.Hour), Action: action,
 				Subject: audit.Subject{Type: "x", ID: fmt.Sprint("s-", i%2), Name: fmt.Sprint("Thing ", i%2)}})
 		}
@@ -221,7 +220,7 @@ func TestExport(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		inst := institution(t, d, "AAA")
-		const entries = 1203 // three pages of reads
+		const entries = 1203 // three queries
 		if err := d.Tx(t.Context(), func(tx *db.Tx) error {
 			for i := range entries {
 				ctx := audit.WithActor(t.Context(), audit.Actor{Type: audit.User, ID: "u", Name: `=HYPERLINK("http://evil.example","x")`})
@@ -308,11 +307,11 @@ func TestEveryActionHasAPhrase(t *testing.T) {
 	}
 }
 
-// TestCombinedFilters checks that combined filters select the same entries as filtering in memory.
+// TestCombinedFilters checks that List with several filters returns the same entries as the function matches.
 func TestCombinedFilters(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
-		t.Skip("the test has nothing concurrent for the race detector; make test/long runs it")
+		t.Skip("-short skips this long test; make test/long runs it")
 	}
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		mine := institution(t, d, "AAA")
@@ -361,7 +360,7 @@ func TestCombinedFilters(t *testing.T) {
 }
 
 // TestPartsOfNamesAreBounded checks that a part of a name is found only in the newest entries of the
-// selected time, and a whole name everywhere.
+// selected time, and a whole name in all entries.
 func TestPartsOfNamesAreBounded(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

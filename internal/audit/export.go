@@ -43,7 +43,6 @@ type rowActor struct {
 	Name string    `json:"name"`
 }
 
-// row returns an entry in its exported form.
 func (e *Entry) row() row {
 	r := row{
 		Time: e.At.UTC().Format(time.RFC3339Nano), Action: e.Action, Actor: rowActor{e.Actor.Type, e.Actor.ID, e.Actor.Name},

@@ -74,8 +74,8 @@ func (q *statement) arg(value any) string {
 }
 
 // filterCondition returns the SQL condition for the entries that match a filter. The condition uses
-// the indexes of the most selective field of the filter: it reads at most as many entries as the
-// page requires for each term of this field, and selects the first entries of the union.
+// the indexes of the most selective field of the filter. It selects at most limit entries for each term
+// of this field, and then the first limit entries of the union.
 func (l *Log) filterCondition(ctx context.Context, q *statement, institutionID int64, f Filter, from *mark, back bool, limit int) (string, error) {
 	conditions := f.conditions()
 	newest, err := l.newest(ctx, institutionID, f, conditions)
@@ -161,7 +161,7 @@ func (l *Log) mostSelective(ctx context.Context, institutionID int64, conditions
 	return index, nil
 }
 
-// ofInstitution returns the condition for the institution.
+// ofInstitution returns the condition for the institution, followed by AND.
 func ofInstitution(q *statement, institutionID int64) string {
 	if institutionID == 0 {
 		return "institution_id IS NULL AND "

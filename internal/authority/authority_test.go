@@ -46,14 +46,14 @@ func open(t *testing.T, d *db.DB, o Options) *Authority {
 	return a
 }
 
-// again returns another process on the same database and folder.
+// again returns a new Authority for the same database and folder, as in another process.
 func again(a *Authority) *Authority { return New(a.db, a.options) }
 
 const university = "0199d9a4-6f10-7cc4-b5b2-0c5a2f6d7a01"
 
-// requireSigning fails the test unless the institution's key makes valid signatures and its chain
-// ends at one of the roots. Without roots, the anchors of the signer are used. requireSigning returns the
-// certificate of the key.
+// requireSigning fails the test unless the institution's key makes a valid signature and its chain
+// ends at one of the roots. Without roots, requireSigning uses the anchors of the signer. It returns
+// the certificate of the key.
 func requireSigning(t *testing.T, a *Authority, roots ...*x509.Certificate) *x509.Certificate {
 	t.Helper()
 	signer, err := a.Signer(t.Context(), university)
@@ -115,7 +115,7 @@ func TestCreateAndSign(t *testing.T) {
 			}
 		}
 		if recorded != 2 {
-			t.Errorf("the record was written %d times, want 2: once by each call", recorded)
+			t.Errorf("the record was called %d times, want once by each of 2 calls", recorded)
 		}
 		leaf := requireSigning(t, a)
 		if leaf.Subject.CommonName != "Universität Ü" || leaf.Subject.SerialNumber != university || leaf.IsCA ||
@@ -126,7 +126,7 @@ func TestCreateAndSign(t *testing.T) {
 		}
 		other := again(a)
 		if got := requireSigning(t, other); !got.Equal(leaf) {
-			t.Error("another process uses another key")
+			t.Errorf("another process signs with the certificate %s, want %s", got.SerialNumber, leaf.SerialNumber)
 		}
 		if list, err := other.Certificates(t.Context(), university); err != nil || len(list) != 1 || list[0].Kind != Issued {
 			t.Errorf("Certificates = %v, error %v; want one issued certificate", list, err)
@@ -137,7 +137,7 @@ func TestCreateAndSign(t *testing.T) {
 	})
 }
 
-// A change of the keys is undone if its record cannot be written.
+// A change of the keys is rolled back if its record returns an error.
 func TestKeyAndRecordAreStoredTogether(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -150,11 +150,11 @@ func TestKeyAndRecordAreStoredTogether(t *testing.T) {
 			"RotateRoot": a.RotateRoot(t.Context(), fail),
 		} {
 			if !errors.Is(change, failed) {
-				t.Errorf("%s: error = %v, want that of the record", name, change)
+				t.Errorf("%s: error = %v, want %v", name, change, failed)
 			}
 		}
 		if _, err := a.Certificates(t.Context(), university); err == nil {
-			t.Error("a key without a record is stored")
+			t.Error("a key is stored although its record failed, want none")
 		}
 		if roots, err := a.Roots(t.Context()); err != nil || len(roots) != 1 {
 			t.Errorf("%d roots, %v; want the first root only", len(roots), err)
@@ -162,13 +162,13 @@ func TestKeyAndRecordAreStoredTogether(t *testing.T) {
 	})
 }
 
-// The root cannot issue trusted certificates for servers, mailboxes or authorities.
+// Certificates that the root issues for a server, a mailbox or a subordinate authority are not trusted.
 func TestRootIssuesOnlyForDocuments(t *testing.T) {
 	t.Parallel()
 	a := open(t, dbtest.SQLite(t), options())
 	roots, err := a.Roots(t.Context())
 	if err != nil || len(roots) != 1 {
-		t.Fatal(roots, err)
+		t.Fatalf("%d roots, error %v; want 1", len(roots), err)
 	}
 	root := roots[0]
 	if !root.IsCA || !root.MaxPathLenZero || root.MaxPathLen != 0 || !root.PermittedDNSDomainsCritical || len(root.UnknownExtKeyUsage) != 1 {
@@ -241,10 +241,10 @@ func TestRotation(t *testing.T) {
 		}
 		roots, err := a.Roots(t.Context())
 		if err != nil || len(roots) != 2 {
-			t.Fatal(roots, err)
+			t.Fatalf("%d roots, error %v; want 2", len(roots), err)
 		}
 		if leaf := requireSigning(t, a, roots[0]); leaf.Equal(old) {
-			t.Error("the old key still signs")
+			t.Error("the old key still signs, want the new key")
 		}
 		list, err := a.Certificates(t.Context(), university)
 		if err != nil || len(list) != 2 || !list[1].Chain[0].Equal(old) || old.CheckSignatureFrom(roots[1]) != nil {
@@ -277,8 +277,8 @@ func TestCertificatesAreReadWithoutIdentity(t *testing.T) {
 	requireFault(t, err, CodeMissing)
 }
 
-// Processes that start at the same time on a new database use the same root and the same key. Keys
-// that they create at the same time are all stored.
+// Processes that start at the same time on a new database use the same root and the same key. If
+// they rotate the key at the same time, all new keys are stored.
 func TestConcurrentProcessesShareKeys(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -308,7 +308,7 @@ func TestConcurrentProcessesShareKeys(t *testing.T) {
 		})
 		for _, leaf := range leaves {
 			if leaf == nil || !leaf.Equal(leaves[0]) {
-				t.Error("two processes use different keys, or one process has no key")
+				t.Error("a process has another key or no key, want the same key in all processes")
 			}
 		}
 		concurrently(func(int) error { return New(d, o).Rotate(t.Context(), university, "x", nil) })
@@ -347,8 +347,8 @@ func TestKeysAreEncrypted(t *testing.T) {
 	}
 }
 
-// A row that was lost or damaged is reported and not created again. Its key signs again after it is
-// restored.
+// Signer returns an error for a lost or damaged row, and creates no new key. After the row is restored,
+// the key signs again.
 func TestLostOrDamagedRows(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ damage, repair, code string }{
@@ -424,8 +424,7 @@ func TestOutageIsAStorageFault(t *testing.T) {
 	requireSigning(t, a)
 }
 
-// A signature reads the numbers of the keys with one statement, and nothing else once the keys are
-// in memory.
+// BenchmarkSigner measures Signer with keys that are in memory: one statement reads their numbers.
 func BenchmarkSigner(b *testing.B) {
 	o := options()
 	o.Folder = b.TempDir()

@@ -13,11 +13,11 @@ import (
 	"filippo.io/age/armor"
 )
 
-// box encrypts the private keys at rest with an X25519 identity of age.
+// box has the X25519 identity of age. Its recipient encrypts the private keys at rest.
 type box struct{ identity *age.X25519Identity }
 
-// open returns the box. The first call reads the identity and checks that the identity belongs to
-// the database.
+// open returns the box. If there is none yet, open reads the identity and checks that the identity
+// belongs to the database.
 func (a *Authority) open(ctx context.Context) (*box, error) {
 	a.opening.Lock()
 	defer a.opening.Unlock()
@@ -93,8 +93,8 @@ func (a *Authority) private(ctx context.Context, r record) (crypto.Signer, error
 	return unsealOnce(ctx, a, a.keys, r.keyID, r.entry.Key, r.chain[0].PublicKey)
 }
 
-// unsealOnce returns the private key that sealKey encrypted. It reads and fills a cache, which the
-// lock of the authority protects.
+// unsealOnce returns the private key that sealKey encrypted. It reads and fills cache, which a.mu
+// protects.
 func unsealOnce[K comparable](ctx context.Context, a *Authority, cache map[K]crypto.Signer, id K, text string, public crypto.PublicKey) (crypto.Signer, error) {
 	a.mu.Lock()
 	known, ok := cache[id]
@@ -109,7 +109,7 @@ func unsealOnce[K comparable](ctx context.Context, a *Authority, cache map[K]cry
 	raw, err := decrypt([]byte(text), b.identity)
 	if err != nil {
 		a.mu.Lock()
-		a.box = nil // the next call reads the identity again, which may have been restored
+		a.box = nil // the next call reads the identity again, because it may have been restored
 		a.mu.Unlock()
 		return nil, err
 	}

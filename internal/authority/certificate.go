@@ -55,10 +55,10 @@ func Expired(chain []*x509.Certificate, at time.Time) bool {
 // oidDocumentSigning is id-kp-documentSigning (RFC 9336, 3.1).
 var oidDocumentSigning = asn1.ObjectIdentifier{1, 3, 6, 1, 5, 5, 7, 3, 36}
 
-// newRoot generates a key and a self-signed root. The root can only issue certificates for signing
-// documents. Its extended key usage states this limit, for software that checks the usage. Its name
-// constraints (RFC 5280, 4.2.1.10) exclude all host names, IP addresses and mail addresses, so that
-// the root cannot issue a valid certificate for a server or a mailbox.
+// newRoot generates a key and a self-signed root. The root issues only certificates for signing
+// documents, and has their extended key usages. Its name constraints (RFC 5280, 4.2.1.10) exclude all
+// host names, IP addresses and mail addresses, so that the root cannot issue a valid certificate for a
+// server or a mailbox.
 func (a *Authority) newRoot(ctx context.Context) (entry, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -142,14 +142,12 @@ func (a *Authority) template(name string, public crypto.PublicKey) (*x509.Certif
 		NotBefore:          a.options.Now().Add(-skew).UTC().Truncate(time.Second),
 		UnknownExtKeyUsage: []asn1.ObjectIdentifier{oidDocumentSigning},
 		// Viewers based on NSS, such as pdfsig, check document signatures in the same way as mail
-		// signatures, and trust no certificate without this usage. No certificate has a mail
-		// address.
+		// signatures, and trust no certificate without this usage.
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageEmailProtection},
 	}, nil
 }
 
-// commonName truncates a name to the 64 characters of ub-common-name (RFC 5280,
-// A.1).
+// commonName truncates a name to 64 characters (ub-common-name in RFC 5280, A.1).
 func commonName(name string) string {
 	if runes := []rune(name); len(runes) > 64 {
 		name = string(runes[:63]) + "…"

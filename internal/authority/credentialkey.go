@@ -45,7 +45,7 @@ type credentialKeyID struct {
 	algorithm Algorithm
 }
 
-// errNewer means that another process created a generation of keys first.
+// errNewer means that another process created the next generation of keys first.
 var errNewer = errors.New("another process created newer keys")
 
 // CredentialKeys returns the current and the former keys with which an institution signs credentials, the
@@ -66,9 +66,9 @@ func (a *Authority) CredentialKeys(ctx context.Context, institution string, reco
 }
 
 // RotateCredentialKeys creates the next generation of the keys that sign an institution's
-// credentials. Former keys remain, because they verify former credentials. If there are none,
-// RotateCredentialKeys first creates the first generation. It calls created in the transaction of the first
-// generation, and rotated in that of the next one. Errors are a *Fault.
+// credentials. Former keys remain, because they verify former credentials. If the institution has no keys,
+// RotateCredentialKeys creates the first generation and then the second one. It calls created in the
+// transaction of the first generation, and rotated in the transaction of the next one. Errors are a *Fault.
 func (a *Authority) RotateCredentialKeys(ctx context.Context, institution string, created, rotated Record) error {
 	list, err := a.CredentialKeys(ctx, institution, created)
 	if err != nil {
@@ -77,8 +77,8 @@ func (a *Authority) RotateCredentialKeys(ctx context.Context, institution string
 	return a.addCredentialKeys(ctx, institution, list[0].Number, rotated)
 }
 
-// addCredentialKeys stores the generation after the given one. The error wraps errNewer if there is
-// such a generation already.
+// addCredentialKeys stores the generation after last. The error wraps errNewer if this generation
+// exists already.
 func (a *Authority) addCredentialKeys(ctx context.Context, institution string, last int, record Record) error {
 	_, edwards, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
@@ -93,8 +93,8 @@ func (a *Authority) addCredentialKeys(ctx context.Context, institution string, l
 		public    []byte
 		private   string
 	}
-	// All processes insert in this order: two that create the same generation would otherwise wait for
-	// each other's rows.
+	// All processes insert the keys in this order, so that two processes that create the same generation
+	// cause no deadlock.
 	var keys []sealed
 	for _, generated := range []struct {
 		algorithm Algorithm

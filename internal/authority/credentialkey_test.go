@@ -14,8 +14,8 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// Keys for credentials are created once, also by several processes at the same time. A rotation keeps
-// the former ones, and each can still sign.
+// Keys for credentials are created only once, also by several processes at the same time. After a
+// rotation, the former keys can still sign. The private keys are encrypted.
 func TestCredentialKeys(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -39,14 +39,14 @@ func TestCredentialKeys(t *testing.T) {
 		wait.Wait()
 		first, err := a.CredentialKeys(t.Context(), university, record)
 		if err != nil || len(first) != 2 || recorded != 1 {
-			t.Fatalf("%d keys, recorded %d times: %v", len(first), recorded, err)
+			t.Fatalf("%d keys, recorded %d times, error %v; want 2 keys, recorded once", len(first), recorded, err)
 		}
 		if err := a.RotateCredentialKeys(t.Context(), university, nil, record); err != nil {
 			t.Fatal(err)
 		}
 		all, err := again(a).CredentialKeys(t.Context(), university, nil)
 		if err != nil || len(all) != 4 || all[0].Number != 2 || all[3].Number != 1 || recorded != 2 {
-			t.Fatalf("after the rotation: %+v, recorded %d times: %v", all, recorded, err)
+			t.Fatalf("after the rotation: %+v, recorded %d times, error %v; want 2 generations, recorded twice", all, recorded, err)
 		}
 		for _, k := range all {
 			signer, err := again(a).CredentialSigner(t.Context(), k)
@@ -56,7 +56,7 @@ func TestCredentialKeys(t *testing.T) {
 			if public, ok := k.Public.(ed25519.PublicKey); ok {
 				signature, err := signer.Sign(rand.Reader, []byte("text"), crypto.Hash(0))
 				if err != nil || !ed25519.Verify(public, []byte("text"), signature) {
-					t.Errorf("key %d does not sign: %v", k.Number, err)
+					t.Errorf("key %d makes no valid signature, error %v", k.Number, err)
 				}
 			}
 		}
@@ -66,13 +66,13 @@ func TestCredentialKeys(t *testing.T) {
 		}
 		for _, text := range texts {
 			if !strings.HasPrefix(text, "-----BEGIN AGE ENCRYPTED FILE-----") {
-				t.Error("a private key is not encrypted")
+				t.Errorf("the stored private key is %.40q, want it encrypted", text)
 			}
 		}
 	})
 }
 
-// A key whose row has the public part of another key is not used.
+// A private key that does not belong to the public key of its row is not used.
 func TestCredentialKeyOfAnotherKey(t *testing.T) {
 	t.Parallel()
 	d := dbtest.SQLite(t)
@@ -92,11 +92,11 @@ func TestCredentialKeyOfAnotherKey(t *testing.T) {
 	k.private = newer[0].private
 	_, err = a.CredentialSigner(t.Context(), k)
 	if f, ok := errors.AsType[*Fault](err); !ok || f.Code != CodeBroken {
-		t.Errorf("got %v, want %s", err, CodeBroken)
+		t.Errorf("error = %v, want a fault with the code %s", err, CodeBroken)
 	}
 }
 
-// A rotation without former keys records both generations that it creates.
+// A rotation of an institution without keys creates two generations and calls the record of each.
 func TestFirstRotationOfCredentialKeys(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -9,8 +9,8 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// A key signs nothing if the first certificate of its chain to expire has expired or expires within
-// a day. A new key signs again.
+// A key does not sign if a certificate of its chain has expired or expires within a day. After a
+// rotation, the new key signs.
 func TestExpiredCertificateSignsNothing(t *testing.T) {
 	t.Parallel()
 	now := today
@@ -30,7 +30,7 @@ func TestExpiredCertificateSignsNothing(t *testing.T) {
 	}
 	now = expiry.Add(-25 * time.Hour)
 	if _, err := a.Signer(t.Context(), university); err != nil {
-		t.Errorf("Signer 25 hours before the expiry: error = %v", err)
+		t.Errorf("Signer 25 hours before the expiry: error = %v, want none", err)
 	}
 	for _, left := range []time.Duration{23 * time.Hour, 0, -time.Hour} {
 		now = expiry.Add(-left)
@@ -41,12 +41,12 @@ func TestExpiredCertificateSignsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := a.Signer(t.Context(), university); err != nil {
-		t.Errorf("Signer after the rotation: error = %v", err)
+		t.Errorf("Signer after the rotation: error = %v, want none", err)
 	}
 }
 
-// The expiry of a chain is that of its first certificate to expire. A key whose
-// chain expires within a day is not imported.
+// Expiry returns the earliest expiry of the certificates in a chain. A key whose chain expires within a
+// day is not imported.
 func TestExpiryOfAChain(t *testing.T) {
 	t.Parallel()
 	long := &x509.Certificate{NotAfter: today.AddDate(3, 0, 0)}

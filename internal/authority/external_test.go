@@ -32,7 +32,7 @@ func onePage(t *testing.T) []byte {
 	return out.Bytes()
 }
 
-// signed returns a file with a signature of the institution.
+// signed returns a PDF that the institution signed at a time.
 func signed(t *testing.T, a *Authority, at time.Time) []byte {
 	t.Helper()
 	file := onePage(t)
@@ -69,7 +69,7 @@ func signed(t *testing.T, a *Authority, at time.Time) []byte {
 }
 
 // Viewers accept the root: pdfsig, with the roots in an NSS database, reports a valid and trusted
-// signature, and Verify reports a valid signature. Both results also apply to a file that was
+// signature, and pades.Verify reports a valid signature. This is also the case for a file that was
 // signed before a rotation.
 func TestViewersTrustTheRoot(t *testing.T) {
 	t.Parallel()

@@ -4,28 +4,28 @@ import "fmt"
 
 // These are the codes of faults. They are stable and are shown for a certificate that failed.
 const (
-	// CodeMissing means that the database has no key, or that the id of an institution is invalid.
+	// CodeMissing means that the database has no key, that the key files of an earlier version are not
+	// imported, or that the id of an institution is invalid.
 	CodeMissing = "key_missing"
-	// CodeLocked means that the identity or the passphrase cannot decrypt the key, or that the
-	// identity is missing.
+	// CodeLocked means that the key or the identity cannot be decrypted, or that the identity is
+	// missing or belongs to another database.
 	CodeLocked = "key_locked"
 	// CodeBroken means that a key or the identity is damaged.
 	CodeBroken = "key_broken"
-	// CodeStorage means that the database or the file of the identity cannot be read or written.
+	// CodeStorage means that the database or a file cannot be read or written.
 	CodeStorage = "key_storage"
 	// CodeProgram means that the signer program failed or took too long.
 	CodeProgram = "key_program_failed"
-	// CodeExpired means that a certificate of the key's chain has expired or
-	// expires too soon, see Authority.Signer.
+	// CodeExpired means that a certificate of the key's chain has expired or expires within a day.
 	CodeExpired = "key_expired"
 	// CodeRefused means that a request is refused, for example because an imported key cannot sign
 	// documents.
 	CodeRefused = "key_refused"
 )
 
-// Fault is the reason why a key is unavailable or an operation failed. Every fault except one with
-// CodeRefused can be temporary: the database can work again, a key or the identity can be restored
-// from a backup, and a signer program can work again.
+// Fault is the reason why a key is unavailable or an operation failed. A fault can be
+// temporary unless its code is CodeRefused: the database or a signer program can work again, and a key
+// or the identity can be restored from a backup.
 type Fault struct {
 	// Code is one of the codes of faults.
 	Code string

@@ -11,7 +11,7 @@ import (
 	"path/filepath"
 )
 
-// entry is the content of a key. Earlier versions stored it as a JSON file.
+// entry is a stored key. Earlier versions stored each entry as a JSON file.
 type entry struct {
 	Kind Kind `json:"kind"`
 	// Certificates is the chain in PEM, the certificate of the key first.
@@ -22,7 +22,7 @@ type entry struct {
 	Command []string `json:"command,omitempty"`
 }
 
-// maxFile is the maximum size of a file of the key folder in bytes.
+// maxFile is the maximum size in bytes of a file with an identity, a key or certificates.
 const maxFile = 1 << 20
 
 // createFile creates a file atomically and durably, with its folder. It never overwrites a file:
@@ -110,8 +110,7 @@ func syncFolder(dir string) error {
 	return nil
 }
 
-// readFile returns the content of a file of the key folder. The error is a *Fault, also for a file
-// of more than maxFile bytes.
+// readFile returns the content of a file of at most maxFile bytes. The error is a *Fault.
 func readFile(name string) ([]byte, error) {
 	f, err := os.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {

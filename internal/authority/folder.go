@@ -28,8 +28,8 @@ const (
 	extension         = ".json"
 )
 
-// importAttempts is the maximum number of times that the files are read if another process moves them
-// meanwhile.
+// importAttempts is the maximum number of times that the files are read if another process moves
+// some of them in the meantime.
 const importAttempts = 5
 
 // keyFile is a key file of an earlier version.
@@ -47,7 +47,7 @@ var errOtherKeys = errors.New("the database has another key: the folder belongs 
 
 // ImportFiles imports the key files of earlier versions into the database, in one transaction, and
 // returns the number of keys that the database did not have. It then moves the files. left is the
-// error of files that could not be moved; the next call tries again. Several processes may call
+// error if files could not be moved; the next call tries to move them again. Several processes may call
 // ImportFiles at the same time.
 func (a *Authority) ImportFiles(ctx context.Context) (n int, left, err error) {
 	var files []keyFile
@@ -106,8 +106,8 @@ func sameTx(ctx context.Context, tx *db.Tx, f keyFile) error {
 	return nil
 }
 
-// checkImported returns an error if there are key files of a holder. It is called before the first
-// key of a holder is added, because a new key would prevent the import of the files.
+// checkImported returns an error if key files of a holder are not imported yet. It is called before
+// the first key of a holder is added, because a new key would prevent the import of the files.
 func (a *Authority) checkImported(holder string) error {
 	folder := holderFolder(holder)
 	numbers, err := generations(filepath.Join(a.options.Folder, folder))
@@ -126,7 +126,7 @@ func holderFolder(holder string) string {
 }
 
 // keyFiles reads all key files, sorted by holder and number. The error is a *Fault with the code
-// CodeMissing if a file disappeared meanwhile.
+// CodeMissing if a file disappeared in the meantime.
 func (a *Authority) keyFiles() ([]keyFile, error) {
 	holders := []string{rootHolder}
 	entries, err := os.ReadDir(filepath.Join(a.options.Folder, institutionFolder))
@@ -215,7 +215,7 @@ func (a *Authority) moveFiles(files []keyFile) error {
 		}
 	}
 	for _, f := range files {
-		// A folder with other files stays.
+		// Rmdir fails if the folder has other files.
 		_ = syscall.Rmdir(filepath.Join(a.options.Folder, filepath.Dir(f.path)))
 	}
 	_ = syscall.Rmdir(filepath.Join(a.options.Folder, institutionFolder))

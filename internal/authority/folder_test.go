@@ -31,7 +31,7 @@ func copyFolder(t *testing.T) Options {
 	return o
 }
 
-// keyFilesIn returns the key files that were not moved, and those that were.
+// keyFilesIn returns the key files outside the folder imported, and the key files in it.
 func keyFilesIn(t *testing.T, folder string) (left, moved []string) {
 	t.Helper()
 	err := filepath.WalkDir(folder, func(path string, e os.DirEntry, err error) error {
@@ -51,7 +51,7 @@ func keyFilesIn(t *testing.T, folder string) (left, moved []string) {
 	return left, moved
 }
 
-// requireImported fails the test unless the keys of the folder are in the database and sign.
+// requireImported fails the test unless the keys of testdata/folder are in the database and sign.
 func requireImported(t *testing.T, a *Authority) {
 	t.Helper()
 	roots, err := a.Roots(t.Context())
@@ -60,7 +60,7 @@ func requireImported(t *testing.T, a *Authority) {
 	}
 	list, err := a.Certificates(t.Context(), university)
 	if err != nil || len(list) != 3 || list[0].Kind != Imported || list[1].Kind != Issued || list[1].Chain[0].CheckSignatureFrom(roots[0]) != nil {
-		t.Fatalf("Certificates = %v, %v; want an imported key before two issued keys, and that the newer root issued the newer one", list, err)
+		t.Fatalf("Certificates = %v, %v; want an imported certificate before two issued ones, and the newer issued one by the newer root", list, err)
 	}
 	requireSigning(t, a)
 	if _, err := a.Signer(t.Context(), college); err != nil {
@@ -72,8 +72,7 @@ func requireImported(t *testing.T, a *Authority) {
 	}
 }
 
-// The keys of an earlier version are imported once, and the files are moved. A second import changes
-// nothing.
+// The key files of an earlier version are imported and moved. A second import changes nothing.
 func TestImportOfKeyFiles(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -91,12 +90,12 @@ func TestImportOfKeyFiles(t *testing.T) {
 		}
 		for _, name := range []string{rootFolder, institutionFolder} {
 			if _, err := os.Stat(filepath.Join(o.Folder, name)); !errors.Is(err, os.ErrNotExist) {
-				t.Errorf("the empty folder %s exists: %v", name, err)
+				t.Errorf("folder %s: error = %v, want it removed", name, err)
 			}
 		}
 		var created int64
 		if err := d.QueryRowContext(t.Context(), `SELECT min(created_at) FROM signing_keys`).Scan(&created); err != nil || created <= 0 {
-			t.Errorf("created_at = %d, %v; want the time of the file", created, err)
+			t.Errorf("created_at = %d, %v; want the time of a file", created, err)
 		}
 		// A new key follows the imported ones.
 		if err := a.Rotate(t.Context(), university, "x", nil); err != nil {
@@ -108,27 +107,27 @@ func TestImportOfKeyFiles(t *testing.T) {
 	})
 }
 
-// An import that was interrupted at any point is completed by the next import.
+// The next import completes an import that was interrupted.
 func TestInterruptedImport(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		o := copyFolder(t)
 		a := New(d, o)
-		// The transaction was interrupted.
+		// The import is interrupted before its transaction.
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		if _, _, err := a.ImportFiles(ctx); err == nil {
-			t.Fatal("an interrupted import succeeds")
+			t.Fatal("an interrupted import succeeds, want an error")
 		}
 		if left, _ := keyFilesIn(t, o.Folder); len(left) != folderKeys {
 			t.Fatalf("files left: %v, want all", left)
 		}
 		if _, err := a.Roots(t.Context()); err == nil {
-			t.Fatal("an interrupted import stored keys")
+			t.Fatal("an interrupted import stored keys, want none")
 		}
-		// The files were not moved, or only some of them.
+		// The import is interrupted before it moves two of the files.
 		if n, _, err := a.ImportFiles(t.Context()); n != folderKeys || err != nil {
-			t.Fatal(n, err)
+			t.Fatalf("the import = %d keys, error %v; want %d", n, err, folderKeys)
 		}
 		for _, name := range []string{rootFolder + "/0002.json", institutionFolder + "/" + university + "/0001.json"} {
 			to := filepath.Join(o.Folder, name)
@@ -140,13 +139,14 @@ func TestInterruptedImport(t *testing.T) {
 			t.Fatalf("the second import = %d keys, %v, %v; want none", n, left, err)
 		}
 		if left, moved := keyFilesIn(t, o.Folder); len(left) != 0 || len(moved) != folderKeys {
-			t.Errorf("files left: %v, moved: %v", left, moved)
+			t.Errorf("files left: %v, moved: %v; want all %d moved", left, moved, folderKeys)
 		}
 		requireImported(t, again(a))
 	})
 }
 
-// Servers that import at the same time, from one folder or from copies of it, import each key once.
+// Several servers import the same keys at the same time, from one folder or from copies. Each key is
+// imported once.
 func TestImportByServersAtTheSameTime(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -177,8 +177,8 @@ func TestImportByServersAtTheSameTime(t *testing.T) {
 	})
 }
 
-// A folder of another installation, or with a damaged file, is refused. The error names the file, and no
-// file of the folder is imported.
+// The import refuses a folder of another installation and a folder with a damaged file. The error names
+// the file, and no file of the folder is imported.
 func TestImportRefusesFolders(t *testing.T) {
 	t.Parallel()
 	damage := func(name, text string) func(t *testing.T, folder string) {
@@ -225,7 +225,7 @@ func TestImportRefusesFolders(t *testing.T) {
 	}
 }
 
-// The identity of an earlier version becomes that of the database if it decrypts the keys.
+// The identity of an earlier version becomes the identity of the database if it decrypts the imported keys.
 func TestImportedKeysNeedTheirIdentity(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -250,7 +250,7 @@ func TestImportedKeysNeedTheirIdentity(t *testing.T) {
 	})
 }
 
-// Until the files are imported, no key is created that would have the number of a file.
+// Until the key files of the root are imported, no root is created.
 func TestNoKeyBeforeTheImport(t *testing.T) {
 	t.Parallel()
 	a := New(dbtest.SQLite(t), copyFolder(t))

@@ -17,7 +17,7 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// These are the names of the identity's file in Options.Folder, with mode 0600.
+// The file of the identity in Options.Folder has one of these names.
 const (
 	plainFile     = "identity.txt"
 	encryptedFile = "identity.txt.age" // encrypted with the passphrase
@@ -59,8 +59,9 @@ func isEncrypted(text []byte) bool {
 	return bytes.HasPrefix(bytes.TrimSpace(text), []byte(armor.Header))
 }
 
-// readIdentity reads the identity at its place. The error is a *Fault with the code CodeLocked if
-// the identity is missing or the passphrase is not the right one.
+// readIdentity reads the identity at its place. The error is a *Fault. Its code is CodeLocked if the
+// identity is missing, if the passphrase is missing or wrong, or if a passphrase is set although the
+// identity is not encrypted.
 func (a *Authority) readIdentity() (*age.X25519Identity, error) {
 	text, err := a.identityText()
 	if err != nil {
@@ -94,8 +95,7 @@ func (a *Authority) identityText() ([]byte, error) {
 	return nil, &Fault{Code: CodeLocked, Err: fmt.Errorf("%s: %w", a.identityPlace(), errNoIdentity)}
 }
 
-// unprotected reports whether the folder has the unencrypted identity although there is a
-// passphrase.
+// unprotected reports whether a passphrase is set and the folder has an unencrypted identity.
 func (a *Authority) unprotected() bool {
 	if a.options.Passphrase == "" || a.options.IdentityFile != "" {
 		return false
@@ -134,9 +134,10 @@ func (a *Authority) CreateIdentity() (recipient string, err error) {
 }
 
 // ReplaceIdentity replaces the identity of the database after the old identity was lost
-// permanently. It uses the identity at its place, or creates an identity there. The existing keys
-// remain for the verification of their signatures, but no key signs until it is rotated; the root
-// must be rotated first. ReplaceIdentity returns an error if the old identity can be read.
+// permanently. It uses the identity at its place, or creates an identity there. The existing
+// certificates remain, to verify old signatures. Encrypted keys cannot sign anymore: first the root
+// must be rotated, and then the keys of the institutions. ReplaceIdentity returns an error if the old
+// identity can be read. record must not be nil.
 func (a *Authority) ReplaceIdentity(ctx context.Context, record Record) error {
 	err := a.CheckIdentity(ctx)
 	if err == nil {
@@ -201,8 +202,8 @@ func (a *Authority) RecordIdentityTx(ctx context.Context, tx *db.Tx, recipient s
 	return nil
 }
 
-// CheckIdentity returns an error if the identity cannot be read, or is not that of the database. In
-// the second case the error wraps ErrOtherIdentity. Every error is a *Fault.
+// CheckIdentity returns an error if the identity cannot be read, or is not the identity of the
+// database. In the second case the error wraps ErrOtherIdentity. Every error is a *Fault.
 func (a *Authority) CheckIdentity(ctx context.Context) error {
 	_, err := a.open(ctx)
 	return err
@@ -219,7 +220,7 @@ func (a *Authority) Identity(ctx context.Context) (string, error) {
 
 // RestoreIdentity creates the file of a lost identity and returns the name of the file. The file is
 // encrypted if there is a passphrase. RestoreIdentity changes nothing if the file exists and has
-// the same identity. If there is a database, the identity must be that of the database.
+// the same identity. If there is a database, the identity must belong to it.
 func (a *Authority) RestoreIdentity(ctx context.Context, text string) (file string, err error) {
 	if file = a.options.identityFile(); file == "" {
 		return "", refused(fmt.Errorf("%s is set: unset it to create the file of the identity", config.KeyIdentityVariable)) //nolint:err113 // no caller distinguishes it
@@ -247,7 +248,7 @@ func (a *Authority) RestoreIdentity(ctx context.Context, text string) (file stri
 	return file, nil
 }
 
-// compareIdentity checks that an identity is that of the database. If the database has no
+// compareIdentity checks that an identity belongs to the database. If the database has no
 // recipient, because an earlier version created the identity, compareIdentity checks that the
 // identity decrypts a key, and stores its recipient unless Options.ReadOnly is set.
 func (a *Authority) compareIdentity(ctx context.Context, identity *age.X25519Identity) error {

@@ -16,7 +16,7 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// otherIdentity is an identity that no test uses for keys.
+// otherIdentity is an identity that decrypts no key of the tests.
 const otherIdentity = "AGE-SECRET-KEY-1GFPYYSJZGFPYYSJZGFPYYSJZGFPYYSJZGFPYYSJZGFPYYSJZGFPQ4EGAEX"
 
 // protected returns options with a passphrase and a low work factor, so that tests are fast.
@@ -39,7 +39,7 @@ func TestPassphraseEncryptsIdentity(t *testing.T) {
 	t.Parallel()
 	a := newSigning(t, protected())
 	if _, err := os.Stat(filepath.Join(a.options.Folder, plainFile)); err == nil {
-		t.Error("the identity is stored unencrypted")
+		t.Errorf("the folder contains %s, want only the encrypted identity", plainFile)
 	}
 	requireSigning(t, again(a))
 	for _, wrong := range []string{"battery staple", ""} {
@@ -49,16 +49,16 @@ func TestPassphraseEncryptsIdentity(t *testing.T) {
 		_, err := b.Signer(t.Context(), university)
 		requireFault(t, err, CodeLocked)
 		if _, err := b.CreateIdentity(); err == nil {
-			t.Errorf("with the passphrase %q an identity was created beside the encrypted one", wrong)
+			t.Errorf("CreateIdentity with the passphrase %q succeeds, want an error", wrong)
 		}
 	}
 }
 
-// The default work for a passphrase is the default of age, 2^18.
+// The default work factor of scrypt is 18, as in age.
 func TestPassphraseWork(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
-		t.Skip("skipping a passphrase of full strength in short mode")
+		t.Skip("-short skips the slow default work factor of scrypt")
 	}
 	o := options()
 	o.Folder, o.Passphrase = t.TempDir(), "correct horse"
@@ -74,12 +74,12 @@ func TestPassphraseWork(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, stanza, _ := strings.Cut(string(header), "-> scrypt "); !strings.HasSuffix(strings.SplitN(stanza, "\n", 2)[0], " 18") {
-		t.Errorf("the header of the identity file is %q, want the work 18", header)
+		t.Errorf("the header of the identity file is %q, want the work factor 18", header)
 	}
 }
 
-// A missing or damaged identity is reported and not created again. The keys sign again after it is
-// restored.
+// Signer returns an error for a missing, damaged or wrong identity, and does not change its file. After the
+// identity is restored, the keys sign again.
 func TestMissingOrDamagedIdentity(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -115,10 +115,10 @@ func TestMissingOrDamagedIdentity(t *testing.T) {
 				t.Errorf("error = %v, want %v", err, test.want)
 			}
 			if err := b.MakeRoot(t.Context()); err != nil {
-				t.Errorf("MakeRoot with a root: error = %v", err)
+				t.Errorf("MakeRoot with a root: error = %v, want none", err)
 			}
 			if data, err := os.ReadFile(file); err == nil != (test.data != nil) || !bytes.Equal(data, test.data) {
-				t.Errorf("the file was changed: %d bytes, %v", len(data), err)
+				t.Errorf("the file has %d bytes, error %v; want it unchanged", len(data), err)
 			}
 			if err := os.WriteFile(file, saved, 0o600); err != nil {
 				t.Fatal(err)
@@ -128,15 +128,15 @@ func TestMissingOrDamagedIdentity(t *testing.T) {
 	}
 }
 
-// A database that has the recipient of its identity accepts no other identity from any place. The error has
-// the place and the recipient.
+// CheckIdentity refuses an identity that does not belong to the database, from a file and from the
+// environment. The error contains the place and the recipient of the database.
 func TestOtherIdentityIsNamed(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		a := open(t, d, options())
 		own, err := a.recipient(t.Context())
 		if err != nil || !strings.HasPrefix(own, "age1") {
-			t.Fatalf("the recipient of the database = %q, %v", own, err)
+			t.Fatalf("the recipient of the database = %q, error %v, want a recipient of age", own, err)
 		}
 		file := filepath.Join(t.TempDir(), "identity")
 		if err := os.WriteFile(file, []byte(otherIdentity+"\n"), 0o600); err != nil {
@@ -155,8 +155,8 @@ func TestOtherIdentityIsNamed(t *testing.T) {
 	})
 }
 
-// A read-only authority checks the identity of a database that has no recipient of the identity, and does not
-// store the recipient.
+// If the database has no recipient, CheckIdentity checks the identity with a key. It stores the recipient
+// unless Options.ReadOnly is set.
 func TestReadOnlyCheckOfTheIdentity(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -174,7 +174,7 @@ func TestReadOnlyCheckOfTheIdentity(t *testing.T) {
 				t.Errorf("read-only %v: error = %v, want none", readOnly, err)
 			}
 			if own, err := a.recipient(t.Context()); err != nil || (own == "") != readOnly {
-				t.Errorf("read-only %v: the recipient of the database = %q, error %v", readOnly, own, err)
+				t.Errorf("read-only %v: the recipient of the database = %q, error %v; want none only if read-only", readOnly, own, err)
 			}
 		}
 		other := Options{Now: options().Now, Identity: otherIdentity, ReadOnly: true}
@@ -190,7 +190,7 @@ func TestReadOnlyCheckOfTheIdentity(t *testing.T) {
 	})
 }
 
-// The identity may be in a file outside the folder, or in the environment, also encrypted.
+// The identity may be in Options.IdentityFile or in Options.Identity, and may be encrypted in both.
 func TestPlacesOfTheIdentity(t *testing.T) {
 	t.Parallel()
 	for name, o := range map[string]Options{"plain": options(), "protected": protected()} {
@@ -206,7 +206,7 @@ func TestPlacesOfTheIdentity(t *testing.T) {
 				t.Fatal(err)
 			}
 			if isEncrypted(text) != (o.Passphrase != "") {
-				t.Errorf("the file is %.30q, want it encrypted only with a passphrase", text)
+				t.Errorf("the file is %.30q, want it encrypted if and only if a passphrase is set", text)
 			}
 			o.IdentityFile, o.Identity = "", string(text)
 			requireSigning(t, New(a.db, o))
@@ -214,7 +214,7 @@ func TestPlacesOfTheIdentity(t *testing.T) {
 	}
 }
 
-// Protect encrypts only the identity, and the existing keys still sign.
+// After Protect, no file contains the unencrypted identity, and the existing keys still sign.
 func TestProtect(t *testing.T) {
 	t.Parallel()
 	for _, place := range []string{"folder", "file"} {
@@ -227,7 +227,7 @@ func TestProtect(t *testing.T) {
 			a := newSigning(t, o)
 			o = a.options
 			if err := again(a).Protect(t.Context()); err == nil {
-				t.Error("Protect succeeds without a passphrase")
+				t.Error("Protect without a passphrase succeeds, want an error")
 			}
 			p := o
 			p.Passphrase, p.WorkFactor = "correct horse", 10
@@ -261,7 +261,7 @@ func TestProtect(t *testing.T) {
 	}
 }
 
-// Protect changes neither the environment nor an identity of another database.
+// Protect refuses the identity in Options.Identity, and an identity of another database.
 func TestProtectRefuses(t *testing.T) {
 	t.Parallel()
 	a := newSigning(t, options())
@@ -280,11 +280,12 @@ func TestProtectRefuses(t *testing.T) {
 		t.Errorf("another identity: error = %v, want ErrOtherIdentity", err)
 	}
 	if text, err := os.ReadFile(o.IdentityFile); err != nil || string(text) != otherIdentity {
-		t.Errorf("the file was changed: %q, %v", text, err)
+		t.Errorf("the file contains %q, error %v; want it unchanged", text, err)
 	}
 }
 
-// RestoreIdentity creates a lost file, but neither for another database nor over another file.
+// RestoreIdentity creates the file of a lost identity. It refuses an identity of another database, and does
+// not overwrite a file with another identity.
 func TestRestoreIdentity(t *testing.T) {
 	t.Parallel()
 	a := newSigning(t, options())
@@ -300,7 +301,7 @@ func TestRestoreIdentity(t *testing.T) {
 		t.Errorf("another identity: error = %v, want ErrOtherIdentity", err)
 	}
 	if _, err := os.Stat(file); err == nil {
-		t.Error("another identity was written")
+		t.Error("the file of another identity was written, want no file")
 	}
 	p := a.options
 	p.Passphrase, p.WorkFactor = "correct horse", 10
@@ -315,12 +316,12 @@ func TestRestoreIdentity(t *testing.T) {
 	}
 	identity, err := age.ParseX25519Identity(secret)
 	if err != nil || identity.String() != secret {
-		t.Errorf("Identity = %q, want an identity of age", secret)
+		t.Errorf("Identity = %q, error %v; want an identity of age", secret, err)
 	}
 }
 
-// A lost identity can be replaced. An identity that can be read cannot. After the replacement, new keys sign,
-// and the certificates of old signatures remain.
+// ReplaceIdentity replaces a lost identity, and refuses to replace an identity that can be read. After the
+// replacement, new keys sign and the old certificates remain.
 func TestReplaceIdentity(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

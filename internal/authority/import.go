@@ -100,7 +100,7 @@ func (a *Authority) importKey(ctx context.Context, institution string, private c
 }
 
 // check returns the chain of a key in order. The error is a *Fault if the key cannot sign documents
-// with the chain, or if a certificate expires within a day.
+// with the chain, or if a certificate has expired or expires within a day.
 func (a *Authority) check(key crypto.Signer, chain []*x509.Certificate) ([]*x509.Certificate, error) {
 	chain, err := orderChain(key, chain)
 	if err != nil {
@@ -123,7 +123,7 @@ var (
 )
 
 // orderChain returns the certificate of a key followed by its issuers up to a root, as far as the
-// list contains them. Other certificates are left out.
+// list contains them, at most maxChain certificates. It omits other certificates.
 func orderChain(key crypto.Signer, list []*x509.Certificate) ([]*x509.Certificate, error) {
 	var chain []*x509.Certificate
 	for _, c := range list {

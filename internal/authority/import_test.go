@@ -82,7 +82,7 @@ func TestImportedKeySigns(t *testing.T) {
 		t.Fatal(err)
 	}
 	if leaf := requireSigning(t, a, b.chain[2]); !leaf.Equal(b.chain[0]) {
-		t.Error("the key of the institution is not the imported key")
+		t.Errorf("the institution signs with the certificate %s, want the imported one", leaf.Subject)
 	}
 	c := newImported(t, newKey(t), nil)
 	raw, err := x509.MarshalPKCS8PrivateKey(c.key)
@@ -90,7 +90,7 @@ func TestImportedKeySigns(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw})
-	requireFault(t, a.UsePEM(t.Context(), university, encodePEM(b.chain), text, nil), CodeRefused) // the key of another certificate
+	requireFault(t, a.UsePEM(t.Context(), university, encodePEM(b.chain), text, nil), CodeRefused) // the key belongs to another certificate
 	if err := a.UsePEM(t.Context(), university, encodePEM([]*x509.Certificate{c.chain[2], c.chain[0], c.chain[1]}), text, nil); err != nil {
 		t.Fatal(err)
 	}

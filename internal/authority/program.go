@@ -21,16 +21,16 @@ import (
 // server needs no driver for the module.
 //
 // The program is started for each signature, without a shell, and with the environment of the
-// server except for the server's own settings. The program reads the digest, 32 bytes of SHA-256,
-// from standard input; the environment variable CERTVAULT_HASH is SHA256. The program writes only
+// server except for the variables CERTVAULT_*. The program reads the digest, 32 bytes of SHA-256,
+// from standard input; the environment variable CERTVAULT_HASH is set to SHA256. The program writes only
 // the signature to standard output and exits with 0:
 //
 //   - for a key on an elliptic curve the DER of Ecdsa-Sig-Value (RFC 3279, 2.2.3), or
 //     r and s in full length, concatenated, as in PKCS #11;
-//   - for an RSA key the signature of PKCS #1 v1.5 over the DigestInfo of that digest
+//   - for an RSA key the signature of PKCS #1 v1.5 over the DigestInfo of the digest
 //     (RFC 8017, 8.2.1).
 //
-// The standard error of a program that fails is part of the error, cut to 1 KB. OpenSSL can sign
+// The standard error of a program that fails is part of the error, truncated to 1 KB. OpenSSL can sign
 // with both kinds of keys:
 //
 //	openssl pkeyutl -sign -inkey key.pem -pkeyopt digest:sha256
@@ -43,7 +43,7 @@ type programKey struct {
 
 const (
 	maxSignature = 4 << 10 // maximum size of a signature in bytes
-	maxStderr    = 1 << 10 // maximum length of the logged standard error in bytes
+	maxStderr    = 1 << 10 // maximum size of the standard error in an error, in bytes
 )
 
 // Public returns the public key of the certificate.
@@ -61,7 +61,7 @@ func (k *programKey) Sign(_ io.Reader, digest []byte, options crypto.SignerOpts)
 	c := exec.CommandContext(ctx, k.command[0], k.command[1:]...) //nolint:gosec // the operator configured it
 	c.Env = environment()
 	c.Stdin, c.Stdout, c.Stderr = bytes.NewReader(digest), out, stderr
-	c.WaitDelay = time.Second // a child process may hold the output open
+	c.WaitDelay = time.Second // a child process may keep the output open
 	if err := c.Run(); err != nil {
 		if ctx.Err() != nil {
 			err = ctx.Err()
@@ -97,8 +97,8 @@ func (k *programKey) signature(digest, written []byte) ([]byte, bool) {
 	return nil, false
 }
 
-// environment returns the environment of the server without the server's settings, because these
-// contain secrets.
+// environment returns the environment of the program. It does not have the settings of the server,
+// because they contain secrets.
 func environment() []string {
 	var out []string
 	for _, v := range os.Environ() {

@@ -31,8 +31,8 @@ func writeScript(t *testing.T, text string) string {
 	return path
 }
 
-// requireTools skips the test if one of the tools is not installed. With CI=true, requireTools
-// fails the test.
+// requireTools skips the test if one of the tools is not installed. With CI=true, it fails the test
+// instead.
 func requireTools(t *testing.T, tools ...string) {
 	t.Helper()
 	for _, name := range tools {
@@ -120,7 +120,7 @@ func TestProgramErrors(t *testing.T) {
 	requireFault(t, a.UseProgram(ctx, university, encodePEM(b.chain), []string{writeScript(t, "exit 0")}, nil), CodeProgram)
 }
 
-// PKCS #11 modules return r and s concatenated, and the vault accepts this form.
+// A program may write r and s concatenated, which is the form of PKCS #11.
 func TestProgramReturnsRawSignature(t *testing.T) {
 	t.Parallel()
 	key := newKey(t)
@@ -139,7 +139,7 @@ func TestProgramReturnsRawSignature(t *testing.T) {
 	}
 }
 
-// The program does not get the vault's settings, because they contain secrets.
+// The environment of the program does not contain the settings of the vault, which contain secrets.
 func TestProgramEnvironment(t *testing.T) {
 	t.Setenv("CERTVAULT_DATABASE", "postgres://secret")
 	t.Setenv("SOFTHSM2_CONF", "/etc/softhsm2.conf")
@@ -158,8 +158,7 @@ type publicKey struct {
 
 func (k publicKey) Public() crypto.PublicKey { return k.public }
 
-// A key in a hardware module, simulated by a software module, is used through pkcs11-tool: the
-// server needs no code for PKCS #11.
+// A program can use a key in a hardware module through pkcs11-tool. SoftHSM replaces the hardware module.
 func TestProgramWithPKCS11(t *testing.T) {
 	t.Parallel()
 	requireTools(t, "softhsm2-util", "pkcs11-tool")

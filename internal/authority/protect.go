@@ -13,7 +13,7 @@ import (
 )
 
 // Protect encrypts the identity with the passphrase. It changes nothing if the identity is already
-// encrypted. An interruption loses no data.
+// encrypted. If it is interrupted, no data is lost.
 func (a *Authority) Protect(ctx context.Context) error {
 	if a.options.Passphrase == "" {
 		return refused(errors.New("no passphrase is set")) //nolint:err113 // no caller distinguishes it
@@ -59,7 +59,7 @@ func (a *Authority) protectFile(name string, text []byte) error {
 	return nil
 }
 
-// protectFolder creates the encrypted file of the identity and then removes the unencrypted one.
+// protectFolder creates the encrypted file of the identity and then removes the unencrypted file.
 func (a *Authority) protectFolder(ctx context.Context, plain string, text []byte, identity *age.X25519Identity) error {
 	wrapped, err := a.wrap(text)
 	if err != nil {

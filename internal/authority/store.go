@@ -45,8 +45,8 @@ func storage(err error) error {
 	return &Fault{Code: CodeStorage, Err: err}
 }
 
-// read returns the keys of holders, the current ones first. Keys never change, so read reads only
-// their numbers, unless there is a key that this process has not read yet.
+// read returns the keys of holders, the current ones first. If this process has read all of them
+// before, read reads only their numbers, because keys never change.
 func (a *Authority) read(ctx context.Context, holders ...string) (map[string][]record, error) {
 	args := make([]any, len(holders))
 	for i, h := range holders {
@@ -64,7 +64,7 @@ func (a *Authority) read(ctx context.Context, holders ...string) (map[string][]r
 	if err != nil {
 		return nil, storage(fmt.Errorf("reading the signing keys: %w", err))
 	}
-	// PostgreSQL would plan a statement that sorts for each signature.
+	// The statement has no ORDER BY, because PostgreSQL would then plan it again for each signature.
 	slices.SortFunc(ids, func(x, y keyID) int { return cmp.Or(cmp.Compare(x.holder, y.holder), cmp.Compare(y.number, x.number)) })
 	if list, ok := a.known(ids); ok {
 		return list, nil
@@ -87,8 +87,7 @@ func (a *Authority) read(ctx context.Context, holders ...string) (map[string][]r
 	return list, nil
 }
 
-// known returns keys that this process has read before. It returns false if the process has not
-// read one of the keys.
+// known returns the keys with ids. It returns false if this process has not read all of them before.
 func (a *Authority) known(ids []keyID) (map[string][]record, bool) {
 	list := map[string][]record{}
 	a.mu.Lock()
@@ -135,11 +134,11 @@ func existing(list map[string][]record, holder string) ([]record, error) {
 	return list[holder], nil
 }
 
-// add adds a key with the next number. If other processes add keys at the same time, add tries at
-// most eight numbers.
+// add adds a key with the next number, and calls then in the same transaction. If other processes add
+// keys at the same time, add tries at most eight times.
 func (a *Authority) add(ctx context.Context, holder string, e entry, then Record) error {
 	var err error
-	for range 8 { // another process may use the number first
+	for range 8 { // another process may store a key with this number first
 		err = a.db.Tx(ctx, func(tx *db.Tx) error {
 			var last int
 			if err := tx.QueryRowContext(ctx, `SELECT coalesce(max(number), 0) FROM signing_keys WHERE holder = $1`, holder).Scan(&last); err != nil {
@@ -166,8 +165,8 @@ func (a *Authority) add(ctx context.Context, holder string, e entry, then Record
 	return storage(err)
 }
 
-// addFirst adds a key with the number 1, unless the holder has such a key or e is nil. It calls
-// then in both cases.
+// addFirst adds a key with the number 1, unless the holder has a key with this number or e is nil.
+// In all cases it calls then in the same transaction.
 func (a *Authority) addFirst(ctx context.Context, holder string, e *entry, then Record) error {
 	if err := a.checkImported(holder); e != nil && err != nil {
 		return err
@@ -185,8 +184,8 @@ func (a *Authority) addFirst(ctx context.Context, holder string, e *entry, then 
 	}))
 }
 
-// insertTx stores a key and reports whether it did: it stores nothing if the holder has a key with
-// this number.
+// insertTx stores a key, unless the holder has a key with this number. It reports whether it stored
+// the key.
 func insertTx(ctx context.Context, tx *db.Tx, id keyID, e entry, at time.Time) (bool, error) {
 	chain, err := parseChain([]byte(e.Certificates))
 	if err != nil {

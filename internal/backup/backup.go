@@ -13,7 +13,7 @@ import (
 	"github.com/certvault/certvault/internal/keyring"
 )
 
-// The layout of a backup. All names are relative to the folder of the backup and have slashes.
+// The layout of a backup. All names are relative to the folder of the backup and use slashes.
 const (
 	// manifestName is the name of the manifest. A backup whose manifest has no last line is partial.
 	manifestName = "manifest.jsonl"
@@ -24,20 +24,20 @@ const (
 	// dumpName is the name of the dump of a PostgreSQL database, in the custom format of pg_dump.
 	dumpName = databaseDir + "/certvault.dump"
 
-	// filesDir has the contents of the file store.
+	// filesDir is the folder with the contents of the file store.
 	filesDir = "files"
-	// blobsDir has a file for each blob. The name of the file is the key of the blob.
+	// blobsDir is the folder with a file for each blob. The name of the file is the key of the blob.
 	blobsDir = filesDir + "/blobs"
 	// markName is the name of the file with the installation id of the file store.
 	markName = filesDir + "/certvault.json"
-	// oldMarkName is the name of this file in stores of earlier versions.
+	// oldMarkName is the name of the same file in stores of earlier versions.
 	oldMarkName = filesDir + "/installation"
 
 	keysDir = "keys"
 	// masterKeyName is the name of the master key.
 	masterKeyName = keysDir + "/master.key"
 	// identityName and protectedIdentityName are the names of the age identity, which decrypts the
-	// signing keys. A passphrase protects the second one. A backup has at most one of them.
+	// signing keys. The second file is encrypted with a passphrase.
 	identityName          = keysDir + "/identity.txt"
 	protectedIdentityName = keysDir + "/identity.txt.age"
 )
@@ -48,18 +48,18 @@ const folderTime = "20060102T150405Z"
 var (
 	// ErrNoBackup means that a folder contains no backup.
 	ErrNoBackup = errors.New("the folder contains no backup")
-	// ErrPartial means that a backup is not complete: its manifest has no last line.
+	// ErrPartial means that a backup is not complete: its manifest is missing or has no last line.
 	ErrPartial = errors.New("the backup is partial")
 	// ErrWrongKey means that the manifest of a backup was signed with another master key.
 	ErrWrongKey = errors.New("the backup was made with another master key")
 	// ErrOtherInstallation means that a backup belongs to another installation.
 	ErrOtherInstallation = errors.New("the backup belongs to another installation")
-	// ErrDamaged means that a file of a backup, or its manifest, is not as it was written.
+	// ErrDamaged means that the manifest or another file of a backup has changed.
 	ErrDamaged = errors.New("the backup is damaged")
 )
 
-// Keys calls visit with the key of each blob that the rows of one package refer to. q reads one
-// state of the database.
+// Keys calls visit with the key of each blob to which the rows of one package refer. All queries with
+// q read the same state of the database.
 type Keys func(ctx context.Context, q db.Queryer, visit func(key string) error) error
 
 // Config contains the parts of a vault that a backup copies.

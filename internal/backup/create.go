@@ -18,7 +18,7 @@ import (
 type Options struct {
 	// Dir is the folder of the backup. It must be empty or not exist.
 	Dir string
-	// Since is an earlier backup, whose files are linked and not copied again, or empty.
+	// Since is the folder of an earlier backup, or empty. Its files are linked and not copied again.
 	Since string
 	// FilesOnly leaves the database out and copies all files of the store.
 	FilesOnly bool
@@ -30,10 +30,10 @@ type Options struct {
 type Result struct {
 	Dir       string    `json:"dir"`
 	CreatedAt time.Time `json:"created_at"`
-	// Files is the number of files in the backup, and Bytes is their size.
+	// Files is the number of files in the backup without the manifest. Bytes is their total size.
 	Files int   `json:"files"`
 	Bytes int64 `json:"bytes"`
-	// Copied is the size of the files that were copied and not linked.
+	// Copied is the total size of the files that were copied and not linked.
 	Copied int64 `json:"copied_bytes"`
 	// Keys reports whether the backup contains the master key.
 	Keys bool `json:"keys"`
@@ -66,7 +66,7 @@ func Create(ctx context.Context, c Config, o Options) (*Result, error) {
 	return create(ctx, c, o, installation, since)
 }
 
-// create is like Create. since may be nil, and o.Since is ignored.
+// create makes a backup. It links the files of since, which may be nil, and ignores o.Since.
 func create(ctx context.Context, c Config, o Options, installation string, since *earlier) (*Result, error) {
 	if err := checkPlace(c.Data, o.Dir); err != nil {
 		return nil, err
@@ -131,14 +131,14 @@ type builder struct {
 	since        *earlier
 	manifest     *manifestWriter
 	result       *Result
-	// made has the folders that exist.
+	// made has the folders of the backup that exist.
 	made map[string]bool
 	pace pace
-	// unsynced is the size of the files that were copied since the last sync.
+	// unsynced is the total size of the files that were copied since the last sync.
 	unsynced int64
 }
 
-// remove removes the parts of a backup that failed, and the folder if Create made it.
+// remove removes the parts of a backup that failed. It also removes the folder if created is true.
 func (b *builder) remove(created bool) error {
 	var err error
 	if b.manifest != nil {
@@ -188,11 +188,11 @@ func (b *builder) run(ctx context.Context) error {
 	if err := b.manifest.finish(); err != nil {
 		return err
 	}
-	// The names of the manifest and of the folder must be durable too.
+	// The directory entries of the manifest and of the folder must be durable too.
 	return errors.Join(blob.SyncDir(b.Dir), blob.SyncDir(filepath.Dir(b.Dir)))
 }
 
-// begin writes the header of the manifest. q reads the state that the backup contains.
+// begin writes the header of the manifest. q reads the state of the database that is in the backup.
 func (b *builder) begin(ctx context.Context, q db.Queryer) (err error) {
 	schema, err := db.AppliedVersion(ctx, q)
 	if err != nil {
@@ -239,8 +239,8 @@ func (b *builder) postgres(ctx context.Context) (err error) {
 	return b.referenced(ctx, snapshot, dumpName)
 }
 
-// referenced adds the copy of the database, whose file has the given name, and the files to which
-// its rows refer.
+// referenced adds the copy of the database, which is the file with the given name, and the files to
+// which its rows refer.
 func (b *builder) referenced(ctx context.Context, q db.Queryer, name string) error {
 	if err := b.begin(ctx, q); err != nil {
 		return err

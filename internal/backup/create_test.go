@@ -19,7 +19,7 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// TestBackupIsReadByOtherPrograms checks a backup with programs that know nothing of Certvault.
+// TestBackupIsReadByOtherPrograms checks a backup with sha256sum and with pg_restore or sqlite3.
 func TestBackupIsReadByOtherPrograms(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -45,13 +45,14 @@ func TestBackupIsReadByOtherPrograms(t *testing.T) {
 			}
 			return string(out)
 		}
-		// The database, the id of the installation, the two keys, and two files of each certificate.
+		// A backup has the database, the installation id, the master key, the identity, and two files of
+		// each certificate.
 		if out := run(sums.Bytes(), "sha256sum", "--check", "--strict"); strings.Count(out, ": OK\n") != 4+6 || r.Files != 4+6 {
-			t.Errorf("sha256sum accepts these files of a backup with %d files, want 10:\n%s", r.Files, out)
+			t.Errorf("the backup has %d files, want 10; sha256sum must print OK for each of them, and prints:\n%s", r.Files, out)
 		}
 		if d.Dialect == db.PostgreSQL {
 			if out := run(nil, "pg_restore", "--list", "database/certvault.dump"); !strings.Contains(out, "TABLE DATA public certificates ") {
-				t.Errorf("pg_restore lists no rows of certificates:\n%s", out)
+				t.Errorf("pg_restore must list the rows of certificates, and lists:\n%s", out)
 			}
 			return
 		}
@@ -92,7 +93,7 @@ func TestSince(t *testing.T) {
 		f := newFixture(t, d, 2)
 		first := f.backup(backup.Options{})
 		old := f.keys()
-		// Without the file in the store, only the first backup can be the source.
+		// The store lacks this file, so only the first backup can be its source.
 		f.ok(f.Blobs.Delete(t.Context(), old[0]))
 		f.issue(1)
 		second := f.backup(backup.Options{Since: first.Dir})
@@ -110,7 +111,7 @@ func TestSince(t *testing.T) {
 		}
 		f.ok(os.RemoveAll(first.Dir))
 		if problems := f.verify(second.Dir); len(problems) != 0 {
-			t.Errorf("after the first backup was removed, the second has the problems %v, want none", problems)
+			t.Errorf("after the first backup was removed, the problems of the second one are %v, want none", problems)
 		}
 	})
 }
@@ -134,8 +135,8 @@ func TestSinceRejectsUnusableBackups(t *testing.T) {
 	}
 }
 
-// TestBackupHasOneState checks that a backup has the files to which the copy of the database
-// refers, and no others, although certificates are issued during the backup.
+// TestBackupHasOneState checks that a backup has only the files to which the copy of the database
+// refers, although certificates are issued and changed during the backup.
 func TestBackupHasOneState(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -182,10 +183,10 @@ func TestFilesOnlyAndWithoutKeys(t *testing.T) {
 		f.ok(err)
 		r := f.backup(backup.Options{FilesOnly: true, WithoutKeys: true})
 		if exists(filepath.Join(r.Dir, "database")) || exists(filepath.Join(r.Dir, "keys")) || r.Keys {
-			t.Error("the backup contains a database or keys")
+			t.Error("the backup contains a database or keys, want neither")
 		}
 		if !exists(filepath.Join(r.Dir, "files", "blobs", "zz", "unused-original")) {
-			t.Error("the backup lacks a file of the store")
+			t.Error("the backup lacks a file of the store, want all files")
 		}
 		if problems := f.verify(r.Dir); len(problems) != 0 {
 			t.Errorf("problems = %v, want none", problems)
@@ -193,7 +194,8 @@ func TestFilesOnlyAndWithoutKeys(t *testing.T) {
 	})
 }
 
-// TestCopiesWhereLinksAreImpossible checks a backup on another file system.
+// TestCopiesWhereLinksAreImpossible checks that a backup on another file system copies all files, and
+// that a second backup there links the blobs of the first one.
 func TestCopiesWhereLinksAreImpossible(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, dbtest.SQLite(t), 2)
@@ -216,7 +218,7 @@ func TestCopiesWhereLinksAreImpossible(t *testing.T) {
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, dbtest.SQLite(t), 1)
-	for _, size := range []string{"64k", "1500k"} { // the disk is full during the copy of the database, or of the files
+	for _, size := range []string{"64k", "1500k"} { // full during the copy of the database, and during the copy of a blob
 		disk := mount(t, size)
 		if size != "64k" {
 			_, err := f.Blobs.Put(t.Context(), "zz/large-original", bytes.NewReader(make([]byte, 2<<20)))
@@ -231,7 +233,7 @@ func TestFullDisk(t *testing.T) {
 			t.Errorf("a disk of %s: error = %v, want ErrFull with advice", size, err)
 		}
 		if exists(dir) {
-			t.Errorf("a disk of %s: the partial backup was not removed", size)
+			t.Errorf("a disk of %s: the folder of the failed backup exists, want it removed", size)
 		}
 		f.issue(1)
 	}
@@ -248,7 +250,7 @@ func TestBackupLeavesSpaceToTheVault(t *testing.T) {
 	dir := filepath.Join(disk, "backup")
 	f.config.Keys = []backup.Keys{func(ctx context.Context, _ db.Queryer, visit func(string) error) error {
 		for i := range 10_000 {
-			// Files of the backup, other than links, need space.
+			// The blobs are linked and need no space, so the test writes files of its own.
 			if err := os.WriteFile(filepath.Join(dir, "files", fmt.Sprint(i)), make([]byte, 64<<10), 0o600); err != nil {
 				return err
 			}
@@ -296,8 +298,8 @@ func mount(t *testing.T, size string) string {
 		t.Skipf("a file system cannot be mounted: %s", out)
 	}
 	t.Cleanup(func() {
-		// A process that another test starts holds the open files of this process until its program runs, so
-		// that a normal unmount could fail.
+		// A process that another test starts has the open files of this process until it calls exec, so a
+		// normal unmount could fail.
 		if out, err := exec.CommandContext(context.WithoutCancel(t.Context()), "umount", "--lazy", dir).CombinedOutput(); err != nil {
 			t.Errorf("the file system was not unmounted: %s", out)
 		}

@@ -13,8 +13,7 @@ import (
 	"github.com/certvault/certvault/internal/keyring"
 )
 
-// earlier is the backup of --since: its files are linked and not copied again. It has the entries
-// of its manifest in a form that needs 56 bytes for each file.
+// earlier is an existing backup with the entries of its manifest. An entry needs 56 bytes of memory.
 type earlier struct {
 	dir     string
 	entries []earlierEntry
@@ -22,20 +21,21 @@ type earlier struct {
 
 // earlierEntry is an entry of a manifest.
 type earlierEntry struct {
-	// name is the beginning of the digest of the name.
+	// name is the result of nameDigest.
 	name   [16]byte
 	size   int64
 	sha256 Digest
 }
 
+// nameDigest returns the first 16 bytes of the SHA-256 of a name.
 func nameDigest(name string) [16]byte {
 	sum := sha256.Sum256([]byte(name))
 	return [16]byte(sum[:16])
 }
 
 // openEarlier reads and verifies the manifest of the backup in dir. It does not read the other
-// files. The error is ErrOtherInstallation if the backup belongs to another installation, or one of
-// the errors of ReadHeader, ErrWrongKey or ErrDamaged.
+// files. The error is ErrOtherInstallation if the backup belongs to another installation. The other
+// errors include those of ReadHeader, ErrWrongKey and ErrDamaged.
 func openEarlier(dir string, ring *keyring.Ring, installation string) (_ *earlier, err error) {
 	r, err := openManifest(dir, ring)
 	if err != nil {
@@ -75,8 +75,9 @@ func (p *earlier) has(name string) (e earlierEntry, ok bool) {
 	return p.entries[i], true
 }
 
-// link links a file of the earlier backup to the file to. It returns false if the earlier backup
-// lacks the file or if the file cannot be linked, for example because it is on another file system.
+// link links a file of the earlier backup into the new backup. It returns false if the earlier backup
+// lacks the file, if the file has another size than in the manifest, or if it cannot be linked, for
+// example because it is on another file system.
 func (p *earlier) link(name, to string) (e earlierEntry, linked bool, err error) {
 	e, ok := p.has(name)
 	if !ok {

@@ -19,12 +19,12 @@ import (
 const (
 	// copyBuffer is the size of the buffer through which a file is copied.
 	copyBuffer = 256 << 10
-	// syncEvery is the total size of copied files after which the files are synced, so that the
-	// system does not write very many files at once while uploads wait.
+	// syncEvery is the total size of copied files after which they are synced. Without this limit, the
+	// system could write many files at once, and uploads would wait.
 	syncEvery = 64 << 20
 )
 
-// path returns the path of a file of the backup, and creates its folder.
+// path returns the path of a file of the backup, and creates the folder of the file.
 func (b *builder) path(name string) (string, error) {
 	file := filepath.Join(b.Dir, filepath.FromSlash(name))
 	dir := filepath.Dir(file)
@@ -81,15 +81,15 @@ func (b *builder) addBlob(ctx context.Context, key string) error {
 	}
 	switch {
 	case errors.Is(err, fs.ErrExist):
-		return nil // another row refers to the file too
+		return nil // another row refers to the same blob
 	case errors.Is(err, blob.ErrNotFound) && !b.FilesOnly:
 		return b.addMissing(name)
 	}
 	return err
 }
 
-// linkBlob links a blob to the file to, or copies it if the file cannot be linked, and adds it to
-// the manifest. The error is [fs.ErrExist] if the file exists.
+// linkBlob links a blob into the backup, or copies it if it cannot be linked, and adds it to the
+// manifest. The error is [fs.ErrExist] if the backup has the blob already.
 func (b *builder) linkBlob(ctx context.Context, key, to string) error {
 	folder, ok := b.Files.(*blob.Folder)
 	if !ok {
@@ -120,7 +120,7 @@ func ignoreLink(err error) error {
 	return err
 }
 
-// copyBlob copies a blob to the file to and adds it to the manifest.
+// copyBlob copies a blob to the backup and adds it to the manifest.
 func (b *builder) copyBlob(ctx context.Context, key, to string) (err error) {
 	object, err := b.Files.Open(blob.WithoutCache(ctx), key)
 	if err != nil {
@@ -147,7 +147,7 @@ func (b *builder) copyFile(ctx context.Context, from, name string) (ok bool, err
 	return true, b.copy(ctx, file, name, to)
 }
 
-// copy writes a file of the backup and adds it to the manifest.
+// copy creates a file of the backup and adds it to the manifest.
 func (b *builder) copy(ctx context.Context, from io.Reader, name, to string) error {
 	file, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -182,7 +182,8 @@ func (b *builder) digest(ctx context.Context, name string) (int64, Digest, error
 	return size, Digest(hash.Sum(nil)), nil
 }
 
-// stream copies the content of from to the writer to. It pauses to leave time for other work.
+// stream copies all bytes of a reader to a writer, and returns their number. It pauses at intervals, so
+// that the backup does not slow down uploads.
 func (b *builder) stream(ctx context.Context, to io.Writer, from io.Reader) (size int64, err error) {
 	buffer := make([]byte, copyBuffer)
 	for {
@@ -270,13 +271,14 @@ func (b *builder) copyKeys(ctx context.Context) error {
 }
 
 // pace limits the share of the time in which a backup works, so that the backup does not slow down
-// uploads.
+// uploads. worked is the time at which the work began after the last pause.
 type pace struct{ worked time.Time }
 
-// paceAfter is the time of work after which a backup rests for the same time.
+// paceAfter is the minimum time of work between two pauses.
 const paceAfter = 5 * time.Millisecond
 
-// wait rests if the backup has worked for paceAfter. It returns the cause if ctx has ended.
+// wait pauses if the backup has worked for at least paceAfter. The pause is as long as the work, but at
+// most 10 times paceAfter. wait returns the cause if ctx has ended.
 func (p *pace) wait(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)

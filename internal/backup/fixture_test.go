@@ -49,7 +49,7 @@ func newFixtureIn(t *testing.T, d *db.DB, data string, n int) *fixture {
 	ring, err := keyring.Open(filepath.Join(data, "keys"))
 	f.ok(err)
 	f.ok(os.WriteFile(filepath.Join(data, "keys", "identity.txt"), []byte("AGE-SECRET-KEY-TEST\n"), 0o600))
-	// The database of an installation has its id, and the store has the same id.
+	// The database and the file store have the same installation id.
 	id := uuid.NewString()
 	f.ok(d.SetInstallation(t.Context(), id))
 	f.ok(os.WriteFile(filepath.Join(data, "files", "certvault.json"), []byte(`{"installation":"`+id+`"}`), 0o600))
@@ -92,7 +92,7 @@ func (f *fixture) backup(o backup.Options) *backup.Result {
 	return r
 }
 
-// verify returns the problems of a backup.
+// verify returns the problems of a backup by the name of the file.
 func (f *fixture) verify(dir string) map[string]string {
 	f.t.Helper()
 	r, err := backup.Verify(f.t.Context(), dir, f.config.Keyring)
@@ -111,7 +111,7 @@ func (f *fixture) ok(err error) {
 	}
 }
 
-// entries returns the entries of a manifest.
+// entries returns the entries in the manifest of the backup in dir.
 func entries(t *testing.T, dir string) (list []backup.Entry) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(dir, "manifest.jsonl"))
@@ -145,13 +145,12 @@ func replace(t *testing.T, name string, change func([]byte) []byte) {
 	}
 }
 
-// flip changes the byte in the middle.
+// flip inverts one bit of the byte in the middle.
 func flip(text []byte) []byte {
 	text[len(text)/2] ^= 1
 	return text
 }
 
-// exists reports whether a file exists.
 func exists(name string) bool {
 	_, err := os.Lstat(name)
 	return !errors.Is(err, fs.ErrNotExist)
