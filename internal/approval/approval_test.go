@@ -375,7 +375,7 @@ func TestReplace(t *testing.T) {
 	})
 }
 
-// A certificate whose values changed after it was issued is not processed, although all signatories approve it.
+// If the values of a certificate change after it was issued, it fails although all signatories approve it.
 func TestChangedValuesAreNotProcessed(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

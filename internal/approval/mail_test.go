@@ -52,8 +52,8 @@ func TestReplacedPictureIsDrawn(t *testing.T) {
 	}
 }
 
-// The mail that asks a signatory for approvals contains no name of a recipient. It is not repeated without a
-// new certificate, and is not sent to a signatory for whom no certificate waits.
+// The mail that asks a signatory for approvals contains no name of a recipient. It is not repeated without
+// a new certificate, and is not sent to a signatory for whom no certificate waits.
 func TestMail(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

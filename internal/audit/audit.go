@@ -23,7 +23,7 @@ import (
 type ActorType string
 
 const (
-	// User is a person who is signed in or tries to sign in.
+	// User is a person who uses the pages of the vault, signed in or not.
 	User ActorType = "user"
 	// Token is a program with an API token.
 	Token ActorType = "token"
@@ -39,7 +39,7 @@ var ActorTypes = []ActorType{User, Token, Command, System}
 // Actor is the person or program that performs an action.
 type Actor struct {
 	Type ActorType
-	// ID is the UUID of a person or the number of a token. Name is the display name.
+	// ID is the UUID of a person, the number of a token, or "". Name is the display name.
 	ID, Name string
 	// Address is the address of the client, or the zero value if there is none.
 	Address netip.Addr

@@ -307,7 +307,8 @@ func TestEveryActionHasAPhrase(t *testing.T) {
 	}
 }
 
-// TestCombinedFilters checks that List with several filters returns the same entries as the function matches.
+// TestCombinedFilters checks that List with a filter of several fields returns the entries for which
+// matches returns true.
 func TestCombinedFilters(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {

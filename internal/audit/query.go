@@ -24,8 +24,8 @@ const PartialEntries = 20_000
 // bound returns a condition that begins with AND, or "".
 type bound func(q *statement) string
 
-// term is a column and a value that a filter matches. Each column has an index in the order of the
-// log. If part is set, the value is a part of the column, and no index is used.
+// term is a column and a value that a filter matches. Each column has an index. If part
+// is set, the value is a part of the column, and no index of the column is used.
 type term struct {
 	column, value string
 	part          bool
@@ -136,7 +136,8 @@ func (l *Log) newest(ctx context.Context, institutionID int64, f Filter, conditi
 	return func(q *statement) string { return " AND (at, id) > (" + q.arg(first.at) + ", " + q.arg(first.id) + ")" }, nil
 }
 
-// mostSelective returns the index of the field whose terms match the fewest entries.
+// mostSelective returns the index of the field whose terms match the fewest entries. It counts at most
+// countLimit entries for each term.
 func (l *Log) mostSelective(ctx context.Context, institutionID int64, conditions [][]term, newest bound) (index int, err error) {
 	if len(conditions) < 2 {
 		return 0, nil

@@ -34,8 +34,8 @@ const (
 	skew = time.Hour
 )
 
-// Expiry returns the time at which the first certificate of a chain expires. After this time, a
-// signature of the key is valid only with a time stamp.
+// Expiry returns the earliest expiry of the certificates in a chain. After this time, a signature of
+// the key is valid only with a time stamp.
 func Expiry(chain []*x509.Certificate) time.Time {
 	first := chain[0].NotAfter
 	for _, c := range chain[1:] {
