@@ -372,7 +372,7 @@ func TestTemplateOffer(t *testing.T) {
 		in := f.submission(o, f.applicant("Chi Eze"))
 		in.FullName = "\U00013000"
 		_, err := f.Applications.Submit(t.Context(), in)
-		wantCode(t, "a name that no font has", err, cert.FieldName, "missing_characters")
+		wantCode(t, "a name with a character that no font has", err, cert.FieldName, "missing_characters")
 		a := f.submit(o, f.applicant("Dee Eze"))
 		_, err = f.Applications.Approve(t.Context(), f.by(f.ada), a.UUID, application.Approval{Title: strings.Repeat("Very long title ", 15)})
 		wantFault(t, "a title that does not fit", err, fault.Invalid)

@@ -13,7 +13,7 @@ func TestProfiles(t *testing.T) {
 	part := func(number, count byte, size int) []byte {
 		body := append([]byte("ICC_PROFILE\x00"), number, count)
 		body = append(body, bytes.Repeat([]byte{number}, size)...)
-		return append(binary.BigEndian.AppendUint16([]byte{0xFF, app2}, uint16(len(body)+2)), body...) //nolint:gosec // small
+		return append(binary.BigEndian.AppendUint16([]byte{0xFF, app2}, uint16(len(body)+2)), body...)
 	}
 	large := make([][]byte, 0, 80)
 	for i := range byte(80) {
@@ -45,7 +45,7 @@ func TestProfiles(t *testing.T) {
 		if err := z.Close(); err != nil {
 			t.Fatal(err)
 		}
-		file := binary.BigEndian.AppendUint32(make([]byte, 8), uint32(b.Len()-4)) //nolint:gosec // small
+		file := binary.BigEndian.AppendUint32(make([]byte, 8), uint32(b.Len()-4))
 		file = append(append(file, b.Bytes()...), 0, 0, 0, 0)
 		if got := pngMetadata(file).profile; len(got) != want {
 			t.Errorf("PNG with a profile of %d bytes: the profile has %d bytes, want %d", size, len(got), want)

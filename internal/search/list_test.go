@@ -40,8 +40,8 @@ func TestListPages(t *testing.T) {
 		v := newVault(t, d)
 		var newest []string
 		for i := range 7 {
-			// Every two certificates have the same time of creation, so their ids determine their
-			// order.
+			// The certificates are created in pairs at the same time, so the ids determine the order
+			// within a pair.
 			if i%2 == 0 {
 				v.clock.Advance(time.Second)
 			}
@@ -237,7 +237,7 @@ func TestListAcceptsAnyText(t *testing.T) {
 				f.Page, f.PerPage = 1, 15
 				l, err := v.List(t.Context(), v.inst.ID, f)
 				if tc.refused && !fault.Is(err, fault.Invalid) || !tc.refused && (err != nil || len(l.Items) != 0) {
-					t.Errorf("%s: list = %+v, err = %.200v, want Invalid %t, otherwise an empty list", tc.name, l, err, tc.refused)
+					t.Errorf("%s: list = %+v, err = %.200v, want Invalid or an empty list; refused = %t", tc.name, l, err, tc.refused)
 				}
 			}
 		}

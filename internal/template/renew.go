@@ -19,7 +19,7 @@ func (s *Service) Renewal(ctx context.Context, inst *account.Institution, creato
 		return cert.Upload{}, err
 	}
 	if c.Template == nil || c.Template.Values == nil {
-		return cert.Upload{}, fault.New(fault.BadRequest, "This certificate has no template.")
+		return cert.Upload{}, fault.New(fault.BadRequest, "This certificate is not from a template, or its values were deleted.")
 	}
 	t, _, err := s.ByVersion(ctx, inst.ID, c.Template.VersionID)
 	if err != nil {

@@ -14,9 +14,9 @@ import (
 )
 
 // Rotate replaces the signing secret of an endpoint, and returns the new secret and the end of the
-// overlap. For 24 hours both secrets sign in webhook-signature. X-Webhook-Signature, which contains
-// one signature, uses the old secret until Promote is called or the 24 hours end. Rotate refuses a
-// second rotation in this time if the new secret is not promoted.
+// overlap. For 24 hours the header webhook-signature contains a signature with each of the two secrets.
+// X-Webhook-Signature, which contains one signature, uses the old secret until Promote is called or
+// the 24 hours end. Rotate refuses a second rotation in this time if the new secret is not promoted.
 func (s *Service) Rotate(ctx context.Context, institutionID int64, uuid string) (secret string, until time.Time, err error) {
 	if secret, err = newSecret(); err != nil {
 		return "", time.Time{}, err
@@ -55,8 +55,8 @@ func (s *Service) Rotate(ctx context.Context, institutionID int64, uuid string) 
 	return secret, until, nil
 }
 
-// Promote makes the new secret of a rotation the key of X-Webhook-Signature too. The old secret
-// continues to sign in webhook-signature until the end of the overlap.
+// Promote makes the new secret of a rotation the key of X-Webhook-Signature too. The
+// header webhook-signature contains a signature with the old secret until the end of the overlap.
 func (s *Service) Promote(ctx context.Context, institutionID int64, uuid string) error {
 	return s.setStatus(ctx, audit.WebhookPromoted, institutionID, uuid, `
 		UPDATE webhook_endpoints SET promoted = true

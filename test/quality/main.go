@@ -5,7 +5,7 @@
 //	go run ./test/quality pages-quick   the same in fewer languages, colour schemes and widths
 //	go run ./test/quality behaviour     actions on the pages, such as uploads and the use of the keyboard
 //	go run ./test/quality scores        Lighthouse scores (medians of three runs), bytes and requests of pages
-//	go run ./test/quality screenshots   screenshots of all pages, to test/screenshots
+//	go run ./test/quality screenshots   pictures of all pages, to test/screenshots
 //	go run ./test/quality pictures      the pictures of the README and of the help, to docs
 //	go run ./test/quality serve         no check; prints the list of pages and waits for SIGINT or SIGTERM
 //
@@ -49,6 +49,14 @@ func run(ctx context.Context, args []string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, f.close()) }()
+	names := map[string]bool{}
+	for i := range f.Pages {
+		name := f.Pages[i].Name
+		if names[name] {
+			return fmt.Errorf("two pages have the name %s, and the markup of only one would be checked", name)
+		}
+		names[name] = true
+	}
 	plan, err := json.MarshalIndent(f, "", "  ")
 	if err != nil {
 		return fmt.Errorf("encoding the list of pages: %w", err)
