@@ -15,7 +15,7 @@ type doctorCommand struct {
 	config.TLS
 
 	Files bool   `help:"Read all stored files, check their digests and signatures, and store the results."`
-	To    string `help:"Send a test message to this address, with the mail settings of the server." name:"mail" placeholder:"ADDRESS"`
+	To    string `help:"Send a test mail to this address, with the mail settings of the server." name:"mail" placeholder:"ADDRESS"`
 	Deep  bool   `help:"Compare the names of all stored files with the records of the database."`
 }
 

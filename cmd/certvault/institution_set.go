@@ -20,7 +20,7 @@ type institutionSet struct {
 
 	Institution   string  `help:"Slug of the institution." placeholder:"SLUG" required:""`
 	Name          *string `help:"Name of the institution. Signatures keep the name that the institution had when its key was created." placeholder:"NAME"`
-	AllowSameName bool    `help:"Allow the name although it looks the same as the name of another institution."`
+	AllowSameName bool    `help:"Allow the name even if it looks the same as the name of another institution."`
 	Placement     *string `help:"Placement of the stamp: auto, top-left, top-right, bottom-left, bottom-right, exact, strip or appended." placeholder:"MODE"`
 	PlacementPage *int    `help:"Page of the stamp, from 1." placeholder:"N"`
 	PlacementBox  *string `help:"Position of an exact stamp, in fractions of the page, measured from its top left corner." placeholder:"X0,Y0,X1,Y1"`

@@ -23,9 +23,9 @@ const (
 	CodeRefused = "key_refused"
 )
 
-// Fault is the reason why a key is unavailable or an operation failed. A fault can be
-// temporary unless its code is CodeRefused: the database or a signer program can work again, and a key
-// or the identity can be restored from a backup.
+// Fault is the reason why a key is unavailable or an operation failed. Unless its code is CodeRefused
+// or CodeExpired, a fault can be temporary: the database or a signer program can work again, and a key
+// or the identity can be restored from a backup. An expired key must be replaced.
 type Fault struct {
 	// Code is one of the codes of faults.
 	Code string

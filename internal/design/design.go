@@ -43,14 +43,14 @@ func refuse(code, reason string) error { return &Refusal{Code: code, Reason: rea
 // hexadecimal. The error is ErrNoPicture if there is no such picture.
 type Pictures func(id string) ([]byte, error)
 
-// ErrNoPicture reports that there is no picture with an id. If the institution has no logo, a field for
+// ErrNoPicture reports that there is no picture with the given id. If the institution has no logo, a field for
 // the logo stays empty. If any other picture does not exist, its field has a problem.
 var ErrNoPicture = errors.New("there is no such picture")
 
 // Base is the data that all certificates of a published template share.
 type Base struct {
-	// PDF is the design followed by the shared tail. Each certificate of the template begins with
-	// these bytes.
+	// PDF is the design followed by everything that the certificates share. Each certificate of the
+	// template begins with these bytes.
 	PDF []byte
 	// Plan is the other data that Open needs, as JSON: the objects of the file that each certificate
 	// replaces, and the fonts in the file.

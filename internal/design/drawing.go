@@ -32,7 +32,7 @@ func (d *drawing) text(f *Field, b *typeset.Block, subsets *typeset.Subsets, tag
 	}
 }
 
-// open begins marked content with the number mark (14.6). It writes nothing if mark is negative.
+// open begins marked content with the MCID mark (14.6). It writes nothing if mark is negative.
 func (d *drawing) open(tag string, mark int) {
 	if mark >= 0 {
 		d.out.WriteString("/" + tag + " <</MCID " + strconv.Itoa(mark) + ">> BDC\n")

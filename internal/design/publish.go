@@ -47,7 +47,7 @@ type pagePlan struct {
 	Images  int `json:"images,omitempty"`
 }
 
-// fieldPlan is a variable field. Mark is the number of its marked content, or -1 without tags. Element is the
+// fieldPlan is a variable field. Mark is its MCID, or -1 without tags. Element is the
 // object number of its structure element; it is 0 without tags and for a signature.
 type fieldPlan struct {
 	Mark    int `json:"mark"`

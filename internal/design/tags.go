@@ -11,9 +11,9 @@ import (
 	"github.com/certvault/certvault/internal/pdf"
 )
 
-// tags is the structure tree (ISO 32000-2, 14.7). All elements and the numbers of their marked content are
-// in the base, so a certificate adds no elements. A design without tags becomes a figure with the alternative
-// text of the layout. The elements of a tagged design do not change.
+// tags is the structure tree (ISO 32000-2, 14.7). All elements and their marked-content identifiers
+// (MCIDs, 14.7.5.2) are in the base, so a certificate adds no elements. A design without tags becomes a
+// figure with the alternative text of the layout. The elements of a tagged design do not change.
 type tags struct {
 	p        *publisher
 	off      bool // the tree of the design cannot be extended
@@ -106,8 +106,8 @@ type pageTags struct {
 	ref  pdf.Ref
 	off  bool
 	key  int
-	list pdf.Array // elements by the number of their marked content
-	wrap int       // number of the marked content of the design, or -1
+	list pdf.Array // elements by their MCID
+	wrap int       // MCID of the design, or -1
 }
 
 // page begins the structure of a page.
@@ -144,7 +144,7 @@ const defaultAlt = "Certificate"
 
 var markForm = regexp.MustCompile(`/MCID\s+(\d{1,9})`)
 
-// marks returns one more than the highest number of marked content on a page, or 0 if there is none.
+// marks returns one more than the highest MCID on a page, or 0 if there is none.
 func (p *publisher) marks(page *pdf.Page) (n int) {
 	for _, part := range page.Contents() {
 		stream, ok := p.doc.Resolve(part).(*pdf.Stream)
@@ -170,7 +170,7 @@ func (p *publisher) marks(page *pdf.Page) (n int) {
 	return n
 }
 
-// add adds an element for the next number of marked content.
+// add adds an element for the next MCID.
 func (t *pageTags) add(element *pdf.Dict) (mark int, ref pdf.Ref) {
 	mark = len(t.list)
 	element.Set("P", t.parent)
@@ -209,7 +209,7 @@ func (t *pageTags) tag(heading bool) string {
 	return "P"
 }
 
-// field adds the element of a text. It returns the number of its marked content, or -1 without tags. The
+// field adds the element of a text. It returns its MCID, or -1 without tags. The
 // language of a text without a language is that of the certificate, or of the layout in a tagged design.
 func (t *pageTags) field(heading bool, language string) (mark int, ref pdf.Ref) {
 	if t.off {
@@ -234,7 +234,7 @@ func (t *tags) language() string {
 	return t.p.l.Language
 }
 
-// picture adds the element of a picture. It returns the number of its marked content, or -1 without tags.
+// picture adds the element of a picture. It returns its MCID, or -1 without tags.
 func (t *pageTags) picture(f *Field) int {
 	if t.off {
 		return -1

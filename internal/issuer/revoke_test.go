@@ -198,7 +198,7 @@ func TestRevokeFileOfOthers(t *testing.T) {
 			"incomplete":             {[]byte(`{"a":1}`), "not a complete credential"},
 			"changed":                {bytes.Replace(changed(func(*lostCredential) {}), []byte("BSc"), []byte("MSc"), 1), "No key of Northern & Western University"},
 			"another key":            {changed(func(l *lostCredential) { l.key = key }), "No key of Northern & Western University"},
-			"key of another tenant":  {lose(t, v, inst, c.ID+1).vc(t, v, other), "No key of Northern & Western University"},
+			"other institution":      {lose(t, v, inst, c.ID+1).vc(t, v, other), "No key of Northern & Western University"},
 			"another vault":          {changed(func(l *lostCredential) { l.issuer = strings.Replace(l.issuer, "vault.example", "vault.invalid", 1) }), "not an institution of this vault"},
 			"unknown institution":    {changed(func(l *lostCredential) { l.issuer = strings.Replace(l.issuer, inst.UUID, uuid.NewString(), 1) }), "not an institution of this vault"},
 			"no institution":         {changed(func(l *lostCredential) { l.issuer = "did:web:vault.example" }), "not an institution of this vault"},
@@ -221,7 +221,7 @@ func TestRevokeFileOfOthers(t *testing.T) {
 		if n := count(t, v, `SELECT count(*) FROM credential_revocations`); n != 0 {
 			t.Errorf("%d revocations are stored, want 0", n)
 		}
-		for name, file := range map[string][]byte{"known": []byte(kept.VC), "another vault": changed(func(l *lostCredential) { l.issuer = "did:web:vault.example" })} {
+		for name, file := range map[string][]byte{"known": []byte(kept.VC), "no institution": changed(func(l *lostCredential) { l.issuer = "did:web:vault.example" })} {
 			if lost, err := v.Issuer.Lost(t.Context(), verified(t, v, file)); err != nil || lost {
 				t.Errorf("%s: Lost = %v, error %v, want false", name, lost, err)
 			}

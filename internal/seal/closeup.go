@@ -55,7 +55,7 @@ func (p *pageSearch) close(ctx context.Context) {
 	p.doc.Close()
 }
 
-// places returns up to n blank places for the largest figure that fits anywhere, best first.
+// places returns up to n blank places for the largest QR code that fits anywhere, best first.
 func (p *pageSearch) places(ctx context.Context, sides []float64, only Mode, n int) ([]spot, error) {
 	for range maxSearches {
 		found := p.blankMap.places(p.frame, p.job.figures, sides, only)

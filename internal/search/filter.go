@@ -158,7 +158,7 @@ func date(bad *fault.Fields, field, text string) time.Time {
 	}
 	at, err := time.Parse(time.DateOnly, text)
 	if err != nil {
-		bad.Add(field, "The date must exist and have the form YYYY-MM-DD.")
+		bad.Add(field, "The date must be one that exists, as YYYY-MM-DD.")
 	}
 	return at
 }

@@ -17,6 +17,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/certvault/certvault/internal/account"
@@ -80,7 +81,7 @@ func (s *Service) Create(ctx context.Context, institutionID int64, name string, 
 	var bad fault.Fields
 	if n := utf8.RuneCountInString(name); n < 1 || n > maxName {
 		bad.Add("name", fmt.Sprintf("The name must have 1 to %d characters.", maxName))
-	} else if !utf8.ValidString(name) || strings.ContainsRune(name, 0) {
+	} else if !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl) {
 		bad.Add("name", "The name must not contain control characters.")
 	}
 	if len(permissions) == 0 {
@@ -199,7 +200,7 @@ func scanWithInstitution(row *sql.Row) (*Token, *account.Institution, error) {
 	return t, of.Institution(), nil
 }
 
-// Authenticate returns the token with a secret, and the institution of the token. The error is
+// Authenticate returns the token that has the given secret, and the institution of the token. The error is
 // fault.Unauthorized if the secret is malformed or the token is unknown, expired or revoked, and
 // fault.Forbidden if the institution is disabled. With fault.Forbidden, Authenticate also returns the
 // token and the institution. The query uses the hash of the secret, so that the response time reveals

@@ -315,11 +315,11 @@ func TestReplica(t *testing.T) {
 	if code, err := f.Stop(); err != nil || code != 0 {
 		t.Errorf("exit code = %d, %v; want 0", code, err)
 	}
-	// A database of another installation is refused as replica.
+	// A database of another installation is refused as a replica.
 	other := dbtest.MigratedURL(t)
 	start(t, other)
 	if out := outputOf(t, "serve", "--listen", "127.0.0.1:0", "--data", f.Data, "--database", f.Database, "--database-read", other); !strings.Contains(out, "another installation") {
-		t.Errorf("starting a server with the database of another installation as replica printed %s, want an error", out)
+		t.Errorf("starting a server with the database of another installation as a replica printed %s, want an error", out)
 	}
 }
 

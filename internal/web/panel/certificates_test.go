@@ -62,7 +62,7 @@ func TestListOfCertificates(t *testing.T) {
 			t.Error("the search finds a certificate that does not match")
 		}
 		checkPage(t, "a search without matches", o.get("issuer", o.pathOf("certificates?q=unknown")), http.StatusOK, "No matching certificates", "Show all certificates")
-		checkPage(t, "an invalid date", o.get("issuer", o.pathOf("certificates?from=2026-13-01")), http.StatusUnprocessableEntity, "must exist and have the form")
+		checkPage(t, "an invalid date", o.get("issuer", o.pathOf("certificates?from=2026-13-01")), http.StatusUnprocessableEntity, "must be one that exists")
 		checkPage(t, "an unknown status", o.get("issuer", o.pathOf("certificates?status=lost")), http.StatusUnprocessableEntity, "This status does not exist.")
 		checkPage(t, "an invalid cursor", o.get("issuer", o.pathOf("certificates?cursor=x")), http.StatusUnprocessableEntity, "cursor")
 		list, err := o.panel.Search.List(t.Context(), o.inst.ID, search.Filter{Range: listing.Range{PerPage: certificatesPerPage, Cursor: new(string)}})
