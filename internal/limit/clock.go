@@ -7,9 +7,9 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// PullBack corrects the expiry of claims and responses that were stored while a clock was ahead. They
-// expire later than a claim or response that is stored now, by more than db.ClockTolerance. PullBack
-// returns the number of changed keys.
+// PullBack corrects the expiry of claims and responses that were stored while a clock was ahead: those
+// that expire more than db.ClockTolerance later than if they were stored now. It returns the number of
+// changed keys.
 func (k *Keys) PullBack(ctx context.Context) (n int64, err error) {
 	now := k.now()
 	err = k.db.Tx(ctx, func(tx *db.Tx) error {

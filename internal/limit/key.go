@@ -25,7 +25,7 @@ const (
 	// claimLife is the time after which a claim without a response expires. It is longer than the time
 	// limit of any request with an idempotency key.
 	claimLife = 20 * time.Minute
-	// inFlightRetry is the Retry-After of a request whose key another request has claimed.
+	// inFlightRetry is the Retry-After of the response if another request has claimed the key.
 	inFlightRetry = time.Second
 	// SweepInterval is the interval of sweeps that remove expired keys.
 	SweepInterval = time.Minute

@@ -41,8 +41,8 @@ type Counter struct {
 
 	// name is the name under which the counts are shared, or "" if they are not.
 	name string
-	// others has the counts of the other processes in this window. shared has the counts of this process
-	// that the other processes can read.
+	// others has the counts of the other processes in this window. All counters of a process have the same
+	// map, which is never changed. shared has the counts of this process that the other processes can read.
 	others, shared map[digest]int
 	// changed reports whether a request was counted since the last exchange.
 	changed bool
@@ -119,7 +119,7 @@ func (c *Counter) Refused() int64 { return c.refused.Load() }
 func (c *Counter) begin(now time.Time) {
 	clear(c.count)
 	clear(c.limits)
-	clear(c.others)
+	c.others = nil
 	clear(c.shared)
 	c.end = now.Add(Window)
 	if c.name != "" {

@@ -51,7 +51,7 @@ func NewShared(d *db.DB, node string, now func() time.Time) *Shared {
 // Add shares the counts of a counter under a name. Call Add before the first request.
 func (s *Shared) Add(name string, c *Counter) {
 	c.name, c.now = name, s.now
-	c.others, c.shared = map[digest]int{}, map[digest]int{}
+	c.shared = map[digest]int{}
 	s.counters = append(s.counters, c)
 }
 

@@ -1,6 +1,7 @@
 package limit_test
 
 import (
+	"sync"
 	"testing"
 
 	"github.com/certvault/certvault/internal/db/dbtest"
@@ -77,11 +78,17 @@ func TestProcessesShareTheirCounts(t *testing.T) {
 	// A third process, which has counted no request of the key, also refuses it.
 	third := open("third")
 	take(third.tokens, "other", 1)
+	take(third.addresses, "other", 1)
 	exchange(third)
 	if got := take(third.tokens, "7", 11); got.Allowed {
 		t.Errorf("decision of the third process = %+v, want refused", got)
 	}
 	at.advance(limit.Window)
+	// Requests to both counters begin the window at the same time.
+	var both sync.WaitGroup
+	both.Go(func() { take(third.addresses, "8", 1) })
+	both.Go(func() { take(third.tokens, "8", 1) })
+	both.Wait()
 	if got := take(third.tokens, "7", 1); got.Remaining != 99 {
 		t.Errorf("in the next window %d requests remain, want 99", got.Remaining)
 	}
