@@ -48,9 +48,9 @@ var (
 // the issue date.
 var (
 	otherDates = folded("born", "birth", "geboren", "geburtsdatum", "naissance", "nacimiento", "nascimento", "nacido", "nacida", "valid until", "valid till",
-		"expires", "expiry", "expiration", "gültig bis", "vence", "caduca", "valable jusqu", "válido até", "ميلاد", "जन्म")
+		"expires", "expiry", "expiration", "gültig bis", "vence", "caduca", "valable jusqu", "válido até", "ميلاد", "الميلاد", "जन्म")
 	issueDates = folded("date", "dated", "issued", "issue", "awarded", "granted", "given", "datum", "ausgestellt", "den", "fecha", "expedido", "expedida", "fait",
-		"délivré", "data", "emitido", "em", "تاريخ", "بتاريخ", "दिनांक")
+		"délivré", "data", "emitido", "em", "تاريخ", "التاريخ", "بتاريخ", "दिनांक")
 )
 
 // dates returns the probable issue dates: first the dates after a word such as "issued", then the others, the

@@ -241,7 +241,7 @@ func leadingName(text string) (name string, whole bool) {
 			return "", false
 		}
 		if parts = append(parts, part); part != field {
-			break // a comma ends the name
+			break // a comma, a semicolon or a colon ends the name
 		}
 	}
 	for len(parts) > 0 && particles[strings.Join(wordsOf(parts[len(parts)-1]), "")] {
