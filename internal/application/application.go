@@ -1,6 +1,7 @@
-// Package application stores offers and the applications of people for certificates. An application has a
-// record in package cert with the source customer. This package stores its answers, files, holds and
-// decision. The table in state.go has the steps between the states, with the roles that may take each step.
+// Package application stores offers and the applications of people for certificates. An application has
+// a record in package cert, which has the status, the name and the address. Package application stores the
+// answers, files, holds and decisions. The table in state.go has the steps between the states, with the
+// roles that may take each step.
 package application
 
 import (
@@ -30,7 +31,7 @@ type Status = cert.Status
 // Application is the application of a person. The fields about the certificate are those of the
 // application's record in package cert.
 type Application struct {
-	ID            int64 // the application_id of the interface: the id of the record
+	ID            int64 // the application_id of the API: the id of the record
 	UUID          string
 	InstitutionID int64
 	OfferID       int64
@@ -204,7 +205,9 @@ type Counts struct {
 	// Mine is the number of open applications that the member claimed.
 	Mine int
 	// OldestAt is the time of the oldest open application.
-	OldestAt        *time.Time
+	OldestAt *time.Time
+	// DecidedThisWeek is the number of applications that were decided, were withdrawn or expired in the
+	// last 7 days.
 	DecidedThisWeek int
 }
 

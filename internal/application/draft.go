@@ -268,8 +268,8 @@ func (s *Service) CheckDraft(ctx context.Context, who Applicant, o *Offer) error
 	return checkOpen(ctx, s.db, n, who.UserID)
 }
 
-// Drafts returns the drafts of a person in all institutions, the last changed one first. Their offers may
-// be closed.
+// Drafts returns the drafts of a person in all institutions, most recently changed first. Their offers
+// may be closed.
 func (s *Service) Drafts(ctx context.Context, userID int64) ([]*DraftApplication, error) {
 	ids, err := db.Column[int64](s.db.QueryContext(ctx, `SELECT offer_id FROM application_drafts WHERE user_id = $1 ORDER BY updated_at DESC, id DESC`, userID))
 	if err != nil {

@@ -92,8 +92,8 @@ func (s *Service) OpenOwnFile(ctx context.Context, userID int64, uuid, fileID st
 	return content, f, err
 }
 
-// openFrom opens a file. join is the SQL text after JOIN. It selects a, the row that has the file, and uses
-// the argument of as $1.
+// openFrom opens a file. join is the SQL text after JOIN: a table with the alias a, whose rows have the
+// files, and a WHERE clause with the parameter $1. The value of $1 is the argument named of.
 func (s *Service) openFrom(ctx context.Context, join string, of int64, uuid, fileID string) (*cert.Content, *File, error) {
 	f, key, err := s.file(ctx, join, of, uuid, fileID)
 	if err != nil {

@@ -65,7 +65,7 @@ func (f *fixture) applicant(name string) application.Applicant {
 	return who
 }
 
-// input is the input of an offer without a template.
+// input returns the input of an offer without a template.
 func input(slug string) application.OfferInput {
 	return application.OfferInput{
 		Slug: slug, Name: "Participation in " + slug, Description: "For all participants.", Criteria: "Three days.",

@@ -62,6 +62,25 @@ func TestRetention(t *testing.T) {
 	})
 }
 
+// An application that cannot be deleted does not stop the deletion of others.
+func TestSweepContinuesAfterAnError(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, dbtest.SQLite(t))
+	o := f.offer("course")
+	for _, name := range []string{"Ann", "Bea"} {
+		_, err := f.Applications.Reject(t.Context(), f.by(f.ada), f.submitFile(o, f.applicant(name)).UUID, "No.", "")
+		f.ok(err)
+	}
+	f.Exec(`CREATE TRIGGER failing BEFORE DELETE ON application_files WHEN old.application_id = (SELECT min(id) FROM applications) BEGIN SELECT RAISE(ABORT, 'failing'); END`)
+	f.Advance(91 * 24 * time.Hour)
+	if err := f.Applications.Sweep(t.Context()); err == nil || !strings.Contains(err.Error(), "failing") {
+		t.Errorf("error = %v, want that of the application that cannot be deleted", err)
+	}
+	if n := f.blobs(); n != 1 {
+		t.Errorf("%d attachments, want 1, that of the application that cannot be deleted", n)
+	}
+}
+
 // After the data of a person is erased, only the counts, the issued certificates and the undelivered
 // events of the person's applications remain. The events have no personal data.
 func TestErasure(t *testing.T) {

@@ -384,7 +384,7 @@ func (s *Service) DeleteOffer(ctx context.Context, institutionID int64, uuid str
 			return err
 		}
 		if used {
-			return fault.New(fault.Conflict, "The offer has applications. Close it instead.")
+			return fault.New(fault.Conflict, "An offer with applications cannot be deleted, only closed.")
 		}
 		drafts, err := db.Column[int64](tx.QueryContext(ctx, `SELECT id FROM application_drafts WHERE offer_id = $1`, o.ID))
 		if err != nil {

@@ -15,8 +15,8 @@ import (
 // maxEarlier is the maximum number of certificates, and of applications, that Earlier returns.
 const maxEarlier = 20
 
-// Earlier returns the latest other certificates and applications of the address of a in the institution,
-// newest first.
+// Earlier returns the other certificates and applications in the institution of a that have the same
+// address as a, newest first and at most maxEarlier of each.
 func (s *Service) Earlier(ctx context.Context, a *Application) ([]*cert.Certificate, []*Application, error) {
 	list, err := s.search.List(ctx, a.InstitutionID, search.Filter{
 		Email: a.Email, Statuses: cert.VaultStatuses, Range: listing.Range{PerPage: maxEarlier + 1, Page: 1},
@@ -30,8 +30,9 @@ func (s *Service) Earlier(ctx context.Context, a *Application) ([]*cert.Certific
 	return certificates[:min(len(certificates), maxEarlier)], applications, err
 }
 
-// Duplicates returns the numbers of other certificates and applications of the institution with the same
-// address, by the UUID of the application. The result does not contain the number 0.
+// Duplicates counts, for each application in list, the other certificates and applications of the
+// institution with the same address. It returns the counts by the UUIDs of the applications, without
+// counts of 0.
 func (s *Service) Duplicates(ctx context.Context, institutionID int64, list []*Application) (map[string]int, error) {
 	found := map[string]int{}
 	for some := range slices.Chunk(list, listing.MaxPage) {

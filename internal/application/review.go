@@ -66,7 +66,7 @@ func (s *Service) apply(ctx context.Context, a *Application, c change) (*Applica
 	return changed, nil
 }
 
-// applyTx takes a step that step.check has allowed, in a transaction.
+// applyTx takes a step in a transaction. The caller must check that the state allows the step.
 func (s *Service) applyTx(ctx context.Context, tx *db.Tx, a *Application, c *change) (*Application, error) {
 	now := s.moment()
 	next := c.step.To

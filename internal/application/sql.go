@@ -15,8 +15,8 @@ import (
 type scanner interface{ Scan(dest ...any) error }
 
 // columns are the columns that scan reads, and tables are their tables. The record in certificates has
-// the texts and the status. An application whose data was deleted has no record, so the JOIN excludes
-// it.
+// the texts and the status. An application whose data was deleted has no certificate_id, so the JOIN
+// excludes it.
 const (
 	columns = `a.id, a.certificate_id, a.uuid, a.institution_id, a.offer_id, o.uuid, o.name, c.reference_id, a.status, c.status, c.full_name, c.email, c.title,
 		a.email_folded, a.fields, a.field_values, a.user_id, a.hold_kind, a.hold_text, a.held_at, a.hold_until, a.answer, a.answered_at,
@@ -25,21 +25,19 @@ const (
 	tables = ` FROM applications a JOIN certificates c ON c.id = a.certificate_id JOIN offers o ON o.id = a.offer_id `
 )
 
-func scan(row scanner) (*Application, error) { return scanMore(row) }
-
-// scanMore scans a row with the columns of the constant columns, followed by the columns for more.
-func scanMore(row scanner, more ...any) (*Application, error) {
+// scan scans a row that has the columns in the constant columns.
+func scan(row scanner) (*Application, error) {
 	a := &Application{}
 	var fields, values string
 	var user, heldAt, until, answeredAt, claimedID, claimedAt, decidedID, decidedAt sql.NullInt64
 	var kind, text, answer, claimedType, claimedName, decidedType, decidedName, reason, note, code, message sql.NullString
 	var created, updated int64
-	err := row.Scan(append([]any{
+	err := row.Scan(
 		&a.id, &a.ID, &a.UUID, &a.InstitutionID, &a.OfferID, &a.OfferUUID, &a.OfferName, &a.ReferenceID, &a.state, &a.Status, &a.FullName, &a.Email, &a.Title,
 		&a.emailFolded, &fields, &values, &user, &kind, &text, &heldAt, &until, &answer, &answeredAt,
 		&claimedType, &claimedID, &claimedName, &claimedAt, &decidedType, &decidedID, &decidedName, &decidedAt,
 		&reason, &note, &a.Advice, &code, &message, &a.FilesDeleted, &a.Revision, &created, &updated,
-	}, more...)...)
+	)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, errNotFound
 	}

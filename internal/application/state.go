@@ -52,8 +52,9 @@ type step struct {
 	// To is the next state, or none if the state does not change.
 	To   cert.Status
 	By   []role
-	Only string // a further condition of check, as text for Diagram
-	// Event is the webhook event, or "" for a step without an event.
+	Only string // a further condition, as text for Diagram
+	// Event is the webhook event that package cert creates, or "". If a certificate has signatories, the
+	// event of triggerApprove is created when the last signatory approves.
 	Event webhook.Name
 	// Mail is the mail to the applicant, or "".
 	Mail string

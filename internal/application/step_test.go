@@ -76,7 +76,7 @@ func TestStepsAreOnlyThoseOfTheTable(t *testing.T) {
 			} else if !may {
 				wantFault(t, name+" after "+path, err, fault.BadRequest)
 				if after := f.get(a.UUID); after.Revision != before.Revision {
-					t.Errorf("revision = %d after %s after %q, want %d", after.Revision, name, path, before.Revision)
+					t.Errorf("%s after %q: revision = %d, want %d", name, path, after.Revision, before.Revision)
 				}
 			}
 		}
@@ -293,7 +293,7 @@ func TestCertificateLists(t *testing.T) {
 		n, err := f.Applications.Counts(t.Context(), f.inst.ID, f.ada)
 		f.ok(err)
 		if n.Pending != 1 || n.InReview != 1 || n.OnHold != 0 || n.Mine != 1 || n.OldestAt == nil || n.DecidedThisWeek != 1 {
-			t.Errorf("counts = %+v, want one pending, one in review by the member and one decided", n)
+			t.Errorf("counts = %+v, want one pending, one in review by the member and one that expired this week", n)
 		}
 		wantWaiting := func(what string, want int) {
 			t.Helper()
@@ -439,8 +439,8 @@ func TestTenantsAndPersonsAreIsolated(t *testing.T) {
 	}
 }
 
-// Select returns the applications that the reviewer may decide with their revisions, in the order of the
-// list.
+// Select returns the UUIDs and revisions of the applications that a reviewer may decide, in the order of
+// the list.
 func TestSelect(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, dbtest.SQLite(t))

@@ -31,6 +31,18 @@ func (s *Service) Sweep(ctx context.Context) error {
 	return nil
 }
 
+// forEach calls f for each item until ctx ends. An item that always fails does not stop the others.
+func forEach[T any](ctx context.Context, list []T, f func(item T) error) error {
+	var failed error
+	for _, item := range list {
+		if err := ctx.Err(); err != nil {
+			return errors.Join(failed, err)
+		}
+		failed = errors.Join(failed, f(item))
+	}
+	return failed
+}
+
 // expire ends open applications whose hold was not answered in time.
 func (s *Service) expire(ctx context.Context) error {
 	list, err := s.all(ctx, `WHERE a.hold_until < $1 AND a.status IN ('pending', 'in_review') AND a.answered_at IS NULL ORDER BY a.hold_until LIMIT $2`,
@@ -38,35 +50,32 @@ func (s *Service) expire(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, a := range list {
+	return forEach(ctx, list, func(a *Application) error {
 		_, err := s.apply(ctx, a, change{
 			step: stepOf(triggerExpire), role: system, record: s.closeRecord(ctx, a.UUID, cert.Lapsed, ""),
 		})
-		if err != nil && !fault.Is(err, fault.Conflict) {
-			return err
+		if fault.Is(err, fault.Conflict) {
+			return nil
 		}
-	}
-	return nil
+		return err
+	})
 }
 
-// purge deletes the attachments of applications whose retention has ended. It deletes the application if
-// it ended without a certificate.
+// purge deletes the attachments of applications whose retention has ended. An application that ended
+// without a certificate is deleted too.
 func (s *Service) purge(ctx context.Context) error {
 	list, err := s.all(ctx, `WHERE a.delete_at < $1 ORDER BY a.delete_at LIMIT $2`, db.Micros(s.now()), sweepBatch)
 	if err != nil {
 		return err
 	}
-	for _, a := range list {
-		if err := s.db.Tx(ctx, func(tx *db.Tx) error {
+	return forEach(ctx, list, func(a *Application) error {
+		return s.db.Tx(ctx, func(tx *db.Tx) error {
 			if err := recordTx(ctx, tx, audit.ApplicationPurged, a, s.moment(), audit.Detail{"files": len(a.Files)}); err != nil {
 				return err
 			}
 			return s.purgeTx(ctx, tx, a)
-		}); err != nil {
-			return err
-		}
-	}
-	return nil
+		})
+	})
 }
 
 // purgeTx deletes the attachments of a decided application, and the application if it has no certificate.
@@ -87,16 +96,13 @@ func (s *Service) deleteDrafts(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("reading old drafts: %w", err)
 	}
-	for _, id := range ids {
-		if err := s.db.Tx(ctx, func(tx *db.Tx) error {
+	return forEach(ctx, ids, func(id int64) error {
+		return s.db.Tx(ctx, func(tx *db.Tx) error {
 			old, err := db.Column[int64](tx.QueryContext(ctx, `UPDATE application_drafts SET updated_at = updated_at WHERE id = $1 AND updated_at < $2 RETURNING id`, id, before))
 			if err != nil || len(old) == 0 {
 				return err
 			}
 			return s.deleteDraftTx(ctx, tx, id)
-		}); err != nil {
-			return err
-		}
-	}
-	return nil
+		})
+	})
 }
