@@ -23,7 +23,7 @@ func ReadEmail(text string) (account.Email, error) {
 }
 
 // AddressCorrectable reports whether the address of the certificate can be corrected. The address of an
-// application cannot be corrected before the certificate is made, because the applicant has verified it.
+// application that is pending or in review cannot be corrected, because the applicant has verified it.
 func (c *Certificate) AddressCorrectable() bool {
 	switch c.Status {
 	case Processing, Approved, Failed:
@@ -36,13 +36,13 @@ func (c *Certificate) AddressCorrectable() bool {
 }
 
 var (
-	errRevokedAddress     = fault.New(fault.BadRequest, "The certificate is revoked: its address cannot change.")
-	errApplicationAddress = fault.New(fault.BadRequest, "The address of an application cannot change before the certificate is made.")
+	errRevokedAddress     = fault.New(fault.BadRequest, "The certificate is revoked, so its e-mail address cannot be changed.")
+	errApplicationAddress = fault.New(fault.BadRequest, "The e-mail address of an application cannot be changed before the certificate is created.")
 )
 
 // SetEmailTx changes the address of a certificate of an institution, in the caller's transaction.
-// SetEmailTx also removes the customer of the certificate. The caller must update the other data that
-// depends on the old address.
+// SetEmailTx also makes the certificate unassigned. The caller must update the other data that depends on
+// the old address.
 //
 // The error is fault.NotFound for an unknown certificate, fault.BadRequest for a revoked certificate and
 // for an application without a certificate, and fault.Invalid with CodeDuplicate if another certificate

@@ -215,7 +215,7 @@ func (s *Service) processSignedTx(ctx context.Context, tx *db.Tx, institutionID 
 		if w.source != Customer {
 			continue
 		}
-		// An application needs moveTx, because this transition creates an event.
+		// An application needs moveTx, because its transition to processing creates an event.
 		var open bool
 		if err := tx.QueryRowContext(ctx, `SELECT `+unsigned+` FROM certificates WHERE uuid = $1`, w.uuid).Scan(&open); err != nil {
 			return fmt.Errorf("reading the signatures of an application: %w", err)
@@ -253,7 +253,7 @@ func recordApprovalsTx(ctx context.Context, tx *db.Tx, a Approval, list []waitin
 // Refusal is the input of DeclineTx.
 type Refusal struct {
 	InstitutionID, UserID int64
-	// Name is the name of the signatory. Reason is the reason, which the institution sees.
+	// Name is the name of the signatory. Reason is shown to the institution.
 	Name, Reason string
 }
 

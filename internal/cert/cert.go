@@ -239,7 +239,7 @@ type Service struct {
 	now         func() time.Time
 	log         *slog.Logger
 	images      singleflight.Group
-	sealing     *semaphore.Weighted // limits the certificates that are sealed at a time; see enter
+	sealing     *semaphore.Weighted // lets a trial seal its certificate alone; see enter
 	checking    *semaphore.Weighted // limits the files that are checked at a time
 	processors  processors
 	intact      intactFiles
@@ -249,7 +249,7 @@ type Service struct {
 	waitLogged atomic.Int64
 }
 
-// New returns a service and registers its workers with the queue.
+// New returns a service and registers its worker with the queue.
 func New(c Config) *Service {
 	s := &Service{
 		db: c.DB, blobs: c.Blobs, deletions: c.Deletions, queue: c.Queue, hooks: c.Hooks, sealer: c.Sealer, keys: c.Keys, timeStamps: c.TimeStamps,

@@ -17,9 +17,9 @@ import (
 type Result string
 
 const (
-	// Passed is the result of a check that found no difference.
+	// Passed is the result of a check that found no problem.
 	Passed Result = "passed"
-	// FailedCheck is the result of a check that found a difference.
+	// FailedCheck is the result of a check that found a problem.
 	FailedCheck Result = "failed"
 	// NotRun is the result of a check that did not run.
 	NotRun Result = "not_run"

@@ -66,8 +66,9 @@ func (s *Service) Erase(ctx context.Context, referenceID, reason string) (*Erasu
 	return e, nil
 }
 
-// eraseRecord removes the references to the files of a certificate, or a failed certificate, and records
-// the erasure. It returns the keys of the files.
+// eraseRecord deletes the record of a failed certificate, or removes the references of a revoked certificate
+// to its files. It records the erasure and returns the keys of the files. If the references were already
+// removed and none of the files exists, eraseRecord does nothing.
 func (s *Service) eraseRecord(ctx context.Context, e *Erasure, reason string) (keys []string, err error) {
 	id := e.Certificate.ID
 	if e.Certificate.FilesDeletedAt != nil {

@@ -22,11 +22,11 @@ type outcome string
 
 const (
 	sealedOutcome outcome = "sealed"
-	// refusedOutcome is a failure after which no other attempt is made, such as a file that can never
-	// be sealed.
+	// refusedOutcome is an attempt that failed because the file can never be sealed.
 	refusedOutcome outcome = "refused"
 	retriedOutcome outcome = "retried"
-	failedOutcome  outcome = "failed"
+	// failedOutcome is an attempt that failed for another reason, and after which no other attempt is made.
+	failedOutcome outcome = "failed"
 	// postponedOutcome is an attempt that does not count, because the storage is full or not available,
 	// or the server stops.
 	postponedOutcome outcome = "postponed"
@@ -36,7 +36,7 @@ const (
 type step string
 
 const (
-	readStep    step = "read"    // reading the original, or drawing it from a template
+	readStep    step = "read"    // opening the original, or drawing it from a template
 	signerStep  step = "signer"  // preparing the signature
 	waitStep    step = "wait"    // waiting for a processor
 	sealStep    step = "seal"    // stamping and signing

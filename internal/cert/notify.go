@@ -28,8 +28,9 @@ type Notify struct {
 	Never bool
 	// At is the time of the mail, or the zero time.
 	At time.Time
-	// Kept is only for a replacement. The mail about it is sent at the time that is planned for the mail
-	// about the replaced certificate, or at the approval if there is no plan.
+	// Kept is only for a replacement. It means that the choice for the mail about the replaced certificate
+	// also applies to the replacement, if that mail still waits. Otherwise the mail about the replacement
+	// is sent at the approval.
 	Kept bool
 
 	// problem is the code for a text that ReadNotify could not parse, or "".

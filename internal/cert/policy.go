@@ -19,7 +19,8 @@ import (
 const (
 	// maxPlacementPage is the highest number of a page that can be chosen for the stamp.
 	maxPlacementPage = 10_000
-	// maxLayouts is the maximum number of earlier positions that an automatic placement tries.
+	// maxLayouts is the maximum number of earlier positions that are read for an automatic placement. Each
+	// position is for another page size.
 	maxLayouts = 16
 )
 

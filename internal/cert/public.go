@@ -56,7 +56,8 @@ type Issuer struct {
 }
 
 // ByDigest returns the public information about a file with a SHA-256 digest. It considers only
-// approved and revoked certificates, and returns a fault of kind NotFound for any other file.
+// approved and revoked certificates. If the file belongs to none of them, the error is a fault of kind
+// NotFound.
 //
 // Any institution can upload any original. Therefore an institution that has revoked all its
 // certificates of an original is ignored if another institution has a certificate of the original that

@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// RehashEvery is the interval of Rehash.
+	// RehashEvery is the time between two calls of Rehash.
 	RehashEvery = 10 * time.Second
 	// RehashAge is the time after which the files of a certificate are checked again.
 	RehashAge = 30 * 24 * time.Hour

@@ -74,8 +74,8 @@ func (c *Certificate) RenewedUntil(day string) (string, error) {
 	return renewed.Add(expires.Sub(issued)).Format(dateLayout), nil
 }
 
-// Replaceable reports whether the certificate can be replaced, unless a replacement is already being made.
-// A replacement cannot be replaced before it is approved.
+// Replaceable reports whether the state of the certificate allows a replacement. It does not check whether
+// a replacement is already being made. A replacement cannot be replaced before it is approved.
 func (c *Certificate) Replaceable() bool {
 	switch c.Status {
 	case Approved:

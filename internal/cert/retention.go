@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// RetentionInterval is the interval of SweepExpired.
+	// RetentionInterval is the time between two calls of SweepExpired.
 	RetentionInterval = time.Hour
 	// maxDeletions bounds the number of failed certificates, and the number of revoked certificates,
 	// that one sweep processes for an institution, so that the sweep does not delay other work.
@@ -24,7 +24,7 @@ const (
 )
 
 // ErrFilesPurged is the error for files that were erased or deleted by retention. Its kind is NotFound,
-// because the contract of the API has no other status for them.
+// because the contract of the API has no other status for this error.
 var ErrFilesPurged = fault.New(fault.NotFound,
 	"The files of this certificate are no longer available: they were erased, or deleted because the institution keeps "+
 		"the files of revoked certificates for a limited time. The record remains.")
@@ -73,8 +73,9 @@ func (s *Service) Expired(ctx context.Context, institutionID int64, k account.Re
 	return Expired(ctx, s.db, s.now(), institutionID, k)
 }
 
-// removal deletes a certificate or its files. It returns ErrInvalidState unless the certificate failed or was
-// revoked before a time in microseconds. days is the retention, for the audit log.
+// removal deletes a certificate or its files. before is a time in microseconds. If the certificate did not
+// fail or was not revoked before this time, the error is ErrInvalidState. days is the retention, for the
+// audit log.
 type removal func(ctx context.Context, tx *db.Tx, id, before int64, days int) error
 
 // SweepExpired deletes expired failed certificates, and the files of expired revoked certificates.
@@ -108,6 +109,7 @@ func (s *Service) sweepExpired(ctx context.Context, institutionID int64, days in
 	if err != nil {
 		return err
 	}
+	deleted := 0
 	for _, id := range ids {
 		err := s.db.Tx(ctx, func(tx *db.Tx) error { return remove(ctx, tx, id, before, days) })
 		if errors.Is(err, ErrInvalidState) {
@@ -116,10 +118,11 @@ func (s *Service) sweepExpired(ctx context.Context, institutionID int64, days in
 		if err != nil {
 			return err
 		}
+		deleted++
 	}
-	if len(ids) > 0 {
+	if deleted > 0 {
 		s.log.InfoContext(ctx, "deleted the expired records of an institution",
-			slog.Int64("institution", institutionID), slog.Int("certificates", len(ids)), slog.Int("days", days))
+			slog.Int64("institution", institutionID), slog.Int("certificates", deleted), slog.Int("days", days))
 	}
 	return nil
 }

@@ -63,7 +63,7 @@ type Signature struct {
 	// Asked reports whether the signatory can decide now. If the signatories approve in order, at most one
 	// signatory can.
 	Asked bool
-	// Left reports whether a signatory who has not approved can no longer sign. The person is then no
+	// Left reports whether a signatory who has not approved can no longer approve. The person is then no
 	// longer a member, or has a role without account.MaySign.
 	Left       bool
 	ApprovedAt *time.Time
@@ -142,7 +142,7 @@ func Signatures(ctx context.Context, q db.Queryer, institutionID int64, ids ...i
 	}); err != nil {
 		return nil, fmt.Errorf("reading signatures: %w", err)
 	}
-	// The statement has no ORDER BY, because PostgreSQL would then plan it again for each certificate.
+	// The statement has no ORDER BY, so that PostgreSQL keeps its plan; see ADR 0062.
 	for _, list := range found {
 		slices.SortFunc(list, func(a, b *Signature) int { return cmp.Compare(a.Index, b.Index) })
 	}

@@ -93,7 +93,7 @@ func (s *Service) ByUUID(ctx context.Context, institutionID int64, uuid string) 
 		`SELECT `+Columns+` FROM certificates WHERE uuid = $1 AND institution_id = $2 AND source <> 'closed'`, uuid, institutionID))
 }
 
-// byUUID returns a certificate of any institution, for workers and signed links.
+// byUUID returns a certificate of any institution. The caller must check permissions.
 func byUUID(ctx context.Context, q db.Queryer, uuid string) (*Certificate, error) {
 	return scanRow(q.QueryRowContext(ctx, `SELECT `+Columns+` FROM certificates WHERE uuid = $1`, uuid))
 }

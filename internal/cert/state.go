@@ -29,8 +29,8 @@ const (
 	Processing Status = "processing"
 	// Approved is the status of certificates with a valid verified PDF.
 	Approved Status = "approved"
-	// Failed is the status of certificates whose processing failed. A failed certificate can be
-	// retried.
+	// Failed is the status of certificates whose processing failed or that a signatory declined. A failed
+	// certificate can be retried.
 	Failed Status = "failed"
 	// Revoked is the status of certificates that the institution revoked or replaced. This status is final.
 	Revoked Status = "revoked"
@@ -43,7 +43,8 @@ const (
 	Lapsed Status = "expired"
 )
 
-// Statuses are all statuses of a certificate.
+// Statuses are all statuses except Rejected, Withdrawn and Lapsed, with which an application ends without a
+// certificate.
 var Statuses = []Status{Pending, InReview, Processing, Approved, Failed, Revoked}
 
 // VaultStatuses are the statuses of a certificate with the source Vault.
@@ -67,14 +68,14 @@ const (
 	triggerCancel trigger = "cancel"
 	// triggerReplaced is the approval of a replacement, for the certificate that is replaced.
 	triggerReplaced trigger = "replaced"
-	// triggerSubmit is an application, or an issue from a template that has signatories.
+	// triggerSubmit is a new application, or a new certificate from a template that has signatories.
 	triggerSubmit trigger = "submit"
 	// triggerClaim is the decision of a reviewer to review an application.
 	triggerClaim trigger = "claim"
 	// triggerAccept is the approval of an application by a reviewer, or by the last signatory if its
 	// template has signatories.
 	triggerAccept trigger = "accept"
-	// triggerAsk is the approval of an application whose template has signatories.
+	// triggerAsk is the approval, by a reviewer, of an application whose template has signatories.
 	triggerAsk trigger = "ask signatories"
 	// triggerSigned is the approval of a certificate without an application by its last signatory.
 	triggerSigned trigger = "signed"

@@ -322,8 +322,8 @@ func TestTriggersOnUnknownCertificates(t *testing.T) {
 	})
 }
 
-// A retry removes the failure, and changes the context of its own event and of later events. The record
-// keeps its context.
+// A retry removes the failure, and changes the context of its own event and of later events. The
+// TriggerContext of the record does not change.
 func TestRetryChangesOnlyTheEventContext(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -312,7 +312,7 @@ func TestChecksOfApprovedAndRevokedCertificates(t *testing.T) {
 		if want := map[string]Result{"record": FailedCheck, "file": Passed, "signature": Passed}; err != nil || !reflect.DeepEqual(results(list), want) {
 			t.Errorf("checks of a revoked certificate = %+v, err = %v, want a failed record and a passed file and signature", list, err)
 		}
-		// A certificate that was revoked before approval has no file to check.
+		// A certificate that was revoked before approval has no verified PDF to check.
 		early := v.upload(titled("early"))
 		if early, err = v.Revoke(ctx, v.inst.ID, early.UUID, Revocation{Reason: "x"}); err != nil {
 			t.Fatal(err)

@@ -191,7 +191,7 @@ func TestDrawingFails(t *testing.T) {
 		}
 		c = v.approved(c)
 		if got := v.read(c, v.OpenVerified); sha256.Sum256(got) != c.Verified.SHA256 {
-			t.Error("the verified PDF after a retry has another digest")
+			t.Error("the verified PDF after a retry has another digest than the record")
 		}
 		// If the base is missing, the attempt is repeated, and the certificate fails after the last one.
 		drawer.fail = func(*Certificate) error { return blob.ErrNotFound }

@@ -169,8 +169,8 @@ func (s *Service) validate(u *Upload) (*Certificate, account.Email, error) {
 	return c, email, err
 }
 
-// fileName returns a file's name without the path, which some browsers send, and without characters
-// that cannot be stored. It shortens a name of more than maxFileName code points.
+// fileName returns a file's name without the path, which some browsers send, and without control characters
+// and invalid UTF-8. It shortens a name of more than maxFileName code points.
 func fileName(name string) string {
 	name = strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f || r == utf8.RuneError {

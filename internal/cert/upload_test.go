@@ -40,7 +40,7 @@ func TestUploadValidation(t *testing.T) {
 	d := dbtest.Open(t, t.TempDir(), "")
 	v := newVault(t, d)
 	file := v.receive(v.inst, samplePDF("a diploma", 0))
-	// The longest valid address has 255 characters.
+	// The vault accepts addresses of at most 255 characters.
 	longest := repeat("a", 64) + "@" + repeat("b", 63) + "." + repeat("c", 63) + "." + repeat("d", 59) + ".ed"
 	if len(longest) != 255 {
 		t.Fatalf("the longest address has %d characters, want 255", len(longest))
