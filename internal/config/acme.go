@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// ACMEKeyVariable is the environment variable that contains the key of --acme-eab-kid itself.
+// ACMEKeyVariable is the environment variable that contains the key of --acme-eab-kid, not the name of a file.
 const ACMEKeyVariable = "CERTVAULT_ACME_EAB_KEY"
 
 // AfterApply reads the key of the external account from the environment. The parser of the command line

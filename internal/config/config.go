@@ -29,13 +29,13 @@ type Storage struct {
 	KeyIdentityFile   string `help:"File of the identity that decrypts the signing keys. Default: keys/identity.txt." name:"key-identity-file" placeholder:"FILE" type:"path"`
 	KeyPassphraseFile string `help:"File with the passphrase that protects the identity." name:"key-passphrase-file" placeholder:"FILE" type:"path"`
 
-	// MasterKey and KeyIdentity are the secrets themselves. They come only from the environment,
+	// MasterKey and KeyIdentity are the secrets, not the names of files. They come only from the environment,
 	// because other users of the machine can read the arguments of a process.
 	MasterKey   string `kong:"-"`
 	KeyIdentity string `kong:"-"`
 }
 
-// These environment variables contain the secrets themselves.
+// These environment variables contain the secrets, not the names of files.
 const (
 	MasterKeyVariable   = "CERTVAULT_MASTER_KEY"
 	KeyIdentityVariable = "CERTVAULT_KEY_IDENTITY"
@@ -128,7 +128,7 @@ type TLS struct {
 	ACMEKeyID     string `help:"Key id for external account binding (EAB), from the certificate authority." name:"acme-eab-kid" placeholder:"KID"`
 	ACMEKeyFile   string `help:"File with the key of --acme-eab-kid, in base64url." name:"acme-eab-key-file" placeholder:"FILE" type:"path"`
 
-	// ACMEKey is the key of --acme-eab-kid itself. It comes only from the environment, because other
+	// ACMEKey is the key of --acme-eab-kid. It comes only from the environment, because other
 	// users of the machine can read the arguments of a process.
 	ACMEKey string `kong:"-"`
 }
@@ -174,7 +174,7 @@ type Serve struct {
 
 	CORSOrigin []string `help:"Origins whose scripts may use the API with their own token. Default: none." name:"cors-origin" placeholder:"ORIGIN"`
 
-	Log string `default:"" enum:",text,json" help:"Format of the log: text or json. Default: text without successful requests on a terminal, else json." placeholder:"FORMAT"`
+	Log string `default:"" enum:",text,json" help:"Format of the log: text or json. Default: on a terminal, text without the requests that had no error; else json." placeholder:"FORMAT"`
 
 	LogLevel string `default:"info" enum:"debug,info,warn,error" help:"Lowest level of the lines in the log: debug, info, warn or error." name:"log-level" placeholder:"LEVEL"`
 

@@ -71,7 +71,7 @@ func (m *Mail) MailServer() (MailServer, error) {
 		}
 	}
 	switch mode := u.Query().Get("tls"); {
-	case u.Scheme == "smtps" && mode != "off":
+	case u.Scheme == "smtps" && (mode == "" || mode == "required"):
 		s.Port, s.TLS = portSubmissions, TLSFromTheStart
 	case u.Scheme != "smtp":
 		return MailServer{}, errSMTP
@@ -92,10 +92,10 @@ func (m *Mail) MailServer() (MailServer, error) {
 	return s, nil
 }
 
-// minBounceToken is the minimum length of the secret for delivery reports.
+// minBounceToken is the minimum length of --bounce-token in bytes.
 const minBounceToken = 16
 
-// checkDelivery checks the settings of DKIM and of reports of failed deliveries.
+// checkDelivery checks the settings of DKIM and of the reports about undelivered mail.
 func (m *Mail) checkDelivery() error {
 	if (m.DKIMKey == "") != (m.DKIMSelector == "") {
 		return errors.New("--dkim-key and --dkim-selector must be set together")

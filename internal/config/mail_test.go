@@ -26,7 +26,7 @@ func TestMailServer(t *testing.T) {
 	}
 	for _, bad := range []string{
 		"mail.example.org", "http://mail.example.org", "smtp://", "smtp://mail.example.org/x", "smtp://mail.example.org?tls=maybe", "smtp://mail.example.org?ssl=1",
-		"smtp://mail.example.org:0", "smtp://u:p@mail.example.org?tls=off", "smtps://mail.example.org?tls=off",
+		"smtp://mail.example.org:0", "smtp://u:p@mail.example.org?tls=off", "smtps://mail.example.org?tls=off", "smtps://mail.example.org?tls=maybe",
 	} {
 		m := config.Mail{SMTP: bad}
 		if got, err := m.MailServer(); err == nil {

@@ -64,7 +64,8 @@ func (n *Node) RoleList() string {
 	return strings.Join(list, ",")
 }
 
-// NodeName returns the name of the server. Without --node, it is the name of the host, or "node".
+// NodeName returns the name of the server. Without --node, it is the first 50 characters of the name of the
+// host, or "node" if that name is not known.
 func (n *Node) NodeName() string {
 	if n.Node != "" {
 		return n.Node

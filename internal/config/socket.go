@@ -13,8 +13,8 @@ type Sockets struct {
 }
 
 // useSocket sets --listen to the address of the public socket, because the base URL may be derived from
-// --listen. If the operator has set --listen, useSocket does not change it, but returns an error if its
-// port is not that of the socket.
+// --listen. If --listen does not have its default value, useSocket does not change it, but returns an error
+// if its port is not that of the socket.
 func (c *Serve) useSocket() error {
 	if c.Public == nil {
 		return nil
