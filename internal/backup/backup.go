@@ -15,7 +15,7 @@ import (
 
 // The layout of a backup. All names are relative to the folder of the backup and use slashes.
 const (
-	// manifestName is the name of the manifest. A backup whose manifest has no last line is partial.
+	// manifestName is the name of the manifest. A backup whose manifest is incomplete is partial.
 	manifestName = "manifest.jsonl"
 
 	databaseDir = "database"
@@ -48,13 +48,13 @@ const folderTime = "20060102T150405Z"
 var (
 	// ErrNoBackup means that a folder contains no backup.
 	ErrNoBackup = errors.New("the folder contains no backup")
-	// ErrPartial means that a backup is not complete: its manifest is missing or has no last line.
+	// ErrPartial means that a backup is not complete: its manifest is missing or incomplete.
 	ErrPartial = errors.New("the backup is partial")
 	// ErrWrongKey means that the manifest of a backup was signed with another master key.
 	ErrWrongKey = errors.New("the backup was made with another master key")
 	// ErrOtherInstallation means that a backup belongs to another installation.
 	ErrOtherInstallation = errors.New("the backup belongs to another installation")
-	// ErrDamaged means that the manifest or another file of a backup has changed.
+	// ErrDamaged means that the manifest of a backup is not valid, or does not match the other files.
 	ErrDamaged = errors.New("the backup is damaged")
 )
 

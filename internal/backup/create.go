@@ -18,9 +18,10 @@ import (
 type Options struct {
 	// Dir is the folder of the backup. It must be empty or not exist.
 	Dir string
-	// Since is the folder of an earlier backup, or empty. Its files are linked and not copied again.
+	// Since is the folder of an earlier backup, or empty. Its blobs are linked and not copied again, if
+	// possible.
 	Since string
-	// FilesOnly leaves the database out and copies all files of the store.
+	// FilesOnly leaves the database out and includes all files of the store.
 	FilesOnly bool
 	// WithoutKeys leaves the master key and the age identity out.
 	WithoutKeys bool
@@ -46,7 +47,7 @@ type Result struct {
 // maxMissing is the maximum number of missing files that a Result names. The manifest names all.
 const maxMissing = 20
 
-// ErrFull means that the disk of a backup is full.
+// ErrFull means that the disk of a backup is full, or is the vault's own disk and almost full.
 var ErrFull = errors.New("the disk is full")
 
 // Create makes a backup of a vault, which may be running. If Create fails, it removes what it
@@ -66,12 +67,12 @@ func Create(ctx context.Context, c Config, o Options) (*Result, error) {
 	return create(ctx, c, o, installation, since)
 }
 
-// create makes a backup. It links the files of since, which may be nil, and ignores o.Since.
+// create makes a backup. It links the blobs of since, which may be nil, and ignores o.Since.
 func create(ctx context.Context, c Config, o Options, installation string, since *earlier) (*Result, error) {
 	if err := checkPlace(c.Data, o.Dir); err != nil {
 		return nil, err
 	}
-	b := &builder{Config: c, Options: o, installation: installation, since: since, result: &Result{Dir: o.Dir}, made: map[string]bool{}}
+	b := &builder{Config: c, Options: o, installation: installation, since: since, result: &Result{Dir: o.Dir}, made: map[string]bool{}, missing: map[string]bool{}}
 	created, err := makeDir(o.Dir)
 	if err != nil {
 		return nil, err
@@ -133,7 +134,9 @@ type builder struct {
 	result       *Result
 	// made has the folders of the backup that exist.
 	made map[string]bool
-	pace pace
+	// missing has the names of the blobs that the store lacks.
+	missing map[string]bool
+	pace    pace
 	// unsynced is the total size of the files that were copied since the last sync.
 	unsynced int64
 }
@@ -192,7 +195,8 @@ func (b *builder) run(ctx context.Context) error {
 	return errors.Join(blob.SyncDir(b.Dir), blob.SyncDir(filepath.Dir(b.Dir)))
 }
 
-// begin writes the header of the manifest. q reads the state of the database that is in the backup.
+// begin creates the manifest and writes its header. If the backup contains the database, q must read the
+// state of the database in the backup.
 func (b *builder) begin(ctx context.Context, q db.Queryer) (err error) {
 	schema, err := db.AppliedVersion(ctx, q)
 	if err != nil {

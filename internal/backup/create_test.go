@@ -93,7 +93,7 @@ func TestSince(t *testing.T) {
 		f := newFixture(t, d, 2)
 		first := f.backup(backup.Options{})
 		old := f.keys()
-		// The store lacks this file, so only the first backup can be its source.
+		// The store then lacks old[0], so only the first backup can be its source.
 		f.ok(f.Blobs.Delete(t.Context(), old[0]))
 		f.issue(1)
 		second := f.backup(backup.Options{Since: first.Dir})
@@ -161,10 +161,12 @@ func TestBackupHasOneState(t *testing.T) {
 	})
 }
 
+// TestMissingFileIsNamed checks that a file that the store lacks is named once, also if two rows refer to it.
 func TestMissingFileIsNamed(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, dbtest.SQLite(t), 2)
 	name := "files/blobs/" + f.keys()[1]
+	f.Exec(`UPDATE certificates SET image_key = $1`, f.keys()[1])
 	f.ok(f.Blobs.Delete(t.Context(), f.keys()[1]))
 	r := f.backup(backup.Options{})
 	if r.Missing != 1 || !slices.Equal(r.MissingFiles, []string{name}) {
@@ -239,8 +241,8 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// TestBackupLeavesSpaceToTheVault checks that a backup on the vault's own disk stops before the
-// vault would have to reject uploads.
+// TestBackupLeavesSpaceToTheVault checks that a backup on the vault's own disk stops when too little
+// space is free, and is removed. Then the vault accepts uploads again.
 func TestBackupLeavesSpaceToTheVault(t *testing.T) {
 	t.Parallel()
 	disk := mount(t, "32m")

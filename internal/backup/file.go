@@ -83,6 +83,10 @@ func (b *builder) addBlob(ctx context.Context, key string) error {
 	case errors.Is(err, fs.ErrExist):
 		return nil // another row refers to the same blob
 	case errors.Is(err, blob.ErrNotFound) && !b.FilesOnly:
+		if b.missing[name] {
+			return nil // another row refers to the same blob
+		}
+		b.missing[name] = true
 		return b.addMissing(name)
 	}
 	return err

@@ -24,7 +24,7 @@ const (
 )
 
 // CheckFolder checks that scheduled backups can be written to a folder: that the folder exists, is
-// not a folder of the vault, and accepts files. data is the data folder.
+// not in one of the vault's folders in the data folder, and accepts files. data is the data folder.
 func CheckFolder(data, dir string) error {
 	info, err := os.Stat(dir)
 	if errors.Is(err, fs.ErrNotExist) {

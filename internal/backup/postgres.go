@@ -109,8 +109,8 @@ func runProgram(ctx context.Context, databaseURL string, stdin *os.File, name st
 	return fmt.Errorf("%s failed: %s: %w", name, text[max(0, len(text)-maxMessage):], err)
 }
 
-// programParameters are the parameters of a database URL that the programs of PostgreSQL accept
-// (PostgreSQL documentation, 34.1.2), without the password. The vault's driver accepts more
+// programParameters are the parameters of a database URL that are passed to the programs of PostgreSQL
+// (documentation of libpq, "Parameter Key Words"), without the password. The vault's driver accepts more
 // parameters, which the programs reject.
 var programParameters = []string{
 	"host", "hostaddr", "port", "dbname", "user", "passfile", "channel_binding", "connect_timeout", "options", "application_name",

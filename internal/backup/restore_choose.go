@@ -14,8 +14,8 @@ import (
 	"github.com/certvault/certvault/internal/keyring"
 )
 
-// choose returns the folder of the backup to restore: dir, or that of the newest complete backup in
-// dir that is not newer than at. The zero time selects the newest.
+// choose returns the folder of the backup to restore: dir itself, or the newest complete backup in dir.
+// choose considers only backups that are not newer than at, unless at is the zero time.
 func choose(dir string, at time.Time) (string, Header, error) {
 	fits := func(h Header) bool { return at.IsZero() || !h.CreatedAt.After(at) }
 	h, err := ReadHeader(dir)

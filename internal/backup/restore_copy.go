@@ -36,8 +36,9 @@ type copier struct {
 	made sync.Map
 }
 
-// run copies all files of a backup. files is the number of files that the manifest names. The error
-// is ErrDamaged if a file is missing, differs from the manifest, or is not in the manifest.
+// run copies all files of a backup. files is the number of files in the backup according to the
+// manifest. The error is ErrDamaged if a file is missing, differs from the manifest, or is not in the
+// manifest.
 func (c *copier) run(ctx context.Context, ring *keyring.Ring, files int) error {
 	g, ctx := errgroup.WithContext(ctx)
 	work := make(chan Entry, 1000)

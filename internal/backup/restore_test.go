@@ -225,7 +225,7 @@ func TestRestore(t *testing.T) {
 	})
 }
 
-// checkIDs checks that new records get ids that other systems cannot know.
+// checkIDs checks that new records do not get ids that the original vault may have used after the backup.
 func checkIDs(t *testing.T, d *db.DB, s config.Storage, o *original, last int64) {
 	t.Helper()
 	blobs, err := blob.NewFolder(filepath.Join(s.Data, "files"))

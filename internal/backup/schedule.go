@@ -111,8 +111,8 @@ func (s *Schedule) claim(ctx context.Context) (due bool, err error) {
 		if _, err := tx.ExecContext(ctx, `UPDATE backups SET every_seconds = $1 WHERE id = 1`, every); err != nil {
 			return err
 		}
-		// Until a backup is complete, the start of an interrupted one is kept, so that Problem reports it
-		// also if each attempt is interrupted.
+		// Until the first backup is complete, the start of an interrupted attempt is kept, so that Problem
+		// reports late backups even if each attempt is interrupted.
 		r, err := tx.ExecContext(ctx, `
 			UPDATE backups SET leased_by = $5, leased_until = $6,
 				started_at = CASE WHEN completed_at = 0 AND leased_by <> '' AND started_at BETWEEN 1 AND $2 THEN started_at ELSE $1 END
@@ -193,7 +193,7 @@ func (s *Schedule) release(ctx context.Context, failed error) error {
 }
 
 // leased makes a backup while it renews the lease. Before the backup, it removes partial backups. After
-// the backup, it removes the oldest complete backups.
+// the backup, it removes the oldest complete backups, unless the new backup lacks files.
 func (s *Schedule) leased(ctx context.Context) (*Result, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	ended := make(chan struct{})
@@ -262,7 +262,7 @@ func (s *Schedule) create(ctx context.Context, complete []string) (*Result, erro
 }
 
 // list returns the folders of scheduled backups, ordered by time: those that are complete, and
-// those that are not.
+// those that are not. A backup with an invalid header counts as complete.
 func (s *Schedule) list() (complete, partial []string, err error) {
 	entries, err := os.ReadDir(s.Dir)
 	if err != nil {

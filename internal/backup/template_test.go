@@ -24,7 +24,7 @@ func TestBackupOfTemplates(t *testing.T) {
 			err := d.QueryRowContext(t.Context(), `SELECT count(*) FROM certificates WHERE source = 'template' AND status = 'approved'`).Scan(&approved)
 			return err == nil && approved == 3
 		})
-		f.Issue(f.inst, "Di Eng") // its certificates do not exist yet
+		f.Issue(f.inst, "Di Eng") // the certificate of this batch does not exist yet
 		want := f.keys()
 		f.ok(batch.BlobKeys(t.Context(), d, func(key string) error { want = append(want, key); return nil }))
 		r := f.backup(backup.Options{})

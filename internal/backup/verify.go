@@ -32,7 +32,7 @@ type Problem struct {
 type Report struct {
 	Dir    string `json:"dir"`
 	Header Header `json:"header"`
-	// Files is the number of files that the manifest names, and Bytes is their size.
+	// Files is the number of files in the backup according to the manifest, and Bytes is their size.
 	Files int   `json:"files"`
 	Bytes int64 `json:"bytes"`
 	// Problems are all problems, ordered by the name of the file. The backup is intact if there are
