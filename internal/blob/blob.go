@@ -56,10 +56,10 @@ type FileStore interface { //nolint:interfacebloat // the server and the command
 	Store
 	// Location returns the location of the store for messages, as OpenURL accepts it.
 	Location() string
-	// InstallationPath returns the location of the file with the installation, for messages.
+	// InstallationPath returns the location of the file that contains the Installation, for messages.
 	InstallationPath() string
-	// Installation returns the installation of the store, and changes nothing. The error is
-	// ErrNoInstallation if the store, or the file in it, does not exist.
+	// Installation returns the installation to which the store belongs, and changes nothing. The error
+	// is ErrNoInstallation if the store, or the file in it, does not exist.
 	Installation(ctx context.Context) (Installation, error)
 	// SetInstallation stores the installation durably, unless the store has one.
 	SetInstallation(ctx context.Context, i Installation) error

@@ -13,7 +13,7 @@ import (
 )
 
 // copyWorkers is the number of blobs that are copied concurrently. Each worker mostly waits for the
-// disk.
+// disk or the network.
 const copyWorkers = 8
 
 var (
@@ -158,6 +158,7 @@ func (c *Copier) copyBlob(ctx context.Context, key string) error {
 	}
 	defer func() { _ = source.Close() }() // it was only read
 	reader := newDigestReader(source)
+	written := false
 	exists, err := c.hasTarget(ctx, key)
 	switch {
 	case errors.Is(err, ErrUnavailable):
@@ -169,6 +170,7 @@ func (c *Copier) copyBlob(ctx context.Context, key string) error {
 		_, err = io.Copy(io.Discard, reader)
 	default:
 		_, err = c.To.Put(ctx, key, reader)
+		written = err == nil
 	}
 	if errors.Is(reader.err, ErrUnavailable) {
 		return fmt.Errorf("reading from %s: %w", c.From.Location(), reader.err)
@@ -183,7 +185,7 @@ func (c *Copier) copyBlob(ctx context.Context, key string) error {
 	if err := c.compare(ctx, key, reader, source.Size()); errors.Is(err, ErrUnavailable) {
 		return fmt.Errorf("reading from %s: %w", c.To.Location(), err)
 	} else if err != nil {
-		if !exists {
+		if written {
 			err = errors.Join(err, c.To.Delete(ctx, key))
 		}
 		c.report(key, err)

@@ -30,7 +30,7 @@ func copyStore(ctx context.Context, from, to string) copyResult {
 	return r
 }
 
-// newSource returns a store with an installation and n blobs of about 2 kB.
+// newSource returns a store with an installation and n blobs of 2,000 bytes.
 func newSource(t *testing.T, n int) (f *blob.Folder, root string) {
 	t.Helper()
 	f, root = newFolder(t)
@@ -47,7 +47,7 @@ func sourceKey(i int) string  { return fmt.Sprintf("inst-%d/%02x/file-%d.origina
 func sourceText(i int) string { return strings.Repeat(fmt.Sprintf("%07d ", i), 250) }
 
 // TestCopyIsCompleteAndRepeatable checks that a copy has all files and the installation, and that a
-// second run copies only what is new and removes nothing.
+// second run copies only what is new.
 func TestCopyIsCompleteAndRepeatable(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{0, 50} {

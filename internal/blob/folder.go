@@ -328,8 +328,8 @@ func keyName(e fs.DirEntry) string {
 	return e.Name()
 }
 
-// Clean removes the temporary files of interrupted calls of Put, PutReserved and Probe that were
-// last written before the given time.
+// Clean removes the temporary files of interrupted operations that were last written before the given
+// time.
 func (f *Folder) Clean(ctx context.Context, before time.Time) error {
 	dir := filepath.Join(f.root, incomingDir)
 	entries, err := os.ReadDir(dir)

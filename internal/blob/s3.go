@@ -191,8 +191,8 @@ func (s *S3) stored(ctx context.Context, name string, size int64, checksum strin
 func isMissing(err error) bool { return minio.ToErrorResponse(err).Code == minio.NoSuchKey }
 
 // failure returns the error of a request: the error of a canceled context, or ErrUnavailable. It does
-// not wrap err, because callers take io.ErrUnexpectedEOF for an interrupted upload or a damaged file,
-// and not for a lost connection to the store.
+// not wrap err, because callers interpret io.ErrUnexpectedEOF as an interrupted upload or a damaged file,
+// and a lost connection to the store can cause this error too.
 func (s *S3) failure(ctx context.Context, doing string, err error) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return fmt.Errorf("%s: %w", doing, ctx.Err())

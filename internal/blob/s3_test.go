@@ -238,9 +238,9 @@ func TestS3Cache(t *testing.T) {
 	put("a/3", "the third ")
 	expect("a/3", "the third ", 1)
 	expect("a/2", "the second", 0)
-	expect("a/1", "the first ", 1) // the cache of 25 bytes has room for two copies
+	expect("a/1", "the first ", 1) // Open with WithoutCache removed the copy
 	if entries, err := os.ReadDir(filepath.Join(scratch, "cache")); err != nil || len(entries) != 2 {
-		t.Errorf("copies = %v, %v, want two", entries, err)
+		t.Errorf("copies of 10 bytes in the cache of 25 bytes = %v, %v, want two", entries, err)
 	}
 	for _, name := range glob(t, filepath.Join(scratch, "cache", "*")) {
 		if err := os.Truncate(name, 3); err != nil {

@@ -46,9 +46,9 @@ type S3Options struct {
 	Observe func(operation string, took time.Duration, failed bool)
 }
 
-// s3Requests has the methods of the client that a store uses. The vault looks up methods by name, as
-// templates do, so the linker keeps all methods of values in interfaces. If S3 contained the client
-// itself, all methods of the client would add 1.3 MB to the program.
+// s3Requests has the methods of the client that a store uses. Templates look up methods by
+// name, so the linker keeps all exported methods of values that are stored in interfaces. If S3
+// contained the client itself, all methods of the client would add 1.3 MB to the program.
 type s3Requests struct {
 	PutObject             func(ctx context.Context, bucket, object string, data io.Reader, size int64, md5, sha256 string, opts minio.PutObjectOptions) (minio.UploadInfo, error)
 	StatObject            func(ctx context.Context, bucket, object string, opts minio.StatObjectOptions) (minio.ObjectInfo, error)
@@ -130,7 +130,7 @@ func (t *observedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if t.observe != nil {
 		t.observe(operation(r), time.Since(began), failed)
 	}
-	// A missing file is a permanent error for a certificate. A 404 must therefore come from an S3
+	// A missing file is a permanent error for a certificate. Therefore, accept a 404 only from an S3
 	// server, whose errors are XML.
 	if err == nil && r.Method != http.MethodHead && response.StatusCode == http.StatusNotFound && !strings.Contains(response.Header.Get("Content-Type"), "xml") {
 		return nil, errors.Join(errNoS3, response.Body.Close())

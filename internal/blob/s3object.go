@@ -22,7 +22,7 @@ const (
 	// request. Certificates are smaller, ZIPs may be larger.
 	wholeSize = 32 << 20
 	// window is the number of bytes that one request reads of a larger blob. windows is the number of
-	// these parts in memory: a ZIP is read at its end and at two other places.
+	// parts that are kept in memory: a ZIP is read at its end and at two other places.
 	window  = 1 << 20
 	windows = 4
 	// sequential is the number of windows that one request reads if the blob is read sequentially.
@@ -161,7 +161,7 @@ func (o *wholeObject) Size() int64 { return o.version.Size }
 // Version implements Object.
 func (o *wholeObject) Version() (Version, error) { return o.version, nil }
 
-// largeObject reads a blob in parts, and keeps the last parts in memory.
+// largeObject reads a blob in parts, and keeps the parts that were read last in memory.
 type largeObject struct {
 	store *S3
 	// ctx is the context of Open without its cancellation, because an object is usable until it is

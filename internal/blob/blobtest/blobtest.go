@@ -51,7 +51,7 @@ func Run(t *testing.T, open func(t *testing.T) blob.Store) {
 		s := open(t)
 		store, ok := s.(interface{ Transit() int64 })
 		if !ok {
-			t.Skip("the store is not a file store")
+			t.Skip("the store has no method Transit")
 		}
 		const size = 200_000
 		var during int64
