@@ -12,8 +12,8 @@ import (
 // corpus is the folder of real and hostile files, next to the repository.
 const corpus = "../../../shared/corpus"
 
-// corpusFile is the path of a file and the expected outcome, accept or reject,
-// from a line of the corpus manifest.
+// corpusFile is the path of a file and the expected outcome (accept, reject or
+// either) from a line of the corpus manifest.
 type corpusFile struct{ path, expected string }
 
 // corpusFiles returns the PDF files of the corpus, or every tenth file with -short. If the corpus

@@ -23,7 +23,7 @@ const (
 	encryptAES128
 	encryptAES256R5
 	encryptAES256
-	encryptAES40 // not allowed
+	encryptAES40 // invalid: AES needs a longer key
 )
 
 // pad returns a password padded to 32 bytes (algorithm 2).

@@ -65,7 +65,7 @@ func Open(r io.ReaderAt, size int64) (*Document, error) {
 	if err == nil || !errors.Is(err, ErrDamaged) && !errors.Is(err, ErrNoPages) || d.src.err != nil {
 		return d.openResult(err)
 	}
-	if !isPDF { // a file without a header must begin with a percent sign
+	if !isPDF { // a file without a header is repaired only if it begins with a percent sign
 		if text, err := d.src.window(0, 1); err != nil || string(text) != "%" {
 			return nil, errors.Join(err, ErrNotPDF)
 		}
@@ -73,8 +73,8 @@ func Open(r io.ReaderAt, size int64) (*Document, error) {
 	return d.openResult(d.repair())
 }
 
-// openResult returns the results of Open. A read error takes precedence over
-// err.
+// openResult returns the results of Open. An error that src recorded takes
+// precedence over err.
 func (d *Document) openResult(err error) (*Document, error) {
 	if d.src.err != nil {
 		err = d.src.err
@@ -201,9 +201,9 @@ func (d *Document) Catalog() (*Dict, Ref) { return d.catalog, d.catalogRef }
 // Repaired reports whether the cross-reference was unusable and was rebuilt.
 func (d *Document) Repaired() bool { return d.repaired }
 
-// Err returns the first error that caused an object to be read as null: an
-// error of the reader, or ErrLimit. If Err is not nil, an Update of the document
-// fails.
+// Err returns the first error because of which objects may have been read as null,
+// or pages may not have been counted: an error of the reader, or ErrLimit. If Err
+// is not nil, an Update of the document fails.
 func (d *Document) Err() error { return d.src.err }
 
 // maxHops is the maximum length of a chain of references to references.

@@ -66,7 +66,7 @@ func compressedBodies(tb testing.TB, start int64, bodies []string) []byte {
 
 // hybrid returns a file whose page is hidden from readers that support only
 // tables (7.5.8.4). The table lists the page as free, and only the
-// cross-reference stream refers to the page.
+// cross-reference stream has the position of the page.
 func hybrid(tb testing.TB) []byte {
 	tb.Helper()
 	var out bytes.Buffer

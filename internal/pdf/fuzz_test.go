@@ -134,8 +134,8 @@ func FuzzFilters(f *testing.F) {
 	})
 }
 
-// FuzzContent scans content. The content must be balanced between its prefix and
-// its suffix.
+// FuzzContent scans content. With the prefix and the suffix of its Balance, the
+// content must leave nothing open and have no unmatched Q.
 func FuzzContent(f *testing.F) {
 	for _, content := range []string{
 		"q 1 0 0 1 0 0 cm BT /F1 12 Tf [(a) -250 (b)] TJ ET Q", "Q Q q BT /P <</MCID 0>> BDC (a\\)(b", "0 0 10 10 re W",

@@ -20,7 +20,7 @@ type Findings struct {
 	UsageRights bool
 
 	AcroForm         bool // an interactive form with at least one field
-	XFA              bool // an XFA form (12.7.8)
+	XFA              bool // an XFA form (12.7.3)
 	JavaScript       bool // a JavaScript action (12.6.4.17), a rendition with a script, or a javascript: link
 	Launch           bool // a launch action (12.6.4.6)
 	OpenAction       bool // an open action other than a single GoTo action
@@ -149,22 +149,13 @@ func (i *inspector) additional(obj Object) {
 	}
 }
 
-// action inspects an action (12.6.2) and the actions in its /Next.
+// action inspects an action and the actions that follow it.
 func (i *inspector) action(obj Object) {
-	seen := map[int]bool{}
-	for queue, n := (Array{obj}), 0; len(queue) > 0; n++ {
-		if i.actions++; n >= maxActions || i.actions > maxAllActions {
-			i.f.Incomplete = true
-			return
-		}
-		obj, queue = queue[0], queue[1:]
-		if ref, ok := obj.(Ref); ok {
-			if seen[ref.Number] {
-				continue
-			}
-			seen[ref.Number] = true
-		}
-		action := i.d.Dict(obj)
+	limit := min(maxActions, maxAllActions-i.actions)
+	list, complete := Actions(i.d, obj, limit)
+	i.actions += len(list)
+	i.f.Incomplete = i.f.Incomplete || !complete
+	for _, action := range list {
 		i.f.JavaScript = i.f.JavaScript || i.d.RunsScript(action)
 		switch i.d.Name(action.Get("S")) {
 		case "Launch":
@@ -172,13 +163,40 @@ func (i *inspector) action(obj Object) {
 		case "SubmitForm", "ImportData", "GoToR", "GoToE":
 			i.f.ExternalActions = true
 		}
-		switch next := i.d.Resolve(action.Get("Next")).(type) {
+	}
+}
+
+// Resolver returns the object that a reference refers to, and any other object unchanged. It is a
+// Document or an Update.
+type Resolver interface{ Resolve(obj Object) Object }
+
+// Actions returns an action (12.6.2) and the actions that follow it in /Next, and nil
+// for each of these objects that is not a dictionary. The list is not complete if
+// there are more than limit objects.
+func Actions(r Resolver, first Object, limit int) (list []*Dict, complete bool) {
+	seen := map[int]bool{}
+	for queue, n := (Array{first}), 0; len(queue) > 0; n++ {
+		if n >= limit {
+			return list, false
+		}
+		obj := queue[0]
+		queue = queue[1:]
+		if ref, ok := obj.(Ref); ok {
+			if seen[ref.Number] {
+				continue
+			}
+			seen[ref.Number] = true
+		}
+		action := asDict(r.Resolve(obj))
+		list = append(list, action)
+		switch next := r.Resolve(action.Get("Next")).(type) {
 		case *Dict:
 			queue = append(queue, action.Get("Next"))
 		case Array:
-			queue = append(queue, next[:min(len(next), maxActions)]...)
+			queue = append(queue, next[:min(len(next), limit)]...)
 		}
 	}
+	return list, true
 }
 
 // RunsScript reports whether an action (12.6.2) runs JavaScript or opens a

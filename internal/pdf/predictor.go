@@ -117,8 +117,8 @@ func (p *predictor) revertPNG(filter byte) {
 	}
 }
 
-// paeth returns the value of a (left), b (above) and c (upper left) that is
-// nearest to a + b - c.
+// paeth returns a (left), b (above) or c (upper left): the one that is nearest to
+// a + b - c.
 func paeth(a, b, c int) byte {
 	distance := func(v int) int { return max(v, -v) }
 	pa, pb, pc := distance(b-c), distance(a-c), distance(a+b-2*c)

@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// pdfDoc maps the codes of PDFDocEncoding (Annex D.2) to characters. Codes
-// without a character map to U+FFFD.
+// pdfDoc maps the codes of PDFDocEncoding (Annex D.3) to characters. The codes
+// 0x7F, 0x9F and 0xAD have no character and map to U+FFFD.
 var pdfDoc = func() (table [256]rune) {
 	for i := range table {
 		table[i] = rune(i)

@@ -258,7 +258,7 @@ func (x *xref) inherit(older *Dict) {
 }
 
 // findStartXref returns the offset that the last startxref of the file states. It
-// searches at most the last 64 kB.
+// searches at most the last 64 KiB.
 func (d *Document) findStartXref() (int64, error) {
 	const tail = 1024
 	for n := int64(tail); ; n *= 4 {

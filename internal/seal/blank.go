@@ -9,7 +9,7 @@ import (
 	"github.com/certvault/certvault/internal/pdf"
 )
 
-// blankSearchSide is the longer side, in pixels, of the picture in which blank places are searched.
+// blankSearchSide is the longer side, in pixels, of the picture that is searched for blank places.
 const blankSearchSide = 400
 
 // These are the maximum differences of grey values between neighbouring pixels, and within a whole

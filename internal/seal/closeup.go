@@ -49,7 +49,8 @@ func (j *job) newPageSearch(ctx context.Context, page *pdf.Page, f frame) (*page
 	return &pageSearch{newBlankMap(img, annotationBoxes(j.doc, page, f)), j, doc, page.Index, f}, nil
 }
 
-// close checks the name in the text of the document, if this was not done yet, and frees the renderer.
+// close adds a notice if the text of the document lacks the name of the recipient, unless the name was
+// checked before. It then frees the renderer.
 func (p *pageSearch) close(ctx context.Context) {
 	p.job.checkName(ctx, p.doc)
 	p.doc.Close()

@@ -7,8 +7,8 @@ import (
 	"errors"
 )
 
-// runCode adds only the QR code, in its box. The box is a part of the design, so runCode tries no other
-// place and returns no notices.
+// runCode adds only the QR code, in Placement.Box. The design has this place for the code, so runCode
+// tries no other place and returns no notices.
 func (j *job) runCode(ctx context.Context) (*Verified, error) {
 	if err := j.open(); err != nil {
 		return nil, err
@@ -29,11 +29,11 @@ func (j *job) runCode(ctx context.Context) (*Verified, error) {
 	if err != nil {
 		return nil, err
 	}
-	v.Layout = Layout{} // the place is not suitable for other designs
+	v.Layout = Layout{} // the place is not suitable for other documents
 	return v, nil
 }
 
-// About one of spotChecks stamps at trusted places is proved to be readable.
+// On average, one stamp in spotChecks at trusted places is proved to be readable.
 const spotChecks = 100
 
 // isSpotCheck reports whether a stamp at a trusted place is proved. The digest of the random reference

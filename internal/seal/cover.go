@@ -50,7 +50,7 @@ func (j *job) cover(ctx context.Context, reason string) (*Verified, error) {
 	if data, err = j.signWhole(ctx, data); err != nil {
 		return nil, err
 	}
-	j.note("cover", reason+" The verified PDF is a cover page that carries the untouched original as an attachment.")
+	j.note("cover", reason+" The verified PDF is a cover page that contains the unchanged original as an attachment.")
 	v := &Verified{Placement: Cover, Page: 1, Box: s.box(f), Notices: j.notices}
 	v.setWhole(data)
 	return v, nil
@@ -147,7 +147,7 @@ func (j *job) coverContent(f frame, s spot) ([]byte, error) {
 	} {
 		drawn := strings.ToUpper(line.text)
 		if _, err := strokes(drawn); err != nil || drawn == "" {
-			y -= 15 // a name in another script appears only in the metadata and on the verification page
+			y -= 15 // the line is empty, or has a character that strokes cannot draw
 			continue
 		}
 		n := len([]rune(drawn))

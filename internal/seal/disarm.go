@@ -1,6 +1,8 @@
 package seal
 
 import (
+	"slices"
+
 	"github.com/certvault/certvault/internal/pdf"
 )
 
@@ -10,7 +12,7 @@ const (
 	maxAnnotations = 5000
 	maxFields      = 5000
 	maxOutlines    = 5000
-	maxActions     = 64 // that follow an action
+	maxActions     = 64 // an action and those that follow it
 	maxDepth       = 16 // of the form fields
 )
 
@@ -81,22 +83,10 @@ func (e *edit) doesMore(obj pdf.Object) bool {
 // isActive reports whether an action, or one of the actions that follow it, runs JavaScript or starts a
 // program. If there are too many actions, isActive returns true.
 func (e *edit) isActive(obj pdf.Object) bool {
-	queue := pdf.Array{obj}
-	for n := 0; len(queue) > 0; n++ {
-		action := e.update.Dict(queue[0])
-		queue = queue[1:]
-		if n == maxActions || e.doc.RunsScript(action) || e.doc.Name(action.Get("S")) == "Launch" {
-			return true
-		}
-		// Next is an action or an array of actions (12.6.2).
-		next := action.Get("Next")
-		if list := e.update.Array(next); list != nil {
-			queue = append(queue, list[:min(len(list), maxActions)]...)
-		} else if next != nil {
-			queue = append(queue, next)
-		}
-	}
-	return false
+	list, complete := pdf.Actions(e.update, obj, maxActions)
+	return !complete || slices.ContainsFunc(list, func(action *pdf.Dict) bool {
+		return e.doc.RunsScript(action) || e.doc.Name(action.Get("S")) == "Launch"
+	})
 }
 
 // disarmDict removes additional actions and an active action from an annotation, a form field or an
@@ -125,8 +115,8 @@ func (e *edit) disarmField(field pdf.Object, left *int, depth int) {
 	}
 }
 
-// disarmOutline removes the active actions of an outline item (12.3.3), of the items that follow it, and
-// of the items below them.
+// disarmOutline removes the active actions of an outline item (ISO 32000-2, 12.3.3), of the items that
+// follow it, and of the items below them.
 func (e *edit) disarmOutline(first pdf.Object) {
 	queue, seen := pdf.Array{first}, map[pdf.Ref]bool{}
 	for n := 0; len(queue) > 0 && n < maxOutlines; n++ {

@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// The reference id of a plain stamp is drawn with a built-in stroke font, so that the verified PDF needs
-// no embedded font and the id needs only a few hundred bytes. A glyph is drawn on a grid that is 4 units
-// wide and 6 units high; y points upwards. A glyph consists of strokes separated by '|'. A stroke is a list
-// of points, and each point is two digits, x and y.
+// The text of plain stamps, of barcodes, and of covers without a verification sheet is drawn with a
+// built-in stroke font, so that no font must be embedded. A glyph is drawn on a grid that is 4 units wide
+// and 6 units high; y points upwards. A glyph consists of strokes separated by '|'. A stroke is a list of
+// points, and each point is two digits, x and y.
 const (
 	glyphWidth   = 4
 	glyphHeight  = 6

@@ -15,7 +15,7 @@ const maxPage = 14400
 // picture is an image in the form in which a page displays it.
 type picture struct {
 	width, height int // in pixels as stored
-	orientation   int // Exif orientation, 1 if absent
+	orientation   int // Exif orientation, 0 if absent
 	density       density
 	trailing      bool // the file has bytes after the end of the image
 
@@ -112,8 +112,8 @@ func (p *picture) size() (width, height float64) {
 	return width, height
 }
 
-// matrix returns the matrix that maps the unit square of the image (ISO 32000-2, 8.9.5) to a page with
-// width w and height h. It rotates and mirrors the image by the Exif orientation.
+// matrix returns the matrix that maps the unit square of the image (ISO 32000-2, 8.9.4) to a page with
+// width w and height h. It rotates and mirrors the image according to the Exif orientation.
 func (p *picture) matrix(w, h float64) [6]float64 {
 	switch p.orientation {
 	case 2:

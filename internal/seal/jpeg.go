@@ -43,7 +43,7 @@ const (
 // span is a range of bytes of the original.
 type span struct{ offset, length int64 }
 
-// jpegImage is the content of the markers of a JPEG file.
+// jpegImage is the content of the marker segments of a JPEG file.
 type jpegImage struct {
 	width, height int
 	ids           []byte // component identifiers
@@ -56,7 +56,7 @@ type jpegImage struct {
 	end           int64  // end of the image in the file
 }
 
-// jpegReader reads the markers of a JPEG file. It does not decode samples.
+// jpegReader reads the marker segments of a JPEG file. It does not decode samples.
 type jpegReader struct {
 	r      *windowReader
 	img    jpegImage

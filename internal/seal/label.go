@@ -12,8 +12,8 @@ import (
 )
 
 // emUnits is the number of units of an outline in one em. Outlines are in whole units, so that equal
-// glyphs have equal operators, which compress well. At the usual size of a stamp, a unit is a
-// seventieth of a millimetre.
+// glyphs have equal operators, which compress well. At the usual size of a stamp, a unit is about
+// a seventieth of a millimetre.
 const emUnits = 160
 
 // segment is a part of an outline: 'm' moves to a point, 'l' is a line to a point, and 'c' a cubic

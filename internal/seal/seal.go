@@ -138,7 +138,7 @@ type Stamp struct {
 	Colour colour.Colour
 	Plain  bool
 	// Sheet returns the contents of the verification sheet, for Appended and Cover. If Sheet is nil or
-	// Plain is true, the page has no sheet.
+	// Plain is true, the verified PDF has no verification sheet.
 	Sheet func(context.Context) (*Sheet, error)
 	// Signature configures the signature. If Signature is nil, the verified PDF is not signed.
 	Signature *Signature

@@ -74,7 +74,8 @@ const (
 	sheetSmall = 8.5
 )
 
-// sheetPage draws a verification sheet. In its methods, y is the distance from the top of the page.
+// sheetPage draws a verification sheet. In its methods except rectangle, y is the distance from the
+// top of the page.
 type sheetPage struct {
 	fonts   *typeset.Fonts
 	subsets *typeset.Subsets
@@ -341,7 +342,8 @@ func (p *sheetPage) gray(v float64) {
 	p.content.WriteString(" g\n")
 }
 
-// rectangle fills a rectangle. The caller must already have written the x of the left edge.
+// rectangle fills a rectangle. y is the distance from the bottom of the page to the lower edge. The caller
+// must already have written the x of the left edge.
 func (p *sheetPage) rectangle(y, width, height float64) {
 	for _, v := range []float64{y, width, height} {
 		writeNumber(&p.content, v)

@@ -12,7 +12,7 @@ import (
 )
 
 // Signature configures the signature of the verified PDF. The signature and the stamp are one
-// revision of the file.
+// revision of the file, except for a cover, whose signature is a revision of its own.
 type Signature struct {
 	Signer *pades.Signer
 	// Time is the signing time in the signature.

@@ -50,8 +50,8 @@ var markup = []string{"<!doctype", "<html", "<head", "<body", "<script", "<svg",
 
 // Sniff detects the type of a file from the extension of its name and its content. The error is a
 // *Refusal if the extension and the content disagree, if the type cannot be sealed, if the file is
-// empty, if other data precedes a PDF, or if a PDF is also a file of another type. Any other error
-// means that the file cannot be read.
+// empty, if the header of a PDF is not in the first headLength bytes, or if a PDF is also a file of
+// another type. Any other error means that the file cannot be read.
 func Sniff(name string, r io.ReaderAt, size int64) (MediaType, error) {
 	declared, ok := extensions[strings.ToLower(path.Ext(name))]
 	if !ok {

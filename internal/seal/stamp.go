@@ -11,7 +11,7 @@ import (
 )
 
 // These are dimensions of a stamp, in modules of its QR code. At the usual size of 24 mm, a module
-// is half a millimetre.
+// is about half a millimetre.
 const (
 	borderWidth = 0.3
 	borderGap   = 0.5                // between the frame and the quiet zone

@@ -54,8 +54,8 @@ func (s *Sealer) Stamped(ctx context.Context, o Original, stamp Stamp) (*Stamped
 // contains only the edges of content, so thin lines and letters have gaps without this enlargement.
 const inkSpread = 2
 
-// Ink returns a transparent PNG of the page in stamp.Placement, in which the content that a stamp would
-// cover is opaque. If the page cannot be rendered, the error wraps a *Refusal.
+// Ink returns a transparent PNG of the page in stamp.Placement, in which the edges of the content and the
+// boxes of the annotations are opaque. If the page cannot be rendered, the error wraps a *Refusal.
 func (s *Sealer) Ink(ctx context.Context, o Original, stamp Stamp) ([]byte, error) {
 	if s.renderer == nil {
 		return nil, pdfium.ErrUnavailable

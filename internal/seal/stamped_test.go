@@ -67,8 +67,8 @@ func TestStampedOfImages(t *testing.T) {
 	}
 }
 
-// TestInk checks that the picture of the content is opaque where the page has content, and
-// transparent elsewhere.
+// TestInk checks that the picture of the content is opaque at an edge of the content, and transparent at a
+// blank place.
 func TestInk(t *testing.T) {
 	t.Parallel()
 	data := pagePDF{content: "0 g 100 100 20 20 re f"}.bytes()

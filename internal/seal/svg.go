@@ -9,8 +9,8 @@ import (
 	"github.com/boombuler/barcode/code128"
 )
 
-// These are dimensions of the barcode in modules (ISO/IEC 15417, 4.3), and the maximum length of
-// its text.
+// These are dimensions of the barcode in modules (ISO/IEC 15417), and the maximum length of its text in
+// bytes.
 const (
 	barQuiet  = 10
 	barHeight = 40

@@ -38,7 +38,7 @@ type Text struct {
 }
 
 // Lacks reports whether a name is missing in the text of the file. It returns false if the file has no
-// text, like a scan, or if a part of the text cannot be read.
+// text, like a scan, or if a part of the text was not read.
 func (t *Text) Lacks(name string) bool { return t.complete && t.words.Lacks(name) }
 
 // Size returns the length of the text in bytes.
