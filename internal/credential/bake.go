@@ -30,8 +30,8 @@ var ErrPicture = errors.New("the picture is damaged")
 // compactJWS matches a compact JWS, optionally with the disclosures and the key binding JWT of an SD-JWT.
 var compactJWS = regexp.MustCompile(`^[\w-]+\.[\w-]+\.[\w-]+(~[\w-]*)*(~[\w-]+\.[\w-]+\.[\w-]+)?$`)
 
-// Unbake returns the credential in a file and the kind of the file. The credential is in JSON, a compact JWS
-// or an SD-JWT, and is the whole file or is baked into a PNG or SVG picture. Unbake returns
+// Unbake returns the credential in a file and the kind of the file. The credential is a JSON object, a compact
+// JWS or an SD-JWT. It is the whole file, or is baked into a PNG or SVG picture. Unbake returns
 // ErrNoCredential if the file contains no credential, and ErrPicture if the picture is damaged.
 func Unbake(data []byte) ([]byte, Carrier, error) {
 	if len(data) > MaxFile {

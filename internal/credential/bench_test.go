@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// cpu starts measuring the processor time of the process. The returned function reports the mean for each
+// cpu starts measuring the processor time of the process. The returned function reports the mean time per
 // iteration.
 func cpu(b *testing.B) func() {
 	b.Helper()

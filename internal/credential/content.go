@@ -98,14 +98,15 @@ func (s *Statement) readAchievement(v any) {
 	}
 }
 
-// setFirst sets a text that is empty.
+// setFirst sets *to to the text of v if *to is empty.
 func setFirst(to *string, v any) {
 	if *to == "" {
 		*to = plainText(v)
 	}
 }
 
-// plainText returns a text. If the text is in several languages (VC, 11.1), plainText returns the first.
+// plainText returns the text of a member. If the text is in several languages (VC, 11.1), plainText returns
+// the first.
 func plainText(v any) string {
 	for _, item := range list(v) {
 		switch item := item.(type) {
@@ -135,7 +136,7 @@ func readTime(c map[string]any, name string) (time.Time, error) {
 	return t.UTC(), nil
 }
 
-// contains reports whether v is or contains an object with the id.
+// contains reports whether v is or contains an object with the given id.
 func contains(v any, id string) bool {
 	switch v := v.(type) {
 	case []any:

@@ -44,7 +44,8 @@ type Issuer struct {
 
 // Recipient is the person who earned the achievement (OB, B.1.3 AchievementSubject).
 type Recipient struct {
-	// DID is an identifier for whose key the person proved possession. It replaces the e-mail address.
+	// DID identifies a key. The person has proved possession of the private key. If DID is not empty, the
+	// credential does not contain a hash of the e-mail address.
 	DID string
 	// Name is empty if the institution hides names.
 	Name string
@@ -186,8 +187,8 @@ type statusMember struct {
 // maxImage is the maximum length of the URL of a picture. A data URL contains the picture itself.
 const maxImage = 1 << 20
 
-// New builds a credential. It returns an error if a required value is missing or the result would
-// not be an OpenBadgeCredential.
+// New builds a credential. It returns an error if a required value is missing, or if the result would
+// not be a valid OpenBadgeCredential.
 func New(in Input) (*Credential, error) {
 	in.Achievement.Skills = append([]Skill(nil), in.Achievement.Skills...)
 	if err := in.check(); err != nil {
@@ -278,8 +279,8 @@ func (a Achievement) object() achievementV3 {
 // this order, and not by code points as RDFC requires (RDFC, 4.4.3, 7). Therefore rdf-canonize 5
 // rejects a correct signature if one tag begins with an emoji and another tag with a fullwidth letter.
 // This affects only tags, because no other two texts have the same subject and predicate. If the two
-// orders of the tags differ, object joins the tags to one tag. The property of tags is keywords of
-// schema.org, whose text may be a list separated by commas.
+// orders of the tags differ, Achievement.object joins the tags into one tag. JSON-LD maps a tag to the
+// property keywords of schema.org, whose text may be a list separated by commas.
 func compareUTF16(a, b string) int {
 	return slices.Compare(utf16.Encode([]rune(a)), utf16.Encode([]rune(b)))
 }

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// DIDWeb returns the did:web identifier for a base URL and the segments of a path (did:web, 2.1). In the
+// DIDWeb returns the did:web identifier for a base URL and the segments of a path (did:web, 2.3). In the
 // identifier, %3A precedes a port, and a colon precedes each segment.
 func DIDWeb(base string, segments ...string) (string, error) {
 	u, err := url.Parse(base)
@@ -76,7 +76,7 @@ func didPage(did string) (origin, path string, err error) {
 }
 
 // IssuerURL returns the https address that a did:web identifier denotes. An SD-JWT VC names its issuer
-// by this address, because the draft does not define how a DID is used (SD-JWT VC, 2.5).
+// by this address, because the draft does not define how to find the keys of a DID (SD-JWT VC, 2.5).
 func IssuerURL(did string) (string, error) {
 	origin, path, err := didPage(did)
 	if err != nil {
@@ -85,8 +85,8 @@ func IssuerURL(did string) (string, error) {
 	return origin + path, nil
 }
 
-// issuerMetadataURL returns the address of the metadata of an SD-JWT VC issuer, in which
-// IssuerMetadataPath is between the host and the path of the issuer (SD-JWT VC, 5).
+// issuerMetadataURL returns the address of the metadata of an SD-JWT VC issuer. In this address,
+// IssuerMetadataPath is between the host and the path of the issuer (SD-JWT VC, 3).
 func issuerMetadataURL(issuer string) (string, error) {
 	u, err := url.Parse(issuer)
 	if err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
@@ -99,7 +99,7 @@ func issuerMetadataURL(issuer string) (string, error) {
 const IssuerMetadataPath = "/.well-known/jwt-vc-issuer"
 
 // IssuerMetadata returns the metadata of an SD-JWT VC issuer with the P-256 keys among keys (SD-JWT VC,
-// 5.2). keys must contain all keys that ever signed, so that credentials stay valid after a change of keys.
+// 3.2). keys must contain all keys that ever signed, so that credentials stay valid after a change of keys.
 func IssuerMetadata(did string, keys []crypto.PublicKey) ([]byte, error) {
 	issuer, err := IssuerURL(did)
 	if err != nil {
@@ -134,7 +134,7 @@ type verificationMethod struct {
 	PublicKeyJWK       *jwk   `json:"publicKeyJwk,omitempty"`
 }
 
-// DIDDocument returns the document of a DID with keys. They must be all keys that ever signed, so that
+// DIDDocument returns the document of a DID with keys. keys must contain all keys that ever signed, so that
 // credentials stay valid after a change of keys. Ed25519 keys are of type Multikey (CID, 2.2.2), and P-256
 // keys are of type JsonWebKey (CID, 2.2.3).
 func DIDDocument(did string, keys []crypto.PublicKey) ([]byte, error) {

@@ -19,6 +19,6 @@
 //   - CID: Controlled Identifiers v1.0, W3C Recommendation
 //   - DID: Decentralized Identifiers (DIDs) v1.0, and the did:web and did:key methods
 //   - RFC 9901: Selective Disclosure for JWTs (SD-JWT)
-//   - SD-JWT VC: draft-ietf-oauth-sd-jwt-vc
+//   - SD-JWT VC: draft-ietf-oauth-sd-jwt-vc-17
 //   - TSL: draft-ietf-oauth-status-list (Token Status List)
 package credential

@@ -124,7 +124,8 @@ func (s *sources) key(ctx context.Context, issuer, method string) (crypto.Public
 	return nil, notRun(CodeUnknownIssuer, fmt.Errorf("the keys of %q cannot be found", did))
 }
 
-// site returns the website that an issuer's identifier denotes, without "https://", or "".
+// site returns the website that an issuer's identifier denotes, without "https://", or "" if the identifier
+// denotes no website.
 func site(issuer string) string {
 	if origin, path, err := didPage(issuer); err == nil {
 		return strings.TrimPrefix(origin, "https://") + path

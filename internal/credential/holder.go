@@ -55,7 +55,7 @@ func ParseHolderProof(token string) (*HolderProof, error) {
 		}
 	}
 	head, body := objects[0], objects[1]
-	// An extension that the vault does not know must be refused (RFC 7515, 4.1.11).
+	// A proof with crit must be refused, because the vault supports no extensions (RFC 7515, 4.1.11).
 	if _, critical := head["crit"]; critical || text(head, "typ") != typHolderProof {
 		return nil, fmt.Errorf("%w: its type is not %s", errHolderProof, typHolderProof)
 	}

@@ -181,7 +181,7 @@ func TestForgedProofs(t *testing.T) {
 }
 
 // FuzzHolderProof parses proofs of hostile wallets. The fuzzer has no private key, so each accepted proof
-// must have a key and the claims of the corpus.
+// must have the key and the claims of a proof in the corpus.
 func FuzzHolderProof(f *testing.F) {
 	known := map[string]bool{}
 	for _, key := range holderKeys(f, "a") {

@@ -112,7 +112,7 @@ func FuzzVerify(f *testing.F) {
 		if len(r.Checks) != 5 {
 			t.Errorf("the report has %d checks, want 5", len(r.Checks))
 		}
-		// The fuzzer has no private key, so a valid credential must have the id of the corpus.
+		// The fuzzer has no private key, so a valid credential must have the id of the credentials in the corpus.
 		if c := r.Statement; r.Verdict == Valid && c.ID != "urn:uuid:7f1c2c0e-6a0c-4d2e-9f43-3e1f8f7d9a11" {
 			t.Errorf("a forged credential is valid: %+v", c)
 		}

@@ -24,9 +24,10 @@ var (
 	errNotUTF8  = errors.New("the text is not UTF-8")
 )
 
-// parseObject parses a JSON object that may come from another party. It limits the size and the depth.
-// Unlike json.Unmarshal, it rejects text that is not UTF-8. It also rejects duplicate member names
-// (RFC 7493, 2.3), because programs differ in which of the members they read.
+// parseObject parses a JSON object that may come from another party. It limits the size of the text, the
+// depth, and the numbers of values and objects. Unlike json.Unmarshal, it rejects text that is not UTF-8. It
+// also rejects duplicate member names (RFC 7493, 2.3), because programs differ in which of the members they
+// read.
 func parseObject(data []byte) (map[string]any, error) {
 	if len(data) > maxDocument {
 		return nil, errTooLarge

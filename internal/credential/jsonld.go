@@ -262,7 +262,8 @@ func (w *rdfWriter) list(items []any, graph term) (term, error) {
 	return head, nil
 }
 
-// newIRI returns the term of an absolute IRI. It rejects an IRI with a character that N-Quads forbids.
+// newIRI returns the term of an absolute IRI. It rejects an IRI with the character U+007F, or with a character
+// that N-Quads forbids in IRIs.
 func newIRI(v any) (term, error) {
 	s, _ := v.(string)
 	scheme, _, ok := strings.Cut(s, ":")

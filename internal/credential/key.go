@@ -21,7 +21,7 @@ import (
 // The signing keys are Ed25519 for Data Integrity proofs, and P-256 for JWTs.
 
 var (
-	errKeyType   = errors.New("the key is neither Ed25519 nor ECDSA on P-256")
+	errKeyType   = errors.New("the key has a type or size that is not supported")
 	errKey       = errors.New("the key is damaged")
 	errSignature = errors.New("the signature is not valid")
 )

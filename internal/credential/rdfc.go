@@ -46,7 +46,7 @@ const maxSteps = 200_000
 
 var errPoisoned = errors.New("the canonical form takes too much time: too many nodes are alike")
 
-// write appends a term in canonical N-Quads (RDFC, 5).
+// write appends a term in canonical N-Quads (RDFC, A).
 func (t term) write(b *strings.Builder) {
 	switch t.kind {
 	case noTerm:
@@ -90,7 +90,7 @@ func writeEscaped(b *strings.Builder, s string) {
 			b.WriteByte('\\')
 			b.WriteRune(r)
 		default:
-			if r < 0x20 || r == 0x7f {
+			if r < 0x20 || r == 0x7f || r == 0xfffe || r == 0xffff {
 				fmt.Fprintf(b, `\u%04X`, r)
 			} else {
 				b.WriteRune(r)
@@ -141,7 +141,7 @@ func (i *issuer) clone() *issuer {
 	return &issuer{prefix: i.prefix, issued: maps.Clone(i.issued), order: slices.Clone(i.order)}
 }
 
-// canonicalization is the canonicalization state (RDFC, 4.3).
+// canonicalization is the canonicalization state (RDFC, 4.2).
 type canonicalization struct {
 	ctx         context.Context //nolint:containedctx // the state lives as long as one call of canonicalize
 	quads       map[string][]quad

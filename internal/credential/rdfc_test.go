@@ -83,7 +83,7 @@ func TestW3CSuite(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// RDFC-1.0 also escapes these characters (RDFC, 5).
+		// RDFC-1.0 also escapes these characters (RDFC, A).
 		want = []byte(strings.NewReplacer("\b", `\b`, "\f", `\f`, "\t", `\t`).Replace(string(want)))
 		got, err := canonicalize(t.Context(), parseQuads(t, string(in)))
 		if errors.Is(err, errPoisoned) {
@@ -97,5 +97,16 @@ func TestW3CSuite(t *testing.T) {
 	}
 	if run < 55 {
 		t.Errorf("%d of %d tests ran, want at least 55", run, len(manifest.Entries))
+	}
+}
+
+// TestEscapes checks the characters that a literal in canonical N-Quads escapes (RDFC, A): the control
+// characters, and those that are not characters of XML 1.1.
+func TestEscapes(t *testing.T) {
+	t.Parallel()
+	var b strings.Builder
+	writeEscaped(&b, "a\x00\t\"\\\x7f\ufffd\ufffe\uffff\U0001F600")
+	if want := `a\u0000\t\"\\\u007F` + "\ufffd" + `\uFFFE\uFFFF` + "\U0001F600"; b.String() != want {
+		t.Errorf("escaped literal = %s, want %s", b.String(), want)
 	}
 }

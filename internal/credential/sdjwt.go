@@ -40,8 +40,8 @@ type SDJWTOptions struct {
 	Created time.Time
 }
 
-// SignSDJWT returns the credential as SD-JWT VC with ES256. The recipient can disclose the title, the
-// name, the dates, the achievement and the document separately. The key is a P-256 key of the issuer.
+// SignSDJWT returns the credential as SD-JWT VC with ES256. The recipient can withhold each of these claims:
+// title, name, issue_date, expiry_date, achievement and document_sha256. The key is a P-256 key of the issuer.
 func (c *Credential) SignSDJWT(key crypto.Signer, o SDJWTOptions) (string, error) {
 	claims, err := c.sdClaims(o)
 	if err != nil {

@@ -32,7 +32,7 @@ const MediaTypeStatusJWT = "application/statuslist+jwt"
 var errStatusList = errors.New("the status list is damaged")
 
 // Bitstring has one bit for each entry of a status list; entry 0 is the most significant bit of the
-// first byte (BSL, 3.2).
+// first byte (BSL, 2.2).
 type Bitstring []byte
 
 // NewBitstring returns a list of StatusListSize entries, of which only the given entries are set.
@@ -68,8 +68,8 @@ func (b Bitstring) encode() (string, error) {
 	return "u" + base64url(z.Bytes()), nil
 }
 
-// decodeBitstring decodes a list (BSL, 3.4). It limits the size of the result, because a few
-// kilobytes of GZIP can expand to gigabytes.
+// decodeBitstring decodes a list (BSL, 3.4). It limits the size of the result, because data can become a
+// thousand times as large when it is decompressed.
 func decodeBitstring(s string) (Bitstring, error) {
 	encoded, ok := strings.CutPrefix(s, "u")
 	if !ok {

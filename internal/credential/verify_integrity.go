@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// maxProofs is the maximum number of proofs to verify, because the options of each proof have their own
-// canonical form.
+// maxProofs is the maximum number of proofs to verify. There is a limit because each proof takes time: its
+// options must be canonicalized.
 const maxProofs = 4
 
 // openJSON reads a credential in JSON.
@@ -32,9 +32,9 @@ func (v *verifier) openJSON(data []byte) (*signed, error) {
 	return s, nil
 }
 
-// verifyIntegrity verifies the eddsa-rdfc-2022 proofs of a document and ignores other proofs. There must be
-// at least one such proof, and each must be valid (VC-DI, 4.6). It returns the results of CheckIssuer and
-// CheckProof.
+// verifyIntegrity verifies the eddsa-rdfc-2022 proofs of a document. It ignores other proofs, and proofs with
+// previousProof. At least one proof must remain, and all that remain must be valid (VC-DI, 4.5).
+// verifyIntegrity returns the results of CheckIssuer and CheckProof.
 func (v *verifier) verifyIntegrity(document map[string]any, issuer string) (key, proof error) {
 	var known []map[string]any
 	var other string

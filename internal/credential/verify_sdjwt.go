@@ -60,7 +60,7 @@ func readSDJWT(claims map[string]any) (Statement, error) {
 }
 
 // verifySDJWT verifies a JWT of an issuer with a DID or an https address. The metadata of an issuer with an
-// https address contains its keys (SD-JWT VC, 3.5).
+// https address contains its keys (SD-JWT VC, 2.5).
 func (v *verifier) verifySDJWT(j *jws, issuer string) (key, proof error) {
 	if strings.HasPrefix(issuer, "did:") {
 		return v.verifyJWS(j, issuer)
@@ -72,7 +72,7 @@ func (v *verifier) verifySDJWT(j *jws, issuer string) (key, proof error) {
 	return nil, j.verify(public)
 }
 
-// metadataKey returns the key with the id kid from the metadata of an issuer (SD-JWT VC, 5.3).
+// metadataKey returns the key with the id kid from the metadata of an issuer (SD-JWT VC, 3.3).
 func (v *verifier) metadataKey(issuer, kid string) (crypto.PublicKey, error) {
 	address, err := issuerMetadataURL(issuer)
 	if err != nil {
@@ -152,11 +152,15 @@ func disclose(payload map[string]any, disclosures []string) (map[string]any, err
 	return claims, nil
 }
 
-// take returns the disclosure with a digest, which must have length elements, or false if the holder withheld
-// it. A digest may occur only once, even if its disclosure is withheld (RFC 9901, 7.1, step 4).
+// take returns the elements of the disclosure with a digest, or false if the holder withheld the disclosure.
+// The number of elements must be length. A digest may occur only once, even if its disclosure is withheld
+// (RFC 9901, 7.1, step 4).
 func (d *discloser) take(digest any, length int) ([]any, bool, error) {
 	s, ok := digest.(string)
-	if !ok || d.seen[s] {
+	if !ok {
+		return nil, false, fmt.Errorf("%w: a digest is not a string", errDisclosure)
+	}
+	if d.seen[s] {
 		return nil, false, fmt.Errorf("%w: a digest occurs twice", errDisclosure)
 	}
 	d.seen[s] = true

@@ -204,7 +204,10 @@ func (v *verifier) readToken(token, address, issuer string) (Bitstring, error) {
 		return nil, err
 	}
 	until, ok, err := unixTime(j.payload, "exp")
-	if err != nil || ok && v.now.After(until) {
+	if err != nil {
+		return nil, err
+	}
+	if ok && v.now.After(until) {
 		return nil, errors.New("it has expired")
 	}
 	object, ok := j.payload["status_list"].(map[string]any)

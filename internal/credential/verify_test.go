@@ -421,8 +421,8 @@ func TestDisclosures(t *testing.T) {
 	}
 }
 
-// TestRepeatedDisclosures checks that no digest occurs twice, even if its claim is withheld, and that no two
-// disclosures have the same name (RFC 9901, 7.1).
+// TestRepeatedDisclosures checks that disclose rejects a digest that occurs twice, even if its claim is
+// withheld, and two disclosures with the same name (RFC 9901, 7.1).
 func TestRepeatedDisclosures(t *testing.T) {
 	t.Parallel()
 	disclosure := func(text string) (encoded, digest string) {

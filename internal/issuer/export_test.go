@@ -5,8 +5,8 @@ import "testing"
 // CodeDigest returns the digest of a code.
 func (s *Service) CodeDigest(secret, code string) ([]byte, error) { return s.codeDigest(secret, code) }
 
-// Places returns the places of n certificates with consecutive ids that start with from. All ids must
-// belong to one list.
+// Places returns the places of the n certificates with the ids from, from+1 and so on. All ids must belong
+// to one list.
 func (s *Service) Places(t testing.TB, institution, from int64, n, version int) (list []Entry) {
 	t.Helper()
 	first, err := s.place(institution, from, version)

@@ -129,7 +129,7 @@ func (s *Service) credentialType() string { return s.base + TypePath }
 // TypePath is the path of the metadata of the type of SD-JWT VC credentials.
 const TypePath = "/credentials/type"
 
-// TypeMetadata is the metadata of a type of SD-JWT VC credentials (SD-JWT VC, 6.2).
+// TypeMetadata is the metadata of a type of SD-JWT VC credentials (SD-JWT VC, 4.2).
 type TypeMetadata struct {
 	VCT         string `json:"vct"`
 	Name        string `json:"name"`

@@ -41,7 +41,7 @@ type FileRevocation struct {
 // The error is a fault: Invalid for a reason that is not valid, for a file without a credential, and for
 // a credential that no key of an institution of this vault signed; Conflict if the vault has the
 // certificate, or if another certificate has the place of the credential or can get it; NotFound if the
-// vault does not have the status list; Unavailable if the keys cannot be read.
+// credential names no status list of its institution in this vault; Unavailable if the keys cannot be read.
 func (s *Service) RevokeFile(ctx context.Context, data []byte, reason string) (*FileRevocation, error) {
 	// Unlike the reason of a revoked certificate, this reason is optional.
 	if reason = strings.TrimSpace(reason); reason != "" {

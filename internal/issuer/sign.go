@@ -156,7 +156,7 @@ func (s *Service) input(ctx context.Context, institution *account.Institution, c
 	if h != nil {
 		in.Recipient.DID = h.DID
 	} else {
-		// The credential has the folded form of the address, because mail also goes to this form.
+		// The credential contains a salted digest of the folded form of the address.
 		email, err := account.ParseEmail(c.Email)
 		if err != nil {
 			return nil, err

@@ -23,7 +23,8 @@ const (
 	concurrent = 16
 )
 
-// Resolver fetches documents by https from public addresses.
+// Resolver fetches documents by https from public addresses, and from the networks that its
+// safehttp.Options allow.
 type Resolver struct {
 	client *http.Client
 	places chan struct{}

@@ -1,7 +1,7 @@
-// Package wallet owns the addresses that wallets and verifiers of credentials use: the DID documents
-// and status lists of institutions, and the issuing of credentials to wallets (OpenID for Verifiable
-// Credential Issuance 1.0). Clients are programs, including scripts of other websites. Therefore errors
-// are JSON, and scripts of every origin can read the responses. The handlers use no cookies.
+// Package wallet owns the addresses that wallets and verifiers of credentials use: DID documents and other
+// metadata, status lists, pictures of achievements, and the issuing of credentials to wallets (OpenID for
+// Verifiable Credential Issuance 1.0). Clients are programs, including scripts of other websites. Therefore
+// errors are JSON, and scripts of every origin can read the responses. The handlers use no cookies.
 package wallet
 
 import (
@@ -131,7 +131,7 @@ func (a *API) did(w http.ResponseWriter, r *http.Request, i *account.Institution
 	return nil
 }
 
-// issuerMetadata writes the keys of an institution for SD-JWT VC (SD-JWT VC, 5).
+// issuerMetadata writes the keys of an institution for SD-JWT VC (SD-JWT VC, 3).
 func (a *API) issuerMetadata(w http.ResponseWriter, r *http.Request, i *account.Institution) error {
 	m, err := a.Issuer.IssuerMetadata(r.Context(), i)
 	if err != nil {
