@@ -87,7 +87,7 @@ type scheme struct {
 }
 
 // schemeOf returns the signature algorithm with SHA-256 for a public key. All keys use SHA-256, because
-// the hash state that is saved at the upload is a state of SHA-256.
+// BaseFile.State, the saved hash state of the file, is a state of SHA-256.
 func schemeOf(public crypto.PublicKey) (scheme, error) {
 	switch key := public.(type) {
 	case *ecdsa.PublicKey:

@@ -116,7 +116,7 @@ func TestFormFieldsOfASealedFileAreLocked(t *testing.T) {
 }
 
 // testdata/sealed-without-changes.pdf was sealed by an earlier version, with the certification P=1 and
-// an /M that ends in Z00'00'. The file is valid, and any change makes it invalid.
+// a signing time (/M) that ends in Z00'00'. The file is valid, and any change makes it invalid.
 func TestFileThatPermitsNoChangesIsStillChecked(t *testing.T) {
 	t.Parallel()
 	file, err := os.ReadFile("testdata/sealed-without-changes.pdf")

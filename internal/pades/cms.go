@@ -14,7 +14,7 @@ import (
 
 // Signer signs documents with one key.
 type Signer struct {
-	// Key signs digests of SHA-256: ECDSA on P-256 or P-384, or RSA with
+	// Key signs SHA-256 digests with ECDSA on P-256 or P-384, or with RSA and
 	// PKCS #1 v1.5.
 	Key crypto.Signer
 	// Chain is the certificate of the key followed by its issuers. The root may

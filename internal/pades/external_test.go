@@ -207,7 +207,7 @@ func corpusFiles(t *testing.T) []string {
 	return files
 }
 
-// Every accepted file can be signed. pdfsig and OpenSSL accept the signature. Verify
+// Every file from corpusFiles can be signed. pdfsig and OpenSSL accept the signature. Verify
 // accepts it unless an earlier certification permits no changes. qpdf finds no new
 // problems, and pdfsig reports the same results for existing signatures.
 func TestCorpusSigned(t *testing.T) {

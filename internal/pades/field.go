@@ -217,10 +217,10 @@ func fieldName(found pdf.Findings, st Statement) string {
 }
 
 // widget adds the signature field, merged with its annotation (12.7.5.5), to the page, and returns
-// the reference of the field. The rectangle of the annotation is empty and at the corner of the
-// visible area: PDF/A requires the annotation to be printed and not hidden (ISO 19005-2, 6.3.2),
-// and PDF/UA requires a structure element only for annotations within the crop box (ISO 14289-1,
-// 7.18.1). If setTabs is true and the page has no /Tabs, the tab order is set to follow the
+// the reference of the field. The rectangle of the annotation is empty, because PDF/A requires the
+// annotation to be printed and not hidden (ISO 19005-2, 6.3.2). It is at the corner of the visible
+// area, because PDF/UA requires a structure element only for annotations within the crop box (ISO
+// 14289-1, 7.18.1). If setTabs is true and the page has no /Tabs, the tab order is set to follow the
 // structure.
 func (p *Pending) widget(u *pdf.Update, page *pdf.Page, value pdf.Ref, name string, setTabs bool) pdf.Ref {
 	const flags = 1<<2 | 1<<7 // Print, Locked (12.5.3)

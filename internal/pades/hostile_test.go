@@ -37,8 +37,8 @@ func attached(t *testing.T, data func(dataAt int) string) []byte {
 	return nil
 }
 
-// The work for a file with thousands of /ByteRange keys for the same two megabytes
-// is limited, because Verify would read and parse them for each key.
+// A file can have thousands of /ByteRange keys for the same two megabytes. Verify
+// limits its work for such a file, because it reads and parses these bytes for each key.
 func TestManyByteRanges(t *testing.T) {
 	t.Parallel()
 	manyKeys := func(n int) string {

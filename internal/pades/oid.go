@@ -20,7 +20,7 @@ var (
 	oidTimeStampToken       = asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 9, 16, 2, 14} // RFC 3161, appendix A
 )
 
-// Digest algorithms (RFC 5754, 2).
+// Digest algorithms (RFC 3370, 2.1 for SHA-1; RFC 5754, 2).
 var (
 	oidSHA1   = asn1.ObjectIdentifier{1, 3, 14, 3, 2, 26}
 	oidSHA256 = asn1.ObjectIdentifier{2, 16, 840, 1, 101, 3, 4, 2, 1}
@@ -28,9 +28,9 @@ var (
 	oidSHA512 = asn1.ObjectIdentifier{2, 16, 840, 1, 101, 3, 4, 2, 3}
 )
 
-// Signature algorithms (RFC 5754, 3; RFC 8017, C; RFC 8419, 2). The algorithm of an RSA signature is
-// either oidRSA, or an identifier that also names the digest, such as oidSHA256WithRSA. These
-// identifiers differ in one byte. A change of that byte is not detected if no signature covers the
+// Signature algorithms (RFC 5754, 3; RFC 8017, C; RFC 8419, 2). The algorithm of an RSA signature with
+// PKCS #1 v1.5 is either oidRSA, or an identifier that also names the digest, such as oidSHA256WithRSA.
+// These identifiers differ in one byte. A change of that byte is not detected if no signature covers the
 // identifier, as in the tokens of some time-stamp authorities. Signatures of this package cover the
 // identifier.
 var (

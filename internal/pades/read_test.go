@@ -10,6 +10,7 @@ import (
 	"math/big"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 )
@@ -225,5 +226,13 @@ func TestEd25519(t *testing.T) {
 		if err == nil {
 			t.Errorf("the signature is accepted for %s, want an error", name)
 		}
+	}
+}
+
+// TestPrintable checks that an external text is cut between two characters.
+func TestPrintable(t *testing.T) {
+	t.Parallel()
+	if got, want := printable([]byte("a\x00"+strings.Repeat("é", 150))), "a"+strings.Repeat("é", 99); got != want {
+		t.Errorf("printable text = %q, want %q", got, want)
 	}
 }

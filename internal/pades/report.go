@@ -37,8 +37,8 @@ type Report struct {
 	// Signatures are in the order in which they were made. Signatures that were not
 	// found in the bytes of the file come first.
 	Signatures []Signature `json:"signatures"`
-	// Original is the result for the original that the last signature names, or
-	// nil if it names none.
+	// Original is the result for the original that the last signature names. It is nil
+	// if that signature names none, or was not found in the bytes of the file.
 	Original *OriginalReport `json:"original"`
 	// Unproven lists what the file alone cannot prove, one sentence each.
 	Unproven []string `json:"untold"`

@@ -28,13 +28,13 @@ func (f *signatureDict) end() int64 { return f.ranges[2] + f.ranges[3] }
 // Limits of the search.
 const (
 	scanChunk     = 1 << 20
-	maxHits       = 1 << 12 // occurrences of the key
+	maxHits       = 1 << 12 // occurrences of the key /ByteRange
 	maxDictionary = 64 << 10
 	maxContents   = 2*maxCMS + 2
 	maxBacktracks = 8 // attempts to find the beginning of the object
 	maxFound      = 64
-	// maxScanWork limits the bytes that are read and parsed around all occurrences of the key. The same
-	// bytes may be parsed for many occurrences, so a file of 2 MB could take an hour without this limit.
+	// maxScanWork limits the bytes that are read and parsed around all occurrences of /ByteRange. The
+	// same bytes may be parsed for many occurrences, so a file of 2 MB could take an hour without this limit.
 	maxScanWork = 256 << 20
 	nodeWork    = 256 // cost of a parsed object in bytes
 )

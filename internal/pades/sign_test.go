@@ -49,7 +49,7 @@ func TestSignAndVerify(t *testing.T) {
 	}
 }
 
-// Complete does not read the head if it has the hash state after the head.
+// Complete does not read the base file if it has the hash state after the last byte of that file.
 func TestCompleteResumesHashState(t *testing.T) {
 	t.Parallel()
 	c, file := newChain(t, shape{name: "x"}), onePage(t)
@@ -63,7 +63,7 @@ func TestCompleteResumesHashState(t *testing.T) {
 	}
 }
 
-// Complete ignores a state that does not match the head, and reads the head.
+// Complete ignores a hash state that does not match the base file, and reads that file.
 func TestCompleteIgnoresWrongHashState(t *testing.T) {
 	t.Parallel()
 	c, file := newChain(t, shape{name: "x"}), onePage(t)

@@ -137,7 +137,7 @@ func parseTimeStampResponse(response []byte) ([]byte, error) {
 // printable returns the first 200 bytes of an external text without characters
 // that cannot be printed.
 func printable(text []byte) string {
-	text = text[:min(len(text), 200)]
+	text = bytes.ToValidUTF8(text[:min(len(text), 200)], nil) // the cut may be within a character
 	return string(bytes.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {
 			return -1
