@@ -30,13 +30,14 @@ const (
 	// Excel supports.
 	minSerial = 10_000
 	maxSerial = 2_958_465
-	// Two-digit years up to pivot mean 2000 to 2049. Greater ones mean 1950 to 1999.
+	// Two-digit years up to pivot mean 2000 to 2049, and greater ones mean 1950 to 1999.
 	pivot = 49
 )
 
 // Date parses a date in common notations and returns the date as YYYY-MM-DD. A time of day is
 // ignored. date is "" if the text is not a date, or if it is ambiguous. A text is ambiguous if
-// order is Unknown, the text is a valid date in both orders, and the two dates differ.
+// order is Unknown, the text is a valid date in both orders, and the two dates differ. Dates such as
+// 03.06.2026 are never ambiguous: with full stops, the day is before the month for any order.
 func Date(text string, order Order) (date string, ambiguous bool) {
 	text = cjkSeparators.Replace(asciiDigits(strings.TrimSpace(text)))
 	// Ignore the time of day.
@@ -67,7 +68,7 @@ func Date(text string, order Order) (date string, ambiguous bool) {
 	byDay, byMonth := formatDate(year, n[1], n[0]), formatDate(year, n[0], n[1])
 	switch {
 	case order == DayFirst, strings.Contains(text, "."):
-		// All languages that separate the parts by full stops put the day first.
+		// Dates with full stops begin with the day, unless they begin with the year.
 		return byDay, false
 	case order == MonthFirst:
 		return byMonth, false
@@ -218,10 +219,15 @@ func asciiDigits(text string) string {
 func parseNamed(text string) (date string, ok bool) {
 	words := strings.FieldsFunc(text, func(r rune) bool { return r == ' ' || r == '\u00a0' || r == '-' || r == '.' || r == ',' || r == '/' })
 	text = strings.Join(englishWords(words), " ")
-	for _, layout := range []string{"2 January 2006", "2 Jan 2006", "January 2 2006", "Jan 2 2006", "2 Jan 06", "Jan 2 06", "2006 January 2", "2006 Jan 2", "20060102"} {
-		if at, err := time.Parse(layout, text); err == nil {
-			return at.Format(time.DateOnly), true
+	for _, layout := range []string{"2 January 2006", "2 Jan 2006", "January 2 2006", "Jan 2 2006", "2 January 06", "2 Jan 06", "January 2 06", "Jan 2 06", "2006 January 2", "2006 Jan 2", "20060102"} {
+		at, err := time.Parse(layout, text)
+		if err != nil {
+			continue
 		}
+		if strings.HasSuffix(layout, " 06") {
+			at = at.AddDate(fullYear(at.Year()%100, 2)-at.Year(), 0, 0)
+		}
+		return at.Format(time.DateOnly), true
 	}
 	return "", false
 }

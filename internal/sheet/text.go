@@ -27,8 +27,8 @@ var ErrNotText = errors.New("not text")
 
 // Text converts text to UTF-8. A byte order mark selects the encoding (Unicode 16, 23.8); without
 // one, the text must be UTF-8. If the text has no line feed, Text replaces carriage returns with
-// line feeds. The error is an *EncodingError if the text is not valid UTF-8, and wraps ErrNotText
-// if the text contains a NUL character or is invalid UTF-16.
+// line feeds. The error is an *EncodingError if the text is not valid UTF-8, and ErrNotText if the text
+// contains a NUL character. Invalid UTF-16 is replaced with U+FFFD.
 func Text(raw []byte) ([]byte, error) {
 	switch {
 	case bytes.HasPrefix(raw, []byte(byteOrderMark)):
@@ -36,7 +36,7 @@ func Text(raw []byte) ([]byte, error) {
 	case bytes.HasPrefix(raw, []byte{0xFF, 0xFE}), bytes.HasPrefix(raw, []byte{0xFE, 0xFF}):
 		decoded, err := unicode.UTF16(unicode.LittleEndian, unicode.ExpectBOM).NewDecoder().Bytes(raw)
 		if err != nil {
-			return nil, fmt.Errorf("%w: damaged UTF-16: %w", ErrNotText, err)
+			return nil, fmt.Errorf("reading UTF-16: %w", err)
 		}
 		raw = decoded
 	}
