@@ -22,7 +22,7 @@ const (
 	maxLeading = 5
 	minQR      = 56.69 // 20 mm in points, rounded to two decimal places
 	rounding   = 0.01  // tolerance in points, because coordinates are rounded
-	bleed      = 0.5   // points by which a text may leave the page
+	bleed      = 0.5   // points by which a text or the QR code may leave the page
 )
 
 var (
@@ -31,7 +31,7 @@ var (
 	braces      = regexp.MustCompile(`\{[^{}]*\}`)
 )
 
-// logo is the id of the picture of the institution.
+// logo is the id of the institution's logo, as the picture of a field.
 const logo = "logo"
 
 // Check returns the problems of a layout on the pages of a design.
@@ -192,7 +192,7 @@ func validLanguage(tag string) bool {
 	return err == nil && len(tag) <= maxID
 }
 
-// maxCoordinate is the largest coordinate in points. Pages have at most 14,400 points.
+// maxCoordinate is the largest coordinate in points. The sides of a page have at most 14,400 points.
 const maxCoordinate = 1e5
 
 func (b Box) valid() bool {

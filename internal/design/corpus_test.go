@@ -18,8 +18,7 @@ import (
 // corpus is a folder next to the repository, with real and malicious files.
 const corpus = "../../../shared/corpus"
 
-// corpusFiles returns the PDF files of the corpus that readers can open, and a tenth of them with
-// -short.
+// corpusFiles returns the PDF files of the corpus that readers can open, or a tenth of them with -short.
 func corpusFiles(tb testing.TB) (out []string) {
 	tb.Helper()
 	for _, folder := range []string{"producer", "geometry", "structure", "text", "enc-empty-user", "form", "active", "embedded", "broken-openable", "malicious", "signed", "polyglot", "long"} {

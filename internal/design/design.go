@@ -52,8 +52,8 @@ type Base struct {
 	// PDF is the design followed by everything that the certificates share. Each certificate of the
 	// template begins with these bytes.
 	PDF []byte
-	// Plan is the other data that Open needs, as JSON: the objects of the file that each certificate
-	// replaces, and the fonts in the file.
+	// Plan is the other data that Open needs, as JSON, such as the objects of the file that each
+	// certificate replaces, and the fonts in the file.
 	Plan []byte
 }
 

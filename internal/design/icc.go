@@ -27,7 +27,7 @@ func sRGB() []byte {
 		return out
 	}
 	const xyz = "XYZ \x00\x00\x00\x00"
-	// The curve is Y = (aX+b)^g for X >= d, and Y = cX otherwise (10.16, function 3).
+	// The curve is Y = (aX+b)^g for X >= d, and Y = cX otherwise (10.15, function 3).
 	curve := fixed("para\x00\x00\x00\x00\x00\x03\x00\x00", 2.4, 1/1.055, 0.055/1.055, 1/12.92, 0.04045)
 	tags := []struct {
 		name string

@@ -121,7 +121,7 @@ type Signatory struct {
 
 // These are the codes of problems.
 const (
-	CodeMissingCharacters = "missing_characters" // no font has some characters; Detail lists them
+	CodeMissingCharacters = "missing_characters" // some characters are in no font; Detail lists at most five of them
 	CodeNoRoom            = "no_room"            // the text does not fit at the smallest size
 	CodeValueMissing      = "value_missing"      // a required value is empty; Detail is the placeholder
 	CodeValueUnknown      = "value_unknown"      // no placeholder uses the column; Detail is its name

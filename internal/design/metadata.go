@@ -15,7 +15,7 @@ type metadata struct {
 	profile     []byte  // ICC
 }
 
-// These are the limits of metadata. A resolution outside its limits is ignored.
+// These are the limits of metadata, and the length of an inch. A resolution outside its limits is ignored.
 const (
 	minResolution = 10
 	maxResolution = 10_000

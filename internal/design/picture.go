@@ -31,30 +31,8 @@ type picture struct {
 	isJPEG  bool
 }
 
-// pictureError is the reason why a file is not a usable picture, such as "it has more than 40 megapixels".
-type pictureError struct {
-	reason string
-	err    error // the cause, or nil
-}
-
-// Error returns the reason and the cause.
-func (e *pictureError) Error() string {
-	if e.err == nil {
-		return e.reason
-	}
-	return e.reason + ": " + e.err.Error()
-}
-
-// Unwrap returns the cause.
-func (e *pictureError) Unwrap() error { return e.err }
-
-func isPictureError(err error) bool {
-	_, ok := errors.AsType[*pictureError](err)
-	return ok
-}
-
-// readPicture decodes a picture, so that a damaged one is found before it is used. The error is a
-// *pictureError.
+// readPicture decodes a picture, so that a damaged one is found before it is used. The error is the
+// reason why the file is not a usable picture, such as "it has more than 40 megapixels".
 func readPicture(data []byte) (*picture, error) {
 	p := &picture{data: data}
 	var config image.Config
@@ -67,13 +45,13 @@ func readPicture(data []byte) (*picture, error) {
 		config, err = jpeg.DecodeConfig(bytes.NewReader(data))
 		p.meta, p.isJPEG = jpegMetadata(data), true
 	default:
-		return nil, &pictureError{reason: "it is neither a PNG nor a JPEG image"}
+		return nil, errors.New("it is neither a PNG nor a JPEG image")
 	}
 	if err != nil {
-		return nil, &pictureError{"it is damaged", err}
+		return nil, fmt.Errorf("it is damaged: %w", err)
 	}
 	if config.Width*config.Height > maxPixels {
-		return nil, &pictureError{reason: fmt.Sprintf("it has more than %d megapixels", maxPixels/1_000_000)}
+		return nil, fmt.Errorf("it has more than %d megapixels", maxPixels/1_000_000)
 	}
 	if p.isJPEG {
 		p.decoded, err = jpeg.Decode(bytes.NewReader(data))
@@ -81,7 +59,7 @@ func readPicture(data []byte) (*picture, error) {
 		p.decoded, err = png.Decode(bytes.NewReader(data))
 	}
 	if err != nil {
-		return nil, &pictureError{"it is damaged", err}
+		return nil, fmt.Errorf("it is damaged: %w", err)
 	}
 	p.width, p.height, p.resolution = config.Width, config.Height, p.meta.resolution
 	if p.meta.orientation >= 5 {
@@ -131,7 +109,7 @@ func (p *picture) addJPEG(to adder, base pdf.Object) pdf.Ref {
 }
 
 // colourSpace returns a colour space with n components. It returns the colour space of the profile if the
-// profile has n components, and otherwise base or a device colour space.
+// profile has n components and a version that PDF supports, and otherwise base or a device colour space.
 func colourSpace(to adder, profile []byte, n int, base pdf.Object) pdf.Object {
 	device, name := pdf.Name("DeviceRGB"), "RGB "
 	if n == 1 {

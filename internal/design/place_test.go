@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Place changes only the fields that are not completely on the page.
+// Place changes only the fields that are not completely on an existing page.
 func TestPlace(t *testing.T) {
 	t.Parallel()
 	l := Layout{Fields: []Field{

@@ -14,11 +14,11 @@ import (
 // These are the limits of designs.
 const (
 	maxDesign    = 20 << 20 // bytes
-	largeDesign  = 5 << 20
+	largeDesign  = 5 << 20  // a larger design has a warning
 	maxPages     = 20
 	minSide      = 50 * 72 / 25.4 // points
 	maxSide      = 14_400
-	lowDetail    = 150 // pixels per inch
+	lowDetail    = 150 // pixels per inch; a picture with fewer has a warning
 	defaultScale = 96  // pixels per inch of a picture without a resolution
 )
 
@@ -51,9 +51,9 @@ func pdfError(err error) error {
 	return fmt.Errorf("reading the design: %w", err)
 }
 
-// Prepare checks an uploaded PDF and returns the design, without JavaScript, forms or attachments. If the
-// PDF has any of these, or is damaged, Prepare copies the other content to a new file, so that certificates
-// do not contain the removed content. The error is a *Refusal if the file cannot be a design.
+// Prepare checks an uploaded PDF and returns the design, without content such as scripts, forms, attachments
+// and media. If the PDF has such content, or is damaged, Prepare copies the other content to a new file, so
+// that certificates do not contain the removed content. The error is a *Refusal if the file cannot be a design.
 func Prepare(ctx context.Context, file []byte) (*Design, error) {
 	if err := refuseType(file); err != nil {
 		return nil, err
@@ -103,7 +103,7 @@ func Prepare(ctx context.Context, file []byte) (*Design, error) {
 	return d, nil
 }
 
-// refuseType refuses files of the wrong size or type.
+// refuseType refuses files that are too large, and SVG drawings.
 func refuseType(file []byte) error {
 	head := bytes.TrimLeft(bytes.TrimPrefix(file[:min(len(file), 1024)], []byte("\xEF\xBB\xBF")), " \t\r\n")
 	switch {

@@ -12,7 +12,7 @@ import (
 	"github.com/certvault/certvault/internal/pdf/pdftest"
 )
 
-// Prepare refuses each file that cannot be a design with a code and a reason.
+// If a file cannot be a design, Prepare returns a Refusal with a code and a reason.
 func TestRefusals(t *testing.T) {
 	page := func(box, content string) []byte {
 		return pdftest.File("", "<</Type/Catalog/Pages 2 0 R>>", "<</Type/Pages/Kids[3 0 R]/Count 1>>", "<</Type/Page/Parent 2 0 R/MediaBox["+box+"]/Contents 4 0 R>>", pdftest.Stream("", content))

@@ -47,8 +47,8 @@ type pagePlan struct {
 	Images  int `json:"images,omitempty"`
 }
 
-// fieldPlan is a variable field. Mark is its MCID, or -1 without tags. Element is the
-// object number of its structure element; it is 0 without tags and for a signature.
+// fieldPlan is a variable field. Mark is its MCID, or -1 without tags. Element is the object number of its
+// structure element; it is 0 without tags and for a signature.
 type fieldPlan struct {
 	Mark    int `json:"mark"`
 	Element int `json:"element,omitempty"`
@@ -224,14 +224,14 @@ func (p *publisher) preload() error {
 			}
 		}
 		block, err := p.fonts.Layout(inContext, typeset.Style{Font: font, Size: 1, Lines: typeset.Unlimited}, maxCoordinate)
-		if err == nil { // the error means that the font has no Latin letters
+		if err == nil { // an error means that the font has no Latin letters
 			block.Draw(&bytes.Buffer{}, p.subsets, 0, 0)
 		}
 	}
 	return nil
 }
 
-// isVariable reports whether the text of the field has placeholders.
+// isVariable reports whether the field is a text with placeholders. It returns false for a signature.
 func (f *Field) isVariable() bool { return f.isText() && placeholder.MatchString(f.Text) }
 
 // pageEdit is a page to which fields are added.
@@ -329,6 +329,9 @@ const (
 // errPictures means that the pictures of a template are too large in total. Each certificate contains the pictures.
 var errPictures = refuse("pictures_large", "The pictures of the template have more than 20 MB or 100 megapixels in total. Use fewer or smaller pictures.")
 
+// errUnusable means that the file of a field is not a usable picture.
+var errUnusable = errors.New("the picture cannot be used")
+
 // load returns a picture. It keeps the last picture, because the next field may show the same picture.
 func (p *publisher) load(id string) (*picture, error) {
 	if id == p.loadedID {
@@ -340,7 +343,7 @@ func (p *publisher) load(id string) (*picture, error) {
 	}
 	pic, err := readPicture(data)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", errUnusable, err)
 	}
 	p.bytes, p.pixels = p.bytes+len(data), p.pixels+pic.width*pic.height
 	if p.bytes > maxPictureBytes || p.pixels > maxPicturePixels {
@@ -358,7 +361,7 @@ func (p *publisher) picture(edit *pageEdit, f *Field, g pdf.Geometry) error {
 		return nil
 	case errors.Is(err, errPictures):
 		return err
-	case errors.Is(err, ErrNoPicture), isPictureError(err):
+	case errors.Is(err, ErrNoPicture), errors.Is(err, errUnusable):
 		p.problems = append(p.problems, Problem{f.ID, CodeFieldInvalid, "image"})
 		return nil
 	case err != nil:

@@ -321,7 +321,7 @@ func TestOpenChecks(t *testing.T) {
 // FromPicture returns a design with one page of the given format that shows the whole picture upright.
 func TestFromPicture(t *testing.T) {
 	if testing.Short() {
-		t.Skip("skipping pictures of large designs in short mode")
+		t.Skip("-short skips designs from large pictures")
 	}
 	red := color.NRGBA{255, 0, 0, 255}
 	var photo bytes.Buffer

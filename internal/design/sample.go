@@ -78,7 +78,7 @@ func (t *Template) marked(file []byte, mark string, noCode bool) ([]byte, error)
 	return append(file, tail...), nil
 }
 
-// These are the opacity of the mark, and its length as a fraction of the diagonal of the page.
+// These are the opacity of the mark, and its maximum length as a fraction of the diagonal of the page.
 const (
 	markOpacity = 0.22
 	markLength  = 0.6

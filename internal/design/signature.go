@@ -17,12 +17,12 @@ import (
 const (
 	// maxSignatureSide is the maximum width and height of an uploaded signature in pixels.
 	maxSignatureSide = 4000
-	// maxSignatureWidth and maxSignatureHeight limit a stored signature in pixels: 5 cm at 300 pixels per
-	// inch.
+	// maxSignatureWidth and maxSignatureHeight limit a stored signature in pixels. At 300 pixels per inch,
+	// they are 2 inches and 1 inch.
 	maxSignatureWidth, maxSignatureHeight = 600, 300
 	// greyLevels is the number of levels of transparency of a stored signature.
 	greyLevels = 16
-	// faintest is the lowest level of a pixel that is ink. A pixel below it is paper.
+	// faintest is the lowest level that crop treats as ink.
 	faintest = 2
 )
 

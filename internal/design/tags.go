@@ -209,8 +209,8 @@ func (t *pageTags) tag(heading bool) string {
 	return "P"
 }
 
-// field adds the element of a text. It returns its MCID, or -1 without tags. The
-// language of a text without a language is that of the certificate, or of the layout in a tagged design.
+// field adds the element of a text. It returns its MCID, or -1 without tags. The language of a text without
+// a language is that of the certificate, or of the layout in a tagged design.
 func (t *pageTags) field(heading bool, language string) (mark int, ref pdf.Ref) {
 	if t.off {
 		return -1, ref

@@ -73,7 +73,7 @@ type page struct {
 // errPlan means that a base, a plan and a layout do not belong together.
 var errPlan = errors.New("the plan of the template does not match its base")
 
-// Open returns the template of a base. The layout must be the one that was published.
+// Open returns the template of a base. stored is Base.Plan, and l must be the layout that was published.
 func Open(base, stored []byte, l *Layout, fonts *typeset.Fonts) (*Template, error) {
 	t := &Template{layout: l, columns: l.Columns(), fonts: fonts, sha256: sha256.Sum256(base), size: int64(len(base))}
 	if err := json.Unmarshal(stored, &t.plan); err != nil {

@@ -19,8 +19,7 @@ func TestDates(t *testing.T) {
 	}
 }
 
-// Values replace placeholders once. They cannot add placeholders or change the direction of the text
-// around them.
+// A placeholder in a value is not replaced, and a value does not change the direction of the text around it.
 func TestFill(t *testing.T) {
 	v := &Values{
 		Name: " {title} ", Title: "abc\u2069 de", IssueDate: "2026-03-12", Columns: map[string]string{"Grade": "ß"},

@@ -345,8 +345,8 @@ func (c *canvas) upright(x float64) {
 	c.uprights = append(c.uprights, upright{c.content.Len(), x})
 }
 
-// upright is the offset in the content at which a part that is not mirrored begins, and its vertical
-// line.
+// upright is the offset in the content at which a part that is not mirrored begins, and the x of the
+// vertical line in the middle of this part.
 type upright struct {
 	from int
 	x    float64

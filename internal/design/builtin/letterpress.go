@@ -136,8 +136,8 @@ func drawFlowers(c *canvas, g letterpressGrid) {
 		f.paint()
 	})
 	// A tile contains a flower and a lozenge, and ends between its lozenge and the next flower. The
-	// first ornament after each corner is a lozenge. half is half the width of the border. gap is the
-	// distance from the middle of a lozenge to the end of its tile. reach is the distance from the
+	// first ornament after each corner is a lozenge. half is half the width of the band of tiles. gap is
+	// the distance from the middle of a lozenge to the end of its tile. reach is the distance from the
 	// middle of a corner to the visible part of the tiles.
 	const half, gap, reach = 10, 4, 7.8
 	tiles := func(length float64) (step float64) {

@@ -56,7 +56,7 @@ func meridian() Builtin {
 
 // meridianGrid contains the positions of the parts of Meridian, in points.
 type meridianGrid struct {
-	panel         float64 // the width of the panel at the top
+	panel         float64 // the approximate width of the panel
 	axis          float64 // the middle of the emblem and the QR code
 	left, right   float64 // of the column of text
 	top, rule     float64 // the top of the name's group; the rule below the name

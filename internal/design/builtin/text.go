@@ -59,7 +59,8 @@ func mirror(f *design.Field, width float64) {
 }
 
 // Capitals are readable at small sizes at which scripts without capitals are not. In those scripts, a
-// text that is in capitals otherwise is larger by the factor caseless, if its size is less than display.
+// text that other languages show in capitals is larger by the factor caseless, if its size is less than
+// display and it is not the name of the institution.
 const (
 	caseless = 1.35
 	display  = 20
