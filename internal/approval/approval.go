@@ -62,7 +62,7 @@ type Group struct {
 	Template *batch.TemplateName
 }
 
-// Groups returns the certificates that wait for a member in groups, sorted by Since.
+// Groups returns the groups of certificates that wait for a member, sorted by Since.
 func (s *Service) Groups(ctx context.Context, institutionID, userID int64) ([]Group, error) {
 	waiting, err := s.Certs.WaitingFor(ctx, institutionID, userID)
 	if err != nil {
@@ -237,7 +237,7 @@ const MaxChoice = template.MaxEntries
 
 // Approve approves the chosen certificates that wait for a member, and returns their number. The error is
 // fault.Conflict if none of them wait for the member or their number differs from Count, fault.Forbidden
-// if the member may not sign, and fault.Invalid if there are more than MaxChoice UUIDs.
+// if the member may not approve, and fault.Invalid if there are more than MaxChoice UUIDs.
 func (s *Service) Approve(ctx context.Context, institutionID, userID int64, c Choice) (n int, err error) {
 	if c, err = s.resolve(ctx, institutionID, userID, c); err != nil {
 		return 0, err
@@ -270,7 +270,7 @@ func (s *Service) Approve(ctx context.Context, institutionID, userID int64, c Ch
 	return n, nil
 }
 
-// signerTx returns the name of a member, or fault.Forbidden if the member may not sign.
+// signerTx returns the name of a member, or fault.Forbidden if the member may not approve.
 func signerTx(ctx context.Context, tx *db.Tx, institutionID, userID int64) (string, error) {
 	names, err := account.PersonNames(ctx, tx, institutionID, []int64{userID})
 	if err != nil {
@@ -278,7 +278,7 @@ func signerTx(ctx context.Context, tx *db.Tx, institutionID, userID int64) (stri
 	}
 	person := names[userID]
 	if !person.Role.Can(account.MaySign) {
-		return "", fault.New(fault.Forbidden, "Your role does not allow you to sign.")
+		return "", fault.New(fault.Forbidden, "Your role does not allow you to approve or decline certificates.")
 	}
 	return person.Name, nil
 }

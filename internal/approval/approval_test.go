@@ -79,12 +79,14 @@ func (f *fixture) member(t testing.TB, name string, role account.Role) *account.
 	return m
 }
 
-// issue issues a batch, waits until all its certificates wait for signatories, and returns both.
+// issue issues a batch and waits until all its certificates wait for signatories. It returns the batch and
+// its certificates.
 func (f *fixture) issue(t testing.TB, names ...string) (*batch.Batch, []*cert.Certificate) {
 	t.Helper()
 	var entries []template.Entry
+	batches := f.one(t, `SELECT count(*) FROM batches`)
 	for i, name := range names {
-		entries = append(entries, template.Entry{FullName: name, Email: fmt.Sprintf("p%d.%d@example.org", len(names), i)})
+		entries = append(entries, template.Entry{FullName: name, Email: fmt.Sprintf("p%d.%d@example.org", batches, i)})
 	}
 	b, err := f.Templates.Issue(t.Context(), f.tmpl.UUID, template.Issue{Institution: f.inst, Creator: cert.Actor{Type: "token", ID: 7, Name: "Registry"}, Entries: entries})
 	ok(t, err)
@@ -124,7 +126,7 @@ func (f *fixture) one(t testing.TB, query string, args ...any) (n int) {
 	return n
 }
 
-// scribble is a picture of a signature on light grey paper.
+// scribble returns a picture of a signature on light grey paper, as PNG.
 func scribble(t testing.TB) []byte {
 	t.Helper()
 	img := image.NewGray(image.Rect(0, 0, 800, 300))
@@ -175,7 +177,7 @@ func TestTwoSignatoriesApproveABatch(t *testing.T) {
 			signatures[0].ApprovedAt == nil || signatures[1].Status != cert.SignaturePending || signatures[1].Name != "Bo Li" || signatures[1].ApprovedAt != nil {
 			t.Errorf("after one approval: %s %+v %+v, want pending, approved by Ada Obi and pending for Bo Li", c.Status, signatures[0], signatures[1])
 		}
-		// A signatory cannot approve twice, and a member who is no signatory cannot approve.
+		// A signatory cannot approve twice, and a member who is not a signatory cannot approve.
 		admin := f.member(t, "Cy Ito", account.Admin)
 		for who, id := range map[string]int64{"the same signatory": f.dean.UserID, "another member": admin.UserID} {
 			if _, err := f.Approvals.Approve(ctx, f.inst.ID, id, approval.Choice{BatchID: b.UUID}); !fault.Is(err, fault.Conflict) {
@@ -210,7 +212,7 @@ func TestTwoSignatoriesApproveABatch(t *testing.T) {
 			t.Errorf("%d entries in the audit log, want 3", n)
 		}
 		if n := f.one(t, `SELECT count(*) FROM certificate_signatures WHERE asked_at IS NOT NULL`); n != 0 {
-			t.Errorf("%d signatories are still asked, want 0", n)
+			t.Errorf("%d signatories are still asked to approve, want 0", n)
 		}
 	})
 }
@@ -432,8 +434,9 @@ func TestApprovalsAtTheSameTime(t *testing.T) {
 	})
 }
 
-// A member of two institutions cannot approve, decline or read the certificates of one institution in the
-// other one. A member cannot read the picture of another member's signature.
+// A member of two institutions cannot approve or decline the certificates of one institution in the other
+// one, and cannot read their signatures there. The picture of a signature is stored for one member of one
+// institution. SetSignature rejects files that cannot be such a picture.
 func TestIsolation(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

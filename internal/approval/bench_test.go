@@ -49,8 +49,8 @@ func BenchmarkApprove(b *testing.B) {
 	b.Run("postgres", func(b *testing.B) { run(b, dbtest.Open(b, "", dbtest.MigratedURL(b))) })
 }
 
-// processorTime returns the processor time of this process, which is independent of the load of the machine.
-// It does not include the processor time of PostgreSQL.
+// processorTime returns the processor time of this process. It depends less on other processes than the
+// elapsed time does. It does not include the processor time of PostgreSQL.
 func processorTime(b *testing.B) time.Duration {
 	b.Helper()
 	var used syscall.Rusage

@@ -1,7 +1,6 @@
 package approval
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -26,7 +25,7 @@ const (
 	// settle is the minimum time between the last request to a signatory and the mail, so that one mail
 	// includes a whole batch.
 	settle = 2 * time.Minute
-	// maxNamed is the maximum number of groups of certificates that a mail lists.
+	// maxNamed is the maximum number of batches that a mail lists.
 	maxNamed = 10
 )
 
@@ -81,7 +80,7 @@ func (s *Service) mail(ctx context.Context, a cert.Asked) error {
 	})
 }
 
-// dueTx reports whether a mail to a signatory is due, and then records it as sent.
+// dueTx reports whether a mail to a signatory is due. If so, dueTx records the mail as sent.
 func (s *Service) dueTx(ctx context.Context, tx *db.Tx, a cert.Asked) (bool, error) {
 	now := s.Now()
 	var sent int64
@@ -99,8 +98,8 @@ func (s *Service) dueTx(ctx context.Context, tx *db.Tx, a cert.Asked) (bool, err
 	return true, nil
 }
 
-// message returns the mail to a signatory. It has the names of the batches and the numbers of their
-// certificates, but no data of recipients.
+// message returns the mail to a signatory. It contains names of batches and counts of certificates, but no
+// data of recipients.
 func (s *Service) message(ctx context.Context, tx *db.Tx, institutionID int64, user *account.User, groups []Group) (mail.Message, error) {
 	settings, err := account.ReadSettings(ctx, tx, institutionID)
 	if err != nil {
@@ -134,23 +133,21 @@ func letter(l *locale.Language, say func(key string, args ...any) string, instit
 		Paragraphs: []string{say("text", "institution", institution, "n", total)},
 		Why:        say("why", "institution", institution, "email", email),
 	}
-	// The certificates without a batch come first, so that they are not counted among the further batches.
-	groups = slices.Clone(groups)
-	slices.SortStableFunc(groups, func(a, b Group) int { return cmp.Compare(min(len(a.BatchID), 1), min(len(b.BatchID), 1)) })
-	for i, g := range groups {
-		if i == maxNamed {
-			further := 0
-			for _, other := range groups[i:] {
-				further += other.Count
-			}
-			out.Paragraphs = append(out.Paragraphs, say("more", "n", further))
-			break
-		}
-		if g.BatchID == "" {
-			out.Paragraphs = append(out.Paragraphs, say("single", "n", g.Count))
-			continue
-		}
+	// The certificates without a batch are not counted among the further batches.
+	if i := slices.IndexFunc(groups, func(g Group) bool { return g.BatchID == "" }); i >= 0 {
+		out.Paragraphs = append(out.Paragraphs, say("single", "n", groups[i].Count))
+		groups = slices.Concat(groups[:i], groups[i+1:])
+	}
+	named := min(len(groups), maxNamed)
+	for _, g := range groups[:named] {
 		out.Paragraphs = append(out.Paragraphs, say("batch", "name", g.Name, "n", g.Count))
+	}
+	further := 0
+	for _, g := range groups[named:] {
+		further += g.Count
+	}
+	if further > 0 {
+		out.Paragraphs = append(out.Paragraphs, say("more", "n", further))
 	}
 	return out, say("subject", "institution", institution, "n", total)
 }

@@ -67,7 +67,7 @@ func TestMail(t *testing.T) {
 		}
 		b, _ := f.issue(t, "Amelia Hart", "Jo Li")
 		if n := mails(); n != 0 {
-			t.Errorf("%d mails at once, want 0", n)
+			t.Errorf("%d mails directly after the batch was issued, want 0", n)
 		}
 		f.Advance(3 * time.Minute)
 		if n := mails(); n != 1 {
@@ -87,8 +87,28 @@ func TestMail(t *testing.T) {
 		_, err = f.Approvals.Approve(ctx, f.inst.ID, f.rec.UserID, approval.Choice{BatchID: b.UUID})
 		ok(t, err)
 		f.Advance(2 * time.Hour)
+		mails()
 		if n := f.one(t, `SELECT count(*) FROM signature_mails`); n != 1 {
 			t.Errorf("mail was sent to %d signatories, want only the first one", n)
 		}
 	})
+}
+
+// The mail lists ten batches. It has one count for the certificates in all further batches, and one for the
+// certificates that are in no batch.
+func TestMailOfManyBatches(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, dbtest.SQLite(t), true)
+	for range 12 {
+		f.issue(t, "Amelia Hart", "Jo Li")
+	}
+	f.Exec(`UPDATE certificate_signatures SET batch_id = NULL WHERE batch_id = (SELECT max(batch_id) FROM certificate_signatures)`)
+	f.Advance(3 * time.Minute)
+	ok(t, f.Approvals.Sweep(t.Context()))
+	f.Run()
+	m := <-f.Mails
+	if !strings.Contains(m.Text, "need your approval before they can be issued: 24.") || !strings.Contains(m.Text, "Certificates outside batches: 2\n") ||
+		strings.Count(m.Text, "Batch “") != 10 || !strings.Contains(m.Text, "Certificates in further batches: 2\n") {
+		t.Errorf("the mail is\n%s\nwant 24 certificates: 2 outside batches, ten batches, and 2 in the batch that is not listed", m.Text)
+	}
 }
