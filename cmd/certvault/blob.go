@@ -31,7 +31,7 @@ func (b *blobCopy) Run(c *console) (err error) {
 		if scratch, err = os.MkdirTemp("", "certvault-copy-"); err != nil {
 			return fmt.Errorf("creating a folder for files in transit: %w", err)
 		}
-		defer func() { _ = os.RemoveAll(scratch) }() // the stores delete their files in this folder themselves
+		defer func() { _ = os.RemoveAll(scratch) }() // it has only empty folders, because the stores delete their files
 	}
 	from, err := openStore("FROM", b.From, scratch)
 	if err != nil {
@@ -51,10 +51,13 @@ func (b *blobCopy) Run(c *console) (err error) {
 	stop := every(progressTime, func() { show("%s\n", countsText(copier.Counts())) })
 	err = copier.Run(c.ctx)
 	stop()
-	if err != nil && !errors.Is(err, blob.ErrIncompleteCopy) {
-		return fmt.Errorf("%w (%s; the same command continues the copy)", err, countsText(copier.Counts()))
-	}
 	counts := copier.Counts()
+	if err != nil && !errors.Is(err, blob.ErrIncompleteCopy) {
+		if counts == (blob.CopyCounts{}) {
+			return err // nothing was copied
+		}
+		return fmt.Errorf("%w (%s; the same command continues the copy)", err, countsText(counts))
+	}
 	return errors.Join(err, c.print(counts, func(w io.Writer) { _, _ = fmt.Fprintf(w, "%s.\n", countsText(counts)) }))
 }
 

@@ -11,7 +11,7 @@ import (
 )
 
 type credentialCommand struct {
-	Revoke credentialRevoke `cmd:"" help:"Revoke a credential by its file, if the vault does not have its certificate because it was restored from an older backup."`
+	Revoke credentialRevoke `cmd:"" help:"Revoke a credential by its file, if the vault does not have its certificate because the vault was restored from an older backup."`
 }
 
 type credentialRevoke struct {

@@ -30,8 +30,9 @@ func (m *mailbox) Data(r io.Reader) error {
 	return err
 }
 
-// TestDoctorSendsATestMessage checks that doctor --mail sends a message with the given mail settings. It
-// must report the reply code of a mail server that rejects the recipient, and that --smtp is not set.
+// TestDoctorSendsATestMessage checks that doctor --mail sends a message with the given mail settings.
+// The command must report the reply code of a mail server that rejects the recipient, and a missing
+// --smtp.
 func TestDoctorSendsATestMessage(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -58,7 +59,7 @@ func TestDoctorSendsATestMessage(t *testing.T) {
 		"--smtp is not": {"--mail", "ada@example.org", "--smtp", ""},
 	} {
 		code, out, _ = certvault(t, "", append(slices.Clip(args), more...)...)
-		if code != exitRefused || !strings.Contains(out, "WRONG  test message: ") || !strings.Contains(out, name) || !strings.Contains(out, "       Correct --smtp") {
+		if code != exitRefused || !strings.Contains(out, "WRONG  test message: ") || !strings.Contains(out, name) || !strings.Contains(out, "       Set or correct --smtp") {
 			t.Errorf("%v: exit code = %d, output %s, want %q and a remedy", more, code, out, name)
 		}
 	}

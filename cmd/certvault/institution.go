@@ -143,7 +143,8 @@ func (i *institutionList) Run(c *console) error {
 	})
 }
 
-// noteCounting prints a note if the numbers are incomplete.
+// noteCounting prints a note if the usage of institutions is incomplete, because a server still counts
+// older certificates.
 func noteCounting(w io.Writer, counting bool) {
 	if counting {
 		printf(w, "%s\n", "A running server still counts certificates from before the last upgrade. Until that is complete, bytes and "+

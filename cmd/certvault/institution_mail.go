@@ -36,7 +36,7 @@ func (m *mailFlags) apply(c *account.Changes) {
 	c.MailTexts[tag] = w
 }
 
-// mailFields names the fields of mail texts in an error like their flags.
+// mailFields renames the fields of mail texts in an error, so that printError finds their flags.
 func mailFields(err error) error {
 	e, ok := errors.AsType[*fault.Error](err)
 	if !ok {

@@ -29,7 +29,8 @@ func (k *retentionFlags) apply(retention *account.Retention) {
 }
 
 // confirm returns an error if the flags change the retention periods without --yes, and the new
-// periods are invalid or would delete data at once. An error about data contains the numbers.
+// periods are invalid or would delete data at once. In the second case, the error says how many records
+// the change affects.
 func (k *retentionFlags) confirm(ctx context.Context, base *app.Base, id int64) error {
 	old, err := base.Accounts.Retention(ctx, id)
 	if err != nil {

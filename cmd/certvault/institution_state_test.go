@@ -16,7 +16,7 @@ func TestOperatorCommands(t *testing.T) {
 	of := func(command string, args ...string) []string {
 		return append([]string{"institution", command, "--data", dir, "--institution", slug}, args...)
 	}
-	succeed(t, "is disabled since", of("disable", "--reason", "The contract ended.")...)
+	succeed(t, "has been disabled since", of("disable", "--reason", "The contract ended.")...)
 	runJSON(t, "", &list, "institution", "list", "--data", dir)
 	if list[0].DisabledAt == nil || list[0].DisabledReason != "The contract ended." {
 		t.Errorf("institution list = %+v, want a disabled institution with the reason", list)

@@ -155,8 +155,7 @@ func (k *keyImport) use(c *console, keys *authority.Authority, inst *account.Ins
 	return keys.UsePEM(c.ctx, inst.UUID, certificates, key, record)
 }
 
-// maxKeyFile is the maximum number of bytes that readKeyFile reads. The functions that parse the files
-// have lower limits.
+// maxKeyFile is the maximum size of a file that readKeyFile reads, in bytes.
 const maxKeyFile = 2 << 20
 
 func readKeyFile(name string) (_ []byte, err error) {
@@ -165,9 +164,12 @@ func readKeyFile(name string) (_ []byte, err error) {
 		return nil, fmt.Errorf("reading the key: %w", err)
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	data, err := io.ReadAll(io.LimitReader(f, maxKeyFile))
+	data, err := io.ReadAll(io.LimitReader(f, maxKeyFile+1))
 	if err != nil {
 		return nil, fmt.Errorf("reading the key: %w", err)
+	}
+	if len(data) > maxKeyFile {
+		return nil, fmt.Errorf("reading the key: %s is larger than 2 MiB, so it is the wrong file", name)
 	}
 	return data, nil
 }

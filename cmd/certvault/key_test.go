@@ -20,8 +20,10 @@ func TestSheetAndRecover(t *testing.T) {
 	if code, out, errs := certvault(t, "", args...); code != exitDone || !strings.Contains(out, sheet) {
 		t.Fatalf("key sheet: exit code = %d, want 0 and the name of the file: %s%s", code, out, errs)
 	}
-	if info, err := os.Stat(sheet); err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("the sheet has mode %v, %v; want 0600", info.Mode(), err)
+	if info, err := os.Stat(sheet); err != nil {
+		t.Fatal(err)
+	} else if info.Mode().Perm() != 0o600 {
+		t.Errorf("mode of the sheet = %v, want 0600", info.Mode())
 	}
 	if code, _, errs := certvault(t, "", args...); code != exitRefused || !strings.Contains(errs, "exists") {
 		t.Errorf("over an existing file: exit code = %d, want 1 and the reason: %s", code, errs)
@@ -46,6 +48,10 @@ func TestSheetAndRecover(t *testing.T) {
 	if code, _, errs := certvault(t, "", "key", "recover", "--data", dir, "--sheet", typed); code != exitRefused || !strings.Contains(errs, "line M3 ") {
 		t.Errorf("a typing error: exit code = %d, want 1 and an error in line M3: %s", code, errs)
 	}
+	large := writeFile(t, "large.txt", make([]byte, maxKeyFile+1))
+	if code, _, errs := certvault(t, "", "key", "recover", "--data", dir, "--sheet", large); code != exitRefused || !strings.Contains(errs, "larger than 2 MiB") {
+		t.Errorf("a file that is too large: exit code = %d, want 1 and the limit: %s", code, errs)
+	}
 	var restored struct{ Files []string }
 	runJSON(t, "", &restored, "key", "recover", "--data", dir, "--sheet", sheet)
 	if len(restored.Files) != 2 {
@@ -56,8 +62,8 @@ func TestSheetAndRecover(t *testing.T) {
 	}
 }
 
-// TestSecretsInTheEnvironment checks that commands read the secrets from environment variables. They
-// must refuse a secret for which both a variable and a flag are set.
+// TestSecretsInTheEnvironment checks that commands read the master key and the identity from environment
+// variables. A command must refuse to run if both the variable and the flag of a secret are set.
 func TestSecretsInTheEnvironment(t *testing.T) {
 	dir := t.TempDir()
 	createInstitution(t, dir)

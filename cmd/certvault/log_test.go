@@ -105,8 +105,9 @@ func (b *logBuffer) Reset() {
 	b.buffer.Reset()
 }
 
-// TestLogFormat checks the format of the log. Without --log, it is JSON with all requests, or text
-// without successful requests on a terminal. With --log, it has the given format and all requests.
+// TestLogFormat checks the format of the log. Without --log, it is JSON with all requests, except on a
+// terminal, where it is text that omits requests without an error. With --log, it has the given format
+// and all requests.
 func TestLogFormat(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -156,6 +157,21 @@ func TestLogLevelAndUnits(t *testing.T) {
 			t.Errorf("--log %s --log-level %s: the log is\n%s\nwant %d lines and %s", c.format, c.level, out.String(), c.lines, c.took)
 		}
 	}
+}
+
+// TestRepeatedRequestsWithoutInformation checks that a request whose error is a repetition is omitted at
+// --log-level warn, because its line has the level INFO.
+func TestRepeatedRequestsWithoutInformation(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	repeats := newRepeatHandler(logHandler("json", slog.LevelWarn, false)(&out))
+	for range 2 {
+		slog.New(repeats).Error(requestMessage, slog.String("error", "no space left on device"))
+	}
+	if n := strings.Count(out.String(), "\n"); n != 1 {
+		t.Errorf("two requests with the same error at --log-level warn: %d lines, want 1:\n%s", n, out.String())
+	}
+	repeats.stop()
 }
 
 // TestRepeatedErrorsAreLoggedOnceWithACount checks that a repeated error is logged once and then

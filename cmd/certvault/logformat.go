@@ -8,7 +8,7 @@ import (
 
 // logHandler returns a function that creates log handlers. The handlers omit lines below level. format
 // is the value of --log. If format is empty, the log is JSON, except on a terminal, where it is text
-// without successful requests. On a terminal, these requests would scroll the set-up link away.
+// that omits requests without an error. On a terminal, these requests would scroll the set-up link away.
 func logHandler(format string, level slog.Leveler, terminal bool) func(w io.Writer) slog.Handler {
 	text := func(w io.Writer) slog.Handler {
 		return slog.NewTextHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: shortTime})
@@ -42,7 +42,7 @@ func shortTime(groups []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// quietHandler omits the log lines of successful requests.
+// quietHandler omits the log lines of requests without an error. These lines have the level INFO.
 type quietHandler struct{ slog.Handler }
 
 // Handle implements slog.Handler.

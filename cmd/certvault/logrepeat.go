@@ -20,9 +20,8 @@ const (
 
 // repeatHandler logs a warning or error once and counts its repetitions. After each repeatTime with
 // repetitions, repeatHandler logs the last repetition with their number. During an outage, the same
-// error would otherwise fill the log. The line of a request is always logged, because an operator may
-// search for its id. If the error of the request is a repetition, the line has the level INFO and no
-// error.
+// error would otherwise fill the log. The line of a request is not omitted, because an operator may search
+// for the id of the request: if its error is a repetition, the line has the level INFO and no error.
 type repeatHandler struct {
 	slog.Handler
 
@@ -70,7 +69,7 @@ func (h *repeatHandler) Handle(ctx context.Context, r slog.Record) error {
 	if r.Level < slog.LevelWarn || !h.counts.repeats(h, r) {
 		return h.Handler.Handle(ctx, r)
 	}
-	if r.Message != requestMessage {
+	if r.Message != requestMessage || !h.Enabled(ctx, slog.LevelInfo) {
 		return nil
 	}
 	line := slog.NewRecord(r.Time, slog.LevelInfo, r.Message, r.PC)

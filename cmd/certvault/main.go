@@ -24,7 +24,7 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// The exit codes of all commands. verify uses the same numbers with other meanings.
+// The exit codes of all commands except verify, which uses the same numbers with other meanings.
 const (
 	exitDone    = 0
 	exitRefused = 1
@@ -111,7 +111,7 @@ func requireVault(s config.Storage) error {
 		return nil
 	}
 	if _, err := os.Stat(filepath.Join(s.Data, db.FileName)); err != nil {
-		return fmt.Errorf("the folder %s contains no vault: %w", s.Data, err)
+		return fmt.Errorf("the folder %s contains no vault: %w; set --data to the data folder of the vault", s.Data, err)
 	}
 	return nil
 }
@@ -179,7 +179,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	}
 	err = parsed.Run(&console{ctx: asCommand(ctx), stdin: stdin, stdout: stdout, stderr: stderr, json: c.JSON})
 	if usage, ok := errors.AsType[*usageError](err); ok {
-		printError(stderr, usage)
+		printError(stderr, usage, parsed.Flags()...)
 		return exitUsage
 	}
 	if exit, ok := errors.AsType[*exitError](err); ok {

@@ -46,7 +46,7 @@ func runJSON(t *testing.T, stdin string, into any, args ...string) {
 	}
 }
 
-// createInstitution creates an institution in a new data folder.
+// createInstitution creates an institution in a data folder, and the database if the folder has none.
 func createInstitution(t *testing.T, dir string) {
 	t.Helper()
 	dbtest.CopyTemplate(t, dir)

@@ -37,7 +37,7 @@ func (p *manPage) printf(format string, args ...any) {
 	}
 }
 
-// text writes a paragraph of plain text.
+// text writes a text on one line, escaped for troff.
 func (p *manPage) text(text string) { p.printf("%s", roff(text)) }
 
 // roff escapes a text for troff: backslashes, hyphens, which would become typographic ones, and a period

@@ -80,7 +80,7 @@ func TestDoctorReportsAddressesOfAnotherMailbox(t *testing.T) {
 	change(t, dir, "UPDATE users SET email = '\u0130ris@example.org', email_folded = '\u0130ris@example.org', email_folded_before = 'iris@example.org', operator = 1")
 	refuse(t, `WRONG  addresses: before version 0.2, each of these accounts was treated as the account of another address, so it may have rights of the person with that address: `+
 		`"\u0130ris@example.org" was treated as "iris@example.org", member of 1 institution, operator`, "doctor", "--data", dir)
-	refuse(t, "There is no such person", "user", "accept-address", "--data", dir, "--email", "iris@example.org")
+	refuse(t, "There is no account with this main address.", "user", "accept-address", "--data", dir, "--email", "iris@example.org")
 	accept := []string{"user", "accept-address", "--data", dir, "--email", "\u0130RIS@example.org"}
 	succeed(t, "The account of \u0130ris@example.org was accepted.", accept...)
 	refuse(t, "There is no account with this address to accept.", accept...)

@@ -65,7 +65,7 @@ func TestTerminalEscapesInNamesAreNotPrinted(t *testing.T) {
 				t.Errorf("%v: exit code = %d, want 0 and the name Evil: %s%s", args, code, out, errs)
 			}
 			if strings.Contains(out, "\nend") {
-				t.Errorf("%v: a name begins a line, want its line feed escaped:\n%s", args, out)
+				t.Errorf("%v: a part of a name begins a line, want the line feed escaped:\n%s", args, out)
 			}
 			out = strings.ReplaceAll(strings.TrimPrefix(out, "\uFEFF"), "\r\n", "\n")
 			if at := strings.IndexFunc(out, func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }); at >= 0 {

@@ -133,7 +133,7 @@ func callError(vault string, err error) error {
 }
 
 // userError converts an error of a call to a message for the user of the command. If the vault does not
-// respond or its TLS certificate is not trusted, the message says what to check.
+// respond or its TLS certificate is not trusted, or if the token is invalid, the message says what to check.
 func (r *remote) userError(err error) error {
 	if errors.Is(err, context.Canceled) {
 		return errors.New("interrupted")
@@ -141,6 +141,9 @@ func (r *remote) userError(err error) error {
 	if untrusted, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		return fmt.Errorf("the TLS certificate of %s is not trusted (%w); if the vault uses its own certificate, set --ca to the file tls/cert.pem of its data folder",
 			r.URL, untrusted.Err)
+	}
+	if errors.Is(err, client.ErrUnauthorized) {
+		return fmt.Errorf("%w; check the token in %s or --token-file", callError(r.URL, err), tokenVariable)
 	}
 	if _, ok := errors.AsType[*url.Error](err); ok {
 		return fmt.Errorf("%w; check that the vault is running and that --url is its address", callError(r.URL, err))
@@ -171,7 +174,7 @@ func newBar(w io.Writer) *bar {
 	return &bar{w: w, width: barWidth}
 }
 
-// isTerminal reports whether a writer is a terminal.
+// isTerminal reports whether a writer is a terminal or another character device.
 func isTerminal(w io.Writer) bool {
 	file, ok := w.(*os.File)
 	if !ok {

@@ -22,7 +22,7 @@ import (
 )
 
 // remoteVault is a fake vault whose responses the test defines. remote contains the flags with which a
-// command connects to the vault, and dir contains the files.
+// command connects to the vault, and dir is the folder for the files of the test.
 type remoteVault struct {
 	*testing.T
 
@@ -319,7 +319,7 @@ func TestInterruptedBulk(t *testing.T) {
 	})
 	s.file("a.pdf", "%PDF")
 	code, out, errs := s.run("bulk", s.file("class.csv", "title,name,email,file\nBSc,Ada,ada@example.org,a.pdf\n"))
-	if code != exitRefused || !strings.Contains(out, "1 unfinished of 1 row\n") || !strings.Contains(errs, "Invalid API token; run the same command again") {
+	if code != exitRefused || !strings.Contains(out, "1 unfinished of 1 row\n") || !strings.Contains(errs, "Invalid API token; check the token in CERTVAULT_TOKEN or --token-file; run the same command again") {
 		t.Errorf("exit code = %d, stdout = %q, stderr = %q, want 1 unfinished row and the advice to run the command again", code, out, errs)
 	}
 	s = newRemoteVault(t, func(w http.ResponseWriter, _ *http.Request) {

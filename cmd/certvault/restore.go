@@ -117,7 +117,8 @@ func (r *restoreCommand) show(c *console) error {
 
 func printRestored(w io.Writer, r *backup.Restored) {
 	printf(w, "The vault is restored from %s, a copy made at %s: %s, %d bytes.\n", r.Backup, r.CopiedAt.Format(time.RFC3339), plural(r.Files, "file"), r.Bytes)
-	printf(w, "Changes after the copy are lost. Sessions, mailed links, set-up links and open invitations are ended.\n")
+	printf(w, "Changes after the copy are lost. Sessions, set-up links, open invitations, and mailed links to sign up, to sign in, "+
+		"to reset a password and to change or add an address have ended. Recipients' links to their certificates still work.\n")
 	if len(r.Missing) > 0 {
 		printf(w, "\nFiles that were missing when the backup was made, and are missing now (%d)\n", len(r.Missing))
 		for _, name := range r.Missing {

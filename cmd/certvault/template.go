@@ -366,8 +366,9 @@ type templateIssue struct {
 // Help returns the details that do not fit into the one-line help.
 func (*templateIssue) Help() string {
 	return `The columns title, issue_date, details and expires_on are optional. Every row is checked before any certificate is issued: if a row has a problem, nothing is issued,
-and the results name the problem. After an interruption, run the same command again: it continues where it stopped. The token needs the permission
-certificate-template:issue, and batch:view to wait for the certificates.`
+and the results name the problem. After an interruption, run the same command again within 24 hours: it continues where it stopped. If the
+template has signatories, the command waits until they have approved. The token needs the permission certificate-template:issue, and batch:view to wait for the
+certificates.`
 }
 
 // issueResult is the output of the command. Results is the path of the file with the results.
@@ -417,8 +418,8 @@ func (t *templateIssue) Run(c *console) error {
 	return t.finish(c, len(entries.List), results, 0, err)
 }
 
-// finish writes the results and prints the number of rows with each status. With --check, the unlisted rows
-// have problems too.
+// finish writes the results and prints the number of rows with each status. unlisted is the number of
+// further rows with problems. With --check, finish counts them as refused.
 func (t *templateIssue) finish(c *console, rows int, results []*bulkclient.Result, unlisted int, err error) error {
 	counts := bulkclient.Count(results)
 	r := issueResult{
@@ -441,7 +442,7 @@ func (t *templateIssue) finish(c *console, rows int, results []*bulkclient.Resul
 	}
 	switch {
 	case err != nil:
-		return fmt.Errorf("%w; run the same command again to continue", t.userError(err))
+		return fmt.Errorf("%w; run the same command again within 24 hours to continue", t.userError(err))
 	case r.Refused > 0:
 		return fmt.Errorf("rows with problems: %d of %d; nothing was issued; see %s", r.Refused, rows, r.Results)
 	case !t.Check && r.Approved != rows:

@@ -54,8 +54,8 @@ func (t *tokenCreate) Run(c *console) error {
 	})
 }
 
-// parseEnd returns the time after a duration from now, in days or in the units of Go, or the end of a
-// date in UTC. For an empty text, it returns nil.
+// parseEnd parses a duration, in days or in the units of Go, or a date. For a duration, it returns now plus
+// the duration. For a date, it returns the end of the day in UTC. For an empty text, it returns nil.
 func parseEnd(s string, now time.Time) (*time.Time, error) {
 	if s == "" {
 		return nil, nil //nolint:nilnil // a token may have no expiry
@@ -98,7 +98,11 @@ func (t *tokenRotate) Run(c *console) error {
 			OldEndsAt *time.Time `json:"old_ends_at"`
 		}{created.ID, secret, old.ExpiresAt}, func(w io.Writer) {
 			printf(w, "%s\n", secret)
-			printf(c.stderr, "Token %d created. It is shown only once, so store it now. The old token expires at %s.\n", created.ID, formatTime(old.ExpiresAt))
+			end := "expires at " + formatTime(old.ExpiresAt)
+			if old.RevokedAt != nil {
+				end = "was revoked"
+			}
+			printf(c.stderr, "Token %d created. It is shown only once, so store it now. The old token %s.\n", created.ID, end)
 		})
 	})
 }

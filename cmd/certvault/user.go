@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"io"
 	"time"
 
@@ -34,6 +35,9 @@ func (s *personFlags) person(c *console, f func(base *app.Base, p identity.Perso
 	}
 	return c.existing(s.Storage, func(base *app.Base) error {
 		p, err := base.People.ByEmail(c.ctx, base.DB, email.Folded)
+		if errors.Is(err, identity.ErrNoPerson) {
+			return fault.OfField("email", "There is no account with this main address.")
+		}
 		if err != nil {
 			return err
 		}
@@ -143,6 +147,9 @@ type userRemoveAddress struct {
 func (u *userRemoveAddress) Run(c *console) error {
 	return c.existing(u.Storage, func(base *app.Base) error {
 		p, err := base.People.TakeAddress(c.ctx, u.Email)
+		if fault.Is(err, fault.NotFound) {
+			return fault.OfField("email", "No account has this further address.")
+		}
 		if err != nil {
 			return err
 		}

@@ -16,8 +16,8 @@ import (
 	"github.com/certvault/certvault/internal/safehttp"
 )
 
-// credentialFlags are the flags for the credentials of any issuer. Without them, the command has only the
-// keys of the vault in ownVaultFlags.
+// credentialFlags are the flags for the credentials of any issuer. Without them, the command can use only
+// the keys of the vault that ownVaultFlags name.
 type credentialFlags struct {
 	Online   bool           `help:"For a credential: fetch the keys of its issuer and its status list by https."`
 	Document []string       `help:"For a credential: saved DID document or metadata of its issuer, or status list; may be repeated." placeholder:"FILE" sep:"none"`
@@ -91,7 +91,8 @@ func (f *credentialFlags) fetcher() (savedDocuments, error) {
 	return saved, nil
 }
 
-// savedDocuments is a Fetcher that returns saved copies, and requests other documents from otherwise.
+// savedDocuments is a Fetcher that returns saved copies of documents. The Fetcher in the field otherwise
+// fetches documents without a saved copy.
 type savedDocuments struct {
 	byAddress map[string][]byte
 	otherwise credential.Fetcher

@@ -105,7 +105,7 @@ func TestVerifyCredential(t *testing.T) {
 		}},
 		"revoked":          {issued.json, []string{"--document", issued.did, "--document", issued.revoked}, exitInvalid, []string{"NOT VALID: The issuer revoked the credential."}},
 		"another's list":   {issued.json, []string{"--document", issued.did, "--document", other.list}, exitUnknown, []string{"the issuer's status list is not valid"}},
-		"another's keys":   {issued.json, []string{"--document", other.did, "--document", other.list}, exitInvalid, []string{"NOT VALID: The issuer does not have the key"}},
+		"another's keys":   {issued.json, []string{"--document", other.did, "--document", other.list}, exitInvalid, []string{"NOT VALID: The key of the signature does not belong to the issuer."}},
 		"changed":          {bytes.Replace(issued.json, []byte("Ada"), []byte("Eda"), 1), []string{"--document", issued.did}, exitInvalid, []string{"NOT VALID: The signature is not valid"}},
 		"badge":            {issued.picture, []string{"--document", issued.did, "--document", issued.list}, exitDone, []string{"VALID: ", "a credential in a PNG picture"}},
 		"token":            {issued.token, []string{"--document", issued.did, "--document", issued.list}, exitDone, []string{"VALID: "}},

@@ -15,8 +15,8 @@ func (v *verifyCommand) writeCredential(w io.Writer, r *credentialReport) error 
 	t.linef("%s: %s", credentialVerdicts[r.Verdict], credentialReason(r.Report))
 	if r.Lost && r.Verdict != credential.Invalid {
 		t.linef("")
-		t.linef("Your vault issued the credential, but does not have its certificate, because it was")
-		t.linef("restored from an older backup. Ask the institution whether the certificate is correct.")
+		t.linef("Your vault issued the credential, but does not have its certificate, because the vault")
+		t.linef("was restored from an older backup. Ask the institution whether the certificate is correct.")
 		t.linef("If it is not, certvault credential revoke FILE revokes the credential.")
 	}
 	t.linef("")
@@ -60,7 +60,7 @@ func credentialReason(r *credential.Report) string {
 	return fmt.Sprintf("The website %s signed the credential.", r.Statement.IssuerSite)
 }
 
-// passedText is the sentence for each check that passed.
+// passedText has the sentence for each check that passed.
 var passedText = map[credential.CheckName]string{
 	credential.CheckForm:   "The file has all parts of a credential.",
 	credential.CheckIssuer: "The issuer's website publishes the key of the signature.",
@@ -69,7 +69,7 @@ var passedText = map[credential.CheckName]string{
 	credential.CheckStatus: "The issuer has not revoked the credential.",
 }
 
-// codeText is the sentence for a check that failed or was not run. checkText has the sentences for
+// codeText has the sentences for checks that failed or were not run. checkText has the sentences for
 // CodeOffline and CodeUnreachable, which depend on the check.
 var codeText = map[credential.Code]string{
 	credential.CodeMalformed:      "A required part of the credential is missing or damaged.",
@@ -80,8 +80,8 @@ var codeText = map[credential.Code]string{
 	credential.CodeNotCovered:     "The signature does not cover a part of the credential.",
 	credential.CodeSignature:      "The signature is not valid: the credential was changed, or another key signed it.",
 	credential.CodeUnknownIssuer:  "This program cannot find the keys of this kind of issuer.",
-	credential.CodeAnonymous:      "The issuer is only a key, which anyone can create. The credential does not say whose it is.",
-	credential.CodeNotIssuersKey:  "The issuer does not have the key of the signature.",
+	credential.CodeAnonymous:      "The issuer is only a key, which anyone can create. The credential does not show whose key it is.",
+	credential.CodeNotIssuersKey:  "The key of the signature does not belong to the issuer.",
 	credential.CodeNoKey:          "The signature cannot be checked without the issuer's key.",
 	credential.CodeUnproven:       "It was not checked whether the credential was revoked, because its signature was not verified.",
 	credential.CodeNotYet:         "The credential is not valid yet.",

@@ -253,7 +253,7 @@ func TestVerifyOfATruncatedFile(t *testing.T) {
 	file := v.sign(t, original)
 	for n, want := range map[int]int{
 		len(file) - 1: exitInvalid, 100: exitInvalid, 1: exitInvalid,
-		// The file ends within the signature or before it.
+		// The file ends within the update with the signature, or at or near the end of the original.
 		len(file) - 100: exitUnknown, len(original) + 100: exitUnknown, len(original): exitUnknown, len(original) - 100: exitUnknown,
 	} {
 		code, out, errs := certvault(t, "", "verify", writeFile(t, "diploma.pdf", file[:n]), "--data", v.data)

@@ -14,9 +14,9 @@ type webhookCommand struct {
 	Create    webhookCreate    `cmd:"" help:"Create an endpoint and print its signing secret. It cannot be printed again."`
 	List      webhookList      `cmd:"" help:"List an institution's endpoints and their state."`
 	Update    webhookUpdate    `cmd:"" help:"Change an endpoint's URL, events or headers."`
-	Delete    webhookDelete    `cmd:"" help:"Delete an endpoint with its pending deliveries and its log."`
+	Delete    webhookDelete    `cmd:"" help:"Delete an endpoint with its waiting deliveries and its log."`
 	Test      webhookTest      `cmd:"" help:"Send an example of an event to an endpoint, and wait for the result."`
-	Pause     webhookPause     `cmd:"" help:"Stop sending to an endpoint. Its events are stored for up to 14 days."`
+	Pause     webhookPause     `cmd:"" help:"Pause an endpoint. Its events are kept for 14 days."`
 	Resume    webhookResume    `cmd:"" help:"Resume sending to a paused endpoint."`
 	Rotate    webhookRotate    `cmd:"" help:"Create a new signing secret for an endpoint, or promote the new secret."`
 	Log       webhookLog       `cmd:"" help:"List an endpoint's deliveries, or print one delivery with its attempts."`

@@ -57,7 +57,7 @@ func (h *webhookUpdate) Run(c *console) error {
 type webhookDelete struct {
 	endpointCommand
 
-	Yes bool `help:"Delete the endpoint, its pending deliveries and its log. This cannot be undone."`
+	Yes bool `help:"Delete the endpoint, its waiting deliveries and its log. This cannot be undone."`
 }
 
 // Run deletes the endpoint. Without --yes, Run returns an error that names the endpoint.
@@ -68,7 +68,7 @@ func (h *webhookDelete) Run(c *console) error {
 			return err
 		}
 		if !h.Yes {
-			return &usageError{fmt.Errorf("endpoint %s sends to %s; its pending deliveries and its log would be deleted too; add --yes to delete it", e.UUID, e.URL)}
+			return &usageError{fmt.Errorf("endpoint %s sends to %s; its waiting deliveries and its log would be deleted too; add --yes to delete it", e.UUID, e.URL)}
 		}
 		if err := hooks.Delete(c.ctx, institution, h.ID); err != nil {
 			return err

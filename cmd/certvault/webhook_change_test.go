@@ -1,8 +1,12 @@
 package main
 
 import (
+	"bytes"
+	"context"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/certvault/certvault/internal/webhook"
 )
@@ -49,5 +53,22 @@ func TestEndpointIsChangedAndDeleted(t *testing.T) {
 	runJSON(t, "", &list, with("webhook", "list")...)
 	if !deleted.Deleted || len(list) != 0 {
 		t.Errorf("deleted = %v, list = %+v, want true and an empty list", deleted.Deleted, list)
+	}
+}
+
+// TestWebhookTestIsInterrupted checks that an interrupted test is not reported as a missing server.
+func TestWebhookTestIsInterrupted(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	createInstitution(t, dir)
+	var created struct{ ID string }
+	runJSON(t, "", &created, "webhook", "create", "--url", "https://a.example.org/hook", "--data", dir, "--institution", "northwest-university")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	time.AfterFunc(time.Second, cancel)
+	var out, errs bytes.Buffer
+	code := run(ctx, []string{"webhook", "test", created.ID, "--data", dir, "--institution", "northwest-university"}, nil, &out, &errs)
+	if code != exitRefused || !strings.Contains(errs.String(), "interrupted") {
+		t.Errorf("exit code = %d, want 1 and an error that says interrupted: %s%s", code, out.String(), errs.String())
 	}
 }

@@ -50,19 +50,22 @@ func (h *webhookTest) Run(c *console) error {
 // outcome waits until a delivery is no longer pending, and returns the delivery. After testTime, it returns
 // an error.
 func outcome(ctx context.Context, hooks *webhook.Service, institution, id int64) (*webhook.DeliveryDetail, error) {
-	ctx, cancel := context.WithTimeout(ctx, testTime)
+	limited, cancel := context.WithTimeout(ctx, testTime)
 	defer cancel()
 	tick := time.NewTicker(testPoll)
 	defer tick.Stop()
 	for {
-		d, err := hooks.Delivery(ctx, institution, id)
-		if ctx.Err() == nil && (err != nil || d.Status != webhook.DeliveryPending) {
+		d, err := hooks.Delivery(limited, institution, id)
+		if limited.Err() == nil && (err != nil || d.Status != webhook.DeliveryPending) {
 			return d, err
 		}
 		select {
 		case <-tick.C:
-		case <-ctx.Done():
-			return nil, fmt.Errorf("no server has sent the test within %v; check that certvault serve is running. The test remains queued as delivery %d", testTime, id)
+		case <-limited.Done():
+			if ctx.Err() != nil {
+				return nil, fmt.Errorf("interrupted; the test remains queued as delivery %d", id)
+			}
+			return nil, fmt.Errorf("no server has completed the test within %v; check that certvault serve is running. The test remains queued as delivery %d", testTime, id)
 		}
 	}
 }
@@ -71,7 +74,7 @@ type webhookPause struct{ endpointCommand }
 
 // Run pauses the endpoint.
 func (h *webhookPause) Run(c *console) error {
-	return h.setStatus(c, webhook.Paused, "paused. Its events are stored for up to 14 days", func(hooks *webhook.Service, institution int64) error {
+	return h.setStatus(c, webhook.Paused, "paused. Its events are kept for 14 days", func(hooks *webhook.Service, institution int64) error {
 		return hooks.Pause(c.ctx, institution, h.ID)
 	})
 }
@@ -80,7 +83,7 @@ type webhookResume struct{ endpointCommand }
 
 // Run resumes the endpoint.
 func (h *webhookResume) Run(c *console) error {
-	return h.setStatus(c, webhook.Active, "active. Waiting deliveries are sent now", func(hooks *webhook.Service, institution int64) error {
+	return h.setStatus(c, webhook.Active, "active. Its waiting deliveries are being sent", func(hooks *webhook.Service, institution int64) error {
 		return hooks.Resume(c.ctx, institution, h.ID)
 	})
 }
