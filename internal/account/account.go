@@ -209,8 +209,9 @@ func validPrefix(s string) bool {
 	return true
 }
 
-// slugOf returns a slug for a name. It removes diacritics, and then uses only ASCII letters and digits,
-// in lower case. If the name has no such characters, slugOf returns the prefix in lower case.
+// slugOf returns a slug for a name: at most maxSlug characters of the name in lower case, without
+// diacritics and apostrophes, with one hyphen for each sequence of other characters than ASCII letters and
+// digits. If the name has no ASCII letters or digits, slugOf returns the prefix in lower case.
 func slugOf(name, prefix string) string {
 	var b strings.Builder
 	for _, c := range norm.NFKD.String(strings.ToLower(name)) {

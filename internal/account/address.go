@@ -22,9 +22,10 @@ type Address struct {
 	VerifiedAt time.Time
 }
 
-// lockAddressTx prevents other transactions from adding an address to an account. On PostgreSQL, unique
-// indexes do not suffice, because main addresses and further addresses are in two tables. On SQLite,
-// transactions that write run one after another, so no lock is needed.
+// lockAddressTx makes other transactions that assign the same address to an account wait until this
+// transaction ends. On PostgreSQL, unique indexes do not suffice, because main addresses and further
+// addresses are in two tables. On SQLite, transactions that write run one after another, so no lock is
+// needed.
 func lockAddressTx(ctx context.Context, tx *db.Tx, folded string) error {
 	if tx.Dialect() != db.PostgreSQL {
 		return nil

@@ -83,7 +83,7 @@ type NewInvitation struct {
 }
 
 var (
-	errInvitation  = fault.New(fault.NotFound, "This invitation has expired or was canceled. Ask the person who invited you for a new one.")
+	errInvitation  = fault.New(fault.NotFound, "This invitation is no longer valid. Ask the institution for a new one.")
 	errNotYours    = fault.New(fault.Forbidden, "This invitation is for another address. Sign in with the address that it was sent to.")
 	errNotVerified = fault.New(fault.Forbidden, "Confirm your e-mail address first. Use the link in the message that was sent to you.")
 )

@@ -186,7 +186,7 @@ func TestInvitationPermissions(t *testing.T) {
 			"new address (member)": {Email: "AAA-issuer@example.org", Role: account.Issuer}, "new address (invited)": {Email: "OWNER-issuer@guest.example.org", Role: account.Admin},
 		} {
 			if _, err := p.Invite(t.Context(), c.of[account.Owner].UserID, c.ID, n); !fault.Is(err, fault.Invalid) {
-				t.Errorf("inviting with an invalid %s: error = %v, want fault.Invalid", name, err)
+				t.Errorf("inviting with a refused %s: error = %v, want fault.Invalid", name, err)
 			}
 		}
 	})

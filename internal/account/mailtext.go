@@ -34,7 +34,7 @@ var Places = []string{"name", "title", "institution"}
 // MailText has the texts that an institution adds to mail about new certificates, in one language
 // and without markup.
 type MailText struct {
-	// Paragraph is a part of the mail, and Closing is at the end of the mail.
+	// Paragraph is before the button of the mail, and Closing is after the other paragraphs.
 	Paragraph string `json:"paragraph"`
 	Closing   string `json:"closing"`
 }
@@ -173,8 +173,8 @@ func plain(text string) bool {
 	})
 }
 
-// SetMailText changes an institution's texts in one language, for future mail. Empty texts are
-// removed.
+// SetMailText changes an institution's texts in one language, for future mail. An empty MailText
+// removes them.
 func (s *Service) SetMailText(ctx context.Context, id int64, tag string, w MailText) error {
 	return s.set(ctx, id, func(c *Changes) { c.MailTexts[tag] = w })
 }

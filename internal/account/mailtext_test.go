@@ -85,8 +85,8 @@ func TestMailTexts(t *testing.T) {
 		if all, err = s.MailTexts(ctx, other.ID); err != nil || len(all) != 0 {
 			t.Errorf("the texts of the other institution are %+v, want none; error %v", all, err)
 		}
-		// The audit log accepts the change if the texts have the maximum length, and their characters are
-		// long in JSON.
+		// The change can be recorded in the audit log even if the texts have the maximum length and
+		// characters that are long in JSON.
 		long := account.MailText{Paragraph: strings.Repeat("<", account.MaxParagraph), Closing: strings.Repeat("𐎀", account.MaxClosing)}
 		if err := s.SetMailText(ctx, one.ID, "en", long); err != nil {
 			t.Error(err)

@@ -271,8 +271,8 @@ func (s *Service) Leave(ctx context.Context, institutionID, userID int64) error 
 	return nil
 }
 
-// LeaveAllTx removes a person from all institutions before the person's account is deleted. It
-// returns an error if the person is the last owner of an institution.
+// LeaveAllTx removes a person from all institutions. It returns an error if the person is the last
+// owner of an institution.
 func (s *Service) LeaveAllTx(ctx context.Context, tx *db.Tx, userID int64) error {
 	list, err := memberships(ctx, tx, userID)
 	if err != nil {

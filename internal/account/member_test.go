@@ -144,7 +144,7 @@ func TestLastOwnerCannotBeRemoved(t *testing.T) {
 	})
 }
 
-// Concurrent operations remove or demote all owners. One owner must remain.
+// Concurrent operations try to remove or demote all owners. One owner must remain.
 func TestConcurrentRemovalOfOwners(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -301,8 +301,8 @@ func TestOperators(t *testing.T) {
 	})
 }
 
-// Setup and CreateInstitution set a password only for a new account, because the caller may not be
-// the person with the address.
+// Setup and CreateInstitution set a password only for a new account, because an existing account may
+// belong to another person than the caller.
 func TestPasswordIsSetOnlyForANewAccount(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -142,8 +142,8 @@ func TestNameWithHiddenCharacterIsRefused(t *testing.T) {
 	}
 }
 
-// TestKeyNameNeedsConsentIfItLooksTheSame sets one name for two institutions in the database, because
-// earlier versions did not check names.
+// TestKeyNameNeedsConsentIfItLooksTheSame sets one name for two institutions directly in the database,
+// because SetName would refuse it. Earlier versions did not check names.
 func TestKeyNameNeedsConsentIfItLooksTheSame(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -14,7 +14,7 @@ const (
 	Issuer Role = "issuer"
 	// Reviewer members review applications for certificates.
 	Reviewer Role = "reviewer"
-	// Signatory members are responsible for issued certificates.
+	// Signatory members approve or decline certificates as signatories, and may revoke any certificate.
 	Signatory Role = "signatory"
 	// Auditor members read records and the audit log, and change nothing.
 	Auditor Role = "auditor"

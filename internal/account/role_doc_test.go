@@ -9,7 +9,7 @@ import (
 	"github.com/certvault/certvault/internal/account"
 )
 
-// TestRolesAreDocumented compares the table in docs/access.md with the code.
+// TestRolesAreDocumented compares the tables of permissions and roles in docs/access.md with the code.
 func TestRolesAreDocumented(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../docs/access.md")

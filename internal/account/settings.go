@@ -38,7 +38,8 @@ type Policy struct {
 	Placement string `json:"placement"`
 	// Page is the page number; the first page is 1.
 	Page int `json:"placement_page"`
-	// Box is the position of an exact placement, or nil.
+	// Box is the position of an exact placement: the left, top, right and bottom edge in fractions of
+	// the page. It is nil for other placements.
 	Box          *[4]float64 `json:"placement_box"`
 	RefuseActive bool        `json:"refuse_active"`
 	// PlainStamp selects the stamp of earlier versions, with only the QR code and the reference id.
@@ -49,7 +50,7 @@ type Policy struct {
 type Changes struct {
 	Settings
 
-	// MailTexts has the mail texts by language. Empty texts are removed.
+	// MailTexts has the mail texts by language. An empty MailText is removed.
 	MailTexts map[string]MailText
 	// Logo replaces the logo, if it is not nil. An empty Logo removes the logo.
 	Logo *Logo

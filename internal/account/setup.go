@@ -31,9 +31,9 @@ func (s *Service) NewSetupLink(ctx context.Context) (secret string, err error) {
 
 // Setup creates the first institution with the secret of a set-up link, and makes its owner an
 // operator of the installation. Only one of several concurrent calls succeeds, and the link then
-// stops working. Setup returns the owner's id, or 0 if the owner had an account already. The user of
-// the link may not be the owner of this account, so Setup sets no password for the account, and the
-// caller must not sign the user in.
+// stops working. Setup returns the owner's id, or 0 if the owner had an account already. This account
+// may belong to another person than the user of the link, so Setup sets no password for the account, and
+// the caller must not sign the user in.
 func (s *Service) Setup(ctx context.Context, secret string, n NewInstitution) (inst *Institution, ownerID int64, err error) {
 	// The link is checked before the password is hashed, which is expensive.
 	works, err := s.SetupLinkWorks(ctx, secret)

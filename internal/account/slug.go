@@ -13,8 +13,7 @@ import (
 )
 
 // Links to an institution contain its slug. Links with a former slug continue to work, so no other
-// institution can get this slug. In certificates and credentials, only the address of the logo contains a
-// slug.
+// institution can get this slug. Certificates and credentials contain no slug.
 
 var (
 	slugRule     = regexp.MustCompile(`^[a-z0-9]+(?:-[a-z0-9]+)*$`)
@@ -63,9 +62,9 @@ func (s *Service) SetSlug(ctx context.Context, id int64, slug string) error {
 	return err
 }
 
-// checkSlugTx returns errSlugTaken if a slug is a former slug. The caller must have stored the slug
-// before: the unique index on the slug then made the statement wait for a concurrent transaction that
-// replaces the same slug.
+// checkSlugTx returns errSlugTaken if a slug is a former slug. The caller must store the slug in
+// institutions first: because of the unique index, that statement waits for a concurrent transaction that
+// replaces this slug of another institution.
 func checkSlugTx(ctx context.Context, tx *db.Tx, slug string) error {
 	var id int64
 	err := tx.QueryRowContext(ctx, `SELECT institution_id FROM former_slugs WHERE slug = $1`, slug).Scan(&id)

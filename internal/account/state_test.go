@@ -126,7 +126,7 @@ func TestSlug(t *testing.T) {
 			if i, err := s.InstitutionBySlug(ctx, slug); err != nil || i.ID != one.ID || i.Slug != "eins" {
 				t.Errorf("institution with the slug %q = %+v, error %v; want the one whose slug is eins", slug, i, err)
 			}
-			// The addresses of logos are in credentials, which do not change.
+			// The address of a logo contains the slug, and wallets may have stored the address.
 			if _, err := s.Logo(ctx, slug, profile.Logo); err != nil {
 				t.Errorf("logo with the slug %q: error = %v, want none", slug, err)
 			}

@@ -166,7 +166,8 @@ func LockPasswordTx(ctx context.Context, tx *db.Tx, id int64, hash string) (same
 // DeleteUserTx deletes an account. ON DELETE CASCADE deletes the rows that belong to it, such as
 // sessions, passkeys and further addresses.
 func DeleteUserTx(ctx context.Context, tx *db.Tx, id int64) error {
-	// Certificates may wait for the approval of the user. A new user with the same id could approve them.
+	// Without KeepIDTx, a new user could get the same id and approve certificates that wait for the deleted
+	// user.
 	if err := db.KeepIDTx(ctx, tx, "users", id); err != nil {
 		return err
 	}

@@ -1,7 +1,7 @@
 // Package audit writes and reads the audit log: the actor, the subject, the time and the client
-// address of each action. An entry is written in the transaction of its action, so that neither
-// exists without the other. The database rejects statements that change or delete entries. Other
-// packages call RecordTx for their actions.
+// address of each action. If an action changes the database, its entry is written in the same
+// transaction, so that neither exists without the other. The database rejects statements that change
+// or delete entries. Other packages call RecordTx for their actions.
 package audit
 
 import (
@@ -98,7 +98,8 @@ const (
 	maxDetail = 8 << 10
 )
 
-// RecordTx writes an entry in the transaction of its action. The actor is the actor of the context.
+// RecordTx writes an entry in a transaction, usually that of the action. The actor is the
+// actor of the context.
 func RecordTx(ctx context.Context, tx *db.Tx, e Entry) error {
 	if !e.Action.Known() {
 		return fmt.Errorf("recording an action: unknown action %q", string(e.Action))

@@ -138,7 +138,7 @@ func TestFiltersAndPages(t *testing.T) {
 			if i%5 == 0 {
 				ctx, action = token, audit.TokenRevoked
 			}
-			// Three entries have the same time, so that the id decides their order.
+			// Up to three entries have the same time, so that the id decides their order.
 			record(t, d, ctx, audit.Entry{InstitutionID: mine, At: day.Add(time.Duration(i/3) * time.Hour), Action: action,
 				Subject: audit.Subject{Type: "x", ID: fmt.Sprint("s-", i%2), Name: fmt.Sprint("Thing ", i%2)}})
 		}

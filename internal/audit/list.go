@@ -102,8 +102,9 @@ func (e *Entry) Mark() string { return e.mark().String() }
 
 func (e *Entry) mark() mark { return mark{db.Micros(e.At), e.ID} }
 
-// page reads the entries that follow the mark from in the list, newest first, or the newest entries if from
-// is nil. If back is true, page reads the entries that precede the mark instead, the nearest first.
+// page reads up to limit entries that match f, newest first: those that are older than the position from, or
+// the newest ones if from is nil. If back is true, page reads the entries that are newer than from, oldest
+// first.
 func (l *Log) page(ctx context.Context, institutionID int64, f Filter, from *mark, back bool, limit int) ([]Entry, error) {
 	q := &statement{}
 	where, err := l.filterCondition(ctx, q, institutionID, f, from, back, limit)

@@ -21,7 +21,8 @@ const countLimit = 20_000
 // work of a page. A whole name, an id and a type are found in the whole log.
 const PartialEntries = 20_000
 
-// bound returns a condition that begins with AND, or "".
+// bound returns an SQL condition that limits a search to the newest entries. The condition begins with AND,
+// and is "" if the search is not limited.
 type bound func(q *statement) string
 
 // term is a column and a value that a filter matches. Each column has an index. If part
@@ -43,8 +44,8 @@ func (t term) condition(q *statement, newest bound, indexed bool) string {
 	return t.column + " || '' = " + q.arg(t.value)
 }
 
-// conditions returns the terms of each field of the filter that is set. An entry matches a field if
-// it matches any of the field's terms.
+// conditions returns the terms of each of the fields Subject, Action and Actor that is set. An entry
+// matches a field if it matches any of the field's terms.
 func (f *Filter) conditions() (list [][]term) {
 	if subject := fold(f.Subject); subject != "" {
 		list = append(list, []term{{"subject_id", subject, false}, {"subject_folded", subject, false}, {"subject_folded", subject, true}})

@@ -55,7 +55,7 @@ func (b *bench) signIn() *Entry {
 	return e
 }
 
-// enter starts a session without a password, because hashing a password is slow.
+// enter starts a session of person 1 without a password, because hashing a password is slow.
 func (b *bench) enter() (e *Entry) {
 	b.t.Helper()
 	err := b.d.Tx(b.t.Context(), func(tx *db.Tx) (err error) {
@@ -161,7 +161,7 @@ func TestSecondFactor(t *testing.T) {
 				t.Errorf("reading the session after signing in by %s and code: error = %v, want none", name, err)
 			}
 			if _, err := b.Pending(ctx, waiting); !errors.Is(err, ErrNoSession) {
-				t.Errorf("reading the session with its old id: error = %v, want ErrNoSession", err)
+				t.Errorf("reading the session with its old secret: error = %v, want ErrNoSession", err)
 			}
 			e, err = begin()
 			if err != nil {

@@ -84,7 +84,7 @@ var (
 	ErrPasskey = fault.New(fault.Invalid, "The passkey could not be used.")
 	// ErrLink means that a mailed link was already used, has expired, does not exist or is for another person.
 	ErrLink = fault.New(fault.NotFound, "The link was already used, has expired or is for another person.")
-	// ErrNoSession means that the request has no session.
+	// ErrNoSession means that the request has no session, or that its session cannot be used.
 	ErrNoSession = fault.New(fault.Forbidden, "You are not signed in.")
 	// ErrTaken means that another account has the address.
 	ErrTaken = fault.New(fault.Conflict, "An account with this address already exists.")
@@ -122,8 +122,8 @@ type Service struct {
 	Config
 
 	host string
-	// passkeys is nil if the host of the origin is an IP address, because browsers support passkeys
-	// only for host names.
+	// passkeys is nil if BaseURL has no host or its host is an IP address, because browsers support
+	// passkeys only for host names.
 	passkeys *webauthn.WebAuthn
 	// dummyHash has the form of a hash, but no password matches it. A sign-in to an unknown address
 	// or an account without a password compares the password with dummyHash, so that the sign-in

@@ -9,8 +9,8 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// TestLettersInEveryLanguage checks the size and the text direction of all mails. The institution has a
-// name of the maximum length.
+// TestLettersInEveryLanguage checks the size, the language and the text direction of all mails, and that
+// their texts do not contain localhost. The institution has a name of the maximum length.
 func TestLettersInEveryLanguage(t *testing.T) {
 	t.Parallel()
 	d := dbtest.SQLite(t)

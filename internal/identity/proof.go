@@ -41,8 +41,8 @@ type Proof struct {
 	Purpose Purpose
 	// userID is the id of the person, or 0 if the person is not known yet.
 	userID int64
-	// Email is the address to which the link was mailed, as it was entered, and EmailFolded is its
-	// folded form. They are "" for a challenge.
+	// Email is the address that the link verifies, as it was entered. EmailFolded is its folded form, to
+	// which the link was mailed. Both are "" for a challenge.
 	Email, EmailFolded string
 	// Data is the page that opens after the link is used, or "". For a challenge, it is the state of the
 	// ceremony.

@@ -25,10 +25,10 @@ const (
 	absoluteLifeMember = 7 * 24 * time.Hour
 	// pendingLife is the maximum time between the first and the second factor.
 	pendingLife = 10 * time.Minute
-	// recent is the time after a sign-in during which no confirmation is required.
+	// recent is the time after a sign-in or a confirmation during which no other confirmation is required.
 	recent = 10 * time.Minute
-	// filledIn is the time after a sign-in during which a person may submit a form if its page
-	// required a recent sign-in. It is longer than recent.
+	// filledIn is the time after a sign-in or a confirmation during which a person may submit a form if
+	// its page required a recent sign-in. It is longer than recent.
 	filledIn = 30 * time.Minute
 	// seenEvery is the minimum time between two updates of a session's last use.
 	seenEvery    = time.Minute
@@ -103,8 +103,9 @@ func scanSession(row interface{ Scan(dest ...any) error }) (*Session, error) {
 	return &s, nil
 }
 
-// Session returns the session of a request, and stores its use. The error is ErrNoSession if the
-// request has no session, or if the session has expired or waits for the second factor.
+// Session returns the session of a request, and stores its use if the last stored use was at least
+// seenEvery ago. The error is ErrNoSession if the request has no session, or if the session has expired or
+// waits for the second factor.
 func (s *Service) Session(ctx context.Context, from Origin) (*Session, error) {
 	session, err := s.anySession(ctx, from)
 	if err != nil {

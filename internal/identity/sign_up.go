@@ -22,7 +22,7 @@ type NewPerson struct {
 	Language string
 }
 
-// check normalizes the fields and returns fault.Invalid if one of them is not acceptable.
+// check normalizes the name, and returns fault.Invalid if the name or the password is not acceptable.
 func (n *NewPerson) check() error {
 	var bad fault.Fields
 	if err := checkName(&n.Name); err != nil {

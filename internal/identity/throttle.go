@@ -50,8 +50,8 @@ const (
 	tryPassword kind = "password"
 	tryCode     kind = "code"
 	tryConfirm  kind = "confirm"
-	// tryAddress is a request of a signed-in person to change the address. The request is counted
-	// for the person's current address.
+	// tryAddress is a request of a signed-in person to change the main address or to add a further
+	// address. The request is counted for the person's current main address.
 	tryAddress kind = "address"
 	// trySignUp is a request for a link to sign up, whose mail may go to any address.
 	trySignUp kind = "sign_up"
@@ -143,8 +143,8 @@ func countedOf(k kind, r rule, parts ...string) counted {
 }
 
 // try counts a try before it is made, so that concurrent tries cannot bypass the limit. It returns
-// fault.TooMany if the try is too early. If successful tries must not count, callers call resetTries
-// after a success. It subtracts the try from the counts.
+// fault.TooMany if the try is too early. If successful tries must not count, callers call the returned
+// function after a success.
 func (s *Service) try(ctx context.Context, k kind, account string, from Origin) (resetTries func(context.Context), err error) {
 	known, err := s.isKnownDevice(ctx, account, from.Device)
 	if err != nil {

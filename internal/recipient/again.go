@@ -53,8 +53,8 @@ func (s *Service) Resend(ctx context.Context, institutionID int64, uuid string, 
 	})
 }
 
-// mailAgainTx mails a certificate that may have been mailed before. The mail replaces the unsent
-// notices of the certificate.
+// mailAgainTx mails a certificate that may have been mailed before. The mail replaces the notices of
+// the certificate that are waiting or queued.
 func (s *Service) mailAgainTx(ctx context.Context, tx *db.Tx, c *cert.Certificate, email account.Email, reason Reason) error {
 	if err := s.withdrawTx(ctx, tx, c.ID); err != nil {
 		return err

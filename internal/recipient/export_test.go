@@ -7,7 +7,7 @@ const (
 	JobWait    = jobWait
 )
 
-// The daily limits of a holder, and the daily limit of mail about a certificate.
+// The daily limits of a holder, and the daily limit of resending a certificate.
 var (
 	AllowedShares      = dailyLimits[sharing]
 	AllowedCorrections = dailyLimits[correcting]

@@ -176,8 +176,8 @@ func (s *Service) Unsubscribe(ctx context.Context, secret string) (*Unsubscribe,
 	return &u, err
 }
 
-// SetUnsubscribed stops the institution's mail to the address if done is true, and otherwise
-// resumes the mail. A second call is not an error.
+// SetUnsubscribed unsubscribes the address from the institution's mail if done is true, and otherwise
+// cancels the unsubscription. A second call is not an error.
 func (s *Service) SetUnsubscribed(ctx context.Context, secret string, done bool) (*Unsubscribe, error) {
 	u, err := s.Unsubscribe(ctx, secret)
 	if err != nil {

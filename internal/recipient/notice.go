@@ -21,8 +21,8 @@ const (
 	// maxWait is the maximum time that the first approved entry of a batch waits for the other
 	// entries with its address.
 	maxWait = 15 * time.Minute
-	// jobWait is the time that a sweep waits for the job of a notice. The sweep handles only notices
-	// that are older than jobWait.
+	// jobWait is the time that a notice outside a batch waits for its job. After this time, a sweep
+	// handles the notice.
 	jobWait    = 10 * time.Second
 	sweepBatch = 100
 )
@@ -77,9 +77,10 @@ type Notice struct {
 	OpenedAt *time.Time
 }
 
-// MovedTx creates a notice and writes the mail if the certificate is approved, and withdraws the
-// certificate's notices if it is revoked. MovedTx is the callback cert.Config.StatusChanged and runs
-// in the transaction of the change.
+// MovedTx creates a notice and writes the mail if the certificate is approved, unless they have to
+// wait for a plan, a job or other entries of the batch. If the certificate is revoked, MovedTx
+// withdraws its notices. MovedTx is the callback cert.Config.StatusChanged and runs in the transaction
+// of the change.
 func (s *Service) MovedTx(ctx context.Context, tx *db.Tx, c *cert.Certificate) error {
 	switch c.Status {
 	case cert.Approved:
@@ -176,8 +177,9 @@ func (s *Service) insertTx(ctx context.Context, tx *db.Tx, c *cert.Certificate, 
 	return id, nil
 }
 
-// withdrawTx cancels the unsent notices of a certificate. If a message also has notices of other
-// certificates, the notices of the other certificates wait for a new message.
+// withdrawTx drops the waiting and queued notices of a certificate, except queued notices whose message
+// can no longer be cancelled. If a cancelled message also has notices of other certificates, the notices
+// of the other certificates wait for a new message.
 func (s *Service) withdrawTx(ctx context.Context, tx *db.Tx, certificateID int64) error {
 	// All notices of the same messages are locked in one order, so that concurrent withdrawals do
 	// not deadlock.
@@ -248,8 +250,8 @@ func (s *Service) MailFinishedTx(ctx context.Context, tx *db.Tx, e mail.Result) 
 }
 
 // notify handles an approved certificate. It assigns the certificate to the person with its
-// address, creates a missing notice, and writes the mail, unless the mail has to wait for other
-// entries of the batch.
+// address, creates a missing notice, and writes the mail, unless the mail has to wait for a plan or
+// for other entries of the batch.
 func (s *Service) notify(ctx context.Context, uuid string) error {
 	c, err := s.certs.BySignedLink(ctx, uuid)
 	if err != nil {
@@ -307,8 +309,8 @@ func (s *Service) readyTx(ctx context.Context, tx *db.Tx, batch, emailFolded str
 }
 
 // Sweep writes mail that is due, handles notices whose job is missing, and deletes old counts of actions.
-// Sweep reads the rows of the notices, so that mail is written even if the queue has lost its job. A mail
-// that cannot be written does not delay other mail.
+// Sweep reads the rows of the notices, so that mail is written even if the queue has lost the job of a
+// notice. A mail that cannot be written does not delay other mail.
 func (s *Service) Sweep(ctx context.Context) error {
 	return errors.Join(s.sweepGroups(ctx), s.sweepWithoutJob(ctx), s.writeReminders(ctx), s.deleteAllowances(ctx))
 }

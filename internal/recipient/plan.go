@@ -44,8 +44,8 @@ type Subject struct {
 	BatchID       string
 }
 
-// PlanTx stores when the recipients of a new certificate or batch get mail. It is the callback
-// cert.Config.Planned and batch.Config.Planned.
+// PlanTx stores when the recipients of a new certificate or batch get mail. Package vault calls PlanTx in
+// the callbacks cert.Config.Planned and batch.Config.Planned.
 func (s *Service) PlanTx(ctx context.Context, tx *db.Tx, of Subject, n cert.Notify) error {
 	if n.Kept {
 		var err error
@@ -139,8 +139,8 @@ func dropPlanTx(ctx context.Context, tx *db.Tx, certificateID int64) error {
 	return nil
 }
 
-// dueNotices selects the rows n of planned_notices for a plan whose time has come. After a failed attempt to
-// write a mail, it does not select the rows of the mail before the time of the next attempt.
+// dueNotices selects the rows n of planned_notices of a plan. After a failed attempt to write a mail, it
+// does not select the rows of the mail before the time of the next attempt.
 const dueNotices = ` FROM planned_notices n WHERE n.plan_id = %s AND (n.retry_at IS NULL OR n.retry_at <= %s)`
 
 // SweepPlans sends the mail of plans whose time has come, with one transaction for each person, and deletes

@@ -191,8 +191,8 @@ func (s *Service) SavePortfolio(ctx context.Context, userID int64, n PortfolioSe
 	return err
 }
 
-// changeSlugTx checks that a person can use a slug, and reserves the slug that the person had before,
-// if any.
+// changeSlugTx checks that a slug is not reserved for another person, and reserves the slug that the
+// person had before, if any. The unique index of portfolios detects a slug that is in use.
 func (s *Service) changeSlugTx(ctx context.Context, tx *db.Tx, userID int64, before, slug string) error {
 	now := db.Micros(s.now())
 	if _, err := tx.ExecContext(ctx, `DELETE FROM portfolio_addresses WHERE free_at <= $1`, now); err != nil {

@@ -16,8 +16,8 @@ const Revocation Reason = "revocation"
 // TellRevokedTx mails the public reason to the recipients of revoked certificates of an institution. It
 // ignores a certificate about which no mail was sent to its address before. A person gets one mail about
 // all certificates with the same address. TellRevokedTx is the callback cert.Config.TellRevoked. It runs
-// after MovedTx, which withdraws unsent mail. It is not called for a certificate that is replaced,
-// because the mail about the new certificate reports the replacement.
+// after MovedTx, which withdraws mail that waits to be sent. It is not called for a certificate that is
+// replaced, because the mail about the new certificate reports the replacement.
 func (s *Service) TellRevokedTx(ctx context.Context, tx *db.Tx, list []*cert.Certificate) error {
 	notices := map[string][]any{}
 	var addresses []string
@@ -26,8 +26,8 @@ func (s *Service) TellRevokedTx(ctx context.Context, tx *db.Tx, list []*cert.Cer
 		if err != nil {
 			return fmt.Errorf("reading the address of a certificate: %w", err)
 		}
-		// MovedTx has withdrawn the queued messages, except those that are being sent. An unsent message
-		// is in the outbox.
+		// MovedTx has withdrawn the queued messages, except those that are being sent. The status unsent
+		// means that the message is in the outbox, which counts as sent.
 		var told bool
 		if err := tx.QueryRowContext(ctx, `
 			SELECT EXISTS (SELECT 1 FROM notices WHERE certificate_id = $1 AND email_folded = $2 AND status IN ('queued', 'sent', 'unsent'))`,

@@ -27,8 +27,8 @@ func textDraft(t *testing.T, tag string, texts map[string]account.MailText) *dra
 	}
 }
 
-// TestSenderTexts checks that the mail has the institution's texts, the institution's name and reply
-// address, and the vault's address as the sender.
+// TestSenderTexts checks that the mail has the institution's texts, sender name and reply address, but
+// is sent from the vault's address.
 func TestSenderTexts(t *testing.T) {
 	t.Parallel()
 	texts := map[string]account.MailText{

@@ -19,8 +19,8 @@ import (
 	"github.com/certvault/certvault/internal/mail"
 )
 
-// delivered writes a message to an outbox and reads the file with another parser. It returns the
-// header, the parts by content type, and the size of the file in bytes.
+// delivered writes a message to an outbox and reads the file with the parser of go-message. It returns
+// the header, the parts by content type, and the size of the file in bytes.
 func delivered(t *testing.T, m mail.Message) (header *gomail.Header, parts map[string]string, size int) {
 	t.Helper()
 	dir := t.TempDir()

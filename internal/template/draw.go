@@ -20,8 +20,8 @@ import (
 	"github.com/certvault/certvault/internal/seal"
 )
 
-// values are the values of a certificate from a template that are stored as JSON. The record of the
-// certificate has a column of the database for each of the other values.
+// values are the values of a certificate from a template that are stored as JSON. Other values, such as the
+// name and the title, have columns of their own in the database.
 type values struct {
 	// Institution is the name of the institution when the certificate was issued.
 	Institution string            `json:"institution"`
@@ -107,9 +107,9 @@ func extend(state, tail []byte) (sum [sha256.Size]byte, next []byte, err error) 
 	return sum, next, nil
 }
 
-// refusal returns the error for a certificate that can never be drawn. Its values were checked before it
-// was issued, so a problem means that something changed later, such as the fonts or the name of a
-// signatory.
+// refusal returns the error for a certificate whose values cannot be drawn. They were checked before the
+// certificate was issued, so a problem means that something changed later, such as the fonts or the name of
+// a signatory.
 func refusal(p design.Problem, l *design.Layout) error {
 	name := fieldName(l, p.Field)
 	reason := map[string]string{

@@ -40,7 +40,8 @@ func checkDigest(file, digest []byte) error {
 }
 
 // store stores a file under a new key. Then it calls use in a transaction, and use stores the key in a
-// row. If the transaction fails, store deletes the file, unless the commit may have succeeded.
+// row. If the transaction fails, store deletes the file, except after fault.Internal, because the commit
+// may have succeeded then.
 func (s *Service) store(ctx context.Context, key string, file []byte, use func(tx *db.Tx) error) error {
 	return blob.Receive(ctx, s.blobs, key, bytes.NewReader(file), func(int64) error { return nil }, func() error { return s.db.Tx(ctx, use) })
 }

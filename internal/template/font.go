@@ -229,7 +229,7 @@ func (s *Service) insertFontTx(ctx context.Context, tx *db.Tx, inst *account.Ins
 		INSERT INTO institution_fonts (institution_id, sha256, file_name, size, info, font_key, uploaded_by, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
 		inst.ID, f.digest[:], f.name, f.size, f.info, f.key, audit.ActorOf(ctx).Name, db.Micros(s.moment())); err != nil {
 		if db.IsUnique(err) {
-			return fault.Wrap(fault.Conflict, "The same font is being uploaded by another request.", err)
+			return fault.Wrap(fault.Conflict, "The same font is being uploaded by another request. Try again in a moment.", err)
 		}
 		return err
 	}

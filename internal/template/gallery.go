@@ -14,8 +14,8 @@ import (
 	"github.com/certvault/certvault/internal/design/builtin"
 )
 
-// BuiltInPicture draws the first page of a built-in design with sample texts as PNG, in the paper, the
-// accent and the language of n. side is the longer side in pixels. The error is fault.Invalid if there
+// BuiltInPicture draws the first page of a built-in design with sample texts as PNG, with the paper,
+// the accent and the language of n. side is the longer side in pixels. The error is fault.Invalid if there
 // is no such design, paper, colour or language.
 func (s *Service) BuiltInPicture(ctx context.Context, n NewTemplate, side int) ([]byte, error) {
 	inst := n.Institution
@@ -67,9 +67,9 @@ func (s *Service) BuiltInPicture(ctx context.Context, n NewTemplate, side int) (
 	return picture, err
 }
 
-// gallery is a cache of pictures of built-in designs. The keys are digests of the input of the drawing. If
-// young is full, it becomes older, and the pictures of the previous older are removed. A picture that is
-// found in older is added to young.
+// gallery is a cache of pictures of built-in designs. The keys are digests of the input of the drawing.
+// Pictures are added to young. When young is full, its map replaces the map in older, and young gets a new
+// map. A picture that is found in older is added to young.
 type gallery struct {
 	mu           sync.Mutex
 	young, older map[[sha256.Size]byte][]byte

@@ -154,7 +154,7 @@ func (o *open) checkEntry(i int, e *Entry, inst *account.Institution, reference,
 		Signatories: o.signers, ExpiresOn: text.ExpiresOn,
 	}
 	for _, p := range o.template.Check(v) {
-		// The loop above replaced a text that breaks a rule by the empty text, which may cause a second
+		// For a text that breaks a rule, Field.Check returned the empty text, which may cause a second
 		// problem of the same field. This second problem is not returned.
 		problem := o.problem(p, v)
 		if !slices.ContainsFunc(bad, func(have RowProblem) bool { return have.Field == problem.Field }) {

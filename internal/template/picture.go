@@ -66,7 +66,7 @@ func (s *Service) AddPicture(ctx context.Context, inst *account.Institution, r i
 		_, err := tx.ExecContext(ctx, `INSERT INTO template_pictures (institution_id, sha256, picture_key, size, created_at) VALUES ($1, $2, $3, $4, $5)`,
 			inst.ID, digest[:], key, len(file), db.Micros(s.moment()))
 		if db.IsUnique(err) {
-			return fault.Wrap(fault.Conflict, "The same picture is being uploaded by another request.", err)
+			return fault.Wrap(fault.Conflict, "The same picture is being uploaded by another request. Try again in a moment.", err)
 		}
 		return err
 	})
@@ -85,7 +85,7 @@ func checkPicture(file []byte) error {
 		return errPicture
 	}
 	if _, _, err := image.Decode(bytes.NewReader(file)); err != nil {
-		return fault.Wrap(fault.Invalid, "The picture is damaged.", errors.Join(errPicture, err))
+		return fault.Wrap(fault.Invalid, "The picture is damaged. Save or export it again.", errors.Join(errPicture, err))
 	}
 	return nil
 }
@@ -115,7 +115,7 @@ func (s *Service) removePicturesTx(ctx context.Context, tx *db.Tx, institutionID
 		}
 	}
 	if n >= maxPictures {
-		return fault.New(fault.BadRequest, fmt.Sprintf("The templates of an institution can have at most %d pictures.", maxPictures))
+		return fault.New(fault.BadRequest, fmt.Sprintf("The templates of an institution can have at most %d pictures. Remove pictures that are not needed.", maxPictures))
 	}
 	return nil
 }

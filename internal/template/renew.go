@@ -9,8 +9,8 @@ import (
 )
 
 // Renewal returns the input of the ReplaceTx method of cert.Service for the renewal of a certificate.
-// The renewal has the same texts, values and period of validity in the published version of the
-// template, with the current date. The function Then of the input ignores its parameter of type
+// The renewal is made from the published version of the template. It has the same texts, values and period
+// of validity, and the current date. The function Then of the input ignores its parameter of type
 // *cert.Certificate, so the caller may pass nil. The error is fault.BadRequest if the certificate is not
 // from a template or its values were erased. Other errors are those of Upload.
 func (s *Service) Renewal(ctx context.Context, inst *account.Institution, creator cert.Actor, uuid string) (cert.Upload, error) {

@@ -11,9 +11,9 @@ import (
 )
 
 // ReplaceDesign replaces the design of the draft of a template. If the template has no draft,
-// ReplaceDesign creates the next draft. It moves only the fields that are not completely on a page of
-// the new design; moved has their ids. n has a design or the name of a built-in one, and n.Name is
-// ignored. The errors are those of Create and Save.
+// ReplaceDesign creates the next draft. It moves or shrinks only the fields that are not completely on
+// their pages of the new design; moved has their ids. n has a design or the name of a built-in one, and
+// n.Name is ignored. The errors are those of Create and Save.
 func (s *Service) ReplaceDesign(ctx context.Context, uuid string, revision int64, n NewTemplate) (_ *Template, moved []string, err error) {
 	inst := n.Institution
 	t, err := s.ByUUID(ctx, inst.ID, uuid)

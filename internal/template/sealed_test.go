@@ -43,7 +43,8 @@ func tool(t *testing.T, name string, args ...string) string {
 }
 
 // Each certificate of a batch has exactly the texts of its entry, and not the name of the person who
-// issued it. The QR code of the first certificate contains its own address, and its signature is valid.
+// issued it. For the first certificate, the QR code contains the address for its verification, and the
+// digital signature is valid.
 func TestCertificatesShowTheirRows(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

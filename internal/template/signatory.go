@@ -22,7 +22,7 @@ import (
 // maxDesignation is the maximum length of a designation in code points.
 const maxDesignation = 100
 
-// CodeSignatoryLeft means that a signatory of a draft may no longer sign. Detail is the index of the
+// CodeSignatoryLeft means that a signatory of a draft may no longer approve. Detail is the index of the
 // signatory, from 1.
 const CodeSignatoryLeft = "signatory_left"
 
@@ -34,7 +34,7 @@ type Signatory struct {
 	Name, UUID string
 	// Designation is the function of the person that certificates show, such as "Dean".
 	Designation string
-	// Left reports whether the person may no longer sign, because the person is not a member or the role
+	// Left reports whether the person may no longer approve, because the person is not a member or the role
 	// does not allow it.
 	Left bool
 
@@ -151,7 +151,7 @@ func deleteSignatoriesTx(ctx context.Context, tx *db.Tx, versionID int64) error 
 }
 
 // checkSignatories returns the problems of a version whose fields refer to signatories that it does not
-// have, or whose signatories may no longer sign.
+// have, or whose signatories may no longer approve.
 func checkSignatories(v *Version) design.Problems {
 	problems := v.Layout.CheckSignatories(len(v.Signatories))
 	for i, s := range v.Signatories {
@@ -185,7 +185,7 @@ type Naming struct {
 
 // SetSignatories changes the signatories of the draft of a template. If the template has no draft,
 // SetSignatories creates the next draft. The error is fault.Invalid if there are too many signatories, a
-// person may not sign or is named twice, or a designation is not valid. It is fault.Conflict if the
+// person may not approve or is named twice, or a designation is not valid. It is fault.Conflict if the
 // revision is not the current one, and fault.BadRequest if the template is archived.
 func (s *Service) SetSignatories(ctx context.Context, inst *account.Institution, uuid string, n Naming) (*Template, error) {
 	return s.change(ctx, inst, uuid, "changing the signatories of a template", func(tx *db.Tx, t *Template, now time.Time) error {
@@ -232,7 +232,7 @@ func namedTx(ctx context.Context, tx *db.Tx, institutionID int64, named []NamedS
 		field := fmt.Sprintf("signatories.%d", i)
 		switch {
 		case at < 0:
-			return nil, fault.OfField(field, "Choose a member whose role allows signing.")
+			return nil, fault.OfField(field, "Choose a member whose role allows approving certificates.")
 		case slices.ContainsFunc(list, func(s Signatory) bool { return s.UserID == members[at].UserID }):
 			return nil, fault.OfField(field, "A member can be a signatory only once.")
 		}
@@ -272,7 +272,7 @@ func (s *Service) IsSignatory(ctx context.Context, institutionID, userID int64) 
 	return is, nil
 }
 
-// Missing is a signatory who may no longer sign, and for whom an owner can name a replacement.
+// Missing is a signatory who may no longer approve, and for whom an owner can name a replacement.
 type Missing struct {
 	UserID int64
 	// Name is empty if the person no longer exists.
@@ -312,7 +312,7 @@ func (s *Service) Signatories(ctx context.Context, institutionID int64) (map[int
 	return byUser, nil
 }
 
-// MissingSignatories returns the signatories of an institution who may no longer sign: those of drafts and
+// MissingSignatories returns the signatories of an institution who may no longer approve: those of drafts and
 // of published versions, and those for whose approval certificates wait.
 func (s *Service) MissingSignatories(ctx context.Context, institutionID int64) ([]Missing, error) {
 	byUser, err := s.Signatories(ctx, institutionID)
@@ -334,15 +334,16 @@ func (s *Service) MissingSignatories(ctx context.Context, institutionID int64) (
 }
 
 var (
-	errStillMember = fault.New(fault.Conflict, "The signatory can still sign. A replacement is possible only after the person has left or has lost the role.")
-	errNoReplacer  = fault.OfField("replacement", "Choose a member whose role allows signing.")
+	errStillMember = fault.New(fault.Conflict,
+		"The signatory can still approve certificates. A replacement is possible only after the person has left or has another role that does not allow this.")
+	errNoReplacer = fault.OfField("replacement", "Choose a member whose role allows approving certificates.")
 )
 
-// ReplaceSignatory makes another member the signatory in place of a person who may no longer sign. It
+// ReplaceSignatory makes another member the signatory in place of a person who may no longer approve. It
 // changes all versions that name the person, and the certificates that wait for the person's approval.
 // The designations and the earlier approvals do not change. The error is fault.Conflict if the person
 // may still sign, or if a version names both the person and the replacement. It is fault.Invalid if the
-// replacement may not sign, and fault.NotFound if the person is not a signatory.
+// replacement may not approve, and fault.NotFound if the person is not a signatory.
 func (s *Service) ReplaceSignatory(ctx context.Context, inst *account.Institution, userID int64, replacement string) error {
 	err := s.db.Tx(ctx, func(tx *db.Tx) error {
 		members, err := account.Signers(ctx, tx, inst.ID)

@@ -175,9 +175,9 @@ var (
 	errNoPicture   = fault.New(fault.NotFound, "There is no such picture.")
 	errNoPage      = fault.New(fault.NotFound, "There is no such page.")
 	errRevision    = fault.New(fault.Conflict, "Another person changed the template. Reload the page to see the changes.")
-	errNoDraft     = fault.New(fault.BadRequest, "The template has no draft.")
+	errNoDraft     = fault.New(fault.BadRequest, "The template has no draft. Reload the page to see the current version.")
 	errUnavailable = fault.New(fault.Unavailable, "This vault cannot draw certificates.")
-	errArchived    = fault.New(fault.BadRequest, "The template is archived.")
+	errArchived    = fault.New(fault.BadRequest, "The template is archived. Restore it first.")
 )
 
 // Unusable is the cause of a fault of kind Invalid if no certificate can be issued from a template.
@@ -279,9 +279,9 @@ func (e *Entry) Of(f cert.Field) *string {
 }
 
 // RowProblem is a problem of an entry, or of all entries if Entry is batch.NoEntry. Field is a field of
-// cert.Fields, or the result of ValueField for a column. The codes are those of packages cert, batch and
-// design, and of this package. For CodeNoRoom, Detail is the label or the id of the field of the
-// template.
+// cert.Fields, the result of ValueField for a column, cert.FieldNotify, or "" for other problems. The codes
+// are those of packages cert, batch and design, and of this package. For design.CodeNoRoom, Detail is the
+// label or the id of the field of the template.
 type RowProblem = batch.Problem
 
 // ValueField returns the field of a problem of the value of a column.

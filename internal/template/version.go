@@ -72,8 +72,8 @@ type One struct {
 	Signatories cert.Signatories
 }
 
-// ForOne returns a single certificate from the published version of a template, or the problems of the
-// entry. It does not look for existing certificates. The errors are those of Check.
+// ForOne returns the data of a single certificate from the published version of a template, or the problems
+// of the entry. It does not look for existing certificates. The errors are those of Check.
 func (s *Service) ForOne(ctx context.Context, inst *account.Institution, uuid string, e Entry) (*One, []RowProblem, error) {
 	o, err := s.published(ctx, inst.ID, uuid)
 	if err != nil {
@@ -82,7 +82,7 @@ func (s *Service) ForOne(ctx context.Context, inst *account.Institution, uuid st
 	return o.one(inst, e, cert.Today(s.now()))
 }
 
-// one returns a single certificate from a version, or the problems of the entry.
+// one returns the data of a single certificate from a version, or the problems of the entry.
 func (o *open) one(inst *account.Institution, e Entry, today string) (*One, []RowProblem, error) {
 	text, problems := o.checkEntry(0, &e, inst, cert.WidestReference(inst.Prefix), today)
 	if len(problems) > 0 {

@@ -89,7 +89,7 @@ func TestSignatoriesInBrowser(t *testing.T) {
 		b.see("My signature", "Save the picture")
 		b.screenshot("signature")
 		b.open(panel + "/signatories")
-		b.see("All signatories can sign")
+		b.see("All signatories can approve certificates")
 	})
 }
 

@@ -110,7 +110,7 @@ func TestRegistrar(t *testing.T) {
 		draft := evaluate[string](b, `location.pathname.replace("/rows", "")`)
 		b.open(draft + "/files")
 		b.sendFiles("#files", "Add files", archive)
-		b.see("The files were added.")
+		b.see("The files were uploaded.")
 
 		// If the vault is killed during unpacking, it continues to unpack after the restart.
 		f.Kill()

@@ -24,7 +24,7 @@ func (b *Badge) Preview(g *Page) string {
 	return "/verify/" + b.ReferenceID + "/badge.svg?lang=" + g.Language.Tag
 }
 
-// Card returns the path of the certificate's card.
+// Card returns the path of the certificate's card, which is the picture for previews of links.
 func (b *Badge) Card() string { return "/verify/" + b.ReferenceID + "/card.png" }
 
 // Alternative returns the alternative text of the badge.

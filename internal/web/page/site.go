@@ -75,8 +75,8 @@ func NewSite(languages *locale.Catalog, surfaces ...fs.FS) (*Site, error) {
 	return s, nil
 }
 
-// Check loads the templates of all surfaces in the first language. All languages have the same
-// messages. Check is for tests.
+// Check loads the templates of all surfaces in the first language. That is sufficient, because all languages
+// have the same messages. Check is for tests.
 func (s *Site) Check() error {
 	for _, set := range s.sets {
 		for _, page := range set.pages[s.Languages()[0].Tag] {

@@ -81,7 +81,7 @@ func TestAchievements(t *testing.T) {
 	}
 	own, foreign := list+"/"+all[0].UUID, "/panel/"+o.other.Slug+"/achievements/"+all[0].UUID
 	checkPage(t, "the form", o.get("owner", own), http.StatusOK, "BSc Physics", "Remove the picture")
-	checkPage(t, "the same title", o.send(o.achievementForm("owner", form, picture.Bytes(), fields)), http.StatusUnprocessableEntity, "There is already an achievement with this title")
+	checkPage(t, "the same title", o.send(o.achievementForm("owner", form, picture.Bytes(), fields)), http.StatusUnprocessableEntity, "Another achievement has this title.")
 	for _, path := range []string{foreign, foreign + "/delete"} {
 		checkPage(t, "another institution", o.get("outsider", path), http.StatusNotFound)
 	}
@@ -124,7 +124,7 @@ func (o *panelTest) checkTemplateOfAchievement(t *testing.T, own string, fields 
 	other := maps.Clone(fields)
 	other["title"] = "MSc Physics"
 	checkPage(t, "the template of another achievement", o.send(o.achievementForm("owner", o.pathOf("achievements/new"), nil, other)), http.StatusUnprocessableEntity,
-		"This template already has another achievement.")
+		"Another achievement uses this template.")
 	delete(fields, "template")
 	if w := o.send(o.achievementForm("owner", own, nil, fields)); w.Code != http.StatusSeeOther {
 		t.Errorf("removal of the template: status = %d, want 303", w.Code)
@@ -146,7 +146,7 @@ func TestCredentialsInPanel(t *testing.T) {
 	if w := o.get("owner", o.pathOf("certificates/"+foreign.UUID+"/credential")); w.Code != http.StatusNotFound {
 		t.Errorf("the credential of another institution: status = %d, want 404", w.Code)
 	}
-	// The menu of all certificates has the button, and the bar of the selected ones.
+	// The menu of all certificates and the bar of the selected certificates each have the button.
 	if n := strings.Count(o.get("owner", o.pathOf("certificates")).Body.String(), "certificates/credentials"); n != 2 {
 		t.Errorf("the list has %d buttons to download credentials, want 2", n)
 	}

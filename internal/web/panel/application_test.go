@@ -172,8 +172,8 @@ func TestReviewersDecideApplications(t *testing.T) {
 	checkPage(t, "the tab of decided applications", o.get("reviewer", o.pathOf("applications?tab=ended")), http.StatusOK, "Ada Obi", "Rejected", "Withdrawn")
 }
 
-// The tab of ended applications contains those that wait for signatories, whose record is still pending,
-// and its order can be reversed.
+// The tab of ended applications also contains approved applications that wait for signatories, although the
+// status of their certificates is still pending. The order of the tab can be reversed.
 func TestEndedApplications(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
@@ -271,7 +271,7 @@ func TestManyApplicationsAreDecided(t *testing.T) {
 	decide := o.pathOf("applications/decide")
 	form := url.Values{"decision": {"reject"}, "selected": {selected(a), selected(b), selected(c), selected(foreign)}}
 	checkPage(t, "the question", o.post("reviewer", decide, form), http.StatusOK, "4 applications", "Ada Obi", "Ben Cole", "cannot be undone", "and 1 more")
-	// The text has the same limit as that of one decision.
+	// The limit of the text is the same as for a single application.
 	for decision, want := range map[string]string{"reject": `maxlength="1000"`, "hold": `maxlength="2000"`} {
 		if w := o.post("reviewer", decide, url.Values{"decision": {decision}, "selected": {selected(a)}}); !strings.Contains(w.Body.String(), `name="text" `+want) {
 			t.Errorf("the field for the text of the decision %s lacks %s", decision, want)
@@ -315,7 +315,7 @@ func TestManyApplicationsAreDecided(t *testing.T) {
 	}
 
 	_, w = o.decided(t, url.Values{"decision": {"approve"}, "selected": {selected(o.applicationNow(c))}, "sure": {"1"}})
-	checkPage(t, "an approval without a template", w, http.StatusOK, "0 applications were approved. 1 application was not changed.", "Open the application and attach the file.")
+	checkPage(t, "an approval without a template", w, http.StatusOK, "0 applications were approved. 1 application was not changed.", "Open the application and attach the file of the certificate.")
 	w = o.post("reviewer", decide, url.Values{"decision": {"claim"}, "tab": {"new"}})
 	checkPage(t, "nothing selected", o.followRedirect(t, "reviewer", w, o.pathOf("applications?tab=new")), http.StatusOK, "Select at least one application first.")
 	if w := o.post("reviewer", decide, url.Values{"decision": {"claim"}, "selected": {a.UUID}}); w.Code != http.StatusBadRequest {

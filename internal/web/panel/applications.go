@@ -74,13 +74,16 @@ func viewOf(q url.Values) queueView {
 	return view
 }
 
-// reverse returns the order that is not the default of the tab. The default is the oldest application
-// first, or the newest first in the tab of ended applications.
+// defaultOldest reports whether the oldest application is first by default. The tab of ended applications
+// begins with the newest.
+func (q queueView) defaultOldest() bool { return q.Tab != "ended" }
+
+// reverse returns the order that is not the default of the tab.
 func (q queueView) reverse() string {
-	if q.Tab == "ended" {
-		return "oldest"
+	if q.defaultOldest() {
+		return "newest"
 	}
-	return "newest"
+	return "oldest"
 }
 
 // Fields returns the parameters of the view that are not empty, for hidden fields and addresses.
@@ -109,7 +112,7 @@ func (q queueView) Query() string {
 // review, except in the tab of ended applications.
 func (q queueView) filter(member int64) application.Filter {
 	yes, no := true, false
-	f := application.Filter{OfferUUID: q.Offer, Search: q.Search, Statuses: openStatuses, For: member, Ascending: q.Sort == "oldest" || q.Sort == "" && q.Tab != "ended"}
+	f := application.Filter{OfferUUID: q.Offer, Search: q.Search, Statuses: openStatuses, For: member, Ascending: q.defaultOldest() == (q.Sort == "")}
 	switch q.Tab {
 	case "mine":
 		f.ClaimedBy = member
@@ -234,8 +237,8 @@ func (l *queuePage) position(name, cursor string) string {
 	return l.Visit.Path("applications") + "?" + values.Encode()
 }
 
-// queuePage returns the data of a page of the queue. If the filter is invalid, the error is
-// fault.Invalid, and the list in the data is empty.
+// queuePage returns the data of a page of the queue. If the filter is invalid, queuePage returns an error of
+// the kind fault.Invalid, and data with an empty list.
 func (p *Panel) queuePage(r *http.Request, v *Visit, q url.Values) (*queuePage, error) {
 	ctx, id := r.Context(), v.Institution().ID
 	l := &queuePage{queueView: viewOf(q), Visit: v, List: &application.List{}, Counts: &application.Counts{}}

@@ -46,6 +46,8 @@ type approvalList struct {
 	Groups []approval.Group
 	// Picture reports whether the vault has a picture of the member's signature.
 	Picture bool
+	// Mails reports whether the vault has a mail server.
+	Mails bool
 }
 
 // Name returns the name of a group in addresses.
@@ -58,7 +60,7 @@ func (*approvalList) Name(g approval.Group) string {
 
 // approvals shows the groups of certificates that wait for the approval of the member.
 func (p *Panel) approvals(w http.ResponseWriter, r *http.Request, v *Visit) error {
-	d := &approvalList{Visit: v}
+	d := &approvalList{Visit: v, Mails: p.Outbox == ""}
 	var err error
 	if d.Groups, err = p.Approvals.Groups(r.Context(), v.Institution().ID, v.Person.ID); err != nil {
 		return err
@@ -178,8 +180,8 @@ func (p *Panel) decide(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	return p.redirect(w, r, v, "approvals", notice, n)
 }
 
-// decideAgain shows a group again with the problem of a decision. If the group no longer contains a
-// certificate, it redirects to the list of groups.
+// decideAgain shows a group again with the problem of a decision. If the problem is a conflict and the group
+// is now empty, it redirects to the list of groups.
 func (p *Panel) decideAgain(w http.ResponseWriter, r *http.Request, v *Visit, problem error) error {
 	d, err := p.reviewPage(r, v)
 	if fault.Is(err, fault.NotFound) && fault.Is(problem, fault.Conflict) {

@@ -194,8 +194,8 @@ func (o *panelTest) checkPlacements(t *testing.T, draft string) {
 	checkPage(t, "the row's placement on the page for all rows", o.get("issuer", draft+"/placement"), http.StatusOK, "1 row has its own position", "Row 2")
 }
 
-// A list with a cell that is too long is rejected. The pages of a stored list with long cells are
-// small.
+// A list with a cell that is too long is rejected. For a stored list with long cells, the page of the columns
+// is small, and the other pages are shown.
 func TestPagesOfAListWithLongCellsAreSmall(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))

@@ -68,8 +68,8 @@ func (p *Panel) addRowFile(w http.ResponseWriter, r *http.Request, v *Visit) err
 	return p.redirect(w, r, v, strings.TrimSuffix(strings.TrimPrefix(to, v.Path("")+"/"), "?"), "row_file_added", view.Row.Number)
 }
 
-// readRowFile reads the form with the file of a row, and stores the file. If the row has no file name, it
-// gets that of the file.
+// readRowFile reads the form with the file of a row, and stores the file. If the row has no file name,
+// readRowFile sets it to the name of the file.
 func (p *Panel) readRowFile(r *http.Request, view *rowView) error {
 	form, err := body.OpenForm(r)
 	if err != nil {

@@ -86,7 +86,8 @@ func fixesOf(form url.Values) (texts map[int]map[sheet.Column]string, skip []int
 }
 
 // skipRows skips all rows with problems, all duplicates of earlier rows, or all rows whose certificate
-// already exists. It redirects to the page that contained the form.
+// already exists. It redirects to the rows that the value "show" of the form selects, or to the summary if
+// there is no such value.
 func (p *Panel) skipRows(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	d, err := p.draftOf(r, v)
 	if err != nil {

@@ -128,7 +128,8 @@ func (p *Panel) placement(w http.ResponseWriter, r *http.Request, v *Visit) erro
 	return p.draw(w, r, "bulk_placement.html", view)
 }
 
-// setPlacement saves the placement of all rows without a placement of their own.
+// setPlacement saves the placement of all rows without a placement of their own. If the form has the value
+// "look", setPlacement only shows the placement.
 func (p *Panel) setPlacement(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	d, err := p.draftOf(r, v)
 	if err != nil {

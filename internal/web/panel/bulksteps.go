@@ -125,7 +125,8 @@ func withBulkFuncs(funcs template.FuncMap) template.FuncMap {
 	return funcs
 }
 
-// RowLink returns a link to a row with the recipient's name.
+// RowLink returns a link to a row, with the recipient's name. If the row has no name, another text of the
+// row replaces the name; see Row.Person.
 func (d *draftPage) RowLink(row *bulkimport.Row) template.HTML {
 	label := template.HTMLEscapeString(d.texts.of("bulk.row", "number", row.Number))
 	address := d.RowPath(row)
@@ -144,7 +145,7 @@ func (d *draftPage) RowLink(row *bulkimport.Row) template.HTML {
 	return text
 }
 
-// RowName returns the number of a row with the recipient's name, without a link.
+// RowName returns the text of RowLink without a link.
 func (d *draftPage) RowName(row *bulkimport.Row) template.HTML {
 	label := template.HTML(template.HTMLEscapeString(d.texts.of("bulk.row", "number", row.Number))) //nolint:gosec // the text is escaped
 	name := row.Person()
@@ -158,7 +159,7 @@ func (d *draftPage) RowName(row *bulkimport.Row) template.HTML {
 	return text
 }
 
-// RowLinks returns links to rows with the recipients' names.
+// RowLinks returns the results of RowLink for rows, separated by semicolons.
 func (d *draftPage) RowLinks(rows []*bulkimport.Row) template.HTML {
 	links := make([]string, len(rows))
 	for i, row := range rows {

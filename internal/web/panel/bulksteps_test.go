@@ -100,7 +100,7 @@ func TestListAmongFiles(t *testing.T) {
 	draft := o.post("issuer", o.pathOf("bulk"), nil).Header().Get("Location")
 	list := formFile{"class.csv", []byte("Title,Name,Email,File\nBSc,Ada,ada@example.org,ada.pdf\n")}
 	w := o.followRedirect(t, "issuer", o.sendFiles(draft+"/files", "files", personPage("Ada"), list), draft+"/columns")
-	checkPage(t, "a list among the files", w, http.StatusOK, "The list was uploaded: 1 row. The files were added.", "class.csv")
+	checkPage(t, "a list among the files", w, http.StatusOK, "The list was uploaded: 1 row. The files were uploaded.", "class.csv")
 	w = o.sendFiles(draft+"/files", "files", formFile{"other.XLSX", []byte("PK\x03\x04")}, personPage("Bea"))
 	checkPage(t, "another list", w, http.StatusUnprocessableEntity, "“other.XLSX” is a list, not the file of a certificate. Replace the list to use it.", "bea.pdf", "All files 2", "Invalid files 0")
 }
@@ -170,13 +170,13 @@ func TestPositionsRowByRow(t *testing.T) {
 		t.Error("the summary has no link to the first valid row")
 	}
 	w := o.get("issuer", draft+"/rows/2?show=valid")
-	checkPage(t, "the first valid row", w, http.StatusOK, "1 of 2", "Use this position")
+	checkPage(t, "the first valid row", w, http.StatusOK, "Next 1 of 2", "Use this position")
 	if !strings.Contains(w.Body.String(), `href="`+draft+`/rows/4?show=valid" rel="next"`) || strings.Contains(w.Body.String(), `rel="prev"`) {
 		t.Error("the page has no link to the next valid row, or has a link to a previous row")
 	}
 	form := url.Values{"do": {"place"}, "show": {"valid"}, "placement": {"strip"}, "email": {"ignored"}}
 	w = o.followRedirect(t, "issuer", o.post("issuer", draft+"/rows/2", form), draft+"/rows/4?show=valid")
-	checkPage(t, "the next valid row", w, http.StatusOK, "The position of row 2 was saved.", "2 of 2")
+	checkPage(t, "the next valid row", w, http.StatusOK, "The position of row 2 was saved.", "Previous 2 of 2")
 	o.followRedirect(t, "issuer", o.post("issuer", draft+"/rows/4", form), draft+"/rows?show=valid")
 	text := visibleText(t, o.get("issuer", draft+"/rows?show=valid"))
 	if strings.Count(text, "QR code:") < 2 || !strings.Contains(text, "ada@") || strings.Contains(text, "ignored") {

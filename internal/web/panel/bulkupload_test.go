@@ -28,7 +28,7 @@ func TestUploadListAndFiles(t *testing.T) {
 		for _, button := range []string{"/list", "/files"} {
 			draft := begin()
 			w := o.followRedirect(t, "issuer", o.sendFields(draft+button, classList, classFiles), draft+"/columns")
-			checkPage(t, "the list and the files "+button, w, http.StatusOK, "The list was uploaded: 2 rows. The files were added.", "Columns not confirmed", "Files (done)")
+			checkPage(t, "the list and the files "+button, w, http.StatusOK, "The list was uploaded: 2 rows. The files were uploaded.", "Columns not confirmed", "Files (done)")
 			checkPage(t, "the page of the list "+button, o.get("issuer", draft), http.StatusOK, "class.csv , 2 rows", "Continue", "expires on")
 			o.followRedirect(t, "issuer", o.post("issuer", draft+"/columns", url.Values{"title": {"0"}, "full_name": {"1"}, "email": {"2"}, "file": {"3"}}), draft+"/rows?show=problems")
 			w = o.get("issuer", draft)

@@ -43,7 +43,7 @@ var modes = map[seal.Mode]string{
 	seal.Cover: "placement_mode.cover",
 }
 
-// sources are the keys of the labels of the sources of certificates.
+// sources are the keys of the labels for how certificates were created.
 var sources = map[cert.TriggerContext]string{
 	cert.SingleUpload: "certificate.source_api", cert.BulkUpload: "certificate.source_api_bulk", cert.PanelUpload: "certificate.source_panel",
 	cert.PanelBulkUpload: "certificate.source_panel_bulk", cert.FromTemplate: "certificate.source_template",
@@ -75,9 +75,9 @@ type certificatePage struct {
 	// is the address of the certificate's public page.
 	Batch, Verify string
 	Reason, Note  string
-	// Signature is the report on the signatures of the verified PDF. It is nil if the report was
-	// not requested or the file could not be read. In the latter case, Unread is a message about
-	// the failure.
+	// Signature is the report on the signatures of the verified PDF. It is nil if the report was not
+	// requested, there is no file, or the report failed. If the report failed, Unread is a message about
+	// the failure; otherwise it is "".
 	Signature *pades.Report
 	Unread    string
 	// OriginalDamaged reports whether the last check of the original failed. An original that is a
@@ -206,7 +206,7 @@ func (c *certificatePage) Verified() string {
 // Place returns the key of the label of the stamp's placement, or "" if the certificate has no stamp.
 func (c *certificatePage) Place() string { return modes[seal.Mode(c.C.Placement)] }
 
-// Source returns the key of the label of the certificate's source.
+// Source returns the key of the label for how the certificate was created.
 func (c *certificatePage) Source() string { return sources[c.C.TriggerContext] }
 
 var errNoSuch = fault.New(fault.NotFound, "This institution has no such certificate.")

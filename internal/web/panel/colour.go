@@ -86,7 +86,8 @@ func (s *institutionSettings) sample(theme string) (publicSample, *colourView) {
 	return sample, viewColour(vaultColour)
 }
 
-// colourPreview contains the colours of public pages for a colour, or the problem of the colour.
+// colourPreview contains the colours of public pages for a colour, and the problem of the colour, or "".
+// If the text is not a colour, the colours are those of the vault.
 type colourPreview struct {
 	Problem   string `json:"problem"`
 	Branded   bool   `json:"branded"`

@@ -59,7 +59,8 @@ type dashboard struct {
 	// open correction requests.
 	Corrections     []*recipient.Correction
 	OpenCorrections int
-	// Applications are the numbers of applications, or nil if the member must not review applications.
+	// Applications are the numbers of applications that the member may review. It is nil if the member must
+	// not review applications.
 	Applications *application.Counts
 	// Key is the signing key if its certificate expires soon or has expired, or nil.
 	Key   *keyRow
@@ -104,7 +105,8 @@ func (d *dashboard) AllClear() bool {
 }
 
 // WaitingApplications returns the number of open applications, plus the number of applications that were
-// decided in the last 7 days. If the sum is 0, the dashboard has no section about applications.
+// decided, were withdrawn or expired in the last 7 days. If the sum is 0, the dashboard has no section about
+// applications.
 func (d *dashboard) WaitingApplications() int {
 	if c := d.Applications; c != nil {
 		return c.Open() + c.DecidedThisWeek

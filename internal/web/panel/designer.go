@@ -259,8 +259,8 @@ func checkFields(fields []design.Field) error {
 	return nil
 }
 
-// readDesign checks that the template in the path exists, and decodes the request of the designer into in.
-// fields points to the fields in in.
+// readDesign checks that the template in the path exists, decodes the request of the designer into in, and
+// checks the number of fields. fields points to the fields of the decoded request.
 func (p *Panel) readDesign(r *http.Request, v *Visit, in any, fields *[]design.Field) error {
 	if _, err := p.templateOf(r, v); err != nil {
 		return err
@@ -271,7 +271,7 @@ func (p *Panel) readDesign(r *http.Request, v *Visit, in any, fields *[]design.F
 	return checkFields(*fields)
 }
 
-// saveDesign saves the layout. If another person has changed the template, the status is 409.
+// saveDesign saves the layout. If in.Revision is not the current revision, the status is 409.
 func (p *Panel) saveDesign(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	var in struct {
 		Revision int64         `json:"revision"`

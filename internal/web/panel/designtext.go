@@ -98,7 +98,8 @@ func (p *Panel) sampleValues(name string, inst *account.Institution, l *design.L
 	return values
 }
 
-// fieldTitle returns the name of a field on pages: its label, or else its column, its text or its kind.
+// fieldTitle returns the name by which the panel shows a field: its label, or else its column, its text or
+// its kind.
 func (t texts) fieldTitle(f *design.Field) string {
 	if f.Label != "" {
 		return f.Label

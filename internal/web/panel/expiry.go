@@ -16,7 +16,7 @@ import (
 	"github.com/certvault/certvault/internal/search"
 )
 
-// hasExpired reports whether an approved certificate has expired.
+// hasExpired reports whether a certificate is approved and has expired.
 func (p *Panel) hasExpired(c *cert.Certificate) bool {
 	return c.Status == cert.Approved && p.Certs.HasExpired(c)
 }
@@ -57,8 +57,8 @@ func (p *Panel) expiringSoon(ctx context.Context, v *Visit) (*expirySoon, error)
 	return out, nil
 }
 
-// setExpiry saves how many days before the expiry of a certificate the event is sent, and whether the
-// recipient gets a mail.
+// setExpiry saves how many days before the expiry of a certificate the vault reports the expiry, and whether
+// the recipient gets a mail.
 func (p *Panel) setExpiry(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	submitted := account.Expiry{ExpiryMail: r.PostForm.Get("expiry_mail") != ""}
 	var err error

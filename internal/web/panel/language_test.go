@@ -22,12 +22,13 @@ import (
 )
 
 // translatedMessages returns the English messages of the panel that have a different text in the other
-// language. It omits messages with placeholders, and short messages, which a page may contain by chance.
+// language. It omits messages with placeholders, and short messages and single words, which a page may
+// contain by chance.
 func translatedMessages(t *testing.T, english, other *locale.Language) []string {
 	t.Helper()
 	files, err := filepath.Glob("../../locale/catalog/en/pa[gn]*.toml")
 	if err != nil || len(files) < 10 {
-		t.Fatalf("found the files %v of the catalog, error %v", files, err)
+		t.Fatalf("found the files %v of the catalog, error %v, want at least 10 files", files, err)
 	}
 	var list, same []string
 	for _, file := range files {
@@ -69,7 +70,7 @@ func TestPagesAreInTheLanguageOfTheVisitor(t *testing.T) {
 	samples, pages := o.samples(t, o.inst), 0
 	for _, method := range []string{http.MethodGet, http.MethodPost} {
 		for _, rt := range o.panel.table {
-			// The preview of a mail is in the language of the mail.
+			// The page with the settings of mail contains a preview in the language of the mail.
 			if !strings.HasPrefix(rt.pattern, method) || strings.HasSuffix(rt.pattern, "/settings/mail") {
 				continue
 			}
@@ -192,7 +193,7 @@ func TestCatalogHasTextsOfDomains(t *testing.T) {
 		"14% free": "14% free",
 		"{first_name} is not a placeholder. The placeholders are {name}, {title}, {institution}.": "{first_name} is not a placeholder. The placeholders are {name}, {title}, {institution}.",
 		// Texts of the API, and texts that earlier versions stored.
-		"Invalid operation": "The current status does not allow this. Reload the page to see it.",
+		"Invalid operation": "The current status does not allow this. Reload the page to see the status.",
 		"The file name says a PDF document, but its content is something else.":                                                                                               "The file is named like a PDF document, but its content is something else. Give it the right extension, or choose another file.",
 		"This would exceed the storage limit of the institution “NWU”. Limit: 536870912000 bytes; used: 536870911488 bytes. The operator of this vault can change the limit.": "This would exceed the storage limit of the institution “NWU”. Limit: 500.0 GB; used: 500.0 GB. The operator of this vault can change the limit.",
 		"The institution's signing key is missing. Restore it from a backup, then retry.":                                                                                     "The institution's signing key is missing. Ask the operator of this vault to restore it from a backup, then retry.",

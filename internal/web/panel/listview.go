@@ -263,7 +263,7 @@ func (l *certificateList) ViewPath(v search.SavedView) string {
 func (l *certificateList) Saveable() bool { return len(l.Fields()) > 0 }
 
 // applies reports whether a bulk action can change a selection: whether one of its certificates has
-// one of the statuses. It also returns true for a selection that is too large to count, and for a
+// one of the statuses. It also returns true for a selection that is too large to check, and for a
 // selection with an unknown certificate, which the task reports.
 func (p *Panel) applies(r *http.Request, v *Visit, c task.Selection, statuses ...cert.Status) (bool, error) {
 	if len(c.Selected) == 0 {

@@ -130,7 +130,7 @@ func TestActionsThatCannotApply(t *testing.T) {
 	c := o.approvedCertificate(o.inst)
 	page := o.pathOf("certificates")
 	if body := o.get("owner", page).Body.String(); strings.Count(body, "Retry failed") != 1 || strings.Count(body, "Revoke…") != 2 {
-		t.Error("the page does not contain Retry failed once and Revoke… twice: the menu for all certificates must contain only Revoke…")
+		t.Error("the page does not contain Retry failed once and Revoke… twice: the menu for all certificates must contain Revoke…, but not Retry failed")
 	}
 	for name, form := range map[string]url.Values{"all": {"which": {"all"}}, "selected": {"selected": {c.UUID}}} {
 		w := o.followRedirect(t, "owner", o.post("owner", page+"/retry", form), page)
@@ -166,12 +166,14 @@ func TestRevokeManyAsksForTheNumber(t *testing.T) {
 			t.Errorf("%s: the form has %d names, want %d", name, n, shownNames)
 		}
 	}
+	checkPage(t, "all with a status", o.post("owner", page, url.Values{"which": {"all"}, "status": {"processing"}}), http.StatusOK,
+		"This revokes all certificates of Northern & Western University with the status “ Processing ”")
 	form["selected"] = form["selected"][:20]
 	if text := visibleText(t, o.post("owner", page, form)); strings.Contains(text, "to confirm") {
 		t.Error("the form asks for the number of 20 certificates")
 	}
 	form = url.Values{"which": {"all"}, "sure": {"1"}, "reason": {"Withdrawn"}, "number": {"20"}}
-	checkPage(t, "another number", o.post("owner", page, form), http.StatusUnprocessableEntity, "This is not the number of certificates.")
+	checkPage(t, "another number", o.post("owner", page, form), http.StatusUnprocessableEntity, "This is not the number that is shown here.")
 	form.Set("number", "21")
 	if w := o.post("owner", page, form); w.Code != http.StatusSeeOther || !strings.Contains(w.Header().Get("Location"), "/tasks/") {
 		t.Errorf("the number: status = %d, Location = %q; want a redirect to the task", w.Code, w.Header().Get("Location"))

@@ -33,7 +33,7 @@ var mailReasons = map[recipient.Reason]string{
 
 // unsentNotices maps a notice about sent mail to the notice that replaces it if there is no mail server.
 var unsentNotices = map[string]string{
-	"sample_mailed": "sample_unsent", "mailed_again": "mailed_unsent", "address_kept": "address_unsent",
+	"sample_mailed": "sample_unsent", "mailed_again": "mailed_unsent", "mail_leaves": "mailed_unsent", "address_kept": "address_unsent",
 	"invited": "invited_unsent", "invitation_resent": "invited_unsent", "institution_made": "institution_unsent",
 }
 
@@ -111,6 +111,8 @@ type addressPage struct {
 	Visit *Visit
 	C     *cert.Certificate
 	Email string
+	// MailServer reports whether a mail server is configured.
+	MailServer bool
 }
 
 // addressForm shows the form that corrects the e-mail address of a certificate.
@@ -119,7 +121,7 @@ func (p *Panel) addressForm(w http.ResponseWriter, r *http.Request, v *Visit) er
 	if err != nil {
 		return err
 	}
-	return p.draw(w, r, "certificate_email.html", &addressPage{v, c, c.Email})
+	return p.draw(w, r, "certificate_email.html", &addressPage{v, c, c.Email, p.Outbox == ""})
 }
 
 // correctAddress saves the corrected address, and records the action in the audit log.
@@ -128,7 +130,7 @@ func (p *Panel) correctAddress(w http.ResponseWriter, r *http.Request, v *Visit)
 	if err != nil {
 		return err
 	}
-	page := &addressPage{v, c, r.PostForm.Get("applicant_email")}
+	page := &addressPage{v, c, r.PostForm.Get("applicant_email"), p.Outbox == ""}
 	_, err = p.Mail.CorrectEmail(r.Context(), v.Institution().ID, c.UUID, page.Email, p.recorded(audit.CertificateAddress))
 	if err == nil {
 		return p.redirect(w, r, v, "certificates/"+c.UUID, "address_kept")

@@ -19,7 +19,7 @@ func TestMailSettings(t *testing.T) {
 		page := o.pathOf("settings/mail")
 		checkPage(t, "the initial settings", o.get("admin", page), http.StatusOK, "Sender's name", "Your certificate from Northern & Western University", "Send test mail", "English default")
 		for kind, want := range map[string]struct{ heading, subject, text string }{
-			"replacement": {"Your certificate was replaced", "Your certificate was replaced: Bachelor", "Links that you shared now show the new one."},
+			"replacement": {"Your certificate was replaced", "Your certificate was replaced: Bachelor", "Your share links, and links in earlier mail, now show the new one."},
 			"revocation":  {"Your certificate was revoked", "Your certificate was revoked: Bachelor", "The certificate has a wrong grade."},
 			"expiring":    {"Your certificate expires soon", "Your certificate expires on", "Bachelor of Science in Physics"},
 			"unknown":     {"Your certificate is ready", "Your certificate from Northern & Western University", "Bachelor of Science in Physics"},
@@ -134,6 +134,7 @@ func TestNoMailServer(t *testing.T) {
 		if strings.Contains(visibleText(t, w), "About the certificate") {
 			t.Error("the activity states that the mail was sent")
 		}
+		checkPage(t, "the form for the address", o.get("issuer", o.pathOf("certificates/"+c.UUID+"/email")), http.StatusOK, "No mail is sent, because no mail server is configured.")
 		w = o.followRedirect(t, "owner", o.post("owner", o.pathOf("certificates/"+c.UUID+"/resend"), nil), o.pathOf("certificates/"+c.UUID))
 		checkPage(t, "a mail that is sent again", w, http.StatusOK, "The mail was not sent: no mail server is configured.")
 		if strings.Contains(w.Body.String(), "on its way again") {

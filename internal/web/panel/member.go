@@ -39,7 +39,7 @@ type memberList struct {
 	// Manage reports whether the visitor may invite people.
 	Manage bool
 	Table  roleTable
-	// Missing are the signatories who may no longer sign.
+	// Missing are the signatories who may no longer approve.
 	Missing []template.Missing
 }
 

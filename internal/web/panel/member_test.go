@@ -58,7 +58,7 @@ func TestChangesOfTheLastOwnerAreRefused(t *testing.T) {
 	} {
 		checkPage(t, target, o.post("owner", target, form), http.StatusConflict, "must keep an owner")
 	}
-	// Each page has the link, because not every member may open the page of the members.
+	// Each page has a link to leave the institution, because not every member may open the page of the members.
 	for _, person := range []string{"issuer", "owner"} {
 		if w := o.get(person, "/panel/nwu/certificates"); strings.Count(w.Body.String(), `href="/panel/nwu/leave"`) != 1 {
 			t.Errorf("the list of certificates has no link with which the %s can leave the institution", person)

@@ -60,7 +60,7 @@ func (f *registerForm) columnsOf(header []string) (number, name, birth int) {
 	return number, -1, birth
 }
 
-// uploadRegister replaces the register of an offer with a list.
+// uploadRegister replaces the register of an offer with the rows of an uploaded list.
 func (p *Panel) uploadRegister(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	o, err := p.offerOf(r, v)
 	if err != nil {

@@ -29,6 +29,10 @@ var otherTexts = map[string][]string{
 	"domain.template_missing": {"A file of the template is missing from the vault's storage. Restore it from a backup. The command certvault doctor --files names the file."},
 	"domain.template_damaged": {"A file of the template is damaged in the vault's storage. Restore it from a backup. The command certvault doctor --files names the file."},
 
+	"domain.health_restored": {
+		"restored on {time} from a copy of {copied}; it is unknown which of {records} changed after the copy; no file is deleted until the vault is accepted",
+	},
+
 	// Failures of certificates that earlier versions stored.
 	"domain.failed_vault": {
 		"The verified PDF could not be created because of a fault in the vault. The vault's log has the details. Retry when the fault is fixed.",
@@ -56,7 +60,8 @@ var otherTexts = map[string][]string{
 	},
 	"domain.key_storage": {"The vault's keys could not be read or written. Retry when its storage works again."},
 
-	// Notices of certificates, from earlier versions.
+	// Notices of certificates. The API has the text about layers. The others are from earlier versions.
+	"domain.note_layers":   {"The PDF has layers that can be shown and hidden."},
 	"domain.note_repaired": {"The PDF was damaged and has been repaired without changing a byte of it."},
 	"domain.note_trailing": {"Bytes after the end of the image were left out of the verified PDF."},
 }

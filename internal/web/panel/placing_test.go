@@ -11,8 +11,9 @@ import (
 	"github.com/certvault/certvault/internal/vaulttest"
 )
 
-// The page of an upload shows the stamped page of the file. The default is the corner in the institution's
-// settings, or else the placement of the last upload with the same page size.
+// The page of an upload shows the stamped page of the file. The default is the placement in the
+// institution's settings, or else the placement of the last upload with the same page size, or else
+// automatic.
 func TestPlacementIsShown(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))

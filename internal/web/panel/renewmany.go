@@ -11,7 +11,7 @@ import (
 )
 
 // renewMany asks for confirmation before many certificates are renewed. After the confirmation, it starts a
-// task, which renews the certificates from templates.
+// task, which renews those certificates that were issued from templates.
 func (p *Panel) renewMany(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	if !v.Can(account.MayRevoke) {
 		return errForbidden

@@ -163,7 +163,7 @@ func TestRenewMany(t *testing.T) {
 		o.processAll()
 		uploaded := o.approvedCertificate(o.inst)
 		form := url.Values{"which": {"all"}}
-		// The menu of all certificates has the button, and the bar of the selected ones.
+		// There are two such buttons: one for all certificates and one for the selected certificates.
 		for query, want := range map[string]int{"": 2, "?status=approved": 2, "?status=revoked": 0} {
 			if n := strings.Count(o.get("issuer", o.pathOf("certificates")+query).Body.String(), "certificates/renew"); n != want {
 				t.Errorf("the list %q has %d buttons to renew certificates, want %d", query, n, want)

@@ -38,7 +38,7 @@ func TestRetention(t *testing.T) {
 		form := url.Values{"keep_failed": {"30"}, "keep_revoked": {"60"}, "keep_mail": {""}}
 		o.Advance(31 * 24 * time.Hour)
 		checkPage(t, "the page that asks for confirmation", o.post("admin", page, form), http.StatusOK, "Delete old data of “ Northern & Western University ”?", "This data will be deleted permanently:",
-			"Failed certificates older than 30 days 1", "Certificates revoked more than 60 days ago (only their files are deleted) 0")
+			"Certificates whose last attempt failed more than 30 days ago 1", "Certificates revoked more than 60 days ago (only their files are deleted) 0")
 		form.Set("confirm", "northern")
 		checkPage(t, "a wrong confirmation", o.post("admin", page, form), http.StatusUnprocessableEntity, "Enter the name of the institution")
 		if saved() != (account.Retention{}) {

@@ -48,6 +48,11 @@ func (m *revokeManyForm) Typed() string {
 	return m.N
 }
 
+// StatusKey returns the key of the label of the status that the filter selects.
+func (m *revokeManyForm) StatusKey() string {
+	return statusOf(cert.Status(m.List.Query.Get("status"))).Key
+}
+
 // uncounted is the number to type for a selection that is too large to count.
 const uncounted = 10_000
 

@@ -43,11 +43,11 @@ type route struct {
 	// limits bounds a multipart form, which the handler reads. If limits is nil, the form is
 	// URL-encoded and is parsed before the handler is called.
 	limits *body.Limits
-	// form is the maximum size in bytes of a form without limits. 0 means maxForm.
+	// form is the maximum size in bytes of a URL-encoded form. 0 means the constant maxForm.
 	form int64
 }
 
-// maxForm returns the maximum size in bytes of a form without limits.
+// maxForm returns the maximum size in bytes of a URL-encoded form.
 func (rt *route) maxForm() int64 { return cmp.Or(rt.form, maxForm) }
 
 // routes returns the routes of the start page, and of the pages for certificates, tasks, uploads, bulk

@@ -44,8 +44,8 @@ func (p *Panel) stampSettings(w http.ResponseWriter, r *http.Request, v *Visit) 
 	return p.draw(w, r, "settings_stamps.html", s)
 }
 
-// setStamps saves the settings for QR codes and files. If the form has the value "look", it only shows
-// them on the blank page.
+// setStamps saves the settings for QR codes and files. If the form has the field "look", setStamps only
+// shows them on the blank page.
 func (p *Panel) setStamps(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	policy, err := p.Certs.Policy(r.Context(), v.Institution().ID)
 	if err != nil {
@@ -83,7 +83,7 @@ func (p *Panel) sampleStamped(w http.ResponseWriter, r *http.Request, v *Visit) 
 	return p.stamped(w, r, v, nil, nil)
 }
 
-// sampleInk sends an image that shows where the blank page has content.
+// sampleInk sends the image of the content of the blank page, which is entirely transparent.
 func (p *Panel) sampleInk(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	return p.ink(w, r, v, nil)
 }

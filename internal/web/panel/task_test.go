@@ -30,7 +30,7 @@ func TestProgressAndResultsOfATask(t *testing.T) {
 		if _, err := o.panel.Certs.Revoke(t.Context(), o.inst.ID, list[3].UUID, cert.Revocation{Reason: "Before"}); err != nil {
 			t.Fatal(err)
 		}
-		checkPage(t, "a revocation without the number", o.post("owner", o.pathOf("certificates/revoke"), form), http.StatusUnprocessableEntity, "This is not the number of certificates.")
+		checkPage(t, "a revocation without the number", o.post("owner", o.pathOf("certificates/revoke"), form), http.StatusUnprocessableEntity, "This is not the number that is shown here.")
 		form.Set("number", "60")
 		task := o.post("owner", o.pathOf("certificates/revoke"), form).Header().Get("Location")
 		checkPage(t, "a running task", o.get("owner", task), http.StatusOK, "Revoking certificates", "In progress", "Started by Owner Person",

@@ -76,7 +76,7 @@ type templateList struct {
 	List     []*template.Template
 	Archived bool
 	Search   string
-	// Any reports whether List has templates, or the institution has templates that are not archived.
+	// Any reports whether the institution has templates. They may be archived.
 	Any bool
 }
 
@@ -126,8 +126,11 @@ func (p *Panel) templates(w http.ResponseWriter, r *http.Request, v *Visit) erro
 		return err
 	}
 	l.Any = len(l.List) > 0
-	if !l.Any && (l.Archived || l.Search != "") {
-		others, err := p.Templates.List(r.Context(), v.Institution().ID, template.Filter{})
+	for _, archived := range []bool{false, true} {
+		if l.Any {
+			break
+		}
+		others, err := p.Templates.List(r.Context(), v.Institution().ID, template.Filter{Archived: archived})
 		if err != nil {
 			return err
 		}

@@ -196,6 +196,19 @@ func TestTemplatePages(t *testing.T) {
 	}
 }
 
+// If all templates are archived, the list says so, and has the tab of the archived templates.
+func TestAllTemplatesArchived(t *testing.T) {
+	t.Parallel()
+	o := newPanelTest(t, dbtest.SQLite(t))
+	path := o.newTemplate(t, "letterpress")
+	o.post("owner", path+"/archive", nil)
+	w := o.get("owner", o.pathOf("templates"))
+	checkPage(t, "the list", w, http.StatusOK, "All templates are archived")
+	if !strings.Contains(w.Body.String(), "?archived=1") || strings.Contains(visibleText(t, w), "No templates yet") {
+		t.Error("the list lacks the tab of the archived templates, or says that there are no templates")
+	}
+}
+
 // The form of a new template shows each problem at its control.
 func TestNewTemplateProblems(t *testing.T) {
 	t.Parallel()
@@ -283,8 +296,8 @@ func TestDesignerLimits(t *testing.T) {
 	}
 }
 
-// The response has the outlines of the texts of the fields, with the values of a sample. The texts of
-// problems are in the language of the request.
+// The response to POST design/shape has the outlines of the texts of the fields, with the values of a
+// sample. The texts of problems are in the language of the request.
 func TestDesignerShapes(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))

@@ -38,7 +38,7 @@ func notifyOf(form url.Values) cert.Notify {
 	}
 	at, err := time.Parse(inputTime, form.Get("notify_at"))
 	if err != nil {
-		return cert.ReadNotify("at") // not a time, so Check returns a problem
+		return cert.ReadNotify("at") // not a time, so Notify.Check returns a problem
 	}
 	return cert.Notify{At: at}
 }
@@ -85,7 +85,7 @@ func (d *issuePage) Notify() *notifyChoice {
 
 // Notify returns the controls for the time of the mail.
 func (d *dryRunView) Notify() *notifyChoice {
-	return notifyChoiceOf(d.form, "notices.legend_many", "notices.now")
+	return notifyChoiceOf(d.form, "notices.legend_many", "notices.now_many")
 }
 
 // planNote is the data of the line about waiting mail on a page. Plan may be nil.

@@ -39,7 +39,7 @@ func TestWaitingMail(t *testing.T) {
 		checkPage(t, path, o.get("auditor", o.pathOf(path)), http.StatusOK, english.Time(at), "in your time zone")
 	}
 	form := o.pathOf("mail/" + plan.UUID)
-	checkPage(t, "the form", o.get("issuer", form), http.StatusOK, "When is the mail sent?", "Send it now")
+	checkPage(t, "the form", o.get("issuer", form), http.StatusOK, "When is the mail sent?", "Send mail now")
 	for name, bad := range map[string]url.Values{
 		"Choose when the mail is sent":  {"notify": {"at"}},
 		"This time has passed":          {"notify": {"at"}, "notify_at": {"2020-01-01T09:00"}},
@@ -64,6 +64,9 @@ func TestWaitingMail(t *testing.T) {
 	checkPage(t, "after the end", o.get("owner", o.pathOf("mail")), http.StatusOK, "No mail is waiting")
 	checkPage(t, "the certificate", o.get("owner", o.pathOf("certificates/"+plan.Certificate)), http.StatusOK, "No mail is sent.")
 	checkPage(t, "the audit log", o.get("owner", o.pathOf("audit")), http.StatusOK, "changed when the mail about a certificate is sent")
+	o.panel.Outbox = "/var/lib/certvault/outbox"
+	w = o.followRedirect(t, "issuer", o.post("issuer", form, url.Values{"notify": {"now"}}), o.pathOf("mail"))
+	checkPage(t, "mail that is sent now, without a mail server", w, http.StatusOK, "The mail was not sent: no mail server is configured.")
 }
 
 // recordMail stores mail about the approval of a certificate with the status "sent".

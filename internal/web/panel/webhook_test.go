@@ -62,8 +62,8 @@ func TestCreateAndUpdateEndpoint(t *testing.T) {
 	}
 }
 
-// Endpoints with the same host can be distinguished by their names or by the ends of their paths. The
-// pages do not show a query or the beginning of a long path, because both may contain a key.
+// Endpoints with the same host can be distinguished by their names or by the ends of their paths. Lists
+// of endpoints do not show a query or the beginning of a long path, because both may contain a key.
 func TestNamesOfEndpoints(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
@@ -133,7 +133,7 @@ func TestPauseEndpointAndRotateSecret(t *testing.T) {
 	checkPage(t, "after promoting the new secret", o.followRedirect(t, "owner", o.post("owner", at+"/promote", nil), at), http.StatusOK, "X-Webhook-Signature now uses only the new secret")
 	for status, want := range map[string]string{
 		"status = 'switched_off', stop_reason = 'gone', stopped_at = 1": "answered 410 Gone", "status = 'switched_off', stop_reason = 'failing', stopped_at = 1": "No delivery succeeded for five days",
-		"status = 'active', openings = 1, failing_since = 1, failed_at = 1": "The server cannot be reached.", "status = 'active', openings = 0, failing_since = 1": "No successful delivery since",
+		"status = 'active', openings = 1, failing_since = 1, failed_at = 1": "The server is not available at the moment.", "status = 'active', openings = 0, failing_since = 1": "No successful delivery since",
 	} {
 		o.Exec(`UPDATE webhook_endpoints SET ` + status)
 		checkPage(t, status, o.get("owner", at), http.StatusOK, want)
@@ -287,7 +287,7 @@ func TestReplayFormOfAnEndpoint(t *testing.T) {
 	checkPage(t, "an invalid day", o.post("owner", at+"/replay", url.Values{"since": {"yesterday"}}), http.StatusUnprocessableEntity, "YYYY-MM-DD")
 	tomorrow := o.Now().UTC().AddDate(0, 0, 1).Format("2006-01-02")
 	checkPage(t, "a day in the future", o.post("owner", at+"/replay", url.Values{"since": {tomorrow}}), http.StatusUnprocessableEntity, "must not be in the future")
-	checkPage(t, "a replay without failed deliveries", o.followRedirect(t, "owner", o.post("owner", at+"/replay", url.Values{"since": {"2026-01-01"}}), at), http.StatusOK, "No delivery created since that day has failed")
+	checkPage(t, "a replay without failed deliveries", o.followRedirect(t, "owner", o.post("owner", at+"/replay", url.Values{"since": {"2026-01-01"}}), at), http.StatusOK, "Nothing is sent again. Except for tests, no delivery created since that day has failed.")
 }
 
 // The page shows the sample code of each programming language.

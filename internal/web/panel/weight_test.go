@@ -21,7 +21,7 @@ var asset = regexp.MustCompile(`(?:href|src)="(/assets/[^"]+\.(?:css|js|svg))"`)
 func TestWeightOfTheList(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
-		t.Skip("this slow test runs nothing concurrently; make test/long runs it")
+		t.Skip("the test has nothing concurrent for the race detector; make test/long runs it")
 	}
 	o := newPanelTest(t, dbtest.SQLite(t))
 	most := rowChoices[len(rowChoices)-1]

@@ -94,7 +94,7 @@ func TestBadge(t *testing.T) {
 		}
 		v.Exec(`UPDATE certificate_checks SET result = 'failed' WHERE name = 'file'`)
 		if got := checkSVG(t, "damaged", v.get(path)); strings.Contains(got, "Valid") {
-			t.Errorf("the badge of a certificate with a failed check has the title %q, want no Valid", got)
+			t.Errorf("the badge of a certificate with a failed check has the title %q, want one without Valid", got)
 		}
 		v.revoke(c, "Issued by mistake")
 		if got := checkSVG(t, "revoked", v.get(path)); !strings.HasPrefix(got, "Certificate revoked") {

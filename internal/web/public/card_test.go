@@ -24,7 +24,7 @@ func TestOpenGraph(t *testing.T) {
 	v.Work(1)
 	w := v.get("/verify/" + c.ReferenceID)
 	if content := attributes(t, w, "meta", "content"); !slices.Contains(content, base+"/verify/"+c.ReferenceID+"/card.png") || !slices.Contains(content, "BSc Physics · Ada Obi") || !slices.Contains(content, "noindex") {
-		t.Errorf("the meta data of the page is %v, want the URL of the card, the title with the name, and noindex", content)
+		t.Errorf("the contents of the meta elements are %v, want the URL of the card, the title with the name, and noindex", content)
 	}
 	card := func() image.Image {
 		t.Helper()

@@ -163,7 +163,7 @@ func TestCheckCredentialWithoutDocuments(t *testing.T) {
 	}
 }
 
-// If the certificate of a credential was lost with a restore, the page says so, unless the credential is
+// If the vault lost the certificate of a credential in a restore, the page says so, unless the credential is
 // revoked.
 func TestCheckCredentialOfLostCertificate(t *testing.T) {
 	t.Parallel()

@@ -52,7 +52,7 @@ func TestDamagedFileIsNotSentToThePublic(t *testing.T) {
 			// public link for the tail.
 			targets := []string{u.RequestURI(), public}
 			first, second := targets[i], targets[1-i]
-			const message = "The stored file is damaged or missing, so it cannot be shown. The operator has been notified. Please try again later."
+			const message = "The stored file is damaged or missing, so it cannot be shown. The fault was recorded for the operator. Please try again later."
 			checkPage(t, part+": the first request", v.get(first), http.StatusInternalServerError, message)
 			checkPage(t, part+": the page", v.get(page), http.StatusOK, "A check failed")
 			if w := v.get(second); w.Code == http.StatusOK || strings.Contains(w.Body.String(), "another file") {

@@ -57,8 +57,8 @@ func TestLanguages(t *testing.T) {
 	}
 }
 
-// TestLanguageMenu checks that the header of a page has a menu with links to all languages, which
-// opens without a script, and that the menu marks the language of the page.
+// TestLanguageMenu checks the language menu in the header of a page: it opens without a script, has links
+// to all languages and marks the language of the page.
 func TestLanguageMenu(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t))

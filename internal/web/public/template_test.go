@@ -12,7 +12,7 @@ import (
 )
 
 // A look-up of the original of a certificate from a template finds the certificate. A look-up of the base,
-// which all certificates of the template share, finds nothing.
+// which all certificates from one version of the template share, finds nothing.
 func TestCertificateFromTemplate(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

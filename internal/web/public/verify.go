@@ -265,8 +265,8 @@ func (p *Pages) find(ctx context.Context, typed string) (*verification, error) {
 	return p.describe(ctx, c)
 }
 
-// describe returns the public information about a certificate. For a certificate in processing, it
-// returns only the reference id and the status. For a failed certificate, it returns errUnknown.
+// describe returns the public information about an approved or revoked certificate. For a certificate in
+// processing, it returns only the reference id and the status. For other states, it returns errUnknown.
 func (p *Pages) describe(ctx context.Context, c *cert.Certificate) (*verification, error) {
 	v := &verification{ReferenceID: c.ReferenceID, Checks: []check{}, certificate: c}
 	switch c.Status {

@@ -53,7 +53,8 @@ type applyStart struct {
 	Email string
 }
 
-// applyForm is the data of the form of an application, and of its review.
+// applyForm is the data of the form of an application, and of the page that shows the draft before it is
+// sent.
 type applyForm struct {
 	*offering
 
@@ -160,8 +161,8 @@ func (p *Pages) applyForm(r *http.Request, o *offering, s *identity.Session) (*a
 }
 
 // apply shows the form of an application to a person with a verified address. It asks other people to
-// verify an address first, because nothing is stored before. It redirects a person with an open
-// application for the offer to this application.
+// verify an address first, so that no data of a person without a verified address is stored. It redirects a
+// person with an open application for the offer to this application.
 func (p *Pages) apply(w http.ResponseWriter, r *http.Request, o *offering) error {
 	s, ok := p.Gate.Person(r)
 	if !ok || !s.Person.Verified {

@@ -330,7 +330,7 @@ func TestLimitsOfApplications(t *testing.T) {
 	}
 }
 
-// A full quota of drafts and too many requests have the same kind, but not the same message.
+// The errors for a full quota of drafts and for too many requests have the same kind, but different messages.
 func TestMessagesAboutTooMany(t *testing.T) {
 	t.Parallel()
 	l := texts{newHarness(t, 0).Languages.Languages()[0]}

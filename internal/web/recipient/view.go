@@ -37,8 +37,7 @@ type certificateView struct {
 	Verdict string
 	// FileRan and SignatureRan report whether the checks of the file and of the signature ran.
 	FileRan, SignatureRan bool
-	// Approved and Withdrawn are the times of approval and revocation in the format of templates,
-	// or nil.
+	// Approved and Withdrawn are the times of approval and revocation in RFC 3339, or nil.
 	Approved, Withdrawn *string
 	VerifyURL, LinkedIn string
 	// ForOthers reports whether the page is for people other than the recipient. Such a page does
@@ -174,7 +173,7 @@ type holderPage struct {
 	Today                string
 	// Account reports whether the page is part of an account. Invite and More are not set in an
 	// account. Invite asks a visitor without a session to create an account. More is the path of the
-	// page with all certificates of the mail, or "" if there is only one.
+	// page that lists the certificates of the mail, or "" if there is only one.
 	Account bool
 	Invite  *invitation
 	More    string
@@ -274,7 +273,7 @@ type bundle struct {
 	Institution  string
 	Brand        *colour.Brand
 	Certificates []*cert.Certificate
-	// More reports whether the link opens more certificates than the page shows.
+	// More reports whether the mail had more certificates than the page shows.
 	More   bool
 	Invite *invitation
 }

@@ -34,7 +34,7 @@ func TestSignUpSignOutAndSignIn(t *testing.T) {
 	b.checkPage("the sign-up page", b.get("/sign-up?email=ada%40example.org&lang=de"), http.StatusOK, "Konto anlegen")
 	b.checkPage("an invalid address", b.post("/sign-up", "email", "nobody"), http.StatusUnprocessableEntity, "such as name@example.org")
 	b.checkRedirect("requesting a link", b.post("/sign-up?lang=de", "email", address), "/sign-up/sent?lang=de")
-	b.checkPage("link requested", b.get("/sign-up/sent"), http.StatusOK, "We have sent you a link")
+	b.checkPage("link requested", b.get("/sign-up/sent"), http.StatusOK, "We have sent you a message with a link")
 	link := b.mailedLink()
 	// The link stays valid after GET requests, because programs may open it before the person does.
 	for range 3 {
