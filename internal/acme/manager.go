@@ -20,8 +20,7 @@ import (
 )
 
 const (
-	// CheckInterval is the interval at which the server with the periodic task should call
-	// [Manager.Renew].
+	// CheckInterval is the interval at which one server should call [Manager.Renew].
 	CheckInterval = 10 * time.Second
 	// A certificate is renewed when its remaining lifetime is at most renewBefore, or at most a third of
 	// its whole lifetime if that is shorter.

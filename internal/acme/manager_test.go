@@ -36,7 +36,7 @@ func TestBindingIsRequired(t *testing.T) {
 			Cache: acme.NewCache(dbtest.SQLite(t), newRing(t), t.TempDir()), Domain: "vault.example.org", Directory: authority.URL + "/dir", Now: time.Now,
 		})
 		if _, err := m.Renew(t.Context()); err == nil || !strings.Contains(err.Error(), "--acme-eab-kid") || (registrations == 0) != announced {
-			t.Errorf("%s: error = %v after %d registrations, want an error that names --acme-eab-kid; want no registration: %v", name, err, registrations, announced)
+			t.Errorf("%s: error = %v after %d registrations, want an error that names --acme-eab-kid; 0 registrations expected: %v", name, err, registrations, announced)
 		}
 	}
 }

@@ -45,19 +45,19 @@ import (
 )
 
 const (
-	// stopTime is the time for which running work may continue after a signal. Then jobs are cancelled,
-	// which may take 5 s more.
+	// stopTime is the time for which running work may continue when the vault stops, for example after a
+	// signal and the time of --drain. Then jobs are cancelled, which may take 5 s more.
 	stopTime = 20 * time.Second
-	// requestTime is the time for which running requests may continue after a signal. The rest of
-	// stopTime is for jobs.
+	// requestTime is the part of stopTime for which running requests may continue. The rest of stopTime
+	// is for jobs.
 	requestTime = 12 * time.Second
 	// rendererIdle is the time without work after which the PDF renderer is removed from memory.
 	// Loading it again takes about as long as processing a certificate.
 	rendererIdle = 2 * time.Minute
 	// leaveTime is the time limit of the last writes to the database.
 	leaveTime = time.Second
-	// exitTime is the time after a signal at which the process ends, even if something is still
-	// running. Service managers and containers usually kill a process after 30 s.
+	// exitTime is the time after the beginning of the stop at which the process ends, even if something
+	// is still running. Service managers and containers usually kill a process after 30 s.
 	exitTime = 28 * time.Second
 )
 
@@ -137,7 +137,7 @@ type Base struct {
 	Accounts *account.Service
 	Tokens   *token.Service
 	Hooks    *webhook.Service
-	// People cannot send mail.
+	// People has no mailer, so it cannot send mail.
 	People *identity.Service
 }
 
@@ -260,7 +260,7 @@ type App struct {
 	databaseProbe, fileProbe probe
 }
 
-// ErrRunning means that another process uses the data folder.
+// ErrRunning means that another server uses the data folder.
 var ErrRunning = errors.New("another certvault serve is using this data folder")
 
 // New opens all parts and the public port. The gate handles requests until Run has started the parts.
@@ -357,8 +357,8 @@ func New(ctx context.Context, cfg *config.Serve, log *slog.Logger, stdout io.Wri
 // systemFonts is the folder in which Linux distributions install fonts.
 const systemFonts = "/usr/share/fonts"
 
-// maxBulkWorkers limits the workers for batches. A process has four for each processor, but at most
-// maxBulkWorkers. With nine or more processors, it has about two for each processor. More workers would
+// maxBulkWorkers limits the workers for batches on up to eight processors: a process has four for each
+// processor, but at most maxBulkWorkers. On more processors, it has about two for each. More workers would
 // take connections to the database that pages need.
 const maxBulkWorkers = 16
 

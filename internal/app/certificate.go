@@ -81,8 +81,8 @@ func validAt(leaf *x509.Certificate, now time.Time) bool {
 
 // get returns the certificate for a connection.
 func (s *serverCertificate) get(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
-	// Only a certificate authority that checks a challenge offers this protocol, and it offers no other
-	// protocol (RFC 8737, 3 and 4).
+	// Only a certificate authority that checks a challenge offers the protocol acme-tls/1, and it offers no
+	// other protocol (RFC 8737, 3 and 4).
 	if s.challenge != nil && slices.Equal(hello.SupportedProtos, []string{xacme.ALPNProto}) {
 		ctx, cancel := context.WithTimeout(hello.Context(), firstCertificateTime)
 		defer cancel()

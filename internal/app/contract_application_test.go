@@ -81,7 +81,7 @@ func (d *driver) driveApplications() {
 	}
 }
 
-// driveApproval asks a question about an application, and approves the application after the answer.
+// driveApproval puts an application on hold with a question, ends the hold, and approves the application.
 func (d *driver) driveApproval(a *client.Application) {
 	d.Helper()
 	ctx := d.Context()

@@ -53,8 +53,8 @@ func (d *driver) driveErrors() {
 	want("", contract.Operation{ID: "an unknown route"}, d.send(http.MethodGet, "/business/no-such-thing", all, nil, ""), http.StatusNotFound)
 }
 
-// drivePermissions checks that a token with all permissions of an alternative may call the operation. If
-// an alternative has several permissions, a token with only one of them may not.
+// drivePermissions checks that a token with all permissions of an alternative (see alternativesOf) may call
+// the operation. If an alternative has several permissions, a token with only one of them may not.
 func (d *driver) drivePermissions(o contract.Operation, path string) {
 	d.Helper()
 	for _, alternative := range alternativesOf(o) {

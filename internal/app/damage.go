@@ -14,8 +14,8 @@ import (
 )
 
 // A copy of the data folder of a running server is not a backup: the database, its write-ahead log and
-// the files are copied at different times. A server may not start with the copy, or the copy may lack
-// certificates.
+// the files are copied at different times. The start of a server with the copy may fail, or the copy may
+// lack certificates.
 
 var (
 	errDamagedDatabase = errors.New("the database is damaged")

@@ -82,7 +82,7 @@ func (a *App) delivery() (webhook.DelivererConfig, error) {
 
 // startDelivery starts the delivery of events. It first frees the leases of dead processes, so that
 // deliveries do not wait for the expiry of these leases. On SQLite it frees all leases, because no other
-// process uses the data folder.
+// server uses the data folder.
 func (a *App) startDelivery(ctx context.Context) error {
 	free := a.Deliverer.FreeDeadLeases
 	if a.DB.Dialect == db.SQLite {

@@ -26,7 +26,7 @@ var (
 // exported is a metric that a vault serves.
 type exported struct {
 	labels []string
-	// series contains the labels of each series that exists when the vault starts.
+	// series contains the labels of each series of a vault that has not been started.
 	series []map[string]string
 }
 

@@ -26,14 +26,14 @@ import (
 type Finding struct {
 	Name string `json:"name"`
 	Good bool   `json:"good"`
-	// Warning reports whether a finding that is not good may be intended, as in a test vault.
+	// Warning means that the finding is not good, but that the command doctor does not fail because of it.
 	Warning bool   `json:"warning"`
 	Detail  string `json:"detail"`
 	// Remedy says what to do about a finding that is not good, in one sentence.
 	Remedy string `json:"remedy,omitempty"`
 }
 
-// warning is the error of a finding that may be intended.
+// warning is the error of a finding whose Warning is set.
 type warning struct{ error }
 
 const (

@@ -15,17 +15,17 @@ import (
 // maxMissing is the maximum number of missing files in a finding, because a finding is one line.
 const maxMissing = 20
 
-// fileNames compares the names of the stored files with the records.
+// fileNames is the result of comparing the names of the stored files with the records.
 type fileNames struct {
 	files   int
 	missing []string // the first maxMissing keys
-	absent  int
-	extra   int
+	absent  int      // the number of all missing files
+	extra   int      // the number of files without a record
 }
 
 // ExamineFileNames lists the file store and compares the names of the files with the records of the
-// database. It reads no file. Files without a record are no problem: the server deletes each file when
-// the time of --blob-keep has passed after its last record was deleted.
+// database. It reads no file. Files without a record are no problem: the server deletes them after the time
+// of --blob-keep.
 func ExamineFileNames(ctx context.Context, s config.Storage) []Finding {
 	n, err := examineFileNames(ctx, s)
 	f := finding("file names", "", err)

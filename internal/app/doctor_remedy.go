@@ -1,7 +1,7 @@
 package app
 
 // restoreFiles is the remedy for damaged or missing files.
-const restoreFiles = "Restore the files from a backup, and run certvault doctor --files again."
+const restoreFiles = "Restore the files from a backup, then run certvault doctor --files."
 
 // remedies maps the name of a finding to the remedy if the finding is not good. Each remedy is one
 // sentence.
@@ -17,7 +17,7 @@ var remedies = map[string]string{ //nolint:gosec // no value is a secret
 	"database":                "Set --data to the folder of the vault or --database to its URL, and start the database server.",
 	"schema":                  "Run certvault migrate, or start the server of this version.",
 	"restore":                 "Check the list of certvault restore, then run certvault restore --accept.",
-	"certificates":            "Read the log of the server for the reason, and retry the certificates in the panel.",
+	"certificates":            "Keep a server with the role work running, and read its log for the reason.",
 	"counts":                  "Stop the server and correct the totals as the section Health of operations.md describes.",
 	"secrets of the database": "Set --master-key-file and --key-identity-file to the secrets of this database.",
 	"signing keys":            "Run certvault key rotate or certvault key import for the named institution.",
@@ -32,9 +32,9 @@ var remedies = map[string]string{ //nolint:gosec // no value is a secret
 	"extensions":              "Create the named extensions in the database with CREATE EXTENSION.",
 	"collation":               "Run REINDEX DATABASE and ALTER DATABASE … REFRESH COLLATION VERSION.",
 	"read replica":            "Set --database-read to a replica of this database, and check that it receives changes.",
-	"mail":                    "Check --smtp with certvault doctor --mail ADDRESS, and read the log of the server.",
-	"test message":            "Correct --smtp, --mail-from and the settings of DKIM, in the file or environment of the server.",
-	"webhooks":                "Ask the receivers of the named endpoints to respond, or pause the endpoints with certvault webhook pause.",
+	"mail":                    "Start the server with --smtp, and check this setting with certvault doctor --mail ADDRESS.",
+	"test message":            "Set or correct --smtp, --mail-from and the settings of DKIM, in the file or environment of the server.",
+	"webhooks":                "Find the endpoints with certvault webhook list, and ask their receivers to respond, or pause them with certvault webhook pause.",
 	"backups":                 "Make a backup with certvault backup, and check --backup of the server.",
 	"stored files":            restoreFiles,
 	"checks of stored files":  "Keep a server with the role work running, or start it with a higher --file-check-rate.",

@@ -69,7 +69,7 @@ func examineExtensions(ctx context.Context, d *db.DB) error {
 }
 
 // examineCollation checks that the indexes were made with the version of the collation that the server
-// has. The versions differ after an upgrade of the operating system, and indexes of text may then miss
+// has. The versions may differ after an upgrade of the operating system, and indexes of text may then miss
 // rows.
 func examineCollation(ctx context.Context, d *db.DB) error {
 	var recorded, actual string

@@ -59,7 +59,7 @@ func examineStorage(ctx context.Context, d *db.DB, now time.Time) (list []Findin
 	if err == nil {
 		var unsent int
 		if unsent, err = mail.UnsentSince(ctx, d); err == nil && unsent > 0 {
-			err = warning{fmt.Errorf("%s not sent, because no mail server is configured; start the server with --smtp", count(unsent, "message"))}
+			err = warning{fmt.Errorf("%s not sent, because no mail server is configured", count(unsent, "message"))}
 		}
 	}
 	list = append(list, finding("mail", "no message has been waiting for long", err), examineWebhooks(ctx, d))

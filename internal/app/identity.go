@@ -18,8 +18,9 @@ import (
 	"github.com/certvault/certvault/internal/web/signin"
 )
 
-// peoplePages returns the handler of all pages that require a sign-in. It passes other requests to
-// the handler of the public pages.
+// peoplePages returns the handler of the pages for signing in, of the panel, and of the pages for
+// recipients. For a member or an operator, this handler redirects / to the panel. It passes all other
+// requests to publicHandler.
 func (a *App) peoplePages(site *page.Site, publicLimit *limit.Counter, pages *public.Pages, publicHandler http.Handler) (http.Handler, error) {
 	signInPages := &signin.Pages{Site: site, People: a.People, Limit: publicLimit, Now: time.Now}
 	pages.IsMember = func(r *http.Request, institutionID int64) bool { return a.isMemberOf(signInPages, r, institutionID) }

@@ -197,7 +197,7 @@ func (m *queueMetrics) Collect(ch chan<- prometheus.Metric) {
 	gauge(m.known, float64(known))
 }
 
-// certificateExpiry returns the expiry of the TLS certificate, or the zero time if there is none yet.
+// certificateExpiry returns the expiry of the TLS certificate, or the zero time if there is none.
 func (a *App) certificateExpiry() time.Time {
 	if a.certificate == nil {
 		return time.Time{}

@@ -16,7 +16,7 @@ import (
 	"github.com/certvault/certvault/internal/mail"
 )
 
-// measured returns a vault that serves metrics and is not started.
+// measured returns a vault with a port for metrics. The vault is not started.
 func measured(t *testing.T, change ...func(*config.Serve)) *App {
 	t.Helper()
 	var out bytes.Buffer

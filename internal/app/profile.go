@@ -5,8 +5,8 @@ import (
 	"net/http/pprof"
 )
 
-// profiles adds the handlers of package net/http/pprof. responseTime limits the duration of a profile,
-// as of any response of the metrics server.
+// profiles adds the handlers of package net/http/pprof. A profile takes at most responseTime, which limits
+// all responses of the metrics server.
 func profiles(mux *http.ServeMux) {
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)

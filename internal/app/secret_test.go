@@ -330,8 +330,8 @@ func TestOpenSecretsAreReported(t *testing.T) {
 	}
 }
 
-// TestFirstStartOfSeveralServers checks the start of several servers on an empty database, each with its
-// own data folder. One server creates both secrets, and the other servers do not start.
+// TestFirstStartOfSeveralServers checks the start of several servers, each with its own data folder, on a
+// database without secrets. One server creates both secrets, and the other servers do not start.
 func TestFirstStartOfSeveralServers(t *testing.T) {
 	t.Parallel()
 	database := dbtest.PostgresURL(t)

@@ -121,7 +121,7 @@ func (a *App) handler() (http.Handler, error) {
 		return nil, err
 	}
 	publicLimit, tokenLimit := limit.NewCounter(a.cfg.PublicRateLimit, time.Now), limit.NewCounter(a.cfg.RateLimit, time.Now)
-	// 0, because each institution has its own limit.
+	// The counter has no default limit (0), because each institution has its own limit.
 	institutionLimit := limit.NewCounter(0, time.Now)
 	a.registerMetrics(publicLimit, tokenLimit, institutionLimit)
 	a.shareLimits(publicLimit, tokenLimit, institutionLimit)

@@ -82,7 +82,7 @@ func Recover(ctx context.Context, c config.Storage, sheet string) (files []strin
 }
 
 // usableDatabase opens the database. It returns nil if there is no database, or if its schema is older
-// than this version. The next start then compares the secrets after the migration.
+// than that of this version. The next start then compares the secrets after the migration.
 func usableDatabase(ctx context.Context, c config.Storage) (*db.DB, error) {
 	if c.Database == "" {
 		if _, err := os.Stat(filepath.Join(c.Data, db.FileName)); errors.Is(err, os.ErrNotExist) {

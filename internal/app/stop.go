@@ -9,8 +9,8 @@ import (
 
 var errStopLate = errors.New("some work did not end in time")
 
-// stop calls close, and returns errStopLate if close does not return within exitTime. A part may not
-// stop in time, for example if the database does not respond.
+// stop calls close, and returns errStopLate if close does not return within exitTime, for example because
+// the database does not respond.
 func (a *App) stop(ctx context.Context) error {
 	ended := make(chan error, 1)
 	go func() { ended <- a.close(ctx) }()

@@ -15,8 +15,8 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// signalled starts a vault, calls f and then stops the vault as a signal does. The test fails if Run
-// returns an error or does not return in time.
+// signalled creates a vault, calls change, starts the vault, calls f and then stops the vault as a signal
+// does. The test fails if Run returns an error or does not return in time.
 func signalled(t *testing.T, change, f func(a *App)) {
 	t.Helper()
 	a := newApp(t, warmFolder(t), &bytes.Buffer{})

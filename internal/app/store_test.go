@@ -171,8 +171,8 @@ func TestLockNamesThePreviousServer(t *testing.T) {
 	check(file+".copy", "", true) // clearLock does not change another file
 }
 
-// TestServerRefusesANewerSchema checks that neither the server nor a command works on a schema
-// whose floor is above the version of this binary.
+// TestServerRefusesANewerSchema checks that neither the server nor a command works on a schema that
+// requires a newer binary.
 func TestServerRefusesANewerSchema(t *testing.T) {
 	t.Parallel()
 	s := config.Storage{Data: t.TempDir()}

@@ -158,7 +158,7 @@ func TestWrongStoreIsNotTouched(t *testing.T) {
 			var log, out bytes.Buffer
 			_, err := New(ctx, cfg, slog.New(slog.NewTextHandler(&log, nil)), &out)
 			if !errors.Is(err, wrong.err) || !strings.Contains(err.Error(), id) || strings.Contains(err.Error(), "postgres:postgres") {
-				t.Errorf("serve: error = %v, want %v with the id %s", err, wrong.err, id)
+				t.Errorf("serve: error = %v, want %v with the id %s and without the password", err, wrong.err, id)
 			}
 			if log.Len() > 0 || out.Len() > 0 {
 				t.Errorf("serve logged %q and printed %q, want nothing", log.String(), out.String())

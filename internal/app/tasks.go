@@ -29,8 +29,8 @@ import (
 // firstTask is the maximum time until the first run of a periodic task that has not run before.
 const firstTask = time.Minute
 
-// startTasks starts the periodic tasks. Each task in list runs on one node at a time. All other tasks run
-// on each node.
+// startTasks starts the periodic tasks. On nodes without the role config.Work, it starts only the tasks
+// that run on each node. Each task in list runs on one node at a time.
 func (a *App) startTasks(ctx context.Context) {
 	ctx, a.stopTasks = context.WithCancel(context.WithoutCancel(ctx))
 	a.every(ctx, "check of the TLS certificate", checkCertificateEvery, a.reloadCertificate)
@@ -79,7 +79,7 @@ func (a *App) startTasks(ctx context.Context) {
 	a.startHeldTasks(ctx, list)
 }
 
-// checkFiles checks the stored files that have not been checked for the longest time.
+// checkFiles checks the stored files whose last check is older than cert.RehashAge, oldest first.
 func (a *App) checkFiles(ctx context.Context) error {
 	all, err := search.Verified(ctx, a.DB)
 	if err != nil {

@@ -52,7 +52,7 @@ func (c *collector) spans(d *driver) (list []receivedSpan) {
 
 // checkTraces checks the spans of all earlier operations of the test. An upload is one trace, from the
 // request to the approval. The header traceparent of a webhook contains the trace and the span of a
-// delivery. No span contains personal data.
+// delivery. No span contains personal data or the secret of a token.
 func (d *driver) checkTraces() {
 	d.Helper()
 	const remote = "4bf92f3577b34da6a3ce929d0e0e4736"
@@ -120,7 +120,7 @@ func (d *driver) checkTraces() {
 	all := bytes.ToLower(bytes.Join(d.collector.bodies, nil))
 	for _, personal := range []string{"lovelace", "example.org", "bachelor", "distinction", strings.ToLower(secret), "cvt_", "issued in error", "northwest"} {
 		if i := bytes.Index(all, []byte(personal)); i >= 0 {
-			d.Errorf("the spans contain %q, want no personal data: %s", personal, all[max(0, i-200):min(len(all), i+100)])
+			d.Errorf("the spans contain %q, want no personal data and no secret: %s", personal, all[max(0, i-200):min(len(all), i+100)])
 		}
 	}
 }

@@ -319,8 +319,8 @@ func (a *Authority) Signer(ctx context.Context, institution string) (*Signer, er
 }
 
 // checkID returns an error if an institution's id is empty, has more than 64 bytes, or has
-// characters other than letters, digits and hyphens. The id may come from a request or from the
-// name of a file.
+// characters other than letters, digits and hyphens. The id may come from a request or be the
+// name of a folder.
 func checkID(institution string) error {
 	invalid := institution == "" || len(institution) > 64
 	for _, c := range institution {

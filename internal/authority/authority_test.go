@@ -162,7 +162,8 @@ func TestKeyAndRecordAreStoredTogether(t *testing.T) {
 	})
 }
 
-// Certificates that the root issues for a server, a mailbox or a subordinate authority are not trusted.
+// Certificates that the root issues for a server or a mailbox are not trusted, and neither are certificates
+// that a subordinate authority issues.
 func TestRootIssuesOnlyForDocuments(t *testing.T) {
 	t.Parallel()
 	a := open(t, dbtest.SQLite(t), options())
@@ -206,7 +207,7 @@ func TestRootIssuesOnlyForDocuments(t *testing.T) {
 			below, intermediates := leafBelow(t, c, key), x509.NewCertPool()
 			intermediates.AddCert(c)
 			if _, err := below.Verify(x509.VerifyOptions{Roots: pool, Intermediates: intermediates, CurrentTime: today, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}}); err == nil {
-				t.Errorf("a certificate of the root for a %s is trusted", name)
+				t.Errorf("a certificate that a subordinate %s issued is trusted", name)
 			}
 			continue
 		}

@@ -96,7 +96,7 @@ func TestCredentialKeyOfAnotherKey(t *testing.T) {
 	}
 }
 
-// A rotation of an institution without keys creates two generations and calls the record of each.
+// If an institution has no keys, RotateCredentialKeys creates two generations and calls the record of each.
 func TestFirstRotationOfCredentialKeys(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -20,7 +20,7 @@ import (
 
 // Earlier versions stored each key as a file: root/0001.json for the first root, and
 // institution/UUID/0001.json for the first key of an institution. ImportFiles imports the files into
-// the database and then moves them to the folder imported.
+// the database and then moves them to importedFolder.
 const (
 	rootFolder        = "root"
 	institutionFolder = "institution"
@@ -201,7 +201,7 @@ func generations(path string) ([]int, error) {
 	return numbers, nil
 }
 
-// moveFiles moves imported files to the folder imported, and removes folders that are then empty.
+// moveFiles moves imported files to importedFolder, and removes folders that are then empty.
 // Another process may move the same files.
 func (a *Authority) moveFiles(files []keyFile) error {
 	var errs []error

@@ -31,7 +31,7 @@ func copyFolder(t *testing.T) Options {
 	return o
 }
 
-// keyFilesIn returns the key files outside the folder imported, and the key files in it.
+// keyFilesIn returns the paths of the key files outside importedFolder, and the names of those in it.
 func keyFilesIn(t *testing.T, folder string) (left, moved []string) {
 	t.Helper()
 	err := filepath.WalkDir(folder, func(path string, e os.DirEntry, err error) error {

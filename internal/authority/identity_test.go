@@ -129,7 +129,7 @@ func TestMissingOrDamagedIdentity(t *testing.T) {
 }
 
 // CheckIdentity refuses an identity that does not belong to the database, from a file and from the
-// environment. The error contains the place and the recipient of the database.
+// environment. The error contains the place of the identity and the recipient of the database.
 func TestOtherIdentityIsNamed(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -312,7 +312,7 @@ func TestRestoreIdentity(t *testing.T) {
 		requireSigning(t, New(a.db, o))
 	}
 	if _, err := New(nil, a.options).RestoreIdentity(t.Context(), otherIdentity); err == nil || !strings.Contains(err.Error(), "move the file") {
-		t.Errorf("an existing file without a database: error = %v, want one with advice", err)
+		t.Errorf("an existing file without a database: error = %v, want the advice to move the file", err)
 	}
 	identity, err := age.ParseX25519Identity(secret)
 	if err != nil || identity.String() != secret {

@@ -64,7 +64,7 @@ func (a *Authority) read(ctx context.Context, holders ...string) (map[string][]r
 	if err != nil {
 		return nil, storage(fmt.Errorf("reading the signing keys: %w", err))
 	}
-	// The statement has no ORDER BY, because PostgreSQL would then plan it again for each signature.
+	// The statement has no ORDER BY: with it, PostgreSQL would plan the statement again for each signature.
 	slices.SortFunc(ids, func(x, y keyID) int { return cmp.Or(cmp.Compare(x.holder, y.holder), cmp.Compare(y.number, x.number)) })
 	if list, ok := a.known(ids); ok {
 		return list, nil

@@ -39,7 +39,7 @@ func codesOf(err error) map[string]cert.Code {
 	return fields
 }
 
-// The text of problems for the log names the entry of the first problem only if it has one.
+// The text of problems for the log names the entry of the first problem, unless that problem has no entry.
 func TestErrorOfProblems(t *testing.T) {
 	t.Parallel()
 	for entry, want := range map[int]string{7: "1 problems, the first in entry 7: ", NoEntry: "1 problems, the first: "} {

@@ -274,8 +274,8 @@ func TestLongJobReturnsToQueue(t *testing.T) {
 	}
 }
 
-// The expansion pauses only if enough certificates wait for a job. Otherwise the workers that seal would
-// wait for it.
+// The expansion pauses only if enough certificates wait for a job. If it paused earlier, the workers that
+// seal would wait for it.
 func TestExpansionStaysAhead(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

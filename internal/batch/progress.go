@@ -269,10 +269,10 @@ func (s *Service) Busy(ctx context.Context, institutionID int64, uuids []string)
 	return list, nil
 }
 
-// OldestUnfinished returns the time at which the oldest batch of all institutions with queued entries or
-// with certificates in processing was created. It returns the zero time if there is no such batch. Of the
-// batches with certificates in processing, it reads only the one with the smallest UUID. This batch is
-// the oldest, because UUIDs begin with the time (RFC 9562, 5.7).
+// OldestUnfinished returns the creation time of the oldest batch that has queued entries or certificates
+// in processing, in any institution. It returns the zero time if there is no such batch. Of the batches
+// with certificates in processing, it reads only the one with the smallest UUID. This batch is the oldest,
+// because a UUID of version 7 begins with the time (RFC 9562, 5.7).
 func OldestUnfinished(ctx context.Context, q db.Queryer) (time.Time, error) {
 	var at sql.NullInt64
 	if err := q.QueryRowContext(ctx, `

@@ -28,8 +28,8 @@ const (
 	// SweepInterval is the interval between sweeps for expired staged files and for queued entries
 	// without a job.
 	SweepInterval = time.Minute
-	// stagedGrace is the time after the expiry of a file before a sweep deletes its record. A batch
-	// that was just accepted may still need the record.
+	// stagedGrace is the time after the expiry of a file before a sweep deletes its record. Submit may
+	// find the file just before the expiry, and store the entries that refer to it just after the expiry.
 	stagedGrace = 5 * time.Minute
 )
 

@@ -1,5 +1,5 @@
-// Package bulkclient makes bulk uploads through a vault's interface. It reads a list of certificates (a
-// CSV file that names the files of the certificates), stores the files, and submits the rows in batches.
+// Package bulkclient makes bulk uploads through a vault's API. It reads a list of certificates (a CSV
+// file that names the files of the certificates), stores the files, and submits the rows in batches.
 // After an interruption, the next run continues the upload. The package can also issue the certificates
 // of a list from a template. It reports the result of each row, and accesses the vault only through
 // package client.
@@ -18,7 +18,7 @@ const (
 	maxText    = 255
 	maxDetails = 1000
 	// maxNumber is the highest row number. A row is submitted with its number as the index of the entry,
-	// and the interface has this limit for the index.
+	// and the API accepts no higher index.
 	maxNumber = 999_999
 )
 

@@ -18,7 +18,7 @@ import (
 	"github.com/certvault/certvault/client"
 )
 
-// fake is a fake of the vault's interface for batches. It stores all data in memory.
+// fake is a fake of the vault's API for batches. It stores all data in memory.
 type fake struct {
 	t      *testing.T
 	server *httptest.Server

@@ -18,7 +18,7 @@ import (
 
 // Entries is a list of certificates that are to be issued from a template.
 type Entries struct {
-	// Rows are the row numbers in the spreadsheet. List are the entries of these rows.
+	// Rows are the row numbers in the spreadsheet. List has the entries of these rows.
 	Rows []int
 	List []client.IssueEntry
 	// Unused has the names of the columns that are not used.
@@ -149,7 +149,8 @@ type Issue struct {
 
 // Check returns the results of the rows with problems. The status of these results is Refused. If
 // existing is false, Check ignores the problem that a certificate exists already. unlisted is the number of
-// further rows with problems, which the vault counts but does not list. It includes all problems.
+// further rows with problems, which the vault counts but does not list. Even if existing is false, unlisted
+// also counts the rows whose only problem is that the certificate exists already.
 func (i *Issue) Check(ctx context.Context, existing bool) (results []*Result, unlisted int, err error) {
 	at := 0
 	for chunk := range slices.Chunk(i.Entries.List, client.MaxEntries) {

@@ -52,7 +52,8 @@ type Result struct {
 // Progress is the progress of a run, in rows.
 type Progress struct {
 	// Total is the number of rows. Stored counts the rows whose file is stored, Submitted the rows
-	// that are submitted, and Done the rows that are finished.
+	// that are submitted, and Done the rows that are finished. Each of them also
+	// counts the refused rows.
 	Total, Stored, Submitted, Done int
 }
 
@@ -463,7 +464,7 @@ func (r *Run) CheckNames(ctx context.Context, results []*Result) error {
 			result.NameNotInFile = slices.ContainsFunc(c.Notices, func(n client.Notice) bool { return n.Code == client.NameNotInFile })
 			delete(approved, c.UUID)
 		}
-		// The interface may omit fractions of a second.
+		// The API may omit fractions of a second.
 		if len(approved) == 0 || c.CreatedAt.Before(r.began.Add(-time.Second)) {
 			break
 		}

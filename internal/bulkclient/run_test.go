@@ -110,7 +110,7 @@ func TestListIsUploaded(t *testing.T) {
 		t.Errorf("the approved row has no UUID or reference id: %+v", results[0])
 	}
 	if b.fake.uploads != 3 || b.fake.entries != 4 {
-		t.Errorf("%d files stored and %d entries accepted, want 3 and 4", b.fake.uploads, b.fake.entries)
+		t.Errorf("%d files uploaded and %d entries accepted, want 3 and 4", b.fake.uploads, b.fake.entries)
 	}
 	if b.last != (Progress{Total: 10, Stored: 10, Submitted: 10, Done: 10}) {
 		t.Errorf("last progress = %+v, want 10 of 10 rows", b.last)
@@ -264,7 +264,7 @@ func TestRowWithRemovedFileIsRefused(t *testing.T) {
 	}
 	results := b.mustRun(header + "BSc,Ada,ada@example.org,a.pdf,2026-06-30\nBSc,Ben,ben@,b.pdf,2026-06-30\n")
 	if summary(results) != "2 approved \n3 refused The applicant email field must be a valid email address." || b.last != (Progress{Total: 2, Stored: 2, Submitted: 2, Done: 2}) {
-		t.Errorf("results:\n%s\nprogress = %+v, want one approved and one refused row, and 2 of 2 of each", summary(results), b.last)
+		t.Errorf("results:\n%s\nprogress = %+v, want one approved and one refused row, and each number of the progress 2", summary(results), b.last)
 	}
 }
 
@@ -371,7 +371,7 @@ func TestTruncatedDamagedAndForeignJournals(t *testing.T) {
 	if strings.Contains(string(whole), "example.org,") || strings.Contains(string(whole), "p0@") {
 		t.Error("the journal contains e-mail addresses")
 	}
-	// A crash truncates the last line.
+	// A crash can leave an incomplete last line.
 	if err := os.WriteFile(journal, whole[:len(whole)-5], 0o600); err != nil {
 		t.Fatal(err)
 	}

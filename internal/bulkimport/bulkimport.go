@@ -79,7 +79,8 @@ type Service struct {
 	// lists and reviews are semaphores that limit the use of memory. lists limits the lists that are
 	// read at the same time, and reviews limits the concurrent calls of Review.
 	lists, reviews chan struct{}
-	// comparing limits the reviews whose names are compared with files. verdicts has the results.
+	// comparing limits the calls of CompareNames that read files to one at a time. verdicts stores the
+	// results of the comparisons.
 	comparing chan struct{}
 	verdicts  verdicts
 	fits      fits

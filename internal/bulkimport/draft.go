@@ -29,7 +29,7 @@ const (
 	Submitted Status = "submitted"
 )
 
-// Draft is a bulk upload in preparation.
+// Draft is a bulk upload, before and after its submission.
 type Draft struct {
 	ID            int64
 	UUID          string
@@ -65,7 +65,7 @@ type Draft struct {
 
 	// actor is the person who submitted the draft, with the remote address.
 	actor audit.Actor
-	// versionID is the version of the template, or 0.
+	// versionID is the id of the version of the template, or 0 without a template.
 	versionID int64
 }
 

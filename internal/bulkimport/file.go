@@ -76,8 +76,9 @@ func (s *Service) replaceTx(ctx context.Context, tx *db.Tx, d *Draft, f *File) e
 	return err
 }
 
-// cleanPath returns the path of a file with slashes between the folders and without control
-// characters. If the path is empty, too long or outside the folder, cleanPath returns the problem.
+// cleanPath returns the path of a file with slashes between the folders and without ASCII control
+// characters. If the path has no file name, is too long or absolute, or begins with "..", cleanPath returns
+// the problem.
 func cleanPath(name string) (clean, problem string) {
 	name = strings.ReplaceAll(strings.ToValidUTF8(name, "\uFFFD"), `\`, "/")
 	name = strings.Map(func(r rune) rune {
@@ -151,7 +152,7 @@ func (s *Service) putFileTx(ctx context.Context, tx *db.Tx, d *Draft, archiveID 
 }
 
 // dropFileTx removes the file with a path from a draft, if there is one. It sets the expiry of the
-// staged file to the current time, unless another file of a draft refers to the staged file.
+// staged file to the current time, unless another file of any draft refers to the staged file.
 func (s *Service) dropFileTx(ctx context.Context, tx *db.Tx, d *Draft, name string) error {
 	var staged sql.NullString
 	err := tx.QueryRowContext(ctx, `DELETE FROM bulk_import_files WHERE draft_id = $1 AND path = $2 RETURNING staged_uuid`, d.ID, name).Scan(&staged)

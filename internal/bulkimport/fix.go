@@ -24,8 +24,8 @@ var errNoRow = fault.New(fault.NotFound, "There is no such row.")
 // fields: Fix stores a text that is too long for its field, and the review reports the problem.
 const maxFix = 4096
 
-// Fix replaces texts of a row. texts has the new texts by column. A text that equals the text in
-// the list is not stored. If the row was skipped, it is included again.
+// Fix replaces texts of a row. texts has the new texts by column. A text that the row would also have
+// without corrections is not stored. If the row was skipped, it is included again.
 func (s *Service) Fix(ctx context.Context, d *Draft, number int, texts map[sheet.Column]string) error {
 	if err := d.checkFix(0, texts).Err(); err != nil {
 		return err
@@ -118,8 +118,9 @@ func encodeFixed(fixed map[sheet.Column]string) (any, error) {
 	return encode(fixed)
 }
 
-// correct replaces rows of a list by the rows with the same numbers in a corrected file of errors. It
-// returns the number of replaced rows.
+// correct replaces rows of the list with the rows of table, a file from WriteErrors that a person has
+// corrected. Each row of table has the number of the row that it replaces. correct returns the number of
+// replaced rows.
 func (s *Service) correct(ctx context.Context, d *Draft, table *sheet.Table) (int, error) {
 	err := s.update(ctx, d, "correcting rows", func(tx *db.Tx) error {
 		review := &Review{Draft: d}
@@ -136,7 +137,8 @@ func (s *Service) correct(ctx context.Context, d *Draft, table *sheet.Table) (in
 			if err != nil {
 				return fault.OfField("list", fmt.Sprintf("The list has no row %d.", number))
 			}
-			// The file has no text for these columns, so their corrections are kept.
+			// Corrections of texts for which the list has no column are kept, because the file does not
+			// contain these texts.
 			fixed := maps.Clone(row.Fixed)
 			maps.DeleteFunc(fixed, func(c sheet.Column, _ string) bool { return d.Mapping.column(c) >= 0 })
 			encoded, err := encodeFixed(fixed)
@@ -186,7 +188,7 @@ func (s *Service) SkipAll(ctx context.Context, d *Draft, show Show) (n int, err 
 			return err
 		}
 		if show != ShowProblems && show != ShowDuplicate {
-			return fault.New(fault.BadRequest, "Only rows with problems and duplicates can be skipped together.")
+			return fault.New(fault.BadRequest, "Only all rows with problems, or all duplicates, can be skipped together.")
 		}
 		numbers = nil
 		for _, row := range review.Of(show) {

@@ -202,9 +202,9 @@ func (s *Service) SetMapping(ctx context.Context, d *Draft, m Mapping) error {
 	})
 }
 
-// Suggest returns the mapping that the form for the columns proposes. Until a person confirms a
-// mapping, Suggest detects the meanings again, because files may have been added after the list. Their
-// names help to detect the column with the file names.
+// Suggest returns the mapping that the form for the columns proposes. If the mapping is neither confirmed
+// nor remembered, Suggest detects the meanings again, because files may have been added after the list.
+// Their names help to detect the column with the file names.
 func (v *Review) Suggest() Mapping {
 	m := v.Mapping
 	if v.Mapped || m.Remembered {

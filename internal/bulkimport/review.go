@@ -41,7 +41,7 @@ type Review struct {
 	// Refused are the files that can never become certificates.
 	Unused, Refused []*File
 	Missing         []*Row
-	// Shared are the files that several rows would use, in the order of the list.
+	// Shared are the files that rows of several certificates would use, in the order of the list.
 	Shared []*Shared
 
 	now time.Time
@@ -66,7 +66,7 @@ type Row struct {
 	// Number is the row number in the spreadsheet.
 	Number int
 	Cells  []string
-	// Accepted are the doubts that a person has accepted, each with the text that seen returned then.
+	// Accepted maps each accepted doubt to the text that the method seen returned when a person accepted it.
 	Accepted map[Doubt]string
 	// Fixed are the texts that replace those of the list.
 	Fixed   map[sheet.Column]string
@@ -80,11 +80,11 @@ type Row struct {
 	FileName string
 	File     *File
 	Problems Problems
-	// DuplicateOf is the number of the first row that would become the same certificate, or 0 if
-	// there is none.
+	// DuplicateOf is the number of the first of the earlier valid rows that would become the same
+	// certificate, or 0 if there is none.
 	DuplicateOf int
-	// Shared is the file with all rows that would use it. It is nil if only this row would use the
-	// file.
+	// Shared is the file with all rows that would use it. It is nil for a skipped row, and if no row of
+	// another certificate would use the file.
 	Shared *Shared
 	// SuggestedDomain is the probable correct domain of the e-mail address, or "" if the domain is
 	// plausible.

@@ -184,7 +184,7 @@ func TestDoubtsAreAccepted(t *testing.T) {
 		k.ok(k.Accept(t.Context(), v, bulkimport.DoubtAddress, v.Of(addresses)))
 		v = k.review(draft)
 		if !slices.Equal(numbers(v, bulkimport.ShowDoubtful), []int{4}) || !slices.Equal(numbers(v, bulkimport.ShowReady), []int{2, 3}) || v.Accepted() != 3 {
-			t.Errorf("after the addresses: doubtful %v, ready %v, accepted %d; want 4, 2 and 3, and 3", numbers(v, bulkimport.ShowDoubtful), numbers(v, bulkimport.ShowReady), v.Accepted())
+			t.Errorf("after the addresses are accepted: doubtful %v, ready %v, accepted %d; want 4, 2 and 3, and 3", numbers(v, bulkimport.ShowDoubtful), numbers(v, bulkimport.ShowReady), v.Accepted())
 		}
 		k.ok(k.Accept(t.Context(), v, "", v.Of(bulkimport.ShowDoubtful)))
 		k.ok(k.Fix(t.Context(), k.reload(draft), 3, map[sheet.Column]string{sheet.Email: "bea.2@gmial.com"}))
@@ -193,7 +193,7 @@ func TestDoubtsAreAccepted(t *testing.T) {
 		}
 		k.ok(k.Reopen(t.Context(), k.reload(draft)))
 		if v = k.review(draft); len(v.Of(bulkimport.ShowDoubtful)) != 3 || v.Accepted() != 0 {
-			t.Errorf("after all rows are checked again: doubtful %v, accepted %d; want 4, 2 and 3, and none", numbers(v, bulkimport.ShowDoubtful), v.Accepted())
+			t.Errorf("after Reopen: doubtful %v, accepted %d; want 4, 2 and 3, and none", numbers(v, bulkimport.ShowDoubtful), v.Accepted())
 		}
 	})
 }

@@ -27,12 +27,12 @@ func (s *Service) enqueueTx(ctx context.Context, tx *db.Tx, args river.JobArgs) 
 }
 
 // Submit submits a draft. A job then creates the batches of the draft, and the draft can no longer be
-// changed. d.Notify is the time of the mail. The parameter then is nil or a function that runs in the
-// transaction of the submission. Submit has no effect if the draft was submitted before.
+// changed. d.Notify is the time of the mail to the recipients. The parameter then is nil or a function that
+// runs in the transaction of the submission. Submit has no effect if the draft was submitted before.
 //
-// The error is fault.BadRequest if the draft is not ready, fault.Conflict if it uses another version of
-// its template than d, fault.Invalid if the time of the mail is not valid, and fault.NotFound if the draft
-// was deleted or has expired.
+// The error is fault.BadRequest if the draft is not ready, fault.Conflict if the stored draft uses another
+// version of its template than d, fault.Invalid if the time of the mail is not valid, and fault.NotFound if
+// the draft was deleted or has expired.
 func (s *Service) Submit(ctx context.Context, d *Draft, then func(ctx context.Context, tx *db.Tx) error) error {
 	if d.Status != Open {
 		return nil
@@ -98,7 +98,7 @@ func (s *Service) readyTx(ctx context.Context, tx *db.Tx, d *Draft) error {
 		return err
 	}
 	if now.versionID != d.versionID {
-		return fault.New(fault.Conflict, "The bulk upload uses another version of the template now. Check the rows again.")
+		return fault.New(fault.Conflict, "The bulk upload was changed to another version of the template in the meantime. Check the rows again.")
 	}
 	if now.Template = d.Template; now.Template != nil && now.Template.Archived {
 		return errArchived
@@ -178,8 +178,8 @@ func (s *Service) submit(ctx context.Context, id int64) error {
 	return nil
 }
 
-// part creates a batch of a draft, unless the batch exists or was refused. If the batch is not valid, it
-// records the refusal. The parameter part is the number of the batch, from 1 to parts.
+// part creates a batch of a draft, unless the batch exists or was refused. If the batch is not valid, the
+// method records the refusal. The parameter part is the number of the batch, from 1 to parts.
 func (s *Service) part(ctx context.Context, inst *account.Institution, d *Draft, part, parts int, rows []*Row) error {
 	var exists bool
 	if err := s.db.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM bulk_import_batches WHERE draft_id = $1 AND part = $2)`, d.ID, part).Scan(&exists); err != nil || exists {
@@ -202,8 +202,8 @@ func (s *Service) part(ctx context.Context, inst *account.Institution, d *Draft,
 	if !ok || refusal.Kind != fault.Invalid {
 		return err
 	}
-	// The rows were valid when the draft was submitted. Since then a file was deleted, or a rule became
-	// stricter. Resubmit copies the rows of the batch to a new draft.
+	// The rows were valid when the draft was submitted. Since then, for example, a file was deleted, a rule
+	// became stricter, or the template was archived. Resubmit copies the rows of the batch to a new draft.
 	problem := refusalOf(refusal)
 	if problem == nil {
 		return err

@@ -53,7 +53,7 @@ func TestFromListToResults(t *testing.T) {
 			t.Fatalf("the progress is %+v, want 5 approved, 1 failed and 2 rejected of 8 rows in 3 batches", p)
 		}
 		if n := one[int](k, `SELECT count(*) FROM certificates WHERE trigger_context = 'panel_bulk_upload' AND creator_type = 'user' AND creator_id = 7`); n != 7 {
-			t.Errorf("%d certificates of the person from the panel, want 7", n)
+			t.Errorf("the person has %d certificates from the panel, want 7", n)
 		}
 
 		var b bytes.Buffer

@@ -46,7 +46,7 @@ type Template struct {
 // fields in problems, so that fieldFor can convert a meaning to a field.
 var valuePrefix = string(template.ValueField(""))
 
-// ValueColumn returns the meaning of the column of a template.
+// ValueColumn returns the meaning of the column of a template with the given name.
 func ValueColumn(name string) sheet.Column { return sheet.Column(valuePrefix + name) }
 
 // ValueName is the inverse of ValueColumn. It returns the name of the column of a template, and reports
@@ -330,7 +330,8 @@ func (s *Service) fit(ctx context.Context, v *Review) error {
 	return nil
 }
 
-// fitKey is a digest of the texts of a row, and fitted are the problems of these texts.
+// fitKey is a digest of the texts of a row, the version of the template, the name of the institution and the
+// current date. fitted are the problems of the texts.
 type (
 	fitKey [sha256.Size]byte
 	fitted []cert.Problem

@@ -20,9 +20,9 @@ var (
 	White = Colour{0xff, 0xff, 0xff}
 	// Black is the text colour on colours that are too light for white text.
 	Black = Colour{}
-	// DarkBackground is the lightest background of pages and mail in the dark
-	// scheme. A colour with enough contrast to DarkBackground also has enough
-	// contrast to the darker backgrounds.
+	// DarkBackground is the lightest background on which pages and mail show an
+	// institution's colour in the dark scheme. A lighter colour with enough contrast
+	// to DarkBackground also has enough contrast to the darker backgrounds.
 	DarkBackground = Colour{0x1b, 0x1f, 0x24}
 )
 

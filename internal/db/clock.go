@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// ClockTolerance is an upper limit of the difference between the results of Now in two processes on the
-// same database, even if reading the clock takes long.
+// ClockTolerance is the assumed maximum of the difference between the results of Now in two processes on the
+// same database. It allows for calls of SyncClock in which the response takes up to two seconds.
 const ClockTolerance = 2 * time.Second
 
 // maxDrift is an upper limit of the drift between the clocks of two hosts, as a fraction of the elapsed

@@ -12,10 +12,10 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// outsideTransaction is the first line of a migration whose statements are executed one by one, each in its
-// own transaction, so that none holds the locks of another. PostgreSQL can create and drop an index without
-// blocking writes only outside a transaction. An interrupted migration is executed again, so each
-// statement must be repeatable. Every semicolon ends a statement, except in a comment line.
+// outsideTransaction is the first line of a migration whose statements are executed one by one, outside a
+// transaction block, so that the locks of a statement end with the statement. PostgreSQL can create and drop
+// an index without blocking writes only outside a transaction block. An interrupted migration is executed
+// again, so each statement must be repeatable. Every semicolon ends a statement, except in a comment line.
 const outsideTransaction = "-- outside a transaction\n"
 
 var (

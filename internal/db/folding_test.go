@@ -7,8 +7,8 @@ import (
 )
 
 // TestMigrationFindsAddressesOfAnotherMailbox checks that migration 27 corrects the folded forms that two
-// mailboxes could share. It records the earlier form of each account whose form changes. The account loses
-// the certificates that it claimed with the earlier form, and their links.
+// mailboxes could share. The migration records the earlier form of each account whose form changes. The
+// account loses the certificates that it claimed with the earlier form, and their links.
 func TestMigrationFindsAddressesOfAnotherMailbox(t *testing.T) {
 	empty(t, func(t *testing.T, d *db.DB) {
 		ctx := t.Context()

@@ -8,7 +8,8 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// Full reports whether err shows that the disk of the database is full: PostgreSQL's 53100 or SQLite's 13.
+// Full reports whether err shows that the disk of the database is full: SQLSTATE 53100 of PostgreSQL, or
+// SQLITE_FULL.
 func Full(err error) bool {
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return e.Code == "53100"

@@ -65,7 +65,7 @@ type shared struct {
 	ctx     context.Context //nolint:containedctx // the context of the statements of all callers
 	cancel  context.CancelFunc
 	level   durability
-	restore func() error // restores the setting of a relaxed transaction
+	restore func() error // restores synchronous=FULL after a relaxed transaction
 	began   time.Time
 	members int
 	urgent  bool  // a member is urgent

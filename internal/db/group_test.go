@@ -33,7 +33,7 @@ func openGroup(t *testing.T) *DB {
 }
 
 // together runs transactions so that they share a commit. The first transaction waits until all others wait
-// for their turn, in the order of list. It returns their results.
+// for their turn, in the order of list. together returns the results in the same order.
 func together(t *testing.T, d *DB, list ...func(tx *Tx) error) []error {
 	t.Helper()
 	results := make([]error, len(list))

@@ -8,7 +8,7 @@ import (
 )
 
 // KeyCheck returns the stored value that identifies the master key of this database. If no value is
-// stored, KeyCheck stores value and calls the function first in the same transaction.
+// stored, KeyCheck stores value, and calls first(tx) in the same transaction.
 func (d *DB) KeyCheck(ctx context.Context, value []byte, first func(tx *Tx) error) (stored []byte, err error) {
 	err = d.Tx(ctx, func(tx *Tx) error {
 		result, err := tx.ExecContext(ctx, `INSERT INTO key_checks (id, value) VALUES (1, $1) ON CONFLICT (id) DO NOTHING`, value)
@@ -40,8 +40,8 @@ func (d *DB) HasKey(ctx context.Context) (known bool, err error) {
 	return known, nil
 }
 
-// Installation returns the id of the installation to which the database belongs, or "" if it
-// belongs to none, for example because its schema is older.
+// Installation returns the id of the installation to which the database belongs, or "" if the database has
+// no id, for example because its schema does not have the table yet.
 func (d *DB) Installation(ctx context.Context) (id string, err error) {
 	if exists, err := d.tableExists(ctx, "installations"); err != nil || !exists {
 		return "", err

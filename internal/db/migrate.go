@@ -73,9 +73,9 @@ func (d *DB) Migrate(ctx context.Context) (err error) {
 	// The creation of an index on a large table may take minutes.
 	ctx = Unlimited(ctx)
 	if d.Dialect == PostgreSQL {
-		unlock, err := d.lockMigrations(ctx)
-		if err != nil {
-			return fmt.Errorf("migrating: %w", err)
+		unlock, failed := d.lockMigrations(ctx)
+		if failed != nil {
+			return fmt.Errorf("migrating: %w", failed)
 		}
 		defer func() { err = errors.Join(err, unlock()) }()
 	}

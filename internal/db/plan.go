@@ -16,9 +16,10 @@ const listMode = pgx.QueryExecModeCacheDescribe
 // counts or limits rows.
 var listWords = []string{"LIKE", "BETWEEN", "ORDER BY", "GROUP BY", "LIMIT", "count(", "sum(", "min(", "max("}
 
-// planned returns the arguments of a query outside a transaction. On PostgreSQL, the arguments of a list
-// begin with listMode. Queries for single records and the statements of transactions find rows by keys.
-// PostgreSQL keeps their plans, because planning them takes longer than running them.
+// planned returns the arguments of a query outside a transaction. On PostgreSQL, listMode precedes the
+// arguments of a list, unless the list has none. Queries for single records and the statements of
+// transactions find rows by keys. PostgreSQL keeps their plans, because planning them takes longer than
+// running them.
 func (d *DB) planned(query string, args []any) []any {
 	isList := func(word string) bool { return strings.Contains(query, word) }
 	if d.Dialect != PostgreSQL || len(args) == 0 || !slices.ContainsFunc(listWords, isList) {

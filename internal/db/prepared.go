@@ -19,8 +19,8 @@ const (
 )
 
 // preparing is a Connector whose connections cache prepared statements. Without the cache, the driver
-// parses the text for each use, which takes a sixth of the processor time of a certificate. The driver
-// for PostgreSQL has its own cache.
+// parses the text for each use, which takes a sixth of the processor time that a certificate needs. The
+// driver for PostgreSQL has its own cache.
 type preparing struct {
 	driver.Connector
 
@@ -152,7 +152,7 @@ var queueLimit = regexp.MustCompile(`(?m)^( *LIMIT \?\d+)$`)
 
 // steady changes the text of a statement of the queue so that SQLite does not plan it for each use. If a
 // limit is only a parameter, SQLite plans the statement again for each use, even with the same value.
-// This takes several times as long as the fetch of a job. Other statements are not changed, because
+// The planning takes several times as long as the fetch of a job. Other statements are not changed, because
 // their plans may depend on the limit.
 func steady(text string) string {
 	if !strings.HasPrefix(text, "-- name:") {

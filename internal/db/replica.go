@@ -8,7 +8,7 @@ import (
 // readerKey is the context key of a reader.
 type readerKey struct{}
 
-// reader is the value of readerKey. Reads of the first database go to the second one, its replica.
+// reader is the value of readerKey. Reads of the database reader.of go to its replica, reader.copy.
 type reader struct{ of, copy *DB }
 
 // OpenReplica opens a replica of a PostgreSQL database, which can only be read.

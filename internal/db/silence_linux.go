@@ -9,7 +9,7 @@ import (
 )
 
 // limitSilence makes the kernel close a TCP connection whose data is not acknowledged in time (RFC
-// 5482). Without this limit, Linux repeats the data for about 15 minutes.
+// 5482). Without this limit, Linux retransmits the data for about 15 minutes.
 func limitSilence(network, _ string, c syscall.RawConn) error {
 	if !strings.HasPrefix(network, "tcp") {
 		return nil

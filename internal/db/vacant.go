@@ -6,8 +6,8 @@ import (
 	"fmt"
 )
 
-// restoring is a table that exists in a PostgreSQL database while a restore is not complete. It is
-// not part of the schema.
+// restoring is the name of a table that exists in a PostgreSQL database while a restore is not complete.
+// The table is not part of the schema.
 const restoring = "certvault_restoring"
 
 // ErrRestoring means that a restore of the database was interrupted.
@@ -23,8 +23,8 @@ func KnownSchema(dialect Dialect) (int, error) {
 	return all[len(all)-1].version, nil
 }
 
-// FirstTable returns the name of a table, view or sequence of a PostgreSQL database, or "" if the
-// database has none. It ignores the tables, views and sequences of PostgreSQL itself and of extensions.
+// FirstTable returns the name of a relation of a PostgreSQL database, such as a table, with its schema. It
+// returns "" if there is none. It ignores the relations of PostgreSQL itself and of extensions.
 func (d *DB) FirstTable(ctx context.Context) (name string, err error) {
 	err = d.QueryRowContext(ctx, `
 		SELECT coalesce(min(n.nspname || '.' || c.relname), '') FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace

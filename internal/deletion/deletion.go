@@ -33,7 +33,7 @@ import (
 )
 
 // References returns those of the keys to which rows of a package refer. It may also return keys
-// that must not be deleted for another reason.
+// whose files must be kept for another reason.
 type References func(ctx context.Context, d *db.DB, keys []string) ([]string, error)
 
 // Config has the dependencies of a Service.

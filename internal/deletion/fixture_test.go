@@ -28,7 +28,7 @@ type memory struct {
 
 	mu    sync.Mutex
 	files map[string]time.Time
-	// deleted counts the calls of Delete.
+	// deleted counts the successful calls of Delete.
 	deleted int
 	// broken is a key that Delete refuses.
 	broken string

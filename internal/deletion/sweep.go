@@ -17,7 +17,7 @@ import (
 const (
 	// TaskInterval is the interval at which each node calls Sweep.
 	TaskInterval = 10 * time.Minute
-	// sweepEvery is the time between the starts of two sweeps.
+	// sweepEvery is the minimum time between the starts of two sweeps.
 	sweepEvery = 24 * time.Hour
 	// takeover is the time without stored progress after which another node continues a sweep.
 	takeover = 10 * time.Minute

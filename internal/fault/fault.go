@@ -45,7 +45,6 @@ const (
 	// Unavailable is a temporary condition of the server. A later retry can succeed.
 	Unavailable
 	// Damaged is a stored file that is missing or differs from its recorded content. The cause is logged.
-	// The message says that the file was not sent.
 	Damaged
 )
 

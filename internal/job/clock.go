@@ -8,8 +8,8 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// maxWait is longer than every wait of a job: the longest entry of waits with its jitter, and the
-// longest delay of an inserted job.
+// maxWait is longer than any time that a job waits: both the longest entry of waits with its jitter, and
+// the longest delay after which an inserted job becomes due.
 const maxWait = time.Hour
 
 // PullBack corrects times that were set while a clock was ahead, and returns the number of

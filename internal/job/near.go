@@ -154,8 +154,8 @@ func (b *backlog) stop() {
 	b.started = false
 }
 
-// add counts a new job of a queue, and reports whether to wake all nodes or only this node. A job whose
-// transaction is rolled back is counted until a fetch finds fewer jobs than its limit.
+// add counts a new job of a queue, and reports whether to wake all nodes instead of only this node. A
+// job whose transaction is rolled back is counted until a fetch returns fewer jobs than it asked for.
 func (b *backlog) add(queue string) (all bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

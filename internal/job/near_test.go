@@ -61,8 +61,8 @@ func (n *notices) count() (count int) {
 	}
 }
 
-// A job wakes only the node that enqueues it, unless the node has many waiting jobs, stops, or runs no
-// jobs of the queue.
+// A job wakes only the node that enqueues it, unless the node has many waiting jobs or runs no jobs of
+// the queue.
 func TestJobWakesItsNode(t *testing.T) {
 	t.Parallel()
 	url := dbtest.MigratedURL(t)

@@ -22,8 +22,8 @@ const (
 	earlierDeadAfter = 12 * time.Second
 	// nodeLife is the time for which a dead node is listed.
 	nodeLife = time.Hour
-	// rescueInterval is the interval of rescues while no listed node is dead. These rescues find the
-	// jobs of nodes that are no longer listed.
+	// rescueInterval is the interval of rescues if no node dies. These rescues find the jobs of nodes
+	// that are no longer listed.
 	rescueInterval = 30 * time.Second
 )
 
@@ -107,9 +107,9 @@ func (q *Queue) Interrupted(begin time.Time) bool {
 	return time.Since(q.beats.last) > maxGap || q.beats.since.After(begin)
 }
 
-// MustRescue reports whether this node should call Rescue, because another node is dead or the last
-// rescue was at least rescueInterval ago. After an interruption of its own heartbeats, a node first sends
-// heartbeats for DeadAfter. If the database caused the interruption, the other nodes may be alive.
+// MustRescue reports whether this node should call Rescue, because another node has died or the
+// last rescue was at least rescueInterval ago. After an interruption of its own heartbeats, a node first
+// sends heartbeats for DeadAfter. If the database caused the interruption, the other nodes may be alive.
 func (q *Queue) MustRescue() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -24,7 +24,7 @@ func ForgetNodesTx(ctx context.Context, tx *db.Tx) error {
 	return nil
 }
 
-// Alive returns the number of nodes with a heartbeat in the last DeadAfter.
+// Alive returns the number of nodes that are alive.
 func Alive(ctx context.Context, q db.Queryer, now time.Time) (n int, err error) {
 	if err := q.QueryRowContext(ctx, `SELECT count(*) FROM nodes WHERE `+beatAt+` >= $1`, db.Micros(now.Add(-DeadAfter))).Scan(&n); err != nil {
 		return 0, fmt.Errorf("counting nodes: %w", err)

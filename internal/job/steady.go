@@ -10,9 +10,9 @@ import (
 )
 
 // steadyPostgres is River's PostgreSQL driver for nodes that may be considered dead while they are
-// alive. If another node rescues or ends a job while this node ends it, the statement returns the job
-// with the old state, running. River 0.47 panics if the state is running or pending. The driver omits
-// these jobs from the result, so that River ignores them.
+// alive. If another node rescues or ends a job while this node ends it, River's statement returns
+// the job with the old state, running. River 0.47 panics if the state is running or pending. The driver
+// omits these jobs from the result, so that River ignores them.
 type steadyPostgres struct{ *riverpgxv5.Driver }
 
 // GetExecutor implements [riverdriver.Driver].

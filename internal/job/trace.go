@@ -13,12 +13,11 @@ import (
 
 // metadata is the metadata of a job in River.
 type metadata struct {
-	// Parent is the position in the trace of the request that enqueued the job. Its format is the value
-	// of the header traceparent.
+	// Parent is the span of the request that enqueued the job, as the value of a traceparent header.
 	Parent string `json:"traceparent"`
 }
 
-// continued returns opts with the position in the trace of ctx, so that the job continues the trace.
+// continued returns opts with trace.Parent of ctx in the metadata, so that the job continues the trace.
 func continued(ctx context.Context, opts *river.InsertOpts) *river.InsertOpts {
 	parent := trace.Parent(ctx)
 	if parent == "" {

@@ -29,7 +29,7 @@ const fileName = "master.key"
 type Use string
 
 const (
-	// CapabilityURL signs links to files that are valid without a token or a sign-in.
+	// CapabilityURL signs links to files. These links are valid without a token or a sign-in.
 	CapabilityURL Use = "capability url"
 	// WebhookSecret encrypts the signing secrets of webhook endpoints.
 	WebhookSecret Use = "webhook secret"

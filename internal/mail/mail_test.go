@@ -33,7 +33,7 @@ type parsedMessage struct {
 	parts  map[string]string
 }
 
-// readMessage parses a message. Its library is not the library that writes messages.
+// readMessage parses a message with another library than the one that writes messages.
 func readMessage(t *testing.T, text string) parsedMessage {
 	t.Helper()
 	r, err := mail.CreateReader(strings.NewReader(text))

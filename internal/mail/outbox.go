@@ -21,7 +21,7 @@ func NewOutbox(dir string) (*Outbox, error) {
 }
 
 // Send writes the message to a file. The name of the file is the same at each attempt, so that a
-// message never has two files. In the order of their names, the files are sorted by creation time.
+// message never has two files. The name begins with the creation time of the message.
 func (o *Outbox) Send(ctx context.Context, e *Envelope) error {
 	m, err := e.build(ctx)
 	if err != nil {

@@ -37,7 +37,8 @@ func pictured(t *testing.T) Message {
 }
 
 // parse writes a message to an outbox and reads the file. It returns the structure of the parts, such as
-// "alternative(text/plain related(text/html image/png))", and the bodies of the parts by type.
+// "alternative(text/plain related(text/html image/png))", the bodies of the parts by type,
+// and the Content-ID of each picture under "id of " and its file name.
 func parse(t *testing.T, e *Envelope) (structure string, bodies map[string]string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -170,7 +171,8 @@ func TestMailWithoutPicture(t *testing.T) {
 	}
 }
 
-// TestPictureIsLoadedForTheJob checks that a stored message loads its pictures when it is sent.
+// TestPictureIsLoadedForTheJob checks that storing a message loads no pictures, and that the sender can
+// load them.
 func TestPictureIsLoadedForTheJob(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -2,7 +2,7 @@ package mail
 
 import "strings"
 
-// meanings explains permanent status codes (RFC 3463, 3; RFC 7372; RFC 7505, 4.2). A key is a whole
+// meanings explains permanent status codes (RFC 3463, 3; RFC 7372; RFC 7505). A key is a whole
 // code, or a class and a subject. The latter is for all other codes of this class and subject.
 var meanings = map[string]string{
 	"5.1.1": "there is no such mailbox", "5.1.2": "there is no such domain, or it does not accept mail", "5.1.3": "the address is not a valid mail address",

@@ -36,7 +36,7 @@ func available(files fs.FS) error {
 }
 
 // module returns PDFium's WebAssembly module. It checks the hash at run time, because
-// the embedded file is not committed and the build folder may contain another file.
+// the embedded file is not committed, so a build may have embedded another file.
 func module(files fs.FS) ([]byte, error) {
 	packed, err := fs.ReadFile(files, binaryName)
 	if err != nil {

@@ -28,7 +28,7 @@ var (
 	ErrUnavailable = errors.New("PDF renderer unavailable")
 	// ErrClosed means that the renderer or the document was closed.
 	ErrClosed = errors.New("PDF renderer closed")
-	// ErrRequest means that the request is invalid for every document.
+	// ErrRequest means that a Request or a Source is invalid, whatever the document contains.
 	ErrRequest = errors.New("invalid render request")
 	// ErrLoad means that PDFium cannot open the document or the page.
 	ErrLoad = errors.New("PDF cannot be loaded")
@@ -67,8 +67,8 @@ type Options struct {
 	// MemoryLimit is the maximum memory in bytes of each open document.
 	MemoryLimit int64
 	// Timeout limits the work of each call, in addition to the deadline of its
-	// context. Timeout does not include the wait for a free instance or for the
-	// first compilation.
+	// context. Timeout does not include the wait for a free instance, or until
+	// PDFium is loaded or compiled.
 	Timeout time.Duration
 	// Unload is the time without an open document after which the renderer frees
 	// the memory of PDFium, about 30 MB. The next document loads PDFium again. If

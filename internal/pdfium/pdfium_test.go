@@ -86,7 +86,7 @@ func TestDeadline(t *testing.T) {
 			ctx, cancel := tc.ctx(t.Context())
 			defer cancel()
 			if _, err = d.Render(ctx, Request{MaxSide: 400}); !errors.Is(err, tc.want) || tc.wantNot != nil && errors.Is(err, tc.wantNot) {
-				t.Errorf("rendering returned %v, want %v and not wantNot", err, tc.want)
+				t.Errorf("rendering returned %v, want %v and not the error wantNot of the test case", err, tc.want)
 			}
 			if _, again := d.Render(t.Context(), Request{MaxSide: 400}); again == nil || again.Error() != err.Error() {
 				t.Errorf("a second call returned %v, want %v", again, err)

@@ -260,7 +260,7 @@ func TestRequests(t *testing.T) {
 func TestSource(t *testing.T) {
 	t.Parallel()
 	r := shared(t)
-	// The file is longer than three windows of the read-ahead buffer.
+	// The file is more than three times as long as the read-ahead buffer.
 	pdf := onePage("/MediaBox[0 0 200 100]", "1 0 0 rg 0 50 100 50 re f\n%"+string(bytes.Repeat([]byte("x"), 3*window))+"\n")
 	for _, split := range []int{0, 1, 20, 200, window - 1, window, window + 1, 2*window + 77, len(pdf) - 30, len(pdf)} {
 		src := Source{Head: bytes.NewReader(pdf[:split]), HeadSize: int64(split), Tail: pdf[split:]}

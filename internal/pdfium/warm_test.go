@@ -45,8 +45,10 @@ func TestCompiledDir(t *testing.T) {
 		t.Fatalf("Warm wrote %d files, want 1", len(before))
 	}
 	for path := range before {
-		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o644 {
-			t.Errorf("mode of %s = %v, %v; want 0644", path, info.Mode(), err)
+		if info, err := os.Stat(path); err != nil {
+			t.Error(err)
+		} else if info.Mode().Perm() != 0o644 {
+			t.Errorf("mode of %s = %v, want 0644", path, info.Mode())
 		}
 	}
 	r := newRenderer(t, Options{CompiledDir: dir, CacheDir: own})

@@ -11,8 +11,8 @@ import (
 	"github.com/certvault/certvault/internal/picture"
 )
 
-// TestDraw checks that pictures are scaled down to the limits, and that other files, and files and pictures
-// that are too large, are refused.
+// TestDraw checks that pictures are scaled down to the limits, and that files that cannot be decoded, and
+// files and pictures that are too large, are refused.
 func TestDraw(t *testing.T) {
 	t.Parallel()
 	encode := func(width, height int, asJPEG bool) []byte {

@@ -76,7 +76,7 @@ func Open(ctx context.Context, primary *db.DB, url string, log *slog.Logger) (*R
 	r := &Replica{
 		primary: primary, url: url, log: log,
 		reads: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "certvault_replica_reads_total", Help: "Reads that may go to the replica, by what was read or why it was not the replica.",
+			Name: "certvault_replica_reads_total", Help: "Reads that may go to the replica, by the database that was read, with the reason if it was the primary.",
 		}, []string{"from"}),
 		lag: prometheus.NewDesc("certvault_replica_lag_seconds",
 			"Age of the newest heartbeat on the replica, which is up to 2 without a delay; -1 if the replica does not respond.", nil, nil),

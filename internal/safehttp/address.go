@@ -30,7 +30,7 @@ var specialNetworks = parse(
 	"3fff::/20",        // documentation
 )
 
-// globalIPv6 is the range of IPv6 from which public addresses are assigned (RFC 4291).
+// globalIPv6 is the range of IPv6 from which public addresses are assigned (RFC 3587, 3).
 var globalIPv6 = netip.MustParsePrefix("2000::/3")
 
 func parse(list ...string) []netip.Prefix {

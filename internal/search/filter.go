@@ -16,7 +16,7 @@ import (
 )
 
 // maxFilter is the maximum total length of Search, Title and Email in bytes. With this limit, the escaped
-// pattern is shorter than the 50,000 bytes that SQLite accepts.
+// LIKE pattern is shorter than the 50,000 bytes that SQLite accepts.
 const maxFilter = 4096
 
 // Sort is the order of a list. Records with the same sort key are ordered by their creation, and

@@ -166,7 +166,7 @@ func (v *view) only(by index) bool {
 }
 
 // covers reports whether an index has all columns that the list needs. Each index in the map has the
-// source, the status, the time of creation and the id.
+// source, the time of creation and the id, and also the status if the list needs it.
 func (v *view) covers(by index) bool {
 	order, ok := map[index]Sort{failureIndex: ByCreated, emailIndex: ByEmail, issuedIndex: ByIssueDate, generatedIndex: ByGenerated, expiresIndex: ByCreated,
 		replacedIndex: ByCreated}[by]

@@ -62,8 +62,8 @@ func (s *Service) listInTime(ctx context.Context, institutionID int64, f Filter)
 	return l, nil
 }
 
-// Walk calls f for all certificates that a filter selects, in the order of the filter. Walk keeps at most
-// walkPage certificates in memory. It stops at the first error and returns it.
+// Walk calls f for all certificates that a filter selects, in the order of the filter. Walk keeps only one
+// page of the list in memory at a time. It stops at the first error and returns it.
 func (s *Service) Walk(ctx context.Context, institutionID int64, filter Filter, f func(*cert.Certificate) error) error {
 	for next, more := "", true; more; more = next != "" {
 		filter.Range = listing.Range{PerPage: listing.MaxPage, Cursor: &next}

@@ -260,8 +260,8 @@ func (v *vault) checkBackwards(f Filter, where string, want []int64) {
 // inDays returns the date that is n days after the current day.
 func inDays(n int) string { return time.Now().UTC().AddDate(0, 0, n).Format(time.DateOnly) }
 
-// TestListAgainstModel compares every filter in every order, by pages and by cursor, with a model
-// that sorts in memory. Every kind of query must return the same records.
+// TestListAgainstModel compares lists with many filters, in every order, by pages and by cursor, with a
+// model that sorts in memory. Every kind of query must return the same records.
 func TestListAgainstModel(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -237,7 +237,7 @@ func TestListAcceptsAnyText(t *testing.T) {
 				f.Page, f.PerPage = 1, 15
 				l, err := v.List(t.Context(), v.inst.ID, f)
 				if tc.refused && !fault.Is(err, fault.Invalid) || !tc.refused && (err != nil || len(l.Items) != 0) {
-					t.Errorf("%s: list = %+v, err = %.200v, want Invalid or an empty list; refused = %t", tc.name, l, err, tc.refused)
+					t.Errorf("%s: list = %+v, err = %.200v; want an error of kind Invalid: %t; otherwise an empty list", tc.name, l, err, tc.refused)
 				}
 			}
 		}

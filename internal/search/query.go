@@ -27,7 +27,8 @@ import (
 type bounds struct {
 	// count is the number up to which the records of a filtered list are counted.
 	count int
-	// scan is the number of records of the order that are scanned for a page.
+	// scan is the number of records of the order that are scanned for a page without an offset. For other
+	// pages, four times the offset is added.
 	scan int
 }
 

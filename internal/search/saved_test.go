@@ -28,7 +28,7 @@ func TestFilterByTitle(t *testing.T) {
 			v.upload(func(u *cert.Upload) { u.Title = title })
 		}
 		v.upload(func(u *cert.Upload) { u.FullName, u.Title = "Bo Ek", "MSc Law" })
-		// A title may be equal to an address or a reference id.
+		// The filter must not compare the title with addresses or reference ids. One title equals an address.
 		other := v.upload(func(u *cert.Upload) { u.FullName, u.Title, u.Email = "Cy Day", "Cy Day", "cy@münchen.example" })
 		v.upload(func(u *cert.Upload) { u.FullName, u.Title, u.Email = "Cy Day", "Cy@example.org", "cy@example.org" })
 		for title, want := range map[string]int{

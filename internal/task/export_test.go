@@ -2,8 +2,8 @@ package task
 
 import "context"
 
-// RunOnce runs the job of a task that decides applications once, as the queue does. It reports whether the
-// task is finished.
+// RunOnce runs the job of a task once, as the queue does. The task must be one that decides applications.
+// RunOnce reports whether the task is finished.
 func (s *Service) RunOnce(ctx context.Context, d *Task) (finished bool, err error) {
 	now, left, err := s.unfinished(ctx, d.id)
 	if err != nil || !left {

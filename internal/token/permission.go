@@ -9,17 +9,17 @@ import (
 type Permission string
 
 const (
-	// VaultList allows listing vault certificates with filters and pages.
+	// VaultList allows listing vault certificates: those with the source cert.Vault.
 	VaultList Permission = "certificate-vault:list"
 	// VaultView allows reading one vault certificate.
 	VaultView Permission = "certificate-vault:view"
 	// VaultCreate allows uploading certificates, singly and in bulk.
 	VaultCreate Permission = "certificate-vault:create"
-	// VaultDownload allows downloading verified PDFs.
+	// VaultDownload allows downloading verified PDFs and credentials.
 	VaultDownload Permission = "certificate-vault:download"
 	// VaultUpdate allows retrying failed certificates.
 	VaultUpdate Permission = "certificate-vault:update"
-	// VaultRevoke allows revoking certificates.
+	// VaultRevoke allows revoking certificates and, together with VaultCreate, replacing them.
 	VaultRevoke Permission = "certificate-vault:revoke"
 	// TemplateList allows listing certificate templates.
 	TemplateList Permission = "certificate-template:list"
@@ -33,7 +33,7 @@ const (
 	CertificateList Permission = "certificate:list"
 	// CertificateView allows reading one certificate of any source.
 	CertificateView Permission = "certificate:view"
-	// CertificateDownload allows downloading the PDF of a certificate of any source.
+	// CertificateDownload allows downloading the PDF and the credential of a certificate of any source.
 	CertificateDownload Permission = "certificate:download"
 	// OfferList allows listing offers.
 	OfferList Permission = "certificate-offer:list"

@@ -45,7 +45,7 @@ func TestTokenOfDisabledInstitution(t *testing.T) {
 		if got, _, err := s.Authenticate(ctx, secret); !fault.Is(err, fault.Forbidden) || got == nil {
 			t.Fatalf("Authenticate = %v, error %v; want the token and fault.Forbidden", got, err)
 		}
-		// A request that was authenticated before the institution was disabled must not be committed.
+		// A request that was authenticated before the institution was disabled must not change anything.
 		if err := d.Tx(ctx, func(tx *db.Tx) error { return s.CheckTx(ctx, tx, created) }); !fault.Is(err, fault.Forbidden) {
 			t.Fatalf("CheckTx: error = %v, want fault.Forbidden", err)
 		}

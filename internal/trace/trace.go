@@ -198,7 +198,7 @@ func (s Span) Rename(name string) {
 	}
 }
 
-// Text adds an attribute to the span. The limits of the function [Text] apply.
+// Text adds an attribute to the span. As for the function [Text], value must not contain data about people.
 func (s Span) Text(key, value string) {
 	if s.span != nil {
 		s.span.SetAttributes(attribute.String(key, value))

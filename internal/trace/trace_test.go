@@ -156,7 +156,8 @@ func TestTrace(t *testing.T) {
 	}
 }
 
-// TestParents checks which headers traceparent a request continues (W3C Trace Context, 3.2 and 4.3).
+// TestParents checks for which values of the header traceparent a request continues a trace (W3C Trace
+// Context, 3.2 and 4.3).
 func TestParents(t *testing.T) {
 	t.Parallel()
 	c := newCollector(t)

@@ -21,7 +21,8 @@ type charstring struct {
 	scale float64 // from font units
 	x, y  int     // the pen, in units of the charstring
 	// op is the operator of operands that are not written yet, or 0. vertical reports whether the next
-	// operand of an alternating operator is vertical. last reports whether op accepts no more operands.
+	// line or curve of an alternating operator begins vertically. last reports whether op accepts no more
+	// operands.
 	op       byte
 	operands []int
 	vertical bool
@@ -40,8 +41,8 @@ func (c *charstring) flush() {
 	c.op, c.operands, c.last = 0, c.operands[:0], false
 }
 
-// add appends operands of the operator op. It first calls flush if op or the number of operands does not
-// allow to append them.
+// add appends operands of the operator op. It first calls flush if the pending operator is another one or
+// cannot have these operands too.
 func (c *charstring) add(op byte, operands ...int) {
 	if c.op != op || c.last || len(c.operands)+len(operands) > maxOperands {
 		c.flush()

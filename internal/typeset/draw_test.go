@@ -132,7 +132,7 @@ func specimen(t testing.TB, f *Fonts) *Block {
 	return b
 }
 
-// The bytes depend only on the text and the fonts, and not on texts that were set before.
+// The bytes of a PDF depend only on its text and the fonts, and not on texts that were set before.
 func TestDeterministic(t *testing.T) {
 	f := testFonts(t)
 	want := document(t, specimen(t, f))

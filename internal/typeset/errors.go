@@ -8,8 +8,8 @@ import (
 	"github.com/go-text/typesetting/language"
 )
 
-// ErrNoRoom reports that the text does not fit the width at the smallest size that the style allows, that
-// it has too many characters, or that a letter has so many marks that they do not fit a line.
+// ErrNoRoom reports that the text does not fit the width or the height at the smallest size that the style
+// allows, that it has too many characters, or that a letter has too many marks.
 var ErrNoRoom = errors.New("the text does not fit at the smallest size, or has too many characters")
 
 // ErrUnavailable reports that the binary was built without fonts.

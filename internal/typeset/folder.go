@@ -80,7 +80,7 @@ func scan(folder fs.FS) []*entry {
 	if err := fs.WalkDir(folder, ".", walk); err != nil {
 		return out
 	}
-	// In the order of names, sans serif comes before serif, also if the files are in different folders.
+	// In the order of names, sans serif comes before serif, even if the files are in different folders.
 	slices.SortStableFunc(out, func(a, b *entry) int { return strings.Compare(a.name, b.name) })
 	return out
 }

@@ -50,8 +50,8 @@ type entry struct {
 // maxLarge is the maximum number of large fonts in memory. A font for Han needs 30 to 45 MB.
 const maxLarge = 2
 
-// New returns the embedded fonts, and the fonts in the folders that have known names. It reads only the
-// names and the sizes of the files. In a binary without fonts, New returns ErrUnavailable.
+// New returns the embedded fonts, and the fonts with known names in the folders. It reads only the names
+// and the sizes of the files. In a binary without fonts, New returns ErrUnavailable.
 func New(folders ...fs.FS) (*Fonts, error) {
 	f := &Fonts{cache: &cache{}}
 	if _, err := embedded.Open("fonts/" + embeddedFonts[0].file + ".zst"); err != nil {

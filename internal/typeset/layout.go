@@ -15,7 +15,7 @@ const (
 	gain           = 1.2
 	step           = 0.97 // factor by which the size of several lines is reduced at a time
 	bisections     = 12   // steps of even
-	smallest       = 0.01 // minimum size as a share of Style.Size, also if MinSize is smaller
+	smallest       = 0.01 // minimum size as a share of Style.Size, even if MinSize is smaller
 	mostLines      = 100
 	defaultLeading = 1.2
 	tolerance      = 0.01 // points

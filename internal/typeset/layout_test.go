@@ -53,7 +53,7 @@ func TestFit(t *testing.T) {
 
 	b = layout(t, f, name, style, full*0.65)
 	if b.Lines() != 2 || b.Size < 34 {
-		t.Errorf("with 65 %% of the room: %d lines of size %v, want 2 of more than 34", b.Lines(), b.Size)
+		t.Errorf("with 65 %% of the room: %d lines of size %v, want 2 of at least 34", b.Lines(), b.Size)
 	}
 	first, second := b.lines[0].width, b.lines[1].width
 	if min(first, second) < 0.6*max(first, second) {
@@ -128,11 +128,12 @@ func TestStackedMarks(t *testing.T) {
 		"e" + strings.Repeat("\u0323", 20):                  false,
 		"e" + strings.Repeat("\u0334", 60):                  false,
 		strings.Repeat("Z"+strings.Repeat("\u0301", 4), 30): true,
-		"शुभम् बिस्मिल्लाह ஸ்ரீ శ్రీ స్త్ర్యం བསྒྲུབས": true,
+		"शुभम् बिस्मिल्लाह":                                 true, "ஸ்ரீ": true, "శ్రీ స్త్ర్యం": true, "བསྒྲུབས": true,
 	} {
 		_, err := f.Layout(text, Style{Size: 10, Lines: 3, Font: Font{Family: "Cormorant Garamond"}}, 3000)
 		if missing := (*MissingError)(nil); errors.As(err, &missing) {
-			continue // a script without an embedded font
+			t.Logf("%+q: %v", text, err) // a script without an embedded font
+			continue
 		}
 		if (err == nil) != fits || err != nil && !errors.Is(err, ErrNoRoom) {
 			t.Errorf("%+q: err = %v, want no error: %t", text, err, fits)

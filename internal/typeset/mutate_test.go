@@ -60,7 +60,7 @@ func (m mutant) tables(t testing.TB) []table {
 // position (3), a number (2) and a byte (1).
 const mutationSize = 8
 
-// mutate returns a font with the tables after the steps. other returns the tables of another font.
+// mutate returns a font with the tables, changed by the steps. other returns the tables of another font.
 func mutate(tables []table, other func(n int) []table, steps []byte) []byte {
 	tables = slices.Clone(tables)
 	magic := []byte(nil)
@@ -84,7 +84,7 @@ func mutate(tables []table, other func(n int) []table, steps []byte) []byte {
 			if rest = rest[at&1*min(1, len(rest)):]; len(rest) >= 2 {
 				binary.BigEndian.PutUint16(rest, value)
 			}
-		case 3: // replace a number of 32 bits
+		case 3: // replace a 32-bit number
 			if len(rest) >= 4 {
 				binary.BigEndian.PutUint32(rest, uint32(value)<<(steps[7]%17))
 			}
@@ -132,8 +132,8 @@ func FuzzMutatedFont(f *testing.F) {
 		cached[i] = m.tables(f)
 		f.Add(uint8(i), []byte{})
 		k := byte(slices.IndexFunc(cached[i], func(t table) bool { return t.tag == "GSUB" || t.tag == "CFF " }))
-		// The first seed changes numbers near the beginning of two tables. The second seed copies a part of
-		// a table, and then uses the table of another font.
+		// The first of these seeds changes numbers near the beginning of two tables. The other one copies
+		// a part of a table, and then replaces the table with the same table of another font.
 		f.Add(uint8(i), []byte{1, k, 0x80, 0, 4, 0xFF, 0xFF, 0, 2, k + 1, 0x80, 0, 8, 0, 4, 0})
 		f.Add(uint8(i), []byte{6, k, 0, 1, 0, 0, 40, 200, 7, k, 0, 0, 0, 0, 3, 0})
 	}

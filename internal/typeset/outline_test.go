@@ -53,7 +53,7 @@ func numbersOf(t *testing.T, path string) []float64 {
 	return out
 }
 
-// near reports whether the numbers of a and b differ by at most 0.01, the last decimal place of a path.
+// near reports whether the numbers of a and b differ by at most 0.01. Paths have two decimal places.
 func near(a, b []float64) bool {
 	if len(a) != len(b) || len(a) == 0 {
 		return false

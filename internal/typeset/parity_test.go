@@ -41,7 +41,7 @@ func TestShapingIsThatOfHarfBuzz(t *testing.T) {
 		for _, script := range scriptsOf(e, face) {
 			want, ok := golden[e.name+" "+script]
 			if list := names(script); !ok || len(want) != len(list) {
-				t.Fatalf("%s has no names in %s: run the test with -update", goldenFile, script)
+				t.Fatalf("%s does not have all names in %s: run the test with -update", goldenFile, script)
 			}
 			s := f.shaper()
 			for i, name := range names(script) {

@@ -6,7 +6,7 @@ import (
 	"github.com/go-text/typesetting/font/opentype"
 )
 
-// The tables of a font refer to each other by offsets. If many offsets refer to the same place, a reader
+// The parts of a table refer to each other by offsets. If many offsets refer to the same place, a reader
 // that copies all items needs thousands of times as much memory as the file. So the number of items is
 // counted before a font is read.
 const (
@@ -15,7 +15,7 @@ const (
 	maxFontDicts   = 256     // of CFF, whose FDSelect has numbers of one byte
 	maxSubroutines = 1 << 20
 	// maxSequence is the maximum number of glyphs that replace one glyph. Real fonts have up to about ten.
-	// It is necessary, because the shaper checks the length of the text only between two lookups.
+	// The limit is necessary, because the shaper checks the length of the text only between two lookups.
 	maxSequence = 32
 )
 
@@ -53,7 +53,7 @@ type itemCounter struct {
 	left int    // number of items that are still allowed
 }
 
-// at returns the number of 16 bits at a position, or 0 if the position is 0 or outside the table.
+// at returns the 16-bit number at a position, or 0 if the position is 0 or outside the table.
 func (c *itemCounter) at(i int) int {
 	if i <= 0 || i+2 > len(c.data) {
 		return 0
@@ -61,7 +61,7 @@ func (c *itemCounter) at(i int) int {
 	return int(be16(c.data, i))
 }
 
-// at32 returns the number of 32 bits at a position, or 0 in the same cases.
+// at32 returns the 32-bit number at a position, or 0 in the same cases as at.
 func (c *itemCounter) at32(i int) int {
 	if i <= 0 || i+4 > len(c.data) {
 		return 0
@@ -268,7 +268,7 @@ func (c *itemCounter) context(at, format int) {
 
 // chain counts the items of a chained contextual subtable.
 func (c *itemCounter) chain(at, format int) {
-	rule := func(rule int) { // glyphs before, in and after the context, and lookups
+	rule := func(rule int) { // the backtrack, input and lookahead sequences, and lookups
 		n := c.at(rule)
 		in := rule + 2 + 2*n
 		m := max(0, c.at(in)-1)
@@ -386,8 +386,8 @@ func locaOffsets(head []byte) offsets {
 	return func(t []byte) (int, int, int) { return 0, len(t) / size, size }
 }
 
-// ascending reports whether no offset is less than the offset before it. If so, the parts of the table do not
-// overlap. It returns true for a table that is too short.
+// ascending reports whether no offset is less than the offset before it. If so, the data of the
+// glyphs does not overlap. It returns true for a table that is too short.
 func ascending(table []byte, where offsets) bool {
 	from, n, size := where(table)
 	last := uint32(0)

@@ -53,8 +53,8 @@ type item struct {
 }
 
 // clean returns text in composed form (NFC), because some fonts have é, but not its parts. It removes
-// control characters, soft hyphens and embeddings. Line feeds remain; tabs and other line separators
-// become spaces.
+// control characters, soft hyphens, and the controls of embeddings and overrides. Line feeds remain. Tabs
+// and all line separators other than LF and CRLF become spaces.
 func clean(s string) string {
 	s = strings.Map(func(r rune) rune {
 		switch {
@@ -307,7 +307,7 @@ func languageOf(style *Style) language.Language {
 	return language.NewLanguage(style.Language)
 }
 
-// narrow returns the number of 16 bits that is nearest to v.
+// narrow returns the 16-bit number that is nearest to v.
 func narrow(v int) int16 { return int16(max(math.MinInt16, min(math.MaxInt16, v))) }
 
 // joins reports whether the letters of a script connect, so that tracking must not separate them.
@@ -317,8 +317,8 @@ func joins(s language.Script) bool {
 
 var joining = []language.Script{language.Arabic, language.Syriac, language.Mongolian, language.Nko, language.Devanagari, language.Bengali, language.Gurmukhi}
 
-// breaks marks the clusters after which a line may end (UAX #14). Scripts that do not put spaces between
-// words, such as Thai, are broken only at spaces, because a break between words would need a dictionary.
+// breaks marks the clusters after which a line may end (UAX #14). Text in Thai, Lao, Khmer
+// or Myanmar has no spaces between words. It is not broken there, because that would need a dictionary.
 func (s *shaper) breaks(p *paragraph) {
 	s.breaker.Init(p.text)
 	k := 0

@@ -207,7 +207,7 @@ func (s *Subsets) preload(sh *shaper, f *face, text string, tracking float64) {
 }
 
 // pairs returns all pairs of the ASCII letters of a text, and longer sequences for which fonts have
-// ligatures. Each string has the pairs with the same first letter.
+// ligatures. A string has the pairs with the same first letter; the last one has the longer sequences.
 func pairs(text string) []string {
 	var letters []rune
 	for _, r := range text {

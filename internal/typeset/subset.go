@@ -118,7 +118,7 @@ func (s *subset) add(key []byte, c *cluster) int {
 	id := len(s.uses)
 	s.ids[string(key)] = id
 	u := use{parts: c.parts, wide: c.wide, text: c.text, advance: int(math.Round(c.advance * s.face.upem))}
-	if len(c.parts) == 1 { // only with wide kerning, so that the width is the same in every file
+	if len(c.parts) == 1 { // without tracking and small kerning, so that the width is the same in every file
 		u.advance = s.face.advance(c.parts[0].glyph) + int(c.wide)
 	}
 	s.uses = append(s.uses, u)
@@ -205,7 +205,7 @@ const maxChars = 100
 // toUnicode returns the CMap from character ids to text (ISO 32000-2, 9.10.3).
 func (s *subset) toUnicode() []byte {
 	var b bytes.Buffer
-	// This text is most of a small subset, so it has only the parts that 9.10.3 requires.
+	// In a small subset, most bytes are in this text. So it has only the parts that 9.10.3 requires.
 	b.WriteString("/CIDInit /ProcSet findresource begin\n12 dict begin\nbegincmap\n/CMapName /CV def\n/CMapType 2 def\n" +
 		"1 begincodespacerange\n<0000> <FFFF>\nendcodespacerange\n")
 	for from := 1; from < len(s.uses); from += maxChars {

@@ -120,7 +120,8 @@ type Block struct {
 	// first line to the baseline of the last line.
 	Width, Height float64
 	// Ascent, Descent and CapHeight are the metrics of the preferred font at Size. Ascent and CapHeight are
-	// distances above the baseline, and Descent is a distance below it. They do not depend on the text.
+	// distances above the baseline, and Descent is a distance below it. They depend on the text only
+	// because Size does.
 	Ascent, Descent, CapHeight float64
 	// Leading is the distance between two baselines.
 	Leading float64

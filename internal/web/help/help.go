@@ -1,7 +1,6 @@
 // Package help owns the help pages: the documentation in docs as pages below /help, with a search.
 // The command gen renders the pages before the build and writes them to one compressed file, which the
-// vault embeds. The vault decompresses the file at the first request
-// for a page.
+// vault embeds. The vault decompresses the file at the first request for a page.
 package help
 
 import (
@@ -33,7 +32,7 @@ var packed []byte
 //go:embed pages/pictures
 var pictures embed.FS
 
-// Root is the path of the home page. All other pages are below it.
+// Root is the path of the home page of the help. All other help pages are below it.
 const Root = "/help"
 
 // Pages has the handlers of the help pages.
