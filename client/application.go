@@ -16,8 +16,9 @@ const (
 	applicationsPath = "/business/certificate-applications"
 )
 
-// The statuses of an application that is not approved. Rejected, Withdrawn and Expired are final. An
-// approved application has the status of its certificate.
+// These are the statuses of an application besides those of a certificate. Rejected, Withdrawn and Expired
+// are final. An application that a reviewer approved is Pending while it waits for signatories, and then
+// has the status of its certificate.
 const (
 	Pending   Status = "pending"
 	InReview  Status = "in_review"
@@ -232,9 +233,9 @@ func (c *Client) Claim(ctx context.Context, uuid string, options ...Option) (*Ap
 	return one[Application](ctx, c, post(applicationPath(uuid, "/claim"), nil, options))
 }
 
-// Approval describes the certificate of an approved application. Empty texts are replaced by those of
-// the application, its offer and the template.
+// Approval describes the certificate of an approved application.
 type Approval struct {
+	// CertificateTitle may be empty. The certificate then has the title of the template or the application.
 	CertificateTitle string
 	IssueDate        string // YYYY-MM-DD; empty means today in UTC
 	Details          string

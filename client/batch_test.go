@@ -35,7 +35,7 @@ func TestBatch(t *testing.T) {
 		case r.URL.Query().Get("cursor") == "on":
 			respond(w, 200, `{"data": {"entries": [{"index": 999999, "status": "rejected", "uuid": null, "reference_id": null, "error": "The certificate already exists."}]}, "links": {"next": null}, "meta": {"next_cursor": null}}`)
 		default:
-			t.Errorf("request for %s, want none", r.URL)
+			t.Errorf("unexpected request for %s", r.URL)
 		}
 	})
 	accepted, err := s.client.SubmitBatch(t.Context(), []Entry{

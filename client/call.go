@@ -95,8 +95,8 @@ func (c *Client) do(ctx context.Context, k *call, out any) error {
 	})
 }
 
-// send sends a call and calls read with the successful response. It repeats both after a temporary
-// fault until all attempts are used or ctx is done.
+// send sends a call and calls read with the successful response. After a temporary fault it repeats both,
+// unless Retry.after returns false or ctx is done.
 func (c *Client) send(ctx context.Context, k *call, read func(*http.Response) error) error {
 	for attempt := 1; ; attempt++ {
 		err := c.sendOnce(ctx, k, read)

@@ -69,7 +69,7 @@ type VaultCertificate struct {
 	ExpiresOn        *string       `json:"expires_on"` // YYYY-MM-DD, the last day of validity
 	Expired          bool          `json:"expired"`
 	// Replaces is the certificate that this certificate replaces, or will replace when it is approved.
-	// ReplacedBy is its replacement. Both may be nil.
+	// ReplacedBy is the certificate that has replaced this certificate. Both may be nil.
 	Replaces   *Replacement `json:"replaces"`
 	ReplacedBy *Replacement `json:"replaced_by"`
 
@@ -200,7 +200,8 @@ func (c *Client) RetryProcessing(ctx context.Context, uuid string, options ...Op
 }
 
 // Revoke revokes a certificate. The public sees the reason, but not the note, which may be empty. The
-// recipient gets mail with the reason, unless the option Notify has the value NotifyNever.
+// recipient gets mail with the reason, unless the option Notify has the value NotifyNever, or no mail about
+// the certificate was sent before.
 func (c *Client) Revoke(ctx context.Context, uuid, reason, note string, options ...Option) (*VaultCertificate, error) {
 	var notify *bool
 	if notifyOf(options) == NotifyNever {

@@ -70,8 +70,8 @@ type Retry struct {
 var DefaultRetry = Retry{Attempts: 6, Wait: 500 * time.Millisecond, MaxWait: 90 * time.Second}
 
 const (
-	// handshakeTime and headerTime limit the time until the vault's response begins. The context
-	// limits the time for a body.
+	// handshakeTime limits the TLS handshake, and headerTime the wait for the response after the request
+	// was sent. Only the context limits the time for the bodies.
 	handshakeTime = 15 * time.Second
 	headerTime    = 2 * time.Minute
 	idlePerHost   = 16

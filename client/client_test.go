@@ -229,7 +229,7 @@ func TestRetriesAreReported(t *testing.T) {
 	s.client.retry = Retry{Attempts: 4, Wait: time.Second, MaxWait: 3 * time.Second}
 	s.client.onRetry = func(r Retrying) {
 		if len(s.waits) != len(reports) {
-			t.Errorf("report %d came after %d waits, want one wait less", len(reports)+1, len(s.waits))
+			t.Errorf("report %d came after %d waits, want one wait fewer than the number of the report", len(reports)+1, len(s.waits))
 		}
 		reports = append(reports, r)
 	}
@@ -242,7 +242,7 @@ func TestRetriesAreReported(t *testing.T) {
 	for i, later := range []time.Duration{5 * time.Second, 3 * time.Second, 0} {
 		r := reports[i]
 		if !errors.Is(r.Err, ErrUnavailable) || r.Attempt != i+1 || r.Attempts != 4 || r.Wait != s.waits[i] || r.Rest != r.Wait+later {
-			t.Errorf("report %d = %+v, want the wait %v and a rest of %v more", i+1, r, s.waits[i], later)
+			t.Errorf("report %d = %+v, want Wait = %v and a Rest that is %v longer", i+1, r, s.waits[i], later)
 		}
 	}
 }

@@ -46,14 +46,14 @@ type TemplateField struct {
 	Text string     `json:"text"`
 }
 
-// TemplateColumn is a column of a template. IssueEntry.Values has a value for it.
+// TemplateColumn is a column of a template. If Required is true, IssueEntry.Values must have a value for it.
 type TemplateColumn struct {
 	Name     string `json:"name"`
 	Required bool   `json:"required"`
 }
 
-// Templates returns the published templates that are not archived. For a token without permissions for
-// templates, the list is empty; the call can then test the connection.
+// Templates returns the published templates that are not archived. For a token that may only list vault
+// certificates, the list is empty; such a token can use the call to test the connection.
 func (c *Client) Templates(ctx context.Context) ([]Template, error) {
 	var list []Template
 	err := c.do(ctx, &call{method: http.MethodGet, path: templatesPath}, &list)
