@@ -105,7 +105,7 @@ test: deps ## run all tests, on SQLite and a private PostgreSQL
 
 # SEQUENTIAL are packages most of whose tests use one goroutine. Under the race detector, these tests
 # would take two fifths of the time of all tests, so they run without it. CONCURRENT matches the tests that
-# use several goroutines. The tests of the vault under the race detector also use these packages.
+# use several goroutines. Tests of other packages under the race detector also use the packages of SEQUENTIAL.
 SEQUENTIAL := ./cmd/certvault ./internal/bulkimport ./internal/colour ./internal/config ./internal/credential ./internal/design \
 	./internal/design/builtin ./internal/doctext ./internal/locale ./internal/pades ./internal/pdf ./internal/recovery \
 	./internal/seal ./internal/search ./internal/sheet ./internal/typeset
@@ -123,9 +123,10 @@ test/quick: $(EMBEDDED) ## test changed packages and their importers, on SQLite,
 # The race detector does not check these packages. The C code of SQLite and its C library, translated
 # to Go, have their own locks and memory, and are five times slower under the race detector. The codecs
 # and the password hash compute in one goroutine, or wait for the goroutines that they start, and took
-# a fifth of the time. A package that uses generic functions, sync or sync/atomic must not be in this
-# list. The linker keeps one copy of a generic function, which could be one without instrumentation.
-# Without instrumented atomic operations, the detector reports races that do not exist.
+# a fifth of the time. Before you add a package, check its use of sync, sync/atomic and generic functions.
+# Without instrumented atomic operations on data that other packages also use, the detector reports races
+# that do not exist. The linker keeps one copy of a generic function, which could be one without
+# instrumentation.
 UNWATCHED := $(foreach package,modernc.org/sqlite/lib modernc.org/libc modernc.org/memory \
 	golang.org/x/crypto/argon2 regexp/syntax compress/flate image/png image/jpeg golang.org/x/image/draw \
 	golang.org/x/image/vector rsc.io/qr/coding github.com/go-text/typesetting/harfbuzz \
@@ -263,8 +264,8 @@ test/proxies: deps build bin/haproxy bin/nginx bin/caddy ## test the examples fo
 bin/certvault-skewed: test/skew/main.go $(EMBEDDED) build
 	go run ./test/skew $@ $(STRIPPED)
 
-# The commit PREVIOUS does not change, so its binary is built only once. It embeds the npm files of this
-# commit.
+# The commit PREVIOUS does not change, so its binary is built only once. The binary embeds the npm files of
+# the current commit.
 bin/certvault-previous: | $(EMBEDDED)
 	rm -rf $@.d
 	mkdir -p $@.d/$(dir $(DECODER))
@@ -308,7 +309,7 @@ lint: $(EMBEDDED) ## check the code against .golangci.yaml
 .PHONY: verify
 verify: $(EMBEDDED) ## check that generated files and module files are up to date
 	.ci/generated
-	@# .ci/generated writes the documents, so the help pages are rendered here and not in each later stage.
+	@# .ci/generated writes files in docs. The help pages are rendered here, and not in each later stage of .ci/run.
 	$(MAKE) --no-print-directory $(HELP)
 	go mod verify
 	go mod tidy -diff
