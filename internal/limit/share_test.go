@@ -86,8 +86,8 @@ func TestProcessesShareTheirCounts(t *testing.T) {
 	at.advance(limit.Window)
 	// Requests to both counters begin the window at the same time.
 	var both sync.WaitGroup
-	both.Go(func() { take(third.addresses, "8", 1) })
-	both.Go(func() { take(third.tokens, "8", 1) })
+	both.Go(func() { third.addresses.Take("8") })
+	both.Go(func() { third.tokens.Take("8") })
 	both.Wait()
 	if got := take(third.tokens, "7", 1); got.Remaining != 99 {
 		t.Errorf("in the next window %d requests remain, want 99", got.Remaining)

@@ -215,11 +215,17 @@ func asciiDigits(text string) string {
 	}, text)
 }
 
+// namedLayouts are the layouts of dates for parseNamed.
+var namedLayouts = []string{
+	"2 January 2006", "2 Jan 2006", "January 2 2006", "Jan 2 2006", "2 January 06", "2 Jan 06", "January 2 06", "Jan 2 06",
+	"2006 January 2", "2006 Jan 2", "20060102",
+}
+
 // parseNamed parses a date with the name of the month, or a date in the form YYYYMMDD.
 func parseNamed(text string) (date string, ok bool) {
 	words := strings.FieldsFunc(text, func(r rune) bool { return r == ' ' || r == '\u00a0' || r == '-' || r == '.' || r == ',' || r == '/' })
 	text = strings.Join(englishWords(words), " ")
-	for _, layout := range []string{"2 January 2006", "2 Jan 2006", "January 2 2006", "Jan 2 2006", "2 January 06", "2 Jan 06", "January 2 06", "Jan 2 06", "2006 January 2", "2006 Jan 2", "20060102"} {
+	for _, layout := range namedLayouts {
 		at, err := time.Parse(layout, text)
 		if err != nil {
 			continue
