@@ -115,7 +115,7 @@ func (e *endpointRow) state() string {
 	case e.Status == webhook.SwitchedOff:
 		return "paused after errors: " + string(e.StopReason)
 	case e.Status == webhook.Active && e.BreakerOpen:
-		return "unreachable"
+		return "not available"
 	default:
 		return string(e.Status)
 	}

@@ -102,7 +102,7 @@ var Roles = []RoleInfo{
 		MayView, MayUpload, MayRetry, MayRevoke, MaySign, MayManageTemplates, MayReview, MayManageOffers, MaySeeMembers, MayManageMembers,
 		MayManageOwners, MayManageTokens, MayManageWebhooks, MayReadAudit, MayManageSettings, MayManageKeys,
 	}},
-	{Admin, "Admin", "Manages the vault from day to day. Cannot change owners or signing keys.", []Permission{
+	{Admin, "Admin", "Manages the institution from day to day. Cannot change owners or signing keys.", []Permission{
 		MayView, MayUpload, MayRetry, MayRevoke, MaySign, MayManageTemplates, MayReview, MayManageOffers, MaySeeMembers, MayManageMembers,
 		MayManageTokens, MayManageWebhooks, MayReadAudit, MayManageSettings,
 	}},

@@ -169,7 +169,7 @@ func (a *App) findings(ctx context.Context, s *panel.Status) (list []panel.Findi
 	if err != nil {
 		return nil, err
 	}
-	add("Webhooks", hooks.Off == 0 && hooks.Open == 0 && hooks.OldestDue <= lateDelivery, "%s paused after errors, %d unreachable; the oldest due delivery has waited %s",
+	add("Webhooks", hooks.Off == 0 && hooks.Open == 0 && hooks.OldestDue <= lateDelivery, "%s paused after errors, %d not available; the oldest due delivery has waited %s",
 		count(hooks.Off, "endpoint"), hooks.Open, hooks.OldestDue.Round(time.Second))
 	return list, nil
 }

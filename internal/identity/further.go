@@ -20,7 +20,7 @@ var (
 	// ErrTooManyAddresses means that the account has account.MaxAddresses further addresses.
 	ErrTooManyAddresses = fault.New(fault.Conflict, "Your account already has the maximum number of addresses. Remove one first.")
 	// ErrUnverified means that the person has not verified the main address.
-	ErrUnverified = fault.New(fault.Forbidden, "Confirm your main address first: sign in once with a mailed link.")
+	ErrUnverified = fault.New(fault.Forbidden, "Confirm your main address first: sign in once with a sign-in link.")
 )
 
 // RequestAddress mails a link to a further address of a signed-in person. Callers must check first that the

@@ -111,7 +111,7 @@ var refusals = []struct {
 	code, reason string
 }{
 	{pdf.ErrEmpty, "empty", "The file is empty."},
-	{pdf.ErrNotPDF, "type_mismatch", "The file is named like a PDF document, but its content is something else."},
+	{pdf.ErrNotPDF, "type_mismatch", "The file has the extension of a PDF document, but its content is something else."},
 	{pdf.ErrTruncated, "truncated", "The PDF is cut off: its end is missing."},
 	{pdf.ErrPassword, "password", "The PDF needs a password to be opened. Remove the password and upload it again."},
 	{pdf.ErrEncryption, "unsupported_encryption", "The PDF is encrypted in a way that is not supported. Save it without encryption."},

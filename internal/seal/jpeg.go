@@ -127,7 +127,7 @@ func (j *jpegReader) run() error {
 }
 
 var (
-	errNotJPEG     = refuse("type_mismatch", "The file is named like a JPEG image, but its content is something else.")
+	errNotJPEG     = refuse("type_mismatch", "The file has the extension of a JPEG image, but its content is something else.")
 	errDamagedJPEG = refuse("damaged", "The JPEG image is damaged and cannot be read.")
 )
 

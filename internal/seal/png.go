@@ -50,7 +50,7 @@ type pngImage struct {
 }
 
 var (
-	errNotPNG     = refuse("type_mismatch", "The file is named like a PNG image, but its content is something else.")
+	errNotPNG     = refuse("type_mismatch", "The file has the extension of a PNG image, but its content is something else.")
 	errDamagedPNG = refuse("damaged", "The PNG image is damaged and cannot be read.")
 	errShortPNG   = refuse("truncated", "The PNG image is cut off: its end is missing.")
 )

@@ -23,7 +23,7 @@ var templateColumns = []templateColumn{
 	{Name, "Full name", "The person's name, as on the certificate. Required.", "Ada Obi", 26},
 	{Email, "E-mail", "The person's own address, to which the link to the certificate is sent. Required.", "ada.obi@example.org", 30},
 	{File, "File name", "The name of the file that you upload for this row: PDF, JPG or PNG. Required.", "obi-ada.pdf", 26},
-	{IssueDate, "Issue date", "The date on the certificate. If it is empty, the certificate gets the day on which the list is submitted.", "2026-06-30", 14},
+	{IssueDate, "Issue date", "The date on the certificate. If it is empty, the certificate gets the date on which the list is submitted.", "2026-06-30", 14},
 	{Details, "Details", "Additional text that the recipient sees. Optional.", "With distinction", 36},
 	{ExpiresOn, "Expires on", "The last day on which the certificate is valid. If it is empty, the certificate does not expire.", "2029-06-30", 14},
 }

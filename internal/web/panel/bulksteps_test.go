@@ -143,7 +143,7 @@ func TestOriginOfTheIssueDates(t *testing.T) {
 		t.Errorf("the summary mentions today’s date although all rows have a date: %s", text)
 	}
 	o.post("issuer", draft+"/rows/3", url.Values{"issue_date": {""}})
-	checkPage(t, "the summary with one date", o.get("issuer", draft+"/submit"), http.StatusOK, "30 June 2026 from the column Board meeting", "1 row without a date gets the day on which the list is submitted")
+	checkPage(t, "the summary with one date", o.get("issuer", draft+"/submit"), http.StatusOK, "30 June 2026 from the column Board meeting", "1 row without a date gets the date on which the list is submitted")
 }
 
 // The pages warn about a name that does not appear in the file of its row, until the name is corrected.

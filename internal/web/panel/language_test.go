@@ -194,7 +194,7 @@ func TestCatalogHasTextsOfDomains(t *testing.T) {
 		"{first_name} is not a placeholder. The placeholders are {name}, {title}, {institution}.": "{first_name} is not a placeholder. The placeholders are {name}, {title}, {institution}.",
 		// Texts of the API, and texts that earlier versions stored.
 		"Invalid operation": "The current status does not allow this. Reload the page to see the status.",
-		"The file name says a PDF document, but its content is something else.":                                                                                               "The file is named like a PDF document, but its content is something else. Give it the right extension, or choose another file.",
+		"The file name says a PDF document, but its content is something else.":                                                                                               "The file name says that this is a PDF document, but the content is something else. Give the file the right extension, or choose another file.",
 		"This would exceed the storage limit of the institution “NWU”. Limit: 536870912000 bytes; used: 536870911488 bytes. The operator of this vault can change the limit.": "This would exceed the storage limit of the institution “NWU”. Limit: 500.0 GB; used: 500.0 GB. The operator of this vault can change the limit.",
 		"The institution's signing key is missing. Restore it from a backup, then retry.":                                                                                     "The institution's signing key is missing. Ask the operator of this vault to restore it from a backup, then retry.",
 	} {

@@ -1,6 +1,6 @@
 package panel
 
-// otherTexts are other English texts of messages in the section "domain" of the catalog, by the key of the
+// otherTexts maps the key of a message in the section "domain" of the catalog to other English texts of the
 // message. A text has the placeholders of its message. The texts of the API must not change, because
 // clients may compare them. Other texts were stored with certificates by earlier versions, or are printed
 // for operators.
@@ -34,6 +34,9 @@ var otherTexts = map[string][]string{
 	},
 
 	// Failures of certificates that earlier versions stored.
+	"domain.refused_not_pdf":  {"The file is named like a PDF document, but its content is something else."},
+	"domain.refused_not_png":  {"The file is named like a PNG image, but its content is something else."},
+	"domain.refused_not_jpeg": {"The file is named like a JPEG image, but its content is something else."},
 	"domain.failed_vault": {
 		"The verified PDF could not be created because of a fault in the vault. The vault's log has the details. Retry when the fault is fixed.",
 		"The verified PDF could not be created because of a fault in the vault. Tell the operator of this vault: the vault's log has the details. " +

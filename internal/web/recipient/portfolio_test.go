@@ -18,7 +18,7 @@ func TestPortfolio(t *testing.T) {
 		t.Errorf("without a sign-in: status = %d, want a redirect", w.Code)
 	}
 	h.signInToNewAccount()
-	h.checkPage("before the first portfolio", h.get(page), http.StatusOK, "Create portfolio", `value="Ada"`)
+	h.checkPage("before the first portfolio", h.get(page), http.StatusOK, "Create portfolio", `value="Ada"`, "Leave it empty for a random address.")
 	for _, target := range []string{"", "/" + c.UUID + "/add"} {
 		if w := h.send(http.MethodPost, page+target, "display_name=x", "Sec-Fetch-Site", "cross-site"); w.Code != http.StatusForbidden {
 			t.Errorf("a form of another site to %s%s: status = %d, want 403", page, target, w.Code)
@@ -28,7 +28,11 @@ func TestPortfolio(t *testing.T) {
 	if w := h.post(page, "display_name", "Ada <i>Obi</i>", "slug", "ada-obi", "visible", "1"); w.Code != http.StatusSeeOther {
 		t.Fatalf("saving: status = %d, want a redirect; %s", w.Code, w.Body)
 	}
-	h.checkPage("the new portfolio", h.get(page), http.StatusOK, base+"/p/ada-obi", "No certificates chosen yet", "Add")
+	w := h.get(page)
+	h.checkPage("the new portfolio", w, http.StatusOK, base+"/p/ada-obi", "No certificates chosen yet", "Add", "the old address stops working")
+	if strings.Contains(w.Body.String(), "Leave it empty") {
+		t.Error("the page offers a random address for an empty field, but SavePortfolio keeps the address")
+	}
 	for _, uuid := range []string{c.UUID, second.UUID} {
 		if w := h.post(page + "/" + uuid + "/add"); w.Code != http.StatusSeeOther || w.Header().Get("Location") != page+"#more" {
 			t.Fatalf("adding: status = %d, Location = %q, want a redirect to the list", w.Code, w.Header().Get("Location"))
@@ -39,7 +43,7 @@ func TestPortfolio(t *testing.T) {
 	}
 	session := h.person
 	h.person = nil
-	w := h.get("/p/ada-obi")
+	w = h.get("/p/ada-obi")
 	h.checkPage("the public page", w, http.StatusOK, "Ada &lt;i&gt;Obi&lt;/i&gt;", "/verify/"+c.ReferenceID, "Issued to", "Valid", "University")
 	if titles := regexp.MustCompile(`class="award"><bdi>([^<]*)`).FindAllStringSubmatch(w.Body.String(), -1); len(titles) != 2 || titles[0][1] != "MSc" || titles[1][1] != "BSc" {
 		t.Errorf("the entries are %v, want MSc and BSc", titles)
