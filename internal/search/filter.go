@@ -121,7 +121,7 @@ func (f *Filter) read(institutionID int64) (*view, error) {
 		v.BatchID = id.String()
 	}
 	if f.CustomerID < 0 {
-		bad.Add("customer_id", "The customer id must be a number from 1.")
+		bad.Add("customer_id", "The customer id must be a positive whole number.")
 	}
 	date(&bad, "issue_date_from", f.IssuedFrom)
 	date(&bad, "issue_date_to", f.IssuedTo)

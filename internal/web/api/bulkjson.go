@@ -62,7 +62,7 @@ func (d *jsonInput) list() error {
 			}
 		}
 	default:
-		return fault.OfField("entries", "The entries field must be an array, or an object by the numbers of entries.")
+		return fault.OfField("entries", "The entries field must be an array, or an object whose member names are the numbers of the entries.")
 	}
 	_, err = d.token()
 	return err
@@ -142,7 +142,7 @@ func (d *jsonInput) field(index int, name string, field cert.Field) error {
 		d.fingerprint(index, name, raw)
 		return d.draft.Refuse(index, cert.Problem{Field: field, Code: codeNotString})
 	case !utf8.Valid(raw) || loneSurrogate(raw):
-		return d.draft.Set(index, field, "\xff") // the error is that of text that is not UTF-8
+		return d.draft.Set(index, field, "\xff") // \xff is not UTF-8, so Set records the problem for such text
 	}
 	var value string
 	if err := json.Unmarshal(raw, &value); err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// The general list and view show open applications as pending, and do not show rejected and withdrawn
-// applications.
+// TestApplicationsInGeneralLists checks that the general list and the general view of certificates show open
+// applications as pending, and do not show rejected or withdrawn applications.
 func TestApplicationsInGeneralLists(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

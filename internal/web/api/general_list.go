@@ -32,7 +32,7 @@ var generalParameters = map[string]parameter{
 	"customer_id": func(f *search.Filter, value string) string {
 		id, err := strconv.ParseInt(value, 10, 64)
 		if err != nil || id < 1 {
-			return "The customer id must be a number from 1."
+			return "The customer id must be a positive whole number."
 		}
 		f.CustomerID = id
 		return ""
