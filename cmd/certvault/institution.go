@@ -20,10 +20,10 @@ type institutionCommand struct {
 	List   institutionList   `cmd:"" help:"List the institutions."`
 	Set    institutionSet    `cmd:"" help:"Change an institution's name, stamps, accepted files, public profile, mail and retention."`
 
-	Disable institutionDisable `cmd:"" help:"Disable an institution: reject its tokens, members, uploads and new applications. Public pages remain available."`
+	Disable institutionDisable `cmd:"" help:"Disable an institution: its API tokens do not work, its members cannot use the panel, and uploads and new applications are rejected. Public pages remain available."`
 	Enable  institutionEnable  `cmd:"" help:"Enable a disabled institution."`
 	Slug    institutionSlug    `cmd:"" help:"Change the slug (the name in web addresses) of an institution. Addresses with the former slug redirect."`
-	Limit   institutionLimit   `cmd:"" help:"Change and show the limits of an institution, and what it uses."`
+	Limit   institutionLimit   `cmd:"" help:"Show the limits and the use of an institution, or change the limits."`
 }
 
 type institutionCreate struct {
@@ -61,7 +61,7 @@ func (i *institutionCreate) Run(c *console) error {
 		}{created.ID, created.UUID, created.Slug, created.Prefix}, func(w io.Writer) {
 			printf(w, "Institution %s created: slug %s, prefix %s, uuid %s.\n", created.Name, created.Slug, created.Prefix, created.UUID)
 			if created.OwnerExisted {
-				printf(w, "%s already has an account. Its password was not changed; a person without a password signs in with a mailed link.\n", i.OwnerEmail)
+				printf(w, "%s already has an account. Its password was not changed; a person without a password signs in with a sign-in link.\n", i.OwnerEmail)
 			}
 		})
 		if keyErr != nil {
@@ -147,8 +147,8 @@ func (i *institutionList) Run(c *console) error {
 // older certificates.
 func noteCounting(w io.Writer, counting bool) {
 	if counting {
-		printf(w, "%s\n", "A running server still counts certificates from before the last upgrade. Until that is complete, bytes and "+
-			"certificates of a month are too low, and limits reject less than they should.")
+		printf(w, "%s\n", "A running server still counts certificates from before the last upgrade. Until that is complete, the figures "+
+			"for storage and for certificates this month may be too low, and limits may be exceeded.")
 	}
 }
 

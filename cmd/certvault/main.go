@@ -45,13 +45,13 @@ type commands struct {
 	Token       tokenCommand       `cmd:"" help:"Manage API tokens."`
 	Webhook     webhookCommand     `cmd:"" help:"Manage webhook endpoints."`
 	Key         keyCommand         `cmd:"" help:"Manage signing keys."`
-	Credential  credentialCommand  `cmd:"" help:"Revoke a credential whose certificate was lost with a restore."`
+	Credential  credentialCommand  `cmd:"" help:"Revoke a credential whose certificate is missing after a restore."`
 	Verify      verifyCommand      `cmd:"" help:"Check a verified PDF offline, or a credential. Exit code: 0 valid, 1 not valid, 2 unknown."`
 	Upload      uploadCommand      `cmd:"" help:"Upload one certificate through the API."`
 	Bulk        bulkCommand        `cmd:"" help:"Upload a list of certificates through the API."`
 	Template    templateCommand    `cmd:"" help:"Manage templates, and issue certificates from them."`
 	Offer       offerCommand       `cmd:"" help:"Manage offers that people can apply for."`
-	Erase       eraseCommand       `cmd:"" help:"Delete immediately the files of a revoked certificate, or a failed certificate with its record."`
+	Erase       eraseCommand       `cmd:"" help:"Immediately delete a failed certificate and its record, or the files of a revoked certificate."`
 	Blob        blobCommand        `cmd:"" help:"Copy the stored files."`
 	Show        configCommand      `cmd:"" help:"Print each setting of serve, and where its value comes from." name:"config"`
 	Doctor      doctorCommand      `cmd:"" help:"Check the installation and report problems."`

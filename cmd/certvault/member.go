@@ -14,7 +14,7 @@ import (
 
 type memberCommand struct {
 	List   memberList   `cmd:"" help:"List an institution's members."`
-	Add    memberAdd    `cmd:"" help:"Add a member. An account is created if needed; the person then signs in with a mailed link."`
+	Add    memberAdd    `cmd:"" help:"Add a member. An account is created if needed; the person then signs in with a sign-in link."`
 	Remove memberRemove `cmd:"" help:"Remove a member from an institution."`
 	Role   memberRole   `cmd:"" help:"Change a member's role."`
 }

@@ -36,9 +36,9 @@ func (c *console) withOffers(s config.Storage, slug string, f func(o *applicatio
 var offerProblems = map[cert.Code]string{
 	cert.CodeRequired: "The value is required.", cert.CodeTooLong: "The value must have at most {limit} characters.",
 	cert.CodeNotText:      "The value must be text in UTF-8 without NUL characters.",
-	application.CodeSlug:  "The slug must consist of lower-case letters and digits, with single hyphens between them.",
+	application.CodeSlug:  "The slug must consist of lowercase letters and digits, with single hyphens between them.",
 	application.CodeTaken: "Another offer of the institution has this slug.", application.CodeRange: "The number must be from 1 to {limit}.",
-	application.CodeKey:     "The key must consist of lower-case letters, digits and underscores, and must not be \"answer\".",
+	application.CodeKey:     "The key must consist of lowercase letters, digits and underscores, and must not be \"answer\".",
 	application.CodeSameKey: "An earlier field has this key.",
 	application.CodeType:    "The type must be text, area, date, number, choice, check or file.",
 	application.CodeChoices: "A field of the type choice needs 2 to {limit} different choices.", application.CodeTemplate: "The institution has no such template.",
@@ -88,7 +88,7 @@ type offerCreate struct {
 
 	Institution string `help:"Slug of the institution." placeholder:"SLUG" required:""`
 	Name        string `help:"Name of the offer, which people see." placeholder:"NAME" required:""`
-	Slug        string `help:"Last part of the address of the offer: lower-case letters, digits and hyphens." placeholder:"SLUG" required:""`
+	Slug        string `help:"Last part of the address of the offer: lowercase letters, digits and hyphens." placeholder:"SLUG" required:""`
 	Template    string `help:"Id of the template of the certificates. Default: a reviewer adds each file." placeholder:"ID"`
 	Description string `help:"Text about the offer, and who can apply." placeholder:"TEXT"`
 	Criteria    string `help:"Text about what an applicant must prove." placeholder:"TEXT"`

@@ -17,7 +17,7 @@ type restoreCommand struct {
 	Dir    string `arg:"" help:"Backup, or folder of scheduled backups. Without it, the command shows the last restore of the vault." optional:"" type:"path"`
 	At     string `help:"Restore the newest scheduled backup that is not newer than this date, time or age such as 24h." placeholder:"TIME"`
 	Drill  bool   `help:"Restore the vault as a trial that sends no mail and no webhooks."`
-	Accept bool   `help:"Accept the restored vault, so that it deletes files again."`
+	Accept bool   `help:"Accept the restored vault. Until then, it deletes no files."`
 }
 
 // restoreResult is the JSON form of a restore.

@@ -104,7 +104,7 @@ func (e *endpointCommand) setStatus(c *console, to webhook.Status, state string,
 type webhookRotate struct {
 	endpointCommand
 
-	Promote bool `help:"Sign X-Webhook-Signature with the new secret immediately, not only 24 hours after the rotation."`
+	Promote bool `help:"Use the new secret for X-Webhook-Signature immediately, instead of 24 hours after the rotation."`
 }
 
 // Run rotates the secret, or promotes the secret of the last rotation.

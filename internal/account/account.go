@@ -97,7 +97,7 @@ func (s *Service) CreateInstitution(ctx context.Context, n NewInstitution) (*Ins
 
 // OpenInstitution creates an institution for an owner who is not present to choose a password. If
 // the address has no account, OpenInstitution creates an account without a password, and the owner
-// signs in by a mailed link. OpenInstitution calls the function then at the end of the transaction.
+// signs in with a sign-in link. OpenInstitution calls the function then at the end of the transaction.
 func (s *Service) OpenInstitution(ctx context.Context, n NewInstitution, then func(ctx context.Context, tx *db.Tx, i *Institution) error) (*Institution, error) {
 	return s.createInstitution(ctx, n, steps{then: func(ctx context.Context, tx *db.Tx, i *Institution, _ int64) error { return then(ctx, tx, i) }})
 }
@@ -245,8 +245,8 @@ func (s *Service) insertTx(ctx context.Context, tx *db.Tx, inst *Institution, ow
 	if err := checkSlugTx(ctx, tx, inst.Slug); err != nil {
 		return 0, err
 	}
-	// An existing account without a password does not get one: it belongs to a person who signs in by
-	// mailed links or passkeys, and the caller has not proven to be this person.
+	// An existing account without a password does not get one: it belongs to a person who signs in with
+	// sign-in links or passkeys, and the caller has not proven to be this person.
 	userID, created, err := InsertUserTx(ctx, tx, NewUser{Email: email, Name: ownerName, Hash: hash}, inst.CreatedAt)
 	if err != nil {
 		return 0, err

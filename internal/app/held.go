@@ -138,8 +138,8 @@ func newNodeMetrics(a *App) *nodeMetrics {
 	return &nodeMetrics{
 		app:     a,
 		nodes:   prometheus.NewDesc("certvault_nodes", "Servers on this database by state: alive, or dead for less than an hour.", []string{"state"}, nil),
-		success: prometheus.NewDesc("certvault_task_last_success_timestamp_seconds", "Time of the last success of a periodic task.", []string{"task"}, nil),
-		took:    prometheus.NewDesc("certvault_task_duration_seconds", "Duration of the last success of a periodic task.", []string{"task"}, nil),
+		success: prometheus.NewDesc("certvault_task_last_success_timestamp_seconds", "Time of the last successful run of a periodic task.", []string{"task"}, nil),
+		took:    prometheus.NewDesc("certvault_task_duration_seconds", "Duration of the last successful run of a periodic task.", []string{"task"}, nil),
 	}
 }
 
@@ -158,7 +158,7 @@ func (m *nodeMetrics) Collect(ch chan<- prometheus.Metric) {
 	nodes, err := job.ListNodes(ctx, m.app.DB, now)
 	tasks, e := job.ListTasks(ctx, m.app.DB, now)
 	if err := errors.Join(err, e); err != nil {
-		m.app.log.WarnContext(ctx, "reading the metrics of nodes failed", slog.Any("error", err))
+		m.app.log.WarnContext(ctx, "reading the metrics of nodes and periodic tasks failed", slog.Any("error", err))
 		return
 	}
 	alive := 0

@@ -62,7 +62,7 @@ const (
 	Upload FieldType = "file"
 )
 
-// Field is a question of an offer. Key is unique in the offer, and has lower-case letters, digits and
+// Field is a question of an offer. Key is unique in the offer, and has lowercase letters, digits and
 // underscores. If Column is not empty, the answers fill this column of the template.
 type Field struct {
 	Key      string    `json:"key"`

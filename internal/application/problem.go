@@ -10,13 +10,13 @@ import (
 
 // The codes of problems of this package, in addition to those of packages cert, template and design.
 const (
-	// CodeSlug is a text that is not a slug. A slug has lower-case letters, digits and hyphens between them.
+	// CodeSlug is a text that is not a slug. A slug has lowercase letters, digits and hyphens between them.
 	CodeSlug cert.Code = "not_slug"
 	// CodeTaken is a slug that another offer of the institution has.
 	CodeTaken cert.Code = "taken"
 	// CodeRange is a number below 0 or above Limit. The number 0 means the default.
 	CodeRange cert.Code = "out_of_range"
-	// CodeKey is a text that cannot be the key of a field. A key has lower-case letters, digits and
+	// CodeKey is a text that cannot be the key of a field. A key has lowercase letters, digits and
 	// underscores, and is not "answer".
 	CodeKey cert.Code = "not_key"
 	// CodeSameKey is a key that an earlier field has.

@@ -152,7 +152,7 @@ func Digest(data []byte) string {
 	return Pairs(hex.EncodeToString(sum[:]))
 }
 
-// Pairs formats hexadecimal digits as a fingerprint: upper-case pairs separated by colons.
+// Pairs formats hexadecimal digits as a fingerprint: uppercase pairs separated by colons.
 func Pairs(digits string) string {
 	var b strings.Builder
 	for i, d := range strings.ToUpper(digits) {

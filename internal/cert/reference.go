@@ -62,7 +62,7 @@ func FoldReference(typed string) string {
 	return b.String()
 }
 
-// foldCharacter folds one upper-case character. It returns 0 for a character that FoldReference removes,
+// foldCharacter folds one uppercase character. It returns 0 for a character that FoldReference removes,
 // and false for a character that no reference id can contain.
 func foldCharacter(c rune) (folded byte, ok bool) {
 	switch {

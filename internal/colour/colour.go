@@ -38,7 +38,7 @@ var (
 	errForm = errors.New("a colour is # and six digits of 0-9 and a-f")
 )
 
-// Parse parses "#rrggbb". Upper-case digits and surrounding white space are
+// Parse parses "#rrggbb". Uppercase digits and surrounding white space are
 // allowed.
 func Parse(text string) (Colour, error) {
 	text = strings.ToLower(strings.TrimSpace(text))

@@ -75,6 +75,6 @@ func joined(list []any) string {
 	return kong.JoinEscaped(texts, ',')
 }
 
-// flagName converts a key of the file to the name of a flag. A key may have underscores and upper-case
+// flagName converts a key of the file to the name of a flag. A key may have underscores and uppercase
 // letters, as environment variables have.
 func flagName(key string) string { return strings.ReplaceAll(strings.ToLower(key), "_", "-") }

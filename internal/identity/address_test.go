@@ -10,7 +10,7 @@ import (
 
 // foldedMailboxes maps typed addresses to their folded forms. A mail that verifies an address goes to the
 // folded form. In the local part, letters other than ASCII keep their case, because an address with the
-// lower-case letter is a different mailbox.
+// lowercase letter is a different mailbox.
 var foldedMailboxes = map[string]string{
 	"Ada@Example.ORG":         "ada@example.org",
 	"\u212aevin@example.org":  "kevin@example.org",

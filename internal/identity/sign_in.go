@@ -107,7 +107,7 @@ func (s *Service) SignIn(ctx context.Context, email, password string, from Origi
 	return e, nil
 }
 
-// SignInByLink starts a session with a mailed link. The link also verifies the address.
+// SignInByLink starts a session with a sign-in link. The link also verifies the address.
 func (s *Service) SignInByLink(ctx context.Context, secret string, from Origin) (_ *Entry, err error) {
 	defer func() { s.Metrics.signIn(err) }()
 	var e *Entry

@@ -17,7 +17,7 @@ const maxName = 255
 // NewPerson is the input of a sign-up.
 type NewPerson struct {
 	Name string
-	// Password may be empty. The person then signs in with passkeys and mailed links.
+	// Password may be empty. The person then signs in with passkeys and sign-in links.
 	Password string
 	Language string
 }

@@ -76,7 +76,7 @@ func (f *fixture) accountPages(ctx context.Context, v *vault.Vault) error {
 	if err != nil {
 		return err
 	}
-	// A person who signs in with a mailed link verifies the address, and claims its certificates.
+	// A person who signs in with a sign-in link verifies the address, and claims its certificates.
 	client, err := v.Client("")
 	if err != nil {
 		return err

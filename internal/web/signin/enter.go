@@ -68,7 +68,7 @@ func (p *Pages) sentPage(w http.ResponseWriter, r *http.Request) error {
 	return p.draw(w, r, "sent.html", r.URL.Path)
 }
 
-// linkForm is the data of the page that a mailed link opens.
+// linkForm is the data of the page that a sign-in link opens.
 type linkForm struct {
 	Email, Name string
 }
