@@ -201,9 +201,9 @@ type NewApplication struct {
 	Offer          string
 	FullName       string
 	ApplicantEmail string
-	// Fields are the answers by the keys of the offer's fields.
+	// Fields maps the keys of the offer's fields to the answers.
 	Fields map[string]string
-	// Files are the files by the keys of the offer's fields. A request has at most 24 MiB.
+	// Files maps the keys of the offer's fields to the files. A request has at most 24 MiB.
 	Files map[string][]*File
 }
 

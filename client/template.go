@@ -76,7 +76,7 @@ type IssueEntry struct {
 	Details   string `json:"details,omitempty"`
 	// ExpiresOn is the last day of validity, YYYY-MM-DD, or empty.
 	ExpiresOn string `json:"expires_on,omitempty"`
-	// Values are the values of the columns of the template by name.
+	// Values maps the names of the template's columns to the values.
 	Values map[string]string `json:"values,omitempty"`
 }
 

@@ -101,7 +101,7 @@ func (r *receiver) post(c *vault.Client, target, field, name string) *vault.Resp
 	return a
 }
 
-// originals returns the paths of the stored originals by their keys.
+// originals maps the keys of the stored originals to their paths.
 func (r *receiver) originals() map[string]string {
 	r.Helper()
 	found := map[string]string{}

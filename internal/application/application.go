@@ -42,8 +42,8 @@ type Application struct {
 	FullName      string
 	Email         string
 	Title         string
-	// Fields are the fields of the offer at the time of the submission. Values are the answers by the keys
-	// of the fields.
+	// Fields are the fields of the offer at the time of the submission. Values maps the keys of the fields
+	// to the answers.
 	Fields []Field
 	Values map[string]string
 	Files  []File
@@ -148,7 +148,7 @@ type Submission struct {
 	Applicant       *Applicant // nil for the API
 	FullName, Email string
 	Values          map[string]string
-	// Files are the files that Receive stored, by the keys of their fields.
+	// Files maps the keys of fields to the files that Receive stored.
 	Files map[string][]*cert.File
 	// Then runs at the end of the transaction, with the stored application. It may be nil.
 	Then TxFunc

@@ -78,7 +78,8 @@ func (f *Field) read(value string) (string, cert.Code) {
 	return value, ""
 }
 
-// readValues returns the values in their stored form, by the keys of fields. It adds their problems to bad.
+// readValues maps the keys of fields to the values in their stored form. It adds the problems of the values to
+// bad.
 func readValues(bad *cert.Problems, fields []Field, values map[string]string) map[string]string {
 	stored := map[string]string{}
 	for i := range fields {
@@ -104,7 +105,8 @@ func readValues(bad *cert.Problems, fields []Field, values map[string]string) ma
 	return stored
 }
 
-// checkFiles checks counts, the numbers of files by the keys of their fields, and adds the problems to bad.
+// checkFiles checks counts, which maps the keys of fields to the numbers of their files, and adds the problems
+// to bad.
 func checkFiles(bad *cert.Problems, o *Offer, counts map[string]int) {
 	total := 0
 	for _, key := range slices.Sorted(maps.Keys(counts)) {

@@ -116,7 +116,7 @@ type Refusal struct {
 	Message  string        `json:"message,omitempty"`
 }
 
-// refusals are errors of Decide by their codes.
+// refusals maps codes to errors of Decide.
 var refusals = map[string]error{
 	"not_found": errNotFound, "state": errState, "changed": errChanged, "reviewer": ErrReviewer, "four_eyes": ErrFourEyes, "not_claimed": ErrNotClaimed,
 }

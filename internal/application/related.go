@@ -31,7 +31,7 @@ func (s *Service) Earlier(ctx context.Context, a *Application) ([]*cert.Certific
 }
 
 // Duplicates counts, for each application in list, the other certificates and applications of the
-// institution with the same address. It returns the counts by the UUIDs of the applications, without
+// institution with the same address. The result maps the UUIDs of the applications to the counts, without
 // counts of 0.
 func (s *Service) Duplicates(ctx context.Context, institutionID int64, list []*Application) (map[string]int, error) {
 	found := map[string]int{}

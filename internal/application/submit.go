@@ -87,11 +87,11 @@ type newApplication struct {
 	offer  *Offer
 	email  account.Email
 	advice Advice
-	// counts are the numbers of files by the keys of their fields.
+	// counts maps the keys of fields to the numbers of their files.
 	counts map[string]int
 }
 
-// prepare checks a submission. counts are the numbers of its files by the keys of their fields.
+// prepare checks a submission. counts maps the keys of fields to the numbers of their files.
 func (s *Service) prepare(ctx context.Context, in Submission, counts map[string]int) (*newApplication, error) {
 	o, err := s.Offer(ctx, in.Institution.ID, in.Offer.UUID)
 	if err != nil {
@@ -144,7 +144,7 @@ func (s *Service) checkFits(ctx context.Context, n *newApplication) error {
 	return bad.Err()
 }
 
-// columnsOf returns the values of the fields with a Column, by the names of the columns.
+// columnsOf returns the values of the fields with a Column. The keys of the result are the names of the columns.
 func columnsOf(fields []Field, values map[string]string) map[string]string {
 	columns := map[string]string{}
 	for i := range fields {

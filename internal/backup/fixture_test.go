@@ -92,7 +92,7 @@ func (f *fixture) backup(o backup.Options) *backup.Result {
 	return r
 }
 
-// verify returns the problems of a backup by the name of the file.
+// verify maps the names of files of a backup to their problems.
 func (f *fixture) verify(dir string) map[string]string {
 	f.t.Helper()
 	r, err := backup.Verify(f.t.Context(), dir, f.config.Keyring)

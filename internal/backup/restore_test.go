@@ -102,7 +102,7 @@ func write(t *testing.T, file, text string) {
 	}
 }
 
-// files returns the contents of the files in a folder and its subfolders by their names.
+// files maps the names of the files in a folder and its subfolders to their contents.
 func files(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	all := map[string]string{}

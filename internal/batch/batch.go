@@ -34,8 +34,8 @@ type Config struct {
 	Keyring *keyring.Ring
 	Certs   *cert.Service
 	Queue   *job.Queue
-	// Templates returns the templates of batches by the ids of their versions. It may be nil if there
-	// are no batches from templates.
+	// Templates maps the ids of versions to their templates. It may be nil if there are no batches from
+	// templates.
 	Templates func(ctx context.Context, institutionID int64, versionIDs []int64) (map[int64]TemplateName, error)
 	// Signatories returns the signatories who must approve the certificates of a version of a template. It
 	// may be nil if no certificates need an approval.

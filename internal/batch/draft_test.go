@@ -28,7 +28,7 @@ func placeOf(p Problem) string {
 	}
 }
 
-// codesOf returns the codes of the problems of an Invalid error by their paths.
+// codesOf maps the paths of the problems of an Invalid error to their codes.
 func codesOf(err error) map[string]cert.Code {
 	fields := map[string]cert.Code{}
 	if problems, ok := errors.AsType[Problems](err); ok && fault.Is(err, fault.Invalid) {

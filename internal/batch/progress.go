@@ -201,7 +201,7 @@ func (s *Service) Recent(ctx context.Context, institutionID int64, limit int) ([
 	return list, nil
 }
 
-// Names returns the names of batches of an institution by UUID. There must be at most
+// Names maps the UUIDs of batches of an institution to their names. There must be at most
 // listing.MaxPage UUIDs.
 func (s *Service) Names(ctx context.Context, institutionID int64, uuids []string) (names map[string]string, err error) {
 	names = map[string]string{}

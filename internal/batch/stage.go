@@ -137,7 +137,7 @@ func releaseSpaceTx(ctx context.Context, tx *db.Tx, institutionID, size int64) e
 	return err
 }
 
-// find returns the ids of an institution's valid staged files with the given UUIDs, by UUID.
+// find maps the UUIDs to the ids of the institution's valid staged files with these UUIDs.
 func (s *Service) find(ctx context.Context, institutionID int64, uuids []string, now time.Time) (map[string]int64, error) {
 	found := make(map[string]int64, len(uuids))
 	for len(uuids) > 0 {

@@ -131,7 +131,7 @@ func (s *Service) Submit(ctx context.Context, u Submission) (*Batch, error) {
 	return b, nil
 }
 
-// findFiles returns the ids of the staged files to which entries refer, by UUID. It records
+// findFiles maps the UUIDs of the staged files to which entries refer to their ids. It records
 // problems for files that are unknown or have expired.
 func (s *Service) findFiles(ctx context.Context, institutionID int64, entries []*entry, now time.Time) (map[string]int64, error) {
 	var uuids []string

@@ -24,8 +24,8 @@ type folder struct {
 	root *os.Root
 
 	mu sync.Mutex
-	// listed has the names of the files in each folder that was read, by the path of the folder and the
-	// folded name.
+	// listed has the names of the files in each folder that was read. Its keys are the path of the folder and
+	// the folded name.
 	listed map[string]map[string][]string
 }
 

@@ -75,7 +75,7 @@ type Row struct {
 	Wanted *cert.RequestedPlacement
 
 	Text cert.Text
-	// Values are the values of the columns of the template by their names.
+	// Values maps the names of the template's columns to the values.
 	Values   map[string]string
 	FileName string
 	File     *File

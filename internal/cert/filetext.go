@@ -18,7 +18,7 @@ type TextReader interface {
 // maxTexts is the maximum total size, in bytes, of the texts of files that a Service keeps in memory.
 const maxTexts = 2 << 20
 
-// textCache has the texts of files, by the key of the file.
+// textCache maps the keys of files to the texts of the files.
 type textCache struct {
 	mu    sync.Mutex
 	texts map[string]*seal.Text

@@ -122,8 +122,8 @@ func scanSignature(rows *sql.Rows) (*Signature, error) {
 	return &s, nil
 }
 
-// Signatures returns the signatures of certificates of an institution by the id of the certificate, in the
-// order of their index. A certificate without signatories is not in the result.
+// Signatures maps the ids of certificates of an institution to their signatures, in the order of their index.
+// A certificate without signatories is not in the result.
 func (s *Service) Signatures(ctx context.Context, institutionID int64, ids ...int64) (map[int64][]*Signature, error) {
 	return Signatures(ctx, s.db, institutionID, ids...)
 }
@@ -152,8 +152,8 @@ func Signatures(ctx context.Context, q db.Queryer, institutionID int64, ids ...i
 // SignatureCount has the number of signatures of a certificate, and the number of approved signatures.
 type SignatureCount struct{ Total, Approved int }
 
-// CountSignatures returns the SignatureCount of certificates of an institution by the id of the certificate.
-// A certificate without signatories is not in the result.
+// CountSignatures maps the ids of certificates of an institution to their SignatureCount. A certificate
+// without signatories is not in the result.
 func (s *Service) CountSignatures(ctx context.Context, institutionID int64, ids ...int64) (map[int64]SignatureCount, error) {
 	found, err := db.ByID(ctx, s.db, institutionID, ids, func(list string) string {
 		return `SELECT certificate_id, count(*), sum(CASE WHEN status = 'approved' THEN 1 ELSE 0 END) FROM certificate_signatures

@@ -37,7 +37,7 @@ func (d *DB) MigrateBelow(ctx context.Context, version int) error {
 	return nil
 }
 
-// TransactionalMigrations returns the SQL of the PostgreSQL migrations that run in a transaction, by name. It
+// TransactionalMigrations maps the names of the PostgreSQL migrations that run in a transaction to their SQL. It
 // omits the migrations below the version from.
 func TransactionalMigrations(from int) (map[string]string, error) {
 	d := &DB{Dialect: PostgreSQL}

@@ -77,9 +77,9 @@ func Column[T any](rows *sql.Rows, err error) ([]T, error) {
 // idsAtOnce is the number of ids in one statement of ByID.
 const idsAtOnce = 500
 
-// ByID returns the values of a query by the id of their row. query returns the statement for a list of
-// placeholders; $1 is the institution and the other placeholders are ids. An id without a row is not in
-// the result.
+// ByID maps the ids of rows to the values that a query returns for them. query returns the statement for a
+// list of placeholders; $1 is the institution and the other placeholders are ids. An id without a row is not
+// in the result.
 func ByID[V any](
 	ctx context.Context, q Queryer, institutionID int64, ids []int64, query func(list string) string, scan func(*sql.Rows) (int64, V, error),
 ) (map[int64]V, error) {

@@ -103,7 +103,7 @@ type Values struct {
 	Name, Title, Reference, Details, Institution string
 	// IssueDate and ExpiresOn are dates such as "2026-03-12". ExpiresOn may be "".
 	IssueDate, ExpiresOn string
-	// Columns are the values of the certificate's row in the list, by the name of the column.
+	// Columns maps the names of the columns of the list to the values in the certificate's row.
 	Columns map[string]string
 	// Signatories are the signatories in the order of their index. The first has the index 1.
 	Signatories []Signatory

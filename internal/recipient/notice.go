@@ -401,8 +401,8 @@ func (s *Service) Notices(ctx context.Context, c *cert.Certificate) ([]*Notice, 
 	return list, nil
 }
 
-// Latest returns the latest notice of each certificate, by the id of the certificate. The caller must
-// limit the number of certificates, because each is a parameter of the query.
+// Latest maps the ids of certificates to their latest notices. The caller must limit the number of
+// certificates, because each is a parameter of the query.
 func (s *Service) Latest(ctx context.Context, certificates []*cert.Certificate) (latest map[int64]*Notice, err error) {
 	latest = map[int64]*Notice{}
 	if len(certificates) == 0 {

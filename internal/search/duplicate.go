@@ -21,7 +21,7 @@ type Key struct{ EmailFolded, Title, IssueDate string }
 // keysPerQuery is the maximum number of keys in one query.
 const keysPerQuery = 300
 
-// Existing returns the UUIDs of the certificates of an institution that have one of the keys, by key.
+// Existing maps each of the keys that a certificate of an institution has to the UUID of the certificate.
 func (s *Service) Existing(ctx context.Context, institutionID int64, keys []Key) (map[Key]string, error) {
 	found := map[Key]string{}
 	for chunk := range slices.Chunk(keys, keysPerQuery) {

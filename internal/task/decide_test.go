@@ -91,8 +91,8 @@ func (k *desk) decide(m *account.Member, d application.Decision, text string, li
 	return started
 }
 
-// finished runs the queue until a task is finished, and returns the task with its results by the id of the
-// application.
+// finished runs the queue until a task is finished. It returns the task, and a map from the ids of the
+// applications to their results.
 func (k *desk) finished(started *task.Task) (*task.Task, map[string]*task.Result) {
 	k.TB.Helper()
 	var d *task.Task

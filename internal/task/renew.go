@@ -10,7 +10,7 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// renewals returns the input for those certificates of a step that can be renewed, by UUID.
+// renewals maps the UUIDs of those certificates of a step that can be renewed to the inputs for their renewals.
 func (s *Service) renewals(ctx context.Context, d *Task, uuids []string) (map[string]cert.Upload, error) {
 	inst, err := account.InstitutionByID(ctx, s.db, d.institutionID)
 	if err != nil {

@@ -138,7 +138,7 @@ type Task struct {
 	notify            bool
 	position          string
 	actor             audit.Actor
-	// renewals has the inputs for the renewals of the current step, by the UUID of the certificate. A
+	// renewals maps the UUIDs of the certificates of the current step to the inputs for their renewals. A
 	// certificate that cannot be renewed has none.
 	renewals map[string]cert.Upload
 }

@@ -28,8 +28,8 @@ type values struct {
 	Columns     map[string]string `json:"columns,omitempty"`
 }
 
-// ColumnsOf returns the values of the columns of a certificate, by the name of the column. It returns
-// nil if the certificate is not from a template or its values were erased.
+// ColumnsOf maps the names of the columns of a certificate to their values. It returns nil if the
+// certificate is not from a template or its values were erased.
 func ColumnsOf(c *cert.Certificate) (map[string]string, error) {
 	if c.Template == nil || c.Template.Values == nil {
 		return nil, nil //nolint:nilnil // an empty map

@@ -168,8 +168,7 @@ func versions(ctx context.Context, q db.Queryer, where string, args ...any) ([]*
 	return list, addSignatories(ctx, q, list)
 }
 
-// Names returns the names of versions of an institution by the ids of the versions. It is used as
-// batch.Config.Templates.
+// Names maps the ids of versions of an institution to their names. It is used as batch.Config.Templates.
 func (s *Service) Names(ctx context.Context, institutionID int64, versionIDs []int64) (map[int64]batch.TemplateName, error) {
 	names, err := db.ByID(ctx, s.db, institutionID, versionIDs, func(list string) string {
 		return `SELECT v.id, t.uuid, t.name, v.number FROM template_versions v JOIN templates t ON t.id = v.template_id

@@ -255,7 +255,7 @@ type Font struct {
 // Entry is a row of a list: the texts of one certificate.
 type Entry struct {
 	FullName, Email, Title, IssueDate, Details, ExpiresOn string
-	// Values are the values of the columns by the name of the column.
+	// Values maps the names of the columns to their values.
 	Values map[string]string
 }
 

@@ -85,9 +85,9 @@ type cluster struct {
 	transport http.RoundTripper
 
 	mu       sync.Mutex
-	acked    map[string]string // the UUID by the name of the person
-	batches  map[string]string // the id by the name of the batch
-	statuses map[int]int       // the number of responses by status
+	acked    map[string]string // maps the name of a person to the UUID of the certificate
+	batches  map[string]string // maps the name of a batch to its id
+	statuses map[int]int       // maps a status to the number of responses
 	longest  time.Duration     // the longest time of a request with its repetitions
 	slowest  string            // the key of this request, and its time after a kill
 	killed   []time.Time       // when nodes were killed, in order

@@ -127,7 +127,7 @@ func TestHelpCommands(t *testing.T) {
 // completed blocks.
 const endOfBlock = "\nprintf . >&3\n"
 
-// wanted are texts that the output of the commands of a document must contain, by the name of the document.
+// wanted maps the name of a document to texts that the output of its commands must contain.
 var wanted = map[string][]string{
 	firstDocument:                            {"is intact", "This vault is a drill."},
 	"README.md":                              {" approved", "2 approved of 2 rows"},

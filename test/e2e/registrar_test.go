@@ -22,7 +22,7 @@ import (
 // graduates is the number of rows in the list, without the header row.
 const graduates = 300
 
-// faulty contains the changes that put a fault into rows of the list, by the number of the row.
+// faulty maps the number of a row of the list to the change that puts a fault into the row.
 var faulty = map[int]func(row []any){
 	11: func(row []any) { row[2] = "invalid" },                                        // an invalid address
 	12: func(row []any) { row[0] = "" },                                               // no title

@@ -26,7 +26,7 @@ func (c *cluster) deadlocks() (reports []string, err error) {
 		return nil, fmt.Errorf("reading the server's log: %w", err)
 	}
 	defer func() { err = errors.Join(err, log.Close()) }()
-	open := map[string]*strings.Builder{} // incomplete reports by the id of the server process, such as [42]
+	open := map[string]*strings.Builder{} // maps the id of a server process, such as [42], to its incomplete report
 	process := ""
 	finish := func(process string) {
 		if report, ok := open[process]; ok && !strings.Contains(report.String(), onPurpose) {

@@ -149,7 +149,7 @@ var embedded embed.FS
 // files.
 const indexFile = "colours.json"
 
-// index returns the content of indexFile by the name of the PDF file.
+// index returns the content of indexFile. Its keys are the names of the PDF files.
 var index = sync.OnceValues(func() (map[string][]place, error) {
 	data, err := embedded.ReadFile("pdf/" + indexFile)
 	if err != nil {

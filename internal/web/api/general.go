@@ -210,8 +210,7 @@ func generalStatusOf(s cert.Status) status {
 	return status{Value: string(s)}
 }
 
-// signatures returns the signatures of those certificates that may have signatories, by the id of the
-// certificate.
+// signatures maps the ids of those certificates that may have signatories to their signatures.
 func (a *API) signatures(ctx context.Context, institutionID int64, list []*cert.Certificate) (map[int64][]*cert.Signature, error) {
 	var ids []int64
 	for _, c := range list {

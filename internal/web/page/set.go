@@ -79,7 +79,7 @@ type Options struct {
 	Person func(*http.Request) *Person
 	// Frame, if not nil, returns the data of the surface's own layout.
 	Frame func(*http.Request) any
-	// Notices are the catalog keys of the notices that can follow a redirect, by the name of the notice.
+	// Notices maps the names of the notices that can follow a redirect to their catalog keys.
 	Notices map[string]string
 }
 

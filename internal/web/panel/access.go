@@ -31,8 +31,7 @@ type Access struct {
 	OwnCertificate string
 	// Status returns the state of the installation.
 	Status func(ctx context.Context) (*Status, error)
-	// Numbers returns the usage and the numbers of certificates of institutions, by the ids of the
-	// institutions.
+	// Numbers maps the ids of institutions to their usage and their numbers of certificates.
 	Numbers func(ctx context.Context, ids []int64) (map[int64]Numbers, error)
 	// Servers returns the servers and the periodic tasks.
 	Servers func(ctx context.Context) (*Servers, error)

@@ -138,8 +138,8 @@ type queuePage struct {
 	List   *application.List
 	Counts *application.Counts
 	Offers []*application.Offer
-	// Same is the number of other certificates and applications with the same e-mail address, by the UUID
-	// of the application.
+	// Same maps the UUIDs of the applications to the numbers of other certificates and applications with the
+	// same e-mail address.
 	Same map[string]int
 }
 

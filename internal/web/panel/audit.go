@@ -211,7 +211,7 @@ func (t texts) auditRow(e *audit.Entry, path string) auditRow {
 	return row
 }
 
-// detailSections has, by the name of a detail, the section of the catalog with the texts of its values.
+// detailSections maps the name of a detail to the section of the catalog with the texts of its values.
 // The texts of other details are names, addresses and codes, which are the same in every language.
 var detailSections = map[string]string{"role": "roles.", "by": "audit_by.", "placement": "placement_mode."}
 

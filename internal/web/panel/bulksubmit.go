@@ -146,7 +146,7 @@ type progressView struct {
 	*draftPage
 
 	Progress *bulkimport.Progress
-	// Plans are the plans for the mail of the batches, by the UUIDs of the batches. A plan may be nil.
+	// Plans maps the UUIDs of the batches to the plans for their mail. A plan may be nil.
 	Plans map[string]*recipient.Plan
 	// Rest is a text about the speed and the remaining time, or "" if all rows are finished.
 	Rest string

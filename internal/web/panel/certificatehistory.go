@@ -19,7 +19,7 @@ var eventLabels = map[webhook.Name]status{
 	webhook.Expired: {"certificate.event_expired", "wait"},
 }
 
-// askLabels are the labels of entries whose field Asks is true, by the name of the event. The name "" is
+// askLabels maps the name of an event to the label of its entries whose field Asks is true. The name "" is
 // for the acceptance of an application.
 var askLabels = map[webhook.Name]status{
 	webhook.Created: {"certificate.event_waits", "wait"}, webhook.Retried: {"certificate.event_asked", "wait"}, "": {"certificate.event_accepted", "wait"},

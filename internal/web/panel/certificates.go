@@ -75,9 +75,9 @@ type certificateList struct {
 	// BatchName is the name of the batch by which the list is filtered, or "".
 	BatchName string
 	Layout    listLayout
-	// Mails are the latest notices about the listed certificates, by the ids of the certificates.
-	// Batches are the names of the batches of the listed certificates, by the UUIDs of the batches.
-	// Mails and Batches are nil if the list does not show their columns.
+	// Mails maps the ids of the listed certificates to the latest notices about them. Batches maps the
+	// UUIDs of the batches of the listed certificates to the names of the batches. Mails and Batches are
+	// nil if the list does not show their columns.
 	Mails   map[int64]*recipient.Notice
 	Batches map[string]string
 	// Views are the member's saved views.

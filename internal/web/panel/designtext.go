@@ -52,8 +52,8 @@ type ownValues struct {
 	Row  *listedRow `json:"row"`
 }
 
-// listedRow contains the values of a row of a list. Columns are the values by the names of the template's
-// columns.
+// listedRow contains the values of a row of a list. Columns maps the names of the template's columns to the
+// values.
 type listedRow struct {
 	Name      string            `json:"name"`
 	Title     string            `json:"title"`
@@ -63,9 +63,9 @@ type listedRow struct {
 	ExpiresOn string            `json:"expires_on"`
 }
 
-// sampleValues returns the values of the sample with a name, for an institution and a layout. For the name
-// "", it uses the sample in the language of the layout. The typical sample uses the language and the title
-// of the layout. own may be nil.
+// sampleValues returns the values of the sample called name, for an institution and a layout. If name is "",
+// it uses the sample in the language of the layout. The typical sample uses the language and the title of the
+// layout. own may be nil.
 func (p *Panel) sampleValues(name string, inst *account.Institution, l *design.Layout, own *ownValues) design.Values {
 	sample := design.SampleIn(l.Language)
 	all := design.Samples()

@@ -102,8 +102,8 @@ type domainPattern struct {
 	names []string
 }
 
-// domainTexts returns the keys of the section "domain" by their English texts, and the patterns of the
-// texts with values, the longest first. Both include otherTexts.
+// domainTexts returns a map from the English texts of the section "domain" to their keys, and the patterns of
+// the texts with values, the longest first. Both include otherTexts.
 var domainTexts = sync.OnceValues(func() (map[string]string, []domainPattern) {
 	c, err := locale.Load()
 	if err != nil {

@@ -241,7 +241,7 @@ func (p *Pages) applyAgain(w http.ResponseWriter, r *http.Request, o *offering, 
 	return p.signedIn.ShowAgain(w, r, "apply.html", a, p.texts(r).applicationError(err, o.Offer.Fields))
 }
 
-// answers returns the entered texts by the keys of the fields of an offer.
+// answers maps the keys of the fields of an offer to the entered texts.
 func answers(o *application.Offer, values url.Values) map[string]string {
 	texts := map[string]string{}
 	for _, f := range o.Fields {

@@ -28,8 +28,8 @@ func (t texts) of(key string, args ...any) string {
 	return text
 }
 
-// applicationError returns err with messages for the applicant, by the names of the controls of the form.
-// fields are the fields of the offer.
+// applicationError returns err with messages for the applicant. Its fields are the names of the controls of
+// the form. fields are the fields of the offer.
 func (t texts) applicationError(err error, fields []application.Field) error {
 	var bad fault.Fields
 	whole := ""
