@@ -15,7 +15,7 @@ import (
 )
 
 // The history of a certificate shows that it waits for signatories. It has each refusal once and each
-// approval once, also if a batch was approved. After a retry it does not have the earlier approvals.
+// approval once, even if a batch was approved. After a retry it does not have the earlier approvals.
 func TestHistoryOfSignatures(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

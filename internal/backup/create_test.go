@@ -161,7 +161,7 @@ func TestBackupHasOneState(t *testing.T) {
 	})
 }
 
-// TestMissingFileIsNamed checks that a file that the store lacks is named once, also if two rows refer to it.
+// TestMissingFileIsNamed checks that a file that the store lacks is named once, even if two rows refer to it.
 func TestMissingFileIsNamed(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, dbtest.SQLite(t), 2)

@@ -163,5 +163,5 @@ func (l *s3Location) setAuthorities(file string) error {
 	return nil
 }
 
-// errNoCredentials means that no place has credentials for S3.
+// errNoCredentials means that none of the places in s3Credentials has credentials for S3.
 var errNoCredentials = errors.New("no credentials for S3 were found; " + s3Credentials)

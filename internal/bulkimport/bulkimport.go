@@ -1,9 +1,9 @@
 // Package bulkimport implements bulk uploads that a person prepares in the panel. A draft consists of a
 // list, the meanings of its columns, and files that are assigned to rows. In a draft for a template, the
 // rows have no files. The package finds the problems of each row, submits the rows in batches, and
-// reports the results. All of it is stored from the first file on, so that nothing is lost when a page
-// is reloaded or the server is restarted. Package cert has the rules for certificates, and package batch
-// has the rules for batches.
+// reports the results. A draft is stored from its creation on, with each later change, so that nothing is
+// lost when a page is reloaded or the server is restarted. Package cert has the rules for certificates, and
+// package batch has the rules for batches.
 package bulkimport
 
 import (
@@ -44,7 +44,7 @@ const (
 	// rowsAtOnce is the maximum number of rows in one statement.
 	rowsAtOnce = 500
 	// workTime is the time after which a job that unpacks an archive returns to the end of the
-	// queue, so that a process can stop soon.
+	// queue, so that a server that stops does not wait long for the job.
 	workTime = 15 * time.Second
 )
 

@@ -173,7 +173,7 @@ func (s *Service) ForgetTx(ctx context.Context, tx *db.Tx, uuid string) error {
 	if err := deleteSignaturesTx(ctx, tx, c.ID); err != nil {
 		return err
 	}
-	// Other servers store the id, so SQLite must not use it again.
+	// Other systems may have stored the id, so SQLite must not assign it again.
 	if err := db.KeepIDTx(ctx, tx, "certificates", c.ID); err != nil {
 		return err
 	}

@@ -130,7 +130,7 @@ func (s *Service) eraseFailedTx(ctx context.Context, tx *db.Tx, c *Certificate) 
 		return nil, err
 	}
 	if c.ID == newest {
-		// SQLite would use the id of the newest record again, and other servers store the id.
+		// Other systems may have stored the id of the newest record, and SQLite would assign it again.
 		return nil, fault.New(fault.Conflict, fmt.Sprintf("The certificate %s is the newest record of the vault, and its number must not be given to another record. "+
 			"Revoke it and then erase it, which keeps its record, or erase it after another certificate has been created.", c.ReferenceID))
 	}

@@ -278,9 +278,9 @@ func (a Achievement) object() achievementV3 {
 // compareUTF16 compares texts by UTF-16 code units. JavaScript libraries sort the quads of a dataset in
 // this order, and not by code points as RDFC requires (RDFC, 4.4.3, 7). Therefore rdf-canonize 5
 // rejects a correct signature if one tag begins with an emoji and another tag with a fullwidth letter.
-// This affects only tags, because no other two texts have the same subject and predicate. If the two
-// orders of the tags differ, Achievement.object joins the tags into one tag. JSON-LD maps a tag to the
-// property keywords of schema.org, whose text may be a list separated by commas.
+// This affects only tags, because no two other texts in a credential have the same subject and predicate.
+// If the two orders of the tags differ, Achievement.object joins the tags into one tag. JSON-LD maps a tag
+// to the property keywords of schema.org, whose text may be a list separated by commas.
 func compareUTF16(a, b string) int {
 	return slices.Compare(utf16.Encode([]rune(a)), utf16.Encode([]rune(b)))
 }
@@ -318,7 +318,7 @@ func (in *Input) check() error {
 	case in.IssuedOn.IsZero():
 		return errors.New("the issue date is missing")
 	case !in.ExpiresOn.IsZero() && startOfDay(in.ExpiresOn).Before(startOfDay(in.IssuedOn)):
-		return errors.New("the last day is before the issue date")
+		return errors.New("the last valid day is before the issue date")
 	case in.Recipient.Email != "" && in.Recipient.DID == "" && in.Recipient.Salt == "":
 		return errors.New("an e-mail address needs a salt")
 	case in.Status != nil && (in.Status.Index < 0 || in.Status.Index >= StatusListSize):
@@ -355,7 +355,7 @@ func (in *Input) checkURLs() error {
 			return err
 		}
 		if _, err := url.Parse(u); err != nil {
-			return fmt.Errorf("the URL is damaged: %w", err)
+			return fmt.Errorf("the URL is not valid: %w", err)
 		}
 	}
 	return nil

@@ -1,7 +1,7 @@
 package db_test
 
 import (
-	"fmt"
+	"errors"
 	"regexp"
 	"slices"
 	"strings"
@@ -12,7 +12,7 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// TestIndexIsCreatedWhileOthersWrite checks that a migration creates an invalid index again while other
+// TestIndexIsCreatedWhileOthersWrite checks that a migration replaces an invalid index while other
 // transactions write to its table.
 func TestIndexIsCreatedWhileOthersWrite(t *testing.T) {
 	t.Parallel()
@@ -36,7 +36,7 @@ func TestIndexIsCreatedWhileOthersWrite(t *testing.T) {
 			}
 			select {
 			case err := <-migrated:
-				return fmt.Errorf("the migration did not wait: %w", err)
+				return errors.Join(errors.New("the migration ended before the transaction"), err)
 			case <-time.After(time.Millisecond):
 			}
 		}
@@ -149,8 +149,8 @@ func longIn(text string) (found []string) {
 }
 
 // TestMigrationsDoNotHoldUpWriters checks that no migration since release 0.1.0 creates an index on a large
-// table, checks a constraint on its rows, or reads its rows in a transaction. All writers would wait for the
-// end of the transaction.
+// table, checks a constraint on its rows, or reads its rows in a transaction. Such a migration would hold its
+// locks for a long time, and all writers would wait.
 func TestMigrationsDoNotHoldUpWriters(t *testing.T) {
 	t.Parallel()
 	migrations, err := db.TransactionalMigrations(22)

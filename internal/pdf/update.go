@@ -26,7 +26,7 @@ type Update struct {
 var errWritten = errors.New("the update is already written")
 
 // Update begins an incremental update. The update corrects a faulty page tree.
-// After Update, the document is never repaired.
+// After a call of Update, the cross-reference of the document is never rebuilt.
 func (d *Document) Update() *Update {
 	faulty := d.FaultyPageTree()
 	d.frozen = true

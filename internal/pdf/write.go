@@ -187,7 +187,7 @@ func (s *serializer) hexString(data []byte) {
 const maxCopied = 64 << 20
 
 // stream appends a stream (7.3.8). If the data is not in memory, it copies the data
-// without the buffer.
+// directly to the writer.
 func (s *serializer) stream(ref Ref, stream *Stream, encryptStrings bool) {
 	dict := stream.Dict.Clone()
 	body, length, err := stream.source()
@@ -271,7 +271,8 @@ func readExactly(body io.Reader, length int64) ([]byte, error) {
 	return data, nil
 }
 
-// copy writes length bytes of a stream without the buffer.
+// copy flushes the buffer, and copies length bytes of a stream directly to the
+// writer.
 func (s *serializer) copy(body io.Reader, length int64) {
 	s.flush()
 	if s.err != nil {

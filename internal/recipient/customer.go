@@ -15,8 +15,8 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// secondClaimDelay is the delay of the second claim. Transactions that were running during the
-// first claim have ended after this time.
+// secondClaimDelay is the delay of the second claim. By then, transactions that were running during the
+// first claim have ended, so the second claim finds the certificates that they created.
 const secondClaimDelay = time.Minute
 
 // LookUpTx returns the customer number that the person with a verified address has in an

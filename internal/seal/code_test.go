@@ -130,7 +130,7 @@ func coveredPage() []byte {
 	}.bytes()
 }
 
-// TestSpotChecks checks that isSpotCheck selects about one of a hundred stamps at trusted places, and
+// TestSpotChecks checks that isSpotCheck selects about one in a hundred stamps at trusted places, and
 // that only these are proved.
 func TestSpotChecks(t *testing.T) {
 	t.Parallel()
@@ -142,7 +142,7 @@ func TestSpotChecks(t *testing.T) {
 		}
 	}
 	if share := float64(checked) / n; share < 0.007 || share > 0.013 {
-		t.Errorf("%d of %d stamps are proved, want about one of a hundred", checked, n)
+		t.Errorf("%d of %d stamps are proved, want about one in a hundred", checked, n)
 	}
 	s := New(nil, nil) // without a renderer, a proof fails
 	for i := range 300 {

@@ -117,7 +117,7 @@ type Placement struct {
 	// Figure is the form of the stamp. For CodeOnly, Mode is ignored.
 	Figure Figure
 	// Trusted reports whether an earlier stamp at this place of the same page was readable. Seal then
-	// renders and checks only about one of a hundred CodeOnly stamps. The reference id decides which.
+	// renders and checks only about one in a hundred CodeOnly stamps. The reference id decides which.
 	Trusted bool
 	// Clean reports whether the content of the page is known to be clean and without fault, as in
 	// pdf.Balance. Seal then does not read the content for a stamp that is Trusted and is not checked.

@@ -145,7 +145,7 @@ func (s *Service) prove(ctx context.Context, inst *account.Institution, version 
 }
 
 // sealed returns the PDF of a certificate with the values and the QR code, without a digital signature. If
-// trusted is true, Seal checks the QR code only for about one of a hundred reference ids.
+// trusted is true, Seal checks the QR code only for about one in a hundred reference ids.
 func (s *Service) sealed(ctx context.Context, inst *account.Institution, t *design.Template, base []byte, v *design.Values, trusted bool) ([]byte, error) {
 	fields, err := t.Draw(v)
 	if err != nil {

@@ -39,7 +39,7 @@ func TestDeliveryHasBothSignatures(t *testing.T) {
 			t.Errorf("X-Webhook-Signature = %q, want %q", got.header.Get("X-Webhook-Signature"), want)
 		}
 		if got.header.Get("X-Webhook-Event") != "certificate_application.approved" || got.header.Get("X-Webhook-ID") != e.UUID {
-			t.Errorf("headers = %v, want X-Webhook-Event and X-Webhook-ID of the delivery", got.header)
+			t.Errorf("headers = %v, want X-Webhook-Event with the event of the delivery and X-Webhook-ID with the id of the endpoint", got.header)
 		}
 		sent, err := time.Parse(time.RFC3339, got.header.Get("X-Webhook-Timestamp"))
 		if err != nil || sent.Before(before.Truncate(time.Second)) || !strings.HasSuffix(got.header.Get("X-Webhook-Timestamp"), "Z") {
