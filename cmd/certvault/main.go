@@ -55,6 +55,7 @@ type commands struct {
 	Blob        blobCommand        `cmd:"" help:"Copy the stored files."`
 	Show        configCommand      `cmd:"" help:"Print each setting of serve, and where its value comes from." name:"config"`
 	Doctor      doctorCommand      `cmd:"" help:"Check the installation and report problems."`
+	Compact     compactCommand     `cmd:"" help:"Return the free space in the file of a SQLite database to the disk. The server must be stopped."`
 	Backup      backupCommand      `cmd:"" help:"Create and check backups."`
 	Restore     restoreCommand     `cmd:"" help:"Create a vault from a backup, accept a restored vault, or show its last restore."`
 	Mail        mailCommand        `cmd:"" help:"Show the state of mail."`

@@ -25,6 +25,7 @@ var remedies = map[string]string{ //nolint:gosec // no value is a secret
 	"addresses":               "Remove the rights of accounts of other people with certvault member remove and certvault operator remove, then run certvault user accept-address.",
 	"address":                 "Start the server with a public address in --base-url before it issues real certificates.",
 	"database structure":      "Stop the server and restore the latest backup with certvault restore.",
+	"database size":           "If the space is needed for other data, stop the server and run certvault compact.",
 	"database writes":         "Read the message of the database, and free space on its disk or end its read-only mode.",
 	"database transactions":   "End the programs that keep the transaction open.",
 	"clock":                   "Synchronize the clocks of this host and of the database server with NTP.",

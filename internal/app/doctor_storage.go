@@ -20,6 +20,9 @@ const (
 	lateMail = time.Hour
 	// lateCheck is the delay of a check of a stored file from which examineChecks warns.
 	lateCheck = 5 * 24 * time.Hour
+	// largeFree is the free space in the file of a SQLite database from which examineSpace warns, in bytes,
+	// if it is more than half of the file.
+	largeFree = 1e9
 )
 
 // finding returns the result of a check. The finding is good and has the given detail if err is nil.
@@ -40,7 +43,8 @@ func examineStorage(ctx context.Context, d *db.DB, now time.Time) (list []Findin
 		if len(problems) > 0 {
 			err = errors.New("the file is damaged: " + strings.Join(problems, "; "))
 		}
-		list = append(list, finding("database structure", "intact", err))
+		space, spaceErr := d.Space(ctx)
+		list = append(list, finding("database structure", "intact", err), examineSpace(space, spaceErr))
 	}
 	list = append(list, finding("database writes", "accepted", d.CheckWritable(ctx)))
 	old, err := d.OldTransaction(ctx, oldTransaction)
@@ -70,6 +74,14 @@ func examineStorage(ctx context.Context, d *db.DB, now time.Time) (list []Findin
 		err = fmt.Errorf("%s with a file that failed its last check", count(damaged, "certificate"))
 	}
 	return append(list, finding("stored files", "all passed their last check", err), examineChecks(ctx, d, now))
+}
+
+// examineSpace checks that the file of a SQLite database does not have much free space.
+func examineSpace(s db.Space, err error) Finding {
+	if err == nil && s.Free > largeFree && s.Free > s.Size/2 {
+		err = warning{fmt.Errorf("%d of %d MB in the file of the database are free", s.Free/1e6, s.Size/1e6)}
+	}
+	return finding("database size", fmt.Sprintf("%d MB, of which %d MB are free", s.Size/1e6, s.Free/1e6), err)
 }
 
 // examineChecks checks that the server reads all stored files often enough.
