@@ -19,7 +19,7 @@ import (
 const (
 	// maxPlacementPage is the highest number of a page that can be chosen for the stamp.
 	maxPlacementPage = 10_000
-	// maxLayouts is the maximum number of earlier positions that are read for an automatic placement. Each
+	// maxLayouts is the maximum number of earlier positions that are stored for an institution. Each
 	// position is for another page size.
 	maxLayouts = 16
 )
@@ -170,7 +170,8 @@ func (s *Service) placement(ctx context.Context, institutionID int64, policy *Po
 }
 
 // storeLayoutTx stores the position of a stamp. An automatic placement tries the stored positions first
-// on pages of the same size. storeLayoutTx does nothing for a layout without a size.
+// on pages of the same size. storeLayoutTx keeps the latest positions, and does nothing for a layout without
+// a size.
 func storeLayoutTx(ctx context.Context, tx *db.Tx, institutionID int64, l seal.Layout, now int64) error {
 	if l.Width == 0 {
 		return nil
@@ -179,12 +180,22 @@ func storeLayoutTx(ctx context.Context, tx *db.Tx, institutionID int64, l seal.L
 	if err != nil {
 		return fmt.Errorf("encoding the position of a stamp: %w", err)
 	}
-	if _, err := tx.ExecContext(ctx, `
+	stored, err := tx.ExecContext(ctx, `
 		INSERT INTO stamp_layouts (institution_id, width, height, box, updated_at) VALUES ($1, $2, $3, $4, $5)
 		ON CONFLICT (institution_id, width, height) DO UPDATE SET box = excluded.box, updated_at = excluded.updated_at
 		WHERE stamp_layouts.box <> excluded.box`,
-		institutionID, l.Width, l.Height, string(box), now); err != nil {
+		institutionID, l.Width, l.Height, string(box), now)
+	if err != nil {
 		return fmt.Errorf("storing the position of a stamp: %w", err)
+	}
+	if n, err := stored.RowsAffected(); err != nil || n == 0 {
+		return err
+	}
+	if _, err := tx.ExecContext(ctx, `
+		DELETE FROM stamp_layouts WHERE institution_id = $1 AND updated_at < (
+			SELECT min(updated_at) FROM (SELECT updated_at FROM stamp_layouts WHERE institution_id = $1 ORDER BY updated_at DESC LIMIT $2 + 0) AS latest)`,
+		institutionID, maxLayouts); err != nil {
+		return fmt.Errorf("deleting old positions of stamps: %w", err)
 	}
 	return nil
 }

@@ -337,6 +337,34 @@ func TestEarlierPositionsAreReused(t *testing.T) {
 	})
 }
 
+// Only the latest positions are stored, so that files with many page sizes do not fill the table.
+func TestOldPositionsAreDeleted(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		v := newVault(t, d)
+		store := func(institution int64, width int) {
+			v.clock.Advance(time.Second)
+			if err := d.Tx(t.Context(), func(tx *db.Tx) error {
+				return storeLayoutTx(t.Context(), tx, institution, seal.Layout{Width: width, Height: 842}, db.Micros(v.clock.Now()))
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		other := v.institution("OTH")
+		store(other.ID, 1)
+		for width := range maxLayouts + 4 {
+			store(v.inst.ID, width+1)
+		}
+		widths, err := db.Column[int](d.QueryContext(t.Context(), `SELECT width FROM stamp_layouts WHERE institution_id = $1 ORDER BY width`, v.inst.ID))
+		if err != nil || len(widths) != maxLayouts || widths[0] != 5 {
+			t.Errorf("widths of the stored positions = %v, %v; want the latest %d", widths, err, maxLayouts)
+		}
+		if n, err := db.Column[int](d.QueryContext(t.Context(), `SELECT width FROM stamp_layouts WHERE institution_id = $1`, other.ID)); err != nil || len(n) != 1 {
+			t.Errorf("positions of another institution = %v, %v; want one", n, err)
+		}
+	})
+}
+
 func TestPolicyIsCheckedAndStored(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
