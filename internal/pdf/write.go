@@ -2,7 +2,6 @@ package pdf
 
 import (
 	"bytes"
-	"compress/zlib"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -12,6 +11,8 @@ import (
 	"io"
 	"strconv"
 	"sync"
+
+	"github.com/klauspost/compress/zlib"
 )
 
 // serializer writes indirect objects and records their offsets.
@@ -297,7 +298,17 @@ func (s *serializer) fileIdentifier() String {
 	return String(s.digest.Sum(nil)[:16])
 }
 
-var deflaters = sync.Pool{New: func() any { return zlib.NewWriter(io.Discard) }}
+// deflateLevel is the level at which this library compresses the content of a stamp as well as
+// compress/zlib does by default, in less than half the time.
+const deflateLevel = 7
+
+var deflaters = sync.Pool{New: func() any {
+	z, err := zlib.NewWriterLevel(io.Discard, deflateLevel)
+	if err != nil {
+		panic(err) // the level is valid
+	}
+	return z
+}}
 
 // deflate returns data encoded for FlateDecode.
 func deflate(data []byte) []byte {

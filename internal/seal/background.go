@@ -20,13 +20,13 @@ const lightBackground = 200
 func onUniformBackground(img *image.Gray, picture *pdfium.Page, f frame, s spot) bool {
 	ink := inkMask(img.Rect, picture, f, s)
 	low, high := byte(255), byte(0)
+	w := img.Rect.Dx()
 	for y := range img.Rect.Dy() {
-		for x := range img.Rect.Dx() {
-			if ink[y*img.Rect.Dx()+x] {
-				continue
+		marked := ink[y*w : (y+1)*w]
+		for x, v := range img.Pix[y*img.Stride:][:w] {
+			if !marked[x] {
+				low, high = min(low, v), max(high, v)
 			}
-			v := img.Pix[y*img.Stride+x]
-			low, high = min(low, v), max(high, v)
 		}
 	}
 	return low >= lightBackground && low <= high && high-low <= placeTolerance
@@ -39,12 +39,21 @@ func inkMask(r image.Rectangle, picture *pdfium.Page, f frame, s spot) []bool {
 	py := float64(picture.Raster.Y) / f.height * s.scale
 	left := s.x/f.width*float64(picture.Raster.X) - float64(picture.Box.Min.X)
 	bottom := (1-s.y/f.height)*float64(picture.Raster.Y) - float64(picture.Box.Min.Y)
-	mark := func(x0, y0, x1, y1 float64, inked func(x, y float64) bool) {
-		area := image.Rect(
+	area := func(x0, y0, x1, y1 float64) image.Rectangle {
+		return image.Rect(
 			int(math.Floor(left+x0*px))-1, int(math.Floor(bottom-y1*py))-1,
 			int(math.Ceil(left+x1*px))+1, int(math.Ceil(bottom-y0*py))+1).Intersect(r)
-		for y := area.Min.Y; y < area.Max.Y; y++ {
-			for x := area.Min.X; x < area.Max.X; x++ {
+	}
+	fill := func(x0, y0, x1, y1 float64) {
+		a := area(x0, y0, x1, y1)
+		for y := a.Min.Y; y < a.Max.Y; y++ {
+			set(mask[y*r.Dx()+a.Min.X : y*r.Dx()+a.Max.X])
+		}
+	}
+	mark := func(x0, y0, x1, y1 float64, inked func(x, y float64) bool) {
+		a := area(x0, y0, x1, y1)
+		for y := a.Min.Y; y < a.Max.Y; y++ {
+			for x := a.Min.X; x < a.Max.X; x++ {
 				if !mask[y*r.Dx()+x] && inked((float64(x)+0.5-left)/px, (bottom-float64(y)-0.5)/py) {
 					mask[y*r.Dx()+x] = true
 				}
@@ -56,16 +65,15 @@ func inkMask(r image.Rectangle, picture *pdfium.Page, f frame, s spot) []bool {
 	for _, m := range s.figure.symbol.rects() {
 		x := ox + float64(quietZone+m.x)
 		y := oy + full - float64(quietZone+m.y+m.h)
-		mark(x, y, x+float64(m.w), y+float64(m.h), func(float64, float64) bool { return true })
+		fill(x, y, x+float64(m.w), y+float64(m.h))
 	}
 	s.figure.markLabels(mask, r, left, bottom, px, py)
 	if edge := s.figure.border; edge > 0 {
-		all := func(float64, float64) bool { return true }
 		w, h := s.figure.width, s.figure.height
-		mark(0, 0, w, edge, all)
-		mark(0, h-edge, w, h, all)
-		mark(0, 0, edge, h, all)
-		mark(w-edge, 0, w, h, all)
+		fill(0, 0, w, edge)
+		fill(0, h-edge, w, h)
+		fill(0, 0, edge, h)
+		fill(w-edge, 0, w, h)
 	}
 	t := &s.figure.text
 	reach := strokeWidth/2 + 1.5/(min(px, py)*t.grid) // half a stroke and one and a half pixels, in grid units
@@ -101,16 +109,26 @@ func (f *figure) markLabels(mask []bool, r image.Rectangle, left, bottom, px, py
 	drawn := image.NewAlpha(image.Rect(0, 0, w, h))
 	z.Draw(drawn, drawn.Rect, image.Opaque, image.Point{})
 	for y := range h {
-		for x := range w {
-			if drawn.Pix[y*drawn.Stride+x] == 0 {
+		row := drawn.Pix[y*drawn.Stride:][:w]
+		for x := 0; x < w; x++ {
+			if row[x] == 0 {
 				continue
 			}
+			first := x
+			for x < w && row[x] != 0 {
+				x++
+			}
 			for v := max(0, y-1); v <= min(h-1, y+1); v++ {
-				for u := max(0, x-1); u <= min(w-1, x+1); u++ {
-					mask[v*w+u] = true
-				}
+				set(mask[v*w+max(0, first-1) : v*w+min(w, x+1)])
 			}
 		}
+	}
+}
+
+// set sets all elements of a part of a mask.
+func set(mask []bool) {
+	for i := range mask {
+		mask[i] = true
 	}
 }
 

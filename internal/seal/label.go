@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"sync"
 
 	"golang.org/x/image/vector"
 
@@ -131,9 +132,49 @@ func (l *label) draw(r *vector.Rasterizer, left, bottom, px, py float64) {
 	}
 }
 
+// lettering converts the texts of stamps to outlines. It keeps the outlines of the texts that are the same
+// on most stamps of an institution.
+type lettering struct {
+	fonts *typeset.Fonts
+
+	mu   sync.Mutex
+	kept map[lettered]line
+}
+
+// lettered is a text in a font.
+type lettered struct {
+	text string
+	font typeset.Font
+}
+
+// maxKept is the maximum number of outlines that a lettering keeps.
+const maxKept = 256
+
+// keep is like outline, and keeps the result.
+func (w *lettering) keep(text string, font typeset.Font) (line, error) {
+	key := lettered{text, font}
+	w.mu.Lock()
+	l, ok := w.kept[key]
+	w.mu.Unlock()
+	if ok {
+		return l, nil
+	}
+	l, err := w.outline(text, font)
+	if err != nil {
+		return l, err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.kept == nil || len(w.kept) >= maxKept {
+		w.kept = map[lettered]line{}
+	}
+	w.kept[key] = l
+	return l, nil
+}
+
 // outline returns the outlines of a text.
-func outline(fonts *typeset.Fonts, text string, font typeset.Font) (line, error) {
-	block, err := fonts.Layout(text, typeset.Style{Font: font, Size: 1}, math.Inf(1))
+func (w *lettering) outline(text string, font typeset.Font) (line, error) {
+	block, err := w.fonts.Layout(text, typeset.Style{Font: font, Size: 1}, math.Inf(1))
 	if err != nil {
 		return line{}, fmt.Errorf("setting the text of the stamp: %w", err)
 	}

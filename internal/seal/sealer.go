@@ -21,13 +21,16 @@ const pictureSide = 1600
 
 // Sealer seals originals. It is safe for concurrent use.
 type Sealer struct {
-	renderer *pdfium.Renderer
-	fonts    *typeset.Fonts
+	renderer  *pdfium.Renderer
+	fonts     *typeset.Fonts
+	lettering *lettering
 }
 
 // New returns a Sealer that renders pages with r and sets text with the fonts. Without fonts, stamps
 // are plain.
-func New(r *pdfium.Renderer, fonts *typeset.Fonts) *Sealer { return &Sealer{renderer: r, fonts: fonts} }
+func New(r *pdfium.Renderer, fonts *typeset.Fonts) *Sealer {
+	return &Sealer{renderer: r, fonts: fonts, lettering: &lettering{fonts: fonts}}
+}
 
 // Seal returns the verified PDF of an original. An error is a *Refusal if the file can never be
 // sealed. Any other error does not concern the file: ctx ended, the original cannot be read, the
@@ -72,7 +75,7 @@ func (s *Sealer) newJob(o Original, stamp Stamp) (*job, error) {
 	if s.fonts == nil {
 		j.stamp.Plain = true
 	}
-	if j.figures, j.strips, err = newFigures(s.fonts, symbol, j.stamp); err != nil {
+	if j.figures, j.strips, err = newFigures(s.lettering, symbol, j.stamp); err != nil {
 		return nil, err
 	}
 	if o.Type != PDF {

@@ -34,23 +34,23 @@ type texts struct {
 var semibold = typeset.Font{Family: typeset.Inter, Weight: 600}
 
 // newTexts converts the texts of a stamp to outlines.
-func newTexts(fonts *typeset.Fonts, s Stamp) (*texts, error) {
+func newTexts(w *lettering, s Stamp) (*texts, error) {
 	t := &texts{}
 	var err error
-	if t.verifyAt, err = outline(fonts, "Verify at", typeset.Font{}); err != nil {
+	if t.verifyAt, err = w.keep("Verify at", typeset.Font{}); err != nil {
 		return nil, err
 	}
-	if t.host, err = outline(fonts, hostOf(s.VerifyURL), semibold); err != nil {
+	if t.host, err = w.keep(hostOf(s.VerifyURL), semibold); err != nil {
 		return nil, err
 	}
 	for _, g := range idGroups(s.ReferenceID) {
-		l, err := outline(fonts, g, typeset.Font{})
+		l, err := w.outline(g, typeset.Font{})
 		if err != nil {
 			return nil, err
 		}
 		t.groups = append(t.groups, l)
 	}
-	t.issuer, err = outline(fonts, s.Institution, semibold)
+	t.issuer, err = w.keep(s.Institution, semibold)
 	if _, missing := errors.AsType[*typeset.MissingError](err); missing {
 		return t, nil
 	}
@@ -130,7 +130,7 @@ func (t *texts) stripForms() []form {
 
 // newFigures returns the shapes of a stamp on a page and in a strip, best first. It leaves out the shapes
 // whose text would not be legible.
-func newFigures(fonts *typeset.Fonts, s *symbol, stamp Stamp) (onPage, inStrip []*figure, err error) {
+func newFigures(w *lettering, s *symbol, stamp Stamp) (onPage, inStrip []*figure, err error) {
 	if stamp.Plain {
 		for _, shape := range []int{idBeside, idBelow} {
 			f, err := newPlainFigure(s, stamp.ReferenceID, shape)
@@ -141,7 +141,7 @@ func newFigures(fonts *typeset.Fonts, s *symbol, stamp Stamp) (onPage, inStrip [
 		}
 		return onPage, onPage[:1], nil
 	}
-	t, err := newTexts(fonts, stamp)
+	t, err := newTexts(w, stamp)
 	if err != nil {
 		return nil, nil, err
 	}

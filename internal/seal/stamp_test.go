@@ -27,7 +27,7 @@ func TestFigures(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		figures, strips, err := newFigures(fonts, s, Stamp{ReferenceID: testID, VerifyURL: "https://" + host + "/verify/" + testID, Institution: "東京大学"})
+		figures, strips, err := newFigures(&lettering{fonts: fonts}, s, Stamp{ReferenceID: testID, VerifyURL: "https://" + host + "/verify/" + testID, Institution: "東京大学"})
 		if err != nil {
 			t.Fatal(err)
 		}
