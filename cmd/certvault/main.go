@@ -145,9 +145,9 @@ func main() {
 }
 
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	var c commands
+	c := grammar(args)
 	exited := -1
-	parser, err := kong.New(&c,
+	parser, err := kong.New(c.Interface(),
 		kong.Name("certvault"),
 		kong.Description("A certificate vault: signed PDF certificates that anyone can verify.\n\n"+
 			"To begin, run certvault serve and open the link that it prints."),
@@ -178,7 +178,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		printf(stderr, "See certvault --help.\n")
 		return exitUsage
 	}
-	err = parsed.Run(&console{ctx: asCommand(ctx), stdin: stdin, stdout: stdout, stderr: stderr, json: c.JSON})
+	err = parsed.Run(&console{ctx: asCommand(ctx), stdin: stdin, stdout: stdout, stderr: stderr, json: c.Elem().FieldByName("JSON").Bool()})
 	if usage, ok := errors.AsType[*usageError](err); ok {
 		printError(stderr, usage, parsed.Flags()...)
 		return exitUsage

@@ -197,7 +197,7 @@ func (s interruptible) ReadAt(p []byte, offset int64) (int, error) {
 type roots struct {
 	list           []*x509.Certificate
 	from           string // their source, for the output
-	timeStampRoots *x509.CertPool
+	timeStampRoots func() *x509.CertPool
 }
 
 func (r roots) options(now time.Time) pades.Options {
@@ -217,19 +217,23 @@ func (v *verifyCommand) roots() (roots, error) {
 		}
 		trusted.list = append(trusted.list, list...)
 	}
-	var err error
-	// If the system has no certificates, only the certificates of --tsa-root are trusted for time stamps.
-	if trusted.timeStampRoots, err = x509.SystemCertPool(); err != nil {
-		trusted.timeStampRoots = x509.NewCertPool()
-	}
+	var stampRoots []*x509.Certificate
 	for _, name := range v.TSARoot {
 		list, err := readRoots("--tsa-root", name)
 		if err != nil {
 			return trusted, err
 		}
-		for _, c := range list {
-			trusted.timeStampRoots.AddCert(c)
+		stampRoots = append(stampRoots, list...)
+	}
+	trusted.timeStampRoots = func() *x509.CertPool {
+		pool, err := x509.SystemCertPool()
+		if err != nil { // only the certificates of --tsa-root are trusted for time stamps
+			pool = x509.NewCertPool()
 		}
+		for _, c := range stampRoots {
+			pool.AddCert(c)
+		}
+		return pool
 	}
 	if len(v.Root) > 0 {
 		return trusted, nil
@@ -241,6 +245,7 @@ func (v *verifyCommand) roots() (roots, error) {
 	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
 		return roots{timeStampRoots: trusted.timeStampRoots}, nil
 	}
+	var err error
 	if trusted.list, err = readRoots("--data", file); err != nil {
 		return trusted, fmt.Errorf("%w; specify the root with --root", err)
 	}

@@ -59,7 +59,7 @@ func (s *Service) verifySignature(r io.ReaderAt, size int64, anchors []*x509.Cer
 
 // report verifies the signatures of a verified PDF.
 func (s *Service) report(r io.ReaderAt, size int64, anchors []*x509.Certificate) (*pades.Report, error) {
-	report, err := s.verify(r, size, pades.Options{Roots: anchors, TimeStampRoots: stampRoots(), Now: s.now()})
+	report, err := s.verify(r, size, pades.Options{Roots: anchors, TimeStampRoots: stampRoots, Now: s.now()})
 	if err != nil {
 		return nil, fmt.Errorf("verifying the signature: %w", err)
 	}

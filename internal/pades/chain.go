@@ -18,7 +18,8 @@ type chainResult struct {
 // trustAnchors holds the trust anchors for one role, and counts the checks of
 // certificates.
 type trustAnchors struct {
-	pool *x509.CertPool // nil if there are no roots
+	load func() *x509.CertPool // returns the roots; nil if there are none, or if pool has them
+	pool *x509.CertPool        // nil if there are no roots
 	list []*x509.Certificate
 	role string // the role in the text of results, such as "the signer"
 
@@ -33,10 +34,18 @@ const (
 	maxChecked   = 512
 )
 
+// roots returns the roots, or nil if there are none. It loads them at the first call.
+func (a *trustAnchors) roots() *x509.CertPool {
+	if a.load != nil {
+		a.pool, a.load = a.load(), nil
+	}
+	return a.pool
+}
+
 // validate validates a certificate against the roots. proven is a time at which
 // the signature is proven to have existed, or zero.
 func (a *trustAnchors) validate(leaf *x509.Certificate, pool []*x509.Certificate, proven, now time.Time) chainResult {
-	if a.pool == nil {
+	if a.roots() == nil {
 		return chainResult{NotRun, "No trusted root was given for " + a.role + "."}
 	}
 	if a.validated >= maxValidated {
@@ -101,7 +110,7 @@ func (a *trustAnchors) authenticated(c *x509.Certificate, others []*x509.Certifi
 			return true
 		}
 	}
-	if a.pool == nil || !a.countCheck() {
+	if a.roots() == nil || !a.countCheck() {
 		return false
 	}
 	_, err := c.Verify(x509.VerifyOptions{Roots: a.pool, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}})

@@ -157,8 +157,11 @@ func TestTimeStamp(t *testing.T) {
 	if got := verify(t, signed, o); got.Verdict != Unknown || got.Signatures[0].Chain != NotRun {
 		t.Errorf("verdict after the certificate expired = %s (%s), want Unknown", got.Verdict, got.Reason)
 	}
-	o.TimeStampRoots = x509.NewCertPool()
-	o.TimeStampRoots.AddCert(tsa.root)
+	o.TimeStampRoots = func() *x509.CertPool {
+		pool := x509.NewCertPool()
+		pool.AddCert(tsa.root)
+		return pool
+	}
 	if ts := requireValid(t, signed, o).Signatures[0].TimeStamp; ts.Chain != Passed || ts.Problem != "" {
 		t.Errorf("time stamp with a trusted root = %+v, want a proof without a problem", ts)
 	}

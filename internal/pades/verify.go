@@ -26,10 +26,11 @@ type Options struct {
 	// Roots are the trusted roots of signers. Without a root, the verdict is
 	// never Valid.
 	Roots []*x509.Certificate
-	// TimeStampRoots are the trusted roots of time-stamp authorities, such as the
+	// TimeStampRoots returns the trusted roots of time-stamp authorities, such as the
 	// roots of the system. Without these roots, a time stamp does not prove the
-	// time.
-	TimeStampRoots *x509.CertPool
+	// time. Verify calls TimeStampRoots only for a file with a time stamp, because
+	// reading the roots of the system takes 10 ms.
+	TimeStampRoots func() *x509.CertPool
 	// Now is the time at which a certificate must be valid if no trusted time stamp proves the
 	// signing time.
 	Now time.Time
@@ -41,7 +42,7 @@ type Options struct {
 // because of the content of the file.
 func Verify(r io.ReaderAt, size int64, o Options) (*Report, error) {
 	v := &verifier{r: r, size: size, now: o.Now, signers: trustAnchors{list: o.Roots, role: "the signer"}}
-	v.stampers = trustAnchors{pool: o.TimeStampRoots, role: "the time-stamp authority"}
+	v.stampers = trustAnchors{load: o.TimeStampRoots, role: "the time-stamp authority"}
 	if len(o.Roots) > 0 {
 		v.signers.pool = x509.NewCertPool()
 		for _, c := range o.Roots {
