@@ -41,6 +41,9 @@ VERIFIERS := test/verifiers/node_modules/.package-lock.json
 # The npm library with which wallets receive credentials, for the tests.
 WALLETS := test/wallets/node_modules/.package-lock.json
 
+# The npm libraries that bench/peers compares with the vault.
+PEERS := test/peers/node_modules/.package-lock.json
+
 GOLANGCI := go tool -modfile=tools/go.mod golangci-lint
 
 .PHONY: build
@@ -60,7 +63,7 @@ $(PDFIUM): web-deps/node_modules internal/pdfium/wasm/SHA256SUMS internal/pdfium
 	cp web-deps/node_modules/@embedpdf/pdfium/LICENSE* $(@D)
 	go run ./internal/pdfium/gen
 
-$(RECEIVERS) $(VERIFIERS) $(WALLETS): test/%/node_modules/.package-lock.json: test/%/package-lock.json
+$(RECEIVERS) $(VERIFIERS) $(WALLETS) $(PEERS): test/%/node_modules/.package-lock.json: test/%/package-lock.json
 	cd $(<D) && npm ci --silent
 	touch $@
 
@@ -321,6 +324,10 @@ fuzz: $(EMBEDDED) ## run every fuzz target for FUZZTIME (30s) each
 .PHONY: bench
 bench: deps build ## run benchmarks; BENCH selects, BENCHTIME (2s) is the duration
 	go run ./test/pgcluster -fsync=on -- go test -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) ./...
+
+.PHONY: bench/peers
+bench/peers: deps $(PEERS) ## compare the sealing of a certificate with pdfcpu, qpdf, pdf-lib and @libpdf/core
+	go test -run '^$$' -bench Peers -benchtime 300x -count 3 ./internal/seal
 
 .PHONY: bench/lists
 bench/lists: deps build ## measure lists of RECORDS (1000000) certificates, which it creates first

@@ -13,13 +13,13 @@ import (
 // that it has among all commands.
 func TestGrammarOfOneCommand(t *testing.T) {
 	t.Parallel()
-	if _, ok := grammar(nil).Interface().(*commands); !ok {
+	if _, ok := reflect.TypeAssert[*commands](grammar(nil)); !ok {
 		t.Fatal("the grammar of no arguments has not all commands")
 	}
 	all := nodes(t, new(commands))
 	for name, want := range all {
 		g := grammar([]string{name})
-		_, complete := g.Interface().(*commands)
+		_, complete := reflect.TypeAssert[*commands](g)
 		if needs := slices.Contains(completeGrammar, name); complete != needs {
 			t.Errorf("%s: the grammar has all commands: %t, want %t", name, complete, needs)
 		}
@@ -28,7 +28,7 @@ func TestGrammarOfOneCommand(t *testing.T) {
 		}
 	}
 	for _, args := range [][]string{{"verify", "--help"}, {"verify", "-h"}, {"serve", "--config=a.toml"}, {"serve", "-c", "a.toml"}, {"--json", "version"}, {"unknown"}} {
-		if _, ok := grammar(args).Interface().(*commands); !ok {
+		if _, ok := reflect.TypeAssert[*commands](grammar(args)); !ok {
 			t.Errorf("the grammar of %v has not all commands", args)
 		}
 	}

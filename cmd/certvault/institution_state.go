@@ -135,7 +135,8 @@ func (c *console) changeInstitution(s config.Storage, slug string, f func(base *
 				printf(w, "%s (%s) is enabled.\n", now.Name, now.Slug)
 				return
 			}
-			printf(w, "%s (%s) has been disabled since %s: its API tokens do not work, its members cannot use the panel, and uploads and new applications are rejected.\n", now.Name, now.Slug, formatTime(now.DisabledAt))
+			printf(w, "%s (%s) has been disabled since %s: its API tokens and its members have no access, and uploads and new applications are rejected.\n",
+				now.Name, now.Slug, formatTime(now.DisabledAt))
 			if now.DisabledReason != "" {
 				printf(w, "Reason: %s\n", now.DisabledReason)
 			}
