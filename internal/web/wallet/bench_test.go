@@ -146,8 +146,11 @@ func (w *benchWallet) send(method, path, mediaType, body, token string, into any
 	}
 	defer res.Body.Close()
 	text, err := io.ReadAll(res.Body)
-	if err != nil || res.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s %s: %d %s: %w", method, path, res.StatusCode, text, err)
+	if err != nil {
+		return fmt.Errorf("%s %s: %w", method, path, err)
+	}
+	if res.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s %s: status = %d, want 200; body = %s", method, path, res.StatusCode, text)
 	}
 	return json.Unmarshal(text, into)
 }
