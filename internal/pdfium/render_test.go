@@ -132,8 +132,10 @@ func TestClipEqualsCrop(t *testing.T) {
 			}
 			crop := image.NewRGBA(part.Image.Bounds())
 			draw.Draw(crop, crop.Bounds(), whole.Image, part.Box.Min, draw.Src)
-			if diff := difference(crop, part.Image.(*image.RGBA)); diff > 4 || part.Raster != whole.Image.Bounds().Max {
-				t.Errorf("side %d: clip %v differs from the whole page at %v by up to %d, want at most 4 and the raster of the whole page", side, clip, part.Box, diff)
+			raster := whole.Image.Bounds().Max
+			if diff := difference(crop, part.Image.(*image.RGBA)); diff > 4 || part.Raster != raster {
+				t.Errorf("side %d: clip %v at %v: largest difference = %d, raster = %v; want at most 4, and the raster %v of the whole page",
+					side, clip, part.Box, diff, part.Raster, raster)
 			}
 		}
 		d.Close()
@@ -281,7 +283,7 @@ type failing struct{ err error }
 func (f failing) ReadAt([]byte, int64) (int, error) { return 0, f.err }
 
 // TestSourceErrors checks that a read error is not reported as ErrLoad, and that
-// a source without Head is refused.
+// a source with a HeadSize but no Head is refused.
 func TestSourceErrors(t *testing.T) {
 	t.Parallel()
 	r := shared(t)
@@ -296,7 +298,7 @@ func TestSourceErrors(t *testing.T) {
 		t.Errorf("opening a file shorter than HeadSize returned %v, want ErrUnexpectedEOF", err)
 	}
 	if _, err = r.Open(t.Context(), Source{HeadSize: 1}); !errors.Is(err, ErrRequest) {
-		t.Errorf("opening a source without Head returned %v, want ErrRequest", err)
+		t.Errorf("opening a source with HeadSize 1 and no Head returned %v, want ErrRequest", err)
 	}
 }
 
