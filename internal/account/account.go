@@ -97,7 +97,7 @@ func (s *Service) CreateInstitution(ctx context.Context, n NewInstitution) (*Ins
 
 // OpenInstitution creates an institution for an owner who is not present to choose a password. If
 // the address has no account, OpenInstitution creates an account without a password, and the owner
-// signs in with a sign-in link. OpenInstitution calls the function then at the end of the transaction.
+// signs in with a sign-in link. The function passed as then runs at the end of the transaction.
 func (s *Service) OpenInstitution(ctx context.Context, n NewInstitution, then func(ctx context.Context, tx *db.Tx, i *Institution) error) (*Institution, error) {
 	return s.createInstitution(ctx, n, steps{then: func(ctx context.Context, tx *db.Tx, i *Institution, _ int64) error { return then(ctx, tx, i) }})
 }
@@ -210,7 +210,7 @@ func validPrefix(s string) bool {
 }
 
 // slugOf returns a slug for a name: at most maxSlug characters of the name in lower case, without
-// diacritics and apostrophes, with one hyphen for each sequence of other characters than ASCII letters and
+// diacritics and apostrophes, with one hyphen for each sequence of characters other than ASCII letters and
 // digits. If the name has no ASCII letters or digits, slugOf returns the prefix in lower case.
 func slugOf(name, prefix string) string {
 	var b strings.Builder
@@ -246,7 +246,7 @@ func (s *Service) insertTx(ctx context.Context, tx *db.Tx, inst *Institution, ow
 		return 0, err
 	}
 	// An existing account without a password does not get one: it belongs to a person who signs in with
-	// sign-in links or passkeys, and the caller has not proven to be this person.
+	// sign-in links or passkeys, and the caller has not proved that they are this person.
 	userID, created, err := InsertUserTx(ctx, tx, NewUser{Email: email, Name: ownerName, Hash: hash}, inst.CreatedAt)
 	if err != nil {
 		return 0, err
@@ -275,7 +275,7 @@ func (s *Service) insertTx(ctx context.Context, tx *db.Tx, inst *Institution, ow
 func (s *Service) HasOwner(ctx context.Context) (bool, error) {
 	var n int
 	if err := s.db.QueryRowContext(ctx, `SELECT count(*) FROM (SELECT 1 FROM members LIMIT 1) AS one`).Scan(&n); err != nil {
-		return false, fmt.Errorf("reading whether there is an owner: %w", err)
+		return false, fmt.Errorf("checking whether there is an owner: %w", err)
 	}
 	return n > 0, nil
 }

@@ -118,7 +118,7 @@ func Summaries(ctx context.Context, q db.Queryer, ids []int64) ([]Summary, error
 // actions.
 func RefusesActive(ctx context.Context, q db.Queryer, uuid string) (refuses bool, err error) {
 	if err := q.QueryRowContext(ctx, `SELECT refuse_active FROM institutions WHERE uuid = $1`, uuid).Scan(&refuses); err != nil {
-		return false, fmt.Errorf("reading whether an institution refuses active files: %w", err)
+		return false, fmt.Errorf("checking whether an institution refuses active files: %w", err)
 	}
 	return refuses, nil
 }

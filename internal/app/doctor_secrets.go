@@ -32,7 +32,7 @@ func examineSecretFiles(files ...string) error {
 			continue
 		}
 		if info.Mode()&openSecret != 0 {
-			errs = append(errs, fmt.Errorf("other users have permissions to %[1]s; run chmod 600 %[1]q", file))
+			errs = append(errs, fmt.Errorf("other users have access to %[1]s; run chmod 600 %[1]q", file))
 		}
 	}
 	return errors.Join(errs...)

@@ -16,9 +16,9 @@ import (
 // selective field of a filter.
 const countLimit = 20_000
 
-// PartialEntries is the number of entries in which a part of a name is found: the newest entries of
-// the log between the times of the filter. No index contains the parts of names, so the number bounds the
-// work of a page. A whole name, an id and a type are found in the whole log.
+// PartialEntries is the maximum number of entries that are searched for a part of a name. These are the
+// newest entries of the log between the times of the filter. No index contains the parts of names, so the
+// number bounds the work of a page. A whole name, an id and a type are found in the whole log.
 const PartialEntries = 20_000
 
 // bound returns an SQL condition that limits a search to the newest entries. The condition begins with AND,

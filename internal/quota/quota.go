@@ -37,7 +37,7 @@ func Of(ctx context.Context, q db.Queryer, now time.Time, ids ...int64) (map[int
 	// reported as complete.
 	var counting bool
 	if err := q.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM usage_counting)`).Scan(&counting); err != nil {
-		return nil, fmt.Errorf("reading whether certificates are being counted: %w", err)
+		return nil, fmt.Errorf("checking whether certificates are being counted: %w", err)
 	}
 	used, err := sums(ctx, q, now, ids...)
 	if err != nil {

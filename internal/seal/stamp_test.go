@@ -117,8 +117,8 @@ func TestSheet(t *testing.T) {
 	}
 }
 
-// TestSheetWithoutFont checks that a text with characters that no font has is left out, and that a notice
-// reports it.
+// TestSheetWithoutFont checks that a notice reports a text that is left out, because no font has all of its
+// characters.
 func TestSheetWithoutFont(t *testing.T) {
 	t.Parallel()
 	stamp := testStamp()

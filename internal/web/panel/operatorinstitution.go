@@ -144,8 +144,8 @@ func (p *Panel) ofInstitution(name string) Handler {
 }
 
 // operate calls f, which performs an operator's action on the institution in the path. If f returns an
-// error, operate shows the form again with the template of the given name. Otherwise operate redirects to
-// the page of the institution, which shows the notice.
+// error that showAgain shows, operate shows the form again with the template of the given name. It returns
+// any other error. If f succeeds, operate redirects to the page of the institution, which shows the notice.
 func (p *Panel) operate(w http.ResponseWriter, r *http.Request, name string, f func(o *operatorPage) (notice string, err error)) error {
 	o, err := p.operatorPage(r.Context(), r.PathValue("slug"))
 	if err != nil {
