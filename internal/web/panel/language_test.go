@@ -127,7 +127,7 @@ func TestDetailsOfTheAuditLog(t *testing.T) {
 	row := english(t).auditRow(&audit.Entry{Action: audit.SignedIn, Detail: audit.Detail{
 		"by": "set-up link", "role": map[string]any{"from": "issuer", "to": ""}, "placement": "top-left", "public_image": true, "made_up": nil, "reason": "gone", "events": []any{}, "selected": []any{},
 	}}, "/audit")
-	want := []string{"Method: set-up link", "Events: All events", "made up: none", "Position of the QR code: Top left", "Public image: yes", "Reason: gone", "Role: Issuer", "Selected: none"}
+	want := []string{"Details: set-up link", "Events: All events", "made up: none", "Position of the QR code: Top left", "Public image: yes", "Reason: gone", "Role: Issuer", "Selected: none"}
 	for i, text := range want {
 		if i >= len(row.Details) || !strings.HasPrefix(row.Details[i], text) {
 			t.Fatalf("details = %q, want %q", row.Details, want)
