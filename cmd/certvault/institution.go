@@ -20,7 +20,7 @@ type institutionCommand struct {
 	List   institutionList   `cmd:"" help:"List the institutions."`
 	Set    institutionSet    `cmd:"" help:"Change an institution's name, stamps, accepted files, public profile, mail and retention."`
 
-	Disable institutionDisable `cmd:"" help:"Disable an institution: its API tokens and its members have no access, and uploads and new applications are rejected. Public pages remain available."`
+	Disable institutionDisable `cmd:"" help:"Disable an institution: its tokens and members have no access, and new uploads and applications are rejected. Public pages remain."`
 	Enable  institutionEnable  `cmd:"" help:"Enable a disabled institution."`
 	Slug    institutionSlug    `cmd:"" help:"Change the slug (the name in web addresses) of an institution. Addresses with the former slug redirect."`
 	Limit   institutionLimit   `cmd:"" help:"Show the limits and the use of an institution, or change the limits."`

@@ -19,7 +19,7 @@ type webhookLog struct {
 
 	Institution string `help:"Slug of the institution." placeholder:"SLUG" required:""`
 	ID          string `arg:"" help:"Only deliveries of this endpoint." optional:""`
-	Status      string `help:"Only deliveries that are pending, delivered or exhausted." placeholder:"STATUS"`
+	Status      string `help:"Only deliveries with this status: pending, delivered or exhausted." placeholder:"STATUS"`
 	Limit       int    `default:"20" help:"Number of deliveries, 1 to 100." placeholder:"N"`
 	Before      int64  `help:"Only deliveries older than this delivery." placeholder:"DELIVERY"`
 	Delivery    int64  `help:"Print this delivery with its body, requests and responses." placeholder:"DELIVERY"`
@@ -163,7 +163,7 @@ type webhookReplay struct {
 	Since string `help:"Start: a date, a time in the format of RFC 3339, or a duration before now such as 7d or 24h." placeholder:"TIME" required:""`
 }
 
-// Run makes the exhausted deliveries that were created since a time pending, so that a running server sends
+// Run queues the exhausted deliveries that were created since a time, so that a running server sends
 // them again.
 func (h *webhookReplay) Run(c *console) error {
 	since, err := parseSince(h.Since, time.Now())

@@ -94,7 +94,7 @@ func TestCreateInstitutionNamesEveryBadField(t *testing.T) {
 	}
 }
 
-func TestSetupLinkExpiresAndIsReplaced(t *testing.T) {
+func TestSetupLinkExpiresAndIsDeleted(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		ctx := t.Context()
@@ -144,7 +144,7 @@ func TestParseEmail(t *testing.T) {
 		"用户@例子.广告":                   "用户@xn--fsqu00a.xn--4rr70v",
 		"o'brien@sub.example.co.uk":  "o'brien@sub.example.co.uk",
 		"a!#$%&*+-/=?^_`{|}~@a.test": "a!#$%&*+-/=?^_`{|}~@a.test",
-		"a@نامه\u200cای.com":         "a@xn--mgba3gch31f060k.com", // with a joiner, RFC 5892, appendix A.1
+		"a@نامه\u200cای.com":         "a@xn--mgba3gch31f060k.com", // with a zero-width non-joiner, RFC 5892, appendix A.1
 		"a@4.example":                "a@4.example",
 
 		// Only ASCII letters are converted to lower case.

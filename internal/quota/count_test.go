@@ -99,7 +99,7 @@ func TestCountWithChanges(t *testing.T) {
 		v.Exec(`UPDATE certificates SET files_ended_at = 1, size = size + 1 WHERE id = $1`, ids[6])
 		v.Upload(inst, "Bob", "b.pdf")
 		if d.Dialect == db.PostgreSQL {
-			// The step and the transaction of the change do not see each other.
+			// The step does not see the open transaction. The transaction sees the step only in its second statement.
 			v.Tx(func(tx *db.Tx) error {
 				if _, err := tx.ExecContext(ctx, `UPDATE certificates SET verified_size = 70000 WHERE id = $1`, ids[2]); err != nil {
 					return err
