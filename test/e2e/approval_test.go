@@ -37,7 +37,7 @@ func TestSignatoriesInBrowser(t *testing.T) {
 		b.fill("designation", "Dean")
 		b.screenshot("signatories")
 		b.press("Save signatories")
-		b.see("The signatories are saved.", "Dean")
+		b.see("The signatories were saved.", "Dean")
 		b.press("Publish")
 		b.see("The template was published", "in any order")
 		b.screenshot("template-signatories")
