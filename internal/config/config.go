@@ -174,7 +174,7 @@ type Serve struct {
 
 	CORSOrigin []string `help:"Origins whose scripts may use the API with their own token. Default: none." name:"cors-origin" placeholder:"ORIGIN"`
 
-	Log string `default:"" enum:",text,json" help:"Format of the log, text or json. Default on a terminal: text, without requests that had no error, else json." placeholder:"FORMAT"`
+	Log string `default:"" enum:",text,json" help:"Format of the log: text or json. Default: json; on a terminal, text that omits requests without an error." placeholder:"FORMAT"`
 
 	LogLevel string `default:"info" enum:"debug,info,warn,error" help:"Lowest level of the lines in the log: debug, info, warn or error." name:"log-level" placeholder:"LEVEL"`
 
