@@ -188,7 +188,7 @@ func TestDuplicateRule(t *testing.T) {
 			change    func(u *Upload)
 			duplicate bool
 		}{
-			{"the same with another name and file", func(u *Upload) { u.FullName = "Someone Else" }, true},
+			{"the same with another name", func(u *Upload) { u.FullName = "Someone Else" }, true},
 			{"white space around the title", func(u *Upload) { u.Title = "  BSc Physics\n" }, true},
 			{"the e-mail in other case", func(u *Upload) { u.Email = "ADA@BÜCHER.EXAMPLE" }, true},
 			{"the e-mail's domain in ASCII", func(u *Upload) { u.Email = "ada@xn--bcher-kva.example" }, true},

@@ -25,7 +25,7 @@ func (s *Service) PullBack(ctx context.Context) (n int64, err error) {
 		return err
 	})
 	if err != nil {
-		return 0, fmt.Errorf("pulling back the waits before a sign-in: %w", err)
+		return 0, fmt.Errorf("ending the waits that were set while a clock was ahead: %w", err)
 	}
 	return n, nil
 }
