@@ -17,7 +17,7 @@ type PersonName struct {
 }
 
 // PersonNames maps the ids of persons to their names, with their roles in an institution. The ids must come
-// from records of the institution. The result omits persons who deleted their account.
+// from records of the institution. The result omits people with deleted accounts.
 func PersonNames(ctx context.Context, q db.Queryer, institutionID int64, userIDs []int64) (map[int64]PersonName, error) {
 	names, err := db.ByID(ctx, q, institutionID, userIDs, func(list string) string {
 		return `SELECT u.id, u.uuid, u.name, coalesce(m.role, '') FROM users u LEFT JOIN members m ON m.user_id = u.id AND m.institution_id = $1

@@ -3,10 +3,6 @@ package app
 import (
 	"context"
 	"errors"
-	"fmt"
-	"path/filepath"
-
-	"github.com/gofrs/flock"
 
 	"github.com/certvault/certvault/internal/config"
 	"github.com/certvault/certvault/internal/db"
@@ -21,13 +17,9 @@ func Compact(ctx context.Context, c config.Storage) (before, after int64, err er
 	if c.Database != "" {
 		return 0, 0, errNotSQLite
 	}
-	lock := flock.New(filepath.Join(c.Data, "lock"))
-	ok, err := lock.TryLock()
+	lock, err := tryLock(c.Data)
 	if err != nil {
-		return 0, 0, fmt.Errorf("locking the data folder: %w", err)
-	}
-	if !ok {
-		return 0, 0, fmt.Errorf("%w: %s; stop it first", ErrRunning, c.Data)
+		return 0, 0, err
 	}
 	defer func() { err = errors.Join(err, lock.Unlock()) }()
 	s, err := openStorage(ctx, c, "", checkSchema)

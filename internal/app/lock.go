@@ -22,13 +22,9 @@ func (a *App) lockData(ctx context.Context) error {
 	if denied != nil {
 		a.log.WarnContext(ctx, "other users keep permissions to the data folder", slog.Any("error", denied))
 	}
-	lock := flock.New(filepath.Join(a.cfg.Data, "lock"))
-	ok, err := lock.TryLock()
+	lock, err := tryLock(a.cfg.Data)
 	if err != nil {
-		return fmt.Errorf("locking the data folder: %w", err)
-	}
-	if !ok {
-		return fmt.Errorf("%w: %s; stop it first", ErrRunning, a.cfg.Data)
+		return err
 	}
 	a.lock = lock
 	if a.locked, err = os.Stat(lock.Path()); err != nil {
@@ -46,4 +42,17 @@ func (a *App) lockData(ctx context.Context) error {
 			"run certvault doctor --files, and use certvault backup for backups")
 	}
 	return signLock(lock.Path(), a.store.node)
+}
+
+// tryLock locks a data folder for this process. The error is ErrRunning if a server uses the folder.
+func tryLock(data string) (*flock.Flock, error) {
+	lock := flock.New(filepath.Join(data, "lock"))
+	ok, err := lock.TryLock()
+	if err != nil {
+		return nil, fmt.Errorf("locking the data folder: %w", err)
+	}
+	if !ok {
+		return nil, fmt.Errorf("%w: %s; stop it first", ErrRunning, data)
+	}
+	return lock, nil
 }

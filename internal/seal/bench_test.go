@@ -14,8 +14,6 @@ import (
 	"testing"
 
 	"github.com/pdfcpu/pdfcpu/pkg/api"
-	"github.com/pdfcpu/pdfcpu/pkg/pdfcpu/model"
-	"github.com/pdfcpu/pdfcpu/pkg/pdfcpu/types"
 	"rsc.io/qr"
 
 	"github.com/certvault/certvault/internal/pdf/pdftest"
@@ -105,11 +103,7 @@ func BenchmarkPdfcpuStamp(b *testing.B) {
 	for name, data := range benchFiles() {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
-				wm, err := api.ImageWatermark(path, "pos:br, scale:0.1, rot:0", true, false, types.POINTS)
-				if err != nil {
-					b.Fatal(err)
-				}
-				if err := api.AddWatermarks(bytes.NewReader(data), io.Discard, []string{"1"}, wm, model.NewDefaultConfiguration()); err != nil {
+				if err := stampWithPdfcpu(data, path, io.Discard); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -3,11 +3,9 @@ package seal
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"image/png"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -116,12 +114,12 @@ func benchmarkLibrary(b *testing.B, library, pdf, picture string) {
 	b.ReportMetric(ms*float64(time.Millisecond), "ns/op")
 }
 
-// run runs a program and returns its output.
+// run is like tool, and fails the benchmark if the program fails.
 func run(b *testing.B, name string, args ...string) string {
 	b.Helper()
-	out, err := exec.CommandContext(b.Context(), name, args...).CombinedOutput()
+	out, err := tool(b, name, args...)
 	if err != nil {
-		b.Fatal(fmt.Errorf("%s: %w: %s", name, err, out))
+		b.Fatalf("%s: %v: %s", name, err, out)
 	}
-	return string(out)
+	return out
 }
