@@ -43,7 +43,7 @@ func (a *App) registerMetrics(public, token, institution *limit.Counter) {
 		counter(conflicts, conflictsHelp, prometheus.Labels{"reason": "in_progress"}, inProgress),
 		counter(conflicts, conflictsHelp, prometheus.Labels{"reason": "reused"}, reused),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: rendererCompiled, Help: "1 if the PDF renderer runs as machine code, 0 if it is interpreted, many times as slow, or not usable.",
+			Name: rendererCompiled, Help: "1 if the PDF renderer runs as machine code, 0 if it is interpreted, which is many times slower, or if it is not usable.",
 		}, a.rendererCompiled),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "certvault_store_transit_bytes", Help: "Bytes that this server has received for files that are not in the file store yet.",

@@ -190,9 +190,9 @@ func TestDuplicateRule(t *testing.T) {
 		}{
 			{"the same with another name", func(u *Upload) { u.FullName = "Someone Else" }, true},
 			{"white space around the title", func(u *Upload) { u.Title = "  BSc Physics\n" }, true},
-			{"the e-mail in other case", func(u *Upload) { u.Email = "ADA@BÜCHER.EXAMPLE" }, true},
+			{"the e-mail in different case", func(u *Upload) { u.Email = "ADA@BÜCHER.EXAMPLE" }, true},
 			{"the e-mail's domain in ASCII", func(u *Upload) { u.Email = "ada@xn--bcher-kva.example" }, true},
-			{"the title in other case", func(u *Upload) { u.Title = "BSC Physics" }, false},
+			{"the title in different case", func(u *Upload) { u.Title = "BSC Physics" }, false},
 			{"another date", func(u *Upload) { u.IssueDate = "2026-07-01" }, false},
 			{"another e-mail", func(u *Upload) { u.Email = "bo@bücher.example" }, false},
 			{"another institution", func(u *Upload) { u.Institution = other }, false},

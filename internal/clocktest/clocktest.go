@@ -12,8 +12,8 @@ type Clock struct {
 	at time.Time
 }
 
-// At returns a clock with the time t. A test with a queue must use the current time, because the
-// queue uses the system clock.
+// At returns a clock with the time t. A test whose queue runs jobs should pass the
+// current time, because the queue compares the times of jobs with the system clock.
 func At(t time.Time) *Clock { return &Clock{at: t} }
 
 // Now returns the time of the clock.

@@ -53,7 +53,7 @@ func (a *API) bulk(w http.ResponseWriter, c *call) error {
 			Institution: c.institution, Creator: cert.Actor{Type: "token", ID: c.token.ID, Name: c.token.Name}, Context: cert.BulkUpload, Draft: draft, Notify: in.notify,
 			Then: func(ctx context.Context, tx *db.Tx, made *batch.Batch) error {
 				return x.respondTx(ctx, tx, http.StatusAccepted, message{
-					Message: "Bulk upload accepted and is being processed.",
+					Message: "The batch was accepted and is being processed.",
 					Data:    accepted{BatchID: made.UUID, Total: made.Total, Status: string(made.Status())},
 				})
 			},
