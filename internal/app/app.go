@@ -57,7 +57,7 @@ const (
 	// leaveTime is the time limit of the last writes to the database.
 	leaveTime = time.Second
 	// exitTime is the time after the beginning of the stop at which the process ends, even if something
-	// is still running. Service managers and containers usually kill a process after 30 s.
+	// is still running. By default, Kubernetes kills a process 30 s after it sends the signal.
 	exitTime = 28 * time.Second
 )
 
@@ -358,8 +358,8 @@ func New(ctx context.Context, cfg *config.Serve, log *slog.Logger, stdout io.Wri
 const systemFonts = "/usr/share/fonts"
 
 // maxBulkWorkers limits the workers for batches on up to eight processors: a process has four for each
-// processor, but at most maxBulkWorkers. On more processors, it has about two for each. More workers would
-// take connections to the database that pages need.
+// processor, but at least eight and at most maxBulkWorkers. On more processors, it has about two for each.
+// More workers would take connections to the database that pages need.
 const maxBulkWorkers = 16
 
 // wire creates the services.

@@ -29,7 +29,8 @@ const checkCertificateEvery = 10 * time.Second
 
 const (
 	// firstCertificateTime is the maximum time for which a handshake waits for the first certificate of
-	// ACME, and firstCertificatePoll is the interval at which it checks whether the certificate is loaded.
+	// ACME or for the answer to a challenge. firstCertificatePoll is the interval at which a handshake
+	// checks whether the first certificate is loaded.
 	firstCertificateTime = 10 * time.Second
 	firstCertificatePoll = time.Second
 )

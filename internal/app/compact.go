@@ -12,7 +12,7 @@ import (
 var errNotSQLite = errors.New("only a SQLite database can be compacted: PostgreSQL reuses free space by autovacuum, and VACUUM FULL returns it to the disk")
 
 // Compact returns the free space of a SQLite database to the disk, and returns the sizes of its file before
-// and afterwards, in bytes. The error is ErrRunning if a server uses the data folder.
+// and afterwards, in bytes. The error wraps ErrRunning if a server uses the data folder.
 func Compact(ctx context.Context, c config.Storage) (before, after int64, err error) {
 	if c.Database != "" {
 		return 0, 0, errNotSQLite

@@ -36,7 +36,7 @@ var forPeople = []string{
 
 // ofProtocols contains the routes that OpenID4VCI 1.0 and SD-JWT VC define for wallets and verifiers,
 // and the routes of the pictures to which credentials refer. The OpenAPI document does not contain these
-// routes, because wallets and verifiers find them in metadata and credentials.
+// routes.
 var ofProtocols = []string{
 	"GET /.well-known/openid-credential-issuer/institutions/{uuid}", "GET /.well-known/oauth-authorization-server/institutions/{uuid}",
 	"GET /.well-known/jwt-vc-issuer/institutions/{uuid}", "GET /institutions/{uuid}/openid4vci/offers/{secret}",

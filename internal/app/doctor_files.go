@@ -21,9 +21,9 @@ import (
 
 // ExamineFiles reads the stored files of all certificates, compares the files with their digests and
 // verifies the signatures. ExamineFiles stores the results, and raises or clears the alarm of each
-// certificate. It also compares the files of templates with their digests. The first finding is the
-// total of the certificates. Each further finding is about a certificate or a template with a damaged
-// file.
+// certificate. It also checks the files of templates; see template.CheckFiles. The first finding is the
+// total of the certificates. Each further finding is about a certificate with a problem (see problemOf) or
+// about a damaged file of templates.
 func ExamineFiles(ctx context.Context, s config.Storage) (list []Finding) {
 	total := Finding{Name: "stored files"}
 	var templates []Finding

@@ -98,9 +98,9 @@ func examineWebhooks(ctx context.Context, d *db.DB) Finding {
 // errInterpreted means that PDFium is not compiled to machine code.
 var errInterpreted = errors.New("interpreted, not compiled: processing a certificate takes many times as long")
 
-// checkCompiler returns errInterpreted if the WebAssembly runtime cannot compile on this machine: the
-// runtime does not support the processor, or memory cannot be made executable. The result cannot change
-// while the process runs.
+// checkCompiler returns a warning with the text of errInterpreted if the WebAssembly runtime cannot compile
+// on this machine: the runtime does not support the processor, or memory cannot be made executable. The
+// result cannot change while the process runs.
 var checkCompiler = sync.OnceValue(func() error {
 	if !slices.Contains([]string{"amd64", "arm64"}, runtime.GOARCH) {
 		return warning{errInterpreted}

@@ -28,8 +28,8 @@ const (
 
 // ExamineTLS checks the server's TLS certificate: the one of --tls-cert, the one of --acme-domain, or
 // otherwise the one in the data folder. If the data folder has no certificate, ExamineTLS does not
-// report a problem, because a proxy may terminate TLS. If --acme-eab-kid is set, ExamineTLS also checks
-// its key.
+// report a problem, because a proxy may terminate TLS. ExamineTLS also checks --acme-eab-kid and its key,
+// if one of them is set.
 func ExamineTLS(ctx context.Context, s config.Storage, t config.TLS, now time.Time) []Finding {
 	list := examineACMEAccount(t)
 	where, leaf, err := serverLeaf(ctx, s, t)
@@ -53,7 +53,7 @@ func ExamineTLS(ctx context.Context, s config.Storage, t config.TLS, now time.Ti
 	return withRemedies(append(list, finding("TLS certificate", detail, err)))
 }
 
-// examineACMEAccount checks the key of --acme-eab-kid. It returns no finding if the flag is not set.
+// examineACMEAccount checks --acme-eab-kid and its key. It returns no finding if neither is set.
 func examineACMEAccount(t config.TLS) []Finding {
 	account, err := t.ExternalAccount()
 	if account == nil && err == nil {

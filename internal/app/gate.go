@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// gateTime is the maximum time for which a request waits for the start. It is longer than a start
-	// without a long migration, so that no request fails then.
+	// gateTime is the maximum time for which a request waits for the start. A start without a long
+	// migration takes less time, so that no request fails during such a start.
 	gateTime = 10 * time.Second
 	// gateRetry is the Retry-After of responses before the start.
 	gateRetry = 5 * time.Second
@@ -25,8 +25,8 @@ const (
 	starting  = "starting"
 )
 
-// startGate is the handler of the public port, which is open before the database is migrated. It
-// responds to health checks itself, and lets other requests wait for the start.
+// startGate is the handler of the public port, which is open before the database is migrated. Before the
+// start, it responds to health checks itself, and lets other requests wait.
 type startGate struct {
 	phase   atomic.Value // a string
 	handler http.Handler // set before opened is closed

@@ -85,8 +85,8 @@ func isMember(pages *signin.Pages, r *http.Request) bool {
 	return ok && (s.Person.Member || s.Person.Operator)
 }
 
-// isMemberOf reports whether the request is from a signed-in member of an institution. It reads the
-// database only if the request has a session.
+// isMemberOf reports whether the request is from a signed-in member of the institution with the given id.
+// It reads the database only if the request has a session.
 func (a *App) isMemberOf(pages *signin.Pages, r *http.Request, institutionID int64) bool {
 	person, ok := pages.SignedIn(r)
 	if !ok || !person.Member {

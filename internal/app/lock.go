@@ -12,8 +12,8 @@ import (
 
 // lockData makes the data folder private, locks it for this process, and writes the id of this node to
 // the lock file. The operating system releases the lock when the process ends. If the folder is a copy
-// of the folder of a running server, lockData first checks the database. If the copy is damaged,
-// lockData does not write to the lock file, so that later starts also detect the copy.
+// of the folder of a running or crashed server, lockData first checks the database. If the copy is
+// damaged, lockData does not write to the lock file, so that later starts also detect the copy.
 func (a *App) lockData(ctx context.Context) error {
 	denied, err := makePrivate(a.cfg.Data)
 	if err != nil {
@@ -44,7 +44,7 @@ func (a *App) lockData(ctx context.Context) error {
 	return signLock(lock.Path(), a.store.node)
 }
 
-// tryLock locks a data folder for this process. The error is ErrRunning if a server uses the folder.
+// tryLock locks a data folder for this process. The error wraps ErrRunning if a server uses the folder.
 func tryLock(data string) (*flock.Flock, error) {
 	lock := flock.New(filepath.Join(data, "lock"))
 	ok, err := lock.TryLock()

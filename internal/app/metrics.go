@@ -121,7 +121,7 @@ func (m *processMetrics) Collect(ch chan<- prometheus.Metric) {
 	}
 	for name, dir := range m.folders {
 		var s unix.Statfs_t
-		// A folder that cannot be read has no series, so that an alert on absent series fires.
+		// A folder that cannot be read has no series, because a value of 0 would mean a full disk.
 		if err := unix.Statfs(dir, &s); err != nil {
 			m.app.log.Warn("reading the free disk space failed", slog.String("folder", dir), slog.Any("error", err))
 			continue
@@ -162,8 +162,7 @@ func (m *queueMetrics) Describe(ch chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect implements [prometheus.Collector]. If the metrics cannot be read, their series are absent, so
-// that an alert on absent series fires.
+// Collect implements [prometheus.Collector]. If the metrics cannot be read, their series are absent.
 func (m *queueMetrics) Collect(ch chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), readyTime)
 	defer cancel()

@@ -99,8 +99,8 @@ func TestS3OutageIsUnavailable(t *testing.T) {
 }
 
 // TestWrongS3IsRejected checks that a server does not start with the file store of another installation,
-// with an empty prefix, without access to S3, or with credentials in --blob. The server changes nothing
-// in the bucket.
+// with a prefix without files, without access to S3, or with credentials in --blob. The server changes
+// nothing in the bucket.
 func TestWrongS3IsRejected(t *testing.T) {
 	t.Parallel()
 	memory := &blobtest.Memory{}
@@ -128,10 +128,10 @@ func TestWrongS3IsRejected(t *testing.T) {
 		err  error
 		want string
 	}{
-		"another installation": {start(blobtest.None, other.app.cfg.Blob), "set --blob to the file store of the database"},
-		"an empty prefix":      {start(blobtest.None, server.Location()), "certvault.json does not exist; set --blob"},
-		"no access":            {start(blobtest.Denied, location), "AccessDenied"},
-		"credentials":          {start(blobtest.None, "s3://key:secret@bucket"), "--blob: "},
+		"another installation":   {start(blobtest.None, other.app.cfg.Blob), "set --blob to the file store of the database"},
+		"a prefix without files": {start(blobtest.None, server.Location()), "certvault.json does not exist; set --blob"},
+		"no access":              {start(blobtest.Denied, location), "AccessDenied"},
+		"credentials":            {start(blobtest.None, "s3://key:secret@bucket"), "--blob: "},
 	} {
 		if tc.err == nil || !strings.Contains(tc.err.Error(), tc.want) {
 			t.Errorf("%s: error = %v, want %q", name, tc.err, tc.want)

@@ -334,8 +334,8 @@ func lockOfferTx(ctx context.Context, tx *db.Tx, institutionID int64, uuid strin
 var statusActions = map[OfferStatus]audit.Action{Draft: audit.OfferDrafted, Open: audit.OfferOpened, Closed: audit.OfferClosed}
 
 // SetOfferStatus changes the status of an offer. Reviewers can decide submitted applications in each
-// status. The error is fault.Invalid if the offer is opened and no certificate can be issued from its
-// template.
+// status. If the offer is opened, the error is fault.Invalid if no certificate can be issued from its
+// template, and fault.NotFound if there is no such template.
 func (s *Service) SetOfferStatus(ctx context.Context, institutionID int64, uuid string, status OfferStatus) (*Offer, error) {
 	action, ok := statusActions[status]
 	if !ok {
@@ -363,7 +363,8 @@ func (s *Service) SetOfferStatus(ctx context.Context, institutionID int64, uuid 
 	})
 }
 
-// checkTemplate returns fault.Invalid if no certificate can be issued from the template of an offer.
+// checkTemplate returns the error of template.Service.Usable for the template of an offer, or nil if the
+// offer has no template.
 func (s *Service) checkTemplate(ctx context.Context, institutionID int64, uuid string) error {
 	if uuid == "" {
 		return nil

@@ -23,8 +23,8 @@ const (
 	CodeSameKey cert.Code = "same_key"
 	// CodeType is an unknown FieldType.
 	CodeType cert.Code = "unknown_type"
-	// CodeChoices is a field of type Choice with fewer than 2 or more than Limit choices, or with equal
-	// or empty choices.
+	// CodeChoices is a field of type Choice with fewer than 2 or more than Limit choices, or with choices
+	// that are equal, empty, too long or not text.
 	CodeChoices cert.Code = "wrong_choices"
 	// CodeTemplate is a template that the institution does not have.
 	CodeTemplate cert.Code = "template_unknown"

@@ -16,7 +16,8 @@ import (
 const maxEarlier = 20
 
 // Earlier returns the other certificates and applications in the institution of a that have the same
-// address as a, newest first and at most maxEarlier of each.
+// address as a, newest first and at most maxEarlier of each. It does not return certificates that wait for
+// signatories.
 func (s *Service) Earlier(ctx context.Context, a *Application) ([]*cert.Certificate, []*Application, error) {
 	list, err := s.search.List(ctx, a.InstitutionID, search.Filter{
 		Email: a.Email, Statuses: cert.VaultStatuses, Range: listing.Range{PerPage: maxEarlier + 1, Page: 1},
@@ -31,8 +32,9 @@ func (s *Service) Earlier(ctx context.Context, a *Application) ([]*cert.Certific
 }
 
 // Duplicates counts, for each application in list, the other certificates and applications of the
-// institution with the same address. The result maps the UUIDs of the applications to the counts, without
-// counts of 0.
+// institution with the same address. It does not count a certificate whose replacement has the same
+// address, title and date. The result maps the UUIDs of the applications to the counts, without counts
+// of 0.
 func (s *Service) Duplicates(ctx context.Context, institutionID int64, list []*Application) (map[string]int, error) {
 	found := map[string]int{}
 	for some := range slices.Chunk(list, listing.MaxPage) {

@@ -144,7 +144,7 @@ func scribble(t testing.TB) []byte {
 }
 
 // Two signatories approve a batch. Each certificate is processed after the second approval. It keeps the
-// names that the signatories had when they approved, and has all its events.
+// names that the signatories had when they approved, and has one event created and one event approved.
 func TestTwoSignatoriesApproveABatch(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
