@@ -122,7 +122,7 @@ func TestCreateAndSign(t *testing.T) {
 			leaf.KeyUsage != x509.KeyUsageDigitalSignature|x509.KeyUsageContentCommitment ||
 			len(leaf.UnknownExtKeyUsage) != 1 || !leaf.UnknownExtKeyUsage[0].Equal(oidDocumentSigning) ||
 			len(leaf.ExtKeyUsage) != 1 || leaf.ExtKeyUsage[0] != x509.ExtKeyUsageEmailProtection {
-			t.Errorf("the certificate is %+v, want a certificate of the university for document signing only", leaf)
+			t.Errorf("the certificate is %+v, want a certificate of the university with the usages document signing and email protection", leaf)
 		}
 		other := again(a)
 		if got := requireSigning(t, other); !got.Equal(leaf) {
@@ -226,8 +226,8 @@ func leafBelow(t *testing.T, parent *x509.Certificate, key crypto.Signer) *x509.
 	return c
 }
 
-// After a rotation the new key signs, also in another process that used the old key, and old
-// signatures can still be verified.
+// After a rotation, the new key signs, also in another process that used the old key. The old certificate
+// and the old root remain.
 func TestRotation(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -322,8 +322,8 @@ func TestConcurrentProcessesShareKeys(t *testing.T) {
 	})
 }
 
-// The database and the file of the identity contain no unencrypted key, and only the owner can read
-// the file.
+// The database contains no unencrypted key, and only the owner can read the folder and the file of the
+// identity.
 func TestKeysAreEncrypted(t *testing.T) {
 	t.Parallel()
 	o := options()

@@ -22,7 +22,7 @@ type Algorithm string
 const (
 	// Ed25519 is the algorithm of the keys for Data Integrity proofs (RFC 8032).
 	Ed25519 Algorithm = "Ed25519"
-	// P256 is the algorithm of the keys for JWT, which sign with ES256 (FIPS 186-5, 6).
+	// P256 is the algorithm of the keys for JWT and SD-JWT, which sign with ES256 (FIPS 186-5, 6).
 	P256 Algorithm = "P-256"
 )
 

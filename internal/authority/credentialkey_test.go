@@ -15,7 +15,7 @@ import (
 )
 
 // Keys for credentials are created only once, also by several processes at the same time. After a
-// rotation, the former keys can still sign. The private keys are encrypted.
+// rotation, the former keys can still be used. The private keys are encrypted.
 func TestCredentialKeys(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

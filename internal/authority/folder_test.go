@@ -60,7 +60,7 @@ func requireImported(t *testing.T, a *Authority) {
 	}
 	list, err := a.Certificates(t.Context(), university)
 	if err != nil || len(list) != 3 || list[0].Kind != Imported || list[1].Kind != Issued || list[1].Chain[0].CheckSignatureFrom(roots[0]) != nil {
-		t.Fatalf("Certificates = %v, %v; want an imported certificate before two issued ones, and the newer issued one by the newer root", list, err)
+		t.Fatalf("Certificates = %v, %v; want an imported certificate before two issued ones, of which the newer root issued the newer one", list, err)
 	}
 	requireSigning(t, a)
 	if _, err := a.Signer(t.Context(), college); err != nil {

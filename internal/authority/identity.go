@@ -118,7 +118,8 @@ func (a *Authority) parseIdentity(text []byte) (*age.X25519Identity, error) {
 }
 
 // CreateIdentity creates the identity if there is none at its place, and returns its public
-// recipient. It is only for a new installation: a new identity cannot decrypt existing keys.
+// recipient. It is only for a new installation and for ReplaceIdentity: a new identity cannot decrypt
+// existing keys.
 func (a *Authority) CreateIdentity() (recipient string, err error) {
 	identity, err := a.readIdentity()
 	if errors.Is(err, errNoIdentity) && !a.hasOtherFile() {

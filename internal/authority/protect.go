@@ -13,7 +13,7 @@ import (
 )
 
 // Protect encrypts the identity with the passphrase. It changes nothing if the identity is already
-// encrypted. If it is interrupted, no data is lost.
+// encrypted. If Protect is interrupted, no data is lost.
 func (a *Authority) Protect(ctx context.Context) error {
 	if a.options.Passphrase == "" {
 		return refused(errors.New("no passphrase is set")) //nolint:err113 // no caller distinguishes it

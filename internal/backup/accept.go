@@ -17,8 +17,8 @@ var (
 	ErrDrill = errors.New("this vault is a drill, which is never accepted; to use the backup, run certvault restore without --drill")
 )
 
-// Accept ends the time in which a restored vault deletes no files. It returns the restore. A second
-// call changes nothing. The errors include ErrNotRestored and ErrDrill.
+// Accept ends the time in which a restored vault deletes files only on request. It returns the restore.
+// A second call changes nothing. The errors include ErrNotRestored and ErrDrill.
 func Accept(ctx context.Context, d *db.DB, now time.Time) (*db.Restore, error) {
 	r, err := d.LastRestore(ctx)
 	switch {

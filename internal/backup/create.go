@@ -38,8 +38,8 @@ type Result struct {
 	Copied int64 `json:"copied_bytes"`
 	// Keys reports whether the backup contains the master key.
 	Keys bool `json:"keys"`
-	// Missing is the number of files to which the database refers and which the store lacks, and
-	// MissingFiles has the names of the first of them.
+	// Missing is the number of files that the backup should contain and that the store lacks.
+	// MissingFiles has the names of the first of them, at most maxMissing.
 	Missing      int      `json:"missing"`
 	MissingFiles []string `json:"missing_files,omitempty"`
 }

@@ -53,8 +53,8 @@ type Entry struct {
 	Name   string `json:"name"`
 	Size   int64  `json:"size"`
 	SHA256 Digest `json:"sha256,omitzero"`
-	// Missing means that the database refers to the file, and that the file store did not contain
-	// it. The backup does not contain the file either, and Size and SHA256 are zero.
+	// Missing means that the file store did not contain the file when the backup was made. The backup
+	// does not contain the file either, and Size and SHA256 are zero.
 	Missing bool `json:"missing,omitempty"`
 }
 

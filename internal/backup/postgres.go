@@ -43,11 +43,11 @@ func dump(ctx context.Context, databaseURL string, s *db.Snapshot, file string) 
 	return runProgram(ctx, databaseURL, nil, "pg_dump", "--format=custom", "--compress=1", "--snapshot="+s.ID, "--file="+file)
 }
 
-// errNoRestoreProgram means that a dump cannot be checked.
+// errNoRestoreProgram means that a dump cannot be checked, because pg_restore is not installed.
 var errNoRestoreProgram = errors.New("pg_restore is not installed; install the client programs of PostgreSQL (package postgresql-client)")
 
-// listDump checks that pg_restore can read the contents of a dump. The error is errNoRestoreProgram if
-// pg_restore is not installed.
+// listDump checks that pg_restore can read the table of contents of a dump. The error is
+// errNoRestoreProgram if pg_restore is not installed.
 func listDump(ctx context.Context, file string) error {
 	if _, err := exec.LookPath("pg_restore"); err != nil {
 		return errNoRestoreProgram

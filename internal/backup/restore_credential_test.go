@@ -45,7 +45,7 @@ func TestRestoredVaultRevokesCredentials(t *testing.T) {
 			o.Settle()
 		})
 		known, corrected := certificates[0].UUID, certificates[1].UUID
-		// The backup does not contain the following credentials and the certificate of the last one.
+		// The backup contains neither the following credentials nor the certificate of the last one.
 		lost := []*issuer.Credential{credentialOf(o.Vault, o.inst.ID, known), credentialOf(o.Vault, o.inst.ID, corrected)}
 		_, err := o.Recipients.CorrectEmail(ctx, o.inst.ID, corrected, "eva@example.org", nil)
 		ok(err)

@@ -75,7 +75,7 @@ func (t *target) openDatabase(ctx context.Context) (err error) {
 	return nil
 }
 
-// checkEmptyDatabase returns ErrNotEmpty if the database contains a table, a view or a sequence.
+// checkEmptyDatabase returns ErrNotEmpty if the database contains a relation, such as a table.
 func (t *target) checkEmptyDatabase(ctx context.Context) error {
 	name, err := t.db.FirstTable(ctx)
 	if err == nil && name != "" {
@@ -141,9 +141,10 @@ func (t *target) abandonDatabase(ctx context.Context) error {
 	return t.db.Tx(ctx, func(tx *db.Tx) error { return db.EndRestoreTx(ctx, tx) })
 }
 
-// prepare migrates a restored database to the schema of this binary and prepares it for use. It
-// advances the ids, and ends all sessions and links, because they may have been ended or used after
-// the backup. It releases the jobs, idempotency keys and leases of processes that no longer exist.
+// prepare migrates a restored database to the schema of this binary and prepares it for use. It skips
+// the ids that the original vault may have used after the backup. It ends all sessions and links, because
+// these may have been ended or used after the backup. It releases the jobs, idempotency keys and leases of
+// processes that no longer exist.
 func prepare(ctx context.Context, d *db.DB, r db.Restore) error {
 	if err := d.Migrate(ctx); err != nil {
 		return err

@@ -21,7 +21,7 @@ const (
 	// maxReserved is the maximum memory of all drafts of a process, in bytes. It is enough for about
 	// 20 typical batches of MaxEntries entries.
 	maxReserved = 64 << 20
-	// busyRetry is the Retry-After for a batch that exceeds maxReserved.
+	// busyRetry is the Retry-After if all drafts together exceed maxReserved.
 	busyRetry = 5 * time.Second
 )
 

@@ -189,7 +189,7 @@ func TestFailureOfOneInstitution(t *testing.T) {
 	})
 }
 
-// An entry whose file is missing is rejected, and the batch completes.
+// An entry whose file is missing is rejected, and the other entry becomes a certificate.
 func TestEntryWithoutItsFile(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -60,9 +60,9 @@ type TemplateName struct {
 }
 
 // Submit accepts a whole batch or nothing. The error is fault.Invalid with all problems if the draft
-// has a problem or no entries, or if a file does not exist. The error is fault.Forbidden if a limit
-// of the institution would be exceeded. Duplicates are rejected later, without an effect on other
-// entries.
+// has a problem or no entries, if a file does not exist, or if u.Notify is not valid. The error is
+// fault.Forbidden if a limit of the institution would be exceeded. Duplicates are rejected later, without
+// an effect on other entries.
 func (s *Service) Submit(ctx context.Context, u Submission) (*Batch, error) {
 	now := s.now().UTC().Truncate(time.Microsecond)
 	entries := u.Draft.sorted(u.Template != nil)

@@ -29,9 +29,10 @@ var (
 type Store interface {
 	// Put reads r to its end and stores the content under key. It returns after the blob is
 	// durable. It returns ErrFull if the store has too little free space besides the reserve, and
-	// ErrExists if there is a blob under the key. If Put returns an error other than
-	// ErrUnavailable, it has stored nothing. After ErrUnavailable, the blob may exist, because the
-	// response of the store may have been lost. If reading from r fails, the error wraps the error of r.
+	// ErrExists if there is a blob under the key. An S3 returns no error if this blob has the same
+	// content. After ErrUnavailable or context.Canceled, the blob may exist, because the response of
+	// the store may have been lost. After any other error, Put has stored nothing. If reading from r
+	// fails, the error wraps the error of r.
 	Put(ctx context.Context, key string, r io.Reader) (size int64, err error)
 	// PutReserved is like Put, but may also use the reserve. The reserve is free space that Put
 	// does not use. PutReserved is for the files that the vault makes from accepted uploads.

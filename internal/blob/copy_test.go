@@ -76,7 +76,7 @@ func TestCopyIsCompleteAndRepeatable(t *testing.T) {
 }
 
 // TestCopyNamesDifferences checks that Run reports a copy that differs, a file that is not a blob and a
-// file that cannot be read. Run then copies the other files, and stores no installation in the target.
+// file that cannot be read. Run copies the other files, and stores no installation in the target.
 func TestCopyNamesDifferences(t *testing.T) {
 	t.Parallel()
 	_, from := newSource(t, 20)

@@ -74,7 +74,7 @@ func (f *Folder) contains(other FileStore) (bool, error) {
 	if dir, err = filepath.Abs(dir); err != nil {
 		return false, fmt.Errorf("opening the file store: %w", err)
 	}
-	// Resolve the links in the part of the path that exists. The rest cannot contain links.
+	// Resolve the links in the part of the path that exists.
 	for {
 		resolved, err := filepath.EvalSymlinks(dir)
 		if err == nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/minio/minio-go/v7"
 )
 
-// TestS3ComparesWithinTheTimeOfTheSize checks that reading an object, to compare it, has the time for its
-// size, if the server returns no checksums.
+// TestS3ComparesWithinTheTimeOfTheSize checks that the time limit for reading an object, if the server
+// returns no checksum to compare, depends on the size of the object.
 func TestS3ComparesWithinTheTimeOfTheSize(t *testing.T) {
 	t.Parallel()
 	content := bytes.Repeat([]byte("a"), 30*slowest)

@@ -77,7 +77,7 @@ type Service struct {
 	// partSize is the maximum number of rows per batch; tests set a smaller one.
 	partSize int
 	// lists and reviews are semaphores that limit the use of memory. lists limits the lists that are
-	// read at the same time, and reviews limits the concurrent calls of Review.
+	// read at the same time, and reviews limits the drafts that are reviewed at the same time.
 	lists, reviews chan struct{}
 	// comparing limits the calls of CompareNames that read files to one at a time. verdicts stores the
 	// results of the comparisons.

@@ -193,8 +193,8 @@ func (s *Service) Discard(ctx context.Context, d *Draft) error {
 	return s.update(ctx, d, "discarding a bulk upload", func(tx *db.Tx) error { return s.removeTx(ctx, tx, d) })
 }
 
-// removeTx deletes a draft. If the draft was not submitted, the sweep of staged files deletes its
-// files. Files to which batches or other drafts refer are not deleted.
+// removeTx deletes a draft. If the draft was not submitted, its files expire, so that sweeps delete them
+// later. Files to which batches or other drafts refer are not deleted.
 func (s *Service) removeTx(ctx context.Context, tx *db.Tx, d *Draft) error {
 	if d.Status == Open {
 		// A draft that was created from rejected rows shares files with the earlier draft.

@@ -26,8 +26,8 @@ type Server struct {
 	command  func(program, address, dir string) *exec.Cmd
 }
 
-// Servers returns the S3 servers of the tests. `make test/s3` builds the programs and sets the
-// variables.
+// Servers returns the S3 servers of the tests. `make test/s3` builds the programs that its variable S3
+// names, and sets their environment variables.
 func Servers() []Server {
 	return []Server{
 		{"versitygw", "CERTVAULT_VERSITYGW", func(program, address, dir string) *exec.Cmd {
@@ -61,7 +61,7 @@ func (s Server) Start(tb testing.TB) *Process {
 	tb.Helper()
 	program := os.Getenv(s.variable)
 	if program == "" {
-		tb.Skipf("%s is not set to the path of the program %s; run make test/s3", s.variable, s.Name)
+		tb.Skipf("%[1]s is not set to the path of the program %[2]s; run make test/s3 S3=%[2]s", s.variable, s.Name)
 	}
 	if err := setCredentials(); err != nil {
 		tb.Fatal(err)
