@@ -9,7 +9,7 @@ import (
 	"github.com/certvault/certvault/internal/account"
 )
 
-// JobWait is the minimum age of a submitted draft for which Sweep inserts a missing job.
+// JobWait is the minimum time between the submission of a draft and the sweep that inserts a missing job.
 const JobWait = jobWait
 
 // ReferencedQuery is the query of ReferencedBlobs without the condition for the keys.

@@ -77,8 +77,8 @@ func (s *Service) replaceTx(ctx context.Context, tx *db.Tx, d *Draft, f *File) e
 }
 
 // cleanPath returns the path of a file with slashes between the folders and without ASCII control
-// characters. If the path has no file name, is too long or absolute, or begins with "..", cleanPath returns
-// the problem.
+// characters. If the path has no file name, is too long or absolute, or leads out of its folder, cleanPath
+// returns the problem.
 func cleanPath(name string) (clean, problem string) {
 	name = strings.ReplaceAll(strings.ToValidUTF8(name, "\uFFFD"), `\`, "/")
 	name = strings.Map(func(r rune) rune {

@@ -105,7 +105,8 @@ const minWord = 2
 // SuggestedFiles returns, for rows without a file, the unused file that probably belongs to the row.
 // This is the only unused file whose name has the same letters and digits as the file name in the row.
 // If there is no such file, and the recipient's name has at least two parts, it is the only unused file
-// whose name contains all parts of the recipient's name. Refused files are ignored.
+// whose name contains all parts of the recipient's name. Extensions, parts of a name with fewer than minWord
+// characters, and refused files are ignored.
 func (v *Review) SuggestedFiles() map[*Row]*File {
 	keys := make([]string, len(v.Unused))
 	for i, f := range v.Unused {

@@ -173,7 +173,7 @@ func (s *Service) Skip(ctx context.Context, d *Draft, number int, skipped bool) 
 	})
 }
 
-// SkipAll excludes all rows with problems, or all duplicates of other rows. It returns the number
+// SkipAll excludes all rows with problems, or all duplicates of earlier rows. It returns the number
 // of these rows. The error is fault.BadRequest if show is not ShowProblems or ShowDuplicate.
 func (s *Service) SkipAll(ctx context.Context, d *Draft, show Show) (n int, err error) {
 	free, err := acquire(ctx, s.reviews)
@@ -256,8 +256,8 @@ type DryRun struct {
 
 	// Certificates is the number of certificates, and Batches the number of batches.
 	Certificates, Batches int
-	// Existing are the rows whose certificate already exists. Duplicates are the rows that are
-	// duplicates of earlier rows.
+	// Existing are the valid rows whose certificate already exists. Duplicates are the valid rows that
+	// are duplicates of earlier rows.
 	Existing   []Duplicate
 	Duplicates []*Row
 	// Misspelt are the valid rows whose e-mail address probably has a misspelt domain.
@@ -295,7 +295,7 @@ func (s *Service) DryRun(ctx context.Context, d *Draft) (*DryRun, error) {
 	return run, nil
 }
 
-// SkipExisting excludes all rows whose certificate already exists. It returns the number of these
+// SkipExisting excludes all valid rows whose certificate already exists. It returns the number of these
 // rows.
 func (s *Service) SkipExisting(ctx context.Context, d *Draft) (int, error) {
 	run, err := s.DryRun(ctx, d)

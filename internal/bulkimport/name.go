@@ -40,7 +40,7 @@ func entryName(f *zip.File) (name string, isFile bool) {
 	return name, !isSystemFile(strings.ReplaceAll(name, `\`, "/"))
 }
 
-// extraName returns the name in the extra field. It returns "" if there is no such field, or if the
+// extraName returns the name in the extra field. It returns "" if there is no valid field, or if the
 // checksum in the field is not the checksum of the entry's name.
 func extraName(f *zip.File) string {
 	for extra := f.Extra; len(extra) >= 4; {

@@ -9,7 +9,7 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// Each batch of a draft has the time of the mail to the recipients that was chosen at the submission.
+// Each batch of a draft has the time of the mail that was chosen at the submission.
 func TestTimeOfTheMail(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

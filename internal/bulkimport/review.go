@@ -86,8 +86,8 @@ type Row struct {
 	// Shared is the file with all rows that would use it. It is nil for a skipped row, and if no row of
 	// another certificate would use the file.
 	Shared *Shared
-	// SuggestedDomain is the probable correct domain of the e-mail address, or "" if the domain is
-	// plausible.
+	// SuggestedDomain is the probable correct domain of the e-mail address. It is "" if the domain is
+	// plausible or the address is not valid.
 	SuggestedDomain string
 	// NameAbsent reports whether the file has text that does not contain the name. Only CompareNames
 	// sets it.
@@ -427,7 +427,7 @@ func (s *Service) rows(ctx context.Context, q db.Queryer, d *Draft) (list []*Row
 // Show selects rows of a review.
 type Show string
 
-// These are the values of Show.
+// These are the values of Show, besides those that ShowOf returns.
 const (
 	ShowAll       Show = ""
 	ShowProblems  Show = "problems"

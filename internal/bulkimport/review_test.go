@@ -193,7 +193,7 @@ func TestDoubtsAreAccepted(t *testing.T) {
 		}
 		k.ok(k.Reopen(t.Context(), k.reload(draft)))
 		if v = k.review(draft); len(v.Of(bulkimport.ShowDoubtful)) != 3 || v.Accepted() != 0 {
-			t.Errorf("after Reopen: doubtful %v, accepted %d; want 4, 2 and 3, and none", numbers(v, bulkimport.ShowDoubtful), v.Accepted())
+			t.Errorf("after Reopen: doubtful %v, accepted %d; want three rows, and 0", numbers(v, bulkimport.ShowDoubtful), v.Accepted())
 		}
 	})
 }

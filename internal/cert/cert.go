@@ -54,7 +54,7 @@ const (
 	PanelUpload TriggerContext = "panel_upload"
 	// PanelBulkUpload is an entry of a batch from the panel.
 	PanelBulkUpload TriggerContext = "panel_bulk_upload"
-	// FromTemplate is an entry of a batch that is issued from a template.
+	// FromTemplate is a certificate that is issued from a template, alone or in a batch.
 	FromTemplate TriggerContext = "template"
 	// CustomerSubmission is the application of a person.
 	CustomerSubmission TriggerContext = "customer_submission"
@@ -99,8 +99,8 @@ type Certificate struct {
 	CustomerID   int64 // 0 until assigned
 	Creator      Actor
 
-	// File is the original. The original of a certificate from a template is drawn and has no size
-	// and no digest until it is approved. An application has no original until a reviewer approves it.
+	// File is the original. The original of a certificate from a template is drawn, and has no size and no
+	// digest until the certificate is approved. An application has no original until a reviewer approves it.
 	File     File
 	Verified *Verified // nil until approved
 	// Template is nil unless the certificate is made from a template.
@@ -190,17 +190,17 @@ type Config struct {
 	// institution, or 0 if the address is not verified. It is called in the transaction that creates
 	// a certificate. It may be nil.
 	Recipient func(ctx context.Context, tx *db.Tx, institutionID int64, emailFolded string) (customerID int64, err error)
-	// Sheet returns the contents of the verification sheet of a certificate. For a preview, the
-	// certificate has only an institution. It may be nil.
+	// Sheet returns the contents of the verification sheet of a certificate. For a preview, the certificate
+	// has no UUID and no address, and its title and name may be empty. Sheet may be nil.
 	Sheet func(ctx context.Context, c *Certificate) (*seal.Sheet, error)
-	// StatusChanged is called when a certificate is created and for each change of its status, in
+	// StatusChanged is called when a certificate is created and for each change of its status by moveTx, in
 	// the same transaction. It may be nil.
 	StatusChanged TxFunc
 	// Expiring is called for certificates that expire soon, in the transaction of their events. It may
 	// be nil.
 	Expiring func(ctx context.Context, tx *db.Tx, list []*Certificate) error
-	// Planned stores the time of the mail to the recipient of a new certificate, if the mail is not sent at
-	// the approval. It is called in the transaction that creates the certificate. It may be nil.
+	// Planned stores the time of the mail to the recipient of a new certificate without a batch, if the mail is
+	// not sent at the approval. It is called in the transaction that creates the certificate. It may be nil.
 	Planned func(ctx context.Context, tx *db.Tx, c *Certificate, n Notify) error
 	// TellRevoked is called with certificates of one institution that were revoked in the same
 	// transaction, if their recipients get mail about the revocation. It may be nil.

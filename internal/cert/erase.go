@@ -31,8 +31,8 @@ const anyTime = math.MaxInt64
 // Erase deletes the files of a revoked or failed certificate at once, and records the erasure in the
 // audit log. It also deletes the record of a failed certificate. The record of a revoked certificate
 // remains with its digests, so that its file is still recognized. Erase also deletes the files of a
-// revoked certificate whose retention has ended, if they still exist. After a successful erasure of a
-// revoked certificate, a second erasure changes nothing.
+// revoked certificate whose retention has ended, if they still exist. If all files of a revoked certificate
+// are deleted, a second erasure changes nothing.
 //
 // The error is fault.NotFound if there is no certificate with the reference id, and fault.Invalid if the
 // reason is not valid. If the certificate cannot be erased, the error is fault.Conflict, with a message

@@ -198,7 +198,7 @@ func TestEraseRefuses(t *testing.T) {
 		"unknown":         {"NWU-0000000000000000", "", fault.NotFound, "No such certificate"},
 		"no reference id": {"everything", "", fault.NotFound, "No such certificate"},
 		"long reason":     {revoked.ReferenceID, strings.Repeat("x", 1001), fault.Invalid, ""},
-		"control in text": {revoked.ReferenceID, "a\x00b", fault.Invalid, ""},
+		"NUL in reason":   {revoked.ReferenceID, "a\x00b", fault.Invalid, ""},
 	} {
 		if _, err := v.Erase(t.Context(), tc.reference, tc.reason); !fault.Is(err, tc.kind) || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: err = %v, want %v with %q", name, err, tc.kind, tc.want)

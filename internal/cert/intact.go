@@ -129,7 +129,7 @@ func (s *Service) alarm(ctx context.Context, c *Certificate, name string, cause 
 	err := s.db.Tx(ctx, func(tx *db.Tx) error {
 		now, err := byUUID(ctx, tx, c.UUID)
 		if fault.Is(err, fault.NotFound) || err == nil && now.FilesDeletedAt != nil {
-			return nil // retention deleted the certificate or its files in the meantime
+			return nil // the certificate or its files were deleted in the meantime
 		}
 		if err != nil {
 			return err

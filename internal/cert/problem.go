@@ -49,7 +49,8 @@ type Problem struct {
 	// Field is "" for a problem of the input as a whole.
 	Field Field `json:"field,omitempty"`
 	Code  Code  `json:"code"`
-	// Limit is the bound that the input exceeds. It is 0 for codes without a bound.
+	// Limit is the bound that the input exceeds, or another number that the code defines. It is 0 for codes
+	// without a number.
 	Limit int `json:"limit,omitempty"`
 	// Detail depends on the code.
 	Detail string `json:"detail,omitempty"`

@@ -154,7 +154,7 @@ func (s *Service) CheckFiles(ctx context.Context, c *Certificate, then TxFunc) (
 			return err
 		}
 		if now.FilesDeletedAt != nil {
-			// Retention deleted the files, perhaps during the check.
+			// The files were deleted, perhaps during the check.
 			checks = nil
 			return deleteChecksTx(ctx, tx, c.ID)
 		}
@@ -268,7 +268,7 @@ func (s *Service) Damaged(ctx context.Context) (n int, err error) {
 	return CountDamaged(ctx, s.db)
 }
 
-// CheckAll calls CheckFiles for each certificate that has files, and then calls f with the results.
+// CheckAll calls CheckFiles for each record whose files were not deleted, and then calls f with the results.
 func (s *Service) CheckAll(ctx context.Context, f func(c *Certificate, checks []Check)) error {
 	for after := int64(0); ; {
 		ids, err := db.Column[int64](s.db.QueryContext(ctx, `

@@ -242,7 +242,7 @@ func (s *Service) endReplacedTx(ctx context.Context, tx *db.Tx, c *Certificate) 
 	if !errors.Is(err, ErrInvalidState) {
 		return err
 	}
-	// The statement changes nothing if the replaced certificate had failed and was deleted by retention.
+	// The statement changes nothing if the replaced certificate had failed and was deleted.
 	if _, err := tx.ExecContext(ctx, `
 		UPDATE certificates SET replaced_by = $1, replaced_by_reference = $2, updated_at = $3 WHERE uuid = $4 AND status = 'revoked' AND replaced_by IS NULL`,
 		c.UUID, c.ReferenceID, db.Micros(s.now()), c.Replaces.UUID); err != nil {

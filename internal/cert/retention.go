@@ -121,7 +121,7 @@ func (s *Service) sweepExpired(ctx context.Context, institutionID int64, days in
 		deleted++
 	}
 	if deleted > 0 {
-		s.log.InfoContext(ctx, "deleted the expired records of an institution",
+		s.log.InfoContext(ctx, "deleted expired records or files of an institution",
 			slog.Int64("institution", institutionID), slog.Int("certificates", deleted), slog.Int("days", days))
 	}
 	return nil

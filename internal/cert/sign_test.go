@@ -72,9 +72,9 @@ func titleWithKeyCount(v *vault, institution string) string {
 	return "After " + string(rune('0'+len(list))) + " keys"
 }
 
-// After an error of the key, of the time-stamp authority or of the signature, the attempt is repeated.
-// After the last attempt, the certificate fails with the code of the error. A retry approves the
-// certificate after the cause is fixed.
+// An attempt is repeated after an error of the time-stamp authority or of the signature, and after an error
+// of the key other than its expiry. After the last attempt, the certificate fails with the code of the
+// error. A retry approves the certificate after the cause is fixed.
 func TestSigningFaultsAreTransient(t *testing.T) {
 	t.Parallel()
 	type repair func()
@@ -100,7 +100,7 @@ func TestSigningFaultsAreTransient(t *testing.T) {
 			}
 			return func() { v.sealer.seal = ok }
 		}, "timestamp_unavailable"},
-		"the certificate of the key has expired": {func(_ *testing.T, v *vault) repair {
+		"the key cannot sign": {func(_ *testing.T, v *vault) repair {
 			ok := v.sealer.seal
 			v.sealer.seal = func(context.Context, seal.Original, seal.Stamp) (*seal.Verified, error) { return nil, pades.ErrKey }
 			return func() { v.sealer.seal = ok }

@@ -54,7 +54,7 @@ var VaultStatuses = []Status{Processing, Approved, Failed, Revoked}
 type trigger string
 
 const (
-	// triggerUpload is an accepted upload.
+	// triggerUpload is an accepted upload, or a new certificate from a template without signatories.
 	triggerUpload trigger = "upload"
 	// triggerSealed is the success of processing.
 	triggerSealed trigger = "sealed"

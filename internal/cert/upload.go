@@ -49,7 +49,7 @@ type Upload struct {
 	// replaced is the certificate that Replace replaces.
 	replaced *Certificate
 
-	// Then runs in the transaction of Upload. It may be nil. CreateTx does not use Then.
+	// Then runs in the transaction of Upload, Replace or ReplaceTx. It may be nil. CreateTx does not use Then.
 	Then TxFunc
 }
 
@@ -99,8 +99,8 @@ func (s *Service) Upload(ctx context.Context, u Upload) (*Certificate, error) {
 }
 
 // CreateTx creates a certificate of a batch as Upload does, in the caller's transaction. The
-// transaction can continue after an error of kind Invalid. CreateTx creates no job and no entry in
-// the audit log. FeedTx creates the job later.
+// transaction can continue after an error of kind Invalid. CreateTx checks no limit, and creates no job and
+// no entry in the audit log. FeedTx creates the job later.
 func (s *Service) CreateTx(ctx context.Context, tx *db.Tx, u Upload) (*Certificate, error) {
 	c, email, err := s.validate(&u)
 	if err != nil {

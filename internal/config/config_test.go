@@ -96,7 +96,7 @@ func TestInvalidSettingsAreRejected(t *testing.T) {
 		"blob beside SQLite":      {[]string{"--blob", "s3://b"}, "--blob requires --database"},
 		"blob without a key":      {[]string{"--blob", "s3://b", "--database", "postgres://h/d", "--key-identity-file", "/i"}, "--master-key-file"},
 		"blob without identity":   {[]string{"--blob", "s3://b", "--database", "postgres://h/d", "--master-key-file", "/m"}, "--key-identity-file"},
-		"key in scratch space":    {[]string{"--blob", "s3://b", "--database", "postgres://h/d", "--key-identity-file", "/i", "--master-key-file", "certvault-data/keys/master.key"}, "--master-key-file must not be inside"},
+		"key in the data folder":  {[]string{"--blob", "s3://b", "--database", "postgres://h/d", "--key-identity-file", "/i", "--master-key-file", "certvault-data/keys/master.key"}, "--master-key-file must not be inside"},
 		"unknown flag":            {[]string{"--no-such-flag"}, "no-such-flag"},
 	} {
 		_, err := parse(t, tc.args...)
