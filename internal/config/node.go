@@ -16,7 +16,7 @@ type Role string
 const (
 	// Web is the role of a server that responds to requests.
 	Web Role = "web"
-	// Work is the role of a server that runs jobs and periodic tasks, and sends webhooks and mail.
+	// Work is the role of a server that runs jobs and most periodic tasks, and sends webhooks and mail.
 	Work Role = "work"
 )
 

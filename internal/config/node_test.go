@@ -24,7 +24,7 @@ func TestNodeSettings(t *testing.T) {
 		"one role":       {config.Serve{Node: config.Node{Roles: []string{"work"}, Node: "vault-1.example"}}, "", "work", 0},
 		"both roles":     {config.Serve{Node: config.Node{Roles: []string{"work", "web"}}}, "", "web,work", 0},
 		"unknown role":   {config.Serve{Node: config.Node{Roles: []string{"db"}}}, `--roles: "db"`, "", 0},
-		"name":           {config.Serve{Node: config.Node{Node: "a b"}}, "--node", "", 0},
+		"invalid name":   {config.Serve{Node: config.Node{Node: "a b"}}, "--node", "", 0},
 		"negative drain": {config.Serve{Node: config.Node{Drain: &negative}}, "--drain", "", 0},
 	} {
 		c.set.Listen, c.set.BaseURL, c.set.ProcessAttempts, c.set.FileCheckRate = "localhost:8443", "https://vault.example.org", 1, 1

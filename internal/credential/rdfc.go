@@ -13,8 +13,8 @@ import (
 	"strings"
 )
 
-// This file implements RDFC-1.0 for the quads of jsonld.go. json-gold only implements URDNA2015, the
-// predecessor of RDFC-1.0, which escapes fewer characters. json-gold also has no time limit: a hostile
+// This file implements RDFC-1.0 for the quads of jsonld.go. json-gold implements only predecessors of
+// RDFC-1.0, such as URDNA2015, which escapes fewer characters. json-gold also has no time limit: a hostile
 // document of a few kilobytes ("dataset poisoning", RDFC, 7) could occupy it for years.
 
 // termKind is the kind of a term.

@@ -100,8 +100,7 @@ func TestW3CSuite(t *testing.T) {
 	}
 }
 
-// TestEscapes checks the characters that a literal in canonical N-Quads escapes (RDFC, A): the control
-// characters, and those that are not characters of XML 1.1.
+// TestEscapes checks which characters of a literal are escaped in canonical N-Quads (RDFC, A).
 func TestEscapes(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder

@@ -47,7 +47,7 @@ const (
 type Code string
 
 const (
-	// CodeMalformed means that a required part is missing or has the wrong type.
+	// CodeMalformed means that the form of the credential is wrong: for example, a required part is missing.
 	CodeMalformed Code = "malformed"
 	// CodeTooComplex means that the credential exceeds a limit of this program.
 	CodeTooComplex Code = "too_complex"
@@ -64,7 +64,7 @@ const (
 	CodeSignature Code = "signature"
 	// CodeOffline means that a document was needed, but fetching is not allowed.
 	CodeOffline Code = "offline"
-	// CodeUnreachable means that a document could not be fetched.
+	// CodeUnreachable means that a document could not be fetched or read.
 	CodeUnreachable Code = "unreachable"
 	// CodeUnknownIssuer means that this program cannot find the keys of this kind of issuer.
 	CodeUnknownIssuer Code = "unknown_issuer"

@@ -67,7 +67,7 @@ func (v *verifier) verifyIntegrity(document map[string]any, issuer string) (key,
 	return nil, nil
 }
 
-// noKey is the result of CheckIssuer if no signature of a known kind names a key.
+// noKey is the result of CheckIssuer if no usable signature names a key.
 var noKey = notRun(CodeUnknownProof, errors.New("there is no signature that names a key"))
 
 // verifyProof verifies a proof (DI-EdDSA, 3.2.2; VC-DI, 4.4).

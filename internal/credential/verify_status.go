@@ -67,7 +67,8 @@ func readEntry(entry map[string]any) (e StatusEntry, purpose string, err error) 
 	return StatusEntry{List: text(entry, "statusListCredential"), Index: index}, purpose, nil
 }
 
-// places returns the entries of credentialStatus that can be read and whose purpose is revocation.
+// places returns those of the first maxEntries entries of credentialStatus that can be read and whose
+// purpose is revocation.
 func places(document map[string]any) (found []StatusEntry) {
 	entries := list(document["credentialStatus"])
 	for _, v := range entries[:min(len(entries), maxEntries)] {

@@ -180,7 +180,8 @@ func TestStatement(t *testing.T) {
 	}
 }
 
-// TestChangedLetter checks that no credential is valid after a change of one byte.
+// TestChangedLetter checks that a credential is not valid after a change of one byte. It changes every 97th
+// byte, one at a time.
 func TestChangedLetter(t *testing.T) {
 	t.Parallel()
 	k := newKeys(t)
@@ -204,8 +205,8 @@ func TestChangedLetter(t *testing.T) {
 	}
 }
 
-// Some changes of a JSON-LD document may leave its canonical form unchanged. TestHiddenMembers checks that
-// such changes make the credential invalid, because they could hide the expiry or the status.
+// Some changes of a JSON-LD document may leave its canonical form unchanged, and could hide the expiry or
+// the status. TestHiddenMembers checks that a revoked credential is invalid after such a change.
 func TestHiddenMembers(t *testing.T) {
 	t.Parallel()
 	k := newKeys(t)
@@ -218,9 +219,9 @@ func TestHiddenMembers(t *testing.T) {
 		"expiry as object":         {`"validUntil":"2036-06-30T23:59:59Z"`, `"validUntil":{"@value":"2036-06-30T23:59:59Z"}`},
 		"own context":              {`"@context":[`, `"@context":[{"x":"https://www.w3.org/2018/credentials#credentialStatus"},`},
 		"own context last":         {ContextOB + `"]`, ContextOB + `",{"x":"https://example.org/x"}]`},
-		"second context of one":    {`"evidence":[{`, `"evidence":[{"@context":"` + ContextVC + `",`},
+		"context in an object":     {`"evidence":[{`, `"evidence":[{"@context":"` + ContextVC + `",`},
 		"status in another node":   {"," + status, "", `"evidence":[{`, `"evidence":[{` + status + `,`},
-		"member in a second place": {"," + status, "", `"achievement":{`, `"achievement":{"image":{"id":"urn:uuid:7f1c2c0e-6a0c-4d2e-9f43-3e1f8f7d9a11","type":"VerifiableCredential",` + status + `},`},
+		"status under the same id": {"," + status, "", `"achievement":{`, `"achievement":{"image":{"id":"urn:uuid:7f1c2c0e-6a0c-4d2e-9f43-3e1f8f7d9a11","type":"VerifiableCredential",` + status + `},`},
 		"undefined member":         {`"evidence":[{`, `"evidence":[{"unknown":"x",`},
 		"undefined type":           {`"type":["Profile"]`, `"type":["Profile","Unknown"]`},
 		"keyword-like member":      {`"evidence":[{`, `"evidence":[{"@note":"x",`},
@@ -405,10 +406,10 @@ func TestDisclosures(t *testing.T) {
 		"one":             {join(parts[0], parts[2]), "valid"},
 		"twice":           {join(parts[0], parts[2], parts[2]), "invalid form=failed:malformed"},
 		"foreign":         {join(parts[0], strings.Split(foreign, "~")[1]), "invalid form=failed:malformed"},
-		"another array":   {join(parts[0], base64url([]byte(`["salt"]`))), "invalid form=failed:malformed"},
+		"one element":     {join(parts[0], base64url([]byte(`["salt"]`))), "invalid form=failed:malformed"},
 		"two members":     {join(parts[0], base64url([]byte(`["a","b","c"],"e":["a"]`))), "invalid form=failed:malformed"},
 		"no end":          {parts[0] + "~" + parts[1], "invalid form=failed:malformed"},
-		"with a holder's": {data + strings.Split(foreign, "~")[0], "valid"},
+		"key binding JWT": {data + strings.Split(foreign, "~")[0], "valid"},
 		"too many":        {join(append([]string{parts[0]}, strings.Split(strings.Repeat("e~", maxDisclosures), "~")...)...), "unknown form=not_run:too_complex"},
 	} {
 		got := summary(verify(t, test.data, documents, testNow))

@@ -40,8 +40,8 @@ func (d *DB) Compact(ctx context.Context) (before, after int64, err error) {
 	if before, err = d.fileSize(); err != nil {
 		return 0, 0, err
 	}
-	// The connections of the pools keep temporary tables in memory, and VACUUM copies the whole database to
-	// such a table.
+	// The connections of the pools keep temporary data in memory, and VACUUM copies the whole database to a
+	// temporary database.
 	conn, err := sql.Open("sqlite", sqliteDSN(d.file, "_pragma=temp_store(FILE)"))
 	if err != nil {
 		return 0, 0, fmt.Errorf("compacting the database: %w", err)

@@ -29,8 +29,8 @@ var errProbe = errors.New("the transaction is rolled back")
 // CheckWritable returns an error if the database accepts no writes. CheckWritable changes no data.
 func (d *DB) CheckWritable(ctx context.Context) error {
 	err := d.Tx(ctx, func(tx *Tx) error {
-		// PostgreSQL rejects the statement in a read-only database, although it changes no row.
-		// SQLite rejects the beginning of the transaction.
+		// A read-only database rejects the statement, although it changes no row, if it has not already
+		// rejected the beginning of the transaction.
 		if _, err := tx.ExecContext(ctx, `DELETE FROM schema_migrations WHERE version < 0`); err != nil {
 			return err
 		}

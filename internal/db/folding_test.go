@@ -8,7 +8,7 @@ import (
 
 // TestMigrationFindsAddressesOfAnotherMailbox checks that migration 27 corrects the folded forms that two
 // mailboxes could share. The migration records the earlier form of each account whose form changes. The
-// account loses the certificates that it claimed with the earlier form, and their links.
+// certificates with the earlier form that the account claimed become unclaimed, and their links stop working.
 func TestMigrationFindsAddressesOfAnotherMailbox(t *testing.T) {
 	empty(t, func(t *testing.T, d *db.DB) {
 		ctx := t.Context()

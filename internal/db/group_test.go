@@ -92,8 +92,8 @@ func notes(t *testing.T, d *DB) string {
 	return strings.Join(list, " ")
 }
 
-// TestFailureOfAMemberChangesNothingElse checks that a failed or panicking transaction leaves the
-// transactions that share its commit unchanged.
+// TestFailureOfAMemberChangesNothingElse checks that a transaction that fails, even after a panic from which
+// its function recovers, leaves the transactions that share its commit unchanged.
 func TestFailureOfAMemberChangesNothingElse(t *testing.T) {
 	t.Parallel()
 	d := openGroup(t)

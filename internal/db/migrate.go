@@ -24,7 +24,7 @@ import (
 // raise the version in the table schema_floor (see CheckSchema). On PostgreSQL, an index on a large
 // table is created by a migration that begins with outsideTransaction. A migration in a transaction must
 // not read a large table, because other transactions wait for the locks of the migration. It leaves such
-// work to a periodic task, as 0079 does. TestMigrationsDoNotHoldUpWriters lists the large tables.
+// work to a periodic task, as 0079 does. largeTables, in the tests, contains the names of the large tables.
 //
 //go:embed migrations
 var migrations embed.FS

@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// TaskInterval is the interval at which each node calls Sweep.
+	// TaskInterval is the interval of the periodic task that calls Sweep.
 	TaskInterval = 10 * time.Minute
 	// sweepEvery is the minimum time between the starts of two sweeps.
 	sweepEvery = 24 * time.Hour

@@ -71,8 +71,7 @@ CREATE TABLE batch_turns (
 
 -- The progress of a batch, without reading its certificates.
 CREATE INDEX certificates_batch_id_idx ON certificates (batch_id, status, approved_at, updated_at) WHERE batch_id IS NOT NULL;
--- Certificates of batches that have no job yet, and certificates of batches that have a
--- job.
+-- The certificates of batches: those without a job yet, and those with a job.
 CREATE INDEX certificates_unfed_idx ON certificates (institution_id, id)
     WHERE status = 'processing' AND batch_id IS NOT NULL AND job_id IS NULL;
 CREATE INDEX certificates_fed_idx ON certificates (institution_id, job_id)

@@ -10,7 +10,7 @@ ALTER TABLE webhook_events ALTER COLUMN certificate_id DROP NOT NULL;
 -- writes with an older number no longer has the lease of the endpoint. failures is the
 -- number of consecutive failures that the circuit breaker counts, openings is the number of
 -- consecutive times that the breaker opened, and nothing is sent until held_until. warned
--- is the last mail that was sent to the owner about this failure.
+-- is the stage of the last mail that was sent to the owner about these failures, or 0.
 ALTER TABLE webhook_endpoints ADD COLUMN headers BYTEA;
 ALTER TABLE webhook_endpoints ADD COLUMN previous_secret BYTEA;
 ALTER TABLE webhook_endpoints ADD COLUMN previous_until BIGINT;

@@ -1,4 +1,4 @@
--- Accounts and their proofs of identity. Secrets that a person has are stored as SHA-256.
+-- Accounts and their proofs of identity. The columns named hash contain the SHA-256 of a secret.
 
 -- confirmed_at is the time at which the person opened a link that was mailed to the
 -- address. An unconfirmed address claims no certificates. language is empty until the

@@ -102,7 +102,7 @@ CREATE INDEX corrections_institution_id_idx ON corrections (institution_id, id);
 CREATE INDEX corrections_certificate_id_idx ON corrections (certificate_id);
 CREATE INDEX corrections_user_id_idx ON corrections (user_id) WHERE user_id IS NOT NULL;
 
--- The number of times that a person performed an action on a day.
+-- The number of times that a holder, such as a person, performed an action on a day.
 CREATE TABLE allowances (
     holder TEXT NOT NULL,
     deed   TEXT NOT NULL,

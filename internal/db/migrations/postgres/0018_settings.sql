@@ -1,4 +1,4 @@
--- Texts that institutions publish about themselves, and retention periods. An empty text
+-- The colour and the mail settings of institutions, and retention periods. An empty text
 -- means the default of the vault, and 0 days means no limit.
 ALTER TABLE institutions ADD COLUMN colour TEXT NOT NULL DEFAULT '';
 ALTER TABLE institutions ADD COLUMN mail_sender TEXT NOT NULL DEFAULT '';

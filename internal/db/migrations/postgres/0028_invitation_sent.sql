@@ -1,3 +1,3 @@
--- The last mail of an institution to an address, also of invitations that were revoked.
+-- The index finds the last invitation that an institution mailed to an address, even if it was revoked.
 
 CREATE INDEX invitations_sent_at_idx ON invitations (institution_id, email_folded, sent_at);

@@ -2,7 +2,7 @@
 -- an institution, or empty for the root of the installation. The highest number of a holder is its
 -- current key. A row never changes. private_key is encrypted with age for the identity of the
 -- installation; command is the signer program as JSON; one of the two is empty. expires_at is the
--- time at which the first certificate of the chain expires. Times are in microseconds.
+-- earliest expiry of a certificate of the chain. Times are in microseconds.
 CREATE TABLE signing_keys (
     holder       TEXT NOT NULL,
     number       BIGINT NOT NULL CHECK (number > 0),

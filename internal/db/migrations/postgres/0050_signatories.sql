@@ -1,5 +1,5 @@
 -- The signatories of the versions of templates: the members who must approve each certificate of the
--- version, with what they are designated as on it. From the publication on they change only if a member
+-- version, with their designations on it. From the publication on they change only if a member
 -- who left is replaced.
 CREATE TABLE template_signatories (
     version_id      BIGINT NOT NULL REFERENCES template_versions (id),
@@ -15,7 +15,7 @@ CREATE INDEX template_signatories_institution_id_idx ON template_signatories (in
 ALTER TABLE template_versions ADD COLUMN in_order BOOLEAN NOT NULL DEFAULT false;
 
 -- The pictures of the signatures of members. picture is a small PNG, black with transparency. A picture
--- that was replaced or deleted has deleted_at, and remains until no certificate waits for its drawing.
+-- that was replaced or deleted has deleted_at, and remains until no certificate needs it for its drawing.
 CREATE TABLE signature_pictures (
     institution_id BIGINT NOT NULL REFERENCES institutions (id),
     user_id        BIGINT NOT NULL,

@@ -20,7 +20,7 @@ CREATE INDEX certificate_expiries_days_idx ON certificate_expiries (institution_
 ALTER TABLE institutions ADD COLUMN expiry_days BIGINT NOT NULL DEFAULT 30;
 ALTER TABLE institutions ADD COLUMN expiry_applied BIGINT NOT NULL DEFAULT 30;
 ALTER TABLE institutions ADD COLUMN expiry_mail BOOLEAN NOT NULL DEFAULT true;
--- It finds the institutions whose rows must be computed again.
+-- The index finds the institutions whose rows must be computed again.
 CREATE INDEX institutions_expiry_idx ON institutions (id) WHERE expiry_days <> expiry_applied;
 
 -- An older binary would show an expired certificate as valid.

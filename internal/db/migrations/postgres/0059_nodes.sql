@@ -1,5 +1,5 @@
 -- What an operator sees of a node: its name, its roles and its release. outbox: the node writes mail to
--- its own folder. rescued_at: other nodes continue the work of the node, which is dead.
+-- its own folder. rescued_at is set if the node is dead and other nodes continue its work.
 ALTER TABLE nodes ADD COLUMN name TEXT NOT NULL DEFAULT '';
 ALTER TABLE nodes ADD COLUMN roles TEXT NOT NULL DEFAULT '';
 ALTER TABLE nodes ADD COLUMN release TEXT NOT NULL DEFAULT '';

@@ -1,5 +1,5 @@
 -- How many requests of a key a node has counted in a window, for keys with more than a tenth of their limit.
--- A crash of the server may empty the table: the counts are those of one minute.
+-- A crash of PostgreSQL may empty the table, which is harmless: the counts are those of one minute.
 CREATE UNLOGGED TABLE rate_counts (
     window_at BIGINT NOT NULL,
     key       BYTEA NOT NULL,

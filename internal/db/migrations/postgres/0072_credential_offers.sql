@@ -1,6 +1,6 @@
 -- Offers of credentials to wallets (OpenID4VCI 1.0). hash is the SHA-256 of the secret in the offer.
 -- code is a keyed digest of the code that is mailed, and tries the number of codes that were entered.
--- email is the address to which it was mailed. token is the SHA-256 of the access token, and holder the
+-- email is the address to which the code was mailed. token is the SHA-256 of the access token, and holder the
 -- thumbprint of the key to which the credential was issued; both are null before. Times are in
 -- microseconds.
 CREATE TABLE credential_offers (

@@ -1,7 +1,7 @@
 -- outside a transaction
 -- The indexes of the columns that 0044 to 0055 added. They are not created with the columns, because all
--- writers would wait for the creation. An index that another one replaces is dropped after it, so that
--- servers of the previous release always have one. A vault of the development branch has these indexes
+-- writers would wait for the creation. An index that is replaced is dropped after the new index was
+-- created, so that servers of the previous release always have one. A vault of the development branch has these indexes
 -- already, from the former text of those migrations.
 
 -- One rule for duplicates covers both sources. A certificate that yields has a replacement with the same values.

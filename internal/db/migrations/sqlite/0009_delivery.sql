@@ -7,7 +7,7 @@
 -- writes with an older number no longer has the lease of the endpoint. failures is the
 -- number of consecutive failures that the circuit breaker counts, openings is the number of
 -- consecutive times that the breaker opened, and nothing is sent until held_until. warned
--- is the last mail that was sent to the owner about this failure.
+-- is the stage of the last mail that was sent to the owner about these failures, or 0.
 ALTER TABLE webhook_endpoints ADD COLUMN headers BLOB;
 ALTER TABLE webhook_endpoints ADD COLUMN previous_secret BLOB;
 ALTER TABLE webhook_endpoints ADD COLUMN previous_until INTEGER;

@@ -22,7 +22,7 @@ CREATE INDEX certificate_expiries_days_idx ON certificate_expiries (institution_
 ALTER TABLE institutions ADD COLUMN expiry_days INTEGER NOT NULL DEFAULT 30;
 ALTER TABLE institutions ADD COLUMN expiry_applied INTEGER NOT NULL DEFAULT 30;
 ALTER TABLE institutions ADD COLUMN expiry_mail INTEGER NOT NULL DEFAULT 1;
--- It finds the institutions whose rows must be computed again.
+-- The index finds the institutions whose rows must be computed again.
 CREATE INDEX institutions_expiry_idx ON institutions (id) WHERE expiry_days <> expiry_applied;
 
 -- An older binary would show an expired certificate as valid.

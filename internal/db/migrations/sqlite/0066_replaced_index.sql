@@ -1,3 +1,3 @@
--- It finds the replaced certificates of an institution, and has all that their list needs. It is partial, so
+-- The index finds the replaced certificates of an institution, and has all that their list needs. It is partial, so
 -- that other certificates cost nothing.
 CREATE INDEX certificates_replaced_by_idx ON certificates (institution_id, source, created_at, id, status) WHERE replaced_by IS NOT NULL;
