@@ -183,7 +183,7 @@ func (f *Field) isText() bool {
 
 func within(v, low, high float64) bool { return v >= low && v <= high }
 
-// validLanguage reports whether a tag is empty, or well formed and not too long.
+// validLanguage reports whether a tag is empty, or valid and not too long.
 func validLanguage(tag string) bool {
 	if tag == "" {
 		return true

@@ -33,7 +33,7 @@ func FromPicture(ctx context.Context, file []byte, format string) (*Design, erro
 	}
 	scale := min(page.Width/float64(p.width), page.Height/float64(p.height))
 	w, h := float64(p.width)*scale, float64(p.height)*scale
-	const tolerance = 0.01 // the shape of a picture of a page may differ by a few pixels
+	const tolerance = 0.01 // a picture of the whole page may differ from its shape by a few pixels
 	if w > page.Width*(1-tolerance) && h > page.Height*(1-tolerance) {
 		w, h = page.Width, page.Height
 	}

@@ -2,7 +2,7 @@
 // of a design, which is a PDF.
 //
 // A published template is a base: the design, followed by everything that all certificates of the
-// template share. Each certificate adds a tail with its own texts, an incremental update (ISO
+// template share. Each certificate adds a fields tail with its own texts, an incremental update (ISO
 // 32000-2, 7.5.6). The verified PDF adds the stamp and the signature as another update. So the base
 // is stored and hashed once.
 //
@@ -125,7 +125,7 @@ const (
 	CodeNoRoom            = "no_room"            // the text does not fit at the smallest size
 	CodeValueMissing      = "value_missing"      // a required value is empty; Detail is the placeholder
 	CodeValueUnknown      = "value_unknown"      // no placeholder uses the column; Detail is its name
-	CodeFieldInvalid      = "field_invalid"      // a property of the field is not valid; Detail is the property
+	CodeFieldInvalid      = "field_invalid"      // a property of the field or of the layout is not valid; Detail is the property
 	CodePlaceholder       = "placeholder"        // the placeholder is unknown; Detail is its text
 	CodeQRMissing         = "qr_missing"         // the layout has no QR code, or more than one
 	CodeQRTooSmall        = "qr_too_small"       // the QR code is smaller than 20 mm

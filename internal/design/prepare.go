@@ -117,8 +117,8 @@ func refuseType(file []byte) error {
 	return nil
 }
 
-// warn adds a warning for each kind of content that is removed, and for each property of the PDF that
-// affects all certificates.
+// warn adds a warning for each kind of content that is removed, and for layers, an author, PDF/A-1 and
+// damage.
 func (d *Design) warn(found pdf.Findings, doc *pdf.Document) {
 	add := func(ok bool, code, text string) {
 		if ok {

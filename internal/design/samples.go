@@ -121,7 +121,7 @@ func (t *Template) longest(v *Values) *Values {
 }
 
 // shorten removes the last word from each value of a field, or the last letter if a value has only one word.
-// It reports whether a value became shorter.
+// It does not change dates, the reference id and signatories. It reports whether a value became shorter.
 func (f *variable) shorten(v *Values) (done bool) {
 	for _, p := range f.pieces {
 		name := p.placeholder.Column

@@ -63,8 +63,8 @@ func PrepareSignature(file []byte) ([]byte, error) {
 	return encodeSignature(small.pixels(max(1, width)))
 }
 
-// inkOf returns the ink of a picture in black. The opacity of a pixel is its darkness. The paper becomes
-// transparent, even if it is grey.
+// inkOf returns the ink of a picture in black. The darker a pixel is, the more opaque it becomes. The paper
+// becomes transparent, even if it is grey.
 func inkOf(img *image.NRGBA) *image.NRGBA {
 	var histogram [256]int
 	for i := 0; i < len(img.Pix); i += 4 {

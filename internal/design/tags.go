@@ -13,7 +13,7 @@ import (
 
 // tags is the structure tree (ISO 32000-2, 14.7). All elements and their marked-content identifiers
 // (MCIDs, 14.7.5.2) are in the base, so a certificate adds no elements. A design without tags becomes a
-// figure with the alternative text of the layout. The elements of a tagged design do not change.
+// figure with the alternative text of the layout. A tagged design keeps its elements.
 type tags struct {
 	p        *publisher
 	off      bool // the tree of the design cannot be extended

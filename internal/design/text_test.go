@@ -84,7 +84,7 @@ func TestShape(t *testing.T) {
 	}
 }
 
-// All samples and the results of Worst can be drawn with the fonts of the machine.
+// All samples for whose letters the machine has fonts, and the results of Worst, can be drawn.
 func TestSamples(t *testing.T) {
 	_, template := publish(t, blank(), certificate(), noPictures)
 	seen := map[string]bool{}

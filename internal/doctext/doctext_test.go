@@ -54,7 +54,7 @@ func TestLacks(t *testing.T) {
 		{"İbrahim Işık", "IBRAHIM ISIK tarafından", false},
 		{"Nguyễn Thị Ngọc Ánh", "Nguyen Thi Ngoc Anh", false},
 		{"Sofia Griffith", "awarded to So\ufb01a Gri\ufb03th", false},
-		{"Sofia Griffith", "awarded to Soa Grith for work", false}, // the font maps no characters to its ligatures
+		{"Sofia Griffith", "awarded to Soa Grith for work", false}, // the font does not map its ligatures to characters
 		{"Pat O’Brien-D'Arcy", "awarded to Pat O'Brien D’Arcy", false},
 		{"Pat O'Brien", "awarded to PAT OBRIEN", false},
 		{"Jean-Paul Martin", "décerné à Jean Paul MARTIN", false},

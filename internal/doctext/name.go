@@ -144,7 +144,7 @@ func (s *spelling) containsWords(tokens []string) bool {
 }
 
 // dropSingleInitials removes each sequence of matches in which all words have only one letter, because such a
-// word may not be an initial but, for example, the article "a".
+// word may be, for example, the article "a" and not an initial.
 func (s *spelling) dropSingleInitials(matches []uint) {
 	for i := 0; i < len(matches); i++ {
 		start, whole := i, false

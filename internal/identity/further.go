@@ -25,8 +25,8 @@ var (
 
 // RequestAddress mails a link to a further address of a signed-in person. Callers must check first that the
 // sign-in is recent. The requests of each person are limited. If the address belongs to another account, the
-// function mails a notice to the address instead of the link, and returns the same result. The error is
-// fault.Invalid with the field email, ErrYours, ErrTooManyAddresses or ErrUnverified.
+// function mails a notice to the address instead of the link, and returns the same result. The errors include
+// fault.Invalid with the field email, fault.TooMany, ErrYours, ErrTooManyAddresses and ErrUnverified.
 func (s *Service) RequestAddress(ctx context.Context, session *Session, address string, from Origin) error {
 	email, err := account.ParseEmail(address)
 	if err != nil {

@@ -43,7 +43,7 @@ const (
 // one title, or of one template.
 type Achievement struct {
 	UUID string
-	// Title is the title of the certificates. An institution has at most one achievement with a title.
+	// Title is the title of the certificates. An institution has at most one achievement for each title.
 	Title       string
 	Description string
 	// Criteria is a text, and CriteriaURL the address of a page. At least one of them is not empty.

@@ -259,20 +259,20 @@ func TestHolderProofs(t *testing.T) {
 		change func(head, claims map[string]any)
 		want   string
 	}{
-		"type":              {func(head, _ map[string]any) { head["typ"] = "JWT" }, "invalid_proof"},
-		"algorithm none":    {func(head, _ map[string]any) { head["alg"] = "none" }, "invalid_proof"},
-		"other algorithm":   {func(head, _ map[string]any) { head["alg"] = "HS256" }, "invalid_proof"},
-		"critical":          {func(head, _ map[string]any) { head["crit"] = []string{"b64"} }, "invalid_proof"},
-		"no key":            {func(head, _ map[string]any) { delete(head, "jwk") }, "invalid_proof"},
-		"two keys":          {func(head, _ map[string]any) { head["kid"] = "did:jwk:e30" }, "invalid_proof"},
-		"other key":         {func(head, _ map[string]any) { head["jwk"].(map[string]any)["x"] = strings.Repeat("A", 43) }, "invalid_proof"},
-		"audience":          {func(_, claims map[string]any) { claims["aud"] = v.Issuer.ID(other.UUID) }, "invalid_proof"},
-		"no time":           {func(_, claims map[string]any) { delete(claims, "iat") }, "invalid_proof"},
-		"old":               {func(_, claims map[string]any) { claims["iat"] = v.Now().Add(-time.Hour).Unix() }, "invalid_proof"},
-		"future":            {func(_, claims map[string]any) { claims["iat"] = v.Now().Add(time.Hour).Unix() }, "invalid_proof"},
-		"no nonce":          {func(_, claims map[string]any) { delete(claims, "nonce") }, "invalid_nonce"},
-		"nonce of another":  {func(_, claims map[string]any) { claims["nonce"] = foreign }, "invalid_nonce"},
-		"nonce with an end": {func(_, claims map[string]any) { claims["nonce"] = "____" + nonce[4:] }, "invalid_nonce"},
+		"type":                         {func(head, _ map[string]any) { head["typ"] = "JWT" }, "invalid_proof"},
+		"algorithm none":               {func(head, _ map[string]any) { head["alg"] = "none" }, "invalid_proof"},
+		"other algorithm":              {func(head, _ map[string]any) { head["alg"] = "HS256" }, "invalid_proof"},
+		"critical":                     {func(head, _ map[string]any) { head["crit"] = []string{"b64"} }, "invalid_proof"},
+		"no key":                       {func(head, _ map[string]any) { delete(head, "jwk") }, "invalid_proof"},
+		"two keys":                     {func(head, _ map[string]any) { head["kid"] = "did:jwk:e30" }, "invalid_proof"},
+		"other key":                    {func(head, _ map[string]any) { head["jwk"].(map[string]any)["x"] = strings.Repeat("A", 43) }, "invalid_proof"},
+		"audience":                     {func(_, claims map[string]any) { claims["aud"] = v.Issuer.ID(other.UUID) }, "invalid_proof"},
+		"no time":                      {func(_, claims map[string]any) { delete(claims, "iat") }, "invalid_proof"},
+		"old":                          {func(_, claims map[string]any) { claims["iat"] = v.Now().Add(-time.Hour).Unix() }, "invalid_proof"},
+		"future":                       {func(_, claims map[string]any) { claims["iat"] = v.Now().Add(time.Hour).Unix() }, "invalid_proof"},
+		"no nonce":                     {func(_, claims map[string]any) { delete(claims, "nonce") }, "invalid_nonce"},
+		"nonce of another institution": {func(_, claims map[string]any) { claims["nonce"] = foreign }, "invalid_nonce"},
+		"nonce with a later expiry":    {func(_, claims map[string]any) { claims["nonce"] = "____" + nonce[4:] }, "invalid_nonce"},
 	} {
 		if _, err := v.Issuer.Holder(inst, w.prove(t, audience, nonce, v.Now(), c.change)); code(err) != c.want {
 			t.Errorf("%s: error = %v, want %s", name, err, c.want)

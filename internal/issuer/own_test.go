@@ -57,7 +57,7 @@ func TestOwnDocuments(t *testing.T) {
 			t.Errorf("the status list token is %.200s, want a ttl of 300", payload)
 		}
 		v.Advance(-30 * time.Second) // the clock of a verifier is behind, or a verification began before the list was signed
-		check("with a late clock", credential.Valid)
+		check("with a clock that is behind", credential.Valid)
 		v.Advance(30 * time.Second)
 		_, err = v.Certs.Revoke(t.Context(), inst.ID, c.UUID, cert.Revocation{Reason: "issued by mistake"})
 		ok(t, err)

@@ -149,7 +149,7 @@ func TestRescue(t *testing.T) {
 		if got := <-attempts; got != 1 {
 			t.Fatalf("attempt = %d, want 1: the interrupted attempt was counted", got)
 		}
-		// The first node finishes the job after the second node. Its result is ignored.
+		// The first node finishes the job after the second node. The result of the first node is ignored.
 		if err := second.Stop(ctx); err != nil {
 			t.Fatal(err)
 		}

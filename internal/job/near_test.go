@@ -86,7 +86,7 @@ func TestJobWakesItsNode(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-done
-	const jobs, polls = 30, 15 * time.Second // if each job waited for a poll, the jobs would take at least 30 s
+	const jobs, polls = 30, 15 * time.Second // if each job waited for a poll, the jobs would take about a minute
 	began := time.Now()
 	for i := range jobs {
 		insert(t, d, q, strconv.Itoa(i))

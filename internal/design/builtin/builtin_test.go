@@ -288,7 +288,7 @@ func TestFonts(t *testing.T) {
 	})
 }
 
-// TestTexts checks that names and titles of usual lengths fit, in all scripts.
+// TestTexts checks that the texts of the samples in all scripts, and a long name, fit.
 func TestTexts(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, _ *builtin.Builtin, _ builtin.Format, file []byte, l *design.Layout) {

@@ -159,7 +159,7 @@ func (c *canvas) fillTiles(p point, w, h float64, draw func(f *canvas)) {
 	c.shared.tiles = append(c.shared.tiles, tile{f, p})
 }
 
-// The following methods append to the path. frame, visible and rosette also draw it.
+// The following methods, from rect to rosette, append to the path. frame, visible and rosette also draw it.
 
 func (c *canvas) rect(x, y, w, h float64) { c.write("re", x, y, w, h) }
 

@@ -6,7 +6,7 @@ import (
 	"github.com/certvault/certvault/internal/design"
 )
 
-// The colours of Letterpress: paper and one ink.
+// The colours of Letterpress: paper, white for the QR code, and one ink.
 const (
 	letPaper slot = iota
 	letWhite
@@ -37,7 +37,7 @@ func letterpress() Builtin {
 type letterpressGrid struct {
 	axis    float64
 	border  float64 // the middle of the border's flowers
-	unit    float64 // the size of a flower
+	unit    float64 // the approximate distance between the middles of two flowers
 	heading float64 // the top of the heading
 	dash    float64 // the dash below the name
 	foot    float64 // the y of the rules of the date and the signature

@@ -9,7 +9,7 @@ import (
 )
 
 // section is the section of the catalogs with the texts of the designs: the texts of fields, their
-// labels and the descriptions of the drawings.
+// labels, the descriptions of the drawings and the texts that Sample returns.
 const section = "design"
 
 // words are the texts of a language by key.
