@@ -42,7 +42,8 @@ func TestNoRescueAfterAnInterruption(t *testing.T) {
 	}
 }
 
-// A dead node is listed as dead, its jobs are rescued once, and it can send heartbeats again.
+// A dead node is listed as dead. The heartbeats of the other node find it until buryTx records that its jobs
+// were rescued, and again if the node dies after another heartbeat.
 func TestDeadNode(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -14,9 +14,8 @@ import (
 
 // quietSQLite is River's SQLite driver with fewer writes.
 //
-// For a notification, River's driver writes a row for each job, and polls for new rows on the only
-// connection that writes. quietSQLite has a listener instead, which Queue.InsertTx notifies after the
-// commit.
+// For a notification, River's driver writes a row, and polls for new rows on the only connection that
+// writes. quietSQLite has a listener instead, which Queue.InsertTx notifies after the commit.
 //
 // A fetch is an UPDATE, and nearly every poll of an idle vault finds no job. Therefore quietSQLite
 // first checks with a query whether there is a job.

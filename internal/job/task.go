@@ -14,7 +14,7 @@ import (
 // or has left, or after holdTime if the node does not renew the right.
 const (
 	holdTime = time.Minute
-	// renewBefore is the remaining time at which a node renews its right.
+	// renewBefore is the remaining time below which a node renews its right.
 	renewBefore = holdTime / 2
 )
 

@@ -56,12 +56,12 @@ func TestOneNodeHoldsATask(t *testing.T) {
 		if err := first.TaskSucceeded(ctx, "sweep", success, 1500*time.Millisecond); err != nil {
 			t.Fatal(err)
 		}
-		// A node that renews its right keeps the tasks for longer than holdTime.
+		// A node that calls HoldTasks repeatedly holds the tasks for longer than holdTime.
 		for range 4 {
 			now = now.Add(renewBefore)
 			beat(first, second)
 			if got := hold(first); !slices.Equal(got, both) {
-				t.Fatalf("the first node holds %q after a renewal, want both tasks", got)
+				t.Fatalf("the first node holds %q after another call of HoldTasks, want both tasks", got)
 			}
 		}
 		now = now.Add(DeadAfter + time.Microsecond)

@@ -41,8 +41,8 @@ type Counter struct {
 
 	// name is the name under which the counts are shared, or "" if they are not.
 	name string
-	// others has the counts of the other processes in this window. All counters of a process have the same
-	// map, which is never changed. shared has the counts of this process that the other processes can read.
+	// others has the counts of the other processes in this window. The counters of a process share this map,
+	// which is never changed. shared has the counts of this process that the other processes can read.
 	others, shared map[digest]int
 	// changed reports whether a request was counted since the last exchange.
 	changed bool

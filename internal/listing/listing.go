@@ -26,7 +26,7 @@ type Range struct {
 	// Page counts from 1. It is used if Cursor is nil.
 	Page int
 	// Cursor is the position after which the part begins, or nil for a page by number. The empty
-	// cursor selects the first part. Each part has the cursor of the next part.
+	// cursor selects the first part.
 	Cursor *string
 	// Back selects the part that ends before the position of the cursor. If fewer than PerPage
 	// records are before the position, the range is the first part of the list.

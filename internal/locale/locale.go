@@ -63,8 +63,7 @@ type message struct {
 }
 
 // Load returns the catalog, which all callers share. The messages of a language are parsed when they are
-// first used, because most vaults use few languages. Parsing all messages takes more time and memory than
-// the rest of an idle vault.
+// first used, because most vaults use few languages.
 func Load() (*Catalog, error) { return load() }
 
 // Check returns an error if the messages of a language are not valid, or if the languages do not have

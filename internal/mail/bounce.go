@@ -33,7 +33,7 @@ const (
 	maxParts = 10
 )
 
-// Report is a delivery report: a message was not delivered, or its delivery is delayed.
+// Report is a delivery report, for example about a message that was not delivered.
 type Report struct {
 	// Recipient is the address to which the report was sent. The address identifies the message.
 	Recipient string

@@ -159,16 +159,16 @@ func TestParseReport(t *testing.T) {
 		message []byte
 		want    Report
 	}{
-		"report of Postfix":       {crlf(fmt.Sprintf(reportTemplate, address, "5.1.1")), Report{address, "5.1.1"}},
-		"status with a comment":   {crlf(fmt.Sprintf(reportTemplate, address, "4.4.7 (delayed)")), Report{address, "4.4.7"}},
-		"bare line feeds":         {[]byte(fmt.Sprintf(reportTemplate, address, "5.1.1")), Report{address, "5.1.1"}},
-		"another receiver":        {crlf(fmt.Sprintf(reportTemplate, "postmaster@vault.example", "5.1.1")), Report{}},
-		"no status":               {crlf(fmt.Sprintf(reportTemplate, address, "")), Report{}},
-		"reply of a person":       {crlf("To: " + address + "\nContent-Type: text/plain\n\nStatus: 5.1.1\n"), Report{}},
-		"delivery status alone":   {crlf("To: " + address + "\nContent-Type: message/delivery-status\n\nReporting-MTA: dns; mx\n\nStatus: 5.2.1\n"), Report{address, "5.2.1"}},
-		"no closing boundary":     {crlf("To: " + address + "\nContent-Type: multipart/report; boundary=b\n\n--b\n"), Report{}},
-		"empty message":           {nil, Report{}},
-		"header that is too long": {[]byte("To: " + strings.Repeat("x", 1<<16)), Report{}},
+		"report of Postfix":     {crlf(fmt.Sprintf(reportTemplate, address, "5.1.1")), Report{address, "5.1.1"}},
+		"status with a comment": {crlf(fmt.Sprintf(reportTemplate, address, "4.4.7 (delayed)")), Report{address, "4.4.7"}},
+		"bare line feeds":       {[]byte(fmt.Sprintf(reportTemplate, address, "5.1.1")), Report{address, "5.1.1"}},
+		"another receiver":      {crlf(fmt.Sprintf(reportTemplate, "postmaster@vault.example", "5.1.1")), Report{}},
+		"no status":             {crlf(fmt.Sprintf(reportTemplate, address, "")), Report{}},
+		"reply of a person":     {crlf("To: " + address + "\nContent-Type: text/plain\n\nStatus: 5.1.1\n"), Report{}},
+		"delivery status alone": {crlf("To: " + address + "\nContent-Type: message/delivery-status\n\nReporting-MTA: dns; mx\n\nStatus: 5.2.1\n"), Report{address, "5.2.1"}},
+		"no closing boundary":   {crlf("To: " + address + "\nContent-Type: multipart/report; boundary=b\n\n--b\n"), Report{}},
+		"empty message":         {nil, Report{}},
+		"long header":           {[]byte("To: " + strings.Repeat("x", 1<<16)), Report{}},
 	} {
 		got, err := ParseReport(tc.message)
 		if got != tc.want || (err == nil) != (tc.want != Report{}) {

@@ -13,9 +13,9 @@ import (
 	"github.com/certvault/certvault/internal/colour"
 )
 
-// Letter is the common form of all mails. It has a logo, a head in the sender's colour, a heading,
-// paragraphs, a list or a certificate, and at most one button with its full link. A line explains why
-// the receiver gets the mail. A letter is rendered as plain text and as HTML, which loads nothing from
+// Letter is the common form of all mails. It has a head in the sender's colour, with a heading, and
+// paragraphs. It may have a logo, a list, a certificate, and a button with its full link. A line explains
+// why the receiver gets the mail. A letter is rendered as plain text and as HTML, which loads nothing from
 // other hosts. Its texts contain all information, because some mail programs do not show pictures.
 type Letter struct {
 	// Language is a BCP 47 tag; empty is English.
@@ -33,7 +33,7 @@ type Letter struct {
 	List        []string
 	Certificate *Certificate
 	Button      *Button
-	// Links follow the button on one line.
+	// Links follow the button.
 	Links []Button
 	// After has the paragraphs after the links. Why explains why the receiver gets the mail.
 	After []string
@@ -76,7 +76,7 @@ func (*SenderText) Lines(text string) []string { return strings.Split(text, "\n"
 type Button struct{ Label, URL string }
 
 // Host returns the name of the vault in mails for the host of its base URL. The name is the host, or
-// "Certvault" if the host is empty, localhost or an IP address.
+// "Certvault" if the host is empty, localhost, a name under localhost, or an IP address.
 func Host(host string) string {
 	if _, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil || host == "" || host == "localhost" || strings.HasSuffix(host, ".localhost") {
 		return "Certvault"
@@ -85,8 +85,8 @@ func Host(host string) string {
 }
 
 // letterHTML is the template of the HTML of a letter. It uses tables, because some mail programs support
-// no other layout. Mail programs that support dark mode use the dark colours; other programs always use
-// the light colours. The logo always has a white background, because most logos are designed for one.
+// no other layout. In dark mode, mail programs that support it use the dark colours; other programs always
+// use the light colours. The logo always has a white background, because most logos are designed for one.
 // The functions open and close mark the elements of a picture; see fillPictures.
 //
 //go:embed letter.html
@@ -154,7 +154,8 @@ const (
 
 // Quote returns untrusted text as one line of at most limit characters, which does not change the
 // direction of the surrounding text (UAX 9, 2.4). It removes characters that control the direction. If
-// the direction of the text may differ from the parameter direction, "ltr" or "rtl", Quote adds isolates.
+// the direction of the text may differ from the parameter direction, "ltr" or "rtl", Quote adds isolates,
+// which do not count towards the limit.
 func Quote(s string, limit int, direction string) string {
 	s = strings.Map(func(r rune) rune {
 		if strings.ContainsRune("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069", r) {

@@ -84,7 +84,7 @@ type Result struct {
 	// UUID identifies the message.
 	UUID   string
 	Status Status
-	// Reason is the reason for a failure, as a sentence without addresses.
+	// Reason is the reason for a failure, without addresses.
 	Reason string
 }
 
@@ -106,7 +106,7 @@ type Mailer struct {
 }
 
 // New returns a Mailer and registers its worker with the queue. It returns an error if Bounces is
-// set without Keyring, because anyone could forge reports for addresses that are not signed.
+// set without Keyring, because Keyring signs the addresses for reports.
 func New(c Config) (*Mailer, error) {
 	if c.Bounces != "" && c.Keyring == nil {
 		return nil, errors.New("mail.Config has Bounces but no Keyring")

@@ -111,7 +111,7 @@ func TestSignatureWrapping(t *testing.T) {
 		"a second key":      func(ranges string) string { return string(file[from:to]) + ranges + ">>endobj\n" + evil + "<<" },
 		"a second object":   func(ranges string) string { return string(file[from:to]) + ">>endobj\n" + evil + "90 0 obj<<" + ranges },
 		"within the string": func(ranges string) string { return string(file[from:to-1]) + ranges + evil + ">" },
-		"after a comment":   func(ranges string) string { return string(file[from:to]) + "%" + ranges + "\n>>endobj\n" + evil + "<<" },
+		"in a comment":      func(ranges string) string { return string(file[from:to]) + "%" + ranges + "\n>>endobj\n" + evil + "<<" },
 		"a copy of the dictionary": func(ranges string) string {
 			return string(file[from:to]) + ">>endobj\n" + evil + "90 0 obj<</Type/Sig/SubFilter/" + cadesDetached + ranges + "/Contents " + string(file[from:to])
 		},
@@ -195,9 +195,9 @@ func fileWithHiddenPage(t *testing.T, field int) []byte {
 }
 
 // In a shadow attack, a new cross-reference section activates an object that is
-// hidden in the signed file. The changed file is invalid. If a trusted signer
-// signs the changed file again, the report lists changed pages, although no page
-// object was written.
+// hidden in the signed file. The changed file is invalid, and the report lists a
+// changed page, although the attack writes no page object. The report still lists
+// the change if a trusted signer signs the changed file again.
 func TestShadowAttack(t *testing.T) {
 	t.Parallel()
 	first, second := newChain(t, shape{name: "first"}), newChain(t, shape{name: "second"})

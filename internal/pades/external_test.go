@@ -208,8 +208,8 @@ func corpusFiles(t *testing.T) []string {
 }
 
 // Every file from corpusFiles can be signed. pdfsig and OpenSSL accept the signature. Verify
-// accepts it unless an earlier certification permits no changes. qpdf finds no new
-// problems, and pdfsig reports the same results for existing signatures.
+// accepts it unless an earlier certification permits no changes. qpdf finds no problem
+// if it found none in the original. pdfsig reports the same results for existing signatures.
 func TestCorpusSigned(t *testing.T) {
 	t.Parallel()
 	c := realChain(t)

@@ -106,7 +106,7 @@ func TestDERIsStrict(t *testing.T) {
 		"indefinite":        {0x30, 0x80, 0, 0},
 		"long form of 1":    {0x04, 0x81, 1, 0},
 		"leading zero":      append([]byte{0x04, 0x82, 0, 0x80}, make([]byte, 128)...),
-		"length of lengths": {0x04, 0x85, 1, 1, 1, 1, 1},
+		"length in 5 bytes": {0x04, 0x85, 1, 1, 1, 1, 1},
 		"high tag":          {0x1f, 0x20, 0},
 	} {
 		d := der(data)

@@ -21,8 +21,9 @@ const (
 	// Valid means that the certificate of the last signer chains to a trusted root, that the last
 	// signature covers the whole file, and that the file is unchanged since that signature.
 	Valid Verdict = "valid"
-	// Invalid means that the file was changed after it was signed, that its
-	// signature is wrong, that the signer is not trusted, or that the file is damaged.
+	// Invalid means that the file was changed after it was signed, that a signature or
+	// its time stamp is wrong, that a signature was removed, that the signer is not
+	// trusted, or that the file is damaged.
 	Invalid Verdict = "invalid"
 	// Unknown means that a verdict is not possible, for example because the file has no
 	// signature or exceeds a limit, a format is not supported, or no trusted root was given.

@@ -185,8 +185,8 @@ func TestTimeStampAuthorityErrors(t *testing.T) {
 		"other imprint": func(a *authority) {
 			a.change = func(info, _ []byte) []byte { info[30] ^= 1; token, _ := a.token(info); return token }
 		},
-		"certificate for other purposes": func(a *authority) { a.chain = chain{a.key, a.root, a.root, a.rootKey} },
-		"token that is too large": func(a *authority) {
+		"certificate of another key": func(a *authority) { a.chain = chain{a.key, a.root, a.root, a.rootKey} },
+		"bytes after the token": func(a *authority) {
 			a.change = func(_, token []byte) []byte { return append(token, make([]byte, 70<<10)...) }
 		},
 		"no SignedData": func(a *authority) {

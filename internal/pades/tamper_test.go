@@ -368,10 +368,10 @@ func TestForgedRanges(t *testing.T) {
 		}
 	}
 	for name, forged := range map[string][]byte{
-		"key twice":      bytes.Replace(file, []byte("/Type/Sig/"), []byte("/Type/Sig/ByteRange[0 1 2 3]/"), 1),
-		"escaped key":    bytes.Replace(file, []byte("/ByteRange"), []byte("/Byte#52ange"), 1),
-		"white space":    bytes.Replace(file, []byte("/Contents <30"), []byte("/Contents < 30"), 1),
-		"contents above": bytes.Replace(file, []byte("/Contents <30"), []byte("/Contents <>/X<30"), 1),
+		"key twice":            bytes.Replace(file, []byte("/Type/Sig/"), []byte("/Type/Sig/ByteRange[0 1 2 3]/"), 1),
+		"escaped key":          bytes.Replace(file, []byte("/ByteRange"), []byte("/Byte#52ange"), 1),
+		"white space":          bytes.Replace(file, []byte("/Contents <30"), []byte("/Contents < 30"), 1),
+		"value of another key": bytes.Replace(file, []byte("/Contents <30"), []byte("/Contents <>/X<30"), 1),
 	} {
 		if bytes.Equal(forged, file) {
 			t.Fatalf("%s: the forged file is the signed file, want a change", name)

@@ -15,8 +15,8 @@ type Balance struct {
 	// unmatched Q, and one more q that encloses everything.
 	Prefix []byte
 	// Suffix is content to append to the existing content. It closes the open
-	// constructs (strings, paths, text objects, marked content, graphics
-	// states) and then the graphics state that Prefix opened.
+	// constructs, such as strings, paths, text objects and graphics states, and
+	// then the graphics state that Prefix opened.
 	Suffix []byte
 	// Clean reports whether the content leaves nothing open and has no unmatched
 	// Q. Clean content may still have changed the matrix or the colour, so Prefix

@@ -19,7 +19,7 @@ func TestScanContent(t *testing.T) {
 		{"empty", "", "q\n", "\nQ\n"},
 		{"balanced", "q 1 0 0 1 0 0 cm Q", "q\n", "\nQ\n"},
 		{"q left open", "q q Q q", "q\n", "\nQ\nQ\nQ\n"},
-		{"one Q too many", "Q q Q Q", "q\nq\nq\n", "\nQ\n"},
+		{"two Q too many", "Q q Q Q", "q\nq\nq\n", "\nQ\n"},
 		{"one Q too many, then q left open", "Q q", "q\nq\n", "\nQ\nQ\n"},
 		{"open text object", "BT /F1 12 Tf (a) Tj", "q\n", "\nET\nQ\n"},
 		{"nested text objects", "BT BT ET", "q\n", "\nQ\n"},
