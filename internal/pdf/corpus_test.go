@@ -75,9 +75,9 @@ func TestCorpus(t *testing.T) {
 	}
 }
 
-// checkStamped checks that a stamped file contains the stamp, needs no repair and can
-// be stamped again. It also checks that qpdf reports no new problems and that the tail
-// is small.
+// checkStamped checks that the first page of a stamped file has an /XObject, and that
+// the file needs no repair and can be stamped again. It also checks that qpdf reports no
+// new problems, and that the tail is small if the file must be accepted.
 func checkStamped(t *testing.T, f corpusFile, file, tail []byte) {
 	t.Helper()
 	out := append(bytes.Clone(file), tail...)

@@ -45,7 +45,7 @@ func TestOpen(t *testing.T) {
 		{name: "table with additional white space", file: []byte(strings.NewReplacer(" n \n", "   n\n ", " f \n", " f \n\n").Replace(string(plain)))},
 		{name: "table that counts from 1", file: replaceOnce(t, plain, "xref\n0 5", "xref\n1 5")},
 		{name: "table with a count that is too large", file: replaceOnce(t, plain, "xref\n0 5", "xref\n0 9")},
-		{name: "/Prev that refers to the same section", file: pdftest.File("/Prev 309", onePage("0 0 10 10 re f")...), repaired: true},
+		{name: "/Prev that refers to no section", file: pdftest.File("/Prev 309", onePage("0 0 10 10 re f")...), repaired: true},
 		{name: "/Prev outside the file", file: pdftest.File("/Prev 99999", onePage("")...), repaired: true},
 		{name: "two documents in one", file: slices.Concat(pdftest.File("", onePage(strings.Repeat("n ", 99))...), plain), repaired: true},
 		{name: "no trailer that refers to the catalog", file: []byte(strings.ReplaceAll(string(plain), "/Root 1 0 R", "")), repaired: true},

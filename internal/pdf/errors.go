@@ -17,8 +17,8 @@ var (
 	// ErrPassword means that the file cannot be opened with an empty user password.
 	ErrPassword = errors.New("the PDF needs a password")
 	// ErrEncryption means that the encryption is not supported: a security
-	// handler other than Standard, an unknown algorithm, or permissions that do
-	// not match their encrypted copy.
+	// handler other than Standard, an unknown algorithm, or permissions without a
+	// matching encrypted copy.
 	ErrEncryption = errors.New("the PDF is encrypted in an unsupported way")
 	// ErrNoPages means that the document has no pages, or no page with the
 	// requested index.

@@ -297,7 +297,7 @@ func (i *inspector) field(obj Object, kind Name, depth int) {
 	}
 }
 
-// actionsOf inspects the actions of a field, an annotation or a page.
+// actionsOf inspects the actions of a field or an annotation.
 func (i *inspector) actionsOf(dict *Dict) {
 	if action := dict.Get("A"); action != nil {
 		i.action(action)

@@ -15,7 +15,7 @@ type lexer struct {
 	short  bool // the lexer reached the end of buf: more data might change the result
 	open   bool // a string or container was still open at the end of buf
 	nodes  int  // number of parsed objects
-	maxRef int  // the highest referenced object number
+	maxRef int  // the highest referenced object number up to maxReference
 }
 
 var errEnd = errors.New("end of data")
@@ -277,8 +277,8 @@ func (l *lexer) hexString() String {
 	return String(out)
 }
 
-// endsObject reports whether obj is a keyword that ends an object or begins its
-// stream. It unreads the keyword, so that the enclosing containers end too.
+// endsObject reports whether obj is a keyword that ends an object, or begins or
+// ends its stream. It unreads the keyword, so that the enclosing containers end too.
 func (l *lexer) endsObject(obj Object) bool {
 	if w, ok := obj.(keyword); ok && (w == "endobj" || w == "stream" || w == "endstream") {
 		l.pos -= len(w)

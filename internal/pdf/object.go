@@ -153,8 +153,8 @@ func (d *Dict) All() iter.Seq2[Name, Object] {
 	}
 }
 
-// Number returns v as the shortest number object with at most five decimal
-// places. A value that is not finite becomes 0.
+// Number returns v as a number object with at most five decimal places and no
+// trailing zeros. A value that is not finite becomes 0.
 func Number(v float64) Object {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return Integer(0)

@@ -191,8 +191,8 @@ func TestGeometry(t *testing.T) {
 		if g.Box != test.box || g.Rotate != test.rotate || width != test.width || height != test.height || g.IsDefault != test.defaulted {
 			t.Errorf("%s: geometry = %+v, size = %v x %v, want %+v", test.page, g, width, height, test)
 		}
-		// The matrix must map the corners of the page as shown to corners of
-		// the box.
+		// The matrix must map two opposite corners of the page as shown to
+		// corners of the box.
 		m := g.Matrix()
 		for _, corner := range [][2]float64{{0, 0}, {width, height}} {
 			x, y := m[0]*corner[0]+m[2]*corner[1]+m[4], m[1]*corner[0]+m[3]*corner[1]+m[5]

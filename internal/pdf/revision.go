@@ -14,7 +14,8 @@ const maxCompared = 1 << 20
 // of the objects that only one revision has. The objects in an object stream move
 // with the stream. MovedObjects compares the cross-references and not the bytes,
 // because a revision can make a hidden object visible without writing any object.
-// The error is ErrLimit if there are too many objects, or an error of a reader.
+// The error wraps ErrLimit if there are too many objects, ErrDamaged if an entry of a
+// cross-reference is invalid, or an error of a reader.
 func (d *Document) MovedObjects(before *Document) ([]int, error) {
 	numbers, err := numbersOf(d, before)
 	if err != nil {

@@ -50,8 +50,8 @@ func (s *Stream) WithDict(dict *Dict) *Stream {
 	return &t
 }
 
-// Raw returns the data as in the file, decrypted but not decoded. For a new
-// stream, it returns the data that the stream was created with.
+// Raw returns a reader of the data as in the file, decrypted but not decoded. For
+// a new stream, the reader returns the data that the stream was created with.
 func (s *Stream) Raw() (io.Reader, error) {
 	if s.doc == nil {
 		if s.body != nil {
@@ -62,7 +62,7 @@ func (s *Stream) Raw() (io.Reader, error) {
 	return s.doc.rawReader(s)
 }
 
-// Decoded returns the data decoded by all filters. For a new stream, Decoded is
+// Decoded returns a reader of the data decoded by all filters. For a new stream, Decoded is
 // the same as Raw. The error of Decoded, or of a later read, is ErrLimit if the
 // decoded data exceeds 32 MiB, and ErrFilter if the stream has an image filter or
 // an unknown filter. Damaged or truncated data ends early without an error, as in

@@ -187,8 +187,8 @@ func (s *serializer) hexString(data []byte) {
 // decrypt it.
 const maxCopied = 64 << 20
 
-// stream appends a stream (7.3.8). If the data is not in memory, it copies the data
-// directly to the writer.
+// stream appends a stream (7.3.8). If the data is not in memory and must not be
+// encrypted, stream copies it directly to the writer.
 func (s *serializer) stream(ref Ref, stream *Stream, encryptStrings bool) {
 	dict := stream.Dict.Clone()
 	body, length, err := stream.source()

@@ -53,7 +53,7 @@ type xref struct {
 	sections []section
 	trailer  *Dict
 	start    int64 // offset of the newest section, relative to Document.base
-	stream   bool  // the newest section is a stream
+	stream   bool  // the newest section is a stream, or a repair found a cross-reference stream or objects in streams
 }
 
 const (

@@ -118,8 +118,8 @@ func instrument(module []byte) ([]byte, error) {
 	return out, nil
 }
 
-// findClock returns the index of the imported clock. It also checks that no
-// globals are imported, because imported globals would have the first indices.
+// findClock returns the index of the imported clock. It also checks that only
+// functions are imported, because imported globals would have the first indices.
 func findClock(section []byte) (uint32, error) {
 	in := &reader{buf: section}
 	n := in.u32()

@@ -36,8 +36,8 @@ var (
 	ErrPassword = fmt.Errorf("%w: it needs a password", ErrLoad)
 	// ErrTimeout means that the call exceeded its deadline.
 	ErrTimeout = errors.New("PDF rendering timed out")
-	// ErrMemory means that the document or the requested image exceeds the
-	// memory limit of an instance.
+	// ErrMemory means that the document needs more memory than the limit of an
+	// instance, or that the requested image is too large.
 	ErrMemory = errors.New("PDF rendering needs too much memory")
 	// ErrAborted means that PDFium crashed on the document.
 	ErrAborted = errors.New("PDF renderer aborted")
@@ -59,7 +59,7 @@ type Options struct {
 	// CacheDir is a folder for compiled machine code, which a later process can
 	// reuse. The folder is created if it is missing. Its content is executed, so
 	// only the user of this process may be able to write to it. If CacheDir is
-	// empty, every start compiles PDFium.
+	// empty and CompiledDir has no code, PDFium is compiled each time it is loaded.
 	CacheDir string
 	// Instances is the maximum number of open documents. Open waits for a free
 	// instance.
@@ -183,7 +183,7 @@ func (r *Renderer) load() *loaded {
 		defer close(l.started)
 		l.engine, l.err = newEngine(r.closing, r.opts.CompiledDir, r.opts.CacheDir, r.opts.MemoryLimit)
 		// Loading or compiling PDFium leaves more garbage than the memory that an idle vault needs.
-		// It is freed now, because the documents that wait for PDFium need memory next.
+		// The garbage is freed now, because the documents that wait for PDFium need memory next.
 		debug.FreeOSMemory()
 	}()
 	return l

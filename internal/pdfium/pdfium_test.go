@@ -108,7 +108,7 @@ func TestMemoryLimit(t *testing.T) {
 		t.Errorf("rendering a decompression bomb returned %v, want ErrMemory", err)
 	}
 	if _, err := r.Render(t.Context(), source(quarters("")), Request{MaxSide: 4000}); !errors.Is(err, ErrMemory) {
-		t.Errorf("rendering an image larger than the memory limit returned %v, want ErrMemory", err)
+		t.Errorf("rendering an image that does not fit into the memory limit returned %v, want ErrMemory", err)
 	}
 	if _, err := r.Render(t.Context(), source(quarters("")), Request{MaxSide: 400}); err != nil {
 		t.Errorf("rendering the next document: %v", err)

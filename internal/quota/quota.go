@@ -1,5 +1,5 @@
-// Package quota counts what each institution uses, and checks the limits that an operator has set. The
-// counters are maintained by triggers and added up by a sweep, so that no check counts certificates.
+// Package quota counts what each institution uses, and checks the limits that an operator has set. Triggers
+// and AddTx maintain the counters, and a sweep adds them up, so that no check counts certificates.
 // Package account stores the limits; package limit counts requests.
 package quota
 

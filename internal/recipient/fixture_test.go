@@ -218,7 +218,7 @@ func (b *fixture) link(n int) string {
 	return m[1]
 }
 
-// finish records that a message was sent or failed, as the mailer does.
+// finish records the result of a message, as the mailer does.
 func (b *fixture) finish(id string, status mail.Status, reason string) {
 	b.t.Helper()
 	b.Exec(`UPDATE mails SET status = $2 WHERE uuid = $1`, id, string(status))

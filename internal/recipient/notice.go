@@ -31,7 +31,7 @@ const (
 type Status string
 
 const (
-	// Waiting notices have no mail yet: their job has not run, or their batch is not complete.
+	// Waiting notices have no mail yet: a job or a sweep must still write it, or their batch is not complete.
 	Waiting Status = "waiting"
 	// Queued notices are in a message that waits to be sent.
 	Queued Status = "queued"
@@ -79,8 +79,8 @@ type Notice struct {
 
 // MovedTx creates a notice and writes the mail if the certificate is approved, unless they have to
 // wait for a plan, a job or other entries of the batch. If the certificate is revoked, MovedTx
-// withdraws its notices. MovedTx is the callback cert.Config.StatusChanged and runs in the transaction
-// of the change.
+// withdraws its notices. Package vault calls MovedTx in the callback cert.Config.StatusChanged, in the
+// transaction of the change.
 func (s *Service) MovedTx(ctx context.Context, tx *db.Tx, c *cert.Certificate) error {
 	switch c.Status {
 	case cert.Approved:

@@ -41,7 +41,7 @@ func TestPicturesFitIntoMail(t *testing.T) {
 		}
 		got, err := logoImage(file.Bytes())
 		if err != nil || len(got.Content) > mail.MaxLogo || got.Width > logoWidth || got.Height > logoHeight {
-			t.Fatalf("%s: logoImage returned %+v, error %v, want at most MaxLogo bytes and the size logoWidth x logoHeight", name, got, err)
+			t.Fatalf("%s: logoImage returned %+v, error %v, want at most MaxLogo bytes and at most the size logoWidth x logoHeight", name, got, err)
 		}
 		if _, _, err := image.Decode(bytes.NewReader(got.Content)); err != nil {
 			t.Errorf("%s: decoding the image: %v", name, err)

@@ -60,8 +60,8 @@ func (s *Service) SweepExpired(ctx context.Context) error {
 	return nil
 }
 
-// purgeMail purges one batch of an institution's notices and events, and reports whether there may
-// be more.
+// purgeMail purges the next notices and events of an institution, and reports whether there may be
+// more.
 func (s *Service) purgeMail(ctx context.Context, limit account.RetentionLimit) (more bool, err error) {
 	before := cutoff(s.now(), limit.Mail)
 	err = s.db.Tx(ctx, func(tx *db.Tx) error {

@@ -153,8 +153,8 @@ func TestManyAddressesArePurged(t *testing.T) {
 	})
 }
 
-// TestExportWithoutPurgedFiles checks that the export of a person states that files were purged,
-// and has all other data.
+// TestExportWithoutPurgedFiles checks that the export of a person states that the files of one
+// certificate were purged, and has the files of the other certificate.
 func TestExportWithoutPurgedFiles(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

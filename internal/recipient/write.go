@@ -315,7 +315,7 @@ func (d *draft) message() (m mail.Message, err error) {
 }
 
 // sized returns the mail with at most maxItems certificates in its list, and with names and titles
-// of at most maxTitle characters.
+// of at most maxTitle characters outside the list.
 func (d *draft) sized(maxItems, maxTitle int) (mail.Message, error) {
 	w := &translator{language: d.language, maxLength: maxTitle}
 	first := d.items[0]

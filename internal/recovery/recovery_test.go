@@ -48,7 +48,7 @@ func TestSheetRestoresTheSecrets(t *testing.T) {
 	for name, typed := range map[string]string{
 		"as printed": text,
 		"lower case": strings.ToLower(text),
-		"no groups":  strings.ReplaceAll(text, "   ", " "),
+		"one space":  strings.ReplaceAll(text, "   ", " "),
 		"DOS lines":  strings.ReplaceAll(text, "\n", "\r\n"),
 	} {
 		key, secret, err := recovery.Parse(typed)

@@ -1,6 +1,6 @@
 // Package replica lets lists, exports and public pages read from a replica of the PostgreSQL database.
 // It decides which reads use the replica, and repeats a read on the primary if it fails on the replica.
-// The package contains no queries: an operation that may read from the replica calls [db.DB.Read], and a
+// The reads are in other packages: an operation that may read from the replica calls [db.DB.Read], and a
 // handler permits it with Allow.
 //
 // Each server writes a heartbeat to the primary once a second. A replica applies commits in their order,

@@ -208,8 +208,8 @@ func TestMarkOfALongRequest(t *testing.T) {
 	}
 }
 
-// TestReplicaFails checks that reads succeed within a few seconds if the replica does not respond. A
-// read that fails on the replica is repeated on the primary, unless the error is fault.Invalid.
+// TestReplicaFails checks that reads succeed within a few seconds if the replica does not respond. It also
+// checks that a read that fails on the replica is repeated on the primary, but not after fault.Invalid.
 func TestReplicaFails(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
