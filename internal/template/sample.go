@@ -161,8 +161,8 @@ func (s *Service) Preview(ctx context.Context, inst *account.Institution, uuid s
 
 // CertificatePicture draws a page of a certificate as PNG, marked as a sample, so that a signatory can
 // see the certificate before approving it. The picture shows a sample instead of each signature, and no
-// reference id or QR code. The error is fault.BadRequest if the certificate is not made from a template, and
-// fault.NotFound if it has no such page.
+// reference id or QR code. The error is fault.BadRequest if the certificate is not made from a template or
+// its values were deleted, and fault.NotFound if it has no such page.
 func (s *Service) CertificatePicture(ctx context.Context, c *cert.Certificate, page, side int) ([]byte, error) {
 	if c.Template == nil || c.Template.Values == nil {
 		return nil, fault.New(fault.BadRequest, "This certificate has no template.")

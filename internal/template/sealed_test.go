@@ -175,7 +175,7 @@ func TestSample(t *testing.T) {
 	}
 	for name, draw := range map[string]func() ([]byte, error){
 		"page": func() ([]byte, error) { return f.Templates.Page(t.Context(), f.inst.ID, tmpl.UUID, 1, 400) },
-		"thumbnail": func() ([]byte, error) {
+		"picture": func() ([]byte, error) {
 			return f.Templates.Picture(t.Context(), f.inst, tmpl.UUID, nil, design.Samples()[0].Values, 1, 400)
 		},
 	} {

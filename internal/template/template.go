@@ -304,8 +304,8 @@ type Issue struct {
 	// VersionID is the id of the published or retired version from which the certificates are made, or 0
 	// for the published version.
 	VersionID int64
-	// AllowDuplicates accepts entries whose certificate exists already or would be the same as that of
-	// another entry. The batch rejects these entries later, and issues certificates for all others.
+	// AllowDuplicates accepts entries whose certificate exists already or would be the same as that of an
+	// earlier entry. The batch rejects these entries later, and issues certificates for all others.
 	AllowDuplicates bool
 	// Notify is the time of the mail to the recipients.
 	Notify cert.Notify

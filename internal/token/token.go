@@ -1,6 +1,6 @@
 // Package token creates, checks and revokes API tokens. A token belongs to an institution and has a set
-// of permissions. Its secret is shown once, and only the hash of the secret is stored. The API, not this
-// package, decides what a permission allows.
+// of permissions. Its secret is shown once, and only the hash and the first characters of the secret are
+// stored. The API, not this package, decides what a permission allows.
 package token
 
 import (

@@ -169,8 +169,8 @@ func (f *Fonts) candidates(want Font, script language.Script, tag string) []*ent
 	return out
 }
 
-// sansRank returns the rank of a font for the characters that a font with serifs lacks: 0 for a font with
-// serifs, 1 for a sans serif and 2 for an uploaded font.
+// sansRank returns the rank of a font for the characters that a font other than a sans serif lacks: 0 for a
+// font with serifs, 1 for a sans serif and 2 for an uploaded font.
 func sansRank(e *entry) int {
 	switch {
 	case e.uploaded:

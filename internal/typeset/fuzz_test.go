@@ -10,8 +10,8 @@ import (
 	"unicode"
 )
 
-// FuzzLayout sets any text in any style. The result must be a block with the whole text within the width,
-// ErrNoRoom or a MissingError.
+// FuzzLayout sets any text in any style. The result must be a block with the whole text, ErrNoRoom or a
+// MissingError. If the tracking is not negative and Lines is not Unlimited, the block must fit the width.
 func FuzzLayout(f *testing.F) {
 	fonts := testFonts(f)
 	f.Add("José محمد (12)", 20.0, 10.0, 100.0, 2, 0.0, "en")

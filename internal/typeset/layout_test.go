@@ -141,7 +141,8 @@ func TestStackedMarks(t *testing.T) {
 	}
 }
 
-// Controls, overrides and soft hyphens are removed, and text is composed.
+// Tabs, carriage returns and line separators become spaces, other controls, overrides and soft hyphens are
+// removed, and text is composed.
 func TestClean(t *testing.T) {
 	f := testFonts(t)
 	for text, want := range map[string]string{

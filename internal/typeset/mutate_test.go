@@ -20,7 +20,7 @@ const (
 	mutantMemory = 512 << 20 // bytes allocated, including those that are free again
 )
 
-// mutants are the fonts that FuzzMutatedFont changes, each with a text that uses its lookups.
+// mutants are the fonts that FuzzMutatedFont changes, each with the text that is set in it.
 var mutants = sync.OnceValue(func() []mutant {
 	var out []mutant
 	for _, m := range []struct{ file, script string }{

@@ -111,7 +111,7 @@ func (c *cluster) leavesLine() bool {
 	})
 }
 
-// maxText is the maximum length of a text in characters.
+// maxText is the maximum length of a paragraph in characters.
 const maxText = 1 << 14
 
 // items splits a text by level and script, and chooses faces.

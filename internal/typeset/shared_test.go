@@ -32,8 +32,8 @@ func shareable(t testing.TB, f *Fonts, fonts ...Font) (*Subsets, *Shared) {
 	return base, shared
 }
 
-// A name in Latin letters adds no font, and another name adds only the other glyphs. pdftotext extracts the
-// whole names, and the names look the same as without shared fonts.
+// Names in Latin letters add no font, and a name with two other letters adds only their glyphs. pdftotext
+// extracts each name before the last one. The last two names look the same as without shared fonts.
 func TestShared(t *testing.T) {
 	f := testFonts(t)
 	for _, font := range []Font{{Family: Inter}, {Family: EBGaramond, Weight: 600}} {

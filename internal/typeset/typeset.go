@@ -18,7 +18,8 @@
 //
 //   - A run of one script is drawn in one face, because a name in two faces looks wrong. It is split
 //     between graphemes only if no face has all its characters.
-//   - Text is never cut or abbreviated. If it cannot be set, the error is [ErrNoRoom] or a [MissingError].
+//   - Text is never cut or abbreviated. The error is [ErrNoRoom] if it does not fit, and a [MissingError] if no
+//     font has one of its characters.
 //   - A letter and its marks are one glyph of the subset, so that readers extract exactly the text.
 //   - The output depends only on the input and the fonts.
 //

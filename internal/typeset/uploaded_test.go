@@ -355,7 +355,7 @@ func TestRefusedUploads(t *testing.T) {
 		reason string
 	}{
 		{"empty", nil, FontFormat, "ends in .ttf, .otf or .ttc"},
-		{"WOFF", append([]byte("wOF2"), thai[4:]...), FontFormat, "ends in .ttf, .otf or .ttc"},
+		{"WOFF2", append([]byte("wOF2"), thai[4:]...), FontFormat, "ends in .ttf, .otf or .ttc"},
 		{"too large", make([]byte, MaxFontSize+1), FontTooLarge, "at most 33554432 bytes are allowed"},
 		{"cut", thai[:len(thai)/2], FontDamaged, "damaged"},
 		{"restricted", licensed(restricted), FontNotEmbeddable, "fsType 0x0002) forbid"},

@@ -249,8 +249,7 @@ func (d drawer) Draw(ctx context.Context, c *cert.Certificate) (*cert.Drawn, err
 	return d.services.Templates.Draw(ctx, c)
 }
 
-// useTemplates connects certificates and batches to the service of templates, unless Drawer or Templates
-// is set.
+// useTemplates makes Drawer and Templates use the service of templates, unless they are set.
 func (d *Deps) useTemplates(s *Services) {
 	if d.Drawer == nil {
 		d.Drawer = drawer{s}

@@ -8,8 +8,9 @@
 //	c := v.Upload(inst, "Ada Obi", "diploma.pdf")
 //	v.Settle()
 //
-// A test in a package that internal/vault imports, such as package cert, cannot import vaulttest, because
-// that would be an import cycle. It uses certtest instead.
+// A test within a package that internal/vault imports, such as package cert, cannot import vaulttest, because
+// that would be an import cycle. It uses certtest instead. An external test, such as one in package cert_test,
+// can import vaulttest.
 package vaulttest
 
 import (

@@ -71,7 +71,7 @@ func run(from, to string) error {
 	return write(filepath.Join(to, "LICENSES.txt.zst"), licences.Bytes())
 }
 
-// font is a font of the archive.
+// font is a font of SHA256SUMS with its content.
 type font struct {
 	name string
 	data []byte

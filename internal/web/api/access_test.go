@@ -154,7 +154,7 @@ func TestPermissionMatrix(t *testing.T) {
 			a := v.do(r)
 			forbidden := a.Status == http.StatusForbidden
 			if forbidden == slices.Contains(allowed, permission) {
-				t.Errorf("%s with %s: status = %d, want 403 only if the token has none of the permissions of the route", target, permission, a.Status)
+				t.Errorf("%s with %s: status = %d, want 403 if and only if the token has none of the permissions of the route", target, permission, a.Status)
 			}
 			if forbidden && a.problem(t).Message != "Forbidden - Insufficient permissions" {
 				t.Errorf("%s with %s: the body is %s, want the message for insufficient permissions", target, permission, a.Body)

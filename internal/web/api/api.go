@@ -1,6 +1,6 @@
 // Package api is the HTTP interface for the programs of institutions. Its routes are below
-// /business/, clients authenticate with bearer tokens, and responses are JSON. The package defines
-// the wire types and the permission of each route. Package cert has the rules for certificates.
+// /business/, clients authenticate with bearer tokens, and responses other than files are JSON. The package
+// defines the wire types and the permissions of each route. Package cert has the rules for certificates.
 package api
 
 import (

@@ -181,7 +181,7 @@ func TestBatchPages(t *testing.T) {
 	}
 	for i, e := range walked {
 		if e.(map[string]any)["index"] != float64(i*3) {
-			t.Errorf("in the list by cursor, entry %d is %v, want the index of the entry multiplied by three", i, e)
+			t.Errorf("in the list by cursor, entry %d is %v, want the index %d", i, e, i*3)
 		}
 	}
 	for _, wrong := range []string{unknownID, "x", strings.ToUpper(unknownID) + "0", "%7B" + id + "%7D"} {
