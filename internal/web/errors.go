@@ -174,7 +174,7 @@ func WriteJSON(w http.ResponseWriter, status int, body any) error {
 }
 
 // SendJSON writes a JSON response that is already encoded. It ignores the error of a write, because
-// a write fails only if the client has closed the connection.
+// the error cannot be reported to the client.
 func SendJSON(w http.ResponseWriter, status int, body []byte) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))

@@ -26,9 +26,9 @@ var fileOutages = []error{
 }
 
 // IsOutage reports whether err was caused by a database or a file store that cannot be used at the moment.
-// It returns false for a fault with a kind other than Internal. Domain packages usually return such an error
-// without a kind, because they cannot determine whether a transaction was committed before the connection
-// broke. The HTTP status of an error without a kind is also 503 if it is an outage.
+// It returns false for a fault with a kind other than Internal. Domain packages usually return the error of
+// an outage without a kind, because they cannot determine whether a transaction was committed before the
+// connection broke. The HTTP status of an error without a kind is also 503 if it is an outage.
 func IsOutage(err error) bool {
 	if err == nil || fault.KindOf(err) != fault.Internal {
 		return false

@@ -12,8 +12,8 @@ import (
 	"github.com/certvault/certvault/internal/web"
 )
 
-// generalParameters are the parameters of the general list of certificates. generalList adds the parameter
-// source.
+// generalParameters are the filter and sort parameters of the general list of certificates. generalList adds
+// the parameter source.
 var generalParameters = map[string]parameter{
 	"search": func(f *search.Filter, value string) string { f.Search = value; return "" },
 	"status": func(f *search.Filter, value string) string {

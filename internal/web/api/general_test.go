@@ -218,7 +218,7 @@ func TestGeneralListFilters(t *testing.T) {
 	} {
 		a := v.get("/business/certificates" + query)
 		if query == "?status=x&sort_field=y&batch_id=z" {
-			fields = "sort_field status" // the batch id is validated only if all other parameters are valid
+			fields = "sort_field status" // the batch id is checked later, if readFilter returns no error
 		}
 		if a.Status != http.StatusUnprocessableEntity || a.fields(t) != fields {
 			t.Errorf("%q: status = %d, want 422 for %s; body %s", query, a.Status, fields, a.Body)

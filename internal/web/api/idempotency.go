@@ -25,8 +25,8 @@ const (
 )
 
 // exchange is a POST request and its response. If the request has an Idempotency-Key, the operation
-// is performed once, and a later request with the same content gets the first response. A handler has
-// these steps:
+// is performed once, and a later request with the same key and content gets the first response. A handler
+// has these steps:
 //
 //  1. Call API.begin, and defer release.
 //  2. Read the content into the fingerprint, with field, file and complete.
@@ -162,7 +162,7 @@ func (x *exchange) release() {
 	// The client may have disconnected, which cancels the context of the request.
 	ctx := context.WithoutCancel(x.call.Context())
 	if err := x.claim.Release(ctx); err != nil {
-		x.api.Log.WarnContext(ctx, "an idempotency key could not be released; it remains claimed until it expires", slog.Any("error", err))
+		x.api.Log.WarnContext(ctx, "an idempotency key could not be released; the next sweep tries again", slog.Any("error", err))
 	}
 }
 

@@ -209,7 +209,7 @@ func TestOddForms(t *testing.T) {
 		{"a very long preamble", strings.Repeat("x\r\n", 1<<20), 422, ""},
 		{"nothing but boundaries", strings.Repeat("--"+boundary+"\r\n", 10_000), 422, ""},
 		{"100,000 parts", strings.Repeat(raw(disposition("x"), ""), 100_000) + end, 422, ""},
-		{"a boundary within the file", valid() + raw(disposition("certificate_file")+`; filename="a.pdf"`, pdf+"\r\n--"+boundary+"x") + end, 201, ""},
+		{"a line in the file that begins with the boundary", valid() + raw(disposition("certificate_file")+`; filename="a.pdf"`, pdf+"\r\n--"+boundary+"x") + end, 201, ""},
 	} {
 		rows, files := v.stored()
 		a := v.post([]byte(tc.body))

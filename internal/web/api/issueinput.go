@@ -39,7 +39,7 @@ type issueInput struct {
 	problems batch.Problems
 }
 
-// fieldValues is the field of a problem of the member "values" of an entry that concerns no single column.
+// fieldValues is the field of a problem with the whole member "values" of an entry, not with one column.
 const fieldValues cert.Field = "values"
 
 // issueName returns the name of a field in requests.

@@ -42,8 +42,8 @@ type meta struct {
 	NextCursor   *string `json:"next_cursor"`
 }
 
-// filterParameter parses the value of a query parameter into a filter. It returns a message if the
-// value is invalid, and "" otherwise.
+// filterParameter parses the value of a query parameter into a filter. It returns a message if it rejects
+// the value, and "" otherwise.
 type filterParameter[F any] func(f *F, value string) string
 
 // parameter is a filter parameter of a list of certificates.

@@ -54,8 +54,9 @@ const (
 	codeNotValues cert.Code = "not_values"
 )
 
-// messages maps each code to the message in responses. {field} is the name of the field, with spaces
-// instead of underscores. {limit} and {detail} are values of the problem.
+// messages maps codes to the messages in responses. {field} is the name of the field, with spaces
+// instead of underscores. {limit} and {detail} are values of the problem. problemText has a general message
+// for other codes.
 var messages = map[cert.Code]string{
 	cert.CodeNotText:             "The {field} field must be text in UTF-8 without NUL characters.",
 	cert.CodeRequired:            "The {field} field is required.",

@@ -97,12 +97,12 @@ func TestReplaceIsRefused(t *testing.T) {
 			status int
 			fields string
 		}{
-			"the same file":   {[]part{pdfFile(samplePDF(0))}, http.StatusUnprocessableEntity, "certificate_file"},
-			"no file":         {[]part{text("full_name", "Ada")}, http.StatusUnprocessableEntity, "certificate_file"},
-			"an empty title":  {[]part{text("certificate_title", " "), other}, http.StatusUnprocessableEntity, "certificate_title"},
-			"no date":         {[]part{text("issue_date", "2026-02-30"), other}, http.StatusUnprocessableEntity, "issue_date"},
-			"a refused file":  {[]part{pdfFile([]byte("%PDF-1.7"))}, http.StatusUnprocessableEntity, "certificate_file"},
-			"a second upload": {append(v.validFields(), text("details", "x")), http.StatusUnprocessableEntity, "certificate_file"},
+			"the same file":    {[]part{pdfFile(samplePDF(0))}, http.StatusUnprocessableEntity, "certificate_file"},
+			"no file":          {[]part{text("full_name", "Ada")}, http.StatusUnprocessableEntity, "certificate_file"},
+			"an empty title":   {[]part{text("certificate_title", " "), other}, http.StatusUnprocessableEntity, "certificate_title"},
+			"no such date":     {[]part{text("issue_date", "2026-02-30"), other}, http.StatusUnprocessableEntity, "issue_date"},
+			"a refused file":   {[]part{pdfFile([]byte("%PDF-1.7"))}, http.StatusUnprocessableEntity, "certificate_file"},
+			"only text fields": {append(v.validFields(), text("details", "x")), http.StatusUnprocessableEntity, "certificate_file"},
 		} {
 			if a := v.replace(old["uuid"], "", tc.parts...); a.Status != tc.status || a.fields(t) != tc.fields {
 				t.Errorf("%s: status = %d, body %s; want %d with %s", name, a.Status, a.Body, tc.status, tc.fields)

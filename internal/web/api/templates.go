@@ -53,7 +53,7 @@ type templateField struct {
 	Required bool    `json:"required"`
 }
 
-// templateColumn is a column of a template. The member "values" of an entry can have a value for it.
+// templateColumn is a column of a template. The member "values" of an entry can have a value for the column.
 type templateColumn struct {
 	Name     string `json:"name"`
 	Required bool   `json:"required"`
@@ -181,7 +181,7 @@ func (a *API) template(w http.ResponseWriter, c *call) error {
 	}{templateWire(t, wholeField)})
 }
 
-// thumbnail responds with a picture of the first page of a template.
+// thumbnail responds with a picture of the first page of a certificate from a template, with sample values.
 func (a *API) thumbnail(w http.ResponseWriter, c *call) error {
 	t, err := a.findTemplate(c)
 	if err != nil {
@@ -201,7 +201,7 @@ func send(w http.ResponseWriter, mediaType string, file []byte) error {
 	h.Set("Content-Length", strconv.Itoa(len(file)))
 	h.Set("Cache-Control", "no-store")
 	w.WriteHeader(http.StatusOK)
-	_, _ = w.Write(file) //nolint:gosec // a PDF or PNG that the vault drew; a write fails only if the client has closed the connection
+	_, _ = w.Write(file) //nolint:gosec // a PDF or PNG that the vault drew; the error cannot be reported to the client
 	return nil
 }
 

@@ -75,7 +75,7 @@ func TestTemplateRecords(t *testing.T) {
 	fields := detail["fields"].([]any)
 	last := fields[len(fields)-1].(map[string]any)
 	if fmt.Sprint(last["box"]) != "[60 20 120 20]" || last["text"] != "{column:Grade}" || last["min_size"] != 10.0 || last["align"] != "left" {
-		t.Errorf("field = %v, want the box, the text, the size and the alignment of the column Grade", last)
+		t.Errorf("field = %v, want the box, the text, the minimum size and the alignment of the column Grade", last)
 	}
 	if a := v.get(path + "/preview"); a.Status != http.StatusOK || a.Header.Get("Content-Type") != "image/png" {
 		t.Errorf("the picture: status = %d, type %s, want 200 with image/png", a.Status, a.Header.Get("Content-Type"))
@@ -227,7 +227,7 @@ func TestPreview(t *testing.T) {
 	}
 	a = v.postJSON(path+"/preview", ` {"full_name": "", "values": {"Grade": 7}}`)
 	if got := a.fields(t); a.Status != http.StatusUnprocessableEntity || got != "values.Grade" && got != "full_name values.Grade" {
-		t.Errorf("a value that is not text: status = %d, fields %s, want 422 for values.Grade", a.Status, got)
+		t.Errorf("a value that is not text: status = %d, fields %s, want 422 for values.Grade, with or without full_name", a.Status, got)
 	}
 	if a := v.postJSON(path+"/preview", `[1]`); a.Status != http.StatusUnprocessableEntity {
 		t.Errorf("an array: status = %d, want 422", a.Status)

@@ -15,9 +15,9 @@ import (
 const (
 	// maxBody is the maximum size of the body of an upload in bytes.
 	maxBody = 24 << 20
-	// maxParts is the maximum number of parts of a form.
+	// maxParts is the maximum number of parts of a form, except of a bulk upload.
 	maxParts = 100
-	// maxValue is the maximum number of bytes that are stored of a text field. It is greater than the
+	// maxValue is the maximum number of bytes of a text field that are kept in memory. It is greater than the
 	// maximum length of a valid value, so that validation refuses a text that is too long.
 	maxValue = 64 << 10
 	// uploadTime is the maximum time for receiving a body.

@@ -135,13 +135,13 @@ func TestMalformedBodies(t *testing.T) {
 	complete := form(t, append(v.validFields(), pdfFile(samplePDF(50_000)))...)
 	at := bytes.Index(complete, []byte("%PDF-"))
 	for name, body := range map[string][]byte{
-		"empty":                           {},
-		"no boundary":                     []byte("hello"),
-		"truncated in a header":           complete[:30],
-		"truncated in a field":            complete[:at-100],
-		"truncated in the file":           complete[:at+1000],
-		"truncated before the last lines": complete[:len(complete)-len(boundary)-6],
-		"a very long header line":         []byte("--" + boundary + "\r\nContent-Disposition: " + strings.Repeat("x", 1<<20)),
+		"empty":                                 {},
+		"no boundary":                           []byte("hello"),
+		"truncated in a header":                 complete[:30],
+		"truncated in a field":                  complete[:at-100],
+		"truncated in the file":                 complete[:at+1000],
+		"truncated before the closing boundary": complete[:len(complete)-len(boundary)-6],
+		"a very long header line":               []byte("--" + boundary + "\r\nContent-Disposition: " + strings.Repeat("x", 1<<20)),
 	} {
 		if a := v.post(body); a.Status != http.StatusUnprocessableEntity || a.problem(t).Message == "" {
 			t.Errorf("%s: status = %d, want 422; body %s", name, a.Status, a.Body)
@@ -232,7 +232,7 @@ func TestDisconnectedClient(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t), 0)
 	complete := form(t, append(v.validFields(), pdfFile(samplePDF(300_000)))...)
-	for name, sent := range map[string]int{"in the file": 200_000, "before the closing boundary": len(complete) - 4, "after the closing boundary": len(complete)} {
+	for name, sent := range map[string]int{"in the file": 200_000, "in the closing boundary": len(complete) - 4, "after the closing boundary": len(complete)} {
 		conn, err := (&tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}}).DialContext(t.Context(), "tcp", v.server.Listener.Addr().String())
 		if err != nil {
 			t.Fatal(err)

@@ -89,5 +89,5 @@ func (d *Docs) render(w http.ResponseWriter, r *http.Request, err error) {
 	h.Set("Cache-Control", "no-store")
 	pageHeaders(w)
 	w.WriteHeader(status)
-	_, _ = w.Write(body) // an error means that the client has disconnected
+	_, _ = w.Write(body) // the error of a write cannot be reported to the client
 }

@@ -20,7 +20,7 @@ func WantsJSON(r *http.Request) bool {
 // Failure is the data of an error page.
 type Failure struct {
 	Status int
-	// Text is the message of the error. A surface translates the message before it calls Render.
+	// Text is the message of the error. A surface that shows the message translates it before it calls Render.
 	Text      string
 	RequestID string
 	// Damaged reports whether a stored file is lost or damaged.

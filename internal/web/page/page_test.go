@@ -17,7 +17,7 @@ import (
 )
 
 // TestTemplatesAreComplete checks that complete returns an error for a template that uses an unknown
-// message or part.
+// message or part, a message without its values, or a key that is not constant.
 func TestTemplatesAreComplete(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

@@ -276,7 +276,7 @@ func (s *Set) draw(w http.ResponseWriter, r *http.Request, status int, name stri
 		forgetNotice(w)
 	}
 	w.WriteHeader(status)
-	_, _ = w.Write(b.Bytes()) // a write fails only if the client has closed the connection
+	_, _ = w.Write(b.Bytes()) // the error of a write cannot be reported to the client
 	return nil
 }
 

@@ -217,5 +217,6 @@ func (p *Panel) exportCredentials(w http.ResponseWriter, r *http.Request, v *Vis
 	})
 }
 
-// HasCredential reports whether the certificate has a credential.
+// HasCredential reports whether the page offers the credential of the certificate. It does not offer the
+// credential of a revoked certificate.
 func (c *certificatePage) HasCredential() bool { return issuer.Has(c.C) && c.C.Status == cert.Approved }

@@ -46,8 +46,8 @@ func (o *panelTest) achievementForm(person, target string, picture []byte, field
 	return r
 }
 
-// Members who may manage templates can create, change and delete achievements. Other members, other
-// institutions and other websites cannot.
+// An owner can create, change and delete achievements. Members who may not manage templates cannot see the
+// list, and other institutions and other websites can change nothing.
 func TestAchievements(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))

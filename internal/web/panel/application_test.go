@@ -47,7 +47,7 @@ func (o *panelTest) openOffer(inst account.Institution, changes ...func(*applica
 	return offer
 }
 
-// apply submits an application for a new offer, with an attachment.
+// apply submits an application for a new offer, with an attachment unless file is nil.
 func (o *panelTest) apply(inst account.Institution, name string, file []byte) *application.Application {
 	o.tb.Helper()
 	return o.applyFor(o.openOffer(inst), inst, name, file)

@@ -109,7 +109,8 @@ func (t texts) whatHappened(a *application.Application) string {
 	return t.of(key, "name", by)
 }
 
-// reviewControls are the form controls for the text of a hold or a rejection, and for the kind of a hold.
+// reviewControls are the form controls for the text of a hold or of a decision about many applications, and
+// for the kind of a hold.
 var reviewControls = map[cert.Field]string{"text": "text", "hold": "hold"}
 
 // approvalError replaces the problems in the error of a step with messages. A problem of an answer, of the

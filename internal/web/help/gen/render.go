@@ -142,7 +142,7 @@ func (r *renderer) link(s *source) error {
 	return errors.Join(append(errs, err)...)
 }
 
-// destination returns the address for a link to another page, with the mark. For a heading of the same
+// destination returns the address for a link to a page of the vault, with the mark. For a heading of the same
 // page, it returns only the fragment. It returns a URL with a scheme unchanged, and "" for a file that is
 // not a page.
 func (r *renderer) destination(s *source, to string) (string, error) {

@@ -1,4 +1,4 @@
-// The page of an application: the keys a, h, r and n, and the texts that the offer suggests for a hold. The
+// The page of an application: its keyboard shortcuts, and the texts that the offer suggests for a hold. The
 // forms and links of the page also work without this module.
 import { singleKeys, typing } from "./palette.js";
 
