@@ -48,7 +48,7 @@ func TestFetch(t *testing.T) {
 		}
 	}
 	if _, err := resolver.New(safehttp.Options{Roots: roots}).Fetch(t.Context(), server.URL+"/did.json", ""); !errors.Is(err, safehttp.ErrBlocked) {
-		t.Errorf("a private address: error = %v, want ErrBlocked", err)
+		t.Errorf("a loopback address: error = %v, want ErrBlocked", err)
 	}
 	if _, err := allowed.Fetch(t.Context(), "http://192.31.196.1/did.json", ""); !errors.Is(err, safehttp.ErrBlocked) {
 		t.Errorf("plain http to a public address: error = %v, want ErrBlocked", err)

@@ -4,9 +4,9 @@ import "net/netip"
 
 // specialNetworks are networks that are not part of the public internet: the entries of the IANA
 // special-purpose address registries (RFC 6890) that are not globally reachable, multicast (RFC 5771),
-// 6to4, and the public address of a metadata service. The list has no IPv6 networks outside 2000::/3,
-// because Public returns false for all of these, including loopback, ULA, link-local, IPv4-compatible,
-// NAT64 (64:ff9b::/96) and multicast.
+// 6to4, and the public address of a metadata service. The list has no IPv6 networks outside 2000::/3.
+// Public converts IPv4-mapped addresses to IPv4, and returns false for all other addresses there, including
+// loopback, ULA, link-local, IPv4-compatible, NAT64 (64:ff9b::/96) and multicast.
 var specialNetworks = parse(
 	"0.0.0.0/8",        // this network
 	"10.0.0.0/8",       // private

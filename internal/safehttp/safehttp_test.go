@@ -197,7 +197,7 @@ func TestSilentServerTimesOut(t *testing.T) {
 }
 
 // TestDNSRebindingIsBlocked checks that the second request is refused if a name resolves to an allowed
-// address for the first request, and to a private address that is not allowed for the second request.
+// address for the first request, and to an internal address that is not allowed for the second request.
 func TestDNSRebindingIsBlocked(t *testing.T) {
 	t.Parallel()
 	server, requests := countingServer(t, httptest.NewServer)

@@ -142,7 +142,8 @@ func (v *view) entry(q *statement, by index, table string) []string {
 	}
 }
 
-// only reports whether the list has no filters except those of an index, and the source and the status.
+// only reports whether the list has no filters except those of an index, and the source and the status. It
+// is not for batchIndex and customerIndex.
 func (v *view) only(by index) bool {
 	rest := *v
 	switch by {

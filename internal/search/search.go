@@ -1,6 +1,6 @@
 // Package search finds certificates. It implements the lists of an institution with their filters, orders,
-// pages and cursors, the counts of certificates, and the queries that find duplicates before an upload. It
-// reads the certificates that package cert writes, and does not change them.
+// pages and cursors, saved views, the counts of certificates, and the queries that find duplicates before an
+// upload. It reads the certificates that package cert writes, and does not change them.
 package search
 
 import (

@@ -12,7 +12,7 @@ import (
 	"github.com/certvault/certvault/internal/task"
 )
 
-// The last two columns of an export are the numbers of signatures. They are empty for a certificate without
+// Two columns of an export are the numbers of signatures. They are empty for a certificate without
 // signatories.
 func TestExportOfSignatures(t *testing.T) {
 	t.Parallel()
