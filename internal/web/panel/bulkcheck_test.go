@@ -183,7 +183,7 @@ func TestButtonIsBesideThePosition(t *testing.T) {
 	body := o.get("issuer", draft+"/rows/2?show=valid").Body.String()
 	button, stage := strings.Index(body, `value="place">Use this position`), strings.Index(body, `class="stage"`)
 	if button < 0 || button > stage {
-		t.Error("the button that saves the position is missing, or is below the picture")
+		t.Error("the button that saves the position is missing, or comes after the picture")
 	}
 }
 
@@ -194,6 +194,6 @@ func TestEventsOfUnpacking(t *testing.T) {
 	draft := o.beginBulk(t, "Title,Name,Email,File\nBSc,Ada,ada@example.org,ada.pdf\nBSc,Bea,bea@example.org,bea.pdf\n", fourColumns, personPage("Ada"))
 	w := o.get("issuer", draft+"/events")
 	if w.Header().Get("Content-Type") != "text/event-stream" || !strings.Contains(w.Body.String(), `{"state":"wrong","text":"1 missing","finished":true}`) {
-		t.Errorf("the events: header %v, body %s; want an event stream with the finished step and 1 missing file", w.Header(), w.Body)
+		t.Errorf("the events: header %v, body %s; want an event stream that ends the unpacking and reports 1 missing file", w.Header(), w.Body)
 	}
 }

@@ -150,17 +150,17 @@ type progressView struct {
 	Plans map[string]*recipient.Plan
 	// Rest is a text about the speed and the remaining time, or "" if all rows are finished.
 	Rest string
-	// NotIssued are the rows that did not become certificates. The list is empty until all rows are
-	// finished. CorrectableRows is the number of these rows that can be corrected and submitted
-	// again, or 0 if the member must not upload.
+	// NotIssued are the results of the rows that have no certificate or whose certificate failed. The
+	// list is empty until all rows are finished. CorrectableRows is the number of these rows that can be
+	// corrected and submitted again, or 0 if the member must not upload.
 	NotIssued       []*bulkimport.Result
 	CorrectableRows int
 }
 
-// Why returns the reason why a row did not become a certificate.
+// Why returns the reason why a row has no certificate, or why its certificate failed.
 func (l *progressView) Why(r *bulkimport.Result) string { return l.texts.resultMessage(r) }
 
-// StatusKey returns the key of the label of a result without a certificate.
+// StatusKey returns the key of the label of a result in NotIssued.
 func (*progressView) StatusKey(r *bulkimport.Result) string {
 	return "bulk_progress.status_" + r.Status
 }

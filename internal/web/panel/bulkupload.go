@@ -105,8 +105,8 @@ func (p *Panel) uploadAgain(w http.ResponseWriter, r *http.Request, v *Visit, st
 	return p.showAgain(w, r, "bulk_files.html", page.filesView(r), err)
 }
 
-// stored returns the names of the controls whose content was completely stored, separated by
-// spaces.
+// stored returns the names of the controls whose content was stored, separated by spaces. It includes "files"
+// even if a list among the files was refused.
 func (u *bulkUpload) stored() string {
 	var names []string
 	if u.list {

@@ -338,7 +338,8 @@ func (p *Panel) shapeDesign(w http.ResponseWriter, r *http.Request, v *Visit) er
 	}{shapes})
 }
 
-// drawDesign sends a picture of a page of a certificate with the layout and the values in the request.
+// drawDesign sends a picture of a page of a certificate with the layout in the request, filled with a sample
+// or with the values in the request.
 func (p *Panel) drawDesign(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	var in struct {
 		Layout design.Layout `json:"layout"`

@@ -18,7 +18,7 @@ const (
 	eventTime  = 5 * time.Minute
 )
 
-// events streams progress to panel.js in a page (HTML, 9.2 Server-sent events). read returns the current
+// events streams progress to a script of a page (HTML, 9.2 Server-sent events). read returns the current
 // progress, and reports whether the work is finished. events sends an event when the progress has changed.
 // The stream ends when the work is finished, the session of the request ends, the time limit is reached,
 // the server stops or the client closes the connection.

@@ -87,7 +87,7 @@ func TestIssueOneCertificate(t *testing.T) {
 		if to := w.Header().Get("Location"); w.Code != http.StatusSeeOther || !strings.HasSuffix(to, "/uploaded") {
 			t.Fatalf("status = %d, Location = %q, want 303 and an address that ends in /uploaded: %s", w.Code, to, visibleText(t, w))
 		}
-		checkPage(t, "the page after it", o.get("issuer", w.Header().Get("Location")), http.StatusOK, "Issuing the certificate of Zoë Smith", "Issue another")
+		checkPage(t, "the page after the form", o.get("issuer", w.Header().Get("Location")), http.StatusOK, "Issuing the certificate of Zoë Smith", "Issue another")
 		checkPage(t, "the number of certificates", o.get("issuer", path), http.StatusOK, "1 certificate issued")
 		// If the same form is sent again, the page shows the existing certificate.
 		w = o.post("issuer", path+"/issue", form)
@@ -162,7 +162,7 @@ func TestListOfTemplate(t *testing.T) {
 	checkPage(t, "bulk uploads", o.get("owner", o.pathOf("bulk")), http.StatusOK, "From the template Diploma")
 }
 
-// Another institution cannot use a template or its lists.
+// Another institution cannot use a template for a certificate, a list or a picture.
 func TestTemplateOfAnotherInstitution(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))

@@ -106,7 +106,7 @@ func TestMailPreview(t *testing.T) {
 	})
 }
 
-// TestNoMailServer checks that no page of a vault without a mail server states that mail was sent.
+// TestNoMailServer checks pages of a vault without a mail server. They do not state that mail was sent.
 func TestNoMailServer(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -61,7 +61,7 @@ func TestChangesOfTheLastOwnerAreRefused(t *testing.T) {
 	// Each page has a link to leave the institution, because not every member may open the page of the members.
 	for _, person := range []string{"issuer", "owner"} {
 		if w := o.get(person, "/panel/nwu/certificates"); strings.Count(w.Body.String(), `href="/panel/nwu/leave"`) != 1 {
-			t.Errorf("the list of certificates has no link with which the %s can leave the institution", person)
+			t.Errorf("the list of certificates does not have exactly one link with which the %s can leave the institution", person)
 		}
 	}
 	checkPage(t, "the page that asks for confirmation", o.get("issuer", "/panel/nwu/leave"), http.StatusOK, "Leave “ Northern & Western University ”?")

@@ -194,8 +194,8 @@ func (p *Panel) draw(w http.ResponseWriter, r *http.Request, name string, data a
 	return p.view.Draw(w, r, http.StatusOK, name, data)
 }
 
-// showAgain shows a form again with the problems in err if the person can correct the input or err is an
-// outage. Otherwise it returns err.
+// showAgain shows a form again with the problems in err if the person can correct the input or submit the form
+// again later. Otherwise it returns err.
 func (p *Panel) showAgain(w http.ResponseWriter, r *http.Request, name string, data any, err error) error {
 	return p.view.ShowAgain(w, r, name, data, p.texts(r).translated(withMessages(p.texts(r), err, r.PostForm)))
 }

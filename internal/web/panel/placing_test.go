@@ -93,7 +93,7 @@ func TestExtraPageHasTheTextsOfTheForm(t *testing.T) {
 	}
 }
 
-// The numbers of a box may have a decimal comma, and must describe a box on the page.
+// The numbers of a box may have a decimal comma and a percent sign. A box ends at the edge of the page.
 func TestWantedOf(t *testing.T) {
 	t.Parallel()
 	box := func(x, y, width, height string) url.Values {

@@ -68,8 +68,9 @@ func (o *replacing) fill(fields url.Values, today string) error {
 // errNotReplaceable is the error for a certificate that cannot be replaced now.
 var errNotReplaceable = fault.New(fault.BadRequest, "replace.not_now")
 
-// replacingOf returns the certificate that the query of a request names, or nil. The kind of the error is
-// fault.Forbidden if the member may not revoke, and fault.BadRequest if the certificate cannot be replaced.
+// replacingOf returns the certificate that the query of a request names, or nil if it names none. The kind of
+// the error is fault.NotFound if there is no such certificate, fault.Forbidden if the member may not revoke, and
+// fault.BadRequest if the certificate cannot be replaced.
 func (p *Panel) replacingOf(r *http.Request, v *Visit) (*replacing, error) {
 	id := r.URL.Query().Get("replaces")
 	if id == "" {

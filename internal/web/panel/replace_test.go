@@ -101,7 +101,7 @@ func TestReplaceNeedsPermissions(t *testing.T) {
 			t.Errorf("replaces=%s: status = %d, want 404", id, w.Code)
 		}
 	}
-	// A member who may upload but not revoke cannot replace a certificate.
+	// A member who has only one of the permissions to upload and to revoke cannot replace a certificate.
 	for _, info := range account.Roles {
 		role := info.Role
 		if role.Can(account.MayUpload) != role.Can(account.MayRevoke) {

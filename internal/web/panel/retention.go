@@ -23,8 +23,8 @@ type retentionSettings struct {
 }
 
 // expired contains the numbers of items that new retention periods would affect at once: failed
-// certificates to delete, revoked certificates whose files are deleted, and mails and webhook
-// events whose addresses are removed.
+// certificates to delete, revoked certificates whose files are deleted, mails whose addresses are
+// removed, and webhook events whose names and addresses are removed.
 type expired struct{ Failed, Revoked, Mails, Events int }
 
 // Nothing reports whether all numbers are 0.

@@ -40,8 +40,8 @@ type route struct {
 	scope  scope
 	// hidden reports whether the route only redirects. The navigation does not show such a route.
 	hidden bool
-	// limits bounds a multipart form, which the handler reads. If limits is nil, the form is
-	// URL-encoded and is parsed before the handler is called.
+	// limits bounds a body that the handler reads, such as a multipart form. If limits is nil, the body is
+	// a URL-encoded form, which is parsed before the handler is called.
 	limits *body.Limits
 	// form is the maximum size in bytes of a URL-encoded form. 0 means the constant maxForm.
 	form int64

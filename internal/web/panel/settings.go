@@ -50,7 +50,7 @@ type institutionSettings struct {
 	Languages []*locale.Language
 	BaseURL   string
 	// Colour is the submitted or saved colour. Preview is the preview of Colour, or nil if Colour is
-	// empty or invalid. Unsaved reports whether the page shows input that is not saved.
+	// empty or invalid. Unsaved reports whether the form was submitted only for a preview.
 	Colour  string
 	Preview *colourView
 	Unsaved bool

@@ -86,8 +86,8 @@ func TestSetup(t *testing.T) {
 	})
 }
 
-// If other machines cannot open the address of the vault, the set-up requires the confirmation that this
-// is a test vault.
+// If only the vault's own machine or network can open its address, the set-up requires the confirmation that
+// this is a test vault.
 func TestSetupOfATestVault(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
