@@ -82,7 +82,7 @@ func (t *taskView) Done() string {
 
 func (t *taskView) manyKey(name string) string { return manyKey(application.Decision(t.Kind), name) }
 
-// Unchanged returns the number of applications that were not decided.
+// Unchanged returns the number of applications that the task did not change.
 func (t *taskView) Unchanged() int { return t.Skipped + t.Failed }
 
 // Path returns the address of the task.

@@ -55,7 +55,7 @@ func (p *Panel) templateRoutes() []route {
 	}
 }
 
-// These are the limits of forms with files. An imported template file contains a design and its fonts.
+// These are the limits of forms with files. An exported template contains a design and pictures.
 var (
 	designLimits  = &body.Limits{Size: 128 << 20, Time: 10 * time.Minute, Parts: 12, TooLarge: fault.New(fault.TooLarge, "templates.too_large"), Broken: errUpload}
 	pictureLimits = &body.Limits{Size: 6 << 20, Time: 5 * time.Minute, Parts: 4, TooLarge: fault.New(fault.TooLarge, "templates.picture_too_large"), Broken: errUpload}
@@ -173,7 +173,7 @@ type templatePage struct {
 	Problems []problemView
 	// Warnings are remarks about the draft that do not prevent its publication.
 	Warnings []problemView
-	// Fields are the fields of the template, and Columns are the columns that a list needs.
+	// Fields are the fields of the template, and Columns are the columns of a list that the fields use.
 	Fields  []fieldView
 	Columns []design.ColumnUse
 }

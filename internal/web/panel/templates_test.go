@@ -130,7 +130,8 @@ func (o *panelTest) layoutOf(t *testing.T, path string) (start designerStart) {
 	return start
 }
 
-// A template is created from a built-in design, changed, published, duplicated, archived and deleted.
+// A template is created from a built-in design, changed, published, exported and duplicated. The copy is
+// archived, restored and deleted.
 func TestTemplatePages(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
@@ -140,7 +141,7 @@ func TestTemplatePages(t *testing.T) {
 	path := o.newTemplate(t, "letterpress")
 	start := o.layoutOf(t, path)
 	if start.Revision != 1 || len(start.Layout.Fields) < 5 || len(start.Families) < 5 || start.Texts["add_name"] != "Recipient" || len(start.Problems) != 0 {
-		t.Fatalf("the designer starts with revision %d, %d fields, %d families, problems %v, want revision 1, at least 5 fields and families, and no problems", start.Revision, len(start.Layout.Fields), len(start.Families), start.Problems)
+		t.Fatalf("the designer starts with revision %d, %d fields, %d families, problems %v, want revision 1, at least 5 fields and families, the text Recipient, and no problems", start.Revision, len(start.Layout.Fields), len(start.Families), start.Problems)
 	}
 	start.Layout.Title = "Bachelor of Science"
 	w := o.sendDesign(t, "owner", path+"/design", map[string]any{"revision": 1, "name": "Diploma 2026", "layout": start.Layout})
@@ -149,7 +150,7 @@ func TestTemplatePages(t *testing.T) {
 	}
 	w = o.sendDesign(t, "owner", path+"/design/publish", map[string]any{"revision": 2})
 	if s := readSaved(t, w); w.Code != http.StatusOK || s.URL != path || w.Header().Get("Location") != "" {
-		t.Fatalf("publishing: status = %d, answer %+v, want 200 and the address %s", w.Code, s, path)
+		t.Fatalf("publishing: status = %d, answer %+v, want 200, the address %s and no header Location", w.Code, s, path)
 	}
 	page := o.get("owner", path)
 	for _, want := range []string{"Diploma 2026", "Published", "Version 1"} {
@@ -469,7 +470,7 @@ func TestWeightOfTheDesigner(t *testing.T) {
 	t.Logf("page: %d bytes, compressed %d bytes, with its assets %d bytes", len(page), compressed(t, page), total)
 }
 
-// The catalog has a text for each code of a problem.
+// The catalog has texts for the listed codes of problems, and for each property in fieldProperties.
 func TestTextsOfTemplateProblems(t *testing.T) {
 	t.Parallel()
 	words, l := english(t), &design.Layout{}
@@ -481,7 +482,7 @@ func TestTextsOfTemplateProblems(t *testing.T) {
 			t.Errorf("the catalog lacks %s", text)
 		}
 	}
-	// In English, the texts are the same as those of the API and the command line.
+	// In English, the text about missing characters is the same as that of the API and the command line.
 	for _, characters := range []string{"王 (U+738B)", "😀 (U+1F600)"} {
 		if got, want := words.missingCharacters(characters), design.MissingCharacters(characters); got != want {
 			t.Errorf("the text is %q, want %q", got, want)

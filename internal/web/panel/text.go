@@ -60,7 +60,7 @@ func (t texts) date(text string) string {
 	return t.language.Date(at)
 }
 
-// size formats a number of bytes in bytes, kB or MB. A MB is 10^6 bytes.
+// size formats a number of bytes in bytes, kB or MB. 1 MB is 10^6 bytes.
 func (t texts) size(n int64) string {
 	switch {
 	case n < 1000:
@@ -72,7 +72,7 @@ func (t texts) size(n int64) string {
 	}
 }
 
-// storage formats a number of bytes in the units of limits: a MB is 2^20 bytes, as in account.ParseSize.
+// storage formats a number of bytes in the units of limits: 1 MB is 2^20 bytes, as in account.ParseSize.
 func (t texts) storage(n int64) string {
 	switch {
 	case n < 1<<10:
@@ -238,7 +238,7 @@ func (p *Panel) render(w http.ResponseWriter, r *http.Request, err error) {
 	p.view.Render(w, r, translated)
 }
 
-// breaks splits an e-mail address or a path at the positions where a line may break: after each @,
+// breaks splits an e-mail address, a URL or a path at the positions where a line may break: after each @,
 // / and _.
 func breaks(text string) []string { return splitAfter(text, "@/_") }
 

@@ -149,7 +149,8 @@ func TestRecentRoutesRequireRecentSignIn(t *testing.T) {
 	}
 }
 
-// Without a recent sign-in, a session cannot change where data is sent, or download all certificates.
+// Without a recent sign-in, a session cannot change where data is sent, or download all certificates or the
+// audit log.
 func TestMovingDataRequiresRecentSignIn(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
@@ -158,8 +159,8 @@ func TestMovingDataRequiresRecentSignIn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The sign-in of the owner is too old to open or to submit a form. The sign-in of the admin is too
-	// old only to open a form.
+	// The sign-in of the owner is too old for RequireRecent and RequireRecentForSubmit. The sign-in of the
+	// admin is too old only for RequireRecent.
 	o.people.stale[o.people.persons["owner"].ID], o.people.slow[o.people.persons["admin"].ID] = true, true
 	for _, tc := range []struct {
 		person, method, page string

@@ -103,8 +103,8 @@ func (p *Panel) newUpload(w http.ResponseWriter, r *http.Request, v *Visit) erro
 	return p.draw(w, r, "upload.html", u)
 }
 
-// stageUpload stages the file and redirects to the page of the file. A staged file is kept until its
-// certificate is created, but at most for batch.StagedLife.
+// stageUpload stages the file and redirects to the page of the file. A staged file can be used until
+// its certificate is created, but at most for batch.StagedLife.
 func (p *Panel) stageUpload(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	u, err := p.uploadPage(r, v)
 	if err != nil {
@@ -257,8 +257,8 @@ func (p *Panel) uploadInk(w http.ResponseWriter, r *http.Request, v *Visit) erro
 	return p.ink(w, r, v, &f.File)
 }
 
-// finishUpload creates the certificate. If similar certificates exist, finishUpload shows them, and the
-// member must confirm the upload.
+// finishUpload creates the certificate. If similar certificates exist and the member has not confirmed the
+// upload, finishUpload shows them instead.
 func (p *Panel) finishUpload(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	u, err := p.uploaded(r, v, r.PostForm)
 	if err != nil {
@@ -301,8 +301,8 @@ func (p *Panel) finishUpload(w http.ResponseWriter, r *http.Request, v *Visit) e
 // uploadState is the state of a new certificate, which the page after an upload shows.
 type uploadState struct {
 	Status cert.Status `json:"status"`
-	// Title and Text are shown on the page. Tone selects the colour of Text. Done and Finished are for
-	// the script of progress bars.
+	// Title and Text are shown on the page. Tone selects the colour of Text. Done is the value of a progress
+	// bar: 1 after the processing, and 0 before. Finished reports whether the processing has ended.
 	Title    string `json:"title"`
 	Text     string `json:"text"`
 	Tone     string `json:"tone"`

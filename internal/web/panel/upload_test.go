@@ -34,7 +34,7 @@ func TestPageAfterUpload(t *testing.T) {
 	var state uploadState
 	text, _ := strings.CutPrefix(strings.TrimSpace(w.Body.String()), "data: ")
 	if err := json.Unmarshal([]byte(text), &state); err != nil || w.Header().Get("Content-Type") != "text/event-stream" || !state.Finished || state.Status != "approved" || state.Tone != "wait" {
-		t.Errorf("the event stream = %q, error %v; want one event of an approved certificate", w.Body, err)
+		t.Errorf("the event stream = %q, error %v; want one event of an approved certificate with the tone wait", w.Body, err)
 	}
 	o.panel.Outbox = ""
 	checkPage(t, "approved", o.get("issuer", approved+"/uploaded"), http.StatusOK, "was issued", "is notified by e-mail")

@@ -87,7 +87,7 @@ func TestMailOfACertificate(t *testing.T) {
 	o := newPanelTest(t, dbtest.SQLite(t))
 	c := o.upload(o.inst, "Ada Obi", "a.pdf")
 	o.processAll()
-	// Simulate a certificate that an earlier version approved without sending mail.
+	// Simulate a certificate that an earlier release of Certvault approved without sending mail.
 	o.Exec(`DELETE FROM notices`)
 	at := "certificates/" + c.UUID
 	checkPage(t, "a certificate without mail", o.get("issuer", o.pathOf(at)), http.StatusOK, "The recipient was not notified.", "Send mail again", "Correct the address")

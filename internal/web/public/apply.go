@@ -86,7 +86,7 @@ func (p *Pages) offers(w http.ResponseWriter, r *http.Request) error {
 	return p.view.Draw(w, r, http.StatusOK, "offers.html", o)
 }
 
-// offer shows an open offer. If the offer is not open, it shows a page with a link to the list of offers.
+// offer shows an open offer, or a page with a link to the list of offers if the offer is not open.
 func (p *Pages) offer(w http.ResponseWriter, r *http.Request) error {
 	o, err := p.offersPage(r)
 	w.Header().Set("Cache-Control", "no-cache")

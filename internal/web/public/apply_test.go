@@ -9,8 +9,8 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// TestPublicPagesAfterOperatorActions checks that the pages of applications redirect from a former slug,
-// and that a disabled institution accepts no applications while its certificates stay public.
+// TestPublicPagesAfterOperatorActions checks that the pages of offers redirect from a former slug, and that
+// the list of offers and the certificates of a disabled institution stay public.
 func TestPublicPagesAfterOperatorActions(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t))
@@ -33,7 +33,8 @@ func TestPublicPagesAfterOperatorActions(t *testing.T) {
 	}
 }
 
-// TestOffersArePublicOnlyWhileOpen checks the list of offers and the page of an offer in every status.
+// TestOffersArePublicOnlyWhileOpen checks the page of an offer in every status, and the list of offers
+// while the offer is a draft and while it is open.
 func TestOffersArePublicOnlyWhileOpen(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t))

@@ -156,8 +156,8 @@ func drawCard(v *verification, l *locale.Language) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// drawing is the picture that drawCard draws. Its methods store an error in err, so that drawCard checks
-// for errors only once.
+// drawing is the picture that drawCard draws. Its methods store an error in err, so that drawCard need not
+// check for an error after each call.
 type drawing struct {
 	draw.Image
 

@@ -26,8 +26,8 @@ func assetHeaders(w http.ResponseWriter, mediaType string) {
 	h.Set("X-Robots-Tag", "noindex")
 }
 
-// file writes a verified PDF, or a picture of the PDF, if the request has a valid capability URL. It
-// returns errNoFile if the certificate is not approved.
+// file writes a verified PDF, or a picture of the PDF, if the request has a valid capability URL and the
+// certificate is approved. Otherwise it returns errNoFile.
 func (p *Pages) file(w http.ResponseWriter, r *http.Request) error {
 	ctx := r.Context()
 	id, err := uuid.Parse(r.PathValue("uuid"))
@@ -110,8 +110,8 @@ func (p *Pages) barcode(w http.ResponseWriter, r *http.Request) error {
 	return p.symbol(w, r, seal.BarcodeSVG)
 }
 
-// symbol writes the QR code or the barcode of a certificate, unless the certificate is unknown or
-// has failed. The reference id is the only data of the certificate in both.
+// symbol writes the QR code or the barcode of a certificate that find returns. The reference id is the only
+// data of the certificate in both.
 func (p *Pages) symbol(w http.ResponseWriter, r *http.Request, draw func(referenceID string) ([]byte, error)) error {
 	v, err := p.find(r.Context(), r.PathValue("reference_id"))
 	if err != nil {

@@ -20,8 +20,8 @@ import (
 	"github.com/certvault/certvault/internal/web"
 )
 
-// A request for a file that is not public returns 404, and the page of the certificate has no link to the
-// file.
+// A request for a file that is not public gets the status 404, and the page of the certificate has no link
+// to the file.
 func TestPublicFiles(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

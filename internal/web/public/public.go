@@ -37,8 +37,8 @@ var Assets embed.FS
 // reference id contains 80 random bits.
 const example = "NWU-7K3M9QX2P4RTVW8Z"
 
-// maxMegabytes is the maximum size in MB of a file that a browser hashes: 20 MB for an original, and
-// 20 MB for its tail.
+// maxMegabytes is the maximum size in MB of a file that a browser hashes. An original has at most 20 MB, and
+// its verified PDF can be larger.
 const maxMegabytes = 40
 
 // Pages has the handlers of the public pages.

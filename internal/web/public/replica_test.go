@@ -8,8 +8,8 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// A page is read from the replica. If the replica does not have the certificate, or has it in processing,
-// the page is read again from the primary.
+// The data of a page is read from the replica. If the replica does not have the certificate, or has it in
+// processing, the data is read again from the primary.
 func TestPagesFromAReplica(t *testing.T) {
 	t.Parallel()
 	d := dbtest.SQLite(t)

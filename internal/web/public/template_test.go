@@ -32,7 +32,7 @@ func TestCertificateFromTemplate(t *testing.T) {
 		}
 		v.Finish(v.inst, b)
 		c, failed := get(0), get(1)
-		for name, digest := range map[string]string{"the blank design": digestOf(string(vaulttest.Base)), "nothing": digestOf(""), "the zero digest": strings.Repeat("0", 64)} {
+		for name, digest := range map[string]string{"the base": digestOf(string(vaulttest.Base)), "nothing": digestOf(""), "the zero digest": strings.Repeat("0", 64)} {
 			if w := v.getJSON("/verify/file/" + digest); w.Code != http.StatusNotFound {
 				t.Errorf("%s: status = %d, want 404; body %s", name, w.Code, w.Body)
 			}

@@ -252,8 +252,8 @@ func (p *Pages) read(ctx context.Context, f func(ctx context.Context) error) err
 	return p.Read(ctx, f)
 }
 
-// find returns the public information about the certificate with an entered reference id. It
-// returns errUnknown if there is no such certificate or if it failed.
+// find returns the public information about the certificate with an entered reference id. It returns
+// errUnknown if there is no such certificate, or if it is not in processing, approved or revoked.
 func (p *Pages) find(ctx context.Context, typed string) (*verification, error) {
 	c, err := p.Certs.ByReference(ctx, typed)
 	if fault.Is(err, fault.NotFound) {
