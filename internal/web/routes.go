@@ -12,8 +12,7 @@ import (
 // not clean, the handler renders an error in the form of the surface.
 func Routes(mux *http.ServeMux, render Renderer) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// For a path that is not clean, the mux would redirect to the clean path. No client expects a
-		// redirect.
+		// The mux would redirect a path such as //a to the clean path. No client expects a redirect.
 		clean := path.Clean(r.URL.Path) == r.URL.Path || r.URL.Path == ""
 		handler, pattern := mux.Handler(r)
 		if pattern != "" && clean {

@@ -36,8 +36,8 @@ type DelivererConfig struct {
 	Lanes int
 	// Poll is the interval between two searches for due deliveries; 0 means 1 s.
 	Poll time.Duration
-	// Notify informs the owners of an endpoint about the endpoint's health, in the transaction that
-	// records the health. If Notify is nil, owners get no notices.
+	// Notify informs the owners of an endpoint about the endpoint's health, in the transaction tx. If Notify
+	// is nil, owners get no notices.
 	Notify  func(ctx context.Context, tx *db.Tx, n Notice) error
 	Metrics *Metrics
 	// Tracer records traces. It may be nil.
@@ -162,8 +162,8 @@ func (d *Deliverer) dispatch() {
 // scan leases endpoints with due deliveries and serves each endpoint in its own lane. Endpoints
 // with a failure count above 0 are unhealthy. They use at most half of the lanes, so that many
 // unresponsive endpoints do not delay healthy endpoints. If no unhealthy endpoint is being served and
-// more than one lane is free, scan reserves one lane for an unhealthy endpoint. Otherwise an endpoint
-// that works again would not be detected.
+// more than one lane is free, scan reserves one lane for an unhealthy endpoint. Without this lane,
+// healthy endpoints could use all lanes, and an endpoint that works again would not be detected.
 func (d *Deliverer) scan(ctx context.Context) (leased int, err error) {
 	free, unhealthy := d.lanes-int(d.busy.Load()), int(d.unhealthy.Load())
 	if free <= 0 {

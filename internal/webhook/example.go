@@ -42,7 +42,7 @@ func example(name Name, endpoint, event string, at time.Time) *payload {
 	return p
 }
 
-// Example returns the JSON body that Test sends for an event, with fixed ids and a fixed time.
+// Example returns the JSON body that Test sends for an event, but indented, with fixed ids and a fixed time.
 func Example(name Name) (string, error) {
 	at := time.Date(2026, 7, 1, 8, 30, 0, 0, time.UTC)
 	body, err := json.MarshalIndent(example(name, "3f0e4f7a-5d0f-4c8e-9a68-0c9a4b1f7d21", "01980a2b-7c3d-7e4f-8a5b-6c7d8e9f0a1b", at), "", "  ")

@@ -68,7 +68,7 @@ func TestReceiverBehaviours(t *testing.T) {
 			w.Header().Set("Content-Encoding", "gzip")
 			_, _ = io.WriteString(w, "not gzip")
 		}), attempt{status: "delivered", outcome: "delivered", code: 200}, "not gzip"},
-		"connection reset in the body": {receiverURL(func(w http.ResponseWriter, _ *http.Request) {
+		"connection closed in the body": {receiverURL(func(w http.ResponseWriter, _ *http.Request) {
 			writeAndReset(t, w, "HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nhalf")
 		}), attempt{status: "pending", outcome: "broken", code: 200}, "half"},
 		"connection reset without a response": {receiverURL(func(w http.ResponseWriter, _ *http.Request) { writeAndReset(t, w, "") }), attempt{status: "pending", outcome: "broken"}, ""},

@@ -97,8 +97,8 @@ func (n *lane) fetch(ctx context.Context, replay bool, limit int) (list []delive
 	return list, rows.Err()
 }
 
-// attempt sends deliveries concurrently, until begin reports that no more attempts may begin. The
-// results do not contain attempts that this process cancelled.
+// attempt sends deliveries concurrently, until begin reports that no more attempts may begin. Replays also
+// end if a live delivery was committed. The results do not contain attempts that this process cancelled.
 func (n *lane) attempt(list []delivery, replay bool) (results []*result) {
 	workers := width
 	if replay {
@@ -158,7 +158,7 @@ func (n *lane) record(results []*result, leave bool) error {
 	err := n.hooks.db.Tx(ctx, func(tx *db.Tx) error { return n.recordTx(ctx, tx, results, leave, began) })
 	if errors.Is(err, errFenced) {
 		// If the endpoint still exists, the next lane of the endpoint repeats these attempts.
-		n.log.WarnContext(ctx, "attempts to deliver to an endpoint took longer than its lease and are not recorded", slog.String("endpoint", n.lease.uuid),
+		n.log.WarnContext(ctx, "attempts to deliver to an endpoint are not recorded, because its lease has ended", slog.String("endpoint", n.lease.uuid),
 			slog.Int("attempts", len(results)))
 		return nil
 	}

@@ -251,7 +251,7 @@ func TestLeasesOfDeadNodeAreFreed(t *testing.T) {
 			t.Errorf("recording by the dead node: error = %v, want nil and no attempts in the log", err)
 		}
 		// The release of a lease clears leased_by. Earlier versions do not set leased_by when they lease an
-		// endpoint, so a remaining name of a dead node would end their leases.
+		// endpoint. If the name of a dead node remained, FreeDeadLeases would end their leases.
 		heartbeat("next", next.at)
 		serving, results = next.sendAll(t, again[0])
 		if err := serving.record(results, true); err != nil || count(t, d, `webhook_endpoints WHERE leased_by = ''`) != 1 {

@@ -96,7 +96,7 @@ func TestReplaySelectsExhaustedSince(t *testing.T) {
 			t.Fatal(err)
 		}
 		f.exhaust(t, inst, certificate, 1)
-		// The test has failed too. It is not sent again, and not counted.
+		// The test delivery is exhausted too. Replayable does not count it, and Replay does not send it again.
 		counts, err := f.Counts(t.Context(), inst, e.UUID)
 		if n, countErr := f.Replayable(t.Context(), inst, e.UUID); err != nil || countErr != nil || n != 2501 || counts[webhook.DeliveryExhausted] != 2502 {
 			t.Errorf("Replayable = %d, %v; Counts = %v, %v; want 2501, and 2502 exhausted", n, countErr, counts, err)

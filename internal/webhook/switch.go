@@ -71,7 +71,7 @@ func (d *Deliverer) switchOffTx(ctx context.Context, tx *db.Tx, id int64, reason
 		UPDATE webhook_endpoints SET status = 'switched_off', stopped_at = $2, stop_reason = $3 WHERE id = $1 AND status = 'active'
 		RETURNING institution_id, uuid, url, failing_since`, id, db.Micros(now), string(reason)).Scan(&n.InstitutionID, &n.Endpoint, &n.URL, &since)
 	if errors.Is(err, sql.ErrNoRows) {
-		return nil // already stopped by a member
+		return nil // no longer active
 	}
 	if err != nil {
 		return fmt.Errorf("switching the endpoint off: %w", err)

@@ -17,7 +17,7 @@ import (
 const (
 	// bulkSize is the maximum size of a batch.
 	bulkSize = 5000
-	// smallSize is the size of the concurrent batch of another institution.
+	// smallSize is the size of the small batches of another institution.
 	smallSize = 10
 	// probes is the number of single uploads, and of small batches, that are measured before the large
 	// batch and again during it.

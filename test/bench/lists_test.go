@@ -207,8 +207,8 @@ func (n *institution) sample(b *testing.B) {
 	}
 }
 
-// query is a kind of request. promise is the maximum 99th percentile in milliseconds that the project
-// promises, and path returns the path of the i-th request.
+// query is a kind of request. promise is the highest intended 99th percentile in milliseconds, and path
+// returns the path of the i-th request.
 type query struct {
 	name    string
 	promise float64

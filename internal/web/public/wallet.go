@@ -38,7 +38,8 @@ func (p *Pages) credential(w http.ResponseWriter, r *http.Request) error {
 	return web.SendCredential(w, r, p.Issuer, v.certificate)
 }
 
-// walletPage returns the data of the page that adds a certificate to a wallet.
+// walletPage returns the certificate of a request, and the data of the page that adds the certificate to
+// a wallet.
 func (p *Pages) walletPage(r *http.Request) (*verification, *page.ToWallet, error) {
 	v, err := p.downloadable(r)
 	if err != nil {

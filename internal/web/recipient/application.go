@@ -14,7 +14,7 @@ import (
 	"github.com/certvault/certvault/internal/web/body"
 )
 
-// These are the states of an application as its applicant sees them. The keys of their messages end with
+// These are the states of an application as its applicant sees them. The keys of their messages contain
 // these texts.
 const (
 	statePending    = "pending"
@@ -30,7 +30,7 @@ const (
 	stateRevoked    = "revoked"
 )
 
-// states maps each state to the class for its color and its picture.
+// states maps each state to the class for its colour and its picture.
 var states = map[string]string{
 	statePending: processing, stateInReview: processing, stateHeld: unchecked, stateAnswered: processing, stateSigning: processing, stateProcessing: processing,
 	stateApproved: valid, stateRejected: revoked, stateWithdrawn: "none", stateExpired: "none", stateRevoked: revoked,
@@ -73,8 +73,8 @@ func stateOf(a *application.Application) string {
 // pathOf returns the path of the page of an application.
 func pathOf(a *application.Application) string { return "/account/applications/" + a.UUID }
 
-// applicationView is an application as its applicant sees it. It has no note, no advice and no
-// reviewer.
+// applicationView is an application as its applicant sees it. It has no note and no advice. Pages must not
+// show the names in Events.
 type applicationView struct {
 	UUID, Offer, ReferenceID, FullName, Email string
 	State                                     string

@@ -14,12 +14,13 @@ import (
 	"github.com/certvault/certvault/internal/web/page"
 )
 
-// texts returns messages about problems of applications in the language of a page.
+// texts has the messages about problems of applications in the language of a page.
 type texts struct{ language *locale.Language }
 
 func (p *Pages) texts(r *http.Request) texts { return texts{p.signedIn.Reader(r).Language} }
 
-// of returns the message with a key, or the key if the catalog does not have it.
+// of returns the message whose key in the catalog is "my_application." and key. If there is no such message,
+// it returns key.
 func (t texts) of(key string, args ...any) string {
 	text, err := t.language.Text("my_application."+key, args...)
 	if err != nil {
@@ -167,8 +168,8 @@ func about(g *page.Page, key, institution string) (template.HTML, error) {
 	return g.H(key)
 }
 
-// happenings maps the action of an event to the key of its message in the timeline. Only the institution
-// sees events with other actions.
+// happenings maps the action of an event to the key of its message in the timeline. Events with other
+// actions are not shown.
 var happenings = map[string]string{
 	"submitted": "my_application.event_submitted", "claimed": "my_application.event_claimed", "held": "my_application.event_held", "answered": "my_application.event_answered",
 	"released": "my_application.event_released", "approved": "my_application.event_approved", "rejected": "my_application.event_rejected",
@@ -176,7 +177,7 @@ var happenings = map[string]string{
 	"failed": "my_application.event_failed", "retried": "my_application.event_retried", "revoked": "my_application.event_revoked",
 }
 
-// happened returns the message about an event, or "" if the applicant does not see the event.
+// happened returns the message about an event, or "" if happenings has no message for its action.
 func happened(g *page.Page, e application.Event) (string, error) {
 	key, ok := happenings[e.Action]
 	if !ok {

@@ -4,9 +4,9 @@
 // hook for reports of mail that could not be delivered. The rules are in the packages
 // internal/recipient and internal/application.
 //
-// Programs follow the links in a mail before a person does. Therefore a GET request for a page only records
-// that a mailed link was opened, and changes nothing else. The secret in a path grants access to the page, so
-// the pages make browsers send no Referer header.
+// Programs follow the links in a mail before a person does. Therefore a GET request for a mailed link only
+// records that the link was opened. The secret in a path grants access to the page, so the pages make
+// browsers send no Referer header.
 package recipient
 
 import (

@@ -78,7 +78,7 @@ func TestReplacedCertificateLeadsToNewOne(t *testing.T) {
 		t.Errorf("the mails of the new certificate are %v, want one about the replacement", got)
 	}
 	if got := h.mailsOf(old); len(got) != 1 {
-		t.Errorf("the mails of the old certificate are %v, want the first one", got)
+		t.Errorf("the mails of the old certificate are %v, want one", got)
 	}
 	if open, _, err := h.Recipients.OpenCorrections(t.Context(), h.inst.ID, 10); err != nil || len(open) != 0 {
 		t.Errorf("the open requests are %v, error %v, want none", open, err)

@@ -254,8 +254,8 @@ func (p *Pages) certificate(w http.ResponseWriter, r *http.Request) error {
 	return h.view.Draw(w, r, http.StatusOK, "certificate.html", o)
 }
 
-// notFound shows the page for a link that opens no certificate. If err is not fault.NotFound or the
-// client prefers JSON, notFound returns err.
+// notFound shows the page for a link that does not work, or for an address below /account that does not
+// exist. If err is not fault.NotFound or the client prefers JSON, notFound returns err.
 func (p *Pages) notFound(w http.ResponseWriter, r *http.Request, err error) error {
 	if !fault.Is(err, fault.NotFound) || page.WantsJSON(r) {
 		return err

@@ -68,7 +68,7 @@ func (p *Pages) sentPage(w http.ResponseWriter, r *http.Request) error {
 	return p.draw(w, r, "sent.html", r.URL.Path)
 }
 
-// linkForm is the data of the page that a sign-in link opens.
+// linkForm is the data of the pages that most mailed links open.
 type linkForm struct {
 	Email, Name string
 }
@@ -153,7 +153,7 @@ func readPasskeyResponse(r *http.Request) (resp passkeyResponse, err error) {
 	return resp, nil
 }
 
-// ceremony writes the id of a ceremony and the options for the browser's authenticator.
+// ceremony writes the secret of a ceremony and the options for the browser's authenticator.
 func ceremony(w http.ResponseWriter, c *identity.Ceremony) error {
 	return web.WriteJSON(w, http.StatusOK, map[string]any{"ceremony": c.Secret, "options": c.Options})
 }

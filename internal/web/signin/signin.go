@@ -1,8 +1,7 @@
-// Package signin owns the pages for signing in, signing up, resetting a password, and managing the
-// passwords, passkeys and sessions of an account. These pages are the same for recipients, members and
-// operators. The package also owns the cookies that identify a browser. Before handlers of other packages
-// show a page, they use this package to check whether a person is signed in, and whether the sign-in is
-// recent.
+// Package signin owns the pages for signing in, signing up, resetting a password, and managing the sign-in
+// to an account. These pages are the same for recipients, members and operators. The package also owns the
+// cookies that identify a browser. Before handlers of other packages show a page, they use this package to
+// check whether a person is signed in, and whether the sign-in is recent.
 //
 // A mailed link opens a page with a form, which the person must submit. A GET request does not make the
 // link invalid, because programs may open the links of a mail before the person does.

@@ -262,7 +262,7 @@ func TestSecurityPageChangesAccount(t *testing.T) {
 	b.checkPage("after the change of address", b.get("/account/security"), http.StatusOK, "Your current address is lovelace@example.org .")
 
 	b.checkPage("adding the main address", b.post("/account/security/addresses", "further", "Lovelace@example.org"), http.StatusConflict, "Your account already has this address.")
-	b.checkPage("adding no address", b.post("/account/security/addresses", "further", "nobody"), http.StatusUnprocessableEntity, "such as name@example.org")
+	b.checkPage("adding an invalid address", b.post("/account/security/addresses", "further", "nobody"), http.StatusUnprocessableEntity, "such as name@example.org")
 	b.checkRedirect("adding an address", b.post("/account/security/addresses", "further", "ada@work.example"), "/account/security")
 	link = b.mailedLink()
 	b.checkPage("the link to the further address", b.get(link), http.StatusOK, "Confirm another address", "ada@work.example")
@@ -327,10 +327,10 @@ func TestCrossSiteFormsAreRefused(t *testing.T) {
 			continue
 		}
 		for name, set := range map[string]func(http.Header){
-			"another site":   func(h http.Header) { h.Set("Sec-Fetch-Site", "cross-site") },
-			"another host":   func(h http.Header) { h.Set("Sec-Fetch-Site", "same-site") },
-			"another origin": func(h http.Header) { h.Del("Sec-Fetch-Site"); h.Set("Origin", "https://evil.example") },
-			"no origin":      func(h http.Header) { h.Del("Sec-Fetch-Site"); h.Set("Origin", "null") },
+			"another site":     func(h http.Header) { h.Set("Sec-Fetch-Site", "cross-site") },
+			"another host":     func(h http.Header) { h.Set("Sec-Fetch-Site", "same-site") },
+			"another origin":   func(h http.Header) { h.Del("Sec-Fetch-Site"); h.Set("Origin", "https://evil.example") },
+			"an opaque origin": func(h http.Header) { h.Del("Sec-Fetch-Site"); h.Set("Origin", "null") },
 		} {
 			r := b.request(method, strings.ReplaceAll(path, "{token}", "x"), nil)
 			set(r.Header)

@@ -134,7 +134,7 @@ func (a *API) token(w http.ResponseWriter, r *http.Request, i *account.Instituti
 	}{token, "Bearer", int(issuer.TokenLife.Seconds())})
 }
 
-// nonce returns a nonce for a proof (7.2).
+// nonce writes a nonce for a proof (7.2).
 func (a *API) nonce(w http.ResponseWriter, _ *http.Request, i *account.Institution) error {
 	nonce, err := a.Issuer.NewNonce(i.UUID)
 	if err != nil {

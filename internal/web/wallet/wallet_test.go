@@ -244,8 +244,8 @@ func TestProtocolErrors(t *testing.T) {
 	}
 }
 
-// The wallet library in test/wallets receives the credentials of an offer in all formats, and the verifier
-// accepts them.
+// The wallet library in test/wallets receives the credentials of an offer in all formats for wallets, and
+// the verifier accepts them.
 func TestWalletLibrary(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join("..", "..", "..", "test", "wallets")
