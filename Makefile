@@ -135,17 +135,24 @@ UNWATCHED := $(foreach package,modernc.org/sqlite/lib modernc.org/libc modernc.o
 	golang.org/x/image/vector rsc.io/qr/coding github.com/go-text/typesetting/harfbuzz \
 	github.com/go-text/typesetting/font/opentype/tables,-gcflags='$(package)=-race=false')
 
-# By default, the race detector uses no huge pages for its shadow memory. With huge pages, the system
-# clears and maps the shadow memory in half of the time, and the tests use 10 % more memory. A larger heap
-# needs more shadow memory, so tests do not inherit GOGC, which is for the compiler. By default, each test
-# binary waits for one second before it exits. vet is off, because `make lint` includes it.
-RACEFLAGS := -race $(UNWATCHED) $(STRIPPED) -exec='env -u GOTMPDIR -u GOGC GOMEMLIMIT=2GiB "GORACE=no_huge_pages_for_shadow=0 atexit_sleep_ms=0"' -vet=off -short
+# Tests do not inherit GOGC, which is for the compiler, because a larger heap needs more shadow memory.
+# By default, each test binary waits for one second before it exits. vet is off, because `make lint`
+# includes it.
+RACEFLAGS := -race $(UNWATCHED) $(STRIPPED) -exec='env -u GOTMPDIR -u GOGC GOMEMLIMIT=2GiB GORACE=atexit_sleep_ms=0' -vet=off -short
+RACE := go run ./test/pgcluster -fsync=off -- env CGO_ENABLED=1 go test $(RACEFLAGS)
 
 .PHONY: test/race
-test/race: deps ## run the tests under the race detector (-short: only a part of large corpora)
-	go run ./test/pgcluster -fsync=off -- env CGO_ENABLED=1 go test $(RACEFLAGS) -run '$(CONCURRENT)' $(CONCURRENT_PACKAGES)
-	go run ./test/pgcluster -fsync=off -- env CGO_ENABLED=1 go test $(RACEFLAGS) -timeout 12m \
-		$$(go list ./... | grep -vxF $(foreach package,$(SEQUENTIAL),-e $(package:./%=github.com/certvault/certvault/%)))
+test/race: test/race/vault test/race/web ## run the tests under the race detector (-short: only a part of large corpora)
+
+.PHONY: test/race/vault
+test/race/vault: deps # all packages except those of pages and the API
+	$(RACE) -run '$(CONCURRENT)' $(CONCURRENT_PACKAGES)
+	$(RACE) -timeout 12m \
+		$$(go list ./... | grep -vE '/internal/web(/|$$)' | grep -vxF $(foreach package,$(SEQUENTIAL),-e $(package:./%=github.com/certvault/certvault/%)))
+
+.PHONY: test/race/web
+test/race/web: deps # the packages of pages and the API
+	$(RACE) -timeout 12m ./internal/web/...
 
 # The test cache is off, because Go does not detect that the binary changed. Four
 # tests run in parallel even on two cores, because tests that kill the server wait
