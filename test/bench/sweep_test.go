@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	// sweepCertificates is the number of certificates, each with two files.
+	// sweepCertificates is the number of certificates. Most of them have two files.
 	sweepCertificates = 150_000
 	// sweepOrphans is the number of further files that no certificate refers to.
 	sweepOrphans = 3000
@@ -50,7 +50,8 @@ func (l *listing) Walk(_ context.Context, after string, visit func(blob.Info) er
 func (*listing) Clean(context.Context, time.Time) error { return nil }
 
 // BenchmarkSweep measures two daily sweeps of files. The first sweep records the files that no certificate
-// refers to. For comparison, it also measures the walk alone, and a read of the keys of all certificates.
+// refers to. For comparison, the benchmark also measures the walk alone, and a read of the keys of all
+// certificates.
 func BenchmarkSweep(b *testing.B) {
 	for name, open := range map[string]func() *db.DB{
 		"sqlite":   func() *db.DB { return dbtest.SQLite(b) },

@@ -141,7 +141,7 @@ func (t *teeBody) Read(p []byte) (int, error) {
 
 // check checks one exchange against the document. It checks the request only if the request
 // succeeded, because tests send invalid requests on purpose. It does not check the response to a
-// HEAD request.
+// HEAD request that the document has.
 func (c *Checker) check(req *http.Request, sent []byte, res *http.Response, received []byte) error {
 	route, params, err := c.router.FindRoute(req)
 	if err != nil {
@@ -187,9 +187,9 @@ func (c *Checker) check(req *http.Request, sent []byte, res *http.Response, rece
 	return nil
 }
 
-// checkUnknown checks the response to a request whose route or method is not in the document. The
-// status must be at least 400, and the body must be an HTML page or match the schema Error. A
-// response with the status 405 must have an Allow header.
+// checkUnknown checks a response with the status 405, or the response to a request whose route or method
+// is not in the document. The status must be at least 400, and the body must be an HTML page or match the
+// schema Error. A response with the status 405 must have an Allow header.
 func (c *Checker) checkUnknown(res *http.Response, received []byte) error {
 	if res.StatusCode < http.StatusBadRequest {
 		return errors.New("the document does not have this route")

@@ -79,8 +79,8 @@ func (u *steadyUploads) percentile(share float64) time.Duration {
 	return times[min(len(times)-1, int(share*float64(len(times))))]
 }
 
-// fromEnvironment returns the parsed value of an environment variable, or otherwise if the variable is
-// not set.
+// fromEnvironment returns the parsed value of an environment variable. If the variable is empty or not
+// set, it returns the default value.
 func fromEnvironment[T any](t *testing.T, name string, otherwise T, parse func(string) (T, error)) T {
 	t.Helper()
 	text := os.Getenv(name)

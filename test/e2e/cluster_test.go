@@ -32,8 +32,8 @@ const (
 	requestLimit = 3 * time.Second
 	// retryPause is the pause before a client repeats a request.
 	retryPause = 200 * time.Millisecond
-	// uploadPause and submitPause are the mean pauses of a client after an upload or a batch. With three
-	// clients, the nodes and the database use less than one processor.
+	// uploadPause is the mean pause of a client after an upload or a read, and submitPause after a batch.
+	// With three clients, the nodes and the database use less than one processor.
 	uploadPause = 400 * time.Millisecond
 	submitPause = time.Second
 	// strictLimit is the time limit of a request that is not repeated.

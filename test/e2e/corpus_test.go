@@ -59,8 +59,8 @@ func validations(t *testing.T, file []byte) (list []string) {
 }
 
 // TestCorpusSigned uploads each file that the vault must accept. pdfsig and openssl verify the
-// vault's signature with the public root. For the signatures of the original, pdfsig must print the
-// same results as before.
+// vault's signature with the public root. If the verified PDF begins with the original, pdfsig must print
+// the same results for the signatures of the original as without the vault's signature.
 func TestCorpusSigned(t *testing.T) {
 	t.Parallel()
 	tool(t, "pdfsig")

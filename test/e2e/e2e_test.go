@@ -115,7 +115,7 @@ type preparedFolder struct {
 }
 
 // prepared creates the data folder for start once, because creating an institution and a token takes
-// as long as many tests.
+// as long as many of the tests.
 var prepared = sync.OnceValues(func() (p *preparedFolder, err error) {
 	data, err := os.MkdirTemp("", "certvault-prepared-")
 	if err != nil {
@@ -165,7 +165,7 @@ func startWith(t *testing.T, o vault.Options) *fixture {
 	return f
 }
 
-// warm returns a new data folder with a compiled renderer and a migrated database.
+// warm is like empty, but the folder has a migrated database.
 func warm(t *testing.T) string {
 	t.Helper()
 	data := empty(t)
@@ -173,7 +173,7 @@ func warm(t *testing.T) string {
 	return data
 }
 
-// empty returns a new data folder with a compiled renderer and no database.
+// empty returns a new data folder with only a link to the shared cache of the compiled renderer.
 func empty(t *testing.T) string {
 	t.Helper()
 	data := t.TempDir()

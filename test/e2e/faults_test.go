@@ -22,8 +22,8 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// The tests in this file cause faults in clusters of nodes behind HAProxy. A test takes from minutes to
-// half an hour, so only `make test/nodes` runs the tests, and CI does not.
+// The tests in this file use clusters of nodes behind HAProxy, and most of the tests cause faults. A test
+// takes from minutes to half an hour, so only `make test/nodes` runs the tests, and CI does not.
 const (
 	// killsVariable is the environment variable with the number of kills in TestClusterKilled.
 	killsVariable = "CERTVAULT_KILLS"

@@ -87,7 +87,8 @@ func checkCreated(t *testing.T, c *client.VaultCertificate, i int, name, mime st
 	}
 }
 
-// checkFiles downloads and checks all files of a certificate, and returns the verified PDF.
+// checkFiles downloads and checks the verified PDF, the picture, the QR code and the barcode of a
+// certificate. It returns the verified PDF.
 func checkFiles(t *testing.T, f *fixture, public *vault.Client, c *client.VaultCertificate, original []byte) []byte {
 	t.Helper()
 	a := get(t, f.client, vault.CertificatesPath+"/"+c.UUID+"/download", 200)
@@ -215,7 +216,7 @@ func checkPublic(t *testing.T, f *fixture, public *vault.Client, c *client.Vault
 		}
 		for _, k := range v.Checks {
 			if (k.Result == "not_run") != (k.CheckedAt == nil) || k.Result == "failed" {
-				t.Errorf("check = %+v, want a result other than failed, and a time only if the check ran", k)
+				t.Errorf("check = %+v, want a result other than failed, and a time if and only if the check ran", k)
 			}
 		}
 	}

@@ -197,9 +197,9 @@ func TestExpectContinue(t *testing.T) {
 		request string
 		status  int
 	}{
-		"no token":   {request("", contentType, len(body)), 401},
-		"no form":    {request(f.client.Token, "application/pdf", len(body)), 415},
-		"over 1 GiB": {request(f.client.Token, contentType, 1<<30), 413},
+		"no token": {request("", contentType, len(body)), 401},
+		"no form":  {request(f.client.Token, "application/pdf", len(body)), 415},
+		"1 GiB":    {request(f.client.Token, contentType, 1<<30), 413},
 	} {
 		if a := exchange(t, f, "POST", c.request); a.Status != c.status {
 			t.Errorf("%s: status = %d, want %d", what, a.Status, c.status)

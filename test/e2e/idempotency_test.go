@@ -248,9 +248,9 @@ func beginUpload(t *testing.T, c *vault.Client, key string, form *vault.Form) (r
 // database need a mail server.
 var noMail = []string{"--smtp", "smtp://127.0.0.1:1?tls=off", "--mail-from", "no-reply@vault.example"}
 
-// TestIdempotencyInFlight repeats a request while the first one is in progress. On PostgreSQL, it also
-// repeats the request on a second node. The second node executes the request after the first node was
-// killed.
+// TestIdempotencyInFlight repeats a request while the first one is in progress, and cancels another
+// request. On PostgreSQL, it also repeats the first request on a second node, and a third request after the
+// node that received it was killed. The second node executes the third request.
 func TestIdempotencyInFlight(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {

@@ -22,7 +22,7 @@ import (
 // maxResident is the maximum peak of the vault's resident memory in kB.
 const maxResident = 300 << 10
 
-// TestMemory uploads 50 files of about 20 MB concurrently, or 24 with -short, and checks the peak memory of
+// TestMemory uploads 50 files of 17 to 21 MB concurrently, or 24 with -short, and checks the peak memory of
 // the vault. The files are PDFs with large data outside of pages, PDFs with a large picture, and pictures.
 func TestMemory(t *testing.T) {
 	uploads := 50
@@ -182,7 +182,7 @@ func smallDisk(t *testing.T, size int) string {
 	return dir
 }
 
-// fill changes the size of a file so that free bytes of the disk are free.
+// fill changes the size of a file so that the disk has the given free space in bytes.
 func fill(t *testing.T, dir, file string, free int64) {
 	t.Helper()
 	var s syscall.Statfs_t

@@ -126,7 +126,7 @@ func (l *letter) read(parts *multipart.Reader) error {
 	}
 }
 
-// awaitLetter waits for a mail to an address that contains text in its subject or plain text. It returns
+// awaitLetter waits until the subject or the plain text of a mail to an address contains text. It returns
 // the latest of these mails.
 func awaitLetter(t *testing.T, v *vault.Vault, to, text string) letter {
 	t.Helper()

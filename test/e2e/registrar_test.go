@@ -169,7 +169,7 @@ func TestRegistrar(t *testing.T) {
 		for _, row := range rows[1:] {
 			counts[row[7]]++
 			if row[5] != "'=1+1" && !strings.HasPrefix(row[5], "long") {
-				t.Errorf("results.csv contains a formula: %q", row)
+				t.Errorf("row of results.csv = %q, want the remarks '=1+1 or a long text", row)
 			}
 		}
 		if counts["approved"] != 296 || counts["rejected"] != 1 || counts["skipped"] != 3 {

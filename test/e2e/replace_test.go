@@ -20,7 +20,7 @@ import (
 const notOne = `SELECT count(*) FROM certificates o WHERE o.replaces IS NULL
 	AND (SELECT count(*) FROM certificates c WHERE (c.uuid = o.uuid OR c.lineage = o.uuid) AND c.status = 'approved') <> 1`
 
-// replacementFor returns the input for a replacement, with a sample file for the person who.
+// replacementFor returns the input for a replacement, with the sample of a person as its file.
 func replacementFor(t *testing.T, who string) client.ReplacementCertificate {
 	t.Helper()
 	return client.ReplacementCertificate{File: certificate(t, form(who)).File}

@@ -51,7 +51,7 @@ func newStandby(t *testing.T, database string) *standby {
 	if err := d.QueryRowContext(t.Context(), `SELECT setting FROM pg_config WHERE name = 'BINDIR'`).Scan(&s.bin); err != nil {
 		t.Fatal(err)
 	}
-	if s.folder, err = os.MkdirTemp("", "certvault-standby-"); err != nil { //nolint:usetesting // the path of a socket has at most 103 bytes
+	if s.folder, err = os.MkdirTemp("", "certvault-standby-"); err != nil { //nolint:usetesting // the path of a socket has at most 107 bytes
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(s.folder) })

@@ -17,8 +17,8 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// TestHangUpReloadsTheCertificate replaces the files of --tls-cert and sends SIGHUP. The vault
-// continues with the new certificate.
+// TestHangUpReloadsTheCertificate replaces the files of --tls-cert and --tls-key, and sends SIGHUP. The
+// vault continues with the new certificate.
 func TestHangUpReloadsTheCertificate(t *testing.T) {
 	t.Parallel()
 	// Two vaults create self-signed certificates. The vault under test starts with the first certificate, and

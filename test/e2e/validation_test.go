@@ -142,7 +142,7 @@ func nothingStored(t *testing.T, f *fixture) {
 	}
 }
 
-// TestFiles uploads files from which no verified PDF can be created, and valid files with unusual names.
+// TestFiles uploads files that the vault must refuse, and valid files with unusual names.
 func TestFiles(t *testing.T) { //nolint:tparallel // the code after the subtests must run after them
 	t.Parallel()
 	f := start(t, "")

@@ -171,7 +171,7 @@ func operate(t *testing.T, f *fixture, r *vault.Receiver, h *vault.Webhook) {
 	failing := f.upload(t, form("Failing"))
 	f.await(t, failing.UUID, "approved")
 	var exhausted []deliveryRow
-	eventually(t, approvalTime, "both events are exhausted", func() bool {
+	eventually(t, approvalTime, "the three deliveries are exhausted", func() bool {
 		f.hook(t, 0, &exhausted, "log", h.ID, "--status", "exhausted")
 		return len(exhausted) == 3 // including the test
 	})
@@ -271,7 +271,7 @@ func TestWebhookKill(t *testing.T) {
 	each(t, func(t *testing.T, database string) {
 		rounds := 4
 		if database != "" {
-			rounds = 2 // in each round, the leases of the killed process must expire first
+			rounds = 2 // in each round, the vault must first detect that the killed process is dead
 		}
 		args := []string{"--webhook-allow", "127.0.0.1", "--webhook-retry", "1s,1s,1s,1s,1s,1s,1s,1s,1s"}
 		f := start(t, database, args...)

@@ -71,7 +71,7 @@ func replace(file, begin, end, text string) error {
 	head, rest, found := strings.Cut(string(old), begin)
 	_, tail, closed := strings.Cut(rest, end)
 	if !found || !closed {
-		return fmt.Errorf("%s has no lines %q and %q", file, begin, end)
+		return fmt.Errorf("%s does not have a line %q and, after it, a line %q", file, begin, end)
 	}
 	first, _, _ := strings.Cut(rest, "\n")
 	indent := head[strings.LastIndexByte(head, '\n')+1:]

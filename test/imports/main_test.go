@@ -16,8 +16,9 @@ outside: client ->
 outside: app -> db
 `
 
-// TestRules checks the rules for each kind of package. The rule for a package of a layer denies its import to
-// the other packages of the layer and to lower layers. The rule for pdf does not match pdfium.
+// TestRules checks the rules for packages of layers, for pure packages and for packages in the lines outside.
+// The rule for a package of a layer denies its import to the other packages of the layer and to lower layers.
+// The rule for pdf does not match pdfium.
 func TestRules(t *testing.T) {
 	parsed, err := parse(list)
 	if err != nil {

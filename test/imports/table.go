@@ -71,7 +71,8 @@ func (t *table) listed() []string {
 }
 
 // check returns an error if the list does not match the folders below internal, or lists a package twice.
-// Packages in the lines pure, harness and outside must also be in a layer or in the line tests.
+// Packages in the lines pure, harness and outside, except client, must also be in a layer or in the line
+// tests.
 func (t *table) check(folders []string) error {
 	listed := t.listed()
 	var errs []error

@@ -1,6 +1,6 @@
-// Command long runs the tests that "make test/race" runs only in part or not at all. These are all tests that
-// call testing.Short, and all tests of the packages in the arguments before "--". The arguments after "--"
-// are flags of go test.
+// Command long runs tests that "make test/race" runs only in part or not at all. These are the tests below
+// roots that call testing.Short, and all tests of the packages in the arguments before "--". The arguments
+// after "--" are flags of go test.
 package main
 
 import (

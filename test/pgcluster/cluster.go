@@ -40,7 +40,7 @@ func start(ctx context.Context, bin string, fsync bool, stderr io.Writer) (*clus
 	if err != nil {
 		return nil, err
 	}
-	folder, err := os.MkdirTemp("", "certvault-pg-") // short, because a socket's path has at most 103 bytes
+	folder, err := os.MkdirTemp("", "certvault-pg-") // short, because a socket's path has at most 103 bytes on macOS
 	if err != nil {
 		return nil, fmt.Errorf("creating the cluster's folder: %w", err)
 	}

@@ -303,9 +303,9 @@ func (f *fixture) fill(ctx context.Context) error {
 	return f.prolong(ctx, filepath.Join(second.Data, "certvault.db"))
 }
 
-// prolong changes the database so that sign-ins count as recent, and mailed links are valid, for a day. The
-// checks may take more than 10 minutes. Otherwise, pages that show secrets would redirect to a confirmation
-// 10 minutes after the sign-in.
+// prolong changes the database so that sign-ins count as recent, and mailed links are valid, for a day.
+// Otherwise, pages that show secrets would redirect to a confirmation 10 minutes after the sign-in, and the
+// checks may take longer.
 func (f *fixture) prolong(ctx context.Context, file string) error {
 	d, err := sql.Open("sqlite", "file:"+file+"?_pragma=busy_timeout(5000)")
 	if err != nil {

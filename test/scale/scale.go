@@ -50,7 +50,7 @@ type Fill struct {
 	Progress func(done int)
 }
 
-// columns are the columns that an upload and its processing fill.
+// columns are the columns that Fill sets.
 var columns = []string{
 	"uuid", "institution_id", "reference_id", "reference_folded", "title", "full_name", "email", "email_folded", "issue_date", "search_text", "source",
 	"trigger_context", "event_context", "status", "failure_code", "failure_message", "batch_id", "customer_id", "creator_type", "creator_id", "creator_name",

@@ -109,7 +109,7 @@ func skewed(source string) (string, error) {
 		{"import (\n\t\"errors\"\n", "import (\n\t\"errors\"\n\t\"sync/atomic\"\n"},
 	} {
 		if strings.Count(source, change.old) != 1 {
-			return "", fmt.Errorf("this version of Go is not known: the source does not contain %q once", change.old)
+			return "", fmt.Errorf("this version of Go is not known: the source does not contain %q exactly once", change.old)
 		}
 		source = strings.Replace(source, change.old, change.replacement, 1)
 	}

@@ -19,7 +19,7 @@ func main() {
 	database := flag.String("database", "", "postgres:// `URL` of the database, instead of -data")
 	slug := flag.String("institution", "nwu", "`slug` of the institution; its prefix is the same in capitals")
 	count := flag.Int("count", 1_000_000, "number of certificates")
-	seed := flag.Uint64("seed", 1, "seed of the random values; the same seed creates the same certificates")
+	seed := flag.Uint64("seed", 1, "seed of the random values")
 	flag.Parse()
 	if err := run(context.Background(), *data, *database, *slug, *count, *seed); err != nil {
 		fmt.Fprintln(os.Stderr, "fill:", err)
