@@ -122,7 +122,7 @@ type Batch struct {
 	Revoked     int         `json:"revoked"`
 	CreatedAt   time.Time   `json:"created_at"`
 	CompletedAt *time.Time  `json:"completed_at"`
-	// Template is nil for a bulk upload.
+	// Template is nil for a bulk upload, and if the template no longer exists.
 	Template *BatchTemplate `json:"template"`
 }
 

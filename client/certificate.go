@@ -20,7 +20,7 @@ const (
 	Approved Status = "approved"
 	// Failed certificates have no verified PDF; Failure states the reason. They can be retried.
 	Failed Status = "failed"
-	// Revoked certificates were revoked by their institution.
+	// Revoked certificates were revoked or replaced by their institution.
 	Revoked Status = "revoked"
 )
 

@@ -19,7 +19,7 @@ import (
 	"github.com/certvault/certvault/client"
 )
 
-// vault is a fake vault for the examples.
+// vault starts a fake vault for the examples. end stops it.
 func vault(responses map[string]string) (address string, roots *x509.CertPool, end func()) {
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)

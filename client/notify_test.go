@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestNotify checks that calls send the value of the option Notify, and no field notify without the option.
+// TestNotify checks that Upload, SubmitBatch and Issue send the value of the option Notify, and no field notify
+// without the option. Revoke sends the field only for NotifyNever, with the value false.
 func TestNotify(t *testing.T) {
 	t.Parallel()
 	var last []byte

@@ -135,7 +135,7 @@ func (v *Verifier) standard(header http.Header, body []byte, secret string) (boo
 	id, sent := header.Get("Webhook-Id"), header.Get("Webhook-Timestamp")
 	seconds, err := strconv.ParseInt(sent, 10, 64)
 	if err != nil || id == "" || !v.recent(time.Unix(seconds, 0)) {
-		return false, nil //nolint:nilerr // a missing, invalid or old header is an invalid signature
+		return false, nil //nolint:nilerr // a missing or invalid header makes the signature invalid
 	}
 	mac := hmac.New(sha256.New, key)
 	mac.Write([]byte(id + "." + sent + "."))

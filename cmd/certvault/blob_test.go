@@ -192,7 +192,8 @@ func TestBlobCopyReportsFlippedByte(t *testing.T) {
 }
 
 // TestBlobCopyToFullDisk checks that the exit code is 1 and no partial file remains if a file cannot
-// be written or the disk is nearly full. The same command must continue the copy later.
+// be written or the disk is nearly full. After the files could not be written, the same command without the
+// limit on their size must copy them.
 func TestBlobCopyToFullDisk(t *testing.T) {
 	t.Parallel()
 	from := sourceStore(t, 200)

@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// completeGrammar are the commands that read the grammar of other commands.
+// completeGrammar are the commands for which grammar returns all commands.
 var completeGrammar = []string{"complete", "config", "man"}
 
-// grammar returns a pointer to the grammar of the arguments. If the first argument is a command, this is a
-// struct with the common flags and this command, because kong needs 10 ms to read all commands. Otherwise,
-// it is a value of type commands. Help and the check of a configuration file need all commands too.
+// grammar returns a pointer to the grammar of the arguments. If the first argument is a command, the grammar
+// is a struct with the common flags and this command, because kong needs 10 ms to read all commands. In all
+// other cases, for the commands of completeGrammar, and if needsAll returns true, it is of type commands.
 func grammar(args []string) reflect.Value {
 	all := reflect.TypeFor[commands]()
 	if len(args) == 0 || slices.Contains(completeGrammar, args[0]) || needsAll(args) {
@@ -33,7 +33,8 @@ func grammar(args []string) reflect.Value {
 	return reflect.New(reflect.StructOf(fields))
 }
 
-// needsAll reports whether arguments or the environment request help or name a configuration file.
+// needsAll reports whether the arguments request help or have a short flag, or whether the arguments or the
+// environment name a configuration file.
 func needsAll(args []string) bool {
 	if _, set := os.LookupEnv("CERTVAULT_CONFIG"); set {
 		return true

@@ -14,7 +14,7 @@ import (
 func TestGrammarOfOneCommand(t *testing.T) {
 	t.Parallel()
 	if _, ok := reflect.TypeAssert[*commands](grammar(nil)); !ok {
-		t.Fatal("the grammar of no arguments has not all commands")
+		t.Fatal("the grammar of no arguments does not have all commands")
 	}
 	all := nodes(t, new(commands))
 	for name, want := range all {
@@ -29,13 +29,13 @@ func TestGrammarOfOneCommand(t *testing.T) {
 	}
 	for _, args := range [][]string{{"verify", "--help"}, {"verify", "-h"}, {"serve", "--config=a.toml"}, {"serve", "-c", "a.toml"}, {"--json", "version"}, {"unknown"}} {
 		if _, ok := reflect.TypeAssert[*commands](grammar(args)); !ok {
-			t.Errorf("the grammar of %v has not all commands", args)
+			t.Errorf("the grammar of %v does not have all commands", args)
 		}
 	}
 }
 
-// nodes returns a description of each top-level command: the names of the nodes below it, with their flags
-// and arguments, and of the common flags.
+// nodes returns a description of each top-level command: the flags, including the common flags, and the
+// arguments of the command and of its subcommands.
 func nodes(t *testing.T, grammar any) map[string][]string {
 	t.Helper()
 	parser, err := kong.New(grammar, kong.Name("certvault"), kong.DefaultEnvars("CERTVAULT"))

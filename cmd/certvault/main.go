@@ -106,7 +106,7 @@ func (c *console) existing(s config.Storage, f func(base *app.Base) error) error
 }
 
 // requireVault returns an error if the vault uses SQLite and the data folder has no database.
-// Without this check, a command with a misspelt folder would create an empty vault.
+// Without this check, a command with a misspelt folder could create an empty vault.
 func requireVault(s config.Storage) error {
 	if s.Database != "" {
 		return nil
