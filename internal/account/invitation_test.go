@@ -348,7 +348,9 @@ func TestMailOfInstitutionInEveryLanguage(t *testing.T) {
 		}
 		m := p.sent[0]
 		if len(m.Text)+len(m.HTML) > 20<<10 || len(m.Pictures) > 1 || !strings.Contains(m.HTML, `<html lang="`+l.Tag+`" dir="`+l.Direction+`">`) || !strings.Contains(m.HTML, `bgcolor="#1a237e"`) || !strings.HasPrefix(m.Sender, "𐎀") {
-			t.Errorf("in %s: the mail has %d bytes of text, %d bytes of HTML, %d pictures and the sender %q, want at most 20 KiB, at most one picture, the direction %s and the colour #1a237e", l.Tag, len(m.Text), len(m.HTML), len(m.Pictures), m.Sender, l.Direction)
+			t.Errorf("in %s: the mail has %d bytes of text, %d bytes of HTML, %d pictures and the sender %q, want at most 20 KiB, at most one picture and "+
+				"a sender that begins with 𐎀; the HTML must have the language, the direction %s and the colour #1a237e",
+				l.Tag, len(m.Text), len(m.HTML), len(m.Pictures), m.Sender, l.Direction)
 		}
 	}
 }

@@ -10,7 +10,7 @@ const (
 	Owner Role = "owner"
 	// Admin members have all permissions except those to manage owners and signing keys.
 	Admin Role = "admin"
-	// Issuer members upload, retry and revoke certificates, and review applications.
+	// Issuer members upload, retry and revoke certificates, may be signatories, and review applications.
 	Issuer Role = "issuer"
 	// Reviewer members review applications for certificates.
 	Reviewer Role = "reviewer"

@@ -5,7 +5,7 @@ import (
 	"crypto/sha256"
 )
 
-// NewSecret returns the secret of a link or of a session: 130 random bits as text.
+// NewSecret returns 130 random bits as text, for the secret of a link. Package identity uses twice as many.
 func NewSecret() string { return rand.Text() }
 
 // HashSecret returns the hash that is stored in place of a secret. A random secret needs neither a salt
