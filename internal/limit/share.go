@@ -5,6 +5,8 @@ import (
 	"crypto/sha256"
 	"database/sql"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/certvault/certvault/internal/db"
@@ -61,13 +63,15 @@ func (s *Shared) Exchange(ctx context.Context) error {
 	window := now.Truncate(Window)
 	var keys [][]byte
 	var counts []int64
-	changed := false
-	for _, c := range s.counters {
-		for key, n := range c.frequent(now, &changed) {
+	changed := make([]bool, len(s.counters))
+	frequent := make([]map[digest]int, len(s.counters))
+	for i, c := range s.counters {
+		frequent[i], changed[i] = c.frequent(now)
+		for key, n := range frequent[i] {
 			keys, counts = append(keys, key[:]), append(counts, int64(n))
 		}
 	}
-	if !changed {
+	if !slices.Contains(changed, true) {
 		return nil
 	}
 	others := map[digest]int{}
@@ -102,25 +106,30 @@ func (s *Shared) Exchange(ctx context.Context) error {
 		return err
 	})
 	if err != nil {
+		for i, c := range s.counters {
+			if changed[i] {
+				c.retry()
+			}
+		}
 		return fmt.Errorf("sharing the counts of requests: %w", err)
 	}
 	s.window = window
-	for _, c := range s.counters {
-		c.learn(window, others)
+	for i, c := range s.counters {
+		c.learn(window, others, frequent[i])
 	}
 	return nil
 }
 
-// frequent returns the counts of frequent keys that have grown since they were last shared. It sets
-// changed if the counter has counted a request since the last exchange.
-func (c *Counter) frequent(now time.Time, changed *bool) map[digest]int {
+// frequent returns the counts of frequent keys that have grown since they were last shared. It reports
+// whether the counter has counted a request since the last exchange.
+func (c *Counter) frequent(now time.Time) (found map[digest]int, changed bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.changed || !now.Before(c.end) {
-		return nil
+		return nil, false
 	}
-	c.changed, *changed = false, true
-	found := map[digest]int{}
+	c.changed = false
+	found = map[digest]int{}
 	for key, n := range c.count {
 		most := c.limitOf(key)
 		if n*sharedPart <= most {
@@ -132,19 +141,29 @@ func (c *Counter) frequent(now time.Time, changed *bool) map[digest]int {
 		if known := c.shared[id]; known >= n || known > most {
 			continue
 		}
-		c.shared[id], found[id] = n, n
+		found[id] = n
 		if len(found) == maxShared {
 			break
 		}
 	}
-	return found
+	return found, true
 }
 
-// learn replaces the counts of the other processes, unless the counter is in another window.
-func (c *Counter) learn(window time.Time, others map[digest]int) {
+// retry makes the next exchange share the counts of the counter, because this exchange failed.
+func (c *Counter) retry() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.end.Equal(window.Add(Window)) {
-		c.others = others
+	c.changed = true
+}
+
+// learn replaces the counts of the other processes, and records which counts of this process they can
+// read. If the counter is in another window, learn does nothing.
+func (c *Counter) learn(window time.Time, others, shared map[digest]int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.end.Equal(window.Add(Window)) {
+		return
 	}
+	c.others = others
+	maps.Copy(c.shared, shared)
 }

@@ -1,6 +1,7 @@
 package limit_test
 
 import (
+	"context"
 	"sync"
 	"testing"
 
@@ -95,5 +96,29 @@ func TestProcessesShareTheirCounts(t *testing.T) {
 	exchange(third)
 	if n := rows(); n != 0 {
 		t.Errorf("%d counts of the last window are stored, want 0", n)
+	}
+}
+
+// If an exchange fails, the next exchange shares the same counts, even without a further request.
+func TestFailedExchangeIsRepeated(t *testing.T) {
+	t.Parallel()
+	d := dbtest.Open(t, "", dbtest.MigratedURL(t))
+	at := newClock()
+	shared, c := limit.NewShared(d, "first", at.now), limit.NewCounter(100, at.now)
+	shared.Add("token", c)
+	for range 60 {
+		c.Take("7")
+	}
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := shared.Exchange(canceled); err == nil {
+		t.Fatal("an exchange with a canceled context returned nil, want an error")
+	}
+	if err := shared.Exchange(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var n int
+	if err := d.QueryRowContext(t.Context(), `SELECT coalesce(sum(n), 0) FROM rate_counts`).Scan(&n); err != nil || n != 60 {
+		t.Errorf("after the second exchange, the stored counts are %d (error %v), want 60", n, err)
 	}
 }
