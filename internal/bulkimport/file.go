@@ -88,7 +88,7 @@ func cleanPath(name string) (clean, problem string) {
 		return r
 	}, name)
 	switch clean = path.Clean(name); {
-	case name == "" || strings.HasSuffix(name, "/"):
+	case clean == "." || strings.HasSuffix(name, "/"):
 		return "", "The file has no name."
 	case path.IsAbs(clean) || len(clean) > 1 && clean[1] == ':' || clean == ".." || strings.HasPrefix(clean, "../"):
 		return "", "The file's path points outside its folder."

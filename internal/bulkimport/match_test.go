@@ -52,3 +52,15 @@ func TestMatch(t *testing.T) {
 		}
 	}
 }
+
+func TestPathWithoutName(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"", "\x00", ".", "./.", `.\`, "folder/..", "folder/"} {
+		if clean, problem := cleanPath(name); problem != "The file has no name." {
+			t.Errorf("cleanPath(%q) = %q with the problem %q, want the problem that the file has no name", name, clean, problem)
+		}
+	}
+	if clean, problem := cleanPath(`./folder\..\a.pdf`); clean != "a.pdf" || problem != "" {
+		t.Errorf("the path of a file in its own folder = %q with the problem %q, want a.pdf without a problem", clean, problem)
+	}
+}
