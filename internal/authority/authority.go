@@ -188,6 +188,9 @@ const (
 type Certificate struct {
 	Kind  Kind
 	Chain []*x509.Certificate // the certificate of the key first
+	// CreatedAt is the time at which the key was added to the vault. A key that an earlier version
+	// stored as a file has the time of the file.
+	CreatedAt time.Time
 }
 
 // Certificates returns the current and former certificates of an institution, the current one
@@ -206,7 +209,7 @@ func (a *Authority) Certificates(ctx context.Context, institution string) ([]Cer
 	}
 	list := make([]Certificate, 0, len(found))
 	for _, r := range found {
-		list = append(list, Certificate{Kind: r.entry.Kind, Chain: r.chain})
+		list = append(list, Certificate{Kind: r.entry.Kind, Chain: r.chain, CreatedAt: r.createdAt})
 	}
 	return list, nil
 }

@@ -86,7 +86,7 @@ func (a *Authority) importKey(ctx context.Context, institution string, private c
 	}
 	key, ok := private.(crypto.Signer)
 	if !ok {
-		return refused(errOtherKey)
+		return refused(errCannotSign)
 	}
 	chain, err := a.check(key, chain)
 	if err != nil {
@@ -118,8 +118,9 @@ func (a *Authority) check(key crypto.Signer, chain []*x509.Certificate) ([]*x509
 func refused(err error) error { return &Fault{Code: CodeRefused, Err: err} }
 
 var (
-	errTooLarge = errors.New("the file is too large")
-	errExpired  = errors.New("a certificate of the key has expired or expires within a day")
+	errTooLarge   = errors.New("the file is too large")
+	errCannotSign = errors.New("keys of this type cannot sign")
+	errExpired    = errors.New("a certificate of the key has expired or expires within a day")
 )
 
 // orderChain returns the certificate of a key followed by its issuers up to a root, as far as the

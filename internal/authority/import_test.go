@@ -2,6 +2,7 @@ package authority
 
 import (
 	"crypto"
+	"crypto/ecdh"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -9,6 +10,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"math/big"
 	"testing"
@@ -99,6 +101,11 @@ func TestImportedKeySigns(t *testing.T) {
 	if err != nil || len(list) != 3 || list[0].Kind != Imported || len(list[0].Chain) != 3 || list[2].Kind != Issued {
 		t.Errorf("Certificates = %v, error %v; want 2 imported certificates before the issued one", list, err)
 	}
+	for _, c := range list {
+		if !c.CreatedAt.Equal(today) {
+			t.Errorf("CreatedAt of a key of the kind %s = %s, want %s", c.Kind, c.CreatedAt, today)
+		}
+	}
 }
 
 func TestImportRefusesKeys(t *testing.T) {
@@ -120,6 +127,18 @@ func TestImportRefusesKeys(t *testing.T) {
 		} else {
 			requireFault(t, err, CodeRefused)
 		}
+	}
+	exchange, err := ecdh.X25519().GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := x509.MarshalPKCS8PrivateKey(exchange)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = a.UsePEM(t.Context(), university, encodePEM(newImported(t, newKey(t), nil).chain), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw}), nil)
+	if requireFault(t, err, CodeRefused); !errors.Is(err, errCannotSign) {
+		t.Errorf("a key for key exchange: error = %v, want errCannotSign", err)
 	}
 	requireFault(t, a.UsePEM(t.Context(), university, nil, nil, nil), CodeRefused)
 	requireFault(t, a.UsePKCS12(t.Context(), university, []byte("x"), "", nil), CodeRefused)

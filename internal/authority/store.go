@@ -27,8 +27,9 @@ type keyID struct {
 type record struct {
 	keyID
 
-	chain []*x509.Certificate
-	entry entry
+	chain     []*x509.Certificate
+	entry     entry
+	createdAt time.Time
 }
 
 // errExists means that a key or a file exists already.
@@ -69,7 +70,7 @@ func (a *Authority) read(ctx context.Context, holders ...string) (map[string][]r
 	if list, ok := a.known(ids); ok {
 		return list, nil
 	}
-	rows, err = a.db.QueryContext(ctx, `SELECT holder, number, kind, certificates, private_key, command`+where+` ORDER BY holder, number DESC`, args...)
+	rows, err = a.db.QueryContext(ctx, `SELECT holder, number, kind, certificates, private_key, command, created_at`+where+` ORDER BY holder, number DESC`, args...)
 	if err != nil {
 		return nil, storage(fmt.Errorf("reading the signing keys: %w", err))
 	}
@@ -104,9 +105,11 @@ func (a *Authority) known(ids []keyID) (map[string][]record, bool) {
 
 func scanRecord(rows *sql.Rows) (r record, err error) {
 	var command string
-	if err := rows.Scan(&r.holder, &r.number, &r.entry.Kind, &r.entry.Certificates, &r.entry.Key, &command); err != nil {
+	var createdAt int64
+	if err := rows.Scan(&r.holder, &r.number, &r.entry.Kind, &r.entry.Certificates, &r.entry.Key, &command, &createdAt); err != nil {
 		return r, err
 	}
+	r.createdAt = db.Time(createdAt)
 	if command != "" {
 		err = json.Unmarshal([]byte(command), &r.entry.Command)
 	}

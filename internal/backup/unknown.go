@@ -49,7 +49,8 @@ type UnknownKey struct {
 	Institution string         `json:"institution"`
 	Kind        authority.Kind `json:"kind"`
 	// Serial is the serial number of the key's certificate.
-	Serial    string    `json:"serial"`
+	Serial string `json:"serial"`
+	// CreatedAt is the time at which the key was added to the vault.
 	CreatedAt time.Time `json:"created_at"`
 	ExpiresAt time.Time `json:"expires_at"`
 }
@@ -122,6 +123,6 @@ func (u *Unknown) addKey(ctx context.Context, inst *account.Institution, keys *a
 	newest := list[0]
 	c := newest.Chain[0]
 	u.Keys = append(u.Keys, UnknownKey{
-		Institution: inst.Slug, Kind: newest.Kind, Serial: c.SerialNumber.Text(16), CreatedAt: c.NotBefore.UTC(), ExpiresAt: authority.Expiry(newest.Chain).UTC(),
+		Institution: inst.Slug, Kind: newest.Kind, Serial: c.SerialNumber.Text(16), CreatedAt: newest.CreatedAt, ExpiresAt: authority.Expiry(newest.Chain).UTC(),
 	})
 }
