@@ -180,7 +180,7 @@ func ListNodes(ctx context.Context, q db.Queryer, now time.Time) ([]Node, error)
 // Others returns the times of the last heartbeats of the other nodes that may be alive. The keys of the
 // map are the ids of the nodes. The values are in microseconds since 1970.
 func (q *Queue) Others(ctx context.Context, now time.Time) (map[string]int64, error) {
-	rows, err := q.db.QueryContext(ctx, `SELECT id, heartbeat_at FROM nodes WHERE id <> $1 AND heartbeat_at >= $2`, q.nodeID, db.Micros(now.Add(-DeadAfter)))
+	rows, err := q.db.QueryContext(ctx, `SELECT id, heartbeat_at FROM nodes WHERE id <> $1 AND `+beatAt+` >= $2`, q.nodeID, db.Micros(now.Add(-DeadAfter)))
 	if err != nil {
 		return nil, fmt.Errorf("reading heartbeats: %w", err)
 	}

@@ -129,5 +129,8 @@ func TestNodeOfRelease01(t *testing.T) {
 		if err := d.QueryRowContext(ctx, `SELECT `+NodeAlive(`'old'`, `$1`), db.Micros(now.Add(-DeadAfter))).Scan(&alive); err != nil || alive != want {
 			t.Errorf("after %s: NodeAlive = %v, %v; want %v", after, alive, err, want)
 		}
+		if others, err := q.Others(ctx, now); err != nil || (others["old"] == db.Micros(began)) != want || (len(others) == 1) != want {
+			t.Errorf("after %s: Others = %v, %v; want the heartbeat of the node old: %v", after, others, err, want)
+		}
 	}
 }

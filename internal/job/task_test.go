@@ -56,10 +56,13 @@ func TestOneNodeHoldsATask(t *testing.T) {
 		if err := first.TaskSucceeded(ctx, "sweep", success, 1500*time.Millisecond); err != nil {
 			t.Fatal(err)
 		}
-		// A node that calls HoldTasks repeatedly holds the tasks for longer than holdTime.
+		// A node that calls HoldTasks repeatedly renews its right, and holds the tasks for longer than holdTime.
 		for range 4 {
-			now = now.Add(renewBefore)
+			now = now.Add(renewBefore + time.Second)
 			beat(first, second)
+			if got := hold(second); len(got) != 0 {
+				t.Fatalf("the second node holds %q while the first renews its right, want none", got)
+			}
 			if got := hold(first); !slices.Equal(got, both) {
 				t.Fatalf("the first node holds %q after another call of HoldTasks, want both tasks", got)
 			}
