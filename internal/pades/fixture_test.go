@@ -155,6 +155,15 @@ func newFixedAuthority(tb testing.TB) *authority {
 	return &authority{chain: newChain(tb, shape{name: "Test TSA", stamper: true, fixed: 3})}
 }
 
+// certify replaces the certificate of the authority by a certificate with the given extensions.
+func (a *authority) certify(tb testing.TB, extensions ...pkix.Extension) {
+	tb.Helper()
+	a.leaf = issue(tb, &x509.Certificate{
+		SerialNumber: big.NewInt(2), Subject: a.leaf.Subject, NotBefore: a.leaf.NotBefore, NotAfter: a.leaf.NotAfter,
+		ExtraExtensions: extensions, KeyUsage: x509.KeyUsageDigitalSignature,
+	}, a.root, a.key.Public(), a.rootKey)
+}
+
 // respond returns the TimeStampResp to the request (RFC 3161, 2.4.2).
 func (a *authority) respond(_ context.Context, request []byte) ([]byte, error) {
 	a.calls++
@@ -346,9 +355,9 @@ func writePEM(tb testing.TB, name string, c *x509.Certificate) string {
 	return write(tb, name, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw}))
 }
 
-// bigExtension returns an extension of 5,000 bytes.
-func bigExtension() pkix.Extension {
-	return pkix.Extension{Id: asn1.ObjectIdentifier{1, 2, 3, 4, 5}, Value: tlv(tagOctetString, make([]byte, 5000))}
+// bigExtension returns an extension of n bytes.
+func bigExtension(n int) pkix.Extension {
+	return pkix.Extension{Id: asn1.ObjectIdentifier{1, 2, 3, 4, 5}, Value: tlv(tagOctetString, make([]byte, n))}
 }
 
 // timeStamping returns the extended key usage of a time-stamp authority.

@@ -6,7 +6,6 @@ import (
 	"crypto/elliptic"
 	"crypto/sha256"
 	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding"
 	"errors"
 	"io"
@@ -176,6 +175,15 @@ func TestTimeStamp(t *testing.T) {
 func TestTimeStampAuthorityErrors(t *testing.T) {
 	t.Parallel()
 	failure := errors.New("connection refused")
+	large, unlimited, both, optional := newAuthority(t), newAuthority(t), newAuthority(t), newAuthority(t)
+	large.certify(t, timeStamping(), bigExtension(maxToken))
+	unlimited.certify(t)
+	usage := timeStamping()
+	usage.Critical = false
+	optional.certify(t, usage)
+	usage = timeStamping()
+	usage.Value = tlv(tagSequence, usage.Value[2:], derOID(oidDocumentSigning))
+	both.certify(t, usage)
 	for name, change := range map[string]func(*authority){
 		"connection error": func(a *authority) { a.err = failure },
 		"rejected request": func(a *authority) { a.status = 2 },
@@ -185,7 +193,11 @@ func TestTimeStampAuthorityErrors(t *testing.T) {
 		"other imprint": func(a *authority) {
 			a.change = func(info, _ []byte) []byte { info[30] ^= 1; token, _ := a.token(info); return token }
 		},
-		"certificate of another key": func(a *authority) { a.chain = chain{a.key, a.root, a.root, a.rootKey} },
+		"certificate of another key":                func(a *authority) { a.chain = chain{a.key, a.root, a.root, a.rootKey} },
+		"certificate without a purpose":             func(a *authority) { a.chain = unlimited.chain },
+		"certificate for a second purpose":          func(a *authority) { a.chain = both.chain },
+		"certificate whose purpose is not critical": func(a *authority) { a.chain = optional.chain },
+		"token that is too large":                   func(a *authority) { a.chain = large.chain },
 		"bytes after the token": func(a *authority) {
 			a.change = func(_, token []byte) []byte { return append(token, make([]byte, 70<<10)...) }
 		},
@@ -211,10 +223,7 @@ func TestTimeStampAuthorityErrors(t *testing.T) {
 func TestReserveAfterLargeToken(t *testing.T) {
 	t.Parallel()
 	c, tsa := newChain(t, shape{name: "x"}), newAuthority(t)
-	tsa.leaf = issue(t, &x509.Certificate{
-		SerialNumber: big.NewInt(2), Subject: tsa.leaf.Subject, NotBefore: tsa.leaf.NotBefore, NotAfter: tsa.leaf.NotAfter,
-		ExtraExtensions: []pkix.Extension{timeStamping(), bigExtension()}, KeyUsage: x509.KeyUsageDigitalSignature,
-	}, tsa.root, tsa.key.Public(), tsa.rootKey)
+	tsa.certify(t, timeStamping(), bigExtension(5000))
 	if mayTimeStamp(tsa.leaf) != nil {
 		t.Fatal("the certificate of the authority is not for time stamping")
 	}

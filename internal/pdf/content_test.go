@@ -13,6 +13,8 @@ import (
 func TestScanContent(t *testing.T) {
 	t.Parallel()
 	noise := "\x00EI\xff EI \x01\x02 EI\n\x80\x90"
+	// Only the length of these 20 bytes shows that the image does not end at the first EI.
+	data := "\x80 EI" + strings.Repeat(" q", 8)
 	tests := []struct {
 		name, content, prefix, suffix string
 	}{
@@ -42,9 +44,9 @@ func TestScanContent(t *testing.T) {
 		{"operators that run together with operands", "q(a)Tj[(b)]TJ/F 1 Tf Q", "q\n", "\nQ\n"},
 		{"operators that run together with numbers", "1 0 0 1 0 0cm 0Q 5q", "q\nq\n", "\nQ\nQ\n"},
 		{"unknown operators", "foo q' barbarbarbarbarbarbarbar", "q\n", "\nQ\n"},
-		{"inline image of known length", "BI /W 20 /H 1 /BPC 8 /CS /G ID " + noise + "\nEI q", "q\n", "\nQ\nQ\n"},
-		{"inline image of PDF 2.0", "BI /W 9 /H 9 /F /DCT /Length 20 ID " + noise + "\nEI q", "q\n", "\nQ\nQ\n"},
-		{"inline image mask", "BI /W 160 /H 1 /IM true ID " + noise + " EI q", "q\n", "\nQ\nQ\n"},
+		{"inline image of known length", "BI /W 20 /H 1 /BPC 8 /CS /G ID " + data + "\nEI q", "q\n", "\nQ\nQ\n"},
+		{"inline image of PDF 2.0", "BI /W 9 /H 9 /F /DCT /Length 20 ID " + data + "\nEI q", "q\n", "\nQ\nQ\n"},
+		{"inline image mask", "BI /W 160 /H 1 /IM true ID " + data + " EI q", "q\n", "\nQ\nQ\n"},
 		{"inline image of unknown length", "BI /W 9 /H 9 /F/Fl ID " + noise + "\nEI q", "q\n", "\nQ\nQ\n"},
 		{"inline image of wrong length", "BI /W 3 /H 1 /BPC 8 /CS /RGB ID " + noise + "\nEI q", "q\n", "\nQ\nQ\n"},
 		{"inline image at the end", "BI /W 9 /H 9 /F/Fl ID " + noise + "\nEI", "q\n", "\nQ\n"},

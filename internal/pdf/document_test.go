@@ -46,6 +46,7 @@ func TestOpen(t *testing.T) {
 		{name: "table that counts from 1", file: replaceOnce(t, plain, "xref\n0 5", "xref\n1 5")},
 		{name: "table with a count that is too large", file: replaceOnce(t, plain, "xref\n0 5", "xref\n0 9")},
 		{name: "/Prev that refers to no section", file: pdftest.File("/Prev 309", onePage("0 0 10 10 re f")...), repaired: true},
+		{name: "/Prev that refers to its own section", file: prevLoop(t), repaired: true},
 		{name: "/Prev outside the file", file: pdftest.File("/Prev 99999", onePage("")...), repaired: true},
 		{name: "two documents in one", file: slices.Concat(pdftest.File("", onePage(strings.Repeat("n ", 99))...), plain), repaired: true},
 		{name: "no trailer that refers to the catalog", file: []byte(strings.ReplaceAll(string(plain), "/Root 1 0 R", "")), repaired: true},
@@ -74,6 +75,22 @@ func TestOpen(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestPrevLoopEnds(t *testing.T) {
+	t.Parallel()
+	d := open(t, prevLoop(t))
+	d.reset()
+	if err := d.loadXref(); !errors.Is(err, errXref) || len(d.xref.sections) != 1 {
+		t.Errorf("loadXref read %d sections and returned %v, want 1 section and errXref", len(d.xref.sections), err)
+	}
+}
+
+// prevLoop returns a file whose only section is also the previous section.
+func prevLoop(tb testing.TB) []byte {
+	tb.Helper()
+	file := pdftest.File("/Prev 0000", onePage("0 0 10 10 re f")...)
+	return replaceOnce(tb, file, "/Prev 0000", fmt.Sprintf("/Prev %04d", bytes.Index(file, []byte("xref\n"))))
 }
 
 // Some readers cannot use the cross-reference of these files. After a stamp, qpdf
