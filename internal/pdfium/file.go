@@ -22,7 +22,7 @@ type file struct {
 
 func newFile(src Source) (*file, error) {
 	if src.HeadSize < 0 || src.HeadSize > 0 && src.Head == nil {
-		return nil, fmt.Errorf("%w: the source has no head", ErrRequest)
+		return nil, fmt.Errorf("%w: the source has no head, or a negative size", ErrRequest)
 	}
 	size := src.HeadSize + int64(len(src.Tail))
 	if size > maxMemory {

@@ -67,11 +67,12 @@ func (i *instance) copyIn(ctx context.Context, b []byte) (uint64, error) {
 	return addr, nil
 }
 
-// floats reads n float32 values at an address of the instance.
+// floats reads n float32 values at an address of the instance. The error wraps
+// errTrap.
 func (i *instance) floats(addr uint64, n uint32) ([]float64, error) {
 	b, ok := i.module.Memory().Read(uint32(addr), 4*n)
 	if !ok {
-		return nil, fmt.Errorf("%w: invalid address %#x", ErrAborted, addr)
+		return nil, fmt.Errorf("%w: invalid address %#x", errTrap, addr)
 	}
 	v := make([]float64, n)
 	for k := range v {

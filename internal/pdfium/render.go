@@ -256,7 +256,7 @@ func (d *Document) draw(ctx context.Context, req Request, raster image.Point, bo
 	}
 	src, ok := i.module.Memory().Read(uint32(addr), uint32(stride)*uint32(h))
 	if !ok || stride < uint64(4*w) {
-		return nil, fmt.Errorf("%w: the bitmap is out of bounds", ErrAborted)
+		return nil, fmt.Errorf("%w: the bitmap is out of bounds", errTrap)
 	}
 	offset := box.Min.Sub(drawn.Min)
 	src = src[offset.Y*int(stride)+4*offset.X:]

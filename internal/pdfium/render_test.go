@@ -2,6 +2,7 @@ package pdfium
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"image"
@@ -299,6 +300,27 @@ func TestSourceErrors(t *testing.T) {
 	}
 	if _, err = r.Open(t.Context(), Source{HeadSize: 1}); !errors.Is(err, ErrRequest) {
 		t.Errorf("opening a source with HeadSize 1 and no Head returned %v, want ErrRequest", err)
+	}
+}
+
+// TestInvalidAddress checks that the instance cannot be used after PDFium returned an address that is
+// outside its memory.
+func TestInvalidAddress(t *testing.T) {
+	t.Parallel()
+	d, err := shared(t).Open(t.Context(), source(quarters("")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	err = d.run(t.Context(), func(context.Context) error {
+		_, err := d.instance.floats(math.MaxUint32, 2)
+		return err
+	})
+	if !errors.Is(err, ErrAborted) {
+		t.Errorf("reading at an invalid address returned %v, want ErrAborted", err)
+	}
+	if _, _, err := d.PageSize(t.Context(), 0); !errors.Is(err, ErrAborted) {
+		t.Errorf("PageSize after that returned %v, want ErrAborted", err)
 	}
 }
 

@@ -16,7 +16,8 @@ import (
 type PageText struct {
 	Lines []Line
 	// Complete reports whether Lines has all characters of the page. It is false
-	// if a font does not map its glyphs to characters.
+	// if a font does not map its glyphs to characters, or if PDFium cannot read
+	// the text.
 	Complete bool
 }
 
@@ -58,7 +59,7 @@ func (d *Document) text(ctx context.Context, limit int, sizes bool) (t *PageText
 		return nil, err
 	}
 	if p.handle == 0 {
-		return &PageText{Complete: true}, nil
+		return &PageText{}, nil
 	}
 	defer func() {
 		if errors.Is(err, errTrap) {
@@ -72,15 +73,16 @@ func (d *Document) text(ctx context.Context, limit int, sizes bool) (t *PageText
 	if err != nil {
 		return nil, err
 	}
-	n := min(int(int32(uint32(count))), limit)
+	total := int(int32(uint32(count))) // negative after an error
+	n := min(total, limit)
 	if n <= 0 {
-		return &PageText{Complete: true}, nil
+		return &PageText{Complete: total == 0}, nil
 	}
 	units, err := p.read(ctx, n)
 	if err != nil {
 		return nil, err
 	}
-	t = &PageText{Complete: n == int(int32(uint32(count)))}
+	t = &PageText{Complete: n == total}
 	for start := 0; start < len(units); {
 		end := start
 		for end < len(units) && units[end] != '\r' && units[end] != '\n' {
@@ -134,7 +136,7 @@ func (p *textPage) read(ctx context.Context, n int) ([]uint16, error) {
 	length := max(0, int(int32(uint32(written)))-1)
 	raw, ok := i.module.Memory().Read(uint32(buf), uint32(2*min(length, 2*n)))
 	if !ok {
-		return nil, fmt.Errorf("%w: invalid address %#x", ErrAborted, buf)
+		return nil, fmt.Errorf("%w: invalid address %#x", errTrap, buf)
 	}
 	units := make([]uint16, len(raw)/2)
 	for k := range units {

@@ -52,6 +52,9 @@ func TestTextIsLimited(t *testing.T) {
 	if err != nil || len(got.Lines) != 1 || got.Lines[0].Text != "Grace" || got.Complete {
 		t.Errorf("text = %+v, %v, want Grace and not complete", got, err)
 	}
+	if got, err := d.Text(t.Context(), 0, 0, false); err != nil || len(got.Lines) != 0 || got.Complete {
+		t.Errorf("text with a limit of 0 = %+v, %v, want no lines and not complete", got, err)
+	}
 	if _, err := d.Text(t.Context(), 1, 5, false); !errors.Is(err, ErrLoad) {
 		t.Errorf("Text of a missing page returned %v, want ErrLoad", err)
 	}
@@ -76,8 +79,19 @@ func TestTextOfUnknownCharacters(t *testing.T) {
 
 // TestTextOfEmptyPage checks that the text of a page without text is complete.
 func TestTextOfEmptyPage(t *testing.T) {
-	got, err := openText(t, "0 0 m 100 100 l S").Text(t.Context(), 0, 100, true)
-	if err != nil || len(got.Lines) != 0 || !got.Complete {
-		t.Errorf("text = %+v, %v, want no lines and complete", got, err)
+	d := openText(t, "0 0 m 100 100 l S")
+	for _, limit := range []int{100, 0} {
+		if got, err := d.Text(t.Context(), 0, limit, true); err != nil || len(got.Lines) != 0 || !got.Complete {
+			t.Errorf("text with a limit of %d = %+v, %v, want no lines and complete", limit, got, err)
+		}
+	}
+}
+
+// TestUnreadableText checks that the text of a page is not complete if PDFium cannot read it.
+func TestUnreadableText(t *testing.T) {
+	d := openText(t, "BT /F1 24 Tf 72 700 Td (Grace Hopper) Tj ET")
+	d.page = 0 // no page
+	if got, err := d.text(t.Context(), 100, false); err != nil || len(got.Lines) != 0 || got.Complete {
+		t.Errorf("text = %+v, %v, want no lines and not complete", got, err)
 	}
 }
