@@ -84,6 +84,24 @@ func TestSenderTexts(t *testing.T) {
 	}
 }
 
+// TestSizedTitles checks the length of titles in the text and in the list of a mail.
+func TestSizedTitles(t *testing.T) {
+	t.Parallel()
+	for maxTitle, want := range map[int]int{50: 50, titleInText: titleInList} {
+		d := textDraft(t, "en", nil)
+		d.items[0].title = strings.Repeat("x", 100)
+		d.items = append(d.items, d.items[0])
+		m, err := d.sized(1, maxTitle)
+		longest := 0
+		for run := range strings.FieldsFuncSeq(m.Text, func(r rune) bool { return r != 'x' }) {
+			longest = max(longest, len(run)+1) // with the ellipsis
+		}
+		if err != nil || longest != want {
+			t.Errorf("with titles of at most %d characters, a title in the list has %d characters, want %d; error %v", maxTitle, longest, want, err)
+		}
+	}
+}
+
 // TestSenderIsOneHeader checks that the name of a sender cannot add a header or change the address.
 func TestSenderIsOneHeader(t *testing.T) {
 	t.Parallel()

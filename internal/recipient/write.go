@@ -315,7 +315,7 @@ func (d *draft) message() (m mail.Message, err error) {
 }
 
 // sized returns the mail with at most maxItems certificates in its list, and with names and titles
-// of at most maxTitle characters outside the list.
+// of at most maxTitle characters.
 func (d *draft) sized(maxItems, maxTitle int) (mail.Message, error) {
 	w := &translator{language: d.language, maxLength: maxTitle}
 	first := d.items[0]
@@ -360,7 +360,7 @@ func (d *draft) sized(maxItems, maxTitle int) (mail.Message, error) {
 		letter.Heading = w.text("heading_many")
 		letter.Paragraphs = []string{w.text("issued_many", "institution", d.institution, "name", first.name)}
 		for _, i := range d.items[:min(len(d.items), maxItems)] {
-			letter.List = append(letter.List, mail.Quote(i.title, titleInList, d.language.Direction))
+			letter.List = append(letter.List, mail.Quote(i.title, min(titleInList, maxTitle), d.language.Direction))
 		}
 		if more := len(d.items) - maxItems; more > 0 {
 			letter.List = append(letter.List, w.text("more", "count", more))
