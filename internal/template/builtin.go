@@ -76,19 +76,24 @@ func (s *Service) WithoutFont(ctx context.Context, institutionID int64) (list []
 	return list, nil
 }
 
-// accent returns the accent of n. If n has none, accent returns the colour of the institution, and if the
-// institution has none, usual.
-func (s *Service) accent(ctx context.Context, n *NewTemplate, usual colour.Colour) (colour.Colour, error) {
-	text := n.Accent
-	if text == "" {
-		settings, err := account.ReadSettings(ctx, s.db, n.Institution.ID)
-		if err != nil {
-			return usual, err
-		}
-		text = settings.Colour
+// accentText returns the accent of n. If n has none, accentText returns the colour of the institution, which
+// may be "".
+func (s *Service) accentText(ctx context.Context, n *NewTemplate) (string, error) {
+	if n.Accent != "" {
+		return n.Accent, nil
 	}
-	if text == "" {
-		return usual, nil
+	settings, err := account.ReadSettings(ctx, s.db, n.Institution.ID)
+	if err != nil {
+		return "", err
+	}
+	return settings.Colour, nil
+}
+
+// accent returns the colour that accentText returns, or usual for "".
+func (s *Service) accent(ctx context.Context, n *NewTemplate, usual colour.Colour) (colour.Colour, error) {
+	text, err := s.accentText(ctx, n)
+	if err != nil || text == "" {
+		return usual, err
 	}
 	c, err := colour.Parse(text)
 	if err != nil {

@@ -90,16 +90,16 @@ func renameTx(ctx context.Context, tx *db.Tx, t *Template, name string, now time
 // Archive archives a template. No more certificates are issued from it, and its certificates do not
 // change.
 func (s *Service) Archive(ctx context.Context, inst *account.Institution, uuid string) error {
-	return s.setArchived(ctx, inst, uuid, true, audit.TemplateArchived)
+	return s.setArchived(ctx, inst, uuid, "archiving a template", true, audit.TemplateArchived)
 }
 
 // Unarchive makes an archived template available again.
 func (s *Service) Unarchive(ctx context.Context, inst *account.Institution, uuid string) error {
-	return s.setArchived(ctx, inst, uuid, false, audit.TemplateUnarchived)
+	return s.setArchived(ctx, inst, uuid, "unarchiving a template", false, audit.TemplateUnarchived)
 }
 
-func (s *Service) setArchived(ctx context.Context, inst *account.Institution, uuid string, archived bool, action audit.Action) error {
-	_, err := s.change(ctx, inst, uuid, "archiving a template", func(tx *db.Tx, t *Template, now time.Time) error {
+func (s *Service) setArchived(ctx context.Context, inst *account.Institution, uuid, what string, archived bool, action audit.Action) error {
+	_, err := s.change(ctx, inst, uuid, what, func(tx *db.Tx, t *Template, now time.Time) error {
 		if archived == (t.ArchivedAt != nil) {
 			return nil
 		}

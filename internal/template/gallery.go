@@ -27,6 +27,9 @@ func (s *Service) BuiltInPicture(ctx context.Context, n NewTemplate, side int) (
 	if err != nil {
 		return nil, err
 	}
+	if n.Accent, err = s.accentText(ctx, &n); err != nil {
+		return nil, err
+	}
 	text, err := json.Marshal([]any{inst.ID, inst.Name, inst.Prefix, sha256.Sum256(mark), ids, n.BuiltIn, n.Paper, n.Accent, n.Language, side})
 	if err != nil {
 		return nil, fmt.Errorf("encoding what a picture shows: %w", err)

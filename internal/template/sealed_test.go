@@ -42,6 +42,23 @@ func tool(t *testing.T, name string, args ...string) string {
 	return string(out)
 }
 
+// A picture without an accent has the current colour of the institution.
+func TestBuiltInPictureHasTheColourOfTheInstitution(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, dbtest.SQLite(t), sealed(t))
+	picture := func(accent string) string {
+		t.Helper()
+		raw, err := f.Templates.BuiltInPicture(t.Context(), template.NewTemplate{Institution: f.inst, BuiltIn: "guild", Paper: "a4", Accent: accent}, 200)
+		ok(t, err)
+		return string(raw)
+	}
+	usual := picture("")
+	ok(t, f.Accounts.SetColour(t.Context(), f.inst.ID, "#ff0000"))
+	if got := picture(""); got == usual || got != picture("#ff0000") {
+		t.Error("the picture does not have the colour of the institution")
+	}
+}
+
 // Each certificate of a batch has exactly the texts of its entry, and not the name of the person who
 // issued it. For the first certificate, the QR code contains the address for its verification, and the
 // digital signature is valid.
