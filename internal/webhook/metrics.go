@@ -97,7 +97,8 @@ type conditions struct {
 }
 
 // Conditions returns a collector of the gauges of the deliveries. If the gauges cannot be read, the
-// collector passes the error to log and omits the gauges, so that an alert on absent series fires.
+// collector passes the error to log and omits the gauges, because a value of 0 would mean that no delivery
+// is late.
 func (s *Service) Conditions(log func(error)) prometheus.Collector {
 	return &conditions{
 		hooks: s, log: log,
