@@ -351,7 +351,7 @@ bench/backup: deps build ## make backups every 5 s for LOAD (10m) of uploads, an
 
 .PHONY: clean
 clean: ## remove all built and downloaded files
-	rm -rf bin $(PACKAGES) web-deps/node_modules test/receivers/node_modules test/verifiers/node_modules test/wallets/node_modules $(CHECKERS) test/screenshots $(PDFIUM) $(dir $(PDFIUM))LICENSE* $(dir $(DECODER)) $(dir $(FONTS))*.zst $(dir $(HELP)) $(CONTEXTS) $(dir $(CONTEXTS))*.json
+	rm -rf bin $(PACKAGES) web-deps/node_modules test/peers/node_modules test/receivers/node_modules test/verifiers/node_modules test/wallets/node_modules $(CHECKERS) test/screenshots $(PDFIUM) $(dir $(PDFIUM))LICENSE* $(dir $(DECODER)) $(dir $(FONTS))*.zst $(dir $(HELP)) $(CONTEXTS) $(dir $(CONTEXTS))*.json
 
 .PHONY: help
 help: ## list these targets

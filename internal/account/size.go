@@ -9,7 +9,7 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// sizeUnits are the units of sizes, largest first. As elsewhere in the vault, 1 MB is 2^20 bytes.
+// sizeUnits are the units of sizes, largest first. 1 MB is 2^20 bytes.
 var sizeUnits = []struct {
 	suffix string
 	shift  int

@@ -2,6 +2,7 @@ package webhook_test
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 	"slices"
 	"strings"
@@ -148,7 +149,7 @@ func errorOf[T any](_ T, err error) error { return err }
 
 func errorOfRotate(_ string, _ time.Time, err error) error { return err }
 
-// Log filters the deliveries, and Counts counts them by status.
+// Log filters the deliveries within its time limit, and Counts counts them by status.
 func TestLogSearch(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -197,6 +198,14 @@ func TestLogSearch(t *testing.T) {
 		}
 		if _, err := f.Log(t.Context(), mine, "", webhook.LogQuery{Event: "unknown.event", Limit: 1}); !fault.Is(err, fault.Invalid) {
 			t.Errorf("unknown event name: error = %v, want Invalid", err)
+		}
+		f.SetLogTime(time.Nanosecond)
+		for _, q := range []webhook.LogQuery{{}, {EventID: event}, {CertificateID: certificate}} {
+			q.Limit = 100
+			_, err := f.Log(t.Context(), mine, "", q)
+			if e, ok := errors.AsType[*fault.Error](err); !ok || e.Kind != fault.Unavailable || e.RetryAfter <= 0 {
+				t.Errorf("a search for %+v without time: error = %v, want Unavailable with RetryAfter", q, err)
+			}
 		}
 		counts, err := f.Counts(t.Context(), mine, first.UUID)
 		if err != nil || counts[webhook.DeliveryExhausted] != 2 || counts[webhook.DeliveryPending] != 1 || counts[webhook.DeliveryDelivered] != 0 {

@@ -1,6 +1,12 @@
 package webhook
 
-import "context"
+import (
+	"context"
+	"time"
+)
+
+// SetLogTime sets the time limit of searches of the log.
+func (s *Service) SetLogTime(d time.Duration) { s.logTime = d }
 
 // CountDue returns the number of endpoints with due deliveries, without leasing them. It counts at most
 // as many healthy and as many unhealthy endpoints as there are lanes.

@@ -109,7 +109,7 @@ func scanDelivery(row interface{ Scan(dest ...any) error }, d *Delivery, more ..
 }
 
 // Log returns a page of deliveries, newest first, of one endpoint or, if uuid is empty, of all
-// endpoints of the institution.
+// endpoints of the institution. The error is fault.Unavailable if the search takes longer than logTime.
 func (s *Service) Log(ctx context.Context, institutionID int64, uuid string, q LogQuery) ([]Delivery, error) {
 	if q.Limit < 1 || q.Limit > maxPage {
 		return nil, fault.OfField("limit", fmt.Sprintf("The limit must be 1 to %d.", maxPage))
@@ -129,31 +129,35 @@ func (s *Service) Log(ctx context.Context, institutionID int64, uuid string, q L
 		return nil, err
 	}
 	// A search for a rare event name may read the whole log.
-	ctx, cancel := context.WithTimeout(ctx, logTime)
+	ctx, cancel := context.WithTimeout(ctx, s.logTime)
 	defer cancel()
-	if len(endpoints) > 0 && (q.EventID != "" || q.CertificateID != 0) {
-		list, err := s.logOfEvents(ctx, institutionID, endpoints, statuses, q)
-		if err != nil {
-			return nil, fmt.Errorf("searching the log: %w", err)
-		}
-		return q.page(list), nil
+	list, err := s.search(ctx, institutionID, endpoints, statuses, q)
+	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return nil, &fault.Error{Kind: fault.Unavailable, Message: longLog, RetryAfter: logTime, Err: err}
 	}
-	// Log reads a page for each endpoint and status, and merges the pages. The order is that of the
-	// index, so a query without an event name reads at most Limit deliveries.
-	var list []Delivery
+	if err != nil {
+		return nil, fmt.Errorf("searching the log: %w", err)
+	}
+	return q.page(list), nil
+}
+
+// search returns the deliveries that q selects. The list may have more than q.Limit deliveries, in any order.
+func (s *Service) search(ctx context.Context, institutionID int64, endpoints []int64, statuses []DeliveryStatus, q LogQuery) (list []Delivery, err error) {
+	if len(endpoints) > 0 && (q.EventID != "" || q.CertificateID != 0) {
+		return s.logOfEvents(ctx, institutionID, endpoints, statuses, q)
+	}
+	// search reads a page for each endpoint and status. The order is that of the index, so a query without
+	// an event name reads at most q.Limit deliveries.
 	for _, endpoint := range endpoints {
 		for _, status := range statuses {
 			page, err := s.logOf(ctx, endpoint, status, q)
-			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-				return nil, &fault.Error{Kind: fault.Unavailable, Message: longLog, RetryAfter: logTime, Err: err}
-			}
 			if err != nil {
-				return nil, fmt.Errorf("reading the log: %w", err)
+				return nil, err
 			}
 			list = append(list, page...)
 		}
 	}
-	return q.page(list), nil
+	return list, nil
 }
 
 const longLog = "The search of the delivery log took too long. Choose an endpoint or a status."

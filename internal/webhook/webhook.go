@@ -52,11 +52,13 @@ type Service struct {
 	// counts these commits.
 	wake       chan struct{}
 	generation atomic.Int64
+	// logTime is the time limit of a search of the log.
+	logTime time.Duration
 }
 
 // New returns a Service; now is its clock.
 func New(d *db.DB, ring *keyring.Ring, now func() time.Time) *Service {
-	return &Service{db: d, ring: ring, now: now, wake: make(chan struct{}, 1)}
+	return &Service{db: d, ring: ring, now: now, wake: make(chan struct{}, 1), logTime: logTime}
 }
 
 // wakeTx wakes this process's deliverer after the commit of the transaction.

@@ -11,6 +11,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"net/http/httptrace"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -32,6 +33,10 @@ type uploader struct {
 
 	mu    sync.Mutex
 	acked []string
+	// cut are the errors of uploads that got no response although the vault had accepted a new connection
+	// for them. An upload on a connection that was used before may be sent just when the vault closes the
+	// idle connection, so cut does not contain it.
+	cut []error
 }
 
 // run uploads certificates from several goroutines. Each goroutine stops when ctx ends or an upload
@@ -43,10 +48,16 @@ func (u *uploader) run(ctx context.Context, t *testing.T, c *client.Client, clie
 		wg.Go(func() {
 			for ctx.Err() == nil {
 				n := u.next.Add(1)
-				made, err := c.Upload(ctx, certificate(t, form(fmt.Sprintf("%s %d", u.prefix, n))))
+				var connected atomic.Bool
+				traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(c httptrace.GotConnInfo) { connected.Store(!c.Reused) }})
+				made, err := c.Upload(traced, certificate(t, form(fmt.Sprintf("%s %d", u.prefix, n))))
 				if err != nil {
 					if _, responded := errors.AsType[*client.Error](err); responded {
 						t.Errorf("upload %d was rejected: %v", n, err)
+					} else if connected.Load() {
+						u.mu.Lock()
+						u.cut = append(u.cut, fmt.Errorf("upload %d: %w", n, err))
+						u.mu.Unlock()
 					}
 					return // the vault stopped, or ctx ended
 				}
@@ -125,18 +136,23 @@ func TestKill(t *testing.T) {
 }
 
 // TestTerminate sends SIGTERM during uploads. The vault stores the counts of verifications that are only
-// in memory, exits with 0, and loses no acknowledged upload.
+// in memory, responds to each upload whose connection it has accepted, exits with 0, and loses no
+// acknowledged upload.
 func TestTerminate(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {
 		f := start(t, database)
 		u := &uploader{prefix: "Terminate"}
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
+		transport, err := f.Transport()
+		if err != nil {
+			t.Fatal(err)
+		}
+		transport.DisableKeepAlives = true // each upload has a new connection
+		f.client.HTTP.Transport = transport
 		run, api := make(chan struct{}), f.api(t)
 		go func() {
 			defer close(run)
-			u.run(ctx, t, api, 4)
+			u.run(t.Context(), t, api, 4)
 		}()
 		eventually(t, approvalTime, "8 uploads are acknowledged", func() bool {
 			u.mu.Lock()
@@ -161,8 +177,10 @@ func TestTerminate(t *testing.T) {
 		if err != nil || code != 0 || took > 30*time.Second {
 			t.Errorf("exit code = %d after %v, %v; want 0 within 30 s", code, took, err)
 		}
-		cancel()
 		<-run
+		if len(u.cut) > 0 {
+			t.Errorf("uploads without a response: %v", errors.Join(u.cut...))
+		}
 		t.Logf("exited after %v, %d acknowledged", took.Round(time.Millisecond), len(u.acked))
 		f.restart(t)
 		if record, err = f.api(t).VaultCertificate(t.Context(), verified); err != nil || record.Verifications.Total == nil || *record.Verifications.Total != verifications {

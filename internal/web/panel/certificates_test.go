@@ -86,7 +86,7 @@ func TestListOfCertificates(t *testing.T) {
 		}
 		w = o.post("auditor", o.pathOf("certificates/zip"), url.Values{"selected": {list.Items[0].UUID, list.Items[1].UUID, list.Items[2].UUID}})
 		archive, err := zip.NewReader(bytes.NewReader(w.Body.Bytes()), int64(w.Body.Len()))
-		if err != nil || len(archive.File) != 3 {
+		if w.Code != http.StatusOK || err != nil || len(archive.File) != 3 {
 			t.Errorf("the ZIP export: status = %d, error %v; want 200 and a ZIP with 3 files", w.Code, err)
 		}
 		for _, action := range []string{"zip", "csv", "retry", "revoke"} {

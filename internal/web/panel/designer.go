@@ -421,13 +421,13 @@ func (p *Panel) addPicture(w http.ResponseWriter, r *http.Request, v *Visit) err
 		}{id})
 	}
 	if err == nil {
-		err = p.changeLayout(r, v, 0, func(l *design.Layout) (string, error) {
+		err = p.changeLayout(r, v, 0, func(l *design.Layout) error {
 			for i := range l.Fields {
 				if l.Fields[i].ID == field && l.Fields[i].Kind == design.Image {
 					l.Fields[i].Image = id
 				}
 			}
-			return field, nil
+			return nil
 		})
 	}
 	if err != nil {

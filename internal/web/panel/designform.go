@@ -16,7 +16,7 @@ import (
 
 // changeLayout calls f with a copy of the latest layout of the template in the path, and saves the copy.
 // revision is the revision that the person changed, or 0 for the latest revision.
-func (p *Panel) changeLayout(r *http.Request, v *Visit, revision int64, f func(*design.Layout) (string, error)) error {
+func (p *Panel) changeLayout(r *http.Request, v *Visit, revision int64, f func(*design.Layout) error) error {
 	t, err := p.templateOf(r, v)
 	if err != nil {
 		return err
@@ -24,7 +24,7 @@ func (p *Panel) changeLayout(r *http.Request, v *Visit, revision int64, f func(*
 	latest := t.Latest()
 	l := latest.Layout
 	l.Fields = slices.Clone(l.Fields)
-	if _, err := f(&l); err != nil {
+	if err := f(&l); err != nil {
 		return err
 	}
 	name := ""
@@ -48,10 +48,9 @@ func (p *Panel) changeField(w http.ResponseWriter, r *http.Request, v *Visit) er
 		return errForm
 	}
 	field := f.Get("field")
-	err = p.changeLayout(r, v, revision, func(l *design.Layout) (string, error) {
-		var err error
+	err = p.changeLayout(r, v, revision, func(l *design.Layout) (err error) {
 		field, err = p.applyField(l, t.Latest().Pages[0], field, f)
-		return field, err
+		return err
 	})
 	if err != nil {
 		d, e := p.designerPage(r, v)

@@ -102,3 +102,18 @@ func TestListInDesigner(t *testing.T) {
 		t.Errorf("a list without rows: status = %d, want 422 and a message: %s", w.Code, w.Body)
 	}
 }
+
+// The page of a template has the size of the picture that it shows. Pages of a design may have different sizes.
+func TestSizeOfTemplatePictures(t *testing.T) {
+	t.Parallel()
+	o := newPanelTest(t, dbtest.SQLite(t))
+	file := pdftest.File("", "<</Type/Catalog/Pages 2 0 R>>", "<</Type/Pages/Kids[3 0 R 4 0 R]/Count 2>>",
+		"<</Type/Page/Parent 2 0 R/MediaBox[0 0 595 842]/Resources<<>>>>", "<</Type/Page/Parent 2 0 R/MediaBox[0 0 842 595]/Resources<<>>>>")
+	w := o.sendParts(t, o.pathOf("templates"), "", [3]string{"from", "upload"}, [3]string{"name", "X"}, [3]string{"file", string(file), "x.pdf"})
+	path := strings.TrimSuffix(w.Header().Get("Location"), "/design")
+	for page, want := range map[string]string{"1": `width="848" height="1200"`, "2": `width="1200" height="848"`} {
+		if body := o.get("owner", path+"?page="+page).Body.String(); !strings.Contains(body, want) {
+			t.Errorf("page %s: the picture does not have %s", page, want)
+		}
+	}
+}

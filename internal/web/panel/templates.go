@@ -161,8 +161,9 @@ type templatePage struct {
 	T        *template.Template
 	State    templateState
 	Versions []*template.Version
-	Picture  string
-	Size     [2]int
+	// Picture is the address of a picture, and Size is its width and height in pixels.
+	Picture string
+	Size    [2]int
 	// Sample is the name of the sample that the picture shows, and Samples are all samples.
 	Sample  string
 	Samples []sampleView
@@ -213,7 +214,7 @@ func (p *Panel) templatePage(r *http.Request, v *Visit) (*templatePage, error) {
 		return nil, err
 	}
 	texts, q := p.texts(r), r.URL.Query()
-	d := &templatePage{Visit: v, T: t, State: stateOfTemplate(t), Samples: texts.samples(), Page: 1, Size: sizeOfPage(t, pictureSide)}
+	d := &templatePage{Visit: v, T: t, State: stateOfTemplate(t), Samples: texts.samples(), Page: 1}
 	if d.Versions, err = p.Templates.Versions(r.Context(), v.Institution().ID, t.UUID); err != nil {
 		return nil, err
 	}
@@ -227,6 +228,7 @@ func (p *Panel) templatePage(r *http.Request, v *Visit) (*templatePage, error) {
 	if n, err := strconv.Atoi(q.Get("page")); err == nil && n >= 1 && n <= len(latest.Pages) {
 		d.Page = n
 	}
+	d.Size = sizeOfPages(latest.Pages[d.Page-1:], pictureSide)
 	for i := range latest.Pages {
 		d.Pages = append(d.Pages, i+1)
 	}

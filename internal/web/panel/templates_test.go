@@ -476,7 +476,7 @@ func TestTextsOfTemplateProblems(t *testing.T) {
 	words, l := english(t), &design.Layout{}
 	for _, code := range []string{
 		design.CodeMissingCharacters, design.CodeNoRoom, design.CodeValueMissing, design.CodeValueUnknown, design.CodePlaceholder, design.CodeQRMissing, design.CodeQRTooSmall,
-		design.CodeQRCovered, design.CodeNameMissing, design.CodeFieldsOverlap, template.CodeQRNotReadable, design.CodeFieldInvalid,
+		design.CodeQRCovered, design.CodeNameMissing, design.CodeFieldsOverlap, template.CodeQRNotReadable, design.CodeFieldInvalid, design.CodeSignatoryMissing, template.CodeSignatoryLeft,
 	} {
 		if text := words.problemText(design.Problem{Code: code, Detail: "x"}, l); strings.HasPrefix(text, "template_problem.") {
 			t.Errorf("the catalog lacks %s", text)

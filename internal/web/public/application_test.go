@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/application"
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
@@ -23,6 +24,7 @@ func TestApplicationsAreUnknown(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d)
+		v.setPublic(account.Public{AllowImage: true, AllowDownload: true})
 		o, err := v.Applications.CreateOffer(t.Context(), v.inst, application.OfferInput{
 			Slug: "course", Name: "Course", Fields: []application.Field{{Key: "proof", Label: "Proof", Type: application.Upload}},
 		})
@@ -55,7 +57,7 @@ func TestApplicationsAreUnknown(t *testing.T) {
 		}
 		const unknown = "NWU-0000000000000000"
 		for _, a := range []*application.Application{pending, rejected, waiting} {
-			for _, suffix := range []string{"", "/certificate.pdf", "/image"} {
+			for _, suffix := range []string{"", "/certificate.pdf", "/image.png"} {
 				got, want := v.get("/verify/"+a.ReferenceID+suffix), v.get("/verify/"+unknown+suffix)
 				body := requestID.ReplaceAllString(strings.ReplaceAll(got.Body.String(), a.ReferenceID, unknown), "")
 				if got.Code != http.StatusNotFound || got.Code != want.Code || body != requestID.ReplaceAllString(want.Body.String(), "") {

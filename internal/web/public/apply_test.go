@@ -10,7 +10,7 @@ import (
 )
 
 // TestPublicPagesAfterOperatorActions checks that the pages of offers redirect from a former slug, and that
-// the list of offers and the certificates of a disabled institution stay public.
+// a disabled institution has no open offers, but its certificates stay public.
 func TestPublicPagesAfterOperatorActions(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t))
@@ -24,10 +24,20 @@ func TestPublicPagesAfterOperatorActions(t *testing.T) {
 			t.Errorf("%s: status = %d, location = %q; want 308 to %s", from, w.Code, w.Header().Get("Location"), to)
 		}
 	}
+	o, err := v.Applications.CreateOffer(t.Context(), v.inst, application.OfferInput{Slug: "diploma", Name: "Diploma of Law"})
+	if err == nil {
+		_, err = v.Applications.SetOfferStatus(t.Context(), v.inst.ID, o.UUID, application.Open)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkPage(t, "apply", v.get("/apply/northern"), http.StatusOK, "Diploma of Law")
+	checkPage(t, "apply", v.get("/apply/northern/diploma"), http.StatusOK, "Diploma of Law")
 	if err := v.Accounts.Disable(t.Context(), v.inst.ID, ""); err != nil {
 		t.Fatal(err)
 	}
 	checkPage(t, "apply", v.get("/apply/northern"), http.StatusOK, "No open applications")
+	checkPage(t, "apply", v.get("/apply/northern/diploma"), http.StatusNotFound, "You cannot apply here at the moment")
 	if w := v.get("/verify/" + c.ReferenceID); w.Code != http.StatusOK {
 		t.Errorf("the certificate of a disabled institution: status = %d, want 200", w.Code)
 	}

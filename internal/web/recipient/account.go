@@ -61,7 +61,8 @@ func (p *Pages) accountCertificates(w http.ResponseWriter, r *http.Request) erro
 		list, err = p.Recipients.Wallet(r.Context(), s.Person.ID, f)
 	}
 	if err != nil {
-		data := &accountPage{Wallet: &recipient.Wallet{}, Filter: recipient.Filter{Page: 1}, Filtered: true, Email: s.Person.Email, Verified: s.Person.Verified}
+		f.Page = 1
+		data := &accountPage{Wallet: &recipient.Wallet{}, Filter: f, Filtered: true, Email: s.Person.Email, Verified: s.Person.Verified}
 		return p.signedIn.ShowAgain(w, r, "wallet.html", data, translate(err))
 	}
 	data := accountPage{

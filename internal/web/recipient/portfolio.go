@@ -84,6 +84,11 @@ func (p *Pages) portfolioPageOf(r *http.Request) (*portfolioPage, error) {
 		d.Filter = recipient.Filter{Page: 1}
 		d.Wallet, err = p.Recipients.Wallet(r.Context(), s.Person.ID, d.Filter)
 	}
+	if err == nil && d.Filter.Page > d.Wallet.Pages() {
+		// The address requests a page after the last page.
+		d.Filter.Page = d.Wallet.Pages()
+		d.Wallet, err = p.Recipients.Wallet(r.Context(), s.Person.ID, d.Filter)
+	}
 	if err != nil {
 		return nil, err
 	}

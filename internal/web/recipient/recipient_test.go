@@ -252,7 +252,11 @@ func TestWalletHasPagesAndFilters(t *testing.T) {
 	for _, q := range []string{"?page=x", "?page=-1", "?status=failed", "?page=1&page=2"} {
 		h.checkPage(q, h.get("/account"+q), http.StatusOK, "Certificates: 25")
 	}
-	h.checkPage("a long search text", h.get("/account?search="+strings.Repeat("x", 300)), http.StatusUnprocessableEntity, "the search text is too long")
+	h.checkPage("a long search text", h.get("/account?search="+strings.Repeat("x", 300)), http.StatusUnprocessableEntity, "the search text is too long",
+		`value="`+strings.Repeat("x", 300)+`"`)
+	h.post("/account/portfolio", "display_name", "Ada", "slug", "ada-obi")
+	h.checkPage("a page of the portfolio", h.get("/account/portfolio?page=2"), http.StatusOK, "BSc", "Page 2 of 2")
+	h.checkPage("a page of the portfolio after the last page", h.get("/account/portfolio?page=9"), http.StatusOK, "BSc", "Page 2 of 2", "page=1")
 }
 
 func TestExportAndDeleteAccount(t *testing.T) {
