@@ -98,7 +98,7 @@ func New(c Config) (*Client, error) {
 		return nil, fmt.Errorf("the vault's address %q must look like https://vault.example.org", base.Redacted())
 	}
 	if c.Token != strings.TrimSpace(c.Token) || strings.ContainsAny(c.Token, "\r\n\x00") {
-		return nil, errors.New("the token contains white space")
+		return nil, errors.New("the token begins or ends with white space, or contains a line break or a NUL character")
 	}
 	out := &Client{
 		base: strings.TrimRight(c.URL, "/"), token: c.Token, userAgent: c.UserAgent, retry: c.Retry, onRetry: c.OnRetry, sleep: sleep,

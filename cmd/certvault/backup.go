@@ -47,7 +47,7 @@ func (b *backupCreateCommand) Run(c *console) error {
 		}
 	})
 	if err == nil && result.Missing > 0 {
-		err = fmt.Errorf("the backup is complete, but the file store lacks %s to which the database refers; "+
+		err = fmt.Errorf("the backup was made, but the file store lacks %s to which the database refers; "+
 			"%s names them; restore them from an earlier backup", plural(result.Missing, "file"), filepath.Join(result.Dir, "manifest.jsonl"))
 	}
 	return err

@@ -25,10 +25,10 @@ type bulkCommand struct {
 
 // Help returns the details that do not fit into the one-line help.
 func (*bulkCommand) Help() string {
-	return `The list is CSV with commas, semicolons or tabs, in UTF-8 or UTF-16. The columns issue_date, details and expires_on are optional. After an interruption, run the same
-command again: it continues where it stopped, with the journal in the folder of the list. The results have the status of each row: approved, failed, rejected
-(the certificate already exists), refused (the row is invalid), revoked (later) or unfinished. A warning names each row whose file does not contain the recipient's name; this
-requires a token with certificate-vault:list.`
+	return `The list is CSV with commas, semicolons, tabs or vertical bars, in UTF-8 or UTF-16. The columns issue_date, details and expires_on are optional. After an
+interruption, run the same command again: it continues where it stopped, with the journal in the folder of the list. The results have the status of each row: approved, failed,
+rejected (the certificate already exists), refused (the row is invalid), revoked (later) or unfinished. A warning names each row whose file does not contain the recipient's name;
+this requires a token with certificate-vault:list.`
 }
 
 // bulkResult is the output of the command. Results is the path of the file with the results.

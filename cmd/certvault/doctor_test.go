@@ -55,8 +55,8 @@ func TestDoctorSendsATestMessage(t *testing.T) {
 		t.Errorf("the message is %s, want the recipient ada@example.org and the address of the vault", box.message)
 	}
 	for name, more := range map[string][]string{
-		"refused: the mail server did not give a reason (550": {"--mail", "unknown@example.org"},
-		"--smtp is not": {"--mail", "ada@example.org", "--smtp", ""},
+		"refused: the reason is not known (550": {"--mail", "unknown@example.org"},
+		"--smtp is not":                         {"--mail", "ada@example.org", "--smtp", ""},
 	} {
 		code, out, _ = certvault(t, "", append(slices.Clip(args), more...)...)
 		if code != exitRefused || !strings.Contains(out, "WRONG  test message: ") || !strings.Contains(out, name) || !strings.Contains(out, "       Set or correct --smtp") {

@@ -383,7 +383,7 @@ func TestWebhookAdministration(t *testing.T) {
 	}{
 		"rotated again":       {[]string{"rotate", hook.ID}, exitRefused, "Promote"},
 		"resumed again":       {[]string{"resume", hook.ID}, exitRefused, "already active"},
-		"reserved header":     {[]string{"create", "--url", "https://a.example", "--header", "X-Webhook-ID: x"}, exitRefused, "set by the vault"},
+		"reserved header":     {[]string{"create", "--url", "https://a.example", "--header", "X-Webhook-ID: x"}, exitRefused, "is reserved"},
 		"invalid header name": {[]string{"create", "--url", "https://a.example", "--header", "invalid name: x"}, exitRefused, "not a valid header name"},
 		"unknown endpoint":    {[]string{"pause", "00000000-0000-0000-0000-000000000000"}, exitRefused, "There is no such endpoint"},
 		"unknown delivery":    {[]string{"redeliver", "1"}, exitRefused, "There is no such delivery"},

@@ -17,7 +17,7 @@ type restoreCommand struct {
 	Dir    string `arg:"" help:"Backup, or folder of scheduled backups. Without it, the command shows the last restore of the vault." optional:"" type:"path"`
 	At     string `help:"Restore the newest scheduled backup that is not newer than this date, time or age such as 24h." placeholder:"TIME"`
 	Drill  bool   `help:"Restore the vault as a trial that sends no mail and no webhooks."`
-	Accept bool   `help:"Accept the restored vault. Until then, it deletes no files."`
+	Accept bool   `help:"Accept the restored vault. Until then, it keeps files without records."`
 }
 
 // restoreResult is the JSON form of a restore.
@@ -36,7 +36,7 @@ type restoreState struct {
 	Unknown    *backup.Unknown `json:"unknown,omitempty"`
 }
 
-// Run restores a backup, accepts a restored vault, or shows its last restore.
+// Run restores a backup, accepts a restored vault, or shows the last restore of a vault.
 func (r *restoreCommand) Run(c *console) error {
 	switch {
 	case r.Dir != "" && r.Accept:
@@ -80,7 +80,7 @@ func (r *restoreCommand) accept(c *console) error {
 			return err
 		}
 		return c.print(restoreState{CopiedAt: accepted.CopiedAt, RestoredAt: accepted.RestoredAt, AcceptedAt: &accepted.AcceptedAt}, func(w io.Writer) {
-			printf(w, "The restore of %s is accepted. The vault deletes files again.\n", accepted.RestoredAt.Format(time.RFC3339))
+			printf(w, "The restore of %s is accepted. The vault deletes files without records again.\n", accepted.RestoredAt.Format(time.RFC3339))
 		})
 	})
 }
@@ -154,5 +154,5 @@ func printNext(w io.Writer, drill bool) {
 		return
 	}
 	printf(w, "\nTo revoke the credential of a certificate that was lost, run certvault credential revoke FILE.\n")
-	printf(w, "\nThe vault deletes no files until you have checked the list and run certvault restore --accept.\n")
+	printf(w, "\nThe vault keeps files without records until you have checked the list and run certvault restore --accept.\n")
 }

@@ -196,7 +196,7 @@ type templateImport struct {
 	Name        string   `help:"Name of the template. Default: the name in the file, or that of the design." placeholder:"NAME"`
 	Paper       string   `help:"Paper of a built-in design, a4 or letter; for a picture also 16:9. Default: a4, or the size of the picture." placeholder:"a4|letter"`
 	Accent      string   `help:"Color of a built-in design, as #rrggbb. Default: the institution's color." placeholder:"COLOR"`
-	Language    string   `help:"Language of the texts of a built-in design. Default: en, even if no font can write the language." placeholder:"ar|de|en|es|fr|hi|pt|zh"`
+	Language    string   `help:"Language of the texts of a built-in design. Default: en, also used if no font can write the language." placeholder:"ar|de|en|es|fr|hi|pt|zh"`
 	Publish     bool     `help:"Also publish the template."`
 	Fonts       []string `help:"Folders with fonts for further scripts. Default: DATA/fonts and /usr/share/fonts." placeholder:"DIR" type:"path"`
 }

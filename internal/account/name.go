@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"go.mau.fi/util/confusable"
 	"golang.org/x/text/cases"
@@ -32,10 +33,10 @@ func isHidden(r rune) bool {
 
 // checkInstitutionName returns the problem with a name, or "".
 func checkInstitutionName(name string) string {
-	switch {
-	case !validName(name):
+	switch n := utf8.RuneCountInString(name); {
+	case n < 1 || n > maxName:
 		return fmt.Sprintf("The name must have 1 to %d characters.", maxName)
-	case strings.ContainsFunc(name, isHidden):
+	case !CleanText(name), strings.ContainsFunc(name, isHidden):
 		return "The name has an invisible character, such as a control character, a text direction mark or a zero-width space. Type the name again."
 	}
 	return ""

@@ -181,7 +181,7 @@ func (s *Service) SetLogo(ctx context.Context, id int64, file []byte) error {
 func drawLogo(file []byte) ([]byte, error) {
 	drawn, err := picture.Draw(file, picture.Limits{Bytes: maxLogoFile, Width: logoWidth, Height: logoHeight})
 	if errors.Is(err, picture.ErrRefused) {
-		return nil, fault.OfField("logo", "The logo must be a PNG or JPEG file of at most 1 MB, and at most 4096 pixels wide and high.")
+		return nil, fault.OfField("logo", "The logo must be a PNG or JPEG file of at most 1 MB and 8 megapixels, and at most 4096 pixels wide and high.")
 	}
 	return drawn, err
 }

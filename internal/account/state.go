@@ -48,7 +48,7 @@ func CheckEnabled(ctx context.Context, q db.Queryer, institutionID int64) error 
 func (s *Service) Disable(ctx context.Context, id int64, reason string) error {
 	reason = strings.Join(strings.Fields(reason), " ")
 	if utf8.RuneCountInString(reason) > maxReason || reason != "" && !CleanText(reason) {
-		return fault.OfField("reason", fmt.Sprintf("The reason must have at most %d characters.", maxReason))
+		return fault.OfField("reason", fmt.Sprintf("The reason must be text of at most %d characters.", maxReason))
 	}
 	return s.operate(ctx, id, "disabling an institution", func(tx *db.Tx, i *Institution) (*audit.Entry, error) {
 		at := s.now()
@@ -117,7 +117,7 @@ func (s *Service) SetLimits(ctx context.Context, id int64, l Limits) error {
 	var bad fault.Fields
 	for name, value := range map[string]int64{"storage": l.Storage, "certificates": l.Certificates, "requests": l.Requests} {
 		if value < 0 || value > maxLimit {
-			bad.Add(name, "The limit must be a whole number. 0 means no limit.")
+			bad.Add(name, LimitRule)
 		}
 	}
 	if err := bad.Err(); err != nil {
@@ -137,5 +137,9 @@ func (s *Service) SetLimits(ctx context.Context, id int64, l Limits) error {
 	})
 }
 
-// maxLimit is the maximum value of a limit. Sums with such a value do not overflow.
-const maxLimit = 1 << 60
+const (
+	// maxLimit is the maximum value of a limit. Sums with such a value do not overflow.
+	maxLimit = 1 << 60
+	// LimitRule is the problem of a value that is not a limit. It contains maxLimit.
+	LimitRule = "The limit must be a whole number from 0 to 1152921504606846976. 0 means no limit."
+)

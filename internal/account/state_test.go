@@ -1,6 +1,7 @@
 package account_test
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -75,8 +76,13 @@ func TestLimits(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := s.SetLimits(ctx, one.ID, account.Limits{Storage: -1}); !fault.Is(err, fault.Invalid) {
-			t.Fatalf("a negative limit: error = %v, want fault.Invalid", err)
+		for _, invalid := range []int64{-1, 1<<60 + 1} {
+			if err := s.SetLimits(ctx, one.ID, account.Limits{Storage: invalid}); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), strconv.FormatInt(1<<60, 10)) {
+				t.Fatalf("the limit %d: error = %v, want fault.Invalid with the greatest limit", invalid, err)
+			}
+		}
+		if err := s.SetLimits(ctx, one.ID, account.Limits{Requests: 1 << 60}); err != nil {
+			t.Fatalf("the greatest limit: %v", err)
 		}
 		want := account.Limits{Storage: 1 << 30, Certificates: 500, Requests: 60}
 		if err := s.SetLimits(ctx, one.ID, want); err != nil {

@@ -69,7 +69,7 @@ func (a *App) readRestore(ctx context.Context) error {
 		if r.Drill {
 			log.WarnContext(ctx, "this vault is a drill of a restore: it sends no mail and no webhooks")
 		} else {
-			log.WarnContext(ctx, "the restore of this vault is not accepted: no file is deleted until the restore is accepted with certvault restore --accept")
+			log.WarnContext(ctx, "the restore of this vault is not accepted: files without records are kept until it is accepted with certvault restore --accept")
 		}
 	}
 	return nil
@@ -86,7 +86,7 @@ func examineRestore(ctx context.Context, d *db.DB, unknown func(context.Context)
 		return nil, err
 	}
 	f := &Finding{Name: "restore", Detail: fmt.Sprintf(
-		"restored on %s from a copy of %s; it is unknown which of %s changed after the copy; no file is deleted until the vault is accepted",
+		"restored on %s from a copy of %s; it is unknown which of %s changed after the copy; files without records are kept until the vault is accepted",
 		r.RestoredAt.Format(time.RFC3339), r.CopiedAt.Format(time.RFC3339), u.Summary())}
 	if r.Drill {
 		f.Good = true

@@ -82,8 +82,8 @@ var (
 	errNoDraft  = fault.New(fault.NotFound, "There is no saved application for this offer.")
 	// errState is the error of a step that the state of an application does not allow.
 	errState    = fault.New(fault.BadRequest, "Invalid operation")
-	errChanged  = fault.New(fault.Conflict, "Another person has changed the application in the meantime. Reload it to see the changes.")
-	errRevision = fault.New(fault.Conflict, "Another person has changed the offer in the meantime. Reload it to see the changes.")
+	errChanged  = fault.New(fault.Conflict, "The application has changed in the meantime. Reload it to see the changes.")
+	errRevision = fault.New(fault.Conflict, "The offer has changed in the meantime. Reload it to see the changes.")
 	// errVerify is the error for an applicant without a verified address.
 	errVerify = fault.New(fault.Forbidden, "Confirm your e-mail address first.")
 	errFast   = fault.New(fault.TooMany, "Too many requests from this network. Try again in a minute.")

@@ -40,7 +40,7 @@ func (r *Record) Problem(now time.Time) string {
 	case r.Failure != "":
 		return "the last scheduled backup failed: " + r.Failure
 	case r.Every > 0 && r.CompletedAt.IsZero() && !r.StartedAt.IsZero() && now.Sub(r.StartedAt) > lateFactor*r.Every:
-		return "no scheduled backup is complete; the last one began at " + r.StartedAt.Format(time.RFC3339)
+		return "no scheduled backup is complete; one began at " + r.StartedAt.Format(time.RFC3339)
 	case r.Every > 0 && !r.CompletedAt.IsZero() && now.Sub(r.CompletedAt) > lateFactor*r.Every:
 		return fmt.Sprintf("the last complete backup was started at %s, although one is made every %s; check whether a server with --backup is running",
 			r.CompletedAt.Format(time.RFC3339), r.Every)

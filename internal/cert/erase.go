@@ -149,6 +149,11 @@ func (s *Service) eraseFailedTx(ctx context.Context, tx *db.Tx, c *Certificate) 
 
 // errNotErasable returns the error for a certificate whose status does not allow an erasure.
 func errNotErasable(c *Certificate) error {
+	if c.Source == Customer && (c.Status == Pending || c.Status == InReview) {
+		// Revoke refuses it too.
+		return fault.New(fault.Conflict, fmt.Sprintf("The application %s is %s. Its reviewers and signatories must decide first. "+
+			"If it becomes a certificate, revoke the certificate, and then erase it.", c.ReferenceID, c.Status))
+	}
 	return fault.New(fault.Conflict, fmt.Sprintf("The certificate %s is %s. Revoke it first, in the panel or through the API, and then erase it.", c.ReferenceID, c.Status))
 }
 

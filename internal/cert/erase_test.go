@@ -188,6 +188,11 @@ func TestEraseRefuses(t *testing.T) {
 	processing, approved := v.upload(titled("processing")), v.approved(v.upload(titled("approved")))
 	revoked := v.revoked(v.approved(v.upload(titled("revoked"))))
 	files := v.keys()
+	var applied *Certificate
+	v.tx(func(tx *db.Tx) (err error) {
+		applied, err = v.SubmitTx(t.Context(), tx, Application{Institution: v.inst, Title: "applied", FullName: "Ada Obi", Email: "ada@example.org"})
+		return err
+	})
 	for name, tc := range map[string]struct {
 		reference, reason string
 		kind              fault.Kind
@@ -195,6 +200,7 @@ func TestEraseRefuses(t *testing.T) {
 	}{
 		"processing":      {processing.ReferenceID, "", fault.Conflict, "Revoke it first"},
 		"approved":        {approved.ReferenceID, "", fault.Conflict, "Revoke it first"},
+		"applied":         {applied.ReferenceID, "", fault.Conflict, "must decide first"},
 		"unknown":         {"NWU-0000000000000000", "", fault.NotFound, "No such certificate"},
 		"no reference id": {"everything", "", fault.NotFound, "No such certificate"},
 		"long reason":     {revoked.ReferenceID, strings.Repeat("x", 1001), fault.Invalid, ""},

@@ -56,7 +56,10 @@ func ParseHolderProof(token string) (*HolderProof, error) {
 	}
 	head, body := objects[0], objects[1]
 	// A proof with crit must be refused, because the vault supports no extensions (RFC 7515, 4.1.11).
-	if _, critical := head["crit"]; critical || text(head, "typ") != typHolderProof {
+	if _, critical := head["crit"]; critical {
+		return nil, fmt.Errorf("%w: its header has crit", errHolderProof)
+	}
+	if text(head, "typ") != typHolderProof {
 		return nil, fmt.Errorf("%w: its type is not %s", errHolderProof, typHolderProof)
 	}
 	p := &HolderProof{Audience: text(body, "aud"), Nonce: text(body, "nonce")}

@@ -63,7 +63,7 @@ func (d *DB) OldTransaction(ctx context.Context, age time.Duration) (string, err
 		return "", nil
 	}
 	list, err := Column[string](d.read.QueryContext(ctx, `
-		SELECT 'process ' || pid || ' (' || application_name || ', ' || coalesce(state, 'unknown') || ') has a transaction since ' || date_trunc('second', xact_start)
+		SELECT 'process ' || pid || ' (' || application_name || ', ' || coalesce(state, 'unknown') || ') has had a transaction since ' || date_trunc('second', xact_start)
 		FROM pg_stat_activity
 		WHERE datname = current_database() AND pid <> pg_backend_pid() AND xact_start < clock_timestamp() - $1 * interval '1 second'
 		ORDER BY xact_start LIMIT 1`, age.Seconds()))

@@ -83,7 +83,7 @@ func TestOldTransactionIsDetected(t *testing.T) {
 				return err
 			}
 			text, err := d.OldTransaction(context.WithoutCancel(ctx), 0)
-			if !strings.Contains(text, "(certvault, idle in transaction) has a transaction since 20") {
+			if !strings.Contains(text, "(certvault, idle in transaction) has had a transaction since 20") {
 				t.Errorf("OldTransaction = %q, want an idle transaction of certvault", text)
 			}
 			return err

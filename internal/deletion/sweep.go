@@ -44,7 +44,7 @@ func (s *Service) Sweep(ctx context.Context) error {
 	}
 	if restore.Pending() {
 		if !restore.Drill {
-			s.log.WarnContext(ctx, "files are not deleted until the restore is accepted with certvault restore --accept")
+			s.log.WarnContext(ctx, "files without records are kept until the restore is accepted with certvault restore --accept")
 		}
 		return nil
 	}

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"golang.org/x/text/language"
 )
@@ -12,8 +13,8 @@ import (
 // These are the limits of layouts.
 const (
 	maxFields  = 100
-	maxText    = 2000 // bytes of a text
-	maxID      = 64
+	maxText    = 2000 // code points of a text
+	maxID      = 64   // bytes of an id or a language tag
 	maxLines   = 20
 	maxSize    = 1000 // points
 	minSize    = 1
@@ -43,7 +44,7 @@ func (l *Layout) Check(pages []Page) Problems {
 	if !validLanguage(l.Language) {
 		out = append(out, Problem{Code: CodeFieldInvalid, Detail: "language"})
 	}
-	if len(l.Title) > maxText || len(l.Alt) > maxText {
+	if tooLong(l.Title) || tooLong(l.Alt) {
 		out = append(out, Problem{Code: CodeFieldInvalid, Detail: "title"})
 	}
 	ids := map[string]bool{}
@@ -79,7 +80,7 @@ func (f *Field) invalid(pages []Page) (out []string) {
 	case f.Kind == Image:
 		fail(f.Image != logo && !pictureForm.MatchString(f.Image), "image")
 	case f.isText():
-		fail(strings.TrimSpace(f.Text) == "" || len(f.Text) > maxText, "text")
+		fail(strings.TrimSpace(f.Text) == "" || tooLong(f.Text), "text")
 		fail(f.Font.Family == "" || f.Font.Weight != 0 && (f.Font.Weight < 100 || f.Font.Weight > 900), "font")
 		fail(!within(f.Size, minSize, maxSize), "size")
 		fail(f.MinSize != 0 && !within(f.MinSize, minSize, f.Size), "min_size")
@@ -180,6 +181,8 @@ func (f *Field) isText() bool {
 	}
 	return false
 }
+
+func tooLong(text string) bool { return utf8.RuneCountInString(text) > maxText }
 
 func within(v, low, high float64) bool { return v >= low && v <= high }
 

@@ -32,6 +32,9 @@ func TestLayoutCheck(t *testing.T) {
 		{"an infinite angle", func(l *Layout) { l.Fields[head].Rotate = math.Inf(1) }, Problem{"head", CodeFieldInvalid, "box"}},
 		{"outside the page", func(l *Layout) { l.Fields[head].Box[0] = 400 }, Problem{"head", CodeFieldInvalid, "box"}},
 		{"outside the page when turned", func(l *Layout) { l.Fields[head].Rotate = 60 }, Problem{"head", CodeFieldInvalid, "box"}},
+		{"a long text", func(l *Layout) { l.Fields[head].Text = strings.Repeat("é", maxText+1) }, Problem{"head", CodeFieldInvalid, "text"}},
+		{"a long title", func(l *Layout) { l.Title = strings.Repeat("é", maxText+1) }, Problem{"", CodeFieldInvalid, "title"}},
+		{"a long description", func(l *Layout) { l.Alt = strings.Repeat("é", maxText+1) }, Problem{"", CodeFieldInvalid, "title"}},
 		{"no text", func(l *Layout) { l.Fields[head].Text = " " }, Problem{"head", CodeFieldInvalid, "text"}},
 		{"a placeholder that does not exist", func(l *Layout) { l.Fields[head].Text = "For {nome}" }, Problem{"head", CodePlaceholder, "{nome}"}},
 		{"no font", func(l *Layout) { l.Fields[head].Font = Font{} }, Problem{"head", CodeFieldInvalid, "font"}},
@@ -63,10 +66,12 @@ func TestLayoutCheck(t *testing.T) {
 			t.Errorf("%s: the problems are %v, want %v", test.name, problems, test.want)
 		}
 	}
+	longest := strings.Repeat("é", maxText)
 	for name, change := range map[string]func(l *Layout){
 		"20 mm":                          func(l *Layout) { l.Fields[code].Box[2], l.Fields[code].Box[3] = 56.69, 56.69 },
 		"a field beside the QR code":     func(l *Layout) { l.Fields[grade].Box = Box{590, 440, 110, 20} },
 		"a turned field beside the code": func(l *Layout) { l.Fields[grade].Box, l.Fields[grade].Rotate = Box{600, 280, 200, 20}, 45 },
+		"the longest texts":              func(l *Layout) { l.Fields[head].Text, l.Title, l.Alt = longest, longest, longest },
 		"a picture beyond the page":      func(l *Layout) { l.Fields[head].Kind, l.Fields[head].Image, l.Fields[head].Box[0] = Image, "logo", -10 },
 	} {
 		l := certificate()

@@ -26,10 +26,15 @@ func TestSignUp(t *testing.T) {
 			t.Fatalf("the link is for %+v, error %v, want the address of the request", p, err)
 		}
 		for name, n := range map[string]NewPerson{
-			"no name": {Name: " ", Password: password}, "a name with a bidi mark": {Name: "a\u202eb", Password: password}, "a short password": {Name: "Ada", Password: "short"},
+			"no name": {Name: " ", Password: password}, "a short password": {Name: "Ada", Password: "short"},
 		} {
 			if _, err := b.SignUp(ctx, secret, n, home); !fault.Is(err, fault.Invalid) {
 				t.Errorf("signing up with %s: error = %v, want fault.Invalid", name, err)
+			}
+		}
+		for _, name := range []string{"a\u202eb", "a\x00b", "a\xffb"} {
+			if _, err := b.SignUp(ctx, secret, NewPerson{Name: name, Password: password}, home); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "invisible character") {
+				t.Errorf("signing up with the name %q: error = %v, want fault.Invalid and that a character is invisible", name, err)
 			}
 		}
 		e, err := b.SignUp(ctx, secret, NewPerson{Name: "  Ada\r\nBcc: x@example.org ", Password: password, Language: "de"}, home)

@@ -276,7 +276,7 @@ func (s *Service) AddPasskey(ctx context.Context, session *Session, secret, name
 	p := session.Person
 	name = strings.Join(strings.Fields(name), " ")
 	if len([]rune(name)) > maxPasskeyName || !account.CleanText(name) {
-		return fault.OfField("name", fmt.Sprintf("the name must have at most %d characters", maxPasskeyName))
+		return fault.OfField("name", fmt.Sprintf("The name must be text in UTF-8 without NUL characters, of at most %d characters.", maxPasskeyName))
 	}
 	if s.passkeys == nil {
 		return errNoPasskeys

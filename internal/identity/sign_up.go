@@ -25,8 +25,8 @@ type NewPerson struct {
 // check normalizes the name, and returns fault.Invalid if the name or the password is not acceptable.
 func (n *NewPerson) check() error {
 	var bad fault.Fields
-	if err := checkName(&n.Name); err != nil {
-		bad.Add("name", err.Error())
+	if problem := checkName(&n.Name); problem != "" {
+		bad.Add("name", problem)
 	}
 	if n.Password != "" {
 		if err := account.CheckPassword(n.Password); err != nil {
@@ -36,17 +36,20 @@ func (n *NewPerson) check() error {
 	return bad.Err()
 }
 
-// checkName accepts names in any script. It refuses control characters and marks that change the
-// direction of text, because names appear within other texts and in mail headers.
-func checkName(name *string) error {
+// checkName normalizes a name and returns its problem, or "". It accepts names in any script. It refuses
+// control characters and marks that change the direction of text, because names appear within other texts
+// and in mail headers.
+func checkName(name *string) string {
 	*name = strings.Join(strings.Fields(*name), " ")
-	n := len([]rune(*name))
-	if n < 1 || n > maxName || !account.CleanText(*name) || strings.ContainsFunc(*name, func(r rune) bool {
+	if n := len([]rune(*name)); n < 1 || n > maxName {
+		return fmt.Sprintf("The name must have 1 to %d characters.", maxName)
+	}
+	if !account.CleanText(*name) || strings.ContainsFunc(*name, func(r rune) bool {
 		return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)
 	}) {
-		return fmt.Errorf("the name must have 1 to %d characters", maxName)
+		return "The name has an invisible character, such as a control character, a text direction mark or a zero-width space. Type the name again."
 	}
-	return nil
+	return ""
 }
 
 // SignUp creates an account with the link mailed to its address, and starts a session. It returns
@@ -150,8 +153,8 @@ func (s *Service) SetLanguage(ctx context.Context, personID int64, tag string) e
 
 // SetName changes a person's name.
 func (s *Service) SetName(ctx context.Context, personID int64, name string) error {
-	if err := checkName(&name); err != nil {
-		return fault.OfField("name", err.Error())
+	if problem := checkName(&name); problem != "" {
+		return fault.OfField("name", problem)
 	}
 	return s.DB.Tx(ctx, func(tx *db.Tx) error { return account.SetUserNameTx(ctx, tx, personID, name) })
 }

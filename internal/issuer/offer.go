@@ -61,7 +61,7 @@ var (
 	ErrProof = &WalletError{"invalid_proof", "The proof of possession is missing or not valid."}
 	errNonce = &WalletError{"invalid_nonce", "The nonce of the proof is no longer valid. Request another one."}
 	errOther = &WalletError{"credential_request_denied", "The credential was already issued to another key."}
-	errEnded = &WalletError{"credential_request_denied", "The certificate is no longer valid."}
+	errEnded = &WalletError{"credential_request_denied", "The certificate has changed since it was offered."}
 )
 
 // Offer is an offer of a credential to the wallet of a recipient.
@@ -196,7 +196,7 @@ func (s *Service) Offered(ctx context.Context, institutionID int64, secret strin
 		SELECT certificate_id, expires_at FROM credential_offers WHERE hash = $1 AND institution_id = $2 AND expires_at > $3 AND token IS NULL AND tries < $4`,
 		account.HashSecret(secret), institutionID, db.Micros(s.now()), maxCodeTries).Scan(&o.CertificateID, &expires)
 	if noRows(err) {
-		return nil, fault.New(fault.NotFound, "The offer is unknown, was redeemed or has expired.")
+		return nil, fault.New(fault.NotFound, "The offer is unknown, was redeemed, has expired or has ended after too many wrong codes.")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading an offer: %w", err)

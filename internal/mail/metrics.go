@@ -17,7 +17,8 @@ type Metrics struct{ messages *prometheus.CounterVec }
 // NewMetrics returns the metrics and registers them with reg.
 func NewMetrics(reg prometheus.Registerer) *Metrics {
 	m := &Metrics{messages: prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "certvault_mail_messages_total", Help: "Messages that this server has sent, has written to the outbox (unsent) or could not send (failed).",
+		Name: "certvault_mail_messages_total",
+		Help: "Messages that were sent, written to the outbox (unsent) or not delivered (failed). A message that was returned after it was sent is counted as both.",
 	}, []string{"status"})}
 	// Each series exists from the start, so that 0 can be distinguished from a missing series.
 	for _, s := range []Status{Sent, Unsent, Failed} {

@@ -25,7 +25,7 @@ func meaning(status string, codes ...string) string {
 		text, ok = meanings[subject]
 	}
 	if !ok {
-		text = "the mail server did not give a reason"
+		text = "the reason is not known"
 	}
 	return text + " (" + strings.TrimSpace(strings.Join(append(codes, status), " ")) + ")"
 }

@@ -245,7 +245,7 @@ func (f *signatureDict) readContents(from, to int) bool {
 // accepted form.
 var (
 	errHex     = fmt.Errorf("%w: the hexadecimal string of the signature is not canonical", errSyntax)
-	errPadding = fmt.Errorf("%w: data follows the signature", errSyntax)
+	errPadding = fmt.Errorf("%w: the value of the signature cannot be parsed, or data follows it", errSyntax)
 )
 
 // endsRevision reports whether a revision may end at an offset: after %%EOF and

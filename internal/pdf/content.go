@@ -177,7 +177,7 @@ func (s *contentScanner) apply(operator string) error {
 
 func (s *contentScanner) begin(kind construct) error {
 	if len(s.open[kind]) >= maxOpen {
-		return fmt.Errorf("%w: graphics states are nested too deeply", ErrLimit)
+		return fmt.Errorf("%w: graphics states, marked content or compatibility sections are nested too deeply", ErrLimit)
 	}
 	s.open[kind] = append(s.open[kind], s.opened)
 	s.opened++

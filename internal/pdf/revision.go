@@ -70,7 +70,7 @@ func numbersOf(documents ...*Document) ([]int, error) {
 		end := run.first + run.count
 		next = max(next, run.first)
 		if len(numbers)+end-next > maxCompared {
-			return nil, fmt.Errorf("%w: too many objects to compare", ErrLimit)
+			return nil, fmt.Errorf("%w: too many objects", ErrLimit)
 		}
 		for ; next < end; next++ {
 			numbers = append(numbers, next)

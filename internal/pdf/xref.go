@@ -202,7 +202,7 @@ func (d *Document) loadXref() error {
 			return err
 		}
 		if seen[part.at] || len(x.sections) >= maxSections {
-			return fmt.Errorf("%w: /Prev has a loop", errXref)
+			return fmt.Errorf("%w: /Prev has a loop, or leads to more than %d sections", errXref, maxSections)
 		}
 		seen[part.at] = true
 		if x.trailer == nil {

@@ -393,7 +393,7 @@ func (s *Service) planOf(ctx context.Context, q db.Queryer, c *cert.Certificate)
 
 var (
 	errNoPlan = fault.New(fault.NotFound, "There is no such planned mail.")
-	errLeft   = fault.New(fault.BadRequest, "The mail was already sent.")
+	errLeft   = fault.New(fault.BadRequest, "The time of this mail has passed.")
 )
 
 // ChangePlan changes the time of a plan of an institution. If n is the zero Notify, the next sweep sends the

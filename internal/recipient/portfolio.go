@@ -89,16 +89,18 @@ func (n *PortfolioSettings) check() error {
 		bad.Add("display_name", fmt.Sprintf("The name must have 1 to %d characters.", MaxDisplayName))
 	}
 	n.Slug = strings.ToLower(strings.TrimSpace(n.Slug))
-	if n.Slug != "" && (len(n.Slug) < minSlug || len(n.Slug) > maxSlug || !slugRule.MatchString(n.Slug) || slices.Contains(reservedSlugs, n.Slug)) {
+	if n.Slug != "" && (len(n.Slug) < minSlug || len(n.Slug) > maxSlug || !slugRule.MatchString(n.Slug)) {
 		bad.Add("slug", fmt.Sprintf("The address must have %d to %d letters a to z, digits and single hyphens between them.", minSlug, maxSlug))
+	} else if slices.Contains(reservedSlugs, n.Slug) {
+		bad.Add("slug", slugTaken)
 	}
 	return bad.Err()
 }
 
-// errSlugTaken returns the error for an address that another person uses, or that is reserved.
-func errSlugTaken() error {
-	return fault.OfField("slug", "This address is not available. Choose another one.")
-}
+// slugTaken is the message about a slug that another person uses, or that is reserved.
+const slugTaken = "This address is not available. Choose another one."
+
+func errSlugTaken() error { return fault.OfField("slug", slugTaken) }
 
 // Portfolio returns the portfolio of a person, or an empty Portfolio if the person has none.
 func (s *Service) Portfolio(ctx context.Context, userID int64) (*Portfolio, error) {

@@ -112,11 +112,13 @@ func TestPortfolioAddress(t *testing.T) {
 		for name, n := range map[string]recipient.PortfolioSettings{
 			"no name": {DisplayName: " "}, "a long name": {DisplayName: strings.Repeat("ä", 101)}, "a short address": {Slug: "ada"}, "a long address": {Slug: strings.Repeat("a", 41)},
 			"other letters": {Slug: "ada_obi"}, "marks": {Slug: "adá-obi"}, "two hyphens": {Slug: "ada--obi"}, "a hyphen at the end": {Slug: "ada-obi-"}, "a slash": {Slug: "ada/obi"},
-			"a reserved word": {Slug: "Certvault"},
 		} {
 			if err := save(ada, n); !fault.Is(err, fault.Invalid) {
 				t.Errorf("%s: error = %v, want fault.Invalid", name, err)
 			}
+		}
+		if err := save(ada, recipient.PortfolioSettings{Slug: "Certvault"}); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "not available") {
+			t.Errorf("a reserved word: error = %v, want fault.Invalid and that the address is not available", err)
 		}
 		if err := save(ada, recipient.PortfolioSettings{DisplayName: strings.Repeat("ä", 100)}); err != nil {
 			t.Fatal(err)

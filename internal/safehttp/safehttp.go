@@ -107,18 +107,23 @@ func (g guard) public(_ context.Context, _, address string, _ syscall.RawConn) e
 	if Public(a) || within(g.allow, a) {
 		return nil
 	}
-	return fmt.Errorf("%w: %s is not public", ErrBlocked, a)
+	return errNotPublic(a)
 }
+
+func errNotPublic(a netip.Addr) error { return fmt.Errorf("%w: %s is not public", ErrBlocked, a) }
 
 func (g guard) allowed(_ context.Context, _, address string, _ syscall.RawConn) error {
 	a, err := parseTarget(address)
 	if err != nil {
 		return err
 	}
-	if within(g.allow, a) {
+	switch {
+	case within(g.allow, a):
 		return nil
+	case Public(a):
+		return fmt.Errorf("%w: plain http to %s: use https", ErrBlocked, a)
 	}
-	return fmt.Errorf("%w: plain http to %s: use https", ErrBlocked, a)
+	return errNotPublic(a)
 }
 
 func parseTarget(address string) (netip.Addr, error) {

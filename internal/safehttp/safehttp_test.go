@@ -125,6 +125,9 @@ func TestPlainHTTPIsForAllowedNetworks(t *testing.T) {
 	if !errors.Is(err, safehttp.ErrBlocked) || !strings.Contains(err.Error(), "https") {
 		t.Errorf("plain http to a public address: error = %v, want ErrBlocked and the advice to use https", err)
 	}
+	if err := get(t, c, "http://127.0.0.1/"); !errors.Is(err, safehttp.ErrBlocked) || !strings.Contains(err.Error(), "not public") {
+		t.Errorf("plain http to an address that is not public: error = %v, want ErrBlocked without this advice", err)
+	}
 }
 
 func TestNoRedirectsAndNoProxies(t *testing.T) {

@@ -80,7 +80,7 @@ func inkMask(r image.Rectangle, picture *pdfium.Page, f frame, s spot) []bool {
 	for i, row := range t.rows {
 		lines, err := strokes(row)
 		if err != nil {
-			continue // cannot happen: newFigure has drawn the row
+			continue // cannot happen: newPlainFigure has drawn the row
 		}
 		for _, line := range lines {
 			for j := 1; j < len(line); j++ {

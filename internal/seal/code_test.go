@@ -94,8 +94,8 @@ func TestCodeHasItsQuietZone(t *testing.T) {
 // place.
 func TestCodeHasNoOtherPlace(t *testing.T) {
 	t.Parallel()
-	stamp := testStamp()
 	seal := func(data []byte, p Placement) error {
+		stamp := testStamp()
 		stamp.Placement = p
 		_, err := sealer(t).Seal(t.Context(), original(t, "design.pdf", data), stamp)
 		return err

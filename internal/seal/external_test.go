@@ -175,7 +175,7 @@ func comparePixels(t testing.TB, before, after string, v *Verified) {
 		int(math.Floor(v.Box[0]*float64(size.X)))-1, int(math.Floor(v.Box[1]*float64(size.Y)))-1,
 		int(math.Ceil(v.Box[2]*float64(size.X)))+1, int(math.Ceil(v.Box[3]*float64(size.Y)))+1)
 	changed := 0
-	for y := range old.Bounds().Dy() - 1 { // the last row may be a partial pixel
+	for y := range old.Bounds().Dy() - 1 { // the last row and the last column may be partial pixels
 		for x := range old.Bounds().Dx() - 1 {
 			if !image.Pt(x, y).In(stamp) && old.At(x, y) != current.At(x, y) {
 				changed++

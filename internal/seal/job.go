@@ -117,7 +117,7 @@ func (j *job) run(ctx context.Context) (*Verified, error) {
 func (j *job) closed() string {
 	switch {
 	case j.signed() && j.findings.DocMDP != 0 && j.findings.DocMDP < 3:
-		return "The certification of the PDF allows no change."
+		return "The signatures of the PDF do not allow the QR code to be added."
 	case j.signed() && j.doc.FaultyPageTree():
 		return "The page tree of the PDF is damaged, and the signature allows no repair."
 	}
@@ -158,7 +158,7 @@ func (j *job) addPlacementNotices(v *Verified) {
 		}
 	case v.Placement == requested, requested == Auto && v.Placement != Strip && v.Placement != Appended:
 	case v.Placement == Strip:
-		j.note("placed_in_strip", "There was no free space on the page; the QR code is in a strip below it.")
+		j.note("placed_in_strip", "The QR code could not be placed on the page; it is in a strip below the page.")
 	case v.Placement == Appended:
 		j.note("placed_on_appended_page", "The QR code could not be placed on the page; it is on an extra page at the end.")
 	default:

@@ -27,7 +27,7 @@ const peersFolder = "../../test/peers"
 // peers do less than the vault:
 //
 //   - vault: reads the page, adds the stamp and the signature as an incremental update, renders the page,
-//     and checks that the code can be read and covers nothing. The place is known from an earlier file.
+//     and checks that the code can be read and covers nothing. The place is known from an earlier call of Seal.
 //   - @libpdf/core: adds a picture and a signature as an incremental update.
 //   - pdfcpu, pdf-lib, qpdf: add a picture and write the whole file again, without a signature. qpdf is a
 //     program, and its time includes its start.
@@ -69,7 +69,7 @@ func BenchmarkPeers(b *testing.B) {
 	}
 }
 
-// benchmarkSealing measures Seal with a place from an earlier file, and with a signature.
+// benchmarkSealing measures Seal with a place from an earlier call of Seal, and with a signature.
 func benchmarkSealing(b *testing.B, pdf []byte) {
 	b.Helper()
 	s, o, stamp := sealer(b), original(b, "diploma.pdf", pdf), testStamp()

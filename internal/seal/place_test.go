@@ -31,7 +31,7 @@ func TestPlacement(t *testing.T) {
 		x, y float64 // the middle of the box
 	}{
 		{"empty page", pagePDF{}, Placement{}, Auto, 1, 0.8, 0.93},
-		{"only the top is blank", pagePDF{content: fullPage() + " 1 g 300 760 295 82 re f"}, Placement{}, Auto, 1, 0.9, 0.07},
+		{"only the top right is blank", pagePDF{content: fullPage() + " 1 g 300 760 295 82 re f"}, Placement{}, Auto, 1, 0.9, 0.07},
 		{"full page", pagePDF{content: fullPage()}, Placement{}, Strip, 1, 0.18, 0.95},
 		{"page covered by an annotation", pagePDF{page: "/Annots[<</Type/Annot/Subtype/Link/Rect[0 0 595 842]/Border[0 0 0]>>]"}, Placement{}, Strip, 1, 0.18, 0.95},
 		{"requested corner", pagePDF{}, Placement{Mode: TopLeft}, TopLeft, 1, 0.2, 0.07},

@@ -75,6 +75,7 @@ func (s *Sealer) Preview(ctx context.Context, o Original, stamp Stamp) (*Preview
 	if p.Chosen, err = j.chosenCandidate(ctx); err != nil {
 		return nil, err
 	}
+	p.Notices = j.notices // with those of chosenCandidate
 	return p, nil
 }
 

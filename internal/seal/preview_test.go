@@ -5,6 +5,7 @@ import (
 	"errors"
 	"image/png"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/certvault/certvault/internal/pdf/pdftest"
@@ -56,6 +57,10 @@ func TestPreviewMatchesSeal(t *testing.T) {
 			if tc.placement.Mode == TopLeft {
 				v.Placement = TopLeft
 			}
+		}
+		noticed := slices.ContainsFunc(p.Notices, func(n Notice) bool { return n.Code == "box_not_usable" })
+		if noticed != (name == "box outside the page") {
+			t.Errorf("%s: the notices are %v, want box_not_usable: %t", name, p.Notices, !noticed)
 		}
 		if p.Chosen.Mode != v.Placement || p.Page != 1 || p.Pages != 1 || p.Width < 100 {
 			t.Errorf("%s: preview = %+v, want page 1 of 1 with the placement %s of Seal", name, p, v.Placement)

@@ -24,8 +24,7 @@ const (
 	PNG  MediaType = "image/png"
 )
 
-// Original is a file to seal. R must stay open until the Body of the resulting Verified is no longer
-// needed.
+// Original is a file to seal.
 type Original struct {
 	Name string
 	Type MediaType
@@ -68,8 +67,9 @@ func (r *Refusal) Error() string { return r.Reason }
 // Mode is a way to place the stamp.
 type Mode string
 
-// These are the modes. If the requested mode is not possible, Seal uses another mode, and a Notice
-// reports the change. The result for a signed file is an annotation in a blank place, or a cover.
+// These are the modes. If the requested mode is not possible, Seal uses another mode. A Notice reports the
+// change, except the change from Auto to Annotation. For an image, Auto means Strip. The result for a signed
+// file is an annotation in a blank place, or a cover.
 const (
 	Auto        Mode = "auto"         // a blank place on the page, preferably near a corner
 	TopLeft     Mode = "top-left"     // in the top left corner of the page
@@ -90,11 +90,11 @@ type Figure string
 
 // These are the forms of a stamp.
 const (
-	// Usual is the QR code with the host of its address and the reference id.
+	// Usual is the QR code with the reference id and, if there is room, the host of the code's address.
 	Usual Figure = ""
 	// CodeOnly is the QR code alone, with its quiet zone. It is for designs that have a place for the
-	// code: it fills Placement.Box on Placement.Page, and may cover content there. If the code is not
-	// readable, Seal tries no other place and returns a *Refusal.
+	// code. The code is as large as possible in Placement.Box on Placement.Page, and may cover content
+	// there. If the code is not readable, Seal tries no other place and returns a *Refusal.
 	CodeOnly Figure = "code"
 )
 
@@ -147,8 +147,7 @@ type Stamp struct {
 // Verified is a verified PDF.
 type Verified struct {
 	// Body is the data to store. If Whole is true, for an image or a cover, Body is the entire verified
-	// PDF. Otherwise the verified PDF is the original followed by Body. Body may read from Original.R, so
-	// store Body before the original is closed.
+	// PDF. Otherwise the verified PDF is the original followed by Body.
 	Body  *io.SectionReader
 	Whole bool
 

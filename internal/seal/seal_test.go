@@ -91,7 +91,7 @@ func TestActiveContentIsUnreferenced(t *testing.T) {
 }
 
 // Actions that run a script are found even if they follow other actions, or are in arrays or in the
-// outline. A PDF with very many chains of actions is sealed in a short time.
+// outline. Seal does not follow each chain if a PDF has very many chains of actions.
 func TestHiddenActiveContentIsUnreferenced(t *testing.T) {
 	t.Parallel()
 	const script = "<</S/JavaScript/JS(app.alert(1))>>"

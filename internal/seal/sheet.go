@@ -18,7 +18,7 @@ import (
 )
 
 // Sheet has the contents of the verification sheet: the page that is added at the end of a
-// certificate, or that carries an original as an attachment. Empty texts are left out.
+// certificate, or that carries an original as an attachment. A title, name or date that is empty is left out.
 type Sheet struct {
 	Title, Name string
 	// Logo is the institution's logo as PNG, or nil.

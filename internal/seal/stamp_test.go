@@ -14,8 +14,9 @@ import (
 	"github.com/certvault/certvault/internal/colour"
 )
 
-// TestFigures checks that the text of each shape is inside the figure and has at least 4.5 points on a
-// stamp of the usual size. It also checks that there are enough shapes if the host is long.
+// TestFigures checks that no text of a shape extends beyond the right or the lower edge of the figure, and
+// that each text has at least 4.5 points on a stamp of the usual size. It also checks the number of shapes
+// for a short and a long host.
 func TestFigures(t *testing.T) {
 	t.Parallel()
 	fonts, err := testFonts()

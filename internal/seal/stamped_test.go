@@ -10,8 +10,8 @@ import (
 	"github.com/certvault/certvault/internal/pdfium"
 )
 
-// TestStampedIsTheVerifiedPage compares the picture of a placement, pixel by pixel, with the page of
-// the verified PDF that Seal makes with the same placement.
+// TestStampedIsTheVerifiedPage compares the picture of a placement with the page of the verified PDF that
+// Seal makes with the same placement.
 func TestStampedIsTheVerifiedPage(t *testing.T) {
 	t.Parallel()
 	data := pagePDF{}.bytes()

@@ -203,7 +203,8 @@ func TestPictureHasNoText(t *testing.T) {
 }
 
 // TestTextOfCorpus checks that Text reads or refuses each accepted PDF of the corpus. For each complete
-// text, it checks Lacks with the first two words of each line, and with a name that is in no file.
+// text of at least 40 bytes, it checks Lacks with the first two words of each line, and with a name that is
+// in no file.
 func TestTextOfCorpus(t *testing.T) {
 	s := sealer(t)
 	readable := 0

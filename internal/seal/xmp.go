@@ -125,7 +125,7 @@ type metadataPlace int
 
 const (
 	documentMetadata metadataPlace = iota
-	pageMetadata                   // used if the document's metadata is too large to rewrite
+	pageMetadata                   // used if the tail is longer than maxTail with documentMetadata
 )
 
 // metadata adds the stamp to the XMP metadata of the document or of a page. It creates missing

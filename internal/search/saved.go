@@ -52,8 +52,11 @@ func (s *Service) SaveView(ctx context.Context, institutionID, userID int64, nam
 	if n := utf8.RuneCountInString(name); n < 1 || n > maxSavedName || !account.CleanText(name) {
 		return fault.OfField("name", fmt.Sprintf("The name must have 1 to %d characters.", maxSavedName))
 	}
-	if len(query) > maxSavedQuery || !account.CleanText(query) {
+	if len(query) > maxSavedQuery {
 		return fault.OfField("name", "The filters of this view are too long to be saved.")
+	}
+	if !account.CleanText(query) {
+		return fault.OfField("name", fmt.Sprintf("The filters must be text in UTF-8 without NUL characters, of at most %d bytes.", maxSavedQuery))
 	}
 	err := s.db.Tx(ctx, func(tx *db.Tx) error {
 		var others int

@@ -61,7 +61,8 @@ func (r *Result) Reason(kind Kind) string {
 	case r.Outcome == Failed:
 		return "A fault of the vault prevented the change. Try again. If it fails again, inform the operator of this vault: the vault's log has the details."
 	case kind == Renew && r.PreviousStatus == cert.Approved:
-		return "It was not made from a template, its template cannot be used anymore, or it is being replaced."
+		return "It was not made from a template, its values were deleted or do not fit the template, its template cannot be used anymore, " +
+			"it is being replaced, or a limit of the institution is reached."
 	case kind == Renew && r.PreviousStatus != "":
 		return "Only approved certificates can be renewed."
 	case slices.Contains(changeable[kind], r.PreviousStatus):

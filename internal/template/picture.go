@@ -115,7 +115,8 @@ func (s *Service) removePicturesTx(ctx context.Context, tx *db.Tx, institutionID
 		}
 	}
 	if n >= maxPictures {
-		return fault.New(fault.BadRequest, fmt.Sprintf("The templates of an institution can have at most %d pictures. Remove pictures that are not needed.", maxPictures))
+		return fault.New(fault.BadRequest, fmt.Sprintf("The templates of an institution can have at most %d pictures, including those of earlier versions. "+
+			"Remove pictures that are not needed from drafts.", maxPictures))
 	}
 	return nil
 }

@@ -165,7 +165,7 @@ func (s *Service) Preview(ctx context.Context, inst *account.Institution, uuid s
 // its values were deleted, and fault.NotFound if it has no such page.
 func (s *Service) CertificatePicture(ctx context.Context, c *cert.Certificate, page, side int) ([]byte, error) {
 	if c.Template == nil || c.Template.Values == nil {
-		return nil, fault.New(fault.BadRequest, "This certificate has no template.")
+		return nil, fault.New(fault.BadRequest, "This certificate is not from a template, or its values were deleted.")
 	}
 	o, err := s.open(ctx, c.InstitutionID, c.Template.VersionID)
 	if err != nil {

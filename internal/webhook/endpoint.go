@@ -162,8 +162,11 @@ func storedNames(events []Name) (string, error) {
 func sortedNames(events []Name) []Name { return slices.Compact(slices.Sorted(slices.Values(events))) }
 
 func checkName(bad *fault.Fields, name string) {
-	if !utf8.ValidString(name) || utf8.RuneCountInString(name) > maxName || strings.ContainsFunc(name, unicode.IsControl) {
+	switch {
+	case utf8.RuneCountInString(name) > maxName:
 		bad.Add("name", fmt.Sprintf("The name must not have more than %d characters.", maxName))
+	case !utf8.ValidString(name), strings.ContainsFunc(name, unicode.IsControl):
+		bad.Add("name", "The name must not contain control characters.")
 	}
 }
 
@@ -171,7 +174,7 @@ func checkURL(bad *fault.Fields, raw string) {
 	u, err := url.Parse(raw)
 	switch {
 	case len(raw) > maxURL || !utf8.ValidString(raw):
-		bad.Add("url", fmt.Sprintf("The URL must not have more than %d characters.", maxURL))
+		bad.Add("url", fmt.Sprintf("The URL must be text in UTF-8 of at most %d bytes.", maxURL))
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
 		bad.Add("url", "The URL must begin with https:// and name a host. With http:// it can only be an address that the operator allows.")
 	case u.User != nil:

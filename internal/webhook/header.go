@@ -47,7 +47,7 @@ func checkHeaders(bad *fault.Fields, list []Header) {
 		case len(h.Name) > maxCustomName || !httpguts.ValidHeaderFieldName(h.Name):
 			bad.Add("headers", fmt.Sprintf("%.100q is not a valid header name.", h.Name))
 		case reserved[folded], strings.HasPrefix(folded, "x-webhook-"), strings.HasPrefix(folded, "webhook-"):
-			bad.Add("headers", fmt.Sprintf("The header %s is set by the vault.", h.Name))
+			bad.Add("headers", fmt.Sprintf("The header %s is reserved.", h.Name))
 		case seen[folded]:
 			bad.Add("headers", fmt.Sprintf("The header %s is listed twice.", h.Name))
 		case len(h.Value) > maxCustomValue || !httpguts.ValidHeaderFieldValue(h.Value):

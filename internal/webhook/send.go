@@ -146,7 +146,7 @@ func (r *result) classifyProtocol(err error) {
 		return
 	}
 	if _, ok := errors.AsType[*net.DNSError](err); ok {
-		r.outcome, r.err = Unresolved, "The name of the endpoint's host has no address."
+		r.outcome, r.err = Unresolved, "The name of the endpoint's host could not be resolved."
 		return
 	}
 	r.outcome, r.err = Broken, "The connection broke before the answer was complete, or the answer is not HTTP."

@@ -188,13 +188,13 @@ func TestSecretFormatAndEncryption(t *testing.T) {
 	})
 }
 
-func TestCreateRefusesInvalidURLs(t *testing.T) {
+func TestCreateRefusesInvalidInput(t *testing.T) {
 	t.Parallel()
 	f := open(t, dbtest.Open(t, t.TempDir(), ""))
 	inst := f.institution(t, "AAA")
 	for _, bad := range []string{
 		"", "hooks.example.org", "ftp://a.example", "https://", "https:///x", "javascript:alert(1)", "https://u:p@a.example",
-		"https://a.example/" + strings.Repeat("x", 2048), "https://a\x00b",
+		"https://a.example/" + strings.Repeat("x", 2048), "https://a\x00b", "https://a.example/\xff",
 	} {
 		if _, _, err := f.Create(t.Context(), inst, bad, nil); !fault.Is(err, fault.Invalid) {
 			t.Errorf("%.40q: error = %v, want Invalid", bad, err)
@@ -208,5 +208,13 @@ func TestCreateRefusesInvalidURLs(t *testing.T) {
 	}
 	if _, _, err := f.Create(t.Context(), inst, "https://a.example", []webhook.Name{"certificate.approved"}); !fault.Is(err, fault.Invalid) {
 		t.Errorf("unknown event: error = %v, want Invalid", err)
+	}
+	for name, want := range map[string]string{strings.Repeat("ä", 101): "more than 100 characters", "a\nb": "control characters", "a\xff": "control characters"} {
+		if _, _, err := f.CreateNamed(t.Context(), inst, name, "https://a.example", nil); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), want) {
+			t.Errorf("the name %.40q: error = %v, want Invalid about %q", name, err, want)
+		}
+	}
+	if _, _, err := f.CreateNamed(t.Context(), inst, strings.Repeat("ä", 100), "https://a.example", nil); err != nil {
+		t.Errorf("a name of 100 characters: %v", err)
 	}
 }

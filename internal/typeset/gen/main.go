@@ -25,7 +25,7 @@ import (
 
 func main() {
 	from := flag.String("from", "web-deps/node_modules/@expo-google-fonts", "folder of the npm packages")
-	to := flag.String("to", "internal/typeset/fonts", "folder of the archive")
+	to := flag.String("to", "internal/typeset/fonts", "folder of SHA256SUMS and the compressed fonts")
 	flag.Parse()
 	if err := run(*from, *to); err != nil {
 		fmt.Fprintln(os.Stderr, "fonts:", err)

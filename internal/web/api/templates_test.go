@@ -232,6 +232,10 @@ func TestPreview(t *testing.T) {
 	if a := v.postJSON(path+"/preview", `[1]`); a.Status != http.StatusUnprocessableEntity {
 		t.Errorf("an array: status = %d, want 422", a.Status)
 	}
+	a = v.postJSON(path+"/preview", `{"full_name": "`+strings.Repeat("x", maxEntry)+`"}`)
+	if a.Status != http.StatusRequestEntityTooLarge || string(a.Body) != `{"message":"The request body is larger than 256 KiB."}`+"\n" {
+		t.Errorf("a body over the limit: status = %d, body %q, want 413 with the limit", a.Status, a.Body)
+	}
 	if a := v.postJSON(path+"/preview", ``); a.Status != http.StatusUnprocessableEntity {
 		t.Errorf("no body: status = %d, want 422", a.Status)
 	}

@@ -30,9 +30,13 @@ const malformedForm = "The multipart/form-data body is malformed or incomplete."
 // limits returns the limits of a body of at most size bytes. malformed is the message for a body
 // that cannot be read.
 func limits(size int64, malformed string) body.Limits {
+	text := fmt.Sprintf("%d MiB", size>>20)
+	if size < 1<<20 {
+		text = fmt.Sprintf("%d KiB", size>>10)
+	}
 	return body.Limits{
 		Size: size, Time: uploadTime, Parts: maxParts, Broken: fault.New(fault.Invalid, malformed),
-		TooLarge: fault.New(fault.TooLarge, fmt.Sprintf("The request body is larger than %d MiB.", size>>20)),
+		TooLarge: fault.New(fault.TooLarge, "The request body is larger than "+text+"."),
 	}
 }
 

@@ -203,7 +203,7 @@ func (p *Panel) setLimits(w http.ResponseWriter, r *http.Request, _ *Visit) erro
 			}
 			n, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
 			if err != nil {
-				bad.Add(name, "The limit must be a whole number. 0 means no limit.")
+				bad.Add(name, account.LimitRule)
 			}
 			return n
 		}

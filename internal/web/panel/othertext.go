@@ -22,15 +22,18 @@ var otherTexts = map[string][]string{
 	"domain.refused_jpeg_damaged": {"The JPEG image is damaged and cannot be read."},
 	"domain.refused_jpeg_cut":     {"The JPEG image is cut off: its end is missing."},
 	"domain.refused_jpeg_empty":   {"The JPEG file contains no image."},
-	"domain.refused_pixels":       {"The image has {width} x {height} pixels. The limit is 128 megapixels."},
-	"domain.refused_active":       {"The PDF contains JavaScript or other actions that run by themselves, which this institution does not accept."},
+	"domain.refused_jpeg_coding": {
+		"The JPEG image uses a rare coding (arithmetic, lossless, hierarchical or more than 8 bits) that PDF cannot show. Save it as an ordinary JPEG.",
+	},
+	"domain.refused_pixels": {"The image has {width} x {height} pixels. The limit is 128 megapixels."},
+	"domain.refused_active": {"The PDF contains JavaScript or other actions that run by themselves, which this institution does not accept."},
 
 	// Texts for operators, who can restore the file.
 	"domain.template_missing": {"A file of the template is missing from the vault's storage. Restore it from a backup. The command certvault doctor --files names the file."},
 	"domain.template_damaged": {"A file of the template is damaged in the vault's storage. Restore it from a backup. The command certvault doctor --files names the file."},
 
 	"domain.health_restored": {
-		"restored on {time} from a copy of {copied}; it is unknown which of {records} changed after the copy; no file is deleted until the vault is accepted",
+		"restored on {time} from a copy of {copied}; it is unknown which of {records} changed after the copy; files without records are kept until the vault is accepted",
 	},
 
 	// Failures of certificates that earlier versions stored.
@@ -65,6 +68,7 @@ var otherTexts = map[string][]string{
 
 	// Notices of certificates. The API has the text about layers. The others are from earlier versions.
 	"domain.note_layers":   {"The PDF has layers that can be shown and hidden."},
+	"domain.note_strip":    {"There was no free space on the page; the QR code is in a strip below it."},
 	"domain.note_repaired": {"The PDF was damaged and has been repaired without changing a byte of it."},
 	"domain.note_trailing": {"Bytes after the end of the image were left out of the verified PDF."},
 }

@@ -99,7 +99,7 @@ func TestEndpointFormProblems(t *testing.T) {
 			"url": {"ftp://<x>"}, "which": {"some"}, "events": {string(webhook.Failed), "no.such"}, "headers": {"Host: x"}, "replace_headers": {"yes"},
 		})
 		checkPage(t, target, w, http.StatusUnprocessableEntity, "The URL must begin with https:// and name a host. With http:// it can only be an address that the operator allows.",
-			"The operator can allow others, also with http://.", "There is no event", "The header Host is set by the vault")
+			"The operator can allow others, also with http://.", "There is no event", "The header Host is reserved.")
 		for _, want := range []string{`<a href="#url">`, `<a href="#events">`, `<a href="#headers">`, `value="ftp://&lt;x&gt;"`, `value="certificate_application.failed" checked`, `>Host: x</textarea>`} {
 			if !strings.Contains(w.Body.String(), want) {
 				t.Errorf("%s lacks %s", target, want)
