@@ -194,6 +194,6 @@ func TestEventsOfUnpacking(t *testing.T) {
 	draft := o.beginBulk(t, "Title,Name,Email,File\nBSc,Ada,ada@example.org,ada.pdf\nBSc,Bea,bea@example.org,bea.pdf\n", fourColumns, personPage("Ada"))
 	w := o.get("issuer", draft+"/events")
 	if w.Header().Get("Content-Type") != "text/event-stream" || !strings.Contains(w.Body.String(), `{"state":"wrong","text":"1 missing","finished":true}`) {
-		t.Errorf("the events: header %v, body %s; want an event stream that ends the unpacking and reports 1 missing file", w.Header(), w.Body)
+		t.Errorf("the events: header %v, body %s; want an event stream with the end of the unpacking and 1 missing file", w.Header(), w.Body)
 	}
 }

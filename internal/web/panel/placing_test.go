@@ -24,7 +24,7 @@ func TestPlacementIsShown(t *testing.T) {
 		t.Error("the page does not show the stamped page")
 	}
 	o.Exec(`INSERT INTO stamp_layouts (institution_id, width, height, box, updated_at) SELECT id, 595, 842, '[0.4,0.8,0.6,0.9]', 1 FROM institutions`)
-	checkPage(t, "the placement of the last upload", o.get("issuer", at), http.StatusOK, "Default (the position used on an earlier page of this size)")
+	checkPage(t, "the placement of the last upload", o.get("issuer", at), http.StatusOK, "Default (the position of an earlier certificate with a page of this size)")
 	o.Exec(`UPDATE institutions SET placement = 'top-left'`)
 	checkPage(t, "a placement in the settings", o.get("issuer", at), http.StatusOK, "Default (top left)", "Default Auto Corner Strip")
 	checkPage(t, "the settings", o.get("owner", o.pathOf("settings/stamps")), http.StatusOK, "Auto Corner Strip Extra page Custom", "Left Top Width Height")
