@@ -320,12 +320,12 @@ func TestOpenSecretsAreReported(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for mode, want := range map[os.FileMode]bool{0o600: true, 0o440: true, 0o444: false, 0o660: false} {
+	for mode, private := range map[os.FileMode]bool{0o600: true, 0o440: true, 0o444: false, 0o660: false} {
 		if err := os.Chmod(file, mode); err != nil {
 			t.Fatal(err)
 		}
-		if err := examineSecretFiles(file, ""); (err == nil) != want || err != nil && !strings.Contains(err.Error(), "chmod 600") {
-			t.Errorf("mode %v: error = %v, want no error: %v", mode, err, want)
+		if err := examineSecretFiles(file, ""); (err == nil) != private || err != nil && !strings.Contains(err.Error(), "chmod 600") {
+			t.Errorf("mode %v: error = %v, want an error with \"chmod 600\" unless the file is private (%t)", mode, err, private)
 		}
 	}
 }

@@ -8,7 +8,7 @@ import (
 
 // Shaped is the text of a field as it will be drawn.
 type Shaped struct {
-	// Path is the data of an SVG path, in points from the top left of the box. The box is not rotated.
+	// Path is the data of an SVG path, in points from the top left of the box before its rotation.
 	Path string
 	// Size is the font size. Lines is the number of lines. Text is the text with its values.
 	Size  float64

@@ -86,7 +86,7 @@ func TestPrevLoopEnds(t *testing.T) {
 	}
 }
 
-// prevLoop returns a file whose only section is also the previous section.
+// prevLoop returns a file with one cross-reference section, whose /Prev refers to the section itself.
 func prevLoop(tb testing.TB) []byte {
 	tb.Helper()
 	file := pdftest.File("/Prev 0000", onePage("0 0 10 10 re f")...)

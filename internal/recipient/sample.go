@@ -19,7 +19,7 @@ const (
 	sampleReason = "The certificate has a wrong grade."
 )
 
-// SampleReasons are the reasons of the mail that Sample and Try write.
+// SampleReasons are the reasons for which Sample and Try can write a mail.
 var SampleReasons = []Reason{Approval, Replacement, Revocation, Expiring}
 
 // Page returns a mail as an HTML page that contains its pictures and loads no other file.
