@@ -37,13 +37,13 @@ var statuses = map[fault.Kind]int{
 	fault.Damaged:            http.StatusInternalServerError,
 }
 
-// statusClientClosed is the status in the log for a request whose client closed the connection. It is
-// not sent.
+// statusClientClosed is the status in the log for a request whose client closed the connection. The
+// client does not receive it.
 const statusClientClosed = 499
 
 // Explain returns the status and the public message of an error. It sets the headers Retry-After and
-// WWW-Authenticate if the error needs them. It also records an internal error, an outage or a damaged
-// file for the log.
+// WWW-Authenticate if the error needs them. It also records an error for the log if it is
+// internal or of the kind fault.Unavailable or fault.Damaged.
 func Explain(w http.ResponseWriter, r *http.Request, err error) (status int, message string) {
 	if errors.Is(err, context.Canceled) && r.Context().Err() != nil {
 		return statusClientClosed, "Client Closed Request"

@@ -178,7 +178,7 @@ func TestContentErrorsUseSurface(t *testing.T) {
 		}
 		if w.Code >= 400 && (!json.Valid(w.Body.Bytes()) || w.Header().Get("Content-Type") != "application/json" || w.Header().Get("Content-Disposition") != "" ||
 			tc.value == "bytes=10-" && w.Header().Get("Content-Range") != "bytes */10") {
-			t.Errorf("%s: %s: the error must be JSON, without Content-Disposition and with Content-Range for 416; header %v, body %s", tc.header, tc.value, w.Header(), w.Body)
+			t.Errorf("%s: %s: the error must be JSON, without Content-Disposition and, for bytes=10-, with Content-Range; header %v, body %s", tc.header, tc.value, w.Header(), w.Body)
 		}
 	}
 	for tag, status := range map[string]int{`"digest"`: 206, `"other"`: 200, `W/"digest"`: 200} {

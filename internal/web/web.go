@@ -109,9 +109,9 @@ type Options struct {
 	Now    func() time.Time
 }
 
-// Wrap applies the middleware to all routes. It sets the request id, the client's address and the
-// security headers of all responses, requires HTTPS, recovers from panics, and writes the log and
-// the metrics.
+// Wrap applies the middleware to all routes. It gives each request an id, determines the
+// client's address, sets security headers, requires HTTPS, recovers from panics, and writes the log
+// and the metrics.
 func Wrap(o Options, next http.Handler) http.Handler {
 	warned := &warnings{at: map[netip.Addr]time.Time{}}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

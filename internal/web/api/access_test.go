@@ -55,7 +55,7 @@ func TestAuthentication(t *testing.T) {
 				continue
 			}
 			if a.Status != http.StatusUnauthorized || a.problem(t).Message != "Unauthorized - Invalid API token" || a.Header.Get("WWW-Authenticate") != "Bearer" {
-				t.Errorf("%s, %s: status = %d, want 401; body %s", tc.name, target, a.Status, a.Body)
+				t.Errorf("%s, %s: status = %d, want 401 with the message about an invalid token; body %s; header %v, want a Bearer challenge", tc.name, target, a.Status, a.Body, a.Header)
 			}
 		}
 	}

@@ -95,8 +95,8 @@ func (in *applicationInput) reader(w http.ResponseWriter, r *http.Request) (func
 	}
 }
 
-// parts reads the rest of a form and calls use. Each file is written to the store while it is received. If
-// the application is refused, the file is deleted; see application.Service.Receive.
+// parts reads the rest of a form and calls use. A file is written to the store while it is received. If
+// the application is refused, the file is deleted; see cert.Service.Receive.
 func (in *applicationInput) parts(form *body.Form, use func() error) error {
 	for form.Next() {
 		part := form.Part()

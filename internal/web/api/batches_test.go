@@ -252,12 +252,12 @@ func TestBatchesPerInstitution(t *testing.T) {
 				v.secret = v.token(v.inst, nil, token.VaultList)
 				return v.get("/business/batches?cursor=" + cursor)
 			},
-			"a page number":     func() *response { return v.get("/business/batches?page=1&cursor=" + cursor) },
-			"an invalid cursor": func() *response { return v.get("/business/batches?cursor=x") },
+			"a page and a cursor": func() *response { return v.get("/business/batches?page=1&cursor=" + cursor) },
+			"an invalid cursor":   func() *response { return v.get("/business/batches?cursor=x") },
 		} {
 			v.secret = allPermissions
 			if a := get(); a.Status != http.StatusUnprocessableEntity {
-				t.Errorf("a cursor with %s: status = %d, want 422; body %s", name, a.Status, a.Body)
+				t.Errorf("%s: status = %d, want 422; body %s", name, a.Status, a.Body)
 			}
 		}
 		// A token with only the permissions for vault certificates cannot read batches of another

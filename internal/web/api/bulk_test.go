@@ -443,7 +443,7 @@ func TestBulkRefusalWhileSending(t *testing.T) {
 	v := newVault(t, dbtest.SQLite(t), 0)
 	body := append([]byte("entries%=&"), bytes.Repeat([]byte("x=y&"), 12<<20)...)
 	if a := v.postBulk("application/x-www-form-urlencoded", body); a.Status != http.StatusUnprocessableEntity || a.problem(t).Message == "" {
-		t.Errorf("a refused body of 48 MB: status = %d, want 422; body %s", a.Status, a.Body)
+		t.Errorf("a refused body of 48 MiB: status = %d, want 422; body %s", a.Status, a.Body)
 	}
 }
 

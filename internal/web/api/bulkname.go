@@ -15,7 +15,7 @@ type nameKind int
 const (
 	// otherName is the name of a field outside the entries. The field is ignored.
 	otherName nameKind = iota
-	// entryField is a name entries[n][field].
+	// entryField is a name entries[n][field], or a name entries[n][field][...] of an unknown field.
 	entryField
 	// nestedField is a name entries[n][field][...] of a known field, which must be text.
 	nestedField

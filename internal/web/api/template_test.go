@@ -83,7 +83,7 @@ func TestCertificatesFromTemplates(t *testing.T) {
 	})
 }
 
-// withoutBatch returns a copy of a record whose batch is null, as checkGeneral requires.
+// withoutBatch returns a copy of a record in which batch and batch_id are null, as checkGeneral requires.
 func withoutBatch(record map[string]any) map[string]any {
 	out := map[string]any{}
 	for name, value := range record {

@@ -93,7 +93,7 @@ func (m *manual) all(f func(path, language string, p *book.Page, translated bool
 }
 
 // TestLinks checks that each page is shown in its language. It also checks that each link to a help
-// page, except a link with hreflang, keeps the language, and that the page and the id in the fragment exist.
+// page, except a link with hreflang, has a language, and that the page and the id in the fragment exist.
 func TestLinks(t *testing.T) {
 	t.Parallel()
 	m := newManual(t)

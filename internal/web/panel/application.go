@@ -28,7 +28,8 @@ type applicationPage struct {
 	A     *application.Application
 	Offer *application.Offer
 	View  queueView
-	// Template is the template of the certificate, or nil if the reviewer attaches a file.
+	// Template is the template of the certificate. It is nil if the application is not open, or if the
+	// reviewer attaches a file.
 	Template *template.Template
 	// Certificates and Applications are the latest other certificates and applications with the same
 	// e-mail address.

@@ -253,7 +253,7 @@ func (c *columnPage) Fields() []columnField {
 	return list
 }
 
-// UnusedColumns returns the columns of the list that have no meaning.
+// UnusedColumns returns the columns of the list that have content but no meaning.
 func (c *columnPage) UnusedColumns() []bulkimport.UnusedColumn {
 	return c.Review.UnusedColumns(c.Meaning)
 }

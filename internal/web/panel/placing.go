@@ -180,7 +180,7 @@ func (l *placing) Corners() []corner {
 	return list
 }
 
-// Number returns the text of a field of an exact box: the submitted number, or else the number for the box of
+// Number returns the text of a field of an exact box: the number in Form, or else the number for the box of
 // the default placement. If that placement has no box, Number uses a box at the bottom right.
 func (l *placing) Number(name string) string {
 	if text := l.Form.Get(name); text != "" {

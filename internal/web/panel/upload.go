@@ -150,8 +150,7 @@ func (p *Panel) receiveUpload(r *http.Request, v *Visit) (id string, err error) 
 }
 
 // uploaded returns the data of the page of the uploaded file in the path. The fields have the values of
-// the submitted form. If form is nil, they have the values from uploadPage, and the empty fields have
-// the values that the vault finds in the file.
+// the submitted form. If form is nil, they have the values from uploadPage, and prefill fills empty fields.
 func (p *Panel) uploaded(r *http.Request, v *Visit, form url.Values) (*uploadPage, error) {
 	f, err := p.Batches.Staged(r.Context(), v.Institution().ID, r.PathValue("upload"))
 	if err != nil {

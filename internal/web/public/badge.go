@@ -143,8 +143,8 @@ func (d *badgeDrawing) line(text string, y, size, least float64, weight int, col
 		x, y, size, weight, colour, direction, ems(text)*size, template.HTMLEscapeString(text))
 }
 
-// layout sets a text in the width badgeText. It shortens the text if necessary. It returns nil if the fonts
-// of the vault lack a character of the text.
+// layout sets a text in the width badgeText. It shortens the text if necessary. It returns nil if d has
+// no fonts, or if the fonts lack a character of the text.
 func (d *badgeDrawing) layout(text string, style typeset.Style) *typeset.Block {
 	if d.fonts == nil {
 		return nil
