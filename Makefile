@@ -111,7 +111,7 @@ test: deps ## run all tests, on SQLite and a private PostgreSQL
 # use several goroutines. Tests of other packages under the race detector also use the packages of SEQUENTIAL.
 SEQUENTIAL := ./cmd/certvault ./internal/bulkimport ./internal/colour ./internal/config ./internal/credential ./internal/design \
 	./internal/design/builtin ./internal/doctext ./internal/locale ./internal/pades ./internal/pdf ./internal/recovery \
-	./internal/seal ./internal/search ./internal/sheet ./internal/typeset
+	./internal/seal ./internal/search ./internal/sheet ./internal/typeset ./internal/web/help ./internal/web/openapi
 CONCURRENT := ^(TestDeterministic|TestSnapshot|TestTimeStamp|TestFlippedByteIsNeverValid|TestServerContinues.*|TestRepeatedErrors.*|TestDoctorSendsATestMessage|TestUpload|TestBulk|TestInterruptedBulk|TestVerifyIsInterrupted|TestUnpackingResumes|TestSubmissionResumes|TestCountsAreAlwaysExact)$$
 CONCURRENT_PACKAGES := ./cmd/certvault ./internal/bulkimport ./internal/design ./internal/pades ./internal/pdf ./internal/search ./internal/typeset
 
@@ -141,18 +141,21 @@ UNWATCHED := $(foreach package,modernc.org/sqlite/lib modernc.org/libc modernc.o
 RACEFLAGS := -race $(UNWATCHED) $(STRIPPED) -exec='env -u GOTMPDIR -u GOGC GOMEMLIMIT=2GiB GORACE=atexit_sleep_ms=0' -vet=off -short
 RACE := go run ./test/pgcluster -fsync=off -- env CGO_ENABLED=1 go test $(RACEFLAGS)
 
+# RACED lists packages for the race detector: with the argument -v all except those of pages and the API, and
+# without it only those.
+RACED = $$(go list ./... | grep -vxF $(foreach package,$(SEQUENTIAL),-e $(package:./%=github.com/certvault/certvault/%)) | grep $(1) '/internal/web\(/\|$$\)')
+
 .PHONY: test/race
 test/race: test/race/vault test/race/web ## run the tests under the race detector (-short: only a part of large corpora)
 
 .PHONY: test/race/vault
 test/race/vault: deps # all packages except those of pages and the API
 	$(RACE) -run '$(CONCURRENT)' $(CONCURRENT_PACKAGES)
-	$(RACE) -timeout 12m \
-		$$(go list ./... | grep -vE '/internal/web(/|$$)' | grep -vxF $(foreach package,$(SEQUENTIAL),-e $(package:./%=github.com/certvault/certvault/%)))
+	$(RACE) -timeout 12m $(call RACED,-v)
 
 .PHONY: test/race/web
 test/race/web: deps # the packages of pages and the API
-	$(RACE) -timeout 12m ./internal/web/...
+	$(RACE) -timeout 12m $(call RACED)
 
 # The test cache is off, because Go does not detect that the binary changed. Four
 # tests run in parallel even on two cores, because tests that kill the server wait

@@ -12,6 +12,9 @@ import (
 // TestLettersInEveryLanguage checks the size, the language and the text direction of all mails, and that
 // their texts do not contain localhost. The institution has a name of the maximum length.
 func TestLettersInEveryLanguage(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the test has nothing concurrent for the race detector; make test/long runs it")
+	}
 	t.Parallel()
 	d := dbtest.SQLite(t)
 	b := open(t, d)

@@ -443,6 +443,9 @@ func TestExportAndImport(t *testing.T) {
 }
 
 func TestRefusedDesigns(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the test has nothing concurrent for the race detector; make test/long runs it")
+	}
 	t.Parallel()
 	f := newFixture(t, dbtest.SQLite(t))
 	for name, n := range map[string]template.NewTemplate{

@@ -106,6 +106,9 @@ func TestBadge(t *testing.T) {
 // TestBadgeTexts draws the badge with every verdict, every language, and unusual names of institutions,
 // with and without the fonts of the vault.
 func TestBadgeTexts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the test has nothing concurrent for the race detector; make test/long runs it")
+	}
 	t.Parallel()
 	catalog, err := locale.Load()
 	if err != nil {

@@ -12,6 +12,9 @@ import (
 )
 
 func TestOpenGraph(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the test has nothing concurrent for the race detector; make test/long runs it")
+	}
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t))
 	c := v.upload("BSc Physics", "Ada Obi", "diploma.pdf")

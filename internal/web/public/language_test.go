@@ -108,6 +108,9 @@ func TestLinksOfHostileAddress(t *testing.T) {
 // TestEveryStateInEveryLanguage checks that pages of certificates and files are rendered and translated
 // in every language.
 func TestEveryStateInEveryLanguage(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the test has nothing concurrent for the race detector; make test/long runs it")
+	}
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t))
 	certificates := map[string]*cert.Certificate{}

@@ -469,6 +469,9 @@ func TestRecentSignInExpires(t *testing.T) {
 
 // TestMessagesExist checks that every problem, field and notice has a message in all languages.
 func TestMessagesExist(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the test has nothing concurrent for the race detector; make test/long runs it")
+	}
 	t.Parallel()
 	h := newHarness(t)
 	for _, l := range h.pages.Site.Languages() {
