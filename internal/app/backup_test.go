@@ -41,7 +41,7 @@ func TestServerMakesBackups(t *testing.T) {
 			break
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("record = %+v, backups = %v, want at least two backups, and a record of the newest, which took less than a second", r, entries)
+			t.Fatalf("record = %+v, backups = %v, want at least two backups, and a record of the newest with CompletedAt less than a second after StartedAt", r, entries)
 		}
 	}
 	if detail, err := examineBackups(t.Context(), a.DB); err != nil || !strings.Contains(detail, dir) || !strings.Contains(detail, "one is made every 5s") {

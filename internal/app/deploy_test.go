@@ -167,7 +167,7 @@ func checkDashboard(t *testing.T, file string, metrics map[string]*exported) {
 		for x := p.GridPos.X; x < p.GridPos.X+p.GridPos.W; x++ {
 			for y := p.GridPos.Y; y < p.GridPos.Y+p.GridPos.H; y++ {
 				if other := cells[[2]int{x, y}]; other != "" || x >= 24 {
-					t.Fatalf("%s overlaps the panel %q, or is wider than 24 columns", where, other)
+					t.Fatalf("%s overlaps the panel %q, or extends beyond the 24 columns", where, other)
 				}
 				cells[[2]int{x, y}] = p.Title
 			}

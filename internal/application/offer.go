@@ -334,7 +334,8 @@ func lockOfferTx(ctx context.Context, tx *db.Tx, institutionID int64, uuid strin
 var statusActions = map[OfferStatus]audit.Action{Draft: audit.OfferDrafted, Open: audit.OfferOpened, Closed: audit.OfferClosed}
 
 // SetOfferStatus changes the status of an offer. Reviewers can decide submitted applications in each
-// status. If the offer is opened, the error is fault.Invalid if no certificate can be issued from its
+// status. The error is fault.NotFound if there is no such offer, and fault.Conflict if it changes in the
+// meantime. If the offer is opened, the error is fault.Invalid if no certificate can be issued from its
 // template, and fault.NotFound if there is no such template.
 func (s *Service) SetOfferStatus(ctx context.Context, institutionID int64, uuid string, status OfferStatus) (*Offer, error) {
 	action, ok := statusActions[status]

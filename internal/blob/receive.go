@@ -17,9 +17,9 @@ const fullRetry = time.Minute
 // Receive calls use, which creates the record that refers to the blob.
 //
 // Receive deletes the blob if check returns an error, or if use returns an error of a kind other
-// than fault.Internal. No record refers to the blob in these cases. After fault.Internal it does
-// not delete the blob, because the commit may have succeeded although the response of the database
-// was lost. If the commit failed, the sweep of files deletes the blob.
+// than fault.Internal. No record refers to the blob in these cases. If use returns fault.Internal,
+// Receive does not delete the blob, because the commit may have succeeded although the response of
+// the database was lost. If the commit failed, the sweep of files deletes the blob.
 //
 // An error of reading r is wrapped in the returned error. If the store is full, the error is a
 // fault of kind Unavailable with a RetryAfter.

@@ -25,12 +25,12 @@ func TestColumnsAreRecognisedByTheFiles(t *testing.T) {
 		k.ok(k.SetList(t.Context(), draft, "x.csv", strings.NewReader("Degree,Person,Contact,No,Born,Board meeting\nBSc,Ada Obi,ada@example.org,7001,2001-02-03,30.06.2026\nBSc,Bea Roth,bea@example.org,7002,2002-03-04,30.06.2026\n")))
 		k.file(draft, "7001.pdf")
 		if got := fmt.Sprint(k.review(draft).Suggest().Columns); got != "map[email:2 full_name:1 issue_date:5 title:0]" {
-			t.Errorf("with one of two files the suggestion is %s, want all columns but the file", got)
+			t.Errorf("with one of two files the suggestion is %s, want no column of files", got)
 		}
 		k.file(draft, "7002.pdf")
 		v := k.review(draft)
 		if got := fmt.Sprint(v.Suggest().Columns); got != "map[email:2 file:3 full_name:1 issue_date:5 title:0]" {
-			t.Errorf("with both files the suggestion is %s, want all columns", got)
+			t.Errorf("with both files the suggestion is %s, want also the column of files", got)
 		}
 		m := v.Suggest()
 		if got := fmt.Sprint(v.UnusedColumns(m)); got != "[{4 false}]" {

@@ -23,7 +23,7 @@ func ReadEmail(text string) (account.Email, error) {
 }
 
 // AddressCorrectable reports whether the address of the certificate can be corrected. The address of an
-// application that is pending or in review cannot be corrected, because the applicant has verified it.
+// application that is pending or in review cannot be corrected.
 func (c *Certificate) AddressCorrectable() bool {
 	switch c.Status {
 	case Processing, Approved, Failed:

@@ -37,7 +37,7 @@ const (
 
 	// Rejected is the final status of applications that a reviewer rejected.
 	Rejected Status = "rejected"
-	// Withdrawn is the final status of applications that the applicant withdrew.
+	// Withdrawn is the final status of applications that were withdrawn.
 	Withdrawn Status = "withdrawn"
 	// Lapsed is the final status of applications whose applicant did not answer in time.
 	Lapsed Status = "expired"

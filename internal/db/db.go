@@ -21,7 +21,7 @@ import (
 type Dialect string
 
 const (
-	// SQLite is the embedded default: one process per data folder.
+	// SQLite is the embedded default: one server process per data folder.
 	SQLite Dialect = "sqlite"
 	// PostgreSQL is for installations with more than one server process.
 	PostgreSQL Dialect = "postgres"

@@ -206,8 +206,8 @@ func TestMigrationsAreASet(t *testing.T) {
 	})
 }
 
-// TestUsageIsCountedAgain checks that a vault with the tables of the former migration 0074 counts its
-// usage again.
+// TestUsageIsCountedAgain checks that Migrate replaces the tables of the former migration 0074 with empty
+// tables, so that a vault counts its usage again.
 func TestUsageIsCountedAgain(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -107,7 +107,7 @@ func sqliteURL(file string, q url.Values, params ...string) string {
 func openPostgres(ctx context.Context, databaseURL string, limits deadlines, parameters map[string]string) (*DB, error) {
 	cfg, err := pgxpool.ParseConfig(databaseURL)
 	if err != nil {
-		// The parser's message contains the URL with its password.
+		// The parser's message may contain the password of the URL.
 		return nil, errors.New("the database URL is invalid; see the PostgreSQL connection URI syntax")
 	}
 	// PostgreSQL plans a prepared statement for its values five times. Then it keeps one plan for all
@@ -173,7 +173,7 @@ func IsUnique(err error) bool {
 }
 
 // UniqueOn reports whether err is a unique violation on a column of a table. SQLite reports the
-// columns; PostgreSQL reports the constraint, whose name in the schema is table_columns_key.
+// columns; PostgreSQL reports the constraint, whose name must contain the column.
 func UniqueOn(err error, table, column string) bool {
 	if !IsUnique(err) {
 		return false
