@@ -282,7 +282,7 @@ func (c *Serve) Finish() error {
 func (c *Serve) checkOrigins() error {
 	for i, origin := range c.CORSOrigin {
 		u, err := url.Parse(strings.ToLower(strings.TrimSuffix(origin, "/")))
-		if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" || u.User != nil || u.Scheme+"://"+u.Host != u.String() {
+		if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" || strings.Contains(u.Host, "*") || u.User != nil || u.Scheme+"://"+u.Host != u.String() {
 			return fmt.Errorf("--cors-origin: %q must be https:// or http:// and a host, optionally with a port; wildcards are not supported", origin)
 		}
 		if port := u.Port(); u.Scheme == "https" && port == "443" || u.Scheme == "http" && port == "80" {

@@ -88,6 +88,7 @@ func TestInvalidSettingsAreRejected(t *testing.T) {
 		"collector":               {[]string{"--otlp", "localhost:4318"}, "--otlp"},
 		"level of the log":        {[]string{"--log-level", "loud"}, "--log-level"},
 		"wildcard origin":         {[]string{"--cors-origin", "*"}, "--cors-origin"},
+		"wildcard in a host":      {[]string{"--cors-origin", "https://*.example.org"}, "--cors-origin"},
 		"origin with path":        {[]string{"--cors-origin", "https://app.example.org/x"}, "--cors-origin"},
 		"null origin":             {[]string{"--cors-origin", "null"}, "--cors-origin"},
 		"origin with query":       {[]string{"--cors-origin", "https://app.example.org?x"}, "--cors-origin"},

@@ -161,7 +161,7 @@ func Address(document []byte) (string, error) {
 		return id, nil
 	case object["jwks"] != nil:
 		return issuerMetadataURL(text(object, "issuer"))
-	case object["status_list"] != nil:
+	case object["status_list"] != nil && text(object, "sub") != "":
 		return text(object, "sub"), nil
 	}
 	return "", errors.New("it is neither the DID document or the metadata of an issuer, nor a status list")
