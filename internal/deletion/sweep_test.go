@@ -262,7 +262,7 @@ func TestErasedFiles(t *testing.T) {
 		f.want("after the erasure", "i/b.original")
 		f.sweep(day)
 		f.want("while a row refers to the file", "i/b.original")
-		// The file is deleted as soon as no row refers to it.
+		// The next sweep deletes the file, because no row refers to it any more.
 		f.rows.set("i/b.original", false)
 		f.sweep(day)
 		f.want("without rows")

@@ -84,7 +84,7 @@ func TestSenderTexts(t *testing.T) {
 	}
 }
 
-// TestSizedTitles checks the length of titles in the text and in the list of a mail.
+// TestSizedTitles checks the length of titles in the list of a mail.
 func TestSizedTitles(t *testing.T) {
 	t.Parallel()
 	for maxTitle, want := range map[int]int{50: 50, titleInText: titleInList} {

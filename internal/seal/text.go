@@ -110,7 +110,7 @@ func newTextReader(doc *pdfium.Document, pages int, sizes bool) *textReader {
 }
 
 // next reads the next page and reports whether it was read. It returns false at the end of the document,
-// at the limits, and after an error.
+// at the limits, after an error, and after a page whose text is not complete.
 func (r *textReader) next(ctx context.Context) bool {
 	if r.page >= r.pages || !r.complete {
 		return false

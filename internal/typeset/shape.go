@@ -53,8 +53,8 @@ type item struct {
 }
 
 // clean returns text in composed form (NFC), because some fonts have é, but not its parts. It removes
-// control characters, soft hyphens, and the controls of embeddings and overrides. Line feeds remain. Tabs
-// and all line separators other than LF and CRLF become spaces.
+// control characters, soft hyphens, U+FEFF, and the controls of embeddings, overrides and annotations. Line
+// feeds remain. Tabs and all line separators other than LF and CRLF become spaces.
 func clean(s string) string {
 	s = strings.Map(func(r rune) rune {
 		switch {
@@ -196,8 +196,8 @@ func (s *shaper) faces(text []rune, it item, style *Style) ([]item, []rune, erro
 }
 
 // covering returns the first face that covers a text, or all faces if none does. It skips a font of a
-// folder that cannot be used. For an uploaded font it returns the error, because the text would look
-// different until the file of the font is restored.
+// folder that cannot be used. It returns the error of any other font. If it skipped an uploaded font, the
+// text would look different until the file of the font is restored.
 func (s *shaper) covering(text []rune, entries []*entry) (*face, []*face, error) {
 	var all []*face
 	for _, e := range entries {

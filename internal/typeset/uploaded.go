@@ -43,8 +43,8 @@ type Uploaded struct {
 	Size   int64
 	// Info is the result of Inspect.
 	Info Info
-	// Read returns the file. It is called when a text first needs the font, and again after the font
-	// was removed from memory.
+	// Read returns the file. It is called when a text first needs a face of the file, and again after an
+	// error or after the face was removed from memory.
 	Read func() ([]byte, error)
 }
 

@@ -89,7 +89,7 @@ func tablesOf(t testing.TB, data []byte) []table {
 	return list
 }
 
-// replaceTables returns a font in which the table with replaces the table of the same tag.
+// replaceTables returns a copy of a font. The parameter with replaces the table of the same tag.
 func replaceTables(t testing.TB, data []byte, with table) []byte {
 	t.Helper()
 	list := tablesOf(t, data)
@@ -387,8 +387,8 @@ func TestRefusedUploads(t *testing.T) {
 }
 
 // TestWith checks that an uploaded font is preferred to an embedded font of the same family and weight. It
-// also checks that it is used for characters that no other font has, and that With does not change its
-// receiver.
+// also checks that an uploaded font is used for characters that no other font has, and that With does not
+// change its receiver.
 func TestWith(t *testing.T) {
 	base := testFonts(t)
 	garamond, thai := upload(t, embeddedFont(t, "EBGaramond_600SemiBold.ttf")), upload(t, withCFF(t, embeddedFont(t, "NotoSansThai_400Regular.ttf")))

@@ -186,7 +186,7 @@ func TestRegressionOlderDatabaseBesideNewerFiles(t *testing.T) {
 		v.Advance(60 * day)
 		v.SweepFiles()
 		if n := files(t, v); n != 2*3 {
-			t.Errorf("the store has %d files, want 6: three for each of the two certificates that are in both databases", n)
+			t.Errorf("the store has %d files, want 6: three for each of the two certificates whose files both databases refer to", n)
 		}
 		stop()
 	})

@@ -178,7 +178,7 @@ func (n *lane) logHealth(ctx context.Context, results []*result) {
 	h := &n.lease.health
 	log := n.log.With(slog.String("endpoint", n.lease.uuid))
 	if h.gone {
-		log.WarnContext(ctx, "an endpoint was paused because it responded with status 410")
+		log.WarnContext(ctx, "an endpoint was switched off because it responded with status 410")
 	}
 	if h.opened {
 		log.WarnContext(ctx, "deliveries to an endpoint failed repeatedly and wait", slog.Time("until", h.backoffUntil))

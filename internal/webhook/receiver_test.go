@@ -164,7 +164,8 @@ func (f *fixture) awaitAttempt(t *testing.T, endpoint int64, number int) (a atte
 	return a
 }
 
-// waitUntil waits until isTrue returns true. condition describes it in the message of a timeout.
+// waitUntil waits until isTrue returns true. The message of a timeout contains condition, which describes the
+// expected state.
 func (f *fixture) waitUntil(t *testing.T, condition string, isTrue func() bool) {
 	t.Helper()
 	end := time.After(awaitTime)

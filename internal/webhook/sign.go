@@ -71,8 +71,8 @@ func keysAt(now time.Time, secret string, r rotation) (keys, error) {
 
 // sign sets the headers of one attempt that identify and sign the delivery. The interface defines
 // X-Webhook-Signature as the HMAC of the body alone. The webhook-* headers are those of Standard
-// Webhooks 1.0: the signature covers id, time and body, which prevents the replay of a recorded
-// delivery.
+// Webhooks 1.0: the signature covers id, time and body, so that a receiver can detect the replay
+// of a recorded delivery.
 func (k keys) sign(h http.Header, endpoint, eventID string, name Name, body []byte, at time.Time) {
 	seconds := strconv.FormatInt(at.Unix(), 10)
 	signatures := make([]string, len(k.standard))
