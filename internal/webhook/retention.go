@@ -80,6 +80,9 @@ func eraseTextsTx(ctx context.Context, tx *db.Tx, certificateID int64, read, wri
 			return err
 		}
 		p.ApplicantEmail, p.FullName, p.RejectionReason, p.RevocationReason = "", "", "", ""
+		if p.Failure != nil {
+			p.Failure.Message = "" // of a declined certificate, it has the name and the words of a signatory
+		}
 		text, err := json.Marshal(p)
 		if err != nil {
 			return err
