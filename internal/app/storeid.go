@@ -82,7 +82,7 @@ func compareInstallation(ctx context.Context, c config.Storage, store blob.FileS
 		return nil
 	case missing:
 		return fmt.Errorf("%w: the database %s has the id %s, and %s does not exist; %s. "+
-			`If this is that store, restore the file from a backup, or write {"installation":%q,"format":1} to it`,
+			`If the file was lost, restore it from a backup, or write {"installation":%q,"format":1} to it`,
 			errNoInstallation, databasePlace(c), id, store.InstallationPath(), storeRemedy(c), id)
 	case stored.ID != id:
 		return fmt.Errorf("%w: %s has the id %s, and the database %s has the id %s; %s, or --database to the database of the files",

@@ -22,7 +22,8 @@ const internal = "github.com/certvault/certvault/internal/"
 // rules returns the rules of depguard as YAML. Each package of a layer has one rule, which denies its
 // import to files below internal. Exceptions are the files of the package itself, of higher layers and of
 // packages for tests. Test files may also import packages of the harness. Further rules are for pure
-// packages, for packages in the lines outside, and for code that is not a test.
+// packages, for the packages in the lines of docs/imports.txt that begin with "outside:", and for code that is
+// not a test.
 func (t *table) rules() string {
 	var all []rule
 	var above []string

@@ -92,14 +92,15 @@ func readIndex(s string) (int, bool) {
 	return n, err == nil && n >= 0 && n <= batch.MaxIndex && strconv.Itoa(n) == s
 }
 
-// shorten returns at most the first maxNameShown bytes of a text, without splitting a character. It replaces
+// shorten returns at most the first maxNameShown bytes of a text, without splitting a character. Then it replaces
 // invalid UTF-8 with U+FFFD.
 func shorten(s string) string {
 	if len(s) > maxNameShown {
-		s = s[:maxNameShown]
-		for !utf8.ValidString(s[max(0, len(s)-utf8.UTFMax):]) && len(s) > maxNameShown-utf8.UTFMax {
-			s = s[:len(s)-1]
+		n := maxNameShown
+		for n > maxNameShown-utf8.UTFMax && !utf8.RuneStart(s[n]) {
+			n--
 		}
+		s = s[:n]
 	}
 	return strings.ToValidUTF8(s, "\uFFFD")
 }
