@@ -41,7 +41,7 @@ type commands struct {
 	Member      memberCommand      `cmd:"" help:"Manage the members of an institution."`
 	Operator    operatorCommand    `cmd:"" help:"Manage the operators of the installation."`
 	Audit       auditCommand       `cmd:"" help:"Export the audit log."`
-	User        userCommand        `cmd:"" help:"Manage passwords and sessions of people."`
+	User        userCommand        `cmd:"" help:"Manage passwords, sessions and e-mail addresses of people."`
 	Token       tokenCommand       `cmd:"" help:"Manage API tokens."`
 	Webhook     webhookCommand     `cmd:"" help:"Manage webhook endpoints."`
 	Key         keyCommand         `cmd:"" help:"Manage signing keys."`

@@ -70,7 +70,7 @@ type memberAdd struct {
 	Email          string `help:"The person's e-mail address." placeholder:"ADDRESS" required:""`
 	Name           string `help:"The person's name. The name of an existing account does not change." placeholder:"NAME" required:""`
 	Role           string `help:"Role: owner, admin, issuer, reviewer, signatory, auditor or developer." placeholder:"ROLE" required:""`
-	ManageWebhooks bool   `help:"Grant Manage webhooks in addition to the role."`
+	ManageWebhooks bool   `help:"Grant the permission to manage webhooks, in addition to the role."`
 }
 
 // Run adds the member.
@@ -133,7 +133,7 @@ type memberRole struct {
 	Institution    string `help:"Slug of the institution." placeholder:"SLUG" required:""`
 	Email          string `arg:"" help:"The member's e-mail address."`
 	Role           string `arg:"" help:"Role: owner, admin, issuer, reviewer, signatory, auditor or developer."`
-	ManageWebhooks bool   `help:"Grant Manage webhooks in addition to the role. Without this flag, the permission is revoked."`
+	ManageWebhooks bool   `help:"Grant the permission to manage webhooks, in addition to the role. Without this flag, the permission is revoked."`
 }
 
 // Run changes the role, and grants or revokes Manage webhooks.

@@ -9,7 +9,7 @@ import (
 
 type operatorCommand struct {
 	List   operatorList   `cmd:"" help:"List the operators."`
-	Add    operatorAdd    `cmd:"" help:"Add an operator. Operators see institutions, the queue and the health of the installation, but no certificates."`
+	Add    operatorAdd    `cmd:"" help:"Add an operator. Operators manage institutions and their limits, and see the queue and the health of the installation but no certificates."`
 	Remove operatorRemove `cmd:"" help:"Remove an operator."`
 }
 

@@ -17,7 +17,7 @@ type userCommand struct {
 	ResetPassword  userResetPassword  `cmd:"" help:"Set the password of a person who cannot receive mail, and end all sessions of the person."`
 	RevokeSessions userRevokeSessions `cmd:"" help:"End all sessions of a person."`
 	RemoveAddress  userRemoveAddress  `cmd:"" help:"Remove a further address from the account that has it, for example because the mailbox has another owner."`
-	AcceptAddress  userAcceptAddress  `cmd:"" help:"Confirm that an account may keep its rights if doctor reports that an earlier version treated its address as another person's."`
+	AcceptAddress  userAcceptAddress  `cmd:"" help:"Confirm the rights of an account that doctor reports. Only needed after an upgrade from a version before 0.2."`
 }
 
 // personFlags identifies a person by e-mail address.

@@ -18,7 +18,7 @@ type Mail struct {
 	DKIMSelector string `help:"DNS selector of the public key."                                                         name:"dkim-selector" placeholder:"NAME"`
 	DKIMDomain   string `help:"Signing domain. Default: the domain of the sender."                                      name:"dkim-domain"   placeholder:"DOMAIN"`
 	BounceDomain string `help:"Domain of the addresses bounce+...@ that receive reports about undelivered mail."        name:"bounce-domain" placeholder:"DOMAIN"`
-	BounceToken  string `help:"Secret of the requests to /hooks/bounce with such reports; 16 characters or more." name:"bounce-token" placeholder:"TEXT" secret:""`
+	BounceToken  string `help:"Secret of requests to /hooks/bounce that report undelivered mail; 16 characters or more." name:"bounce-token" placeholder:"TEXT" secret:""`
 }
 
 // TLSMode specifies how the connection to a mail server is secured.

@@ -31,7 +31,7 @@ func (s *Service) Resend(ctx context.Context, institutionID int64, uuid string, 
 		return err
 	}
 	if isUnsubscribed && c.CustomerID == 0 {
-		return fault.New(fault.BadRequest, "This address has unsubscribed from the mail of the institution. Send the person the link to the verification page in another way.")
+		return fault.New(fault.BadRequest, "This address has unsubscribed from the mail of the institution. Send the person the link to the public page in another way.")
 	}
 	return s.db.Tx(ctx, func(tx *db.Tx) error {
 		if err := s.allowTx(ctx, tx, fmt.Sprintf("certificate %d", c.ID), resending); err != nil {

@@ -28,7 +28,8 @@ type job struct {
 	trusted       bool      // an earlier stamp at the exact place was readable, so try does not call prove
 	stripProved   bool      // the stamp in the strip has already been proved to be readable
 	slow          bool      // rendering a page timed out
-	coversContent bool      // the exact place that was requested is not blank
+	exact         Box       // the place in the box that was requested; zero if the box is not usable
+	coversContent bool      // exact is not blank
 	recipient     string    // the name to find in the text of the document; "" if there is nothing to find
 
 	doc      *pdf.Document
@@ -152,11 +153,12 @@ func (j *job) addPlacementNotices(v *Verified) {
 		requested = Auto
 	}
 	switch {
-	case v.Placement == Exact:
+	case requested == Exact && v.Box == j.exact: // as content of the page or as an annotation
 		if j.coversContent {
-			j.note("covers_content", "The chosen position was not empty; the stamp covers some content.")
+			j.note("covers_content", "The chosen position was not empty; the QR code covers some content.")
 		}
 	case v.Placement == requested, requested == Auto && v.Placement != Strip && v.Placement != Appended:
+	case v.Placement == Annotation && v.Page == j.page.Index+1 && j.blankMode() != Auto: // in the corner that was requested
 	case v.Placement == Strip:
 		j.note("placed_in_strip", "The QR code could not be placed on the page; it is in a strip below the page.")
 	case v.Placement == Appended:
@@ -188,6 +190,7 @@ func (j *job) attempts(ctx context.Context) ([]attempt, error) {
 		return []attempt{appended}, nil
 	case Exact:
 		if s, ok := j.fit(j.stamp.Placement.Box); ok {
+			j.exact = s.box(j.frame)
 			if err := j.checkCovered(ctx, s); err != nil {
 				return nil, err
 			}

@@ -174,7 +174,7 @@ var (
 	errNoFont      = fault.New(fault.NotFound, "There is no such font.")
 	errNoPicture   = fault.New(fault.NotFound, "There is no such picture.")
 	errNoPage      = fault.New(fault.NotFound, "There is no such page.")
-	errRevision    = fault.New(fault.Conflict, "Another person changed the template. Reload the page to see the changes.")
+	errRevision    = fault.New(fault.Conflict, "The template has changed in the meantime. Reload the page to see the changes.")
 	errNoDraft     = fault.New(fault.BadRequest, "The template has no draft. Reload the page to see the current version.")
 	errUnavailable = fault.New(fault.Unavailable, "This vault cannot draw certificates.")
 	errArchived    = fault.New(fault.BadRequest, "The template is archived. Restore it first.")

@@ -109,7 +109,7 @@ type Options struct {
 	Now    func() time.Time
 }
 
-// Wrap applies the middleware to all routes. It gives each request an id, determines the
+// Wrap applies the middleware to all routes. It sets the id of each request, determines the
 // client's address, sets security headers, requires HTTPS, recovers from panics, and writes the log
 // and the metrics.
 func Wrap(o Options, next http.Handler) http.Handler {

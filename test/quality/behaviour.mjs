@@ -51,7 +51,7 @@ export async function checkBehaviour(plan) {
     await page.goto(`${base}/verify/${plan.reference}`);
     await drop(page, await readFile(plan.file));
     await page.waitForURL(/reference_id=/);
-    assert.match(await page.locator(".match").textContent(), /identical to the issued file/);
+    assert.match(await page.locator(".match").textContent(), /identical to the verified PDF/);
   });
   await step("the page for a credential says that one of the vault is valid", {}, async (page) => {
     await page.goto(`${base}/verify`);

@@ -287,7 +287,7 @@ func TestManyApplicationsAreDecided(t *testing.T) {
 	form.Set("text", "The course was canceled.")
 	path, w := o.decided(t, form)
 	checkPage(t, "the results", w, http.StatusOK, "Reject applications", "1 application was rejected. 3 applications were not changed.",
-		"Ada Obi", "This application was withdrawn.", "another person changed the application in the meantime", "The application no longer exists.")
+		"Ada Obi", "This application was withdrawn.", "the application has changed in the meantime", "The application no longer exists.")
 	if got := o.applicationNow(a); got.Reason != "The course was canceled." || got.DecidedBy.Name != "Reviewer Person" {
 		t.Errorf("application: decided by %q with the reason %q, want \"Reviewer Person\" and the submitted reason", got.DecidedBy.Name, got.Reason)
 	}
@@ -434,7 +434,7 @@ func TestOfferForm(t *testing.T) {
 	if body := o.get("admin", path).Body.String(); !strings.Contains(body, `href="https://vault.example/apply/nwu/summer-school"`) {
 		t.Errorf("the page does not contain the public address: %s", body)
 	}
-	checkPage(t, "an old revision", o.post("admin", path, with(form, "revision", "1")), http.StatusConflict, "Another person has changed the offer")
+	checkPage(t, "an old revision", o.post("admin", path, with(form, "revision", "1")), http.StatusConflict, "The offer has changed in the meantime")
 	checkPage(t, "an address that is taken", o.post("admin", o.pathOf("offers"), form), http.StatusUnprocessableEntity, "Another offer has this address.")
 
 	// A register may have more rows than a list of certificates.

@@ -178,8 +178,14 @@ func (c *certificatePage) IssuerName() string {
 	return issuer
 }
 
-// CheckName returns the key of the label of a check.
-func (*certificatePage) CheckName(name string) string { return checkNames[name] }
+// CheckName returns the key of the label of a check. The record of a certificate that has expired passes its
+// check, but the label must not say that the record is valid.
+func (c *certificatePage) CheckName(name string) string {
+	if name == cert.CheckRecord && c.ExpiredOn() != "" {
+		return "certificate.check_not_revoked"
+	}
+	return checkNames[name]
+}
 
 // NotYet reports whether k is the check of the record of a certificate in processing. The page then
 // shows "Not yet" instead of a failed check.

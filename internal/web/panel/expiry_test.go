@@ -53,7 +53,7 @@ func TestExpiryInPanel(t *testing.T) {
 		}
 		checkPage(t, "a date that does not exist", o.get("issuer", list+"?expires_from=2026-02-30"), http.StatusUnprocessableEntity, "date")
 		checkPage(t, "the filters", o.get("issuer", list+"?expired=true&expires_to="+day(5)), http.StatusOK, "Expiry: Expired", "Expires on or before: "+day(5), "Past Person")
-		checkPage(t, "an expired certificate", o.get("issuer", o.pathOf("certificates/"+past.UUID)), http.StatusOK, "Approved", "Expired", "Its public page says that it has expired.", "Expired on")
+		checkPage(t, "an expired certificate", o.get("issuer", o.pathOf("certificates/"+past.UUID)), http.StatusOK, "Approved", "Expired", "Its public page says that it has expired.", "Expired on", "Certificate is not revoked Yes")
 		for _, c := range []*cert.Certificate{today, soon} {
 			checkPage(t, "a certificate that expires soon", o.get("issuer", o.pathOf("certificates/"+c.UUID)), http.StatusOK, "After that day, its public page says that it has expired.")
 		}

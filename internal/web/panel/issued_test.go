@@ -43,7 +43,7 @@ func TestCertificatesFromTemplates(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		checkPage(t, "the certificate", o.get("issuer", o.pathOf("certificates/"+c.UUID)), http.StatusOK, "from a template", "Issued from a template, processing started", c.OriginalDigest())
+		checkPage(t, "the certificate", o.get("issuer", o.pathOf("certificates/"+c.UUID)), http.StatusOK, "from a template", "Created from a template, processing started", c.OriginalDigest())
 		if w := o.get("issuer", o.pathOf("certificates/"+c.UUID+"/original")); w.Code != http.StatusOK || w.Body.Len() != int(c.File.Size) || !strings.HasPrefix(w.Body.String(), string(vaulttest.Base)) {
 			t.Errorf("the original: status = %d, %d bytes; want 200 and %d bytes that begin with the base", w.Code, w.Body.Len(), c.File.Size)
 		}
@@ -77,7 +77,7 @@ func TestActivityOfSignatories(t *testing.T) {
 			i+1, 1000+i, status, entries[0].UUID)
 	}
 	w := o.get("issuer", page)
-	checkPage(t, "a certificate with one approval", w, http.StatusOK, "Issued from a template, waiting for signatories", "Approved by a signatory", "By Dean Person")
+	checkPage(t, "a certificate with one approval", w, http.StatusOK, "Created from a template, waiting for signatories", "Approved by a signatory", "By Dean Person")
 	if strings.Contains(visibleText(t, w), "rocessing started") {
 		t.Error("the activity contains the start of processing before all signatories have approved")
 	}

@@ -67,6 +67,7 @@ var otherTexts = map[string][]string{
 	"domain.key_storage": {"The vault's keys could not be read or written. Retry when its storage works again."},
 
 	// Notices of certificates. The API has the text about layers. The others are from earlier versions.
+	"domain.note_covers":   {"The chosen position was not empty; the stamp covers some content."},
 	"domain.note_layers":   {"The PDF has layers that can be shown and hidden."},
 	"domain.note_strip":    {"There was no free space on the page; the QR code is in a strip below it."},
 	"domain.note_repaired": {"The PDF was damaged and has been repaired without changing a byte of it."},

@@ -63,7 +63,7 @@ func TestWaitingMail(t *testing.T) {
 	}
 	checkPage(t, "after the end", o.get("owner", o.pathOf("mail")), http.StatusOK, "No mail is waiting")
 	checkPage(t, "the certificate", o.get("owner", o.pathOf("certificates/"+plan.Certificate)), http.StatusOK, "No mail is sent.")
-	checkPage(t, "the audit log", o.get("owner", o.pathOf("audit")), http.StatusOK, "changed when the mail about a certificate is sent")
+	checkPage(t, "the audit log", o.get("owner", o.pathOf("audit")), http.StatusOK, "changed the time of the mail about a certificate")
 	o.panel.Outbox = "/var/lib/certvault/outbox"
 	w = o.followRedirect(t, "issuer", o.post("issuer", form, url.Values{"notify": {"now"}}), o.pathOf("mail"))
 	checkPage(t, "mail that is sent now, without a mail server", w, http.StatusOK, "The mail was not sent: no mail server is configured.")

@@ -47,11 +47,11 @@ func TestExpiredCertificate(t *testing.T) {
 			t.Fatal(err)
 		}
 		w := v.get("/verify/" + past.ReferenceID)
-		checkPage(t, "expired", w, http.StatusOK, "Expired on "+day.Format("2 January 2006"), "It was valid through that day (UTC) and has not been revoked.", "Valid through", "Download")
+		checkPage(t, "expired", w, http.StatusOK, "Expired on "+day.Format("2 January 2006"), "It was valid through that day (UTC) and has not been revoked.", "Valid through", "Download", "Issuer’s record : not revoked")
 		if text := textOf(t, w); strings.Contains(text, "This certificate is valid") || !strings.Contains(w.Body.String(), `class="verdict expired"`) {
 			t.Errorf("the page of an expired certificate says that it is valid, or does not have the class of the verdict expired: %s", text)
 		}
-		checkPage(t, "the last day", v.get("/verify/"+last.ReferenceID), http.StatusOK, "This certificate is valid", "Valid through")
+		checkPage(t, "the last day", v.get("/verify/"+last.ReferenceID), http.StatusOK, "This certificate is valid", "Valid through", "Issuer’s record : valid")
 		checkPage(t, "revoked", v.get("/verify/"+withdrawn.ReferenceID), http.StatusOK, "Revoked on", "Issued by mistake")
 		checkPage(t, "in German", v.get("/verify/"+past.ReferenceID+"?lang=de"), http.StatusOK, "Abgelaufen am", "Gültig bis")
 		for _, path := range []string{"/certificate.pdf", "/image.png", "/card.png"} {

@@ -118,7 +118,7 @@ func TestFilesByDigest(t *testing.T) {
 				t.Errorf("the result is %v, want the match %s with the valid certificate", got, want)
 			}
 		}
-		checkPage(t, "verified", v.get("/verify/file/"+verified), http.StatusOK, "This certificate is valid", "Your file is identical to the issued file", "Ada Obi")
+		checkPage(t, "verified", v.get("/verify/file/"+verified), http.StatusOK, "This certificate is valid", "Your file is identical to the verified PDF", "Ada Obi")
 		checkPage(t, "original", v.get("/verify/file/"+original), http.StatusOK, "This certificate is valid", "Your file is the original file, as it was submitted")
 
 		changed := "/verify/file/" + digestOf("changed") + "?reference_id=" + strings.ToLower(c.ReferenceID)
@@ -189,7 +189,7 @@ func TestFilesByDigest(t *testing.T) {
 		if w, got := fetch("/verify/file/" + verified); got["match"] != "verified" || got["data"].(map[string]any)["status"] != "revoked" {
 			t.Errorf("the file of a revoked certificate: body %s, want verified and revoked", w.Body)
 		}
-		checkPage(t, "revoked", v.get("/verify/file/"+verified), http.StatusOK, "Revoked on", "Issued by mistake", "is identical to the issued file")
+		checkPage(t, "revoked", v.get("/verify/file/"+verified), http.StatusOK, "Revoked on", "Issued by mistake", "is identical to the verified PDF")
 		checkPage(t, "changed, revoked", v.get(changed), http.StatusOK, "This file is not the one issued", "no longer valid", "Issued by mistake")
 		v.checkSecrets()
 	})

@@ -81,6 +81,9 @@ type check struct {
 	Failed bool `json:"-"`
 
 	at *time.Time
+	// expired reports whether the certificate has expired. Its record passes the check, but the page must
+	// not say that the record is valid.
+	expired bool
 }
 
 // These are the verdicts of the public page.
@@ -111,7 +114,11 @@ func (p *Pages) checkLine(g *page.Page, k check) (template.HTML, error) {
 	if k.at == nil {
 		return g.H("checks.line_not_run", "check", element("<strong>", name, "</strong>"))
 	}
-	result, err := g.Message("checks." + k.Name + "_" + k.Result)
+	key := "checks." + k.Name + "_" + k.Result
+	if k.Record && k.Passed && k.expired {
+		key = "checks.record_not_revoked"
+	}
+	result, err := g.Message(key)
 	if err != nil {
 		return "", err
 	}
@@ -318,7 +325,7 @@ func (p *Pages) describe(ctx context.Context, c *cert.Certificate) (*verificatio
 	}
 	for _, k := range checks {
 		v.Checks = append(v.Checks, check{
-			Name: k.Name, Result: string(k.Result), CheckedAt: web.Timestamp(k.CheckedAt), at: k.CheckedAt,
+			Name: k.Name, Result: string(k.Result), CheckedAt: web.Timestamp(k.CheckedAt), at: k.CheckedAt, expired: v.Status == expired,
 			Record: k.Name == cert.CheckRecord, File: k.Name == cert.CheckFile, Passed: k.Result == cert.Passed, Failed: k.Result == cert.FailedCheck,
 		})
 	}
