@@ -249,8 +249,8 @@ test/package: package ## install and run each package in a fresh root; requires 
 
 # The tests of several nodes need HAProxy, a binary with a clock that tests can change, and a binary with
 # an earlier schema, which is built from the commit PREVIOUS. Each test takes up to half an hour. NODES
-# selects the tests. KILLS is the number of nodes that are killed, and ROUNDS the number of rounds of the
-# other tests.
+# selects the tests. KILLS is the number of kills in TestClusterKilled, and ROUNDS the number of rounds of
+# the other tests.
 PREVIOUS ?= 59307375
 KILLS    ?= 100
 ROUNDS   ?= 10

@@ -9,8 +9,8 @@ const (
 
 // Notify sets when Upload, SubmitBatch, Issue and Replace send mail to the recipients: NotifyNow,
 // NotifyNever, or a time as in RFC 3339 that is in the future and at most a year ahead. The default is
-// NotifyNow, and for Replace the value of the replaced certificate. With NotifyNever, Revoke sends no mail.
-// The option has no effect on other calls.
+// NotifyNow, and for Replace the value of the replaced certificate, unless its mail was sent. With
+// NotifyNever, Revoke sends no mail. The option has no effect on other calls.
 func Notify(when string) Option {
 	return func(c *call) { c.notify = when }
 }

@@ -54,7 +54,7 @@ func (c *Client) Verify(ctx context.Context, referenceID string) (*Verification,
 type FileMatch struct {
 	// Match is "verified" for a verified PDF, and "original" for an original.
 	Match string `json:"match"`
-	// Count is the number of certificates that the file matches.
+	// Count is the number of certificates that the file matches, at most 10,000 of each institution.
 	Count int `json:"count"`
 	// Certificate is nil if the file matches several certificates.
 	Certificate *Verification `json:"data"`
@@ -63,7 +63,7 @@ type FileMatch struct {
 	Certificates []*Verification `json:"records"`
 }
 
-// VerifyFile computes the SHA-256 of a file and returns the certificates that match it. It does not send
+// VerifyFile computes the SHA-256 of a file and looks up the certificates that match it. It does not send
 // the file. If the file is unknown, the error is ErrNotFound.
 func (c *Client) VerifyFile(ctx context.Context, r io.Reader) (*FileMatch, error) {
 	hash := sha256.New()

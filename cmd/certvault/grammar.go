@@ -10,9 +10,9 @@ import (
 // completeGrammar are the commands for which grammar returns all commands.
 var completeGrammar = []string{"complete", "config", "man"}
 
-// grammar returns a pointer to the grammar of the arguments. If the first argument is a command, the grammar
-// is a struct with the common flags and this command, because kong needs 10 ms to read all commands. In all
-// other cases, for the commands of completeGrammar, and if needsAll returns true, it is of type commands.
+// grammar returns a pointer to the grammar of the arguments. If the first argument is not a command or is in
+// completeGrammar, or if needsAll returns true, the grammar is of type commands. Otherwise it is a struct with
+// the common flags and the command of the first argument, because kong needs 10 ms to read all commands.
 func grammar(args []string) reflect.Value {
 	all := reflect.TypeFor[commands]()
 	if len(args) == 0 || slices.Contains(completeGrammar, args[0]) || needsAll(args) {

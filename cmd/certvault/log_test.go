@@ -64,8 +64,8 @@ func TestServerContinuesIfNothingReadsTheLog(t *testing.T) {
 	})
 }
 
-// TestServerContinuesIfTheReaderOfTheLogDies checks that Write returns no error if standard error
-// returns one.
+// TestServerContinuesIfTheReaderOfTheLogDies checks that Write returns no error if writing to standard
+// error fails.
 func TestServerContinuesIfTheReaderOfTheLogDies(t *testing.T) {
 	t.Parallel()
 	l := newLogWriter(brokenWriter{}, logHandler("json", slog.LevelInfo, false))

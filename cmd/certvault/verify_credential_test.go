@@ -173,7 +173,7 @@ func TestCheckText(t *testing.T) {
 	}
 }
 
-// TestOnlineIsGuarded checks that --online fetches nothing from a private address unless --allow permits it.
+// TestOnlineIsGuarded checks that --online fetches nothing from a loopback address unless --allow permits it.
 func TestOnlineIsGuarded(t *testing.T) {
 	t.Parallel()
 	for _, allow := range []string{"", "127.0.0.0/8"} {

@@ -63,7 +63,7 @@ type clusterOptions struct {
 	database string
 	// haproxy means that HAProxy distributes the requests, instead of a balancer in this process.
 	haproxy bool
-	// drain is the value of --drain, or "" for the default.
+	// drain is the value of --drain, or "" for 0s. It is ignored if binary is set.
 	drain string
 	// args are further arguments of serve.
 	args []string

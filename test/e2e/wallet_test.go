@@ -28,8 +28,8 @@ import (
 const statusTime = 60 * time.Second
 
 // TestWalletOverNodes issues a credential to a wallet whose requests reach different nodes. The keys must be
-// created only once, and an offer can be redeemed only once. Both nodes must use rotated keys and publish a
-// revocation.
+// created only once, and an offer can be redeemed only once. Both nodes must use rotated keys and, without
+// -short, publish a revocation.
 func TestWalletOverNodes(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, clusterOptions{size: 2})
@@ -152,7 +152,7 @@ func (c *cluster) checkOneHolder(t *testing.T, token string) {
 }
 
 // checkRevocation revokes a certificate. The command verify, which reads the database, must report the
-// revocation at once. The status list of every node must contain it within statusTime.
+// revocation at once. Without -short, the status list of every node must contain it within statusTime.
 func (c *cluster) checkRevocation(t *testing.T, made *vault.Certificate, list string) {
 	t.Helper()
 	file := writeTemp(t, "credential.json", []byte(c.at(t, 0, http.MethodGet, "/verify/"+made.ReferenceID+"/credential", "", http.StatusOK)))

@@ -209,7 +209,7 @@ func operate(t *testing.T, f *fixture, r *vault.Receiver, h *vault.Webhook) {
 	f.hook(t, 2, nil, "replay", h.ID, "--since", "yesterday")
 }
 
-// TestWebhookGuard checks that the vault does not connect to a private address without --webhook-allow.
+// TestWebhookGuard checks that the vault does not connect to a loopback address without --webhook-allow.
 func TestWebhookGuard(t *testing.T) {
 	t.Parallel()
 	f := start(t, "")

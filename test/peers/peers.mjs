@@ -3,7 +3,7 @@
 //   node peers.mjs LIBRARY FILE PICTURE COUNT [P12]
 //
 // @libpdf/core also signs the file with the key in P12, whose password is "password", as an incremental
-// update. pdf-lib writes the whole file again and cannot sign. It prints the median time in milliseconds
+// update. pdf-lib writes the whole file again and cannot sign. The output is the median time in milliseconds
 // and the size of the result.
 import { readFileSync } from "node:fs";
 import { performance } from "node:perf_hooks";

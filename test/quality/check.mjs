@@ -1,4 +1,4 @@
-// check.mjs checks the pages that are listed in pages.json. The Go command in this folder writes this file.
+// check.mjs checks the pages that are listed in pages.json, which the Go command in this folder writes.
 //
 //   node check.mjs pages|pages-quick|behaviour|scores|screenshots|pictures pages.json
 import { mkdir, readFile, rm } from "node:fs/promises";

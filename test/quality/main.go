@@ -2,7 +2,7 @@
 // with the tools in package.json.
 //
 //	go run ./test/quality pages         accessibility and markup of all pages
-//	go run ./test/quality pages-quick   the same in fewer languages, colour schemes and widths
+//	go run ./test/quality pages-quick   the same in fewer combinations of language, colour scheme and width
 //	go run ./test/quality behaviour     actions on the pages, such as uploads and the use of the keyboard
 //	go run ./test/quality scores        Lighthouse scores (medians of three runs), bytes and requests of pages
 //	go run ./test/quality screenshots   pictures of all pages, to test/screenshots

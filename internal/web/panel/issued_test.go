@@ -77,7 +77,7 @@ func TestActivityOfSignatories(t *testing.T) {
 			i+1, 1000+i, status, entries[0].UUID)
 	}
 	w := o.get("issuer", page)
-	checkPage(t, "a certificate with one approval", w, http.StatusOK, "Created from a template, waiting for signatories", "Approved by a signatory", "By Dean Person")
+	checkPage(t, "a certificate with one approval", w, http.StatusOK, "From a template, waiting for signatories", "Approved by a signatory", "By Dean Person")
 	if strings.Contains(visibleText(t, w), "rocessing started") {
 		t.Error("the activity contains the start of processing before all signatories have approved")
 	}
