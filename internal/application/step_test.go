@@ -32,9 +32,6 @@ func (f *fixture) events(a *application.Application) string {
 
 // The test tries each step after several sequences of steps. Only the steps of the table succeed.
 func TestStepsAreOnlyThoseOfTheTable(t *testing.T) {
-	if testing.Short() {
-		t.Skip("the test has nothing concurrent for the race detector; make test/long runs it")
-	}
 	t.Parallel()
 	f := newFixture(t, dbtest.SQLite(t))
 	o := f.offer("course")
