@@ -16,8 +16,8 @@ import (
 	"github.com/certvault/certvault/internal/safehttp"
 )
 
-// credentialFlags are the flags for the credentials of any issuer. Without them, the command can use only
-// the keys of the vault that ownVaultFlags name.
+// credentialFlags are the flags for the credentials of any issuer. Without them, the command can use only the
+// keys of the vault that ownVaultFlags name, and keys that are the identifier of the issuer (did:key).
 type credentialFlags struct {
 	Online   bool           `help:"For a credential: fetch the keys of its issuer and its status list by https."`
 	Document []string       `help:"For a credential: saved DID document or metadata of its issuer, or status list; may be repeated." placeholder:"FILE" sep:"none"`
@@ -91,8 +91,8 @@ func (f *credentialFlags) fetcher() (savedDocuments, error) {
 	return saved, nil
 }
 
-// savedDocuments is a Fetcher that returns saved copies of documents. The Fetcher in the field otherwise
-// fetches documents without a saved copy.
+// savedDocuments is a Fetcher that returns saved copies of documents. It fetches the other documents with its
+// second field.
 type savedDocuments struct {
 	byAddress map[string][]byte
 	otherwise credential.Fetcher
@@ -129,8 +129,8 @@ type credentialReport struct {
 	Lost bool `json:"lost,omitempty"`
 }
 
-// verifyCredential verifies the file if it contains a credential. Otherwise, it returns errNotCredential. It
-// returns an unreadable error for a damaged picture.
+// verifyCredential verifies the file if it contains a credential. Otherwise, it returns errNotCredential. The
+// error for a damaged picture has the type *unreadable.
 func (v *verifyCommand) verifyCredential(c *console) (_ *credentialReport, err error) {
 	f, size, err := openRegular(v.File, maxVerified)
 	if err != nil {

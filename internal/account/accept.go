@@ -11,9 +11,9 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// openTx locks the members of an institution and returns an open invitation of the institution. It
-// returns fault.NotFound if there is no such invitation or the user with the id by is not a member,
-// and fault.Forbidden if the user may not manage the invitation.
+// openTx locks the members of an institution and returns an open invitation of the institution. It returns
+// fault.NotFound if there is no such invitation or the user by is not a member, and fault.Forbidden if the user
+// may not manage the invitation.
 func (s *Invitations) openTx(ctx context.Context, tx *db.Tx, by, institutionID int64, id string) (*Invitation, error) {
 	if err := lockMembersTx(ctx, tx, institutionID); err != nil {
 		return nil, err

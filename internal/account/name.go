@@ -119,8 +119,8 @@ func allowNameTx(ctx context.Context, tx *db.Tx, id int64, name string, consent 
 	return "", nil
 }
 
-// recordNameTx stores that an operator has allowed a name although it looks like the name of the
-// institution with the prefix like. If like is "", the name needs no consent, and recordNameTx
+// recordNameTx stores that an operator has allowed a name although it looks like the name of another
+// institution, whose prefix is the parameter like. If this is "", the name needs no consent, and recordNameTx
 // deletes an earlier consent.
 func recordNameTx(ctx context.Context, tx *db.Tx, id int64, name, like string) error {
 	var allowed any

@@ -118,8 +118,9 @@ func (s *Service) file(ctx context.Context, join string, of int64, uuid, fileID 
 	return f, key, nil
 }
 
-// deleteFilesTx removes the references to the files that where selects, and returns their keys. The next
-// sweep deletes the files; call erase in the same transaction to delete them as soon as it is committed.
+// deleteFilesTx removes the references to the files that the condition where selects, and returns their keys.
+// The next sweep deletes the files; call erase in the same transaction to delete them as soon as it is
+// committed.
 func deleteFilesTx(ctx context.Context, tx *db.Tx, now time.Time, where string, arg any) ([]string, error) {
 	keys, err := db.Column[string](tx.QueryContext(ctx, `SELECT file_key FROM application_files WHERE file_key IS NOT NULL AND `+where, arg))
 	if err != nil || len(keys) == 0 {

@@ -129,7 +129,7 @@ func personColumns(prefix string, p Person) []column {
 	return []column{{prefix + "_type", p.Type}, {prefix + "_id", p.ID}, {prefix + "_name", p.Name}}
 }
 
-// finishTx records a step in the timeline and in the audit log, queues its mail, and calls then.
+// finishTx records a step in the timeline and in the audit log, queues its mail, and calls the function then.
 func (s *Service) finishTx(ctx context.Context, tx *db.Tx, step *step, a *Application, by Person, text string, then TxFunc) error {
 	now := s.moment()
 	if err := eventTx(ctx, tx, a, step.Action, by, text, now); err != nil {

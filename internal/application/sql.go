@@ -63,7 +63,7 @@ func scan(row scanner) (*Application, error) {
 	return a, nil
 }
 
-// one returns the application that where selects, with its files, or errNotFound.
+// one returns the application that the condition where selects, with its files, or errNotFound.
 func one(ctx context.Context, q db.Queryer, where string, args ...any) (*Application, error) {
 	a, err := scan(q.QueryRowContext(ctx, `SELECT `+columns+tables+where, args...))
 	if err != nil {
@@ -104,7 +104,7 @@ func (s *Service) OfApplicant(ctx context.Context, userID int64) ([]*Application
 	return list, err
 }
 
-// all returns the applications that where selects, with their files.
+// all returns the applications that the condition where selects, with their files.
 func (s *Service) all(ctx context.Context, where string, args ...any) ([]*Application, error) {
 	rows, err := s.db.QueryContext(ctx, `SELECT `+columns+tables+where, args...)
 	if err != nil {

@@ -149,9 +149,8 @@ func short(s string) string {
 // fold returns text in the form that filters compare.
 func fold(s string) string { return strings.ToLower(norm.NFC.String(strings.TrimSpace(s))) }
 
-// Changes returns the fields of after whose values differ from those of before, with the old and
-// the new value of each field, or nil if no field differs. Both arguments must marshal to JSON
-// objects.
+// Changes compares two versions of an object. It returns each field whose value differs, with the old and the
+// new value, or nil if no field differs. Both arguments must marshal to JSON objects.
 func Changes(before, after any) (Detail, error) {
 	old, err := object(before)
 	if err != nil {

@@ -114,7 +114,7 @@ func (l *Log) page(ctx context.Context, institutionID int64, f Filter, from *mar
 	return l.entries(ctx, where, q.args...)
 }
 
-// entries reads the entries that match where, which is a condition with an order and a limit.
+// entries reads the entries that the parameter where selects: a condition with an order and a limit.
 func (l *Log) entries(ctx context.Context, where string, args ...any) ([]Entry, error) {
 	rows, err := l.db.QueryContext(ctx, `
 		SELECT id, institution_id, at, actor_type, actor_id, actor_name, action, subject_type, subject_id, subject_name, detail, address, request_id

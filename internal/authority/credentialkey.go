@@ -77,8 +77,8 @@ func (a *Authority) RotateCredentialKeys(ctx context.Context, institution string
 	return a.addCredentialKeys(ctx, institution, list[0].Number, rotated)
 }
 
-// addCredentialKeys stores the generation after last. The error wraps errNewer if this generation
-// exists already.
+// addCredentialKeys stores the generation that follows the parameter last. The error wraps errNewer if this
+// generation exists already.
 func (a *Authority) addCredentialKeys(ctx context.Context, institution string, last int, record Record) error {
 	_, edwards, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {

@@ -137,8 +137,8 @@ func existing(list map[string][]record, holder string) ([]record, error) {
 	return list[holder], nil
 }
 
-// add adds a key with the next number, and calls then in the same transaction. If other processes add
-// keys at the same time, add tries at most eight times.
+// add adds a key with the next number, and calls the function then in the same transaction. If other processes
+// add keys at the same time, add tries at most eight times.
 func (a *Authority) add(ctx context.Context, holder string, e entry, then Record) error {
 	var err error
 	for range 8 { // another process may store a key with this number first
@@ -168,8 +168,8 @@ func (a *Authority) add(ctx context.Context, holder string, e entry, then Record
 	return storage(err)
 }
 
-// addFirst adds a key with the number 1, unless the holder has a key with this number or e is nil.
-// In all cases it calls then in the same transaction.
+// addFirst adds a key with the number 1, unless the holder has a key with this number or e is nil. In all cases
+// it calls the function then in the same transaction.
 func (a *Authority) addFirst(ctx context.Context, holder string, e *entry, then Record) error {
 	if err := a.checkImported(holder); e != nil && err != nil {
 		return err

@@ -54,10 +54,9 @@ func (s *Service) CheckQuota(ctx context.Context, institutionID int64) error {
 	return nil
 }
 
-// Stage adds a received file to an institution's staged files. It calls then, unless then is nil,
-// in the same transaction. The error is fault.TooMany if the file exceeds the quota, and
-// fault.Forbidden if it exceeds the storage limit of the institution. After an error, the caller must
-// discard the file.
+// Stage adds a received file to an institution's staged files. If the function then is not nil, Stage calls it
+// in the same transaction. The error is fault.TooMany if the file exceeds the quota, and fault.Forbidden if it
+// exceeds the storage limit of the institution. After an error, the caller must discard the file.
 func (s *Service) Stage(ctx context.Context, inst *account.Institution, f *cert.File, then func(context.Context, *db.Tx, *StagedFile) error) (*StagedFile, error) {
 	return s.StageUntil(ctx, inst, f, s.now().Add(StagedLife), then)
 }

@@ -64,7 +64,7 @@ func (s *S3) Open(ctx context.Context, key string) (Object, error) {
 // errCutBody means that the body of a response ended early.
 var errCutBody = errors.New("the response of the store is incomplete")
 
-// retryCut calls get until the error is not errCutBody, at most openAttempts times.
+// retryCut calls the function get until its error is not errCutBody, at most openAttempts times.
 func retryCut(get func() error) (err error) {
 	for range openAttempts {
 		if err = get(); !errors.Is(err, errCutBody) {
@@ -175,7 +175,7 @@ type largeObject struct {
 	next  int
 }
 
-// part is the content of a blob from the offset at.
+// part is the end of a blob's content, which begins at the offset in the field at.
 type part struct {
 	at   int64
 	data []byte

@@ -37,8 +37,8 @@ func (d *DB) MigrateBelow(ctx context.Context, version int) error {
 	return nil
 }
 
-// TransactionalMigrations maps the names of the PostgreSQL migrations that run in a transaction to their SQL. It
-// omits the migrations below the version from.
+// TransactionalMigrations maps the names of the PostgreSQL migrations that run in a transaction to their SQL.
+// The parameter from is the version of the first one.
 func TransactionalMigrations(from int) (map[string]string, error) {
 	d := &DB{Dialect: PostgreSQL}
 	all, err := d.migrations()

@@ -15,9 +15,9 @@ import (
 	"github.com/certvault/certvault/internal/limit"
 )
 
-// rule limits the rate of tries. The first tries, up to the number free, need no wait. The next try
-// must wait for base, and the wait doubles with each further try, up to max. A count is reset if no
-// try was counted for resetAfter.
+// rule limits the rate of tries. The first tries need no wait; free is their number. The next try must wait for
+// base, and the wait doubles with each further try, up to max. A count is reset if no try was counted for
+// resetAfter.
 type rule struct {
 	free                  int
 	base, max, resetAfter time.Duration

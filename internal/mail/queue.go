@@ -287,8 +287,8 @@ func (m *Mailer) finish(ctx context.Context, id string, status Status, reason st
 	return nil
 }
 
-// finishTx stores the final status of a message, deletes its text and calls the function finished.
-// If the status of the message is not from, finishTx does nothing.
+// finishTx stores the final status of a message, deletes its text and calls the function finished. If the
+// message does not have the status in the parameter from, finishTx does nothing.
 func (m *Mailer) finishTx(ctx context.Context, tx *db.Tx, e Result, from Status) error {
 	r, err := tx.ExecContext(ctx, `UPDATE mails SET status = $2, error = $3, message = '', updated_at = $4 WHERE uuid = $1 AND status = $5`,
 		e.UUID, string(e.Status), e.Reason, db.Micros(m.now()), string(from))

@@ -10,10 +10,10 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// Resend mails an approved certificate again, with a new notice. Resend calls then, unless then is
-// nil, in the same transaction. The error is fault.NotFound if the institution has no such
-// certificate, fault.BadRequest if the certificate is not approved, or if it is unassigned and its
-// address is unsubscribed, and fault.TooMany if the daily limit is reached.
+// Resend mails an approved certificate again, with a new notice. If the function then is not nil, Resend calls
+// it in the same transaction. The error is fault.NotFound if the institution has no such certificate,
+// fault.BadRequest if the certificate is not approved, or if it is unassigned and its address is unsubscribed,
+// and fault.TooMany if the daily limit is reached.
 func (s *Service) Resend(ctx context.Context, institutionID int64, uuid string, then cert.TxFunc) error {
 	c, err := s.certs.ByUUID(ctx, institutionID, uuid)
 	if err != nil {
@@ -66,11 +66,11 @@ func (s *Service) mailAgainTx(ctx context.Context, tx *db.Tx, c *cert.Certificat
 	return s.writeTx(ctx, tx, `id = $1`, id)
 }
 
-// CorrectEmail corrects the address of a certificate of an institution. If a person has verified
-// the new address, the certificate is assigned to that person. An approved certificate is mailed
-// again, unless its first mail waits for a plan. Links that were mailed to the wrong address, and
-// links that the certificate's holder created, no longer open the certificate. CorrectEmail calls
-// then, unless then is nil, in the same transaction.
+// CorrectEmail corrects the address of a certificate of an institution. If a person has verified the new
+// address, the certificate is assigned to that person. An approved certificate is mailed again, unless its
+// first mail waits for a plan. Links that were mailed to the wrong address, and links that the certificate's
+// holder created, no longer open the certificate. If the function then is not nil, CorrectEmail calls it in the
+// same transaction.
 func (s *Service) CorrectEmail(ctx context.Context, institutionID int64, uuid, address string, then cert.TxFunc) (*cert.Certificate, error) {
 	before, err := s.certs.ByUUID(ctx, institutionID, uuid)
 	if err != nil {

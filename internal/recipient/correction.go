@@ -157,9 +157,9 @@ func (s *Service) corrections(ctx context.Context, where string, args ...any) ([
 	return list, nil
 }
 
-// SettleCorrection records that an institution has handled a request. A second call changes
-// nothing. If the request was open, SettleCorrection calls then, unless then is nil, in the same
-// transaction. The error is fault.NotFound if the certificate has no such request.
+// SettleCorrection records that an institution has handled a request. A second call changes nothing. If the
+// request was open and the function then is not nil, SettleCorrection calls it in the same transaction. The
+// error is fault.NotFound if the certificate has no such request.
 func (s *Service) SettleCorrection(ctx context.Context, c *cert.Certificate, id string, then cert.TxFunc) error {
 	return s.db.Tx(ctx, func(tx *db.Tx) error {
 		r, err := tx.ExecContext(ctx, `UPDATE corrections SET settled_at = $1 WHERE uuid = $2 AND certificate_id = $3 AND institution_id = $4 AND settled_at IS NULL`,

@@ -420,8 +420,8 @@ func (e *Export) certificate(ctx context.Context, z *zip.Writer, c *cert.Certifi
 	return x, nil
 }
 
-// readTimed reads the rows of a query whose columns are a value and a time. It calls of for each row
-// and returns the results.
+// readTimed reads the rows of a query whose columns are a value and a time. It calls the function of for each
+// row and returns the results.
 func readTimed[V, T any](ctx context.Context, q db.Queryer, of func(value V, at time.Time) T, query string, args ...any) ([]T, error) {
 	rows, err := q.QueryContext(ctx, query, args...)
 	if err != nil {

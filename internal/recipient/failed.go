@@ -20,8 +20,8 @@ type Undelivered struct {
 // maxUndelivered is the number up to which failed mails are counted.
 const maxUndelivered = 1000
 
-// Undelivered returns at most limit mails of an institution that failed at the time since or later, the
-// latest first. n is the number of all mails that failed since then, counted up to maxUndelivered.
+// Undelivered returns at most limit mails of an institution that failed at or after a time, the latest first. n
+// is the number of all mails that failed since then, counted up to maxUndelivered.
 func (s *Service) Undelivered(ctx context.Context, institutionID int64, since time.Time, limit int) (list []Undelivered, n int, err error) {
 	if err := s.db.QueryRowContext(ctx, `
 		SELECT count(*) FROM (SELECT 1 FROM notices WHERE institution_id = $1 AND status = 'failed' AND updated_at >= $2 LIMIT $3) AS counted`,

@@ -158,7 +158,7 @@ func (s *Service) SweepPlans(ctx context.Context) error {
 	return errors.Join(failed, s.deleteOldPlans(ctx, now.Add(-planKept)))
 }
 
-// deleteOldPlans deletes the plans whose time is not after before and for which no notice waits. It writes
+// deleteOldPlans deletes the plans whose time is at most the parameter before, and for which no notice waits. It writes
 // nothing if there are no such plans.
 func (s *Service) deleteOldPlans(ctx context.Context, before time.Time) error {
 	const old = `send_at IS NOT NULL AND send_at <= $1 AND NOT EXISTS (SELECT 1 FROM planned_notices n WHERE n.plan_id = notice_plans.id)`

@@ -49,7 +49,7 @@ type item struct {
 	further bool
 }
 
-// writeTx writes the mail of the waiting notices that where selects, one mail for each owner of
+// writeTx writes the mail of the waiting notices that the condition where selects: one mail for each owner of
 // certificates and one for the notices without an owner. It drops notices of certificates that are not
 // approved, except notices of a revocation.
 func (s *Service) writeTx(ctx context.Context, tx *db.Tx, where string, args ...any) error {

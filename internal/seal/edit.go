@@ -154,8 +154,8 @@ func (e *edit) appended(first frame, j *job) (frame, spot, error) {
 	return f, s, e.appendPage(f, p.resources(e.update), p.content.Bytes())
 }
 
-// appendStamp adds a page with only the stamp. The page has the size of the frame first, but at least
-// 216 and at most maxPage points in each direction.
+// appendStamp adds a page with only the stamp. The page has the size of a page with the given frame, but at
+// least 216 and at most maxPage points in each direction.
 func (e *edit) appendStamp(first frame, fig *figure) (frame, spot, error) {
 	f := frame{width: bound(first.width, 216, maxPage), height: bound(first.height, 216, maxPage), matrix: [6]float64{1, 0, 0, 1, 0, 0}}
 	s := f.corner(fig, TopLeft)

@@ -8,7 +8,7 @@ import (
 )
 
 // The text of plain stamps, of barcodes, and of covers without a verification sheet is drawn with a
-// built-in stroke font, so that no font must be embedded. A glyph is drawn on a grid that is 4 units wide
+// built-in stroke font, so that no font has to be embedded. A glyph is drawn on a grid that is 4 units wide
 // and 6 units high; y points upwards. A glyph consists of strokes separated by '|'. A stroke is a list of
 // points, and each point is two digits, x and y.
 const (

@@ -154,9 +154,8 @@ func (s *Service) firstFound(ctx context.Context, v *view) (items []item, err er
 	return items, err
 }
 
-// lastBlock returns the last block of ids in which the institution has a record up to a time of creation.
-// The result is the block first or a block after it. "Last", "up to" and "after" refer to the order of the
-// list.
+// lastBlock returns the last block of ids in which the institution has a record up to a time of creation. The
+// parameter first is the first block to consider. "Last", "up to" and "after" refer to the order of the list.
 func (s *Service) lastBlock(ctx context.Context, v *view, first, created int64) (block int64, err error) {
 	query := `WITH RECURSIVE block (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM block WHERE n < $1)
 		SELECT coalesce(min(n), $1) FROM block

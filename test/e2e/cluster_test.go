@@ -214,8 +214,8 @@ func (c *cluster) stop(i int) {
 	}
 }
 
-// sinceKillLocked describes the time between at and the last kill before at. The caller must hold c.mu,
-// unless the load has ended.
+// sinceKillLocked describes how long before a time the last kill was. The caller must hold c.mu, unless the
+// load has ended.
 func (c *cluster) sinceKillLocked(at time.Time) string {
 	for _, killed := range slices.Backward(c.killed) {
 		if !killed.After(at) {

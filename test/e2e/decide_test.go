@@ -34,7 +34,7 @@ func (b *tab) keys(keys string) {
 	b.do("pressing "+keys, chromedp.KeyEvent(keys))
 }
 
-// next waits until the tab shows a page whose path differs from before, and returns the new path.
+// next waits until the tab shows a page with another path than the given one, and returns the new path.
 func (b *tab) next(before string) string {
 	b.t.Helper()
 	b.until("the next page did not open", fmt.Sprintf(`document.readyState == "complete" && location.pathname != %q && document.querySelector("main h1") != null`, before))

@@ -53,7 +53,7 @@ func TestTemplateKill(t *testing.T) {
 		}
 		for what, query := range map[string]string{
 			"people with more than one certificate": `SELECT count(*) FROM (SELECT email FROM certificates GROUP BY email HAVING count(*) > 1) AS doubled`,
-			"further bases of certificates":         `SELECT count(DISTINCT original_key) - 1 FROM certificates`,
+			"certificates without the shared base":  `SELECT count(DISTINCT original_key) - 1 FROM certificates`,
 			"certificates without exactly one event of each kind": `SELECT count(*) FROM certificates c WHERE
 				(SELECT count(*) FROM webhook_events e WHERE e.certificate_id = c.id AND e.name LIKE '%.created') <> 1 OR
 				(SELECT count(*) FROM webhook_events e WHERE e.certificate_id = c.id AND e.name LIKE '%.approved') <> 1`,

@@ -1,5 +1,5 @@
-// Command long runs tests that "make test/race" runs only in part or not at all. These are the tests below
-// roots that call testing.Short, and all tests of the packages in the arguments before "--". The arguments
+// Command long runs tests that "make test/race" runs only in part or not at all. These are the tests that
+// call testing.Short, and all tests of the packages in the arguments before "--". The arguments
 // after "--" are flags of go test.
 package main
 
@@ -18,7 +18,7 @@ import (
 	"strings"
 )
 
-// roots are the folders that find searches for tests.
+// roots are the folders in which find looks for tests that call testing.Short.
 var roots = []string{"client", "cmd", "internal", "test/prose"}
 
 func main() {

@@ -72,8 +72,7 @@ func KeysIn(tb testing.TB, d *db.DB, now func() time.Time, folder string) *autho
 	return keys
 }
 
-// ExpiringKey imports a signing key for an institution. The certificate of the key is valid from the time
-// from until the time until.
+// ExpiringKey imports a signing key for an institution. The certificate of the key is valid between two times.
 func ExpiringKey(tb testing.TB, keys *authority.Authority, institution string, from, until time.Time) {
 	tb.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

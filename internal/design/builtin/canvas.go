@@ -46,7 +46,7 @@ type resources struct {
 	tiles     []tile
 }
 
-// tile is a drawing that is repeated in both directions. The top left of one copy is at from.
+// tile is a drawing that is repeated in both directions. The field from is the top left of one copy.
 type tile struct {
 	content *canvas
 	from    point

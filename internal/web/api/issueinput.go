@@ -50,8 +50,8 @@ func issueName(f cert.Field) string {
 	return string(f)
 }
 
-// merge returns in.problems and found, sorted by entry. It omits the problems in found whose field or
-// whole entry already has a problem in in.problems.
+// merge returns in.problems and found, sorted by entry. It omits a found problem if its field or its whole
+// entry already has one of in.problems.
 func (in *issueInput) merge(found []template.RowProblem) []template.RowProblem {
 	type place struct {
 		entry int

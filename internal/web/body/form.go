@@ -100,9 +100,8 @@ func (p *Part) Read(b []byte) (int, error) {
 	return n, p.form.err
 }
 
-// Value returns the first limit bytes of the part, and writes the whole part to all. If the part
-// cannot be read to its end, Form.Err returns the error. Value ignores the errors of the writer all,
-// which must not fail.
+// Value returns the first limit bytes of the part, and writes the whole part to a writer. If the part cannot be
+// read to its end, Form.Err returns the error. Value ignores the errors of the writer, which must not fail.
 func (p *Part) Value(limit int, all io.Writer) []byte {
 	value, err := io.ReadAll(io.TeeReader(io.LimitReader(p, int64(limit)), all))
 	if err == nil {

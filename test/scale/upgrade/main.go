@@ -111,9 +111,9 @@ func repeat(ctx context.Context, database, table, statement string) (waits []wai
 	return waits, nil
 }
 
-// report prints the migrations that were applied since from. A wait belongs to the first migration that was
-// recorded after the wait began. The end of the wait does not count: a migration in a transaction is recorded
-// before it releases its locks, so a wait for them ends after the record.
+// report prints the migrations that were applied after the time in the parameter from. A wait belongs to the
+// first migration that was recorded after the wait began. The end of the wait does not count: a migration in a
+// transaction is recorded before it releases its locks, so a wait for them ends after the record.
 func report(ctx context.Context, d *db.DB, began, from time.Time, waits []wait) (err error) {
 	rows, err := d.QueryContext(ctx, `SELECT name, applied_at FROM schema_migrations WHERE applied_at >= $1 ORDER BY applied_at, version`, db.Micros(from))
 	if err != nil {
