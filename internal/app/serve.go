@@ -46,9 +46,9 @@ const (
 	maxHeader    = 64 << 10
 )
 
-// listen opens the ports before any other part starts, so that a port in use is reported early. If the
-// system chose the port, listen adds its number to the base URL. It then starts the public server, so
-// that health checks succeed while the database is migrated.
+// listen opens the ports before any other part starts, so that a port in use is reported early. If no base
+// URL is set, listen derives it from the actual port. It then starts the public server, so that health
+// checks succeed while the database is migrated.
 func (a *App) listen(ctx context.Context) (err error) {
 	var l net.ListenConfig
 	if a.listener = a.cfg.Public; a.listener == nil {
