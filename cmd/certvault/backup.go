@@ -21,7 +21,7 @@ type backupCreateCommand struct {
 	Dir         string `arg:"" help:"New or empty folder for the backup." type:"path"`
 	Since       string `help:"An earlier backup, whose files are linked and not copied again." placeholder:"DIR" type:"path"`
 	FilesOnly   bool   `help:"Copy all files of the store, but not the database. Another program must back up the database." name:"files-only"`
-	WithoutKeys bool   `help:"Copy neither the master key nor the identity (age)." name:"without-keys"`
+	WithoutKeys bool   `help:"Copy neither the master key nor the identity that decrypts the signing keys." name:"without-keys"`
 }
 
 // Run creates a backup. If the file store lacks files to which the database refers, Run creates the
@@ -40,7 +40,7 @@ func (b *backupCreateCommand) Run(c *console) error {
 			printf(w, "The other files are hard links.\n")
 		}
 		if !result.Keys {
-			printf(w, "It contains no keys. A restore needs the master key and the age identity of the vault: keep copies of both.\n")
+			printf(w, "It contains no keys. A restore needs the master key and the identity that decrypts the signing keys: keep copies of both.\n")
 		}
 		for _, name := range result.MissingFiles {
 			printf(w, "MISSING  %s\n", name)

@@ -18,7 +18,7 @@ import (
 type institutionCommand struct {
 	Create institutionCreate `cmd:"" help:"Create an institution and its owner."`
 	List   institutionList   `cmd:"" help:"List the institutions."`
-	Set    institutionSet    `cmd:"" help:"Change an institution's name, stamps, accepted files, public profile, mail and retention."`
+	Set    institutionSet    `cmd:"" help:"Change an institution's name, QR codes, accepted files, public profile, mail and retention."`
 
 	Disable institutionDisable `cmd:"" help:"Disable an institution: its tokens and members have no access, and new uploads and applications are rejected. Public pages remain."`
 	Enable  institutionEnable  `cmd:"" help:"Enable a disabled institution."`

@@ -21,10 +21,10 @@ type institutionSet struct {
 	Institution   string  `help:"Slug of the institution." placeholder:"SLUG" required:""`
 	Name          *string `help:"Name of the institution. Signatures keep the name that the institution had when its key was created." placeholder:"NAME"`
 	AllowSameName bool    `help:"Allow the name even if it looks the same as the name of another institution."`
-	Placement     *string `help:"Placement of the stamp: auto, top-left, top-right, bottom-left, bottom-right, exact, strip or appended." placeholder:"MODE"`
-	PlacementPage *int    `help:"Page of the stamp, from 1." placeholder:"N"`
-	PlacementBox  *string `help:"Position of an exact stamp, in fractions of the page, measured from its top left corner." placeholder:"X0,Y0,X1,Y1"`
-	PlainStamp    *bool   `help:"Plain stamps as in earlier versions: only the QR code and the reference id." negatable:""`
+	Placement     *string `help:"Position of the QR code: auto, top-left, top-right, bottom-left, bottom-right, exact, strip or appended." placeholder:"MODE"`
+	PlacementPage *int    `help:"Page of the QR code, from 1." placeholder:"N"`
+	PlacementBox  *string `help:"Position for exact, in fractions of the page, measured from its top left corner." placeholder:"X0,Y0,X1,Y1"`
+	PlainStamp    *bool   `help:"Add only the QR code and the reference id, as in earlier versions." negatable:""`
 	RefuseActive  *bool   `help:"Reject PDF files with JavaScript, Launch and other actions." negatable:""`
 
 	HideName       *bool   `help:"Hide recipients' names on public pages." negatable:""`
