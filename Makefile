@@ -139,23 +139,12 @@ UNWATCHED := $(foreach package,modernc.org/sqlite/lib modernc.org/libc modernc.o
 # By default, each test binary waits for one second before it exits. vet is off, because `make lint`
 # includes it.
 RACEFLAGS := -race $(UNWATCHED) $(STRIPPED) -exec='env -u GOTMPDIR -u GOGC GOMEMLIMIT=2GiB GORACE=atexit_sleep_ms=0' -vet=off -short
-RACE := go run ./test/pgcluster -fsync=off -- env CGO_ENABLED=1 go test $(RACEFLAGS)
-
-# RACED lists packages for the race detector: with the argument -v all except those of pages and the API, and
-# without it only those.
-RACED = $$(go list ./... | grep -vxF $(foreach package,$(SEQUENTIAL),-e $(package:./%=github.com/certvault/certvault/%)) | grep $(1) '/internal/web\(/\|$$\)')
 
 .PHONY: test/race
-test/race: test/race/vault test/race/web ## run the tests under the race detector (-short: only a part of large corpora)
-
-.PHONY: test/race/vault
-test/race/vault: deps # all packages except those of pages and the API
-	$(RACE) -run '$(CONCURRENT)' $(CONCURRENT_PACKAGES)
-	$(RACE) -timeout 12m $(call RACED,-v)
-
-.PHONY: test/race/web
-test/race/web: deps # the packages of pages and the API
-	$(RACE) -timeout 12m $(call RACED)
+test/race: deps ## run the tests under the race detector (-short: only a part of large corpora)
+	go run ./test/pgcluster -fsync=off -- env CGO_ENABLED=1 go test $(RACEFLAGS) -run '$(CONCURRENT)' $(CONCURRENT_PACKAGES)
+	go run ./test/pgcluster -fsync=off -- env CGO_ENABLED=1 go test $(RACEFLAGS) -timeout 12m \
+		$$(go list ./... | grep -vxF $(foreach package,$(SEQUENTIAL),-e $(package:./%=github.com/certvault/certvault/%)))
 
 # The test cache is off, because Go does not detect that the binary changed. Four
 # tests run in parallel even on two cores, because tests that kill the server wait
