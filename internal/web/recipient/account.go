@@ -1,6 +1,7 @@
 package recipient
 
 import (
+	"context"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -53,13 +54,7 @@ func (p *Pages) accountCertificates(w http.ResponseWriter, r *http.Request) erro
 	if status := cert.Status(q.Get("status")); status == cert.Approved || status == cert.Revoked || status == recipient.ExpiredStatus {
 		f.Status = status
 	}
-	list, err := p.Recipients.Wallet(r.Context(), s.Person.ID, f)
-	if err == nil && f.Page > list.Pages() {
-		// The address requests a page after the last page, for example because the list has become
-		// shorter.
-		f.Page = list.Pages()
-		list, err = p.Recipients.Wallet(r.Context(), s.Person.ID, f)
-	}
+	list, err := p.listed(r.Context(), s.Person.ID, &f)
 	if err != nil {
 		f.Page = 1
 		data := &accountPage{Wallet: &recipient.Wallet{}, Filter: f, Filtered: true, Email: s.Person.Email, Verified: s.Person.Verified}
@@ -75,6 +70,17 @@ func (p *Pages) accountCertificates(w http.ResponseWriter, r *http.Request) erro
 		data.After = pageOf(q, f.Page+1)
 	}
 	return p.signedIn.Draw(w, r, http.StatusOK, "wallet.html", &data)
+}
+
+// listed returns a page of the certificates of a person. If f selects a page after the last page, for
+// example because the list has become shorter, listed changes f and returns the last page.
+func (p *Pages) listed(ctx context.Context, personID int64, f *recipient.Filter) (*recipient.Wallet, error) {
+	list, err := p.Recipients.Wallet(ctx, personID, *f)
+	if err == nil && f.Page > list.Pages() {
+		f.Page = list.Pages()
+		list, err = p.Recipients.Wallet(ctx, personID, *f)
+	}
+	return list, err
 }
 
 // pageOf returns the address of a page of the list. It changes q.

@@ -80,14 +80,9 @@ func (p *Pages) portfolioPageOf(r *http.Request) (*portfolioPage, error) {
 	if n, err := strconv.Atoi(q.Get("page")); err == nil && n > 0 {
 		d.Filter.Page = n
 	}
-	if d.Wallet, err = p.Recipients.Wallet(r.Context(), s.Person.ID, d.Filter); fault.Is(err, fault.Invalid) {
+	if d.Wallet, err = p.listed(r.Context(), s.Person.ID, &d.Filter); fault.Is(err, fault.Invalid) {
 		d.Filter = recipient.Filter{Page: 1}
-		d.Wallet, err = p.Recipients.Wallet(r.Context(), s.Person.ID, d.Filter)
-	}
-	if err == nil && d.Filter.Page > d.Wallet.Pages() {
-		// The address requests a page after the last page.
-		d.Filter.Page = d.Wallet.Pages()
-		d.Wallet, err = p.Recipients.Wallet(r.Context(), s.Person.ID, d.Filter)
+		d.Wallet, err = p.listed(r.Context(), s.Person.ID, &d.Filter)
 	}
 	if err != nil {
 		return nil, err
