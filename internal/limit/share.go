@@ -63,15 +63,14 @@ func (s *Shared) Exchange(ctx context.Context) error {
 	window := now.Truncate(Window)
 	var keys [][]byte
 	var counts []int64
-	changed := make([]bool, len(s.counters))
-	frequent := make([]map[digest]int, len(s.counters))
+	frequent := make([]map[digest]int, len(s.counters)) // nil for a counter that has not changed
 	for i, c := range s.counters {
-		frequent[i], changed[i] = c.frequent(now)
+		frequent[i] = c.frequent(now)
 		for key, n := range frequent[i] {
 			keys, counts = append(keys, key[:]), append(counts, int64(n))
 		}
 	}
-	if !slices.Contains(changed, true) {
+	if !slices.ContainsFunc(frequent, func(found map[digest]int) bool { return found != nil }) {
 		return nil
 	}
 	others := map[digest]int{}
@@ -107,7 +106,7 @@ func (s *Shared) Exchange(ctx context.Context) error {
 	})
 	if err != nil {
 		for i, c := range s.counters {
-			if changed[i] {
+			if frequent[i] != nil {
 				c.retry()
 			}
 		}
@@ -120,16 +119,16 @@ func (s *Shared) Exchange(ctx context.Context) error {
 	return nil
 }
 
-// frequent returns the counts of frequent keys that have grown since they were last shared. It reports
-// whether the counter has counted a request since the last exchange.
-func (c *Counter) frequent(now time.Time) (found map[digest]int, changed bool) {
+// frequent returns the counts of frequent keys that have grown since they were last shared, or nil if the
+// counter has counted no request since the last exchange.
+func (c *Counter) frequent(now time.Time) map[digest]int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if !c.changed || !now.Before(c.end) {
-		return nil, false
+		return nil
 	}
 	c.changed = false
-	found = map[digest]int{}
+	found := map[digest]int{}
 	for key, n := range c.count {
 		most := c.limitOf(key)
 		if n*sharedPart <= most {
@@ -146,7 +145,7 @@ func (c *Counter) frequent(now time.Time) (found map[digest]int, changed bool) {
 			break
 		}
 	}
-	return found, true
+	return found
 }
 
 // retry makes the next exchange share the counts of the counter, because this exchange failed.
