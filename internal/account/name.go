@@ -31,13 +31,16 @@ func isHidden(r rune) bool {
 	return !unicode.IsGraphic(r) || r == blank || unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
 }
 
+// HiddenInName is the problem with a name that contains an invisible character.
+const HiddenInName = "The name has an invisible character, such as a control character, a text direction mark or a zero-width space. Type the name again."
+
 // checkInstitutionName returns the problem with a name, or "".
 func checkInstitutionName(name string) string {
 	switch n := utf8.RuneCountInString(name); {
 	case n < 1 || n > maxName:
 		return fmt.Sprintf("The name must have 1 to %d characters.", maxName)
 	case !CleanText(name), strings.ContainsFunc(name, isHidden):
-		return "The name has an invisible character, such as a control character, a text direction mark or a zero-width space. Type the name again."
+		return HiddenInName
 	}
 	return ""
 }

@@ -47,7 +47,7 @@ func checkName(name *string) string {
 	if !account.CleanText(*name) || strings.ContainsFunc(*name, func(r rune) bool {
 		return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)
 	}) {
-		return "The name has an invisible character, such as a control character, a text direction mark or a zero-width space. Type the name again."
+		return account.HiddenInName
 	}
 	return ""
 }
