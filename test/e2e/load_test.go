@@ -5,6 +5,7 @@ package e2e
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -194,13 +195,14 @@ func fill(t *testing.T, dir, file string, free int64) {
 		t.Fatal(err)
 	}
 	defer b.Close()
-	grow := int64(s.Bavail)*s.Bsize - free
-	if grow >= 0 {
+	size, err := b.Seek(0, io.SeekEnd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if grow := int64(s.Bavail)*s.Bsize - free; grow >= 0 {
 		_, err = b.Write(make([]byte, grow))
-	} else if info, e := b.Stat(); e == nil {
-		err = b.Truncate(max(0, info.Size()+grow))
 	} else {
-		err = e
+		err = b.Truncate(max(0, size+grow))
 	}
 	if err != nil {
 		t.Fatal(err)
