@@ -5,7 +5,11 @@ import { visit } from "./browser.mjs";
 export async function checkApplications(step, plan) {
   const one = plan.pages.find((page) => page.name === "applications");
   const heading = async (page) => (await page.locator("h1 bdi").textContent()).trim();
-  const notice = (page, text) => page.locator(".note[role=status]").filter({ hasText: text }).waitFor();
+  // notice waits for the page with a notice, and for the load of that page, because its scripts handle the next key.
+  const notice = async (page, text) => {
+    await page.locator(".note[role=status]").filter({ hasText: text }).waitFor();
+    await page.waitForLoadState("load");
+  };
 
   await step("several applications are decided by keyboard alone", {}, async (page) => {
     await visit(page, one, one.url);
@@ -58,11 +62,17 @@ export async function checkApplications(step, plan) {
   await step("without JavaScript, a question is added to an offer, and an application is rejected", { javaScriptEnabled: false }, async (page) => {
     const offer = plan.pages.find((found) => found.name === "offer-new");
     await visit(page, offer, offer.url);
+    // Each button submits the form, and the next page has one question more or less.
+    const questions = page.locator(".questions > li");
     await page.getByRole("button", { name: "Add question" }).click();
+    await questions.first().waitFor();
     await page.getByRole("button", { name: "Add question" }).click();
-    assert.equal(await page.locator(".questions > li").count(), 2);
+    await questions.nth(1).waitFor();
+    assert.equal(await questions.count(), 2);
     await page.getByRole("button", { name: "Remove" }).first().click();
-    assert.equal(await page.locator(".questions > li").count(), 1);
+    await questions.nth(1).waitFor({ state: "detached" });
+    await questions.first().waitFor();
+    assert.equal(await questions.count(), 1);
     const application = plan.pages.find((found) => found.name === "application-reject");
     await visit(page, application, application.url);
     await page.locator("#reason").fill("The proof is not readable.");

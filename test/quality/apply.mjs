@@ -101,7 +101,7 @@ export async function checkApplying(step, plan) {
     await page.getByRole("link", { name: "Show application" }).click();
     await page.getByRole("link", { name: "Withdraw application" }).click();
     await page.getByRole("button", { name: "Withdraw application" }).click();
-    assert.match(await page.locator("h1").textContent(), /Withdrawn/);
+    await page.getByRole("heading", { level: 1, name: "Withdrawn" }).waitFor();
   }, host);
 }
 

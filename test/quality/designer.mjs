@@ -164,6 +164,7 @@ export async function checkDesigner(step, plan) {
   await step("the designer works without JavaScript", { javaScriptEnabled: false }, async (page) => {
     await visit(page, one, one.url);
     await page.getByRole("link", { name: "Date", exact: true }).click();
+    await page.waitForURL(/[?]field=date/);
     await page.getByLabel("Size, pt", { exact: true }).fill("15");
     await page.getByRole("button", { name: "Save changes" }).first().click();
     await page.getByText("The changes were saved.").waitFor();
