@@ -48,6 +48,7 @@ type attempt struct {
 	page       *pdf.Page
 	frame      frame // frame of the page
 	spot       spot  // unused by Strip and Appended, which compute the place
+	earlier    bool  // spot is in a place of EarlierLayouts
 }
 
 // open reads the document, finds the page to stamp, and prepares the source for the renderer and
@@ -194,7 +195,7 @@ func (j *job) attempts(ctx context.Context) ([]attempt, error) {
 			if err := j.checkCovered(ctx, s); err != nil {
 				return nil, err
 			}
-			return []attempt{{Exact, false, j.page, j.frame, s}, {Annotation, true, j.page, j.frame, s}, strip, appended}, nil
+			return []attempt{{mode: Exact, page: j.page, frame: j.frame, spot: s}, {mode: Annotation, annotation: true, page: j.page, frame: j.frame, spot: s}, strip, appended}, nil
 		}
 		j.note("box_not_usable", "The chosen position is not on the page.")
 		mode = Auto
@@ -221,10 +222,10 @@ func (j *job) attempts(ctx context.Context) ([]attempt, error) {
 	}
 	var out []attempt
 	for _, s := range spots {
-		out = append(out, attempt{mode, false, j.page, j.frame, s})
+		out = append(out, attempt{mode: mode, page: j.page, frame: j.frame, spot: s})
 	}
 	if len(spots) > 0 {
-		out = append(out, attempt{Annotation, true, j.page, j.frame, spots[0]})
+		out = append(out, attempt{mode: Annotation, annotation: true, page: j.page, frame: j.frame, spot: spots[0]})
 	}
 	return append(out, strip, appended), nil
 }
@@ -256,7 +257,7 @@ func (j *job) annotations(ctx context.Context) ([]attempt, error) {
 			return nil, err
 		}
 		for _, s := range spots {
-			out = append(out, attempt{Annotation, true, page, f, s})
+			out = append(out, attempt{mode: Annotation, annotation: true, page: page, frame: f, spot: s})
 		}
 		if len(out) > 0 {
 			break
@@ -353,7 +354,7 @@ func (j *job) remembered() []attempt {
 			continue
 		}
 		s.transparent = true
-		return []attempt{{Auto, false, j.page, j.frame, s}}
+		return []attempt{{mode: Auto, page: j.page, frame: j.frame, spot: s, earlier: true}}
 	}
 	return nil
 }
@@ -393,7 +394,9 @@ func (j *job) try(ctx context.Context, a attempt) (*Verified, error) {
 	}
 	v := &Verified{Placement: a.mode, Page: p.number, Box: p.spot.box(p.frame)}
 	v.Body = io.NewSectionReader(bytes.NewReader(p.tail), 0, int64(len(p.tail)))
-	if a.mode != Strip && a.mode != Appended && p.number == 1 {
+	// An earlier place stays as it is. The stamp may be smaller, because its reference id is wider, and with
+	// the place of each stamp for the next one, the stamps would become smaller and smaller.
+	if a.mode != Strip && a.mode != Appended && p.number == 1 && !a.earlier {
 		v.Layout = Layout{wholePoints(p.frame.width), wholePoints(p.frame.height), v.Box}
 	}
 	return v, nil

@@ -89,6 +89,36 @@ func TestRememberedPlaceMustBeBlank(t *testing.T) {
 	}
 }
 
+// TestStampsDoNotShrink seals certificates as package cert does: the latest layouts are the earlier places of
+// the next stamp. The widths of the reference ids differ.
+func TestStampsDoNotShrink(t *testing.T) {
+	t.Parallel()
+	page, s := pagePDF{}.bytes(), sealer(t)
+	var layouts []Layout
+	heights := map[string][]float64{}
+	for i := range 12 {
+		stamp := testStamp()
+		stamp.ReferenceID = "NWU-" + strings.Repeat([]string{"1", "M"}[i%2], 16)
+		stamp.Placement.EarlierLayouts = layouts
+		v, err := s.Seal(t.Context(), original(t, "a.pdf", page), stamp)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v.Layout.Width != 0 {
+			layouts = append([]Layout{v.Layout}, layouts...)
+		}
+		heights[stamp.ReferenceID] = append(heights[stamp.ReferenceID], (v.Box[3]-v.Box[1])*842)
+	}
+	if len(layouts) != 1 {
+		t.Errorf("%d layouts for pages of one size, want 1", len(layouts))
+	}
+	for id, h := range heights {
+		if first, last := h[0], h[len(h)-1]; math.Abs(last-first) > 0.01 {
+			t.Errorf("stamps of %s have the heights %.1f, want equal ones", id, h)
+		}
+	}
+}
+
 func TestExactPlaceOverContentIsReported(t *testing.T) {
 	t.Parallel()
 	box := Box{0.4, 0.4, 0.6, 0.6}

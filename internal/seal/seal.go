@@ -157,8 +157,8 @@ type Verified struct {
 	Placement Mode
 	Page      int // page that has the stamp, from 1
 	Box       Box // place of the stamp on that page
-	// Layout is a value for Placement.EarlierLayouts. Its Width is 0 if the place is not suitable
-	// for other certificates.
+	// Layout is a new value for Placement.EarlierLayouts. Its Width is 0 if the place is one of
+	// EarlierLayouts, or is not suitable for other certificates.
 	Layout  Layout
 	Notices []Notice
 }
