@@ -23,6 +23,9 @@ const (
 	killTime = 5 * time.Second
 	// maxMessage is the maximum length of the messages of a program in an error, in bytes.
 	maxMessage = 1000
+	// maxKeyPassword is the maximum length of the password of a client key, in bytes. libpq reads lines of at
+	// most 1,023 bytes.
+	maxKeyPassword = 1000
 )
 
 // dump writes a dump of the state of a snapshot to a file.
@@ -73,18 +76,26 @@ func programVersion(ctx context.Context, name string) (int, error) {
 }
 
 // runProgram runs a program of PostgreSQL. If the URL is not empty, the program uses that database.
-// The password of the URL is passed in the environment, because other users can see the arguments.
+// The passwords of the URL are not passed as arguments, because other users can see the arguments.
 // An error contains the end of the messages of the program.
-func runProgram(ctx context.Context, databaseURL string, stdin *os.File, name string, args ...string) error {
+func runProgram(ctx context.Context, databaseURL string, stdin *os.File, name string, args ...string) (err error) {
 	env := os.Environ()
 	if databaseURL != "" {
-		target, password, err := programURL(databaseURL)
-		if err != nil {
-			return err
+		target, passwords, e := programURL(databaseURL)
+		if e != nil {
+			return e
 		}
 		args = append(args, "--no-password", "--dbname="+target)
-		if password != "" {
-			env = append(env, "PGPASSWORD="+password)
+		if passwords.user != "" {
+			env = append(env, "PGPASSWORD="+passwords.user)
+		}
+		if passwords.key != "" {
+			file, e := writeService(passwords.key)
+			if e != nil {
+				return e
+			}
+			defer func() { err = errors.Join(err, os.Remove(file)) }()
+			env = append(env, "PGSERVICEFILE="+file)
 		}
 	}
 	c := exec.CommandContext(ctx, name, args...) //nolint:gosec // the callers pass constant names
@@ -95,7 +106,7 @@ func runProgram(ctx context.Context, databaseURL string, stdin *os.File, name st
 	}
 	c.Cancel = func() error { return c.Process.Signal(syscall.SIGTERM) }
 	c.WaitDelay = killTime
-	err := c.Run()
+	err = c.Run()
 	if err == nil {
 		return nil
 	}
@@ -109,37 +120,69 @@ func runProgram(ctx context.Context, databaseURL string, stdin *os.File, name st
 	return fmt.Errorf("%s failed: %s: %w", name, text[max(0, len(text)-maxMessage):], err)
 }
 
+// serviceName is the name of the connection service that has the password of a client key.
+const serviceName = "certvault"
+
+// writeService writes a connection service file with the password of a client key, for which libpq has no
+// environment variable, and returns the name of the file. Only the vault's user can read the file.
+func writeService(password string) (name string, err error) {
+	// libpq ends a line at a line break, and removes the white space at its end.
+	if strings.ContainsAny(password, "\r\n") || strings.TrimRight(password, " \t\v\f") != password || len(password) > maxKeyPassword {
+		return "", fmt.Errorf("sslpassword of the database URL has a line break, white space at its end or more than %d bytes, "+
+			"so the programs of PostgreSQL cannot read it; change the password of the client key", maxKeyPassword)
+	}
+	file, err := os.CreateTemp("", "certvault-service-*.conf")
+	if err != nil {
+		return "", fmt.Errorf("writing a connection service file: %w", err)
+	}
+	_, err = fmt.Fprintf(file, "[%s]\nsslpassword=%s\n", serviceName, password)
+	if err = errors.Join(err, file.Close()); err != nil {
+		return "", errors.Join(fmt.Errorf("writing a connection service file: %w", err), os.Remove(file.Name()))
+	}
+	return file.Name(), nil
+}
+
 // programParameters are the parameters of a database URL that are passed to the programs of PostgreSQL
-// (documentation of libpq, "Parameter Key Words"), without the password. The vault's driver accepts more
+// (documentation of libpq, "Parameter Key Words"), without the passwords. The vault's driver accepts more
 // parameters, which the programs reject.
 var programParameters = []string{
 	"host", "hostaddr", "port", "dbname", "user", "passfile", "channel_binding", "connect_timeout", "options", "application_name",
 	"keepalives", "keepalives_idle", "keepalives_interval", "keepalives_count", "tcp_user_timeout", "gssencmode", "sslmode", "sslcert", "sslkey",
-	"sslpassword", "sslrootcert", "sslcrl", "sslcrldir", "sslsni", "requirepeer", "ssl_min_protocol_version", "ssl_max_protocol_version", "krbsrvname",
+	"sslrootcert", "sslcrl", "sslcrldir", "sslsni", "requirepeer", "ssl_min_protocol_version", "ssl_max_protocol_version", "krbsrvname",
 	"service", "target_session_attrs",
 }
 
-// programURL returns a database URL for the programs of PostgreSQL, without the password, and the
-// password.
-func programURL(databaseURL string) (target, password string, err error) {
+// passwords are the passwords of a database URL: of the user, and of the client key (sslpassword).
+type passwords struct{ user, key string }
+
+// programURL returns a database URL for the programs of PostgreSQL, without the passwords, and the
+// passwords. If the client key has a password, the URL refers to the service serviceName.
+func programURL(databaseURL string) (target string, p passwords, err error) {
 	u, err := url.Parse(databaseURL)
 	if err != nil {
 		// The parser's message contains the URL with its password.
-		return "", "", errors.New("the database URL is invalid; see the PostgreSQL connection URI syntax")
+		return "", p, errors.New("the database URL is invalid; see the PostgreSQL connection URI syntax")
 	}
 	if u.User != nil {
-		password, _ = u.User.Password()
+		p.user, _ = u.User.Password()
 		u.User = url.User(u.User.Username())
 	}
 	query := u.Query()
 	if text := query.Get("password"); text != "" {
-		password = text
+		p.user = text
 	}
+	p.key = query.Get("sslpassword")
 	for name := range query {
 		if !slices.Contains(programParameters, name) {
 			query.Del(name)
 		}
 	}
+	if p.key != "" {
+		if query.Has("service") {
+			return "", p, errors.New("the database URL has sslpassword and service; move sslpassword to the connection service file")
+		}
+		query.Set("service", serviceName)
+	}
 	u.RawQuery = strings.ReplaceAll(query.Encode(), "+", "%20")
-	return u.String(), password, nil
+	return u.String(), p, nil
 }
