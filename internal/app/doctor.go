@@ -107,11 +107,17 @@ func openExisting(ctx context.Context, s config.Storage) (*db.DB, error) {
 }
 
 func database(ctx context.Context, s config.Storage) []Finding {
+	if err := backup.CheckInterrupted(ctx, s.Data, nil); err != nil {
+		return []Finding{finding("interrupted restore", "", err)}
+	}
 	d, err := openExisting(ctx, s)
 	if err != nil {
 		return []Finding{finding("database", "", err)}
 	}
 	defer func() { _ = d.Close() }()
+	if err := d.CheckRestoring(ctx); err != nil {
+		return []Finding{finding("interrupted restore", "", err)}
+	}
 	list := []Finding{finding("database", string(d.Dialect), nil)}
 	options, err := keyOptions(s, "")
 	if err != nil {

@@ -16,6 +16,7 @@ var remedies = map[string]string{ //nolint:gosec // no value is a secret
 	"PDF renderer":            "Run the vault on amd64 or arm64, and without MemoryDenyWriteExecute in its unit.",
 	"database":                "Set --data to the folder of the vault or --database to its URL, and start the database server.",
 	"schema":                  "Run certvault migrate, or start the server of this version.",
+	"interrupted restore":     "Delete what the finding names, then run certvault restore again.",
 	"restore":                 "Check the list of certvault restore, then run certvault restore --accept.",
 	"certificates":            "Keep a server with the role work running, and read its log for the reason.",
 	"counts":                  "Stop the server and correct the totals as the section Health of operations.md describes.",

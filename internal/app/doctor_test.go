@@ -1,6 +1,8 @@
 package app
 
 import (
+	"errors"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -40,6 +42,30 @@ func TestEveryFindingHasARemedy(t *testing.T) {
 		missing := Examine(t.Context(), config.Storage{Data: filepath.Join(s.Data, "missing")})
 		if len(missing) != 1 || missing[0].Remedy == "" {
 			t.Errorf("findings of a missing folder = %+v, want one with a remedy", missing)
+		}
+	})
+}
+
+// TestDoctorReportsAnInterruptedRestore checks that doctor reports the mark of a restore, in the data folder
+// and in a PostgreSQL database.
+func TestDoctorReportsAnInterruptedRestore(t *testing.T) {
+	t.Parallel()
+	eachStorage(t, func(t *testing.T, s config.Storage) {
+		b, err := createBase(t, s, "https://vault.example")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.Database != "" {
+			err = b.DB.BeginRestore(t.Context())
+		} else {
+			err = os.Mkdir(filepath.Join(s.Data, "restoring"), 0o700)
+		}
+		if err := errors.Join(err, b.DB.Close()); err != nil {
+			t.Fatal(err)
+		}
+		list := Examine(t.Context(), s)
+		if f := list[len(list)-1]; f.Name != "interrupted restore" || f.Good || !strings.Contains(f.Detail, "interrupted") || f.Remedy == "" {
+			t.Errorf("last finding = %+v, want an interrupted restore with a remedy", f)
 		}
 	})
 }
