@@ -244,7 +244,7 @@ func TestUnknownRoutesUseSurface(t *testing.T) {
 			t.Errorf("%s %s: status = %d, want %d; Allow = %q, want %q", tc.method, tc.path, w.Code, tc.status, w.Header().Get("Allow"), tc.allow)
 		}
 		if tc.status >= 400 && (!json.Valid(w.Body.Bytes()) || strings.Contains(w.Body.String(), "(other)")) {
-			t.Errorf("%s %s: the body must be JSON without (other): %s", tc.method, tc.path, w.Body)
+			t.Errorf("%s %s: the body must be JSON, without the name of unknown methods in logs, (other): %s", tc.method, tc.path, w.Body)
 		}
 	}
 }

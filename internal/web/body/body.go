@@ -25,8 +25,8 @@ const (
 	rateTime = 30 * time.Second
 	// responseTime is how long the response may take after the time limit of the body.
 	responseTime = time.Minute
-	// deadlineStep is the minimum time between two changes of a deadline. Each change costs a
-	// system call.
+	// deadlineStep is the minimum time between two changes of a deadline, because a body is read in many
+	// small parts.
 	deadlineStep = time.Second
 	// drainTime and maxDrain limit the time and the number of bytes that Drain reads.
 	drainTime = 30 * time.Second

@@ -150,7 +150,7 @@ func TestMailLinkOfClaimedCertificate(t *testing.T) {
 	if w := h.post(certificatePath + "/mailed/end"); w.Header().Get("Location") != "/sign-in" {
 		t.Errorf("ending the mailed link without a sign-in: status = %d, want a redirect to the sign-in", w.Code)
 	}
-	h.checkPage("the link was not ended", h.get("/c/"+view), http.StatusOK, "BSc")
+	h.checkPage("the mailed link after the refused attempt to end it", h.get("/c/"+view), http.StatusOK, "BSc")
 	h.person = ada
 	if w := h.post("/account/certificates/" + foreign.UUID + "/mailed/end"); w.Code != http.StatusNotFound {
 		t.Errorf("ending the link of another person: status = %d, want 404", w.Code)
