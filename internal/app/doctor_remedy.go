@@ -31,6 +31,7 @@ var remedies = map[string]string{ //nolint:gosec // no value is a secret
 	"database transactions":   "End the programs that keep the transaction open.",
 	"clock":                   "Synchronize the clocks of this host and of the database server with NTP.",
 	"connections":             "Raise max_connections of PostgreSQL, or set pool_max_conns in --database.",
+	"durability":              "Set fsync of PostgreSQL to on, and remove synchronous_commit from --database.",
 	"extensions":              "Create the named extensions in the database with CREATE EXTENSION.",
 	"collation":               "Run REINDEX DATABASE and ALTER DATABASE … REFRESH COLLATION VERSION.",
 	"read replica":            "Set --database-read to a replica of this database, and check that it receives changes.",

@@ -26,6 +26,7 @@ func examineServer(ctx context.Context, d *db.DB) []Finding {
 	connections, err := examineConnections(ctx, d)
 	list := []Finding{finding("connections", connections, err)}
 	list = append(list, finding("extensions", "installed", examineExtensions(ctx, d)))
+	list = append(list, finding("durability", "commits wait for the disk", examineDurability(ctx, d)))
 	return append(list, finding("collation", "the indexes were made with the collation of this server", examineCollation(ctx, d)))
 }
 
@@ -49,6 +50,22 @@ func examineConnections(ctx context.Context, d *db.DB) (string, error) {
 		return "", warning{errors.New(detail)}
 	}
 	return detail, nil
+}
+
+// examineDurability checks that a crash of the database server loses no commit.
+func examineDurability(ctx context.Context, d *db.DB) error {
+	var fsync, commit string
+	err := d.QueryRowContext(ctx, `SELECT current_setting('fsync'), current_setting('synchronous_commit')`).Scan(&fsync, &commit)
+	if err != nil {
+		return fmt.Errorf("reading the settings of PostgreSQL: %w", err)
+	}
+	if fsync == "off" {
+		return errors.New("fsync of the server is off: a crash of its machine can lose certificates, or the whole database")
+	}
+	if commit == "off" {
+		return errors.New("synchronous_commit in --database is off: a crash of the server can lose certificates that were acknowledged")
+	}
+	return nil
 }
 
 func examineExtensions(ctx context.Context, d *db.DB) error {

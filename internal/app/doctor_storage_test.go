@@ -1,6 +1,7 @@
 package app
 
 import (
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -25,7 +26,7 @@ func TestDoctorDetectsBrokenStorage(t *testing.T) {
 		}
 		good := findings()
 		for name, f := range good {
-			if !f.Good {
+			if name != "durability" && !f.Good { // PostgreSQL has fsync=off in most runs of the tests
 				t.Errorf("%s: finding about a new database = %q, want a good one", name, f.Detail)
 			}
 		}
@@ -69,6 +70,38 @@ func TestDoctorDetectsBrokenStorage(t *testing.T) {
 			t.Error("a late check of a stored file is an error, want a warning")
 		}
 	})
+}
+
+// TestDoctorExaminesDurability checks the findings about a server without fsync, and about a URL with
+// synchronous_commit=off.
+func TestDoctorExaminesDurability(t *testing.T) {
+	t.Parallel()
+	address := dbtest.PostgresURL(t)
+	examine := func(parameter string) (fsync string, err error) {
+		u, err := url.Parse(address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		query := u.Query()
+		query.Set("synchronous_commit", parameter)
+		u.RawQuery = query.Encode()
+		d := dbtest.Open(t, "", u.String())
+		if err := d.QueryRowContext(t.Context(), `SHOW fsync`).Scan(&fsync); err != nil {
+			t.Fatal(err)
+		}
+		return fsync, examineDurability(t.Context(), d)
+	}
+	for _, parameter := range []string{"on", "off"} {
+		fsync, err := examine(parameter)
+		switch {
+		case fsync == "off":
+			if err == nil || !strings.Contains(err.Error(), "fsync of the server is off") {
+				t.Errorf("without fsync: %v, want an error about it", err)
+			}
+		case (err != nil) != (parameter == "off"):
+			t.Errorf("with synchronous_commit=%s: %v, want an error only for off", parameter, err)
+		}
+	}
 }
 
 // TestDoctorDetectsMissingMailServer checks that doctor reports messages that were not sent, until a

@@ -127,6 +127,7 @@ func openPostgres(ctx context.Context, databaseURL string, limits deadlines, par
 	}
 	cfg.MaxConnIdleTime = 5 * time.Minute
 	limitConnections(ctx, cfg, limits)
+	waitForDisk(cfg)
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("connecting to PostgreSQL: %w", err)
@@ -141,6 +142,26 @@ func openPostgres(ctx context.Context, databaseURL string, limits deadlines, par
 		return nil, errors.Join(err, d.Close())
 	}
 	return d, nil
+}
+
+// waitForDisk makes commits wait for the disk even if synchronous_commit is off for the server, the
+// database or the user. Otherwise a crash of the server could lose an acknowledged certificate. A value in the
+// URL and the other values, such as remote_apply, remain.
+func waitForDisk(cfg *pgxpool.Config) {
+	if _, ok := cfg.ConnConfig.RuntimeParams["synchronous_commit"]; ok {
+		return
+	}
+	previous := cfg.AfterConnect
+	cfg.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
+		if previous != nil {
+			if err := previous(ctx, conn); err != nil {
+				return err
+			}
+		}
+		_, err := conn.Exec(ctx, `SELECT set_config('synchronous_commit', 'on', FALSE) WHERE current_setting('synchronous_commit') = 'off'`,
+			pgx.QueryExecModeSimpleProtocol)
+		return err
+	}
 }
 
 // checkLocale rejects a database whose locale does not classify non-ASCII letters as letters. The

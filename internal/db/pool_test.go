@@ -153,3 +153,41 @@ func TestPoolSizeOfSeveralHosts(t *testing.T) {
 		t.Error("with 3 connections: no error, want one")
 	}
 }
+
+// TestCommitsWaitForTheDisk checks that a setting of the database does not make acknowledged commits
+// unsafe, and that a setting in the URL remains.
+func TestCommitsWaitForTheDisk(t *testing.T) {
+	t.Parallel()
+	address := dbtest.PostgresURL(t)
+	setting := func(address string) (value string) {
+		t.Helper()
+		d, err := db.Open(t.Context(), "", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = d.Close() }()
+		if _, err := d.Writer().ExecContext(t.Context(), `DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET synchronous_commit = off', current_database()); END $$`); err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Tx(t.Context(), func(tx *db.Tx) error {
+			return tx.QueryRowContext(t.Context(), `SHOW synchronous_commit`).Scan(&value)
+		}); err != nil {
+			t.Fatal(err)
+		}
+		return value
+	}
+	setting(address)
+	for parameter, want := range map[string]string{"": "on", "remote_write": "remote_write", "off": "off"} {
+		u, err := url.Parse(address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if query := u.Query(); parameter != "" {
+			query.Set("synchronous_commit", parameter)
+			u.RawQuery = query.Encode()
+		}
+		if got := setting(u.String()); got != want {
+			t.Errorf("synchronous_commit = %s, want %s with %q in the URL", got, want, parameter)
+		}
+	}
+}
