@@ -19,7 +19,8 @@ const fullRetry = time.Minute
 // Receive deletes the blob if check returns an error, or if use returns an error of a kind other
 // than fault.Internal. No record refers to the blob in these cases. If use returns fault.Internal,
 // Receive does not delete the blob, because the commit may have succeeded although the response of
-// the database was lost. If the commit failed, the sweep of files deletes the blob.
+// the database was lost. If the commit failed, the sweep of files deletes the blob after the time of
+// --blob-keep.
 //
 // An error of reading r is wrapped in the returned error. If the store is full, the error is a
 // fault of kind Unavailable with a RetryAfter.
