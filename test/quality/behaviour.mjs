@@ -210,6 +210,25 @@ export async function checkBehaviour(plan) {
     assert.equal(await list.getAttribute("aria-invalid"), "true");
     assert.match(messages.splice(0).join(), /status of 4/);
   });
+  await step("a page that shows progress is loaded again, but not after a change by the person", {}, async (page) => {
+    const rows = plan.pages.find((one) => one.name === "bulk-rows");
+    await page.route(rows.url, async (route) => {
+      const response = await route.fetch();
+      await route.fulfill({ response, body: (await response.text()).replace("<h1", '<div data-reload="1" hidden></div><h1') });
+    });
+    let loads = 0;
+    page.on("load", () => loads++);
+    const again = page.waitForEvent("load", { predicate: () => loads > 1 });
+    await visit(page, rows, rows.url);
+    await again;
+    const field = page.locator("#fixes input[type=text]").first();
+    await field.fill("typed");
+    await field.blur();
+    const before = loads;
+    await page.waitForTimeout(2500);
+    assert.equal(loads, before, "a page with typed text was loaded again");
+    assert.equal(await field.inputValue(), "typed");
+  });
   await step("a dropped file is shown on the same screen, and the fields keep what was typed", {}, async (page) => {
     await visit(page, upload, upload.url);
     await page.locator("#applicant_email").fill("ada@example.org");

@@ -60,6 +60,9 @@ type draftPage struct {
 	Awaited   int
 	// Uncompared is the number of rows whose name was not compared with the text of the file yet.
 	Uncompared int
+	// Reloads reports whether the page is loaded again after a few seconds. A script does this only if the
+	// person has changed nothing on the page.
+	Reloads bool
 
 	texts texts
 }
@@ -132,13 +135,12 @@ func (p *Panel) compare(r *http.Request, d *draftPage) (err error) {
 	return err
 }
 
-// refresh makes a page reload itself while an archive is unpacked, or while names are compared with
-// files.
-func (d *draftPage) refresh(w http.ResponseWriter) {
-	if d.Unpacking() || d.Uncompared > 0 {
-		w.Header().Set("Refresh", "3")
-	}
-}
+// reload sets Reloads while an archive is unpacked, or while names are compared with files. It is only for
+// the response to a GET request.
+func (d *draftPage) reload() { d.Reloads = d.Unpacking() || d.Uncompared > 0 }
+
+// ReloadsWithoutScript reports whether the page is also loaded again in a browser without JavaScript.
+func (d *draftPage) ReloadsWithoutScript() bool { return d.Reloads }
 
 func (p *Panel) draftPage(r *http.Request, v *Visit, step string) (*draftPage, error) {
 	d, err := p.draftOf(r, v)

@@ -110,9 +110,7 @@ func (p *Panel) draftFiles(w http.ResponseWriter, r *http.Request, v *Visit) err
 	if err != nil {
 		return err
 	}
-	if page.Unpacking() {
-		page.refresh(w)
-	}
+	page.Reloads = page.Unpacking()
 	return p.draw(w, r, "bulk_files.html", page.filesView(r))
 }
 

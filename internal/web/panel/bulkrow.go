@@ -67,6 +67,10 @@ func (l *rowsView) Inline() bool {
 	return l.Show == bulkimport.ShowProblems || l.ToCheckShown()
 }
 
+// ReloadsWithoutScript is like that of draftPage, but false for a page with fields, because a reload would
+// discard what is typed.
+func (l *rowsView) ReloadsWithoutScript() bool { return l.Reloads && !l.Inline() }
+
 // Select returns the rows that show selects. ShowProblems selects only rows that a person can
 // correct now.
 func (d *draftPage) Select(show bulkimport.Show) []*bulkimport.Row {
@@ -196,13 +200,8 @@ func (p *Panel) rows(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	if err := p.compare(r, page); err != nil {
 		return err
 	}
-	l := page.rowsView(r.URL.Query())
-	if page.Unpacking() || page.Uncompared > 0 && !l.Inline() {
-		// While names are compared, a page with a form for corrections is not reloaded, because a
-		// reload discards typed text.
-		page.refresh(w)
-	}
-	return p.draw(w, r, "bulk_rows.html", l)
+	page.reload()
+	return p.draw(w, r, "bulk_rows.html", page.rowsView(r.URL.Query()))
 }
 
 // rowsView returns the view that a query selects.

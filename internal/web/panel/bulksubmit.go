@@ -30,7 +30,7 @@ func (p *Panel) dryRun(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	if !view.Mapped {
 		return p.redirect(w, r, v, "bulk/"+view.UUID+"/columns", "")
 	}
-	view.refresh(w)
+	view.reload()
 	return p.draw(w, r, "bulk_submit.html", view)
 }
 

@@ -56,6 +56,37 @@ func TestUploadListAndFiles(t *testing.T) {
 	})
 }
 
+// TestReloadKeepsTypedText checks that the pages of a bulk upload whose archive is being unpacked are loaded
+// again by a script, which keeps what was typed, and never by a header.
+func TestReloadKeepsTypedText(t *testing.T) {
+	t.Parallel()
+	d := dbtest.SQLite(t)
+	o := newPanelTest(t, d)
+	draft := o.beginBulk(t, "Title,Name,Email,File\nBSc,Ada,ada,ada.pdf\n", fourColumns, personPage("Ada"))
+	const script, withoutScript = `data-reload="3"`, `<noscript><meta http-equiv="refresh" content="3"></noscript>`
+	for _, path := range []string{"/files", "/rows", "/submit"} {
+		if body := o.get("issuer", draft+path).Body.String(); strings.Contains(body, script) || strings.Contains(body, withoutScript) {
+			t.Errorf("%s is loaded again although no archive is being unpacked", path)
+		}
+	}
+	if _, err := d.Writer().ExecContext(t.Context(), `
+		INSERT INTO bulk_import_archives (draft_id, name, blob_key, status, entries) SELECT id, 'a.zip', 'none', 'unpacking', 2 FROM bulk_import_drafts`); err != nil {
+		t.Fatal(err)
+	}
+	for path, hasNoFields := range map[string]bool{"/files": true, "/rows": true, "/submit": true, "/rows?show=problems": false} {
+		w := o.get("issuer", draft+path)
+		body := w.Body.String()
+		if !strings.Contains(body, script) || strings.Contains(body, withoutScript) != hasNoFields || w.Header().Get("Refresh") != "" {
+			t.Errorf("%s: loaded again by a script %v, without JavaScript %v, by a header %q; want true, %v and none", path,
+				strings.Contains(body, script), strings.Contains(body, withoutScript), w.Header().Get("Refresh"), hasNoFields)
+		}
+	}
+	w := o.post("issuer", draft+"/rows", url.Values{"do": {"fix"}, "show": {"problems"}, "title-1": {strings.Repeat("x", 300)}})
+	if strings.Contains(w.Body.String(), script) {
+		t.Error("the page with problems after a form is loaded again, and would submit the form again")
+	}
+}
+
 // Until a file is uploaded, a missing file is not reported as a problem of its row, and the list
 // cannot be submitted. After the upload, the list can be submitted when its rows have no problem.
 func TestRowsWithoutFiles(t *testing.T) {

@@ -67,6 +67,19 @@ for (const area of document.querySelectorAll("[data-progress]")) {
   });
 }
 
+// A page that shows the progress of work is loaded again, unless the person has changed something on the
+// page, because a reload would discard that. While a field has the focus, the page waits.
+for (const area of document.querySelectorAll("[data-reload]")) {
+  let changed = false;
+  document.addEventListener("input", () => { changed = true; });
+  const reload = () => {
+    if (changed) return;
+    if (document.activeElement?.matches("input, select, textarea")) setTimeout(reload, 1000);
+    else location.reload();
+  };
+  setTimeout(reload, 1000 * area.dataset.reload);
+}
+
 // A preview shows the text of a field while a person types.
 for (const field of document.querySelectorAll("[data-mirror]")) {
   const preview = document.getElementById(field.dataset.mirror);
