@@ -314,6 +314,7 @@ func New(ctx context.Context, cfg *config.Serve, log *slog.Logger, stdout io.Wri
 	if err := a.openACME(ctx); err != nil {
 		return nil, err
 	}
+	a.warnOfNetwork(ctx)
 	if err := a.readRestore(ctx); err != nil {
 		return nil, err
 	}

@@ -73,6 +73,9 @@ func examine(ctx context.Context, s config.Storage) []Finding {
 		finding("master key", "readable", keyErr),
 		finding("secret files", "private", examineSecretFiles(s.MasterKeyFile, s.KeyIdentityFile, s.KeyPassphraseFile)),
 	}
+	if s.Database == "" {
+		list = append(list, finding("file system", "local", examineNetwork(s.Data)))
+	}
 	list = append(list, examineFileStore(ctx, s)...)
 	r, err := pdfium.New(ctx, pdfium.Options{CompiledDir: s.Cache, CacheDir: s.OwnCache()})
 	if err == nil {

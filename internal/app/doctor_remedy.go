@@ -11,6 +11,7 @@ var remedies = map[string]string{ //nolint:gosec // no value is a secret
 	"master key":              "Set --master-key-file to the key of this vault, or write the key from its recovery sheet with certvault key recover.",
 	"secret files":            "Run chmod 600 on the named files.",
 	"installation":            "Set --data or --blob to the files of this database, or --database to the database of these files.",
+	"file system":             "Move the data folder to a local disk, or use PostgreSQL with --database.",
 	"file store":              "Correct --blob, its credentials and its permissions, or the permissions of the folder files in the data folder.",
 	"incomplete uploads":      "Add a lifecycle rule with AbortIncompleteMultipartUpload after 1 day to the bucket.",
 	"PDF renderer":            "Run the vault on amd64 or arm64, and without MemoryDenyWriteExecute in its unit.",

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"time"
 
@@ -74,6 +75,25 @@ func examineStorage(ctx context.Context, d *db.DB, now time.Time) (list []Findin
 		err = fmt.Errorf("%s with a file that failed its last check", count(damaged, "certificate"))
 	}
 	return append(list, finding("stored files", "all passed their last check", err), examineChecks(ctx, d, now))
+}
+
+// examineNetwork warns of a SQLite database on a network file system.
+func examineNetwork(data string) error {
+	kind, err := db.NetworkFileSystem(data)
+	if err == nil && kind != "" {
+		err = warning{fmt.Errorf("%s is on %s, where SQLite may lose acknowledged certificates or damage its file", data, kind)}
+	}
+	return err
+}
+
+// warnOfNetwork logs a warning about a SQLite database on a network file system.
+func (a *App) warnOfNetwork(ctx context.Context) {
+	if a.DB.Dialect != db.SQLite {
+		return
+	}
+	if err := examineNetwork(a.cfg.Data); err != nil {
+		a.log.WarnContext(ctx, "the data folder is not on a local disk", slog.Any("error", err))
+	}
 }
 
 // examineSpace checks that the file of a SQLite database does not have much free space.
