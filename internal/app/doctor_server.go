@@ -24,10 +24,12 @@ const otherConnections = 10
 // examineServer checks the settings of the PostgreSQL server and of the database.
 func examineServer(ctx context.Context, d *db.DB) []Finding {
 	connections, err := examineConnections(ctx, d)
-	list := []Finding{finding("connections", connections, err)}
-	list = append(list, finding("extensions", "installed", examineExtensions(ctx, d)))
-	list = append(list, finding("durability", "commits wait for the disk", examineDurability(ctx, d)))
-	return append(list, finding("collation", "the indexes were made with the collation of this server", examineCollation(ctx, d)))
+	return []Finding{
+		finding("connections", connections, err),
+		finding("extensions", "installed", examineExtensions(ctx, d)),
+		finding("durability", "commits wait for the disk", examineDurability(ctx, d)),
+		finding("collation", "the indexes were made with the collation of this server", examineCollation(ctx, d)),
+	}
 }
 
 // examineConnections compares the connections that all servers may open with the limit of

@@ -43,7 +43,7 @@ func dump(ctx context.Context, databaseURL string, s *db.Snapshot, file string) 
 			"(package postgresql-client-%[2]d), or use --files-only and back up the database by other means", version, s.Server)
 	}
 	// Level 1 of the compression takes a third of the time of the default level.
-	return runProgram(ctx, databaseURL, nil, "pg_dump", "--format=custom", "--compress=1", "--snapshot="+s.ID, "--file="+file)
+	return runProgram(ctx, databaseURL, "pg_dump", "--format=custom", "--compress=1", "--snapshot="+s.ID, "--file="+file)
 }
 
 // errNoRestoreProgram means that a dump cannot be checked, because pg_restore is not installed.
@@ -55,7 +55,7 @@ func listDump(ctx context.Context, file string) error {
 	if _, err := exec.LookPath("pg_restore"); err != nil {
 		return errNoRestoreProgram
 	}
-	return runProgram(ctx, "", nil, "pg_restore", "--list", file)
+	return runProgram(ctx, "", "pg_restore", "--list", file)
 }
 
 // versionNumber matches the major version in the output of a program of PostgreSQL.
@@ -78,7 +78,7 @@ func programVersion(ctx context.Context, name string) (int, error) {
 // runProgram runs a program of PostgreSQL. If the URL is not empty, the program uses that database.
 // The passwords of the URL are not passed as arguments, because other users can see the arguments.
 // An error contains the end of the messages of the program.
-func runProgram(ctx context.Context, databaseURL string, stdin *os.File, name string, args ...string) (err error) {
+func runProgram(ctx context.Context, databaseURL, name string, args ...string) (err error) {
 	env := os.Environ()
 	if databaseURL != "" {
 		target, passwords, e := programURL(databaseURL)
@@ -101,9 +101,6 @@ func runProgram(ctx context.Context, databaseURL string, stdin *os.File, name st
 	c := exec.CommandContext(ctx, name, args...) //nolint:gosec // the callers pass constant names
 	var messages bytes.Buffer
 	c.Env, c.Stderr = env, &messages
-	if stdin != nil {
-		c.Stdin = stdin
-	}
 	c.Cancel = func() error { return c.Process.Signal(syscall.SIGTERM) }
 	c.WaitDelay = killTime
 	err = c.Run()

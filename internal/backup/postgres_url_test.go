@@ -46,12 +46,12 @@ stat -c 'mode of the file: %a' "$PGSERVICEFILE" >&2
 cat "$PGSERVICEFILE" >&2
 exit 1
 `
-	if err := os.WriteFile(filepath.Join(dir, "pg_dump"), []byte(script), 0o700); err != nil { //nolint:gosec // a program
+	if err := os.WriteFile(filepath.Join(dir, "pg_dump"), []byte(script), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
 	t.Setenv("TMPDIR", t.TempDir())
-	err := runProgram(t.Context(), "postgres://vault:one@localhost/certvault?sslkey=k.pem&sslpassword=two%23+%3D", nil, "pg_dump", "--file=x")
+	err := runProgram(t.Context(), "postgres://vault:one@localhost/certvault?sslkey=k.pem&sslpassword=two%23+%3D", "pg_dump", "--file=x")
 	for _, want := range []string{
 		"arguments: --file=x --no-password --dbname=postgres://vault@localhost/certvault?service=certvault&sslkey=k.pem\n",
 		"password of the user: one\n", "mode of the file: 600\n", "[certvault]\nsslpassword=two# =",

@@ -116,7 +116,7 @@ func (t *target) checkRestoredDatabase(ctx context.Context) error {
 func (t *target) finishPostgres(ctx context.Context, dir string, r db.Restore) error {
 	if !t.header.FilesOnly {
 		// pg_restore must not set comments, because only the owner of an extension may set its comment.
-		if err := runProgram(ctx, t.database, nil, "pg_restore", "--exit-on-error", "--single-transaction", "--no-owner", "--no-privileges", "--no-comments",
+		if err := runProgram(ctx, t.database, "pg_restore", "--exit-on-error", "--single-transaction", "--no-owner", "--no-privileges", "--no-comments",
 			filepath.Join(dir, filepath.FromSlash(dumpName))); err != nil {
 			return fmt.Errorf("loading the dump into the database: %w", err)
 		}

@@ -195,7 +195,9 @@ func (j *job) attempts(ctx context.Context) ([]attempt, error) {
 			if err := j.checkCovered(ctx, s); err != nil {
 				return nil, err
 			}
-			return []attempt{{mode: Exact, page: j.page, frame: j.frame, spot: s}, {mode: Annotation, annotation: true, page: j.page, frame: j.frame, spot: s}, strip, appended}, nil
+			exact := attempt{mode: Exact, page: j.page, frame: j.frame, spot: s}
+			annotation := attempt{mode: Annotation, annotation: true, page: j.page, frame: j.frame, spot: s}
+			return []attempt{exact, annotation, strip, appended}, nil
 		}
 		j.note("box_not_usable", "The chosen position is not on the page.")
 		mode = Auto
