@@ -14,7 +14,7 @@ func NetworkFileSystem(dir string) (string, error) {
 	if err := unix.Statfs(dir, &s); err != nil {
 		return "", fmt.Errorf("reading the file system of %s: %w", dir, err)
 	}
-	return networkKind(uint32(s.Type)), nil //nolint:gosec // the kernel compares 32 bits, and on 32-bit systems Type is signed
+	return networkKind(uint32(s.Type)), nil // Type is signed on 32-bit systems
 }
 
 // networkKind returns the kind of a file system with a type of statfs(2).
