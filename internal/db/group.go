@@ -317,20 +317,22 @@ func (s *shared) end() {
 }
 
 // relaxSync sets synchronous=NORMAL on a SQLite connection and returns a function that restores
-// FULL.
+// FULL. If a statement fails, relaxSync closes the connection, because its setting is unknown.
 func relaxSync(ctx context.Context, conn *sql.Conn) (restore func() error, err error) {
-	// In WAL mode, a commit with NORMAL does not wait for the disk, and that is the only difference
-	// from FULL (sqlite.org/pragma.html, synchronous).
-	if _, err := conn.ExecContext(ctx, `PRAGMA synchronous = NORMAL`); err != nil {
-		return nil, fmt.Errorf("setting synchronous=NORMAL: %w", err)
-	}
-	return func() error {
-		_, err := conn.ExecContext(context.WithoutCancel(ctx), `PRAGMA synchronous = FULL`)
+	// A cancelled statement could have an effect. The connection would then stay at NORMAL.
+	ctx = context.WithoutCancel(ctx)
+	set := func(level string) error {
+		_, err := conn.ExecContext(ctx, `PRAGMA synchronous = `+level)
 		if err == nil {
 			return nil
 		}
-		// The setting is unknown, so the connection is closed.
 		_ = conn.Raw(func(any) error { return driver.ErrBadConn })
-		return fmt.Errorf("restoring synchronous=FULL: %w", err)
-	}, nil
+		return fmt.Errorf("setting synchronous=%s: %w", level, err)
+	}
+	// In WAL mode, a commit with NORMAL does not wait for the disk, and that is the only difference
+	// from FULL (sqlite.org/pragma.html, synchronous).
+	if err := set("NORMAL"); err != nil {
+		return nil, err
+	}
+	return func() error { return set("FULL") }, nil
 }

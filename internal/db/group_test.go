@@ -368,3 +368,28 @@ func TestCallerDoesNotWaitForAHangingMember(t *testing.T) {
 		t.Errorf("stored rows = %q, want 1 2", got)
 	}
 }
+
+// TestCancelledRequestKeepsSync cancels relaxed transactions at any time. Each later commit must wait for
+// the disk.
+func TestCancelledRequestKeepsSync(t *testing.T) {
+	t.Parallel()
+	d := openGroup(t)
+	conn, err := d.write.Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	for range 20_000 {
+		ctx, cancel := context.WithCancel(t.Context())
+		go cancel()
+		restore, err := relaxSync(ctx, conn)
+		if err == nil {
+			err = restore()
+		}
+		var level int
+		if e := conn.QueryRowContext(t.Context(), `PRAGMA synchronous`).Scan(&level); e != nil || level != 2 {
+			t.Fatalf("after the error %v, synchronous is %d, %v, want 2 (FULL)", err, level, e)
+		}
+		cancel()
+	}
+}
