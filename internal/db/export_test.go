@@ -54,7 +54,7 @@ func TransactionalMigrations(from int) (map[string]string, error) {
 // OpenWithin opens a PostgreSQL database with limit as the time limit of responses and of waits for a
 // connection.
 func OpenWithin(ctx context.Context, databaseURL string, limit time.Duration) (*DB, error) {
-	return openPostgres(ctx, databaseURL, deadlines{response: limit, acquire: limit}, nil)
+	return openPostgres(ctx, databaseURL, deadlines{response: limit, acquire: limit}, usePrimary)
 }
 
 // PoolSize returns the maximum number of connections for a URL.

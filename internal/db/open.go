@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"maps"
 	"net/url"
 	"path/filepath"
 	"runtime"
@@ -36,7 +35,7 @@ func Open(ctx context.Context, dataDir, databaseURL string) (*DB, error) {
 	if err := checkURL(databaseURL); err != nil {
 		return nil, err
 	}
-	return openPostgres(ctx, databaseURL, defaultDeadlines, nil)
+	return openPostgres(ctx, databaseURL, defaultDeadlines, usePrimary)
 }
 
 // checkURL checks the scheme of a URL of PostgreSQL.
@@ -103,8 +102,17 @@ func sqliteURL(file string, q url.Values, params ...string) string {
 	return (&url.URL{Scheme: "file", Opaque: (&url.URL{Path: file}).EscapedPath(), RawQuery: q.Encode()}).String()
 }
 
-// openPostgres opens a PostgreSQL database whose sessions also have the given parameters.
-func openPostgres(ctx context.Context, databaseURL string, limits deadlines, parameters map[string]string) (*DB, error) {
+// usePrimary makes each new connection fail if its server is a standby, which the URL of a primary with
+// several hosts may reach while the primary restarts. Reads from a standby could be old, so that a revoked
+// certificate would be valid. The parameter target_session_attrs of the URL has precedence, except "any".
+func usePrimary(cfg *pgxpool.Config) {
+	if cfg.ConnConfig.ValidateConnect == nil {
+		cfg.ConnConfig.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsPrimary
+	}
+}
+
+// openPostgres opens a PostgreSQL database. use changes the configuration for a primary or for a replica.
+func openPostgres(ctx context.Context, databaseURL string, limits deadlines, use func(*pgxpool.Config)) (*DB, error) {
 	cfg, err := pgxpool.ParseConfig(databaseURL)
 	if err != nil {
 		// The parser's message may contain the password of the URL.
@@ -119,7 +127,7 @@ func openPostgres(ctx context.Context, databaseURL string, limits deadlines, par
 	cfg.ConnConfig.RuntimeParams["random_page_cost"] = pageCost
 	cfg.ConnConfig.RuntimeParams["timezone"] = "UTC"
 	cfg.ConnConfig.RuntimeParams["application_name"] = "certvault"
-	maps.Copy(cfg.ConnConfig.RuntimeParams, parameters)
+	use(cfg)
 	cfg.ConnConfig.AfterNetConnect = markBroken
 	cfg.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheStatement
 	if err := setPoolSize(cfg, databaseURL); err != nil {
@@ -158,7 +166,8 @@ func waitForDisk(cfg *pgxpool.Config) {
 				return err
 			}
 		}
-		_, err := conn.Exec(ctx, `SELECT set_config('synchronous_commit', 'on', FALSE) WHERE current_setting('synchronous_commit') = 'off'`,
+		// A value that the session sets does not change if the configuration is loaded again.
+		_, err := conn.Exec(ctx, `SELECT set_config('synchronous_commit', replace(current_setting('synchronous_commit'), 'off', 'on'), FALSE)`,
 			pgx.QueryExecModeSimpleProtocol)
 		return err
 	}

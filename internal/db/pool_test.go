@@ -1,6 +1,7 @@
 package db_test
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"net"
@@ -154,12 +155,70 @@ func TestPoolSizeOfSeveralHosts(t *testing.T) {
 	}
 }
 
+// TestStandbyIsRefused checks that no connection of the vault goes to a standby. A proxy changes the result of
+// pg_is_in_recovery.
+func TestStandbyIsRefused(t *testing.T) {
+	t.Parallel()
+	target := dbtest.PostgresURL(t)
+	_, proxied := dbtest.NewProxy(t, target)
+	u, err := url.Parse(proxied)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := u.Host
+	u.Host = pooler(t, func(conn net.Conn, start *pgproto3.StartupMessage) error {
+		up, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", server)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = up.Close() }()
+		text, err := start.Encode(nil)
+		if err != nil {
+			return err
+		}
+		if _, err := up.Write(text); err != nil {
+			return err
+		}
+		go func() {
+			_, _ = io.Copy(up, conn)
+			_ = up.Close()
+		}()
+		buffer := make([]byte, 1<<16)
+		for {
+			n, err := up.Read(buffer)
+			if err != nil {
+				return err
+			}
+			response := buffer[:n]
+			if bytes.Contains(response, []byte("pg_is_in_recovery")) {
+				response = bytes.Replace(response, []byte("\x00\x01\x00\x00\x00\x01f"), []byte("\x00\x01\x00\x00\x00\x01t"), 1) // DataRow
+			}
+			if _, err := conn.Write(response); err != nil {
+				return err
+			}
+		}
+	})
+	if d, err := db.Open(t.Context(), "", u.String()); err == nil || !strings.Contains(err.Error(), "standby") {
+		t.Errorf("opening a standby: error = %v, want one about it", err)
+		if err == nil {
+			_ = d.Close()
+		}
+	}
+	d, err := db.OpenReplica(t.Context(), u.String())
+	if err != nil {
+		t.Fatalf("opening a standby as a replica: %v", err)
+	}
+	if err := d.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestCommitsWaitForTheDisk checks that a setting of the database does not make acknowledged commits
 // unsafe, and that a setting in the URL remains.
 func TestCommitsWaitForTheDisk(t *testing.T) {
 	t.Parallel()
 	address := dbtest.PostgresURL(t)
-	setting := func(address string) (value string) {
+	setting := func(address string) (value, source string) {
 		t.Helper()
 		d, err := db.Open(t.Context(), "", address)
 		if err != nil {
@@ -170,11 +229,11 @@ func TestCommitsWaitForTheDisk(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := d.Tx(t.Context(), func(tx *db.Tx) error {
-			return tx.QueryRowContext(t.Context(), `SHOW synchronous_commit`).Scan(&value)
+			return tx.QueryRowContext(t.Context(), `SELECT setting, source FROM pg_settings WHERE name = 'synchronous_commit'`).Scan(&value, &source)
 		}); err != nil {
 			t.Fatal(err)
 		}
-		return value
+		return value, source
 	}
 	setting(address)
 	for parameter, want := range map[string]string{"": "on", "remote_write": "remote_write", "off": "off"} {
@@ -186,8 +245,13 @@ func TestCommitsWaitForTheDisk(t *testing.T) {
 			query.Set("synchronous_commit", parameter)
 			u.RawQuery = query.Encode()
 		}
-		if got := setting(u.String()); got != want {
+		got, source := setting(u.String())
+		if got != want {
 			t.Errorf("synchronous_commit = %s, want %s with %q in the URL", got, want, parameter)
+		}
+		// Only a value of the session or of its client remains if the server loads its configuration again.
+		if source != "session" && source != "client" {
+			t.Errorf("synchronous_commit is from %q, want session or client", source)
 		}
 	}
 }

@@ -3,6 +3,8 @@ package db
 import (
 	"context"
 	"database/sql"
+
+	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // readerKey is the context key of a reader.
@@ -16,11 +18,13 @@ func OpenReplica(ctx context.Context, databaseURL string) (*DB, error) {
 	if err := checkURL(databaseURL); err != nil {
 		return nil, err
 	}
-	return openPostgres(ctx, databaseURL, deadlines{response: responseTime, acquire: replicaTime}, replicaParameters)
+	return openPostgres(ctx, databaseURL, deadlines{response: responseTime, acquire: replicaTime}, useReplica)
 }
 
-// replicaParameters make PostgreSQL refuse writes, even if the URL is that of a primary.
-var replicaParameters = map[string]string{"default_transaction_read_only": "on"}
+// useReplica makes PostgreSQL refuse writes, even if the URL is that of a primary.
+func useReplica(cfg *pgxpool.Config) {
+	cfg.ConnConfig.RuntimeParams["default_transaction_read_only"] = "on"
+}
 
 // ReadFrom returns a context with which reads of d outside of transactions go to replica.
 func (d *DB) ReadFrom(ctx context.Context, replica *DB) context.Context {
