@@ -2,6 +2,7 @@ package bulkimport
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -14,6 +15,7 @@ import (
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/quota"
 	"github.com/certvault/certvault/internal/search"
 	"github.com/certvault/certvault/internal/sheet"
 )
@@ -262,6 +264,8 @@ type DryRun struct {
 	Duplicates []*Row
 	// Misspelt are the valid rows whose e-mail address probably has a misspelt domain.
 	Misspelt []*Row
+	// Limit is the message about the limit of the institution that the submission would exceed, or "".
+	Limit string
 }
 
 // DryRun returns the result that the submission of a draft would have now.
@@ -292,7 +296,15 @@ func (s *Service) DryRun(ctx context.Context, d *Draft) (*DryRun, error) {
 		}
 	}
 	run.Batches = (len(rows) + s.partSize - 1) / s.partSize
-	return run, nil
+	inst, err := account.InstitutionByID(ctx, s.db, d.InstitutionID)
+	if err != nil {
+		return nil, err
+	}
+	err = quota.Check(ctx, s.db, inst, s.now(), len(rows), 0)
+	if refusal, ok := errors.AsType[*fault.Error](err); ok && refusal.Kind == fault.Forbidden {
+		run.Limit, err = refusal.Message, nil
+	}
+	return run, err
 }
 
 // SkipExisting excludes all valid rows whose certificate already exists. It returns the number of these

@@ -25,6 +25,8 @@ const (
 	CodeSameRow cert.Code = "same_row"
 	// CodeSkipped means that a person skipped a valid row.
 	CodeSkipped cert.Code = "left_out"
+	// CodeLimit means that a batch exceeded a limit of the institution. Detail is the message of package quota.
+	CodeLimit cert.Code = "institution_limit"
 	// CodeNoColumn means that a meaning is unknown or that the list has no column for it.
 	CodeNoColumn cert.Code = "no_column"
 	// CodeNoDefault means that a default is not allowed: rows cannot share a value of this column, or

@@ -18,6 +18,7 @@ import (
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/job"
+	"github.com/certvault/certvault/internal/quota"
 	"github.com/certvault/certvault/internal/sheet"
 )
 
@@ -31,8 +32,9 @@ func (s *Service) enqueueTx(ctx context.Context, tx *db.Tx, args river.JobArgs) 
 // runs in the transaction of the submission. Submit has no effect if the draft was submitted before.
 //
 // The error is fault.BadRequest if the draft is not ready, fault.Conflict if the stored draft uses another
-// version of its template than d, fault.Invalid if the time of the mail is not valid, and fault.NotFound if
-// the draft was deleted or has expired.
+// version of its template than d, fault.Forbidden if a limit of the institution would be exceeded,
+// fault.Invalid if the time of the mail is not valid, and fault.NotFound if the draft was deleted or has
+// expired.
 func (s *Service) Submit(ctx context.Context, d *Draft, then func(ctx context.Context, tx *db.Tx) error) error {
 	if d.Status != Open {
 		return nil
@@ -121,7 +123,11 @@ func (s *Service) readyTx(ctx context.Context, tx *db.Tx, d *Draft) error {
 	case review.Valid == 0:
 		return fault.New(fault.BadRequest, "All rows are skipped, so there is nothing to submit.")
 	}
-	return nil
+	inst, err := account.InstitutionByID(ctx, tx, d.InstitutionID)
+	if err != nil {
+		return err
+	}
+	return quota.CheckTx(ctx, tx, inst, s.now(), review.Valid, 0)
 }
 
 // submitArgs are the arguments of the job that creates the batches of a draft.
@@ -178,8 +184,8 @@ func (s *Service) submit(ctx context.Context, id int64) error {
 	return nil
 }
 
-// part creates a batch of a draft, unless the batch exists or was refused. If the batch is not valid, the
-// method records the refusal. The parameter part is the number of the batch, from 1 to parts.
+// part creates a batch of a draft, unless the batch exists or was refused. If the batch is not valid or
+// exceeds a limit of the institution, the method records the refusal. The parameter part is the number of the batch, from 1 to parts.
 func (s *Service) part(ctx context.Context, inst *account.Institution, d *Draft, part, parts int, rows []*Row) error {
 	var exists bool
 	if err := s.db.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM bulk_import_batches WHERE draft_id = $1 AND part = $2)`, d.ID, part).Scan(&exists); err != nil || exists {
@@ -198,13 +204,10 @@ func (s *Service) part(ctx context.Context, inst *account.Institution, d *Draft,
 	} else {
 		err = s.uploadPart(ctx, inst, d, name, rows, then)
 	}
-	refusal, ok := errors.AsType[*fault.Error](err)
-	if !ok || refusal.Kind != fault.Invalid {
-		return err
-	}
 	// The rows were valid when the draft was submitted. Since then, for example, a file was deleted, a rule
-	// became stricter, or the template was archived. Resubmit copies the rows of the batch to a new draft.
-	problem := refusalOf(refusal)
+	// became stricter, the template was archived, or other uploads reached a limit of the institution. Resubmit
+	// copies the rows of the batch to a new draft.
+	problem := refusalOf(err)
 	if problem == nil {
 		return err
 	}

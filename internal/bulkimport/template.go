@@ -400,6 +400,13 @@ func (s *Service) issuePart(ctx context.Context, inst *account.Institution, d *D
 
 // refusalOf returns the problem of a refused batch, or nil if err is not a refusal.
 func refusalOf(err error) *cert.Problem {
+	refusal, ok := errors.AsType[*fault.Error](err)
+	if ok && refusal.Kind == fault.Forbidden {
+		return &cert.Problem{Code: CodeLimit, Detail: refusal.Message}
+	}
+	if !ok || refusal.Kind != fault.Invalid {
+		return nil
+	}
 	if unusable, ok := errors.AsType[*template.Unusable](err); ok {
 		return &cert.Problem{Code: unusable.Code}
 	}

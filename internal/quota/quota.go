@@ -101,7 +101,16 @@ func CheckTx(ctx context.Context, tx *db.Tx, i *account.Institution, now time.Ti
 			return fmt.Errorf("locking what an institution uses: %w", err)
 		}
 	}
-	all, err := sums(ctx, tx, now, i.ID)
+	return Check(ctx, tx, i, now, certificates, bytes)
+}
+
+// Check is CheckTx without the lock, for pages that show the message in advance. Concurrent transactions may
+// change the result.
+func Check(ctx context.Context, q db.Queryer, i *account.Institution, now time.Time, certificates int, bytes int64) error {
+	if i.Limits.Certificates == 0 && i.Limits.Storage == 0 {
+		return nil
+	}
+	all, err := sums(ctx, q, now, i.ID)
 	if err != nil {
 		return err
 	}

@@ -34,6 +34,8 @@ func (t texts) listMessage(p bulkimport.Problem, text string) string {
 		return t.of("bulk_problem.lost_character", "field", t.columnLabel(p.Column))
 	case bulkimport.CodeSameRow:
 		return t.of("bulk_problem.same_row", "row", p.Limit)
+	case bulkimport.CodeLimit:
+		return t.domain(p.Detail)
 	case bulkimport.CodeSkipped, bulkimport.CodeNoColumn, bulkimport.CodeNoDefault, bulkimport.CodeNoOrder:
 		return t.of("bulk_problem." + string(p.Code))
 	default:

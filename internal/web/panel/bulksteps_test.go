@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/bulkimport"
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
@@ -196,6 +197,38 @@ func TestRowWithoutANameIsIdentified(t *testing.T) {
 		return strings.Contains(visibleText(t, o.get("issuer", draft+"/progress")), "is processed")
 	})
 	checkPage(t, "the result", o.get("issuer", draft+"/progress"), http.StatusOK, "The row is processed: 1 approved. 1 row of the list was skipped.", "Row 3, bea@example.org : skipped. The name is missing.")
+}
+
+// The summary states the limit of the institution that the submission would exceed. If the limit is lowered after
+// the submission, the progress states it.
+func TestBulkUploadAboveLimit(t *testing.T) {
+	t.Parallel()
+	o := newPanelTest(t, dbtest.SQLite(t))
+	limit := func(n int64) {
+		if err := o.Accounts.SetLimits(t.Context(), o.inst.ID, account.Limits{Certificates: n}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	draft := o.beginBulk(t, "Title,Name,Email,File\nBSc,Ada,ada@example.org,ada.pdf\nBSc,Bea,bea@example.org,bea.pdf\n", fourColumns, personPage("Ada"), personPage("Bea"))
+	const reason = "This would exceed the monthly limit of the institution “Northern & Western University” on new certificates. Limit: 1; used: 0."
+	limit(1)
+	w := o.get("issuer", draft+"/submit")
+	checkPage(t, "the summary", w, http.StatusOK, reason)
+	if strings.Contains(w.Body.String(), "Issue 2 certificates") {
+		t.Error("the summary has a button to issue certificates above the limit, want a disabled one")
+	}
+	checkPage(t, "the refused submission", o.post("issuer", draft+"/submit", nil), http.StatusForbidden, reason)
+	limit(2)
+	checkPage(t, "the summary below the limit", o.get("issuer", draft+"/submit"), http.StatusOK, "Issue 2 certificates")
+	o.followRedirect(t, "issuer", o.post("issuer", draft+"/submit", nil), draft+"/progress")
+	limit(1)
+	o.processUntil("the rows are refused", func() bool {
+		return strings.Contains(visibleText(t, o.get("issuer", draft+"/progress")), "All 2 rows are processed")
+	})
+	checkPage(t, "the progress", o.get("issuer", draft+"/progress"), http.StatusOK, "Some rows could not be submitted: "+reason, "You can submit them again.", "Row 2, Ada : not submitted. "+reason)
+	if csv := o.get("issuer", draft+"/results.csv").Body.String(); strings.Count(csv, reason) != 2 {
+		t.Errorf("results.csv = %q, want the limit as the reason of both rows", csv)
+	}
 }
 
 // The catalog has all messages of bulk uploads whose keys are built at run time.

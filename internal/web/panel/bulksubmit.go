@@ -51,6 +51,14 @@ func (d *dryRunView) Rejected() int { return d.Valid - d.Run.Certificates }
 // submission would create no certificate.
 func (d *dryRunView) Nothing() bool { return d.Invalid == 0 && d.Valid > 0 && d.Run.Certificates == 0 }
 
+// Limit returns the message about the limit of the institution that the submission would exceed, or "".
+func (d *dryRunView) Limit() string {
+	if d.Run.Limit == "" {
+		return ""
+	}
+	return d.texts.domain(d.Run.Limit)
+}
+
 // NameAbsent returns the valid rows whose file does not contain the name of the recipient, except accepted
 // rows.
 func (d *dryRunView) NameAbsent() []*bulkimport.Row {
