@@ -3,6 +3,7 @@ package bulkimport_test
 import (
 	"bytes"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -125,6 +126,9 @@ func TestImportCorrectedErrors(t *testing.T) {
 		if want := []string{"2BScAdaada@example.orgfalse0", "3MScBeabea@example.orgfalse0", "4BScCycy@example.orgfalse0"}; !slices.Equal(squeeze(rows), want) || v.Total != 3 || !v.Mapped || v.ListName != "class of 2026.csv" {
 			t.Errorf("the rows are %q of list %q, want %q and an unchanged list", squeeze(rows), v.ListName, want)
 		}
+		if _, err := k.Import(t.Context(), k.reload(draft), "errors.csv", strings.NewReader(corrected)); !fault.Is(err, fault.Invalid) {
+			t.Errorf("Import() of a file that was imported before: error = %v, want fault.Invalid", err)
+		}
 		unknown := strings.Replace(corrected, `"3"`, `"33"`, 1)
 		if _, err := k.Import(t.Context(), k.reload(draft), "errors.csv", strings.NewReader(unknown)); !fault.Is(err, fault.Invalid) {
 			t.Errorf("Import() of a row that the list does not have: error = %v, want fault.Invalid", err)
@@ -134,6 +138,70 @@ func TestImportCorrectedErrors(t *testing.T) {
 			t.Errorf("Import() into another draft = %d, %v with %d rows; want a new list of 2 rows", n, err, k.reload(other).Total)
 		}
 	})
+}
+
+// errorsOf returns the file that WriteErrors writes for a draft.
+func (k *fixture) errorsOf(d *bulkimport.Draft) string {
+	k.t.Helper()
+	var b strings.Builder
+	k.ok(k.review(d).WriteErrors(&b, func(_ *bulkimport.Row, p bulkimport.Problem) string { return string(p.Code) }))
+	return b.String()
+}
+
+// Import refuses a corrected file of errors of another list, a file with one row that has changed since the file was
+// written, and a file without codes, as earlier releases wrote it. It then changes no row.
+func TestImportErrorsOfAnotherList(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		k := newFixture(t, d)
+		const header = "Title,Name,Email,File\n"
+		const january = header + "BSc,Ada,invalid,a.pdf\nBSc,Bea,invalid,b.pdf\n"
+		const february = header + "BSc,Cy,invalid,c.pdf\nBSc,Di,invalid,d.pdf\n"
+		first := k.list(k.create(), january)
+		errors := k.errorsOf(first)
+		without := regexp.MustCompile(`(?m),"(Row code|[a-z]{12})"\r$`).ReplaceAllString(errors, "\r")
+		if strings.Count(without, "\n") != 3 || strings.Contains(without, "Row code") {
+			t.Fatalf("the file of errors is %q, want a column of codes with 12 letters", errors)
+		}
+		refused := func(what string, draft *bulkimport.Draft, file, message string) {
+			t.Helper()
+			before := k.rowsOf(draft)
+			if _, err := k.Import(t.Context(), k.reload(draft), "errors.csv", strings.NewReader(file)); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), message) {
+				t.Errorf("Import() of %s: error = %v, want fault.Invalid with %q", what, err, message)
+			}
+			if after := k.rowsOf(draft); after != before {
+				t.Errorf("the rows after Import() of %s are %s, want %s", what, after, before)
+			}
+		}
+		refused("a file without codes", first, without, "no column “Row code”")
+		refused("a file of another draft", k.list(k.create(), february), errors, "Row 2 of the list has changed")
+		refused("a file of a draft with the same list", k.list(k.create(), january), errors, "Row 2 of the list has changed")
+		k.ok(k.Fix(t.Context(), k.reload(first), 3, map[sheet.Column]string{sheet.Name: "Bea Roth"}))
+		refused("a file with one changed row", first, errors, "Row 3 of the list has changed")
+		k.list(k.reload(first), header+"BSc,Eli,invalid,e.pdf\nBSc,Ada,invalid,a.pdf\nBSc,Bea,invalid,b.pdf\n")
+		refused("a file of an earlier list of the draft", first, errors, "Row 2 of the list has changed")
+		// A correction that the list has no column for is not in the file, and stays.
+		k.ok(k.Fix(t.Context(), k.reload(first), 3, map[sheet.Column]string{sheet.Title: "MSc", sheet.Details: "With honors"}))
+		for _, step := range [][2]string{{`"MSc"`, `"PhD"`}, {`"BSc"`, `"MA"`}} {
+			file := strings.ReplaceAll(k.errorsOf(first), step[0], step[1])
+			if n, err := k.Import(t.Context(), k.reload(first), "errors.csv", strings.NewReader(file)); err != nil || n != 3 {
+				t.Errorf("Import() of the current file = %d, %v; want 3 rows", n, err)
+			}
+		}
+		if got := k.rowsOf(first); got != "2 MA Eli ; 3 PhD Ada With honors; 4 MA Bea ; " {
+			t.Errorf("the rows are %q, want the titles of both files", got)
+		}
+	})
+}
+
+// rowsOf returns the rows of a draft as text.
+func (k *fixture) rowsOf(d *bulkimport.Draft) string {
+	k.t.Helper()
+	var b strings.Builder
+	for _, row := range k.review(d).Rows {
+		fmt.Fprintf(&b, "%d %s %s %s; ", row.Number, row.Text.Title, row.Text.FullName, row.Text.Details)
+	}
+	return b.String()
 }
 
 func squeeze(texts []string) []string {

@@ -2,6 +2,7 @@ package bulkimport
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -121,8 +122,8 @@ func encodeFixed(fixed map[sheet.Column]string) (any, error) {
 }
 
 // correct replaces rows of the list with the rows of table, a file from WriteErrors that a person has
-// corrected. Each row of table has the number of the row that it replaces. correct returns the number of
-// replaced rows.
+// corrected. Each row of table has the number and the code of the row that it replaces. correct returns the
+// number of replaced rows. It replaces no row if a row has changed since the file was written.
 func (s *Service) correct(ctx context.Context, d *Draft, table *sheet.Table) (int, error) {
 	err := s.update(ctx, d, "correcting rows", func(tx *db.Tx) error {
 		review := &Review{Draft: d}
@@ -139,10 +140,15 @@ func (s *Service) correct(ctx context.Context, d *Draft, table *sheet.Table) (in
 			if err != nil {
 				return fault.OfField("list", fmt.Sprintf("The list has no row %d.", number))
 			}
-			// Corrections of texts for which the list has no column are kept, because the file does not
-			// contain these texts.
-			fixed := maps.Clone(row.Fixed)
-			maps.DeleteFunc(fixed, func(c sheet.Column, _ string) bool { return d.Mapping.column(c) >= 0 })
+			was, fixed := d.errorCells(row)
+			code, err := d.errorCode(number, was, fixed)
+			if err != nil {
+				return err
+			}
+			if strings.TrimSpace(corrected.Cell(len(d.Header)+2)) != code {
+				return fault.OfField("list", fmt.Sprintf("Row %d of the list has changed since this file was downloaded, or the file belongs to another list. "+
+					"No row was changed. Download errors.csv again, and correct the new file.", number))
+			}
 			encoded, err := encodeFixed(fixed)
 			if err != nil {
 				return err
@@ -214,12 +220,62 @@ func skipTx(ctx context.Context, tx *db.Tx, d *Draft, numbers []int) error {
 	return nil
 }
 
-// errorColumns are the columns that WriteErrors adds to the columns of a list.
-var errorColumns = []string{"Row in the list", "Errors"}
+// errorColumns are the columns that WriteErrors adds to the columns of a list. Earlier releases added only the
+// first two.
+var errorColumns = []string{"Row in the list", "Errors", "Row code"}
+
+// isCorrected reports whether a list has the columns of a file from WriteErrors. The error is fault.Invalid if only
+// the column with the codes is missing, because correct could then replace rows of another list.
+func (d *Draft) isCorrected(table *sheet.Table) (bool, error) {
+	last := len(errorColumns) - 1
+	switch header := slices.Concat(d.Header, errorColumns); {
+	case len(d.Header) == 0:
+		return false, nil
+	case slices.Equal(table.Header, header[:len(d.Header)+last]):
+		return false, fault.OfField("list", fmt.Sprintf("This file has no column “%s”, so it is not known whether it belongs to this list. "+
+			"Download errors.csv again, and correct the new file.", errorColumns[last]))
+	default:
+		return slices.Equal(table.Header, header), nil
+	}
+}
+
+// errorCells returns the cells of a row as WriteErrors writes them, with the corrections, and the corrections of
+// texts for which the list has no column.
+func (d *Draft) errorCells(row *Row) (cells []string, other map[sheet.Column]string) {
+	cells, other = make([]string, len(d.Header)), map[sheet.Column]string{}
+	copy(cells, row.Cells)
+	for _, column := range slices.Sorted(maps.Keys(row.Fixed)) {
+		if at := d.Mapping.column(column); at >= 0 {
+			cells[at] = row.Fixed[column]
+		} else {
+			other[column] = row.Fixed[column]
+		}
+	}
+	return cells, other
+}
+
+// codeLetters are the letters of a code. A code has no digits, and no vowels that could form a word, so that a
+// spreadsheet does not read it as a number, a date or a truth value.
+const codeLetters = "bcdfghjklmnpqrst"
+
+// errorCode returns the code of a row, which is a digest of the draft and of the results of errorCells.
+func (d *Draft) errorCode(number int, cells []string, other map[sheet.Column]string) (string, error) {
+	text, err := encode([]any{d.UUID, number, cells, other})
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256([]byte(text))
+	var code strings.Builder
+	for _, b := range sum[:6] {
+		code.WriteByte(codeLetters[b>>4])
+		code.WriteByte(codeLetters[b&15])
+	}
+	return code.String(), nil
+}
 
 // WriteErrors writes the rows with problems as CSV: the columns of the list with the corrections,
-// the number of each row, and its problems as formatted by format. Import accepts the corrected
-// file.
+// the number of each row, its problems as formatted by format, and its code. Import accepts the
+// corrected file until one of the rows changes.
 func (v *Review) WriteErrors(out io.Writer, format func(*Row, Problem) string) error {
 	w := sheet.NewWriter(out)
 	if err := w.Write(append(slices.Clone(v.Header), errorColumns...)...); err != nil {
@@ -230,14 +286,12 @@ func (v *Review) WriteErrors(out io.Writer, format func(*Row, Problem) string) e
 		for _, p := range row.Problems {
 			wrong = append(wrong, format(row, p))
 		}
-		cells := make([]string, len(v.Header))
-		copy(cells, row.Cells)
-		for column, text := range row.Fixed {
-			if at := v.Mapping.column(column); at >= 0 {
-				cells[at] = text
-			}
+		cells, other := v.errorCells(row)
+		code, err := v.errorCode(row.Number, cells, other)
+		if err != nil {
+			return err
 		}
-		if err := w.Write(slices.Concat(cells, []string{strconv.Itoa(row.Number), strings.Join(wrong, " ")})...); err != nil {
+		if err := w.Write(slices.Concat(cells, []string{strconv.Itoa(row.Number), strings.Join(wrong, " "), code})...); err != nil {
 			return err
 		}
 	}

@@ -66,7 +66,8 @@ func (s *Service) SetList(ctx context.Context, d *Draft, name string, r io.Reade
 // Import is like SetList, but also accepts a corrected file of errors: a list with the columns of the
 // draft's list and those that WriteErrors adds. Such a file replaces only the rows that it contains,
 // and includes them again if they were skipped. Import returns the number of these rows, or 0 for a
-// new list.
+// new list. The error is also fault.Invalid if the file is of another list, or if one of its rows has
+// changed since the file was written.
 func (s *Service) Import(ctx context.Context, d *Draft, name string, r io.Reader) (corrected int, err error) {
 	return s.setList(ctx, d, name, r, true)
 }
@@ -81,7 +82,12 @@ func (s *Service) setList(ctx context.Context, d *Draft, name string, r io.Reade
 	if err != nil {
 		return 0, err
 	}
-	if correct && slices.Equal(table.Header, append(slices.Clone(d.Header), errorColumns...)) && len(d.Header) > 0 {
+	if correct {
+		if correct, err = d.isCorrected(table); err != nil {
+			return 0, err
+		}
+	}
+	if correct {
 		return s.correct(ctx, d, table)
 	}
 	return 0, s.replaceList(ctx, d, name, table)

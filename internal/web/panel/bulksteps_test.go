@@ -3,6 +3,7 @@ package panel
 import (
 	"bytes"
 	"encoding/csv"
+	"errors"
 	"maps"
 	"net/http"
 	"net/url"
@@ -16,6 +17,7 @@ import (
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/db/dbtest"
+	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/locale"
 	"github.com/certvault/certvault/internal/pdf/pdftest"
 	"github.com/certvault/certvault/internal/sheet"
@@ -91,6 +93,24 @@ func TestCorrectedErrorsAreUploaded(t *testing.T) {
 	}
 	w := o.followRedirect(t, "issuer", o.sendFiles(draft+"/list", "list", formFile{"errors.csv", corrected.Bytes()}), draft+"/rows?show=problems")
 	checkPage(t, "after the corrections", w, http.StatusOK, "1 row was replaced by its correction.", "No errors", "All 2")
+	w = o.sendFiles(draft+"/list", "list", formFile{"errors.csv", corrected.Bytes()})
+	checkPage(t, "the same file again", w, http.StatusUnprocessableEntity, "Row 3 of the list has changed since this file was downloaded", "Download errors.csv again")
+	upload, err := o.BulkImports.ByUUID(t.Context(), o.inst.ID, o.people.persons["issuer"].ID, draft[strings.LastIndex(draft, "/")+1:])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for file, want := range map[string]string{
+		corrected.String(): "domain.bulk_fixed_changed", "Title,Name,Email,File,Row in the list,Errors\nBSc,Bea,bea@example.org,bea.pdf,3,\n": "domain.bulk_fixed_no_code",
+	} {
+		_, err := o.BulkImports.Import(t.Context(), upload, "errors.csv", strings.NewReader(file))
+		refusal, ok := errors.AsType[*fault.Error](err)
+		if !ok || len(refusal.Fields) != 1 {
+			t.Fatalf("Import() = %v, want an error of one field", err)
+		}
+		if key, _, _ := findDomain(refusal.Fields[0].Messages[0]); key != want {
+			t.Errorf("the catalog has the message %q as %q, want %s", refusal.Fields[0].Messages[0], key, want)
+		}
+	}
 }
 
 // A list that is uploaded among the files becomes the list of the bulk upload. If the bulk upload already
