@@ -185,7 +185,8 @@ func (s *Service) submit(ctx context.Context, id int64) error {
 }
 
 // part creates a batch of a draft, unless the batch exists or was refused. If the batch is not valid or
-// exceeds a limit of the institution, the method records the refusal. The parameter part is the number of the batch, from 1 to parts.
+// exceeds a limit of the institution, the method records the refusal. The parameter part is the number of the
+// batch, from 1 to parts.
 func (s *Service) part(ctx context.Context, inst *account.Institution, d *Draft, part, parts int, rows []*Row) error {
 	var exists bool
 	if err := s.db.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM bulk_import_batches WHERE draft_id = $1 AND part = $2)`, d.ID, part).Scan(&exists); err != nil || exists {

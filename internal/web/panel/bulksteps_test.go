@@ -245,7 +245,8 @@ func TestBulkUploadAboveLimit(t *testing.T) {
 	o.processUntil("the rows are refused", func() bool {
 		return strings.Contains(visibleText(t, o.get("issuer", draft+"/progress")), "All 2 rows are processed")
 	})
-	checkPage(t, "the progress", o.get("issuer", draft+"/progress"), http.StatusOK, "Some rows could not be submitted: "+reason, "You can submit them again.", "Row 2, Ada : not submitted. "+reason)
+	checkPage(t, "the progress", o.get("issuer", draft+"/progress"), http.StatusOK,
+		"Some rows could not be submitted: "+reason, "You can submit them again.", "Row 2, Ada : not submitted. "+reason)
 	if csv := o.get("issuer", draft+"/results.csv").Body.String(); strings.Count(csv, reason) != 2 {
 		t.Errorf("results.csv = %q, want the limit as the reason of both rows", csv)
 	}
