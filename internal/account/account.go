@@ -88,9 +88,10 @@ type NewInstitution struct {
 	AllowSameName bool
 }
 
-// CreateInstitution creates an institution and its owner. If the owner's address already has an
-// account, that account becomes the owner. Its password does not change, and an account without a
-// password does not get one. If fields are invalid, the error is fault.Invalid and names these fields.
+// CreateInstitution creates an institution and its owner. If the owner's address is the main address of
+// an account, that account becomes the owner. Its password does not change, and an account without a
+// password does not get one. If fields are invalid, or the owner's address is a further address, the error
+// is fault.Invalid and names the fields.
 func (s *Service) CreateInstitution(ctx context.Context, n NewInstitution) (*Institution, error) {
 	return s.createInstitution(ctx, n, steps{password: true})
 }
@@ -247,7 +248,7 @@ func (s *Service) insertTx(ctx context.Context, tx *db.Tx, inst *Institution, ow
 	}
 	// An existing account without a password does not get one: it belongs to a person who signs in with
 	// sign-in links or passkeys, and the caller has not proved that they are this person.
-	userID, created, err := InsertUserTx(ctx, tx, NewUser{Email: email, Name: ownerName, Hash: hash}, inst.CreatedAt)
+	userID, created, err := insertMainTx(ctx, tx, "owner_email", NewUser{Email: email, Name: ownerName, Hash: hash}, inst.CreatedAt)
 	if err != nil {
 		return 0, err
 	}

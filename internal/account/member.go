@@ -322,7 +322,7 @@ type NewMember struct {
 
 // AddMember makes a person a member without an invitation, for the command line. If the address is
 // unknown, the person gets an account without a password. The person then signs in by a mailed
-// link, which verifies the address.
+// link, which verifies the address. If the address is a further address, the error is fault.Invalid.
 func (s *Service) AddMember(ctx context.Context, institutionID int64, n NewMember) (*Member, error) {
 	n.Name = strings.TrimSpace(n.Name)
 	var bad fault.Fields
@@ -341,7 +341,7 @@ func (s *Service) AddMember(ctx context.Context, institutionID int64, n NewMembe
 	}
 	var m *Member
 	err = s.db.Tx(ctx, func(tx *db.Tx) error {
-		userID, _, err := InsertUserTx(ctx, tx, NewUser{Email: email, Name: n.Name}, s.now())
+		userID, _, err := insertMainTx(ctx, tx, "email", NewUser{Email: email, Name: n.Name}, s.now())
 		if err != nil {
 			return err
 		}

@@ -2,8 +2,10 @@ package account_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -338,6 +340,61 @@ func TestPasswordIsSetOnlyForANewAccount(t *testing.T) {
 		created, err := s.Members(ctx, inst.ID)
 		if err != nil || len(created) != 1 || !hasPassword(created[0].UserID) {
 			t.Errorf("the members are %+v, error %v, want one with a password", created, err)
+		}
+	})
+}
+
+// A further address grants its account no rights, because the mailbox may belong to another person by now.
+func TestFurtherAddressGrantsNoRights(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		ctx := t.Context()
+		c := newCrew(t, d, time.Now, "AAA")
+		former := person(t, d, "former.dean@home.example")
+		if err := d.Tx(ctx, func(tx *db.Tx) error {
+			_, err := account.AddAddressTx(ctx, tx, former, account.Email{Text: "Dean@nwu.example", Folded: "dean@nwu.example"}, time.Now())
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		secret, err := c.s.NewSetupLink(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := institution("Second", "SND")
+		n.OwnerEmail = "DEAN@nwu.example"
+		_, _, setUp := c.s.Setup(ctx, secret, n)
+		_, created := c.s.CreateInstitution(ctx, n)
+		_, opened := c.s.OpenInstitution(ctx, n, func(context.Context, *db.Tx, *account.Institution) error { return nil })
+		_, added := c.s.AddMember(ctx, c.ID, account.NewMember{Email: n.OwnerEmail, Name: "New Dean", Role: account.Admin})
+		for what, tc := range map[string]struct {
+			field string
+			err   error
+		}{"Setup": {"owner_email", setUp}, "CreateInstitution": {"owner_email", created}, "OpenInstitution": {"owner_email", opened}, "AddMember": {"email", added}} {
+			e, ok := errors.AsType[*fault.Error](tc.err)
+			if !ok || e.Kind != fault.Invalid || len(e.Fields) != 1 || e.Fields[0].Name != tc.field || strings.Contains(fmt.Sprint(e.Fields), "home.example") {
+				t.Errorf("%s with a further address: error = %v, want fault.Invalid for the field %s, without the main address", what, tc.err, tc.field)
+			}
+		}
+		list, err := c.s.Memberships(ctx, former)
+		if err != nil || len(list) != 0 || isOperator(t, d, former) {
+			t.Errorf("the memberships are %+v, error %v, is an operator = %v, want none and false", list, err, isOperator(t, d, former))
+		}
+		if works, err := c.s.SetupLinkWorks(ctx, secret); err != nil || !works {
+			t.Errorf("the set-up link works after a refused set-up: %v, error %v, want true", works, err)
+		}
+		// The main address and an address that was removed from the account can be used.
+		if err := d.Tx(ctx, func(tx *db.Tx) error {
+			_, err := account.RemoveAddressTx(ctx, tx, former, "dean@nwu.example")
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if m, err := c.s.AddMember(ctx, c.ID, account.NewMember{Email: n.OwnerEmail, Name: "New Dean", Role: account.Admin}); err != nil || m.UserID == former {
+			t.Errorf("the new dean is %+v, error %v, want another account than that of the former dean", m, err)
+		}
+		if m, err := c.s.AddMember(ctx, c.ID, account.NewMember{Email: "former.dean@home.example", Name: "x", Role: account.Auditor}); err != nil || m.UserID != former {
+			t.Errorf("the member with the main address is %+v, error %v, want the former dean", m, err)
 		}
 	})
 }

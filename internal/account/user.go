@@ -112,6 +112,25 @@ func InsertUserTx(ctx context.Context, tx *db.Tx, n NewUser, at time.Time) (id i
 	return id, true, nil
 }
 
+// insertMainTx is like InsertUserTx, but returns an error for the field if the address is a further
+// address of an account. It is for callers that grant rights without an invitation: the mailbox of a further
+// address may belong to another person than the account by now.
+func insertMainTx(ctx context.Context, tx *db.Tx, field string, n NewUser, at time.Time) (id int64, created bool, err error) {
+	id, created, err = InsertUserTx(ctx, tx, n, at)
+	if err != nil || created {
+		return id, created, err
+	}
+	u, err := UserByID(ctx, tx, id)
+	if err != nil {
+		return 0, false, err
+	}
+	if u.EmailFolded != n.Email.Folded {
+		return 0, false, fault.OfField(field, "This address is a further address of an account, and nobody can sign in with it. "+
+			"Enter the main address of the account. If the mailbox belongs to another person now, run certvault user remove-address first.")
+	}
+	return id, false, nil
+}
+
 // VerifyUserTx records that a user has verified the main address. It returns false if the address was
 // verified already.
 func VerifyUserTx(ctx context.Context, tx *db.Tx, id int64, at time.Time) (changed bool, err error) {

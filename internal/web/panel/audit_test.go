@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/audit"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/db/dbtest"
@@ -129,6 +130,15 @@ func TestOperatorPages(t *testing.T) {
 	if len(o.sent) != 1 {
 		t.Error("a message was sent for a rejected name, want none")
 	}
+	if err := o.DB.Tx(t.Context(), func(tx *db.Tx) error {
+		_, err := account.AddAddressTx(t.Context(), tx, o.people.persons["guest"].ID, account.Email{Text: "dean@nwu.example", Folded: "dean@nwu.example"}, o.Now())
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	checkPage(t, "a further address of an account", o.post("operator", "/operator/institutions/new", url.Values{
+		"name": {"Fifth"}, "prefix": {"FTH"}, "owner_name": {"New Dean"}, "owner_email": {"dean@nwu.example"}, "language": {"de"},
+	}), http.StatusUnprocessableEntity, "This address is a further address of an account")
 	checkPage(t, "an empty form", o.post("operator", "/operator/institutions/new", nil), http.StatusUnprocessableEntity, "The name must have")
 	if len(o.sent) != 1 {
 		t.Error("a message was sent for a rejected form, want none")
