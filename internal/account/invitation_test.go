@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -267,6 +269,59 @@ func TestClosedInvitations(t *testing.T) {
 		list, _, err := audit.New(d).List(t.Context(), c.ID, audit.Filter{Action: "invitation.declined"}, "", 10)
 		if err != nil || len(list) != 1 || list[0].Actor.Name != "guest@example.org" || list[0].Actor.Type != audit.User {
 			t.Errorf("the recorded entries are %+v, error %v, want one by the user guest@example.org", list, err)
+		}
+	})
+}
+
+// When a member gets another role, the invitations end that the member may not send with the new role.
+func TestInvitationsOfDemotedMember(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		ctx := t.Context()
+		p, c := newOutbox(t, d)
+		owner := c.of[account.Owner]
+		second, err := c.s.AddMember(ctx, c.ID, account.NewMember{Email: "second@example.org", Name: "Second", Role: account.Owner})
+		if err != nil {
+			t.Fatal(err)
+		}
+		links := map[string]string{}
+		invite := func(by int64, email string, role account.Role) {
+			t.Helper()
+			if _, err := p.Invite(ctx, by, c.ID, account.NewInvitation{Email: email, Role: role}); err != nil {
+				t.Fatal(err)
+			}
+			links[email] = p.secret(t)
+		}
+		invite(owner.UserID, "kept@example.org", account.Owner)
+		invite(second.UserID, "owner@example.org", account.Owner)
+		invite(second.UserID, "admin@example.org", account.Admin)
+		for _, step := range []struct {
+			role  account.Role
+			works string
+		}{
+			{account.Owner, "admin@example.org kept@example.org owner@example.org"},
+			{account.Admin, "admin@example.org kept@example.org"},
+			{account.Auditor, "kept@example.org"},
+			{account.Owner, "kept@example.org"},
+		} {
+			if err := c.s.SetMember(ctx, owner.UserID, c.ID, second.UUID, step.role, true); err != nil {
+				t.Fatal(err)
+			}
+			var works []string
+			for _, email := range slices.Sorted(maps.Keys(links)) {
+				if _, err := p.BySecret(ctx, links[email]); err == nil {
+					works = append(works, email)
+				} else if !fault.Is(err, fault.NotFound) {
+					t.Fatal(err)
+				}
+			}
+			if got := strings.Join(works, " "); got != step.works {
+				t.Errorf("after the change to %s, the invitations of %s are open, want those of %s", step.role, got, step.works)
+			}
+		}
+		back := person(t, d, "owner@example.org")
+		if _, err := p.Accept(ctx, links["owner@example.org"], account.Invitee{UserID: back, Verified: true}); !fault.Is(err, fault.NotFound) {
+			t.Errorf("accepting an invitation of a former owner: error = %v, want fault.NotFound", err)
 		}
 	})
 }

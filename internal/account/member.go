@@ -192,8 +192,8 @@ func keepOwnerTx(ctx context.Context, tx *db.Tx, institutionID int64, m *Member)
 	return nil
 }
 
-// SetMember changes a member's role. manageWebhooks grants MayManageWebhooks in addition to the
-// permissions of the role.
+// SetMember changes a member's role, and revokes the open invitations that the member sent and could not
+// send with the new role. manageWebhooks grants MayManageWebhooks in addition to the permissions of the role.
 func (s *Service) SetMember(ctx context.Context, by, institutionID int64, userUUID string, role Role, manageWebhooks bool) error {
 	if !role.Valid() {
 		return errNoRole
@@ -221,6 +221,9 @@ func (s *Service) SetMember(ctx context.Context, by, institutionID int64, userUU
 		}
 		if _, err := tx.ExecContext(ctx, `UPDATE members SET role = $3, manage_webhooks = $4 WHERE institution_id = $1 AND user_id = $2`,
 			institutionID, m.UserID, string(role), manageWebhooks); err != nil {
+			return err
+		}
+		if err := s.endInvitationsTx(ctx, tx, institutionID, m.UserID, role); err != nil {
 			return err
 		}
 		type state struct {
@@ -304,12 +307,27 @@ func (s *Service) endMemberTx(ctx context.Context, tx *db.Tx, action audit.Actio
 	if err := s.recordMemberTx(ctx, tx, action, institutionID, m.UserID, audit.Detail{"role": m.Role}); err != nil {
 		return err
 	}
-	if _, err := tx.ExecContext(ctx, `
-		UPDATE invitations SET revoked_at = $3 WHERE institution_id = $1 AND inviter_id = $2 AND accepted_at IS NULL AND revoked_at IS NULL`,
-		institutionID, m.UserID, db.Micros(s.now())); err != nil {
+	if err := s.endInvitationsTx(ctx, tx, institutionID, m.UserID, ""); err != nil {
 		return err
 	}
 	_, err := tx.ExecContext(ctx, `DELETE FROM members WHERE institution_id = $1 AND user_id = $2`, institutionID, m.UserID)
+	return err
+}
+
+// endInvitationsTx revokes the open invitations that a user sent and may not send with a role. The role is
+// "" if the user is no longer a member.
+func (s *Service) endInvitationsTx(ctx context.Context, tx *db.Tx, institutionID, userID int64, role Role) error {
+	ended := "" // the role of the invitations to revoke, or "" for all
+	if role.Can(MayManageMembers) {
+		if role.Can(MayManageOwners) {
+			return nil
+		}
+		ended = string(Owner)
+	}
+	_, err := tx.ExecContext(ctx, `
+		UPDATE invitations SET revoked_at = $3
+		WHERE institution_id = $1 AND inviter_id = $2 AND accepted_at IS NULL AND revoked_at IS NULL AND ($4 = '' OR role = $4)`,
+		institutionID, userID, db.Micros(s.now()), ended)
 	return err
 }
 
