@@ -101,8 +101,10 @@ const batchesAtOnce = 100
 type Review struct {
 	Group
 
-	// Certificates are all certificates of the group, in the order of their creation.
+	// Certificates are all certificates of the group, in the order of their creation. Digest identifies
+	// this set of certificates; see Choice.Seen.
 	Certificates []*cert.Certificate
+	Digest       string
 	// Shown are the certificates that the signatory looks at: up to three at random, those with the longest
 	// and the shortest name, and each certificate with a notice.
 	Shown []Shown
@@ -155,7 +157,7 @@ func (s *Service) Review(ctx context.Context, institutionID, userID int64, batch
 		}
 		r.Certificates = append(r.Certificates, list...)
 	}
-	r.Shown = choose(r.Certificates)
+	r.Digest, r.Shown = cert.SetDigest(uuidsOf(r.Certificates)), choose(r.Certificates)
 	return r, nil
 }
 
@@ -198,12 +200,12 @@ type Choice struct {
 	UUIDs   []string
 	BatchID string
 	Single  bool
-	// Count is the number of certificates that the signatory saw, or 0 if it is not known. If the number
-	// is known and has changed, no certificate is approved or declined.
-	Count int
+	// Seen is the Digest of the Review that the signatory saw, or "" if it is not known. If it is known and
+	// the certificates have changed, no certificate is approved or declined.
+	Seen string
 }
 
-// errChanged is the error if the number of chosen certificates differs from Choice.Count.
+// errChanged is the error if the chosen certificates are not those of Choice.Seen.
 var errChanged = fault.New(fault.Conflict, "The certificates that are waiting for your approval have changed in the meantime. Check them again.")
 
 // resolve sets the UUIDs if the choice is all single certificates, and checks the number of UUIDs.
@@ -236,7 +238,7 @@ func uuidsOf(list []*cert.Certificate) []string {
 const MaxChoice = template.MaxEntries
 
 // Approve approves the chosen certificates that wait for a member, and returns their number. The error is
-// fault.Conflict if none of them wait for the member or their number differs from Count, fault.Forbidden
+// fault.Conflict if none of them wait for the member or they are not those of Seen, fault.Forbidden
 // if the member may not approve, and fault.Invalid if there are more than MaxChoice UUIDs.
 func (s *Service) Approve(ctx context.Context, institutionID, userID int64, c Choice) (n int, err error) {
 	if c, err = s.resolve(ctx, institutionID, userID, c); err != nil {
@@ -252,15 +254,15 @@ func (s *Service) Approve(ctx context.Context, institutionID, userID int64, c Ch
 			return err
 		}
 		n, err = s.Certs.ApproveTx(ctx, tx, cert.Approval{
-			InstitutionID: institutionID, UserID: userID, Name: name, Picture: picture, BatchID: c.BatchID, UUIDs: c.UUIDs,
+			InstitutionID: institutionID, UserID: userID, Name: name, Picture: picture, BatchID: c.BatchID, UUIDs: c.UUIDs, Seen: c.Seen,
 		})
 		switch {
+		case errors.Is(err, cert.ErrNotSeen):
+			return errChanged
 		case err != nil:
 			return err
 		case n == 0:
 			return errNothing
-		case c.Count > 0 && n != c.Count:
-			return errChanged
 		}
 		return nil
 	})
@@ -308,7 +310,7 @@ func (s *Service) Decline(ctx context.Context, institutionID, userID int64, c Ch
 	if c, err = s.resolve(ctx, institutionID, userID, c); err != nil {
 		return 0, err
 	}
-	if c.Count > 0 && c.Count != len(c.UUIDs) {
+	if c.Seen != "" && c.Seen != cert.SetDigest(c.UUIDs) {
 		return 0, errChanged
 	}
 	for some := range slices.Chunk(c.UUIDs, declinedAtOnce) {

@@ -2,7 +2,10 @@ package cert
 
 import (
 	"context"
+	"crypto/sha256"
 	"database/sql"
+	"encoding/hex"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -103,11 +106,25 @@ type Approval struct {
 	Picture []byte
 	BatchID string
 	UUIDs   []string
+	// Seen is the SetDigest of the certificates that the signatory saw, or "" if it is not known.
+	Seen string
+}
+
+// ErrNotSeen is the error if other certificates wait for a signatory than those that the signatory saw.
+var ErrNotSeen = errors.New("other certificates wait for the signatory than those that were shown")
+
+// SetDigest returns the SHA-256 digest, in hexadecimal, of a set of UUIDs of certificates. The values of a
+// certificate that waits for signatories do not change, so its UUID identifies what a signatory approves.
+func SetDigest(uuids []string) string {
+	set := slices.Compact(slices.Sorted(slices.Values(uuids)))
+	digest := sha256.Sum256([]byte(strings.Join(set, "\n")))
+	return hex.EncodeToString(digest[:])
 }
 
 // ApproveTx stores the approval of a signatory for certificates, and returns the number of stored
 // approvals. ApproveTx ignores certificates that do not wait for this signatory, so that a repeated request
-// changes nothing. When all signatories have approved a certificate, its processing starts. The number of
+// changes nothing. It returns ErrNotSeen if a.Seen is known and differs from the digest of the certificates
+// that wait. When all signatories have approved a certificate, its processing starts. The number of
 // statements does not depend on the number of certificates in a batch.
 func (s *Service) ApproveTx(ctx context.Context, tx *db.Tx, a Approval) (int, error) {
 	waiting, err := s.lockWaitingTx(ctx, tx, a)
@@ -117,6 +134,9 @@ func (s *Service) ApproveTx(ctx context.Context, tx *db.Tx, a Approval) (int, er
 	uuids := make([]string, len(waiting))
 	for i, w := range waiting {
 		uuids[i] = w.uuid
+	}
+	if a.Seen != "" && a.Seen != SetDigest(uuids) {
+		return 0, ErrNotSeen
 	}
 	const first = 7
 	among, list, err := s.db.OneOf("uuid", first, uuids)

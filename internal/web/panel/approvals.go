@@ -1,6 +1,7 @@
 package panel
 
 import (
+	"cmp"
 	"net/http"
 	"slices"
 	"strconv"
@@ -144,7 +145,7 @@ func (p *Panel) approvalGroup(w http.ResponseWriter, r *http.Request, v *Visit) 
 }
 
 // decide approves or declines the chosen certificates, or all certificates of a group. For all, the form
-// contains the number that the member saw, so that certificates that were added later are not approved.
+// contains the digest of the certificates that the member saw, so that no other certificate is approved.
 func (p *Panel) decide(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	batchID, err := approvalGroup(r)
 	if err != nil {
@@ -155,11 +156,8 @@ func (p *Panel) decide(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	choice := approval.Choice{UUIDs: form["certificate"]}
 	do := form.Get("do")
 	if do == "approve-all" || do == "decline-all" {
-		seen, err := strconv.Atoi(form.Get("n"))
-		if err != nil || seen < 1 {
-			return fault.New(fault.BadRequest, "The form has no number of certificates.")
-		}
-		choice = approval.Choice{BatchID: batchID, Single: batchID == "", Count: seen}
+		// No set of certificates has the digest "none", so a form without a digest is shown again.
+		choice = approval.Choice{BatchID: batchID, Single: batchID == "", Seen: cmp.Or(form.Get("seen"), "none")}
 	} else if len(choice.UUIDs) == 0 {
 		return p.decideAgain(w, r, v, fault.OfField("certificate", "approvals.none_chosen"))
 	}

@@ -3,10 +3,12 @@ package panel
 import (
 	"bytes"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
 
+	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db/dbtest"
 	"github.com/certvault/certvault/internal/pdf/pdftest"
 	certtemplate "github.com/certvault/certvault/internal/template"
@@ -75,4 +77,50 @@ func TestSignatoryWhoLeaves(t *testing.T) {
 		t.Error("the page for an admin has a link to a page for owners")
 	}
 	checkPage(t, "the template", o.get("owner", o.pathOf("templates/"+made.UUID)), http.StatusOK, "A signatory can no longer approve certificates.", "Name a replacement")
+}
+
+// A signatory who selects "Approve all" or "Decline all" decides the certificates on the shown page. If
+// other certificates wait now, the page is shown again.
+func TestApproveAllThatWereShown(t *testing.T) {
+	t.Parallel()
+	o := newPanelTest(t, dbtest.SQLite(t))
+	ctx := t.Context()
+	path := o.published(t)
+	made, err := o.Templates.ByUUID(ctx, o.inst.ID, path[strings.LastIndex(path, "/")+1:])
+	if err != nil {
+		t.Fatal(err)
+	}
+	naming := certtemplate.Naming{Revision: made.Published.Revision, Signatories: []certtemplate.NamedSignatory{{UUID: o.people.persons["owner"].UUID}}}
+	if made, err = o.Templates.SetSignatories(ctx, &o.inst, made.UUID, naming); err == nil {
+		_, err = o.Templates.Publish(ctx, &o.inst, made.UUID, made.Draft.Revision)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	issue := func(name, email string) *cert.Certificate {
+		entry := certtemplate.Entry{FullName: name, Email: email, Title: "Diploma", Values: map[string]string{"Final grade": "A"}}
+		u, err := o.Templates.Upload(ctx, &o.inst, cert.Actor{Type: "user", ID: 7, Name: "Issuer"}, made.UUID, entry)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := o.Certs.Upload(ctx, u)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	first := issue("Amelia Hart", "amelia@example.org")
+	page := o.pathOf("approvals/single")
+	seen := hiddenValues(o.get("owner", page), "seen")
+	if _, err := o.Certs.Revoke(ctx, o.inst.ID, first.UUID, cert.Revocation{Reason: "Issued by mistake"}); err != nil {
+		t.Fatal(err)
+	}
+	issue("Zoë Unseen", "zoe@example.org")
+	var again *httptest.ResponseRecorder
+	for _, form := range []url.Values{{"do": {"approve-all"}, "seen": seen}, {"do": {"decline-all"}, "seen": seen, "reason": {"Wrong date"}}, {"do": {"approve-all"}, "n": {"1"}}} {
+		again = o.post("owner", page, form)
+		checkPage(t, form.Encode(), again, http.StatusConflict, "waiting for your approval have changed in the meantime", "Zoë Unseen")
+	}
+	w := o.post("owner", page, url.Values{"do": {"approve-all"}, "seen": hiddenValues(again, "seen")})
+	checkPage(t, "after another look", o.followRedirect(t, "owner", w, o.pathOf("approvals")), http.StatusOK, "Approved certificates: 1")
 }
