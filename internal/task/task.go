@@ -105,6 +105,10 @@ func New(c Config) *Service {
 type Selection struct {
 	Selected []string      `json:"selected,omitempty"`
 	Filter   search.Filter `json:"filter"`
+	// Before is the time at which the person saw what Filter selects. A task that revokes or renews
+	// certificates omits those that were created at this time or later. The zero time, or a later time than
+	// the start of the task, means the start of the task.
+	Before time.Time `json:"before,omitzero"`
 }
 
 // Request is the data of a task to start.
@@ -169,9 +173,10 @@ var changeable = map[Kind][]cert.Status{Retry: {cert.Failed}, Revoke: {cert.Proc
 func Changeable(kind Kind) []cert.Status { return slices.Clone(changeable[kind]) }
 
 // Start starts a task. If no ids are selected, each step of the task applies the filter again, so that
-// the task includes certificates that are created while it runs. Start returns a fault of kind Invalid
-// if the selection, the reason or the note is not valid. It returns a fault of kind BadRequest for an
-// unknown kind of task, and if the filter excludes all statuses that allow the operation.
+// a retry includes certificates that are created while it runs. For the other kinds, see Selection.Before.
+// Start returns a fault of kind Invalid if the selection, the reason or the note is not valid. It returns a
+// fault of kind BadRequest for an unknown kind of task, and if the filter excludes all statuses that allow
+// the operation.
 func (s *Service) Start(ctx context.Context, institutionID int64, n Request) (*Task, error) {
 	var bad cert.Problems
 	statuses, ok := changeable[n.Kind]
@@ -201,7 +206,7 @@ func (s *Service) Start(ctx context.Context, institutionID int64, n Request) (*T
 	if len(f.Statuses) == 0 {
 		return nil, fault.New(fault.BadRequest, "None of these certificates is in a status that allows this.")
 	}
-	return s.start(ctx, institutionID, n, Selection{Selected: slices.Compact(n.Selected), Filter: f})
+	return s.start(ctx, institutionID, n, Selection{Selected: slices.Compact(n.Selected), Filter: f, Before: n.Before})
 }
 
 // start stores a task and its job. content is the Selection of the task, or its decisions.
@@ -258,6 +263,14 @@ func scan(row interface{ Scan(dest ...any) error }) (*Task, error) {
 
 // By returns the name of the actor who started the task.
 func (d *Task) By() string { return d.actor.Name }
+
+// before returns the time before which the certificates of a task with a filter were created.
+func (d *Task) before() time.Time {
+	if b := d.selection.Before; !b.IsZero() && b.Before(d.CreatedAt) {
+		return b
+	}
+	return d.CreatedAt
+}
 
 // Total returns the number of certificates or applications that have a result.
 func (d *Task) Total() int { return d.Succeeded + d.Skipped + d.Failed }
@@ -442,8 +455,8 @@ func (s *Service) nextCertificates(ctx context.Context, d *Task, size int) (uuid
 		return nil, "", err
 	}
 	for _, c := range list.Items {
-		if d.Kind == Renew && c.Replaces != nil && !c.CreatedAt.Before(d.CreatedAt) {
-			continue // a replacement that was created after the task, for example by the task
+		if d.Kind != Retry && !c.CreatedAt.Before(d.before()) {
+			return uuids, "", nil // the list is in the order of creation
 		}
 		uuids = append(uuids, c.UUID)
 	}

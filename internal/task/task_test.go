@@ -7,6 +7,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
@@ -14,6 +17,54 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/search"
 )
+
+// A revocation with a filter omits certificates that were created after the person saw what the filter
+// selects, or else after the task started.
+func TestRevokeOmitsNewerCertificates(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		v := newVault(t, d)
+		for name, before := range map[string]func(seen time.Time) time.Time{
+			"a page":                func(seen time.Time) time.Time { return seen },
+			"no page":               func(time.Time) time.Time { return time.Time{} },
+			"a page in the future":  func(seen time.Time) time.Time { return seen.Add(time.Hour) },
+			"a page of another day": func(seen time.Time) time.Time { return seen.Add(-24 * time.Hour) },
+		} {
+			upload := func() *cert.Certificate {
+				v.clock.Advance(time.Second)
+				return v.upload(func(u *cert.Upload) { u.Title, u.Email = name, uuid.NewString()+"@example.org" })
+			}
+			shown := upload()
+			v.clock.Advance(time.Second)
+			seen := v.clock.Now()
+			unseen := upload()
+			v.clock.Advance(time.Second)
+			n := Request{Kind: Revoke, Reason: "Wrong grade", Selection: Selection{Filter: search.Filter{Title: name}, Before: before(seen)}}
+			task, err := v.Start(t.Context(), v.inst.ID, n)
+			later := upload()
+			done := v.runAll(task, err)
+			want := []cert.Status{cert.Revoked, cert.Revoked, cert.Processing}
+			switch name {
+			case "a page":
+				want[1] = cert.Processing
+			case "a page of another day":
+				want[0], want[1] = cert.Processing, cert.Processing
+			}
+			revoked := 0
+			for i, c := range []*cert.Certificate{shown, unseen, later} {
+				if got := v.get(c.UUID).Status; got != want[i] {
+					t.Errorf("%s: certificate %d is %s, want %s", name, i+1, got, want[i])
+				}
+				if want[i] == cert.Revoked {
+					revoked++
+				}
+			}
+			if done.Succeeded != revoked || done.Total() != revoked || done.FinishedAt == nil {
+				t.Errorf("%s: task = %+v, want it finished with %d results, all succeeded", name, done, revoked)
+			}
+		}
+	})
+}
 
 func (v *vault) runAll(d *Task, err error) *Task {
 	v.tb.Helper()
@@ -79,6 +130,7 @@ func TestManyAreRetriedAndRevoked(t *testing.T) {
 				t.Errorf("result = %+v, want succeeded with a revoked certificate", r)
 			}
 		}
+		v.clock.Advance(time.Millisecond) // a revocation omits certificates that are not older than the task
 		// Each step runs once, even if two workers run the same task.
 		task, err := v.Start(t.Context(), v.inst.ID, Request{Kind: Revoke, Reason: "All"})
 		if err != nil {

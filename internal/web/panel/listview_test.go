@@ -5,6 +5,7 @@ import (
 	"html"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/db/dbtest"
 	"github.com/certvault/certvault/internal/recipient"
@@ -177,6 +179,39 @@ func TestRevokeManyAsksForTheNumber(t *testing.T) {
 	form.Set("number", "21")
 	if w := o.post("owner", page, form); w.Code != http.StatusSeeOther || !strings.Contains(w.Header().Get("Location"), "/tasks/") {
 		t.Errorf("the number: status = %d, Location = %q; want a redirect to the task", w.Code, w.Header().Get("Location"))
+	}
+}
+
+// The form that revokes or renews everything that matches contains the time at which it was shown. The task
+// does not revoke a certificate that was created since then.
+func TestRevokeManyThatWereShown(t *testing.T) {
+	t.Parallel()
+	o := newPanelTest(t, dbtest.SQLite(t))
+	shown, page, all := o.upload(o.inst, "Ada Obi", "a.pdf"), o.pathOf("certificates/revoke"), url.Values{"which": {"all"}}
+	o.Exec(`UPDATE certificates SET status = 'approved'`)
+	o.Advance(time.Second)
+	if at := hiddenValues(o.post("owner", o.pathOf("certificates/renew"), all), "shown_at"); len(at) != 1 || at[0] != strconv.FormatInt(db.Micros(o.Now()), 10) {
+		t.Errorf("the form to renew certificates has the times %v, want the current time", at)
+	}
+	all["shown_at"] = hiddenValues(o.post("owner", page, all), "shown_at")
+	o.Advance(time.Second)
+	unseen := o.upload(o.inst, "Zoë Unseen", "b.pdf")
+	o.Advance(time.Second)
+	all.Set("sure", "1")
+	again := o.post("owner", page, all)
+	checkPage(t, "a form without a reason", again, http.StatusUnprocessableEntity, "Revoke 2 certificates?", "Zoë Unseen")
+	if at := hiddenValues(again, "shown_at"); len(at) != 1 || at[0] != strconv.FormatInt(db.Micros(o.Now()), 10) {
+		t.Errorf("the form that is shown again has the times %v, want the current time", at)
+	}
+	all.Set("reason", "Wrong grade")
+	task := o.post("owner", page, all).Header().Get("Location")
+	o.Until("the task is finished", func() bool { return strings.Contains(visibleText(t, o.get("owner", task)), "Done") })
+	checkPage(t, "the task", o.get("owner", task), http.StatusOK, "1 certificate revoked", "Ada Obi")
+	if c := o.record(shown.UUID); c.Status != cert.Revoked {
+		t.Errorf("the certificate that was shown is %s, want revoked", c.Status)
+	}
+	if c := o.record(unseen.UUID); c.Status != cert.Processing {
+		t.Errorf("the certificate that was not shown is %s, want processing", c.Status)
 	}
 }
 

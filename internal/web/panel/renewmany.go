@@ -6,6 +6,7 @@ import (
 
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/task"
 )
@@ -23,7 +24,10 @@ func (p *Panel) renewMany(w http.ResponseWriter, r *http.Request, v *Visit) erro
 	if len(c.Selected) == 0 && len(c.Filter.Statuses) == 0 {
 		c.Filter.Statuses = []cert.Status{cert.Approved}
 	}
-	m := &revokeManyForm{List: &certificateList{Visit: v, Query: r.PostForm}, Selected: c.Selected, All: len(c.Selected) == 0, N: strconv.Itoa(len(c.Selected))}
+	m := &revokeManyForm{
+		List: &certificateList{Visit: v, Query: r.PostForm}, Selected: c.Selected, All: len(c.Selected) == 0, N: strconv.Itoa(len(c.Selected)),
+		ShownAt: db.Micros(p.Now()),
+	}
 	applies, err := p.applies(r, v, c, cert.Approved)
 	if err == nil && m.All {
 		m.N, err = p.countOf(r, v, task.Renew, c.Filter)
@@ -43,6 +47,7 @@ func (p *Panel) renewMany(w http.ResponseWriter, r *http.Request, v *Visit) erro
 	if m.Typed() != "" && digitsOf(r.PostForm.Get("number")) != m.Typed() {
 		return p.showAgain(w, r, "renew_many.html", m, fault.OfField("number", "revoke_many.number_differs"))
 	}
+	c.Before = shownAt(r.PostForm)
 	started, err := p.Tasks.Start(r.Context(), v.Institution().ID, task.Request{Kind: task.Renew, Selection: c})
 	if err != nil {
 		return p.showAgain(w, r, "renew_many.html", m, err)

@@ -2,11 +2,14 @@ package panel
 
 import (
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/listing"
 	"github.com/certvault/certvault/internal/search"
@@ -22,6 +25,9 @@ type revokeManyForm struct {
 	// the task can change. N is "" if there are too many certificates to count.
 	N            string
 	Reason, Note string
+	// ShownAt is the time of the page in microseconds, which its form contains. The task omits certificates
+	// that were created since then.
+	ShownAt int64
 	// Notify reports whether the recipients get mail about the revocation.
 	Notify bool
 	// Names are the first selected or matching certificates. More is the number of the remaining ones,
@@ -68,7 +74,7 @@ func (p *Panel) revokeMany(w http.ResponseWriter, r *http.Request, v *Visit) err
 	}
 	m := &revokeManyForm{
 		List: &certificateList{Visit: v, Query: r.PostForm}, Selected: c.Selected, All: len(c.Selected) == 0, N: strconv.Itoa(len(c.Selected)),
-		Reason: r.PostForm.Get("reason"), Note: r.PostForm.Get("note"),
+		ShownAt: db.Micros(p.Now()), Reason: r.PostForm.Get("reason"), Note: r.PostForm.Get("note"),
 	}
 	applies, err := p.applies(r, v, c, cert.Processing, cert.Approved, cert.Failed)
 	if err == nil && m.All {
@@ -90,6 +96,7 @@ func (p *Panel) revokeMany(w http.ResponseWriter, r *http.Request, v *Visit) err
 	if m.Typed() != "" && digitsOf(r.PostForm.Get("number")) != m.Typed() {
 		return p.showAgain(w, r, "revoke_many.html", m, fault.OfField("number", "revoke_many.number_differs"))
 	}
+	c.Before = shownAt(r.PostForm)
 	started, err := p.Tasks.Start(r.Context(), v.Institution().ID, task.Request{Kind: task.Revoke, Selection: c, Reason: m.Reason, Note: m.Note, Notify: m.Notify})
 	if err != nil {
 		return p.showAgain(w, r, "revoke_many.html", m, err)
@@ -100,6 +107,15 @@ func (p *Panel) revokeMany(w http.ResponseWriter, r *http.Request, v *Visit) err
 // digitsOf returns a typed number without thousands separators.
 func digitsOf(number string) string {
 	return strings.NewReplacer(",", "", ".", "", " ", "", "\u00a0", "", "\u202f", "").Replace(number)
+}
+
+// shownAt returns the time of the page with a form, or the zero time if the form has none.
+func shownAt(form url.Values) time.Time {
+	micros, err := strconv.ParseInt(form.Get("shown_at"), 10, 64)
+	if err != nil {
+		return time.Time{}
+	}
+	return db.Time(micros)
 }
 
 // fillNames sets Names and More of the form.
