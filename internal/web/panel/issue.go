@@ -40,6 +40,8 @@ type issuePage struct {
 	Visit  *Visit
 	T      *template.Template
 	Fields url.Values
+	// Version is the id of the version of the template that the form was made for.
+	Version string
 	// Columns are the controls for the columns of the template. Details reports whether the template
 	// shows the details.
 	Columns []columnControl
@@ -69,6 +71,9 @@ func (d *issuePage) Pages() []int {
 	return list
 }
 
+// published returns the id of the published version of the template.
+func (d *issuePage) published() string { return strconv.FormatInt(d.T.Published.ID, 10) }
+
 // issuable returns the template in the path. The error is fault.BadRequest if no certificates can be issued
 // from the template.
 func (p *Panel) issuable(r *http.Request, v *Visit) (*template.Template, error) {
@@ -91,6 +96,7 @@ func (p *Panel) issuePage(r *http.Request, v *Visit, form url.Values) (*issuePag
 	}
 	layout := &t.Published.Layout
 	d := &issuePage{Visit: v, T: t, Fields: form, Details: layout.Uses("details"), Mails: p.Outbox == "", Size: sizeOfPages(t.Published.Pages, pictureSide)}
+	d.Version = cmp.Or(form.Get("version"), d.published())
 	if form == nil {
 		d.Fields = url.Values{"certificate_title": {layout.Title}}
 	}
@@ -156,14 +162,21 @@ func (p *Panel) issueForm(w http.ResponseWriter, r *http.Request, v *Visit) erro
 	return p.draw(w, r, "issue.html", d)
 }
 
-// issue creates a certificate from the template. If similar certificates exist, the person must first
-// confirm that the new certificate is not a duplicate.
+// issue creates a certificate from the template. If another version was published after the form was made,
+// the person gets the form for this version, with the typed values. If similar certificates exist, the person
+// must first confirm that the new certificate is not a duplicate.
 func (p *Panel) issue(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	d, err := p.issuePage(r, v, r.PostForm)
 	if err != nil {
 		return err
 	}
+	if d.Version != d.published() {
+		return p.issueOther(w, r, v)
+	}
 	upload, err := p.Templates.Upload(r.Context(), v.Institution(), v.actor(), d.T.UUID, d.entry())
+	if err == nil && upload.Template.VersionID != d.T.Published.ID {
+		return p.issueOther(w, r, v)
+	}
 	if err != nil {
 		return p.showAgain(w, r, "issue.html", d, p.texts(r).entryError(err, d.Fields))
 	}
@@ -185,6 +198,17 @@ func (p *Panel) issue(w http.ResponseWriter, r *http.Request, v *Visit) error {
 		return p.redirect(w, r, v, "certificates/"+c.UUID, "")
 	}
 	return p.redirect(w, r, v, "certificates/"+c.UUID+"/uploaded", "")
+}
+
+// issueOther shows the form again, with the typed values, for a version that was published after the form was
+// made.
+func (p *Panel) issueOther(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	d, err := p.issuePage(r, v, r.PostForm)
+	if err != nil {
+		return err
+	}
+	d.Version = d.published()
+	return p.showAgain(w, r, "issue.html", d, fault.New(fault.Conflict, "issue_problem.other_version"))
 }
 
 // entryProblem is the message of a problem and the name of its control.

@@ -5,8 +5,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
@@ -99,6 +101,53 @@ func TestIssueOneCertificate(t *testing.T) {
 			t.Fatal(err)
 		}
 		checkPage(t, "an archived template", o.get("issuer", path+"/issue"), http.StatusBadRequest, "is archived")
+	})
+}
+
+// If another version of the template is published after the form for one certificate was loaded, the form is
+// shown again with the typed values, and the certificate is issued only after another look.
+func TestIssueAfterPublication(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		o := newPanelTest(t, d)
+		ctx, path := t.Context(), o.published(t)
+		id := path[strings.LastIndex(path, "/")+1:]
+		supervisor := controlOfField(certtemplate.ValueField("Supervisor"))
+		form := url.Values{
+			"full_name": {"Zoë Smith"}, "applicant_email": {"zoe@example.org"}, "certificate_title": {"Bachelor of Arts"}, "issue_date": {"2026-06-30"}, gradeControl: {"A"},
+			supervisor: {"Prof. Obi"}, "version": hiddenValues(o.get("issuer", path+"/issue"), "version"),
+		}
+		made, err := o.Templates.ByUUID(ctx, o.inst.ID, id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		layout := made.Published.Layout
+		layout.Fields = slices.DeleteFunc(slices.Clone(layout.Fields), func(f design.Field) bool { return f.Text == "{column:Supervisor}" })
+		if made, err = o.Templates.Save(ctx, &o.inst, id, certtemplate.Draft{Revision: made.Published.Revision, Layout: layout}); err == nil {
+			_, err = o.Templates.Publish(ctx, &o.inst, id, made.Draft.Revision)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		// A form that shows problems of the picture remains the form of the old version.
+		problem := maps.Clone(form)
+		problem["full_name"] = []string{"Zoë 𓀀"}
+		if got := hiddenValues(o.post("issuer", path+"/issue/draw.png", problem), "version"); !slices.Equal(got, form["version"]) {
+			t.Errorf("version of the form after a problem of the picture = %v, want %v", got, form["version"])
+		}
+		w := o.post("issuer", path+"/issue", form)
+		checkPage(t, "the form of the old version", w, http.StatusConflict, "Another version of the template has been published")
+		if body := w.Body.String(); !strings.Contains(body, `value="Zoë Smith"`) || strings.Contains(body, supervisor) {
+			t.Errorf("the form that is shown again lacks the typed name, or has the column Supervisor: %s", body)
+		}
+		form["version"] = hiddenValues(w, "version")
+		if w := o.post("issuer", path+"/issue", form); w.Code != http.StatusSeeOther {
+			t.Errorf("after another look: status = %d, want 303: %s", w.Code, visibleText(t, w))
+		}
+		var n int
+		if err := d.QueryRowContext(ctx, `SELECT count(*) FROM certificates`).Scan(&n); err != nil || n != 1 {
+			t.Errorf("number of certificates = %d, error %v, want 1", n, err)
+		}
 	})
 }
 
