@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"time"
 
 	"github.com/certvault/certvault/internal/account"
@@ -22,7 +23,20 @@ const (
 )
 
 var logoLimits = &body.Limits{
-	Size: maxLogoForm, Parts: 6, TooLarge: fault.OfField("logo", "settings.logo_limit"), Broken: errForm,
+	Size: maxLogoForm, Parts: 9, TooLarge: fault.OfField("logo", "settings.logo_limit"), Broken: errForm,
+}
+
+// errSettingsChanged is the error if the settings that a form showed differ from the saved settings. The form
+// is then shown again with the values that merged returns.
+var errSettingsChanged = fault.New(fault.Conflict, "settings.changed")
+
+// merged returns the typed value of a setting, or the saved one if it was changed after the form was
+// shown.
+func merged[T comparable](shown, typed, saved T) T {
+	if saved == shown {
+		return typed
+	}
+	return saved
 }
 
 // settingsTab is one of the pages of settings. The template "settings_tab" in parts.html has the labels.
@@ -49,12 +63,18 @@ type institutionSettings struct {
 	Language  string
 	Languages []*locale.Language
 	BaseURL   string
+	// Shown are the saved settings when the form was shown.
+	Shown shownInstitution
 	// Colour is the submitted or saved colour. Preview is the preview of Colour, or nil if Colour is
 	// empty or invalid. Unsaved reports whether the form was submitted only for a preview.
 	Colour  string
 	Preview *colourView
 	Unsaved bool
 }
+
+// shownInstitution are the settings that the first page of settings shows, except the logo, which changes only
+// if a file is chosen or removed.
+type shownInstitution struct{ Name, Language, Colour string }
 
 func (p *Panel) institutionPage(r *http.Request, v *Visit) (*institutionSettings, error) {
 	profile, err := p.Accounts.PublicProfile(r.Context(), v.Institution().ID)
@@ -67,7 +87,7 @@ func (p *Panel) institutionPage(r *http.Request, v *Visit) (*institutionSettings
 	}
 	return &institutionSettings{
 		settingsPage: settingsPage{v, "settings"}, Profile: profile, Name: profile.Name, Language: language, Languages: p.Site.Catalog().Languages(),
-		BaseURL: p.BaseURL, Colour: profile.Colour, Preview: viewColour(profile.Colour),
+		BaseURL: p.BaseURL, Shown: shownInstitution{profile.Name, language, profile.Colour}, Colour: profile.Colour, Preview: viewColour(profile.Colour),
 	}, nil
 }
 
@@ -81,11 +101,12 @@ func (p *Panel) settings(w http.ResponseWriter, r *http.Request, v *Visit) error
 }
 
 // setInstitution saves the name, the language of mail, the colour and the logo in one transaction.
-// If the form requests a preview of the colour, setInstitution shows the preview and saves nothing.
+// If the form requests a preview of the colour, setInstitution shows the preview and saves nothing. It also saves
+// nothing if these settings were changed after the form was shown.
 func (p *Panel) setInstitution(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	f, err := readInstitutionForm(r)
 	if err == nil && f.preview {
-		_, err = account.CheckColour(f.colour)
+		_, err = account.CheckColour(f.Colour)
 	} else if err == nil {
 		if err = p.saveInstitution(r.Context(), v.Institution().ID, f); err == nil {
 			return p.redirect(w, r, v, "settings", "settings_kept")
@@ -95,8 +116,14 @@ func (p *Panel) setInstitution(w http.ResponseWriter, r *http.Request, v *Visit)
 	if e != nil {
 		return e
 	}
-	if f != nil {
-		s.Name, s.Language, s.Colour, s.Preview, s.Unsaved = f.name, f.language, f.colour, viewColour(f.colour), f.preview && err == nil
+	switch saved := s.Shown; {
+	case errors.Is(err, errSettingsChanged):
+		s.Name, s.Language = merged(f.shown.Name, f.Name, saved.Name), merged(f.shown.Language, f.Language, saved.Language)
+		s.Colour = merged(f.shown.Colour, f.Colour, saved.Colour)
+		s.Preview = viewColour(s.Colour)
+	case f != nil:
+		s.Name, s.Language, s.Colour, s.Shown = f.Name, f.Language, f.Colour, f.shown
+		s.Preview, s.Unsaved = viewColour(f.Colour), f.preview && err == nil
 	}
 	if err != nil {
 		return p.showAgain(w, r, "settings.html", s, err)
@@ -113,17 +140,23 @@ func (p *Panel) saveInstitution(ctx context.Context, id int64, f *institutionInp
 		}
 	}
 	_, err := p.Accounts.Change(ctx, id, func(c *account.Changes) error {
-		c.Name, c.MailLanguage, c.Colour, c.Logo = f.name, f.language, f.colour, logo
+		if f.shown != (shownInstitution{c.Name, c.MailLanguage, c.Colour}) {
+			return errSettingsChanged
+		}
+		c.Name, c.MailLanguage, c.Colour, c.Logo = f.Name, f.Language, f.Colour, logo
 		return nil
 	})
 	return err
 }
 
-// institutionInput is the submitted form of the first page of settings. logo is nil if no file was chosen.
+// institutionInput is the submitted form of the first page of settings: the typed settings, and those that the
+// form showed. logo is nil if no file was chosen.
 type institutionInput struct {
-	name, language, colour string
-	logo                   []byte
-	removeLogo, preview    bool
+	shownInstitution
+
+	shown               shownInstitution
+	logo                []byte
+	removeLogo, preview bool
 }
 
 // readInstitutionForm parses the form of the first page of settings.
@@ -144,11 +177,17 @@ func readInstitutionForm(r *http.Request) (*institutionInput, error) {
 		value := string(part.Value(maxForm, io.Discard))
 		switch part.FormName() {
 		case "name":
-			f.name = value
+			f.Name = value
 		case "mail_language":
-			f.language = value
+			f.Language = value
 		case "colour":
-			f.colour = value
+			f.Colour = value
+		case "shown_name":
+			f.shown.Name = value
+		case "shown_mail_language":
+			f.shown.Language = value
+		case "shown_colour":
+			f.shown.Colour = value
 		case "remove_logo":
 			f.removeLogo = true
 		case "look":
@@ -166,7 +205,8 @@ type publicSettings struct {
 	settingsPage
 
 	Profile *account.PublicProfile
-	Public  account.Public
+	// Public are the typed or saved settings. Shown are the saved settings when the form was shown.
+	Public, Shown account.Public
 }
 
 // publicSettings shows the public profile.
@@ -175,17 +215,27 @@ func (p *Panel) publicSettings(w http.ResponseWriter, r *http.Request, v *Visit)
 	if err != nil {
 		return err
 	}
-	return p.draw(w, r, "settings_public.html", &publicSettings{settingsPage{v, "settings/public"}, profile, profile.Public})
+	return p.draw(w, r, "settings_public.html", &publicSettings{settingsPage{v, "settings/public"}, profile, profile.Public, profile.Public})
 }
 
-// setPublic saves the public profile.
-func (p *Panel) setPublic(w http.ResponseWriter, r *http.Request, v *Visit) error {
-	f := r.PostForm
-	public := account.Public{
-		HideName: f.Get("hide_name") != "", AllowImage: f.Get("image") != "", AllowDownload: f.Get("download") != "", Contact: f.Get("contact"),
-		LinkedIn: f.Get("linkedin"),
+// publicOf returns the settings in the fields of a form whose names begin with prefix.
+func publicOf(f url.Values, prefix string) account.Public {
+	return account.Public{
+		HideName: f.Get(prefix+"hide_name") != "", AllowImage: f.Get(prefix+"image") != "", AllowDownload: f.Get(prefix+"download") != "",
+		Contact: f.Get(prefix + "contact"), LinkedIn: f.Get(prefix + "linkedin"),
 	}
-	err := p.Accounts.SetPublic(r.Context(), v.Institution().ID, public)
+}
+
+// setPublic saves the public profile, unless it was changed after the form was shown.
+func (p *Panel) setPublic(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	typed, shown := publicOf(r.PostForm, ""), publicOf(r.PostForm, "shown_")
+	_, err := p.Accounts.Change(r.Context(), v.Institution().ID, func(c *account.Changes) error {
+		if c.Public != shown {
+			return errSettingsChanged
+		}
+		c.Public = typed
+		return nil
+	})
 	if err == nil {
 		return p.redirect(w, r, v, "settings/public", "settings_kept")
 	}
@@ -193,7 +243,15 @@ func (p *Panel) setPublic(w http.ResponseWriter, r *http.Request, v *Visit) erro
 	if e != nil {
 		return e
 	}
-	return p.showAgain(w, r, "settings_public.html", &publicSettings{settingsPage{v, "settings/public"}, profile, public}, err)
+	if saved := profile.Public; errors.Is(err, errSettingsChanged) {
+		typed = account.Public{
+			HideName: merged(shown.HideName, typed.HideName, saved.HideName), AllowImage: merged(shown.AllowImage, typed.AllowImage, saved.AllowImage),
+			AllowDownload: merged(shown.AllowDownload, typed.AllowDownload, saved.AllowDownload),
+			Contact:       merged(shown.Contact, typed.Contact, saved.Contact), LinkedIn: merged(shown.LinkedIn, typed.LinkedIn, saved.LinkedIn),
+		}
+		shown = saved
+	}
+	return p.showAgain(w, r, "settings_public.html", &publicSettings{settingsPage{v, "settings/public"}, profile, typed, shown}, err)
 }
 
 // keyRow is the data of the X.509 certificate of a key on a page.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"image"
 	"image/png"
+	"maps"
 	"mime/multipart"
 	"net/http"
 	"net/url"
@@ -261,10 +262,20 @@ func TestSettings(t *testing.T) {
 	})
 }
 
-// settingsForm returns a request that submits the settings form as an admin. file is the content of the
-// field logo, which is empty if file is nil.
+// settingsForm returns a request that submits the settings form as an admin. The form shows the saved settings,
+// unless values has others. file is the content of the field logo, which is empty if file is nil.
 func (o *panelTest) settingsForm(values url.Values, file []byte) *http.Request {
 	o.tb.Helper()
+	saved, err := account.ReadSettings(o.tb.Context(), o.DB, o.inst.ID)
+	if err != nil {
+		o.tb.Fatal(err)
+	}
+	values = maps.Clone(values)
+	for name, value := range map[string]string{"shown_name": saved.Name, "shown_mail_language": saved.MailLanguage, "shown_colour": saved.Colour} {
+		if !values.Has(name) {
+			values.Set(name, value)
+		}
+	}
 	var b bytes.Buffer
 	form := multipart.NewWriter(&b)
 	for name := range values {
