@@ -14,14 +14,18 @@ func ofApplicant(t trigger, a *Application) change {
 	return change{step: stepOf(t), by: Person{ID: a.ApplicantID, Type: string(audit.User), Name: a.FullName}, role: applicant}
 }
 
-// Answer stores the answer to a hold. The files were stored by Receive. The error is fault.NotFound if the
-// person has no such application, fault.BadRequest if it has no hold that waits for an answer, and
-// fault.Conflict if it has changed in the meantime. If the text or the files are not valid, it is
-// fault.Invalid with cert.Problems of the fields answer and files.answer.
-func (s *Service) Answer(ctx context.Context, userID int64, uuid, text string, files []*cert.File) (*Application, error) {
+// Answer stores the answer to the hold that began at the time since. The files were stored by Receive. The
+// error is fault.NotFound if the person has no such application, fault.BadRequest if it has no hold that waits
+// for an answer, ErrAsked if it has another hold, and fault.Conflict if it has changed in the meantime. If the
+// text or the files are not valid, it is fault.Invalid with cert.Problems of the fields answer and
+// files.answer.
+func (s *Service) Answer(ctx context.Context, userID int64, uuid string, since time.Time, text string, files []*cert.File) (*Application, error) {
 	a, err := s.ByApplicant(ctx, userID, uuid)
 	if err != nil {
 		return nil, err
+	}
+	if a.Hold != nil && a.Hold.AnsweredAt == nil && !a.Hold.Since.Equal(since) {
+		return nil, ErrAsked
 	}
 	var bad cert.Problems
 	text = limited(&bad, "answer", text, maxHold, len(files) == 0)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/application"
@@ -148,6 +149,16 @@ func wantCode(t testing.TB, what string, err error, field cert.Field, code cert.
 		}
 	}
 	t.Errorf("%s: err = %v, want the problem %s of %s", what, err, code, field)
+}
+
+// answer answers the current hold of an application.
+func (f *fixture) answer(userID int64, uuid, text string) (*application.Application, error) {
+	f.TB.Helper()
+	var since time.Time
+	if hold := f.get(uuid).Hold; hold != nil {
+		since = hold.Since
+	}
+	return f.Applications.Answer(f.TB.Context(), userID, uuid, since, text, nil)
 }
 
 // mails waits until at least n messages are sent, and returns the messages.

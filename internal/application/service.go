@@ -91,6 +91,9 @@ var (
 	ErrFull = &fault.Error{Kind: fault.TooMany, Message: "The files that applicants have not sent yet take up too much space. Try again later.", RetryAfter: time.Hour}
 )
 
+// ErrAsked is the error of an answer to a hold that another hold has replaced.
+var ErrAsked = fault.New(fault.Conflict, "The institution has asked something else in the meantime. Reload the application to see it.")
+
 // ErrReviewer is the error if a member may not review the applications of the offer.
 var ErrReviewer = fault.New(fault.Forbidden, "Only the reviewers of this offer may do this.")
 

@@ -43,7 +43,7 @@ func TestStepsAreOnlyThoseOfTheTable(t *testing.T) {
 			_, err := svc.Hold(ctx, r, uuid, application.Payment, "20 EUR")
 			return err
 		},
-		"answer":   func(uuid string, user int64) error { _, err := svc.Answer(ctx, user, uuid, "Paid.", nil); return err },
+		"answer":   func(uuid string, user int64) error { _, err := f.answer(user, uuid, "Paid."); return err },
 		"release":  func(uuid string, _ int64) error { _, err := svc.Release(ctx, r, uuid); return err },
 		"approve":  func(uuid string, _ int64) error { _, err := f.approve(r, uuid); return err },
 		"reject":   func(uuid string, _ int64) error { _, err := svc.Reject(ctx, r, uuid, "No.", ""); return err },
@@ -162,7 +162,7 @@ func TestHoldQuestionAnswer(t *testing.T) {
 	if a.Hold == nil || a.Hold.Text != "Which group?" || !a.Hold.Until.Equal(f.Now().AddDate(0, 0, 14)) {
 		t.Fatalf("hold = %+v, want the question for 14 days", a.Hold)
 	}
-	a, err = f.Applications.Answer(t.Context(), who.UserID, a.UUID, "Group B.", nil)
+	a, err = f.answer(who.UserID, a.UUID, "Group B.")
 	f.ok(err)
 	if a.Hold.Answer != "Group B." || a.Hold.AnsweredAt == nil || a.ClaimedBy != (application.Person{}) {
 		t.Errorf("hold = %+v, claimed by %+v, want the answer and no claim", a.Hold, a.ClaimedBy)
@@ -305,7 +305,7 @@ func TestCertificateLists(t *testing.T) {
 		_, err = f.Applications.Hold(t.Context(), f.by(f.ada), list[0].UUID, application.Information, "When?")
 		f.ok(err)
 		wantWaiting("after a question about one of them", 1)
-		_, err = f.Applications.Answer(t.Context(), list[0].ApplicantID, list[0].UUID, "Now.", nil)
+		_, err = f.answer(list[0].ApplicantID, list[0].UUID, "Now.")
 		f.ok(err)
 		wantWaiting("after the answer", 2)
 		in := input("course")
@@ -385,7 +385,7 @@ func TestTenantsAndPersonsAreIsolated(t *testing.T) {
 		"SetNote":     func() error { _, err := svc.SetNote(ctx, r, a.UUID, "x"); return err },
 		"OpenFile":    func() error { _, _, err := svc.OpenFile(ctx, inst.ID, a.UUID, a.Files[0].ID); return err },
 		"ByApplicant": func() error { _, err := svc.ByApplicant(ctx, other.UserID, a.UUID); return err },
-		"Answer":      func() error { _, err := svc.Answer(ctx, other.UserID, a.UUID, "x", nil); return err },
+		"Answer":      func() error { _, err := svc.Answer(ctx, other.UserID, a.UUID, a.CreatedAt, "x", nil); return err },
 		"WithdrawOwn": func() error { _, err := svc.WithdrawOwn(ctx, other.UserID, a.UUID); return err },
 		"OpenOwnFile": func() error { _, _, err := svc.OpenOwnFile(ctx, other.UserID, a.UUID, a.Files[0].ID); return err },
 		"Decide": func() error {

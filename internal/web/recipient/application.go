@@ -5,6 +5,8 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"strconv"
+	"time"
 
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/application"
@@ -93,8 +95,9 @@ type applicationView struct {
 	Events []application.Event
 	// Ended reports whether a person other than the applicant withdrew the application.
 	Ended bool
-	// Answer is the text of the answer, for a form that is shown again.
-	Answer string
+	// Answer is the text of the answer, and Asked the name of the hold that it answers, for a form that is
+	// shown again.
+	Answer, Asked string
 }
 
 // Path returns the path of the page.
@@ -119,6 +122,9 @@ func (v *applicationView) Heading() string { return "my_application.hold_" + str
 
 // Held reports whether the institution waits for an answer.
 func (v *applicationView) Held() bool { return v.State == stateHeld }
+
+// HoldName returns the name of the hold in the form of an answer. The hold that replaces it has another name.
+func (v *applicationView) HoldName() string { return strconv.FormatInt(v.Hold.Since.UnixMicro(), 10) }
 
 // Certificate returns the path of the certificate, or "".
 func (v *applicationView) Certificate() string {
@@ -242,21 +248,29 @@ func (p *Pages) answer(w http.ResponseWriter, r *http.Request) error {
 		return p.notFound(w, r, err)
 	}
 	if err := p.receiveAnswer(w, r, v); err != nil {
+		// The reviewer may have replaced the question while the form was received.
+		if shown, timelineErr := p.withTimeline(r); timelineErr == nil {
+			shown.Answer, shown.Asked, v = v.Answer, v.Asked, shown
+		}
+		if v.Held() && v.Asked != "" && v.Asked != v.HoldName() {
+			err = application.ErrAsked
+		}
 		return p.signedIn.ShowAgain(w, r, "application.html", v, p.texts(r).applicationError(err, nil))
 	}
 	return p.signedIn.Redirect(web.AsScript(w, r), r, p.signedIn.Reader(r).Link(v.Path()), "application_answered")
 }
 
-// receiveAnswer receives the form of an answer with its files, and stores the answer. It sets v.Answer to
-// the text of the answer.
+// receiveAnswer receives the form of an answer with its files, and stores the answer. It sets v.Answer and
+// v.Asked to the texts of the form.
 func (p *Pages) receiveAnswer(w http.ResponseWriter, r *http.Request, v *applicationView) error {
 	s, _ := p.Gate.Person(r)
 	store := func(files []*cert.File) error {
-		_, err := p.Applications.Answer(r.Context(), s.Person.ID, v.UUID, v.Answer, files)
+		micros, _ := strconv.ParseInt(v.Asked, 10, 64) // 0, at which no hold began, if the text is not a number
+		_, err := p.Applications.Answer(r.Context(), s.Person.ID, v.UUID, time.UnixMicro(micros), v.Answer, files)
 		return err
 	}
 	if !isMultipart(r) {
-		v.Answer = r.PostForm.Get("answer")
+		v.Answer, v.Asked = r.PostForm.Get("answer"), r.PostForm.Get("hold")
 		return store(nil)
 	}
 	body.Limit(w, r, applyLimits)
@@ -279,8 +293,11 @@ var answerFiles = application.FileOf("answer")
 func (p *Pages) receiveFiles(r *http.Request, form *body.Form, institutionUUID string, v *applicationView, files []*cert.File, store func([]*cert.File) error) error {
 	for form.Next() {
 		part := form.Part()
-		if part.FormName() == "answer" {
+		switch part.FormName() {
+		case "answer":
 			v.Answer = string(part.Value(maxValue, io.Discard))
+		case "hold":
+			v.Asked = string(part.Value(maxValue, io.Discard))
 		}
 		if part.FormName() != "files" || part.FileName() == "" {
 			continue

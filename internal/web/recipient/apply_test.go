@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/certvault/certvault/internal/application"
 	"github.com/certvault/certvault/internal/cert"
@@ -193,11 +194,12 @@ func TestPersonAppliesAndGetsCertificate(t *testing.T) {
 	h.step(h.Applications.SetNote(t.Context(), h.reviewer(), uuid, "secret note"))
 	held := h.get(path)
 	h.checkPage("a question", held, http.StatusOK, "Answer needed", "needs proof of your identity", "your passport.", `action="`+path+`/answer"`, "You sent the application.")
-	h.checkPage("an empty answer", h.postFiles(path+"/answer", false, "answer", " "), http.StatusUnprocessableEntity, "Your answer: enter an answer.")
-	h.checkPage("a refused file", h.postFiles(path+"/answer", false, "answer", "Here", "@files", "passport.txt"), http.StatusUnprocessableEntity, "Files: this file cannot be used", ">Here</textarea>")
-	h.checkPage("a large file of an answer", h.postFiles(path+"/answer", false, "answer", "Here", "@files", "large.pdf"), http.StatusUnprocessableEntity,
+	hold := hidden(h, held, "hold")
+	h.checkPage("an empty answer", h.postFiles(path+"/answer", false, "hold", hold, "answer", " "), http.StatusUnprocessableEntity, "Your answer: enter an answer.")
+	h.checkPage("a refused file", h.postFiles(path+"/answer", false, "hold", hold, "answer", "Here", "@files", "passport.txt"), http.StatusUnprocessableEntity, "Files: this file cannot be used", ">Here</textarea>")
+	h.checkPage("a large file of an answer", h.postFiles(path+"/answer", false, "hold", hold, "answer", "Here", "@files", "large.pdf"), http.StatusUnprocessableEntity,
 		"Files: the file is larger than 20 MB.")
-	answered := h.postFiles(path+"/answer", true, "answer", "Here <i>Obi</i>", "@files", "passport.pdf", "@files", "back.pdf")
+	answered := h.postFiles(path+"/answer", true, "hold", hold, "answer", "Here <i>Obi</i>", "@files", "passport.pdf", "@files", "back.pdf")
 	if answered.Code != http.StatusOK || answered.Header().Get("Location") != path {
 		t.Fatalf("answering by script: status = %d, Location = %q, want 200 and %q: %s", answered.Code, answered.Header().Get("Location"), path, answered.Body)
 	}
@@ -238,6 +240,38 @@ func TestPersonAppliesAndGetsCertificate(t *testing.T) {
 	if log := h.log.String(); strings.Contains(log, "example.org") || strings.Contains(log, "passport") {
 		t.Errorf("the log contains an address or the name of a file: %s", log)
 	}
+}
+
+// hidden returns the value of a hidden control of a page.
+func hidden(h *harness, w *httptest.ResponseRecorder, name string) string {
+	h.t.Helper()
+	found := regexp.MustCompile(`<input type="hidden" name="` + name + `" value="([^"]+)"`).FindStringSubmatch(w.Body.String())
+	if found == nil {
+		h.t.Fatalf("the page has no hidden control %s: %s", name, w.Body)
+	}
+	return found[1]
+}
+
+// TestAnswerToReplacedQuestion checks that an answer is not stored for a question that the applicant has not
+// seen, and that the text is kept.
+func TestAnswerToReplacedQuestion(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, 0)
+	h.signInToNewAccount()
+	path := h.sendSimple("one")
+	uuid := strings.TrimPrefix(path, "/account/applications/")
+	h.step(h.Applications.Hold(t.Context(), h.reviewer(), uuid, application.Information, "Which group?"))
+	old := hidden(h, h.get(path), "hold")
+	h.Advance(time.Minute)
+	h.step(h.Applications.Hold(t.Context(), h.reviewer(), uuid, application.Payment, "Please pay 40 EUR."))
+	const changed = "The institution has changed its question"
+	w := h.post(path+"/answer", "hold", old, "answer", "Group B")
+	h.checkPage("an answer to the old question", w, http.StatusConflict, changed, "Please pay 40 EUR.", ">Group B</textarea>")
+	// The new page has the new question, even if the form has another problem.
+	h.checkPage("a refused file", h.postFiles(path+"/answer", false, "hold", old, "answer", "Group B", "@files", "passport.txt"), http.StatusConflict, changed)
+	h.checkPage("an answer without a question", h.post(path+"/answer", "answer", "Group B"), http.StatusConflict, changed)
+	h.checkRedirect("an answer to the new question", h.post(path+"/answer", "hold", hidden(h, w, "hold"), "answer", "Paid."), path)
+	h.checkPage("the application", h.get(path), http.StatusOK, "Answer sent", "Paid.")
 }
 
 // approve approves an application and uploads the file of its certificate.

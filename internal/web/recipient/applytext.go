@@ -55,6 +55,8 @@ func (t texts) applicationError(err error, fields []application.Field) error {
 	switch {
 	case whole != "":
 		worded.Message = whole
+	case errors.Is(err, application.ErrAsked):
+		worded.Message = "my_application.problem_asked"
 	case errors.Is(err, application.ErrFull):
 		worded.Message = "my_application.problem_full"
 	case e.Kind == fault.TooMany:
