@@ -70,9 +70,9 @@ func TestQuotaOfDrafts(t *testing.T) {
 	if err := add(dee); !errors.Is(err, application.ErrFull) {
 		t.Errorf("a file above the quota: error = %v, want ErrFull", err)
 	}
-	_, err := f.Applications.SaveDraft(t.Context(), chi, o, "Chi Eze", map[string]string{"matric": "M-1"})
+	_, err := f.Applications.SaveDraft(t.Context(), chi, o, "", "Chi Eze", map[string]string{"matric": "M-1"})
 	f.ok(err)
-	_, err = f.Applications.SubmitDraft(t.Context(), f.inst, chi, o)
+	_, err = f.submitDraft(chi, o)
 	f.ok(err)
 	f.ok(add(dee))
 }
@@ -98,7 +98,7 @@ func TestOnlyVerifiedPeopleApply(t *testing.T) {
 	f.Exec(`UPDATE users SET confirmed_at = NULL WHERE id = $1`, who.UserID)
 	_, err := f.Applications.Submit(t.Context(), f.submission(o, who))
 	wantFault(t, "Submit", err, fault.Forbidden)
-	_, err = f.Applications.SaveDraft(t.Context(), who, o, "Chi", nil)
+	_, err = f.Applications.SaveDraft(t.Context(), who, o, "", "Chi", nil)
 	wantFault(t, "SaveDraft", err, fault.Forbidden)
 	_, err = f.Applications.AddDraftFile(t.Context(), who, o, "proof", cert.NewIncoming("proof.pdf", bytes.NewReader(vaulttest.PDF)))
 	wantFault(t, "AddDraftFile", err, fault.Forbidden)
@@ -223,7 +223,7 @@ func TestDraft(t *testing.T) {
 		f := newFixture(t, d)
 		o, who := f.offer("course"), f.applicant("Chi Eze")
 		ctx := t.Context()
-		draft, err := f.Applications.SaveDraft(ctx, who, o, "", map[string]string{"birth": "30 June", "unknown": "x"})
+		draft, err := f.Applications.SaveDraft(ctx, who, o, "", "", map[string]string{"birth": "30 June", "unknown": "x"})
 		f.ok(err)
 		if draft.Values["birth"] != "30 June" || len(draft.Values) != 1 {
 			t.Errorf("values = %v, want only birth", draft.Values)
@@ -232,7 +232,7 @@ func TestDraft(t *testing.T) {
 		wantCode(t, "an incomplete draft", err, "fields.matric", cert.CodeRequired)
 		wantCode(t, "an incomplete draft", err, "fields.birth", cert.CodeNotDate)
 		wantCode(t, "an incomplete draft", err, cert.FieldName, cert.CodeRequired)
-		_, err = f.Applications.SubmitDraft(ctx, f.inst, who, o)
+		_, err = f.submitDraft(who, o)
 		wantCode(t, "submission of an incomplete draft", err, "fields.matric", cert.CodeRequired)
 		_, err = f.Applications.AddDraftFile(ctx, who, o, "proof", cert.NewIncoming("proof.exe", strings.NewReader("MZ")))
 		wantCode(t, "a program", err, "files.proof", cert.CodeRefusedFile)
@@ -253,7 +253,7 @@ func TestDraft(t *testing.T) {
 		if n := f.blobs(); n != 2 {
 			t.Errorf("%d files are stored after a removal, want 2", n)
 		}
-		_, err = f.Applications.SaveDraft(ctx, who, o, "Chi Eze", map[string]string{"matric": "M-1"})
+		_, err = f.Applications.SaveDraft(ctx, who, o, "", "Chi Eze", map[string]string{"matric": "M-1"})
 		f.ok(err)
 		list, err := f.Applications.Drafts(ctx, who.UserID)
 		f.ok(err)
@@ -264,7 +264,7 @@ func TestDraft(t *testing.T) {
 		f.ok(err)
 		f.ok(content.Close())
 		f.ok(f.Applications.CheckDraft(ctx, who, o))
-		a, err := f.Applications.SubmitDraft(ctx, f.inst, who, o)
+		a, err := f.submitDraft(who, o)
 		f.ok(err)
 		if len(a.Files) != 2 || a.Values["matric"] != "M-1" {
 			t.Errorf("application = %+v, want the two files and the answer of the draft", a)
@@ -277,7 +277,7 @@ func TestDraft(t *testing.T) {
 		if !bytes.Equal(data, vaulttest.PDF) || file.Name != "proof.pdf" || file.Type != "application/pdf" {
 			t.Errorf("file = %+v of %d bytes, want proof.pdf of %d bytes", file, len(data), len(vaulttest.PDF))
 		}
-		_, err = f.Applications.SubmitDraft(ctx, f.inst, who, o)
+		_, err = f.submitDraft(who, o)
 		wantFault(t, "a second submission", err, fault.NotFound)
 		f.SweepFiles()
 		f.Advance(vaulttest.Keep + time.Hour)

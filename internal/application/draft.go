@@ -2,10 +2,13 @@ package application
 
 import (
 	"context"
+	"crypto/sha256"
 	"database/sql"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/google/uuid"
@@ -14,6 +17,25 @@ import (
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
 )
+
+// Texts returns a digest of the texts of the draft and of the questions of its offer.
+func (d *DraftApplication) Texts() string { return d.digest(nil) }
+
+// Content returns a digest of all that the institution receives if the draft is submitted: texts, questions and
+// files.
+func (d *DraftApplication) Content() string { return d.digest(d.Files) }
+
+func (d *DraftApplication) digest(files []File) string {
+	h := sha256.New()
+	fmt.Fprintf(h, "%q %q %q\n", d.Offer.Name, d.FullName, d.Values) // fmt sorts the keys of a map
+	for _, f := range d.Offer.Fields {
+		fmt.Fprintf(h, "%q %q %q %q %t %q\n", f.Key, f.Label, f.Type, f.Help, f.Required, f.Choices)
+	}
+	for _, f := range files {
+		fmt.Fprintf(h, "%q %q\n", f.Field, f.ID)
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
 
 // draftOf returns the draft of a person for an offer and the number of its row, or nil if there is none.
 func draftOf(ctx context.Context, q db.Queryer, userID int64, o *Offer) (*DraftApplication, int64, error) {
@@ -78,10 +100,11 @@ func (s *Service) draftTx(ctx context.Context, tx *db.Tx, who Applicant, o *Offe
 }
 
 // SaveDraft stores the input of a person as a draft. It accepts answers that are not valid; CheckDraft and
-// SubmitDraft check them. It ignores values of unknown fields. The error is fault.Invalid with
-// cert.Problems for a text that cannot be stored, fault.NotFound if the offer is not open, and
-// fault.Forbidden if the person has not verified the address.
-func (s *Service) SaveDraft(ctx context.Context, who Applicant, o *Offer, fullName string, values map[string]string) (*DraftApplication, error) {
+// SubmitDraft check them. It ignores values of unknown fields. seen is DraftApplication.Texts of the draft that
+// the person has changed, or "" if it is not checked. The error is ErrDraft if the draft or the offer has other
+// texts, fault.Invalid with cert.Problems for a text that cannot be stored, fault.NotFound if the offer is not
+// open, and fault.Forbidden if the person has not verified the address.
+func (s *Service) SaveDraft(ctx context.Context, who Applicant, o *Offer, seen, fullName string, values map[string]string) (*DraftApplication, error) {
 	var bad cert.Problems
 	name := limited(&bad, cert.FieldName, fullName, maxArea, false)
 	stored := map[string]string{}
@@ -100,9 +123,15 @@ func (s *Service) SaveDraft(ctx context.Context, who Applicant, o *Offer, fullNa
 	}
 	var d *DraftApplication
 	err = s.db.Tx(ctx, func(tx *db.Tx) error {
-		id, _, err := s.draftTx(ctx, tx, who, o)
+		if _, _, err := s.draftTx(ctx, tx, who, o); err != nil {
+			return err
+		}
+		before, id, err := draftOf(ctx, tx, who.UserID, o)
 		if err != nil {
 			return err
+		}
+		if same := before.FullName == name && maps.Equal(before.Values, stored); seen != "" && seen != before.Texts() && !same {
+			return ErrDraft
 		}
 		if _, err := tx.ExecContext(ctx, `UPDATE application_drafts SET full_name = $1, field_values = $2 WHERE id = $3`, name, string(text), id); err != nil {
 			return err
@@ -194,7 +223,13 @@ func (s *Service) roomTx(ctx context.Context, tx *db.Tx, draft int64, o *Offer, 
 // RemoveDraftFile deletes an attachment of a draft, or returns fault.NotFound.
 func (s *Service) RemoveDraftFile(ctx context.Context, who Applicant, o *Offer, fileID string) error {
 	err := s.db.Tx(ctx, func(tx *db.Tx) error {
-		_, id, err := draftOf(ctx, tx, who.UserID, o)
+		// The change of the draft makes SubmitDraft wait until tx ends.
+		var id int64
+		err := tx.QueryRowContext(ctx, `UPDATE application_drafts SET updated_at = $1 WHERE institution_id = $2 AND offer_id = $3 AND user_id = $4 RETURNING id`,
+			db.Micros(s.moment()), o.InstitutionID, o.ID, who.UserID).Scan(&id)
+		if errors.Is(err, sql.ErrNoRows) {
+			return errNoFile
+		}
 		if err != nil {
 			return err
 		}
@@ -252,6 +287,9 @@ func (s *Service) ofDraft(ctx context.Context, inst *account.Institution, who Ap
 	n, err := s.prepare(ctx, Submission{
 		Institution: inst, Offer: o, Creator: cert.Actor{Type: "user", ID: who.UserID, Name: d.FullName}, Applicant: &who, FullName: d.FullName, Values: d.Values,
 	}, counts)
+	if err == nil {
+		d.Offer = n.offer
+	}
 	return n, d, id, err
 }
 
@@ -303,9 +341,10 @@ func (s *Service) DeleteDraft(ctx context.Context, who Applicant, o *Offer) erro
 	})
 }
 
-// SubmitDraft submits the draft of a person for an offer. The errors are those of Submit, fault.NotFound if
-// there is no draft, and fault.Conflict if the draft changes in the meantime.
-func (s *Service) SubmitDraft(ctx context.Context, inst *account.Institution, who Applicant, o *Offer) (*Application, error) {
+// SubmitDraft submits the draft of a person for an offer. seen is DraftApplication.Content of the draft that the
+// person has reviewed. The errors are those of Submit, fault.NotFound if there is no draft, and ErrDraft if the
+// draft or the offer has other content.
+func (s *Service) SubmitDraft(ctx context.Context, inst *account.Institution, who Applicant, o *Offer, seen string) (*Application, error) {
 	if err := s.allow(ctx, &who); err != nil {
 		return nil, err
 	}
@@ -313,19 +352,23 @@ func (s *Service) SubmitDraft(ctx context.Context, inst *account.Institution, wh
 	if err != nil {
 		return nil, err
 	}
+	if d.Content() != seen {
+		return nil, ErrDraft
+	}
 	var a *Application
 	err = s.db.Tx(ctx, func(tx *db.Tx) (err error) {
 		// Lock the draft, and then check that it has not changed since ofDraft read it.
-		var updated int64
-		err = tx.QueryRowContext(ctx, `UPDATE application_drafts SET updated_at = updated_at WHERE id = $1 RETURNING updated_at`, draft).Scan(&updated)
-		if errors.Is(err, sql.ErrNoRows) {
-			return errNoDraft
-		}
-		if err != nil {
+		if _, err := tx.ExecContext(ctx, `UPDATE application_drafts SET updated_at = updated_at WHERE id = $1`, draft); err != nil {
 			return err
 		}
-		if updated != db.Micros(d.UpdatedAt) {
-			return errChanged
+		d, id, err := draftOf(ctx, tx, who.UserID, n.offer)
+		switch {
+		case err != nil:
+			return err
+		case d == nil:
+			return errNoDraft
+		case id != draft || d.Content() != seen:
+			return ErrDraft
 		}
 		a, err = s.submitTx(ctx, tx, n, func(id int64, _ time.Time) error {
 			if _, err := tx.ExecContext(ctx, `UPDATE application_files SET application_id = $1, draft_id = NULL WHERE draft_id = $2`, id, draft); err != nil {

@@ -206,14 +206,26 @@ func (f *fixture) approveFile(uuid, name string) error {
 	})
 }
 
+// submitDraft submits a draft that the person has just reviewed.
+func (f *fixture) submitDraft(who application.Applicant, o *application.Offer) (*application.Application, error) {
+	f.TB.Helper()
+	d, err := f.Applications.DraftOf(f.TB.Context(), who, o)
+	f.ok(err)
+	seen := ""
+	if d != nil {
+		seen = d.Content()
+	}
+	return f.Applications.SubmitDraft(f.TB.Context(), f.inst, who, o, seen)
+}
+
 // submitFile submits a draft with an attachment.
 func (f *fixture) submitFile(o *application.Offer, who application.Applicant) *application.Application {
 	f.TB.Helper()
-	_, err := f.Applications.SaveDraft(f.TB.Context(), who, o, who.Name, map[string]string{"matric": "M-1001"})
+	_, err := f.Applications.SaveDraft(f.TB.Context(), who, o, "", who.Name, map[string]string{"matric": "M-1001"})
 	f.ok(err)
 	_, err = f.Applications.AddDraftFile(f.TB.Context(), who, o, "proof", cert.NewIncoming("proof.pdf", bytes.NewReader(vaulttest.PDF)))
 	f.ok(err)
-	a, err := f.Applications.SubmitDraft(f.TB.Context(), f.inst, who, o)
+	a, err := f.submitDraft(who, o)
 	f.ok(err)
 	return a
 }

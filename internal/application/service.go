@@ -94,6 +94,9 @@ var (
 // ErrAsked is the error of an answer to a hold that another hold has replaced.
 var ErrAsked = fault.New(fault.Conflict, "The institution has asked something else in the meantime. Reload the application to see it.")
 
+// ErrDraft is the error if the draft or the questions of its offer have changed since the applicant saw them.
+var ErrDraft = fault.New(fault.Conflict, "The draft or the questions have changed in the meantime. Reload the form to see the changes.")
+
 // ErrReviewer is the error if a member may not review the applications of the offer.
 var ErrReviewer = fault.New(fault.Forbidden, "Only the reviewers of this offer may do this.")
 

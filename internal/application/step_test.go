@@ -408,7 +408,7 @@ func TestTenantsAndPersonsAreIsolated(t *testing.T) {
 			}
 			return nil
 		},
-		"SubmitDraft":     func() error { _, err := svc.SubmitDraft(ctx, f.inst, other, o); return err },
+		"SubmitDraft":     func() error { _, err := svc.SubmitDraft(ctx, f.inst, other, o, ""); return err },
 		"RemoveDraftFile": func() error { return svc.RemoveDraftFile(ctx, other, o, a.Files[0].ID) },
 	} {
 		wantFault(t, name, run(), fault.NotFound)

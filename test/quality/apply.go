@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	"github.com/certvault/certvault/test/vault"
@@ -157,12 +158,15 @@ func (f *fixture) applicant(ctx context.Context, v *vault.Vault, slug, token str
 		return fmt.Errorf("saving a draft: %+v: %w", a, err)
 	}
 	show("apply-review", base+"/attendance/review", http.StatusOK)
+	show("apply-review-changed", base+"/attendance/send", http.StatusConflict).Form = url.Values{"draft": {"old"}}
+	show("apply-changed", base+"/attendance", http.StatusConflict).Form = url.Values{"draft": {"old"}, "full_name": {"Amina"}}
 	show("apply-closed", base+"/closed", http.StatusNotFound)
 	show("my-applications", "/account/applications", http.StatusOK)
 	show("my-application", sent["translation"], http.StatusOK)
 	show("application-sent", sent["translation"]+"/sent", http.StatusOK)
 	show("application-withdraw", sent["translation"]+"/withdraw", http.StatusOK)
 	show("application-held", sent["arabic"], http.StatusOK)
+	show("application-asked", sent["arabic"]+"/answer", http.StatusConflict).Form = url.Values{"hold": {"1"}, "answer": {"My passport"}}
 	show("my-application-rejected", sent["transcript"], http.StatusOK)
 	return nil
 }
@@ -192,11 +196,20 @@ func signUp(ctx context.Context, v *vault.Vault, email, name string) (*vault.Cli
 	return c, nil
 }
 
+var reviewedDraft = regexp.MustCompile(`name="draft" value="([0-9a-f]+)"`)
+
 // sendApplication applies for an offer without fields, and returns the path of the application.
 func sendApplication(ctx context.Context, c *vault.Client, path string) (string, error) {
 	a, err := c.PostForm(ctx, path, url.Values{"full_name": {"Amina Okafor"}, "step": {"review"}})
 	if err == nil {
-		a, err = c.PostForm(ctx, path+"/send", url.Values{})
+		a, err = c.Get(ctx, path+"/review")
+	}
+	if err == nil {
+		draft := reviewedDraft.FindSubmatch(a.Body)
+		if draft == nil {
+			return "", fmt.Errorf("reviewing an application: status %d: %s", a.Status, a.Body)
+		}
+		a, err = c.PostForm(ctx, path+"/send", url.Values{"draft": {string(draft[1])}})
 	}
 	if err != nil {
 		return "", err

@@ -1,6 +1,7 @@
 package recipient
 
 import (
+	"errors"
 	"io"
 	"net/http"
 	"net/url"
@@ -63,6 +64,8 @@ type applyForm struct {
 	Files           []application.File
 	// Saved is the time at which the draft was saved, or nil.
 	Saved *time.Time
+	// Texts and Content are the digests of the draft that the page shows.
+	Texts, Content string
 }
 
 // Control returns the name of the control of a field.
@@ -148,8 +151,10 @@ func (p *Pages) applyForm(r *http.Request, o *offering, s *identity.Session) (*a
 		return nil, err
 	}
 	a := &applyForm{offering: o, Email: s.Person.Email, FullName: s.Person.Name, Values: map[string]string{}}
-	if d != nil {
-		a.Files, a.Saved = d.Files, &d.UpdatedAt
+	if d == nil {
+		a.Texts = (&application.DraftApplication{Offer: o.Offer, FullName: s.Person.Name}).Texts() // the draft that the first file creates
+	} else {
+		a.Files, a.Saved, a.Texts, a.Content = d.Files, &d.UpdatedAt, d.Texts(), d.Content()
 		if d.FullName != "" {
 			a.FullName = d.FullName
 		}
@@ -194,7 +199,11 @@ func (p *Pages) saveApplication(w http.ResponseWriter, r *http.Request, o *offer
 	s, _ := p.Gate.Person(r)
 	values, refused, err := p.receiveDraft(w, r, o, s)
 	if err == nil {
-		_, err = p.Applications.SaveDraft(r.Context(), applicant(s), o.Offer, values.Get("full_name"), answers(o.Offer, values))
+		var d *application.DraftApplication
+		d, err = p.Applications.SaveDraft(r.Context(), applicant(s), o.Offer, values.Get("draft"), values.Get("full_name"), answers(o.Offer, values))
+		if err == nil {
+			values.Set("draft", d.Texts())
+		}
 	}
 	if err == nil {
 		err = refused.Err()
@@ -237,6 +246,10 @@ func (p *Pages) applyAgain(w http.ResponseWriter, r *http.Request, o *offering, 
 	}
 	if values != nil {
 		a.FullName, a.Values = values.Get("full_name"), answers(o.Offer, values)
+		// Only a whole page with the message about a changed draft permits to replace the draft.
+		if !errors.Is(err, application.ErrDraft) || web.FromScript(r) {
+			a.Texts = values.Get("draft")
+		}
 	}
 	return p.signedIn.ShowAgain(w, r, "apply.html", a, p.texts(r).applicationError(err, o.Offer.Fields))
 }
@@ -263,7 +276,7 @@ func (p *Pages) receiveDraft(w http.ResponseWriter, r *http.Request, o *offering
 	if err != nil {
 		return nil, nil, err
 	}
-	fields := map[string]*application.Field{"full_name": {}, "step": {}, "remove": {}}
+	fields := map[string]*application.Field{"draft": {}, "full_name": {}, "step": {}, "remove": {}}
 	for i, f := range o.Offer.Fields {
 		fields[controlOf(f.Key)] = &o.Offer.Fields[i]
 	}
@@ -307,11 +320,12 @@ func (p *Pages) reviewApplication(w http.ResponseWriter, r *http.Request, o *off
 	return p.signedIn.Draw(w, r, http.StatusOK, "apply_review.html", a)
 }
 
-// sendApplication submits the draft. If the person has an open application for the offer, it redirects to
+// sendApplication submits the draft that the review showed. If the draft or the questions have changed, it shows
+// the review again. If the person has an open application for the offer, it redirects to
 // this application. If there is no draft, for example after a second click, it redirects to the form.
 func (p *Pages) sendApplication(w http.ResponseWriter, r *http.Request, o *offering) error {
 	s, _ := p.Gate.Person(r)
-	a, err := p.Applications.SubmitDraft(r.Context(), o.Institution, applicant(s), o.Offer)
+	a, err := p.Applications.SubmitDraft(r.Context(), o.Institution, applicant(s), o.Offer, r.PostForm.Get("draft"))
 	link := p.signedIn.Reader(r).Link
 	switch id := openApplication(err); {
 	case err == nil:
@@ -320,6 +334,12 @@ func (p *Pages) sendApplication(w http.ResponseWriter, r *http.Request, o *offer
 		return p.signedIn.Redirect(w, r, link("/account/applications/"+id), "application_open")
 	case fault.Is(err, fault.NotFound):
 		return p.signedIn.Redirect(w, r, link(o.Base()), "")
+	case errors.Is(err, application.ErrDraft):
+		a, formErr := p.applyForm(r, o, s)
+		if formErr != nil {
+			return formErr
+		}
+		return p.signedIn.ShowAgain(w, r, "apply_review.html", a, fault.Wrap(fault.Conflict, "my_application.problem_reviewed", err))
 	}
 	return p.applyAgain(w, r, o, s, nil, err)
 }

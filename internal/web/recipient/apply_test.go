@@ -177,7 +177,7 @@ func TestPersonAppliesAndGetsCertificate(t *testing.T) {
 		t.Error("the review has a removed file")
 	}
 	h.checkPage("the list with a draft", h.get("/account/applications"), http.StatusOK, "Drafts", `href="`+applyPath+`"`)
-	w = h.post(applyPath + "/send")
+	w = h.post(applyPath+"/send", "draft", hidden(h, review, "draft"))
 	path, isSent := strings.CutSuffix(w.Header().Get("Location"), "/sent")
 	if !isSent {
 		t.Fatalf("sending: status = %d, Location = %q, want a path that ends with /sent: %s", w.Code, w.Header().Get("Location"), w.Body)
@@ -274,6 +274,44 @@ func TestAnswerToReplacedQuestion(t *testing.T) {
 	h.checkPage("the application", h.get(path), http.StatusOK, "Answer sent", "Paid.")
 }
 
+// TestSendingWhatWasReviewed checks that an application is sent only if the review shows it, and that an old
+// form does not replace a newer draft.
+func TestSendingWhatWasReviewed(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, 0)
+	h.openOffer()
+	h.signInToNewAccount()
+	form := func(draft, number string, more ...string) []string {
+		return append([]string{"draft", draft, "full_name", "Ada Obi", "field_number", number, "field_agree", "yes"}, more...)
+	}
+	empty := hidden(h, h.get(applyPath), "draft")
+	// The script replaces the hidden control with that of the response, so that it can save again.
+	w := h.postFiles(applyPath, true, form(empty, "N 1", "@field_proof", "proof.pdf")...)
+	h.checkPage("an upload by the script", w, http.StatusOK, "proof.pdf")
+	w = h.postFiles(applyPath, true, form(hidden(h, w, "draft"), "N 2", "@field_proof", "list.txt")...)
+	h.checkPage("a refused file", w, http.StatusUnprocessableEntity, "Proof: this file cannot be used")
+	h.checkRedirect("reviewing", h.postFiles(applyPath, false, form(hidden(h, w, "draft"), "N 3", "step", "review")...), applyPath+"/review")
+	review := h.get(applyPath + "/review")
+	newer := hidden(h, h.get(applyPath), "draft")
+
+	const changed = "Your draft or the questions have changed"
+	w = h.postFiles(applyPath, true, form(empty, "N 4", "@field_proof", "more.pdf")...)
+	h.checkPage("an upload in an old form", w, http.StatusConflict, changed, "more.pdf")
+	if got := hidden(h, w, "draft"); got != empty {
+		t.Errorf("after the upload in an old form, its draft is %s, want the old one", got)
+	}
+	w = h.postFiles(applyPath, false, form(empty, "N 4", "step", "review")...)
+	h.checkPage("saving an old form", w, http.StatusConflict, changed, `value="N 4"`)
+	if got := hidden(h, w, "draft"); got != newer {
+		t.Errorf("in the form with the message, the draft is %s, want the newer one", got)
+	}
+	w = h.post(applyPath+"/send", "draft", hidden(h, review, "draft"))
+	h.checkPage("sending after an upload", w, http.StatusConflict, changed, "the application was not sent", "N 3", "more.pdf")
+	if sent := h.post(applyPath+"/send", "draft", hidden(h, w, "draft")); !strings.HasSuffix(sent.Header().Get("Location"), "/sent") {
+		t.Errorf("sending the second review: status = %d, Location = %q, want a path that ends with /sent", sent.Code, sent.Header().Get("Location"))
+	}
+}
+
 // approve approves an application and uploads the file of its certificate.
 func (h *harness) approve(uuid string) {
 	h.t.Helper()
@@ -298,7 +336,7 @@ func (h *harness) sendSimple(slug string) string {
 		h.t.Fatal(err)
 	}
 	h.checkRedirect("reviewing", h.post("/account/apply/nwu/"+slug, "full_name", "Ada Obi", "step", "review"), "/account/apply/nwu/"+slug+"/review")
-	w := h.post("/account/apply/nwu/" + slug + "/send")
+	w := h.post("/account/apply/nwu/"+slug+"/send", "draft", hidden(h, h.get("/account/apply/nwu/"+slug+"/review"), "draft"))
 	return strings.TrimSuffix(w.Header().Get("Location"), "/sent")
 }
 

@@ -57,6 +57,8 @@ func (t texts) applicationError(err error, fields []application.Field) error {
 		worded.Message = whole
 	case errors.Is(err, application.ErrAsked):
 		worded.Message = "my_application.problem_asked"
+	case errors.Is(err, application.ErrDraft):
+		worded.Message = "my_application.problem_draft"
 	case errors.Is(err, application.ErrFull):
 		worded.Message = "my_application.problem_full"
 	case e.Kind == fault.TooMany:

@@ -1,6 +1,14 @@
 // This module checks the files of an application, uploads them, and shows the progress. Without this
 // module, the browser sends the files with the form.
 
+// A form that was sent knows only the draft before that. Therefore, it is loaded again if the browser shows it
+// again without a request, for example after Back.
+let sent = false;
+addEventListener("submit", () => { sent = true; });
+addEventListener("pageshow", (event) => {
+  if (event.persisted && sent) location.reload();
+});
+
 const form = document.querySelector("form.application[data-limit]");
 if (form) start(form);
 
