@@ -295,28 +295,50 @@ func (v *selection) offers(ids []int64) {
 	v.and(`a.offer_id IN (` + strings.Join(list, ", ") + `)`)
 }
 
+// Reviewers maps the people whom offers of an institution name as reviewers, and more people, to their names and
+// roles. The result is empty if no offer names reviewers.
+func (s *Service) Reviewers(ctx context.Context, institutionID int64, offers []*Offer, more ...int64) (map[int64]account.PersonName, error) {
+	var ids []int64
+	for _, o := range offers {
+		ids = append(ids, o.Reviewers...)
+	}
+	if len(ids) > 0 {
+		ids = append(ids, more...)
+	}
+	slices.Sort(ids)
+	return account.PersonNames(ctx, s.db, institutionID, slices.Compact(ids))
+}
+
+// ReviewedBy reports whether a member with the permission to review is a reviewer of an offer.
+func (s *Service) ReviewedBy(ctx context.Context, o *Offer, userID int64) (bool, error) {
+	people, err := s.Reviewers(ctx, o.InstitutionID, []*Offer{o}, userID)
+	return o.ReviewedBy(userID, people), err
+}
+
 // reviewed returns the numbers of the offers whose applications a member may review.
 func (s *Service) reviewed(ctx context.Context, institutionID, userID int64) (ids []int64, err error) {
 	rows, err := s.db.QueryContext(ctx, `SELECT id, reviewers FROM offers WHERE institution_id = $1 ORDER BY id`, institutionID)
 	if err != nil {
 		return nil, fmt.Errorf("reading the reviewers of offers: %w", err)
 	}
-	_, err = db.Collect(rows, func(rows *sql.Rows) (struct{}, error) {
-		var o Offer
-		var text string
+	list, err := db.Collect(rows, func(rows *sql.Rows) (*Offer, error) {
+		o, text := &Offer{}, ""
 		if err := rows.Scan(&o.ID, &text); err != nil {
-			return struct{}{}, err
+			return nil, err
 		}
-		if err := json.Unmarshal([]byte(text), &o.Reviewers); err != nil {
-			return struct{}{}, err
-		}
-		if o.ReviewedBy(userID) {
-			ids = append(ids, o.ID)
-		}
-		return struct{}{}, nil
+		return o, json.Unmarshal([]byte(text), &o.Reviewers)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("reading the reviewers of offers: %w", err)
+	}
+	people, err := s.Reviewers(ctx, institutionID, list, userID)
+	if err != nil {
+		return nil, err
+	}
+	for _, o := range list {
+		if o.ReviewedBy(userID, people) {
+			ids = append(ids, o.ID)
+		}
 	}
 	return ids, nil
 }

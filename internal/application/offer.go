@@ -94,7 +94,8 @@ type Offer struct {
 	// without a certificate, are deleted. MaxFiles is the maximum number of files of an application.
 	HoldDays, RetentionDays, MaxFiles int
 	// Reviewers are the members who review the offer's applications. If the list is empty, all members
-	// with the permission to review are reviewers.
+	// with the permission to review are reviewers. If no one in the list has the permission any more, the
+	// members who manage offers are the reviewers.
 	Reviewers []int64
 	// HoldTexts are the texts that the panel suggests for holds.
 	HoldTexts map[HoldKind]string
@@ -106,9 +107,21 @@ type Offer struct {
 	CreatedAt, UpdatedAt                        time.Time
 }
 
-// ReviewedBy reports whether a member with the permission to review is a reviewer of the offer.
-func (o *Offer) ReviewedBy(userID int64) bool {
-	return len(o.Reviewers) == 0 || slices.Contains(o.Reviewers, userID)
+// HasReviewer reports whether a person in Reviewers may still review. people are the people in Reviewers.
+func (o *Offer) HasReviewer(people map[int64]account.PersonName) bool {
+	return slices.ContainsFunc(o.Reviewers, func(id int64) bool { return people[id].Role.Can(account.MayReview) })
+}
+
+// ReviewedBy reports whether a member with the permission to review is a reviewer of the offer. people are the
+// member and the people in Reviewers.
+func (o *Offer) ReviewedBy(userID int64, people map[int64]account.PersonName) bool {
+	switch {
+	case len(o.Reviewers) == 0:
+		return true
+	case o.HasReviewer(people):
+		return slices.Contains(o.Reviewers, userID) && people[userID].Role.Can(account.MayReview)
+	}
+	return people[userID].Role.Can(account.MayManageOffers)
 }
 
 // OfferInput has the fields of an offer that a member can change.

@@ -166,8 +166,10 @@ func (s *Service) byReviewer(ctx context.Context, r Reviewer, uuid string) (*App
 	if err != nil {
 		return nil, nil, err
 	}
-	if r.role() == reviewer && !o.ReviewedBy(r.Person.ID) {
-		return nil, nil, ErrReviewer
+	if r.role() == reviewer {
+		if ok, err := s.ReviewedBy(ctx, o, r.Person.ID); err != nil || !ok {
+			return nil, nil, cmp.Or(err, error(ErrReviewer))
+		}
 	}
 	return a, o, nil
 }

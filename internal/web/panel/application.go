@@ -200,7 +200,9 @@ func (p *Panel) applicationForm(r *http.Request, v *Visit, query, form url.Value
 	if d.Offer, err = p.Applications.Offer(ctx, id, a.OfferUUID); err != nil {
 		return nil, err
 	}
-	d.Reviewer = d.Offer.ReviewedBy(v.Person.ID)
+	if d.Reviewer, err = p.Applications.ReviewedBy(ctx, d.Offer, v.Person.ID); err != nil {
+		return nil, err
+	}
 	if d.Offer.TemplateID != "" && a.IsOpen() {
 		t, err := p.Templates.ByUUID(ctx, id, d.Offer.TemplateID)
 		if err != nil && !fault.Is(err, fault.NotFound) {

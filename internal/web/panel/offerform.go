@@ -33,14 +33,23 @@ type offerForm struct {
 	Templates []*template.Template
 	Template  *template.Template
 	Columns   []string
-	// Members are the members who may review.
-	Members []account.Member
+	// Members are the members who may review. Former are the other people whom the offer names as reviewers,
+	// and Unreviewed reports whether it names no one else.
+	Members    []account.Member
+	Former     []formerReviewer
+	Unreviewed bool
 	// Address is the public address of the offer, or "" for a new one.
 	Address string
 	// Register is the form of the register.
 	Register registerForm
 	// Focus is the control that gets the focus, or "".
 	Focus string
+}
+
+// formerReviewer is a person who may not review any more. Name is "" if the account was deleted.
+type formerReviewer struct {
+	ID   int64
+	Name string
 }
 
 // offerRow is a question in the form of an offer.
@@ -68,9 +77,9 @@ func (*offerForm) HoldKinds() []application.HoldKind { return application.HoldKi
 // Last returns the index of the last question.
 func (d *offerForm) Last() int { return len(d.Rows) - 1 }
 
-// Reviews reports whether a member is chosen as a reviewer.
-func (d *offerForm) Reviews(m account.Member) bool {
-	return slices.Contains(d.Form["reviewers"], strconv.FormatInt(m.UserID, 10))
+// Reviews reports whether a person is chosen as a reviewer.
+func (d *offerForm) Reviews(userID int64) bool {
+	return slices.Contains(d.Form["reviewers"], strconv.FormatInt(userID, 10))
 }
 
 // HoldText returns the text for a kind of hold.
@@ -134,7 +143,7 @@ func (p *Panel) submittedOffer(r *http.Request, v *Visit, o *application.Offer) 
 	return d, p.fillOfferForm(r, d)
 }
 
-// fillOfferForm reads the templates, the members and the public address that the form shows.
+// fillOfferForm reads the templates, the members, the public address and the reviewers that the form shows.
 func (p *Panel) fillOfferForm(r *http.Request, d *offerForm) error {
 	id := d.Visit.Institution().ID
 	templates, err := p.Templates.List(r.Context(), id, template.Filter{})
@@ -162,9 +171,20 @@ func (p *Panel) fillOfferForm(r *http.Request, d *offerForm) error {
 			d.Members = append(d.Members, m)
 		}
 	}
-	if d.Offer != nil {
-		d.Address = p.offerAddress(d.Visit, d.Offer)
+	if d.Offer == nil {
+		return nil
 	}
+	d.Address = p.offerAddress(d.Visit, d.Offer)
+	people, err := p.Applications.Reviewers(r.Context(), id, []*application.Offer{d.Offer})
+	if err != nil {
+		return err
+	}
+	for _, id := range d.Offer.Reviewers {
+		if !people[id].Role.Can(account.MayReview) {
+			d.Former = append(d.Former, formerReviewer{id, people[id].Name})
+		}
+	}
+	d.Unreviewed = len(d.Former) > 0 && !d.Offer.HasReviewer(people)
 	return nil
 }
 

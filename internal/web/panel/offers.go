@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/url"
 
+	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/application"
 )
 
@@ -19,7 +20,14 @@ func offerState(o *application.Offer) status { return offerStates[o.Status] }
 type offersPage struct {
 	Visit *Visit
 	List  []*application.Offer
-	panel *Panel
+	// people are the people whom the offers name as reviewers.
+	people map[int64]account.PersonName
+	panel  *Panel
+}
+
+// Unreviewed reports whether an offer names reviewers, and none of them may review any more.
+func (d *offersPage) Unreviewed(o *application.Offer) bool {
+	return len(o.Reviewers) > 0 && !o.HasReviewer(d.people)
 }
 
 // Address returns the public address of an offer.
@@ -36,7 +44,11 @@ func (p *Panel) offers(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	if err != nil {
 		return err
 	}
-	return p.draw(w, r, "offers.html", &offersPage{Visit: v, List: list, panel: p})
+	people, err := p.Applications.Reviewers(r.Context(), v.Institution().ID, list)
+	if err != nil {
+		return err
+	}
+	return p.draw(w, r, "offers.html", &offersPage{Visit: v, List: list, people: people, panel: p})
 }
 
 // offerOf returns the offer in the path.
