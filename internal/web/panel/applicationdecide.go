@@ -65,7 +65,11 @@ func (p *Panel) reviewAgain(w http.ResponseWriter, r *http.Request, v *Visit, op
 	form := d.known()
 	maps.Copy(form, r.PostForm)
 	d.Form, d.Open = form, open
-	return p.showAgain(w, r, "application.html", d, p.texts(r).approvalError(p.texts(r).reviewError(err, d.A), d))
+	worded := p.texts(r).reviewError(err, d.A)
+	if open == "note" && fault.Is(err, fault.Conflict) { // a note does not depend on the state
+		worded = fault.Wrap(fault.Conflict, "application.was_changed", err)
+	}
+	return p.showAgain(w, r, "application.html", d, p.texts(r).approvalError(worded, d))
 }
 
 // reviewError replaces the message of err if the offer or the state of the application does not allow a
@@ -181,7 +185,6 @@ func (p *Panel) withdrawApplication(w http.ResponseWriter, r *http.Request, v *V
 // noteApplication saves the note, which the applicant does not see.
 func (p *Panel) noteApplication(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	return p.review(w, r, v, "note", "application_noted", false, func(ctx context.Context, by application.Reviewer, id string) (*application.Application, error) {
-		by.Revision = 0 // save the note even if another person has changed the application
 		return p.Applications.SetNote(ctx, by, id, r.PostForm.Get("note"))
 	})
 }

@@ -46,3 +46,25 @@ func TestOfferWithoutReviewer(t *testing.T) {
 	checkPage(t, "the application for an administrator", o.get("admin", o.pathOf("applications/"+a.UUID)), http.StatusOK, "Save note")
 	checkPage(t, "the application for a reviewer", o.get("reviewer", o.pathOf("applications/"+a.UUID)), http.StatusOK, "Only the reviewers of this offer can decide.")
 }
+
+// A note does not replace the note that a colleague has saved in the meantime.
+func TestNoteOfAColleague(t *testing.T) {
+	t.Parallel()
+	o := newPanelTest(t, dbtest.SQLite(t))
+	a := o.apply(o.inst, "Ada Obi", nil)
+	path := o.pathOf("applications/" + a.UUID)
+	w := o.post("admin", path+"/note", url.Values{"revision": {"1"}, "note": {"The diploma is forged."}})
+	o.followRedirect(t, "admin", w, path)
+	w = o.post("reviewer", path+"/note", url.Values{"revision": {"1"}, "note": {"Called on Tuesday."}})
+	checkPage(t, "a note on an old page", w, http.StatusConflict, "Your change was not saved", "Saved note: The diploma is forged.", "Called on Tuesday.")
+	if now := o.applicationNow(a); now.Note != "The diploma is forged." {
+		t.Errorf("note = %q, want that of the colleague", now.Note)
+	}
+	if !strings.Contains(w.Body.String(), `name="revision" value="2"`) {
+		t.Error("the page does not have the new revision")
+	}
+	o.followRedirect(t, "reviewer", o.post("reviewer", path+"/note", url.Values{"revision": {"2"}, "note": {"Forged. Called on Tuesday."}}), path)
+	if now := o.applicationNow(a); now.Note != "Forged. Called on Tuesday." {
+		t.Errorf("note = %q, want the second note", now.Note)
+	}
+}
