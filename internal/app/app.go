@@ -336,9 +336,6 @@ func New(ctx context.Context, cfg *config.Serve, log *slog.Logger, stdout io.Wri
 	if err := a.openReplica(ctx); err != nil {
 		return nil, err
 	}
-	if err := a.DB.SetBaseURL(ctx, a.cfg.BaseURL); err != nil {
-		return nil, err
-	}
 	a.prepareBackups()
 	if a.renderer, err = pdfium.New(ctx, pdfium.Options{CompiledDir: cfg.Cache, CacheDir: cfg.OwnCache(), Unload: rendererIdle}); err != nil {
 		return nil, fmt.Errorf("preparing the PDF renderer: %w", err)
@@ -433,6 +430,9 @@ func (a *App) start(ctx context.Context) error {
 	}
 	// Of two servers that start at the same time, at least one sees the heartbeat of the other.
 	if err := a.checkOutbox(ctx); err != nil {
+		return err
+	}
+	if err := a.claimBaseURL(ctx); err != nil {
 		return err
 	}
 	// Rescue makes the jobs of crashed processes available before the queue starts.

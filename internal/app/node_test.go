@@ -84,7 +84,7 @@ func TestSeveralServers(t *testing.T) {
 	start := func(dir string, change func(c *config.Serve)) (*App, error) {
 		t.Helper()
 		a := newApp(t, dir, &bytes.Buffer{}, func(c *config.Serve) {
-			c.Database, c.MailFrom = database, "vault@example.org"
+			c.Database, c.MailFrom, c.BaseURL = database, "vault@example.org", "https://vault.example.org"
 			change(c)
 		})
 		err := a.start(t.Context())

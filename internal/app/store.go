@@ -160,6 +160,56 @@ func (a *App) checkStore(ctx context.Context) error {
 	return nil
 }
 
+// errOtherBaseURL means that another server of the database was started with another base URL.
+var errOtherBaseURL = errors.New("another server uses this database with another base URL, which is printed on every certificate: " +
+	"start both with the same --base-url, or stop the other one first to change it")
+
+// claimBaseURL stores the base URL of this server. The error wraps errOtherBaseURL if the stored one is
+// another, and another server is alive. claimBaseURL waits until the other servers are alive or dead.
+func (a *App) claimBaseURL(ctx context.Context) error {
+	stored, err := a.DB.BaseURL(ctx)
+	if err != nil {
+		return err
+	}
+	if stored != "" && stored != a.cfg.BaseURL {
+		alive, err := otherAlive(ctx, a.Queue, a.DB.Now)
+		if err != nil {
+			return err
+		}
+		if alive {
+			return fmt.Errorf("%w: %s here, %s there", errOtherBaseURL, a.cfg.BaseURL, stored)
+		}
+		a.log.WarnContext(ctx, "the base URL has changed; earlier certificates lead to the earlier one",
+			slog.String("base_url", a.cfg.BaseURL), slog.String("earlier", stored))
+	}
+	return a.DB.SetBaseURL(ctx, a.cfg.BaseURL)
+}
+
+// otherAlive reports whether another server of the database is alive: its heartbeat changes.
+func otherAlive(ctx context.Context, q *job.Queue, clock func() time.Time) (bool, error) {
+	first, err := q.Others(ctx, clock())
+	if err != nil {
+		return false, err
+	}
+	others := first
+	for began := time.Now(); len(others) > 0 && time.Since(began) < job.DeadAfter+markTime; {
+		for node, at := range others {
+			if last, ok := first[node]; !ok || at > last {
+				return true, nil
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return false, ctx.Err()
+		case <-time.After(markPoll):
+		}
+		if others, err = q.Others(ctx, clock()); err != nil {
+			return false, err
+		}
+	}
+	return false, nil
+}
+
 // marksFiles reports whether other servers of the database may use a copy of the folder of files.
 func (a *App) marksFiles() bool { return a.DB.Dialect == db.PostgreSQL && a.cfg.Blob == "" }
 

@@ -77,13 +77,62 @@ func kill(t *testing.T, a *App) {
 	}
 }
 
+// TestOtherBaseURLIsRejected checks that two servers of a database have one base URL, and that it can be
+// changed when the other server has stopped.
+func TestOtherBaseURLIsRejected(t *testing.T) {
+	t.Parallel()
+	database := dbtest.MigratedURL(t)
+	dir := warmFolder(t)
+	start := func(dir, base string) (*App, error) {
+		t.Helper()
+		a := newApp(t, dir, &bytes.Buffer{}, func(c *config.Serve) {
+			c.Database, c.SMTP, c.MailFrom, c.BaseURL = database, noMail, "vault@example.org", base
+		})
+		err := a.start(t.Context())
+		if err != nil {
+			err = errors.Join(err, a.close(context.WithoutCancel(t.Context())))
+		}
+		return a, err
+	}
+	const own, other = "https://vault.example.org", "https://valut.example.org"
+	first, err := start(dir, own)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shared := copyFolder(t, dir)
+	if err := errors.Join(os.RemoveAll(filepath.Join(shared, "files")), os.Symlink(filepath.Join(dir, "files"), filepath.Join(shared, "files"))); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := start(shared, other); !errors.Is(err, errOtherBaseURL) || !strings.Contains(err.Error(), own) || !strings.Contains(err.Error(), other) {
+		t.Errorf("another base URL: error = %v, want errOtherBaseURL with both", err)
+	}
+	if stored, err := first.DB.BaseURL(t.Context()); err != nil || stored != own {
+		t.Errorf("the stored base URL is %q, %v, want that of the first server", stored, err)
+	}
+	second, err := start(shared, own)
+	if err != nil {
+		t.Fatalf("the same base URL: start failed: %v", err)
+	}
+	if err := errors.Join(second.close(t.Context()), first.close(t.Context())); err != nil {
+		t.Error(err)
+	}
+	if second, err = start(shared, other); err != nil {
+		t.Fatalf("another base URL when no other server is alive: start failed: %v", err)
+	}
+	if err := second.close(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestCopyOfFolderIsRejected checks that a second server with a copy of the data folder does not start,
 // and that a second server with the same files starts. It also checks that the first server starts again
 // after a crash.
 func TestCopyOfFolderIsRejected(t *testing.T) {
 	t.Parallel()
 	database := dbtest.MigratedURL(t)
-	useDatabase := func(c *config.Serve) { c.Database, c.SMTP, c.MailFrom = database, noMail, "vault@example.org" }
+	useDatabase := func(c *config.Serve) {
+		c.Database, c.SMTP, c.MailFrom, c.BaseURL = database, noMail, "vault@example.org", "https://vault.example.org"
+	}
 	dir := warmFolder(t)
 	start := func(dir string) (*App, error) {
 		t.Helper()

@@ -309,7 +309,7 @@ func (f *fixture) join(t *testing.T) *fixture {
 		t.Fatal(err)
 	}
 	other := &fixture{Vault: serve(t, vault.Options{Data: data, Database: f.Database, Args: unlimited(append([]string{
-		"--master-key-file", filepath.Join(f.Data, "keys", "master.key"), "--key-identity-file", filepath.Join(f.Data, "keys", "identity.txt"),
+		"--base-url", f.URL, "--master-key-file", filepath.Join(f.Data, "keys", "master.key"), "--key-identity-file", filepath.Join(f.Data, "keys", "identity.txt"),
 	}, noMail...))}), institution: f.institution}
 	other.client = other.as(t, f.client.Token)
 	return other
