@@ -119,6 +119,16 @@ func printRestored(w io.Writer, r *backup.Restored) {
 	printf(w, "The vault is restored from %s, a copy made at %s: %s, %d bytes.\n", r.Backup, r.CopiedAt.Format(time.RFC3339), plural(r.Files, "file"), r.Bytes)
 	printf(w, "Changes after the copy are lost. Sessions, set-up links, open invitations, and mailed links to sign up, to sign in, "+
 		"to reset a password and to change or add an address have ended. Recipients' links to their certificates still work.\n")
+	if r.Future() {
+		printf(w, "\nWarning: the date of this backup is in the future. The clock of this machine or of the vault was wrong, so another backup may be newer.\n")
+	}
+	if len(r.Ignored) > 0 {
+		printf(w, "\nWarning: backups that were ignored because their date is in the future (%d). To restore one of them, name its folder instead; "+
+			"--at TIME selects among the others.\n", len(r.Ignored))
+		for _, dir := range r.Ignored {
+			printf(w, "  %s\n", dir)
+		}
+	}
 	if len(r.Missing) > 0 {
 		printf(w, "\nFiles that were missing when the backup was made, and are missing now (%d)\n", len(r.Missing))
 		for _, name := range r.Missing {

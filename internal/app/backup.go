@@ -153,5 +153,14 @@ func examineBackups(ctx context.Context, d *db.DB) (detail string, err error) {
 	if problem := r.Problem(now); problem != "" {
 		return "", fmt.Errorf("%s; %s", problem, detail)
 	}
+	if r.Every == 0 || r.Dir == "" {
+		return detail, nil
+	}
+	// The folder need not exist on this machine.
+	dir := filepath.Dir(r.Dir)
+	if future, err := backup.Future(dir, now); err == nil && len(future) > 0 {
+		return "", warning{fmt.Errorf("%s in %s with a date in the future, because a clock was ahead, up to %s: they count as the oldest; "+
+			"delete them before their date, when there are newer backups; %s", count(len(future), "backup"), dir, filepath.Base(future[len(future)-1]), detail)}
+	}
 	return detail, nil
 }

@@ -3,6 +3,7 @@ package app
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"os"
@@ -13,6 +14,8 @@ import (
 
 	"github.com/certvault/certvault/internal/backup"
 	"github.com/certvault/certvault/internal/config"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
 // TestServerMakesBackups checks that a running vault makes backups, and that doctor, the status page
@@ -79,6 +82,36 @@ func TestServerMakesBackups(t *testing.T) {
 	if err == nil && len(report.Problems) != 0 || err != nil && !strings.Contains(err.Error(), "no such file") && !strings.Contains(err.Error(), "contains no backup") || ownKey {
 		t.Errorf("report = %+v, own key = %v, error = %v, want an intact backup, or one that the vault has removed", report, ownKey, err)
 	}
+}
+
+// TestDoctorReportsFutureBackups checks that the finding about backups names those with a date in the future.
+func TestDoctorReportsFutureBackups(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		dir, now := t.TempDir(), time.Now().UTC()
+		create := func(at time.Time) string {
+			t.Helper()
+			name := filepath.Join(dir, at.Format("20060102T150405Z"))
+			// The manifest has no valid header, but it is complete.
+			if err := errors.Join(os.Mkdir(name, 0o700), os.WriteFile(filepath.Join(name, "manifest.jsonl"), []byte("{}\n{\"count\":0,\"mac\":\"\"}\n"), 0o600)); err != nil {
+				t.Fatal(err)
+			}
+			return name
+		}
+		last := create(now)
+		if _, err := d.Writer().ExecContext(t.Context(), `UPDATE backups SET every_seconds = 3600, started_at = $1, completed_at = $1, dir = $2`, db.Micros(now), last); err != nil {
+			t.Fatal(err)
+		}
+		if detail, err := examineBackups(t.Context(), d); err != nil {
+			t.Errorf("detail = %q, error = %v, want none", detail, err)
+		}
+		create(now.AddDate(1, 0, 0))
+		future := create(now.AddDate(2, 0, 0))
+		_, err := examineBackups(t.Context(), d)
+		if f := finding("backups", "", err); f.Good || !f.Warning || !strings.Contains(f.Detail, "2 backups in "+dir) || !strings.Contains(f.Detail, filepath.Base(future)) {
+			t.Errorf("finding = %+v, want a warning about two backups up to %s", f, filepath.Base(future))
+		}
+	})
 }
 
 // TestFolderOfBackupsIsCheckedAtTheStart checks that a vault with an unusable folder of backups does

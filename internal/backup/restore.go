@@ -44,17 +44,24 @@ type Restored struct {
 	Bytes int64 `json:"bytes"`
 	// Missing are the names of files that the store lacked when the backup was made.
 	Missing []string `json:"missing"`
+	// Ignored are the folders of scheduled backups that were not considered, because their date is in
+	// the future.
+	Ignored []string `json:"ignored"`
 }
+
+// Future reports whether the date of the backup was in the future when it was restored.
+func (r *Restored) Future() bool { return r.CopiedAt.After(r.RestoredAt.Add(maxAhead)) }
 
 // Restore creates a vault from a backup. It checks each file of the backup while copying the file.
 // If Restore fails, it removes what it created, as far as possible. An incomplete vault cannot be
 // started. The errors include those of ReadHeader, ErrWrongKey, ErrInUse, ErrNotEmpty and
 // ErrInterrupted.
 func Restore(ctx context.Context, o RestoreOptions) (_ *Restored, err error) {
-	dir, header, err := choose(o.Dir, o.At)
+	chosen, err := choose(o.Dir, o.At, o.Now())
 	if err != nil {
 		return nil, err
 	}
+	dir, header := chosen.dir, chosen.header
 	keys, err := openBackupKeys(dir, &o)
 	if err != nil {
 		return nil, err
@@ -85,6 +92,7 @@ func Restore(ctx context.Context, o RestoreOptions) (_ *Restored, err error) {
 	}
 	return &Restored{
 		Backup: dir, CopiedAt: r.CopiedAt, RestoredAt: r.RestoredAt, Drill: r.Drill, Files: contents.files, Bytes: contents.bytes, Missing: contents.missing,
+		Ignored: append([]string{}, chosen.ignored...),
 	}, nil
 }
 

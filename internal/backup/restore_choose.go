@@ -14,50 +14,61 @@ import (
 	"github.com/certvault/certvault/internal/keyring"
 )
 
-// choose returns the folder of the backup to restore: dir itself, or the newest complete backup in dir.
-// choose considers only backups that are not newer than at, unless at is the zero time.
-func choose(dir string, at time.Time) (string, Header, error) {
+// choice is the backup to restore.
+type choice struct {
+	dir    string
+	header Header
+	// ignored are the folders of backups that were not considered, because their date is in the future.
+	ignored []string
+}
+
+// choose returns the backup to restore: dir itself, or the newest complete backup in dir. It considers
+// only backups that are not newer than at, unless at is the zero time, and those with a date in the future
+// only if there is no other.
+func choose(dir string, at, now time.Time) (choice, error) {
 	fits := func(h Header) bool { return at.IsZero() || !h.CreatedAt.After(at) }
 	h, err := ReadHeader(dir)
 	if err == nil && !fits(h) {
-		return "", h, fmt.Errorf("%w that is not newer than %s: %s is from %s", ErrNoBackup, at.Format(time.RFC3339), dir, h.CreatedAt.Format(time.RFC3339))
+		return choice{}, fmt.Errorf("%w that is not newer than %s: %s is from %s", ErrNoBackup, at.Format(time.RFC3339), dir, h.CreatedAt.Format(time.RFC3339))
 	}
 	if !errors.Is(err, ErrNoBackup) {
-		return dir, h, err
+		return choice{dir: dir, header: h}, err
 	}
-	entries, readErr := os.ReadDir(dir)
-	if errors.Is(readErr, fs.ErrNotExist) {
-		return "", h, fmt.Errorf("the folder %s does not exist", dir)
+	list, listErr := listScheduled(dir, now)
+	if errors.Is(listErr, fs.ErrNotExist) {
+		return choice{}, fmt.Errorf("the folder %s does not exist", dir)
 	}
-	if readErr != nil {
-		return "", h, fmt.Errorf("reading the folder of backups: %w", readErr)
+	if listErr != nil {
+		return choice{}, listErr
 	}
-	scheduled := false
-	// The names are times, so the last one is the newest.
-	for _, e := range slices.Backward(entries) {
-		if _, err := time.Parse(folderTime, e.Name()); err != nil || !e.IsDir() {
+	for i, s := range slices.Backward(list) {
+		if s.partial() {
 			continue
 		}
-		scheduled = true
-		sub := filepath.Join(dir, e.Name())
-		h, err := ReadHeader(sub)
-		if errors.Is(err, ErrPartial) || errors.Is(err, ErrNoBackup) {
-			continue // the backup is still running, or was interrupted
+		if s.err != nil {
+			return choice{}, s.err
 		}
-		if err != nil {
-			return "", h, err
+		if !fits(s.header) {
+			continue
 		}
-		if fits(h) {
-			return sub, h, nil
+		c := choice{dir: s.dir, header: s.header}
+		if s.future {
+			return c, nil
 		}
+		for j := range list[:i] {
+			if list[j].future && list[j].complete() {
+				c.ignored = append(c.ignored, list[j].dir)
+			}
+		}
+		return c, nil
 	}
-	if !scheduled {
-		return "", h, err
+	if len(list) == 0 {
+		return choice{}, err
 	}
 	if at.IsZero() {
-		return "", h, fmt.Errorf("%w that is complete: %s", ErrNoBackup, dir)
+		return choice{}, fmt.Errorf("%w that is complete: %s", ErrNoBackup, dir)
 	}
-	return "", h, fmt.Errorf("%w that is complete and not newer than %s: %s", ErrNoBackup, at.Format(time.RFC3339), dir)
+	return choice{}, fmt.Errorf("%w that is complete and not newer than %s: %s", ErrNoBackup, at.Format(time.RFC3339), dir)
 }
 
 var (

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -115,8 +116,13 @@ func TestCancelledRestore(t *testing.T) {
 		o := newOriginal(t, d)
 		s := target(t, d)
 		ctx, cancel := context.WithCancel(t.Context())
-		// Restore calls Now after it has copied all files.
-		_, err := backup.Restore(ctx, backup.RestoreOptions{Dir: o.backup, Target: s, Now: func() time.Time { cancel(); return time.Now() }})
+		calls := 0
+		_, err := backup.Restore(ctx, backup.RestoreOptions{Dir: o.backup, Target: s, Now: func() time.Time {
+			if calls++; calls == 2 { // after all files are copied
+				cancel()
+			}
+			return time.Now()
+		}})
 		if !errors.Is(err, context.Canceled) {
 			t.Errorf("error = %v, want %v", err, context.Canceled)
 		}
@@ -151,6 +157,37 @@ func TestRestoreAt(t *testing.T) {
 	}
 	if _, err := restore(t, backup.RestoreOptions{Dir: dir, At: made[0].Add(-time.Microsecond), Target: target(t, d)}); !errors.Is(err, backup.ErrNoBackup) {
 		t.Errorf("error for a time before all backups = %v, want %v", err, backup.ErrNoBackup)
+	}
+}
+
+// TestRestoreIgnoresFutureBackups checks that Restore uses a backup with a date in the future only if there
+// is no other, or if its folder is named.
+func TestRestoreIgnoresFutureBackups(t *testing.T) {
+	t.Parallel()
+	d := dbtest.SQLite(t)
+	o := newOriginal(t, d)
+	dir := t.TempDir()
+	future := filepath.Join(dir, time.Now().AddDate(1, 0, 0).UTC().Format("20060102T150405Z"))
+	o.makeBackup(t, future)
+	use := func(dir, want string, ignored ...string) {
+		t.Helper()
+		r, err := restore(t, backup.RestoreOptions{Dir: dir, Target: target(t, d)})
+		if err != nil || r.Backup != want || !slices.Equal(r.Ignored, ignored) {
+			t.Errorf("the restore of %s used %+v, %v, want %s and that %v is ignored", dir, r, err, want, ignored)
+		}
+	}
+	use(dir, future)
+	var now []string
+	for _, name := range []string{"20260101T000000Z", "20260102T000000Z"} {
+		now = append(now, filepath.Join(dir, name))
+		o.makeBackup(t, filepath.Join(dir, name))
+	}
+	use(dir, now[1], future)
+	use(future, future)
+	// The time in the header counts too. At this clock, all headers have a time in the future.
+	r, err := backup.Restore(t.Context(), backup.RestoreOptions{Dir: dir, Target: target(t, d), Now: func() time.Time { return time.Now().Add(-time.Hour) }})
+	if err != nil || r.Backup != future || !r.Future() {
+		t.Errorf("the restore with a clock that is an hour behind used %+v, %v, want %s with a warning", r, err, future)
 	}
 }
 

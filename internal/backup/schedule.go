@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -208,7 +207,14 @@ func (s *Schedule) leased(ctx context.Context) (*Result, error) {
 	if err := CheckFolder(s.Data, s.Dir); err != nil {
 		return nil, err
 	}
-	complete, partial, err := s.list()
+	complete, partial, future, err := s.list()
+	if err != nil {
+		return nil, err
+	}
+	if len(future) > 0 {
+		s.Log.WarnContext(ctx, "backups have a date in the future and count as the oldest", slog.Any("folders", future))
+	}
+	last, err := LastRecord(ctx, s.DB)
 	if err != nil {
 		return nil, err
 	}
@@ -235,6 +241,9 @@ func (s *Schedule) leased(ctx context.Context) (*Result, error) {
 	}
 	complete = append(complete, result.Dir)
 	for _, dir := range complete[:max(0, len(complete)-s.Keep)] {
+		if dir == last.Dir && s.Keep > 1 {
+			continue // it is newer than the others, even if its date is not, because a clock was wrong
+		}
 		if err := removeBackup(dir); err != nil {
 			return nil, err
 		}
@@ -261,29 +270,27 @@ func (s *Schedule) create(ctx context.Context, complete []string) (*Result, erro
 	return create(ctx, s.Config, Options{Dir: filepath.Join(s.Dir, s.DB.Now().UTC().Format(folderTime))}, installation, since)
 }
 
-// list returns the folders of scheduled backups, ordered by time: those that are complete, and
-// those that are not. A backup with an invalid header counts as complete.
-func (s *Schedule) list() (complete, partial []string, err error) {
-	entries, err := os.ReadDir(s.Dir)
+// list returns the folders of scheduled backups in the order of listScheduled: those that are complete,
+// and those that are not. future are the complete ones with a date in the future.
+func (s *Schedule) list() (complete, partial, future []string, err error) {
+	list, err := listScheduled(s.Dir, s.DB.Now())
 	if err != nil {
-		return nil, nil, fmt.Errorf("listing backups: %w", err)
+		return nil, nil, nil, err
 	}
-	for _, e := range entries {
-		if _, err := time.Parse(folderTime, e.Name()); err != nil || !e.IsDir() {
-			continue
-		}
-		dir := filepath.Join(s.Dir, e.Name())
-		switch _, err := ReadHeader(dir); {
-		case err == nil, errors.Is(err, ErrDamaged):
-			complete = append(complete, dir)
-		case errors.Is(err, ErrPartial), errors.Is(err, ErrNoBackup):
-			partial = append(partial, dir)
+	for i := range list {
+		switch b := &list[i]; {
+		case b.complete():
+			complete = append(complete, b.dir)
+			if b.future {
+				future = append(future, b.dir)
+			}
+		case b.partial():
+			partial = append(partial, b.dir)
 		default:
-			return nil, nil, err
+			return nil, nil, nil, b.err
 		}
 	}
-	slices.Sort(complete)
-	return complete, partial, nil
+	return complete, partial, future, nil
 }
 
 // removeBackup removes a backup. It removes the manifest first, so that an interrupted removal

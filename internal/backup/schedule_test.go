@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -98,6 +99,58 @@ func TestScheduleKeepsTheLastBackups(t *testing.T) {
 			t.Errorf("without a schedule, the problem is %q, want none", problem)
 		}
 	})
+}
+
+// TestScheduleAfterAClockWasAhead checks that the backups that were made while a clock was ahead are removed
+// first after the clock was corrected, and that they are not used for the next backup.
+func TestScheduleAfterAClockWasAhead(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		f := newFixture(t, d, 1)
+		s := f.schedule("a")
+		s.Keep = 3
+		f.ok(s.Run(t.Context()))
+		first := filepath.Join(s.Dir, names(t, s.Dir)[0])
+		for i := range s.Keep {
+			f.ok(os.CopyFS(filepath.Join(s.Dir, time.Now().AddDate(1, 0, i).UTC().Format("20060102T150405Z")), os.DirFS(first)))
+		}
+		f.ok(os.RemoveAll(first))
+		f.Exec(`UPDATE backups SET started_at = $1, completed_at = $1`, db.Micros(d.Now().AddDate(1, 0, 0)))
+		if list, err := backup.Future(s.Dir, d.Now()); err != nil || len(list) != s.Keep {
+			t.Fatalf("backups with a date in the future = %v, %v, want %d", list, err, s.Keep)
+		}
+		var made []string
+		for range s.Keep {
+			time.Sleep(time.Until(time.Now().Truncate(time.Second).Add(time.Second)))
+			f.ok(s.Run(t.Context()))
+			made = append(made, filepath.Base(f.record().Dir))
+			f.due()
+		}
+		if list := names(t, s.Dir); !slices.Equal(list, made) {
+			t.Errorf("backups = %v, want those that were made after the clock was corrected: %v", list, made)
+		}
+	})
+}
+
+// TestScheduleKeepsTheBackupMadeLast checks that the last backup is not removed although others have a later
+// date, which is not in the future any more.
+func TestScheduleKeepsTheBackupMadeLast(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, dbtest.SQLite(t), 1)
+	s := f.schedule("a")
+	f.ok(s.Run(t.Context()))
+	first := filepath.Join(s.Dir, names(t, s.Dir)[0])
+	for _, name := range []string{"20200101T000000Z", "20200102T000000Z", "20200103T000000Z"} {
+		f.ok(os.CopyFS(filepath.Join(s.Dir, name), os.DirFS(first)))
+	}
+	f.ok(os.RemoveAll(first))
+	last := filepath.Join(s.Dir, "20200101T000000Z")
+	f.Exec(`UPDATE backups SET dir = $1, started_at = 0`, last)
+	time.Sleep(time.Until(time.Now().Truncate(time.Second).Add(time.Second)))
+	f.ok(s.Run(t.Context()))
+	if list := names(t, s.Dir); len(list) != 3 || !exists(last) {
+		t.Errorf("backups = %v, want %s and two others", list, filepath.Base(last))
+	}
 }
 
 // TestOneServerMakesABackup checks that only one of several servers makes a backup that is due.
