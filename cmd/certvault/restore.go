@@ -137,9 +137,10 @@ func printRestored(w io.Writer, r *backup.Restored) {
 	}
 }
 
-// printUnknown prints the tokens, members, operators and signing keys that a person must check.
+// printUnknown prints the tokens, members, operators, signing keys and webhook endpoints that a person must check.
 func printUnknown(w io.Writer, u *backup.Unknown) {
-	printf(w, "\nThe vault does not know which of the following were revoked, removed or replaced after the copy. Check each of them.\n")
+	printf(w, "\nThe vault does not know which of the following were revoked, removed, changed or replaced after the copy. Check each of them.\n")
+	printf(w, "Passwords and passkeys that were reset or removed after the copy are valid again.\n")
 	printf(w, "\nTokens (%d)\n", len(u.Tokens))
 	for _, t := range u.Tokens {
 		printf(w, "  %s  %d  %s  %s  created %s\n", t.Institution, t.ID, t.Hint, t.Name, t.CreatedAt.Format(time.DateOnly))
@@ -155,6 +156,10 @@ func printUnknown(w io.Writer, u *backup.Unknown) {
 	printf(w, "\nSigning keys (%d)\n", len(u.Keys))
 	for _, k := range u.Keys {
 		printf(w, "  %s  %s  serial %s  created %s\n", k.Institution, k.Kind, k.Serial, k.CreatedAt.Format(time.DateOnly))
+	}
+	printf(w, "\nWebhook endpoints (%d)\n", len(u.Endpoints))
+	for _, e := range u.Endpoints {
+		printf(w, "  %s  %s  %s  created %s  secret of %s\n", e.Institution, e.ID, e.Origin, e.CreatedAt.Format(time.DateOnly), e.SecretAt.Format(time.DateOnly))
 	}
 }
 

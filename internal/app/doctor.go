@@ -20,6 +20,7 @@ import (
 	"github.com/certvault/certvault/internal/search"
 	"github.com/certvault/certvault/internal/token"
 	"github.com/certvault/certvault/internal/web"
+	"github.com/certvault/certvault/internal/webhook"
 )
 
 // Finding is the result of one check.
@@ -137,7 +138,9 @@ func database(ctx context.Context, s config.Storage) []Finding {
 		return list // the other checks need a schema that this version can use
 	}
 	restore, err := examineRestore(ctx, d, func(ctx context.Context) (*backup.Unknown, error) {
-		return backup.ListUnknown(ctx, account.New(d, time.Now), token.New(d, time.Now), keys, time.Now())
+		return backup.ListUnknown(ctx, backup.Services{
+			Accounts: account.New(d, time.Now), Tokens: token.New(d, time.Now), Hooks: webhook.New(d, nil, time.Now), Keys: keys,
+		}, time.Now())
 	})
 	if err != nil {
 		list = append(list, finding("restore", "", err))

@@ -122,7 +122,7 @@ func (a *App) findings(ctx context.Context, s *panel.Status) (list []panel.Findi
 		add("Address", false, "%v; issue real certificates only after starting the server with a public address in --base-url", address)
 	}
 	f, err := examineRestore(ctx, a.DB, func(ctx context.Context) (*backup.Unknown, error) {
-		return backup.ListUnknown(ctx, a.Accounts, a.Tokens, a.Keys, time.Now())
+		return backup.ListUnknown(ctx, backup.Services{Accounts: a.Accounts, Tokens: a.Tokens, Hooks: a.Hooks, Keys: a.Keys}, time.Now())
 	})
 	if err != nil {
 		return nil, err

@@ -51,10 +51,10 @@ func Restore(ctx context.Context, c config.Storage, o RestoreOptions) (*backup.R
 	return backup.Restore(ctx, options)
 }
 
-// Unknown lists what may have been revoked, removed or replaced after the backup from which the vault
+// Unknown lists what may have been revoked, removed, changed or replaced after the backup from which the vault
 // was restored.
 func (b *Base) Unknown(ctx context.Context) (*backup.Unknown, error) {
-	return backup.ListUnknown(ctx, b.Accounts, b.Tokens, b.Keys, time.Now())
+	return backup.ListUnknown(ctx, backup.Services{Accounts: b.Accounts, Tokens: b.Tokens, Hooks: b.Hooks, Keys: b.Keys}, time.Now())
 }
 
 // readRestore sets drill, and logs a warning if the vault is a drill or its restore is not accepted.

@@ -21,6 +21,9 @@ func recordTx(ctx context.Context, tx *db.Tx, at time.Time, action audit.Action,
 	})
 }
 
+// Origin returns the scheme and host of the endpoint's URL. The path and the query may contain a key.
+func (e *Endpoint) Origin() string { return origin(e.URL) }
+
 // origin returns the scheme and host of a URL.
 func origin(rawURL string) string {
 	u, err := url.Parse(rawURL)

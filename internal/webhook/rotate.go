@@ -64,6 +64,12 @@ func (s *Service) Promote(ctx context.Context, institutionID int64, uuid string)
 		"No rotation is in progress.", db.Micros(s.now()))
 }
 
+// SecretTimes maps the UUIDs of an institution's endpoints to the times of their last rotations. An
+// endpoint without a rotation is not in the map: its secret is as old as the endpoint.
+func (s *Service) SecretTimes(ctx context.Context, institutionID int64) (map[string]time.Time, error) {
+	return audit.New(s.db).LastTimes(ctx, institutionID, audit.WebhookRotated)
+}
+
 // removeOldSecrets removes the old secrets of rotations whose overlap has ended.
 func (s *Service) removeOldSecrets(ctx context.Context, now time.Time) error {
 	return s.db.Tx(ctx, func(tx *db.Tx) error {
