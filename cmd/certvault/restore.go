@@ -14,10 +14,11 @@ import (
 type restoreCommand struct {
 	config.Storage
 
-	Dir    string `arg:"" help:"Backup, or folder of scheduled backups. Without it, the command shows the last restore of the vault." optional:"" type:"path"`
-	At     string `help:"Restore the newest scheduled backup that is not newer than this date, time or age such as 24h." placeholder:"TIME"`
-	Drill  bool   `help:"Restore the vault as a trial that sends no mail and no webhooks."`
-	Accept bool   `help:"Accept the restored vault. Until then, it keeps files without records."`
+	Dir     string `arg:"" help:"Backup, or folder of scheduled backups. Without it, the command shows the last restore of the vault." optional:"" type:"path"`
+	At      string `help:"Restore the newest scheduled backup not newer than this date, time or age such as 24h; with --prepare, the time of the database." placeholder:"TIME"`
+	Drill   bool   `help:"Restore the vault as a trial that sends no mail and no webhooks."`
+	Prepare bool   `help:"Prepare a database that was restored by other means, such as point-in-time recovery."`
+	Accept  bool   `help:"Accept the restored vault. Until then, it keeps files without records."`
 }
 
 // restoreResult is the JSON form of a restore.
@@ -36,9 +37,12 @@ type restoreState struct {
 	Unknown    *backup.Unknown `json:"unknown,omitempty"`
 }
 
-// Run restores a backup, accepts a restored vault, or shows the last restore of a vault.
+// Run restores a backup, prepares a database that was restored by other means, accepts a restored vault,
+// or shows the last restore of a vault.
 func (r *restoreCommand) Run(c *console) error {
 	switch {
+	case r.Prepare:
+		return r.prepare(c)
 	case r.Dir != "" && r.Accept:
 		return &usageError{errors.New("--accept needs no DIR: run it later, on the restored vault")}
 	case r.Dir == "" && (r.At != "" || r.Drill):
@@ -68,6 +72,39 @@ func (r *restoreCommand) Run(c *console) error {
 			printRestored(w, restored)
 			printUnknown(w, unknown)
 			printNext(w, r.Drill)
+		})
+	})
+}
+
+// prepare prepares a database that was restored by other means to its state of the time --at.
+func (r *restoreCommand) prepare(c *console) error {
+	switch {
+	case r.Dir != "" || r.Drill || r.Accept:
+		return &usageError{errors.New("--prepare cannot be used with DIR, --drill or --accept")}
+	case r.At == "":
+		return &usageError{errors.New("--prepare requires --at TIME, the time of the state of the database; if the time is not known exactly, set an earlier one")}
+	}
+	copied, err := parseSince(r.At, time.Now())
+	if err != nil {
+		return &usageError{fmt.Errorf("--at: %w", err)}
+	}
+	if err := requireVault(r.Storage); err != nil {
+		return err
+	}
+	restored, err := app.Prepare(c.ctx, r.Storage, copied)
+	if err != nil {
+		return err
+	}
+	return c.existing(r.Storage, func(base *app.Base) error {
+		unknown, err := base.Unknown(c.ctx)
+		if err != nil {
+			return err
+		}
+		return c.print(restoreState{CopiedAt: restored.CopiedAt, RestoredAt: restored.RestoredAt, Unknown: unknown}, func(w io.Writer) {
+			printf(w, "The database is prepared. It has the state of %s.\n", restored.CopiedAt.Format(time.RFC3339))
+			printEnded(w, "that time")
+			printUnknown(w, unknown)
+			printNext(w, false)
 		})
 	})
 }
@@ -117,8 +154,7 @@ func (r *restoreCommand) show(c *console) error {
 
 func printRestored(w io.Writer, r *backup.Restored) {
 	printf(w, "The vault is restored from %s, a copy made at %s: %s, %d bytes.\n", r.Backup, r.CopiedAt.Format(time.RFC3339), plural(r.Files, "file"), r.Bytes)
-	printf(w, "Changes after the copy are lost. Sessions, set-up links, open invitations, and mailed links to sign up, to sign in, "+
-		"to reset a password and to change or add an address have ended. Recipients' links to their certificates still work.\n")
+	printEnded(w, "the copy")
 	if r.Future() {
 		printf(w, "\nWarning: the date of this backup is in the future. The clock of this machine or of the vault was wrong, so another backup may be newer.\n")
 	}
@@ -137,7 +173,14 @@ func printRestored(w io.Writer, r *backup.Restored) {
 	}
 }
 
-// printUnknown prints the tokens, members, operators, signing keys and webhook endpoints that a person must check.
+// printEnded prints what the restore has ended. copied describes the time of the copy.
+func printEnded(w io.Writer, copied string) {
+	printf(w, "Changes after %s are lost. Sessions, set-up links, open invitations, and mailed links to sign up, to sign in, "+
+		"to reset a password and to change or add an address have ended. Recipients' links to their certificates still work.\n", copied)
+}
+
+// printUnknown prints the tokens, members, operators, signing keys and webhook endpoints that a person must
+// check.
 func printUnknown(w io.Writer, u *backup.Unknown) {
 	printf(w, "\nThe vault does not know which of the following were revoked, removed, changed or replaced after the copy. Check each of them.\n")
 	printf(w, "Passwords and passkeys that were reset or removed after the copy are valid again.\n")

@@ -51,6 +51,36 @@ func Restore(ctx context.Context, c config.Storage, o RestoreOptions) (*backup.R
 	return backup.Restore(ctx, options)
 }
 
+// Prepare prepares a database that was restored by other means to its state of the time copied; see
+// backup.Prepare. No server may use the data folder or the database. The file store must belong to the
+// database.
+func Prepare(ctx context.Context, c config.Storage, copied time.Time) (r *db.Restore, err error) {
+	if _, err := makePrivate(c.Data); err != nil {
+		return nil, err
+	}
+	lock, err := tryLock(c.Data)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, lock.Unlock()) }()
+	files, err := existingFiles(c)
+	if err != nil {
+		return nil, err
+	}
+	ctx = db.Unlimited(ctx)
+	s, err := openStorage(ctx, c, "", func(ctx context.Context, d *db.DB) error {
+		if err := checkInstallation(ctx, c, d, files); err != nil {
+			return err
+		}
+		r, err = backup.Prepare(ctx, d, copied, time.Now())
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return r, s.DB.Close()
+}
+
 // Unknown lists what may have been revoked, removed, changed or replaced after the backup from which the vault
 // was restored.
 func (b *Base) Unknown(ctx context.Context) (*backup.Unknown, error) {

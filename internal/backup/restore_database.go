@@ -101,10 +101,15 @@ func (t *target) checkRestoredDatabase(ctx context.Context) error {
 	if id != t.header.Installation {
 		return fmt.Errorf("%w: the database of --database has the installation id %s, and the backup has %s", ErrOtherInstallation, id, t.header.Installation)
 	}
-	if _, err := t.db.SyncClock(ctx); err != nil {
+	return checkUnused(ctx, t.db)
+}
+
+// checkUnused returns ErrInUse if a server uses a database.
+func checkUnused(ctx context.Context, d *db.DB) error {
+	if _, err := d.SyncClock(ctx); err != nil {
 		return err
 	}
-	alive, err := job.Alive(ctx, t.db, t.db.Now())
+	alive, err := job.Alive(ctx, d, d.Now())
 	if err == nil && alive > 0 {
 		err = fmt.Errorf("%w: a server uses the database of --database", ErrInUse)
 	}
