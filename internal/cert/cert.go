@@ -210,7 +210,10 @@ type Config struct {
 	// Metrics may be nil.
 	Metrics *Metrics
 	Now     func() time.Time
-	Log     *slog.Logger
+	// LeaseNow is the clock that decides whether a certificate has expired. All processes on the database
+	// share it, so that a wrong clock of one host does not make a certificate valid. If it is nil, it is Now.
+	LeaseNow func() time.Time
+	Log      *slog.Logger
 }
 
 // Service implements the operations on certificates.
@@ -237,6 +240,7 @@ type Service struct {
 	purged      TxFunc
 	metrics     *Metrics
 	now         func() time.Time
+	leaseNow    func() time.Time
 	log         *slog.Logger
 	images      singleflight.Group
 	sealing     *semaphore.Weighted // lets a trial seal its certificate alone; see enter
@@ -251,11 +255,14 @@ type Service struct {
 
 // New returns a service and registers its worker with the queue.
 func New(c Config) *Service {
+	if c.LeaseNow == nil {
+		c.LeaseNow = c.Now
+	}
 	s := &Service{
 		db: c.DB, blobs: c.Blobs, deletions: c.Deletions, queue: c.Queue, hooks: c.Hooks, sealer: c.Sealer, keys: c.Keys, timeStamps: c.TimeStamps,
 		verify: c.Verify, verifyURL: c.VerifyURL, drawer: c.Drawer, attempts: c.Attempts, jobsPerNode: jobsPerWorker * max(1, c.BulkWorkers),
 		sheet: c.Sheet, recipient: c.Recipient, moved: c.StatusChanged, expiring: c.Expiring, plan: c.Planned, tellRevoked: c.TellRevoked,
-		purged: c.Purged, metrics: c.Metrics, now: c.Now, log: c.Log,
+		purged: c.Purged, metrics: c.Metrics, now: c.Now, leaseNow: c.LeaseNow, log: c.Log,
 		sealing: semaphore.NewWeighted(wholeProcess), checking: semaphore.NewWeighted(maxChecks),
 		processors: newProcessors(c.Processors),
 	}

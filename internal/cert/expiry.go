@@ -36,8 +36,8 @@ func (c *Certificate) Expired(now time.Time) bool {
 	return c.ExpiresOn != "" && c.ExpiresOn < Today(now)
 }
 
-// HasExpired reports whether a certificate has expired at the current time.
-func (s *Service) HasExpired(c *Certificate) bool { return c.Expired(s.now()) }
+// HasExpired reports whether a certificate has expired at the current time of the shared clock.
+func (s *Service) HasExpired(c *Certificate) bool { return c.Expired(s.leaseNow()) }
 
 // dayOf returns the number of days from 1970-01-01 to a valid date.
 func dayOf(date string) (int64, error) {

@@ -55,6 +55,16 @@ func TestExpiresAtTheEndOfTheDay(t *testing.T) {
 	}
 }
 
+// TestExpiryUsesTheSharedClock checks that a certificate has expired on a host whose clock was set back.
+func TestExpiryUsesTheSharedClock(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 7, 2, 0, 0, 0, 0, time.UTC)
+	s := &Service{now: func() time.Time { return now.AddDate(0, 0, -3) }, leaseNow: func() time.Time { return now }}
+	if c := (&Certificate{ExpiresOn: "2026-07-01"}); !s.HasExpired(c) {
+		t.Error("HasExpired = false with a clock that was set back, want true")
+	}
+}
+
 func TestUploadWithExpiry(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -72,7 +72,7 @@ func (s *Service) SweepExpiries(ctx context.Context) error {
 	).Scan(&changed, &first); err != nil {
 		return fmt.Errorf("finding expiries that are due: %w", err)
 	}
-	due := first.Valid && first.V <= dayNumber(s.now())
+	due := first.Valid && first.V <= dayNumber(s.leaseNow())
 	if changed {
 		if err := s.applyExpiryDays(ctx); err != nil {
 			return fmt.Errorf("changing when expiries are reported: %w", err)
@@ -98,7 +98,7 @@ type dueExpiry struct {
 
 // reportExpiriesTx creates up to expiryBatch events that are due, and returns their number.
 func (s *Service) reportExpiriesTx(ctx context.Context, tx *db.Tx) (int, error) {
-	today := dayNumber(s.now())
+	today := dayNumber(s.leaseNow())
 	due, err := dueExpiriesTx(ctx, tx, today)
 	if err != nil {
 		return 0, err

@@ -171,7 +171,7 @@ func Wire(d Deps) (*Services, error) {
 	s.Certs = cert.New(cert.Config{
 		DB: d.DB, Blobs: d.Blobs, Deletions: s.Deletions, Queue: s.Queue, Hooks: s.Hooks, Sealer: d.Sealer, VerifyURL: d.Links.Verify,
 		Keys: d.Keys, TimeStamps: d.TimeStamps, Verify: d.Verify, Drawer: d.Drawer, Attempts: d.Attempts, BulkWorkers: d.BulkWorkers, Processors: d.Processors,
-		Now: d.Now, Log: d.Log,
+		Now: d.Now, LeaseNow: d.LeaseNow, Log: d.Log,
 		Recipient: func(ctx context.Context, tx *db.Tx, institutionID int64, emailFolded string) (int64, error) {
 			return s.Recipients.LookUpTx(ctx, tx, institutionID, emailFolded)
 		},
