@@ -43,10 +43,14 @@ func (d *DB) HasKey(ctx context.Context) (known bool, err error) {
 // Installation returns the id of the installation to which the database belongs, or "" if the database has
 // no id, for example because its schema does not have the table yet.
 func (d *DB) Installation(ctx context.Context) (id string, err error) {
-	if exists, err := d.tableExists(ctx, "installations"); err != nil || !exists {
+	return installation(ctx, d, d.Dialect)
+}
+
+func installation(ctx context.Context, q Queryer, dialect Dialect) (id string, err error) {
+	if exists, err := tableExists(ctx, q, dialect, "installations"); err != nil || !exists {
 		return "", err
 	}
-	err = d.QueryRowContext(ctx, `SELECT uuid FROM installations WHERE id = 1`).Scan(&id)
+	err = q.QueryRowContext(ctx, `SELECT uuid FROM installations WHERE id = 1`).Scan(&id)
 	if errors.Is(err, sql.ErrNoRows) {
 		return "", nil
 	}

@@ -76,16 +76,16 @@ func (d *DB) checkFloor(ctx context.Context, known int) error {
 
 // IsEmpty reports whether the database has no schema yet.
 func (d *DB) IsEmpty(ctx context.Context) (bool, error) {
-	exists, err := d.tableExists(ctx, "schema_migrations")
+	exists, err := tableExists(ctx, d, d.Dialect, "schema_migrations")
 	return !exists, err
 }
 
-func (d *DB) tableExists(ctx context.Context, name string) (exists bool, err error) {
+func tableExists(ctx context.Context, q Queryer, dialect Dialect, name string) (exists bool, err error) {
 	query := `SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = $1)`
-	if d.Dialect == PostgreSQL {
+	if dialect == PostgreSQL {
 		query = `SELECT to_regclass($1) IS NOT NULL`
 	}
-	if err := d.QueryRowContext(ctx, query, name).Scan(&exists); err != nil {
+	if err := q.QueryRowContext(ctx, query, name).Scan(&exists); err != nil {
 		return false, fmt.Errorf("looking up the table %s: %w", name, err)
 	}
 	return exists, nil
@@ -99,7 +99,7 @@ func (d *DB) missingQueueVersions(ctx context.Context) ([]int, error) {
 	if err != nil {
 		return nil, err
 	}
-	exists, err := d.tableExists(ctx, "river_migration")
+	exists, err := tableExists(ctx, d, d.Dialect, "river_migration")
 	if err != nil || !exists {
 		return versions, err
 	}

@@ -41,7 +41,7 @@ func (d *DB) CheckRestoring(ctx context.Context) error {
 	if d.Dialect != PostgreSQL {
 		return nil
 	}
-	exists, err := d.tableExists(ctx, restoring)
+	exists, err := tableExists(ctx, d, d.Dialect, restoring)
 	if err == nil && exists {
 		err = ErrRestoring
 	}

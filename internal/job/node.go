@@ -139,11 +139,12 @@ func (q *Queue) buryTx(ctx context.Context, tx *db.Tx, now time.Time) error {
 	return nil
 }
 
-// LastHeartbeat returns the time of the newest heartbeat of all nodes, or a zero time if there is
-// none.
-func LastHeartbeat(ctx context.Context, q db.Queryer) (time.Time, error) {
+// LastHeartbeat returns the time of the newest heartbeat of all nodes, or a zero time if there is none. It
+// ignores heartbeats later than now, apart from a difference of clocks: a node may have died while the clock
+// of the database was ahead.
+func LastHeartbeat(ctx context.Context, q db.Queryer, now time.Time) (time.Time, error) {
 	var at sql.NullInt64
-	if err := q.QueryRowContext(ctx, `SELECT max(heartbeat_at) FROM nodes`).Scan(&at); err != nil {
+	if err := q.QueryRowContext(ctx, `SELECT max(heartbeat_at) FROM nodes WHERE heartbeat_at <= $1`, db.Micros(now.Add(db.ClockTolerance))).Scan(&at); err != nil {
 		return time.Time{}, fmt.Errorf("reading the newest heartbeat: %w", err)
 	}
 	if !at.Valid {

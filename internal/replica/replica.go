@@ -48,12 +48,12 @@ type Replica struct {
 	reads   *prometheus.CounterVec
 	lag     *prometheus.Desc
 
-	// copy is nil before the first connection. known reports whether the replica was found to belong to
-	// the installation of the primary. It is false after an error, because another database may have
-	// replaced the replica.
-	mu    sync.Mutex
-	copy  *db.DB
-	known bool
+	// copy is nil before the first connection. backend is the connection of Poll, which was found to lead to
+	// a replica of the primary's installation. It is nil after an error, because another database may have
+	// replaced the replica, and while the replica is behind, because the URL may lead to another one.
+	mu      sync.Mutex
+	copy    *db.DB
+	backend *db.Backend
 	// state is nil while the replica is down.
 	state atomic.Pointer[state]
 	marks marks
@@ -62,9 +62,11 @@ type Replica struct {
 // state is the result of a successful Poll.
 type state struct {
 	copy *db.DB
+	// backend is the id of the server that was polled. Reads use no other, even if the URL leads to several.
+	backend string
 	// applied is the time of the newest heartbeat of the replica.
 	applied time.Time
-	// up is cancelled when a Poll fails, so that reads do not wait for the replica.
+	// up is cancelled when a Poll fails or finds another server, so that reads do not wait for the replica.
 	up  context.Context //nolint:containedctx // it is the life of the state, not that of a call
 	end context.CancelFunc
 }
@@ -107,39 +109,62 @@ func (r *Replica) Poll(ctx context.Context) error {
 		return fmt.Errorf("the read replica: %w", err)
 	}
 	last := r.state.Load()
-	if last != nil { // reads that have begun are not cancelled
+	same := last != nil && last.backend == s.backend
+	if same { // reads that have begun are not cancelled
 		s.up, s.end = last.up, last.end
 	} else {
 		s.up, s.end = context.WithCancel(context.WithoutCancel(ctx))
 	}
 	r.state.Store(s)
+	if last != nil && !same {
+		last.end()
+	}
 	return nil
 }
 
 func (r *Replica) poll(ctx context.Context) (_ *state, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	defer func() { r.known = err == nil }()
 	if r.copy == nil {
 		if r.copy, err = db.OpenReplica(ctx, r.url); err != nil {
 			return nil, err
 		}
 	}
-	if !r.known {
-		if err := checkInstallation(ctx, r.primary, r.copy); err != nil {
+	s := &state{copy: r.copy}
+	defer func() {
+		if err != nil || r.behind(s) {
+			r.disconnect()
+		}
+	}()
+	if r.backend == nil {
+		if r.backend, err = r.copy.Backend(ctx); err != nil {
+			return nil, err
+		}
+		if err := checkInstallation(ctx, r.primary, r.backend); err != nil {
 			return nil, err
 		}
 	}
-	applied, err := job.LastHeartbeat(ctx, r.copy)
-	if err != nil {
-		return nil, err
+	s.backend = r.backend.ID
+	s.applied, err = job.LastHeartbeat(ctx, r.backend, r.primary.Now())
+	return s, err
+}
+
+// behind reports whether the replica is too old to be used.
+func (r *Replica) behind(s *state) bool { return r.primary.Now().Sub(s.applied) > MaxLag }
+
+// disconnect closes the connection of Poll and, when they are not in use, those of reads. New connections may
+// lead to another server.
+func (r *Replica) disconnect() {
+	r.copy.Pool().Reset()
+	if r.backend != nil {
+		_ = r.backend.Close() // an error of the connection is that of Poll
+		r.backend = nil
 	}
-	return &state{copy: r.copy, applied: applied}, nil
 }
 
 // checkInstallation returns ErrInstallation if the replica and the primary do not belong to the same
 // installation.
-func checkInstallation(ctx context.Context, primary, replica *db.DB) error {
+func checkInstallation(ctx context.Context, primary *db.DB, replica *db.Backend) error {
 	want, err := primary.Installation(ctx)
 	if err != nil {
 		return err
@@ -164,6 +189,7 @@ func (r *Replica) Close() error {
 	if r.copy == nil {
 		return nil
 	}
+	r.disconnect()
 	return r.copy.Close()
 }
 
@@ -190,7 +216,7 @@ func (r *Replica) read(ctx context.Context, f func(ctx context.Context) error) e
 	switch {
 	case s == nil:
 		from = fromDown
-	case r.primary.Now().Sub(s.applied) > MaxLag:
+	case r.behind(s):
 		from = fromBehind
 	case !s.applied.After(written(ctx)):
 		from = fromWritten
@@ -210,7 +236,7 @@ func (r *Replica) read(ctx context.Context, f func(ctx context.Context) error) e
 // try calls f with a context that reads from the replica. done is false if the read must be repeated on
 // the primary, for example because the replica does not have a record yet.
 func (r *Replica) try(ctx context.Context, s *state, f func(ctx context.Context) error) (done bool, err error) {
-	on, cancel := context.WithCancel(r.primary.ReadFrom(ctx, s.copy))
+	on, cancel := context.WithCancel(r.primary.ReadFrom(ctx, s.copy, s.backend))
 	defer cancel()
 	defer context.AfterFunc(s.up, cancel)()
 	err = f(on)
@@ -247,14 +273,22 @@ func Examine(ctx context.Context, primary *db.DB, url string) (lag time.Duration
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, replica.Close()) }()
-	if err := checkInstallation(ctx, primary, replica); err != nil {
-		return 0, err
-	}
-	latest, err := job.LastHeartbeat(ctx, primary)
+	backend, err := replica.Backend(ctx)
 	if err != nil {
 		return 0, err
 	}
-	applied, err := job.LastHeartbeat(ctx, replica)
+	defer func() { err = errors.Join(err, backend.Close()) }()
+	if err := checkInstallation(ctx, primary, backend); err != nil {
+		return 0, err
+	}
+	if _, err := primary.SyncClock(ctx); err != nil {
+		return 0, err
+	}
+	latest, err := job.LastHeartbeat(ctx, primary, primary.Now())
+	if err != nil {
+		return 0, err
+	}
+	applied, err := job.LastHeartbeat(ctx, backend, primary.Now())
 	if err != nil {
 		return 0, err
 	}

@@ -147,6 +147,78 @@ func TestReadsAreRecent(t *testing.T) {
 	}
 }
 
+// TestFutureHeartbeat checks that the heartbeat of a node that died while the clock of the database was ahead
+// does not make a replica appear to be current.
+func TestFutureHeartbeat(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.exec(f.copy, `INSERT INTO nodes (id, started_at, heartbeat_at) VALUES ('dead', 0, $1)`, db.Micros(f.primary.Now().Add(time.Hour)))
+	f.open()
+	allowed := f.Allow(t.Context())
+	f.want(allowed, "with a heartbeat in the future", "replica")
+	f.beat(time.Hour)
+	f.poll()
+	f.want(allowed, "an hour behind, with a heartbeat in the future", "primary")
+	f.exec(f.primary, `INSERT INTO nodes (id, started_at, heartbeat_at) VALUES ('a', 0, $1)`, db.Micros(f.primary.Now()))
+	if lag, err := Examine(t.Context(), f.primary, f.copyURL); err != nil || lag < time.Hour-time.Minute {
+		t.Errorf("Examine = %s, %v, want about an hour", lag, err)
+	}
+}
+
+// TestSeveralServers checks that reads use only the server that Poll checked if the URL leads to several, that
+// this takes no additional statement for each read, and that Poll leaves a server that is behind.
+func TestSeveralServers(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	behindURL := dbtest.MigratedURL(t)
+	behind := dbtest.Open(t, "", behindURL)
+	f.exec(behind, `INSERT INTO installations (id, uuid) VALUES (1, $1)`, installation)
+	f.exec(behind, `CREATE TABLE place (name TEXT)`)
+	f.exec(behind, `INSERT INTO place VALUES ('replica that is behind')`)
+	f.open()
+	allowed := f.Allow(t.Context())
+	f.want(allowed, "with one server", "replica")
+
+	const reads = 100
+	before := f.proxy.Statements()
+	for range reads {
+		f.want(allowed, "with a connection of the pool", "replica")
+	}
+	if n := f.proxy.Statements() - before; n > reads+reads/2 { // a connection that was idle for a second is checked
+		t.Errorf("%d reads sent %d statements, want one for each", reads, n)
+	}
+
+	f.proxy.Divert(t, f.copyURL, behindURL)
+	held, err := f.Replica.copy.Backend(t.Context()) // it takes the idle connection, so that reads need new ones
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = held.Close() })
+	for range 3 {
+		f.want(allowed, "with a connection to a server that was not checked", "primary")
+		f.poll()
+	}
+	if err := held.Close(); err != nil {
+		t.Error(err)
+	}
+
+	f.beat(6 * time.Second)
+	for range 2 { // the second is that of the other server
+		f.poll()
+		f.want(allowed, "when both servers are behind", "primary")
+	}
+	f.exec(behind, `INSERT INTO nodes (id, started_at, heartbeat_at) VALUES ('a', 0, $1)`, db.Micros(f.primary.Now()))
+	f.poll()
+	f.want(allowed, "when the other server is up to date", "replica that is behind")
+	f.beat(0)
+	f.proxy.Divert(t, f.copyURL, f.copyURL)
+	f.exec(behind, `DELETE FROM nodes`)
+	f.poll()
+	f.want(allowed, "when this server has no heartbeats", "primary")
+	f.poll()
+	f.want(allowed, "when the first server is used again", "replica")
+}
+
 // TestReadYourWrites checks that a token that has written reads from the primary, on each server, until
 // the replica has the write. Other tokens read from the replica meanwhile.
 func TestReadYourWrites(t *testing.T) {
@@ -179,7 +251,8 @@ func TestReadYourWrites(t *testing.T) {
 	someone, _ := f.begin(http.MethodGet, "token:2")
 	f.want(someone, "another token after a write", "replica")
 	// The newest heartbeat is at least two seconds after the end of the time that the mark covers.
-	f.beat(-markInterval - clockMargin - 2*time.Second)
+	f.exec(f.primary, `UPDATE recent_writes SET at = at - $1`, (markInterval + clockMargin + 2*time.Second).Microseconds())
+	f.beat(0)
 	f.poll()
 	f.want(reader, "when the replica has the write", "replica")
 

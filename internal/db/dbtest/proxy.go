@@ -15,13 +15,14 @@ import (
 	"testing"
 )
 
-// Proxy is a proxy between a vault and PostgreSQL. It can break a connection at a commit, and it
-// can stop forwarding data.
+// Proxy is a proxy between a vault and PostgreSQL. It can break a connection at a commit, stop forwarding
+// data, and lead to several databases, like a balancer.
 type Proxy struct {
 	listener net.Listener
 	network  string
 	target   string
 	armed    atomic.Pointer[breach]
+	diverted atomic.Pointer[diversion]
 	running  sync.WaitGroup
 	// statements is the number of statements that clients sent.
 	statements atomic.Int64
@@ -37,6 +38,9 @@ type breach struct {
 	// commits is true if the proxy forwards the commit and only its response is lost.
 	commits bool
 }
+
+// diversion specifies the names of databases. New connections that ask for one use the other.
+type diversion struct{ from, to []byte }
 
 // NewProxy starts a proxy for a database, and returns the URL that connects to the database through
 // the proxy.
@@ -111,6 +115,20 @@ func (p *Proxy) wait() {
 	}
 }
 
+// Divert makes new connections to one database use another one. Both URLs are from this package, so that
+// the names have the same length.
+func (p *Proxy) Divert(tb testing.TB, fromURL, toURL string) {
+	tb.Helper()
+	name := func(databaseURL string) []byte {
+		u, err := url.Parse(databaseURL)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		return []byte(strings.TrimPrefix(u.Path, "/"))
+	}
+	p.diverted.Store(&diversion{name(fromURL), name(toURL)})
+}
+
 // Armed reports whether the proxy still waits for the commit of LoseResponse or LoseCommit.
 func (p *Proxy) Armed() bool { return p.armed.Load() != nil }
 
@@ -128,10 +146,17 @@ func (p *Proxy) serve() {
 		var lost atomic.Bool
 		var marked *breach
 		var messages messages
+		divert := p.diverted.Load()
 		p.running.Go(func() {
 			forward(server, client, func(sent []byte) bool {
 				p.statements.Add(messages.statements(sent))
 				p.wait()
+				if divert != nil { // the first message has the name
+					if i := bytes.Index(sent, divert.from); i >= 0 {
+						copy(sent[i:], divert.to)
+					}
+					divert = nil
+				}
 				b := p.armed.Load()
 				if b == nil {
 					return true
