@@ -168,7 +168,7 @@ func database(ctx context.Context, s config.Storage) []Finding {
 	if s.DatabaseRead != "" {
 		list = append(list, examineReplica(ctx, d, s.DatabaseRead))
 	}
-	return append(list, examineStorage(ctx, d, time.Now())...)
+	return append(list, examineStorage(ctx, d, s.DatabaseRead != "", time.Now())...)
 }
 
 // institutionNames checks that no two institutions have names that look the same, unless an operator has

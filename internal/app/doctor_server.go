@@ -21,13 +21,19 @@ import (
 // those of the servers.
 const otherConnections = 10
 
-// examineServer checks the settings of the PostgreSQL server and of the database.
-func examineServer(ctx context.Context, d *db.DB) []Finding {
+// examineServer checks the settings of the PostgreSQL server and of the database. read reports whether the
+// vault has a read replica.
+func examineServer(ctx context.Context, d *db.DB, read bool) []Finding {
 	connections, err := examineConnections(ctx, d)
+	waits, e := examineDurability(ctx, d, read)
+	durability := finding("durability", waits, e)
+	if durability.Warning {
+		durability.Remedy = "Set synchronous_standby_names of PostgreSQL, and do not set synchronous_commit to local."
+	}
 	return []Finding{
 		finding("connections", connections, err),
 		finding("extensions", "installed", examineExtensions(ctx, d)),
-		finding("durability", "commits wait for the disk", examineDurability(ctx, d)),
+		durability,
 		finding("collation", "the indexes were made with the collation of this server", examineCollation(ctx, d)),
 	}
 }
@@ -54,20 +60,64 @@ func examineConnections(ctx context.Context, d *db.DB) (string, error) {
 	return detail, nil
 }
 
-// examineDurability checks that a crash of the database server loses no commit.
-func examineDurability(ctx context.Context, d *db.DB) error {
+// examineDurability checks that neither a crash of the database server nor a failover loses a commit. read
+// reports whether the vault has a read replica.
+func examineDurability(ctx context.Context, d *db.DB, read bool) (string, error) {
 	var fsync, commit string
 	err := d.QueryRowContext(ctx, `SELECT current_setting('fsync'), current_setting('synchronous_commit')`).Scan(&fsync, &commit)
 	if err != nil {
-		return fmt.Errorf("reading the settings of PostgreSQL: %w", err)
+		return "", fmt.Errorf("reading the settings of PostgreSQL: %w", err)
 	}
 	if fsync == "off" {
-		return errors.New("fsync of the server is off: a crash of its machine can lose certificates, or the whole database")
+		return "", errors.New("fsync of the server is off: a crash of its machine can lose certificates, or the whole database")
 	}
 	if commit == "off" {
-		return errors.New("synchronous_commit in --database is off: a crash of the server can lose certificates that were acknowledged")
+		return "", errors.New("synchronous_commit in --database is off: a crash of the server can lose certificates that were acknowledged")
 	}
-	return nil
+	s, err := readStandbys(ctx, d)
+	if err != nil {
+		return "", err
+	}
+	if commit == "local" { // commits wait for no standby
+		s.synchronous = 0
+	}
+	return s.examine(read)
+}
+
+// standbys are the numbers of standbys of the PostgreSQL server. The kind of a hidden one is unknown, because
+// the account of the vault may not see it.
+type standbys struct{ streaming, synchronous, hidden int }
+
+// readStandbys counts the standbys of the whole server. Subscribers of logical replication and archives of
+// pg_receivewal are none.
+func readStandbys(ctx context.Context, d *db.DB) (s standbys, err error) {
+	if err := d.QueryRowContext(ctx, `
+		SELECT count(*) FILTER (WHERE state = 'streaming'), count(*) FILTER (WHERE state = 'streaming' AND sync_state IN ('sync', 'quorum')),
+			count(*) FILTER (WHERE state IS NULL)
+		FROM pg_stat_replication r
+		WHERE application_name IS DISTINCT FROM 'pg_receivewal'
+			AND NOT EXISTS (SELECT 1 FROM pg_replication_slots l WHERE l.active_pid = r.pid AND l.slot_type = 'logical')`).
+		Scan(&s.streaming, &s.synchronous, &s.hidden); err != nil {
+		return s, fmt.Errorf("reading the standbys of PostgreSQL: %w", err)
+	}
+	return s, nil
+}
+
+// examine returns a warning if a failover to any of the standbys can lose commits. If read is set, one of
+// them may be the read replica, to which there may be no failover.
+func (s standbys) examine(read bool) (string, error) {
+	const risk = "a failover to %s can lose certificates that were acknowledged"
+	switch {
+	case s.synchronous > 0:
+		return "commits wait for the disk and for a standby", nil
+	case s.streaming == 1 && read:
+		return fmt.Sprintf("commits wait for the disk, but not for the standby, which may be the read replica: "+risk, "it"), nil
+	case s.streaming > 0:
+		return "", warning{fmt.Errorf("commits wait for the disk, but not for any of the standbys (%d): "+risk, s.streaming, "one of them")}
+	case s.hidden > 0:
+		return "commits wait for the disk; only a role with pg_monitor can see whether they wait for a standby", nil
+	}
+	return "commits wait for the disk", nil
 }
 
 func examineExtensions(ctx context.Context, d *db.DB) error {

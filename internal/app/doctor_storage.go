@@ -37,8 +37,8 @@ func finding(name, detail string, err error) Finding {
 }
 
 // examineStorage checks that the database is intact and works, and that mail, webhooks, backups and the
-// checks of stored files work.
-func examineStorage(ctx context.Context, d *db.DB, now time.Time) (list []Finding) {
+// checks of stored files work. read reports whether the vault has a read replica.
+func examineStorage(ctx context.Context, d *db.DB, read bool, now time.Time) (list []Finding) {
 	if d.Dialect == db.SQLite {
 		problems, err := d.QuickCheck(ctx)
 		if len(problems) > 0 {
@@ -55,7 +55,7 @@ func examineStorage(ctx context.Context, d *db.DB, now time.Time) (list []Findin
 	list = append(list, finding("database transactions", "none is old", err))
 	if d.Dialect == db.PostgreSQL {
 		list = append(list, finding("clock", "the database server has the same time", checkClock(ctx, d)))
-		list = append(list, examineServer(ctx, d)...)
+		list = append(list, examineServer(ctx, d, read)...)
 	}
 	oldest, err := mail.OldestQueued(ctx, d)
 	if err == nil && !oldest.IsZero() && now.Sub(oldest) > lateMail {

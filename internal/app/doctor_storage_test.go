@@ -19,7 +19,7 @@ func TestDoctorDetectsBrokenStorage(t *testing.T) {
 		ctx, now := t.Context(), time.Now()
 		findings := func() map[string]Finding {
 			found := map[string]Finding{}
-			for _, f := range examineStorage(ctx, d, now) {
+			for _, f := range examineStorage(ctx, d, false, now) {
 				found[f.Name] = f
 			}
 			return found
@@ -89,7 +89,8 @@ func TestDoctorExaminesDurability(t *testing.T) {
 		if err := d.QueryRowContext(t.Context(), `SHOW fsync`).Scan(&fsync); err != nil {
 			t.Fatal(err)
 		}
-		return fsync, examineDurability(t.Context(), d)
+		_, err = examineDurability(t.Context(), d, false)
+		return fsync, err
 	}
 	for _, parameter := range []string{"on", "off"} {
 		fsync, err := examine(parameter)
@@ -119,7 +120,7 @@ func TestDoctorDetectsMissingMailServer(t *testing.T) {
 				now.String(), step.status, db.Micros(now)); err != nil {
 				t.Fatal(err)
 			}
-			for _, f := range examineStorage(t.Context(), d, now) {
+			for _, f := range examineStorage(t.Context(), d, false, now) {
 				if f.Name == "mail" && (f.Good != step.good || f.Warning == step.good || !f.Good && !strings.Contains(f.Detail, "1 message not sent, because no mail server is configured")) {
 					t.Errorf("after a message with the status %s: finding = %+v, want good = %v", step.status, f, step.good)
 				}

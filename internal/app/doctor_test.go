@@ -116,7 +116,7 @@ func TestDoctorChecksTheServer(t *testing.T) {
 		"connections": `INSERT INTO nodes (id, started_at, heartbeat_at, name, roles, release, outbox) SELECT 'n' || n, $1, $1, 'n', 'web', '', false FROM generate_series(1, 50) n`,
 	} {
 		find := func() Finding {
-			for _, f := range examineServer(t.Context(), d) {
+			for _, f := range examineServer(t.Context(), d, false) {
 				if f.Name == name {
 					return f
 				}
