@@ -71,7 +71,7 @@ func TestStandbysOfTheServer(t *testing.T) {
 		}
 	}
 	t.Cleanup(func() {
-		if _, err := d.Writer().ExecContext(context.WithoutCancel(t.Context()), `DROP ROLE ` + role); err != nil {
+		if _, err := d.Writer().ExecContext(context.WithoutCancel(t.Context()), `DROP ROLE `+role); err != nil {
 			t.Error(err)
 		}
 	})
