@@ -205,8 +205,8 @@ test/acme: deps build bin/pebble ## test a TLS certificate that several servers 
 	$(E2E) -run '^TestACME' ./test/e2e
 
 .PHONY: test/replica
-test/replica: deps build ## test reads from a replica of PostgreSQL that stops, hangs and falls behind
-	$(E2E) -run '^TestReplica$$' ./test/e2e
+test/replica: deps build ## test reads from replicas of PostgreSQL that stop, hang and fall behind
+	$(E2E) -run '^TestReplicas?$$' ./test/e2e
 
 # The packages, for Linux and the architecture of this machine. VERSION is the tag of the commit, or a
 # version between the last tag and the next one. All files have the time of the commit. IMAGE_FONTS is a
