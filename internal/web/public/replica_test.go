@@ -16,7 +16,7 @@ func TestPagesFromAReplica(t *testing.T) {
 	v := newVault(t, d)
 	repeated := 0
 	v.pages.Read = func(ctx context.Context, f func(ctx context.Context) error) error {
-		if err := f(d.ReadFrom(ctx, d)); err == nil {
+		if err := f(d.ReadFrom(ctx, d, "")); err == nil {
 			return nil
 		}
 		repeated++
