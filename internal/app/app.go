@@ -459,5 +459,6 @@ func (a *App) start(ctx context.Context) error {
 	}
 	a.log.InfoContext(ctx, "serving", slog.String("address", a.listener.Addr().String()), slog.String("base_url", a.cfg.BaseURL),
 		slog.String("database", string(a.DB.Dialect)))
-	return a.printSetupLink(ctx)
+	// The vault serves requests now, so a stop must drain it, and must not end the start with an error.
+	return a.printSetupLink(context.WithoutCancel(ctx))
 }
