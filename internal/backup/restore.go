@@ -50,7 +50,7 @@ type Restored struct {
 }
 
 // Future reports whether the date of the backup was in the future when it was restored.
-func (r *Restored) Future() bool { return r.CopiedAt.After(r.RestoredAt.Add(maxAhead)) }
+func (r *Restored) Future() bool { return r.CopiedAt.After(r.RestoredAt.Add(db.ClockTolerance)) }
 
 // Restore creates a vault from a backup. It checks each file of the backup while copying the file.
 // If Restore fails, it removes what it created, as far as possible. An incomplete vault cannot be

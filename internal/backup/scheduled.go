@@ -7,10 +7,9 @@ import (
 	"path/filepath"
 	"slices"
 	"time"
-)
 
-// maxAhead is the time by which the date of a backup may be in the future, because clocks differ.
-const maxAhead = 2 * time.Second
+	"github.com/certvault/certvault/internal/db"
+)
 
 // scheduled is the folder of a scheduled backup.
 type scheduled struct {
@@ -39,7 +38,7 @@ func listScheduled(dir string, now time.Time) (list []scheduled, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("listing backups: %w", err)
 	}
-	limit := now.Add(maxAhead)
+	limit := now.Add(db.ClockTolerance)
 	for _, e := range entries { // in the order of the names, which are times
 		named, err := time.Parse(folderTime, e.Name())
 		if err != nil || !e.IsDir() {
