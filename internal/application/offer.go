@@ -107,9 +107,10 @@ type Offer struct {
 	CreatedAt, UpdatedAt                        time.Time
 }
 
-// HasReviewer reports whether a person in Reviewers may still review. people are the people in Reviewers.
-func (o *Offer) HasReviewer(people map[int64]account.PersonName) bool {
-	return slices.ContainsFunc(o.Reviewers, func(id int64) bool { return people[id].Role.Can(account.MayReview) })
+// Unreviewed reports whether the offer names reviewers, and none of them may review any more. people are the
+// people in Reviewers.
+func (o *Offer) Unreviewed(people map[int64]account.PersonName) bool {
+	return len(o.Reviewers) > 0 && !slices.ContainsFunc(o.Reviewers, func(id int64) bool { return people[id].Role.Can(account.MayReview) })
 }
 
 // ReviewedBy reports whether a member with the permission to review is a reviewer of the offer. people are the
@@ -118,10 +119,10 @@ func (o *Offer) ReviewedBy(userID int64, people map[int64]account.PersonName) bo
 	switch {
 	case len(o.Reviewers) == 0:
 		return true
-	case o.HasReviewer(people):
-		return slices.Contains(o.Reviewers, userID) && people[userID].Role.Can(account.MayReview)
+	case o.Unreviewed(people):
+		return people[userID].Role.Can(account.MayManageOffers)
 	}
-	return people[userID].Role.Can(account.MayManageOffers)
+	return slices.Contains(o.Reviewers, userID) && people[userID].Role.Can(account.MayReview)
 }
 
 // OfferInput has the fields of an offer that a member can change.

@@ -184,7 +184,7 @@ func (p *Panel) fillOfferForm(r *http.Request, d *offerForm) error {
 			d.Former = append(d.Former, formerReviewer{id, people[id].Name})
 		}
 	}
-	d.Unreviewed = len(d.Former) > 0 && !d.Offer.HasReviewer(people)
+	d.Unreviewed = d.Offer.Unreviewed(people)
 	return nil
 }
 

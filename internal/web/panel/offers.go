@@ -27,7 +27,7 @@ type offersPage struct {
 
 // Unreviewed reports whether an offer names reviewers, and none of them may review any more.
 func (d *offersPage) Unreviewed(o *application.Offer) bool {
-	return len(o.Reviewers) > 0 && !o.HasReviewer(d.people)
+	return o.Unreviewed(d.people)
 }
 
 // Address returns the public address of an offer.
