@@ -55,21 +55,36 @@ func (r *restoreCommand) Run(c *console) error {
 	o := app.RestoreOptions{Dir: r.Dir, Drill: r.Drill}
 	if r.At != "" {
 		var err error
-		if o.At, err = parseSince(r.At, time.Now()); err != nil {
-			return &usageError{fmt.Errorf("--at: %w", err)}
+		if o.At, err = r.at(); err != nil {
+			return err
 		}
 	}
 	restored, err := app.Restore(c.ctx, r.Storage, o)
 	if err != nil {
 		return err
 	}
+	return r.report(c, func(u *backup.Unknown) any { return restoreResult{restored, u} }, func(w io.Writer) { printRestored(w, restored) })
+}
+
+// at returns the time of --at.
+func (r *restoreCommand) at() (time.Time, error) {
+	at, err := parseSince(r.At, time.Now())
+	if err != nil {
+		return time.Time{}, &usageError{fmt.Errorf("--at: %w", err)}
+	}
+	return at, nil
+}
+
+// report prints the result of a restore, what to check, and what to do next. form returns its JSON form, and
+// head prints the first lines.
+func (r *restoreCommand) report(c *console, form func(*backup.Unknown) any, head func(w io.Writer)) error {
 	return c.existing(r.Storage, func(base *app.Base) error {
 		unknown, err := base.Unknown(c.ctx)
 		if err != nil {
 			return err
 		}
-		return c.print(restoreResult{restored, unknown}, func(w io.Writer) {
-			printRestored(w, restored)
+		return c.print(form(unknown), func(w io.Writer) {
+			head(w)
 			printUnknown(w, unknown)
 			printNext(w, r.Drill)
 		})
@@ -84,9 +99,9 @@ func (r *restoreCommand) prepare(c *console) error {
 	case r.At == "":
 		return &usageError{errors.New("--prepare requires --at TIME, the time of the state of the database; if the time is not known exactly, set an earlier one")}
 	}
-	copied, err := parseSince(r.At, time.Now())
+	copied, err := r.at()
 	if err != nil {
-		return &usageError{fmt.Errorf("--at: %w", err)}
+		return err
 	}
 	if err := requireVault(r.Storage); err != nil {
 		return err
@@ -95,17 +110,12 @@ func (r *restoreCommand) prepare(c *console) error {
 	if err != nil {
 		return err
 	}
-	return c.existing(r.Storage, func(base *app.Base) error {
-		unknown, err := base.Unknown(c.ctx)
-		if err != nil {
-			return err
-		}
-		return c.print(restoreState{CopiedAt: restored.CopiedAt, RestoredAt: restored.RestoredAt, Unknown: unknown}, func(w io.Writer) {
-			printf(w, "The database is prepared. It has the state of %s.\n", restored.CopiedAt.Format(time.RFC3339))
-			printEnded(w, "that time")
-			printUnknown(w, unknown)
-			printNext(w, false)
-		})
+	form := func(u *backup.Unknown) any {
+		return restoreState{CopiedAt: restored.CopiedAt, RestoredAt: restored.RestoredAt, Unknown: u}
+	}
+	return r.report(c, form, func(w io.Writer) {
+		printf(w, "The database is prepared. It has the state of %s.\n", restored.CopiedAt.Format(time.RFC3339))
+		printEnded(w, "that time")
 	})
 }
 
