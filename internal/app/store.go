@@ -47,17 +47,8 @@ type store struct {
 // await waits until each other server of the database uses the same folder or is dead. The error wraps
 // errCopiedFolder if another server is alive and uses another folder.
 func (s store) await(ctx context.Context, q *job.Queue, clock func() time.Time) error {
-	others, err := q.Others(ctx, clock())
-	if err != nil {
-		return err
-	}
-	began := time.Now()
 	beats := map[string]time.Time{} // when this process first saw a newer heartbeat of a server
-	for len(others) > 0 && time.Since(began) < job.DeadAfter+markTime {
-		now, err := q.Others(ctx, clock())
-		if err != nil {
-			return err
-		}
+	return watchOthers(ctx, q, clock, func(others, now map[string]int64) (done bool, err error) {
 		for node, first := range others {
 			last, alive := now[node]
 			switch seen, beating := beats[node]; {
@@ -69,8 +60,27 @@ func (s store) await(ctx context.Context, q *job.Queue, clock func() time.Time) 
 			case !beating:
 				beats[node] = time.Now()
 			case time.Since(seen) > markTime:
-				return fmt.Errorf("%w: server %s", errCopiedFolder, node)
+				return true, fmt.Errorf("%w: server %s", errCopiedFolder, node)
 			}
+		}
+		return len(others) == 0, nil
+	})
+}
+
+// watchOthers calls see with the heartbeats of the other servers, those at the beginning and the present ones. It
+// ends if see is done or fails, or if a server without a newer heartbeat is dead by now. see may change others.
+func watchOthers(ctx context.Context, q *job.Queue, clock func() time.Time, see func(others, now map[string]int64) (done bool, err error)) error {
+	others, err := q.Others(ctx, clock())
+	if err != nil {
+		return err
+	}
+	for began := time.Now(); len(others) > 0 && time.Since(began) < job.DeadAfter+markTime; {
+		now, err := q.Others(ctx, clock())
+		if err != nil {
+			return err
+		}
+		if done, err := see(others, now); done || err != nil {
+			return err
 		}
 		select {
 		case <-ctx.Done():
@@ -186,28 +196,15 @@ func (a *App) claimBaseURL(ctx context.Context) error {
 }
 
 // otherAlive reports whether another server of the database is alive: its heartbeat changes.
-func otherAlive(ctx context.Context, q *job.Queue, clock func() time.Time) (bool, error) {
-	first, err := q.Others(ctx, clock())
-	if err != nil {
-		return false, err
-	}
-	others := first
-	for began := time.Now(); len(others) > 0 && time.Since(began) < job.DeadAfter+markTime; {
-		for node, at := range others {
-			if last, ok := first[node]; !ok || at > last {
-				return true, nil
-			}
+func otherAlive(ctx context.Context, q *job.Queue, clock func() time.Time) (alive bool, err error) {
+	err = watchOthers(ctx, q, clock, func(others, now map[string]int64) (done bool, err error) {
+		for node, at := range now {
+			first, ok := others[node]
+			alive = alive || !ok || at > first
 		}
-		select {
-		case <-ctx.Done():
-			return false, ctx.Err()
-		case <-time.After(markPoll):
-		}
-		if others, err = q.Others(ctx, clock()); err != nil {
-			return false, err
-		}
-	}
-	return false, nil
+		return alive || len(now) == 0, nil
+	})
+	return alive, err
 }
 
 // marksFiles reports whether other servers of the database may use a copy of the folder of files.
