@@ -102,10 +102,12 @@ func sqliteURL(file string, q url.Values, params ...string) string {
 	return (&url.URL{Scheme: "file", Opaque: (&url.URL{Path: file}).EscapedPath(), RawQuery: q.Encode()}).String()
 }
 
-// usePrimary makes each new connection fail if its server is a standby, which the URL of a primary with
-// several hosts may reach while the primary restarts. Reads from a standby could be old, so that a revoked
-// certificate would be valid. The parameter target_session_attrs of the URL has precedence, except "any".
+// usePrimary makes commits wait for the disk. It also makes each new connection fail if its server is a standby,
+// which the URL of a primary with several hosts may reach while the primary restarts. Reads from a standby could
+// be old, so that a revoked certificate would be valid. The parameter target_session_attrs of the URL has
+// precedence, except "any".
 func usePrimary(cfg *pgxpool.Config) {
+	waitForDisk(cfg)
 	if cfg.ConnConfig.ValidateConnect == nil {
 		cfg.ConnConfig.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsPrimary
 	}
@@ -127,7 +129,6 @@ func openPostgres(ctx context.Context, databaseURL string, limits deadlines, use
 	cfg.ConnConfig.RuntimeParams["random_page_cost"] = pageCost
 	cfg.ConnConfig.RuntimeParams["timezone"] = "UTC"
 	cfg.ConnConfig.RuntimeParams["application_name"] = "certvault"
-	use(cfg)
 	cfg.ConnConfig.AfterNetConnect = markBroken
 	cfg.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheStatement
 	if err := setPoolSize(cfg, databaseURL); err != nil {
@@ -135,7 +136,7 @@ func openPostgres(ctx context.Context, databaseURL string, limits deadlines, use
 	}
 	cfg.MaxConnIdleTime = 5 * time.Minute
 	limitConnections(ctx, cfg, limits)
-	waitForDisk(cfg)
+	use(cfg)
 	pool, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("connecting to PostgreSQL: %w", err)

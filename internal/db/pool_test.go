@@ -46,6 +46,48 @@ func pooler(t *testing.T, f func(conn net.Conn, start *pgproto3.StartupMessage) 
 	return l.Addr().String()
 }
 
+// through returns the URL that connects to a database through a pooler that changes the startup message and the
+// responses of the server.
+func through(t *testing.T, databaseURL string, startup func(*pgproto3.StartupMessage), response func([]byte) []byte) string {
+	t.Helper()
+	_, proxied := dbtest.NewProxy(t, databaseURL)
+	u, err := url.Parse(proxied)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := u.Host
+	u.Host = pooler(t, func(conn net.Conn, start *pgproto3.StartupMessage) error {
+		startup(start)
+		up, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", server)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = up.Close() }()
+		text, err := start.Encode(nil)
+		if err != nil {
+			return err
+		}
+		if _, err := up.Write(text); err != nil {
+			return err
+		}
+		go func() {
+			_, _ = io.Copy(up, conn)
+			_ = up.Close()
+		}()
+		buffer := make([]byte, 1<<16)
+		for {
+			n, err := up.Read(buffer)
+			if err != nil {
+				return err
+			}
+			if _, err := conn.Write(response(buffer[:n])); err != nil {
+				return err
+			}
+		}
+	})
+	return u.String()
+}
+
 func expectPooler(t *testing.T, databaseURL string) {
 	t.Helper()
 	d, err := db.Open(t.Context(), "", databaseURL)
@@ -75,35 +117,13 @@ func TestPoolerThatRefusesParametersIsRefused(t *testing.T) {
 func TestPoolerThatIgnoresParametersIsRefused(t *testing.T) {
 	t.Parallel()
 	target := dbtest.PostgresURL(t)
-	_, proxied := dbtest.NewProxy(t, target)
-	u, err := url.Parse(proxied)
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := u.Host
-	u.Host = pooler(t, func(conn net.Conn, start *pgproto3.StartupMessage) error {
+	expectPooler(t, through(t, target, func(start *pgproto3.StartupMessage) {
 		for name := range start.Parameters {
 			if name != "user" && name != "database" {
 				delete(start.Parameters, name)
 			}
 		}
-		up, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", server)
-		if err != nil {
-			return err
-		}
-		defer func() { _ = up.Close() }()
-		text, err := start.Encode(nil)
-		if err != nil {
-			return err
-		}
-		if _, err := up.Write(text); err != nil {
-			return err
-		}
-		go func() { _, _ = io.Copy(up, conn) }()
-		_, err = io.Copy(conn, up)
-		return err
-	})
-	expectPooler(t, u.String())
+	}, func(response []byte) []byte { return response }))
 }
 
 func TestPoolSizeOfTheURL(t *testing.T) {
@@ -160,51 +180,19 @@ func TestPoolSizeOfSeveralHosts(t *testing.T) {
 func TestStandbyIsRefused(t *testing.T) {
 	t.Parallel()
 	target := dbtest.PostgresURL(t)
-	_, proxied := dbtest.NewProxy(t, target)
-	u, err := url.Parse(proxied)
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := u.Host
-	u.Host = pooler(t, func(conn net.Conn, start *pgproto3.StartupMessage) error {
-		up, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", server)
-		if err != nil {
-			return err
+	standby := through(t, target, func(*pgproto3.StartupMessage) {}, func(response []byte) []byte {
+		if !bytes.Contains(response, []byte("pg_is_in_recovery")) {
+			return response
 		}
-		defer func() { _ = up.Close() }()
-		text, err := start.Encode(nil)
-		if err != nil {
-			return err
-		}
-		if _, err := up.Write(text); err != nil {
-			return err
-		}
-		go func() {
-			_, _ = io.Copy(up, conn)
-			_ = up.Close()
-		}()
-		buffer := make([]byte, 1<<16)
-		for {
-			n, err := up.Read(buffer)
-			if err != nil {
-				return err
-			}
-			response := buffer[:n]
-			if bytes.Contains(response, []byte("pg_is_in_recovery")) {
-				response = bytes.Replace(response, []byte("\x00\x01\x00\x00\x00\x01f"), []byte("\x00\x01\x00\x00\x00\x01t"), 1) // DataRow
-			}
-			if _, err := conn.Write(response); err != nil {
-				return err
-			}
-		}
+		return bytes.Replace(response, []byte("\x00\x01\x00\x00\x00\x01f"), []byte("\x00\x01\x00\x00\x00\x01t"), 1) // DataRow
 	})
-	if d, err := db.Open(t.Context(), "", u.String()); err == nil || !strings.Contains(err.Error(), "standby") {
+	if d, err := db.Open(t.Context(), "", standby); err == nil || !strings.Contains(err.Error(), "standby") {
 		t.Errorf("opening a standby: error = %v, want one about it", err)
 		if err == nil {
 			_ = d.Close()
 		}
 	}
-	d, err := db.OpenReplica(t.Context(), u.String())
+	d, err := db.OpenReplica(t.Context(), standby)
 	if err != nil {
 		t.Fatalf("opening a standby as a replica: %v", err)
 	}
