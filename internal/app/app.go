@@ -459,6 +459,9 @@ func (a *App) start(ctx context.Context) error {
 	}
 	a.log.InfoContext(ctx, "serving", slog.String("address", a.listener.Addr().String()), slog.String("base_url", a.cfg.BaseURL),
 		slog.String("database", string(a.DB.Dialect)))
-	// The vault serves requests now, so a stop must drain it, and must not end the start with an error.
-	return a.printSetupLink(context.WithoutCancel(ctx))
+	if err := a.printSetupLink(ctx); err != nil && ctx.Err() == nil {
+		return err
+	}
+	// The vault serves requests now, so Run must drain it even if ctx has ended meanwhile.
+	return nil
 }
